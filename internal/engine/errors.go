@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind says what an error means for the caller. Every edge holds one table
+// from Kind to its protocol's status. A Kind is itself an error, so that
+// callers branch with errors.Is(err, engine.ErrNotFound).
+type Kind string
+
+func (k Kind) Error() string { return string(k) }
+
+// The kinds of failure the engine knows. A program that fails, times out or
+// is killed is not among them: that is a Run with its Status.
+const (
+	ErrInvalid      Kind = "invalid"      // the request can never succeed as it stands
+	ErrUnauthorized Kind = "unauthorized" // no valid key
+	ErrForbidden    Kind = "forbidden"    // a valid key that may not do this
+	ErrNotFound     Kind = "not_found"    // no such object, or another owner's: the answers are alike
+	ErrConflict     Kind = "conflict"     // the object's state does not allow it
+	ErrTooLarge     Kind = "too_large"    // over a size limit
+	ErrBusy         Kind = "busy"         // queue full; see Error.RetryAfter
+	ErrFull         Kind = "full"         // disk or quota full
+	ErrUnavailable  Kind = "unavailable"  // this host or moment cannot: sandbox gone, shutting down, language missing
+	ErrCanceled     Kind = "canceled"     // the caller left
+	ErrInternal     Kind = "internal"     // our fault; details go to the log, never to the client
+)
+
+// Error is the one error type that leaves the engine.
+type Error struct {
+	Op         string        // what was being done: "run", "put file"
+	Kind       Kind          // what it means
+	ID         string        // the object or the field it is about, if any
+	Hint       string        // what the caller can do about it, a sentence
+	RetryAfter time.Duration // with ErrBusy: a guess at when to come back
+	Err        error         // the cause
+}
+
+func (e *Error) Error() string {
+	s := e.Op
+	if e.ID != "" {
+		s += " " + e.ID
+	}
+	if e.Err != nil {
+		return s + ": " + e.Err.Error()
+	}
+	return s + ": " + string(e.Kind)
+}
+
+// Unwrap exposes both the kind and the cause to errors.Is and errors.As.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// Invalid says that a field of a request is not acceptable, and why.
+func Invalid(field, format string, args ...any) error {
+	return &Error{Op: "check", Kind: ErrInvalid, ID: field, Err: fmt.Errorf(format, args...)}
+}
+
+// KindOf returns the kind of err, ErrInternal for one that has none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	if k, ok := errors.AsType[Kind](err); ok {
+		return k
+	}
+	return ErrInternal
+}

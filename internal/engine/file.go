@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"encoding/hex"
+	"time"
+)
+
+// Owner is the tenant to whom an object belongs. Every row has one, and every
+// query asks for it.
+type Owner string
+
+// Caller is who makes a request, after authentication.
+type Caller struct {
+	Owner Owner
+	Key   string // public id of the key that was used; empty: none was needed
+	Admin bool   // may manage keys
+}
+
+// Local is the caller that needs no key: on loopback, on the unix socket, and
+// from trusted networks.
+const Local Owner = "local"
+
+// Digest is a SHA-256. It is the address of a file's bytes.
+type Digest [32]byte
+
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// ParseDigest reads the 64 hexadecimal digits that String wrote.
+func ParseDigest(s string) (Digest, error) {
+	var d Digest
+	raw, err := hex.DecodeString(s)
+	if err != nil || copy(d[:], raw) != len(d) || len(raw) != len(d) {
+		return Digest{}, ErrNotFound
+	}
+	return d, nil
+}
+
+// File is a name and a lifetime for bytes that are kept by Blobs.
+type File struct {
+	ID        ID
+	Owner     Owner
+	Origin    Origin
+	Name      string // as it was given; data, never a path on this host
+	Path      string // relative path in the workspace where the file was made or lies; empty for an upload
+	Size      int64
+	MIME      string
+	SHA256    Digest
+	Run       ID // that made it; zero: uploaded
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	TTL       time.Duration // a use moves ExpiresAt to now + TTL
+}
+
+// FileQuery selects files for a list, newest first.
+type FileQuery struct {
+	Owner  Owner
+	Origin Origin // empty: every origin
+	Page   Page
+}
+
+// Upload describes a file that is being stored.
+type Upload struct {
+	Name   string
+	Origin Origin
+	MIME   string        // empty: found from name and content
+	TTL    time.Duration // zero: the service's default
+	Max    int64         // bytes; zero: the service's maximum
+}
+
+// SessionKind says where a session's files are between runs.
+type SessionKind string
+
+const (
+	// SessionFiles keeps files in the store: staged for each run, captured
+	// after it. It survives a restart.
+	SessionFiles SessionKind = "files"
+	// SessionHeld keeps the workspace itself, in memory, until the session
+	// expires or the executor ends.
+	SessionHeld SessionKind = "held"
+)
+
+// Session is a workspace over several runs, which go one after the other.
+type Session struct {
+	ID        ID
+	Owner     Owner
+	Origin    Origin
+	Kind      SessionKind
+	Implicit  bool // made for a single run that named no session
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	TTL       time.Duration // a use moves ExpiresAt to now + TTL
+}
+
+// SessionRequest asks for a session.
+type SessionRequest struct {
+	Origin Origin
+	Kind   SessionKind   // empty: SessionFiles
+	TTL    time.Duration // zero: the service's default
+	Files  []FileRef     // placed into the workspace at once
+	Limits Limits        // of a held workspace: Workspace and Inodes
+}
+
+// SessionQuery selects sessions for a list, newest first. Implicit sessions
+// are left out.
+type SessionQuery struct {
+	Owner  Owner
+	Origin Origin
+	Page   Page
+}
+
+// Role says why a file is in a session.
+type Role string
+
+// A session's file was put there, or a run left it there.
+const (
+	RoleInput  Role = "input"
+	RoleOutput Role = "output"
+)
+
+// SessionFile is a file's place in a session. One file may be in many.
+type SessionFile struct {
+	Session  ID
+	File     ID
+	Path     string // unique in the session: a later link replaces an earlier one
+	Role     Role
+	ReadOnly bool
+}
+
+// Key lets a caller in. Only a hash of its secret is kept.
+type Key struct {
+	ID        string // public: the part of the token before the secret
+	Owner     Owner
+	Admin     bool
+	Hash      Digest // SHA-256 of the whole token
+	CreatedAt time.Time
+	RevokedAt time.Time // zero: in force
+}

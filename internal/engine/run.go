@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Status is how a run stands or how it ended.
+type Status string
+
+// A run is queued, then running, then in one of the other states for ever.
+const (
+	StatusQueued      Status = "queued"
+	StatusRunning     Status = "running"
+	StatusOK          Status = "ok"          // exit code 0
+	StatusError       Status = "error"       // any other exit code
+	StatusTimeout     Status = "timeout"     // over Limits.Timeout
+	StatusKilled      Status = "killed"      // ended by a signal that was not ours
+	StatusOOM         Status = "oom"         // over Limits.Memory
+	StatusCancelled   Status = "cancelled"   // the caller left or asked for it
+	StatusInterrupted Status = "interrupted" // the service or its executor died in mid-run: the outcome is unknown
+)
+
+// Final reports whether a run in this state has ended.
+func (s Status) Final() bool { return s != StatusQueued && s != StatusRunning }
+
+// Words says the status to a person. Every surface shows these words.
+func (s Status) Words() string {
+	switch s {
+	case StatusQueued:
+		return "waiting"
+	case StatusRunning:
+		return "running"
+	case StatusOK:
+		return "OK"
+	case StatusError:
+		return "failed"
+	case StatusTimeout:
+		return "timed out"
+	case StatusKilled:
+		return "killed by a signal"
+	case StatusOOM:
+		return "out of memory"
+	case StatusCancelled:
+		return "cancelled"
+	case StatusInterrupted:
+		return "interrupted"
+	}
+	return string(s)
+}
+
+// RunRequest asks for one program to be run. Its zero fields take the
+// language's and the service's defaults.
+type RunRequest struct {
+	Language string    // a name or alias of the language table
+	Code     string    // the source, UTF-8
+	Args     []string  // argv after the script
+	Stdin    []byte    // nil: end of file at once
+	Files    []FileRef // placed into the workspace before the start
+	Session  ID        // zero: a session of its own
+	Profile  Profile   // what differs between the protocols we serve
+
+	// IdempotencyKey, if set, makes a second request of the same owner with
+	// the same key and content return the first one's run, and one with other
+	// content fail with ErrConflict.
+	IdempotencyKey string
+}
+
+// FileRef places a stored file into the workspace.
+type FileRef struct {
+	ID       ID
+	Path     string // relative; empty: the file's name
+	ReadOnly bool   // the program cannot change, replace or remove it
+}
+
+// Profile carries what differs between the protocols (the edges) through
+// which a run can come. An edge fills it; the engine passes most of it on.
+type Profile struct {
+	Origin    Origin            // who lists the run and its files
+	Root      string            // working directory: /workspace (default) or /mnt/data, the same place under two names
+	Entry     string            // file name of the code; empty: the language's, such as main.py
+	Inline    bool              // code goes on the command line (bash -c), not into a file
+	Env       map[string]string // added to the language's environment
+	Home      string            // $HOME; empty: Root
+	Limits    Limits            // zero fields: the service's defaults; above the maxima: ErrInvalid
+	FileTTL   time.Duration     // lifetime of the outputs; zero: the service's default
+	EchoLast  bool              // print the value of a last expression, as a notebook does
+	ShowPlots bool              // plt.show() leaves plot_N.png
+	Host      CallHandler       // answers calls from inside the sandbox; nil: there is no channel
+}
+
+// Origin is the protocol through which an object came to be. Lists show an
+// owner's objects of one origin; a get by id works across all.
+type Origin string
+
+// The protocols that we serve.
+const (
+	OriginNative    Origin = "native"
+	OriginOnyx      Origin = "onyx"
+	OriginLibreChat Origin = "librechat"
+)
+
+// Limits bound what one run may use.
+type Limits struct {
+	Timeout   time.Duration // wall clock
+	CPUTime   time.Duration // of one process; zero: no limit
+	Memory    int64         // bytes, all processes together, workspace included
+	Processes int           // processes and threads
+	CPUs      float64       // cores; zero: all
+	Workspace int64         // bytes on disk
+	Inodes    int           // files and directories
+	Output    OutputLimit   // stdout and stderr, each
+	Files     FileLimit     // what is kept of the files that the program leaves
+}
+
+// OutputLimit bounds the text kept of one output stream. The program is not
+// stopped at the limit: it goes on, and the rest is dropped.
+type OutputLimit struct {
+	Bytes  int    // kept
+	Tail   bool   // keep the head and the tail; false: the head only
+	Marker string // printed where text is missing; "%d" in it becomes the number of bytes dropped
+}
+
+// FileLimit bounds the files captured after a run.
+type FileLimit struct {
+	Count int
+	Bytes int64 // each
+	Total int64 // together
+}
+
+// Run is one execution: what was asked, how it stands, what came out.
+type Run struct {
+	ID        ID
+	Owner     Owner
+	Origin    Origin
+	Session   ID
+	Language  string
+	Status    Status
+	ExitCode  *int   // nil unless the program ended by itself; 128+n after signal n
+	Signal    string // "SIGKILL"; empty unless a signal ended the program
+	Stdout    string // valid UTF-8; each byte that was not is U+FFFD
+	Stderr    string
+	Truncated bool // output over OutputLimit was dropped
+	Duration  time.Duration
+	CPU       time.Duration
+	// MemoryPeak is in bytes; 0 where the host cannot measure it.
+	MemoryPeak int64
+	Files      []File        // new and changed files, in order of path
+	Inputs     []InputState  // what became of each staged file
+	Dropped    []DroppedFile // files that were not kept, and why
+	Message    string        // for a person: why the run ended as it did; empty when it is plain
+	CreatedAt  time.Time
+	StartedAt  time.Time // zero while queued
+	FinishedAt time.Time // zero until final
+}
+
+// InputState says what a run did to one of its input files.
+type InputState struct {
+	ID      ID
+	Path    string
+	Changed bool // the new content is among Run.Files, under the same path
+	Deleted bool
+}
+
+// DroppedFile is a file that the program left and that was not kept.
+type DroppedFile struct {
+	Path   string
+	Reason string // "too large", "too many files", "unreadable", "not a regular file", "name"
+}
+
+// EventType tells the events of a run apart.
+type EventType string
+
+// A run's events: one started, any number of output, one result.
+const (
+	EventStarted EventType = "started"
+	EventOutput  EventType = "output"
+	EventResult  EventType = "result"
+)
+
+// Event is one entry of a run's log. Joining the Data of all output events of
+// one stream gives the run's Stdout or Stderr exactly.
+type Event struct {
+	Seq    int // 1, 2, 3, ...: what a client that lost its connection resumes after
+	Type   EventType
+	Stream Stream // with EventOutput
+	Data   string // with EventOutput: whole characters, never empty
+	Run    *Run   // with EventStarted and EventResult
+}
+
+// CallHandler answers calls that a program makes from inside its sandbox.
+// Input and answer are JSON documents. An error's text reaches the program.
+type CallHandler interface {
+	Call(ctx context.Context, name string, input []byte) ([]byte, error)
+}
+
+// RunQuery selects runs for a list, newest first.
+type RunQuery struct {
+	Owner   Owner
+	Origin  Origin // empty: every origin
+	Session ID     // zero: every session
+	Page    Page
+}
+
+// Page bounds a list. Lists are in descending order of creation.
+type Page struct {
+	Limit int // at most; zero: 100
+	After ID  // the last item of the page before; zero: the first page
+}

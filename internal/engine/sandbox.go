@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Stream is one of the two output streams of a program.
+type Stream string
+
+// The output streams.
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+)
+
+// Sandbox runs programs, each in an isolation of its own.
+type Sandbox interface {
+	// Run runs one program and returns when it has ended and nothing of it is
+	// left. A program that fails, or that a limit ends, is an Outcome, not an
+	// error. When ctx ends the program is killed, and Run still returns an
+	// Outcome with what was there. The error is ErrUnavailable when the
+	// sandbox itself failed, so that how the program ended is not known, and
+	// ErrNotFound when Spec.Held names a workspace that is gone.
+	Run(ctx context.Context, spec *Spec, host Host) (*Outcome, error)
+
+	// Hold makes a workspace that stays between runs, with files in it.
+	Hold(ctx context.Context, id ID, inputs []Input, limits Limits) error
+
+	// Release forgets a held workspace and kills what runs in it. Releasing
+	// an unknown one is not an error.
+	Release(ctx context.Context, id ID) error
+
+	// Isolation says what this host enforces.
+	Isolation(ctx context.Context) (Isolation, error)
+
+	// Close ends every run.
+	Close() error
+}
+
+// Spec is one program to run, ready for the sandbox: every name checked,
+// every default filled in.
+type Spec struct {
+	Language  language.Language
+	Code      string
+	Args      []string
+	Stdin     []byte // nil: end of file at once
+	Root      string // /workspace or /mnt/data
+	Entry     string // file name of the code, relative to Root
+	Inline    bool
+	Env       map[string]string
+	Home      string
+	Limits    Limits
+	Inputs    []Input
+	Held      ID   // run in this held workspace; zero: in a fresh one
+	Calls     bool // give the program a channel to Host.Call
+	EchoLast  bool
+	ShowPlots bool
+}
+
+// Input is a file to place into the workspace. The sandbox reads it from the
+// open file and never learns where it came from. The caller closes it.
+type Input struct {
+	Path     string // relative, checked
+	File     *os.File
+	Size     int64
+	ReadOnly bool
+}
+
+// Host is the world outside a run, as its sandbox sees it.
+type Host interface {
+	// Output hands over bytes that the program wrote. It is called from one
+	// goroutine for each stream; the bytes are the callee's only until it
+	// returns. While it blocks, the program's writes do.
+	Output(stream Stream, data []byte)
+	CallHandler
+}
+
+// Outcome is how a program ended, as seen from outside of it.
+type Outcome struct {
+	ExitCode   *int   // nil unless the program ended by itself; 128+n after signal n
+	Signal     string // "SIGSEGV"; empty unless a signal ended the program
+	TimedOut   bool
+	OOM        bool
+	Cancelled  bool // ctx ended
+	StartedAt  time.Time
+	Duration   time.Duration // from the program's start to its end, by a monotonic clock
+	CPU        time.Duration
+	MemoryPeak int64
+
+	// Outputs are the regular files that are new, and the inputs whose bytes
+	// may have changed, in order of path. The caller closes each File.
+	Outputs []Output
+	Deleted []string // paths of inputs that are gone
+	Dropped []DroppedFile
+}
+
+// Output is a file that the program left.
+type Output struct {
+	Path  string // relative, valid UTF-8, checked like any name from outside
+	File  *os.File
+	Size  int64
+	Input bool // it was staged as an input under this path
+}
+
+// Isolation says what stands between a program and its host.
+type Isolation struct {
+	Backend string  // "linux"
+	Strict  bool    // memory and process limits are enforced by the kernel
+	Summary string  // one line for a person: "root, cgroup v1"
+	Layers  []Layer // in the order in which they are worth reading
+}
+
+// LayerState says how far a layer of isolation holds on this host.
+type LayerState string
+
+// The states of a layer.
+const (
+	LayerEnforced LayerState = "enforced"
+	LayerWeaker   LayerState = "weaker"
+	LayerMissing  LayerState = "missing"
+)
+
+// Layer is one wall of the sandbox.
+type Layer struct {
+	Name   string // "memory limit"
+	State  LayerState
+	Detail string // how it is enforced, or what is weaker
+	Cure   string // what the operator can do; empty when enforced
+}

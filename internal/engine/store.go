@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+)
+
+// Blobs keeps bytes under their SHA-256.
+type Blobs interface {
+	// Put stores all that r gives, ErrTooLarge if that is more than max bytes,
+	// ErrFull if there is no room. When it returns, the bytes survive a power
+	// cut. The blob is pinned: Delete leaves it alone until Unpin, so that the
+	// caller has time to record it.
+	Put(ctx context.Context, r io.Reader, max int64) (Blob, error)
+
+	// Unpin ends the protection that one Put gave.
+	Unpin(Digest)
+
+	// Open returns the bytes, ErrNotFound when they are absent or are not
+	// size bytes long.
+	Open(ctx context.Context, digest Digest, size int64) (*os.File, error)
+
+	// Delete removes a blob, unless it is pinned. A missing one is no error.
+	Delete(ctx context.Context, digest Digest) error
+
+	// Sweep removes each blob that keep refuses and that is not pinned, and
+	// what interrupted uploads left behind. It returns how many went.
+	Sweep(ctx context.Context, keep func(Digest) bool) (int, error)
+}
+
+// Blob is the address and the length of stored bytes.
+type Blob struct {
+	SHA256 Digest
+	Size   int64
+}
+
+// Index remembers sessions, files, runs and keys. Each method is one
+// transaction, durable when it returns. Every look-up names its owner; what
+// belongs to another answers ErrNotFound.
+type Index interface {
+	FileIndex
+	SessionIndex
+	RunIndex
+	KeyIndex
+}
+
+// FileIndex remembers files.
+type FileIndex interface {
+	AddFile(ctx context.Context, file File) error
+	File(ctx context.Context, owner Owner, id ID) (File, error)
+	Files(ctx context.Context, query FileQuery) ([]File, error)
+	// DeleteFile forgets a file and its places in sessions.
+	DeleteFile(ctx context.Context, owner Owner, id ID) error
+	// TouchFiles moves the expiry of files to now + TTL, never backwards.
+	TouchFiles(ctx context.Context, ids []ID, now time.Time) error
+	// ExpireFiles forgets up to limit files that expired before now, and
+	// returns how many.
+	ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error)
+	// Unreferenced returns those of digests that no file has, and Digests all
+	// that some file has.
+	Unreferenced(ctx context.Context, digests []Digest) ([]Digest, error)
+	Digests(ctx context.Context) (map[Digest]bool, error)
+}
+
+// SessionIndex remembers sessions and the places of files in them.
+type SessionIndex interface {
+	AddSession(ctx context.Context, session Session, files []SessionFile) error
+	Session(ctx context.Context, owner Owner, id ID) (Session, error)
+	Sessions(ctx context.Context, query SessionQuery) ([]Session, error)
+	// LinkFiles puts files into a session; a link replaces one at the same path.
+	LinkFiles(ctx context.Context, files []SessionFile) error
+	// SessionFiles returns the files of a session in order of path, File.Path
+	// set to the place in the session.
+	SessionFiles(ctx context.Context, owner Owner, id ID) ([]File, []SessionFile, error)
+	TouchSession(ctx context.Context, id ID, now time.Time) error
+	// DeleteSession forgets a session and its links; the files stay.
+	DeleteSession(ctx context.Context, owner Owner, id ID) error
+	// ExpiredSessions returns up to limit sessions that expired before now.
+	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
+	// HeldSessions returns every session of that kind, for start-up.
+	HeldSessions(ctx context.Context) ([]Session, error)
+}
+
+// RunIndex remembers runs.
+type RunIndex interface {
+	// StartRun records a run with its implicit session, if it has one. With an
+	// idempotency key that this owner used before it records nothing and
+	// returns the earlier run's ID: with ErrConflict if the fingerprint of the
+	// request differs.
+	StartRun(ctx context.Context, run *Run, session *Session, key string, fingerprint Digest) (earlier ID, err error)
+	// FinishRun records how a run ended, its output events, its files and
+	// their places in its session, and removes from the session the paths in
+	// deleted, all in one transaction.
+	FinishRun(ctx context.Context, run *Run, log []OutputChunk, deleted []string) error
+	Run(ctx context.Context, owner Owner, id ID) (*Run, error)
+	// RunLog returns the output of a finished run as it came.
+	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)
+	Runs(ctx context.Context, query RunQuery) ([]Run, error)
+	// InterruptRuns marks every run that is not final as interrupted.
+	InterruptRuns(ctx context.Context, now time.Time) (int, error)
+	// ExpireRuns forgets up to limit runs that ended before a time.
+	ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// OutputChunk is a piece of output text, in the order in which it came.
+type OutputChunk struct {
+	Stream Stream
+	Data   string
+}
+
+// KeyIndex remembers keys.
+type KeyIndex interface {
+	AddKey(ctx context.Context, key Key) error
+	Key(ctx context.Context, id string) (Key, error)
+	Keys(ctx context.Context) ([]Key, error)
+	RevokeKey(ctx context.Context, id string, now time.Time) error
+}
