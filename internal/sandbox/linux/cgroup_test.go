@@ -1,0 +1,56 @@
+package linux
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A version 2 hierarchy cannot be had on every machine that runs the tests, so
+// what is written to it is checked on ordinary files. That the kernel then
+// enforces it is tested where there is one, by the suite.
+func TestUnifiedLimits(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"memory.max", "pids.max", "memory.oom.group", "cpu.max"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := &cgroupTree{version: 2}
+	if err := tree.limit("", folder, groupLimits{memory: 1 << 30, processes: 64, cpus: 1.5}); err != nil {
+		t.Fatal(err) // that memory.swap.max is missing is no error
+	}
+	for name, want := range map[string]string{"memory.max": "1073741824", "pids.max": "65", "memory.oom.group": "1", "cpu.max": "150000 100000"} {
+		if got, _ := os.ReadFile(filepath.Join(folder, name)); string(got) != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if err := tree.limit("", t.TempDir(), groupLimits{memory: 1, processes: 1}); err == nil {
+		t.Error("a limit that cannot be written was taken for set")
+	}
+}
+
+func TestUnifiedUsage(t *testing.T) {
+	folder := t.TempDir()
+	for name, content := range map[string]string{
+		"cpu.stat": "usage_usec 1500000\nuser_usec 1\n", "memory.peak": "4096\n", "memory.events": "low 0\noom 2\noom_kill 1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &group{tree: &cgroupTree{version: 2}, folders: []string{folder}}
+	if got, want := g.usage(), (usage{1500 * time.Millisecond, 4096, 1}); got != want {
+		t.Errorf("usage %+v, want %+v", got, want)
+	}
+}
+
+func TestParseOwnGroups(t *testing.T) {
+	place := parseOwnGroups("4:memory:/a/b\n2:cpu,cpuacct:/c\n0::/d\nnonsense\n")
+	for controller, want := range map[string]string{"memory": "/a/b", "cpu": "/c", "cpuacct": "/c", "": "/d"} {
+		if place[controller] != want {
+			t.Errorf("%q: %q, want %q", controller, place[controller], want)
+		}
+	}
+}

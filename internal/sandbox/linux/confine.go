@@ -1,0 +1,277 @@
+package linux
+
+import (
+	"encoding/binary"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const hostname = "airlock"
+
+// Sizes of the small file systems that each sandbox gets beside its workspace.
+const (
+	tmpSize   = 64 << 20
+	tmpInodes = 10_000
+	shmSize   = 64 << 20
+)
+
+// Limits that are the same for every program.
+const (
+	maxOpenFiles = 1024
+	maxPending   = 256 // signals queued
+	maxMessages  = 0   // bytes in POSIX message queues
+	maxLocked    = 64 << 10
+)
+
+// sandbox is one sandbox about to be made: what build turns into a script.
+type sandbox struct {
+	host    *host
+	request *runRequest
+	uid     int
+
+	workspace *workspace
+	heldAt    string   // where a held workspace is mounted; empty: it is mounted nowhere yet
+	tmp       *os.File // a tmpfs for /tmp
+	group     *group   // nil without control groups
+	ruleset   int      // landlock; -1 without
+
+	stdin, stdout, stderr, calls *os.File // calls may be nil
+	report                       *os.File
+}
+
+// firstFree is the lowest number that the files handed to a child may have: it
+// puts them in place at 0 to 3, and none may be overwritten before its turn.
+const firstFree = 10
+
+// callsFD is where a program finds its channel for calls.
+const callsFD = 3
+
+// script lists what the sandbox's first two processes do. The order is the
+// point: everything that needs privilege comes first, then privilege goes,
+// then the program comes, and no byte of it is read before.
+func (s *sandbox) script() *script {
+	return &script{
+		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
+		setup:  join(s.joinGroup(), s.network(), s.mounts(), s.enter(), s.limits(), s.dropPrivilege(), s.landlock()),
+		init:   s.becomeInit(),
+		main:   s.becomeProgram(),
+		report: int(s.report.Fd()),
+	}
+}
+
+func join(lists ...[]step) (all []step) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// joinGroup enters the control group, before anything is used that it counts.
+func (s *sandbox) joinGroup() (steps []step) {
+	if s.group == nil {
+		return nil
+	}
+	for _, procs := range s.group.procs {
+		steps = append(steps, call("join control group", unix.SYS_WRITE, int(procs.Fd()), "0", 1))
+	}
+	return append(steps, call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
+}
+
+// network brings up the loopback device of the fresh network namespace, its
+// only one, so that a program can talk to itself and to nobody else.
+func (s *sandbox) network() []step {
+	socket := new(int32)
+	lo := make([]byte, 40) // struct ifreq
+	copy(lo, "lo")
+	binary.NativeEndian.PutUint16(lo[unix.IFNAMSIZ:], unix.IFF_UP)
+	open := call("open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	open.result = socket
+	up := call("bring up loopback", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, lo)
+	up.from = socket
+	shut := call("close the socket", unix.SYS_CLOSE, 0)
+	shut.from = socket
+	return []step{open, up, shut}
+}
+
+func moveMount(name string, f *os.File, target string) step {
+	at := unix.AT_FDCWD
+	return call(name, unix.SYS_MOVE_MOUNT, int(f.Fd()), "", at, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+func mount(name, source, target, kind string, flags uintptr, data string) step {
+	return call(name, unix.SYS_MOUNT, source, target, kind, flags, data)
+}
+
+func bind(name, source, target string) step {
+	return mount(name, source, target, "", unix.MS_BIND, "")
+}
+
+// mounts puts into the image what is this sandbox's own.
+func (s *sandbox) mounts() []step {
+	const quiet = unix.MS_NOSUID | unix.MS_NODEV
+	workspace := moveMount("mount the workspace", s.workspace.root, imagePath+rootWorkspace)
+	if s.heldAt != "" {
+		workspace = bind("mount the held workspace", s.heldAt, imagePath+rootWorkspace)
+	}
+	steps := []step{
+		call("set the host name", unix.SYS_SETHOSTNAME, hostname, len(hostname)),
+		workspace,
+		bind("mount the workspace again", imagePath+rootWorkspace, imagePath+rootData),
+		moveMount("mount /tmp", s.tmp, imagePath+"/tmp"),
+		mount("mount /dev/shm", "airlock", imagePath+"/dev/shm", "tmpfs", quiet, "mode=1777,size="+strconv.Itoa(shmSize)),
+		mount("mount /proc", "proc", imagePath+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
+	}
+	for _, file := range s.host.masks {
+		steps = append(steps, bind("hide "+file, imagePath+"/dev/null", imagePath+file))
+	}
+	// As root inside a container /proc/sys could be writable to us; never to a program.
+	return append(steps,
+		bind("bind /proc/sys", imagePath+"/proc/sys", imagePath+"/proc/sys"),
+		mount("make /proc/sys read-only", "", imagePath+"/proc/sys", "",
+			unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|quiet|unix.MS_NOEXEC, ""),
+	)
+}
+
+// enter leaves the executor's root for the image, for good.
+func (s *sandbox) enter() []step {
+	return []step{
+		call("go to the image", unix.SYS_CHDIR, imagePath),
+		call("pivot_root", unix.SYS_PIVOT_ROOT, ".", "."),
+		call("detach the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH),
+		call("go to the new root", unix.SYS_CHDIR, "/"),
+		call("leave the terminal", unix.SYS_SETSID),
+	}
+}
+
+func (s *sandbox) limits() []step {
+	r := s.request
+	limit := func(name string, resource int, value uint64) step {
+		return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: value, Max: value}, 0)
+	}
+	steps := []step{
+		limit("open files", unix.RLIMIT_NOFILE, maxOpenFiles),
+		limit("core files", unix.RLIMIT_CORE, 0),
+		limit("file size", unix.RLIMIT_FSIZE, uint64(max(r.Workspace, tmpSize))),
+		limit("pending signals", unix.RLIMIT_SIGPENDING, maxPending),
+		limit("message queues", unix.RLIMIT_MSGQUEUE, maxMessages),
+		limit("locked memory", unix.RLIMIT_MEMLOCK, maxLocked),
+	}
+	if r.CPUTime > 0 {
+		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
+		steps = append(steps, limit("CPU time", unix.RLIMIT_CPU, seconds))
+	}
+	if s.group == nil {
+		// Without control groups these are what is left: they count a process's
+		// memory, and all processes of the user that runs the service.
+		steps = append(steps,
+			limit("data", unix.RLIMIT_DATA, uint64(r.Memory)),
+			limit("processes", unix.RLIMIT_NPROC, uint64(r.Processes+s.host.processesOutside)))
+	}
+	return steps
+}
+
+// dropPrivilege gives up every capability, for this process and for whatever
+// it will ever execute, and becomes the sandbox's user.
+func (s *sandbox) dropPrivilege() (steps []step) {
+	for c := 0; c <= s.host.lastCapability; c++ {
+		steps = append(steps, call("drop from the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0))
+	}
+	steps = append(steps, call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+	if s.host.root {
+		steps = append(steps,
+			call("drop groups", unix.SYS_SETGROUPS, 0, 0),
+			call("set group", unix.SYS_SETRESGID, s.uid, s.uid, s.uid),
+			call("set user", unix.SYS_SETRESUID, s.uid, s.uid, s.uid))
+	}
+	header, none := new(unix.CapUserHeader), new([2]unix.CapUserData)
+	header.Version = unix.LINUX_CAPABILITY_VERSION_3
+	drop := call("drop capabilities", unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(none)))
+	drop.keep = []any{header, none}
+	return append(steps, drop,
+		call("no new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+		// Pid 1 keeps this for life: its memory and files are not the program's to read.
+		call("forbid inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
+
+func (s *sandbox) landlock() []step {
+	if s.ruleset < 0 {
+		return nil
+	}
+	_, write := landlockRights(s.host.landlock)
+	return join(
+		landlockSteps(s.ruleset, "/proc", landlockDevice),
+		landlockSteps(s.ruleset, "/dev/shm", write),
+		[]step{call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, s.ruleset, 0)},
+	)
+}
+
+func (s *sandbox) seccomp() step {
+	return call("system-call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, s.host.filter)
+}
+
+// closeFrom closes the files numbered first to last.
+func closeFrom(first, last int) step {
+	return call("close files", unix.SYS_CLOSE_RANGE, first, last, 0)
+}
+
+const lastFile = 1<<32 - 1
+
+// becomeInit leaves pid 1 with one open file, the report, and the filter.
+func (s *sandbox) becomeInit() []step {
+	report := int(s.report.Fd())
+	return []step{closeFrom(0, report-1), closeFrom(report+1, lastFile), s.seccomp()}
+}
+
+// becomeProgram puts the files in place, undoes what the executor's runtime
+// did to signals, and executes the program.
+func (s *sandbox) becomeProgram() []step {
+	steps := []step{
+		call("place stdin", unix.SYS_DUP3, int(s.stdin.Fd()), 0, 0),
+		call("place stdout", unix.SYS_DUP3, int(s.stdout.Fd()), 1, 0),
+		call("place stderr", unix.SYS_DUP3, int(s.stderr.Fd()), 2, 0),
+	}
+	first := callsFD
+	if s.calls != nil {
+		steps = append(steps, call("place the channel for calls", unix.SYS_DUP3, int(s.calls.Fd()), callsFD, 0))
+		first++
+	}
+	report := int(s.report.Fd())
+	steps = append(steps, closeFrom(first, report-1), closeFrom(report+1, lastFile))
+	const signals, maskSize = 64, 8
+	byDefault := make([]byte, 64) // struct sigaction, all zero
+	for signal := 1; signal <= signals; signal++ {
+		if signal == int(unix.SIGKILL) || signal == int(unix.SIGSTOP) {
+			continue
+		}
+		steps = append(steps, call("reset a signal", unix.SYS_RT_SIGACTION, signal, byDefault, 0, maskSize))
+	}
+	return append(steps,
+		call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, byDefault, 0, maskSize),
+		call("set umask", unix.SYS_UMASK, 0o022),
+		call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
+		s.seccomp(),
+		call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], cstrings(s.request.Argv), cstrings(s.request.Env)),
+	)
+}
+
+// hidden are files of /proc that tell of the host or have told of the kernel.
+var hidden = []string{
+	"/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/iomem", "/proc/ioports", "/proc/kallsyms", "/proc/kcore",
+	"/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags", "/proc/modules",
+	"/proc/partitions", "/proc/sched_debug", "/proc/slabinfo", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/vmallocinfo",
+}
+
+// present returns those of paths that this kernel has.
+func present(paths []string) (there []string) {
+	for _, p := range paths {
+		if _, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil {
+			there = append(there, p)
+		}
+	}
+	return there
+}

@@ -1,0 +1,263 @@
+package linux
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// executorConfig is what the executor's parent tells it, as its one argument.
+// It comes from the operator's side, never from the service.
+type executorConfig struct {
+	Runtimes string // folder of installed runtimes
+	Instance string // name of this executor's control groups
+	// Weaken names steps of a sandbox's script to leave out. Only tests set it,
+	// to see that they fail without the protection.
+	Weaken []string `json:",omitempty"`
+}
+
+// uidRange are the users that sandboxes run as.
+type uidRange struct{ first, count int }
+
+// As root each sandbox has a user of its own, from a range that neither people,
+// packages, containers nor /etc/subuid use. Otherwise there is one, which is
+// the service's user under another number.
+var (
+	rootUIDs = uidRange{0x70000000, 512}
+	userUIDs = uidRange{1000, 1}
+)
+
+// host is what the executor found out about the machine.
+type host struct {
+	root             bool // uids and mounts of the machine itself, not of a user namespace
+	uids             uidRange
+	landlock         int // version, 0 without
+	filter           *unix.SockFprog
+	lastCapability   int
+	masks            []string
+	groups           *cgroupTree // nil without
+	groupsErr        error
+	processesOutside int // of our user, when there are no control groups
+}
+
+// executor is the privileged half. It has no network, no keys, no database and
+// no host file system; it takes requests from one socket.
+type executor struct {
+	config executorConfig
+	host   *host
+	uids   chan int
+
+	mu   sync.Mutex
+	held map[string]*heldWorkspace
+
+	work sync.WaitGroup
+}
+
+// executorSocket is the number of the socket to the service.
+const executorSocket = 3
+
+// ExecutorMain is the executor's process. The service ends it by closing the
+// socket; it exits with a status for its parent's log.
+func ExecutorMain(args []string) int {
+	// The terminal's signals are meant for the service, which then tells us.
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
+	// Each sandbox begins as a copy of this process: a small heap forks faster.
+	debug.SetGCPercent(50)
+	e := &executor{held: map[string]*heldWorkspace{}}
+	l, err := newLink(os.NewFile(executorSocket, "service"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "airlock executor:", err)
+		return 1
+	}
+	if err := e.prepare(args); err != nil {
+		// Said over the socket, so that the service can tell its operator.
+		_ = l.send(answer{Error: &failure{Kind: string(engine.ErrUnavailable), Text: err.Error(), Hint: hintFor(err)}})
+		return 1
+	}
+	report := e.host.isolation()
+	if err := l.send(answer{Report: &report}); err != nil {
+		return 1
+	}
+	for {
+		var hello struct{}
+		files, err := l.receive(&hello)
+		if err != nil {
+			break // the service is gone; pid 1's end takes every sandbox along
+		}
+		if len(files) != 1 {
+			closeAll(files)
+			continue
+		}
+		conn, err := newLink(files[0])
+		if err != nil {
+			continue
+		}
+		e.work.Go(func() { e.serve(conn) })
+	}
+	e.shutdown()
+	return 0
+}
+
+// prepare makes the executor's world and moves into it.
+func (e *executor) prepare(args []string) error {
+	if len(args) != 1 {
+		return errors.New("the executor is started by airlock itself")
+	}
+	if err := json.Unmarshal([]byte(args[0]), &e.config); err != nil {
+		return err
+	}
+	h := &host{root: !inUserNamespace(), uids: rootUIDs}
+	if !h.root {
+		h.uids = userUIDs
+	}
+	from, err := openSources(e.config.Runtimes)
+	if err != nil {
+		return err
+	}
+	if err := from.enter(h.uids); err != nil {
+		return err
+	}
+	if h.filter, err = hostFilter(); err != nil {
+		return err
+	}
+	h.landlock = landlockABI()
+	h.lastCapability = lastCapability()
+	h.masks = present(hidden)
+	own, err := os.ReadFile(procPath + "/self/cgroup")
+	if err != nil {
+		return err
+	}
+	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
+	if h.groups == nil {
+		h.processesOutside = 64
+	}
+	e.host = h
+	e.uids = make(chan int, h.uids.count)
+	for i := range h.uids.count {
+		e.uids <- h.uids.first + i
+	}
+	return nil
+}
+
+// serve answers one request and closes its socket.
+func (e *executor) serve(l *link) {
+	defer l.close()
+	var r request
+	files, err := l.receive(&r)
+	if err != nil {
+		return
+	}
+	defer closeAll(files)
+	switch {
+	case r.Run != nil:
+		err = e.run(l, r.Run, files)
+	case r.Hold != nil:
+		err = e.hold(l, r.Hold)
+	case r.Release != "":
+		e.release(r.Release)
+		err = l.send(answer{})
+	case r.Inspect:
+		report := e.host.isolation()
+		err = l.send(answer{Report: &report})
+	default:
+		err = errors.New("empty request")
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		_ = l.send(answer{Error: describe(err)}) // the service may be gone: nobody to tell
+	}
+}
+
+// describe turns an error into what the service is told.
+func describe(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	kind := engine.ErrUnavailable
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		kind = engine.ErrTooLarge
+	}
+	return &failure{Kind: string(kind), Text: err.Error(), Hint: hintFor(err)}
+}
+
+// leaseUID takes a user that no other sandbox has. With one user for all it
+// is shared.
+func (e *executor) leaseUID() (int, error) {
+	if e.host.uids.count == 1 {
+		return e.host.uids.first, nil
+	}
+	select {
+	case uid := <-e.uids:
+		return uid, nil
+	default:
+		return 0, &failure{Kind: string(engine.ErrBusy), Text: "every sandbox user is taken"}
+	}
+}
+
+func (e *executor) returnUID(uid int) {
+	if e.host.uids.count > 1 {
+		e.uids <- uid
+	}
+}
+
+// shutdown waits for every request to end; their sockets are closed or about
+// to be, since the service is gone.
+func (e *executor) shutdown() {
+	e.mu.Lock()
+	ids := slices.Collect(maps.Keys(e.held))
+	e.mu.Unlock()
+	for _, id := range ids {
+		e.release(id)
+	}
+	e.work.Wait()
+	if e.host.groups != nil {
+		e.host.groups.close()
+	}
+}
+
+// inUserNamespace reports whether uid 0 here is not the machine's.
+func inUserNamespace() bool {
+	b, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return true
+	}
+	fields := strings.Fields(string(b))
+	return len(fields) != 3 || fields[0] != "0" || fields[1] != "0" || fields[2] != "4294967295"
+}
+
+func lastCapability() int {
+	b, err := os.ReadFile(procPath + "/sys/kernel/cap_last_cap")
+	if err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			return n
+		}
+	}
+	return unix.CAP_LAST_CAP
+}
+
+// hintFor names the cure for what commonly stands in the way.
+func hintFor(err error) string {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case ok && (errno == unix.EPERM || errno == unix.EACCES):
+		return "the kernel refused; run `airlock doctor` to see what this host allows"
+	case ok && errno == unix.ENOSYS:
+		return "the kernel is too old: Airlock needs Linux 5.12 or later"
+	case ok && errno == unix.ENOENT:
+		return "run `airlock doctor` to see which language runtimes are installed"
+	}
+	return ""
+}

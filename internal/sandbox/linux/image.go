@@ -1,0 +1,285 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The image is the root that every sandbox sees: a small read-only tmpfs with
+// the host's programs and libraries bound into it, an /etc written from
+// nothing, and mount points for what each sandbox brings. It is made once, in
+// the executor's own mount namespace, and then the executor leaves the host's
+// root itself: from there on not even its own mistakes can name a host's file.
+
+// Where things are in the executor's world, once it has moved there.
+const (
+	imagePath = "/image"
+	heldPath  = "/held"
+	procPath  = "/proc"
+	groupPath = "/cgroup"
+
+	rootWorkspace = "/workspace"
+	rootData      = "/mnt/data"
+	runtimesPath  = "/opt/airlock"
+	packagesPath  = runtimesPath + "/python"
+	fontsPath     = runtimesPath + "/matplotlib"
+)
+
+// sources are what the image takes from the host. Each is opened before the
+// host's root goes out of sight.
+type sources struct {
+	runtimes string // folder of installed runtimes; may not exist yet
+	etc      map[string][]byte
+	mounts   []source
+}
+
+type source struct {
+	host, inside string
+	fd           int
+}
+
+// masked are the folders of /usr that are the host's own business: what its
+// administrator built, and the Python packages of its distribution, whose
+// versions would shadow ours.
+var masked = []string{"/usr/local", "/usr/lib/python3/dist-packages"}
+
+// etcFiles and etcFolders are the parts of the host's /etc that programs need
+// and that say nothing about it.
+var (
+	etcFiles   = []string{"ld.so.cache", "ld.so.conf", "mime.types", "protocols", "services", "debian_version"}
+	etcFolders = []string{"alternatives", "fonts", "ld.so.conf.d"}
+)
+
+func openSources(runtimes string) (*sources, error) {
+	s := &sources{runtimes: runtimes, etc: map[string][]byte{}}
+	if err := s.add("/usr", "usr"); err != nil {
+		return nil, err
+	}
+	for _, link := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
+		if st, err := os.Lstat("/" + link); err == nil && st.IsDir() {
+			if err := s.add("/"+link, link); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range etcFolders {
+		if err := s.add("/etc/"+name, "etc/"+name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	for _, name := range etcFiles {
+		if b, err := os.ReadFile("/etc/" + name); err == nil {
+			s.etc[name] = b
+		}
+	}
+	for _, device := range []string{"null", "zero", "full", "random", "urandom"} {
+		if err := s.add("/dev/"+device, "dev/"+device); err != nil {
+			return nil, err
+		}
+	}
+	for host, inside := range map[string]string{"python/lib": packagesPath, "python/matplotlib": fontsPath} {
+		folder, err := filepath.EvalSymlinks(filepath.Join(runtimes, host))
+		if err != nil {
+			continue // nothing is installed: the standard library still is
+		}
+		if err := s.add(folder, strings.TrimPrefix(inside, "/")); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// add opens a detached copy of a part of the host's tree.
+func (s *sources) add(host, inside string) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, host, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", host, err)
+	}
+	s.mounts = append(s.mounts, source{host, inside, fd})
+	return nil
+}
+
+// enter makes the executor's world with the image in it and moves there.
+func (s *sources) enter(uids uidRange) error {
+	// Everything is built on a tmpfs over a folder that each host has; in this
+	// namespace only, and gone from sight a moment later.
+	const scratch = "/tmp"
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	groups, groupsErr := unix.OpenTree(unix.AT_FDCWD, "/sys/fs/cgroup",
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err := unix.Mount("airlock", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755"); err != nil {
+		return fmt.Errorf("mount scratch: %w", err)
+	}
+	if err := os.Chdir(scratch); err != nil {
+		return err
+	}
+	for _, folder := range []string{imagePath, heldPath, procPath, groupPath} {
+		if err := os.Mkdir("."+folder, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("proc", "."+procPath, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount proc: %w", err)
+	}
+	if groupsErr == nil {
+		if err := attach(groups, "."+groupPath); err != nil {
+			return err
+		}
+	}
+	if err := s.build("."+imagePath, uids); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the host's root: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+func attach(fd int, target string) error {
+	defer unix.Close(fd)
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("attach %s: %w", target, err)
+	}
+	return nil
+}
+
+// build fills the image below a folder.
+func (s *sources) build(at string, uids uidRange) error {
+	if err := unix.Mount("airlock", at, "tmpfs", unix.MS_NOSUID, "size=2m,mode=755"); err != nil {
+		return fmt.Errorf("mount image: %w", err)
+	}
+	root, err := os.OpenRoot(at)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	folders := []string{
+		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "workspace", "opt/airlock/empty",
+	}
+	for _, folder := range folders {
+		if err := root.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+	}
+	links := map[string]string{
+		"var/tmp": "../tmp", "dev/fd": "/proc/self/fd", "dev/stdin": "/proc/self/fd/0", "dev/stdout": "/proc/self/fd/1",
+		"dev/stderr": "/proc/self/fd/2", "etc/localtime": "/usr/share/zoneinfo/Etc/UTC", "etc/os-release": "../usr/lib/os-release",
+		"etc/mtab": "/proc/self/mounts",
+	}
+	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
+		if target, err := os.Readlink("/" + name); err == nil {
+			links[name] = target
+		}
+	}
+	for name, target := range links {
+		if err := root.Symlink(target, name); err != nil {
+			return err
+		}
+	}
+	for name, content := range s.etcContent(uids) {
+		if err := root.WriteFile("etc/"+name, content, 0o644); err != nil {
+			return err
+		}
+	}
+	for _, m := range s.mounts {
+		if err := s.bind(root, at, m); err != nil {
+			return err
+		}
+	}
+	if err := mask(at); err != nil {
+		return err
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+}
+
+// bind attaches one source, read-only.
+func (s *sources) bind(root *os.Root, at string, m source) error {
+	device := strings.HasPrefix(m.inside, "dev/")
+	var err error
+	if device {
+		err = root.WriteFile(m.inside, nil, 0o644)
+	} else {
+		err = root.MkdirAll(m.inside, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_RDONLY}
+	if !device {
+		attributes.Attr_set |= unix.MOUNT_ATTR_NODEV
+	}
+	if err := unix.MountSetattr(m.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attributes); err != nil {
+		return fmt.Errorf("make %s read-only: %w", m.host, err)
+	}
+	return attach(m.fd, filepath.Join(at, m.inside))
+}
+
+// mask hides the host's own parts of /usr. Our packages take the place where
+// Debian's interpreters look for local ones, so that no environment variable
+// is needed to find them.
+func mask(at string) error {
+	for _, folder := range masked {
+		target := at + folder
+		if _, err := os.Stat(target); err != nil {
+			continue
+		}
+		if err := unix.Mount("airlock", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,mode=755"); err != nil {
+			return fmt.Errorf("mask %s: %w", folder, err)
+		}
+		if folder == "/usr/local" {
+			for minor := 11; minor <= 14; minor++ {
+				lib := fmt.Sprintf("%s/lib/python3.%d", target, minor)
+				if err := os.MkdirAll(lib, 0o755); err != nil {
+					return err
+				}
+				if err := os.Symlink(packagesPath, lib+"/dist-packages"); err != nil {
+					return err
+				}
+			}
+		}
+		if err := unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// etcContent is the /etc of a sandbox: nothing of the host's but what programs
+// need to start.
+func (s *sources) etcContent(uids uidRange) map[string][]byte {
+	var passwd, group strings.Builder
+	passwd.WriteString("root:x:0:0:root:/:/usr/sbin/nologin\n")
+	group.WriteString("root:x:0:\n")
+	for i := range uids.count {
+		name := "sandbox"
+		if i > 0 {
+			name = fmt.Sprintf("sandbox%d", i)
+		}
+		fmt.Fprintf(&passwd, "%s:x:%d:%d::%s:/bin/bash\n", name, uids.first+i, uids.first+i, rootWorkspace)
+		fmt.Fprintf(&group, "%s:x:%d:\n", name, uids.first+i)
+	}
+	content := map[string][]byte{
+		"passwd":        []byte(passwd.String()),
+		"group":         []byte(group.String()),
+		"hosts":         []byte("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 " + hostname + "\n"),
+		"hostname":      []byte(hostname + "\n"),
+		"nsswitch.conf": []byte("passwd: files\ngroup: files\nhosts: files\n"),
+		"timezone":      []byte("Etc/UTC\n"),
+		"host.conf":     []byte("multi on\n"),
+	}
+	for name, b := range s.etc {
+		content[name] = b
+	}
+	return content
+}

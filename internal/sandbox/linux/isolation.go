@@ -1,0 +1,91 @@
+package linux
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// isolation says what this host enforces, layer by layer, in the words that
+// doctor, /health and the start of the service show.
+func (h *host) isolation() engine.Isolation {
+	i := engine.Isolation{Backend: "linux", Strict: h.groups != nil}
+	i.Layers = []engine.Layer{
+		enforced("file system", "its own root: read-only /usr, an /etc of its own, nothing else of the host"),
+		enforced("network", "its own network namespace with nothing but loopback; no resolver"),
+		enforced("processes", "its own pid namespace: it sees no others, and all of it dies together"),
+		h.users(),
+		enforced("privileges", "no capabilities, none to gain, no new namespaces"),
+		enforced("system calls", fmt.Sprintf("an allow list of %d calls; all others do not exist", len(hostAllowed())+len(hostRules()))),
+		h.landlockLayer(),
+		h.groupLayer("memory limit", "RLIMIT_DATA bounds each process, not all together"),
+		h.groupLayer("process limit", "RLIMIT_NPROC bounds all processes of the service's user together"),
+		h.groupLayer("CPU limit", "none: a program may use every core, and yields only to its neighbours"),
+		enforced("disk limit", "each workspace is a file system of its own with a size and a number of inodes"),
+	}
+	i.Summary = h.summary()
+	return i
+}
+
+func (h *host) summary() string {
+	who := "root"
+	if !h.root {
+		who = "user namespace"
+	}
+	switch {
+	case h.groups == nil:
+		return who + ", no control groups"
+	case h.groups.version == 2:
+		return who + ", cgroup v2"
+	}
+	return who + ", cgroup v1"
+}
+
+func enforced(name, detail string) engine.Layer {
+	return engine.Layer{Name: name, State: engine.LayerEnforced, Detail: detail}
+}
+
+func (h *host) users() engine.Layer {
+	if h.root {
+		return enforced("users", fmt.Sprintf("a user of its own for each sandbox, out of %d to %d", h.uids.first, h.uids.first+h.uids.count-1))
+	}
+	return engine.Layer{
+		Name: "users", State: engine.LayerWeaker,
+		Detail: "every sandbox runs as the service's own user; namespaces alone keep them apart",
+		Cure:   "run the service as root: it drops to a user of its own",
+	}
+}
+
+func (h *host) landlockLayer() engine.Layer {
+	const name = "landlock"
+	switch {
+	case h.landlock == 0:
+		return engine.Layer{Name: name, State: engine.LayerMissing, Detail: "this kernel does not offer it; mounts alone bound the files",
+			Cure: "boot with landlock in the kernel's lsm= list"}
+	case h.landlock < 3:
+		return engine.Layer{Name: name, State: engine.LayerWeaker, Detail: fmt.Sprintf("version %d does not cover truncation", h.landlock),
+			Cure: "Linux 6.2 or later"}
+	}
+	return enforced(name, fmt.Sprintf("version %d: a second wall around files, signals and abstract sockets", h.landlock))
+}
+
+// groupLayer is a limit that control groups enforce where there are any.
+func (h *host) groupLayer(name, without string) engine.Layer {
+	if h.groups == nil {
+		cure := "run the service as root"
+		if h.root {
+			cure = "mount the memory, pids and cpu controllers"
+		}
+		detail := without
+		if h.groupsErr != nil {
+			detail += " (" + h.groupsErr.Error() + ")"
+		}
+		return engine.Layer{Name: name, State: engine.LayerWeaker, Detail: detail, Cure: cure}
+	}
+	controller := strings.ToLower(strings.Fields(name)[0])
+	if controller == "cpu" && h.groups.version == 1 && h.groups.bases["cpu"] == "" {
+		return engine.Layer{Name: name, State: engine.LayerMissing, Detail: without, Cure: "mount the cpu controller"}
+	}
+	return enforced(name, fmt.Sprintf("control group version %d", h.groups.version))
+}

@@ -1,0 +1,93 @@
+package linux
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Landlock is the second wall around files: even a mount that should not be
+// there could not be used. The rules name what the sandbox's own root holds.
+
+// landlockABI is the version that this kernel offers, 0 for none.
+func landlockABI() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+const (
+	landlockRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	// landlockWrite is everything but making device nodes.
+	landlockWrite = landlockRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
+	landlockDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	landlockAll    = landlockWrite | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
+
+	landlockRefer    = unix.LANDLOCK_ACCESS_FS_REFER     // version 2
+	landlockTruncate = unix.LANDLOCK_ACCESS_FS_TRUNCATE  // version 3
+	landlockIoctl    = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV // version 5
+)
+
+// landlockRights returns what a version handles, and what of it a writable
+// folder gets.
+func landlockRights(abi int) (handled, write uint64) {
+	handled, write = landlockAll, landlockWrite
+	if abi >= 2 {
+		handled, write = handled|landlockRefer, write|landlockRefer
+	}
+	if abi >= 3 {
+		handled, write = handled|landlockTruncate, write|landlockTruncate
+	}
+	if abi >= 5 {
+		handled |= landlockIoctl
+	}
+	return handled, write
+}
+
+// landlockRules begins a ruleset. Scoping of signals and abstract sockets
+// comes with version 6.
+func landlockRules(abi int) (fd int, err error) {
+	handled, _ := landlockRights(abi)
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled}
+	if abi >= 6 {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	size := unsafe.Offsetof(attr.Quiet_access_fs)
+	if abi < 4 {
+		size = unsafe.Sizeof(attr.Handled_access_fs)
+	} else if abi < 6 {
+		size = unsafe.Offsetof(attr.Scoped)
+	}
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return -1, fmt.Errorf("landlock ruleset: %w", errno)
+	}
+	return int(n), nil
+}
+
+// landlockAllow opens what lies beneath an open folder or file.
+func landlockAllow(ruleset, fd int, access uint64) error {
+	attr := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("landlock rule: %w", errno)
+	}
+	return nil
+}
+
+// landlockSteps are the same in a child, for a folder that exists only there.
+func landlockSteps(ruleset int, path string, access uint64) []step {
+	attr := &unix.LandlockPathBeneathAttr{Allowed_access: access}
+	open := call("open "+path, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
+	open.result = &attr.Parent_fd
+	add := call("landlock rule for "+path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(attr)))
+	add.keep = attr
+	return []step{open, add}
+}

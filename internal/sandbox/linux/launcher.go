@@ -1,0 +1,180 @@
+package linux
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Launcher starts executors.
+type Launcher interface {
+	// Launch starts an executor and returns the socket to it. The executor
+	// ends when the socket is closed.
+	Launch(ctx context.Context) (*os.File, error)
+}
+
+// LaunchOptions say what an executor gets.
+type LaunchOptions struct {
+	Runtimes string // folder of installed runtimes; may be missing or empty
+	Log      *slog.Logger
+	weaken   []string // tests only
+}
+
+// NewLauncher returns a Launcher that starts executors as children of this
+// process: with the rights of root, or in a user namespace.
+func NewLauncher(o LaunchOptions) Launcher { return &localLauncher{o} }
+
+type localLauncher struct{ options LaunchOptions }
+
+// executorNamespaces are the executor's own: it sees no network and no other
+// processes, and because it is pid 1 of its namespace every sandbox dies with
+// it, however it ends.
+const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+func (l *localLauncher) Launch(context.Context) (*os.File, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(executorConfig{l.options.Runtimes, engine.NewID().String(), l.options.weaken})
+	if err != nil {
+		return nil, err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "executor"), os.NewFile(uintptr(fds[1]), "service")
+	defer theirs.Close()
+	command := exec.Command(self, "executor", string(config))
+	command.Env = []string{"GOMAXPROCS=" + fmt.Sprint(runtime.GOMAXPROCS(0))}
+	command.Stderr = os.Stderr
+	command.Dir = "/"
+	command.ExtraFiles = []*os.File{theirs}
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: executorNamespaces, Pdeathsig: unix.SIGKILL, Setsid: true}
+	if slices.Contains(l.options.weaken, weakNetwork) {
+		command.SysProcAttr.Cloneflags &^= unix.CLONE_NEWNET
+	}
+	if os.Geteuid() != 0 {
+		inOwnNamespace(command.SysProcAttr)
+	}
+	if err := startAndReap(command, l.options.Log); err != nil {
+		ours.Close()
+		return nil, &engine.Error{
+			Op: "start the sandbox executor", Kind: engine.ErrUnavailable, Err: err,
+			Hint: "this host does not allow the namespaces that the sandbox needs; run `airlock doctor`",
+		}
+	}
+	return ours, nil
+}
+
+// inOwnNamespace gives the executor of an ordinary user the rights it needs,
+// over nothing but its own namespaces.
+func inOwnNamespace(attr *syscall.SysProcAttr) {
+	attr.Cloneflags |= unix.CLONE_NEWUSER
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: userUIDs.first, HostID: os.Geteuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: userUIDs.first, HostID: os.Getegid(), Size: 1}}
+	// It is not uid 0 there, and would lose its capabilities when it is executed.
+	for c := 0; c <= unix.CAP_LAST_CAP; c++ {
+		attr.AmbientCaps = append(attr.AmbientCaps, uintptr(c))
+	}
+}
+
+// startAndReap starts a command from a thread that lives as long as the
+// command does: the kernel ties a child's fate to the thread that made it.
+func startAndReap(command *exec.Cmd, log *slog.Logger) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := command.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		if err := command.Wait(); err != nil && log != nil {
+			log.Warn("the sandbox executor ended", "error", err)
+		}
+	}()
+	return <-started
+}
+
+// ServeLauncher answers the requests of a RemoteLauncher at the other end of
+// conn until that end closes: the privileged parent does it for the service,
+// which runs as an ordinary user.
+func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
+	remote, err := newLink(conn)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { remote.close() })
+	defer stop()
+	defer remote.close()
+	for {
+		var nothing struct{}
+		files, err := remote.receive(&nothing)
+		closeAll(files)
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		socket, err := l.Launch(ctx)
+		if err != nil {
+			if err := remote.send(answer{Error: describe(err)}); err != nil {
+				return err
+			}
+			continue
+		}
+		err = remote.send(answer{}, socket)
+		socket.Close()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// RemoteLauncher asks the ServeLauncher at the other end of conn.
+func RemoteLauncher(conn *os.File) Launcher { return &remoteLauncher{conn: conn} }
+
+type remoteLauncher struct {
+	conn *os.File
+	link *link
+}
+
+// Launch is called from one goroutine at a time.
+func (r *remoteLauncher) Launch(context.Context) (*os.File, error) {
+	if r.link == nil {
+		l, err := newLink(r.conn)
+		if err != nil {
+			return nil, err
+		}
+		r.link = l
+	}
+	if err := r.link.send(struct{}{}); err != nil {
+		return nil, err
+	}
+	var a answer
+	files, err := r.link.receive(&a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Error != nil || len(files) != 1 {
+		closeAll(files)
+		return nil, fromFailure("start the sandbox executor", a.Error)
+	}
+	return files[0], nil
+}

@@ -1,0 +1,239 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// executors are the pids of this process's executors.
+func executors(t *testing.T) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if fields[1] == strconv.Itoa(os.Getpid()) && fields[0] != "Z" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// traces are what a sandbox could leave on this host.
+func traces(t *testing.T, executor int) (all []string) {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", executor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", executor, f.Name()))
+		if err == nil {
+			target, _, _ = strings.Cut(target, ":[")
+			all = append(all, "file "+target)
+		}
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", executor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		all = append(all, "mount "+strings.Fields(line)[4])
+	}
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		info, err := os.Stat("/proc/" + p.Name())
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat("/proc/"+p.Name(), &st) == nil && info.IsDir() && int(st.Uid) >= rootUIDs.first && int(st.Uid) < rootUIDs.first+rootUIDs.count {
+			all = append(all, "process of a sandbox")
+		}
+	}
+	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(path, "/"+cgroupParent+"/") {
+			all = append(all, "group "+path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	s := start(t)
+	pids := executors(t)
+	if len(pids) != 1 {
+		t.Fatalf("executors: %v", pids)
+	}
+	programs := []*engine.Spec{
+		sandboxtest.Python("open('x','w').write('x')"),
+		sandboxtest.Spec("bash", "sleep 30 & setsid sleep 30 & exit 3"),
+		sandboxtest.Python("import os\nfor i in range(20):\n    if os.fork() == 0: os.setsid() if i % 2 else 0; import time; time.sleep(30)"),
+		sandboxtest.Python("while True: pass"),
+		sandboxtest.Python("x = bytearray(1 << 30)"),
+		sandboxtest.Spec("bash", "exec 3<>/tmp/f; mkdir -p a/b/c; chmod 0 a; kill -9 $$"),
+	}
+	for _, p := range programs {
+		p.Limits.Timeout = 500 * time.Millisecond
+	}
+	round := func() {
+		for _, p := range programs {
+			sandboxtest.Run(t, s, p)
+		}
+		id := engine.NewID()
+		if err := s.Hold(t.Context(), id, nil, sandboxtest.Limits()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Release(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	round()
+	before := traces(t, pids[0])
+	for range 5 {
+		round()
+	}
+	// The executor closes a request's socket a moment after it answered.
+	var after []string
+	for range 50 {
+		if after = traces(t, pids[0]); slices.Equal(before, after) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("left behind\nbefore: %s\nafter: %s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+}
+
+func TestExecutorDies(t *testing.T) {
+	s := start(t)
+	first := executors(t)
+	failed := make(chan error)
+	go func() {
+		_, err := s.Run(t.Context(), sandboxtest.Python("import time; time.sleep(15)"), silent{})
+		failed <- err
+	}()
+	for range 1000 { // until the program runs: the executor has a child
+		if children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", first[0], first[0])); len(children) > 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := unix.Kill(first[0], unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-failed:
+		if !errors.Is(err, engine.ErrUnavailable) {
+			t.Errorf("error %v, want unavailable", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the run outlived its executor")
+	}
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print('again')")); r.Stdout != "again\n" {
+		t.Errorf("stdout %q", r.Stdout)
+	}
+	if next := executors(t); len(next) != 1 || next[0] == first[0] {
+		t.Errorf("executors %v, first %v", next, first)
+	}
+}
+
+// The next executor sweeps the control groups of one that was killed.
+func TestSweep(t *testing.T) {
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "needs root: without it there are no control groups")
+	}
+	s := start(t)
+	for range 3 {
+		killed := executors(t)[0]
+		if err := unix.Kill(killed, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		for slices.Contains(executors(t), killed) {
+			time.Sleep(time.Millisecond)
+		}
+		for { // a request may still have met the dying one
+			if _, err := s.Run(t.Context(), sandboxtest.Python(""), silent{}); err == nil {
+				break
+			}
+		}
+	}
+	live := 0
+	for _, trace := range traces(t, executors(t)[0]) {
+		if strings.HasPrefix(trace, "group ") && strings.HasSuffix(trace, "/"+cgroupExecutor) && strings.Contains(trace, "/pids/") {
+			live++
+		}
+	}
+	if live != 1 {
+		t.Errorf("%d executors have control groups, want 1", live)
+	}
+}
+
+func TestRemoteLauncher(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, child := os.NewFile(uintptr(fds[0]), "parent"), os.NewFile(uintptr(fds[1]), "child")
+	served := make(chan error)
+	go func() { served <- ServeLauncher(t.Context(), parent, NewLauncher(LaunchOptions{})) }()
+	remote := RemoteLauncher(child)
+	s, err := Start(t.Context(), Config{Launcher: remote, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); r.Stdout != "1\n" {
+		t.Errorf("stdout %q", r.Stdout)
+	}
+	s.Close()
+	remote.(*remoteLauncher).link.close()
+	if err := <-served; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+}
+
+func TestStrictRefusesLess(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Log("as root this host is strict enough; the refusal is tested as an ordinary user")
+		return
+	}
+	launcher := NewLauncher(LaunchOptions{})
+	s, err := Start(t.Context(), Config{Launcher: launcher, Strict: true, Log: quiet})
+	if err == nil {
+		s.Close()
+		t.Fatal("strict isolation was promised without control groups")
+	}
+	if !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "strict") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,42 @@
+package linux
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// TestMain makes the test binary the executor when it is started as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "executor" {
+		os.Exit(ExecutorMain(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// silent is a host that wants nothing.
+type silent struct{}
+
+func (silent) Output(engine.Stream, []byte) {}
+func (silent) Call(context.Context, string, []byte) ([]byte, error) {
+	return nil, engine.ErrNotFound
+}
+
+// start starts a sandbox for a test, with some protections left out.
+func start(t *testing.T, weaken ...string) *Sandbox {
+	t.Helper()
+	launcher := NewLauncher(LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes", weaken: weaken})
+	s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}

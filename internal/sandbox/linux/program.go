@@ -1,0 +1,351 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// run is a run on the executor's side, from the request to the answer.
+func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
+	if err := r.check(); err != nil {
+		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
+	}
+	want := 3
+	if r.Calls {
+		want++
+	}
+	if len(files) != want {
+		return &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
+	}
+	s := &sandbox{host: e.host, request: r, ruleset: -1}
+	defer s.release()
+	if r.Held != "" {
+		h, err := e.occupy(r.Held)
+		if err != nil {
+			return err
+		}
+		defer h.leave()
+		s.workspace, s.heldAt, s.uid = h.workspace, h.at, h.uid
+	} else {
+		uid, err := e.leaseUID()
+		if err != nil {
+			return err
+		}
+		defer e.returnUID(uid)
+		w, err := newWorkspace(r.Workspace, r.Inodes, uid)
+		if err != nil {
+			return err
+		}
+		defer w.close()
+		s.workspace, s.uid = w, uid
+	}
+	if s.heldAt != "" {
+		s.workspace.snapshot()
+	}
+	err := l.receiveInputs(r.Inputs, func(in input, f *os.File) error {
+		return s.workspace.put(in.Path, f, in.Size, in.ReadOnly && e.host.root)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.furnish(e.host); err != nil {
+		return err
+	}
+	if err := s.placeFiles(files); err != nil {
+		return err
+	}
+	closeAll(files) // the sandbox has its own copies; the writers' ends must not stay open here
+	done, err := e.supervise(l, s)
+	if err != nil {
+		return err
+	}
+	return s.answer(l, done)
+}
+
+// furnish makes what a sandbox needs beside its workspace.
+func (s *sandbox) furnish(h *host) (err error) {
+	if s.tmp, err = newTmpfs(tmpSize, tmpInodes, s.uid, "1777"); err != nil {
+		return err
+	}
+	if err := s.linkFontCache(); err != nil {
+		return err
+	}
+	if h.groups != nil {
+		limits := groupLimits{s.request.Memory, s.request.Processes, s.request.CPUs}
+		if s.group, err = h.groups.create(engine.NewID().String(), limits); err != nil {
+			return fmt.Errorf("control group: %w", err)
+		}
+	}
+	return s.makeRules()
+}
+
+// linkFontCache lets matplotlib find the list of fonts that was made at setup,
+// in the folder where it would write its own: searching the fonts anew would
+// cost each program a second.
+func (s *sandbox) linkFontCache() error {
+	entries, err := os.ReadDir(imagePath + fontsPath)
+	if err != nil {
+		return nil //nolint:nilerr // no matplotlib, no cache
+	}
+	fd := int(s.tmp.Fd())
+	if err := unix.Mkdirat(fd, "matplotlib", 0o755); err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".json") {
+			continue
+		}
+		if err := unix.Symlinkat(path.Join(fontsPath, entry.Name()), fd, "matplotlib/"+entry.Name()); err != nil {
+			return err
+		}
+	}
+	return unix.Fchownat(fd, "matplotlib", s.uid, s.uid, 0)
+}
+
+// makeRules prepares landlock for what is known before the sandbox exists.
+func (s *sandbox) makeRules() (err error) {
+	abi := s.host.landlock
+	if abi == 0 {
+		return nil
+	}
+	if s.ruleset, err = landlockRules(abi); err != nil {
+		return err
+	}
+	_, write := landlockRights(abi)
+	rules := map[string]uint64{
+		"":     unix.LANDLOCK_ACCESS_FS_READ_DIR, // of all that is there: every folder may be listed
+		"/usr": landlockRead,
+		"/etc": landlockRead,
+		"/opt": landlockRead,
+		"/dev": landlockDevice,
+	}
+	for folder, access := range rules {
+		fd, err := unix.Open(imagePath+folder, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		err = landlockAllow(s.ruleset, fd, access)
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		landlockAllow(s.ruleset, int(s.workspace.root.Fd()), write),
+		landlockAllow(s.ruleset, int(s.tmp.Fd()), write),
+	)
+}
+
+// placeFiles takes copies of the program's files, numbered above where the
+// child will put them.
+func (s *sandbox) placeFiles(files []*os.File) error {
+	targets := []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.calls}
+	for i, f := range files {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstFree)
+		if err != nil {
+			return err
+		}
+		*targets[i] = os.NewFile(uintptr(fd), "program")
+	}
+	return nil
+}
+
+// release gives back what the sandbox held. Its processes are gone.
+func (s *sandbox) release() {
+	for _, f := range []*os.File{s.tmp, s.stdin, s.stdout, s.stderr, s.calls, s.report} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if s.ruleset >= 0 {
+		unix.Close(s.ruleset)
+	}
+	if s.group != nil {
+		s.group.remove()
+	}
+}
+
+// supervise starts the sandbox and stays until every process of it is gone.
+func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	reports := os.NewFile(uintptr(pipe[0]), "reports")
+	defer reports.Close()
+	high, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_DUPFD_CLOEXEC, firstFree)
+	unix.Close(pipe[1])
+	if err != nil {
+		return nil, err
+	}
+	s.report = os.NewFile(uintptr(high), "report")
+
+	script := s.script()
+	script.weaken(e.config.Weaken)
+	pid, pidfd, err := script.start()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(pidfd)
+	s.report.Close()
+	s.report = nil
+	for _, f := range []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.calls} {
+		if *f != nil {
+			(*f).Close()
+			*f = nil
+		}
+	}
+	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.Timeout}
+	done, err := w.until(reports)
+	if err != nil {
+		return nil, err
+	}
+	w.account(s.group, done)
+	return done, nil
+}
+
+// watch is the executor's eye on one sandbox.
+type watch struct {
+	script  *script
+	link    *link
+	pid     int
+	pidfd   int
+	timeout time.Duration
+	rusage  unix.Rusage
+}
+
+// until waits for the end of pid 1, and with it of all others. It brings the
+// end about when time is up or when the request is given up.
+func (w *watch) until(reports *os.File) (*outcome, error) {
+	dead := make(chan struct{})
+	go func() {
+		defer close(dead)
+		for {
+			if _, err := unix.Wait4(w.pid, nil, 0, &w.rusage); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}()
+	told := make(chan report)
+	go func() {
+		defer close(told)
+		for {
+			r, ok := readReport(reports)
+			if !ok {
+				return
+			}
+			told <- r
+		}
+	}()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		var nothing struct{}
+		files, _ := w.link.receive(&nothing) // only an end can come
+		closeAll(files)
+	}()
+
+	done := &outcome{Lost: true, Started: time.Now()}
+	timer := time.NewTimer(w.timeout)
+	defer timer.Stop()
+	var failed error
+	abandoned := gone
+	for told != nil {
+		select {
+		case r, ok := <-told:
+			switch {
+			case !ok:
+				told = nil // every holder of the pipe's other end is gone
+			case r.kind == reportStarted:
+				done.Started = time.Now()
+				timer.Reset(w.timeout)
+			case r.kind == reportExit:
+				done.Status, done.Lost = r.value, false
+			default:
+				failed = w.script.stepError(r)
+			}
+		case <-timer.C:
+			done.TimedOut = done.Lost
+			w.kill()
+		case <-abandoned:
+			abandoned = nil
+			w.kill()
+		}
+	}
+	<-dead
+	done.Duration = time.Since(done.Started)
+	// The service may still be there and waiting for the answer: end only our
+	// own reading.
+	_ = w.link.conn.SetReadDeadline(time.Now())
+	<-gone
+	return done, failed
+}
+
+// kill ends pid 1; the kernel then kills all others of its namespace and lets
+// pid 1 be reaped when the last is gone.
+func (w *watch) kill() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0) }
+
+// account reads what the program used.
+func (w *watch) account(g *group, done *outcome) {
+	if g == nil {
+		done.CPU = time.Duration(w.rusage.Utime.Nano() + w.rusage.Stime.Nano())
+		return
+	}
+	u := g.usage()
+	done.CPU, done.MemoryPeak = u.cpu, u.memoryPeak
+	status := unix.WaitStatus(done.Status)
+	killed := done.Lost || status.Signaled() && status.Signal() == unix.SIGKILL
+	done.OOM = u.oomKills > 0 && killed && !done.TimedOut
+}
+
+func readReport(f *os.File) (report, bool) {
+	var r report
+	buffer := unsafe.Slice((*byte)(unsafe.Pointer(&r)), reportSize)
+	n, err := f.Read(buffer)
+	return r, err == nil && n == reportSize
+}
+
+// weaken leaves out protections, for tests.
+func (s *script) weaken(names []string) {
+	if slices.Contains(names, weakNetwork) {
+		s.flags &^= unix.CLONE_NEWNET
+	}
+	for _, list := range []*[]step{&s.setup, &s.init, &s.main} {
+		*list = slices.DeleteFunc(*list, func(s step) bool { return slices.Contains(names, s.name) })
+	}
+}
+
+// weakNetwork stands for the network namespaces, which are no step.
+const weakNetwork = "network namespace"
+
+// answer sends the files that are left, then how it ended.
+func (s *sandbox) answer(l *link, done *outcome) error {
+	r := s.request
+	found := s.workspace.collect(r.Entry, collectLimits{r.Count, r.Bytes, r.Total})
+	defer found.close()
+	for rest := found.files; len(rest) > 0; {
+		batch := rest[:min(len(rest), maxFiles)]
+		rest = rest[len(batch):]
+		var a answer
+		files := make([]*os.File, len(batch))
+		for i, f := range batch {
+			a.Outputs = append(a.Outputs, output{f.path, f.size, f.input})
+			files[i] = f.file
+		}
+		if err := l.send(a, files...); err != nil {
+			return err
+		}
+	}
+	done.Deleted, done.Dropped = found.deleted, found.dropped
+	return l.send(answer{Done: done})
+}

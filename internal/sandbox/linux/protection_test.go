@@ -1,0 +1,78 @@
+package linux
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// Each protection is tried twice with one probe: in place, where the probe
+// must fail, and left out, where it must succeed. A probe that fails both
+// times would prove nothing.
+func TestProtections(t *testing.T) {
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+
+	const status = "status = dict(l.rstrip('\\n').split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)\n"
+	for _, tt := range []struct {
+		name   string
+		weaken []string
+		probe  string // prints "breach" if the protection does not hold
+	}{
+		{"system calls", []string{"system-call filter"}, `import socket
+try: socket.socket(16, 3); print('breach')
+except OSError: pass`},
+		{"new namespaces", []string{"system-call filter"}, `import ctypes
+if ctypes.CDLL(None).unshare(0x10000000) == 0: print('breach')`},
+		{"landlock", []string{"landlock"}, `import fcntl
+try: fcntl.ioctl(open('/dev/urandom'), 0x80045200, bytes(4)); print('breach')
+except OSError: pass`},
+		{"capabilities", []string{"set user", "set group", "drop capabilities", "drop from the bounding set"}, status + "if int(status['CapEff'], 16): print('breach')"},
+		{"bounding set", []string{"drop from the bounding set"}, status + "if int(status['CapBnd'], 16): print('breach')"},
+		{"user", []string{"set user", "drop capabilities"}, "import os\nif os.getuid() == 0: print('breach')"},
+		{"no new privileges", []string{"no new privileges", "landlock", "system-call filter"}, status + "if status['NoNewPrivs'] == '0': print('breach')"},
+		{"old root", []string{"detach the old root", "landlock"}, "import os\nif 'image' in os.listdir('/..'): print('breach')"},
+		{"network", []string{"network namespace", "bring up loopback"}, fmt.Sprintf(`import socket
+try: socket.create_connection(('127.0.0.1', %s), timeout=2); print('breach')
+except OSError: pass`, port)},
+		{"host name", []string{"set the host name"}, "import socket\nif socket.gethostname() != 'airlock': print('breach')"},
+		{"hidden files", []string{"hide /proc/cmdline"}, "if open('/proc/cmdline').read(): print('breach')"},
+		{"open files", []string{"limit open files"}, "import resource\nif resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 1024: print('breach')"},
+		{"core files", []string{"limit core files"}, "import resource\nif resource.getrlimit(resource.RLIMIT_CORE)[1]: print('breach')"},
+		{"signal mask", []string{"unblock signals"}, "import signal\nif signal.pthread_sigmask(signal.SIG_BLOCK, []): print('breach')"},
+		{"terminal", []string{"leave the terminal"}, "import os\nif os.getsid(0) == 0: print('breach')"},
+		{"control group: memory", []string{"join control group"}, "x = bytearray(300 << 20)\nprint('breach')"},
+		{"control group: processes", []string{"join control group"}, `import os, time
+try:
+    for i in range(40):
+        if os.fork() == 0: time.sleep(9); os._exit(0)
+    print('breach')
+except OSError: pass`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, s := range []struct {
+				sandbox engine.Sandbox
+				breach  bool
+			}{{start(t), false}, {start(t, tt.weaken...), true}} {
+				spec := sandboxtest.Python(tt.probe)
+				spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
+				r := sandboxtest.Run(t, s.sandbox, spec)
+				if got := strings.Contains(r.Stdout, "breach"); got != s.breach {
+					t.Errorf("with the protection left out: %v; breach: %v\nstdout: %s\nstderr: %s", s.breach, got, r.Stdout, r.Stderr)
+				}
+			}
+		})
+	}
+}

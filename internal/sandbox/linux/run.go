@@ -1,0 +1,314 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Run runs one program; see engine.Sandbox.
+func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	if spec.EchoLast || spec.ShowPlots {
+		return nil, &engine.Error{Op: "run", Kind: engine.ErrUnavailable,
+			Err: errors.New("this version cannot echo a last expression or save shown plots")}
+	}
+	p, err := newProgram(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	l, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	if err := p.send(l); err != nil {
+		return nil, refusal(l, err)
+	}
+	p.closeTheirs()
+
+	// Cancelling closes our half of the socket: the executor kills the program
+	// and still answers. One that does not is given up.
+	stop := context.AfterFunc(ctx, func() {
+		_ = l.conn.CloseWrite()
+		_ = l.conn.SetReadDeadline(time.Now().Add(endTime))
+	})
+	defer stop()
+	_ = l.conn.SetReadDeadline(time.Now().Add(spec.Limits.Timeout + endTime))
+
+	var reading sync.WaitGroup
+	reading.Go(func() { pump(p.stdout, engine.Stdout, host) })
+	reading.Go(func() { pump(p.stderr, engine.Stderr, host) })
+	calls, endCalls := context.WithCancel(ctx)
+	if p.calls != nil {
+		reading.Go(func() {
+			defer p.calls.Close() // what is no message ends the channel
+			answerCalls(calls, p.calls, host)
+		})
+	}
+	outcome, err := collectAnswers(l)
+	if err != nil {
+		p.close() // a program that outlived its executor is impossible, a reader is not
+	}
+	endCalls()
+	if p.calls != nil {
+		p.calls.Close()
+	}
+	reading.Wait()
+	if err != nil {
+		return nil, err
+	}
+	outcome.Cancelled = ctx.Err() != nil
+	return outcome, nil
+}
+
+// refusal prefers what the executor said over the broken pipe that followed.
+func refusal(l *link, err error) error {
+	_ = l.conn.SetReadDeadline(time.Now().Add(endTime))
+	var a answer
+	files, receiveErr := l.receive(&a)
+	closeAll(files)
+	if receiveErr == nil && a.Error != nil {
+		return fromFailure("run", a.Error)
+	}
+	return lost(err)
+}
+
+// collectAnswers reads to the executor's last word.
+func collectAnswers(l *link) (_ *engine.Outcome, err error) {
+	var outputs []engine.Output
+	defer func() {
+		if err != nil {
+			for _, o := range outputs {
+				o.File.Close()
+			}
+		}
+	}()
+	for {
+		var a answer
+		files, err := l.receive(&a)
+		if err != nil {
+			return nil, lost(err)
+		}
+		if a.Error != nil {
+			closeAll(files)
+			return nil, fromFailure("run", a.Error)
+		}
+		if len(files) != len(a.Outputs) {
+			closeAll(files)
+			return nil, lost(errors.New("outputs and their files do not match"))
+		}
+		for i, o := range a.Outputs {
+			outputs = append(outputs, engine.Output{Path: o.Path, File: files[i], Size: o.Size, Input: o.Input})
+		}
+		if a.Done != nil {
+			outcome := fromOutcome(a.Done)
+			outcome.Outputs = outputs
+			return outcome, nil
+		}
+	}
+}
+
+func fromOutcome(d *outcome) *engine.Outcome {
+	o := &engine.Outcome{
+		TimedOut: d.TimedOut, OOM: d.OOM, StartedAt: d.Started, Duration: d.Duration,
+		CPU: d.CPU, MemoryPeak: d.MemoryPeak, Deleted: d.Deleted,
+	}
+	for _, f := range d.Dropped {
+		o.Dropped = append(o.Dropped, engine.DroppedFile(f))
+	}
+	status := unix.WaitStatus(d.Status)
+	code := status.ExitStatus()
+	switch {
+	case d.Lost && !d.OOM:
+		return o // killed by the executor: timeout or cancelled
+	case d.Lost:
+		code, o.Signal = 128+int(unix.SIGKILL), "SIGKILL"
+	case status.Signaled():
+		code, o.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
+	}
+	o.ExitCode = &code
+	return o
+}
+
+// pump hands over what the program writes until nobody can write any more.
+func pump(from *os.File, stream engine.Stream, host engine.Host) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			host.Output(stream, buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// program is a run on the service's side: its request, and the files at both
+// ends of it.
+type program struct {
+	request runRequest
+	list    []input
+	files   []*os.File // of list; not ours, but for the code
+
+	stdout, stderr, calls *os.File // our ends
+	theirs                []*os.File
+	code                  *os.File
+}
+
+func newProgram(spec *engine.Spec) (_ *program, err error) {
+	p := &program{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	p.list, p.files = fromInputs(spec.Inputs)
+	entry := path.Join(spec.Root, spec.Entry)
+	inline := spec.Inline && spec.Language.Inline != nil
+	if !inline {
+		if p.code, err = memoryFile("code", []byte(spec.Code)); err != nil {
+			return nil, err
+		}
+		p.list = append(p.list, input{Path: spec.Entry, Size: int64(len(spec.Code))})
+		p.files = append(p.files, p.code)
+	}
+	l := spec.Limits
+	p.request = runRequest{
+		Argv: spec.Language.Command(entry, spec.Code, inline, spec.Args), Env: environment(spec), Root: spec.Root,
+		Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
+		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
+		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,
+	}
+	if !inline {
+		p.request.Entry = spec.Entry
+	}
+	if !spec.Held.IsZero() {
+		p.request.Held = spec.Held.String()
+	}
+	return p, p.openFiles(spec)
+}
+
+// openFiles makes the program's stdin, stdout, stderr and channel for calls.
+func (p *program) openFiles(spec *engine.Spec) error {
+	stdin, err := memoryFile("stdin", spec.Stdin)
+	if err != nil {
+		return err
+	}
+	p.theirs = append(p.theirs, stdin)
+	for _, ours := range []**os.File{&p.stdout, &p.stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		*ours = r
+		p.theirs = append(p.theirs, w)
+	}
+	if !spec.Calls {
+		return nil
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return err
+	}
+	p.calls = os.NewFile(uintptr(fds[0]), "calls")
+	p.theirs = append(p.theirs, os.NewFile(uintptr(fds[1]), "calls"))
+	return nil
+}
+
+func (p *program) send(l *link) error {
+	if err := l.send(request{Run: &p.request}, p.theirs...); err != nil {
+		return err
+	}
+	return l.sendInputs(p.list, p.files)
+}
+
+func (p *program) closeTheirs() {
+	closeAll(p.theirs)
+	p.theirs = nil
+}
+
+func (p *program) close() {
+	p.closeTheirs()
+	for _, f := range []*os.File{p.stdout, p.stderr, p.calls, p.code} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// memoryFile is a file without a name that holds content, read-only.
+func memoryFile(name string, content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := f.Write(content); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// environment is all that a program finds in its environment: nothing comes
+// from ours.
+func environment(spec *engine.Spec) []string {
+	env := map[string]string{
+		"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": spec.Home, "USER": "sandbox", "LOGNAME": "sandbox", "SHELL": "/bin/bash",
+		"LANG": "C.UTF-8", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache", "XDG_CONFIG_HOME": "/tmp/.config", "XDG_DATA_HOME": "/tmp/.local",
+	}
+	if spec.Calls {
+		env["AIRLOCK_CALLS_FD"] = fmt.Sprint(callsFD)
+	}
+	list := make([]string, 0, len(env)+len(spec.Env)+len(spec.Language.Env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	list = append(list, spec.Language.Env...)
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
+		list = append(list, name+"="+spec.Env[name])
+	}
+	return lastOfEach(list)
+}
+
+// lastOfEach keeps the last setting of each name.
+func lastOfEach(list []string) []string {
+	place := map[string]int{}
+	var kept []string
+	for _, entry := range list {
+		name := entry[:max(0, slices.Index([]byte(entry), '='))]
+		if i, ok := place[name]; ok {
+			kept[i] = entry
+			continue
+		}
+		place[name] = len(kept)
+		kept = append(kept, entry)
+	}
+	return kept
+}

@@ -1,0 +1,223 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Config is what Start needs.
+type Config struct {
+	Launcher Launcher
+	Strict   bool // refuse a host that cannot enforce memory and process limits
+	Log      *slog.Logger
+}
+
+// Sandbox is the service's side: it holds no rights, and asks the executor.
+type Sandbox struct {
+	config Config
+
+	mu        sync.Mutex
+	executor  *link
+	isolation engine.Isolation
+	closed    bool
+	watching  sync.WaitGroup
+}
+
+// Time that an executor has to become ready, and to end a program that it was
+// told to end, before it is taken for dead.
+const (
+	readyTime = 30 * time.Second
+	endTime   = 10 * time.Second
+)
+
+// Start starts an executor and waits until it is ready.
+func Start(ctx context.Context, config Config) (*Sandbox, error) {
+	s := &Sandbox{config: config}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.launch(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// launch starts an executor. The caller holds the lock.
+func (s *Sandbox) launch(ctx context.Context) error {
+	socket, err := s.config.Launcher.Launch(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := newLink(socket)
+	if err != nil {
+		return err
+	}
+	var a answer
+	_ = l.conn.SetReadDeadline(time.Now().Add(readyTime))
+	files, err := l.receive(&a)
+	closeAll(files)
+	_ = l.conn.SetReadDeadline(time.Time{})
+	if err == nil && a.Report == nil {
+		err = fromFailure("start the sandbox", a.Error)
+	}
+	if err == nil && s.config.Strict && !a.Report.Strict {
+		err = &engine.Error{
+			Op: "start the sandbox", Kind: engine.ErrUnavailable,
+			Err:  fmt.Errorf("strict isolation was asked for, and this host gives less: %s", a.Report.Summary),
+			Hint: "run as root with the memory and pids controllers, or accept less with --isolation=best; `airlock doctor` tells what is missing",
+		}
+	}
+	if err != nil {
+		l.close()
+		if _, ok := errors.AsType[*engine.Error](err); !ok {
+			err = &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: err, Hint: "run `airlock doctor`"}
+		}
+		return err
+	}
+	s.executor, s.isolation = l, *a.Report
+	s.watching.Go(func() { s.watch(l) })
+	return nil
+}
+
+// watch notices the end of an executor and starts the next, so that it is
+// ready before a request needs it.
+func (s *Sandbox) watch(l *link) {
+	var nothing answer
+	files, _ := l.receive(&nothing) // an executor says nothing more of its own accord
+	closeAll(files)
+	l.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.executor != l {
+		return
+	}
+	s.executor = nil
+	s.config.Log.Error("the sandbox executor died; its runs are interrupted", "next", "starting another")
+	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
+	defer cancel()
+	if err := s.launch(ctx); err != nil {
+		s.config.Log.Error("cannot start another executor; the next request tries again", "error", err)
+	}
+}
+
+// open begins a request: it returns its socket.
+func (s *Sandbox) open(ctx context.Context) (*link, error) {
+	ours, theirs, err := newLinkPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range 2 {
+		if s.closed {
+			err = &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New("the sandbox is closed")}
+			break
+		}
+		if s.executor == nil {
+			if err = s.launch(ctx); err != nil {
+				break
+			}
+		}
+		if err = s.executor.send(struct{}{}, theirs); err == nil {
+			return ours, nil
+		}
+		s.executor = nil // its watcher closes it
+	}
+	ours.close()
+	return nil, err
+}
+
+// ask sends a request that has one answer.
+func (s *Sandbox) ask(ctx context.Context, r request, list []input, files []*os.File) (answer, error) {
+	l, err := s.open(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	defer l.close()
+	stop := context.AfterFunc(ctx, func() { l.close() })
+	defer stop()
+	var a answer
+	err = errors.Join(l.send(r), l.sendInputs(list, files))
+	received, receiveErr := l.receive(&a)
+	closeAll(received)
+	if a.Error != nil {
+		return a, fromFailure("sandbox", a.Error)
+	}
+	if err := errors.Join(err, receiveErr); err != nil {
+		return a, lost(err)
+	}
+	return a, nil
+}
+
+// Hold makes a held workspace.
+func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+	list, files := fromInputs(inputs)
+	_, err := s.ask(ctx, request{Hold: &holdRequest{id.String(), limits.Workspace, limits.Inodes, len(list)}}, list, files)
+	return err
+}
+
+// Release forgets a held workspace.
+func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
+	_, err := s.ask(ctx, request{Release: id.String()}, nil, nil)
+	return err
+}
+
+// Isolation says what the executor enforces.
+func (s *Sandbox) Isolation(context.Context) (engine.Isolation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isolation, nil
+}
+
+// Close ends the executor and with it every sandbox.
+func (s *Sandbox) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	if s.executor != nil {
+		_ = s.executor.conn.CloseWrite()
+	}
+	s.mu.Unlock()
+	s.watching.Wait()
+	return nil
+}
+
+func fromInputs(inputs []engine.Input) ([]input, []*os.File) {
+	list, files := make([]input, len(inputs)), make([]*os.File, len(inputs))
+	for i, in := range inputs {
+		list[i], files[i] = input{in.Path, in.Size, in.ReadOnly}, in.File
+	}
+	return list, files
+}
+
+// fromFailure turns what the executor said into an engine error.
+func fromFailure(op string, f *failure) error {
+	if f == nil {
+		return lost(errors.New("it answered nothing that makes sense"))
+	}
+	kind := engine.Kind(f.Kind)
+	switch kind {
+	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrBusy, engine.ErrUnavailable:
+	default:
+		kind = engine.ErrInternal
+	}
+	e := &engine.Error{Op: op, Kind: kind, Err: errors.New(f.Text), Hint: f.Hint}
+	if kind == engine.ErrBusy {
+		e.RetryAfter = time.Second
+	}
+	return e
+}
+
+// lost says that an executor went away in the middle of a request.
+func lost(err error) error {
+	return &engine.Error{
+		Op: "sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf("the executor did not answer: %w", err),
+		Hint: "another executor is being started; try again",
+	}
+}

@@ -1,0 +1,144 @@
+package linux
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// judge runs the filter on one call, as the kernel would.
+func judge(t *testing.T, vm *bpf.VM, arch, nr uint32, args ...uint64) uint32 {
+	t.Helper()
+	// The VM reads big-endian, as network filters do; the kernel reads
+	// seccomp_data in its own order. So each field is written for the VM.
+	data := make([]byte, 64)
+	binary.BigEndian.PutUint32(data[offsetNumber:], nr)
+	binary.BigEndian.PutUint32(data[offsetArch:], arch)
+	for i, a := range args {
+		binary.BigEndian.PutUint32(data[offsetArgs+8*i:], uint32(a))
+		binary.BigEndian.PutUint32(data[offsetArgs+8*i+4:], uint32(a>>32))
+	}
+	verdict, err := vm.Run(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(verdict)
+}
+
+func hostVM(t *testing.T) *bpf.VM {
+	t.Helper()
+	raw, err := filter(hostArch, hostAllowed(), hostRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, ok := bpf.Disassemble(raw)
+	if !ok {
+		t.Fatal("the filter does not disassemble")
+	}
+	vm, err := bpf.NewVM(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vm
+}
+
+const errnoOf = unix.SECCOMP_RET_ERRNO
+
+const addressNoRandomize = 0x0040000
+
+// Every number is tried: what is on the list passes, what has a rule is judged
+// by it, and all others do not exist.
+func TestFilterDecidesEveryNumber(t *testing.T) {
+	vm := hostVM(t)
+	allowed, ruled := hostAllowed(), map[uint32]bool{}
+	for _, r := range hostRules() {
+		ruled[r.nr] = true
+	}
+	for nr := range uint32(1024) {
+		got := judge(t, vm, hostArch, nr)
+		switch {
+		case ruled[nr]:
+		case slices.Contains(allowed, nr):
+			if got != unix.SECCOMP_RET_ALLOW {
+				t.Errorf("call %d is on the list and gives %#x", nr, got)
+			}
+		case got != errnoOf|uint32(unix.ENOSYS):
+			t.Errorf("call %d is not on the list and gives %#x", nr, got)
+		}
+	}
+	for _, nr := range []uint32{0x40000000, 0x40000000 + 59, 0xffffffff} {
+		if got := judge(t, vm, hostArch, nr); got != errnoOf|uint32(unix.ENOSYS) {
+			t.Errorf("call %#x gives %#x", nr, got)
+		}
+	}
+	if got := judge(t, vm, unix.AUDIT_ARCH_I386, unix.SYS_READ); got != unix.SECCOMP_RET_KILL_PROCESS {
+		t.Errorf("a call of another architecture gives %#x", got)
+	}
+}
+
+func TestFilterRules(t *testing.T) {
+	vm := hostVM(t)
+	pass := uint32(unix.SECCOMP_RET_ALLOW)
+	no := func(e unix.Errno) uint32 { return errnoOf | uint32(e) }
+	tests := []struct {
+		name string
+		nr   uint32
+		args []uint64
+		want uint32
+	}{
+		{"unix socket", unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, pass},
+		{"unix socket of any type", unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET, 0}, pass},
+		{"tcp", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.IPPROTO_TCP}, pass},
+		{"udp6", unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK, 0}, pass},
+		{"raw", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP}, no(unix.EPERM)},
+		{"ping", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}, no(unix.EPROTONOSUPPORT)},
+		{"mptcp", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, no(unix.EPROTONOSUPPORT)},
+		{"netlink", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, 0}, no(unix.EAFNOSUPPORT)},
+		{"alg", unix.SYS_SOCKET, []uint64{unix.AF_ALG, unix.SOCK_SEQPACKET, 0}, no(unix.EAFNOSUPPORT)},
+		{"rxrpc", unix.SYS_SOCKET, []uint64{unix.AF_RXRPC, unix.SOCK_DGRAM, 0}, no(unix.EAFNOSUPPORT)},
+		{"vsock", unix.SYS_SOCKET, []uint64{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, no(unix.EAFNOSUPPORT)},
+		{"packet", unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW, 0}, no(unix.EAFNOSUPPORT)},
+		{"fork", unix.SYS_CLONE, []uint64{uint64(unix.SIGCHLD)}, pass},
+		{"thread", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD}, pass},
+		{"new user namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, no(unix.EPERM)},
+		{"new mount namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWNS}, no(unix.EPERM)},
+		{"new network namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWNET}, no(unix.EPERM)},
+		{"clone3", unix.SYS_CLONE3, []uint64{0, 88}, no(unix.ENOSYS)},
+		{"unshare", unix.SYS_UNSHARE, []uint64{unix.CLONE_NEWUSER}, no(unix.EPERM)},
+		{"io_uring", unix.SYS_IO_URING_SETUP, []uint64{8, 0}, no(unix.EPERM)},
+		{"ptrace", unix.SYS_PTRACE, []uint64{unix.PTRACE_TRACEME}, no(unix.EPERM)},
+		{"terminal size", unix.SYS_IOCTL, []uint64{1, unix.TIOCGWINSZ}, pass},
+		{"typing into the terminal", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, no(unix.EPERM)},
+		{"the same with high bits", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, no(unix.EPERM)},
+		{"line discipline", unix.SYS_IOCTL, []uint64{0, unix.TIOCSETD}, no(unix.EPERM)},
+		{"fifo", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFIFO | 0o600}, pass},
+		{"device", unix.SYS_MKNODAT, []uint64{0, 0, unix.S_IFCHR | 0o600}, no(unix.EPERM)},
+		{"personality query", unix.SYS_PERSONALITY, []uint64{0xffffffff}, pass},
+		{"no address randomisation", unix.SYS_PERSONALITY, []uint64{addressNoRandomize}, no(unix.EPERM)},
+		{"mount", unix.SYS_MOUNT, nil, no(unix.ENOSYS)},
+		{"bpf", unix.SYS_BPF, nil, no(unix.ENOSYS)},
+		{"splice", unix.SYS_SPLICE, nil, no(unix.ENOSYS)},
+		{"keyctl", unix.SYS_KEYCTL, nil, no(unix.ENOSYS)},
+		{"process_vm_readv", unix.SYS_PROCESS_VM_READV, nil, no(unix.ENOSYS)},
+	}
+	for _, tt := range tests {
+		if got := judge(t, vm, hostArch, tt.nr, tt.args...); got != tt.want {
+			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestFilterBuildsOnEveryArchitecture(t *testing.T) {
+	for name, arch := range map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64} {
+		raw, err := filter(arch, allowed, argumentRules)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(raw) > 4096 {
+			t.Errorf("%s: %d instructions", name, len(raw))
+		}
+	}
+}

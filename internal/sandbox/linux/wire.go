@@ -1,0 +1,340 @@
+package linux
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// The service and the executor talk over unix sockets that keep packets whole
+// (SOCK_SEQPACKET), so that each packet is one JSON message with the open
+// files that it names. One socket lives as long as both; over it the service
+// hands a fresh socket for each request, and what belongs to the request is
+// said there. A request's socket that closes is a request that was given up:
+// its processes die.
+//
+// Neither side trusts the other: unknown fields, other counts of files than
+// announced and values out of range end the request.
+
+const (
+	maxPacket     = 128 << 10
+	maxFiles      = 64 // open files in one packet; the kernel's limit is 253
+	maxArguments  = 64 << 10
+	maxInputs     = 10_000
+	maxPathLength = 4096
+)
+
+// link is one end of a socket between service and executor.
+type link struct{ conn *net.UnixConn }
+
+// newLinkPair makes the two ends of a request's socket.
+func newLinkPair() (*link, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	l, err := newLink(os.NewFile(uintptr(fds[0]), "link"))
+	if err != nil {
+		unix.Close(fds[1])
+		return nil, nil, err
+	}
+	return l, os.NewFile(uintptr(fds[1]), "link"), nil
+}
+
+// newLink takes over an open socket.
+func newLink(f *os.File) (*link, error) {
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		conn.Close()
+		return nil, errors.New("not a unix socket")
+	}
+	return &link{u}, nil
+}
+
+func (l *link) close() error { return l.conn.Close() }
+
+// send sends one message with open files. The files stay the sender's.
+func (l *link) send(message any, files ...*os.File) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	if len(body) > maxPacket {
+		return fmt.Errorf("message of %d bytes", len(body))
+	}
+	var rights []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err = l.conn.WriteMsgUnix(body, rights, nil)
+	return err
+}
+
+// receive reads one message and its open files, which become the caller's.
+// io.EOF says that the other side closed.
+func (l *link) receive(message any) ([]*os.File, error) {
+	body, rights := make([]byte, maxPacket+1), make([]byte, unix.CmsgSpace(maxFiles*4))
+	n, rn, flags, _, err := l.conn.ReadMsgUnix(body, rights)
+	if err != nil {
+		return nil, err
+	}
+	files, err := parseRights(rights[:rn])
+	if err == nil && n == 0 && len(files) == 0 {
+		return nil, io.EOF
+	}
+	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		err = errors.New("oversized packet")
+	}
+	if err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(body[:n]))
+		decoder.DisallowUnknownFields()
+		err = decoder.Decode(message)
+	}
+	if err != nil {
+		closeAll(files)
+		return nil, fmt.Errorf("packet: %w", err)
+	}
+	return files, nil
+}
+
+func parseRights(raw []byte) ([]*os.File, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(raw)
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			closeAll(files)
+			return nil, err
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// request is the first message on a request's socket. Exactly one field is set.
+type request struct {
+	Run     *runRequest  `json:",omitempty"`
+	Hold    *holdRequest `json:",omitempty"`
+	Release string       `json:",omitempty"` // id of a held workspace
+	Inspect bool         `json:",omitempty"`
+}
+
+// runRequest comes with the files stdin, stdout, stderr and, if Calls is set,
+// the program's end of the channel for calls. Inputs follow in messages of
+// their own.
+type runRequest struct {
+	Argv      []string
+	Env       []string
+	Root      string // /workspace or /mnt/data
+	Entry     string // the input that is the code, never an output; may be empty
+	Held      string // id of a held workspace; empty: a fresh one
+	Calls     bool
+	Inputs    int // that follow
+	Workspace int64
+	Inodes    int
+	Memory    int64
+	Processes int
+	CPUs      float64
+	CPUTime   time.Duration
+	Timeout   time.Duration
+	Count     int   // outputs kept at most
+	Bytes     int64 // each
+	Total     int64 // together
+}
+
+// holdRequest makes a held workspace; its inputs follow.
+type holdRequest struct {
+	ID        string
+	Workspace int64
+	Inodes    int
+	Inputs    int
+}
+
+// inputs is one packet of input files, as many as are open with it.
+type inputs struct {
+	Inputs []input
+}
+
+type input struct {
+	Path     string
+	Size     int64
+	ReadOnly bool
+}
+
+// answer is what the executor sends back: any number with Outputs, and a last
+// one with Done or Error.
+type answer struct {
+	Outputs []output          `json:",omitempty"` // their files are with the packet
+	Done    *outcome          `json:",omitempty"`
+	Report  *engine.Isolation `json:",omitempty"`
+	Error   *failure          `json:",omitempty"`
+}
+
+type output struct {
+	Path  string
+	Size  int64
+	Input bool
+}
+
+// outcome is how a program ended.
+type outcome struct {
+	Status     int32 // as wait(2) gives it; meaningless if Lost
+	Lost       bool  // the sandbox was killed from outside before the program ended by itself
+	TimedOut   bool
+	OOM        bool
+	Started    time.Time
+	Duration   time.Duration
+	CPU        time.Duration
+	MemoryPeak int64
+	Deleted    []string
+	Dropped    []dropped
+}
+
+type dropped struct {
+	Path, Reason string
+}
+
+// failure says that the sandbox itself failed, or that it will not do what was
+// asked.
+type failure struct {
+	Kind string // of the engine's error
+	Text string
+	Hint string
+}
+
+func (f *failure) Error() string { return f.Text }
+
+// checkRun refuses what no honest service asks for.
+func (r *runRequest) check() error {
+	size := 0
+	for _, s := range append(append([]string(nil), r.Argv...), r.Env...) {
+		size += len(s) + 1
+		if strings.ContainsRune(s, 0) {
+			return errors.New("a NUL in the arguments or the environment")
+		}
+	}
+	for _, s := range r.Env {
+		if strings.IndexByte(s, '=') < 1 {
+			return errors.New("an environment entry without a name")
+		}
+	}
+	switch {
+	case len(r.Argv) == 0 || !path.IsAbs(r.Argv[0]):
+		return errors.New("no command")
+	case size > maxArguments+maxPathLength:
+		return errors.New("arguments and environment are too long")
+	case r.Root != rootWorkspace && r.Root != rootData:
+		return errors.New("unknown root")
+	case r.Entry != "" && checkPath(r.Entry) != nil:
+		return errors.New("bad entry path")
+	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || r.Timeout > 24*time.Hour:
+		return errors.New("a limit is out of range")
+	case r.CPUs < 0 || r.CPUTime < 0 || r.Count < 0 || r.Bytes < 0 || r.Total < 0:
+		return errors.New("a negative limit")
+	case r.Inputs < 0 || r.Inputs > maxInputs:
+		return errors.New("too many inputs")
+	}
+	return checkWorkspace(r.Workspace, r.Inodes)
+}
+
+func checkWorkspace(size int64, inodes int) error {
+	if size < 1<<12 || size > 1<<40 || inodes < 1 || inodes > 1<<24 {
+		return errors.New("workspace size out of range")
+	}
+	return nil
+}
+
+// checkPath accepts a relative path that has one spelling.
+func checkPath(p string) error {
+	if p == "" || len(p) > maxPathLength || p == "." || p == ".." || path.IsAbs(p) || path.Clean(p) != p ||
+		strings.HasPrefix(p, "../") || strings.ContainsRune(p, 0) {
+		return fmt.Errorf("bad path %q", p)
+	}
+	return nil
+}
+
+// receiveInputs reads the announced number of inputs and hands each to place.
+func (l *link) receiveInputs(count int, place func(input, *os.File) error) error {
+	for count > 0 {
+		var batch inputs
+		files, err := l.receive(&batch)
+		if err != nil {
+			return err
+		}
+		err = placeInputs(batch.Inputs, files, count, place)
+		closeAll(files)
+		if err != nil {
+			return err
+		}
+		count -= len(files)
+	}
+	return nil
+}
+
+func placeInputs(list []input, files []*os.File, count int, place func(input, *os.File) error) error {
+	if len(files) == 0 || len(files) != len(list) || len(files) > count {
+		return errors.New("inputs and their files do not match")
+	}
+	for i, in := range list {
+		if err := checkPath(in.Path); err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(int(files[i].Fd()), &st); err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFREG || in.Size < 0 || st.Size < in.Size {
+			return fmt.Errorf("input %q is not the file that was announced", in.Path)
+		}
+		if err := place(in, files[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendInputs is the other side of receiveInputs.
+func (l *link) sendInputs(list []input, files []*os.File) error {
+	for len(list) > 0 {
+		n := min(len(list), maxFiles)
+		if err := l.send(inputs{list[:n]}, files[:n]...); err != nil {
+			return err
+		}
+		list, files = list[n:], files[n:]
+	}
+	return nil
+}

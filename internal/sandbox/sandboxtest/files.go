@@ -1,0 +1,179 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// files tests what goes into a workspace and what comes out of it.
+func files(t *testing.T, b *bench) {
+	t.Run("in and out", func(t *testing.T) {
+		spec := Python(`import os
+print(open('data/in.csv').read(), open('same.txt').read())
+open('data/in.csv', 'a').write('3\n')
+os.remove('gone.txt')
+os.chmod('touched.txt', 0o600)
+os.makedirs('out/deep')
+open('out/deep/é ☃.txt', 'w').write('new')
+open('.hidden', 'w').write('h')
+os.mkdir('empty')
+`)
+		spec.Inputs = []engine.Input{
+			Input(t, "data/in.csv", "1\n2\n"), Input(t, "same.txt", "same"), Input(t, "gone.txt", "gone"), Input(t, "touched.txt", "t"),
+		}
+		r := b.run(t, spec)
+		wantOutput(t, r, "1\n2\n same\n")
+		delete(r.Files, "touched.txt") // may be reported: its bytes may have changed
+		want := map[string]string{"data/in.csv": "1\n2\n3\n", "out/deep/é ☃.txt": "new", ".hidden": "h"}
+		if diff := cmp.Diff(want, r.Files); diff != "" {
+			t.Error(diff)
+		}
+		if fmt.Sprint(r.Deleted) != "[gone.txt]" {
+			t.Errorf("deleted %v", r.Deleted)
+		}
+		for _, o := range r.Outputs {
+			if o.Input != (o.Path == "data/in.csv" || o.Path == "touched.txt") {
+				t.Errorf("%s: input %v", o.Path, o.Input)
+			}
+		}
+	})
+	t.Run("whatever their modes", func(t *testing.T) {
+		r := b.run(t, Python(`import os
+open('closed', 'w').write('c'); os.chmod('closed', 0)
+os.mkdir('shut'); open('shut/f', 'w').write('f'); os.chmod('shut', 0)
+`))
+		wantOK(t, r)
+		if diff := cmp.Diff(map[string]string{"closed": "c", "shut/f": "f"}, r.Files); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("links and devices are not followed", func(t *testing.T) {
+		spec := Python(`import os
+os.symlink('/etc/passwd', 'link'); os.symlink('/usr', 'folder'); os.mkfifo('fifo')
+open('one', 'w').write('x'); os.link('one', 'two')
+open('sparse', 'wb').truncate(1 << 20)
+import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock')
+`)
+		r := b.run(t, spec)
+		wantOK(t, r)
+		want := map[string]string{"one": "x", "two": "x", "sparse": strings.Repeat("\x00", 1<<20)}
+		if diff := cmp.Diff(want, r.Files); diff != "" {
+			t.Error(diff)
+		}
+		for _, path := range []string{"link", "folder", "fifo", "sock"} {
+			if droppedReason(r, path) == "" {
+				t.Errorf("%s was dropped without a word", path)
+			}
+		}
+	})
+	t.Run("the code is no output", func(t *testing.T) {
+		r := b.run(t, Python("open(__file__, 'a').write('# more')"))
+		wantOK(t, r)
+		if len(r.Files) != 0 {
+			t.Errorf("outputs %v", r.Files)
+		}
+	})
+	t.Run("a name that is not UTF-8 loses no other", func(t *testing.T) {
+		r := b.run(t, Python(`open(b'bad\xff', 'w').write('x'); open('good', 'w').write('g')`))
+		if diff := cmp.Diff(map[string]string{"good": "g"}, r.Files); diff != "" || len(r.Dropped) != 1 {
+			t.Errorf("dropped %v\n%s", r.Dropped, diff)
+		}
+	})
+	t.Run("caps", func(t *testing.T) {
+		spec := Python("for i in range(9): open(f'{i}', 'w').write('x' * 100)\nopen('big', 'w').write('x' * 2000)\nopen('a', 'w').write('x' * 900)\n")
+		spec.Limits.Files = engine.FileLimit{Count: 5, Bytes: 1000, Total: 1200}
+		r := b.run(t, spec)
+		if len(r.Files) > 5 || droppedReason(r, "big") == "" || len(r.Files)+len(r.Dropped) != 11 {
+			t.Errorf("kept %d, dropped %v", len(r.Files), r.Dropped)
+		}
+	})
+	t.Run("kept after a timeout", func(t *testing.T) {
+		spec := Python("open('early', 'w').write('e')\nprint('said')\nimport time; time.sleep(30)")
+		spec.Limits.Timeout = 500 * time.Millisecond
+		r := b.run(t, spec)
+		if !r.TimedOut || r.Stdout != "said\n" || r.Files["early"] != "e" {
+			t.Errorf("timed out %v, stdout %q, files %v", r.TimedOut, r.Stdout, r.Files)
+		}
+	})
+	t.Run("read-only inputs", func(t *testing.T) {
+		if !b.backend.Root {
+			Skip(t, "needs root: without users of its own a sandbox owns its inputs")
+		}
+		spec := Python(`import os
+for what in (lambda: open('d/ro','a'), lambda: os.remove('d/ro'), lambda: os.rename('d/ro','d/x'), lambda: os.rename('d','e'),
+             lambda: os.chmod('d/ro', 0o666), lambda: os.replace('mine','d/ro')):
+    open('mine','w').close()
+    try: what(); print('did it')
+    except PermissionError: pass
+open('d/new','w').write('n'); print(open('d/ro').read())
+`)
+		spec.Inputs = []engine.Input{Input(t, "d/ro", "fixed")}
+		spec.Inputs[0].ReadOnly = true
+		r := b.run(t, spec)
+		wantOutput(t, r, "fixed\n")
+		if _, ok := r.Files["d/ro"]; ok || r.Files["d/new"] != "n" {
+			t.Errorf("outputs %v", r.Files)
+		}
+	})
+	t.Run("many inputs", func(t *testing.T) {
+		spec := Python("import os; print(sum(len(f) for _, _, f in os.walk('.')))")
+		for i := range 200 {
+			spec.Inputs = append(spec.Inputs, Input(t, fmt.Sprintf("d%d/%d.txt", i%7, i), fmt.Sprint(i)))
+		}
+		wantOutput(t, b.run(t, spec), "201\n")
+	})
+	t.Run("inputs that do not fit", func(t *testing.T) {
+		spec := Python("print(1)")
+		spec.Limits.Workspace = 1 << 20
+		spec.Inputs = []engine.Input{Input(t, "big", strings.Repeat("x", 2<<20))}
+		if _, err := b.sandbox.Run(t.Context(), spec, &recorder{}); engine.KindOf(err) != engine.ErrTooLarge {
+			t.Errorf("error %v, want too large", err)
+		}
+		wantOutput(t, b.run(t, Python("print(2)")), "2\n")
+	})
+}
+
+// held tests workspaces that stay between runs.
+func held(t *testing.T, b *bench) {
+	id := engine.NewID()
+	if err := b.sandbox.Hold(t.Context(), id, []engine.Input{Input(t, "in", "first")}, Limits()); err != nil {
+		t.Fatal(err)
+	}
+	in := func(code string) Result {
+		spec := Spec("bash", code)
+		spec.Held, spec.Inline = id, true
+		return b.run(t, spec)
+	}
+	r := in("cat in; echo more >> in; echo x > new; export V=1; cd /tmp; touch left")
+	wantOutput(t, r, "first")
+	if diff := cmp.Diff(map[string]string{"in": "firstmore\n", "new": "x\n"}, r.Files); diff != "" {
+		t.Error(diff)
+	}
+	r = in(`cat new; ls /tmp/left 2>/dev/null; echo "[$V]"; rm in`)
+	wantOutput(t, r, "x\n[]\n")
+	if len(r.Files) != 0 || fmt.Sprint(r.Deleted) != "[in]" {
+		t.Errorf("outputs %v, deleted %v", r.Files, r.Deleted)
+	}
+	other := engine.NewID()
+	if err := b.sandbox.Hold(t.Context(), other, nil, Limits()); err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec("bash", "ls")
+	spec.Held, spec.Inline = other, true
+	wantOutput(t, b.run(t, spec), "")
+	for _, gone := range []engine.ID{id, other, id} {
+		if err := b.sandbox.Release(t.Context(), gone); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	}
+	spec.Held = id
+	if _, err := b.sandbox.Run(t.Context(), spec, &recorder{}); engine.KindOf(err) != engine.ErrNotFound {
+		t.Errorf("run in a released workspace: %v, want not found", err)
+	}
+}

@@ -1,0 +1,201 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Backend is a backend under test.
+type Backend struct {
+	// Open starts it. The suite closes it.
+	Open func(t *testing.T) engine.Sandbox
+	// Root says that it runs with the machine's root: uids of its own and
+	// control groups can be asked for.
+	Root bool
+}
+
+// Suite is what every backend passes: the contract of engine.Sandbox, the
+// isolation that README promises, the limits, and that nothing is left.
+func Suite(t *testing.T, b Backend) {
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *bench)
+	}{
+		{"contract", contract}, {"files", files}, {"held", held}, {"isolation", isolation}, {"limits", limits}, {"endings", endings},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			sandbox := b.Open(t)
+			t.Cleanup(func() {
+				if err := sandbox.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+			part.run(t, &bench{sandbox, b})
+		})
+	}
+}
+
+// bench runs programs on the backend under test.
+type bench struct {
+	sandbox engine.Sandbox
+	backend Backend
+}
+
+// Result is a run as the suite sees it.
+type Result struct {
+	*engine.Outcome
+	Stdout, Stderr string
+	Files          map[string]string // the outputs' contents
+}
+
+// recorder is a Host that keeps what it gets.
+type recorder struct {
+	mu             sync.Mutex
+	stdout, stderr bytes.Buffer
+	call           func(name string, input []byte) ([]byte, error)
+	seen           func(engine.Stream, []byte)
+}
+
+func (r *recorder) Output(stream engine.Stream, data []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen != nil {
+		r.seen(stream, data)
+	}
+	to := &r.stdout
+	if stream == engine.Stderr {
+		to = &r.stderr
+	}
+	if to.Len() < 1<<20 {
+		to.Write(data)
+	}
+}
+
+func (r *recorder) Call(_ context.Context, name string, input []byte) ([]byte, error) {
+	if r.call == nil {
+		return nil, errors.New("no calls expected")
+	}
+	return r.call(name, input)
+}
+
+// Limits are the suite's defaults, small enough to be reached quickly.
+func Limits() engine.Limits {
+	return engine.Limits{
+		Timeout: 20 * time.Second, Memory: 512 << 20, Processes: 64, Workspace: 64 << 20, Inodes: 1000,
+		Files: engine.FileLimit{Count: 50, Bytes: 16 << 20, Total: 32 << 20},
+	}
+}
+
+// Spec is a program with the suite's defaults.
+func Spec(lang, code string) *engine.Spec {
+	l, ok := language.Find(lang)
+	if !ok {
+		panic("unknown language " + lang)
+	}
+	return &engine.Spec{Language: l, Code: code, Root: "/workspace", Entry: l.Entry, Home: "/workspace", Limits: Limits()}
+}
+
+// Python is a Python program with the suite's defaults.
+func Python(code string) *engine.Spec { return Spec("python", code) }
+
+// Run runs a program that the backend must accept.
+func Run(t *testing.T, sandbox engine.Sandbox, spec *engine.Spec) Result {
+	t.Helper()
+	return run(t, t.Context(), sandbox, spec, &recorder{})
+}
+
+func (b *bench) run(t *testing.T, spec *engine.Spec) Result {
+	t.Helper()
+	return Run(t, b.sandbox, spec)
+}
+
+func run(t *testing.T, ctx context.Context, sandbox engine.Sandbox, spec *engine.Spec, host *recorder) Result {
+	t.Helper()
+	outcome, err := sandbox.Run(ctx, spec, host)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	r := Result{Outcome: outcome, Stdout: host.stdout.String(), Stderr: host.stderr.String(), Files: map[string]string{}}
+	for _, o := range outcome.Outputs {
+		content, err := io.ReadAll(o.File)
+		if err != nil {
+			t.Errorf("read output %s: %v", o.Path, err)
+		}
+		if int64(len(content)) != o.Size {
+			t.Errorf("output %s: %d bytes, announced as %d", o.Path, len(content), o.Size)
+		}
+		r.Files[o.Path] = string(content)
+		o.File.Close()
+	}
+	return r
+}
+
+// Code is the exit code, or -1 where there is none.
+func (r Result) Code() int {
+	if r.ExitCode == nil {
+		return -1
+	}
+	return *r.ExitCode
+}
+
+// wantOK fails unless the program ended well.
+func wantOK(t *testing.T, r Result) {
+	t.Helper()
+	if r.Code() != 0 {
+		t.Fatalf("exit code %d, signal %q, timed out %v, oom %v\nstdout: %s\nstderr: %s",
+			r.Code(), r.Signal, r.TimedOut, r.OOM, r.Stdout, r.Stderr)
+	}
+}
+
+func wantOutput(t *testing.T, r Result, want string) {
+	t.Helper()
+	wantOK(t, r)
+	if r.Stdout != want {
+		t.Errorf("stdout %q, want %q", r.Stdout, want)
+	}
+}
+
+// Input makes an input file with content.
+func Input(t *testing.T, path, content string) engine.Input {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "input")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.WriteString(content); err != nil {
+		t.Fatal(err)
+	}
+	return engine.Input{Path: path, File: f, Size: int64(len(content))}
+}
+
+func droppedReason(r Result, path string) string {
+	i := slices.IndexFunc(r.Dropped, func(d engine.DroppedFile) bool { return d.Path == path })
+	if i < 0 {
+		return ""
+	}
+	return r.Dropped[i].Reason
+}
+
+// lines splits output into its lines.
+func lines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }
+
+// Skip skips a test with its reason, or fails it where nothing may be skipped.
+func Skip(t *testing.T, reason string) {
+	t.Helper()
+	if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
+		t.Fatalf("this test must not be skipped here: %s", reason)
+	}
+	t.Skip(reason)
+}
