@@ -185,7 +185,11 @@ func (t *cgroupTree) close() {
 type group struct {
 	tree    *cgroupTree
 	folders []string // one for each hierarchy
-	procs   []*os.File
+	// join is how a sandbox's first process gets in. On version 1 it writes to
+	// each of these; the file for single threads, because moving a whole process
+	// waits for every other fork on the machine. On version 2 it is born in the
+	// one folder.
+	join []*os.File
 }
 
 // groupLimits are what the kernel enforces on a group.
@@ -209,12 +213,16 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 			g.remove()
 			return nil, err
 		}
-		procs, err := os.OpenFile(filepath.Join(folder, "cgroup.procs"), os.O_WRONLY, 0)
+		name, flag := "tasks", os.O_WRONLY
+		if t.version == 2 {
+			name, flag = ".", os.O_RDONLY
+		}
+		f, err := os.OpenFile(filepath.Join(folder, name), flag, 0)
 		if err != nil {
 			g.remove()
 			return nil, err
 		}
-		g.procs = append(g.procs, procs)
+		g.join = append(g.join, f)
 	}
 	return g, nil
 }
@@ -281,7 +289,7 @@ func (g *group) usage() usage {
 
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
-	for _, f := range g.procs {
+	for _, f := range g.join {
 		f.Close()
 	}
 	for _, folder := range g.folders {

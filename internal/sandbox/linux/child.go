@@ -33,10 +33,13 @@ type step struct {
 // script is what the processes of one sandbox do.
 type script struct {
 	flags  uintptr // namespaces of pid 1
+	group  int     // folder of the control group (version 2) that pid 1 is born in; -1: the executor's
 	setup  []step  // pid 1: builds and enters the sandbox
 	init   []step  // pid 1, after it forked pid 2: gives up the rest
 	main   []step  // pid 2: becomes the program; the last step is execve
 	report int     // pipe to the executor, close-on-exec
+
+	pidfd *int32 // where the kernel puts it; here, so that it never moves
 }
 
 // report is what a child writes to the executor. Its size is far below
@@ -81,15 +84,27 @@ func (s *script) start() (pid, pidfd int, err error) {
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &old); err != nil {
 		return 0, 0, err
 	}
-	fd := int32(-1)
-	n, errno := s.clone(&fd)
+	s.pidfd = new(int32)
+	args := &cloneArgs{
+		flags: uint64(s.flags | unix.CLONE_PIDFD), pidfd: uint64(uintptr(unsafe.Pointer(s.pidfd))), exitSignal: uint64(unix.SIGCHLD),
+	}
+	if s.group >= 0 {
+		args.flags |= unix.CLONE_INTO_CGROUP
+		args.cgroup = uint64(s.group)
+	}
+	n, errno := s.clone(args)
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil); err != nil {
 		panic(err) // cannot fail with a mask that was in force before
 	}
 	if errno != 0 {
 		return 0, 0, fmt.Errorf("clone: %w", errno)
 	}
-	return int(n), int(fd), nil
+	return int(n), int(*s.pidfd), nil
+}
+
+// cloneArgs is struct clone_args of clone3(2).
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
 }
 
 // clone returns in the parent only.
@@ -97,9 +112,8 @@ func (s *script) start() (pid, pidfd int, err error) {
 //go:norace
 //go:noinline
 //go:nosplit
-func (s *script) clone(pidfd *int32) (uintptr, syscall.Errno) {
-	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, s.flags|unix.CLONE_PIDFD|uintptr(unix.SIGCHLD), 0,
-		uintptr(unsafe.Pointer(pidfd)), 0, 0, 0)
+func (s *script) clone(args *cloneArgs) (uintptr, syscall.Errno) {
+	pid, _, errno := syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}

@@ -55,7 +55,12 @@ const callsFD = 3
 // point: everything that needs privilege comes first, then privilege goes,
 // then the program comes, and no byte of it is read before.
 func (s *sandbox) script() *script {
+	born := -1
+	if s.group != nil && s.group.tree.version == 2 {
+		born = int(s.group.join[0].Fd())
+	}
 	return &script{
+		group:  born,
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
 		setup:  join(s.joinGroup(), s.network(), s.mounts(), s.enter(), s.limits(), s.dropPrivilege(), s.landlock()),
 		init:   s.becomeInit(),
@@ -76,8 +81,10 @@ func (s *sandbox) joinGroup() (steps []step) {
 	if s.group == nil {
 		return nil
 	}
-	for _, procs := range s.group.procs {
-		steps = append(steps, call("join control group", unix.SYS_WRITE, int(procs.Fd()), "0", 1))
+	if s.group.tree.version == 1 {
+		for _, tasks := range s.group.join {
+			steps = append(steps, call("join control group", unix.SYS_WRITE, int(tasks.Fd()), "0", 1))
+		}
 	}
 	return append(steps, call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
 }

@@ -19,7 +19,7 @@ func (h *host) isolation() engine.Isolation {
 		enforced("privileges", "no capabilities, none to gain, no new namespaces"),
 		enforced("system calls", fmt.Sprintf("an allow list of %d calls; all others do not exist", len(hostAllowed())+len(hostRules()))),
 		h.landlockLayer(),
-		h.groupLayer("memory limit", "RLIMIT_DATA bounds each process, not all together"),
+		h.groupLayer("memory limit", "the executor looks every 20 ms and ends what is over; each process alone is bounded by RLIMIT_DATA"),
 		h.groupLayer("process limit", "RLIMIT_NPROC bounds all processes of the service's user together"),
 		h.groupLayer("CPU limit", "none: a program may use every core, and yields only to its neighbours"),
 		enforced("disk limit", "each workspace is a file system of its own with a size and a number of inodes"),

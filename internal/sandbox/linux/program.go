@@ -3,6 +3,7 @@ package linux
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path"
 	"slices"
@@ -206,7 +207,13 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 		}
 	}
 	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.Timeout}
+	if s.group == nil {
+		w.poller = startPoller(pid, s.request.Memory, w.kill)
+	}
 	done, err := w.until(reports)
+	if w.poller != nil {
+		w.poller.finish()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +229,7 @@ type watch struct {
 	pidfd   int
 	timeout time.Duration
 	rusage  unix.Rusage
+	poller  *poller // nil with control groups
 }
 
 // until waits for the end of pid 1, and with it of all others. It brings the
@@ -299,6 +307,7 @@ func (w *watch) kill() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0)
 func (w *watch) account(g *group, done *outcome) {
 	if g == nil {
 		done.CPU = time.Duration(w.rusage.Utime.Nano() + w.rusage.Stime.Nano())
+		done.MemoryPeak, done.OOM = w.poller.peak, w.poller.over && !done.TimedOut
 		return
 	}
 	u := g.usage()
@@ -328,14 +337,12 @@ func (s *script) weaken(names []string) {
 // weakNetwork stands for the network namespaces, which are no step.
 const weakNetwork = "network namespace"
 
-// answer sends the files that are left, then how it ended.
+// answer sends what is left, in packets of bounded size, then how it ended.
 func (s *sandbox) answer(l *link, done *outcome) error {
 	r := s.request
 	found := s.workspace.collect(r.Entry, collectLimits{r.Count, r.Bytes, r.Total})
 	defer found.close()
-	for rest := found.files; len(rest) > 0; {
-		batch := rest[:min(len(rest), maxFiles)]
-		rest = rest[len(batch):]
+	for batch := range batches(found.files, func(f leftFile) string { return f.path }) {
 		var a answer
 		files := make([]*os.File, len(batch))
 		for i, f := range batch {
@@ -346,6 +353,37 @@ func (s *sandbox) answer(l *link, done *outcome) error {
 			return err
 		}
 	}
-	done.Deleted, done.Dropped = found.deleted, found.dropped
+	for batch := range batches(found.deleted, func(path string) string { return path }) {
+		if err := l.send(answer{Deleted: batch}); err != nil {
+			return err
+		}
+	}
+	for batch := range batches(found.dropped, func(d dropped) string { return d.Path }) {
+		if err := l.send(answer{Dropped: batch}); err != nil {
+			return err
+		}
+	}
 	return l.send(answer{Done: done})
+}
+
+// batches cuts a list into parts that fit into a packet each, whatever their
+// names become as JSON.
+func batches[T any](list []T, name func(T) string) iter.Seq[[]T] {
+	const perByte = 6 // \u0000
+	return func(yield func([]T) bool) {
+		for len(list) > 0 {
+			n, size := 0, 0
+			for n < len(list) && n < maxFiles {
+				size += len(name(list[n]))*perByte + 128
+				if n > 0 && size > maxPacket/2 {
+					break
+				}
+				n++
+			}
+			if !yield(list[:n]) {
+				return
+			}
+			list = list[n:]
+		}
+	}
 }

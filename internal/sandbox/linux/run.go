@@ -44,7 +44,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 		_ = l.conn.SetReadDeadline(time.Now().Add(endTime))
 	})
 	defer stop()
-	_ = l.conn.SetReadDeadline(time.Now().Add(spec.Limits.Timeout + endTime))
+	_ = l.conn.SetReadDeadline(time.Now().Add(spec.Limits.Timeout + stageTime + endTime))
 
 	var reading sync.WaitGroup
 	reading.Go(func() { pump(p.stdout, engine.Stdout, host) })
@@ -86,10 +86,10 @@ func refusal(l *link, err error) error {
 
 // collectAnswers reads to the executor's last word.
 func collectAnswers(l *link) (_ *engine.Outcome, err error) {
-	var outputs []engine.Output
+	o := &engine.Outcome{}
 	defer func() {
 		if err != nil {
-			for _, o := range outputs {
+			for _, o := range o.Outputs {
 				o.File.Close()
 			}
 		}
@@ -108,37 +108,41 @@ func collectAnswers(l *link) (_ *engine.Outcome, err error) {
 			closeAll(files)
 			return nil, lost(errors.New("outputs and their files do not match"))
 		}
-		for i, o := range a.Outputs {
-			outputs = append(outputs, engine.Output{Path: o.Path, File: files[i], Size: o.Size, Input: o.Input})
+		for i, out := range a.Outputs {
+			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input})
+		}
+		o.Deleted = append(o.Deleted, a.Deleted...)
+		for _, d := range a.Dropped {
+			o.Dropped = append(o.Dropped, engine.DroppedFile(d))
+		}
+		if len(o.Outputs)+len(o.Deleted)+len(o.Dropped) > maxAnswers {
+			return nil, lost(errors.New("more files than a workspace can hold"))
 		}
 		if a.Done != nil {
-			outcome := fromOutcome(a.Done)
-			outcome.Outputs = outputs
-			return outcome, nil
+			a.Done.fill(o)
+			return o, nil
 		}
 	}
 }
 
-func fromOutcome(d *outcome) *engine.Outcome {
-	o := &engine.Outcome{
-		TimedOut: d.TimedOut, OOM: d.OOM, StartedAt: d.Started, Duration: d.Duration,
-		CPU: d.CPU, MemoryPeak: d.MemoryPeak, Deleted: d.Deleted,
-	}
-	for _, f := range d.Dropped {
-		o.Dropped = append(o.Dropped, engine.DroppedFile(f))
-	}
+// maxAnswers bounds what an executor may make the service remember.
+const maxAnswers = 1 << 16
+
+// fill puts how a program ended into an engine's terms.
+func (d *outcome) fill(o *engine.Outcome) {
+	o.TimedOut, o.OOM, o.StartedAt, o.Duration = d.TimedOut, d.OOM, d.Started, d.Duration
+	o.CPU, o.MemoryPeak = d.CPU, d.MemoryPeak
 	status := unix.WaitStatus(d.Status)
 	code := status.ExitStatus()
 	switch {
 	case d.Lost && !d.OOM:
-		return o // killed by the executor: timeout or cancelled
+		return // killed by the executor: timeout or cancelled
 	case d.Lost:
 		code, o.Signal = 128+int(unix.SIGKILL), "SIGKILL"
 	case status.Signaled():
 		code, o.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
 	}
 	o.ExitCode = &code
-	return o
 }
 
 // pump hands over what the program writes until nobody can write any more.

@@ -30,10 +30,11 @@ type Sandbox struct {
 	watching  sync.WaitGroup
 }
 
-// Time that an executor has to become ready, and to end a program that it was
-// told to end, before it is taken for dead.
+// Time that an executor has to become ready, to stage a program's inputs, and
+// to end a program that it was told to end, before it is taken for dead.
 const (
 	readyTime = 30 * time.Second
+	stageTime = 60 * time.Second
 	endTime   = 10 * time.Second
 )
 

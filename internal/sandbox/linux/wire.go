@@ -195,10 +195,12 @@ type input struct {
 	ReadOnly bool
 }
 
-// answer is what the executor sends back: any number with Outputs, and a last
-// one with Done or Error.
+// answer is what the executor sends back: any number with Outputs, Deleted and
+// Dropped, and a last one with Done or Error.
 type answer struct {
 	Outputs []output          `json:",omitempty"` // their files are with the packet
+	Deleted []string          `json:",omitempty"`
+	Dropped []dropped         `json:",omitempty"`
 	Done    *outcome          `json:",omitempty"`
 	Report  *engine.Isolation `json:",omitempty"`
 	Error   *failure          `json:",omitempty"`
@@ -220,8 +222,6 @@ type outcome struct {
 	Duration   time.Duration
 	CPU        time.Duration
 	MemoryPeak int64
-	Deleted    []string
-	Dropped    []dropped
 }
 
 type dropped struct {

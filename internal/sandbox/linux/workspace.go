@@ -225,6 +225,7 @@ const (
 	reasonName  = "its name is not valid UTF-8"
 	reasonKind  = "not a regular file"
 	reasonOpen  = "unreadable"
+	reasonDepth = "too many folders deep"
 )
 
 // collectLimits bound what is kept of a workspace.
@@ -249,6 +250,10 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 	}
 	w.walk(func(f found) bool {
 		seen[f.path] = true
+		if f.tooDeep {
+			drop(f.path, reasonDepth)
+			return true
+		}
 		before, input := w.staged[f.path]
 		switch {
 		case f.path == entry || f.kind == unix.S_IFDIR:
@@ -296,6 +301,7 @@ type found struct {
 	folder     int
 	kind       uint32
 	stat       unix.Stat_t
+	tooDeep    bool // a folder that the walk does not enter
 }
 
 // maxDepth bounds the folders inside folders that a walk enters; the names
@@ -324,10 +330,11 @@ func walkFolder(fd int, prefix string, depth int, visit func(found) bool) bool {
 			continue
 		}
 		f.kind = f.stat.Mode & unix.S_IFMT
+		f.tooDeep = f.kind == unix.S_IFDIR && depth == maxDepth
 		if !visit(f) {
 			return false
 		}
-		if f.kind != unix.S_IFDIR || depth == maxDepth {
+		if f.kind != unix.S_IFDIR || f.tooDeep {
 			continue
 		}
 		next, err := beneath(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -85,6 +85,23 @@ import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock')
 			t.Errorf("dropped %v\n%s", r.Dropped, diff)
 		}
 	})
+	t.Run("long names and deep folders", func(t *testing.T) {
+		spec := Python(`import os
+for i in range(400): open(chr(1) * 200 + f'{i:03}', 'w').close()
+for i in range(300): os.mkdir('d'); os.chdir('d')
+open('bottom', 'w').close()`)
+		spec.Limits.Files.Count = 1000
+		spec.Inputs = make([]engine.Input, 0, 300)
+		for i := range 300 {
+			spec.Inputs = append(spec.Inputs, Input(t, fmt.Sprintf("%s%03d", strings.Repeat("n", 250), i), "x"))
+		}
+		spec.Code = "import os\nfor f in os.listdir('.'):\n    if f[0] == 'n': os.remove(f)\n" + spec.Code
+		r := b.run(t, spec)
+		wantOK(t, r)
+		if len(r.Files) != 400 || len(r.Deleted) != 300 || len(r.Dropped) != 1 {
+			t.Errorf("%d files, %d deleted, dropped %v", len(r.Files), len(r.Deleted), r.Dropped)
+		}
+	})
 	t.Run("caps", func(t *testing.T) {
 		spec := Python("for i in range(9): open(f'{i}', 'w').write('x' * 100)\nopen('big', 'w').write('x' * 2000)\nopen('a', 'w').write('x' * 900)\n")
 		spec.Limits.Files = engine.FileLimit{Count: 5, Bytes: 1000, Total: 1200}

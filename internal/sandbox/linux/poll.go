@@ -1,0 +1,121 @@
+package linux
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Where there are no control groups the executor itself looks, again and
+// again, at what the processes of a sandbox use together, and ends it when
+// that is too much. It is weaker than the kernel's limit: between two looks a
+// program can be over it.
+
+const pollInterval = 20 * time.Millisecond
+
+// poller watches the memory of one sandbox.
+type poller struct {
+	pid   int // pid 1 of the sandbox
+	limit int64
+	peak  int64
+	over  bool
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// startPoller looks until finish is called, and calls kill once.
+func startPoller(pid int, limit int64, kill func()) *poller {
+	p := &poller{pid: pid, limit: limit, stop: make(chan struct{})}
+	p.done.Go(func() {
+		ticker := time.NewTicker(pollInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-p.stop:
+				return
+			case <-ticker.C:
+			}
+			if p.look() {
+				p.over = true
+				kill()
+				return
+			}
+		}
+	})
+	return p
+}
+
+// finish ends the looking; then peak and over may be read.
+func (p *poller) finish() {
+	close(p.stop)
+	p.done.Wait()
+}
+
+// look reports whether the limit is exceeded. Resident pages are cheap to ask
+// for and count shared ones in each process; only when they would exceed the
+// limit is the exact share computed.
+func (p *poller) look() bool {
+	pids := descendants(p.pid)
+	var resident int64
+	for _, pid := range pids {
+		resident += residentBytes(pid)
+	}
+	if resident <= p.limit {
+		p.peak = max(p.peak, resident)
+		return false
+	}
+	var share int64
+	for _, pid := range pids {
+		share += proportionalBytes(pid)
+	}
+	p.peak = max(p.peak, share)
+	return share > p.limit
+}
+
+// descendants are the processes of a sandbox without its pid 1, whose memory
+// is the executor's. An orphan becomes a child of pid 1, so none is missed.
+func descendants(pid int) (all []int) {
+	tasks, _ := os.ReadDir(fmt.Sprintf("%s/%d/task", procPath, pid))
+	for _, task := range tasks {
+		list, _ := os.ReadFile(fmt.Sprintf("%s/%d/task/%s/children", procPath, pid, task.Name()))
+		for _, field := range strings.Fields(string(list)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				all = append(append(all, child), descendants(child)...)
+			}
+		}
+	}
+	return all
+}
+
+func residentBytes(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("%s/%d/statm", procPath, pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+func proportionalBytes(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("%s/%d/smaps_rollup", procPath, pid))
+	if err != nil {
+		return 0
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) == 3 && fields[0] == "Pss:" {
+			kib, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
