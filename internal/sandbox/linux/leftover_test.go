@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -63,30 +64,49 @@ func traces(t *testing.T, executor int) (all []string) {
 	for line := range strings.Lines(string(mounts)) {
 		all = append(all, "mount "+strings.Fields(line)[4])
 	}
-	processes, err := os.ReadDir("/proc")
+	own := instance(t, executor)
+	processes, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range processes {
-		info, err := os.Stat("/proc/" + p.Name())
-		if err != nil {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Stat("/proc/"+p.Name(), &st) == nil && info.IsDir() && int(st.Uid) >= rootUIDs.first && int(st.Uid) < rootUIDs.first+rootUIDs.count {
-			all = append(all, "process of a sandbox")
+		if groups, err := os.ReadFile(p); err == nil && own != "" && strings.Contains(string(groups), own) {
+			all = append(all, "process")
 		}
 	}
-	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+	for _, group := range groups(t) {
+		if own != "" && strings.Contains(group, own) {
+			all = append(all, "group "+group)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// instance is the name of an executor's control groups, "" if it has none.
+func instance(t *testing.T, executor int) string {
+	t.Helper()
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", executor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, name, _ := strings.Cut(string(own), "/"+cgroupParent+"/")
+	name, _, _ = strings.Cut(name, "/")
+	return name
+}
+
+// groups are the control groups of every executor on this machine.
+func groups(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && strings.Contains(path, "/"+cgroupParent+"/") {
-			all = append(all, "group "+path)
+			all = append(all, path)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(all)
 	return all
 }
 
@@ -120,19 +140,27 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	round()
-	before := traces(t, pids[0])
+	before := settled(t, pids[0])
 	for range 5 {
 		round()
 	}
-	// The executor closes a request's socket a moment after it answered.
-	var after []string
-	for range 50 {
-		if after = traces(t, pids[0]); slices.Equal(before, after) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if diff := cmp.Diff(before, settled(t, pids[0])); diff != "" {
+		t.Errorf("left behind (+):\n%s", diff)
 	}
-	t.Errorf("left behind\nbefore: %s\nafter: %s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+}
+
+// settled returns the traces once they stand still: the executor closes a
+// request's socket a moment after it answered.
+func settled(t *testing.T, executor int) []string {
+	t.Helper()
+	last := traces(t, executor)
+	for same := 0; same < 10; time.Sleep(10 * time.Millisecond) {
+		next := traces(t, executor)
+		if same++; !slices.Equal(last, next) {
+			last, same = next, 0
+		}
+	}
+	return last
 }
 
 func TestExecutorDies(t *testing.T) {
@@ -174,28 +202,18 @@ func TestSweep(t *testing.T) {
 		sandboxtest.Skip(t, "needs root: without it there are no control groups")
 	}
 	s := start(t)
-	for range 3 {
-		killed := executors(t)[0]
-		if err := unix.Kill(killed, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		for slices.Contains(executors(t), killed) {
-			time.Sleep(time.Millisecond)
-		}
-		for { // a request may still have met the dying one
-			if _, err := s.Run(t.Context(), sandboxtest.Python(""), silent{}); err == nil {
-				break
-			}
-		}
+	killed := executors(t)[0]
+	name := instance(t, killed)
+	has := func(group string) bool { return strings.Contains(group, name) }
+	if !slices.ContainsFunc(groups(t), has) {
+		t.Fatalf("executor %d has no control groups", killed)
 	}
-	live := 0
-	for _, trace := range traces(t, executors(t)[0]) {
-		if strings.HasPrefix(trace, "group ") && strings.HasSuffix(trace, "/"+cgroupExecutor) && strings.Contains(trace, "/pids/") {
-			live++
-		}
+	if err := unix.Kill(killed, unix.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
-	if live != 1 {
-		t.Errorf("%d executors have control groups, want 1", live)
+	sandboxtest.Run(t, s, sandboxtest.Python("")) // even if the dying one got it first
+	if slices.ContainsFunc(groups(t), has) {
+		t.Errorf("the control groups of executor %s are still there", name)
 	}
 }
 

@@ -28,6 +28,9 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if len(files) != want {
 		return &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
 	}
+	if err := l.send(answer{Accepted: true}); err != nil {
+		return err
+	}
 	s := &sandbox{host: e.host, request: r, ruleset: -1}
 	defer s.release()
 	if r.Held != "" {

@@ -27,14 +27,11 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 		return nil, err
 	}
 	defer p.close()
-	l, err := s.open(ctx)
+	l, err := s.begin(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	if err := p.send(l); err != nil {
-		return nil, refusal(l, err)
-	}
 	p.closeTheirs()
 
 	// Cancelling closes our half of the socket: the executor kills the program
@@ -72,16 +69,34 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	return outcome, nil
 }
 
-// refusal prefers what the executor said over the broken pipe that followed.
-func refusal(l *link, err error) error {
-	_ = l.conn.SetReadDeadline(time.Now().Add(endTime))
-	var a answer
-	files, receiveErr := l.receive(&a)
-	closeAll(files)
-	if receiveErr == nil && a.Error != nil {
-		return fromFailure("run", a.Error)
+// begin hands a program to the executor. One that dies before it accepted has
+// done nothing with it, so the next gets it.
+func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
+	var err error
+	for range 2 {
+		var l *link
+		if l, err = s.open(ctx); err != nil {
+			return nil, err
+		}
+		sent := p.send(l)
+		var a answer
+		_ = l.conn.SetReadDeadline(time.Now().Add(stageTime))
+		files, received := l.receive(&a)
+		closeAll(files)
+		switch {
+		case received == nil && a.Accepted && sent == nil:
+			return l, nil
+		case received == nil && a.Accepted:
+			l.close()
+			return nil, lost(sent)
+		case received == nil:
+			l.close()
+			return nil, fromFailure("run", a.Error)
+		}
+		l.close()
+		err = lost(errors.Join(sent, received))
 	}
-	return lost(err)
+	return nil, err
 }
 
 // collectAnswers reads to the executor's last word.

@@ -195,15 +195,17 @@ type input struct {
 	ReadOnly bool
 }
 
-// answer is what the executor sends back: any number with Outputs, Deleted and
+// answer is what the executor sends back. For a run: one that says Accepted,
+// before which nothing has happened, any number with Outputs, Deleted and
 // Dropped, and a last one with Done or Error.
 type answer struct {
-	Outputs []output          `json:",omitempty"` // their files are with the packet
-	Deleted []string          `json:",omitempty"`
-	Dropped []dropped         `json:",omitempty"`
-	Done    *outcome          `json:",omitempty"`
-	Report  *engine.Isolation `json:",omitempty"`
-	Error   *failure          `json:",omitempty"`
+	Accepted bool              `json:",omitempty"`
+	Outputs  []output          `json:",omitempty"` // their files are with the packet
+	Deleted  []string          `json:",omitempty"`
+	Dropped  []dropped         `json:",omitempty"`
+	Done     *outcome          `json:",omitempty"`
+	Report   *engine.Isolation `json:",omitempty"`
+	Error    *failure          `json:",omitempty"`
 }
 
 type output struct {
