@@ -1,0 +1,142 @@
+package index
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+var _ engine.Index = (*DB)(nil)
+
+// readerCount is how many reads can go on at once.
+const readerCount = 4
+
+//go:embed migrations/*.sql
+var released embed.FS
+
+// DB is the index. Its methods may be called at once from many goroutines.
+type DB struct {
+	path       string
+	log        *slog.Logger
+	now        func() time.Time
+	migrations fs.FS
+
+	lock    *os.File
+	all     []*conn
+	ready   bool       // the connections are in the channels
+	writer  chan *conn // holds the one connection that writes, unless it is in use
+	readers chan *conn
+	closing sync.Once
+	closed  chan struct{}
+}
+
+// Option changes how an index is opened.
+type Option func(*DB)
+
+// WithClock sets the clock by which files and sessions expire; time.Now is
+// the default.
+func WithClock(now func() time.Time) Option { return func(db *DB) { db.now = now } }
+
+// Open opens the index at path, makes it if it is missing, and brings an
+// older one up to date. It refuses, with an error that names the cure, one
+// that another process holds (ErrLocked), that a newer version has written
+// (ErrNewer), or that is damaged (ErrDamaged).
+func Open(ctx context.Context, path string, log *slog.Logger, options ...Option) (*DB, error) {
+	migrations, err := fs.Sub(released, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{path: path, log: log, now: time.Now, migrations: migrations,
+		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount), closed: make(chan struct{})}
+	for _, option := range options {
+		option(db)
+	}
+	if db.lock, err = acquire(path); err != nil {
+		return nil, fmt.Errorf("open index: %w", err)
+	}
+	if err := db.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open index: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// open connects to the database, once the lock is held.
+func (db *DB) open(ctx context.Context) error {
+	steps, err := readMigrations(db.migrations)
+	if err != nil {
+		return err
+	}
+	if err := create(ctx, db.path, steps); err != nil {
+		return err
+	}
+	writer, err := connect(ctx, db.path, "synchronous(FULL)", "journal_size_limit(67108864)")
+	if err != nil {
+		return unreadable(db.path, err)
+	}
+	db.all = append(db.all, writer)
+	before, err := check(ctx, writer, db.path, len(steps))
+	if err != nil {
+		return err
+	}
+	var mode string
+	if err := writer.row(ctx, []any{&mode}, "PRAGMA journal_mode = WAL"); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%s: its file system cannot hold a write-ahead log (journal mode %q): use a local disk", db.path, mode)
+	}
+	if err := migrate(ctx, writer, before, steps); err != nil {
+		return err
+	}
+	if before < len(steps) {
+		db.log.InfoContext(ctx, "index brought up to date", "from", before, "to", len(steps))
+	}
+	for range readerCount {
+		reader, err := connect(ctx, db.path, "query_only(1)")
+		if err != nil {
+			return err
+		}
+		db.all = append(db.all, reader)
+		db.readers <- reader
+	}
+	db.writer <- writer
+	db.ready = true
+	return nil
+}
+
+// micros is the present instant as the database counts.
+func (db *DB) micros() int64 { return db.now().UnixMicro() }
+
+// Close ends the index after the transactions that are going on, and gives
+// up the lock. A second Close does nothing.
+func (db *DB) Close() (err error) {
+	db.closing.Do(func() {
+		close(db.closed)
+		if db.ready {
+			// Whoever is at work puts its connection back.
+			<-db.writer
+			for range readerCount {
+				<-db.readers
+			}
+		}
+		var errs []error
+		for _, c := range db.all {
+			errs = append(errs, c.close())
+		}
+		err = errors.Join(append(errs, db.lock.Close())...)
+	})
+	return err
+}

@@ -1,0 +1,135 @@
+package index
+
+import (
+	"context"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const (
+	fileColumns = "f.id, f.owner, f.origin, f.name, f.path, f.size, f.mime, f.sha256, f.run, f.created_us, f.expires_us, f.ttl_us"
+
+	// A touch never moves an expiry backwards. It revives what expired since
+	// the use that it records, for then it was alive.
+	touchFile = "UPDATE files SET expires_us = max(expires_us, ? + ttl_us) WHERE id = ?"
+
+	// The end of a page's WHERE, and its order: a stable one, because ids differ.
+	pageOfFiles = " AND (f.created_us, f.id) < (?, ?) ORDER BY f.created_us DESC, f.id DESC LIMIT ?"
+)
+
+func scanFile(row scanner) (f engine.File, err error) {
+	err = row.Scan(fileFields(&f)...)
+	return f, err
+}
+
+func fileFields(f *engine.File) []any {
+	return []any{idColumn{&f.ID}, &f.Owner, &f.Origin, &f.Name, &f.Path, &f.Size, &f.MIME, digestColumn{&f.SHA256},
+		idColumn{&f.Run}, timeColumn{&f.CreatedAt}, timeColumn{&f.ExpiresAt}, durationColumn{&f.TTL}}
+}
+
+func insertFile(ctx context.Context, c *conn, f engine.File) error {
+	_, err := c.exec(ctx, `INSERT INTO files (id, owner, origin, name, path, size, mime, sha256, run, created_us, expires_us, ttl_us)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		f.ID[:], f.Owner, f.Origin, f.Name, f.Path, f.Size, f.MIME, f.SHA256[:], orNull(f.Run),
+		f.CreatedAt.UnixMicro(), f.ExpiresAt.UnixMicro(), f.TTL.Microseconds())
+	return err
+}
+
+// AddFile records a file.
+func (db *DB) AddFile(ctx context.Context, file engine.File) error {
+	return db.write(ctx, "add file", file.ID.String(), func(ctx context.Context, c *conn) error {
+		return insertFile(ctx, c, file)
+	})
+}
+
+// File returns a file that has not expired.
+func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (file engine.File, err error) {
+	err = db.read(ctx, "get file", id.String(), func(c *conn) error {
+		file, err = one(ctx, c, scanFile, "SELECT "+fileColumns+" FROM files f WHERE f.id = ? AND f.owner = ? AND f.expires_us > ?",
+			id[:], owner, db.micros())
+		return err
+	})
+	return file, err
+}
+
+// Files returns one page of an owner's files that have not expired.
+func (db *DB) Files(ctx context.Context, q engine.FileQuery) (files []engine.File, err error) {
+	err = db.read(ctx, "list files", "", func(c *conn) error {
+		from, err := findPlace(ctx, c, "SELECT created_us FROM files WHERE id = ? AND owner = ?", q.Owner, q.Page)
+		if err != nil {
+			return err
+		}
+		files, err = rows(ctx, c, scanFile, "SELECT "+fileColumns+
+			" FROM files f WHERE f.owner = ? AND (? = '' OR f.origin = ?) AND f.expires_us > ?"+pageOfFiles,
+			q.Owner, q.Origin, q.Origin, db.micros(), from.created, from.id[:], from.limit)
+		return err
+	})
+	return files, err
+}
+
+// DeleteFile forgets a file and its places in sessions.
+func (db *DB) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
+	return db.write(ctx, "delete file", id.String(), func(ctx context.Context, c *conn) error {
+		return changed(c.exec(ctx, "DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner, db.micros()))
+	})
+}
+
+// TouchFiles moves the expiry of files to now + TTL, never backwards. Files
+// that are gone are passed over.
+func (db *DB) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return db.write(ctx, "touch files", "", func(ctx context.Context, c *conn) error {
+		for _, id := range ids {
+			if _, err := c.exec(ctx, touchFile, now.UnixMicro(), id[:]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ExpireFiles forgets up to limit files that have expired by now.
+func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (gone int, err error) {
+	err = db.write(ctx, "expire files", "", func(ctx context.Context, c *conn) error {
+		gone, err = c.exec(ctx, "DELETE FROM files WHERE id IN (SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?)",
+			now.UnixMicro(), limit)
+		return err
+	})
+	return gone, err
+}
+
+// Unreferenced returns those of digests that no file has, not even one that
+// has expired and still has its row.
+func (db *DB) Unreferenced(ctx context.Context, digests []engine.Digest) (free []engine.Digest, err error) {
+	err = db.read(ctx, "find unreferenced files", "", func(c *conn) error {
+		for _, d := range digests {
+			var used bool
+			if err := c.row(ctx, []any{&used}, "SELECT EXISTS (SELECT 1 FROM files WHERE sha256 = ?)", d[:]); err != nil {
+				return err
+			}
+			if !used {
+				free = append(free, d)
+			}
+		}
+		return nil
+	})
+	return free, err
+}
+
+// Digests returns those that some file has, be it expired.
+func (db *DB) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
+	used := map[engine.Digest]bool{}
+	err := db.read(ctx, "list digests", "", func(c *conn) error {
+		_, err := rows(ctx, c, func(row scanner) (struct{}, error) {
+			var d engine.Digest
+			err := row.Scan(digestColumn{&d})
+			used[d] = true
+			return struct{}{}, err
+		}, "SELECT DISTINCT sha256 FROM files")
+		return err
+	})
+	return used, err
+}

@@ -1,0 +1,49 @@
+package index
+
+import (
+	"context"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const keyColumns = "id, owner, admin, hash, created_us, revoked_us"
+
+func scanKey(row scanner) (k engine.Key, err error) {
+	err = row.Scan(&k.ID, &k.Owner, &k.Admin, digestColumn{&k.Hash}, timeColumn{&k.CreatedAt}, timeColumn{&k.RevokedAt})
+	return k, err
+}
+
+// AddKey records a key, engine.ErrConflict if there is one of that id.
+func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
+	return db.write(ctx, "add key", key.ID, func(ctx context.Context, c *conn) error {
+		_, err := c.exec(ctx, "INSERT INTO keys ("+keyColumns+") VALUES (?, ?, ?, ?, ?, ?)",
+			key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(), timeOrNull(key.RevokedAt))
+		return err
+	})
+}
+
+// Key returns a key, also one that was revoked.
+func (db *DB) Key(ctx context.Context, id string) (key engine.Key, err error) {
+	err = db.read(ctx, "get key", id, func(c *conn) error {
+		key, err = one(ctx, c, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
+		return err
+	})
+	return key, err
+}
+
+// Keys returns every key, the oldest first.
+func (db *DB) Keys(ctx context.Context) (keys []engine.Key, err error) {
+	err = db.read(ctx, "list keys", "", func(c *conn) error {
+		keys, err = rows(ctx, c, scanKey, "SELECT "+keyColumns+" FROM keys ORDER BY created_us, id")
+		return err
+	})
+	return keys, err
+}
+
+// RevokeKey ends a key. One that was revoked before keeps its time.
+func (db *DB) RevokeKey(ctx context.Context, id string, now time.Time) error {
+	return db.write(ctx, "revoke key", id, func(ctx context.Context, c *conn) error {
+		return changed(c.exec(ctx, "UPDATE keys SET revoked_us = coalesce(revoked_us, ?) WHERE id = ?", now.UnixMicro(), id))
+	})
+}

@@ -1,0 +1,164 @@
+package index
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// The test binary runs itself again as a second process: one that holds the
+// index, or one that writes until it is killed.
+const roleVariable = "AIRLOCK_INDEX_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "hold", "write":
+		if err := second(role, os.Args[len(os.Args)-1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// second is the life of the second process.
+func second(role, path string) error {
+	ctx := context.Background()
+	db, err := Open(ctx, path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	if role == "hold" {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
+	}
+	for {
+		run, session := newRun("ada"), newSession("ada")
+		run.Session, session.Implicit = session.ID, true
+		if _, err := db.StartRun(ctx, run, &session, "", engine.Digest{}); err != nil {
+			return err
+		}
+		fmt.Println("started", run.ID)
+		end(run, engine.StatusOK)
+		run.Stdout = "hello\n"
+		run.Files = []engine.File{newFile("ada")}
+		if err := db.FinishRun(ctx, run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}}, nil); err != nil {
+			return err
+		}
+		fmt.Println("finished", run.ID)
+	}
+}
+
+// process is a running second process.
+type process struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+func startSecond(t *testing.T, role, path string) *process {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], path)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd, bufio.NewScanner(out)}
+	t.Cleanup(func() { p.kill() })
+	if !p.lines.Scan() || p.lines.Text() != "open" {
+		t.Fatalf("the second process said %q", p.lines.Text())
+	}
+	return p
+}
+
+// kill ends the process as kill -9 does.
+func (p *process) kill() {
+	_ = p.Process.Kill()
+	_ = p.Wait()
+}
+
+// clock stands still until it is moved.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+var start = time.Date(2030, 1, 2, 3, 4, 5, 678_000, time.UTC)
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) move(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
+}
+
+func openAt(t testing.TB, path string, options ...Option) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), path, slog.New(slog.DiscardHandler), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "index.db") }
+
+func newFile(owner engine.Owner) engine.File {
+	id := engine.NewID()
+	return engine.File{
+		ID: id, Owner: owner, Origin: engine.OriginNative, Name: "table.csv", Size: 12, MIME: "text/csv",
+		SHA256: engine.Digest(append(id[:], id[:]...)), CreatedAt: start, ExpiresAt: start.Add(time.Hour), TTL: time.Hour,
+	}
+}
+
+func newSession(owner engine.Owner) engine.Session {
+	return engine.Session{ID: engine.NewID(), Owner: owner, Origin: engine.OriginNative, Kind: engine.SessionFiles,
+		CreatedAt: start, ExpiresAt: start.Add(time.Hour), TTL: time.Hour}
+}
+
+func newRun(owner engine.Owner) *engine.Run {
+	return &engine.Run{ID: engine.NewID(), Owner: owner, Origin: engine.OriginNative, Language: "python",
+		Status: engine.StatusQueued, CreatedAt: start}
+}
+
+// end makes a run final.
+func end(run *engine.Run, status engine.Status) {
+	run.Status = status
+	run.StartedAt, run.FinishedAt = run.CreatedAt.Add(time.Second), run.CreatedAt.Add(2*time.Second)
+	run.Duration = time.Second
+	for i := range run.Files {
+		run.Files[i].Run = run.ID
+	}
+}

@@ -1,0 +1,275 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const runColumns = `id, owner, origin, session, language, status, exit_code, signal, truncated, duration_us, cpu_us,
+	memory_peak, inputs, dropped, message, created_us, started_us, finished_us`
+
+func scanRun(row scanner) (r engine.Run, err error) {
+	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode, &r.Signal,
+		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, inputsColumn{&r.Inputs},
+		droppedColumn{&r.Dropped}, &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt})
+	return r, err
+}
+
+// StartRun records a run that is not final, with its implicit session if that
+// is not nil. A run in a session that was there before counts as a use of it,
+// and fails with engine.ErrNotFound if it is gone.
+//
+// With a key that this owner has used before nothing is recorded, and the
+// earlier run's ID is returned: with engine.ErrConflict if the fingerprint of
+// the request differs.
+func (db *DB) StartRun(ctx context.Context, run *engine.Run, session *engine.Session, key string, fingerprint engine.Digest) (earlier engine.ID, err error) {
+	err = db.write(ctx, "start run", run.ID.String(), func(ctx context.Context, c *conn) error {
+		if key != "" {
+			earlier, err = earlierRun(ctx, c, run.Owner, key, fingerprint)
+			if !errors.Is(err, engine.ErrNotFound) {
+				return err
+			}
+		}
+		if session != nil {
+			if err := insertSession(ctx, c, session); err != nil {
+				return err
+			}
+		} else if !run.Session.IsZero() {
+			if err := changed(c.exec(ctx, touchSession+" AND owner = ? AND expires_us > ?",
+				run.CreatedAt.UnixMicro(), run.Session[:], run.Owner, db.micros())); err != nil {
+				return failed("start run", run.Session.String(), err)
+			}
+		}
+		return insertRun(ctx, c, run, key, fingerprint)
+	})
+	return earlier, err
+}
+
+// earlierRun finds the run that an owner has started with a key.
+func earlierRun(ctx context.Context, c *conn, owner engine.Owner, key string, fingerprint engine.Digest) (id engine.ID, err error) {
+	var first engine.Digest
+	err = c.row(ctx, []any{idColumn{&id}, digestColumn{&first}},
+		"SELECT id, request_fingerprint FROM runs WHERE owner = ? AND request_key = ?", owner, key)
+	if err == nil && first != fingerprint {
+		err = &engine.Error{Op: "start run", Kind: engine.ErrConflict, ID: id.String(),
+			Hint: "This idempotency key belongs to an earlier, different request: use a fresh key for each request.",
+			Err:  errors.New("the idempotency key was used for another request")}
+	}
+	return id, err
+}
+
+func insertRun(ctx context.Context, c *conn, r *engine.Run, key string, fingerprint engine.Digest) error {
+	if r.Status.Final() {
+		return fmt.Errorf("a run cannot start as %q", r.Status)
+	}
+	var requestKey, requestFingerprint any
+	if key != "" {
+		requestKey, requestFingerprint = key, fingerprint[:]
+	}
+	_, err := c.exec(ctx, `INSERT INTO runs (id, owner, origin, session, language, status, created_us, started_us, request_key, request_fingerprint)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ID[:], r.Owner, r.Origin, orNull(r.Session), r.Language, r.Status, r.CreatedAt.UnixMicro(), timeOrNull(r.StartedAt),
+		requestKey, requestFingerprint)
+	return err
+}
+
+// FinishRun records how a run ended, its output, its files and their places
+// in its session, without the paths in deleted. The session and the run's
+// inputs are touched: their use ends now, however long the run took. What was
+// deleted in the meantime is passed over. A run that is final already is
+// engine.ErrConflict.
+func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
+	text, err := joinLog(log, run)
+	if err != nil {
+		return failed("finish run", run.ID.String(), err)
+	}
+	finished := run.FinishedAt
+	if finished.IsZero() {
+		finished = db.now()
+	}
+	return db.write(ctx, "finish run", run.ID.String(), func(ctx context.Context, c *conn) error {
+		if err := updateRun(ctx, c, run, finished); err != nil {
+			return err
+		}
+		if len(text.chunks) > 0 {
+			if _, err := c.exec(ctx, "INSERT INTO run_logs (run, stdout, stderr, chunks) VALUES (?, ?, ?, ?)",
+				run.ID[:], text.stdout, text.stderr, text.chunks); err != nil {
+				return err
+			}
+		}
+		for _, file := range run.Files {
+			file.Run, file.Owner = run.ID, run.Owner
+			if err := insertFile(ctx, c, file); err != nil {
+				return err
+			}
+		}
+		for _, input := range run.Inputs {
+			if _, err := c.exec(ctx, touchFile+" AND owner = ?", finished.UnixMicro(), input.ID[:], run.Owner); err != nil {
+				return err
+			}
+		}
+		return settleSession(ctx, c, run, finished, deleted)
+	})
+}
+
+// updateRun makes a run final.
+func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) error {
+	if !r.Status.Final() {
+		return fmt.Errorf("a run cannot end as %q", r.Status)
+	}
+	n, err := c.exec(ctx, `UPDATE runs SET status = ?, exit_code = ?, signal = ?, truncated = ?, duration_us = ?, cpu_us = ?,
+		memory_peak = ?, inputs = ?, dropped = ?, message = ?, started_us = ?, finished_us = ?
+		WHERE id = ? AND owner = ? AND status IN ('queued', 'running')`,
+		r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(), r.CPU.Microseconds(),
+		r.MemoryPeak, inputsColumn{&r.Inputs}, droppedColumn{&r.Dropped}, r.Message, timeOrNull(r.StartedAt), finished.UnixMicro(),
+		r.ID[:], r.Owner)
+	if err != nil || n > 0 {
+		return err
+	}
+	var status engine.Status
+	if err := c.row(ctx, []any{&status}, "SELECT status FROM runs WHERE id = ? AND owner = ?", r.ID[:], r.Owner); err != nil {
+		return err
+	}
+	return &engine.Error{Op: "finish run", Kind: engine.ErrConflict, ID: r.ID.String(), Err: fmt.Errorf("the run has ended before, as %q", status)}
+}
+
+// settleSession brings a run's session to the state that the run left.
+func settleSession(ctx context.Context, c *conn, run *engine.Run, finished time.Time, deleted []string) error {
+	if run.Session.IsZero() {
+		return nil
+	}
+	n, err := c.exec(ctx, touchSession+" AND owner = ?", finished.UnixMicro(), run.Session[:], run.Owner)
+	if err != nil || n == 0 {
+		return err // deleted while the run went on: its files stay, in no session
+	}
+	for _, path := range deleted {
+		if _, err := c.exec(ctx, "DELETE FROM session_files WHERE session = ? AND path = ?", run.Session[:], path); err != nil {
+			return err
+		}
+	}
+	for _, file := range run.Files {
+		place := engine.SessionFile{Session: run.Session, File: file.ID, Path: file.Path, Role: engine.RoleOutput}
+		if err := link(ctx, c, place, always); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run returns a run with its texts and with those of its files that are still
+// there.
+func (db *DB) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engine.Run, error) {
+	var run engine.Run
+	err := db.read(ctx, "get run", id.String(), func(c *conn) (err error) {
+		if run, err = findRun(ctx, c, owner, id); err != nil {
+			return err
+		}
+		text, err := findLog(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		run.Stdout, run.Stderr = string(text.stdout), string(text.stderr)
+		run.Files, err = db.runFiles(ctx, c, &run)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &run, nil
+}
+
+func findRun(ctx context.Context, c *conn, owner engine.Owner, id engine.ID) (engine.Run, error) {
+	return one(ctx, c, scanRun, "SELECT "+runColumns+" FROM runs WHERE id = ? AND owner = ?", id[:], owner)
+}
+
+func (db *DB) runFiles(ctx context.Context, c *conn, run *engine.Run) ([]engine.File, error) {
+	return rows(ctx, c, scanFile, "SELECT "+fileColumns+
+		" FROM files f WHERE f.run = ? AND f.owner = ? AND f.expires_us > ? ORDER BY f.path, f.id", run.ID[:], run.Owner, db.micros())
+}
+
+// RunLog returns the output of a run as it came, and engine.ErrConflict for a
+// run that has not ended.
+func (db *DB) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) (log []engine.OutputChunk, err error) {
+	err = db.read(ctx, "get output", id.String(), func(c *conn) error {
+		run, err := findRun(ctx, c, owner, id)
+		if err != nil {
+			return err
+		}
+		if !run.Status.Final() {
+			return engine.ErrConflict
+		}
+		text, err := findLog(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		log, err = text.split()
+		return err
+	})
+	return log, err
+}
+
+// Runs returns one page of an owner's runs, without their texts.
+func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, err error) {
+	where, args := " WHERE owner = ?", []any{q.Owner}
+	if !q.Session.IsZero() {
+		where, args = " WHERE session = ? AND owner = ?", []any{q.Session[:], q.Owner}
+	}
+	err = db.read(ctx, "list runs", "", func(c *conn) error {
+		from, err := findPlace(ctx, c, "SELECT created_us FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)
+		if err != nil {
+			return err
+		}
+		args = append(args, q.Origin, q.Origin, from.created, from.id[:], from.limit)
+		runs, err = rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM runs"+where+
+			" AND (? = '' OR origin = ?) AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?", args...)
+		for i := range runs {
+			if err == nil {
+				runs[i].Files, err = db.runFiles(ctx, c, &runs[i])
+			}
+		}
+		return err
+	})
+	return runs, err
+}
+
+// InterruptRuns marks every run that is not final as interrupted at now.
+func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (n int, err error) {
+	err = db.write(ctx, "interrupt runs", "", func(ctx context.Context, c *conn) error {
+		n, err = c.exec(ctx, `UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running')`,
+			now.UnixMicro(), "The service stopped during the run; how the program ended is not known.")
+		return err
+	})
+	return n, err
+}
+
+// ExpireRuns forgets up to limit runs that ended before a time. The implicit
+// session of such a run goes with its last run if nothing is in it, else at
+// its own expiry.
+func (db *DB) ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error) {
+	gone := 0
+	err := db.write(ctx, "expire runs", "", func(ctx context.Context, c *conn) error {
+		scan := func(row scanner) (id engine.ID, err error) {
+			err = row.Scan(idColumn{&id})
+			return id, err
+		}
+		sessions, err := rows(ctx, c, scan, `DELETE FROM runs WHERE id IN
+			(SELECT id FROM runs WHERE finished_us < ? ORDER BY finished_us LIMIT ?) RETURNING session`, before.UnixMicro(), limit)
+		if err != nil {
+			return err
+		}
+		for _, session := range sessions {
+			if _, err := c.exec(ctx, `DELETE FROM sessions WHERE id = ? AND implicit = 1
+				AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.session = sessions.id)
+				AND NOT EXISTS (SELECT 1 FROM session_files l WHERE l.session = sessions.id)`, session[:]); err != nil {
+				return err
+			}
+		}
+		gone = len(sessions)
+		return nil
+	})
+	return gone, err
+}

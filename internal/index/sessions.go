@@ -1,0 +1,167 @@
+package index
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const (
+	sessionColumns = "id, owner, origin, kind, implicit, created_us, expires_us, ttl_us"
+
+	touchSession = "UPDATE sessions SET expires_us = max(expires_us, ? + ttl_us) WHERE id = ?"
+
+	// A file and a session of two owners never meet: the join finds nothing.
+	linkFile = `INSERT INTO session_files (session, path, file, role, read_only)
+		SELECT s.id, ?, f.id, ?, ? FROM sessions s JOIN files f ON f.owner = s.owner
+		WHERE s.id = ? AND f.id = ? AND s.expires_us > ? AND f.expires_us > ?
+		ON CONFLICT (session, path) DO UPDATE SET file = excluded.file, role = excluded.role, read_only = excluded.read_only`
+)
+
+// always is an instant before every expiry.
+const always int64 = math.MinInt64
+
+func scanSession(row scanner) (s engine.Session, err error) {
+	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit,
+		timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL})
+	return s, err
+}
+
+func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
+	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		s.ID[:], s.Owner, s.Origin, s.Kind, s.Implicit, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(), s.TTL.Microseconds())
+	return err
+}
+
+// link puts a file into a session, if both are there, have one owner, and
+// have not expired by now.
+func link(ctx context.Context, c *conn, f engine.SessionFile, now int64) error {
+	return changed(c.exec(ctx, linkFile, f.Path, f.Role, f.ReadOnly, f.Session[:], f.File[:], now, now))
+}
+
+func (db *DB) linkAll(ctx context.Context, c *conn, files []engine.SessionFile) error {
+	now := db.micros()
+	for _, f := range files {
+		if err := link(ctx, c, f, now); err != nil {
+			return failed("link file", f.File.String(), err)
+		}
+	}
+	return nil
+}
+
+// AddSession records a session with files in it.
+func (db *DB) AddSession(ctx context.Context, session engine.Session, files []engine.SessionFile) error {
+	return db.write(ctx, "add session", session.ID.String(), func(ctx context.Context, c *conn) error {
+		if err := insertSession(ctx, c, &session); err != nil {
+			return err
+		}
+		return db.linkAll(ctx, c, files)
+	})
+}
+
+// Session returns a session that has not expired.
+func (db *DB) Session(ctx context.Context, owner engine.Owner, id engine.ID) (session engine.Session, err error) {
+	err = db.read(ctx, "get session", id.String(), func(c *conn) error {
+		session, err = db.session(ctx, c, owner, id)
+		return err
+	})
+	return session, err
+}
+
+func (db *DB) session(ctx context.Context, c *conn, owner engine.Owner, id engine.ID) (engine.Session, error) {
+	return one(ctx, c, scanSession, "SELECT "+sessionColumns+" FROM sessions WHERE id = ? AND owner = ? AND expires_us > ?",
+		id[:], owner, db.micros())
+}
+
+// Sessions returns one page of an owner's sessions that have not expired, the
+// implicit ones left out.
+func (db *DB) Sessions(ctx context.Context, q engine.SessionQuery) (sessions []engine.Session, err error) {
+	err = db.read(ctx, "list sessions", "", func(c *conn) error {
+		from, err := findPlace(ctx, c, "SELECT created_us FROM sessions WHERE id = ? AND owner = ?", q.Owner, q.Page)
+		if err != nil {
+			return err
+		}
+		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+` FROM sessions
+			WHERE owner = ? AND implicit = 0 AND (? = '' OR origin = ?) AND expires_us > ?
+			AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?`,
+			q.Owner, q.Origin, q.Origin, db.micros(), from.created, from.id[:], from.limit)
+		return err
+	})
+	return sessions, err
+}
+
+// LinkFiles puts files into sessions; a link replaces one at the same path.
+// It fails with engine.ErrNotFound, and puts none, if a file or its session is
+// gone or they have two owners.
+func (db *DB) LinkFiles(ctx context.Context, files []engine.SessionFile) error {
+	if len(files) == 0 {
+		return nil
+	}
+	return db.write(ctx, "link files", "", func(ctx context.Context, c *conn) error {
+		return db.linkAll(ctx, c, files)
+	})
+}
+
+// SessionFiles returns the files of a session in order of path, without those
+// that have expired. File.Path is the place in the session.
+func (db *DB) SessionFiles(ctx context.Context, owner engine.Owner, id engine.ID) (files []engine.File, places []engine.SessionFile, err error) {
+	scan := func(row scanner) (place engine.SessionFile, err error) {
+		var f engine.File
+		err = row.Scan(append(fileFields(&f), &place.Path, &place.Role, &place.ReadOnly)...)
+		place.Session, place.File = id, f.ID
+		f.Path = place.Path
+		files = append(files, f)
+		return place, err
+	}
+	err = db.read(ctx, "list session files", id.String(), func(c *conn) error {
+		if _, err := db.session(ctx, c, owner, id); err != nil {
+			return err
+		}
+		places, err = rows(ctx, c, scan, "SELECT "+fileColumns+`, l.path, l.role, l.read_only
+			FROM session_files l JOIN files f ON f.id = l.file
+			WHERE l.session = ? AND f.owner = ? AND f.expires_us > ? ORDER BY l.path`, id[:], owner, db.micros())
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return files, places, nil
+}
+
+// TouchSession moves the expiry of a session to now + TTL, never backwards.
+func (db *DB) TouchSession(ctx context.Context, id engine.ID, now time.Time) error {
+	return db.write(ctx, "touch session", id.String(), func(ctx context.Context, c *conn) error {
+		return changed(c.exec(ctx, touchSession, now.UnixMicro(), id[:]))
+	})
+}
+
+// DeleteSession forgets a session, also one that has expired, and its links;
+// the files stay.
+func (db *DB) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
+	return db.write(ctx, "delete session", id.String(), func(ctx context.Context, c *conn) error {
+		return changed(c.exec(ctx, "DELETE FROM sessions WHERE id = ? AND owner = ?", id[:], owner))
+	})
+}
+
+// ExpiredSessions returns up to limit sessions that have expired by now, the
+// implicit ones too, the oldest first.
+func (db *DB) ExpiredSessions(ctx context.Context, now time.Time, limit int) (sessions []engine.Session, err error) {
+	err = db.read(ctx, "list expired sessions", "", func(c *conn) error {
+		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+
+			" FROM sessions WHERE expires_us <= ? ORDER BY expires_us, id LIMIT ?", now.UnixMicro(), limit)
+		return err
+	})
+	return sessions, err
+}
+
+// HeldSessions returns every session with a held workspace, also those that
+// have expired.
+func (db *DB) HeldSessions(ctx context.Context) (sessions []engine.Session, err error) {
+	err = db.read(ctx, "list held sessions", "", func(c *conn) error {
+		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+" FROM sessions WHERE kind = 'held' ORDER BY id")
+		return err
+	})
+	return sessions, err
+}
