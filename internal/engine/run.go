@@ -165,13 +165,14 @@ type InputState struct {
 // DroppedFile is a file that the program left and that was not kept.
 type DroppedFile struct {
 	Path   string
-	Reason string // "too large", "too many files", "unreadable", "not a regular file", "name"
+	Reason string // "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "storing took too long"
 }
 
 // EventType tells the events of a run apart.
 type EventType string
 
-// A run's events: one started, any number of output, one result.
+// A run's events: one started (none if the run ended before its program began),
+// any number of output, one result.
 const (
 	EventStarted EventType = "started"
 	EventOutput  EventType = "output"

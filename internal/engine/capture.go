@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// markerRoom is the least that is set aside for a marker, so that how much
+// text is kept does not depend on how many digits a number has. It is also
+// what Onyx sets aside.
+const markerRoom = 32
+
+// capture turns the bytes of one output stream into the text that is kept of
+// it. In memory it holds no more than its limit allows to be kept.
+//
+// The rules. The text of a stream never has more than Bytes bytes, marker
+// included. If all of it fits, all of it is kept. Otherwise there is a head,
+// then the marker, then with Tail an equally long tail; nothing is cut inside
+// a character. The head passes on live; what follows is held back until the
+// end of the run tells whether it is to be kept. A marker that would take more
+// than half of Bytes is left out. A byte that is not part of a character
+// becomes U+FFFD, which has three bytes; the marker's number counts bytes as
+// the program wrote them.
+type capture struct {
+	limit int    // OutputLimit.Bytes
+	room  int    // of limit, set aside for the marker
+	tail  bool   //
+	mark  string // the marker, "%d" and all
+	head  int    // bytes of text that may pass on live
+
+	text   int    // bytes of text that have passed on
+	carry  []byte // the beginning of a character, or nothing
+	full   bool   // the head is complete
+	held   ring   // the last raw bytes after the head
+	beyond int64  // how many raw bytes came after the head
+}
+
+func newCapture(limit OutputLimit) *capture {
+	c := &capture{limit: limit.Bytes, tail: limit.Tail, mark: limit.Marker}
+	if c.mark != "" {
+		longest := len(c.marker(1<<63 - 1))
+		c.room = max(markerRoom, longest)
+	}
+	if c.room > c.limit/2 {
+		c.room, c.mark = 0, ""
+	}
+	c.head = c.limit - c.room
+	if c.tail {
+		c.head /= 2
+	}
+	return c
+}
+
+func (c *capture) marker(dropped int64) string {
+	return strings.Replace(c.mark, "%d", strconv.FormatInt(dropped, 10), 1)
+}
+
+// write takes bytes of the stream and appends to dst the text that they let
+// pass.
+func (c *capture) write(dst, data []byte) []byte {
+	if !c.full {
+		if len(c.carry) > 0 {
+			data = append(c.carry, data...)
+			c.carry = nil
+		}
+		before := len(dst)
+		var used int
+		dst, used = appendText(dst, data, c.head-c.text, false)
+		c.text += len(dst) - before
+		data = data[used:]
+		if len(data) < utf8.UTFMax && !utf8.FullRune(data) {
+			c.carry = append(c.carry, data...)
+			return dst
+		}
+		c.close()
+	}
+	c.beyond += int64(len(data))
+	c.held.write(data)
+	return dst
+}
+
+// close ends the head.
+func (c *capture) close() {
+	c.full = true
+	c.held.size = c.limit - c.text
+}
+
+// finish appends what was held back and is kept after all, and reports
+// whether something was dropped.
+func (c *capture) finish(dst []byte) (text []byte, truncated bool) {
+	if !c.full {
+		c.close()
+		c.beyond = int64(len(c.carry))
+		c.held.write(c.carry)
+	}
+	held := c.held.bytes()
+	c.held = ring{}
+	room := c.limit - c.text
+	size := textSize(held)
+	if c.beyond == int64(len(held)) && size <= room {
+		dst, _ = appendText(dst, held, size, true)
+		return dst, false
+	}
+	room -= c.room
+	if !c.tail {
+		room = 0
+	}
+	if c.beyond > int64(len(held)) { // the first byte may be in mid-character
+		for range utf8.UTFMax - 1 {
+			if len(held) > 0 && !utf8.RuneStart(held[0]) {
+				size -= len(string(utf8.RuneError))
+				held = held[1:]
+			}
+		}
+	}
+	for size > room {
+		r, n := utf8.DecodeRune(held)
+		size -= utf8.RuneLen(r)
+		held = held[n:]
+	}
+	dst = append(dst, c.marker(c.beyond-int64(len(held)))...)
+	dst, _ = appendText(dst, held, size, true)
+	return dst, true
+}
+
+// appendText decodes src to dst until the text has grown by room bytes, and
+// returns how much of src it used. At the end of the stream an unfinished
+// character is decoded too; before that it is left.
+func appendText(dst, src []byte, room int, end bool) (text []byte, used int) {
+	if len(src) <= room && utf8.Valid(src) {
+		return append(dst, src...), len(src)
+	}
+	for used < len(src) && (end || utf8.FullRune(src[used:])) {
+		r, n := utf8.DecodeRune(src[used:])
+		if room -= utf8.RuneLen(r); room < 0 {
+			break
+		}
+		dst = utf8.AppendRune(dst, r)
+		used += n
+	}
+	return dst, used
+}
+
+// textSize returns how many bytes the text of b has.
+func textSize(b []byte) (size int) {
+	if utf8.Valid(b) {
+		return len(b)
+	}
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		size += utf8.RuneLen(r)
+		b = b[n:]
+	}
+	return size
+}
+
+// ring keeps the last size bytes that were written to it. It grows as it is
+// filled.
+type ring struct {
+	size int
+	buf  []byte
+	next int // once the buffer is full: where the oldest byte is
+}
+
+func (r *ring) write(p []byte) {
+	if len(p) >= r.size {
+		r.buf, r.next = append(r.buf[:0], p[len(p)-r.size:]...), 0
+		return
+	}
+	if room := r.size - len(r.buf); room > 0 {
+		n := min(room, len(p))
+		r.buf = append(r.buf, p[:n]...)
+		p = p[n:]
+	}
+	for len(p) > 0 {
+		n := copy(r.buf[r.next:], p)
+		r.next = (r.next + n) % r.size
+		p = p[n:]
+	}
+}
+
+// bytes returns what is kept, the oldest first.
+func (r *ring) bytes() []byte {
+	if r.next == 0 {
+		return r.buf
+	}
+	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.next:]...), r.buf[:r.next]...)
+}

@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// What one request may carry, whatever the limits of its run.
+const (
+	maxArguments      = 64 << 10    // bytes of args and env together
+	maxInline         = 128<<10 - 1 // the kernel's bound for one argument
+	maxStdin          = 10 * mebibyte
+	maxFileRefs       = 256
+	maxIdempotencyKey = 255
+)
+
+// The fields that errors name.
+const (
+	fieldSession = "session"
+	fieldFiles   = "files"
+)
+
+// The working directories that a run can have.
+const (
+	rootWorkspace = "/workspace"
+	rootMntData   = "/mnt/data"
+)
+
+// check refuses a request that can never succeed and fills in its defaults.
+// It looks nothing up.
+func (s *Service) check(req *RunRequest) (language.Language, error) {
+	lang, ok := language.Find(req.Language)
+	if !ok {
+		var names []string
+		for _, l := range language.All() {
+			names = append(names, l.Name)
+		}
+		return lang, Invalid("language", "%.40q is not known; there are %s", req.Language, strings.Join(names, ", "))
+	}
+	req.Profile.Inline = req.Profile.Inline && lang.Inline != nil
+	for _, err := range []error{
+		s.checkCode(req),
+		checkArguments(req.Args, req.Profile.Env),
+		checkProfile(&req.Profile, lang),
+		checkKey(req.IdempotencyKey),
+	} {
+		if err != nil {
+			return lang, err
+		}
+	}
+	if len(req.Files) > maxFileRefs {
+		return lang, Invalid(fieldFiles, "are %d, at most %d are allowed", len(req.Files), maxFileRefs)
+	}
+	if req.Profile.FileTTL < 0 {
+		return lang, Invalid("file_ttl", "must not be negative")
+	}
+	if req.Profile.FileTTL == 0 {
+		req.Profile.FileTTL = s.cfg.FileTTL
+	}
+	var err error
+	req.Profile.Limits, err = s.limits(req.Profile.Limits)
+	return lang, err
+}
+
+func (s *Service) checkCode(req *RunRequest) error {
+	switch {
+	case len(req.Code) > s.cfg.MaxCode:
+		return tooLarge("code", len(req.Code), s.cfg.MaxCode)
+	case !utf8.ValidString(req.Code):
+		return Invalid("code", "is not valid UTF-8")
+	case len(req.Stdin) > maxStdin:
+		return tooLarge("stdin", len(req.Stdin), maxStdin)
+	case !req.Profile.Inline:
+		return nil
+	case len(req.Code) > maxInline:
+		return tooLarge("code", len(req.Code), maxInline)
+	case strings.ContainsRune(req.Code, 0):
+		return Invalid("code", "must not contain NUL")
+	}
+	return nil
+}
+
+func tooLarge(field string, size, most int) error {
+	return &Error{
+		Op: "check", Kind: ErrTooLarge, ID: field,
+		Err: fmt.Errorf("has %d bytes, at most %d are allowed", size, most),
+	}
+}
+
+func checkArguments(args []string, env map[string]string) error {
+	size := 0
+	for i, arg := range args {
+		if err := argument(fmt.Sprintf("args[%d]", i), arg); err != nil {
+			return err
+		}
+		size += len(arg) + 1
+	}
+	for name, value := range env {
+		if name == "" || strings.Contains(name, "=") {
+			return Invalid("env", "%.40q is not a name", name)
+		}
+		if err := argument("env", name+value); err != nil {
+			return err
+		}
+		size += len(name) + len(value) + 2
+	}
+	if size > maxArguments {
+		return tooLarge("args", size, maxArguments)
+	}
+	return nil
+}
+
+func argument(field, s string) error {
+	if strings.ContainsRune(s, 0) {
+		return Invalid(field, "must not contain NUL")
+	}
+	if !utf8.ValidString(s) {
+		return Invalid(field, "is not valid UTF-8")
+	}
+	return nil
+}
+
+func checkProfile(p *Profile, lang language.Language) error {
+	if p.Origin == "" {
+		p.Origin = OriginNative
+	}
+	switch p.Root {
+	case "":
+		p.Root = rootWorkspace
+	case rootWorkspace, rootMntData:
+	default:
+		return Invalid("root", "must be %s or %s", rootWorkspace, rootMntData)
+	}
+	if p.Entry == "" {
+		p.Entry = lang.Entry
+	}
+	entry, err := CleanPath(p.Entry)
+	if err != nil {
+		return Invalid("entry", "%w", err)
+	}
+	p.Entry = entry
+	if p.Home == "" {
+		p.Home = p.Root
+	}
+	if !strings.HasPrefix(p.Home, "/") || len(p.Home) > maxPath {
+		return Invalid("home", "must be an absolute path")
+	}
+	return argument("home", p.Home)
+}
+
+func checkKey(key string) error {
+	if len(key) > maxIdempotencyKey {
+		return Invalid("idempotency key", "is longer than %d bytes", maxIdempotencyKey)
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {
+		return Invalid("idempotency key", "must be printable text")
+	}
+	return nil
+}
+
+// fingerprint tells requests with one idempotency key apart. It covers all
+// that a request says, as it said it, but not the connection that answers its
+// calls.
+func fingerprint(req RunRequest) (Digest, error) {
+	req.Profile.Host = nil
+	req.IdempotencyKey = ""
+	text, err := json.Marshal(req)
+	if err != nil {
+		return Digest{}, &Error{Op: "check", Kind: ErrInvalid, Err: err}
+	}
+	return sha256.Sum256(text), nil
+}
+
+// targets is a set of paths that can lie in one workspace: none twice, and
+// none of them a directory of another.
+type targets struct {
+	files map[string]bool
+	dirs  map[string]bool
+}
+
+func newTargets() *targets { return &targets{files: map[string]bool{}, dirs: map[string]bool{}} }
+
+// add takes a clean path in, and reports whether there was place for it.
+func (t *targets) add(path string) bool {
+	if t.files[path] || t.dirs[path] {
+		return false
+	}
+	for dir := range parents(path) {
+		if t.files[dir] {
+			return false
+		}
+	}
+	for dir := range parents(path) {
+		t.dirs[dir] = true
+	}
+	t.files[path] = true
+	return true
+}

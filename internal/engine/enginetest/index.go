@@ -1,0 +1,268 @@
+package enginetest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Index remembers in memory. It survives the Service that uses it, so that a
+// test can start a second one on it.
+type Index struct {
+	faults faults
+
+	mu       sync.Mutex
+	order    int
+	files    map[engine.ID]*row[engine.File]
+	sessions map[engine.ID]*row[engine.Session]
+	runs     map[engine.ID]*row[recorded]
+	places   map[engine.ID]map[string]engine.SessionFile // by session, by path
+	keys     map[string]engine.Key
+	repeats  map[repeat]engine.ID
+	calls    map[string]int
+}
+
+var _ engine.Index = (*Index)(nil)
+
+// row is an object and its place in the order of creation.
+type row[T any] struct {
+	object T
+	order  int
+}
+
+type recorded struct {
+	run   engine.Run
+	log   []engine.OutputChunk
+	print engine.Digest
+}
+
+type repeat struct {
+	owner engine.Owner
+	key   string
+}
+
+// NewIndex returns an empty index.
+func NewIndex() *Index {
+	return &Index{
+		files:    map[engine.ID]*row[engine.File]{},
+		sessions: map[engine.ID]*row[engine.Session]{},
+		runs:     map[engine.ID]*row[recorded]{},
+		places:   map[engine.ID]map[string]engine.SessionFile{},
+		keys:     map[string]engine.Key{},
+		repeats:  map[repeat]engine.ID{},
+		calls:    map[string]int{},
+	}
+}
+
+// Fail has fault asked before every operation, by the name of its method: an
+// error from it is the operation's answer. Nil ends that.
+func (x *Index) Fail(fault func(method string) error) { x.faults.set(fault) }
+
+// Calls returns how often a method was called.
+func (x *Index) Calls(method string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.calls[method]
+}
+
+// begin starts a method. Without an error the index is locked.
+func (x *Index) begin(ctx context.Context, method string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := x.faults.ask(method); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.calls[method]++
+	return nil
+}
+
+func (x *Index) next() int {
+	x.order++
+	return x.order
+}
+
+// page selects and orders the rows that match, newest first.
+func page[T any](rows map[engine.ID]*row[T], p engine.Page, match func(T) bool) []T {
+	last := int(^uint(0) >> 1)
+	if after, ok := rows[p.After]; ok {
+		last = after.order
+	}
+	var found []*row[T]
+	for _, r := range rows {
+		if r.order < last && match(r.object) {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b *row[T]) int { return cmp.Compare(b.order, a.order) })
+	limit := cmp.Or(p.Limit, 100)
+	var objects []T
+	for _, r := range found[:min(limit, len(found))] {
+		objects = append(objects, r.object)
+	}
+	return objects
+}
+
+// AddFile records a file.
+func (x *Index) AddFile(ctx context.Context, file engine.File) error {
+	if err := x.begin(ctx, "AddFile"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	x.files[file.ID] = &row[engine.File]{file, x.next()}
+	return nil
+}
+
+// File returns a file of an owner.
+func (x *Index) File(ctx context.Context, owner engine.Owner, id engine.ID) (engine.File, error) {
+	if err := x.begin(ctx, "File"); err != nil {
+		return engine.File{}, err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.files[id]
+	if !ok || r.object.Owner != owner {
+		return engine.File{}, engine.ErrNotFound
+	}
+	return r.object, nil
+}
+
+// Files lists files.
+func (x *Index) Files(ctx context.Context, q engine.FileQuery) ([]engine.File, error) {
+	if err := x.begin(ctx, "Files"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	return page(x.files, q.Page, func(f engine.File) bool {
+		return f.Owner == q.Owner && (q.Origin == "" || f.Origin == q.Origin)
+	}), nil
+}
+
+// DeleteFile forgets a file and its places.
+func (x *Index) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
+	if err := x.begin(ctx, "DeleteFile"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.files[id]
+	if !ok || r.object.Owner != owner {
+		return engine.ErrNotFound
+	}
+	x.dropFile(id)
+	return nil
+}
+
+func (x *Index) dropFile(id engine.ID) {
+	delete(x.files, id)
+	for _, places := range x.places {
+		maps.DeleteFunc(places, func(_ string, p engine.SessionFile) bool { return p.File == id })
+	}
+}
+
+// TouchFiles moves the expiry of files.
+func (x *Index) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) error {
+	if err := x.begin(ctx, "TouchFiles"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	for _, id := range ids {
+		if r, ok := x.files[id]; ok {
+			if expiry := now.Add(r.object.TTL); expiry.After(r.object.ExpiresAt) {
+				r.object.ExpiresAt = expiry
+			}
+		}
+	}
+	return nil
+}
+
+// ExpireFiles forgets files that expired before now.
+func (x *Index) ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error) {
+	if err := x.begin(ctx, "ExpireFiles"); err != nil {
+		return 0, err
+	}
+	defer x.mu.Unlock()
+	n := 0
+	for id, r := range x.files {
+		if n < limit && r.object.ExpiresAt.Before(now) {
+			x.dropFile(id)
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Unreferenced returns those of digests that no file has.
+func (x *Index) Unreferenced(ctx context.Context, digests []engine.Digest) ([]engine.Digest, error) {
+	known, err := x.Digests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(digests), func(d engine.Digest) bool { return known[d] }), nil
+}
+
+// Digests returns all that some file has.
+func (x *Index) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
+	if err := x.begin(ctx, "Digests"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	known := map[engine.Digest]bool{}
+	for _, r := range x.files {
+		known[r.object.SHA256] = true
+	}
+	return known, nil
+}
+
+// AddKey records a key.
+func (x *Index) AddKey(ctx context.Context, key engine.Key) error {
+	if err := x.begin(ctx, "AddKey"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	x.keys[key.ID] = key
+	return nil
+}
+
+// Key returns a key.
+func (x *Index) Key(ctx context.Context, id string) (engine.Key, error) {
+	if err := x.begin(ctx, "Key"); err != nil {
+		return engine.Key{}, err
+	}
+	defer x.mu.Unlock()
+	key, ok := x.keys[id]
+	if !ok {
+		return engine.Key{}, engine.ErrNotFound
+	}
+	return key, nil
+}
+
+// Keys returns every key, in order of id.
+func (x *Index) Keys(ctx context.Context) ([]engine.Key, error) {
+	if err := x.begin(ctx, "Keys"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	return slices.SortedFunc(maps.Values(x.keys), func(a, b engine.Key) int { return cmp.Compare(a.ID, b.ID) }), nil
+}
+
+// RevokeKey ends a key.
+func (x *Index) RevokeKey(ctx context.Context, id string, now time.Time) error {
+	if err := x.begin(ctx, "RevokeKey"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	key, ok := x.keys[id]
+	if !ok {
+		return engine.ErrNotFound
+	}
+	if key.RevokedAt.IsZero() {
+		key.RevokedAt = now
+		x.keys[id] = key
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package enginetest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// StartRun records a run, unless its key was used before.
+func (x *Index) StartRun(ctx context.Context, run *engine.Run, session *engine.Session, key string, print engine.Digest) (engine.ID, error) {
+	if err := x.begin(ctx, "StartRun"); err != nil {
+		return engine.ID{}, err
+	}
+	defer x.mu.Unlock()
+	again := repeat{run.Owner, key}
+	if earlier, ok := x.repeats[again]; ok && key != "" {
+		if x.runs[earlier].object.print != print {
+			return earlier, engine.ErrConflict
+		}
+		return earlier, nil
+	}
+	if session != nil {
+		x.addSession(*session, nil)
+	}
+	x.runs[run.ID] = &row[recorded]{recorded{run: *run, print: print}, x.next()}
+	if key != "" {
+		x.repeats[again] = run.ID
+	}
+	return engine.ID{}, nil
+}
+
+// FinishRun records how a run ended. Its session may be gone.
+func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
+	if err := x.begin(ctx, "FinishRun"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.runs[run.ID]
+	if !ok {
+		return engine.ErrNotFound
+	}
+	r.object.run, r.object.log = *run, slices.Clone(log)
+	places := x.places[run.Session]
+	for _, path := range deleted {
+		delete(places, path)
+	}
+	for _, file := range run.Files {
+		x.files[file.ID] = &row[engine.File]{file, x.next()}
+		if places != nil {
+			places[file.Path] = engine.SessionFile{Session: run.Session, File: file.ID, Path: file.Path, Role: engine.RoleOutput}
+		}
+	}
+	return nil
+}
+
+// Run returns a run of an owner.
+func (x *Index) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engine.Run, error) {
+	if err := x.begin(ctx, "Run"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.runs[id]
+	if !ok || r.object.run.Owner != owner {
+		return nil, engine.ErrNotFound
+	}
+	run := r.object.run
+	return &run, nil
+}
+
+// RunLog returns the output of a finished run as it came.
+func (x *Index) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) ([]engine.OutputChunk, error) {
+	if err := x.begin(ctx, "RunLog"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.runs[id]
+	if !ok || r.object.run.Owner != owner {
+		return nil, engine.ErrNotFound
+	}
+	return slices.Clone(r.object.log), nil
+}
+
+// Runs lists runs, without their output.
+func (x *Index) Runs(ctx context.Context, q engine.RunQuery) ([]engine.Run, error) {
+	if err := x.begin(ctx, "Runs"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	var runs []engine.Run
+	for _, r := range page(x.runs, q.Page, func(r recorded) bool {
+		return r.run.Owner == q.Owner && (q.Origin == "" || r.run.Origin == q.Origin) &&
+			(q.Session.IsZero() || r.run.Session == q.Session)
+	}) {
+		r.run.Stdout, r.run.Stderr = "", ""
+		runs = append(runs, r.run)
+	}
+	return runs, nil
+}
+
+// InterruptRuns marks every run that is not final as interrupted.
+func (x *Index) InterruptRuns(ctx context.Context, now time.Time) (int, error) {
+	if err := x.begin(ctx, "InterruptRuns"); err != nil {
+		return 0, err
+	}
+	defer x.mu.Unlock()
+	n := 0
+	for _, r := range x.runs {
+		if !r.object.run.Status.Final() {
+			r.object.run.Status, r.object.run.FinishedAt = engine.StatusInterrupted, now
+			n++
+		}
+	}
+	return n, nil
+}
+
+// ExpireRuns forgets runs that ended before a time.
+func (x *Index) ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error) {
+	if err := x.begin(ctx, "ExpireRuns"); err != nil {
+		return 0, err
+	}
+	defer x.mu.Unlock()
+	n := 0
+	for id, r := range x.runs {
+		if n == limit || !r.object.run.Status.Final() || !r.object.run.FinishedAt.Before(before) {
+			continue
+		}
+		delete(x.runs, id)
+		for again, earlier := range x.repeats {
+			if earlier == id {
+				delete(x.repeats, again)
+			}
+		}
+		n++
+	}
+	return n, nil
+}

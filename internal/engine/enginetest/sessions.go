@@ -1,0 +1,141 @@
+package enginetest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// AddSession records a session and its files.
+func (x *Index) AddSession(ctx context.Context, session engine.Session, files []engine.SessionFile) error {
+	if err := x.begin(ctx, "AddSession"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	x.addSession(session, files)
+	return nil
+}
+
+func (x *Index) addSession(session engine.Session, files []engine.SessionFile) {
+	x.sessions[session.ID] = &row[engine.Session]{session, x.next()}
+	x.places[session.ID] = map[string]engine.SessionFile{}
+	for _, f := range files {
+		x.places[session.ID][f.Path] = f
+	}
+}
+
+// Session returns a session of an owner.
+func (x *Index) Session(ctx context.Context, owner engine.Owner, id engine.ID) (engine.Session, error) {
+	if err := x.begin(ctx, "Session"); err != nil {
+		return engine.Session{}, err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.sessions[id]
+	if !ok || r.object.Owner != owner {
+		return engine.Session{}, engine.ErrNotFound
+	}
+	return r.object, nil
+}
+
+// Sessions lists sessions, without implicit ones.
+func (x *Index) Sessions(ctx context.Context, q engine.SessionQuery) ([]engine.Session, error) {
+	if err := x.begin(ctx, "Sessions"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	return page(x.sessions, q.Page, func(s engine.Session) bool {
+		return s.Owner == q.Owner && !s.Implicit && (q.Origin == "" || s.Origin == q.Origin)
+	}), nil
+}
+
+// LinkFiles puts files into sessions.
+func (x *Index) LinkFiles(ctx context.Context, files []engine.SessionFile) error {
+	if err := x.begin(ctx, "LinkFiles"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	for _, f := range files {
+		if x.places[f.Session] == nil || x.files[f.File] == nil {
+			return engine.ErrNotFound
+		}
+	}
+	for _, f := range files {
+		x.places[f.Session][f.Path] = f
+	}
+	return nil
+}
+
+// SessionFiles returns the files of a session in order of path.
+func (x *Index) SessionFiles(ctx context.Context, owner engine.Owner, id engine.ID) ([]engine.File, []engine.SessionFile, error) {
+	if err := x.begin(ctx, "SessionFiles"); err != nil {
+		return nil, nil, err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.sessions[id]
+	if !ok || r.object.Owner != owner {
+		return nil, nil, engine.ErrNotFound
+	}
+	places := slices.SortedFunc(maps.Values(x.places[id]), func(a, b engine.SessionFile) int {
+		return strings.Compare(a.Path, b.Path)
+	})
+	files := make([]engine.File, len(places))
+	for i, p := range places {
+		files[i] = x.files[p.File].object
+		files[i].Path = p.Path
+	}
+	return files, places, nil
+}
+
+// TouchSession moves the expiry of a session.
+func (x *Index) TouchSession(ctx context.Context, id engine.ID, now time.Time) error {
+	if err := x.begin(ctx, "TouchSession"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.sessions[id]
+	if !ok {
+		return engine.ErrNotFound
+	}
+	if expiry := now.Add(r.object.TTL); expiry.After(r.object.ExpiresAt) {
+		r.object.ExpiresAt = expiry
+	}
+	return nil
+}
+
+// DeleteSession forgets a session; its files stay.
+func (x *Index) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
+	if err := x.begin(ctx, "DeleteSession"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.sessions[id]
+	if !ok || r.object.Owner != owner {
+		return engine.ErrNotFound
+	}
+	delete(x.sessions, id)
+	delete(x.places, id)
+	return nil
+}
+
+// ExpiredSessions returns sessions that expired before now.
+func (x *Index) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]engine.Session, error) {
+	if err := x.begin(ctx, "ExpiredSessions"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	return page(x.sessions, engine.Page{Limit: limit}, func(s engine.Session) bool { return s.ExpiresAt.Before(now) }), nil
+}
+
+// HeldSessions returns every held session.
+func (x *Index) HeldSessions(ctx context.Context) ([]engine.Session, error) {
+	if err := x.begin(ctx, "HeldSessions"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	everything := engine.Page{Limit: len(x.sessions) + 1}
+	return page(x.sessions, everything, func(s engine.Session) bool { return s.Kind == engine.SessionHeld }), nil
+}

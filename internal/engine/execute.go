@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// ending is how a run ended, on its way to the index.
+type ending struct {
+	run     *Run
+	chunks  []OutputChunk
+	deleted []string // paths of inputs that are gone
+	pinned  []Digest // blobs of run.Files, until the index knows them
+	err     error    // instead of an outcome, for the caller who waits
+	message string   // run.Message, before it said that the run was not recorded
+}
+
+// execute carries a run through: it waits for its turn, runs the program,
+// stores what came out, and publishes the result. It always ends the job.
+func (s *Service) execute(ctx context.Context, j *job) {
+	defer s.retire(j)
+	defer j.cancel(nil)
+	end := s.attempt(ctx, j)
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.panicked(ctx, j, fault)
+			end.interrupt(internalFault(j))
+			j.settle(end)
+		}
+	}()
+	s.conclude(context.WithoutCancel(ctx), j, end)
+	j.settle(end)
+}
+
+func (s *Service) panicked(ctx context.Context, j *job, fault any) {
+	s.log.ErrorContext(ctx, "a run panicked", "run", j.id, "panic", fmt.Sprintf("%.200v", fault), "stack", string(debug.Stack()))
+}
+
+func internalFault(j *job) error {
+	return &Error{Op: opRun, Kind: ErrInternal, ID: j.id.String(), Err: errors.New("internal fault")}
+}
+
+// attempt does all of a run that may go wrong. A panic in it, ours or that of
+// an edge's code, ends this run and no other.
+func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
+	end = &ending{run: j.snapshot()}
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.panicked(ctx, j, fault)
+			end.interrupt(internalFault(j))
+		}
+	}()
+	waited, err := s.queue.wait(ctx, j.ticket)
+	s.meter.wait.observe(waited)
+	if err != nil {
+		end.run.Status = StatusCancelled
+		end.run.Message = "The run was cancelled before it started: " + err.Error() + "."
+		return end
+	}
+	s.touches.session(j.session, s.now())
+	stage, err := s.stage(ctx, j)
+	defer stage.close()
+	if err == nil {
+		err = s.perform(ctx, j, stage, end)
+	}
+	switch {
+	case err == nil:
+	case context.Cause(ctx) != nil: // it failed because it was cancelled
+		end.run.Status = StatusCancelled
+		end.run.Message = "The run was cancelled: " + context.Cause(ctx).Error() + "."
+	default:
+		end.interrupt(failure(opRun, j.id.String(), err))
+	}
+	return end
+}
+
+// interrupt turns an ending into one without an outcome.
+func (e *ending) interrupt(err error) {
+	e.err = err
+	e.run.Status = StatusInterrupted
+	e.run.ExitCode, e.run.Signal = nil, ""
+	e.run.Files, e.run.Inputs, e.deleted = nil, nil, nil
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		e.run.Message = "The sandbox failed, so that the outcome is not known."
+	case errors.Is(err, ErrInternal):
+		e.run.Message = "The service failed, so that the outcome is not known."
+	default:
+		e.run.Message = "The program was not run: " + err.Error() + "."
+	}
+}
+
+// overdue is how long after its own limit a run may take, for staging and
+// collecting, before we stop waiting for the sandbox to enforce it.
+const overdue = time.Minute
+
+var errOverdue = errors.New("the sandbox did not end the program in time")
+
+// perform runs the program and fills in the ending.
+func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending) error {
+	p := &j.request.Profile
+	spec := &Spec{
+		Language: j.language, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
+		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
+		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots,
+	}
+	if j.session.Kind == SessionHeld {
+		spec.Held = j.session.ID
+	}
+	j.started(s.now())
+	end.run = j.snapshot()
+	guarded, cancel := context.WithTimeoutCause(ctx, p.Limits.Timeout+overdue, errOverdue)
+	defer cancel()
+	outcome, err := s.sandbox.Run(guarded, spec, &host{job: j, service: s})
+	if err != nil {
+		if spec.Held == j.session.ID && errors.Is(err, ErrNotFound) {
+			s.forget(ctx, j.session)
+			return &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession, Err: errors.New("its workspace is gone")}
+		}
+		return err
+	}
+	defer closeOutputs(outcome.Outputs)
+	if outcome.Cancelled && context.Cause(guarded) == errOverdue {
+		outcome.Cancelled, outcome.TimedOut = false, true
+	}
+	end.describe(outcome, p.Limits, context.Cause(ctx))
+	// What the program left is kept also after a cancel.
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	s.collect(keep, j, stage, outcome, end)
+	return nil
+}
+
+func closeOutputs(outputs []Output) {
+	for _, output := range outputs {
+		if output.File != nil {
+			output.File.Close()
+		}
+	}
+}
+
+// conclude completes and records an ending. Its files are durable before
+// anybody hears of them.
+func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	run := end.run
+	run.FinishedAt = s.now()
+	end.chunks, run.Stdout, run.Stderr, run.Truncated = j.log.closeOutput()
+	if len(run.Dropped) > 0 {
+		run.Message = sentences(run.Message, droppedMessage(run.Dropped))
+	}
+	if err := s.record(ctx, end); err != nil {
+		s.log.ErrorContext(ctx, "a run's end could not be recorded", "run", j.id, "error", err)
+	}
+	s.touches.session(j.session, run.FinishedAt)
+	s.meter.ended(run)
+}
+
+// record writes an ending to the index. Should that fail with its files, as
+// on a full disk, it is tried without them; should that fail too, the result
+// is still published, and the janitor goes on trying.
+func (s *Service) record(ctx context.Context, end *ending) error {
+	err := s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
+	if err != nil && len(end.run.Files) > 0 {
+		end.dropAll(reasonFor(err))
+		err = s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
+	}
+	if err != nil {
+		end.message = end.run.Message
+		end.run.Message = sentences(end.message, "This result could not be recorded and may be lost.")
+		s.owe(end)
+	}
+	s.reclaim.unpin(end.pinned...)
+	if len(end.run.Files) < len(end.pinned) { // files were given up: their blobs may be nobody's
+		s.janitor.orphans(end.pinned...)
+	}
+	end.pinned = nil
+	return err
+}
+
+// dropAll gives up the files of an ending.
+func (e *ending) dropAll(reason string) {
+	for _, file := range e.run.Files {
+		e.run.Dropped = append(e.run.Dropped, DroppedFile{Path: file.Path, Reason: reason})
+	}
+	for i := range e.run.Inputs {
+		e.run.Inputs[i].Changed = false
+	}
+	e.run.Message = sentences(e.run.Message, droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):]))
+	e.run.Files = nil
+}
+
+// host is the world outside of one run.
+type host struct {
+	job     *job
+	service *Service
+}
+
+func (h *host) Output(stream Stream, data []byte) { h.job.log.output(stream, data) }
+
+// Call passes a call on to the edge. Its panic must not reach the sandbox's
+// goroutine, where it would end the service.
+func (h *host) Call(ctx context.Context, name string, input []byte) (answer []byte, err error) {
+	handler := h.job.request.Profile.Host
+	if handler == nil {
+		return nil, errors.New("this run has nobody to call")
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			h.service.panicked(ctx, h.job, fault)
+			answer, err = nil, errors.New("internal fault")
+		}
+	}()
+	return handler.Call(ctx, name, input)
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// How often the janitor comes, and how much it does at a time.
+const (
+	tidyEvery  = 30 * time.Second
+	sweepEvery = 5 * time.Minute
+	tidyBatch  = 500
+)
+
+// janitor is the one goroutine that cleans up: uses that are to be written
+// down, what has expired, bytes that nobody has.
+type janitor struct {
+	mu      sync.Mutex
+	waiting []Digest      // blobs that may have lost their last file
+	wake    chan struct{} // holds a token while there are some
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	unswept   bool // files have expired since the last sweep
+	lastSweep time.Time
+}
+
+// startJanitor is called once, with s.mu held.
+func (s *Service) startJanitor() {
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &s.janitor
+	j.cancel, j.done = cancel, make(chan struct{})
+	j.lastSweep = s.now()
+	go func() {
+		defer close(j.done)
+		ticker := time.NewTicker(tidyEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				s.tidy(ctx)
+			case <-j.wake:
+			}
+			s.removeOrphans(ctx)
+		}
+	}()
+}
+
+// stopJanitor ends the janitor and waits for it. It may be called twice, and
+// before the start.
+func (s *Service) stopJanitor() {
+	s.mu.Lock()
+	cancel, done := s.janitor.cancel, s.janitor.done
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		<-done
+	}
+}
+
+// orphans tells the janitor of blobs that may have lost their last file.
+func (j *janitor) orphans(digests ...Digest) {
+	j.mu.Lock()
+	j.waiting = append(j.waiting, digests...)
+	j.mu.Unlock()
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Service) removeOrphans(ctx context.Context) {
+	s.janitor.mu.Lock()
+	digests := s.janitor.waiting
+	s.janitor.waiting = nil
+	s.janitor.mu.Unlock()
+	for batch := range slices.Chunk(digests, tidyBatch) {
+		if err := s.remove(ctx, batch); err != nil {
+			s.complain(ctx, "remove bytes", err) // the next sweep finds them
+		}
+	}
+}
+
+// tidy is one round. What fails is tried again in the next.
+func (s *Service) tidy(ctx context.Context) {
+	now := s.now()
+	s.settle(ctx)
+	if err := s.touches.flush(ctx, s.index, now); err != nil {
+		s.complain(ctx, "write down uses", err)
+		return // else what is in use would expire
+	}
+	s.expireSessions(ctx, now)
+	if err := inBatches(func() (int, error) { return s.index.ExpireRuns(ctx, now.Add(-s.cfg.RunTTL), tidyBatch) }); err != nil {
+		s.complain(ctx, "expire runs", err)
+	}
+	err := inBatches(func() (int, error) {
+		n, err := s.index.ExpireFiles(ctx, now, tidyBatch)
+		s.janitor.unswept = s.janitor.unswept || n > 0
+		return n, err
+	})
+	if err != nil {
+		s.complain(ctx, "expire files", err)
+	}
+	if s.janitor.unswept && now.Sub(s.janitor.lastSweep) >= sweepEvery {
+		s.janitor.lastSweep = now
+		if err := s.sweep(ctx); err != nil {
+			s.complain(ctx, "sweep", err)
+			return
+		}
+		s.janitor.unswept = false
+	}
+}
+
+// inBatches calls step until it does less than a whole batch.
+func inBatches(step func() (int, error)) error {
+	for {
+		n, err := step()
+		if err != nil || n < tidyBatch {
+			return err
+		}
+	}
+}
+
+// expireSessions drops the sessions whose time is over. One with a run in it
+// stays, and counts as used.
+func (s *Service) expireSessions(ctx context.Context, now time.Time) {
+	for ctx.Err() == nil {
+		sessions, err := s.index.ExpiredSessions(ctx, now, tidyBatch)
+		if err != nil {
+			s.complain(ctx, "expire sessions", err)
+			return
+		}
+		gone := 0
+		for _, session := range sessions {
+			if s.expireSession(ctx, session, now) {
+				gone++
+			}
+		}
+		if len(sessions) < tidyBatch || gone == 0 {
+			return
+		}
+	}
+}
+
+func (s *Service) expireSession(ctx context.Context, session Session, now time.Time) (gone bool) {
+	const op = "expire session"
+	if _, err := s.bury(op, session, false); err != nil {
+		if errors.Is(err, ErrConflict) {
+			if err := s.index.TouchSession(ctx, session.ID, now); err != nil {
+				s.complain(ctx, op, err)
+			}
+		}
+		return false
+	}
+	defer s.buried(session.ID)
+	if s.touches.sessionExpiry(session).After(now) {
+		return false // used after this round began
+	}
+	if err := s.dropSession(ctx, op, session); err != nil {
+		s.complain(ctx, op, err)
+		return false
+	}
+	return true
+}
+
+// complain logs what the janitor could not do, unless it is being stopped.
+func (s *Service) complain(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		s.log.ErrorContext(ctx, "clean-up failed", "step", what, "error", err)
+	}
+}

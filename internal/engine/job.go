@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// job is a run from the moment it is admitted to the moment its end is
+// recorded.
+type job struct {
+	id       ID
+	owner    Owner
+	within   ID      // the session's; known before the session is
+	session  Session // looked up by enlist
+	language language.Language
+	request  RunRequest // checked, and with every default filled in
+	files    []File     // what request.Files refer to, in the same order
+	ticket   *ticket
+	log      *recorder
+	cancel   context.CancelCauseFunc
+	done     chan struct{} // closed when nothing is left of the run
+	accepted bool          // by the index; guarded by Service.mu
+
+	mu  sync.Mutex
+	run Run
+	err error // why the run has no outcome, for those who wait for it
+}
+
+// snapshot returns the run as it stands.
+func (j *job) snapshot() *Run {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	run := j.run
+	return &run
+}
+
+// started notes that the program starts, and tells the watchers.
+func (j *job) started(now time.Time) {
+	j.mu.Lock()
+	j.run.Status, j.run.StartedAt = StatusRunning, now
+	j.mu.Unlock()
+	j.log.start(j.snapshot())
+}
+
+// settle publishes how the run ended.
+func (j *job) settle(end *ending) {
+	j.mu.Lock()
+	j.run, j.err = *end.run, end.err
+	j.mu.Unlock()
+	j.log.finish(end.run)
+}
+
+// result returns how the run ended. It is called after done is closed.
+func (j *job) result() (*Run, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		return nil, j.err
+	}
+	run := j.run
+	return &run, nil
+}
+
+// admit takes a job into the books, unless the service is closing or the
+// session on its way out.
+func (s *Service) admit(op string, j *job) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		return shuttingDown(op)
+	case !s.opened:
+		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
+	case s.dying[j.within]:
+		return &Error{Op: op, Kind: ErrNotFound, ID: fieldSession}
+	}
+	s.jobs[j.id] = j
+	return nil
+}
+
+// retire takes a job out of the books and lets go of all who wait for it.
+func (s *Service) retire(j *job) {
+	s.queue.leave(j.ticket)
+	s.mu.Lock()
+	delete(s.jobs, j.id)
+	if s.closing && len(s.jobs) == 0 {
+		close(s.idle)
+	}
+	s.mu.Unlock()
+	close(j.done)
+}
+
+// job returns an owner's run that has not ended, or nil.
+func (s *Service) job(owner Owner, id ID) *job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.jobs[id]; j != nil && j.owner == owner {
+		return j
+	}
+	return nil
+}
+
+// accept marks a job as recorded.
+func (s *Service) accept(j *job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.accepted = true
+}
+
+// busy reports whether a session has an accepted run that has not ended.
+func (s *Service) busy(session ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.within == session && j.accepted {
+			return true
+		}
+	}
+	return false
+}

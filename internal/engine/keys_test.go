@@ -1,0 +1,63 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+func TestKeys(t *testing.T) {
+	r := newRig(t, engine.Config{}, nil)
+	ctx := t.Context()
+	if r.Stats().HasKeys {
+		t.Error("has keys")
+	}
+	_, _, err := r.CreateKey(ctx, alice, "alice", false)
+	wantKind(t, err, engine.ErrForbidden, "")
+	_, err = r.ListKeys(ctx, alice)
+	wantKind(t, err, engine.ErrForbidden, "")
+	wantKind(t, r.RevokeKey(ctx, alice, "x"), engine.ErrForbidden, "")
+	for _, owner := range []engine.Owner{"", "a b", "a/b", "é", engine.Owner(strings.Repeat("x", 65))} {
+		_, _, err := r.CreateKey(ctx, admin, owner, false)
+		wantKind(t, err, engine.ErrInvalid, "owner")
+	}
+	key, token, err := r.CreateKey(ctx, admin, "team-1", true)
+	if err != nil || len(token) != 59 || !strings.HasPrefix(token, "ak_"+key.ID+"_") {
+		t.Fatalf("%+v, %q, %v", key, token, err)
+	}
+	if got, err := r.Authenticate(ctx, token); err != nil || got != (engine.Caller{Owner: "team-1", Key: key.ID, Admin: true}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	other, otherToken, err := r.CreateKey(ctx, admin, "team-2", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := []byte(token)
+	flipped[len(flipped)-2] ^= 1
+	for _, bad := range []string{
+		"", "ak_", token + " ", token[:58], string(flipped), strings.ToUpper(token), "Bearer " + token, strings.Repeat("x", 1<<20),
+		"ak_" + other.ID + token[15:], "ak_" + strings.Repeat("a", 12) + token[15:], strings.Repeat("é", 30)[:59],
+	} {
+		_, err := r.Authenticate(ctx, bad)
+		wantKind(t, err, engine.ErrUnauthorized, "")
+	}
+	for range 2 {
+		if err := r.RevokeKey(ctx, admin, key.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err = r.Authenticate(ctx, token)
+	wantKind(t, err, engine.ErrUnauthorized, "")
+	if _, err := r.Authenticate(ctx, otherToken); err != nil {
+		t.Error(err)
+	}
+	wantKind(t, r.RevokeKey(ctx, admin, "none"), engine.ErrNotFound, "none")
+	if keys, err := r.ListKeys(ctx, admin); err != nil || len(keys) != 2 || !r.Stats().HasKeys {
+		t.Errorf("%v, %v", keys, err)
+	}
+	r.index.Fail(func(string) error { return errors.New("disk trouble") })
+	_, err = r.Authenticate(ctx, token) // not known is not refused
+	wantKind(t, err, engine.ErrInternal, "")
+}

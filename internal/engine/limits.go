@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// or returns l with its zero fields taken from defaults. Output counts as one
+// field once it has a number of bytes, so that "no marker" can be said.
+func (l Limits) or(defaults Limits) Limits {
+	l.Timeout = cmp.Or(l.Timeout, defaults.Timeout)
+	l.CPUTime = cmp.Or(l.CPUTime, defaults.CPUTime)
+	l.Memory = cmp.Or(l.Memory, defaults.Memory)
+	l.Processes = cmp.Or(l.Processes, defaults.Processes)
+	l.CPUs = cmp.Or(l.CPUs, defaults.CPUs)
+	l.Workspace = cmp.Or(l.Workspace, defaults.Workspace)
+	l.Inodes = cmp.Or(l.Inodes, defaults.Inodes)
+	if l.Output == (OutputLimit{}) {
+		l.Output = defaults.Output
+	}
+	l.Output.Bytes = cmp.Or(l.Output.Bytes, defaults.Output.Bytes)
+	l.Files.Count = cmp.Or(l.Files.Count, defaults.Files.Count)
+	l.Files.Bytes = cmp.Or(l.Files.Bytes, defaults.Files.Bytes)
+	l.Files.Total = cmp.Or(l.Files.Total, defaults.Files.Total)
+	return l
+}
+
+// atLeast returns the maxima l with what is zero or below a default raised.
+func (l Limits) atLeast(defaults Limits) Limits {
+	native := nativeDefaults
+	native.Timeout = nativeMaxTimeout
+	l = l.or(native)
+	l.Timeout = max(l.Timeout, defaults.Timeout)
+	l.Memory = max(l.Memory, defaults.Memory)
+	l.Processes = max(l.Processes, defaults.Processes)
+	l.Workspace = max(l.Workspace, defaults.Workspace)
+	l.Inodes = max(l.Inodes, defaults.Inodes)
+	l.Output.Bytes = max(l.Output.Bytes, defaults.Output.Bytes)
+	l.Files.Count = max(l.Files.Count, defaults.Files.Count)
+	l.Files.Bytes = max(l.Files.Bytes, defaults.Files.Bytes)
+	l.Files.Total = max(l.Files.Total, defaults.Files.Total)
+	return l
+}
+
+// limits fills the zero fields of what a request asks for and refuses what is
+// negative or above a maximum, by name.
+func (s *Service) limits(asked Limits) (Limits, error) {
+	most := s.cfg.Maxima
+	given := asked.or(s.cfg.Defaults)
+	if given.CPUTime == 0 {
+		given.CPUTime = most.CPUTime
+	}
+	if given.CPUs == 0 {
+		given.CPUs = most.CPUs
+	}
+	for _, err := range []error{
+		within("limits.timeout", given.Timeout, most.Timeout, time.Duration.String),
+		within("limits.cpu_time", given.CPUTime, most.CPUTime, time.Duration.String),
+		within("limits.memory", given.Memory, most.Memory, byteCount),
+		within("limits.processes", given.Processes, most.Processes, nil),
+		within("limits.cpus", given.CPUs, most.CPUs, nil),
+		within("limits.workspace", given.Workspace, most.Workspace, byteCount),
+		within("limits.inodes", given.Inodes, most.Inodes, nil),
+		within("limits.output.bytes", given.Output.Bytes, most.Output.Bytes, nil),
+		within("limits.files.count", given.Files.Count, most.Files.Count, nil),
+		within("limits.files.bytes", given.Files.Bytes, most.Files.Bytes, byteCount),
+		within("limits.files.total", given.Files.Total, most.Files.Total, byteCount),
+	} {
+		if err != nil {
+			return Limits{}, err
+		}
+	}
+	return given, nil
+}
+
+func within[T int | int64 | float64 | time.Duration](field string, given, most T, words func(T) string) error {
+	if given < 0 || math.IsNaN(float64(given)) {
+		return Invalid(field, "must not be negative")
+	}
+	if most == 0 || given <= most {
+		return nil
+	}
+	if words == nil {
+		return Invalid(field, "is %v, at most %v is allowed", given, most)
+	}
+	return Invalid(field, "is %s, at most %s is allowed", words(given), words(most))
+}

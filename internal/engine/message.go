@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+)
+
+// describe fills in how a program ended, as its outcome says.
+func (e *ending) describe(o *Outcome, limits Limits, cancelled error) {
+	run := e.run
+	run.ExitCode, run.Signal = o.ExitCode, o.Signal
+	run.Duration, run.CPU, run.MemoryPeak = max(o.Duration, 0), o.CPU, o.MemoryPeak
+	switch {
+	case o.Cancelled:
+		run.Status = StatusCancelled
+		run.Message = "The run was cancelled."
+		if cancelled != nil {
+			run.Message = "The run was cancelled: " + cancelled.Error() + "."
+		}
+	case o.TimedOut:
+		run.Status = StatusTimeout
+		run.Message = fmt.Sprintf("The program ran longer than %v and was stopped.", limits.Timeout)
+	case o.OOM:
+		run.Status = StatusOOM
+		run.Message = fmt.Sprintf("The program used more than %s of memory and was stopped.", byteCount(limits.Memory))
+	case o.Signal != "":
+		run.Status = StatusKilled
+		run.Message = "The program was ended by " + o.Signal + signalWords(o.Signal, limits) + "."
+	case o.ExitCode != nil && *o.ExitCode == 0:
+		run.Status = StatusOK
+	case o.ExitCode != nil:
+		run.Status = StatusError
+	default:
+		run.Status = StatusInterrupted
+		run.Message = "The sandbox did not say how the program ended."
+	}
+}
+
+func signalWords(signal string, limits Limits) string {
+	switch signal {
+	case "SIGSEGV", "SIGBUS":
+		return " (it used memory that is not there)"
+	case "SIGXCPU":
+		return fmt.Sprintf(" (it used more than %v of processor time)", limits.CPUTime)
+	case "SIGABRT":
+		return " (it gave up by itself)"
+	case "SIGFPE":
+		return " (an impossible calculation)"
+	case "SIGSYS":
+		return " (it did what the sandbox forbids)"
+	case "SIGXFSZ":
+		return " (it wrote a file that is too large)"
+	}
+	return ""
+}
+
+// namedFiles is how many dropped files a message names.
+const namedFiles = 5
+
+// droppedMessage says which files were not kept, and why.
+func droppedMessage(dropped []DroppedFile) string {
+	var b strings.Builder
+	if len(dropped) == 1 {
+		b.WriteString("1 file was not kept: ")
+	} else {
+		fmt.Fprintf(&b, "%d files were not kept: ", len(dropped))
+	}
+	for i, d := range dropped[:min(len(dropped), namedFiles)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		name := d.Path
+		if _, err := CleanPath(name); err != nil {
+			name = fmt.Sprintf("%.80q", name)
+		}
+		fmt.Fprintf(&b, "%s (%s)", name, d.Reason)
+	}
+	if more := len(dropped) - namedFiles; more > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String() + "."
+}
+
+// sentences joins those that are not empty.
+func sentences(s ...string) string {
+	var said []string
+	for _, one := range s {
+		if one != "" {
+			said = append(said, one)
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+// byteCount says a number of bytes to a person.
+func byteCount(n int64) string {
+	for _, unit := range []struct {
+		name string
+		size int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		switch {
+		case n >= unit.size && n%unit.size == 0:
+			return fmt.Sprintf("%d %s", n/unit.size, unit.name)
+		case n >= unit.size:
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.size), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// queue decides which run is next. It bounds how many wait and how many run,
+// serves owners in turn and each owner's runs in order, and lets the runs of
+// one session through one at a time; a run that waits for its session takes
+// no slot from others.
+type queue struct {
+	slots, most, mostPerOwner int
+
+	mu      sync.Mutex
+	running int
+	waiting int // reserved places included
+	lines   map[Owner]*line
+	busy    map[ID]bool // sessions with a run in a slot
+	turn    uint64      // of the last ticket that got a slot
+	arrival uint64
+	usual   time.Duration // moving average of how long a slot is held
+}
+
+// line is one owner's part of the queue. It lasts while the owner has a
+// ticket, so that one who comes back at once does not pass for new.
+type line struct {
+	served  uint64 // the turn in which this owner last got a slot, or came in
+	fresh   bool   // has not had a slot
+	held    int    // tickets of any state
+	waiting int
+	tickets []*ticket // waiting, the oldest first
+}
+
+// ticket is one run's claim to a slot.
+type ticket struct {
+	owner   Owner
+	session ID
+	number  uint64        // order of arrival
+	ready   chan struct{} // closed when the ticket has a slot
+	state   ticketState
+	since   time.Time // it has been in this state
+}
+
+type ticketState int
+
+const (
+	ticketReserved ticketState = iota // counts, but cannot be called yet
+	ticketWaiting
+	ticketRunning
+	ticketGone
+)
+
+func newQueue(slots, most, mostPerOwner int) *queue {
+	return &queue{
+		slots: slots, most: most, mostPerOwner: mostPerOwner,
+		lines: map[Owner]*line{}, busy: map[ID]bool{}, usual: time.Second,
+	}
+}
+
+// reserve takes a place in the queue, ErrBusy if there is none. The caller
+// then calls join or leave.
+func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[owner]
+	if l == nil {
+		// A new owner goes before the one that has just been served, but not
+		// before those who have waited since an earlier turn.
+		l = &line{served: q.turn, fresh: true}
+	}
+	switch {
+	case q.waiting >= q.most:
+		return nil, q.refusal("the queue is full")
+	case l.waiting >= q.mostPerOwner:
+		return nil, q.refusal("too many of your runs are waiting")
+	}
+	q.lines[owner] = l
+	l.held++
+	l.waiting++
+	q.waiting++
+	q.arrival++
+	return &ticket{owner: owner, session: session, number: q.arrival, ready: make(chan struct{})}, nil
+}
+
+// The bounds of what we tell a refused caller to wait.
+const (
+	minRetryAfter = time.Second
+	maxRetryAfter = time.Minute
+)
+
+func (q *queue) refusal(reason string) error {
+	wait := q.usual * time.Duration(q.waiting+q.running) / time.Duration(q.slots)
+	return &Error{
+		Op: "run", Kind: ErrBusy, Hint: "Try again later.",
+		RetryAfter: min(max(wait, minRetryAfter), maxRetryAfter), Err: errors.New(reason),
+	}
+}
+
+// join makes a reserved ticket wait for its slot.
+func (q *queue) join(t *ticket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.state, t.since = ticketWaiting, time.Now()
+	l := q.lines[t.owner]
+	l.tickets = append(l.tickets, t)
+	q.dispatch()
+}
+
+// wait returns when the ticket has its slot, with how long that took, or
+// with the cause of ctx's end. Either way the caller owes a leave.
+func (q *queue) wait(ctx context.Context, t *ticket) (time.Duration, error) {
+	start := time.Now()
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return time.Since(start), context.Cause(ctx)
+	}
+	return time.Since(start), context.Cause(ctx)
+}
+
+// leave gives back whatever the ticket has: its place or its slot. It may be
+// called twice.
+func (q *queue) leave(t *ticket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[t.owner]
+	switch t.state {
+	case ticketGone:
+		return
+	case ticketWaiting:
+		for i := range l.tickets {
+			if l.tickets[i] == t {
+				l.tickets = append(l.tickets[:i:i], l.tickets[i+1:]...)
+				break
+			}
+		}
+		fallthrough
+	case ticketReserved:
+		l.waiting--
+		q.waiting--
+	case ticketRunning:
+		q.running--
+		delete(q.busy, t.session)
+		q.usual += (time.Since(t.since) - q.usual) / 8
+	}
+	t.state = ticketGone
+	q.dispatch()
+	if l.held--; l.held == 0 {
+		delete(q.lines, t.owner)
+	}
+}
+
+// dispatch hands out free slots.
+func (q *queue) dispatch() {
+	for q.running < q.slots {
+		l, i := q.next()
+		if l == nil {
+			return
+		}
+		t := l.tickets[i]
+		l.tickets = append(l.tickets[:i:i], l.tickets[i+1:]...)
+		l.waiting--
+		q.waiting--
+		q.running++
+		q.busy[t.session] = true
+		q.turn++
+		l.served, l.fresh = q.turn, false
+		t.state, t.since = ticketRunning, time.Now()
+		close(t.ready)
+	}
+}
+
+// next finds the line that was served longest ago, and in it the first ticket
+// whose session is free.
+func (q *queue) next() (best *line, at int) {
+	for _, l := range q.lines {
+		for i, t := range l.tickets {
+			if q.busy[t.session] {
+				continue
+			}
+			if best == nil || before(l, i, best, at) {
+				best, at = l, i
+			}
+			break
+		}
+	}
+	return best, at
+}
+
+// before reports whether ticket i of line a goes before ticket j of line b.
+func before(a *line, i int, b *line, j int) bool {
+	switch {
+	case a.served != b.served:
+		return a.served < b.served
+	case a.fresh != b.fresh:
+		return a.fresh
+	}
+	return a.tickets[i].number < b.tickets[j].number
+}
+
+// load returns how many runs have a slot and how many wait for one.
+func (q *queue) load() (running, waiting int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.running, q.waiting
+}

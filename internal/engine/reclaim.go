@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"sync"
+)
+
+// reclaim removes blobs that no file has, without ever removing one that is
+// about to get a file. Put pins a blob until we unpin it, after its file is in
+// the index; while a removal goes on, unpinning waits. So at that time each
+// blob is either pinned, or in the index if it ever will be, and the removal
+// may trust what the index said when it began.
+type reclaim struct {
+	blobs Blobs
+
+	turn sync.Mutex // one removal at a time
+
+	mu       sync.Mutex
+	removing bool
+	deferred []Digest
+}
+
+// unpin ends the protection of blobs that are now in the index, or given up.
+func (r *reclaim) unpin(digests ...Digest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.removing {
+		r.deferred = append(r.deferred, digests...)
+		return
+	}
+	for _, d := range digests {
+		r.blobs.Unpin(d)
+	}
+}
+
+// while carries out a removal.
+func (r *reclaim) while(remove func() error) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.mu.Lock()
+	r.removing = true
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.removing = false
+		for _, d := range r.deferred {
+			r.blobs.Unpin(d)
+		}
+		r.deferred = nil
+	}()
+	return remove()
+}
+
+// sweep removes every blob that no file has.
+func (s *Service) sweep(ctx context.Context) error {
+	return s.reclaim.while(func() error {
+		known, err := s.index.Digests(ctx)
+		if err != nil {
+			return err
+		}
+		gone, err := s.blobs.Sweep(ctx, func(d Digest) bool { return known[d] })
+		if gone > 0 {
+			s.log.InfoContext(ctx, "removed bytes that no file has", "count", gone)
+		}
+		return err
+	})
+}
+
+// remove removes those of digests that no file has.
+func (s *Service) remove(ctx context.Context, digests []Digest) error {
+	return s.reclaim.while(func() error {
+		orphans, err := s.index.Unreferenced(ctx, digests)
+		if err != nil {
+			return err
+		}
+		for _, d := range orphans {
+			if err := s.blobs.Delete(ctx, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

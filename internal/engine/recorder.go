@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// How fine the log is. The first events pass on as they come; a program that
+// goes on printing has its text gathered, so that the number of events, and
+// with it the memory of the log, is bounded by the limits of output and time.
+const (
+	eagerEvents  = 1000
+	gatherBytes  = 4 << 10
+	gatherTime   = 100 * time.Millisecond
+	largestEvent = 32 << 10
+)
+
+// recorder is the log of one run that has not ended, or that somebody still
+// watches. The program writes to it without ever waiting for a watcher, and
+// each watcher reads at its own speed from wherever it likes.
+//
+// It holds: joining the Data of all output events of one stream gives the
+// run's Stdout or Stderr, live, after the end, and out of the index.
+type recorder struct {
+	mu      sync.Mutex
+	events  []Event // never changed, only added to
+	streams map[Stream]*capture
+	gather  map[Stream][]byte // text that is not yet in an event
+	first   Stream            // of the two, whose text came first
+	timer   *time.Timer       // runs while there is such text
+	changed chan struct{}     // closed at the next event; nil: nobody waits
+	ended   bool
+}
+
+func newRecorder(limit OutputLimit) *recorder {
+	return &recorder{
+		streams: map[Stream]*capture{Stdout: newCapture(limit), Stderr: newCapture(limit)},
+		gather:  map[Stream][]byte{},
+	}
+}
+
+// start logs that the program starts.
+func (r *recorder) start(run *Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(Event{Type: EventStarted, Run: run})
+}
+
+// output logs what the program wrote. Nothing keeps data.
+func (r *recorder) output(stream Stream, data []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.streams[stream]
+	if c == nil || r.ended {
+		return
+	}
+	text := c.write(r.gather[stream], data)
+	if len(text) == 0 {
+		return
+	}
+	if r.first == "" {
+		r.first = stream
+	}
+	r.gather[stream] = text
+	switch {
+	case len(r.events) < eagerEvents || len(text) >= gatherBytes:
+		r.flush()
+	case r.timer == nil:
+		r.timer = time.AfterFunc(gatherTime, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.flush()
+		})
+	}
+}
+
+// flush makes events of the gathered text.
+func (r *recorder) flush() {
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+	order := []Stream{Stdout, Stderr}
+	if r.first == Stderr {
+		order = []Stream{Stderr, Stdout}
+	}
+	r.first = ""
+	for _, stream := range order {
+		text := r.gather[stream]
+		for len(text) > 0 {
+			n := len(text)
+			if n > largestEvent {
+				for n = largestEvent; !utf8.RuneStart(text[n]); {
+					n--
+				}
+			}
+			r.add(Event{Type: EventOutput, Stream: stream, Data: string(text[:n])})
+			text = text[n:]
+		}
+		r.gather[stream] = r.gather[stream][:0]
+	}
+}
+
+func (r *recorder) add(e Event) {
+	e.Seq = len(r.events) + 1
+	r.events = append(r.events, e)
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// closeOutput ends both streams, and returns the whole of their text and the
+// log of it. What the program writes from now on is lost.
+func (r *recorder) closeOutput() (chunks []OutputChunk, stdout, stderr string, truncated bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended {
+		r.flush() // what came before comes before what was held back
+		for stream, c := range r.streams {
+			text, cut := c.finish(r.gather[stream])
+			r.gather[stream], truncated = text, truncated || cut
+		}
+		r.flush()
+		r.ended = true
+	}
+	var texts [2]strings.Builder
+	for _, e := range r.events {
+		if e.Type != EventOutput {
+			continue
+		}
+		chunks = append(chunks, OutputChunk{Stream: e.Stream, Data: e.Data})
+		i := 0
+		if e.Stream == Stderr {
+			i = 1
+		}
+		texts[i].WriteString(e.Data)
+	}
+	r.streams, r.gather = nil, nil
+	return chunks, texts[0].String(), texts[1].String(), truncated
+}
+
+// finish logs the result, the last of the events.
+func (r *recorder) finish(run *Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(Event{Type: EventResult, Run: run})
+}
+
+// since returns the events after the first n, and if there are none yet, a
+// channel that closes when there are.
+func (r *recorder) since(n int) ([]Event, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n < len(r.events) {
+		return r.events[n:len(r.events):len(r.events)], nil
+	}
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return nil, r.changed
+}
+
+// watch yields the events with Seq > after until the result or the end of
+// ctx, waiting for those that are still to come.
+func (r *recorder) watch(ctx context.Context, after int) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		seen := max(after, 0)
+		for {
+			events, changed := r.since(seen)
+			for _, e := range events {
+				if ctx.Err() != nil || !yield(e) || e.Type == EventResult {
+					return
+				}
+				seen = e.Seq
+			}
+			if changed == nil {
+				continue
+			}
+			if r.over(seen) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}
+}
+
+// over reports whether the result is among the first n events: whoever asks
+// for what follows it would wait for ever.
+func (r *recorder) over(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := len(r.events) - 1
+	return last >= 0 && last < n && r.events[last].Type == EventResult
+}
+
+// replay is the log of a run that has ended, out of the index: the same
+// events under the same numbers.
+func replay(run *Run, chunks []OutputChunk) []Event {
+	events := make([]Event, 0, len(chunks)+2)
+	add := func(e Event) {
+		e.Seq = len(events) + 1
+		events = append(events, e)
+	}
+	if !run.StartedAt.IsZero() {
+		add(Event{Type: EventStarted, Run: asStarted(run)})
+	}
+	for _, chunk := range chunks {
+		add(Event{Type: EventOutput, Stream: chunk.Stream, Data: chunk.Data})
+	}
+	add(Event{Type: EventResult, Run: run})
+	return events
+}
+
+// asStarted returns the run as it was when its program started.
+func asStarted(run *Run) *Run {
+	return &Run{
+		ID: run.ID, Owner: run.Owner, Origin: run.Origin, Session: run.Session, Language: run.Language,
+		Status: StatusRunning, CreatedAt: run.CreatedAt, StartedAt: run.StartedAt,
+	}
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+)
+
+// GetRun returns a run as it stands. Its output and files are there once it
+// is final; before that they are to be had from Watch.
+func (s *Service) GetRun(ctx context.Context, caller Caller, id ID) (*Run, error) {
+	run, _, err := s.run(ctx, "get run", caller.Owner, id)
+	return run, err
+}
+
+// run finds a run: the job if it has not ended, else what was recorded.
+func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run, *job, error) {
+	if j := s.job(owner, id); j != nil {
+		return j.snapshot(), j, nil
+	}
+	run, err := s.index.Run(ctx, owner, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
+	}
+	if err != nil {
+		return nil, nil, failure(op, id.String(), err)
+	}
+	if end := s.owing(id); end != nil {
+		return end.run, nil, nil
+	}
+	return run, nil, nil
+}
+
+// Watch returns the events of a run with Seq > after. They come as they
+// happen, with those that have happened first, and end with EventResult or
+// when ctx ends. Any number of watchers may follow a run, each at its own
+// speed and from where it likes; none slows the program. The Run of an event
+// is shared and not to be changed.
+func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (iter.Seq[Event], error) {
+	const op = "watch run"
+	run, j, err := s.run(ctx, op, caller.Owner, id)
+	if err != nil {
+		return nil, err
+	}
+	if j != nil {
+		return j.log.watch(ctx, after), nil
+	}
+	var chunks []OutputChunk
+	if end := s.owing(id); end != nil {
+		chunks = end.chunks
+	} else if chunks, err = s.index.RunLog(ctx, caller.Owner, id); err != nil {
+		return nil, failure(op, id.String(), err)
+	}
+	events := replay(run, chunks)
+	return func(yield func(Event) bool) {
+		for _, e := range events[min(max(after, 0), len(events)):] {
+			if ctx.Err() != nil || !yield(e) {
+				return
+			}
+		}
+	}, nil
+}
+
+// ListRuns returns the caller's runs, newest first, without their output.
+func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) ([]Run, error) {
+	query.Owner = caller.Owner
+	page, err := checkPage(query.Page)
+	if err != nil {
+		return nil, err
+	}
+	query.Page = page
+	runs, err := s.index.Runs(ctx, query)
+	if err != nil {
+		return nil, failure("list runs", "", err)
+	}
+	for i := range runs {
+		if runs[i].Status.Final() {
+			continue
+		}
+		if j := s.job(caller.Owner, runs[i].ID); j != nil {
+			runs[i] = *j.snapshot()
+		} else if end := s.owing(runs[i].ID); end != nil {
+			runs[i] = *end.run
+		}
+		runs[i].Stdout, runs[i].Stderr = "", ""
+	}
+	return runs, nil
+}
+
+// maxOwed bounds the endings that are kept in memory because the index
+// refuses them. What is beyond reads as interrupted after the next start.
+const maxOwed = 256
+
+func (s *Service) owe(end *ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.owed) < maxOwed {
+		s.owed[end.run.ID] = end
+	}
+}
+
+func (s *Service) owing(id ID) *ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owed[id]
+}
+
+// settle tries to record the endings that are owed.
+func (s *Service) settle(ctx context.Context) {
+	s.mu.Lock()
+	ends := make([]*ending, 0, len(s.owed))
+	for _, end := range s.owed {
+		ends = append(ends, end)
+	}
+	s.mu.Unlock()
+	for _, end := range ends {
+		recorded := *end.run
+		recorded.Message = end.message // without what is no longer true
+		if err := s.index.FinishRun(ctx, &recorded, end.chunks, end.deleted); err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) {
+			return // gone, or final already, is as good as recorded
+		}
+		s.mu.Lock()
+		delete(s.owed, end.run.ID)
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Config sets up a Service. Its zero value is what surface documents as the
+// native defaults.
+type Config struct {
+	Concurrency   int // runs at once; 0: twice the number of cores
+	Queue         int // runs that wait, of all owners; 0: 256
+	QueuePerOwner int // runs that wait, of one owner; 0: 64
+
+	// Defaults fill the zero fields of a request's limits, Maxima bound the
+	// others. A zero field here takes the native default; a zero maximum is
+	// the larger of that and the default, but 300 s for the timeout, and none
+	// for CPUTime and CPUs.
+	Defaults, Maxima Limits
+
+	MaxUpload int64 // bytes of one file; 0: 200 MiB
+	MaxCode   int   // bytes of source; 0: 1 MiB
+
+	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
+
+	// Now is the time by which objects are created and expire. Give the index
+	// the same clock.
+	Now func() time.Time // nil: SteadyClock(time.Now)
+}
+
+const (
+	mebibyte      = 1 << 20
+	defaultTTL    = 24 * time.Hour
+	defaultMarker = "\n[... %d bytes of output left out ...]\n"
+)
+
+var (
+	nativeDefaults = Limits{
+		Timeout:   60 * time.Second,
+		Memory:    1 << 30,
+		Processes: 128,
+		Workspace: 512 * mebibyte,
+		Inodes:    10_000,
+		Output:    OutputLimit{Bytes: mebibyte, Tail: true, Marker: defaultMarker},
+		Files:     FileLimit{Count: 300, Bytes: 64 * mebibyte, Total: 256 * mebibyte},
+	}
+	nativeMaxTimeout = 300 * time.Second
+)
+
+// filled returns cfg with every zero field replaced by its default.
+func (cfg Config) filled() Config {
+	positive := func(n *int, otherwise int) {
+		if *n <= 0 {
+			*n = otherwise
+		}
+	}
+	positive(&cfg.Concurrency, 2*runtime.NumCPU())
+	positive(&cfg.Queue, 256)
+	positive(&cfg.QueuePerOwner, 64)
+	positive(&cfg.MaxCode, mebibyte)
+	if cfg.MaxUpload <= 0 {
+		cfg.MaxUpload = 200 * mebibyte
+	}
+	for _, ttl := range []*time.Duration{&cfg.FileTTL, &cfg.RunTTL, &cfg.SessionTTL} {
+		if *ttl <= 0 {
+			*ttl = defaultTTL
+		}
+	}
+	if cfg.Now == nil {
+		cfg.Now = SteadyClock(time.Now)
+	}
+	cfg.Defaults = cfg.Defaults.or(nativeDefaults)
+	cfg.Maxima = cfg.Maxima.atLeast(cfg.Defaults)
+	return cfg
+}
+
+// Service is the engine: it runs code for its callers and keeps what came
+// out. Every method may be called from many goroutines. Errors are *Error.
+type Service struct {
+	cfg     Config
+	sandbox Sandbox
+	blobs   Blobs
+	index   Index
+	log     *slog.Logger
+	now     func() time.Time
+
+	queue   *queue
+	touches *touches
+	reclaim reclaim
+	meter   meter
+	janitor janitor
+
+	mu      sync.Mutex
+	opened  bool
+	closing bool
+	idle    chan struct{}  // closed when the service is closing and the last job is gone
+	jobs    map[ID]*job    // runs that have not ended
+	owed    map[ID]*ending // ended runs that the index refused to record, to be tried again
+	dying   map[ID]bool    // sessions that are being deleted: no new run may enter
+}
+
+// New returns a service that accepts nothing before Open.
+func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger) *Service {
+	cfg = cfg.filled()
+	s := &Service{
+		cfg:     cfg,
+		sandbox: sandbox,
+		blobs:   blobs,
+		index:   index,
+		log:     log,
+		now:     cfg.Now,
+		queue:   newQueue(cfg.Concurrency, cfg.Queue, cfg.QueuePerOwner),
+		touches: newTouches(),
+		idle:    make(chan struct{}),
+		jobs:    map[ID]*job{},
+		owed:    map[ID]*ending{},
+		dying:   map[ID]bool{},
+	}
+	s.reclaim.blobs = blobs
+	s.janitor.wake = make(chan struct{}, 1)
+	return s
+}
+
+// Open puts right what an earlier process left half done, and starts the
+// janitor. Runs that it had not finished become interrupted, workspaces that
+// it held are gone, and bytes that no file has are removed.
+func (s *Service) Open(ctx context.Context) error {
+	const op = "open"
+	if n, err := s.index.InterruptRuns(ctx, s.now()); err != nil {
+		return failure(op, "", err)
+	} else if n > 0 {
+		s.log.WarnContext(ctx, "runs were interrupted by the end of an earlier process", "count", n)
+	}
+	held, err := s.index.HeldSessions(ctx)
+	if err != nil {
+		return failure(op, "", err)
+	}
+	for _, session := range held {
+		if err := s.sandbox.Release(ctx, session.ID); err != nil {
+			return failure(op, session.ID.String(), err)
+		}
+		if err := s.index.DeleteSession(ctx, session.Owner, session.ID); err != nil && !errors.Is(err, ErrNotFound) {
+			return failure(op, session.ID.String(), err)
+		}
+	}
+	keys, err := s.index.Keys(ctx)
+	if err != nil {
+		return failure(op, "", err)
+	}
+	s.meter.keys.Store(int64(len(keys)))
+	if err := s.sweep(ctx); err != nil {
+		return failure(op, "", err)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened || s.closing {
+		return &Error{Op: op, Kind: ErrConflict, Err: errors.New("a service opens once")}
+	}
+	s.opened = true
+	s.startJanitor()
+	return nil
+}
+
+// killGrace is how long Shutdown waits for killed runs to be gone. A sandbox
+// that needs longer is broken, and its runs read as interrupted after the
+// next start.
+const killGrace = 30 * time.Second
+
+// Shutdown refuses new runs at once, waits for those that it accepted until
+// ctx ends, kills and records the rest, and returns when every goroutine of
+// the service has ended. A second call, with a shorter context, hurries the
+// first.
+func (s *Service) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.closing {
+		s.closing = true
+		if len(s.jobs) == 0 {
+			close(s.idle)
+		}
+	}
+	s.mu.Unlock()
+
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+		s.mu.Lock()
+		for _, j := range s.jobs {
+			j.cancel(errShutdown)
+		}
+		s.mu.Unlock()
+	}
+	var late error
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case <-s.idle:
+	case <-grace.C:
+		late = &Error{Op: "shut down", Kind: ErrUnavailable, Err: errors.New("runs are left that the sandbox did not end")}
+	}
+	s.stopJanitor()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	s.settle(last)
+	if err := s.touches.flush(last, s.index, s.now()); err != nil {
+		s.complain(last, "write down uses", err)
+	}
+	return late
+}
+
+// Ready returns nil when runs are accepted.
+func (s *Service) Ready(ctx context.Context) error {
+	const op = "ready"
+	s.mu.Lock()
+	opened, closing := s.opened, s.closing
+	s.mu.Unlock()
+	switch {
+	case closing:
+		return shuttingDown(op)
+	case !opened:
+		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
+	}
+	_, err := s.Isolation(ctx)
+	return err
+}
+
+// Isolation says what stands between a program and this host.
+func (s *Service) Isolation(ctx context.Context) (Isolation, error) {
+	isolation, err := s.sandbox.Isolation(ctx)
+	if err != nil {
+		return Isolation{}, failure("isolation", "", err)
+	}
+	return isolation, nil
+}
+
+// Languages returns the languages that a run can name.
+func (s *Service) Languages() []language.Language { return language.All() }
+
+// Limits returns what a request's zero limits become, and the most that it
+// may ask for; a zero maximum is none.
+func (s *Service) Limits() (defaults, maxima Limits) { return s.cfg.Defaults, s.cfg.Maxima }
+
+var errShutdown = errors.New("the service is shutting down")
+
+func shuttingDown(op string) error {
+	return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is shutting down.", RetryAfter: 5 * time.Second, Err: errShutdown}
+}
+
+// failure makes an *Error of what the index, the blobs or the sandbox
+// answered, and leaves one that is an *Error already as it is.
+func failure(op, id string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		if e.Hint == "" && hints[e.Kind] != "" {
+			hinted := *e
+			hinted.Hint = hints[e.Kind]
+			return &hinted
+		}
+		return e
+	}
+	kind := KindOf(err)
+	if kind == ErrInternal && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		kind = ErrCanceled
+	}
+	return &Error{Op: op, Kind: kind, ID: id, Hint: hints[kind], Err: err}
+}
+
+var hints = map[Kind]string{
+	ErrFull:        "The disk of the service is full: delete files, or ask its operator for room.",
+	ErrUnavailable: "The sandbox is not available right now. Try again; if it persists, run airlock doctor on the host.",
+}

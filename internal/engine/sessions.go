@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// newSession returns a session that is not yet recorded.
+func (s *Service) newSession(caller Caller, origin Origin, kind SessionKind, ttl time.Duration) Session {
+	if ttl == 0 {
+		ttl = s.cfg.SessionTTL
+	}
+	now := s.now()
+	return Session{
+		ID: NewID(), Owner: caller.Owner, Origin: origin, Kind: kind,
+		CreatedAt: now, ExpiresAt: now.Add(ttl), TTL: ttl,
+	}
+}
+
+// CreateSession makes a session with files in it.
+func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionRequest) (Session, error) {
+	const op = "create session"
+	if err := s.accepting(op); err != nil {
+		return Session{}, err
+	}
+	limits, err := s.checkSession(&req)
+	if err != nil {
+		return Session{}, err
+	}
+	req.Files = slices.Clone(req.Files) // their paths will be filled in
+	files, err := s.resolve(ctx, op, caller.Owner, req.Files, "")
+	if err != nil {
+		return Session{}, err
+	}
+	session := s.newSession(caller, req.Origin, req.Kind, req.TTL)
+	places := make([]SessionFile, len(files))
+	for i, ref := range req.Files {
+		places[i] = SessionFile{Session: session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}
+	}
+	if session.Kind == SessionHeld {
+		if err := s.hold(ctx, op, session, req.Files, files, limits); err != nil {
+			return Session{}, err
+		}
+	}
+	if err := s.index.AddSession(ctx, session, places); err != nil {
+		if session.Kind == SessionHeld {
+			s.release(ctx, session.ID)
+		}
+		return Session{}, failure(op, "", err)
+	}
+	return session, nil
+}
+
+// accepting returns an error before Open and after Shutdown began.
+func (s *Service) accepting(op string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		return shuttingDown(op)
+	case !s.opened:
+		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
+	}
+	return nil
+}
+
+func (s *Service) checkSession(req *SessionRequest) (Limits, error) {
+	if req.Origin == "" {
+		req.Origin = OriginNative
+	}
+	switch req.Kind {
+	case "":
+		req.Kind = SessionFiles
+	case SessionFiles, SessionHeld:
+	default:
+		return Limits{}, Invalid("kind", "must be %s or %s", SessionFiles, SessionHeld)
+	}
+	if req.TTL < 0 {
+		return Limits{}, Invalid("ttl", "must not be negative")
+	}
+	if len(req.Files) > maxFileRefs {
+		return Limits{}, Invalid(fieldFiles, "are %d, at most %d are allowed", len(req.Files), maxFileRefs)
+	}
+	return s.limits(req.Limits)
+}
+
+// hold has the sandbox make a workspace that stays.
+func (s *Service) hold(ctx context.Context, op string, session Session, refs []FileRef, files []File, limits Limits) error {
+	st := &stage{}
+	defer st.close()
+	for i, file := range files {
+		err := s.stageFile(ctx, st, staged{file: file, path: refs[i].Path, readOnly: refs[i].ReadOnly})
+		if errors.Is(err, ErrNotFound) {
+			return &Error{Op: op, Kind: ErrNotFound, ID: fmt.Sprintf("%s[%d].id", fieldFiles, i)}
+		}
+		if err != nil {
+			return failure(op, "", err)
+		}
+	}
+	if err := s.sandbox.Hold(ctx, session.ID, st.inputs(), limits); err != nil {
+		return failure(op, "", err)
+	}
+	return nil
+}
+
+// release gives a held workspace back, whatever has become of ctx.
+func (s *Service) release(ctx context.Context, id ID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	err := s.sandbox.Release(ctx, id)
+	if err != nil {
+		s.log.ErrorContext(ctx, "a held workspace could not be released", "session", id, "error", err)
+	}
+	return err
+}
+
+// session finds a session that has not expired, or is in use. An error names it
+// as called.
+func (s *Service) session(ctx context.Context, op, called string, owner Owner, id ID) (Session, error) {
+	session, err := s.index.Session(ctx, owner, id)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Session{}, failure(op, called, err)
+	}
+	session.ExpiresAt = s.touches.sessionExpiry(session)
+	if err != nil || !session.ExpiresAt.After(s.now()) && !s.busy(id) {
+		return Session{}, &Error{Op: op, Kind: ErrNotFound, ID: called}
+	}
+	return session, nil
+}
+
+// GetSession returns what is known of a session.
+func (s *Service) GetSession(ctx context.Context, caller Caller, id ID) (Session, error) {
+	return s.session(ctx, "get session", id.String(), caller.Owner, id)
+}
+
+// ListSessions returns the caller's sessions, newest first, without those
+// that were made for a single run.
+func (s *Service) ListSessions(ctx context.Context, caller Caller, query SessionQuery) ([]Session, error) {
+	query.Owner = caller.Owner
+	page, err := checkPage(query.Page)
+	if err != nil {
+		return nil, err
+	}
+	query.Page = page
+	sessions, err := s.index.Sessions(ctx, query)
+	if err != nil {
+		return nil, failure("list sessions", "", err)
+	}
+	for i := range sessions {
+		sessions[i].ExpiresAt = s.touches.sessionExpiry(sessions[i])
+	}
+	return sessions, nil
+}
+
+// SessionFiles returns the files of a session in order of path, and their
+// places in it in the same order.
+func (s *Service) SessionFiles(ctx context.Context, caller Caller, id ID) ([]File, []SessionFile, error) {
+	const op = "list session files"
+	if _, err := s.session(ctx, op, id.String(), caller.Owner, id); err != nil {
+		return nil, nil, err
+	}
+	files, places, err := s.index.SessionFiles(ctx, caller.Owner, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
+	}
+	if err != nil {
+		return nil, nil, failure(op, id.String(), err)
+	}
+	for i := range files {
+		files[i].ExpiresAt = s.touches.fileExpiry(files[i])
+	}
+	return files, places, nil
+}
+
+// DeleteSession kills what runs in a session, releases its workspace and
+// forgets it. The files stay until they expire. Of several calls at once one
+// succeeds.
+func (s *Service) DeleteSession(ctx context.Context, caller Caller, id ID) error {
+	const op = "delete session"
+	session, err := s.session(ctx, op, id.String(), caller.Owner, id)
+	if err != nil {
+		return err
+	}
+	jobs, err := s.bury(op, session, true)
+	if err != nil {
+		return err
+	}
+	defer s.buried(id)
+	for _, j := range jobs {
+		j.cancel(errSession)
+	}
+	for _, j := range jobs {
+		if err := awaitEnd(ctx, op, j); err != nil {
+			return err
+		}
+	}
+	return s.dropSession(ctx, op, session)
+}
+
+// bury keeps new runs out of a session that is to go, and returns those that
+// are in it. Unless it may kill them, it refuses while there are any: at the
+// moment of expiry a run wins.
+func (s *Service) bury(op string, session Session, kill bool) ([]*job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dying[session.ID] {
+		return nil, &Error{Op: op, Kind: ErrNotFound, ID: session.ID.String()}
+	}
+	var jobs []*job
+	for _, j := range s.jobs {
+		if j.within == session.ID {
+			jobs = append(jobs, j)
+		}
+	}
+	if len(jobs) > 0 && !kill {
+		return nil, &Error{Op: op, Kind: ErrConflict, ID: session.ID.String()}
+	}
+	s.dying[session.ID] = true
+	return jobs, nil
+}
+
+func (s *Service) buried(id ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.dying, id)
+}
+
+// dropSession releases a session's workspace and then forgets the session, so
+// that a workspace never outlives the last that is known of it.
+func (s *Service) dropSession(ctx context.Context, op string, session Session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if session.Kind == SessionHeld {
+		if err := s.sandbox.Release(ctx, session.ID); err != nil {
+			return failure(op, session.ID.String(), err)
+		}
+	}
+	if err := s.index.DeleteSession(ctx, session.Owner, session.ID); err != nil {
+		if errors.Is(err, ErrNotFound) {
+			return &Error{Op: op, Kind: ErrNotFound, ID: session.ID.String()}
+		}
+		return failure(op, session.ID.String(), err)
+	}
+	return nil
+}
+
+// forget drops a held session whose workspace is gone.
+func (s *Service) forget(ctx context.Context, session Session) {
+	if err := s.dropSession(ctx, opRun, session); err != nil && !errors.Is(err, ErrNotFound) {
+		s.log.ErrorContext(ctx, "a session whose workspace is gone could not be forgotten", "session", session.ID, "error", err)
+	}
+}

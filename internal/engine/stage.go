@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// stage is what lies in a workspace before a run: the files of the request,
+// and those of its session where the request brings none of that path.
+type stage struct {
+	entries []staged
+	known   map[string]File // what the session has, by path, staged or not
+	notes   []string        // about files that could not be staged
+}
+
+// staged is one file of a stage.
+type staged struct {
+	file     File
+	path     string
+	readOnly bool
+	open     *os.File
+}
+
+// stage opens the inputs of a run. What it returns is to be closed, also
+// after an error.
+func (s *Service) stage(ctx context.Context, j *job) (*stage, error) {
+	st := &stage{known: map[string]File{}}
+	taken := newTargets()
+	if entry := s.entryOf(&j.request); entry != "" {
+		taken.add(entry)
+	}
+	for i, ref := range j.request.Files {
+		taken.add(ref.Path)
+		if err := s.stageFile(ctx, st, staged{file: j.files[i], path: ref.Path, readOnly: ref.ReadOnly}); err != nil {
+			if errors.Is(err, ErrNotFound) {
+				return st, &Error{Op: opRun, Kind: ErrNotFound, ID: fmt.Sprintf("%s[%d].id", fieldFiles, i)}
+			}
+			return st, err
+		}
+	}
+	if err := s.stageSession(ctx, j, st, taken); err != nil {
+		return st, err
+	}
+	return st, s.link(ctx, j)
+}
+
+// stageSession adds the files of the run's session. One whose bytes are lost
+// is left out; the others are as good as before.
+func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *targets) error {
+	if j.session.Implicit && j.request.Session.IsZero() {
+		return nil // made for this run: it is empty
+	}
+	files, places, err := s.index.SessionFiles(ctx, j.owner, j.session.ID)
+	if errors.Is(err, ErrNotFound) {
+		return &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
+	}
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	for i, place := range places {
+		st.known[place.Path] = files[i]
+		if j.session.Kind == SessionHeld || !s.touches.fileExpiry(files[i]).After(now) || !taken.add(place.Path) {
+			continue
+		}
+		err := s.stageFile(ctx, st, staged{file: files[i], path: place.Path, readOnly: place.ReadOnly})
+		if errors.Is(err, ErrNotFound) {
+			st.notes = append(st.notes, fmt.Sprintf("%q was left out, its content is lost.", place.Path))
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.use(ctx, files[i])
+	}
+	return nil
+}
+
+func (s *Service) stageFile(ctx context.Context, st *stage, entry staged) (err error) {
+	if entry.open, err = s.blobs.Open(ctx, entry.file.SHA256, entry.file.Size); err != nil {
+		return err
+	}
+	st.entries = append(st.entries, entry)
+	return nil
+}
+
+// link puts the files of the request into the run's session, so that the next
+// run finds them.
+func (s *Service) link(ctx context.Context, j *job) error {
+	if len(j.request.Files) == 0 {
+		return nil
+	}
+	places := make([]SessionFile, len(j.request.Files))
+	for i, ref := range j.request.Files {
+		places[i] = SessionFile{Session: j.session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}
+	}
+	return s.index.LinkFiles(ctx, places)
+}
+
+// inputs returns the stage as the sandbox wants it.
+func (st *stage) inputs() []Input {
+	inputs := make([]Input, len(st.entries))
+	for i, e := range st.entries {
+		inputs[i] = Input{Path: e.path, File: e.open, Size: e.file.Size, ReadOnly: e.readOnly}
+	}
+	return inputs
+}
+
+// at returns the file that the workspace had at a path, if any.
+func (st *stage) at(path string) (file File, readOnly, ok bool) {
+	for _, e := range st.entries {
+		if e.path == path {
+			return e.file, e.readOnly, true
+		}
+	}
+	file, ok = st.known[path]
+	return file, false, ok
+}
+
+func (st *stage) close() {
+	for _, e := range st.entries {
+		e.open.Close()
+	}
+}

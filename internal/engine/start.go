@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// opRun is the Op of every error about running code.
+const opRun = "run"
+
+// leaveGrace is how long Run waits for a run to be gone after its caller left.
+const leaveGrace = 900 * time.Millisecond
+
+// Run runs code and waits for the result. A program that fails is a Run, not
+// an error. When ctx ends the run is cancelled and recorded as such, and Run
+// returns ErrCanceled within a second; a run that another request began, with
+// the same idempotency key, goes on.
+func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
+	j, earlier, err := s.begin(ctx, caller, req)
+	if err != nil {
+		return nil, err
+	}
+	if earlier != nil {
+		if j = s.job(caller.Owner, earlier.ID); j == nil {
+			return s.GetRun(ctx, caller, earlier.ID)
+		}
+	}
+	select {
+	case <-j.done:
+		return j.result()
+	case <-ctx.Done():
+	}
+	if earlier == nil {
+		j.cancel(errLeft)
+		grace := time.NewTimer(leaveGrace)
+		defer grace.Stop()
+		select {
+		case <-j.done:
+		case <-grace.C:
+		}
+	}
+	return nil, &Error{Op: opRun, Kind: ErrCanceled, ID: j.id.String(), Err: context.Cause(ctx)}
+}
+
+// Start begins a run and returns at once, with the run queued or running. The
+// run lives until it ends or is cancelled, whatever becomes of ctx.
+func (s *Service) Start(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
+	j, earlier, err := s.begin(ctx, caller, req)
+	if err != nil {
+		return nil, err
+	}
+	if earlier != nil {
+		return s.GetRun(ctx, caller, earlier.ID)
+	}
+	return j.snapshot(), nil
+}
+
+// Why a run was cancelled.
+var (
+	errLeft    = errors.New("the caller left")
+	errAsked   = errors.New("it was asked for")
+	errSession = errors.New("its session was deleted")
+)
+
+// begin checks a request, records the run and sets it off. If an earlier
+// request with the same key began it, that one's run is returned instead.
+func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest) (*job, *Run, error) {
+	asked := req
+	lang, err := s.check(&req)
+	if err != nil {
+		return nil, nil, err
+	}
+	var print Digest
+	if req.IdempotencyKey != "" {
+		if print, err = fingerprint(asked); err != nil {
+			return nil, nil, err
+		}
+	}
+	req.Files = slices.Clone(req.Files) // their paths will be filled in
+	j := &job{
+		id: NewID(), owner: caller.Owner, language: lang, request: req,
+		within: req.Session,
+		log:    newRecorder(req.Profile.Limits.Output),
+		done:   make(chan struct{}),
+	}
+	if req.Session.IsZero() {
+		j.session = s.newSession(caller, req.Profile.Origin, SessionFiles, 0)
+		j.session.Implicit = true
+		j.within = j.session.ID
+	}
+	if j.ticket, err = s.queue.reserve(caller.Owner, j.within); err != nil {
+		s.meter.rejected.Add(1)
+		return nil, nil, err
+	}
+	if err := s.admit(opRun, j); err != nil {
+		s.queue.leave(j.ticket)
+		return nil, nil, err
+	}
+	// The run's own context: it keeps the request's values, for the log, but
+	// not its end.
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	j.cancel = cancel
+	earlier, err := s.enlist(ctx, j, print)
+	if err != nil || earlier != nil {
+		cancel(nil)
+		s.retire(j)
+		return nil, earlier, err
+	}
+	s.accept(j)
+	s.queue.join(j.ticket)
+	go s.execute(life, j) // Shutdown waits for it: the job is in the books
+	return j, nil, nil
+}
+
+// recordTimeout bounds what we do in the index on our own account, when the
+// caller's context no longer counts.
+const recordTimeout = time.Minute
+
+// enlist looks up what a run refers to and records it.
+func (s *Service) enlist(ctx context.Context, j *job, print Digest) (earlier *Run, err error) {
+	var implicit *Session
+	if j.session.Implicit {
+		implicit = &j.session
+	} else if j.session, err = s.session(ctx, opRun, fieldSession, j.owner, j.within); err != nil {
+		return nil, err
+	}
+	if j.files, err = s.resolve(ctx, opRun, j.owner, j.request.Files, s.entryOf(&j.request)); err != nil {
+		return nil, err
+	}
+	j.run = Run{
+		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
+		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(),
+	}
+	// Half a recording would leave a run that nobody carries out.
+	durable, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	id, err := s.index.StartRun(durable, j.snapshot(), implicit, j.request.IdempotencyKey, print)
+	if errors.Is(err, ErrConflict) {
+		return nil, &Error{
+			Op: opRun, Kind: ErrConflict, ID: "idempotency key",
+			Hint: "Use a new key for a new request.", Err: errors.New("was used for another request"),
+		}
+	}
+	if errors.Is(err, ErrNotFound) { // it went away just now
+		return nil, &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
+	}
+	if err != nil {
+		return nil, failure(opRun, "", err)
+	}
+	if !id.IsZero() {
+		return &Run{ID: id}, nil
+	}
+	return nil, nil
+}
+
+// entryOf returns the path that the code itself will have, if it has one.
+func (s *Service) entryOf(req *RunRequest) string {
+	if req.Profile.Inline {
+		return ""
+	}
+	return req.Profile.Entry
+}
+
+// resolve finds the files that a request refers to and gives each reference
+// its clean path. Errors name the reference.
+func (s *Service) resolve(ctx context.Context, op string, owner Owner, refs []FileRef, entry string) ([]File, error) {
+	files := make([]File, len(refs))
+	for i, ref := range refs {
+		file, err := s.file(ctx, op, fmt.Sprintf("%s[%d].id", fieldFiles, i), owner, ref.ID)
+		if err != nil {
+			return nil, err
+		}
+		files[i] = file
+	}
+	taken := newTargets()
+	if entry != "" {
+		taken.add(entry)
+	}
+	for i := range refs {
+		field := fmt.Sprintf("%s[%d].path", fieldFiles, i)
+		given := refs[i].Path
+		if given == "" {
+			given = files[i].Name
+		}
+		path, err := CleanPath(given)
+		if err != nil {
+			return nil, Invalid(field, "%w", err)
+		}
+		if !taken.add(path) {
+			if path == entry {
+				return nil, Invalid(field, "%q is where the code itself goes", path)
+			}
+			return nil, Invalid(field, "%q is taken by another file, or is a directory of one", path)
+		}
+		refs[i].Path = path
+		s.use(ctx, files[i])
+	}
+	return files, nil
+}
+
+// CancelRun cancels a run and returns when nothing of it is left. Cancelling
+// one that has ended does nothing.
+func (s *Service) CancelRun(ctx context.Context, caller Caller, id ID) error {
+	const op = "cancel run"
+	j := s.job(caller.Owner, id)
+	if j == nil {
+		_, err := s.index.Run(ctx, caller.Owner, id)
+		if err != nil {
+			return failure(op, id.String(), err)
+		}
+		return nil
+	}
+	j.cancel(errAsked)
+	return awaitEnd(ctx, op, j)
+}
+
+// awaitEnd waits until a job is gone.
+func awaitEnd(ctx context.Context, op string, j *job) error {
+	select {
+	case <-j.done:
+		return nil
+	case <-ctx.Done():
+		return &Error{Op: op, Kind: ErrCanceled, ID: j.id.String(), Err: context.Cause(ctx)}
+	}
+}

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Stats is what the service counts about itself.
+type Stats struct {
+	Running  int              // runs that have a slot
+	Queued   int              // runs that wait for one
+	Runs     map[Status]int64 // ended since the start, by final status
+	Rejected int64            // refused because the queue was full
+	Wait     Histogram        // how long runs waited for a slot
+	Duration Histogram        // how long programs ran
+
+	// HasKeys says that a key was ever made. Revoked ones count: revoking the
+	// last key must not open the door to everybody.
+	HasKeys bool
+}
+
+// Histogram counts durations. Counts[i] is the number of those up to
+// Bounds[i] and above the bound before; the last count, one more than there
+// are bounds, is of the rest.
+type Histogram struct {
+	Bounds []time.Duration
+	Counts []int64
+	Count  int64
+	Sum    time.Duration
+}
+
+var histogramBounds = []time.Duration{
+	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
+	5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
+}
+
+// meter keeps the counts behind Stats.
+type meter struct {
+	keys     atomic.Int64
+	rejected atomic.Int64
+	wait     histogram
+	duration histogram
+
+	mu   sync.Mutex
+	runs map[Status]int64
+}
+
+func (m *meter) ended(run *Run) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.runs == nil {
+		m.runs = map[Status]int64{}
+	}
+	m.runs[run.Status]++
+	if !run.StartedAt.IsZero() {
+		m.duration.observe(run.Duration)
+	}
+}
+
+type histogram struct {
+	mu     sync.Mutex
+	counts [16]int64 // one for each bound, and one more
+	count  int64
+	sum    time.Duration
+}
+
+func (h *histogram) observe(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i, _ := slices.BinarySearch(histogramBounds, d)
+	h.counts[i]++
+	h.count++
+	h.sum += d
+}
+
+func (h *histogram) snapshot() Histogram {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Histogram{
+		Bounds: slices.Clone(histogramBounds), Counts: slices.Clone(h.counts[:]), Count: h.count, Sum: h.sum,
+	}
+}
+
+// Stats returns the counts as they are now.
+func (s *Service) Stats() Stats {
+	running, queued := s.queue.load()
+	s.meter.mu.Lock()
+	runs := maps.Clone(s.meter.runs)
+	s.meter.mu.Unlock()
+	return Stats{
+		Running: running, Queued: queued, Runs: runs, Rejected: s.meter.rejected.Load(),
+		Wait: s.meter.wait.snapshot(), Duration: s.meter.duration.snapshot(), HasKeys: s.meter.keys.Load() > 0,
+	}
+}

@@ -1,0 +1,149 @@
+// Package sandboxtest holds what tests of and with a sandbox need: the suite
+// that every backend passes, and a fake that runs a Go function where a
+// backend would run a program.
+package sandboxtest
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Program stands for the code of a run. It is called in the goroutine of
+// Sandbox.Run and under its contract: it writes to host, and when ctx ends it
+// returns an Outcome that says Cancelled.
+type Program func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error)
+
+// Fake is a Sandbox without isolation, and without processes.
+type Fake struct {
+	program Program
+
+	mu    sync.Mutex
+	specs []engine.Spec
+	held  map[engine.ID][]string
+	fault error
+}
+
+var _ engine.Sandbox = (*Fake)(nil)
+
+// NewFake returns a sandbox whose every run is a call of program; nil is a
+// program that does nothing and exits 0.
+func NewFake(program func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error)) *Fake {
+	if program == nil {
+		program = func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) { return Exit(0), nil }
+	}
+	return &Fake{program: program, held: map[engine.ID][]string{}}
+}
+
+// Run calls the program. If spec names a held workspace that is not there it
+// returns ErrNotFound.
+func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	f.mu.Lock()
+	f.specs = append(f.specs, *spec)
+	_, held := f.held[spec.Held]
+	fault := f.fault
+	f.mu.Unlock()
+	if fault != nil {
+		return nil, fault
+	}
+	if !spec.Held.IsZero() && !held {
+		return nil, engine.ErrNotFound
+	}
+	return f.program(ctx, spec, host)
+}
+
+// Hold notes a workspace and the paths of its inputs.
+func (f *Fake) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault != nil {
+		return f.fault
+	}
+	paths := []string{}
+	for _, input := range inputs {
+		paths = append(paths, input.Path)
+	}
+	f.held[id] = paths
+	return nil
+}
+
+// Release forgets a held workspace.
+func (f *Fake) Release(ctx context.Context, id engine.ID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.held, id)
+	return f.fault
+}
+
+// Isolation says that there is none.
+func (f *Fake) Isolation(ctx context.Context) (engine.Isolation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return engine.Isolation{Backend: "fake", Summary: "no isolation: a test"}, f.fault
+}
+
+// Close does nothing: the runs end with their contexts.
+func (f *Fake) Close() error { return nil }
+
+// Fail makes every call fail with err, until it is called with nil.
+func (f *Fake) Fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = err
+}
+
+// Specs returns what was asked to run so far, in order. The files of the
+// inputs are closed.
+func (f *Fake) Specs() []engine.Spec {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]engine.Spec(nil), f.specs...)
+}
+
+// Held returns the held workspaces, and the paths that each began with.
+func (f *Fake) Held() map[engine.ID][]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := map[engine.ID][]string{}
+	for id, paths := range f.held {
+		held[id] = paths
+	}
+	return held
+}
+
+// Lose drops a held workspace, as the end of an executor does.
+func (f *Fake) Lose(id engine.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.held, id)
+}
+
+// Exit is the outcome of a program that ended by itself.
+func Exit(code int) *engine.Outcome {
+	return &engine.Outcome{ExitCode: &code, Duration: time.Millisecond}
+}
+
+// UntilKilled waits for the end of ctx, and is the outcome of a program that
+// was killed then.
+func UntilKilled(ctx context.Context) *engine.Outcome {
+	<-ctx.Done()
+	return &engine.Outcome{Cancelled: true, Signal: "SIGKILL"}
+}
+
+// File returns a file that a program left, as the sandbox hands it over: open,
+// and nowhere in the file system.
+func File(path, content string) (engine.Output, error) {
+	f, err := os.CreateTemp("", "output-*")
+	if err != nil {
+		return engine.Output{}, err
+	}
+	os.Remove(f.Name())
+	if _, err := f.WriteString(content); err != nil {
+		f.Close()
+		return engine.Output{}, err
+	}
+	return engine.Output{Path: path, File: f, Size: int64(len(content))}, nil
+}
