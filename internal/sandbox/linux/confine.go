@@ -162,7 +162,9 @@ func (s *sandbox) limits() []step {
 	}
 	steps := []step{
 		limit("open files", unix.RLIMIT_NOFILE, maxOpenFiles),
-		limit("core files", unix.RLIMIT_CORE, 0),
+		// One byte, not none: the kernel starts a core-dump handler of the host
+		// even at none, and only a limit of one stops it from doing so.
+		limit("core files", unix.RLIMIT_CORE, 1),
 		limit("file size", unix.RLIMIT_FSIZE, uint64(max(r.Workspace, tmpSize))),
 		limit("pending signals", unix.RLIMIT_SIGPENDING, maxPending),
 		limit("message queues", unix.RLIMIT_MSGQUEUE, maxMessages),

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,6 +77,10 @@ func ExecutorMain(args []string) int {
 	// Each sandbox begins as a copy of this process: a small heap forks faster.
 	debug.SetGCPercent(50)
 	e := &executor{held: map[string]*heldWorkspace{}}
+	if len(args) == 1 {
+		fmt.Fprintln(os.Stderr, "airlock executor:", reexecute(args)) // it returns only with an error
+		return 1
+	}
 	l, err := newLink(os.NewFile(executorSocket, "service"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "airlock executor:", err)
@@ -114,7 +117,7 @@ func ExecutorMain(args []string) int {
 
 // prepare makes the executor's world and moves into it.
 func (e *executor) prepare(args []string) error {
-	if len(args) != 1 {
+	if len(args) != 2 || args[1] != confined {
 		return errors.New("the executor is started by airlock itself")
 	}
 	if err := json.Unmarshal([]byte(args[0]), &e.config); err != nil {
@@ -236,16 +239,6 @@ func inUserNamespace() bool {
 	}
 	fields := strings.Fields(string(b))
 	return len(fields) != 3 || fields[0] != "0" || fields[1] != "0" || fields[2] != "4294967295"
-}
-
-func lastCapability() int {
-	b, err := os.ReadFile(procPath + "/sys/kernel/cap_last_cap")
-	if err == nil {
-		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
-			return n
-		}
-	}
-	return unix.CAP_LAST_CAP
 }
 
 // hintFor names the cure for what commonly stands in the way.

@@ -196,6 +196,35 @@ func TestExecutorDies(t *testing.T) {
 	}
 }
 
+// The executor keeps the capabilities that it needs and no others.
+func TestExecutorGivesUpCapabilities(t *testing.T) {
+	start(t)
+	var want uint64
+	for _, c := range needed {
+		want |= 1 << c
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", executors(t)[0]))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads %v, %v", threads, err)
+	}
+	for _, thread := range threads {
+		status, err := os.ReadFile(thread)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(status)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+			if !slices.Contains([]string{"CapPrm", "CapEff", "CapBnd", "CapInh"}, name) {
+				continue
+			}
+			has, err := strconv.ParseUint(value, 16, 64)
+			if err != nil || has&^want != 0 {
+				t.Errorf("%s: %s is %s, wanted at most %016x", thread, name, value, want)
+			}
+		}
+	}
+}
+
 // The next executor sweeps the control groups of one that was killed.
 func TestSweep(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -1,0 +1,90 @@
+# make run   builds Airlock, sets this machine up and starts the service
+# make test  does its own set-up, then checks everything
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+GO      ?= go
+CACHE   := $(CURDIR)/.cache
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# Where the tests find the Python packages. It is kept between runs.
+AIRLOCK_TEST_DATA ?= $(CACHE)/data
+export AIRLOCK_TEST_DATA
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI         := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+.PHONY: build
+build: ## bin/airlock
+	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/airlock ./cmd/airlock
+
+.PHONY: run
+run: build ## set up this machine, then serve on 127.0.0.1:8000
+	@bin/airlock setup
+	@exec bin/airlock serve
+
+.PHONY: test
+test: ## everything: format, vet, lint, tests with the race detector, fuzz seeds, end to end
+	@$(MAKE) test-deps
+	@$(MAKE) test-data
+	@$(MAKE) vet
+	@$(MAKE) lint
+	@$(MAKE) unit
+	@echo '== all is well'
+
+.PHONY: test-deps
+test-deps: # what the tests need of the machine
+	@echo '== dependencies'
+	@scripts/test-deps
+
+.PHONY: test-data
+test-data: build # a data directory with the Python packages
+	@echo '== Python packages for the sandbox'
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup
+
+.PHONY: vet
+vet: ## go vet
+	@echo '== vet'
+	@$(GO) vet ./...
+
+.PHONY: lint
+lint: $(GOLANGCI) ## format check and golangci-lint, import rules included
+	@echo '== format'
+	@$(GOLANGCI) fmt --diff
+	@echo '== lint'
+	@$(GOLANGCI) run
+
+.PHONY: unit
+unit: ## all Go tests; as root none of the sandbox's may be skipped
+	@echo '== tests (race detector, fuzz seeds, end to end)'
+	@if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi; \
+	$(GO) test -race $$($(GO) list ./... | grep -v '/internal/sandbox/'); \
+	echo '== sandbox tests'; \
+	$(GO) test -race -v ./internal/sandbox/... | scripts/no-skip
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## format the Go files
+	@$(GOLANGCI) fmt
+
+.PHONY: lock
+lock: ## lock the Python packages anew, in their newest versions
+	@scripts/lock-python
+
+.PHONY: clean
+clean: ## remove what was built; downloaded tools and packages stay in .cache
+	@rm -rf bin
+
+# A linter of its own version, apart from the module's dependencies.
+$(GOLANGCI):
+	@echo '== golangci-lint $(GOLANGCI_VERSION): built once, this takes some minutes'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv '$(CACHE)/tools/golangci-lint' '$@'

@@ -1,0 +1,71 @@
+package linux
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// needed is what making and ending sandboxes takes. Loading modules, raw
+// devices and sockets, clocks, device nodes, BPF and the rest are given up
+// before the first request is read.
+var needed = []int{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, // workspaces, whatever their modes
+	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, // to give up privilege in a child
+	unix.CAP_SYS_ADMIN,                 // namespaces and mounts
+	unix.CAP_NET_ADMIN,                 // loopback of a new network namespace
+	unix.CAP_KILL, unix.CAP_SYS_PTRACE, // to end sandboxes and to measure their memory
+	unix.CAP_SYS_RESOURCE, // limits, which may be above our own
+}
+
+// confined marks an executor that has given up the rest.
+const confined = "confined"
+
+// reexecute gives up every capability but those needed and executes this
+// program again: that is how all of its threads lose them at once.
+func reexecute(args []string) error {
+	runtime.LockOSThread()
+	var kept uint64
+	for _, c := range needed {
+		kept |= 1 << c
+	}
+	for c := 0; c <= lastCapability(); c++ {
+		if kept&(1<<c) != 0 {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	for i := range data {
+		set := uint32(kept >> (32 * i))
+		// What is inheritable decides what stays ambient: that is how the
+		// executor of an ordinary user has any.
+		have := data[i]
+		data[i] = unix.CapUserData{Effective: have.Permitted & set, Permitted: have.Permitted & set, Inheritable: have.Inheritable & set}
+	}
+	if err := unix.Capset(&header, &data[0]); err != nil {
+		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	return syscall.Exec("/proc/self/exe", append([]string{"airlock", "executor"}, append(args, confined)...), os.Environ())
+}
+
+func lastCapability() int {
+	b, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			return n
+		}
+	}
+	return unix.CAP_LAST_CAP
+}

@@ -1,0 +1,141 @@
+package setup
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// plotFonts are what text in images and PDF files is drawn with by programs
+// that look for a font of the system.
+const plotFonts = "fonts-dejavu-core"
+
+// debianPackages installs what the languages need and the host lacks.
+func (in *installer) debianPackages(ctx context.Context, languages []language.Language, python bool) error {
+	in.progress.Step("Debian packages")
+	if _, err := exec.LookPath("dpkg-query"); err != nil {
+		if err := in.commandsExist(languages); err != nil {
+			return err
+		}
+		in.progress.Done("not a Debian system; the languages' commands are there")
+		return nil
+	}
+	missing, err := in.missing(ctx, languages, python)
+	if err != nil {
+		return err
+	}
+	if len(missing) == 0 {
+		in.progress.Done("all present")
+		return nil
+	}
+	apt, err := in.aptGet(ctx, missing)
+	if err != nil {
+		return err
+	}
+	// The lists of a new machine or container are empty or old.
+	for _, args := range [][]string{{"update", "-q"}, append([]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)} {
+		if err := in.runApt(ctx, append(slices.Clone(apt), args...), missing); err != nil {
+			return err
+		}
+	}
+	in.progress.Done("installed " + strings.Join(missing, ", "))
+	return nil
+}
+
+// missing returns the packages that are needed and not installed. A pip that
+// came another way than by apt is good enough.
+func (in *installer) missing(ctx context.Context, languages []language.Language, python bool) ([]string, error) {
+	var wanted []string
+	for _, l := range languages {
+		wanted = append(wanted, l.Packages...)
+	}
+	if python {
+		wanted = append(wanted, plotFonts)
+		if exec.CommandContext(ctx, in.python, "-m", "pip", "--version").Run() != nil {
+			wanted = append(wanted, "python3-pip")
+		}
+	}
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	// It exits with 1 when it does not know one of them, and lists the others.
+	query := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"}, wanted...)...)
+	out, err := query.Output()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		return nil, fmt.Errorf("dpkg-query: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	installed := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "installed "); ok {
+			installed[name] = true
+		}
+	}
+	return slices.DeleteFunc(wanted, func(name string) bool { return installed[name] }), nil
+}
+
+// aptGet is the start of the command line that may install packages.
+func (in *installer) aptGet(ctx context.Context, missing []string) ([]string, error) {
+	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=120"}
+	if in.uid == 0 {
+		return apt, nil
+	}
+	if exec.CommandContext(ctx, "sudo", "-n", "true").Run() == nil {
+		return append([]string{"sudo", "-n"}, apt...), nil
+	}
+	return nil, &Error{
+		Problem: "these Debian packages are missing: " + strings.Join(missing, " "),
+		Cure:    "run this as root, then setup again: apt-get install " + strings.Join(missing, " "),
+	}
+}
+
+func (in *installer) runApt(ctx context.Context, argv, missing []string) error {
+	cmd := command(ctx, argv...)
+	var tail tail
+	cmd.Stderr = &tail
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("apt-get: %w", err)
+	}
+	done := 0
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "Setting up "); ok {
+			done++
+			in.progress.Update(done, 0, name)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &Error{
+			Problem: "apt-get could not install " + strings.Join(missing, " "),
+			Cure:    "see that this works, then run setup again: apt-get update && apt-get install " + strings.Join(missing, " "),
+			Err:     errors.New(tail.last()),
+		}
+	}
+	return nil
+}
+
+// commandsExist is the check for hosts without dpkg.
+func (in *installer) commandsExist(languages []language.Language) error {
+	for _, l := range languages {
+		if _, err := exec.LookPath(l.Run[0]); err != nil {
+			return &Error{Problem: l.Title + " is missing: there is no " + l.Run[0], Cure: "install it, then run setup again"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package setup
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// pip runs "pip install" and reports each package as it comes. total is how
+// many are expected; 0 when that is for pip to find out. cure is what to do
+// when pip does not like what it was asked for.
+func (in *installer) pip(ctx context.Context, temporary string, total int, cure string, args ...string) error {
+	argv := append([]string{in.python, "-m", "pip", "install", "--no-compile", "--no-warn-script-location", "--progress-bar", "off"}, args...)
+	cmd := pythonCommand(ctx, []string{"TMPDIR=" + temporary}, argv...)
+	cmd.ExtraFiles = []*os.File{in.held}
+	var stderr tail
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("pip: %w", err)
+	}
+	count, current := 0, ""
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "Collecting "); ok {
+			current, _, _ = strings.Cut(name, " ")
+			count++
+			in.progress.Update(count, total, current)
+		} else if strings.HasPrefix(lines.Text(), "Installing collected packages") {
+			in.progress.Update(count, total, "unpacking")
+		}
+	}
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return pipError(in.data, current, cure, stderr.String())
+	}
+	return nil
+}
+
+// What pip says, in the words of its versions 22 to 26.
+var (
+	pipFull     = regexp.MustCompile(`No space left on device|Errno 28|Disk quota exceeded`)
+	pipHash     = regexp.MustCompile(`DO NOT MATCH THE HASHES`)
+	pipTrust    = regexp.MustCompile(`CERTIFICATE_VERIFY_FAILED|certificate verify failed`)
+	pipOffline  = regexp.MustCompile(`connection broken by|Failed to establish a new connection|Max retries exceeded|Temporary failure in name resolution|Read timed out|ReadTimeoutError|ConnectionResetError|IncompleteRead|Connection aborted`)
+	pipConflict = regexp.MustCompile(`ERROR: (Cannot install .+)`)
+	pipMissing  = regexp.MustCompile(`No matching distribution found for (.+)`)
+	pipProblem  = regexp.MustCompile(`ERROR: (.+)`)
+)
+
+// pipError turns pip's last words into ours. at is the package that pip was
+// busy with.
+func pipError(data, at, cure, said string) error {
+	if missing := pipMissing.FindStringSubmatch(said); missing != nil {
+		at = strings.TrimSpace(missing[1])
+		at, _, _ = strings.Cut(at, " (from")
+	}
+	if at == "" {
+		at = "the first package"
+	}
+	switch {
+	case pipFull.MatchString(said):
+		return diskFull(data)
+	case pipHash.MatchString(said):
+		return &Error{
+			Problem: at + " came with other bytes than the ones that were locked",
+			Cure:    "do not install it; if you use a mirror of the package index, it serves altered or rebuilt files",
+		}
+	case pipTrust.MatchString(said):
+		return &Error{
+			Problem: "the package index showed a certificate that this machine does not trust, at " + at,
+			Cure:    "behind a proxy that has certificates of its own, name the file of its authority in PIP_CERT, then run setup again",
+		}
+	case pipOffline.MatchString(said):
+		return &Error{
+			Problem: "the network or the package index failed at " + at,
+			Cure:    "check the connection (behind a proxy set HTTPS_PROXY), then run setup again: it continues",
+		}
+	case pipMissing.MatchString(said):
+		return &Error{
+			Problem: "the package index has no " + at + " that fits this machine and its Python",
+			Cure:    cure,
+		}
+	}
+	why := "pip failed"
+	for _, pattern := range []*regexp.Regexp{pipConflict, pipProblem} {
+		if found := pattern.FindStringSubmatch(said); found != nil {
+			why = strings.Join(strings.Fields(found[1]), " ")
+			break
+		}
+	}
+	return &Error{Problem: "pip could not go on at " + at, Cure: cure, Err: errors.New(why)}
+}

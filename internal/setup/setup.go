@@ -1,0 +1,151 @@
+// Package setup makes a host ready to run programs: Debian packages for the
+// languages, a system user for the service, and the Python packages that
+// every sandbox can import.
+//
+// Setup may be run at any time and again. What is there is left alone; what
+// was interrupted is finished. Python packages are put together in a
+// directory of their own and switched in by replacing one symbolic link, so
+// that there is no moment without a working set:
+//
+//	runtimes/python/lib            -> sets/3.11-4f0c…
+//	runtimes/python/sets/3.11-4f0c…   numpy/ pandas/ …
+//	runtimes/python/matplotlib/       the font cache
+//	runtimes/python/manifest.json     what is installed, and what imports
+//
+// Everything under runtimes is read-only in the sandbox. As root it belongs
+// to root, so that not even the service can change what programs import.
+package setup
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Options say what to set up.
+type Options struct {
+	Data      string   // the data directory
+	Languages []string // names or aliases, or "all"; none: python, bash, js and ts as far as the table has them
+
+	// Requirements is the path of a pip requirements file with the user's own
+	// packages. Empty keeps what an earlier setup was given; a file that asks
+	// for nothing drops it.
+	Requirements string
+
+	Progress Progress // nil: silent
+}
+
+// defaultLanguages are set up when none is named.
+var defaultLanguages = []string{"python", "bash", "js", "ts"}
+
+// Run sets up what is missing. An *Error says what to do about a failure that
+// a person can mend; running again continues.
+func Run(ctx context.Context, opts Options) error {
+	data, err := filepath.Abs(opts.Data)
+	if err != nil {
+		return err
+	}
+	opts.Data = data
+	return newInstaller(opts).run(ctx, opts.Languages)
+}
+
+// installer is one setup of one data directory.
+type installer struct {
+	data         string
+	requirements string
+	progress     Progress
+	held         *os.File // the lock of this setup
+
+	// What a test replaces.
+	uid    int
+	python string   // the interpreter that sandboxes run
+	roots  string   // names of the main packages, one a line: locks/requirements.in
+	lock   lockFile // the lock for a CPython version
+	room   int64    // bytes that must be free
+}
+
+func newInstaller(opts Options) *installer {
+	in := &installer{
+		data:         opts.Data,
+		requirements: opts.Requirements,
+		progress:     opts.Progress,
+		uid:          os.Geteuid(),
+		python:       interpreter(),
+		roots:        requirementsIn,
+		lock:         embeddedLock,
+		room:         roomNeeded,
+	}
+	if in.progress == nil {
+		in.progress = silent{}
+	}
+	return in
+}
+
+// interpreter is the Python of the language table.
+func interpreter() string {
+	if python, ok := language.Find("python"); ok {
+		return python.Run[0]
+	}
+	return "/usr/bin/python3"
+}
+
+func (in *installer) run(ctx context.Context, names []string) error {
+	languages, err := choose(names)
+	if err != nil {
+		return err
+	}
+	python := slices.ContainsFunc(languages, func(l language.Language) bool { return l.Name == "python" })
+	if in.requirements != "" && !python {
+		return &Error{Problem: "there are Python requirements, but Python is not among the languages", Cure: "add python to --languages"}
+	}
+	if err := in.debianPackages(ctx, languages, python); err != nil {
+		return err
+	}
+	if err := in.dataDirectory(ctx); err != nil {
+		return err
+	}
+	if python {
+		return in.pythonPackages(ctx)
+	}
+	return nil
+}
+
+// choose turns names into rows of the language table, each once.
+func choose(names []string) ([]language.Language, error) {
+	if slices.Contains(names, "all") {
+		return language.All(), nil
+	}
+	optional := len(names) == 0
+	if optional {
+		names = defaultLanguages
+	}
+	var chosen []language.Language
+	for _, name := range names {
+		l, ok := language.Find(strings.TrimSpace(name))
+		switch {
+		case !ok && optional:
+			continue
+		case !ok:
+			return nil, &Error{Problem: "there is no language " + name, Cure: "choose from " + strings.Join(known(), ", ") + " or all"}
+		}
+		if !slices.ContainsFunc(chosen, func(c language.Language) bool { return c.Name == l.Name }) {
+			chosen = append(chosen, l)
+		}
+	}
+	return chosen, nil
+}
+
+func known() []string {
+	var names []string
+	for _, l := range language.All() {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// Dir is the directory of the Python runtime in a data directory.
+func Dir(data string) string { return filepath.Join(data, "runtimes", "python") }
