@@ -51,7 +51,7 @@ func oneFault(t *testing.T, op string, n int, cause error, contents [][]byte) bo
 		blob, err := s.Put(t.Context(), bytes.NewReader(content), 1<<20)
 		if err == nil {
 			// A duplicate's temporary file may fail to close or to go.
-			if duplicate := acked[blob.SHA256] != nil; before != m.failed && op != "remove" && !(duplicate && op == "close") {
+			if duplicate := acked[blob.SHA256] != nil; before != m.failed && op != "remove" && (!duplicate || op != "close") {
 				t.Fatalf("%s %d: Put %d hides the fault", op, n, i)
 			}
 			if blob.SHA256 != sha256.Sum256(content) || blob.Size != int64(len(content)) {
@@ -62,7 +62,7 @@ func oneFault(t *testing.T, op string, n int, cause error, contents [][]byte) bo
 			continue
 		}
 		kind := engine.ErrInternal
-		if cause == syscall.ENOSPC {
+		if errors.Is(cause, syscall.ENOSPC) {
 			kind = engine.ErrFull
 		}
 		if !errors.Is(err, kind) || before == m.failed {

@@ -42,9 +42,9 @@ func (s *Store) Sweep(ctx context.Context, keep func(engine.Digest) bool) (int, 
 	for i := range s.shards {
 		shard := fmt.Sprintf("%02x", i)
 		err := s.each(ctx, shard, func(name string) error {
-			d, err := engine.ParseDigest(name)
-			if err != nil || blobName(d) != shard+"/"+name {
-				return nil // not ours; whoever put it there may want it
+			d, invalid := engine.ParseDigest(name)
+			if invalid != nil || blobName(d) != shard+"/"+name {
+				return nil //nolint:nilerr // not ours; whoever put it there may want it
 			}
 			removed, err := s.discard(d, keep)
 			if removed {

@@ -123,7 +123,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 		return err
 	}
 	defer closeOutputs(outcome.Outputs)
-	if outcome.Cancelled && context.Cause(guarded) == errOverdue {
+	if outcome.Cancelled && errors.Is(context.Cause(guarded), errOverdue) {
 		outcome.Cancelled, outcome.TimedOut = false, true
 	}
 	end.describe(outcome, p.Limits, context.Cause(ctx))

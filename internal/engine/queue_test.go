@@ -143,7 +143,7 @@ func TestQueueLeave(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	if _, err := q.wait(ctx, waits); err != why {
+	if _, err := q.wait(ctx, waits); !errors.Is(err, why) {
 		t.Errorf("wait: %v", err)
 	}
 	q.leave(waits)
@@ -151,7 +151,7 @@ func TestQueueLeave(t *testing.T) {
 	if r, w := q.load(); r != 0 || w != 0 {
 		t.Errorf("%d run, %d wait", r, w)
 	}
-	if _, err := q.wait(ctx, slot); err != why {
+	if _, err := q.wait(ctx, slot); !errors.Is(err, why) {
 		t.Errorf("with a slot, but cancelled: %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	}
 	if err := s.index.AddSession(ctx, session, places); err != nil {
 		if session.Kind == SessionHeld {
-			s.release(ctx, session.ID)
+			_ = s.release(ctx, session.ID) // if it fails too, the next start does it
 		}
 		return Session{}, failure(op, "", err)
 	}

@@ -63,7 +63,7 @@ func (c *conn) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 
 // exec runs a statement and returns how many rows it changed.
 func (c *conn) exec(ctx context.Context, text string, args ...any) (int, error) {
-	s, err := c.statement(ctx, text)
+	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func changed(n int, err error) error {
 
 // row reads one row, engine.ErrNotFound when there is none.
 func (c *conn) row(ctx context.Context, into []any, text string, args ...any) error {
-	s, err := c.statement(ctx, text)
+	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (c *conn) row(ctx context.Context, into []any, text string, args ...any) er
 // one reads one row of a query, scanned by scan, engine.ErrNotFound when
 // there is none.
 func one[T any](ctx context.Context, c *conn, scan func(scanner) (T, error), text string, args ...any) (item T, err error) {
-	s, err := c.statement(ctx, text)
+	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
 	if err != nil {
 		return item, err
 	}
@@ -112,7 +112,7 @@ func one[T any](ctx context.Context, c *conn, scan func(scanner) (T, error), tex
 
 // rows reads every row of a query, scanned by scan.
 func rows[T any](ctx context.Context, c *conn, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
-	s, err := c.statement(ctx, text)
+	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
 	if err != nil {
 		return nil, err
 	}

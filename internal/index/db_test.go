@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,7 +140,7 @@ func TestMigration(t *testing.T) {
 	scripts := releasedScripts(t)
 	known := len(scripts)
 
-	broken := append(scripts, "ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red'; INSERT INTO nowhere VALUES (1);")
+	broken := append(slices.Clone(scripts), "ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red'; INSERT INTO nowhere VALUES (1);")
 	if err := tryOpen(t, path, withMigrations(broken...)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", known+1)) {
 		t.Fatalf("a broken migration: %v", err)
 	}
@@ -147,7 +148,7 @@ func TestMigration(t *testing.T) {
 		t.Fatalf("after a broken migration the old program: %v", err)
 	}
 
-	good := append(scripts, "ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red';", "CREATE TABLE third (id BLOB) STRICT;")
+	good := append(slices.Clone(scripts), "ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red';", "CREATE TABLE third (id BLOB) STRICT;")
 	db := openAt(t, path, WithClock(c.Now), withMigrations(good...))
 	if got, err := db.File(t.Context(), "ada", file.ID); err != nil || !cmp.Equal(got, file) {
 		t.Errorf("after the migration: %v, %v", got, err)

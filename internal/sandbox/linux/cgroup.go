@@ -304,7 +304,7 @@ func removeGroup(folder string) {
 		if err := unix.Rmdir(folder); !errors.Is(err, unix.EBUSY) {
 			return
 		}
-		time.Sleep(wait)
+		time.Sleep(wait) //nolint:forbidigo // the kernel has nothing to wait for here
 	}
 }
 

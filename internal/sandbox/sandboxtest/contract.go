@@ -128,7 +128,7 @@ func contractStreaming(t *testing.T, b *bench) {
 		<-first // output before the end: only then is the program let go
 		cancel()
 	}()
-	r := run(t, ctx, b.sandbox, Python("print('now', end='', flush=True)\nimport time; time.sleep(15)"), host)
+	r := run(ctx, t, b.sandbox, Python("print('now', end='', flush=True)\nimport time; time.sleep(15)"), host)
 	if !r.Cancelled || r.Stdout != "now" {
 		t.Errorf("cancelled %v, stdout %q", r.Cancelled, r.Stdout)
 	}
@@ -159,12 +159,12 @@ func contractCalls(t *testing.T, b *bench) {
 		}
 		return json.Marshal(in.A + in.B)
 	}}
-	r := run(t, t.Context(), b.sandbox, spec, host)
+	r := run(t.Context(), t, b.sandbox, spec, host)
 	wantOutput(t, r, "{'id': 1, 'result': 5}\n{'id': 2, 'error': 'no such tool'}\n")
 	// What is no message ends the channel and nothing else.
 	spec = Python("import os\nos.write(3, b'\\xff' * 100)\nprint(repr(os.read(3, 10)))")
 	spec.Calls = true
-	if r := run(t, t.Context(), b.sandbox, spec, &recorder{}); r.Code() == -1 {
+	if r := run(t.Context(), t, b.sandbox, spec, &recorder{}); r.Code() == -1 {
 		t.Errorf("nonsense on the channel: %+v", r.Outcome)
 	}
 }

@@ -22,7 +22,7 @@ func endings(t *testing.T, b *bench) {
 		ctx, cancel := context.WithCancel(t.Context())
 		host := &recorder{seen: func(engine.Stream, []byte) { cancel() }}
 		begin := time.Now()
-		r := run(t, ctx, b.sandbox, Spec("bash", "echo x > early; echo on; sleep 15 & sleep 15"), host)
+		r := run(ctx, t, b.sandbox, Spec("bash", "echo x > early; echo on; sleep 15 & sleep 15"), host)
 		if !r.Cancelled || r.ExitCode != nil {
 			t.Errorf("cancelled %v, exit code %d", r.Cancelled, r.Code())
 		}

@@ -112,7 +112,7 @@ func Python(code string) *engine.Spec { return Spec("python", code) }
 // Run runs a program that the backend must accept.
 func Run(t *testing.T, sandbox engine.Sandbox, spec *engine.Spec) Result {
 	t.Helper()
-	return run(t, t.Context(), sandbox, spec, &recorder{})
+	return run(t.Context(), t, sandbox, spec, &recorder{})
 }
 
 func (b *bench) run(t *testing.T, spec *engine.Spec) Result {
@@ -120,7 +120,7 @@ func (b *bench) run(t *testing.T, spec *engine.Spec) Result {
 	return Run(t, b.sandbox, spec)
 }
 
-func run(t *testing.T, ctx context.Context, sandbox engine.Sandbox, spec *engine.Spec, host *recorder) Result {
+func run(ctx context.Context, t *testing.T, sandbox engine.Sandbox, spec *engine.Spec, host *recorder) Result {
 	t.Helper()
 	outcome, err := sandbox.Run(ctx, spec, host)
 	if err != nil {

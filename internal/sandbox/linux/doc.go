@@ -1,0 +1,18 @@
+// Package linux runs programs in sandboxes made of what the kernel offers:
+// namespaces, control groups, landlock, seccomp, and a tmpfs for each.
+//
+// It has two halves that share no memory. The service's half (sandbox.go,
+// run.go) has no rights: it asks. The executor (executor.go, program.go) is a
+// process of its own that makes sandboxes and knows nothing else; between them
+// is one socket, described in wire.go, over which open files travel. How the
+// executor comes to be is in launcher.go.
+//
+// A sandbox is made in this order: a workspace (workspace.go), a control group
+// (cgroup.go), landlock rules (landlock.go), and a list of system calls
+// (confine.go) that a copy of the executor walks (child.go), down to the filter
+// of system calls (seccomp.go) and the program itself. The root that it sees is
+// made once, in image.go.
+//
+// Every protection can be left out by name in a test, and protection_test.go
+// shows that it is then missed.
+package linux
