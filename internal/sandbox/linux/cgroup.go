@@ -144,8 +144,10 @@ func (t *cgroupTree) open(controller, base, instance string) error {
 	folder := filepath.Join(parent, instance)
 	t.bases[controller] = folder
 	leaf := filepath.Join(folder, cgroupExecutor)
-	if err := errors.Join(makeFolder(folder), makeFolder(leaf)); err != nil {
-		return err
+	for _, f := range []string{folder, leaf} {
+		if err := makeFolder(f); err != nil {
+			return err
+		}
 	}
 	return writeFile(leaf, "cgroup.procs", "0")
 }

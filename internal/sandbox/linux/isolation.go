@@ -2,7 +2,6 @@ package linux
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -19,9 +18,9 @@ func (h *host) isolation() engine.Isolation {
 		enforced("privileges", "no capabilities, none to gain, no new namespaces"),
 		enforced("system calls", fmt.Sprintf("an allow list of %d calls; all others do not exist", len(hostAllowed())+len(hostRules()))),
 		h.landlockLayer(),
-		h.groupLayer("memory limit", "the executor looks every 20 ms and ends what is over; each process alone is bounded by RLIMIT_DATA"),
-		h.groupLayer("process limit", "RLIMIT_NPROC bounds all processes of the service's user together"),
-		h.groupLayer("CPU limit", "none: a program may use every core, and yields only to its neighbours"),
+		h.groupLayer("memory limit", "the executor looks every 20 ms and ends what is over; each process alone is bounded by RLIMIT_DATA", engine.LayerWeaker),
+		h.groupLayer("process limit", "RLIMIT_NPROC bounds all processes of the service's user together", engine.LayerWeaker),
+		h.groupLayer("CPU limit", "a program may use every core, and yields only to its neighbours", engine.LayerMissing),
 		enforced("disk limit", "each workspace is a file system of its own with a size and a number of inodes"),
 	}
 	i.Summary = h.summary()
@@ -71,21 +70,20 @@ func (h *host) landlockLayer() engine.Layer {
 }
 
 // groupLayer is a limit that control groups enforce where there are any.
-func (h *host) groupLayer(name, without string) engine.Layer {
+func (h *host) groupLayer(name, without string, state engine.LayerState) engine.Layer {
 	if h.groups == nil {
-		cure := "run the service as root"
-		if h.root {
-			cure = "mount the memory, pids and cpu controllers"
-		}
-		detail := without
-		if h.groupsErr != nil {
-			detail += " (" + h.groupsErr.Error() + ")"
-		}
-		return engine.Layer{Name: name, State: engine.LayerWeaker, Detail: detail, Cure: cure}
+		return engine.Layer{Name: name, State: state, Detail: without, Cure: h.groupCure()}
 	}
-	controller := strings.ToLower(strings.Fields(name)[0])
-	if controller == "cpu" && h.groups.version == 1 && h.groups.bases["cpu"] == "" {
+	if name == "CPU limit" && h.groups.version == 1 && h.groups.bases["cpu"] == "" {
 		return engine.Layer{Name: name, State: engine.LayerMissing, Detail: without, Cure: "mount the cpu controller"}
 	}
 	return enforced(name, fmt.Sprintf("control group version %d", h.groups.version))
+}
+
+// groupCure says how this host would come to have control groups.
+func (h *host) groupCure() string {
+	if !h.root {
+		return "run the service as root: this user may not make control groups"
+	}
+	return "mount the memory, pids and cpu controllers (" + h.groupsErr.Error() + ")"
 }
