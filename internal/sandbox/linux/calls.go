@@ -19,7 +19,7 @@ import (
 
 const (
 	maxCall      = 5 << 20
-	maxCallsOpen = 64
+	maxCallsOpen = 16
 )
 
 type callMessage struct {

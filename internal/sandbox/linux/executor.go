@@ -50,7 +50,8 @@ type host struct {
 	masks            []string
 	groups           *cgroupTree // nil without
 	groupsErr        error
-	processesOutside int // of our user, when there are no control groups
+	processesOutside int   // of our user, when there are no control groups
+	heldQuota        int64 // bytes that all held workspaces together may grow to
 }
 
 // executor is the privileged half. It has no network, no keys, no database and
@@ -140,6 +141,9 @@ func (e *executor) prepare(args []string) error {
 	h.landlock = landlockABI()
 	h.lastCapability = lastCapability()
 	h.masks = present(hidden)
+	if h.heldQuota, err = halfOfMemory(); err != nil {
+		return err
+	}
 	own, err := os.ReadFile(procPath + "/self/cgroup")
 	if err != nil {
 		return err
@@ -229,6 +233,16 @@ func (e *executor) shutdown() {
 	if e.host.groups != nil {
 		e.host.groups.close()
 	}
+}
+
+// halfOfMemory is what held workspaces may take of this machine: they are
+// memory, and nobody but their owner can end them before they expire.
+func halfOfMemory() (int64, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0, err
+	}
+	return int64(info.Totalram) * int64(info.Unit) / 2, nil
 }
 
 // inUserNamespace reports whether uid 0 here is not the machine's.

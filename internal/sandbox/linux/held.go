@@ -17,6 +17,7 @@ type heldWorkspace struct {
 	workspace *workspace
 	at        string
 	uid       int
+	size      int64      // that it may grow to
 	busy      sync.Mutex // one run at a time
 	gone      bool       // released while a run waited
 }
@@ -39,7 +40,7 @@ func (e *executor) hold(l *link, r *holdRequest) error {
 		e.returnUID(uid)
 		return err
 	}
-	h := &heldWorkspace{workspace: w, at: heldPath + "/" + r.ID, uid: uid}
+	h := &heldWorkspace{workspace: w, at: heldPath + "/" + r.ID, uid: uid, size: r.Workspace}
 	err = l.receiveInputs(r.Inputs, func(in input, f *os.File) error {
 		return w.put(in.Path, f, in.Size, in.ReadOnly && e.host.root)
 	})
@@ -60,6 +61,16 @@ func (e *executor) keep(id string, h *heldWorkspace) error {
 	defer e.mu.Unlock()
 	if e.held[id] != nil {
 		return &failure{Kind: string(engine.ErrConflict), Text: "this workspace is held already"}
+	}
+	total := h.size
+	for _, other := range e.held {
+		total += other.size
+	}
+	if total > e.host.heldQuota {
+		return &failure{
+			Kind: string(engine.ErrFull), Text: "the memory for workspaces that stay between runs is used up",
+			Hint: "delete sessions that are no longer used, or wait until they expire",
+		}
 	}
 	if err := os.Mkdir(h.at, 0o755); err != nil {
 		return err

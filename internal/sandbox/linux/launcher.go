@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,8 @@ type Launcher interface {
 	// Launch starts an executor and returns the socket to it. The executor
 	// ends when the socket is closed.
 	Launch(ctx context.Context) (*os.File, error)
+	// Close waits for every executor to end, whose sockets are closed by then.
+	Close() error
 }
 
 // LaunchOptions say what an executor gets.
@@ -34,9 +37,17 @@ type LaunchOptions struct {
 
 // NewLauncher returns a Launcher that starts executors as children of this
 // process: with the rights of root, or in a user namespace.
-func NewLauncher(o LaunchOptions) Launcher { return &localLauncher{o} }
+func NewLauncher(o LaunchOptions) Launcher { return &localLauncher{options: o} }
 
-type localLauncher struct{ options LaunchOptions }
+type localLauncher struct {
+	options  LaunchOptions
+	children sync.WaitGroup
+}
+
+func (l *localLauncher) Close() error {
+	l.children.Wait()
+	return nil
+}
 
 // executorNamespaces are the executor's own: it sees no network and no other
 // processes, and because it is pid 1 of its namespace every sandbox dies with
@@ -44,10 +55,6 @@ type localLauncher struct{ options LaunchOptions }
 const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	config, err := json.Marshal(executorConfig{l.options.Runtimes, engine.NewID().String(), l.options.weaken})
 	if err != nil {
 		return nil, err
@@ -58,7 +65,9 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "executor"), os.NewFile(uintptr(fds[1]), "service")
 	defer theirs.Close()
-	command := exec.Command(self, "executor", string(config))
+	// By this name it is the same program even if its file has been replaced.
+	command := exec.Command("/proc/self/exe", "executor", string(config))
+	command.Args[0] = "airlock"
 	command.Env = []string{"GOMAXPROCS=" + fmt.Sprint(runtime.GOMAXPROCS(0))}
 	command.Stderr = os.Stderr
 	command.Dir = "/"
@@ -70,7 +79,7 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	if os.Geteuid() != 0 {
 		inOwnNamespace(command.SysProcAttr)
 	}
-	if err := startAndReap(command, l.options.Log); err != nil {
+	if err := l.startAndReap(command); err != nil {
 		ours.Close()
 		return nil, &engine.Error{
 			Op: "start the sandbox executor", Kind: engine.ErrUnavailable, Err: err,
@@ -94,9 +103,9 @@ func inOwnNamespace(attr *syscall.SysProcAttr) {
 
 // startAndReap starts a command from a thread that lives as long as the
 // command does: the kernel ties a child's fate to the thread that made it.
-func startAndReap(command *exec.Cmd, log *slog.Logger) error {
+func (l *localLauncher) startAndReap(command *exec.Cmd) error {
 	started := make(chan error)
-	go func() {
+	l.children.Go(func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := command.Start()
@@ -104,10 +113,10 @@ func startAndReap(command *exec.Cmd, log *slog.Logger) error {
 		if err != nil {
 			return
 		}
-		if err := command.Wait(); err != nil && log != nil {
-			log.Warn("the sandbox executor ended", "error", err)
+		if err := command.Wait(); err != nil && l.options.Log != nil {
+			l.options.Log.Warn("the sandbox executor ended", "error", err)
 		}
-	}()
+	})
 	return <-started
 }
 
@@ -121,6 +130,7 @@ func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 	}
 	stop := context.AfterFunc(ctx, func() { remote.close() })
 	defer stop()
+	defer l.Close()
 	defer remote.close()
 	for {
 		var nothing struct{}
@@ -153,6 +163,14 @@ func RemoteLauncher(conn *os.File) Launcher { return &remoteLauncher{conn: conn}
 type remoteLauncher struct {
 	conn *os.File
 	link *link
+}
+
+// Close lets the process at the other end know that no more are wanted.
+func (r *remoteLauncher) Close() error {
+	if r.link == nil {
+		return r.conn.Close()
+	}
+	return r.link.close()
 }
 
 // Launch is called from one goroutine at a time.

@@ -263,7 +263,6 @@ func TestRemoteLauncher(t *testing.T) {
 		t.Errorf("stdout %q", r.Stdout)
 	}
 	s.Close()
-	remote.(*remoteLauncher).link.close()
 	if err := <-served; err != nil {
 		t.Errorf("serve: %v", err)
 	}

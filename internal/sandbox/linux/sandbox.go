@@ -14,8 +14,8 @@ import (
 
 // Config is what Start needs.
 type Config struct {
-	Launcher Launcher
-	Strict   bool // refuse a host that cannot enforce memory and process limits
+	Launcher Launcher // closed with the sandbox
+	Strict   bool     // refuse a host that cannot enforce memory and process limits
 	Log      *slog.Logger
 }
 
@@ -44,7 +44,7 @@ func Start(ctx context.Context, config Config) (*Sandbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.launch(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, config.Launcher.Close())
 	}
 	return s, nil
 }
@@ -64,7 +64,13 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	files, err := l.receive(&a)
 	closeAll(files)
 	_ = l.conn.SetReadDeadline(time.Time{})
-	if err == nil && a.Report == nil {
+	switch {
+	case err != nil:
+		err = &engine.Error{
+			Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf("the executor ended before it was ready: %w", err),
+			Hint: "this host does not allow what the sandbox needs; `airlock doctor` tells what, and the log says where it stopped",
+		}
+	case a.Report == nil:
 		err = fromFailure("start the sandbox", a.Error)
 	}
 	if err == nil && s.config.Strict && !a.Report.Strict {
@@ -76,9 +82,6 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	}
 	if err != nil {
 		l.close()
-		if _, ok := errors.AsType[*engine.Error](err); !ok {
-			err = &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: err, Hint: "run `airlock doctor`"}
-		}
 		return err
 	}
 	s.executor, s.isolation = l, *a.Report
@@ -177,7 +180,7 @@ func (s *Sandbox) Isolation(context.Context) (engine.Isolation, error) {
 	return s.isolation, nil
 }
 
-// Close ends the executor and with it every sandbox.
+// Close ends the executor and with it every sandbox, and closes the launcher.
 func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -186,7 +189,7 @@ func (s *Sandbox) Close() error {
 	}
 	s.mu.Unlock()
 	s.watching.Wait()
-	return nil
+	return s.config.Launcher.Close()
 }
 
 func fromInputs(inputs []engine.Input) ([]input, []*os.File) {
@@ -204,7 +207,7 @@ func fromFailure(op string, f *failure) error {
 	}
 	kind := engine.Kind(f.Kind)
 	switch kind {
-	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrBusy, engine.ErrUnavailable:
+	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrFull, engine.ErrBusy, engine.ErrUnavailable:
 	default:
 		kind = engine.ErrInternal
 	}

@@ -177,6 +177,11 @@ func held(t *testing.T, b *bench) {
 	if len(r.Files) != 0 || fmt.Sprint(r.Deleted) != "[in]" {
 		t.Errorf("outputs %v, deleted %v", r.Files, r.Deleted)
 	}
+	most := Limits()
+	most.Workspace = 1 << 40
+	if err := b.sandbox.Hold(t.Context(), engine.NewID(), nil, most); engine.KindOf(err) != engine.ErrFull {
+		t.Errorf("hold more than this machine has: %v, want full", err)
+	}
 	other := engine.NewID()
 	if err := b.sandbox.Hold(t.Context(), other, nil, Limits()); err != nil {
 		t.Fatal(err)
