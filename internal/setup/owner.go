@@ -24,7 +24,7 @@ const runtimesName = "runtimes"
 // and its index there, and cannot replace the runtimes next to them.
 func (in *installer) dataDirectory(ctx context.Context) error {
 	in.progress.Step("Data directory")
-	if err := in.checkOurs(); err != nil {
+	if err := CheckData(in.data); err != nil {
 		return err
 	}
 	var owner *user.User
@@ -41,22 +41,22 @@ func (in *installer) dataDirectory(ctx context.Context) error {
 	return nil
 }
 
-// checkOurs refuses a directory that holds other things, before we change its
-// owner: --data /home/me is a slip.
-func (in *installer) checkOurs() error {
-	entries, err := os.ReadDir(in.data)
+// CheckData refuses a directory that holds other things, before we change its
+// owner or put files into it: --data /home/me is a slip.
+func CheckData(data string) error {
+	entries, err := os.ReadDir(data)
 	switch {
 	case os.IsNotExist(err), err == nil && len(entries) == 0:
 		return nil
 	case err != nil:
-		return inDirectory(in.data, err)
+		return inDirectory(data, err)
 	}
 	for _, entry := range entries {
 		if entry.Name() == runtimesName || serviceOwns(entry.Name()) {
 			return nil
 		}
 	}
-	return &Error{Problem: in.data + " holds other things than Airlock's data", Cure: "choose an empty or a new directory with --data"}
+	return &Error{Problem: data + " holds other things than Airlock's data", Cure: "choose an empty or a new directory with --data"}
 }
 
 // serviceOwns tells the service's own entries of the data directory.

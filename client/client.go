@@ -1,0 +1,240 @@
+// Package client talks to an Airlock service: it runs code there, puts files
+// in and takes files out.
+//
+//	c, err := client.New(client.Options{Server: "http://127.0.0.1:8000", Key: key})
+//	run, err := c.Run(ctx, client.RunRequest{Language: "python", Code: "print(6*7)"})
+//	fmt.Print(run.Stdout)
+//
+// A program that fails is a Run with a Status and an ExitCode. A Go error means
+// that the service refused, which is an *Error, or could not be reached.
+//
+// Methods take a context, and cancelling it ends the call. For Run and Stream
+// it ends the program too; for a program that is to outlive its caller there
+// is Start.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Options say which service, and who asks.
+type Options struct {
+	// Server is the service's address: "http://127.0.0.1:8000", or
+	// "unix:///path/to/airlock.sock". A path after the host is kept.
+	Server string
+	// Key is a token such as "ak_..."; empty where the service needs none.
+	Key string
+	// HTTP makes the requests; nil: a client of its own, without a limit on
+	// how long an answer takes. With a unix address its Transport is replaced.
+	HTTP *http.Client
+	// Dial replaces how connections are made, for listeners in memory. It is
+	// used only when HTTP is nil.
+	Dial func(ctx context.Context) (net.Conn, error)
+}
+
+// Client is a service as seen from here. It may be used from many goroutines.
+type Client struct {
+	base string // with /api/v1, without a slash at the end
+	key  string
+	http *http.Client
+	own  *http.Transport // to be closed; nil: it is the caller's
+}
+
+// New returns a client. It does not connect yet.
+func New(o Options) (*Client, error) {
+	address, err := url.Parse(o.Server)
+	if err != nil {
+		return nil, fmt.Errorf("airlock server: %w", err)
+	}
+	c := &Client{key: o.Key, http: o.HTTP}
+	dial := o.Dial
+	switch address.Scheme {
+	case "unix":
+		socket := address.Path
+		if socket == "" || address.Host != "" {
+			return nil, fmt.Errorf("airlock server: %q names no socket, as unix:///path/to/airlock.sock does", o.Server)
+		}
+		dial = func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+		c.base = "http://localhost/api/v1"
+	case "http", "https":
+		if address.Host == "" || address.RawQuery != "" || address.User != nil {
+			return nil, fmt.Errorf("airlock server: %q is not an address such as http://127.0.0.1:8000", address.Redacted())
+		}
+		address.Fragment = ""
+		c.base = strings.TrimRight(address.String(), "/") + "/api/v1"
+	default:
+		return nil, fmt.Errorf("airlock server: %q must begin with http://, https:// or unix://", address.Redacted())
+	}
+	if c.http == nil || address.Scheme == "unix" {
+		c.own = http.DefaultTransport.(*http.Transport).Clone()
+		if dial != nil {
+			c.own.Proxy = nil
+			c.own.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
+		}
+		var own http.Client
+		if o.HTTP != nil {
+			own = *o.HTTP
+		}
+		own.Transport = c.own
+		c.http = &own
+	}
+	return c, nil
+}
+
+// Close closes connections that are not in use.
+func (c *Client) Close() {
+	if c.own != nil {
+		c.own.CloseIdleConnections()
+	}
+}
+
+// request is one call before it is made.
+type request struct {
+	method, path string // the path below /api/v1, escaped
+	query        url.Values
+	header       http.Header
+	body         any       // sent as JSON
+	raw          io.Reader // sent as it is
+	length       int64     // of raw; 0: not known
+}
+
+// do makes a call and returns an answer below 300, whose body the caller
+// closes. Every other answer is an *Error.
+func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
+	address := c.base + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	body := r.raw
+	if r.body != nil {
+		text, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	if r.length > 0 {
+		req.ContentLength = r.length
+	}
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		return nil, readError(resp)
+	}
+	return resp, nil
+}
+
+// call makes a call and decodes its answer into out, unless that is nil.
+func (c *Client) call(ctx context.Context, r request, out any) error {
+	resp, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		return err
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("airlock: the answer to %s %s cannot be read: %w", r.method, r.path, err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
+	return err
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
+	return c.call(ctx, request{method: http.MethodGet, path: path, query: query}, out)
+}
+
+func (c *Client) delete(ctx context.Context, path string) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: path}, nil)
+}
+
+// segment makes an id a part of a path. An empty one would name the list.
+func segment(id string) string {
+	if id == "" || strings.Trim(id, ".") == "" {
+		return "-"
+	}
+	return url.PathEscape(id)
+}
+
+// Error is a refusal by the service.
+type Error struct {
+	Status     int           // of HTTP
+	Code       string        // "invalid", "not_found", "busy", ...; empty: the answer was not of an Airlock service
+	Message    string        // for a person
+	Hint       string        // what to do about it; may be empty
+	RequestID  string        // what the service's log knows it by
+	RetryAfter time.Duration // zero: the service said nothing
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("airlock: %s (HTTP %d)", e.Message, e.Status)
+	if e.Hint != "" {
+		s += ": " + e.Hint
+	}
+	return s
+}
+
+const maxErrorBody = 64 << 10
+
+func readError(resp *http.Response) error {
+	e := &Error{Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-Id")}
+	var seconds int64
+	if _, err := fmt.Sscan(resp.Header.Get("Retry-After"), &seconds); err == nil && seconds > 0 && seconds < 1<<31 {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	var body struct {
+		Error struct {
+			Code      string `json:"code"`
+			Message   string `json:"message"`
+			Hint      string `json:"hint"`
+			RequestID string `json:"request_id"`
+		} `json:"error"`
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if json.Unmarshal(text, &body) == nil {
+		e.Code, e.Message, e.Hint = body.Error.Code, body.Error.Message, body.Error.Hint
+		if body.Error.RequestID != "" {
+			e.RequestID = body.Error.RequestID
+		}
+	}
+	if e.Message == "" {
+		e.Message = "the server answered " + resp.Status
+	}
+	return e
+}
+
+// IsNotFound reports whether err says that there is no such object.
+func IsNotFound(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusNotFound
+}

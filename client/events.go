@@ -1,0 +1,241 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// EventType tells the events of a run apart.
+type EventType string
+
+// A run's events: one started, any number of output, one result.
+const (
+	EventStarted EventType = "started"
+	EventOutput  EventType = "output"
+	EventResult  EventType = "result"
+)
+
+// Event is one entry of a run's log.
+type Event struct {
+	Seq    int // 1, 2, 3, ...
+	Type   EventType
+	Stream string // "stdout" or "stderr", with EventOutput
+	Data   string // with EventOutput
+	Run    *Run   // with EventStarted and EventResult
+}
+
+// Stream runs a program and yields its events as they happen, the result
+// last. Leaving the loop early, or cancelling ctx, ends the program. An error
+// ends the sequence.
+func (c *Client) Stream(ctx context.Context, req RunRequest) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		r := req.request()
+		r.header.Set("Accept", "text/event-stream")
+		resp, err := c.do(ctx, r)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		defer resp.Body.Close()
+		for e, err := range readEvents(resp.Body) {
+			if !yield(e, err) || err != nil || e.Type == EventResult {
+				return
+			}
+		}
+		yield(Event{}, io.ErrUnexpectedEOF)
+	}
+}
+
+// How Events comes back after a connection broke.
+const (
+	firstPause  = 100 * time.Millisecond
+	longestWait = 5 * time.Second
+	maxFailures = 8 // in a row, without one event between them
+)
+
+// Events yields the events of a run with Seq > after, those that have happened
+// first. When the connection breaks it connects again and goes on where it
+// was; an *Error of the service, or a service that stays out of reach, ends
+// the sequence. Leaving it does the run no harm.
+func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		failures := 0
+		for {
+			seen, done, err := c.follow(ctx, id, after, yield)
+			if done {
+				return
+			}
+			if seen > after {
+				after, failures = seen, 0
+			}
+			if failures++; failures > maxFailures || !worthRetrying(ctx, err) {
+				yield(Event{}, err)
+				return
+			}
+			pause := time.NewTimer(min(firstPause<<(failures-1), longestWait))
+			select {
+			case <-ctx.Done():
+				pause.Stop()
+				yield(Event{}, ctx.Err())
+				return
+			case <-pause.C:
+			}
+		}
+	}
+}
+
+// follow reads one connection's events. It returns the number of the last, and
+// whether there is no more to do.
+func (c *Client) follow(ctx context.Context, id string, after int, yield func(Event, error) bool) (seen int, done bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	header := http.Header{"Accept": {"text/event-stream"}}
+	if after > 0 {
+		header.Set("Last-Event-ID", strconv.Itoa(after))
+	}
+	resp, err := c.do(ctx, request{method: http.MethodGet, path: "/runs/" + segment(id) + "/events", header: header})
+	if err != nil {
+		return after, false, err
+	}
+	defer resp.Body.Close()
+	seen = after
+	for e, err := range readEvents(resp.Body) {
+		if err != nil {
+			return seen, false, err
+		}
+		if e.Seq <= seen {
+			continue
+		}
+		seen = e.Seq
+		if !yield(e, nil) || e.Type == EventResult {
+			return seen, true, nil
+		}
+	}
+	return seen, false, io.ErrUnexpectedEOF
+}
+
+// worthRetrying is true of broken connections and of answers that are about
+// the moment.
+func worthRetrying(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if _, broken := errors.AsType[*formatError](err); broken {
+		return false
+	}
+	refused, ok := errors.AsType[*Error](err)
+	return !ok || refused.Status == http.StatusTooManyRequests || refused.Status >= 500 && refused.Status != http.StatusInsufficientStorage
+}
+
+// formatError says that what came is no event stream of ours.
+type formatError struct{ what string }
+
+func (e *formatError) Error() string { return "airlock: " + e.what }
+
+const maxEvent = 256 << 20 // a result holds the whole output
+
+// readEvents reads Server-Sent Events until the stream ends. Running out in
+// the middle of an event is io.ErrUnexpectedEOF; between two it is just over.
+func readEvents(r io.Reader) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		lines := bufio.NewReader(r)
+		var f frame
+		for {
+			line, err := readLine(lines)
+			if err == io.EOF {
+				if line != "" || f.begun {
+					yield(Event{}, io.ErrUnexpectedEOF)
+				}
+				return
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			if line != "" {
+				f.add(line)
+				continue
+			}
+			if f.begun {
+				e, err := f.event()
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+			f = frame{}
+		}
+	}
+}
+
+func readLine(r *bufio.Reader) (string, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		line = append(line, piece...)
+		if len(line) > maxEvent {
+			return "", &formatError{"an event is too long"}
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		text := strings.TrimSuffix(string(line), "\n")
+		return strings.TrimSuffix(text, "\r"), err
+	}
+}
+
+// frame is an event that is being read.
+type frame struct {
+	begun          bool
+	id, name, data string
+}
+
+func (f *frame) add(line string) {
+	field, value, _ := strings.Cut(line, ":")
+	value = strings.TrimPrefix(value, " ")
+	switch field {
+	case "id":
+		f.id, f.begun = value, true
+	case "event":
+		f.name, f.begun = value, true
+	case "data":
+		if f.data != "" {
+			f.data += "\n"
+		}
+		f.data, f.begun = f.data+value, true
+	}
+}
+
+func (f *frame) event() (Event, error) {
+	seq, err := strconv.Atoi(f.id)
+	if err != nil {
+		return Event{}, &formatError{fmt.Sprintf("an event has the number %.20q", f.id)}
+	}
+	e := Event{Seq: seq, Type: EventType(f.name)}
+	var into any
+	var output struct{ Stream, Data string }
+	switch e.Type {
+	case EventOutput:
+		into = &output
+	case EventStarted, EventResult:
+		e.Run = new(Run)
+		into = e.Run
+	default:
+		return e, nil // of a newer service
+	}
+	if err := json.Unmarshal([]byte(f.data), into); err != nil {
+		return Event{}, &formatError{fmt.Sprintf("event %d cannot be read: %v", seq, err)}
+	}
+	e.Stream, e.Data = output.Stream, output.Data
+	return e, nil
+}

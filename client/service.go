@@ -1,0 +1,109 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Key lets a caller in.
+type Key struct {
+	ID        string    `json:"id"`
+	Owner     string    `json:"owner"`
+	Admin     bool      `json:"admin"`
+	CreatedAt time.Time `json:"created_at"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"` // zero: in force
+	Token     string    `json:"token,omitempty"`     // only in the answer of CreateKey
+}
+
+// CreateKey makes a key. Its Token is told this once. It needs an admin key,
+// as ListKeys and RevokeKey do.
+func (c *Client) CreateKey(ctx context.Context, owner string, admin bool) (*Key, error) {
+	body := struct {
+		Owner string `json:"owner"`
+		Admin bool   `json:"admin"`
+	}{owner, admin}
+	var key Key
+	if err := c.call(ctx, request{method: http.MethodPost, path: "/keys", body: body}, &key); err != nil {
+		return nil, err
+	}
+	return &key, nil
+}
+
+// ListKeys returns every key, revoked ones too.
+func (c *Client) ListKeys(ctx context.Context) ([]Key, error) {
+	var out struct {
+		Keys []Key `json:"keys"`
+	}
+	err := c.get(ctx, "/keys", nil, &out)
+	return out.Keys, err
+}
+
+// RevokeKey ends a key at once.
+func (c *Client) RevokeKey(ctx context.Context, id string) error {
+	return c.delete(ctx, "/keys/"+segment(id))
+}
+
+// Language is one that the service runs.
+type Language struct {
+	Name    string   `json:"name"`
+	Aliases []string `json:"aliases"`
+	Title   string   `json:"title"`
+	Entry   string   `json:"entry"` // the file that the code is written to
+}
+
+// Languages returns the languages that a run can name.
+func (c *Client) Languages(ctx context.Context) ([]Language, error) {
+	var out []Language
+	err := c.get(ctx, "/languages", nil, &out)
+	return out, err
+}
+
+// ServiceLimits are what a service gives and grants.
+type ServiceLimits struct {
+	Defaults     Limits `json:"defaults"`
+	Maxima       Limits `json:"maxima"`
+	UploadBytes  int64  `json:"upload_bytes"`
+	RequestBytes int64  `json:"request_bytes"` // of one JSON body
+}
+
+// Limits returns the limits of the service.
+func (c *Client) Limits(ctx context.Context) (*ServiceLimits, error) {
+	var out ServiceLimits
+	if err := c.get(ctx, "/limits", nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Health is how a service is.
+type Health struct {
+	Status    string     `json:"status"` // "ok", "degraded", "draining"
+	Version   string     `json:"version"`
+	Isolation *Isolation `json:"isolation"` // nil: the sandbox does not answer
+}
+
+// Isolation says what stands between a program and its host.
+type Isolation struct {
+	Backend string  `json:"backend"`
+	Strict  bool    `json:"strict"`
+	Summary string  `json:"summary"`
+	Layers  []Layer `json:"layers"`
+}
+
+// Layer is one wall of the sandbox.
+type Layer struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // "enforced", "weaker", "missing"
+	Detail string `json:"detail"`
+	Cure   string `json:"cure"`
+}
+
+// Health asks how the service is. It needs no key.
+func (c *Client) Health(ctx context.Context) (*Health, error) {
+	var out Health
+	if err := c.get(ctx, "/health", nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}

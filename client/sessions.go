@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Session is a workspace over several runs.
+type Session struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"` // "files" or "held"
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// SessionRequest asks for a session. Everything in it may be zero.
+type SessionRequest struct {
+	Kind       string    `json:"kind,omitempty"` // "files": kept in the store; "held": kept as a live workspace
+	TTLSeconds int64     `json:"ttl_seconds,omitempty"`
+	Files      []FileRef `json:"files,omitempty"`
+	Limits     *Limits   `json:"limits,omitempty"` // WorkspaceBytes and Inodes of a held one
+}
+
+// SessionFile is a file and its place in a session.
+type SessionFile struct {
+	File
+	Role     string `json:"role"` // "input" or "output"
+	ReadOnly bool   `json:"read_only"`
+}
+
+// CreateSession makes a session.
+func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Session, error) {
+	var session Session
+	if err := c.call(ctx, request{method: http.MethodPost, path: "/sessions", body: req}, &session); err != nil {
+		return nil, err
+	}
+	return &session, nil
+}
+
+// GetSession returns what is known of a session.
+func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
+	var session Session
+	if err := c.get(ctx, "/sessions/"+segment(id), nil, &session); err != nil {
+		return nil, err
+	}
+	return &session, nil
+}
+
+// ListSessions returns sessions, and the After of the next page, which is
+// empty after the last.
+func (c *Client) ListSessions(ctx context.Context, page Page) (sessions []Session, next string, err error) {
+	var out struct {
+		Sessions []Session `json:"sessions"`
+		Next     string    `json:"next"`
+	}
+	err = c.get(ctx, "/sessions", page.query(), &out)
+	return out.Sessions, out.Next, err
+}
+
+// DeleteSession ends what runs in a session and forgets it. Its files stay
+// until they expire.
+func (c *Client) DeleteSession(ctx context.Context, id string) error {
+	return c.delete(ctx, "/sessions/"+segment(id))
+}
+
+// SessionFiles returns the files of a session in order of path.
+func (c *Client) SessionFiles(ctx context.Context, id string) ([]SessionFile, error) {
+	var out struct {
+		Files []SessionFile `json:"files"`
+	}
+	err := c.get(ctx, "/sessions/"+segment(id)+"/files", nil, &out)
+	return out.Files, err
+}
+
+// Archive writes the files of a session to w as a zip.
+func (c *Client) Archive(ctx context.Context, id string, w io.Writer) error {
+	resp, err := c.do(ctx, request{method: http.MethodGet, path: "/sessions/" + segment(id) + "/archive"})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(w, resp.Body)
+	return err
+}

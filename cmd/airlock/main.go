@@ -1,0 +1,40 @@
+// Command airlock runs untrusted code in a sandbox, from the command line and
+// as a service. Its command line is package internal/cli.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/airlock-run/airlock/internal/cli"
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
+)
+
+// version is set when a release is linked; empty means what the Go tool knows.
+var version string
+
+func main() {
+	// The same binary is also the executor, which needs nothing of the rest.
+	if len(os.Args) > 1 && os.Args[1] == "executor" {
+		os.Exit(linux.ExecutorMain(os.Args[2:]))
+	}
+	os.Exit(command())
+}
+
+// command runs the command line. The first signal asks it to end; a second one
+// ends it at once, unless the command listens for it, as the service does.
+func command() int {
+	asked := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		asked = append(asked, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), asked...)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	// A reader that leaves a pipe is an error of the write to it, after which
+	// there is still something to clean up.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return cli.Run(ctx, version, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// binary is the airlock that all tests run, built once.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "airlock-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "airlock")
+	build := exec.Command("go", "build", "-o", binary, "github.com/airlock-run/airlock/cmd/airlock")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building airlock:", err)
+		return 1
+	}
+	// Other users execute it too.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// skip ends a test that lacks something, and says what.
+func skip(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
+		t.Fatalf("AIRLOCK_NO_SKIP=1, but "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// person is somebody who uses airlock on this machine.
+type person struct {
+	name       string
+	credential *syscall.Credential // nil: who runs the tests
+	service    *syscall.Credential // who owns the data of a service that they start; nil: they
+}
+
+const nobody = 65534
+
+// forEachPerson runs a test as everybody that this machine allows.
+func forEachPerson(t *testing.T, test func(t *testing.T, who person)) {
+	t.Run("root", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			skip(t, "this needs root")
+		}
+		found, err := user.Lookup("airlock")
+		if err != nil {
+			skip(t, "as root this needs the user airlock: run airlock setup")
+		}
+		uid, _ := strconv.Atoi(found.Uid)
+		gid, _ := strconv.Atoi(found.Gid)
+		test(t, person{name: "root", service: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}})
+	})
+	t.Run("user", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			test(t, person{name: "user"})
+			return
+		}
+		test(t, person{name: "user", credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
+	})
+}
+
+// folder makes a directory that belongs to an owner and that can be reached.
+func folder(t *testing.T, owner *syscall.Credential) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "airlock-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	give(t, dir, owner)
+	return dir
+}
+
+// give makes everything below dir an owner's.
+func give(t *testing.T, dir string, owner *syscall.Credential) {
+	t.Helper()
+	if owner == nil {
+		return
+	}
+	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(name, int(owner.Uid), int(owner.Gid))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dataFolder makes a data directory for a service or a command of somebody,
+// with the runtimes that setup made for the tests.
+func dataFolder(t *testing.T, who person) string {
+	t.Helper()
+	owner := who.credential
+	if who.service != nil {
+		owner = who.service
+	}
+	dir := folder(t, owner)
+	if runtimes := testRuntimes(); runtimes != "" {
+		if err := os.Symlink(runtimes, filepath.Join(dir, "runtimes")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func testRuntimes() string {
+	data := os.Getenv("AIRLOCK_TEST_DATA")
+	if data == "" {
+		return ""
+	}
+	return filepath.Join(data, "runtimes")
+}
+
+func needPackages(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(testRuntimes(), "python", "manifest.json")); err != nil {
+		skip(t, "this needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
+	}
+}
+
+// command prepares airlock for somebody, with nothing in the environment but
+// their home and what is given.
+func (who person) command(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = "/"
+	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + folder(t, who.credential)}, env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// ended is how a command ended.
+type ended struct {
+	code           int
+	stdout, stderr string
+}
+
+func (who person) run(t *testing.T, env []string, args ...string) ended {
+	t.Helper()
+	cmd := who.command(t, env, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return ended{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}

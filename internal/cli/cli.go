@@ -1,0 +1,140 @@
+// Package cli is the command line of Airlock: one file per command, and one
+// small interface through which each of them shows its result, to a person or
+// to a program.
+//
+// A command reads its settings from package config, does its work with the
+// packages below it, and returns a report or an error. What they look like,
+// and which exit code they mean, is decided in one place each: output.go and
+// exit.go. The parts of the service are put together in wiring.go.
+//
+// Running code goes one way only: through the public client, over HTTP. What
+// differs is who answers: a service elsewhere, the service that holds the
+// data directory, or an engine in this very process. See connect.go.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/airlock-run/airlock/internal/config"
+)
+
+// Streams are what a command reads from and writes to.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// app is one invocation of the command line.
+type app struct {
+	streams Streams
+	release string         // empty: what the Go tool wrote into the binary
+	input   config.Input   // where settings come from
+	cfg     *config.Config // once a command runs
+	json    bool
+	out     printer
+	log     *slog.Logger
+	split   bool // root's half is another process: see serve_root.go
+}
+
+// Run executes a command line, without the program's name, and returns the
+// exit code of the process. The version is the binary's own, if it was told
+// one.
+func Run(ctx context.Context, version string, args []string, streams Streams) int {
+	a := &app{streams: streams, release: version, input: config.FromProcess(), log: slog.New(slog.DiscardHandler)}
+	// A command line that cannot be read fails as it asked to.
+	a.json = slices.Contains(args, "--json")
+	a.out = newPrinter(streams, a.json, false)
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	err := root.ExecuteContext(ctx)
+	if err != nil && a.cfg == nil {
+		err = usage(err)
+	}
+	code, quiet := exitOf(err)
+	if err != nil && !quiet {
+		a.out.fail(err)
+	}
+	return code
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "airlock",
+		Short: "Runs untrusted code in a sandbox: files in, files out",
+		Long: `Airlock runs untrusted code in a sandbox on this machine: files in, files out,
+no network, nothing of the host in sight.
+
+  airlock setup                                   once: languages and packages
+  airlock run -f sales.csv -o out plot.py         run a program on a file
+  airlock serve                                   the same over HTTP`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: a.prepare,
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	addOptions(root.PersistentFlags(), config.Global)
+	root.PersistentFlags().String("config", "", "`FILE` with settings, instead of the usual ones; \"none\" for no file")
+	root.AddCommand(a.serve(), a.run(), a.doctor(), a.setup(), a.keys(), a.config(), a.version())
+	return root
+}
+
+// prepare reads the settings. It runs before every command.
+func (a *app) prepare(cmd *cobra.Command, _ []string) error {
+	flags, file := givenFlags(cmd.Flags())
+	a.input.Flags = flags
+	if file != "" {
+		a.input.File = file
+	}
+	cfg, err := config.Load(a.input)
+	if err != nil {
+		return err
+	}
+	a.cfg = cfg
+	a.out = newPrinter(a.streams, a.json, colourful(a.streams.Out) && !cfg.Plain)
+	a.log = slog.New(slog.NewTextHandler(a.streams.Err, &slog.HandlerOptions{Level: a.logLevel(cmd)}))
+	return nil
+}
+
+// logLevel is the one that was asked for. Only the service speaks up by
+// itself: what other commands have to say is their report, and what lies
+// behind an internal error.
+func (a *app) logLevel(cmd *cobra.Command) slog.Level {
+	if cmd.Name() == "serve" || a.cfg.LogLevel != slog.LevelInfo {
+		return a.cfg.LogLevel
+	}
+	return slog.LevelError
+}
+
+// interactive reports whether a person is there to answer a question.
+func (a *app) interactive() bool {
+	return !a.json && isTerminal(a.streams.In) && isTerminal(a.streams.Err)
+}
+
+// say writes a line for the person at the terminal, beside the result.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.streams.Err, format+"\n", args...)
+}
+
+func (a *app) addJSON(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON document, errors too")
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func colourful(out io.Writer) bool { return isTerminal(out) }

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+func (a *app) doctor() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Shows what this host can enforce, what it cannot, and what to do about it",
+		Long: `Shows what this host can enforce, what it cannot, and what to do about it. It
+starts a sandbox, runs a program in it, and changes nothing. Exits with 0 when
+programs can be run, with 7 when not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := a.examine(cmd.Context())
+			a.out.result(r)
+			if !r.Ready {
+				return exit(exitUnavailable)
+			}
+			return nil
+		},
+	}
+	a.addJSON(cmd)
+	return cmd
+}
+
+// doctorReport is what doctor found.
+type doctorReport struct {
+	Ready     bool             `json:"ready"` // programs can be run
+	Host      hostReport       `json:"host"`
+	Isolation *isolationReport `json:"isolation"` // null: no sandbox could be started
+	Trial     trialReport      `json:"trial"`
+	Languages []languageReport `json:"languages"`
+	Python    pythonSummary    `json:"python"`
+	Service   serviceReport    `json:"service"`
+}
+
+type isolationReport struct {
+	Backend string        `json:"backend"`
+	Strict  bool          `json:"strict"`
+	Mode    string        `json:"mode"` // what was asked for: strict or best
+	Summary string        `json:"summary"`
+	Layers  []layerReport `json:"layers"`
+}
+
+type layerReport struct {
+	Name   string            `json:"name"`
+	State  engine.LayerState `json:"state"`
+	Detail string            `json:"detail"`
+	Cure   string            `json:"cure,omitempty"`
+}
+
+// trialReport is the run of one small program.
+type trialReport struct {
+	OK         bool     `json:"ok"`
+	DurationMS int64    `json:"duration_ms"` // from request to answer
+	Problem    *problem `json:"problem,omitempty"`
+}
+
+type serviceReport struct {
+	Running         bool     `json:"running"` // on this data directory
+	Detail          string   `json:"detail"`
+	TrustedNetworks []string `json:"trusted_networks"`
+	AllowedHosts    []string `json:"allowed_hosts"`
+}
+
+func (a *app) examine(ctx context.Context) doctorReport {
+	r := doctorReport{Host: a.examineHost(), Service: a.examineService(ctx)}
+	r.Languages = findLanguages(ctx)
+	r.Python = a.examinePython()
+	r.Isolation, r.Trial = a.tryRun(ctx)
+	r.Ready = r.Trial.OK
+	return r
+}
+
+// tryRun runs a program the way every program is run.
+func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
+	failed := func(err error) trialReport {
+		p := explain(err)
+		return trialReport{Problem: &p}
+	}
+	local, err := a.startLocal(ctx)
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer local.close()
+	found, err := local.service.engine.Isolation(ctx)
+	if err != nil {
+		return nil, failed(err)
+	}
+	isolation := describeIsolation(found, a.cfg.Isolation)
+	began := time.Now()
+	run, err := local.client.Run(ctx, client.RunRequest{Language: "bash", Code: "echo ready"})
+	took := time.Since(began)
+	switch {
+	case err != nil:
+		return isolation, failed(err)
+	case run.Status != client.StatusOK || run.Stdout != "ready\n":
+		return isolation, failed(fail(exitUnavailable, "", "a program that prints a word ended with %q: %s %s", run.Status, printable(run.Message), printable(run.Stderr)))
+	}
+	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}
+}
+
+func describeIsolation(found engine.Isolation, mode string) *isolationReport {
+	r := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: mode, Summary: found.Summary, Layers: []layerReport{}}
+	for _, l := range found.Layers {
+		r.Layers = append(r.Layers, layerReport(l))
+	}
+	return r
+}
+
+// examineService finds out whether a service holds the data directory.
+func (a *app) examineService(ctx context.Context) serviceReport {
+	r := serviceReport{TrustedNetworks: []string{}, AllowedHosts: append([]string{}, a.cfg.AllowHosts...)}
+	for _, network := range a.cfg.TrustNetworks {
+		r.TrustedNetworks = append(r.TrustedNetworks, network.String())
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r.Running, r.Detail = a.serviceAnswers(ctx)
+	return r
+}
+
+func (r doctorReport) text(p *page) {
+	r.Host.text(p)
+	r.isolationText(p)
+	r.runtimesText(p)
+	r.serviceText(p)
+	p.line("")
+	if r.Ready {
+		p.line("%s Programs can be run here: a trial run took %d ms.", p.paint(green, "Ready."), r.Trial.DurationMS)
+		return
+	}
+	p.line("%s Programs cannot be run here.", p.paint(red, "Not ready."))
+	if r.Trial.Problem != nil {
+		paragraph(p, "  ", r.Trial.Problem.Message)
+		if r.Trial.Problem.Hint != "" && !strings.Contains(r.Trial.Problem.Hint, "airlock doctor") {
+			paragraph(p, "  ", "Cure: "+r.Trial.Problem.Hint)
+		}
+	}
+}
+
+// looks are the words and colours for the states of a layer.
+var looks = map[engine.LayerState]struct{ word, look string }{
+	engine.LayerEnforced: {"ok", green},
+	engine.LayerWeaker:   {"weaker", yellow},
+	engine.LayerMissing:  {"missing", red},
+}
+
+func (r doctorReport) isolationText(p *page) {
+	p.line("")
+	if r.Isolation == nil {
+		p.line("%s", p.paint(bold, "Isolation"))
+		p.row("sandbox", 13, red, "missing", "no sandbox could be started")
+		return
+	}
+	p.line("%s (%s)", p.paint(bold, "Isolation"), r.Isolation.Summary)
+	for i, l := range r.Isolation.Layers {
+		look := looks[l.State]
+		p.row(l.Name, 13, look.look, look.word, l.Detail)
+		// Neighbours that share a cure show it once, below the last of them.
+		shared := i+1 < len(r.Isolation.Layers) && r.Isolation.Layers[i+1].Cure == l.Cure
+		if l.Cure != "" && !shared {
+			p.row("", 13, "", "", "Cure: "+l.Cure)
+		}
+	}
+	if !r.Isolation.Strict {
+		paragraph(p, "  ", "Not strict: listening beyond loopback needs --isolation=best on this host.")
+	}
+}
+
+func (r doctorReport) runtimesText(p *page) {
+	p.line("")
+	p.line("%s", p.paint(bold, "Runtimes"))
+	for _, l := range r.Languages {
+		if l.OK {
+			p.row(l.Title, 13, green, "ok", l.Version)
+		} else {
+			p.row(l.Title, 13, red, "missing", "Cure: "+l.Cure)
+		}
+	}
+	switch {
+	case r.Python.Version == "":
+		p.row("packages", 13, yellow, "none", "Python has its standard library only. Cure: run `airlock setup`")
+	case len(r.Python.Failed) > 0:
+		p.row("packages", 13, yellow, "weaker", fmt.Sprintf("%d for Python %s; these cannot be imported:", r.Python.Packages, r.Python.Version))
+		for _, f := range r.Python.Failed {
+			p.row("", 13, "", "", f.Name+": "+printable(f.Error))
+		}
+	default:
+		p.row("packages", 13, green, "ok", fmt.Sprintf("%d for Python %s", r.Python.Packages, r.Python.Version))
+	}
+}
+
+func (r doctorReport) serviceText(p *page) {
+	p.line("")
+	p.line("%s", p.paint(bold, "Service"))
+	if r.Service.Running {
+		p.row("airlock serve", 13, green, "running", r.Service.Detail)
+	} else {
+		p.row("airlock serve", 13, faint, "stopped", r.Service.Detail)
+	}
+	if len(r.Service.TrustedNetworks) == 0 {
+		return
+	}
+	p.row("trust", 13, yellow, "OPEN", "no key is asked of callers from "+strings.Join(r.Service.TrustedNetworks, ", "))
+	hosts := "under no host name but an IP address; --allow-host NAME adds one"
+	if len(r.Service.AllowedHosts) > 0 {
+		hosts = "under the host names " + strings.Join(r.Service.AllowedHosts, ", ")
+	}
+	p.row("", 13, "", "", hosts)
+}
+
+func paragraph(p *page, indent, text string) {
+	for _, line := range wrap(text, pageWidth-len(indent)) {
+		p.line("%s%s", indent, line)
+	}
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"os/user"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/setup"
+)
+
+// hostReport is what doctor says about the machine itself.
+type hostReport struct {
+	Kernel string `json:"kernel"`
+	System string `json:"system"` // "Debian GNU/Linux 12 (bookworm)"
+	Arch   string `json:"arch"`
+	CPUs   int    `json:"cpus"`
+	Memory int64  `json:"memory_bytes"`
+	User   string `json:"user"`
+	Data   string `json:"data"`
+	Free   int64  `json:"data_free_bytes"` // -1: the directory does not exist yet
+}
+
+func (a *app) examineHost() hostReport {
+	r := hostReport{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Data: a.cfg.Data, Free: -1, System: systemName()}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		r.Kernel = "Linux " + unix.ByteSliceToString(name.Release[:])
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		r.Memory = int64(info.Totalram) * int64(info.Unit)
+	}
+	r.User = strconv.Itoa(os.Geteuid())
+	if u, err := user.Current(); err == nil {
+		r.User = u.Username
+	}
+	var disk unix.Statfs_t
+	if unix.Statfs(r.Data, &disk) == nil {
+		r.Free = int64(disk.Bavail) * disk.Bsize
+	}
+	return r
+}
+
+// systemName reads the distribution's own name for itself.
+func systemName() string {
+	text, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+			return printable(strings.Trim(name, `"'`))
+		}
+	}
+	return ""
+}
+
+func (r hostReport) text(p *page) {
+	p.line("%s", p.paint(bold, "Host"))
+	system := r.Kernel + " " + r.Arch
+	if r.System != "" {
+		system = r.System + ", " + system
+	}
+	fact := func(name, text string) {
+		for i, line := range wrap(text, pageWidth-17) {
+			if i > 0 {
+				name = ""
+			}
+			p.line("  %s  %s", pad(name, 13), line)
+		}
+	}
+	fact("system", system)
+	fact("machine", strconv.Itoa(r.CPUs)+" cores, "+humanize.IBytes(uint64(max(0, r.Memory)))+" memory")
+	fact("user", r.User)
+	free := "not there yet; `airlock setup` makes it"
+	if r.Free >= 0 {
+		free = humanize.IBytes(uint64(r.Free)) + " free"
+	}
+	fact("data", r.Data+" ("+free+")")
+}
+
+// languageReport says whether a language is there.
+type languageReport struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	OK      bool   `json:"ok"`
+	Version string `json:"version,omitempty"`
+	Cure    string `json:"cure,omitempty"`
+}
+
+// versionTime is how long a language may take to say its version.
+const versionTime = 5 * time.Second
+
+func findLanguages(ctx context.Context) []languageReport {
+	var found []languageReport
+	for _, l := range language.All() {
+		r := languageReport{Name: l.Name, Title: l.Title}
+		if line, err := firstLine(ctx, l.Version); err == nil {
+			r.OK, r.Version = true, line
+		} else {
+			r.Cure = "run `airlock setup --languages " + l.Name + "`"
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+func firstLine(ctx context.Context, argv []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = time.Second
+	text, err := cmd.Output()
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	return printable(strings.TrimSpace(string(line))), err
+}
+
+// examinePython reads what setup recorded. A record that is damaged counts as
+// none, and doctor says what setup would do about it.
+func (a *app) examinePython() pythonSummary {
+	installed, err := setup.Inspect(a.cfg.Data)
+	if err != nil {
+		return summarize(setup.Installed{})
+	}
+	return summarize(installed)
+}

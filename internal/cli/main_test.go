@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
+)
+
+// The executor of a service in this process is this test binary, executed
+// again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "executor" {
+		os.Exit(linux.ExecutorMain(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/airlock-run/airlock/internal/config"
+)
+
+// secretFile makes, of a secret's flag, the one that names a file.
+const secretFile = "_file"
+
+// addOptions makes flags of the rows of the option table that have this scope.
+// Their values are read as text and checked by package config, whose words
+// for a bad one are the same wherever it came from.
+func addOptions(flags *pflag.FlagSet, scope config.Scope) {
+	for _, o := range config.Options() {
+		if o.Scope != scope {
+			continue
+		}
+		help := o.Help
+		if o.Default != "" && !o.Switch() {
+			help += " (default " + o.Default + ")"
+		}
+		flags.Var(&optionFlag{option: o}, o.Flag(), help)
+		if o.Switch() {
+			flags.Lookup(o.Flag()).NoOptDefVal = "true"
+		}
+		if o.Secret {
+			file := config.Option{Key: o.Key + secretFile, Value: "FILE"}
+			flags.Var(&optionFlag{option: file}, file.Flag(), "file that holds the "+o.Key)
+		}
+	}
+}
+
+// optionFlag collects what a flag was given.
+type optionFlag struct {
+	option config.Option
+	values []string
+}
+
+func (f *optionFlag) String() string { return "" }
+
+func (f *optionFlag) Type() string {
+	if f.option.Switch() {
+		return "bool"
+	}
+	return f.option.Value
+}
+
+func (f *optionFlag) Set(value string) error {
+	if !f.option.Many {
+		f.values = nil
+	}
+	f.values = append(f.values, value)
+	return nil
+}
+
+// givenFlags returns what was given, by key of the option, and the name of
+// the settings file.
+func givenFlags(flags *pflag.FlagSet) (given map[string][]string, file string) {
+	given = map[string][]string{}
+	flags.Visit(func(flag *pflag.Flag) {
+		if option, ok := flag.Value.(*optionFlag); ok {
+			given[option.option.Key] = option.values
+		}
+		if flag.Name == "config" {
+			file = flag.Value.String()
+		}
+	})
+	return given, file
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// printer shows how a command ended, to a person or to a program.
+type printer interface {
+	// result shows the one report of a command.
+	result(r report)
+	// fail shows an error, with its hint.
+	fail(err error)
+}
+
+// report is the result of a command. As JSON it is what encoding/json makes
+// of it.
+type report interface {
+	// text writes it for a person, in 80 columns.
+	text(p *page)
+}
+
+func newPrinter(streams Streams, asJSON, colour bool) printer {
+	if asJSON {
+		return jsonPrinter{streams.Out}
+	}
+	return textPrinter{streams, colour}
+}
+
+type jsonPrinter struct{ out io.Writer }
+
+func (p jsonPrinter) result(r report) { p.print(r) }
+
+func (p jsonPrinter) fail(err error) {
+	p.print(map[string]problem{"error": explain(err)})
+}
+
+func (p jsonPrinter) print(v any) {
+	encoder := json.NewEncoder(p.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	// The reader may be gone, and then there is nobody to tell.
+	_ = encoder.Encode(v)
+}
+
+type textPrinter struct {
+	streams Streams
+	colour  bool
+}
+
+func (p textPrinter) result(r report) { r.text(&page{p.streams.Out, p.colour}) }
+
+func (p textPrinter) fail(err error) {
+	shown := explain(err)
+	fmt.Fprintln(p.streams.Err, "error: "+shown.Message)
+	if shown.Hint != "" {
+		fmt.Fprintln(p.streams.Err, "hint: "+shown.Hint)
+	}
+}
+
+// page is where a report writes its text.
+type page struct {
+	io.Writer
+	colour bool
+}
+
+const pageWidth = 80
+
+func (p *page) line(format string, args ...any) {
+	fmt.Fprintf(p, format+"\n", args...)
+}
+
+// The few looks that text can have, with their codes in ANSI escapes.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+func (p *page) paint(look, text string) string {
+	if !p.colour || text == "" {
+		return text
+	}
+	return "\x1b[" + look + "m" + text + "\x1b[0m"
+}
+
+// row writes a name, a coloured state and a text that is wrapped beside them.
+func (p *page) row(name string, width int, look, state, text string) {
+	const stateWidth = 9
+	indent := 2 + width + 2 + stateWidth
+	lines := wrap(text, pageWidth-indent)
+	p.line("%s", strings.TrimRight(fmt.Sprintf("  %s  %s%s", pad(name, width), p.paint(look, pad(state, stateWidth)), lines[0]), " "))
+	for _, line := range lines[1:] {
+		p.line("%s%s", strings.Repeat(" ", indent), line)
+	}
+}
+
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+}
+
+// wrap breaks text into lines of at most width characters, where it has
+// spaces and else within a word. There is always one line.
+func wrap(text string, width int) []string {
+	var lines []string
+	var line []rune
+	for field := range strings.FieldsSeq(text) {
+		word := []rune(field)
+		if len(line) > 0 && len(line)+1+len(word) > width {
+			lines, line = append(lines, string(line)), nil
+		}
+		if len(line) > 0 {
+			line = append(line, ' ')
+		}
+		for line = append(line, word...); len(line) > width; line = line[width:] {
+			lines = append(lines, string(line[:width]))
+		}
+	}
+	return append(lines, string(line))
+}
+
+// printable makes a text that came from outside safe for a terminal: control
+// characters, which can move the cursor or retitle the window, become "?".
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '?'
+		}
+		return r
+	}, text)
+}

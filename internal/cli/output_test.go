@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/setup"
+)
+
+func TestErrors(t *testing.T) {
+	tests := []struct {
+		name string
+		err  error
+		want problem
+	}{
+		{"plain", errors.New("no luck"), problem{Code: "failed", Message: "no luck", exit: 1}},
+		{"with a hint", fail(exitConflict, "do this", "no %s", "luck"), problem{Code: "conflict", Message: "no luck", Hint: "do this", exit: 4}},
+		{"wrapped", fmt.Errorf("saving: %w", fail(exitRefused, "h", "no")), problem{Code: "refused", Message: "saving: no", Hint: "h", exit: 5}},
+		{"setting", &config.Error{Setting: "listen", Origin: "--listen", Hint: "h", Err: errors.New("no")}, problem{Code: "usage", Message: "--listen: no", Hint: "h", exit: 2}},
+		{"setup", &setup.Error{Problem: "no pip", Cure: "install it"}, problem{Code: "failed", Message: "no pip", Hint: "install it", exit: 1}},
+		{"engine", &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Hint: "h", Err: errors.New("no")}, problem{Code: "unavailable", Message: "run: no", Hint: "h", exit: 7}},
+		{"forbidden", &engine.Error{Op: "create key", Kind: engine.ErrForbidden}, problem{Code: "forbidden", Message: "create key: forbidden", exit: 5}},
+		{"service", &client.Error{Code: "not_found", Message: "no", RequestID: "r1"}, problem{Code: "not_found", Message: "no", Request: "r1", exit: 1}},
+		{"service of another version", &client.Error{Code: "teapot", Message: "no"}, problem{Code: "teapot", Message: "no", exit: 1}},
+		{"interrupted", fmt.Errorf("run: %w", context.Canceled), problem{Code: "interrupted", Message: "interrupted", exit: 1}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, explain(test.err), cmp.AllowUnexported(problem{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Every kind of error that the engine knows has an exit code.
+func TestEveryKindHasAnExitCode(t *testing.T) {
+	for _, kind := range []engine.Kind{engine.ErrInvalid, engine.ErrUnauthorized, engine.ErrForbidden, engine.ErrNotFound, engine.ErrConflict,
+		engine.ErrTooLarge, engine.ErrBusy, engine.ErrFull, engine.ErrUnavailable, engine.ErrCanceled, engine.ErrInternal} {
+		if kinds[kind] == 0 {
+			t.Errorf("%s has none", kind)
+		}
+	}
+}
+
+// invoke runs a command line that needs no sandbox.
+func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("AIRLOCK_DATA", t.TempDir())
+	t.Setenv("AIRLOCK_CONFIG", config.NoFile)
+	var out, err bytes.Buffer
+	code = Run(t.Context(), "", args, Streams{In: strings.NewReader(""), Out: &out, Err: &err})
+	return code, out.String(), err.String()
+}
+
+func TestUsage(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"frobnicate"}, `error: unknown command "frobnicate"`},
+		{[]string{"run", "--frob"}, "error: unknown flag: --frob"},
+		{[]string{"run", "a.py", "b.py"}, "one program at a time"},
+		{[]string{"run", "--timeout", "soon", "a.py"}, "--timeout"},
+		{[]string{"serve", "now"}, "error: "},
+		{[]string{"serve", "--listen", "nowhere"}, "error: --listen: "},
+		{[]string{"keys", "revoke"}, "error: "},
+		{[]string{"keys", "frob"}, "error: "},
+		{[]string{"run", "-l", "klingon", "a.py"}, `no language "klingon"`},
+		{[]string{"run", "/no/such.py"}, "/no/such.py cannot be read"},
+		{[]string{"run", "a.unknown"}, "does not tell the language"},
+	}
+	for _, test := range tests {
+		code, stdout, stderr := invoke(t, test.args...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) || !strings.HasPrefix(stderr, "error: ") {
+			t.Errorf("%q: %d %q %q", test.args, code, stdout, stderr)
+		}
+		code, stdout, stderr = invoke(t, append([]string{test.args[0], "--json"}, test.args[1:]...)...)
+		var said struct{ Error problem }
+		if err := json.Unmarshal([]byte(stdout), &said); test.args[0] != "serve" && test.args[0] != "frobnicate" &&
+			(err != nil || code != exitUsage || said.Error.Code != "usage" || stderr != "") {
+			t.Errorf("%q with --json: %d %q %q %v", test.args, code, stdout, stderr, err)
+		}
+	}
+}
+
+func TestScreen(t *testing.T) {
+	const hostile = "ok\tred\x1b[31m\x1b]52;c;ZXZpbA==\x07\x9b\u009b2J\r\nbell\x7f"
+	var terminal bytes.Buffer
+	w := &screenWriter{&terminal}
+	if n, err := w.Write([]byte(hostile)); n != len(hostile) || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if strings.ContainsAny(terminal.String(), "\x1b\x07\x7f\u009b") {
+		t.Errorf("got %q", terminal.String())
+	}
+	if !strings.Contains(terminal.String(), "ok\tred\u241b[31m") {
+		t.Errorf("got %q", terminal.String())
+	}
+}
+
+func TestWrap(t *testing.T) {
+	if diff := cmp.Diff([]string{"aa bb", "ccccc", "d"}, wrap("aa bb  ccccc d", 5)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"a", "12345", "67 b"}, wrap("a 1234567 b", 5)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{""}, wrap("", 5)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/setup"
+)
+
+// runReport is what run --json prints: the run as the API gives it, and what
+// became of its files.
+type runReport struct {
+	*client.Run
+	Folder  string      `json:"folder,omitempty"` // that files were saved into
+	Saved   []savedFile `json:"saved"`
+	Problem *problem    `json:"error,omitempty"` // that kept files from being saved
+}
+
+// text is empty: a program's output was shown as it came, and what is left to
+// say goes to stderr, out of the way of pipes.
+func (runReport) text(*page) {}
+
+// follow runs the program and shows its output as it comes.
+func (a *app) follow(ctx context.Context, conn *connection, req client.RunRequest) (*client.Run, error) {
+	stdout, stderr := a.screen(a.streams.Out), a.screen(a.streams.Err)
+	if a.json {
+		stdout, stderr = io.Discard, io.Discard
+	}
+	var run *client.Run
+	for event, err := range conn.client.Stream(ctx, req) {
+		if err != nil {
+			return nil, err
+		}
+		switch event.Type {
+		case client.EventOutput:
+			to := stdout
+			if event.Stream == string(engine.Stderr) {
+				to = stderr
+			}
+			if _, err := io.WriteString(to, event.Data); err != nil {
+				return nil, fail(exitFailed, "", "the output cannot be written: %w", err)
+			}
+		case client.EventResult:
+			run = event.Run
+		}
+	}
+	if run == nil {
+		return nil, fail(exitFailed, "the run may still be going on", "the connection to the service ended before the run did")
+	}
+	return run, nil
+}
+
+// screen guards a terminal from what an untrusted program prints: no escape
+// sequence reaches it, so that nothing retitles the window, reads the
+// clipboard or hides what was printed. A pipe gets every byte.
+func (a *app) screen(to io.Writer) io.Writer {
+	if !isTerminal(to) {
+		return to
+	}
+	return &screenWriter{to}
+}
+
+type screenWriter struct{ to io.Writer }
+
+func (s *screenWriter) Write(p []byte) (int, error) {
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', r == '\r', r == '\b':
+			return r
+		case r < 0x20:
+			return 0x2400 + r // the picture of the control character
+		case r == 0x7f, r >= 0x80 && r < 0xa0:
+			return '\ufffd'
+		}
+		return r
+	}, string(p))
+	if _, err := io.WriteString(s.to, safe); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// summarizeRun says what is worth saying after a run, and nothing after one
+// that simply ended well.
+func (a *app) summarizeRun(r runReport) {
+	if r.Status != client.StatusOK {
+		a.say("airlock: %s", verdictLine(r.Run))
+	}
+	if r.Truncated {
+		a.say("airlock: part of the output was left out, it was too long")
+	}
+	for _, d := range r.Dropped {
+		a.say("airlock: %s was not kept: %s", printable(d.Path), printable(d.Reason))
+	}
+	for _, s := range r.Saved {
+		switch s.State {
+		case saveDone:
+			a.say("saved %s", printable(filepath.Join(r.Folder, s.As)))
+		case saveUnchanged:
+			a.say("unchanged %s", printable(filepath.Join(r.Folder, s.As)))
+		case saveExists:
+			a.say("not saved: %s exists", printable(filepath.Join(r.Folder, s.Path)))
+		}
+	}
+	if r.Folder == "" && len(r.Files) > 0 {
+		a.say("files (-o DIR saves them):")
+		for _, f := range r.Files {
+			a.say("  %s  %s", printable(f.Path), humanize.IBytes(uint64(max(0, f.Size))))
+		}
+	}
+}
+
+func verdictLine(run *client.Run) string {
+	took := (time.Duration(run.DurationMS) * time.Millisecond).Round(10 * time.Millisecond)
+	line := fmt.Sprintf("%s after %v", engine.Status(run.Status).Words(), took)
+	if run.Status == client.StatusError && run.ExitCode != nil {
+		line = fmt.Sprintf("failed with exit code %d after %v", *run.ExitCode, took)
+	}
+	if run.Signal != "" && run.Status == client.StatusKilled {
+		line += " (" + run.Signal + ")"
+	}
+	if run.Message != "" {
+		line += ": " + printable(run.Message)
+	}
+	return line
+}
+
+// firstUseHint helps where a program misses a package because setup never ran.
+func (a *app) firstUseHint(run *client.Run) {
+	if run.Language != "python" || !strings.Contains(run.Stderr, "ModuleNotFoundError") || a.cfg.Server != "" {
+		return
+	}
+	if installed, err := setup.Inspect(a.cfg.Data); err == nil && installed.Python == "" {
+		a.say("hint: Python has its standard library only; `airlock setup` installs numpy, pandas, matplotlib and more")
+	}
+}
+
+// saveOutputs puts the run's files where they are wanted, and says in the
+// report what became of each. What is wrong with one keeps no other from
+// being saved.
+func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, opts runOptions) error {
+	if len(r.Files) == 0 {
+		return nil
+	}
+	if r.Folder = opts.folder; r.Folder == "" {
+		var err error
+		if r.Folder, err = a.offerFolder(r.Run, opts.yes); r.Folder == "" || err != nil {
+			return err
+		}
+	}
+	root, err := openFolder(r.Folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	s := &saver{root: root, fetch: conn.download, choose: a.chooser(r.Folder, opts.yes)}
+	var first error
+	for _, f := range r.Files {
+		saved, err := s.save(ctx, output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
+		if err != nil && saved.State == "" {
+			saved.State = saveFailed
+		}
+		r.Saved = append(r.Saved, saved)
+		if err != nil && first == nil {
+			first = interrupted(ctx, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if first == nil && slices.ContainsFunc(r.Saved, func(s savedFile) bool { return s.State == saveExists }) {
+		first = fail(exitApproval, "--yes saves them under new names, and -o may name another folder", "files of the same name exist")
+	}
+	return first
+}
+
+// offerFolder asks, on a terminal, whether to save into a folder of the run's
+// own. An empty name means no.
+func (a *app) offerFolder(run *client.Run, yes bool) (string, error) {
+	if !a.interactive() {
+		return "", nil
+	}
+	folder := "airlock-" + time.Now().Format("20060102-150405")
+	if _, err := os.Lstat(folder); err == nil {
+		folder += "-" + run.ID
+	}
+	if yes {
+		return folder, nil
+	}
+	names := make([]string, 0, len(run.Files))
+	for _, f := range run.Files {
+		names = append(names, printable(f.Path))
+	}
+	if len(names) > 5 {
+		names = append(names[:5], fmt.Sprintf("and %d more", len(names)-5))
+	}
+	answer, err := a.ask(fmt.Sprintf("Save %s into %s? [y/N] ", strings.Join(names, ", "), folder))
+	if err != nil || !strings.HasPrefix(answer, "y") {
+		return "", err
+	}
+	return folder, nil
+}
+
+// chooser decides about names that exist.
+func (a *app) chooser(folder string, yes bool) func(string) (choice, error) {
+	return func(name string) (choice, error) {
+		switch {
+		case yes:
+			return chooseRename, nil
+		case !a.interactive():
+			return chooseNothing, nil
+		}
+		answer, err := a.ask(fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ", printable(filepath.Join(folder, name))))
+		switch {
+		case err != nil:
+			return chooseSkip, err
+		case answer == "y" || answer == "yes":
+			return chooseReplace, nil
+		case answer == "r" || answer == "rename":
+			return chooseRename, nil
+		}
+		return chooseSkip, nil
+	}
+}
+
+// ask puts a question to the person at the terminal. The end of input is an
+// empty answer.
+func (a *app) ask(question string) (string, error) {
+	fmt.Fprint(a.streams.Err, question)
+	var line []byte
+	var one [1]byte
+	for { // byte by byte: what follows the line is not ours
+		n, err := a.streams.In.Read(one[:])
+		if n == 1 && one[0] != '\n' {
+			line = append(line, one[0])
+		}
+		if err == io.EOF || n == 1 && one[0] == '\n' {
+			return strings.ToLower(strings.TrimSpace(string(line))), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// verdict is the exit code of a run. How the program ended comes first, then
+// what became of its files.
+func (a *app) verdict(r runReport, problem error) error {
+	if problem != nil && !a.json { // else it is in the document
+		a.out.fail(problem)
+	}
+	switch {
+	case r.Status == client.StatusTimeout:
+		return exit(exitTimeout)
+	case r.Status != client.StatusOK:
+		return exit(exitFailed)
+	case problem != nil:
+		code, _ := exitOf(problem)
+		return exit(code)
+	}
+	return nil
+}

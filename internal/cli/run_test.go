@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/config"
+)
+
+// execute runs a command line with code on its standard input, in a world of
+// its own: data, settings and temporary files.
+func execute(ctx context.Context, t *testing.T, stdin string, out io.Writer, args ...string) (code int, stderr string) {
+	t.Helper()
+	temporary := t.TempDir()
+	t.Setenv("AIRLOCK_DATA", t.TempDir())
+	t.Setenv("AIRLOCK_CONFIG", config.NoFile)
+	t.Setenv("TMPDIR", temporary)
+	var errs bytes.Buffer
+	code = Run(ctx, "", args, Streams{In: strings.NewReader(stdin), Out: out, Err: &errs})
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("%q left %v behind (%v)", args, left, err)
+	}
+	return code, errs.String()
+}
+
+func needSandbox(t *testing.T) {
+	t.Helper()
+	if code, stderr := execute(t.Context(), t, "true", io.Discard, "run", "-l", "bash"); code == exitUnavailable {
+		if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
+			t.Fatalf("AIRLOCK_NO_SKIP=1, but there is no sandbox: %s", stderr)
+		}
+		t.Skipf("this needs a sandbox: %s", stderr)
+	}
+}
+
+// A run in this process leaves nothing: no file, and, as goleak sees at the
+// end, no goroutine.
+func TestRunLeavesNothing(t *testing.T) {
+	needSandbox(t)
+	var out bytes.Buffer
+	if code, stderr := execute(t.Context(), t, "echo hi; echo made > made.txt", &out, "run", "-l", "bash", "--json"); code != 0 || stderr != "" {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	var r runReport
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Stdout != "hi\n" || len(r.Files) != 1 {
+		t.Errorf("%v in %s", err, out.Bytes())
+	}
+}
+
+// watched calls then when a text appears in what is written to it.
+type watched struct {
+	seen string
+	text string
+	then func()
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	if w.seen += string(p); strings.Contains(w.seen, w.text) {
+		w.then()
+	}
+	return len(p), nil
+}
+
+func TestInterruptedRun(t *testing.T) {
+	needSandbox(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	began := time.Now()
+	code, stderr := execute(ctx, t, "echo up; sleep 60; echo down", &watched{text: "up", then: interrupt}, "run", "-l", "bash")
+	if code != exitFailed || !strings.Contains(stderr, "error: interrupted") {
+		t.Errorf("%d %q", code, stderr)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// broken is a pipe that nobody reads any more.
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestReaderGone(t *testing.T) {
+	needSandbox(t)
+	code, stderr := execute(t.Context(), t, "echo lost; sleep 60", broken{}, "run", "-l", "bash")
+	if code != exitFailed || !strings.Contains(stderr, "cannot be written") {
+		t.Errorf("%d %q", code, stderr)
+	}
+}
+
+func TestLanguageOf(t *testing.T) {
+	tests := []struct {
+		asked, file, want string
+	}{
+		{"", "-", "python"}, {"", "a.py", "python"}, {"", "A.PY", "python"}, {"", "dir.x/a.sh", "bash"},
+		{"py", "a.sh", "python"}, {"Bash", "-", "bash"}, {"", "noending", ""}, {"", "a.", ""}, {"", "a.rb", ""}, {"cobol", "a.py", ""},
+	}
+	for _, test := range tests {
+		got, err := languageOf(test.asked, test.file)
+		if code, _ := exitOf(err); got != test.want || (err != nil) != (test.want == "") || err != nil && code != exitUsage {
+			t.Errorf("%q %q: %q, %v", test.asked, test.file, got, err)
+		}
+	}
+}
+
+func TestCheckInputs(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/x", "b/x", "b/y"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(names ...string) []string {
+		for i := range names {
+			names[i] = filepath.Join(dir, names[i])
+		}
+		return names
+	}
+	if err := checkInputs(in("a/x", "b/y")); err != nil {
+		t.Error(err)
+	}
+	for want, names := range map[string][]string{"both be x": in("a/x", "b/x"), "is not a file": in("a"), "no such file": in("c")} {
+		err := checkInputs(names)
+		if code, _ := exitOf(err); code != exitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", names, err)
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// output is a file that a run left, as the service describes it. Nothing in
+// it is trusted: the service may be another machine.
+type output struct {
+	ID     string
+	Path   string // in the workspace, with slashes
+	Size   int64
+	SHA256 string // hexadecimal
+}
+
+// savedFile says what became of an output. It is part of what run --json
+// prints.
+type savedFile struct {
+	Path  string    `json:"path"`         // in the workspace
+	As    string    `json:"as,omitempty"` // below the folder
+	State saveState `json:"state"`
+}
+
+type saveState string
+
+const (
+	saveDone      saveState = "saved"
+	saveUnchanged saveState = "unchanged" // the same bytes were there already
+	saveExists    saveState = "exists"    // another file has the name, and nobody agreed to anything
+	saveSkipped   saveState = "skipped"   // a person said no
+	saveFailed    saveState = "failed"    // the error says why
+	saveRefused   saveState = "refused"   // the name leads out of the folder, or through a link
+)
+
+// choice is what to do about a name that exists.
+type choice int
+
+const (
+	chooseNothing choice = iota // there is nobody to ask
+	chooseSkip
+	chooseRename
+	chooseReplace
+)
+
+// saver puts outputs into one folder and nowhere else. A file appears under
+// its name whole and checked, or not at all, and takes the place of another
+// only if a person said so.
+type saver struct {
+	root   *os.Root
+	fetch  func(ctx context.Context, id string, to io.Writer) error
+	choose func(name string) (choice, error) // asked for each name that exists
+}
+
+// openFolder opens the folder to save into, and makes it if need be.
+func openFolder(name string) (*os.Root, error) {
+	if err := checkFolder(name); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(name, 0o755); err != nil {
+		return nil, folderError(name, err)
+	}
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, folderError(name, err)
+	}
+	return root, nil
+}
+
+// checkFolder finds out before a run what would keep its outputs from being
+// saved after it.
+func checkFolder(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return folderError(name, err)
+	case !info.IsDir():
+		return fail(exitConflict, "name a folder with -o", "%s is a file, not a folder", name)
+	case unix.Access(name, unix.W_OK|unix.X_OK) != nil:
+		return folderError(name, fs.ErrPermission)
+	}
+	return nil
+}
+
+func folderError(name string, err error) error {
+	hint := ""
+	if errors.Is(err, fs.ErrPermission) {
+		hint = "name a folder that you can write to with -o"
+	}
+	return fail(exitFailed, hint, "the folder %s cannot be used: %w", name, err)
+}
+
+// save puts one output into the folder.
+func (s *saver) save(ctx context.Context, out output) (savedFile, error) {
+	saved := savedFile{Path: out.Path}
+	dir, err := s.enter(out.Path)
+	if refusal, ok := errors.AsType[refusedPath](err); ok {
+		saved.State = saveRefused
+		return saved, fail(exitRefused, "", "%s is not saved: %s", printable(out.Path), string(refusal))
+	}
+	if err != nil {
+		return saved, err
+	}
+	defer dir.Close()
+
+	folder, name := path.Split(out.Path)
+	for {
+		decided := chooseRename // to the name itself, which is free
+		target, free, err := freeName(dir, name, false)
+		if err == nil && !free {
+			if sameFile(dir, name, out) {
+				saved.State, saved.As = saveUnchanged, out.Path
+				return saved, nil
+			}
+			if decided, err = s.choose(out.Path); err == nil && decided == chooseRename {
+				target, _, err = freeName(dir, name, true)
+			}
+		}
+		if err != nil {
+			return saved, err
+		}
+		switch decided {
+		case chooseNothing:
+			saved.State = saveExists
+			return saved, nil
+		case chooseSkip:
+			saved.State = saveSkipped
+			return saved, nil
+		}
+		err = s.write(ctx, dir, target, out, decided == chooseReplace)
+		if errors.Is(err, fs.ErrExist) && decided != chooseReplace {
+			continue // somebody took the name meanwhile
+		}
+		if err != nil {
+			return saved, err
+		}
+		saved.State, saved.As = saveDone, folder+target
+		return saved, nil
+	}
+}
+
+// refusedPath says why a path from outside is not followed.
+type refusedPath string
+
+func (r refusedPath) Error() string { return string(r) }
+
+// enter opens the folder below the root in which a path lies, and makes what
+// is missing on the way. It follows no symbolic links.
+func (s *saver) enter(name string) (*os.Root, error) {
+	if !fs.ValidPath(name) || name == "." {
+		return nil, refusedPath("the path leads out of the folder")
+	}
+	if printable(name) != name {
+		return nil, refusedPath("the name has control characters")
+	}
+	dir, err := s.root.OpenRoot(".")
+	if err != nil {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(path.Dir(name), "/") {
+		next, err := step(dir, part)
+		dir.Close()
+		if err != nil {
+			return nil, err
+		}
+		dir = next
+	}
+	return dir, nil
+}
+
+func step(dir *os.Root, name string) (*os.Root, error) {
+	if err := dir.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	info, err := dir.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, refusedPath("it leads through the symbolic link " + name)
+	case !info.IsDir():
+		return nil, fail(exitConflict, "save into another folder with -o", "%s is a file where a folder is needed", name)
+	}
+	next, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	// The name may have become a link to elsewhere in the folder since.
+	if opened, err := next.Stat("."); err != nil || !os.SameFile(info, opened) {
+		next.Close()
+		return nil, refusedPath(name + " was changed meanwhile")
+	}
+	return next, nil
+}
+
+// freeName returns name if nothing has it. Else, with renaming, it returns
+// the first free one of plot-1.png, plot-2.png, and so on.
+func freeName(dir *os.Root, name string, rename bool) (_ string, free bool, err error) {
+	stem, ext := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name)
+	if stem == "" { // .profile
+		stem, ext = name, ""
+	}
+	candidate := name
+	for n := 1; n < 10_000; n++ {
+		_, err := dir.Lstat(candidate)
+		if errors.Is(err, fs.ErrNotExist) {
+			return candidate, true, nil
+		}
+		if err != nil || !rename {
+			return candidate, false, err
+		}
+		candidate = fmt.Sprintf("%s-%d%s", stem, n, ext)
+	}
+	return "", false, fail(exitConflict, "save into another folder with -o", "%s and all its numbered names exist", name)
+}
+
+// sameFile reports whether the regular file of that name has an output's
+// bytes already.
+func sameFile(dir *os.Root, name string, out output) bool {
+	info, err := dir.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != out.Size {
+		return false
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return err == nil && hex.EncodeToString(sum.Sum(nil)) == out.SHA256
+}
+
+// write downloads an output under a temporary name, checks it, and moves it
+// to its own.
+func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output, replace bool) (err error) {
+	temporary := ".airlock-" + rand.Text() + ".part"
+	f, err := dir.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			_ = dir.Remove(temporary) // what went wrong before is what counts
+		}
+	}()
+	sum := sha256.New()
+	if err := s.fetch(ctx, out.ID, &boundedWriter{to: io.MultiWriter(f, sum), left: out.Size}); err != nil {
+		return fmt.Errorf("%s could not be fetched: %w", printable(out.Path), err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != out.SHA256 {
+		return fail(exitFailed, "run it again", "%s did not arrive as it was sent: its checksum is another", printable(out.Path))
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if replace {
+		err = dir.Rename(temporary, name)
+	} else {
+		err = renameNew(dir, temporary, name)
+	}
+	if err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// boundedWriter refuses more bytes than were announced.
+type boundedWriter struct {
+	to   io.Writer
+	left int64
+}
+
+func (w *boundedWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > w.left {
+		return 0, errors.New("it is longer than announced")
+	}
+	w.left -= int64(len(p))
+	return w.to.Write(p)
+}
+
+// renameNew renames a file unless the new name exists, in one step.
+func renameNew(dir *os.Root, from, to string) error {
+	self, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	fd := int(self.Fd())
+	err = unix.Renameat2(fd, from, fd, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
+		// This file system cannot, but may know hard links.
+		if err = dir.Link(from, to); err == nil {
+			err = dir.Remove(from)
+		}
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+func syncFolder(dir *os.Root) error {
+	self, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	if err := self.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}

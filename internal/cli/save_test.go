@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// made is an output whose bytes are its ID.
+func made(name, content string) output {
+	sum := sha256.Sum256([]byte(content))
+	return output{ID: content, Path: name, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+}
+
+func newSaver(t *testing.T, dir string, answer choice) *saver {
+	t.Helper()
+	root, err := openFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return &saver{
+		root: root,
+		fetch: func(_ context.Context, id string, to io.Writer) error {
+			_, err := io.WriteString(to, id)
+			return err
+		},
+		choose: func(string) (choice, error) { return answer, nil },
+	}
+}
+
+// tree returns every file below dir with its content.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(dir, name)
+		files[rel] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestSave(t *testing.T) {
+	tests := []struct {
+		name   string
+		there  map[string]string
+		answer choice
+		out    output
+		want   savedFile
+		files  map[string]string
+	}{
+		{"new", nil, chooseNothing, made("plot.png", "P"), savedFile{"plot.png", "plot.png", saveDone}, map[string]string{"plot.png": "P"}},
+		{"new folder", nil, chooseNothing, made("a/b/c.txt", "C"), savedFile{"a/b/c.txt", "a/b/c.txt", saveDone}, map[string]string{"a/b/c.txt": "C"}},
+		{"empty file", nil, chooseNothing, made("e", ""), savedFile{"e", "e", saveDone}, map[string]string{"e": ""}},
+		{"same bytes are there", map[string]string{"p": "P"}, chooseNothing, made("p", "P"), savedFile{"p", "p", saveUnchanged}, map[string]string{"p": "P"}},
+		{"nobody to ask", map[string]string{"p": "old"}, chooseNothing, made("p", "new"), savedFile{"p", "", saveExists}, map[string]string{"p": "old"}},
+		{"no", map[string]string{"p": "old"}, chooseSkip, made("p", "new"), savedFile{"p", "", saveSkipped}, map[string]string{"p": "old"}},
+		{"yes", map[string]string{"p": "old"}, chooseReplace, made("p", "new"), savedFile{"p", "p", saveDone}, map[string]string{"p": "new"}},
+		{"rename", map[string]string{"plot.png": "old"}, chooseRename, made("plot.png", "new"), savedFile{"plot.png", "plot-1.png", saveDone},
+			map[string]string{"plot.png": "old", "plot-1.png": "new"}},
+		{"rename twice", map[string]string{"d/p.gz": "a", "d/p-1.gz": "b"}, chooseRename, made("d/p.gz", "new"), savedFile{"d/p.gz", "d/p-2.gz", saveDone},
+			map[string]string{"d/p.gz": "a", "d/p-1.gz": "b", "d/p-2.gz": "new"}},
+		{"rename a dot file", map[string]string{".x": "old"}, chooseRename, made(".x", "new"), savedFile{".x", ".x-1", saveDone}, map[string]string{".x": "old", ".x-1": "new"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, content := range test.there {
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := newSaver(t, dir, test.answer).save(t.Context(), test.out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(test.files, tree(t, dir)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A service may be anybody: its paths lead nowhere but into the folder.
+func TestSaveRefusesPaths(t *testing.T) {
+	for _, name := range []string{"../x", "/etc/passwd", "a/../../x", "..", ".", "", "a//b", "a/", "./a", "a\x1b[2J", "a\nb", "a\u202egnp.exe"} {
+		outside := t.TempDir()
+		dir := filepath.Join(outside, "out")
+		got, err := newSaver(t, dir, chooseReplace).save(t.Context(), made(name, "X"))
+		if code, _ := exitOf(err); code != exitRefused || got.State != saveRefused {
+			t.Errorf("%q: %v, %v", name, got, err)
+		}
+		if files := tree(t, outside); len(files) != 0 {
+			t.Errorf("%q left %v", name, files)
+		}
+	}
+}
+
+func TestSaveFollowsNoLinks(t *testing.T) {
+	for _, target := range []string{"outside", "out/inside"} {
+		t.Run(target, func(t *testing.T) {
+			base := t.TempDir()
+			for _, dir := range []string{"outside", "out/inside"} {
+				if err := os.MkdirAll(filepath.Join(base, dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(filepath.Join(base, target), filepath.Join(base, "out/link")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("inside", filepath.Join(base, "out/near")); err != nil {
+				t.Fatal(err)
+			}
+			s := newSaver(t, filepath.Join(base, "out"), chooseReplace)
+			for _, name := range []string{"link/x", "near/x"} {
+				got, err := s.save(t.Context(), made(name, "X"))
+				if code, _ := exitOf(err); code != exitRefused || got.State != saveRefused {
+					t.Errorf("%s: %v, %v", name, got, err)
+				}
+			}
+			// A link that has the very name is replaced, not written through.
+			if err := os.WriteFile(filepath.Join(base, "outside/precious"), []byte("old"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(filepath.Join(base, "outside/precious"), filepath.Join(base, "out/leaf")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.save(t.Context(), made("leaf", "new")); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]string{"outside/precious": "old", "out/leaf": "new"}, tree(t, base)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSaveLeavesNothingHalf(t *testing.T) {
+	broken := errors.New("connection lost")
+	tests := []struct {
+		name  string
+		fetch func(to io.Writer) error
+		want  string
+	}{
+		{"cut off", func(to io.Writer) error { _, _ = io.WriteString(to, "ab"); return broken }, "connection lost"},
+		{"short", func(to io.Writer) error { _, err := io.WriteString(to, "ab"); return err }, "checksum"},
+		{"other bytes", func(to io.Writer) error { _, err := io.WriteString(to, "abcX"); return err }, "checksum"},
+		{"endless", func(to io.Writer) error {
+			for {
+				if _, err := io.WriteString(to, "abcd"); err != nil {
+					return err
+				}
+			}
+		}, "longer than announced"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := newSaver(t, dir, chooseNothing)
+			s.fetch = func(_ context.Context, _ string, to io.Writer) error { return test.fetch(to) }
+			if _, err := s.save(t.Context(), made("f", "abcd")); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v", err)
+			}
+			if files := tree(t, dir); len(files) != 0 {
+				t.Errorf("left %v", files)
+			}
+		})
+	}
+}
+
+// A file that appears between the question and the answer is not overwritten.
+func TestSaveRace(t *testing.T) {
+	dir := t.TempDir()
+	s := newSaver(t, dir, chooseRename)
+	raced := false
+	s.fetch = func(_ context.Context, id string, to io.Writer) error {
+		if !raced {
+			raced = true
+			if err := os.WriteFile(filepath.Join(dir, "f.txt"), []byte("theirs"), 0o644); err != nil {
+				return err
+			}
+		}
+		_, err := io.WriteString(to, id)
+		return err
+	}
+	if _, err := s.save(t.Context(), made("f.txt", "ours")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"f.txt": "theirs", "f-1.txt": "ours"}, tree(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Not even a yes puts a file in the place of a folder, or a folder in that of
+// a file.
+func TestSaveKeepsFolders(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "d/f"), []byte("kept"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"d", "d/f/x"} {
+		if got, err := newSaver(t, dir, chooseReplace).save(t.Context(), made(name, "X")); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"d/f": "kept"}, tree(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := checkFolder(file)
+	if code, _ := exitOf(err); code != exitConflict {
+		t.Errorf("a file as the folder: %v", err)
+	}
+	if err := checkFolder(filepath.Join(t.TempDir(), "not/yet")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/setup"
+)
+
+func (a *app) serve() *cobra.Command {
+	socket := -1
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serves the HTTP API, on 127.0.0.1:8000 unless told otherwise",
+		Long: `Serves the HTTP API, on 127.0.0.1:8000 unless told otherwise, and on the unix
+socket airlock.sock in the data directory, through which the other commands find
+it.
+
+As root the service itself runs as the user airlock, which setup makes; only a
+small parent that starts sandboxes keeps root's rights.
+
+The first SIGTERM or Ctrl-C takes no new runs and lets the running ones end,
+within --drain-time; a second one ends them at once.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case socket >= 0:
+				a.split = true
+				return a.serveHTTP(cmd.Context(), linux.RemoteLauncher(os.NewFile(uintptr(socket), "launcher")))
+			case os.Geteuid() == 0:
+				return a.serveAsRoot(cmd.Context())
+			}
+			return a.serveHTTP(cmd.Context(), a.ownLauncher())
+		},
+	}
+	addOptions(cmd.Flags(), config.Service)
+	cmd.Flags().IntVar(&socket, "launcher-socket", -1, "number of the inherited socket to the process that starts sandboxes")
+	cmd.Flags().Lookup("launcher-socket").Hidden = true
+	return cmd
+}
+
+// serveHTTP is the service. It returns when it was asked to end and has done
+// so.
+func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	// The port first: it is what most often is taken, and costs nothing to try.
+	tcp, err := listenTCP(a.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer tcp.Close()
+	s, err := a.startService(ctx, a.cfg.Data, launcher)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	unixSocket, err := a.listenUnix(ctx)
+	if err != nil {
+		return errors.Join(err, shutDownNow(s.engine))
+	}
+	server, err := a.httpServer(s, []net.Listener{tcp, unixSocket})
+	if err != nil {
+		unixSocket.Close()
+		return errors.Join(a.explainDoor(err), shutDownNow(s.engine))
+	}
+	serving := make(chan error, 1)
+	go func() { serving <- server.Serve() }()
+	a.greet(ctx, s.engine, tcp.Addr())
+
+	select {
+	case err := <-serving:
+		return errors.Join(err, shutDownNow(s.engine))
+	case <-signals:
+	case <-ctx.Done():
+	}
+	a.log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running", s.engine.Stats().Running, "drain_time", a.cfg.DrainTime)
+	return errors.Join(a.drain(s.engine, server, signals), <-serving)
+}
+
+// drain lets running programs end, in time or until another signal comes.
+// Whoever waits for one still gets the answer: the front door closes last.
+func (a *app) drain(service *engine.Service, server *httpd.Server, signals <-chan os.Signal) error {
+	server.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTime)
+	defer cancel()
+	drained := make(chan error, 1)
+	go func() { drained <- service.Shutdown(ctx) }()
+	var err error
+	select {
+	case err = <-drained:
+	case <-signals:
+		cancel()
+		err = <-drained
+	}
+	closing, stop := context.WithTimeout(context.Background(), closeTime)
+	defer stop()
+	return errors.Join(err, server.Shutdown(closing))
+}
+
+// shutDownNow ends an engine that serves nobody yet.
+func shutDownNow(service *engine.Service) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return service.Shutdown(ctx)
+}
+
+func listenTCP(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, &failure{code: exitUnavailable, word: "address_in_use", err: fmt.Errorf("the address %s is in use by another program", address),
+			hint: "stop that program, or choose another port with --listen"}
+	case errors.Is(err, syscall.EACCES):
+		return nil, fail(exitUnavailable, "choose a port above 1023 with --listen", "this user may not listen on %s", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fail(exitUnavailable, "choose another address with --listen", "%s is no address of this machine", address)
+	}
+	return nil, fail(exitUnavailable, "", "%w", err)
+}
+
+// explainDoor says in our words that the service would be open to strangers.
+func (a *app) explainDoor(err error) error {
+	if _, open := errors.AsType[*httpd.ExposedError](err); !open {
+		return err
+	}
+	return &failure{code: exitUnavailable, word: "no_keys",
+		err:  fmt.Errorf("there are no keys, and other machines can reach %s", a.cfg.Listen),
+		hint: "make a key first with `airlock keys create`, or let a network in without one with --trust-network CIDR"}
+}
+
+// listenUnix listens on the socket in the data directory. We hold the index,
+// so a socket that answers is not a service's of this directory; one that
+// does not is what a killed service left.
+func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
+	name := a.cfg.Socket()
+	if a.socketAnswers(ctx) {
+		return nil, fail(exitUnavailable, "stop it, or choose another directory with --data", "another program answers on %s", name)
+	}
+	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSocket == 0 {
+		return nil, fail(exitUnavailable, "move it away", "%s is not a socket", name)
+	}
+	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+		return nil, fail(exitUnavailable, "", "the socket of an earlier service cannot be removed: %w", err)
+	}
+	// Nobody else may connect, not even for the moment before a chmod.
+	before := syscall.Umask(0o177)
+	l, err := net.Listen("unix", name)
+	syscall.Umask(before)
+	if errors.Is(err, syscall.EINVAL) {
+		return nil, fail(exitUnavailable, "choose a data directory with a shorter name with --data", "the name %s is too long for a socket", name)
+	}
+	if err != nil {
+		return nil, fail(exitUnavailable, "", "%w", err)
+	}
+	return l, nil
+}
+
+// greet says, in a few lines on stdout, that the service is there and what to
+// do with it.
+func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
+	p := &page{a.streams.Out, colourful(a.streams.Out) && !a.cfg.Plain}
+	url := "http://" + reachable(at)
+	p.line("%s", p.paint(bold, "Airlock is ready."))
+	p.line("")
+	p.line("  Address    %s", url)
+	p.line("  Data       %s", a.cfg.Data)
+	if isolation, err := service.Isolation(ctx); err == nil {
+		p.line("  Isolation  %s (%s)", isolation.Summary, a.cfg.Isolation)
+		if weak := notEnforced(isolation); weak > 0 {
+			p.line("             %s; see `airlock doctor`", p.paint(yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
+		}
+	}
+	installed, _ := setup.Inspect(a.cfg.Data) // without it there are none
+	python := summarize(installed)
+	line := python.String()
+	if python.Version == "" || len(python.Failed) > 0 {
+		line = p.paint(yellow, line) + "; see `airlock doctor`"
+	}
+	p.line("  Runtimes   %s", line)
+	if len(a.cfg.TrustNetworks) > 0 {
+		p.line("  %s no key is asked of callers from %s", p.paint(yellow, "OPEN      "), joinNetworks(a.cfg.TrustNetworks))
+	}
+	p.line("")
+	p.line("Try, in another terminal:")
+	p.line("  %s run -f testdata/sales.csv -o out examples/plot.py", os.Args[0])
+	key := ""
+	if service.Stats().HasKeys {
+		key = `-H "x-api-key: $AIRLOCK_KEY" `
+	}
+	p.line("  curl -s %s/api/v1/runs %s-H 'content-type: application/json' \\", strings.TrimPrefix(url, "http://"), key)
+	p.line("       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'")
+	p.line("")
+	p.line("%s", p.paint(faint, "Ctrl-C stops it."))
+}
+
+func notEnforced(isolation engine.Isolation) int {
+	n := 0
+	for _, l := range isolation.Layers {
+		if l.State != engine.LayerEnforced {
+			n++
+		}
+	}
+	return n
+}
+
+// reachable is an address under which this machine reaches a listener that
+// may listen on every address.
+func reachable(at net.Addr) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("127.0.0.1:%d", tcp.Port)
+	}
+	return at.String()
+}
+
+func joinNetworks(networks []netip.Prefix) string {
+	texts := make([]string, len(networks))
+	for i, n := range networks {
+		texts[i] = n.String()
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"os/user"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/setup"
+)
+
+// As root the service is two processes. A small parent keeps root's rights
+// and does nothing with them but start executors; the service itself, which
+// talks to the network and reads what strangers send, is this binary executed
+// again as an ordinary user. They share one socket, over which the service
+// asks for an executor and gets the socket to it.
+
+// launcherSocket is the number of that socket in the service.
+const launcherSocket = 3
+
+// serveAsRoot is the parent. It ends when the service does, with its exit
+// code.
+func (a *app) serveAsRoot(ctx context.Context) error {
+	credential, err := a.serviceUser()
+	if err != nil {
+		return err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "service"), os.NewFile(uintptr(fds[1]), "launcher")
+
+	cmd := a.asUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
+	cmd.ExtraFiles = []*os.File{theirs}
+	// Nothing of ours survives us, however we end.
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	// A session of its own: the terminal's Ctrl-C comes to us, once, and we
+	// pass it on.
+	cmd.SysProcAttr.Setsid = true
+
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	started, ended := make(chan error), make(chan error, 1)
+	go runOnOneThread(cmd, started, ended)
+	err = <-started
+	theirs.Close()
+	if err != nil {
+		ours.Close()
+		return fail(exitUnavailable, "", "the service could not be started as user %s: %w", setup.User, err)
+	}
+
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var launching sync.WaitGroup
+	launching.Go(func() {
+		l := linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Log: a.log})
+		if err := linux.ServeLauncher(serving, ours, l); err != nil {
+			a.log.Error("executors can no longer be started", "error", err)
+		}
+	})
+	defer launching.Wait()
+	defer stop()
+
+	if ctx.Err() != nil {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it came before we listened
+	}
+	for {
+		select {
+		case s := <-signals:
+			_ = cmd.Process.Signal(s) // it may just have ended, and then so do we
+		case err := <-ended:
+			return childError(err)
+		}
+	}
+}
+
+// runOnOneThread starts a command from a thread that lives until the command
+// has ended: the kernel ties Pdeathsig to the thread, not to the process.
+func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := cmd.Start()
+	started <- err
+	if err == nil {
+		ended <- cmd.Wait()
+	}
+}
+
+// childError passes on how a process of ours ended. It said why itself.
+func childError(err error) error {
+	exited, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case ok && exited.ExitCode() > 0:
+		return exit(exited.ExitCode())
+	}
+	return fail(exitFailed, "", "the process of user %s failed: %w", setup.User, err)
+}
+
+// asUser prepares this binary to be executed again as another user, with our
+// settings in its environment.
+func (a *app) asUser(credential *syscall.Credential, args ...string) *exec.Cmd {
+	// By this name it can be executed wherever it lies: that user may have no
+	// way into the folder.
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = a.cfg.Environ(a.cfg.Data)
+	cmd.Dir = "/"
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, a.streams.Out, a.streams.Err
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	return cmd
+}
+
+// serviceUser finds the user that the service runs as. Setup makes it, and the
+// data directory that it can write to.
+func (a *app) serviceUser() (*syscall.Credential, error) {
+	if _, err := os.Stat(a.cfg.Data); os.IsNotExist(err) {
+		return nil, &failure{code: exitUnavailable, word: "no_data", err: fmt.Errorf("the data directory %s does not exist", a.cfg.Data),
+			hint: "run `airlock setup` first, with the same --data"}
+	}
+	found, err := user.Lookup(setup.User)
+	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
+		return nil, &failure{code: exitUnavailable, word: "no_service_user",
+			err:  errors.New("the system user " + setup.User + ", which the service runs as, does not exist"),
+			hint: "run `airlock setup` first"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(found.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	if uid == 0 || gid == 0 {
+		return nil, fail(exitUnavailable, "give it a user and a group of its own", "the user %s is root under another name", setup.User)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}

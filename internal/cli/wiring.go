@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/blob"
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/dialect/native"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/index"
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/setup"
+)
+
+// This file is the one place where the parts become a whole: storage, sandbox
+// and engine below, the protocols and the front door above.
+
+// service is an engine and what it stands on.
+type service struct {
+	engine *engine.Service
+	below  []func() error // to be closed, last first
+}
+
+// storage are the two halves of what the engine keeps.
+type storage struct {
+	index *index.DB
+	blobs *blob.Store
+	// clock is the one by which things expire, for the engine too.
+	clock func() time.Time
+}
+
+// openStorage opens what is kept in a data directory, and makes it if need be.
+func (a *app) openStorage(ctx context.Context, data string) (*storage, error) {
+	if err := setup.CheckData(data); err != nil {
+		p := explain(err)
+		return nil, fail(exitUnavailable, p.Hint, "%s", p.Message)
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, dataError(data, err)
+	}
+	clock := engine.SteadyClock(time.Now)
+	db, err := index.Open(ctx, filepath.Join(data, "index.db"), a.log, index.WithClock(clock))
+	if err != nil {
+		return nil, dataError(data, err)
+	}
+	blobs, err := blob.Open(filepath.Join(data, "files"))
+	if err != nil {
+		return nil, errors.Join(dataError(data, err), db.Close())
+	}
+	return &storage{db, blobs, clock}, nil
+}
+
+func (s *storage) close() error { return errors.Join(s.blobs.Close(), s.index.Close()) }
+
+// dataError says what to do about a data directory that cannot be used.
+func dataError(data string, err error) error {
+	f := &failure{code: exitUnavailable, err: err}
+	switch {
+	case errors.Is(err, index.ErrLocked):
+		f.word, f.hint = "data_in_use", "one service at a time holds "+data+"; --data DIR names another directory"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		f.word, f.hint = "data_not_writable", "this user must be able to write to "+data+"; --data DIR names another directory"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		f.word, f.hint = "disk_full", "make room on the disk that holds "+data
+	case errors.Is(err, syscall.ENOTDIR):
+		f.hint = data + " is no directory; --data DIR names another one"
+	}
+	return f
+}
+
+// startService opens the storage in data, starts a sandbox, and puts an
+// engine on both.
+func (a *app) startService(ctx context.Context, data string, launcher linux.Launcher) (_ *service, err error) {
+	s := &service{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	kept, err := a.openStorage(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	s.below = append(s.below, kept.close)
+	sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Strict: a.cfg.Strict(), Log: a.log})
+	if err != nil {
+		return nil, a.sandboxError(err)
+	}
+	s.below = append(s.below, sandbox.Close)
+	s.engine = engine.New(engineConfig(a.cfg, kept.clock), sandbox, kept.blobs, kept.index, a.log)
+	if err := s.engine.Open(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// close closes what the engine stands on. The engine was shut down before.
+func (s *service) close() error {
+	var errs []error
+	for i := len(s.below) - 1; i >= 0; i-- {
+		errs = append(errs, s.below[i]())
+	}
+	s.below = nil
+	return errors.Join(errs...)
+}
+
+// ownLauncher starts executors from this process.
+func (a *app) ownLauncher() linux.Launcher {
+	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Log: a.log})
+}
+
+func engineConfig(c *config.Config, clock func() time.Time) engine.Config {
+	return engine.Config{
+		Now:         clock,
+		Concurrency: c.Concurrency,
+		Queue:       c.Queue,
+		Defaults: engine.Limits{
+			Timeout: c.DefaultTimeout, Memory: c.DefaultMemory, Processes: c.DefaultProcesses,
+			Output: engine.OutputLimit{Bytes: int(c.DefaultOutput)},
+		},
+		Maxima: engine.Limits{
+			Timeout: c.MaxTimeout, Memory: c.MaxMemory, Processes: c.MaxProcesses,
+			Output: engine.OutputLimit{Bytes: int(c.MaxOutput)},
+		},
+		MaxUpload: c.MaxUpload,
+		FileTTL:   c.FileTTL,
+	}
+}
+
+// httpServer puts the protocols and the front door before an engine.
+func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
+	return httpd.New(httpd.Options{
+		Listen: listen,
+		Engine: s.engine,
+		Mounts: []httpd.Mount{
+			{Prefix: "/api/v1", Handler: native.New(s.engine, native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log}), Open: []string{"/openapi.yaml"}, Trusted: true},
+		},
+		TrustNetworks: a.cfg.TrustNetworks,
+		AllowHosts:    a.cfg.AllowHosts,
+		MaxUpload:     a.cfg.MaxUpload,
+		Log:           a.log,
+		Version:       readVersion(a.release).Version,
+	})
+}

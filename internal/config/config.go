@@ -1,0 +1,277 @@
+// Package config knows every setting of Airlock. There is one table of
+// options; each row is a flag (--max-upload), an environment variable
+// (AIRLOCK_MAX_UPLOAD) and a key of airlock.yaml (max_upload) at once. A flag
+// wins over the environment, the environment over the file, the file over the
+// default, and Config remembers which of them spoke.
+//
+// The file is the one that --config names. Without it there are two:
+// /etc/airlock/airlock.yaml, and over it <data>/airlock.yaml. Root reads only
+// the first: its data directory belongs to the unprivileged service, and what
+// that can write must not tell root what to do.
+//
+// No other package of Airlock reads the environment.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// SystemFile is the settings file of the whole machine.
+const SystemFile = "/etc/airlock/airlock.yaml"
+
+// FileName is the settings file inside the data directory.
+const FileName = "airlock.yaml"
+
+// Config holds the effective settings. Its fields are filled by the rows of
+// the option table and by nothing else.
+type Config struct {
+	Data     string // directory for all that Airlock keeps; absolute
+	LogLevel slog.Level
+	Verbose  bool
+
+	Listen        string         // host:port
+	TrustNetworks []netip.Prefix // callers from here need no key
+	AllowHosts    []string       // host names under which those callers may come
+	Isolation     string         // IsolationStrict or IsolationBest
+	DrainTime     time.Duration  // how long running programs may go on at shutdown
+
+	MaxUpload   int64
+	Concurrency int // 0: twice the number of cores
+	Queue       int
+	FileTTL     time.Duration
+
+	DefaultTimeout, MaxTimeout     time.Duration
+	DefaultMemory, MaxMemory       int64
+	DefaultProcesses, MaxProcesses int
+	DefaultOutput, MaxOutput       int64
+
+	Server string // URL of a service elsewhere; empty: this machine
+	Key    Secret // for that service
+
+	// Plain is set where the environment asks for output without colour.
+	Plain bool
+
+	origins map[string]string
+}
+
+// The values of Config.Isolation.
+const (
+	IsolationStrict = "strict" // refuse to start where memory and processes cannot be limited
+	IsolationBest   = "best"   // start with what this host can enforce
+)
+
+// Error says that a setting is not acceptable and where it came from. It is
+// the user's to put right.
+type Error struct {
+	Setting string // the option's key, or the file's name
+	Origin  string // "--listen", "AIRLOCK_LISTEN", "/etc/airlock/airlock.yaml:3"
+	Hint    string
+	Err     error
+}
+
+func (e *Error) Error() string {
+	if e.Origin == "" || e.Origin == e.Setting {
+		return fmt.Sprintf("%s: %v", e.Setting, e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.Origin, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Input is what Load reads from.
+type Input struct {
+	File  string              // that --config names; empty: AIRLOCK_CONFIG, else the usual places
+	Flags map[string][]string // flags that were given, by key of their option
+
+	Lookup func(name string) (string, bool) // the environment; nil: the process's
+	Root   bool                             // the process is root
+	Home   string                           // the user's home directory
+	System string                           // empty: SystemFile
+}
+
+// FromProcess returns the Input of this process, without flags.
+func FromProcess() Input {
+	home, _ := os.UserHomeDir()
+	return Input{Lookup: os.LookupEnv, Root: os.Geteuid() == 0, Home: home}
+}
+
+// NoFile is the name of the settings file that means none is read.
+const NoFile = "none"
+
+// Load reads all sources and returns the effective settings.
+func Load(in Input) (*Config, error) {
+	if in.Lookup == nil {
+		in.Lookup = os.LookupEnv
+	}
+	if in.System == "" {
+		in.System = SystemFile
+	}
+	if in.File == "" {
+		in.File, _ = in.Lookup(envName("config"))
+	}
+	c := &Config{origins: map[string]string{}}
+	for i := range table {
+		if err := c.set(&table[i], table[i].defaults(), "default"); err != nil {
+			return nil, err
+		}
+	}
+	system, err := c.readFirst(in)
+	if err != nil {
+		return nil, err
+	}
+	// The data directory comes first: the second file is inside it.
+	if err := c.locate(in, system); err != nil {
+		return nil, err
+	}
+	layers := []settings{system}
+	if in.File == "" && !in.Root {
+		own, err := readFile(filepath.Join(c.Data, FileName), false)
+		if err != nil {
+			return nil, err
+		}
+		if s, ok := own["data"]; ok {
+			return nil, &Error{Setting: "data", Origin: s.origin, Err: errors.New("the file inside the data directory cannot move it"),
+				Hint: "use --data, AIRLOCK_DATA or " + in.System}
+		}
+		layers = append(layers, own)
+	}
+	env, err := fromEnvironment(in.Lookup)
+	if err != nil {
+		return nil, err
+	}
+	flags, err := fromFlags(in.Flags)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range append(layers, env, flags) {
+		for i := range table {
+			if s, ok := layer[table[i].Key]; ok && table[i].Key != "data" {
+				if err := c.set(&table[i], s.values, s.origin); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	c.Plain = plain(in.Lookup)
+	return c, c.settle()
+}
+
+// readFirst reads the file that was named, or the system's.
+func (c *Config) readFirst(in Input) (settings, error) {
+	switch in.File {
+	case NoFile:
+		return nil, nil
+	case "":
+		return readFile(in.System, false)
+	}
+	return readFile(in.File, true)
+}
+
+// locate finds the data directory: flag, environment, file, and else the
+// usual place for this user.
+func (c *Config) locate(in Input, file settings) error {
+	option := find("data")
+	for _, layer := range []func() (settings, error){
+		func() (settings, error) { return fromFlags(in.Flags) },
+		func() (settings, error) { return fromEnvironment(in.Lookup) },
+		func() (settings, error) { return file, nil },
+	} {
+		found, err := layer()
+		if err != nil {
+			return err
+		}
+		if s, ok := found["data"]; ok {
+			return c.set(option, s.values, s.origin)
+		}
+	}
+	if in.Root {
+		c.Data = "/var/lib/airlock"
+		return nil
+	}
+	if dir, ok := in.Lookup("XDG_DATA_HOME"); ok && filepath.IsAbs(dir) {
+		c.Data = filepath.Join(dir, "airlock")
+		return nil
+	}
+	if in.Home == "" {
+		return &Error{Setting: "data", Err: errors.New("no home directory, so no place for the data"), Hint: "name one with --data DIR"}
+	}
+	c.Data = filepath.Join(in.Home, ".local", "share", "airlock")
+	return nil
+}
+
+// settle fills what depends on other settings, and checks across them.
+func (c *Config) settle() error {
+	if c.Isolation == "" {
+		c.Isolation, c.origins["isolation"] = IsolationBest, "default on loopback"
+		if !c.Loopback() {
+			c.Isolation, c.origins["isolation"] = IsolationStrict, "default beyond loopback"
+		}
+	}
+	if c.Verbose && c.LogLevel > slog.LevelDebug {
+		c.LogLevel, c.origins["log_level"] = slog.LevelDebug, c.origins["verbose"]
+	}
+	if err := pair(c, "timeout", &c.DefaultTimeout, &c.MaxTimeout); err != nil {
+		return err
+	}
+	if err := pair(c, "memory", &c.DefaultMemory, &c.MaxMemory); err != nil {
+		return err
+	}
+	if err := pair(c, "processes", &c.DefaultProcesses, &c.MaxProcesses); err != nil {
+		return err
+	}
+	return pair(c, "output", &c.DefaultOutput, &c.MaxOutput)
+}
+
+// pair keeps the limit of a run that names none within the limit that it may
+// ask for. Where only one of the two was set the other follows.
+func pair[T int | int64 | time.Duration](c *Config, name string, usual, most *T) error {
+	a, b := "default_"+name, "max_"+name
+	switch {
+	case *usual <= *most:
+	case c.origins[b] == "default":
+		*most, c.origins[b] = *usual, c.origins[a]
+	case c.origins[a] == "default":
+		*usual, c.origins[a] = *most, c.origins[b]
+	default:
+		return &Error{Setting: a, Origin: c.origins[a], Err: fmt.Errorf("%s is above %s (%s)", a, b, c.origins[b]), Hint: "set it lower, or " + b + " higher"}
+	}
+	return nil
+}
+
+// Strict reports whether a sandbox that cannot limit memory and processes is
+// to be refused.
+func (c *Config) Strict() bool { return c.Isolation == IsolationStrict }
+
+// Loopback reports whether Listen is out of reach for other machines.
+func (c *Config) Loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+// Socket is the path of the unix socket of a service on this data directory.
+func (c *Config) Socket() string { return filepath.Join(c.Data, "airlock.sock") }
+
+// Runtimes is the directory of the installed language packages.
+func (c *Config) Runtimes() string { return filepath.Join(c.Data, "runtimes") }
+
+func (c *Config) set(o *Option, values []string, origin string) error {
+	if err := o.field.set(c, values); err != nil {
+		return &Error{Setting: o.Key, Origin: origin, Err: err, Hint: o.Help}
+	}
+	c.origins[o.Key] = origin
+	return nil
+}

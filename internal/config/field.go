@@ -1,0 +1,242 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// field reads and writes one field of Config as text. set is given no values
+// for "as if it was never set".
+type field struct {
+	set func(c *Config, values []string) error
+	get func(c *Config) []string
+}
+
+// one makes the field of a single value from its parser and its printer.
+func one[T any](at func(*Config) *T, parse func(string) (T, error), print func(T) string) field {
+	return field{
+		set: func(c *Config, values []string) error {
+			var value T
+			if len(values) > 1 {
+				return errors.New("takes one value, not a list")
+			}
+			if len(values) == 1 {
+				var err error
+				if value, err = parse(strings.TrimSpace(values[0])); err != nil {
+					return err
+				}
+			}
+			*at(c) = value
+			return nil
+		},
+		get: func(c *Config) []string { return []string{print(*at(c))} },
+	}
+}
+
+// list makes the field of many values from the parser and printer of one.
+func list[T any](at func(*Config) *[]T, parse func(string) (T, error), print func(T) string) field {
+	return field{
+		set: func(c *Config, values []string) error {
+			var items []T
+			for _, text := range values {
+				item, err := parse(strings.TrimSpace(text))
+				if err != nil {
+					return err
+				}
+				items = append(items, item)
+			}
+			*at(c) = items
+			return nil
+		},
+		get: func(c *Config) []string {
+			var texts []string
+			for _, item := range *at(c) {
+				texts = append(texts, print(item))
+			}
+			return texts
+		},
+	}
+}
+
+func same(s string) string { return s }
+
+func text(at func(*Config) *string, check func(string) error) field {
+	return one(at, checked(check), same)
+}
+
+func texts(at func(*Config) *[]string, check func(string) error) field {
+	return list(at, checked(check), same)
+}
+
+func checked(check func(string) error) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s == "" {
+			return "", nil
+		}
+		return s, check(s)
+	}
+}
+
+func secret(at func(*Config) *Secret) field {
+	return one(at, func(s string) (Secret, error) { return Secret(s), nil }, Secret.String)
+}
+
+func directory(at func(*Config) *string) field {
+	return one(at, func(s string) (string, error) {
+		if s == "" {
+			return "", errors.New("needs the name of a directory")
+		}
+		return filepath.Abs(s)
+	}, same)
+}
+
+func truth(at func(*Config) *bool) field {
+	return one(at, func(s string) (bool, error) {
+		switch strings.ToLower(s) {
+		case "true", "yes", "on", "1":
+			return true, nil
+		case "false", "no", "off", "0", "":
+			return false, nil
+		}
+		return false, fmt.Errorf("%q is neither true nor false", s)
+	}, strconv.FormatBool)
+}
+
+func level(at func(*Config) *slog.Level) field {
+	names := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	return one(at, func(s string) (slog.Level, error) {
+		if l, ok := names[strings.ToLower(s)]; ok {
+			return l, nil
+		}
+		return 0, fmt.Errorf("%q is none of debug, info, warn, error", s)
+	}, func(l slog.Level) string { return strings.ToLower(l.String()) })
+}
+
+func count(at func(*Config) *int, least int) field {
+	return one(at, func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a whole number", s)
+		}
+		if n < least {
+			return 0, fmt.Errorf("%d is less than %d", n, least)
+		}
+		return n, nil
+	}, strconv.Itoa)
+}
+
+func duration(at func(*Config) *time.Duration, least time.Duration) field {
+	return one(at, func(s string) (time.Duration, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a time such as 90s, 5m or 24h", s)
+		}
+		if d < least {
+			return 0, fmt.Errorf("%v is less than %v", d, least)
+		}
+		return d, nil
+	}, formatDuration)
+}
+
+// formatDuration leaves out the zeros of time.Duration's own format: 24h, not
+// 24h0m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func size(at func(*Config) *int64) field {
+	return one(at, func(s string) (int64, error) {
+		n, err := humanize.ParseBytes(s)
+		if err != nil || n == 0 || n > math.MaxInt64 {
+			return 0, fmt.Errorf("%q is not a size such as 512KiB, 200MiB or 1GiB", s)
+		}
+		return int64(n), nil
+	}, formatSize)
+}
+
+// formatSize is exact: the largest unit that divides n.
+func formatSize(n int64) string {
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		if one := int64(1) << (10 * (3 - i)); n != 0 && n%one == 0 {
+			return strconv.FormatInt(n/one, 10) + unit
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+func networks(at func(*Config) *[]netip.Prefix) field {
+	return list(at, func(s string) (netip.Prefix, error) {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return p, fmt.Errorf("%q is not a network such as 10.1.2.0/24", s)
+		}
+		if p != p.Masked() {
+			return p, fmt.Errorf("%s is an address inside a network: write %s or %s/%d", s, p.Masked(), p.Addr(), p.Addr().BitLen())
+		}
+		return p, nil
+	}, netip.Prefix.String)
+}
+
+func oneOf(names ...string) func(string) error {
+	return func(s string) error {
+		for _, name := range names {
+			if s == name {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is none of %s", s, strings.Join(names, ", "))
+	}
+}
+
+func checkListen(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an address such as 127.0.0.1:8000", s)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q is not a port number", port)
+	}
+	if host == "" || host == "localhost" {
+		return nil
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return fmt.Errorf("%q is not an IP address of this machine", host)
+	}
+	return nil
+}
+
+func checkHost(s string) error {
+	if strings.ContainsAny(s, "/:*@ ") {
+		return fmt.Errorf("%q is not a host name: give it without scheme, port and wildcard", s)
+	}
+	return nil
+}
+
+func checkServer(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not a URL", s)
+	case u.Scheme == "unix" && u.Path != "", (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
+		return nil
+	}
+	return fmt.Errorf("%q is not a URL such as http://host:8000", s)
+}

@@ -1,0 +1,194 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// setting is what one source says about one option.
+type setting struct {
+	values []string
+	origin string
+}
+
+// settings is what one source says, by key of the option.
+type settings map[string]setting
+
+// fileSuffix makes, of a secret's name, the name of a file that holds it.
+const fileSuffix = "_file"
+
+func fromEnvironment(lookup func(string) (string, bool)) (settings, error) {
+	found := settings{}
+	for i := range table {
+		o := &table[i]
+		if v, ok := lookup(o.Env()); ok && v != "" {
+			values := []string{v}
+			if o.Many {
+				values = splitList(v)
+			}
+			found[o.Key] = setting{values, o.Env()}
+		}
+		if !o.Secret {
+			continue
+		}
+		if name, ok := lookup(envName(o.Key + fileSuffix)); ok && name != "" {
+			if err := found.addSecret(o, name, envName(o.Key+fileSuffix)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+func splitList(s string) []string {
+	var items []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+func fromFlags(flags map[string][]string) (settings, error) {
+	found := settings{}
+	for key, values := range flags {
+		if o := find(key); o != nil {
+			found[key] = setting{values, "--" + o.Flag()}
+		}
+	}
+	for i := range table {
+		o := &table[i]
+		if given := flags[o.Key+fileSuffix]; o.Secret && len(given) > 0 {
+			if err := found.addSecret(o, given[0], "--"+flagName(o.Key+fileSuffix)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// addSecret reads a secret from the file that a setting names.
+func (s settings) addSecret(o *Option, name, origin string) error {
+	if other, twice := s[o.Key]; twice {
+		return &Error{Setting: o.Key, Origin: origin, Err: fmt.Errorf("%s is set as well", other.origin), Hint: "keep one of the two"}
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return &Error{Setting: o.Key, Origin: origin, Err: err}
+	}
+	s[o.Key] = setting{[]string{strings.TrimSpace(string(text))}, origin}
+	return nil
+}
+
+// readFile reads a settings file. One that is not there says nothing, unless
+// it must be.
+func readFile(name string, must bool) (settings, error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && !must {
+		return settings{}, nil
+	}
+	if err != nil {
+		return nil, &Error{Setting: name, Err: err}
+	}
+	return parseFile(name, text)
+}
+
+// parseFile reads YAML of one level: scalars, and lists of scalars.
+func parseFile(name string, text []byte) (settings, error) {
+	found := settings{}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return found, nil
+	}
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, &Error{Setting: name, Err: errors.New(yaml.FormatError(err, false, true))}
+	}
+	for _, doc := range tree.Docs {
+		switch body := doc.Body.(type) {
+		case nil, *ast.CommentGroupNode, *ast.NullNode:
+		case *ast.MappingNode:
+			for _, pair := range body.Values {
+				if err := found.addPair(name, pair); err != nil {
+					return nil, err
+				}
+			}
+		default:
+			return nil, &Error{Setting: name, Err: errors.New("is not a list of lines such as \"listen: 127.0.0.1:8000\"")}
+		}
+	}
+	return found, nil
+}
+
+func (s settings) addPair(name string, pair *ast.MappingValueNode) error {
+	key := pair.Key.GetToken().Value
+	at := fmt.Sprintf("%s:%d", name, pair.Key.GetToken().Position.Line)
+	if _, twice := s[key]; twice {
+		return &Error{Setting: key, Origin: at, Err: fmt.Errorf("%q is set twice", key)}
+	}
+	option, isFile := find(key), false
+	if option == nil {
+		if option = find(strings.TrimSuffix(key, fileSuffix)); option != nil {
+			isFile = option.Secret && key != option.Key
+		}
+	}
+	if option == nil || key != option.Key && !isFile {
+		hint := "`airlock config` lists all settings"
+		if near := nearest(key); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return &Error{Setting: key, Origin: at, Err: fmt.Errorf("unknown setting %q", key), Hint: hint}
+	}
+	values, err := scalars(pair.Value)
+	if err != nil {
+		return &Error{Setting: key, Origin: at, Err: err, Hint: option.Help}
+	}
+	if isFile {
+		if len(values) != 1 {
+			return &Error{Setting: key, Origin: at, Err: errors.New("takes the name of one file")}
+		}
+		return s.addSecret(option, values[0], at)
+	}
+	s[key] = setting{values, at}
+	return nil
+}
+
+// scalars returns the text of a scalar, or of each item of a list, as it was
+// written.
+func scalars(node ast.Node) ([]string, error) {
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return nil, nil
+	case *ast.SequenceNode:
+		var values []string
+		for _, item := range n.Values {
+			if _, ok := item.(ast.ScalarNode); !ok {
+				return nil, errors.New("takes a list of plain values")
+			}
+			values = append(values, item.GetToken().Value)
+		}
+		return values, nil
+	case *ast.LiteralNode:
+		return []string{n.Value.Value}, nil
+	case ast.ScalarNode:
+		return []string{n.GetToken().Value}, nil
+	}
+	return nil, errors.New("takes a plain value")
+}
+
+// plain reports whether the environment asks for text without colour.
+func plain(lookup func(string) (string, bool)) bool {
+	if v, ok := lookup("NO_COLOR"); ok && v != "" {
+		return true
+	}
+	term, _ := lookup("TERM")
+	return term == "dumb"
+}

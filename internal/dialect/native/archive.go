@@ -1,0 +1,88 @@
+package native
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// maxArchive bounds one archive's content in bytes: what more there is has to
+// be fetched file by file.
+const maxArchive = 8 << 30
+
+// sessionArchive sends the files of a session as a zip while it is made, so
+// it costs neither memory nor disk, whatever its size.
+func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	caller := a.Caller(r)
+	files, places, err := a.engine.SessionFiles(r.Context(), caller, id)
+	if err != nil {
+		return err
+	}
+	var total int64
+	for _, f := range files {
+		total += f.Size
+	}
+	if total > maxArchive {
+		return refuse(http.StatusRequestEntityTooLarge, string(engine.ErrTooLarge), "the session has %d bytes, an archive at most %d", total, int64(maxArchive))
+	}
+	asDownload(w.Header(), "session-"+id.String()+".zip", "application/zip")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out := zip.NewWriter(w)
+	var lost []string
+	for i, f := range files {
+		f.Path = places[i].Path
+		err := a.pack(r.Context(), out, caller, f)
+		if engine.KindOf(err) == engine.ErrNotFound {
+			lost = append(lost, f.Path)
+			continue
+		}
+		if err != nil {
+			// The status is out. A connection that is cut is the only way left
+			// to say that this is not the whole.
+			a.Log.WarnContext(r.Context(), "archive not finished", "session", id, "err", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if len(lost) > 0 {
+		comment := fmt.Sprintf("%d files are lost: %s", len(lost), strings.Join(lost, ", "))
+		_ = out.SetComment(strings.ToValidUTF8(comment[:min(len(comment), 60_000)], ""))
+	}
+	if err := out.Close(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+func (a *api) pack(ctx context.Context, out *zip.Writer, caller engine.Caller, f engine.File) error {
+	if !fs.ValidPath(f.Path) || f.Path == "." || strings.Contains(f.Path, `\`) {
+		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
+	}
+	_, content, err := a.engine.OpenFile(ctx, caller, f.ID)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	entry, err := out.CreateHeader(&zip.FileHeader{Name: f.Path, Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(entry, content)
+	if err == nil && n != f.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}

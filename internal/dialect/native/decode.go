@@ -1,0 +1,357 @@
+package native
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// JSON has one reading here, or none. encoding/json alone would replace bytes
+// that are not UTF-8, take the last of two members of one name, match names
+// in any case and ignore those it does not know: each a way for two programs
+// to read one request differently. So a body becomes a plain tree first, with
+// all of that refused, and a handler takes its fields out of the tree by name.
+
+const (
+	maxDepth  = 16      // nothing we read is deeper than 4
+	maxValues = 100_000 // bounds the memory that small values cost on top of their text
+)
+
+// readObject reads a request's body, which must be one JSON object.
+func (a *api) readObject(w http.ResponseWriter, r *http.Request) (*object, error) {
+	if err := wantJSON(r.Header); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > a.MaxJSON {
+		return nil, &http.MaxBytesError{Limit: a.MaxJSON}
+	}
+	var body bytes.Buffer
+	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, a.MaxJSON)); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, err
+		}
+		return nil, invalid("the body did not arrive whole")
+	}
+	return parseObject(body.Bytes())
+}
+
+func wantJSON(h http.Header) error {
+	mediaType, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	charset := strings.ToLower(params["charset"])
+	if err != nil || mediaType != "application/json" || charset != "" && charset != "utf-8" {
+		return refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "the Content-Type must be application/json, in UTF-8")
+	}
+	return nil
+}
+
+func parseObject(body []byte) (*object, error) {
+	if !utf8.Valid(body) {
+		return nil, invalid("the body is not valid UTF-8")
+	}
+	if at := loneSurrogate(body); at >= 0 {
+		return nil, invalid(`the body has half of a \u surrogate pair at byte %d`, at)
+	}
+	if !json.Valid(body) {
+		var whole json.RawMessage
+		if e, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, &whole)); ok {
+			return nil, invalid("the body is not JSON: %v at byte %d", e, e.Offset)
+		}
+		return nil, invalid("the body is not JSON")
+	}
+	t := tree{tokens: json.NewDecoder(bytes.NewReader(body))}
+	t.tokens.UseNumber()
+	value, err := t.value("", 0)
+	if err != nil {
+		return nil, err
+	}
+	members, ok := value.(map[string]any)
+	if !ok {
+		return nil, invalid("the body must be a JSON object, not %s", kindOf(value))
+	}
+	return &object{members: members, failed: new(error)}, nil
+}
+
+// loneSurrogate returns where an escaped UTF-16 surrogate stands without its
+// other half; -1: nowhere.
+func loneSurrogate(body []byte) int {
+	for i := 0; i+1 < len(body); i++ {
+		if body[i] != '\\' {
+			continue
+		}
+		unit := escapedUnit(body[i:])
+		switch {
+		case unit < 0:
+			i++ // the character after the backslash is not the start of anything
+		case unit >= 0xD800 && unit < 0xDC00:
+			if low := escapedUnit(body[i+6:]); low < 0xDC00 || low > 0xDFFF {
+				return i
+			}
+			i += 11
+		case unit >= 0xDC00 && unit <= 0xDFFF:
+			return i
+		default:
+			i += 5
+		}
+	}
+	return -1
+}
+
+// escapedUnit reads \uXXXX at the start of b; -1: there is none.
+func escapedUnit(b []byte) int {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	unit, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return int(unit)
+}
+
+// tree builds plain values out of JSON tokens.
+type tree struct {
+	tokens *json.Decoder
+	values int
+}
+
+func (t *tree) value(at string, depth int) (any, error) {
+	token, err := t.tokens.Token()
+	if err != nil {
+		return nil, invalid("the body is not JSON")
+	}
+	if t.values++; t.values > maxValues {
+		return nil, invalid("the body has more than %d values", maxValues)
+	}
+	open, nested := token.(json.Delim)
+	if !nested {
+		return token, nil
+	}
+	if depth++; depth > maxDepth {
+		return nil, invalid("the body is nested more than %d deep", maxDepth)
+	}
+	if open == '[' {
+		return t.array(at, depth)
+	}
+	return t.object(at, depth)
+}
+
+func (t *tree) array(at string, depth int) (any, error) {
+	list := []any{}
+	for t.tokens.More() {
+		v, err := t.value(index(at, len(list)), depth)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := t.tokens.Token()
+	return list, err
+}
+
+func (t *tree) object(at string, depth int) (any, error) {
+	members := map[string]any{}
+	for t.tokens.More() {
+		token, err := t.tokens.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
+			return nil, invalid("the body is not JSON")
+		}
+		where := join(at, name)
+		if _, twice := members[name]; twice {
+			return nil, invalid("%s is there twice", where)
+		}
+		if members[name], err = t.value(where, depth); err != nil {
+			return nil, err
+		}
+	}
+	_, err := t.tokens.Token()
+	return members, err
+}
+
+// join and index spell where a value is, at a length that fits a message.
+func join(at, name string) string {
+	if len(name) > 40 {
+		name = strings.ToValidUTF8(name[:40], "") + "..."
+	}
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+func index(at string, i int) string { return at + "[" + strconv.Itoa(i) + "]" }
+
+// object is a JSON object of which fields are taken one after the other. The
+// first thing that is wrong is kept, and done returns it, so that a handler
+// reads like the list of its fields.
+type object struct {
+	at      string
+	members map[string]any
+	failed  *error // shared with the objects inside
+}
+
+func (o *object) fail(field, format string, args ...any) {
+	if *o.failed == nil {
+		*o.failed = invalid(join(o.at, field)+" "+format, args...)
+	}
+}
+
+// done refuses what no field was taken for. null counts as absent.
+func (o *object) done() error {
+	for name := range o.members {
+		o.fail(name, "is not a field that is known here")
+	}
+	return *o.failed
+}
+
+// take removes a field and reports whether it is there.
+func (o *object) take(field string) (any, bool) {
+	v, ok := o.members[field]
+	delete(o.members, field)
+	return v, ok && v != nil
+}
+
+func take[T any](o *object, field, want string) (T, bool) {
+	var zero T
+	v, ok := o.take(field)
+	if !ok {
+		return zero, false
+	}
+	value, ok := v.(T)
+	if !ok {
+		o.fail(field, "must be %s, not %s", want, kindOf(v))
+	}
+	return value, ok
+}
+
+func (o *object) text(field string) string {
+	s, _ := take[string](o, field, "a string")
+	return s
+}
+
+// needText is text that must be there, though it may be empty.
+func (o *object) needText(field string) string {
+	s, ok := take[string](o, field, "a string")
+	if !ok {
+		o.fail(field, "is missing")
+	}
+	return s
+}
+
+func (o *object) flag(field string, otherwise bool) bool {
+	if b, ok := take[bool](o, field, "true or false"); ok {
+		return b
+	}
+	return otherwise
+}
+
+// count is a whole number from 1 to most, written as one; 0: absent.
+func (o *object) count(field string, most int64) int64 {
+	number, ok := take[json.Number](o, field, "a whole number")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil || n < 1 || n > most {
+		o.fail(field, "must be a whole number from 1 to %d", most)
+		return 0
+	}
+	return n
+}
+
+// fraction is a number above 0; 0: absent.
+func (o *object) fraction(field string) float64 {
+	number, ok := take[json.Number](o, field, "a number")
+	if !ok {
+		return 0
+	}
+	f, err := number.Float64()
+	if err != nil || f <= 0 {
+		o.fail(field, "must be a number above 0")
+	}
+	return f
+}
+
+// The longest times that a request can name.
+const (
+	maxMillis  = int64(24 * time.Hour / time.Millisecond)
+	maxSeconds = int64(365 * 24 * time.Hour / time.Second)
+)
+
+func (o *object) millis(field string) time.Duration {
+	return time.Duration(o.count(field, maxMillis)) * time.Millisecond
+}
+
+func (o *object) seconds(field string) time.Duration {
+	return time.Duration(o.count(field, maxSeconds)) * time.Second
+}
+
+func (o *object) id(field string) engine.ID {
+	s := o.text(field)
+	if s == "" {
+		return engine.ID{}
+	}
+	id, err := engine.ParseID(s)
+	if err != nil {
+		o.fail(field, "is not an id")
+	}
+	return id
+}
+
+func (o *object) texts(field string) []string {
+	list, _ := take[[]any](o, field, "an array of strings")
+	var texts []string
+	for i, v := range list {
+		s, ok := v.(string)
+		if !ok {
+			o.fail(index(field, i), "must be a string, not %s", kindOf(v))
+			break
+		}
+		texts = append(texts, s)
+	}
+	return texts
+}
+
+func (o *object) object(field string) *object {
+	members, _ := take[map[string]any](o, field, "an object")
+	return &object{at: join(o.at, field), members: members, failed: o.failed}
+}
+
+func (o *object) objects(field string) []*object {
+	list, _ := take[[]any](o, field, "an array of objects")
+	var objects []*object
+	for i, v := range list {
+		members, ok := v.(map[string]any)
+		if !ok {
+			o.fail(index(field, i), "must be an object, not %s", kindOf(v))
+			break
+		}
+		objects = append(objects, &object{at: join(o.at, index(field, i)), members: members, failed: o.failed})
+	}
+	return objects
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case json.Number:
+		return "a number"
+	case bool:
+		return "true or false"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	}
+	return "null"
+}

@@ -1,0 +1,159 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// statusClosed is for the log: the client that it would tell has left.
+const statusClosed = 499
+
+// statuses is the one table from an engine error to HTTP.
+var statuses = map[engine.Kind]int{
+	engine.ErrInvalid:      http.StatusBadRequest,
+	engine.ErrUnauthorized: http.StatusUnauthorized,
+	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNotFound:     http.StatusNotFound,
+	engine.ErrConflict:     http.StatusConflict,
+	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
+	engine.ErrBusy:         http.StatusTooManyRequests,
+	engine.ErrFull:         http.StatusInsufficientStorage,
+	engine.ErrUnavailable:  http.StatusServiceUnavailable,
+	engine.ErrCanceled:     statusClosed,
+	engine.ErrInternal:     http.StatusInternalServerError,
+}
+
+// words is what a client is told of an error whose cause is ours to know.
+var words = map[engine.Kind]string{
+	engine.ErrInvalid:      "the request is not acceptable",
+	engine.ErrUnauthorized: "a valid key is needed",
+	engine.ErrForbidden:    "this key may not do that",
+	engine.ErrNotFound:     "there is no such object",
+	engine.ErrConflict:     "the object's state does not allow that",
+	engine.ErrTooLarge:     "that is over a size limit",
+	engine.ErrBusy:         "too many runs are waiting",
+	engine.ErrFull:         "there is no room left",
+	engine.ErrUnavailable:  "the service cannot do that at the moment",
+	engine.ErrCanceled:     "the request was cancelled",
+	engine.ErrInternal:     "internal error",
+}
+
+// refusal is an error that this edge finds by itself.
+type refusal struct {
+	status  int
+	code    string
+	message string
+}
+
+func (e *refusal) Error() string { return e.message }
+
+func refuse(status int, code, format string, args ...any) error {
+	return &refusal{status: status, code: code, message: fmt.Sprintf(format, args...)}
+}
+
+func invalid(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, string(engine.ErrInvalid), format, args...)
+}
+
+type errorBody struct {
+	Error errorDetail `json:"error"`
+}
+
+type errorDetail struct {
+	Code      string `json:"code"`
+	Message   string `json:"message"`
+	Hint      string `json:"hint,omitempty"`
+	RequestID string `json:"request_id"`
+}
+
+// fail answers with an error. What the engine says of a request's fields goes
+// to the client; every other cause stays in the log, under the request's id.
+func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, detail := describe(err)
+	detail.RequestID = w.Header().Get("X-Request-Id")
+	kind := engine.KindOf(err)
+	if r.Context().Err() != nil && status >= 500 {
+		status = statusClosed // the client left, which is no fault of ours
+	}
+	switch {
+	case status == http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", retryAfter(err, time.Second))
+	case status == http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", retryAfter(err, 5*time.Second))
+	}
+	if status >= 500 && kind != engine.ErrBusy {
+		a.Log.ErrorContext(r.Context(), "request failed", "request_id", detail.RequestID, "status", status, "err", err)
+	}
+	writeJSON(w, status, errorBody{detail})
+}
+
+func describe(err error) (int, errorDetail) {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status, errorDetail{Code: e.code, Message: e.message}
+	}
+	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge, errorDetail{
+			Code: string(engine.ErrTooLarge), Message: fmt.Sprintf("the body is over %d bytes", e.Limit),
+		}
+	}
+	kind := engine.KindOf(err)
+	status, known := statuses[kind]
+	if !known {
+		kind, status = engine.ErrInternal, http.StatusInternalServerError
+	}
+	detail := errorDetail{Code: string(kind), Message: words[kind]}
+	e, ok := errors.AsType[*engine.Error](err)
+	if !ok || kind == engine.ErrInternal {
+		return status, detail
+	}
+	detail.Hint = e.Hint
+	switch {
+	case kind == engine.ErrInvalid && e.ID != "" && e.Err != nil:
+		detail.Message = wireField(e.ID) + " " + e.Err.Error()
+	case kind == engine.ErrNotFound && e.ID != "":
+		detail.Message += ": " + e.ID
+	}
+	return status, detail
+}
+
+// wireField translates the engine's name of a limit to the one that the client
+// wrote.
+func wireField(field string) string {
+	switch field {
+	case "limits.timeout":
+		return "timeout_ms"
+	case "limits.cpu_time":
+		return "limits.cpu_time_ms"
+	case "limits.memory":
+		return "limits.memory_bytes"
+	case "limits.workspace":
+		return "limits.workspace_bytes"
+	case "limits.output.bytes":
+		return "limits.output_bytes"
+	case "limits.files.count":
+		return "limits.output_files"
+	case "limits.files.bytes":
+		return "limits.output_file_bytes"
+	case "limits.files.total":
+		return "limits.output_total_bytes"
+	case "ttl":
+		return "ttl_seconds"
+	case "idempotency key":
+		return "Idempotency-Key"
+	}
+	return field
+}
+
+// retryAfter is in whole seconds, never less than one.
+func retryAfter(err error, otherwise time.Duration) string {
+	wait := otherwise
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.RetryAfter > 0 {
+		wait = e.RetryAfter
+	}
+	return strconv.FormatInt(max(int64((wait+time.Second-1)/time.Second), 1), 10)
+}

@@ -1,0 +1,36 @@
+package native
+
+import (
+	_ "embed"
+	"net/http"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+func (a *api) languages(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, each(a.engine.Languages(), func(l language.Language) languageBody {
+		return languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry}
+	}))
+	return nil
+}
+
+func (a *api) limits(w http.ResponseWriter, _ *http.Request) error {
+	defaults, maxima := a.engine.Limits()
+	writeJSON(w, http.StatusOK, struct {
+		Defaults limitsBody `json:"defaults"`
+		Maxima   limitsBody `json:"maxima"`
+		Upload   int64      `json:"upload_bytes"`
+		Request  int64      `json:"request_bytes"`
+	}{limitsOf(defaults), limitsOf(maxima), a.MaxUpload, a.MaxJSON})
+	return nil
+}
+
+func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(openAPI)
+	return nil
+}

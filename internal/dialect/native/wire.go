@@ -1,0 +1,213 @@
+package native
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// What follows is the shape of every answer. Times are in UTC with
+// milliseconds, durations in whole milliseconds, sizes in bytes.
+
+type runBody struct {
+	ID         engine.ID     `json:"id"`
+	Session    engine.ID     `json:"session"`
+	Language   string        `json:"language"`
+	Status     engine.Status `json:"status"`
+	ExitCode   *int          `json:"exit_code"` // null unless the program ended by itself
+	Signal     *string       `json:"signal"`    // null unless a signal ended it
+	Stdout     string        `json:"stdout"`
+	Stderr     string        `json:"stderr"`
+	Truncated  bool          `json:"truncated"`
+	Duration   int64         `json:"duration_ms"`
+	CPU        int64         `json:"cpu_ms"`
+	MemoryPeak int64         `json:"memory_peak_bytes"` // 0: not measured
+	Files      []fileBody    `json:"files"`
+	Dropped    []droppedBody `json:"dropped,omitempty"`
+	Message    string        `json:"message,omitempty"`
+	CreatedAt  string        `json:"created_at"`
+	StartedAt  string        `json:"started_at,omitempty"`
+	FinishedAt string        `json:"finished_at,omitempty"`
+}
+
+type droppedBody struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+func runOf(run *engine.Run) runBody {
+	b := runBody{
+		ID: run.ID, Session: run.Session, Language: run.Language, Status: run.Status, ExitCode: run.ExitCode,
+		Stdout: run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
+		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak,
+		Files: filesOf(run.Files), Message: run.Message,
+		CreatedAt: timeOf(run.CreatedAt), StartedAt: timeOf(run.StartedAt), FinishedAt: timeOf(run.FinishedAt),
+	}
+	if run.Signal != "" {
+		b.Signal = &run.Signal
+	}
+	for _, d := range run.Dropped {
+		b.Dropped = append(b.Dropped, droppedBody(d))
+	}
+	return b
+}
+
+type outputBody struct {
+	Stream engine.Stream `json:"stream"`
+	Data   string        `json:"data"`
+}
+
+type fileBody struct {
+	ID        engine.ID `json:"id"`
+	Path      string    `json:"path"` // in the workspace; empty for an upload
+	Name      string    `json:"name"`
+	Size      int64     `json:"size"`
+	MIME      string    `json:"mime"`
+	SHA256    string    `json:"sha256"`
+	CreatedAt string    `json:"created_at"`
+	ExpiresAt string    `json:"expires_at"`
+	Run       string    `json:"run,omitempty"` // that made it
+}
+
+func fileOf(f engine.File) fileBody {
+	b := fileBody{
+		ID: f.ID, Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, SHA256: f.SHA256.String(),
+		CreatedAt: timeOf(f.CreatedAt), ExpiresAt: timeOf(f.ExpiresAt),
+	}
+	if !f.Run.IsZero() {
+		b.Run = f.Run.String()
+	}
+	return b
+}
+
+func filesOf(files []engine.File) []fileBody { return each(files, fileOf) }
+
+type sessionBody struct {
+	ID        engine.ID          `json:"id"`
+	Kind      engine.SessionKind `json:"kind"`
+	CreatedAt string             `json:"created_at"`
+	ExpiresAt string             `json:"expires_at"`
+}
+
+func sessionOf(s engine.Session) sessionBody {
+	return sessionBody{ID: s.ID, Kind: s.Kind, CreatedAt: timeOf(s.CreatedAt), ExpiresAt: timeOf(s.ExpiresAt)}
+}
+
+type sessionFileBody struct {
+	fileBody
+	Role     engine.Role `json:"role"`
+	ReadOnly bool        `json:"read_only"`
+}
+
+type keyBody struct {
+	ID        string       `json:"id"`
+	Owner     engine.Owner `json:"owner"`
+	Admin     bool         `json:"admin"`
+	CreatedAt string       `json:"created_at"`
+	RevokedAt string       `json:"revoked_at,omitempty"`
+	Token     string       `json:"token,omitempty"` // once, in the answer that made it
+}
+
+func keyOf(k engine.Key) keyBody {
+	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt), RevokedAt: timeOf(k.RevokedAt)}
+}
+
+type languageBody struct {
+	Name    string   `json:"name"`
+	Aliases []string `json:"aliases"`
+	Title   string   `json:"title"`
+	Entry   string   `json:"entry"`
+}
+
+// limitsBody is what a request sends and what GET /limits answers; there, 0
+// is no limit.
+type limitsBody struct {
+	Timeout     int64   `json:"timeout_ms"`
+	CPUTime     int64   `json:"cpu_time_ms"`
+	Memory      int64   `json:"memory_bytes"`
+	Processes   int     `json:"processes"`
+	CPUs        float64 `json:"cpus"`
+	Workspace   int64   `json:"workspace_bytes"`
+	Inodes      int     `json:"inodes"`
+	Output      int     `json:"output_bytes"`
+	OutputFiles int     `json:"output_files"`
+	OutputFile  int64   `json:"output_file_bytes"`
+	OutputTotal int64   `json:"output_total_bytes"`
+}
+
+func limitsOf(l engine.Limits) limitsBody {
+	return limitsBody{
+		Timeout: l.Timeout.Milliseconds(), CPUTime: l.CPUTime.Milliseconds(), Memory: l.Memory, Processes: l.Processes,
+		CPUs: l.CPUs, Workspace: l.Workspace, Inodes: l.Inodes, Output: l.Output.Bytes,
+		OutputFiles: l.Files.Count, OutputFile: l.Files.Bytes, OutputTotal: l.Files.Total,
+	}
+}
+
+// readLimits reads the same fields from a request.
+func readLimits(o *object) engine.Limits {
+	limits := engine.Limits{
+		Timeout:   o.millis("timeout_ms"),
+		CPUTime:   o.millis("cpu_time_ms"),
+		Memory:    o.count("memory_bytes", math.MaxInt64),
+		Processes: int(o.count("processes", math.MaxInt32)),
+		CPUs:      o.fraction("cpus"),
+		Workspace: o.count("workspace_bytes", math.MaxInt64),
+		Inodes:    int(o.count("inodes", math.MaxInt32)),
+		Files: engine.FileLimit{
+			Count: int(o.count("output_files", math.MaxInt32)),
+			Bytes: o.count("output_file_bytes", math.MaxInt64),
+			Total: o.count("output_total_bytes", math.MaxInt64),
+		},
+	}
+	if n := o.count("output_bytes", math.MaxInt32); n > 0 {
+		limits.Output.Bytes = int(n)
+	}
+	_ = o.done() // its error is the whole body's
+	return limits
+}
+
+func readFileRefs(o *object) []engine.FileRef {
+	var refs []engine.FileRef
+	for _, f := range o.objects("files") {
+		ref := engine.FileRef{ID: f.id("id"), Path: f.text("path"), ReadOnly: f.flag("read_only", false)}
+		if ref.ID.IsZero() {
+			f.fail("id", "is missing")
+		}
+		_ = f.done()
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+func timeOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(timeLayout)
+}
+
+// each never returns nil, so that an empty list is written as one.
+func each[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, 0, len(list))
+	for _, v := range list {
+		out = append(out, f(v))
+	}
+	return out
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // our own types: a fault of this package, which the recovery layer reports
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // the client may be gone, and nobody is left to tell
+}

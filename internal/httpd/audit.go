@@ -1,0 +1,28 @@
+package httpd
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// audit logs who asked for what. A caller is its owner and the public id of
+// its key, an address is the route, so that neither keys nor names of files
+// get into the log. What changes something is logged as information, what only
+// reads for those who debug.
+func (s *Server) audit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		defer func() {
+			v := watch(w)
+			level := slog.LevelInfo
+			if r.Method == http.MethodGet || r.Method == http.MethodHead {
+				level = slog.LevelDebug
+			}
+			s.opts.Log.Log(r.Context(), level, "request", "request_id", w.Header().Get(requestIDHeader),
+				"owner", v.caller.Owner, "key", v.caller.Key, "method", method(r.Method), "route", v.name(),
+				"status", v.status, "duration", time.Since(start).Round(time.Millisecond))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

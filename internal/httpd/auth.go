@@ -1,0 +1,189 @@
+package httpd
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+type callerKey struct{}
+
+// CallerFrom returns who makes the request, and whether that is known. Behind
+// a mount that is not Public it always is.
+func CallerFrom(ctx context.Context) (engine.Caller, bool) {
+	c, ok := ctx.Value(callerKey{}).(engine.Caller)
+	return c, ok
+}
+
+// Caller is CallerFrom in the shape in which dialects take it: the zero Caller,
+// which owns nothing, for nobody.
+func Caller(r *http.Request) engine.Caller {
+	c, _ := CallerFrom(r.Context())
+	return c
+}
+
+// authenticate puts the caller into the context, or answers 401 before the
+// body is read.
+func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := s.caller(m, r)
+		if err == nil {
+			if v := watch(w); v != nil {
+				v.caller = caller
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+			return
+		}
+		below := strings.TrimPrefix(r.URL.Path, strings.TrimSuffix(m.Prefix, "/"))
+		if m.Public || slices.Contains(m.Open, below) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if kind := engine.KindOf(err); kind != engine.ErrUnauthorized {
+			s.opts.Log.Error("authenticate", "request_id", w.Header().Get(requestIDHeader), "err", err)
+			w.Header().Set("Retry-After", "5")
+			m.refuse(w, r, http.StatusServiceUnavailable, "unavailable", "keys cannot be checked at the moment")
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="airlock"`)
+		hangUp(w, r)
+		message := "a valid key is needed"
+		if e, ok := errors.AsType[*engine.Error](err); ok && e.Hint != "" {
+			message = e.Hint
+		}
+		m.refuse(w, r, http.StatusUnauthorized, "unauthorized", message)
+	})
+}
+
+// caller finds out who it is. A key that is shown must be good, even where
+// none is needed: whoever shows one means to be its owner.
+func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
+	tokens, err := tokens(r.Header)
+	if err != nil {
+		return engine.Caller{}, err
+	}
+	if len(tokens) > 0 {
+		check := s.opts.Engine.Authenticate
+		if m.Authenticate != nil {
+			check = m.Authenticate
+		}
+		for _, token := range tokens {
+			caller, err := check(r.Context(), token)
+			if err == nil {
+				return caller, nil
+			}
+			if !errors.Is(err, engine.ErrUnauthorized) {
+				return engine.Caller{}, err
+			}
+		}
+		return engine.Caller{}, unauthorized("that key is not valid")
+	}
+	from := originOf(r.Context())
+	switch {
+	case from.unix && (from.peerUID == 0 || from.peerUID >= 0 && from.peerUID == os.Getuid()):
+		return engine.Caller{Owner: engine.Local, Admin: true}, nil
+	case from.loopback && from.remote.IsLoopback() && !forwarded(r.Header) && !s.opts.Engine.Stats().HasKeys:
+		return engine.Caller{Owner: engine.Local}, nil
+	case m.Trusted && s.trusts(from):
+		return engine.Caller{Owner: engine.Local}, nil
+	}
+	return engine.Caller{}, unauthorized("a key is needed, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
+}
+
+func (s *Server) trusts(from connOrigin) bool {
+	if !from.remote.IsValid() {
+		return false
+	}
+	for _, network := range s.opts.TrustNetworks {
+		if network.Contains(from.remote) {
+			return true
+		}
+	}
+	return false
+}
+
+// forwarded reports whether a proxy passed the request on. Its peer may be
+// anybody, so the proxy's own address is no credential.
+func forwarded(h http.Header) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if h.Get(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+const maxToken = 8 << 10
+
+// tokens lists the keys that a request shows, in the order in which they are
+// to be tried. A token of a dialect and a key of ours may come together. An
+// empty header counts as none, since clients send it when no key is set.
+func tokens(h http.Header) ([]string, error) {
+	var found []string
+	for _, name := range []string{"Authorization", "X-Api-Key"} {
+		values := slices.DeleteFunc(slices.Clone(h[name]), func(v string) bool { return v == "" })
+		if len(values) == 0 {
+			continue
+		}
+		if len(values) > 1 {
+			return nil, unauthorized("more than one " + name + " header")
+		}
+		if name == "X-Api-Key" {
+			found = append(found, values[0])
+			continue
+		}
+		scheme, rest, _ := strings.Cut(values[0], " ")
+		switch strings.ToLower(scheme) {
+		case "bearer":
+			found = append(found, rest)
+		case "basic":
+			parts, ok := basic(rest)
+			if !ok {
+				return nil, unauthorized("the Authorization header cannot be read")
+			}
+			found = append(found, parts...)
+		default:
+			return nil, unauthorized("the Authorization header must be 'Bearer KEY'")
+		}
+	}
+	for _, token := range found {
+		if !plainToken(token) {
+			return nil, unauthorized("that is not a key")
+		}
+	}
+	return found, nil
+}
+
+// basic returns the user and the password part. Some clients leave out the
+// colon after a user without a password.
+func basic(encoded string) ([]string, bool) {
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, false
+	}
+	user, password, _ := strings.Cut(string(text), ":")
+	parts := slices.DeleteFunc([]string{user, password}, func(s string) bool { return s == "" })
+	return parts, len(parts) > 0
+}
+
+func plainToken(token string) bool {
+	if token == "" || len(token) > maxToken {
+		return false
+	}
+	for _, c := range []byte(token) {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func unauthorized(hint string) error {
+	return &engine.Error{Op: "authenticate", Kind: engine.ErrUnauthorized, Hint: hint}
+}

@@ -1,0 +1,260 @@
+package httpd
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+func basicAuth(s string) string {
+	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(s))
+}
+
+func TestKeys(t *testing.T) {
+	e := &fakeEngine{hasKeys: true}
+	_, address := start(t, Options{Engine: e})
+	defer func() {
+		for _, token := range e.asked {
+			if !plainToken(token) {
+				t.Errorf("the engine was asked for %.20q", token)
+			}
+		}
+	}()
+	for _, c := range []struct {
+		name, header string
+		owner        string // empty: 401
+	}{
+		{"none", "", ""},
+		{"empty", "Authorization: ", ""},
+		{"bearer", "Authorization: Bearer " + aliceKey, "alice"},
+		{"bearer in lower case", "authorization: bearer " + aliceKey, "alice"},
+		{"header", "X-API-Key: " + aliceKey, "alice"},
+		{"empty and a header", "Authorization: \nX-API-Key: " + aliceKey, "alice"},
+		{"user", basicAuth(aliceKey + ":"), "alice"},
+		{"password", basicAuth("any:" + aliceKey), "alice"},
+		{"no colon", basicAuth(aliceKey), "alice"},
+		{"a foreign token and a key", "Authorization: Bearer eyJ.foreign.token\nX-API-Key: " + aliceKey, "alice"},
+		{"spaces around", "Authorization:   Bearer " + aliceKey + "  ", "alice"},
+		{"wrong", "Authorization: Bearer " + aliceKey + "x", ""},
+		{"no token", "Authorization: Bearer", ""},
+		{"other scheme", "Authorization: Digest " + aliceKey, ""},
+		{"no scheme", "Authorization: " + aliceKey, ""},
+		{"two headers", "Authorization: Bearer " + aliceKey + "\nAuthorization: Bearer " + aliceKey, ""},
+		{"two keys", "X-API-Key: " + aliceKey + "\nX-API-Key: " + adminKey, ""},
+		{"not base64", "Authorization: Basic !", ""},
+		{"basic of nothing", basicAuth(":"), ""},
+		{"not ASCII", "X-API-Key: ключ", ""},
+		{"two tokens in one", "Authorization: Bearer " + aliceKey + " " + adminKey, ""},
+		{"long", "X-API-Key: " + strings.Repeat("x", 9<<10), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			resp, body := request(t, "GET", address+"/api/v1/x", c.header, "")
+			if c.owner != "" {
+				if resp.StatusCode != 200 || !strings.Contains(body, "owner="+c.owner+" ") {
+					t.Errorf("%d %s", resp.StatusCode, body)
+				}
+				return
+			}
+			if resp.StatusCode != 401 || resp.Header.Get("WWW-Authenticate") == "" || strings.Contains(body, aliceKey) {
+				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+			}
+		})
+	}
+	if answer := speak(t, address, "GET /api/v1/x HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+strings.Repeat("x", 1<<20)+"\r\n\r\n", time.Second); strings.Contains(answer, "200 OK") || strings.Contains(answer, "still open") {
+		t.Errorf("a key of 1 MB: %.100q", answer)
+	}
+}
+
+// TestNoKeyNeeded walks through who is let in without a key, and as whom.
+func TestNoKeyNeeded(t *testing.T) {
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	elsewhere := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, c := range []struct {
+		name         string
+		keys         bool
+		trust        []netip.Prefix
+		path, header string
+		status       int
+	}{
+		{"loopback, no keys", false, nil, "/api/v1/x", "", 200},
+		{"loopback, no keys, empty header", false, nil, "/api/v1/x", "Authorization: ", 200},
+		{"loopback, no keys, wrong key", false, nil, "/api/v1/x", "X-API-Key: x", 401},
+		{"loopback, no keys, behind a proxy", false, nil, "/api/v1/x", "X-Forwarded-For: 203.0.113.7", 401},
+		{"loopback, no keys, behind another", false, nil, "/api/v1/x", "Forwarded: for=203.0.113.7", 401},
+		{"loopback, keys", true, nil, "/api/v1/x", "", 401},
+		{"trusted, dialect", true, loopback, "/onyx/x", "", 200},
+		{"trusted, not a dialect", true, loopback, "/api/v1/x", "", 401},
+		{"trusted, metrics", true, loopback, "/metrics", "", 401},
+		{"trusted, wrong key", true, loopback, "/onyx/x", "X-API-Key: x", 401},
+		{"not trusted", true, elsewhere, "/onyx/x", "", 401},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, address := start(t, Options{Engine: &fakeEngine{hasKeys: c.keys}, TrustNetworks: c.trust})
+			resp, body := request(t, "GET", address+c.path, c.header, "")
+			if resp.StatusCode != c.status || c.status == 200 && !strings.Contains(body, "owner=local key= admin=false") {
+				t.Errorf("%d %s", resp.StatusCode, body)
+			}
+		})
+	}
+}
+
+// TestLoopbackPeerOfOpenListener checks that a listener which strangers reach
+// lets nobody in without a key, not even from this machine: behind a port
+// forward everybody comes from there.
+func TestLoopbackPeerOfOpenListener(t *testing.T) {
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
+	start(t, Options{Listen: []net.Listener{l}, Engine: &fakeEngine{}, TrustNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	address := "http://" + netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port).String()
+	if resp, body := request(t, "GET", address+"/api/v1/x", "", ""); resp.StatusCode != 401 {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "airlock.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, Options{Listen: []net.Listener{l}, Engine: &fakeEngine{hasKeys: true}})
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	if _, body := requestOver(t, transport, "GET", "http://any.host.at.all/api/v1/x", "", ""); !strings.Contains(body, "owner=local key= admin=true") {
+		t.Errorf("without a key: %s", body)
+	}
+	if _, body := requestOver(t, transport, "GET", "http://localhost/api/v1/x", "X-API-Key: "+aliceKey, ""); !strings.Contains(body, "owner=alice") {
+		t.Errorf("with a key: %s", body)
+	}
+	if resp, _ := requestOver(t, transport, "GET", "http://localhost/api/v1/x", "X-API-Key: x", ""); resp.StatusCode != 401 {
+		t.Errorf("with a wrong key: %d", resp.StatusCode)
+	}
+}
+
+// TestOtherUser checks the rule for unix peers that are somebody else.
+func TestOtherUser(t *testing.T) {
+	s := &Server{opts: Options{Engine: &fakeEngine{}}}
+	for uid, admin := range map[int]bool{0: true, 65534: false, -1: false} {
+		ctx := context.WithValue(t.Context(), originKey{}, connOrigin{unix: true, peerUID: uid})
+		req, err := http.NewRequestWithContext(ctx, "GET", "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if caller, err := s.caller(Mount{Trusted: true}, req); caller.Admin != admin || (err == nil) != admin {
+			t.Errorf("uid %d: %v, %v", uid, caller, err)
+		}
+	}
+}
+
+func TestPublicMounts(t *testing.T) {
+	_, address := start(t, Options{Mounts: []Mount{
+		{Prefix: "/ui", Handler: dialect(), Public: true}, {Prefix: "/onyx", Handler: dialect(), Open: []string{"/health"}},
+		{
+			Prefix: "/own", Handler: dialect(),
+			Authenticate: func(_ context.Context, token string) (engine.Caller, error) {
+				if token == "jwt" {
+					return engine.Caller{Owner: "tenant", Key: "jwt"}, nil
+				}
+				return engine.Caller{}, engine.ErrUnauthorized
+			},
+			Refuse: func(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+				http.Error(w, `{"detail":"`+message+`"}`, status)
+			},
+		},
+	}})
+	for _, c := range []struct {
+		path, header string
+		status       int
+		contains     string
+	}{
+		{"/ui/", "", 200, "owner= "}, {"/ui/", "X-API-Key: " + aliceKey, 200, "owner=alice"}, {"/ui/", "X-API-Key: wrong", 200, "owner= "},
+		{"/onyx/health", "", 200, "owner= "}, {"/onyx/healthy", "", 401, "key"}, {"/onyx/health/", "", 401, "key"},
+		{"/own/", "Authorization: Bearer jwt", 200, "owner=tenant"}, {"/own/", "X-API-Key: " + aliceKey, 401, `{"detail":"that key is not valid"}`},
+		{"/health", "", 200, "ok"},
+	} {
+		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status || !strings.Contains(body, c.contains) {
+			t.Errorf("%s %s: %d %s", c.path, c.header, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestKeysCannotBeChecked makes sure that a failing index opens no door.
+func TestKeysCannotBeChecked(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{broken: errors.New("disk I/O error")}})
+	resp, body := request(t, "GET", address+"/api/v1/x", "X-API-Key: "+aliceKey, "")
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || strings.Contains(body, "disk") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+// TestRefusedBeforeBody checks that a caller without a key is not even asked
+// for the body it announced.
+func TestRefusedBeforeBody(t *testing.T) {
+	_, address := start(t, Options{})
+	answer := speak(t, address, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n", 2*time.Second)
+	if !strings.HasPrefix(answer, "HTTP/1.1 401 ") || strings.Contains(answer, "still open") {
+		t.Errorf("%q", answer)
+	}
+	answer = speak(t, address, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\nExpect: 100-continue\r\nX-API-Key: "+aliceKey+"\r\n\r\n", 100*time.Millisecond)
+	if !strings.HasPrefix(answer, "HTTP/1.1 100 ") {
+		t.Errorf("with a key: %q", answer)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{}, AllowHosts: []string{"Code.Example:8000"}})
+	for host, status := range map[string]int{
+		"localhost": 200, "LOCALHOST:1234": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]:8000": 200, "localhost.": 200,
+		"code.example": 200, "code.example:9": 200,
+		"attacker.test": 421, "attacker.test:8000": 421, "localhost.attacker.test": 421, "127.0.0.1.attacker.test": 421,
+		"10.0.0.1": 421, "[::ffff:10.0.0.1]": 421, "code.example.attacker.test": 421, "0.0.0.0": 421, "": 421, "2130706433": 421,
+	} {
+		answer := speak(t, address, "GET /health HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n", time.Second)
+		want := "HTTP/1.1 200 "
+		if status != 200 {
+			want = "HTTP/1.1 421 "
+		}
+		if !strings.HasPrefix(answer, want) {
+			t.Errorf("%q: %.60q", host, answer)
+		}
+	}
+}
+
+func TestForeignPages(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{}})
+	for _, c := range []struct {
+		method, header string
+		status         int
+	}{
+		{"POST", "", 200},
+		{"POST", "Sec-Fetch-Site: same-origin", 200},
+		{"POST", "Origin: " + address, 200},
+		{"POST", "Sec-Fetch-Site: cross-site", 403},
+		{"POST", "Sec-Fetch-Site: same-site", 403},
+		{"POST", "Origin: http://evil.test", 403},
+		{"POST", "Origin: null", 403},
+		{"DELETE", "Origin: http://localhost:1", 403},
+		{"GET", "Sec-Fetch-Site: cross-site", 200},
+	} {
+		resp, body := request(t, c.method, address+"/api/v1/x", c.header, "")
+		if resp.StatusCode != c.status {
+			t.Errorf("%s %s: %d %s", c.method, c.header, resp.StatusCode, body)
+		}
+		if resp.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("headers %v", resp.Header)
+		}
+	}
+}

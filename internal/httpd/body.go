@@ -1,0 +1,31 @@
+package httpd
+
+import "net/http"
+
+// limitBody bounds what a mount can be made to read. A length that is announced
+// is refused at once; one that is not is found out by the handler, whose read
+// fails with *http.MaxBytesError. Compressed bodies are refused: their real
+// size shows too late.
+//
+// A connection ends with a body in chunks. If the request had a length too,
+// and a proxy in front went by that, what follows is not what it thinks.
+func limitBody(m Mount, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+			m.refuse(w, r, http.StatusUnsupportedMediaType, "unsupported_media_type", "compressed bodies are not accepted")
+			return
+		}
+		if r.ContentLength > m.MaxBody {
+			hangUp(w, r)
+			m.refuse(w, r, http.StatusRequestEntityTooLarge, "too_large", "the body is over the limit of this address")
+			return
+		}
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		if r.Body != nil {
+			r = withBody(r, http.MaxBytesReader(w, r.Body, m.MaxBody))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,269 @@
+package httpd
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var hurry = Timeouts{Header: 100 * time.Millisecond, BodyIdle: 100 * time.Millisecond, WriteIdle: 100 * time.Millisecond, KeepAlive: 100 * time.Millisecond}
+
+// TestSlowPeers checks that who stops in mid-sentence is cut, wherever that is.
+func TestSlowPeers(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry})
+	for name, text := range map[string]string{
+		"silence":        "",
+		"half a header":  "GET /health HTTP/1.1\r\nHost: loc",
+		"half a body":    "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\nhalf",
+		"half a chunk":   "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nhalf",
+		"half, refused":  "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nX-API-Key: wrong\r\nContent-Length: 50\r\n\r\nhalf",
+		"half, no route": "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\nhalf",
+		"after a whole":  "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		begin := time.Now()
+		answer := speak(t, address, text, 5*time.Second)
+		if strings.Contains(answer, "still open") || time.Since(begin) > 3*time.Second {
+			t.Errorf("%s: %q after %v", name, answer, time.Since(begin))
+		}
+	}
+}
+
+// TestSlowUpload checks that a body which takes much longer than the idle
+// limit arrives, as long as it keeps coming.
+func TestSlowUpload(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: Timeouts{BodyIdle: 400 * time.Millisecond}})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 20\r\n\r\n")
+	tick := time.NewTicker(40 * time.Millisecond)
+	defer tick.Stop()
+	for range 20 {
+		<-tick.C
+		io.WriteString(conn, "x")
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.Contains(string(answer), "body=20") {
+		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+// TestLongRun checks that a handler which works for longer than every limit,
+// after its body was read, is left alone.
+func TestLongRun(t *testing.T) {
+	long := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		select {
+		case <-r.Context().Done():
+			io.WriteString(w, "cancelled")
+		case <-time.After(500 * time.Millisecond):
+			io.WriteString(w, "done")
+		}
+	})
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry, Mounts: []Mount{{Prefix: "/long", Handler: long}}})
+	for _, body := range []string{"", "some"} {
+		if _, answer := request(t, "POST", address+"/long", "", body); answer != "done" {
+			t.Errorf("body %q: %q", body, answer)
+		}
+	}
+}
+
+// TestReadPastTheEnd checks that a handler which reads on after the end of its
+// body sets no deadline on the read with which the server watches the client.
+func TestReadPastTheEnd(t *testing.T) {
+	server := httptest.NewServer(progress(hurry, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		r.Body.Read(make([]byte, 1))
+		select {
+		case <-r.Context().Done():
+			io.WriteString(w, "cancelled")
+		case <-time.After(300 * time.Millisecond):
+			io.WriteString(w, "done")
+		}
+	})))
+	defer server.Close()
+	if _, answer := request(t, "POST", server.URL, "", "some"); answer != "done" {
+		t.Errorf("answer %q", answer)
+	}
+}
+
+// TestSlowReader checks that an answer which nobody takes is given up, both
+// where the handler writes and where the kernel sends a file.
+func TestSlowReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "big")
+	if err := os.WriteFile(path, make([]byte, 64<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	write := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	send := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		f, err := os.Open(path)
+		if err != nil {
+			ended <- nil
+			return
+		}
+		defer f.Close()
+		_, err = io.CopyN(w, f, 64<<20)
+		ended <- err
+	})
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry, Mounts: []Mount{{Prefix: "/write", Handler: write}, {Prefix: "/send", Handler: send}}})
+	for _, path := range []string{"/write", "/send"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Errorf("%s: written to nobody", path)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: still writing", path)
+			go func() { <-ended }()
+		}
+		conn.Close()
+	}
+}
+
+// TestFiles checks that files go out whole through the pieces they are sent in.
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	content := strings.Repeat("0123456789abcdef", 3*sendPiece/16) + "end"
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
+	_, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{{Prefix: "/file", Handler: file}}})
+	if _, body := request(t, "GET", address+"/file", "", ""); body != content {
+		t.Errorf("%d bytes of %d", len(body), len(content))
+	}
+	if _, body := request(t, "GET", address+"/file", "Range: bytes=5-786430", ""); body != content[5:786431] {
+		t.Errorf("a range has %d bytes", len(body))
+	}
+	if resp, body := request(t, "HEAD", address+"/file", "", ""); body != "" || resp.ContentLength != int64(len(content)) {
+		t.Errorf("HEAD: %d %q", resp.ContentLength, body)
+	}
+}
+
+// TestSendfile makes sure that the kernel is still reached through our writer.
+func TestSendfile(t *testing.T) {
+	inner := &readerFrom{ResponseRecorder: httptest.NewRecorder()}
+	w := &response{ResponseWriter: inner, control: http.NewResponseController(inner)}
+	n, err := io.CopyN(w, strings.NewReader(strings.Repeat("x", sendPiece+1)), sendPiece+1)
+	if n != sendPiece+1 || err != nil || inner.calls != 2 {
+		t.Errorf("%d bytes in %d calls, %v", n, inner.calls, err)
+	}
+}
+
+type readerFrom struct {
+	*httptest.ResponseRecorder
+	calls int
+}
+
+func (r *readerFrom) ReadFrom(src io.Reader) (int64, error) {
+	r.calls++
+	return io.Copy(struct{ io.Writer }{r.ResponseRecorder}, src)
+}
+
+func TestRate(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, Rate: 1})
+	get := func(key string) *http.Response {
+		resp, _ := request(t, "GET", address+"/api/v1/x", "X-API-Key: "+key, "")
+		return resp
+	}
+	statuses := ""
+	for range 4 {
+		resp := get(aliceKey)
+		statuses += fmt.Sprint(resp.StatusCode, " ")
+		if resp.StatusCode == 429 && resp.Header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+	}
+	if statuses != "200 200 429 429 " {
+		t.Errorf("statuses %s", statuses)
+	}
+	if resp := get(adminKey); resp.StatusCode != 200 {
+		t.Errorf("another caller: %d", resp.StatusCode)
+	}
+}
+
+func TestRateForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRateLimit(1)
+		for i := range 3 * maxCallers {
+			l.bucket(fmt.Sprint(i)).Allow()
+		}
+		if len(l.callers) != maxCallers || l.recent.Len() != maxCallers {
+			t.Errorf("%d callers are remembered", len(l.callers))
+		}
+		b := l.bucket("x")
+		if !b.Allow() || !b.Allow() || b.Allow() {
+			t.Error("a burst is not two")
+		}
+		time.Sleep(time.Second)
+		if !l.bucket("x").Allow() {
+			t.Error("a second later there is still nothing")
+		}
+	})
+}
+
+// TestConnections checks that idle connections make room for new ones, the
+// oldest first, and that busy ones do not.
+func TestConnections(t *testing.T) {
+	hold := make(chan struct{})
+	entered := make(chan struct{})
+	busy := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-hold })
+	_, address := start(t, Options{Engine: &fakeEngine{}, MaxConns: 2, Mounts: []Mount{{Prefix: "/busy", Handler: busy}}})
+	dial := func() net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(5 * time.Second))
+		return conn
+	}
+	ask := func(conn net.Conn) bool {
+		fmt.Fprint(conn, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		n, err := conn.Read(make([]byte, 4096))
+		return err == nil && n > 0
+	}
+	first, second := dial(), dial()
+	if !ask(first) || !ask(second) {
+		t.Fatal("two connections do not fit")
+	}
+	third := dial()
+	if !ask(third) {
+		t.Error("an idle connection makes no room")
+	}
+	if _, err := first.Read(make([]byte, 1)); err == nil {
+		t.Error("the oldest is still there")
+	}
+	for _, conn := range []net.Conn{second, third} {
+		fmt.Fprint(conn, "GET /busy HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		<-entered
+	}
+	if ask(dial()) {
+		t.Error("a fourth got in while all were busy")
+	}
+	close(hold)
+}

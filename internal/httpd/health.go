@@ -1,0 +1,74 @@
+package httpd
+
+import (
+	"net/http"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+type healthBody struct {
+	Status    string         `json:"status"` // "ok"; "degraded": runs are not accepted; "draining"
+	Version   string         `json:"version"`
+	Isolation *isolationBody `json:"isolation,omitempty"` // absent when the sandbox does not answer
+}
+
+type isolationBody struct {
+	Backend string      `json:"backend"`
+	Strict  bool        `json:"strict"`
+	Summary string      `json:"summary"`
+	Layers  []layerBody `json:"layers"`
+}
+
+type layerBody struct {
+	Name   string            `json:"name"`
+	State  engine.LayerState `json:"state"`
+	Detail string            `json:"detail"`
+	Cure   string            `json:"cure,omitempty"`
+}
+
+// health answers 200 for as long as the process can answer at all: a restart
+// cures nothing that it reports.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	setRoute(w, "", r.URL.Path)
+	body := healthBody{Status: "ok", Version: s.opts.Version}
+	if s.opts.Engine.Ready(r.Context()) != nil {
+		body.Status = "degraded"
+	}
+	if s.draining.Load() {
+		body.Status = "draining"
+	}
+	if isolation, err := s.opts.Engine.Isolation(r.Context()); err == nil {
+		body.Isolation = &isolationBody{
+			Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary, Layers: []layerBody{},
+		}
+		for _, l := range isolation.Layers {
+			body.Isolation.Layers = append(body.Isolation.Layers, layerBody(l))
+		}
+	}
+	writeJSON(w, http.StatusOK, body)
+}
+
+// ready answers 503 while new runs would be refused.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	setRoute(w, "", r.URL.Path)
+	if s.draining.Load() {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, r, http.StatusServiceUnavailable, "unavailable", "the service is shutting down")
+		return
+	}
+	if err := s.opts.Engine.Ready(r.Context()); err != nil {
+		s.opts.Log.Debug("not ready", "err", err)
+		w.Header().Set("Retry-After", "5")
+		refuse(w, r, http.StatusServiceUnavailable, "unavailable", "runs are not accepted at the moment")
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *Server) metrics() http.Handler {
+	scrape := s.opts.Metrics.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setRoute(w, "", r.URL.Path)
+		scrape.ServeHTTP(w, r)
+	})
+}

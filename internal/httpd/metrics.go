@@ -1,0 +1,130 @@
+package httpd
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Metrics is the one registry of the service. Labels are routes, methods and
+// codes: never an address, a name or a key that a caller chose.
+type Metrics struct {
+	Registry *prometheus.Registry // for a dialect that adds metrics of its own
+
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+// NewMetrics returns a registry with the metrics of the engine, of HTTP, of Go
+// and of this process.
+func NewMetrics(e Engine) *Metrics {
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "airlock_http_requests_total", Help: "Requests answered, by route and status code.",
+		}, []string{"route", "method", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "airlock_http_request_duration_seconds", Help: "Time from a request's header to the end of its answer, by route.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10), // 1 ms to 4 min
+		}, []string{"route"}),
+	}
+	m.Registry.MustRegister(m.requests, m.seconds, engineCollector{e},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler answers a scrape. Dialects that have a metrics address of their own
+// serve it too.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
+
+// count observes each request under the route that answered it.
+func (m *Metrics) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		v := &response{ResponseWriter: w, control: http.NewResponseController(w)}
+		defer func() {
+			route := v.name()
+			// Without a status the handler panicked or the peer was cut off.
+			m.requests.WithLabelValues(route, method(r.Method), code(v.status)).Inc()
+			m.seconds.WithLabelValues(route).Observe(time.Since(start).Seconds())
+		}()
+		next.ServeHTTP(v, r)
+	})
+}
+
+func method(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return m
+	}
+	return "other"
+}
+
+func code(status int) string {
+	if status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+// engineCollector asks the engine at each scrape.
+type engineCollector struct{ engine Engine }
+
+var (
+	descRuns     = desc("runs_total", "Runs that ended, by final status.", "status")
+	descRunning  = desc("runs_running", "Runs that have a slot.")
+	descQueued   = desc("runs_queued", "Runs that wait for a slot.")
+	descRejected = desc("runs_rejected_total", "Runs refused because the queue was full.")
+	descWait     = desc("run_queue_wait_seconds", "How long runs waited for a slot.")
+	descDuration = desc("run_duration_seconds", "How long programs ran.")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("airlock_"+name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c engineCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descRuns, descRunning, descQueued, descRejected, descWait, descDuration} {
+		out <- d
+	}
+}
+
+var finalStatuses = []engine.Status{
+	engine.StatusOK, engine.StatusError, engine.StatusTimeout, engine.StatusKilled,
+	engine.StatusOOM, engine.StatusCancelled, engine.StatusInterrupted,
+}
+
+// Collect implements prometheus.Collector.
+func (c engineCollector) Collect(out chan<- prometheus.Metric) {
+	stats := c.engine.Stats()
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	for _, status := range finalStatuses {
+		out <- prometheus.MustNewConstMetric(descRuns, counter, float64(stats.Runs[status]), string(status))
+	}
+	out <- prometheus.MustNewConstMetric(descRunning, gauge, float64(stats.Running))
+	out <- prometheus.MustNewConstMetric(descQueued, gauge, float64(stats.Queued))
+	out <- prometheus.MustNewConstMetric(descRejected, counter, float64(stats.Rejected))
+	out <- histogram(descWait, stats.Wait)
+	out <- histogram(descDuration, stats.Duration)
+}
+
+// histogram sums up the engine's counts, since Prometheus wants the number of
+// values up to each bound.
+func histogram(d *prometheus.Desc, h engine.Histogram) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(h.Bounds))
+	var sum uint64
+	for i, bound := range h.Bounds {
+		sum += uint64(h.Counts[i])
+		buckets[bound.Seconds()] = sum
+	}
+	return prometheus.MustNewConstHistogram(d, uint64(h.Count), h.Sum.Seconds(), buckets)
+}

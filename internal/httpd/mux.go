@@ -1,0 +1,179 @@
+// Package httpd is the front door: it takes connections, finds out who is
+// calling, refuses what must not come in, and hands the rest to the dialect
+// that speaks the caller's protocol.
+//
+// It knows no protocol but HTTP. The dialects are handed in as Mounts, each a
+// plain http.Handler under a prefix, and this file shows all of what stands
+// before them. From the outside in, a request passes
+//
+//	request id      every answer carries X-Request-Id        requestid.go
+//	metrics         counted by route, never by address       metrics.go
+//	audit           who asked for what                       audit.go
+//	recovery        a panic becomes an opaque 500            recover.go
+//	progress        idle bodies and idle readers are cut     progress.go
+//	host            a name that is not ours gets 421         host.go
+//	path            only clean paths, no key in the query    path.go
+//	origin          no state change from a foreign page      origin.go
+//	caller          who is it? else 401, body unread         auth.go
+//	rate            429 for who asks too often               rate.go
+//	body            no more bytes than the mount takes       body.go
+//
+// and reaches the mount with its prefix removed.
+package httpd
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Engine is what the front door asks of the core.
+type Engine interface {
+	// Authenticate returns who holds the token, ErrUnauthorized for nobody.
+	Authenticate(ctx context.Context, token string) (engine.Caller, error)
+	// Ready returns nil when runs are accepted.
+	Ready(ctx context.Context) error
+	// Isolation says what stands between a program and this host.
+	Isolation(ctx context.Context) (engine.Isolation, error)
+	// Stats returns the counters of the moment. Its HasKeys closes the door
+	// that is open on loopback while there are no keys.
+	Stats() engine.Stats
+}
+
+// Mount is one dialect and where it lives.
+type Mount struct {
+	Prefix  string // "/api/v1", without a slash at the end; "/": the root, which takes /health and /ready with it
+	Handler http.Handler
+
+	// Public lets everybody in: the handler answers health checks or asks
+	// for a key itself. A caller that is known is still in the context.
+	Public bool
+	// Trusted lets callers from Options.TrustNetworks in without a key.
+	Trusted bool
+	// Open lists paths below Prefix, such as "/health", that are Public in a
+	// mount that otherwise is not.
+	Open []string
+
+	// MaxBody bounds a request's body in bytes; 0: Options.MaxUpload and room
+	// for the multipart framing around it.
+	MaxBody int64
+	// Authenticate replaces the engine's, for a dialect with tokens of its
+	// own; nil: the engine's.
+	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+	// Refuse writes a refusal in the dialect's own words; nil: as the native
+	// API does. Status and headers such as Retry-After are to be kept.
+	Refuse func(w http.ResponseWriter, r *http.Request, status int, code, message string)
+}
+
+// Options are what New needs. Only Listen and Engine are required.
+type Options struct {
+	Listen        []net.Listener // TCP and unix; the server closes them
+	Engine        Engine
+	Mounts        []Mount
+	TrustNetworks []netip.Prefix // callers from there need no key on Trusted mounts
+	AllowHosts    []string       // names by which the service may be called, besides loopback and its own address
+	MaxUpload     int64          // bytes; 0: 200 MiB
+	MaxConns      int            // connections at once; 0: 4096
+	Rate          float64        // requests a second for one caller, twice as many in a burst; 0: 200
+	Metrics       *Metrics       // nil: one is made
+	Log           *slog.Logger   // nil: nothing is logged
+	Version       string
+	Timeouts      Timeouts // zero fields: 5 s, 10 s, 30 s, 120 s
+}
+
+// Timeouts bound how long a peer may keep us waiting. A slow peer that makes
+// progress is never cut.
+type Timeouts struct {
+	Header    time.Duration // until the request's header is complete
+	BodyIdle  time.Duration // between two reads of a body
+	WriteIdle time.Duration // between two writes of an answer
+	KeepAlive time.Duration // between two requests
+}
+
+const (
+	maxHeader     = 64 << 10
+	multipartRoom = 1 << 20 // framing and small fields around one uploaded file
+)
+
+func (o *Options) fill() {
+	o.MaxUpload = orDefault(o.MaxUpload, 200<<20)
+	o.MaxConns = orDefault(o.MaxConns, 4096)
+	o.Rate = orDefault(o.Rate, 200)
+	o.Timeouts.Header = orDefault(o.Timeouts.Header, 5*time.Second)
+	o.Timeouts.BodyIdle = orDefault(o.Timeouts.BodyIdle, 10*time.Second)
+	o.Timeouts.WriteIdle = orDefault(o.Timeouts.WriteIdle, 30*time.Second)
+	o.Timeouts.KeepAlive = orDefault(o.Timeouts.KeepAlive, 120*time.Second)
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(o.Engine)
+	}
+}
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// handler builds everything that is served.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	limit := newRateLimit(s.opts.Rate)
+	rootTaken := false
+	for _, m := range s.opts.Mounts {
+		m.MaxBody = orDefault(m.MaxBody, s.opts.MaxUpload+multipartRoom)
+		h := limitBody(m, strip(m.Prefix, m.Handler))
+		h = limit.rate(m, h)
+		h = s.authenticate(m, h)
+		if m.Prefix == "/" {
+			mux.Handle("/", h)
+			rootTaken = true
+			continue
+		}
+		mux.Handle(m.Prefix, h)
+		mux.Handle(m.Prefix+"/", h)
+	}
+
+	mux.HandleFunc("GET /api/v1/health", s.health)
+	mux.HandleFunc("GET /api/v1/ready", s.ready)
+	mux.Handle("GET /metrics", s.authenticate(Mount{}, s.metrics()))
+	if !rootTaken {
+		mux.HandleFunc("GET /health", s.health)
+		mux.HandleFunc("GET /ready", s.ready)
+		mux.HandleFunc("/", notFound)
+	}
+
+	h := refuseForeignOrigin(mux)
+	h = cleanPath(h)
+	h = s.checkHost(h)
+	h = progress(s.opts.Timeouts, h)
+	h = s.recovery(h)
+	h = s.audit(h)
+	h = s.opts.Metrics.count(h)
+	return requestID(h)
+}
+
+// strip removes a mount's prefix and tells the metrics which route of the
+// mount answered.
+func strip(prefix string, h http.Handler) http.Handler {
+	prefix = strings.TrimSuffix(prefix, "/")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner, address := *r, *r.URL
+		address.Path = orDefault(strings.TrimPrefix(r.URL.Path, prefix), "/")
+		address.RawPath = strings.TrimPrefix(r.URL.RawPath, prefix)
+		inner.URL, inner.Pattern = &address, ""
+		defer func() { setRoute(w, prefix, inner.Pattern) }()
+		h.ServeHTTP(w, &inner)
+	})
+}

@@ -1,0 +1,69 @@
+package httpd
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const maxTarget = 8 << 10
+
+// cleanPath lets only those paths through that have one reading. A path that
+// the router would clean or decode into another one names nothing here.
+func cleanPath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case len(r.RequestURI) > maxTarget:
+			refuse(w, r, http.StatusRequestURITooLong, "too_large", "the address is too long")
+		case !onePath(r.URL.Path, r.URL.RawPath):
+			notFound(w, r)
+		case keyInQuery(r):
+			refuse(w, r, http.StatusUnauthorized, "unauthorized", "a key in the address ends up in logs: send it in the Authorization header")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// onePath reports whether a path has one reading: absolute, clean, without
+// control characters, and with nothing encoded that would mean something to a
+// router if it were not.
+func onePath(p, raw string) bool {
+	if !strings.HasPrefix(p, "/") || strings.ContainsFunc(p, unicode.IsControl) {
+		return false
+	}
+	for i := 0; i+2 < len(raw); i++ {
+		if raw[i] == '%' && slices.Contains([]string{"2e", "2f", "5c"}, strings.ToLower(raw[i+1:i+3])) {
+			return false
+		}
+	}
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/"
+}
+
+// keyInQuery reports whether the query holds a key, by its name or its looks.
+func keyInQuery(r *http.Request) bool {
+	if r.URL.RawQuery == "" {
+		return false
+	}
+	for name, values := range r.URL.Query() {
+		switch strings.ToLower(name) {
+		case "api_key", "api-key", "apikey", "x-api-key", "access_token", "authorization":
+			return true
+		}
+		for _, v := range values {
+			if looksLikeKey(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// looksLikeKey knows our tokens: ak_, twelve characters, _, 43 characters.
+func looksLikeKey(s string) bool {
+	const length = len("ak_") + 12 + len("_") + 43
+	return len(s) == length && strings.HasPrefix(s, "ak_")
+}

@@ -1,0 +1,25 @@
+package httpd
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerUID asks the kernel who opened the other end of a unix socket.
+func peerUID(c *net.UnixConn) int {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1
+	}
+	uid := -1
+	err = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			uid = int(cred.Uid)
+		}
+	})
+	if err != nil {
+		return -1
+	}
+	return uid
+}

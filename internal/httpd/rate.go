@@ -1,0 +1,87 @@
+package httpd
+
+import (
+	"container/list"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// maxCallers bounds the memory of the rate limit. The caller that has been
+// away for longest is forgotten, and with it the little it had used up.
+const maxCallers = 4096
+
+// rateLimit gives each caller a bucket of requests.
+type rateLimit struct {
+	each  rate.Limit
+	burst int
+
+	mu      sync.Mutex
+	callers map[string]*list.Element
+	recent  *list.List // of *bucket, last used first
+}
+
+type bucket struct {
+	caller string
+	*rate.Limiter
+}
+
+func newRateLimit(perSecond float64) *rateLimit {
+	return &rateLimit{
+		each: rate.Limit(perSecond), burst: max(int(2*perSecond), 1),
+		callers: map[string]*list.Element{}, recent: list.New(),
+	}
+}
+
+// rate refuses a caller that asks too often. Callers on this very machine that
+// need no key are left alone: there is one of them, and it only slows itself.
+func (l *rateLimit) rate(m Mount, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := rateName(r)
+		if name != "" {
+			now := time.Now()
+			reservation := l.bucket(name).ReserveN(now, 1)
+			if wait := reservation.DelayFrom(now); wait > 0 {
+				reservation.CancelAt(now)
+				w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+				hangUp(w, r)
+				m.refuse(w, r, http.StatusTooManyRequests, "busy", "too many requests from this caller")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func rateName(r *http.Request) string {
+	from := originOf(r.Context())
+	caller, known := CallerFrom(r.Context())
+	switch {
+	case known && caller.Key != "":
+		return "key " + caller.Key
+	case from.unix || from.remote.IsLoopback():
+		return ""
+	case known && caller.Owner != "" && !from.remote.IsValid():
+		return "owner " + string(caller.Owner)
+	}
+	return "address " + from.remote.String()
+}
+
+func (l *rateLimit) bucket(caller string) *bucket {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.callers[caller]; ok {
+		l.recent.MoveToFront(e)
+		return e.Value.(*bucket)
+	}
+	if l.recent.Len() >= maxCallers {
+		oldest := l.recent.Back()
+		delete(l.callers, l.recent.Remove(oldest).(*bucket).caller)
+	}
+	b := &bucket{caller: caller, Limiter: rate.NewLimiter(l.each, l.burst)}
+	l.callers[caller] = l.recent.PushFront(b)
+	return b
+}

@@ -1,0 +1,37 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+)
+
+// recovery turns a panic into a 500 that says nothing but the request id; the
+// stack goes to the log. Where part of an answer is out already the connection
+// is cut, so that the client cannot take it for the whole.
+func (s *Server) recovery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			// The value of a panic may quote what a caller sent, so only its
+			// type is logged, and the stack, which has no values of strings.
+			s.opts.Log.Error("panic", "request_id", w.Header().Get(requestIDHeader),
+				"type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			if answered(w) {
+				panic(http.ErrAbortHandler)
+			}
+			h := w.Header()
+			h.Del("Content-Length")
+			h.Del("Content-Encoding")
+			h.Del("ETag")
+			refuse(w, r, http.StatusInternalServerError, "internal", "internal error")
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

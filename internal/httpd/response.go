@@ -1,0 +1,130 @@
+package httpd
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// response watches an answer on its way out: what its status is, which route
+// gave it, and that the peer keeps reading.
+type response struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	idle    time.Duration // how long one write may wait for the peer
+	status  int           // 0: nothing was written yet
+	prefix  string        // of the mount that answered
+	route   string        // the pattern in it
+	caller  engine.Caller // zero: nobody, or not known yet
+}
+
+// sendfile goes on for as long as the file is, so it is given pieces, and the
+// peer has to take each of them in time.
+const sendPiece = 256 << 10
+
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.progress()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(p []byte) (int, error) {
+	w.begin()
+	w.progress()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *response) FlushError() error {
+	w.begin()
+	w.progress()
+	return w.control.Flush()
+}
+
+// Flush is for callers that ask for an http.Flusher.
+func (w *response) Flush() { _ = w.FlushError() }
+
+// ReadFrom keeps the kernel's sendfile within reach of http.ServeContent.
+func (w *response) ReadFrom(src io.Reader) (total int64, err error) {
+	to, ok := w.ResponseWriter.(io.ReaderFrom)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{w}, src)
+	}
+	w.begin()
+	rest := int64(1<<63 - 1)
+	limited, nested := src.(*io.LimitedReader)
+	if nested { // sendfile looks through one limit, not through two
+		src, rest = limited.R, limited.N
+	}
+	for rest > 0 {
+		w.progress()
+		piece := min(rest, sendPiece)
+		n, err := to.ReadFrom(&io.LimitedReader{R: src, N: piece})
+		total, rest = total+n, rest-n
+		if nested {
+			limited.N -= n
+		}
+		if err != nil || n < piece {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (w *response) begin() {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+}
+
+func (w *response) progress() {
+	if w.idle > 0 {
+		// Not every connection has deadlines (a recorder in a test has none).
+		_ = w.control.SetWriteDeadline(time.Now().Add(w.idle))
+	}
+}
+
+// watch returns the response that w is or wraps.
+func watch(w http.ResponseWriter) *response {
+	for {
+		switch v := w.(type) {
+		case *response:
+			return v
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = v.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+func answered(w http.ResponseWriter) bool {
+	v := watch(w)
+	return v != nil && v.status != 0
+}
+
+// setRoute records which route of which mount answered.
+func setRoute(w http.ResponseWriter, prefix, pattern string) {
+	if v := watch(w); v != nil {
+		v.prefix, v.route = prefix, pattern
+	}
+}
+
+// name is the route without its method. What no route answered is "other",
+// however many addresses were tried.
+func (w *response) name() string {
+	route := w.route
+	if _, path, ok := strings.Cut(route, " "); ok {
+		route = path
+	}
+	if w.prefix+route == "" {
+		return "other"
+	}
+	return w.prefix + route
+}
