@@ -153,7 +153,7 @@ func readEvents(r io.Reader) iter.Seq2[Event, error] {
 		var f frame
 		for {
 			line, err := readLine(lines)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				if line != "" || f.begun {
 					yield(Event{}, io.ErrUnexpectedEOF)
 				}
@@ -186,7 +186,7 @@ func readLine(r *bufio.Reader) (string, error) {
 		if len(line) > maxEvent {
 			return "", &formatError{"an event is too long"}
 		}
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		text := strings.TrimSuffix(string(line), "\n")

@@ -215,8 +215,10 @@ func TestRateForgets(t *testing.T) {
 			t.Errorf("%d callers are remembered", len(l.callers))
 		}
 		b := l.bucket("x")
-		if !b.Allow() || !b.Allow() || b.Allow() {
-			t.Error("a burst is not two")
+		for i, want := range []bool{true, true, false} {
+			if b.Allow() != want {
+				t.Errorf("request %d of a burst of two: allowed %v", i+1, !want)
+			}
 		}
 		time.Sleep(time.Second)
 		if !l.bucket("x").Allow() {

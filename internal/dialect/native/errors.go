@@ -80,10 +80,10 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && status >= 500 {
 		status = statusClosed // the client left, which is no fault of ours
 	}
-	switch {
-	case status == http.StatusTooManyRequests:
+	switch status {
+	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", retryAfter(err, time.Second))
-	case status == http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter(err, 5*time.Second))
 	}
 	if status >= 500 && kind != engine.ErrBusy {

@@ -115,7 +115,7 @@ func (f *onlyFile) Read(p []byte) (int, error) {
 	}
 	n, err := f.part.Read(p)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		f.end = f.rest()
 	case err != nil:
 		f.end = brokenForm(err, "the form ends too soon")
