@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -16,8 +17,8 @@ func (s *Server) recovery(next http.Handler) http.Handler {
 			if p == nil {
 				return
 			}
-			if p == http.ErrAbortHandler {
-				panic(p)
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(http.ErrAbortHandler)
 			}
 			// The value of a panic may quote what a caller sent, so only its
 			// type is logged, and the stack, which has no values of strings.
