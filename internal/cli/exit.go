@@ -94,6 +94,7 @@ var kinds = map[engine.Kind]int{
 	engine.ErrTooLarge:     exitRefused,
 	engine.ErrBusy:         exitUnavailable,
 	engine.ErrFull:         exitUnavailable,
+	engine.ErrNoLanguage:   exitUnavailable,
 	engine.ErrUnavailable:  exitUnavailable,
 	engine.ErrCanceled:     exitFailed,
 	engine.ErrInternal:     exitFailed,

@@ -46,7 +46,7 @@ func TestErrors(t *testing.T) {
 // Every kind of error that the engine knows has an exit code.
 func TestEveryKindHasAnExitCode(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.ErrInvalid, engine.ErrUnauthorized, engine.ErrForbidden, engine.ErrNotFound, engine.ErrConflict,
-		engine.ErrTooLarge, engine.ErrBusy, engine.ErrFull, engine.ErrUnavailable, engine.ErrCanceled, engine.ErrInternal} {
+		engine.ErrTooLarge, engine.ErrBusy, engine.ErrFull, engine.ErrNoLanguage, engine.ErrUnavailable, engine.ErrCanceled, engine.ErrInternal} {
 		if kinds[kind] == 0 {
 			t.Errorf("%s has none", kind)
 		}

@@ -24,7 +24,8 @@ const (
 	ErrTooLarge     Kind = "too_large"    // over a size limit
 	ErrBusy         Kind = "busy"         // queue full; see Error.RetryAfter
 	ErrFull         Kind = "full"         // disk or quota full
-	ErrUnavailable  Kind = "unavailable"  // this host or moment cannot: sandbox gone, shutting down, language missing
+	ErrNoLanguage   Kind = "no_language"  // the language is in the table and not on this host
+	ErrUnavailable  Kind = "unavailable"  // this host or moment cannot: sandbox gone, shutting down
 	ErrCanceled     Kind = "canceled"     // the caller left
 	ErrInternal     Kind = "internal"     // our fault; details go to the log, never to the client
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -89,8 +90,20 @@ func (e *ending) interrupt(err error) {
 	case errors.Is(err, ErrInternal):
 		e.run.Message = "The service failed, so that the outcome is not known."
 	default:
-		e.run.Message = "The program was not run: " + err.Error() + "."
+		e.run.Message = "The program was not run: " + reason(err) + "."
 	}
+}
+
+// reason is an error's cause and cure, without what was being done.
+func reason(err error) string {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok || e.Err == nil:
+		return err.Error()
+	case e.Hint == "":
+		return e.Err.Error()
+	}
+	return e.Err.Error() + ". " + strings.ToUpper(e.Hint[:1]) + strings.TrimSuffix(e.Hint[1:], ".")
 }
 
 // overdue is how long after its own limit a run may take, for staging and

@@ -23,8 +23,9 @@ type Sandbox interface {
 	// left. A program that fails, or that a limit ends, is an Outcome, not an
 	// error. When ctx ends the program is killed, and Run still returns an
 	// Outcome with what was there. The error is ErrUnavailable when the
-	// sandbox itself failed, so that how the program ended is not known, and
-	// ErrNotFound when Spec.Held names a workspace that is gone.
+	// sandbox itself failed, so that how the program ended is not known,
+	// ErrNoLanguage when the language's command is not there, and ErrNotFound
+	// when Spec.Held names a workspace that is gone.
 	Run(ctx context.Context, spec *Spec, host Host) (*Outcome, error)
 
 	// Hold makes a workspace that stays between runs, with files in it.

@@ -23,6 +23,7 @@ var statuses = map[engine.Kind]int{
 	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
 	engine.ErrBusy:         http.StatusTooManyRequests,
 	engine.ErrFull:         http.StatusInsufficientStorage,
+	engine.ErrNoLanguage:   http.StatusBadRequest, // trying again does not help
 	engine.ErrUnavailable:  http.StatusServiceUnavailable,
 	engine.ErrCanceled:     statusClosed,
 	engine.ErrInternal:     http.StatusInternalServerError,
@@ -38,6 +39,7 @@ var words = map[engine.Kind]string{
 	engine.ErrTooLarge:     "that is over a size limit",
 	engine.ErrBusy:         "too many runs are waiting",
 	engine.ErrFull:         "there is no room left",
+	engine.ErrNoLanguage:   "this language is not installed here",
 	engine.ErrUnavailable:  "the service cannot do that at the moment",
 	engine.ErrCanceled:     "the request was cancelled",
 	engine.ErrInternal:     "internal error",

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // A sandbox begins as a copy of the executor. Between that copy and the
@@ -60,8 +62,16 @@ const (
 	reportExit                  // pid 2 ended; value is its wait status
 )
 
-// stepError says which step of a child failed.
+// stepError says which step of a child failed. The last one executes the
+// program: if it fails, nothing is wrong with the sandbox.
 func (s *script) stepError(r report) error {
+	if r.kind == reportMainError && int(r.index) == len(s.main)-1 {
+		return &failure{
+			Kind: string(engine.ErrNoLanguage),
+			Text: fmt.Sprintf("cannot %s on this host: %v", s.main[r.index].name, syscall.Errno(r.value)),
+			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing",
+		}
+	}
 	steps := map[uint32][]step{reportSetupError: s.setup, reportInitError: s.init, reportMainError: s.main}[r.kind]
 	name := "unknown step"
 	if int(r.index) < len(steps) && r.index >= 0 {

@@ -207,7 +207,7 @@ func fromFailure(op string, f *failure) error {
 	}
 	kind := engine.Kind(f.Kind)
 	switch kind {
-	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrFull, engine.ErrBusy, engine.ErrUnavailable:
+	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrFull, engine.ErrBusy, engine.ErrNoLanguage, engine.ErrUnavailable:
 	default:
 		kind = engine.ErrInternal
 	}

@@ -81,8 +81,8 @@ if __name__ == "__main__":
 		spec := Python("")
 		spec.Language.Run = []string{"/usr/bin/no-such-interpreter", "{entry}"}
 		_, err := b.sandbox.Run(t.Context(), spec, &recorder{})
-		if !errors.Is(err, engine.ErrUnavailable) {
-			t.Errorf("error %v, want unavailable", err)
+		if !errors.Is(err, engine.ErrNoLanguage) {
+			t.Errorf("error %v, want no language", err)
 		}
 	})
 }
