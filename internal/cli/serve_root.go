@@ -65,8 +65,7 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var launching sync.WaitGroup
 	launching.Go(func() {
-		l := linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Log: a.log})
-		if err := linux.ServeLauncher(serving, ours, l); err != nil {
+		if err := linux.ServeLauncher(serving, ours, a.ownLauncher(true)); err != nil {
 			a.log.Error("executors can no longer be started", "error", err)
 		}
 	})

@@ -112,9 +112,10 @@ func (s *service) close() error {
 	return errors.Join(errs...)
 }
 
-// ownLauncher starts executors from this process.
-func (a *app) ownLauncher() linux.Launcher {
-	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Log: a.log})
+// ownLauncher starts executors from this process. A service keeps them warm;
+// for a single program that would take longer than the program.
+func (a *app) ownLauncher(warm bool) linux.Launcher {
+	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Warm: warm, Log: a.log})
 }
 
 func engineConfig(c *config.Config, clock func() time.Time) engine.Config {

@@ -43,6 +43,7 @@ var table = []Language{
 			"MPLCONFIGDIR=/tmp/matplotlib",
 			"OPENBLAS_NUM_THREADS=1",
 			"OMP_NUM_THREADS=1",
+			"JE_ARROW_MALLOC_CONF=background_thread:false", // a thread that no fork would have
 		},
 		Packages: []string{"python3"},
 	},

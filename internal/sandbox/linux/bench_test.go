@@ -22,6 +22,20 @@ func BenchmarkCold(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
+	warm := startWarm(b)
+	for _, tier := range tiers {
+		code := "print(1)"
+		if len(tier.serves) > 0 {
+			code = "import " + tier.serves[0] + "\n" + code
+		}
+		b.Run("warm "+tier.name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := warm.Run(b.Context(), sandboxtest.Python(code), silent{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 	for name, code := range map[string]string{"python": "print(1)", "bash": "echo 1"} {
 		b.Run("sandboxed "+name, func(b *testing.B) {
 			for b.Loop() {

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -28,8 +29,19 @@ type step struct {
 	// result, if set, receives what the call returned, and from, if set, gives
 	// the first argument: how one step hands an open file to another.
 	result, from *int32
-	// keep holds what args point to.
-	keep any
+	// filled says where in what an argument points to an earlier result lies:
+	// its step has put it there by itself.
+	filled filled
+	// given are the arguments as they were, for a process that makes the call
+	// elsewhere; they also keep alive what args point to.
+	given []any
+	keep  []any
+}
+
+// filled is a place in the memory behind an argument.
+type filled struct {
+	argument, offset int
+	with             *int32 // nil: nothing is filled in
 }
 
 // script is what the processes of one sandbox do.
@@ -60,6 +72,7 @@ const (
 	reportInitError             // a step of init failed
 	reportMainError             // a step of main failed
 	reportExit                  // pid 2 ended; value is its wait status
+	reportFinished              // pid 2 will do no more and waits; value is its exit code
 )
 
 // stepError says which step of a child failed. The last one executes the
@@ -207,7 +220,7 @@ func exit(code uintptr) {
 // call makes a step. Arguments are integers, strings, or pointers to what the
 // call reads; the step keeps alive what it points to.
 func call(name string, nr uintptr, args ...any) step {
-	s := step{name: name, nr: nr}
+	s := step{name: name, nr: nr, given: args}
 	var keep []any
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -215,6 +228,8 @@ func call(name string, nr uintptr, args ...any) step {
 			s.args[i] = uintptr(arg)
 		case uintptr:
 			s.args[i] = arg
+		case *os.File:
+			s.args[i] = arg.Fd()
 		case string:
 			p := cstring(arg)
 			s.args[i] = uintptr(unsafe.Pointer(p))

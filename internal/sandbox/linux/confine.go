@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +37,7 @@ type sandbox struct {
 	heldAt    string   // where a held workspace is mounted; empty: it is mounted nowhere yet
 	tmp       *os.File // a tmpfs for /tmp
 	group     *group   // nil without control groups
-	ruleset   int      // landlock; -1 without
+	ruleset   *os.File // landlock; nil without
 
 	stdin, stdout, stderr, calls *os.File // calls may be nil
 	report                       *os.File
@@ -62,12 +61,39 @@ func (s *sandbox) script() *script {
 	return &script{
 		group:  born,
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), s.network(), s.mounts(), s.enter(), s.limits(), s.dropPrivilege(), s.landlock()),
-		init:   s.becomeInit(),
+		setup:  join(s.joinGroup(), s.network(), s.mounts(imagePath), s.enter(), s.limits(), s.dropPrivilege(), s.landlock()),
+		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
 	}
 }
+
+// Where a zygote's child has its pipe for reports and its socket; zygote.py
+// knows them by the same numbers.
+const (
+	forkedReport  = 100
+	forkedControl = 101
+)
+
+// forkedScript is the same for a sandbox that is forked from a zygote. That
+// one sits in the image already, has made the new pid namespace, and is not
+// going to execute anything.
+func (s *sandbox) forkedScript() *script {
+	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET
+	return &script{
+		setup: join(s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
+			[]step{leaveTerminal()}, s.limits(), s.dropPrivilege(), s.landlock()),
+		init: s.becomeInit(forkedReport),
+		main: []step{
+			closeFrom(3, forkedReport-1), closeFrom(forkedControl+1, lastFile),
+			// What execve would do: a program may look at itself. Pid 1 stays shut.
+			call("allow inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
+			call("set umask", unix.SYS_UMASK, 0o022), s.seccomp(),
+		},
+	}
+}
+
+func leaveTerminal() step { return call("leave the terminal", unix.SYS_SETSID) }
 
 func join(lists ...[]step) (all []step) {
 	for _, l := range lists {
@@ -83,7 +109,7 @@ func (s *sandbox) joinGroup() (steps []step) {
 	}
 	if s.group.tree.version == 1 {
 		for _, tasks := range s.group.join {
-			steps = append(steps, call("join control group", unix.SYS_WRITE, int(tasks.Fd()), "0", 1))
+			steps = append(steps, call("join control group", unix.SYS_WRITE, tasks, "0", 1))
 		}
 	}
 	return append(steps, call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
@@ -107,7 +133,7 @@ func (s *sandbox) network() []step {
 
 func moveMount(name string, f *os.File, target string) step {
 	at := unix.AT_FDCWD
-	return call(name, unix.SYS_MOVE_MOUNT, int(f.Fd()), "", at, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	return call(name, unix.SYS_MOVE_MOUNT, f, "", at, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 func mount(name, source, target, kind string, flags uintptr, data string) step {
@@ -118,28 +144,28 @@ func bind(name, source, target string) step {
 	return mount(name, source, target, "", unix.MS_BIND, "")
 }
 
-// mounts puts into the image what is this sandbox's own.
-func (s *sandbox) mounts() []step {
+// mounts puts into the image, which lies at a path, what is this sandbox's own.
+func (s *sandbox) mounts(image string) []step {
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV
-	workspace := moveMount("mount the workspace", s.workspace.root, imagePath+rootWorkspace)
+	workspace := moveMount("mount the workspace", s.workspace.root, image+rootWorkspace)
 	if s.heldAt != "" {
-		workspace = bind("mount the held workspace", s.heldAt, imagePath+rootWorkspace)
+		workspace = bind("mount the held workspace", s.heldAt, image+rootWorkspace)
 	}
 	steps := []step{
 		call("set the host name", unix.SYS_SETHOSTNAME, hostname, len(hostname)),
 		workspace,
-		bind("mount the workspace again", imagePath+rootWorkspace, imagePath+rootData),
-		moveMount("mount /tmp", s.tmp, imagePath+"/tmp"),
-		mount("mount /dev/shm", "airlock", imagePath+"/dev/shm", "tmpfs", quiet, "mode=1777,size="+strconv.Itoa(shmSize)),
-		mount("mount /proc", "proc", imagePath+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
+		bind("mount the workspace again", image+rootWorkspace, image+rootData),
+		moveMount("mount /tmp", s.tmp, image+"/tmp"),
+		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet, "mode=1777,size="+strconv.Itoa(shmSize)),
+		mount("mount /proc", "proc", image+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
 	}
 	for _, file := range s.host.masks {
-		steps = append(steps, bind("hide "+file, imagePath+"/dev/null", imagePath+file))
+		steps = append(steps, bind("hide "+file, image+"/dev/null", image+file))
 	}
 	// As root inside a container /proc/sys could be writable to us; never to a program.
 	return append(steps,
-		bind("bind /proc/sys", imagePath+"/proc/sys", imagePath+"/proc/sys"),
-		mount("make /proc/sys read-only", "", imagePath+"/proc/sys", "",
+		bind("bind /proc/sys", image+"/proc/sys", image+"/proc/sys"),
+		mount("make /proc/sys read-only", "", image+"/proc/sys", "",
 			unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|quiet|unix.MS_NOEXEC, ""),
 	)
 }
@@ -151,7 +177,7 @@ func (s *sandbox) enter() []step {
 		call("pivot_root", unix.SYS_PIVOT_ROOT, ".", "."),
 		call("detach the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH),
 		call("go to the new root", unix.SYS_CHDIR, "/"),
-		call("leave the terminal", unix.SYS_SETSID),
+		leaveTerminal(),
 	}
 }
 
@@ -197,18 +223,17 @@ func (s *sandbox) dropPrivilege() (steps []step) {
 			call("set group", unix.SYS_SETRESGID, s.uid, s.uid, s.uid),
 			call("set user", unix.SYS_SETRESUID, s.uid, s.uid, s.uid))
 	}
-	header, none := new(unix.CapUserHeader), new([2]unix.CapUserData)
-	header.Version = unix.LINUX_CAPABILITY_VERSION_3
-	drop := call("drop capabilities", unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(none)))
-	drop.keep = []any{header, none}
-	return append(steps, drop,
+	header := binary.NativeEndian.AppendUint64(nil, unix.LINUX_CAPABILITY_VERSION_3) // and pid 0: ourselves
+	none := make([]byte, 24)
+	return append(steps,
+		call("drop capabilities", unix.SYS_CAPSET, header, none),
 		call("no new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
 		// Pid 1 keeps this for life: its memory and files are not the program's to read.
 		call("forbid inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
 func (s *sandbox) landlock() []step {
-	if s.ruleset < 0 {
+	if s.ruleset == nil {
 		return nil
 	}
 	_, write := landlockRights(s.host.landlock)
@@ -231,8 +256,7 @@ func closeFrom(first, last int) step {
 const lastFile = 1<<32 - 1
 
 // becomeInit leaves pid 1 with one open file, the report, and the filter.
-func (s *sandbox) becomeInit() []step {
-	report := int(s.report.Fd())
+func (s *sandbox) becomeInit(report int) []step {
 	return []step{closeFrom(0, report-1), closeFrom(report+1, lastFile), s.seccomp()}
 }
 
@@ -240,17 +264,27 @@ func (s *sandbox) becomeInit() []step {
 // did to signals, and executes the program.
 func (s *sandbox) becomeProgram() []step {
 	steps := []step{
-		call("place stdin", unix.SYS_DUP3, int(s.stdin.Fd()), 0, 0),
-		call("place stdout", unix.SYS_DUP3, int(s.stdout.Fd()), 1, 0),
-		call("place stderr", unix.SYS_DUP3, int(s.stderr.Fd()), 2, 0),
+		call("place stdin", unix.SYS_DUP3, s.stdin, 0, 0),
+		call("place stdout", unix.SYS_DUP3, s.stdout, 1, 0),
+		call("place stderr", unix.SYS_DUP3, s.stderr, 2, 0),
 	}
 	first := callsFD
 	if s.calls != nil {
-		steps = append(steps, call("place the channel for calls", unix.SYS_DUP3, int(s.calls.Fd()), callsFD, 0))
+		steps = append(steps, call("place the channel for calls", unix.SYS_DUP3, s.calls, callsFD, 0))
 		first++
 	}
 	report := int(s.report.Fd())
 	steps = append(steps, closeFrom(first, report-1), closeFrom(report+1, lastFile))
+	return append(append(steps, resetSignals()...),
+		call("set umask", unix.SYS_UMASK, 0o022),
+		call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
+		s.seccomp(),
+		call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], cstrings(s.request.Argv), cstrings(s.request.Env)),
+	)
+}
+
+// resetSignals undoes what the executor's runtime did to signals.
+func resetSignals() (steps []step) {
 	const signals, maskSize = 64, 8
 	byDefault := make([]byte, 64) // struct sigaction, all zero
 	for signal := 1; signal <= signals; signal++ {
@@ -259,13 +293,7 @@ func (s *sandbox) becomeProgram() []step {
 		}
 		steps = append(steps, call("reset a signal", unix.SYS_RT_SIGACTION, signal, byDefault, 0, maskSize))
 	}
-	return append(steps,
-		call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, byDefault, 0, maskSize),
-		call("set umask", unix.SYS_UMASK, 0o022),
-		call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
-		s.seccomp(),
-		call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], cstrings(s.request.Argv), cstrings(s.request.Env)),
-	)
+	return append(steps, call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, byDefault, 0, maskSize))
 }
 
 // hidden are files of /proc that tell of the host or have told of the kernel.

@@ -13,6 +13,11 @@
 // of system calls (seccomp.go) and the program itself. The root that it sees is
 // made once, in image.go.
 //
+// Python starts warm: zygote.go keeps an interpreter for each tier (tier.go)
+// with its packages imported, pool.go a few sandboxes forked from it, and warm.go
+// runs a program in one. zygote.py is their side of it; it walks the same list of
+// system calls as a cold sandbox.
+//
 // Every protection can be left out by name in a test, and protection_test.go
 // shows that it is then missed.
 package linux

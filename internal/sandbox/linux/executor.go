@@ -24,6 +24,7 @@ import (
 type executorConfig struct {
 	Runtimes string // folder of installed runtimes
 	Instance string // name of this executor's control groups
+	Warm     string // "": every program starts cold; or when zygotes are started: in the background, or first
 	// Weaken names steps of a sandbox's script to leave out. Only tests set it,
 	// to see that they fail without the protection.
 	Weaken []string `json:",omitempty"`
@@ -61,11 +62,19 @@ type executor struct {
 	host   *host
 	uids   chan int
 
+	pools map[string]*pool // by tier; never changed
+
 	mu   sync.Mutex
 	held map[string]*heldWorkspace
 
 	work sync.WaitGroup
 }
+
+// When zygotes are started.
+const (
+	warmBackground = "background"
+	warmFirst      = "first" // tests want to know which path a program takes
+)
 
 // executorSocket is the number of the socket to the service.
 const executorSocket = 3
@@ -92,9 +101,18 @@ func ExecutorMain(args []string) int {
 		_ = l.send(answer{Error: &failure{Kind: string(engine.ErrUnavailable), Text: err.Error(), Hint: hintFor(err)}})
 		return 1
 	}
+	if e.config.Warm != "" {
+		e.newPools()
+	}
+	if e.config.Warm == warmFirst {
+		e.startPools()
+	}
 	report := e.host.isolation()
 	if err := l.send(answer{Report: &report}); err != nil {
 		return 1
+	}
+	if e.config.Warm == warmBackground {
+		go e.startPools()
 	}
 	for {
 		var hello struct{}
@@ -150,7 +168,7 @@ func (e *executor) prepare(args []string) error {
 	}
 	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
 	if h.groups == nil {
-		h.processesOutside = 64
+		h.processesOutside = 128
 	}
 	e.host = h
 	e.uids = make(chan int, h.uids.count)
@@ -228,6 +246,9 @@ func (e *executor) shutdown() {
 	e.mu.Unlock()
 	for _, id := range ids {
 		e.release(id)
+	}
+	for _, p := range e.pools {
+		p.close()
 	}
 	e.work.Wait()
 	if e.host.groups != nil {

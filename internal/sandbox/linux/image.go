@@ -197,6 +197,9 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
+	if err := root.WriteFile(strings.TrimPrefix(zygotePath, "/"), zygoteProgram, 0o644); err != nil {
+		return err
+	}
 	if err := mask(at); err != nil {
 		return err
 	}

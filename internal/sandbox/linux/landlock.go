@@ -1,7 +1,9 @@
 package linux
 
 import (
+	"encoding/binary"
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -51,7 +53,7 @@ func landlockRights(abi int) (handled, write uint64) {
 
 // landlockRules begins a ruleset. Scoping of signals and abstract sockets
 // comes with version 6.
-func landlockRules(abi int) (fd int, err error) {
+func landlockRules(abi int) (*os.File, error) {
 	handled, _ := landlockRights(abi)
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled}
 	if abi >= 6 {
@@ -65,15 +67,15 @@ func landlockRules(abi int) (fd int, err error) {
 	}
 	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
-		return -1, fmt.Errorf("landlock ruleset: %w", errno)
+		return nil, fmt.Errorf("landlock ruleset: %w", errno)
 	}
-	return int(n), nil
+	return os.NewFile(n, "landlock"), nil
 }
 
 // landlockAllow opens what lies beneath an open folder or file.
-func landlockAllow(ruleset, fd int, access uint64) error {
+func landlockAllow(ruleset *os.File, fd int, access uint64) error {
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset.Fd(), unix.LANDLOCK_RULE_PATH_BENEATH,
 		uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock rule: %w", errno)
@@ -82,12 +84,12 @@ func landlockAllow(ruleset, fd int, access uint64) error {
 }
 
 // landlockSteps are the same in a child, for a folder that exists only there.
-func landlockSteps(ruleset int, path string, access uint64) []step {
-	attr := &unix.LandlockPathBeneathAttr{Allowed_access: access}
+func landlockSteps(ruleset *os.File, path string, access uint64) []step {
+	attr := make([]byte, 12) // struct landlock_path_beneath_attr: the rights, and the open folder
+	binary.NativeEndian.PutUint64(attr, access)
 	open := call("open "+path, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
-	open.result = &attr.Parent_fd
-	add := call("landlock rule for "+path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(attr)))
-	add.keep = attr
+	open.result = (*int32)(unsafe.Pointer(&attr[8]))
+	add := call("landlock rule for "+path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, attr, 0)
+	add.filled = filled{argument: 2, offset: 8, with: open.result}
 	return []step{open, add}
 }

@@ -32,7 +32,22 @@ type Launcher interface {
 type LaunchOptions struct {
 	Runtimes string // folder of installed runtimes; may be missing or empty
 	Log      *slog.Logger
-	weaken   []string // tests only
+	// Warm keeps interpreters with their packages imported, and sandboxes forked
+	// from them, ready. For a single program it is not worth its time.
+	Warm bool
+
+	warmFirst bool     // tests only: be ready when all of that is
+	weaken    []string // tests only
+}
+
+func (o LaunchOptions) warm() string {
+	switch {
+	case o.warmFirst:
+		return warmFirst
+	case o.Warm:
+		return warmBackground
+	}
+	return ""
 }
 
 // NewLauncher returns a Launcher that starts executors as children of this
@@ -55,7 +70,7 @@ func (l *localLauncher) Close() error {
 const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
-	config, err := json.Marshal(executorConfig{l.options.Runtimes, engine.NewID().String(), l.options.weaken})
+	config, err := json.Marshal(executorConfig{l.options.Runtimes, engine.NewID().String(), l.options.warm(), l.options.weaken})
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type poller struct {
 	pid   int // pid 1 of the sandbox
 	limit int64
 	peak  int64
+	cpu   time.Duration
 	over  bool
 
 	stop chan struct{}
@@ -51,10 +52,11 @@ func startPoller(pid int, limit int64, kill func()) *poller {
 	return p
 }
 
-// finish ends the looking; then peak and over may be read.
+// finish ends the looking, after a last look; then the account may be read.
 func (p *poller) finish() {
 	close(p.stop)
 	p.done.Wait()
+	p.look()
 }
 
 // look reports whether the limit is exceeded. Resident pages are cheap to ask
@@ -62,6 +64,7 @@ func (p *poller) finish() {
 // limit is the exact share computed.
 func (p *poller) look() bool {
 	pids := descendants(p.pid)
+	p.cpu = max(p.cpu, cpuTime(p.pid, pids))
 	var resident int64
 	for _, pid := range pids {
 		resident += residentBytes(pid)
@@ -91,6 +94,42 @@ func descendants(pid int) (all []int) {
 		}
 	}
 	return all
+}
+
+// cpuTime is what the processes of a sandbox have used, those that pid 1 has
+// reaped included.
+func cpuTime(init int, pids []int) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every architecture that Go knows
+	var ticks int64
+	for _, pid := range append([]int{init}, pids...) {
+		b, err := os.ReadFile(fmt.Sprintf("%s/%d/stat", procPath, pid))
+		if err != nil {
+			continue
+		}
+		_, rest, _ := bytes.Cut(b, []byte(") "))
+		fields := strings.Fields(string(rest))
+		if len(fields) < 15 {
+			continue
+		}
+		for _, field := range fields[11:15] { // utime, stime, cutime, cstime
+			n, _ := strconv.ParseInt(field, 10, 64)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * tick
+}
+
+// tasks is the number of a process's threads.
+func tasks(pid int) int {
+	list, _ := os.ReadDir(fmt.Sprintf("%s/%d/task", procPath, pid))
+	return len(list)
+}
+
+// stopped reports whether a process stands still because of a signal.
+func stopped(pid int) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("%s/%d/stat", procPath, pid))
+	_, state, _ := bytes.Cut(b, []byte(") "))
+	return len(state) > 0 && state[0] == 'T'
 }
 
 func residentBytes(pid int) int64 {

@@ -31,7 +31,10 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := l.send(answer{Accepted: true}); err != nil {
 		return err
 	}
-	s := &sandbox{host: e.host, request: r, ruleset: -1}
+	if w := e.warm(r); w != nil {
+		return w.run(l, r, files)
+	}
+	s := &sandbox{host: e.host, request: r}
 	defer s.release()
 	if r.Held != "" {
 		h, err := e.occupy(r.Held)
@@ -40,6 +43,7 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 		}
 		defer h.leave()
 		s.workspace, s.heldAt, s.uid = h.workspace, h.at, h.uid
+		s.workspace.snapshot()
 	} else {
 		uid, err := e.leaseUID()
 		if err != nil {
@@ -53,13 +57,7 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 		defer w.close()
 		s.workspace, s.uid = w, uid
 	}
-	if s.heldAt != "" {
-		s.workspace.snapshot()
-	}
-	err := l.receiveInputs(r.Inputs, func(in input, f *os.File) error {
-		return s.workspace.put(in.Path, f, in.Size, in.ReadOnly && e.host.root)
-	})
-	if err != nil {
+	if err := s.receiveInputs(l); err != nil {
 		return err
 	}
 	if err := s.furnish(e.host); err != nil {
@@ -74,6 +72,12 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 		return err
 	}
 	return s.answer(l, done)
+}
+
+func (s *sandbox) receiveInputs(l *link) error {
+	return l.receiveInputs(s.request.Inputs, func(in input, f *os.File) error {
+		return s.workspace.put(in.Path, f, in.Size, in.ReadOnly && s.host.root)
+	})
 }
 
 // furnish makes what a sandbox needs beside its workspace.
@@ -166,13 +170,10 @@ func (s *sandbox) placeFiles(files []*os.File) error {
 
 // release gives back what the sandbox held. Its processes are gone.
 func (s *sandbox) release() {
-	for _, f := range []*os.File{s.tmp, s.stdin, s.stdout, s.stderr, s.calls, s.report} {
+	for _, f := range []*os.File{s.tmp, s.stdin, s.stdout, s.stderr, s.calls, s.report, s.ruleset} {
 		if f != nil {
 			f.Close()
 		}
-	}
-	if s.ruleset >= 0 {
-		unix.Close(s.ruleset)
 	}
 	if s.group != nil {
 		s.group.remove()
@@ -181,18 +182,12 @@ func (s *sandbox) release() {
 
 // supervise starts the sandbox and stays until every process of it is gone.
 func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return nil, err
-	}
-	reports := os.NewFile(uintptr(pipe[0]), "reports")
-	defer reports.Close()
-	high, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_DUPFD_CLOEXEC, firstFree)
-	unix.Close(pipe[1])
+	reports, report, err := reportPipe()
 	if err != nil {
 		return nil, err
 	}
-	s.report = os.NewFile(uintptr(high), "report")
+	defer reports.Close()
+	s.report = report
 
 	script := s.script()
 	script.weaken(e.config.Weaken)
@@ -210,8 +205,26 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 		}
 	}
 	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.Timeout}
+	return w.supervise(s, reports)
+}
+
+// watch is the executor's eye on one sandbox.
+type watch struct {
+	script  *script
+	link    *link
+	pid     int
+	pidfd   int
+	timeout time.Duration
+	forked  bool // from a zygote, which reaps it
+	rusage  unix.Rusage
+	poller  *poller // nil with control groups
+}
+
+// supervise stays with a sandbox until it has ended, or, if a zygote made it,
+// until its program has and nothing else is left.
+func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	if s.group == nil {
-		w.poller = startPoller(pid, s.request.Memory, w.kill)
+		w.poller = startPoller(w.pid, s.request.Memory, w.kill)
 	}
 	done, err := w.until(reports)
 	if w.poller != nil {
@@ -224,15 +237,17 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 	return done, nil
 }
 
-// watch is the executor's eye on one sandbox.
-type watch struct {
-	script  *script
-	link    *link
-	pid     int
-	pidfd   int
-	timeout time.Duration
-	rusage  unix.Rusage
-	poller  *poller // nil with control groups
+// await returns when pid 1 has ended.
+func (w *watch) await() {
+	if w.forked {
+		awaitPidfd(w.pidfd)
+		return
+	}
+	for {
+		if _, err := unix.Wait4(w.pid, nil, 0, &w.rusage); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }
 
 // until waits for the end of pid 1, and with it of all others. It brings the
@@ -241,13 +256,9 @@ func (w *watch) until(reports *os.File) (*outcome, error) {
 	dead := make(chan struct{})
 	go func() {
 		defer close(dead)
-		for {
-			if _, err := unix.Wait4(w.pid, nil, 0, &w.rusage); !errors.Is(err, unix.EINTR) {
-				return
-			}
-		}
+		w.await()
 	}()
-	told := make(chan report)
+	told := make(chan report, maxReports)
 	go func() {
 		defer close(told)
 		for {
@@ -271,7 +282,8 @@ func (w *watch) until(reports *os.File) (*outcome, error) {
 	defer timer.Stop()
 	var failed error
 	abandoned := gone
-	for told != nil {
+	finished := false // quickly: what is left of it waits to be ended
+	for told != nil && !finished {
 		select {
 		case r, ok := <-told:
 			switch {
@@ -282,6 +294,11 @@ func (w *watch) until(reports *os.File) (*outcome, error) {
 				timer.Reset(w.timeout)
 			case r.kind == reportExit:
 				done.Status, done.Lost = r.value, false
+			case r.kind == reportFinished:
+				done.Status, done.Lost = r.value<<8, false
+				if finished = w.quiet(); !finished {
+					w.kill()
+				}
 			default:
 				failed = w.script.stepError(r)
 			}
@@ -293,13 +310,38 @@ func (w *watch) until(reports *os.File) (*outcome, error) {
 			w.kill()
 		}
 	}
-	<-dead
+	if !finished {
+		<-dead
+	}
 	done.Duration = time.Since(done.Started)
 	// The service may still be there and waiting for the answer: end only our
 	// own reading.
 	_ = w.link.conn.SetReadDeadline(time.Now())
 	<-gone
 	return done, failed
+}
+
+// maxReports is more than a sandbox's first processes ever send.
+const maxReports = 16
+
+// quiet reports whether nothing but the program itself is left, and stops it
+// where it waits: then its files can be collected while it still exists. It
+// said itself that it is done, so all of that is looked at from outside.
+func (w *watch) quiet() bool {
+	left := descendants(w.pid)
+	if len(left) != 1 || tasks(left[0]) != 1 {
+		return false
+	}
+	if unix.Kill(left[0], unix.SIGSTOP) != nil {
+		return false
+	}
+	for range 100 {
+		if stopped(left[0]) {
+			return slices.Equal(descendants(w.pid), left) && tasks(left[0]) == 1
+		}
+		time.Sleep(20 * time.Microsecond) //nolint:forbidigo // a stop has no event for who is not the parent
+	}
+	return false
 }
 
 // kill ends pid 1; the kernel then kills all others of its namespace and lets
@@ -309,7 +351,7 @@ func (w *watch) kill() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0)
 // account reads what the program used.
 func (w *watch) account(g *group, done *outcome) {
 	if g == nil {
-		done.CPU = time.Duration(w.rusage.Utime.Nano() + w.rusage.Stime.Nano())
+		done.CPU = max(w.poller.cpu, time.Duration(w.rusage.Utime.Nano()+w.rusage.Stime.Nano()))
 		done.MemoryPeak, done.OOM = w.poller.peak, w.poller.over && !done.TimedOut
 		return
 	}
@@ -318,6 +360,23 @@ func (w *watch) account(g *group, done *outcome) {
 	status := unix.WaitStatus(done.Status)
 	killed := done.Lost || status.Signaled() && status.Signal() == unix.SIGKILL
 	done.OOM = u.oomKills > 0 && killed && !done.TimedOut
+}
+
+// reportPipe makes the pipe over which a sandbox's first processes report. Its
+// writing end is numbered above where a child puts its files.
+func reportPipe() (reading, writing *os.File, err error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, err
+	}
+	reading = os.NewFile(uintptr(pipe[0]), "reports")
+	high, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_DUPFD_CLOEXEC, firstFree)
+	unix.Close(pipe[1])
+	if err != nil {
+		reading.Close()
+		return nil, nil, err
+	}
+	return reading, os.NewFile(uintptr(high), "report"), nil
 }
 
 func readReport(f *os.File) (report, bool) {

@@ -213,6 +213,9 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 	if !inline {
 		p.request.Entry = spec.Entry
 	}
+	if !inline && spec.Held.IsZero() && spec.Language.Name == "python" {
+		p.request.Tier = tierOf(spec.Code)
+	}
 	if !spec.Held.IsZero() {
 		p.request.Held = spec.Held.String()
 	}

@@ -160,6 +160,7 @@ type runRequest struct {
 	Argv      []string
 	Env       []string
 	Root      string // /workspace or /mnt/data
+	Tier      string // of the zygote to start from; empty: start cold
 	Entry     string // the input that is the code, never an output; may be empty
 	Held      string // id of a held workspace; empty: a fresh one
 	Calls     bool

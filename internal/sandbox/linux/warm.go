@@ -1,0 +1,50 @@
+package linux
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// handedProgram is what a waiting sandbox gets, with the open files stdin,
+// stdout, stderr and, if there are calls, the channel for them.
+type handedProgram struct {
+	Argv, Env []string
+	Root      string
+}
+
+// warm takes a waiting sandbox for a request, nil if it is to start cold.
+func (e *executor) warm(r *runRequest) *waiting {
+	p := e.pools[r.Tier]
+	python, _ := language.Find("python")
+	if p == nil || r.Held != "" || len(r.Argv) < 2 || r.Argv[0] != python.Run[0] {
+		return nil
+	}
+	return p.take(shapeOf(r))
+}
+
+// run is a run in a sandbox that waited for it. The answer is given as soon as
+// the program is done and its files are sent; the sandbox is ended after that,
+// and then the next is made.
+func (w *waiting) run(l *link, r *runRequest, files []*os.File) error {
+	defer w.executor.pools[r.Tier].refill(w.shape)
+	defer w.close()
+	w.request = r
+	if err := w.receiveInputs(l); err != nil {
+		return err
+	}
+	if err := w.control.send(handedProgram{r.Argv, r.Env, r.Root}, files...); err != nil {
+		return fmt.Errorf("hand over the program: %w", err)
+	}
+	closeAll(files)
+	watch := &watch{script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout, forked: true}
+	began := time.Now()
+	done, err := watch.supervise(w.sandbox, w.reports)
+	if err != nil {
+		return err
+	}
+	done.Started = began
+	return w.answer(l, done)
+}
