@@ -180,7 +180,7 @@ func TestExecutorDies(t *testing.T) {
 		failed <- err
 	}()
 	for range 1000 { // until the program runs: the executor has a child
-		if children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", first[0], first[0])); len(children) > 0 {
+		if len(descendants(first[0])) > 0 {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)

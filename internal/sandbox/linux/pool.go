@@ -104,25 +104,36 @@ func (p *pool) start() {
 // take returns a sandbox of that shape: one that waits, else a fresh fork, else
 // nil, and then the program starts cold.
 func (p *pool) take(s shape) *waiting {
-	p.mu.Lock()
-	z := p.zygote
-	i := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape == s })
-	if i >= 0 {
-		w := p.ready[i]
-		p.ready = slices.Delete(p.ready, i, i+1)
-		p.mu.Unlock()
-		return w
+	z, w := p.pick(s)
+	for ; w != nil; z, w = p.pick(s) {
+		if w.alive() {
+			return w
+		}
+		w.close() // somebody ended it while it waited
 	}
-	p.mu.Unlock()
 	if z == nil {
 		return nil
 	}
-	w, err := p.executor.forkWaiting(z, s)
+	forked, err := p.executor.forkWaiting(z, s)
 	if err != nil {
 		p.failed(z, err)
 		return nil
 	}
-	return w
+	return forked
+}
+
+// pick takes a sandbox of that shape off the list, nil if there is none, and
+// tells the zygote.
+func (p *pool) pick(s shape) (*zygote, *waiting) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape == s })
+	if i < 0 {
+		return p.zygote, nil
+	}
+	w := p.ready[i]
+	p.ready = slices.Delete(p.ready, i, i+1)
+	return p.zygote, w
 }
 
 // failed says why a fork failed, and replaces a zygote that is dead.
@@ -261,6 +272,8 @@ func (w *waiting) close() {
 	if w.pidfd != nil {
 		_ = unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0)
 		awaitPidfd(int(w.pidfd.Fd()))
+		// Its zygote reaps it. If that one is dead, it has become our child.
+		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
 		w.pidfd.Close()
 	}
 	if w.control != nil {
@@ -274,6 +287,13 @@ func (w *waiting) close() {
 		w.workspace.close()
 	}
 	w.executor.returnUID(w.uid)
+}
+
+// alive reports whether pid 1 of the sandbox has not ended.
+func (w *waiting) alive() bool {
+	list := []unix.PollFd{{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(list, 0)
+	return n == 0 && err == nil
 }
 
 // awaitPidfd waits until a process has ended. A pid 1 ends when the last

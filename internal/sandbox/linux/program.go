@@ -28,9 +28,6 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if len(files) != want {
 		return &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
 	}
-	if err := l.send(answer{Accepted: true}); err != nil {
-		return err
-	}
 	if w := e.warm(r); w != nil {
 		return w.run(l, r, files)
 	}
@@ -58,6 +55,9 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 		s.workspace, s.uid = w, uid
 	}
 	if err := s.receiveInputs(l); err != nil {
+		return err
+	}
+	if err := l.send(answer{Accepted: true}); err != nil {
 		return err
 	}
 	if err := s.furnish(e.host); err != nil {
@@ -216,8 +216,11 @@ type watch struct {
 	pidfd   int
 	timeout time.Duration
 	forked  bool // from a zygote, which reaps it
-	rusage  unix.Rusage
-	poller  *poller // nil with control groups
+
+	abandoned bool // the service gave the request up
+
+	rusage unix.Rusage
+	poller *poller // nil with control groups
 }
 
 // supervise stays with a sandbox until it has ended, or, if a zygote made it,
@@ -234,6 +237,9 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 		return nil, err
 	}
 	w.account(s.group, done)
+	if done.Lost && !done.TimedOut && !done.OOM && !w.abandoned {
+		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "the sandbox was killed from outside", Hint: "try again"}
+	}
 	return done, nil
 }
 
@@ -307,6 +313,7 @@ func (w *watch) until(reports *os.File) (*outcome, error) {
 			w.kill()
 		case <-abandoned:
 			abandoned = nil
+			w.abandoned = true
 			w.kill()
 		}
 	}

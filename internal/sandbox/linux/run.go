@@ -89,6 +89,10 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 		case received == nil && a.Accepted:
 			l.close()
 			return nil, lost(sent)
+		case received == nil && a.Error != nil && a.Error.Again:
+			l.close()
+			err = fromFailure("run", a.Error)
+			continue
 		case received == nil:
 			l.close()
 			return nil, fromFailure("run", a.Error)

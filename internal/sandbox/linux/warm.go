@@ -1,10 +1,10 @@
 package linux
 
 import (
-	"fmt"
 	"os"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 )
 
@@ -36,7 +36,10 @@ func (w *waiting) run(l *link, r *runRequest, files []*os.File) error {
 		return err
 	}
 	if err := w.control.send(handedProgram{r.Argv, r.Env, r.Root}, files...); err != nil {
-		return fmt.Errorf("hand over the program: %w", err)
+		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
+	}
+	if err := l.send(answer{Accepted: true}); err != nil {
+		return err
 	}
 	closeAll(files)
 	watch := &watch{script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout, forked: true}

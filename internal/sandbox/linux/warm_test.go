@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -164,12 +165,78 @@ func TestZygoteDies(t *testing.T) {
 		}
 	}
 	for range 200 {
-		if after := zygotes(); len(after) > 0 {
-			return
+		if len(zygotes()) > 0 {
+			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Error("the zygote was not replaced")
+	if len(zygotes()) == 0 {
+		t.Fatal("the zygote was not replaced")
+	}
+	if z := zombies(t, executor); z > 0 {
+		t.Errorf("%d processes of the dead zygote were not reaped", z)
+	}
+}
+
+// Sandboxes that die while they wait cost nobody an answer.
+func TestWaitingSandboxesDie(t *testing.T) {
+	s := startWarm(t)
+	executor := executors(t)[0]
+	program := sandboxtest.Python("print('on')")
+	sandboxtest.Run(t, s, program)
+	for range 100 { // until those for the next programs wait
+		if len(waitingPids(executor)) >= poolSize {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	pids := waitingPids(executor)
+	if len(pids) == 0 {
+		t.Fatal("nothing waits")
+	}
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	// A program that was handed to one that was just dying may be lost; that is
+	// said, and never taken for an outcome.
+	if _, err := s.Run(t.Context(), program, silent{}); err != nil && !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	for _, pid := range pids {
+		for unix.Kill(pid, 0) == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range 5 {
+		if r := sandboxtest.Run(t, s, program); r.Stdout != "on\n" {
+			t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
+		}
+	}
+}
+
+// waitingPids are the first processes of sandboxes that zygotes have forked.
+func waitingPids(executor int) (pids []int) {
+	for _, pid := range descendants(executor) {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, inside, _ := strings.Cut(string(status), "NSpid:")
+		inside, _, _ = strings.Cut(inside, "\n")
+		if fields := strings.Fields(inside); strings.Contains(string(command), zygotePath) && len(fields) == 3 && fields[2] == "1" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func zombies(t *testing.T, executor int) (count int) {
+	t.Helper()
+	for _, pid := range descendants(executor) {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err == nil && strings.Contains(string(status), "State:\tZ") {
+			count++
+		}
+	}
+	return count
 }
 
 func TestTierOf(t *testing.T) {

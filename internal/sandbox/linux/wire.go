@@ -237,6 +237,8 @@ type failure struct {
 	Kind string // of the engine's error
 	Text string
 	Hint string
+	// Again says that nothing has happened yet, and that another try may do.
+	Again bool `json:",omitempty"`
 }
 
 func (f *failure) Error() string { return f.Text }
