@@ -87,6 +87,12 @@ func (e *executor) startPools() {
 
 // start starts a zygote. One that cannot is said, and programs start cold.
 func (p *pool) start() {
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		return
+	}
 	z, err := p.executor.startZygote(p.tier)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+p.tier.name+" tier start cold:", err)

@@ -164,11 +164,14 @@ func (d *outcome) fill(o *engine.Outcome) {
 	o.ExitCode = &code
 }
 
+var outputs = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
 // pump hands over what the program writes until nobody can write any more.
 func pump(from *os.File, stream engine.Stream, host engine.Host) {
-	buffer := make([]byte, 64<<10)
+	buffer := outputs.Get().(*[64 << 10]byte)
+	defer outputs.Put(buffer)
 	for {
-		n, err := from.Read(buffer)
+		n, err := from.Read(buffer[:])
 		if n > 0 {
 			host.Output(stream, buffer[:n])
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,10 +91,21 @@ func (l *link) send(message any, files ...*os.File) error {
 	return err
 }
 
+// packet is room for the largest message. Taking fresh room for each would
+// cost more than reading it.
+type packet struct {
+	body   [maxPacket + 1]byte
+	rights [512]byte // more than maxFiles take
+}
+
+var packets = sync.Pool{New: func() any { return new(packet) }}
+
 // receive reads one message and its open files, which become the caller's.
 // io.EOF says that the other side closed.
 func (l *link) receive(message any) ([]*os.File, error) {
-	body, rights := make([]byte, maxPacket+1), make([]byte, unix.CmsgSpace(maxFiles*4))
+	buffer := packets.Get().(*packet)
+	defer packets.Put(buffer)
+	body, rights := buffer.body[:], buffer.rights[:]
 	n, rn, flags, _, err := l.conn.ReadMsgUnix(body, rights)
 	if err != nil {
 		return nil, err

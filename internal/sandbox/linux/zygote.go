@@ -123,13 +123,13 @@ func (e *executor) launchZygote(socket *os.File) error {
 	}
 	unix.Close(pidfd)
 	report.Close()
-	e.work.Go(func() { // its keeper ends when the zygote does
+	go func() { // its keeper ends when the zygote does, and both at the latest with this process
 		for {
 			if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
 				return
 			}
 		}
-	})
+	}()
 	r, ok := readReport(reports)
 	if ok && r.kind != reportStarted {
 		return script.stepError(r)
