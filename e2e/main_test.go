@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -138,10 +139,18 @@ func testRuntimes() string {
 	return filepath.Join(data, "runtimes")
 }
 
+// packagesMissing says why what needs the Python packages cannot be tested.
+func packagesMissing() error {
+	if _, err := os.Stat(filepath.Join(testRuntimes(), "python", "manifest.json")); err != nil {
+		return errors.New("this needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
+	}
+	return nil
+}
+
 func needPackages(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(testRuntimes(), "python", "manifest.json")); err != nil {
-		skip(t, "this needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
+	if err := packagesMissing(); err != nil {
+		skip(t, "%v", err)
 	}
 }
 

@@ -32,11 +32,17 @@ func TestScripts(t *testing.T) {
 			WorkdirRoot:         work,
 			RequireExplicitExec: true,
 			Condition: func(condition string) (bool, error) {
-				if condition == "packages" {
-					needPackages(t)
-					return true, nil
+				if condition != "packages" {
+					return false, fmt.Errorf("unknown condition %q", condition)
 				}
-				return false, fmt.Errorf("unknown condition %q", condition)
+				if err := packagesMissing(); err != nil {
+					if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
+						return false, err
+					}
+					t.Log("a part of the script is left out:", err)
+					return false, nil
+				}
+				return true, nil
 			},
 			Setup: func(env *testscript.Env) error {
 				env.Setenv("PATH", bin+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
