@@ -70,7 +70,8 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 }
 
 // begin hands a program to the executor. One that dies before it accepted has
-// done nothing with it, so the next gets it.
+// hardly begun, and what a program did in a sandbox that is gone is gone with
+// it, so the next gets it.
 func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 	var err error
 	for range 2 {
