@@ -1,0 +1,225 @@
+package reply
+
+import (
+	"bytes"
+	"strings"
+)
+
+// pathAbove reads the line above a fence as the name of its file. sibling is the
+// line above that one: two names in a row are a list, not a title.
+func pathAbove(line, sibling []byte) (candidate, bool) {
+	if len(line) > 600 || bytes.IndexByte(line, '.') < 0 && !mayBeWellKnown(line) && !bytes.ContainsAny(line, `/\`) {
+		return candidate{}, false
+	}
+	c := candidate{from: PathAbove, conf: 0.85}
+	title := readTitle(string(line))
+	if title.text == "" {
+		return c, false
+	}
+	path := c.trailer(title.text)
+	if title.note != "" {
+		c.annotation(title.note)
+	}
+	if !title.wrapped && strings.ContainsRune(path, ' ') {
+		return proseMention(string(line), title.colon)
+	}
+	path = unescape(path)
+	c.doubtWords(path)
+	if title.bullet && !title.wrapped && !title.colon {
+		c.doubt(0.7, "it may be an item of a list")
+	}
+	bare, _ := lineSuffix(unwrap(path))
+	switch pathShape(bare) {
+	case shapeStrong:
+	case shapeWeak:
+		if !title.wrapped && !title.heading && !title.label {
+			return c, false
+		}
+		c.doubt(0.6, "it may be no path")
+	default:
+		// What leads out of the folder is told of, not passed over.
+		if !title.wrapped && !title.label || refusal(strings.ReplaceAll(bare, `\`, "/")) == "" || pathShape(strings.TrimLeft(bare[strings.LastIndexAny(bare, `/\`)+1:], "~")) != shapeStrong {
+			return c, false
+		}
+	}
+	if isLanguage(bare) && wellKnown[bare] == "" {
+		return c, false
+	}
+	if title.bullet && !title.colon && isListItem(sibling) || !title.bullet && !title.colon && isBarePath(sibling) {
+		c.doubt(0.5, "it is the last of a list of files")
+	}
+	c.raw = path
+	return c, true
+}
+
+func mayBeWellKnown(line []byte) bool {
+	for word := range bytes.FieldsFuncSeq(line, func(r rune) bool { return !isWordRune(r) }) {
+		if _, ok := wellKnown[string(word)]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// title is a line that may name the file below it.
+type title struct {
+	text string
+	// note stood in parentheses outside of the emphasis.
+	note                                   string
+	heading, bullet, wrapped, label, colon bool
+}
+
+// readTitle takes off what markdown puts around a name: a heading's or a
+// list's mark, a number, emphasis, backticks, "File:", a colon at the end.
+func readTitle(line string) title {
+	var t title
+	s := strings.TrimSpace(line)
+	if h := strings.TrimLeft(s, "#"); len(h) < len(s) && strings.HasPrefix(h, " ") {
+		t.heading = true
+		s = strings.TrimSpace(strings.TrimRight(h, "#"))
+	}
+	if rest, ok := cutMarker(s); ok {
+		t.bullet = !t.heading
+		s = rest
+	}
+	for {
+		before := s
+		s = strings.TrimLeftFunc(s, func(r rune) bool { return r > 0x2000 || r == ' ' }) // emoji and arrows
+		if strings.HasSuffix(s, ":") || strings.HasSuffix(s, "：") {
+			t.colon = true
+			s = strings.TrimRight(s, ":： ")
+		}
+		if !t.wrapped || strings.ContainsAny(s, "`*") {
+			s = t.peel(s)
+		}
+		if rest, ok := cutLabel(s); ok {
+			t.label = true
+			s = rest
+		}
+		if rest, ok := cutMarker(s); ok && t.wrapped { // **1. src/a.ts**
+			s = rest
+		}
+		if s == before {
+			break
+		}
+	}
+	t.text = s
+	return t
+}
+
+// peel takes one layer of emphasis or backticks off, with what follows it.
+func (t *title) peel(s string) string {
+	for _, mark := range [...]string{"***", "**", "__", "`", "*"} {
+		if !strings.HasPrefix(s, mark) {
+			continue
+		}
+		end := strings.Index(s[len(mark):], mark)
+		if end <= 0 {
+			return s
+		}
+		inner, tail := s[len(mark):len(mark)+end], strings.TrimSpace(s[len(mark)+end+len(mark):])
+		if label, isLabel := cutLabel(inner); isLabel && label == "" {
+			t.label = true
+			return strings.TrimLeft(tail, ": ")
+		}
+		switch tail = strings.TrimSpace(strings.Trim(tail, ":")); {
+		case tail == "":
+		case strings.HasPrefix(tail, "(") && strings.HasSuffix(tail, ")"), strings.HasPrefix(tail, "[") && strings.HasSuffix(tail, "]"):
+			t.note = tail[1 : len(tail)-1]
+		case strings.HasPrefix(tail, "- "), strings.HasPrefix(tail, "– "), strings.HasPrefix(tail, "— "):
+			t.note = strings.TrimLeft(tail, "-–— ")
+		default:
+			return s
+		}
+		if mark == "*" && strings.IndexByte(inner, '/') < 0 && strings.IndexByte(inner, '.') < 0 {
+			return s
+		}
+		t.wrapped = true
+		return strings.TrimSpace(inner)
+	}
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, ")") && strings.Contains(s, "](") {
+		t.wrapped = true
+		return unwrap(s)
+	}
+	return s
+}
+
+// cutMarker takes a list's mark or a number off: "- ", "* ", "2. ", "2) ".
+func cutMarker(s string) (string, bool) {
+	if len(s) > 2 && (s[0] == '-' || s[0] == '*' || s[0] == '+') && (s[1] == ' ' || s[1] == '\t') {
+		return strings.TrimSpace(s[2:]), true
+	}
+	i := 0
+	for i < len(s) && isDigit(s[i]) {
+		i++
+	}
+	if i > 0 && i < 4 && i+1 < len(s) && (s[i] == '.' || s[i] == ')') && (s[i+1] == ' ' || s[i+1] == '\t') {
+		return strings.TrimSpace(s[i+2:]), true
+	}
+	return s, false
+}
+
+// cutLabel takes "File:" and its like off.
+func cutLabel(s string) (string, bool) {
+	label, rest, ok := strings.Cut(s, ":")
+	if !ok || len(label) > 16 {
+		return s, false
+	}
+	switch strings.ToLower(strings.Trim(label, " *_")) {
+	case "file", "filename", "file name", "path", "file path", "filepath", "new file", "create", "update", "updated file", "modified file", "full path":
+		return strings.TrimSpace(rest), true
+	}
+	return s, false
+}
+
+// proseMention: a sentence that names one file in backticks right above a fence.
+// It is shown with the fence and never enough to write.
+func proseMention(line string, colon bool) (candidate, bool) {
+	c := candidate{from: PathProse, conf: 0.5}
+	if !colon || strings.Count(line, "`") != 2 {
+		return c, false
+	}
+	_, rest, _ := strings.Cut(line, "`")
+	path, _, _ := strings.Cut(rest, "`")
+	if pathShape(path) != shapeStrong || isLanguage(path) {
+		return c, false
+	}
+	c.raw = path
+	c.doubt(0.5, "the file is only mentioned in the sentence above")
+	return c, true
+}
+
+// showsOld: a line such as "Before:" or "### Current code".
+func showsOld(line []byte) bool {
+	if len(line) > 60 {
+		return false
+	}
+	switch strings.ToLower(strings.Trim(readTitle(string(line)).text, " .*_`")) {
+	case "before", "old", "original", "current", "old code", "current code", "original code", "existing code", "the current code", "before the change",
+		"old version", "current version", "original version", "existing", "instead of", "replace this", "from":
+		return true
+	}
+	return false
+}
+
+// unescape takes markdown's backslashes off: src/my\_file.ts.
+func unescape(s string) string {
+	if !strings.Contains(s, `\_`) && !strings.Contains(s, `\*`) {
+		return s
+	}
+	return strings.NewReplacer(`\_`, "_", `\*`, "*").Replace(s)
+}
+
+func isListItem(line []byte) bool {
+	_, ok := cutMarker(strings.TrimSpace(string(line)))
+	return ok
+}
+
+// isBarePath: the line is nothing but a path.
+func isBarePath(line []byte) bool {
+	if len(line) == 0 || len(line) > 300 {
+		return false
+	}
+	t := readTitle(string(line))
+	return !strings.ContainsRune(t.text, ' ') && pathShape(unwrap(t.text)) == shapeStrong
+}

@@ -1,0 +1,264 @@
+package reply
+
+import (
+	"bytes"
+	"strings"
+)
+
+// patch is an envelope outside of any fence.
+type patch struct{ start int }
+
+const (
+	patchBegin = "*** Begin Patch"
+	patchEnd   = "*** End Patch"
+)
+
+// readEnvelope reads the lines from *** Begin Patch on. It is not ok if they
+// are no envelope after all. Before it only blank lines, the path of a heredoc
+// and its command may stand.
+func (p *Parser) readEnvelope(lines []bodyLine, span, body Span) ([]*Item, bool) {
+	first := 0
+	for ; first < len(lines) && !strings.HasPrefix(lines[first].text, patchBegin); first++ {
+		text := strings.TrimSpace(lines[first].text)
+		if text != "" && !strings.Contains(text, "apply_patch") && !strings.Contains(text, "<<") {
+			return nil, false
+		}
+	}
+	if first == len(lines) {
+		return nil, false
+	}
+	e := envelope{p: p, span: span, body: body}
+	ended := false
+	for _, line := range lines[first+1:] {
+		if strings.HasPrefix(line.text, patchEnd) {
+			ended = true
+			break
+		}
+		e.read(line)
+	}
+	e.close()
+	group := len(p.items) + 1
+	for _, it := range e.items {
+		if len(e.items) > 1 {
+			it.Group = group
+		}
+		if !ended {
+			it.downgrade(VerdictTruncated, "the envelope has no *** End Patch")
+		}
+		if e.problem != "" {
+			it.downgrade(VerdictInvalid, "a part of its envelope is malformed: "+e.problem)
+		}
+	}
+	return e.items, true
+}
+
+// envelope is read line by line.
+type envelope struct {
+	p          *Parser
+	span, body Span
+	items      []*Item
+	item       *Item
+	content    []byte
+	blanks     int // blank lines of a new file that nothing has followed yet
+	hunk       *Hunk
+	problem    string
+}
+
+// read takes the next line.
+func (e *envelope) read(line bodyLine) {
+	text := line.text
+	if op, ok := strings.CutPrefix(text, "*** "); ok {
+		e.operation(op, line)
+		return
+	}
+	switch {
+	case e.item == nil:
+		if strings.TrimSpace(text) != "" {
+			e.fail("text stands before the first operation")
+		}
+	case e.item.Kind == KindFile:
+		switch {
+		case strings.HasPrefix(text, "+"):
+			// Blank lines before it had forgotten their plus.
+			e.content = append(e.content, strings.Repeat("\n", e.blanks)...)
+			e.content = append(append(e.content, text[1:]...), '\n')
+			e.blanks = 0
+		case strings.TrimSpace(text) == "":
+			e.blanks++
+		default:
+			e.fail("a line of a new file does not begin with +")
+		}
+	case e.item.Kind == KindDelete:
+		if strings.TrimSpace(text) != "" {
+			e.fail("text stands under Delete File")
+		}
+	case strings.HasPrefix(text, "@@"):
+		context := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text[2:]), "@@"))
+		if e.hunk != nil && len(e.hunk.Lines) == 0 && len(e.hunk.Context) > 0 && context != "" {
+			e.hunk.Context = append(e.hunk.Context, context) // @@ class A, then @@ def b
+			return
+		}
+		e.newHunk(line)
+		if context != "" && !isLineNumbers(context) {
+			e.hunk.Context = []string{context}
+		}
+	default:
+		e.change(text, line)
+	}
+}
+
+// change is a line of a hunk.
+func (e *envelope) change(text string, line bodyLine) {
+	if e.hunk == nil {
+		if strings.TrimSpace(text) == "" {
+			return
+		}
+		e.newHunk(line)
+	}
+	switch {
+	case text == "":
+		e.hunk.Lines = append(e.hunk.Lines, Line{' ', ""})
+	case text[0] == ' ', text[0] == '-', text[0] == '+':
+		e.hunk.Lines = append(e.hunk.Lines, Line{text[0], text[1:]})
+	case text[0] == '\\':
+	default:
+		e.fail("a line of a hunk begins with neither space, + nor -")
+	}
+	e.hunk.Span.End = line.end
+}
+
+// operation is a line that begins with three stars.
+func (e *envelope) operation(op string, line bodyLine) {
+	verb, path, ok := strings.Cut(op, ":")
+	path = strings.TrimSpace(path)
+	switch {
+	case strings.TrimSpace(op) == "End of File":
+		if e.hunk != nil {
+			e.hunk.EOF = true
+		}
+	case !ok || path == "":
+		e.fail("*** " + op + " is no operation")
+	case verb == "Add File":
+		e.begin(KindFile, path, line)
+		e.item.Create = true
+	case verb == "Update File":
+		e.begin(KindEdit, path, line)
+	case verb == "Delete File":
+		e.begin(KindDelete, path, line)
+	case verb == "Move to" && e.item != nil && e.item.Kind == KindEdit:
+		e.item.Kind = KindRename
+		e.p.rename(e.item, path, line.start)
+	default:
+		e.fail("*** " + op + " is no operation")
+	}
+}
+
+func (e *envelope) begin(kind Kind, path string, line bodyLine) {
+	e.close()
+	e.item = e.p.newItem(kind, FormEnvelope, candidate{raw: path, from: PathHeader, conf: 1}, e.span, Span{line.start, line.end})
+	e.items = append(e.items, e.item)
+	e.content, e.blanks = []byte{}, 0
+}
+
+// close ends the operation at hand.
+func (e *envelope) close() {
+	if e.item == nil {
+		return
+	}
+	e.endHunk()
+	switch e.item.Kind {
+	case KindFile:
+		e.item.Content = e.content
+		lang := e.item.langOfPath()
+		for line := range bytes.Lines(e.item.Content) {
+			if isElision(line, lang) {
+				e.item.downgrade(VerdictPartial, "it leaves out a part of the file")
+			}
+		}
+	case KindEdit:
+		if len(e.item.Hunks) == 0 {
+			e.fail("Update File has no hunk")
+		}
+	}
+	e.item = nil
+}
+
+func (e *envelope) newHunk(line bodyLine) {
+	e.endHunk()
+	e.hunk = &Hunk{Span: Span{line.start, line.end}}
+}
+
+func (e *envelope) endHunk() {
+	if e.hunk == nil {
+		return
+	}
+	for n := len(e.hunk.Lines); n > 0 && e.hunk.Lines[n-1] == (Line{' ', ""}); n-- {
+		e.hunk.Lines = e.hunk.Lines[:n-1] // blank lines between operations
+	}
+	if !changes(e.hunk.Lines) {
+		if len(e.hunk.Lines) > 0 || len(e.hunk.Context) > 0 {
+			e.fail("a hunk changes nothing")
+		}
+	} else {
+		e.item.Hunks = append(e.item.Hunks, *e.hunk)
+	}
+	e.hunk = nil
+}
+
+func (e *envelope) fail(problem string) {
+	if e.problem == "" {
+		e.problem = problem
+	}
+}
+
+func changes(lines []Line) bool {
+	for _, line := range lines {
+		if line.Op != ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// isLineNumbers: -1,3 +1,4
+func isLineNumbers(s string) bool {
+	return len(s) > 1 && s[0] == '-' && isDigit(s[1]) && strings.Contains(s, "+")
+}
+
+// rename sets an item's new path.
+func (p *Parser) rename(it *Item, to string, offset int) {
+	c := cleanPath(to, offset)
+	it.To, it.RawTo = c.path, to
+	it.Warnings = append(it.Warnings, c.warnings...)
+	if c.refusal != "" {
+		it.downgrade(VerdictRefused, "the new path: "+c.refusal)
+	} else if isPlaceholder(c.path) {
+		it.downgrade(VerdictExample, "the new path is a placeholder")
+	}
+}
+
+// envelopeLine reads a line of an envelope outside of any fence.
+func (p *Parser) envelopeLine(start, end int) {
+	line := p.text(start, end)
+	stop := min(end+1, len(p.buf))
+	switch {
+	case bytes.HasPrefix(line, []byte(patchEnd)):
+	case len(line) == 0, bytes.IndexByte([]byte(" +-@\\"), line[0]) >= 0, bytes.HasPrefix(line, []byte("*** ")):
+		return
+	default:
+		p.endEnvelope(start)
+		p.line(start, end)
+		return
+	}
+	p.endEnvelope(stop)
+}
+
+func (p *Parser) endEnvelope(stop int) {
+	p.mode = inProse
+	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	span := Span{p.patch.start, stop}
+	items, _ := p.readEnvelope(p.bodyLines(span.Start, stop, 0), span, span)
+	for _, it := range items {
+		p.add(it)
+	}
+}

@@ -1,0 +1,382 @@
+package reply
+
+import (
+	"bytes"
+	"strings"
+)
+
+// fence is an open code fence.
+type fence struct {
+	char   byte
+	length int
+	indent int // columns before the opener, taken off the body's lines
+	info   info
+	where  candidate // the path by info or by the line above
+	named  bool
+
+	start, body int // where the opener, and the body, begin
+	// levels are the lengths of fences that were opened inside.
+	levels []int
+
+	// inHunk: between <<<<<<< SEARCH and >>>>>>> REPLACE nothing is a fence.
+	// inPatch: between *** Begin Patch and *** End Patch only a fence at the
+	// margin is one.
+	inHunk, inPatch  bool
+	searches, patch  bool
+	elided           bool
+	added, removed   bool // lines begin with + and with -
+	examples         int
+	nested           bool   // a fence was opened inside
+	trouble          string // why the end may not be the end
+	firstInner       int    // the first line that opened one inside
+	firstClose       int    // the first bare run after that
+	markup, shielded bool
+}
+
+// run measures a fence's run at the beginning of a line: its column, its length
+// and where it ends. Zero length: there is none.
+func run(line []byte) (column, length, end int, char byte) { return runFrom(line, 0) }
+
+// runFrom is run for the rest of a line that begins at a column.
+func runFrom(line []byte, from int) (column, length, end int, char byte) {
+	column = from
+	i := 0
+	for i < len(line) && (line[i] == ' ' || line[i] == '\t') {
+		if line[i] == '\t' {
+			column += 4 - column%4
+		} else {
+			column++
+		}
+		i++
+	}
+	if i == len(line) || line[i] != '`' && line[i] != '~' {
+		return column, 0, i, 0
+	}
+	char = line[i]
+	j := i
+	for j < len(line) && line[j] == char {
+		j++
+	}
+	return column, j - i, j, char
+}
+
+// openFence begins a fence. It reports whether the line was one.
+func (p *Parser) openFence(start, end, column int, line []byte) bool {
+	_, length, at, char := run(line)
+	if length < 3 {
+		return false
+	}
+	rest := bytes.TrimSpace(line[at:])
+	if char == '`' && bytes.IndexByte(rest, '`') >= 0 {
+		return false
+	}
+	f := fence{char: char, length: length, indent: column, start: start, body: p.next, firstInner: -1, firstClose: -1}
+	f.info = parseInfo(string(rest))
+	f.where = f.info.candidate
+	if f.where.raw == "" && p.blanks <= 1 && p.above.Len() > 0 && len(rest) < 200 {
+		if c, ok := pathAbove(p.text(p.above.Start, p.above.End), p.text(p.sibling.Start, p.sibling.End)); ok && fitsAbove(&c, f.info.lang) {
+			f.where = c
+			if p.block != nil && isListItem(p.text(p.above.Start, p.above.End)) {
+				f.where.doubt(0.5, "it may be an item of the block's list")
+			}
+		}
+	} else if f.where.raw != "" && p.blanks <= 1 && showsOld(p.text(p.above.Start, p.above.End)) {
+		f.where.mark(VerdictCitation, "the line above calls it the old code")
+	}
+	f.named = f.where.raw != ""
+	d, known := language(f.info.lang)
+	f.markup = known && d.class&classMarkup != 0
+	if f.named {
+		path, _ := lineSuffix(unwrap(f.where.raw))
+		f.markup = isMarkup(path) || f.markup && family(path) == ""
+	}
+	f.shielded = known && d.class&classDiff != 0
+	if p.opensWrapper(&f, d, known) {
+		return true
+	}
+	if !f.named && len(rest) == 0 && p.last.mayGoOn() {
+		it := p.last.item
+		it.Readings = append(it.Readings, Reading{"ends at the first closing fence", it.Content})
+		p.revise(it, VerdictAmbiguous, "a fence without a language follows: the file's own fences may have ended it early")
+	}
+	if p.shown != nil && !f.named && len(rest) == 0 && p.shown.Span.End == start {
+		p.revise(p.shown, VerdictAmbiguous, "it stands between the lines of two fences, and may be an example")
+	}
+	p.last, p.shown = closedFence{}, nil
+	p.mode, p.fence = inFence, f
+	p.begun = true
+	if f.named && f.where.verdict == "" {
+		c := cleanPath(f.where.raw, start)
+		p.emit(EventOpened, &Item{Ordinal: len(p.items) + 1, Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated, Confidence: f.where.conf,
+			Span: Span{start, p.next}, Body: Span{p.next, p.next}, Path: c.path, RawPath: f.where.raw, From: f.where.from, Lang: f.info.lang})
+	}
+	return true
+}
+
+// fitsAbove weighs a name above a fence against the fence's language. Commands
+// and output below a name are no file.
+func fitsAbove(c *candidate, lang string) bool {
+	path, _ := lineSuffix(unwrap(c.raw))
+	if fits(lang, path) {
+		return true
+	}
+	d, _ := language(lang)
+	if d.class&(classShell|classOutput|classPlain) != 0 {
+		return false
+	}
+	if d.class&classDiff == 0 {
+		c.doubt(0.6, "the language "+lang+" does not fit the name above the fence")
+	}
+	return true
+}
+
+// fenceLine reads a line inside a fence.
+func (p *Parser) fenceLine(start, end int) {
+	f := &p.fence
+	line := p.text(start, end)
+	column, length, at, char := run(line)
+	if at == len(line) && length == 0 {
+		return
+	}
+	if length >= 3 && char == f.char {
+		p.fenceRun(start, end, line, column, length, at)
+		return
+	}
+	switch line[at-max(length, 0)] {
+	case '<', '-':
+		f.removed = f.removed || line[0] == '-'
+		if isSearchMark(line[at:]) {
+			f.inHunk, f.searches = p.doubt == "", true
+		} else if bytes.HasPrefix(line[at:], []byte("</think")) && !f.markup {
+			f.tangle("a thought ends inside the fence")
+		}
+	case '>', '+':
+		f.added = f.added || line[0] == '+'
+		if isReplaceMark(line[at:]) {
+			f.inHunk = false
+		}
+	case '*':
+		if t := line[at:]; column == 0 && bytes.HasPrefix(t, []byte("*** ")) {
+			if bytes.HasPrefix(t, []byte("*** Begin Patch")) {
+				f.inPatch, f.patch = p.doubt == "", true
+			} else if bytes.HasPrefix(t, []byte("*** End Patch")) {
+				f.inPatch = false
+			}
+		}
+	case '=':
+		if p.isBlockOpener(line) {
+			f.examples++
+		}
+	}
+	if !f.elided && at < len(line) && mayElide(line[at]) && isElision(line, f.elisionLang()) {
+		f.elided = true
+	}
+}
+
+// elisionLang is the language by which a line of dots is judged.
+func (f *fence) elisionLang() string {
+	if f.info.lang != "" || !f.named {
+		return f.info.lang
+	}
+	return f.where.raw[strings.LastIndexByte(f.where.raw, '.')+1:]
+}
+
+// tangle notes why the fence's end may not be its end.
+func (f *fence) tangle(why string) {
+	if f.trouble == "" {
+		f.trouble = why
+	}
+}
+
+// fenceRun reads a line inside a fence that begins with a run of its character.
+func (p *Parser) fenceRun(start, end int, line []byte, column, length, at int) {
+	f := &p.fence
+	rest := bytes.TrimSpace(line[at:])
+	inner := f.length
+	if n := len(f.levels); n > 0 {
+		inner = f.levels[n-1]
+	}
+	switch {
+	case f.inHunk, (f.inPatch || f.shielded) && column > f.indent:
+		return
+	case column > f.indent+3 && len(f.levels) == 0 || length < inner && length < f.length:
+		return
+	case len(rest) == 0:
+		p.bareRun(start, end, column, length, inner)
+	case f.char == '`' && bytes.IndexByte(rest, '`') >= 0:
+		return
+	case length == 2*inner && rest[0] != '<':
+		p.closeAndOpen(start, end, rest, inner)
+	case length < f.length:
+		return
+	case rest[0] == '<' || rest[0] == '*' || rest[0] == '#' && !f.markup || bytes.HasPrefix(rest, []byte("===")):
+		// No info string begins so: the line after the fence was glued to it.
+		if len(f.levels) == 0 {
+			at := start + bytes.IndexByte(p.buf[start:end], rest[0])
+			p.closeFence(start, at)
+			p.line(at, end)
+			return
+		}
+		f.levels = f.levels[:len(f.levels)-1]
+	default:
+		p.innerOpener(start, end, line, rest, column, length)
+	}
+}
+
+// bareRun closes the innermost fence.
+func (p *Parser) bareRun(start, end, column, length, inner int) {
+	f := &p.fence
+	if length < inner {
+		return
+	}
+	if n := len(f.levels); n > 0 {
+		if f.firstClose < 0 {
+			f.firstClose = start
+		}
+		f.levels = f.levels[:n-1]
+		return
+	}
+	odd := column > f.indent
+	if it := p.closeFence(start, min(end+1, len(p.buf))); it != nil {
+		p.last = closedFence{item: it, odd: odd, end: p.next}
+	}
+}
+
+// closedFence is the item whose fence ended last.
+type closedFence struct {
+	item *Item
+	end  int
+	odd  bool // its closing fence stood deeper than the opening one
+	text bool // text follows on the very next line
+}
+
+// mayGoOn is asked when a bare fence opens: whether the fence before may have
+// been ended by a fence of its own content, which goes on here.
+func (c *closedFence) mayGoOn() bool {
+	return c.item != nil && (c.odd || c.item.unbalanced() || c.text && isMarkup(c.item.Path))
+}
+
+// closeAndOpen: ``````lang closes a fence and opens the next on one line.
+func (p *Parser) closeAndOpen(start, end int, rest []byte, inner int) {
+	f := &p.fence
+	if n := len(f.levels); n > 0 {
+		return // one level closed and another opened: nothing changes
+	}
+	middle := start + bytes.IndexByte(p.buf[start:end], f.char) + inner
+	column := f.indent
+	p.closeFence(start, middle)
+	p.openFence(middle, end, column, p.text(middle, end))
+}
+
+// innerOpener: a line inside a fence that could open one of its own.
+func (p *Parser) innerOpener(start, end int, line, rest []byte, column, length int) {
+	f := &p.fence
+	if p.doubt != "" {
+		if !f.markup {
+			f.tangle("another fence begins inside it")
+		}
+		return // the second reading is CommonMark's: it is content
+	}
+	f.nested = true
+	if f.firstInner < 0 {
+		f.firstInner = start
+	}
+	d, known := language(f.info.lang)
+	holds := f.markup || !f.named && (!known && f.info.lang == "" || d.class&classPlain != 0)
+	if holds {
+		f.levels = append(f.levels, length)
+		return
+	}
+	f.tangle("another fence begins inside it; the closing fence may be missing")
+	in := parseInfo(string(rest))
+	switch {
+	case in.raw != "" || in.verdict != "":
+		p.closeFence(start, start)
+		if p.openFence(start, end, column, line) && p.mode == inFence {
+			p.fence.tangle("it begins inside of another fence, whose closing fence may be missing")
+		}
+	case in.words, !isLanguage(in.lang): // more likely a sentence behind the closing fence
+		p.closeFence(start, min(end+1, len(p.buf)))
+	default:
+		f.levels = append(f.levels, length)
+	}
+}
+
+// content is the body as it is meant: the opener's indentation taken off, lines
+// ended by LF.
+func (f *fence) content(body []byte) []byte {
+	if f.indent == 0 && bytes.IndexByte(body, '\r') < 0 {
+		return body
+	}
+	out := make([]byte, 0, len(body))
+	for len(body) > 0 {
+		end := bytes.IndexByte(body, '\n')
+		next := end + 1
+		if end < 0 {
+			end, next = len(body), len(body)
+		}
+		line := dedent(body[:end], f.indent)
+		if end < next && len(line) > 0 && line[len(line)-1] == '\r' {
+			line = line[:len(line)-1]
+		}
+		out = append(out, line...)
+		if end < next {
+			out = append(out, '\n')
+		}
+		body = body[next:]
+	}
+	return out
+}
+
+// dedent takes up to so many columns of white space off a line.
+func dedent(line []byte, columns int) []byte {
+	at := 0
+	for len(line) > 0 && at < columns {
+		switch {
+		case line[0] == ' ':
+			at++
+		case line[0] == '\t' && at+4-at%4 <= columns:
+			at += 4 - at%4
+		default:
+			return line
+		}
+		line = line[1:]
+	}
+	return line
+}
+
+// margin is the smallest column at which a line of the body begins.
+func margin(body []byte) int {
+	least := -1
+	for line := range bytes.Lines(body) {
+		if blank(line[:len(line)-lineEnd(line)]) {
+			continue
+		}
+		column, _, _, _ := run(line)
+		if least < 0 || column < least {
+			least = column
+		}
+	}
+	return max(least, 0)
+}
+
+func lineEnd(line []byte) int {
+	if len(line) > 0 && line[len(line)-1] == '\n' {
+		return 1
+	}
+	return 0
+}
+
+// unbalanced reports whether the content ends inside of something that might
+// hold a fence: a template literal, a docstring, a README's own fence.
+func (it *Item) unbalanced() bool {
+	if it.Kind != KindFile || it.Binary {
+		return false
+	}
+	if isMarkup(it.Path) {
+		body := bytes.TrimRight(it.Content, " \n\t")
+		return len(body) > 0 && body[len(body)-1] == ':'
+	}
+	return bytes.Count(it.Content, []byte("`"))%2 == 1 ||
+		bytes.Count(it.Content, []byte(`"""`))%2 == 1 || bytes.Count(it.Content, []byte("'''"))%2 == 1
+}

@@ -1,0 +1,301 @@
+package reply
+
+import (
+	"slices"
+	"strings"
+)
+
+// place is where a hunk goes.
+type place struct {
+	line, count int
+	fuzz        Fuzz
+	shift       shift
+	hinted      bool
+	// skip and skipEnd are lines of the hunk that were left out of the search:
+	// empty lines of context at its ends, which models add.
+	skip, skipEnd int
+}
+
+// shift is an indentation put before or taken off every line.
+type shift struct{ add, remove string }
+
+func (s shift) apply(line string) string {
+	if strings.TrimSpace(line) == "" {
+		return line
+	}
+	if s.remove != "" {
+		return strings.TrimPrefix(line, s.remove)
+	}
+	return s.add + line
+}
+
+// find looks for a hunk's old lines from a line on, then anywhere.
+func (t *fileText) find(h *Hunk, from, delta int) (place, error) {
+	var old []string
+	for _, line := range h.Lines {
+		if line.Op != '+' {
+			old = append(old, line.Text)
+		}
+	}
+	start := from
+	for _, context := range h.Context {
+		at, err := t.findContext(context, start)
+		if err != nil {
+			return place{}, err
+		}
+		start = at + 1
+	}
+	if len(old) == 0 {
+		return t.insertion(h, start)
+	}
+	p, err := t.search(old, h, start, delta)
+	if err != nil && start > 0 && len(h.Context) == 0 {
+		if anywhere, second := t.search(old, h, 0, delta); second == nil {
+			return anywhere, nil
+		}
+	}
+	if err != nil {
+		if trimmed, skip, skipEnd := trimContext(h, old); len(trimmed) > 0 && len(trimmed) < len(old) {
+			if p, second := t.search(trimmed, h, start, delta); second == nil {
+				p.skip, p.skipEnd = skip, skipEnd
+				return p, nil
+			}
+		}
+	}
+	return p, err
+}
+
+// trimContext leaves empty lines of context at both ends of a hunk away.
+func trimContext(h *Hunk, old []string) (trimmed []string, skip, skipEnd int) {
+	isEmpty := func(l Line) bool { return l.Op == ' ' && strings.TrimSpace(l.Text) == "" }
+	for skip < len(h.Lines) && isEmpty(h.Lines[skip]) {
+		skip++
+	}
+	for skipEnd < len(h.Lines)-skip && isEmpty(h.Lines[len(h.Lines)-1-skipEnd]) {
+		skipEnd++
+	}
+	return old[min(skip, len(old)):max(skip, len(old)-skipEnd)], skip, skipEnd
+}
+
+// insertion is the place of a hunk that only adds: after its context, at the
+// end of the file if it says so.
+func (t *fileText) insertion(h *Hunk, start int) (place, error) {
+	switch {
+	case h.EOF:
+		return place{line: len(t.lines)}, nil
+	case len(h.Context) > 0:
+		return place{line: start}, nil
+	case len(t.lines) == 0:
+		return place{}, nil
+	}
+	return place{}, &ApplyError{Err: ErrExists}
+}
+
+// findContext finds the line that stands behind @@ in an envelope.
+func (t *fileText) findContext(context string, from int) (int, error) {
+	for _, same := range []func(string) string{exactly, trailing, strings.TrimSpace, punctuation} {
+		var found []int
+		want := same(context)
+		for i := from; i < len(t.lines) && len(found) < 9; i++ {
+			if same(t.lines[i]) == want {
+				found = append(found, i)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return 0, &ApplyError{Lines: oneBased(found), Err: ErrManyMatches}
+		}
+	}
+	return 0, &ApplyError{Err: ErrNoMatch}
+}
+
+func exactly(s string) string  { return s }
+func trailing(s string) string { return strings.TrimRight(s, " \t\r") }
+
+// punctuation folds what editors and models exchange: quotes, dashes, spaces.
+func punctuation(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0x2018 && r <= 0x201b:
+			return '\''
+		case r >= 0x201c && r <= 0x201f:
+			return '"'
+		case r >= 0x2010 && r <= 0x2015, r == 0x2212:
+			return '-'
+		case r == 0xa0, r >= 0x2000 && r <= 0x200a, r == 0x202f, r == 0x205f, r == 0x3000, r == '\t':
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+// search goes down the ladder. The first rung on which anything is found decides.
+func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error) {
+	if from > len(t.lines) {
+		from = len(t.lines)
+	}
+	for fuzz := FuzzExact; fuzz <= FuzzPunctuation; fuzz++ {
+		found, shifts := t.rung(old, from, fuzz)
+		if h.EOF {
+			atEnd := func(i int) bool { return i+len(old) == len(t.lines) }
+			if i := slices.IndexFunc(found, atEnd); i >= 0 {
+				found, shifts = found[i:i+1], shifts[i:i+1]
+			}
+		}
+		switch {
+		case len(found) == 0:
+			continue
+		case len(found) == 1:
+			return place{line: found[0], count: len(old), fuzz: fuzz, shift: shifts[0]}, nil
+		}
+		if i := slices.Index(found, h.At-1+delta); h.At > 0 && i >= 0 && fuzz == FuzzExact {
+			return place{line: found[i], count: len(old), hinted: true}, nil
+		}
+		return place{}, &ApplyError{Lines: oneBased(found[:min(len(found), 9)]), Err: ErrManyMatches}
+	}
+	line, nearest := t.nearest(old)
+	e := &ApplyError{Err: ErrNoMatch, Nearest: nearest}
+	if nearest != "" {
+		e.Lines = []int{line + 1}
+	}
+	return place{}, e
+}
+
+// rung finds all places at one rung.
+func (t *fileText) rung(old []string, from int, fuzz Fuzz) ([]int, []shift) {
+	fold := exactly
+	switch fuzz {
+	case FuzzTrailing:
+		fold = trailing
+	case FuzzIndent, FuzzTrim:
+		fold = strings.TrimSpace
+	case FuzzPunctuation:
+		fold = punctuation
+	}
+	found := occurrences(t.lines[from:], old, fold)
+	shifts := make([]shift, len(found))
+	for i := range found {
+		found[i] += from
+	}
+	if fuzz != FuzzIndent {
+		return found, shifts
+	}
+	kept := 0
+	for _, at := range found {
+		if s, ok := uniformShift(old, t.lines[at:at+len(old)]); ok {
+			found[kept], shifts[kept] = at, s
+			kept++
+		}
+	}
+	return found[:kept], shifts[:kept]
+}
+
+// uniformShift finds the indentation by which all lines differ.
+func uniformShift(old, file []string) (shift, bool) {
+	var s shift
+	known := false
+	for i := range old {
+		if strings.TrimSpace(old[i]) == "" {
+			continue
+		}
+		a, b := indentation(old[i]), indentation(file[i])
+		var here shift
+		switch {
+		case strings.HasSuffix(b, a):
+			here.add = b[:len(b)-len(a)]
+		case strings.HasSuffix(a, b):
+			here.remove = a[:len(a)-len(b)]
+		default:
+			return s, false
+		}
+		if known && here != s {
+			return s, false
+		}
+		s, known = here, true
+	}
+	return s, known
+}
+
+func indentation(line string) string {
+	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+}
+
+// occurrences finds a run of lines in a text, in time linear in both.
+func occurrences(text, run []string, fold func(string) string) []int {
+	ids := make(map[string]int, len(run))
+	want := make([]int, len(run))
+	for i, line := range run {
+		key := fold(line)
+		id, ok := ids[key]
+		if !ok {
+			id = len(ids) + 1
+			ids[key] = id
+		}
+		want[i] = id
+	}
+	// Knuth, Morris and Pratt: how much of the run is also its own beginning.
+	back := make([]int, len(want))
+	for i, k := 1, 0; i < len(want); i++ {
+		for k > 0 && want[i] != want[k] {
+			k = back[k-1]
+		}
+		if want[i] == want[k] {
+			k++
+		}
+		back[i] = k
+	}
+	var found []int
+	k := 0
+	for i, line := range text {
+		id := ids[fold(line)]
+		for k > 0 && (k == len(want) || want[k] != id) {
+			k = back[k-1]
+		}
+		if want[k] == id {
+			k++
+		}
+		if k == len(want) {
+			found = append(found, i-k+1)
+		}
+	}
+	return found
+}
+
+// nearest is the place with the most lines of the run in it, if it has half of
+// them: what the model may have meant.
+func (t *fileText) nearest(old []string) (int, string) {
+	want := make(map[string]bool, len(old))
+	for _, line := range old {
+		if s := strings.TrimSpace(line); s != "" {
+			want[s] = true
+		}
+	}
+	best, bestAt, count := 0, 0, 0
+	hit := make([]bool, len(t.lines))
+	for i, line := range t.lines {
+		if hit[i] = want[strings.TrimSpace(line)]; hit[i] {
+			count++
+		}
+		if j := i - len(old); j >= 0 && hit[j] {
+			count--
+		}
+		if count > best {
+			best, bestAt = count, max(0, i-len(old)+1)
+		}
+	}
+	if len(want) == 0 || best*2 < len(want) {
+		return 0, ""
+	}
+	return bestAt, strings.Join(t.lines[bestAt:min(bestAt+len(old), len(t.lines))], "\n")
+}
+
+func oneBased(lines []int) []int {
+	out := make([]int, len(lines))
+	for i, n := range lines {
+		out[i] = n + 1
+	}
+	return out
+}

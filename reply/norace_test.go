@@ -1,0 +1,6 @@
+//go:build !race
+
+package reply
+
+// raceEnabled: the race detector slows everything down.
+const raceEnabled = false

@@ -1,0 +1,215 @@
+package reply
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+)
+
+// Options change how a reply is read. The zero value is good.
+type Options struct {
+	// Registry has the types of status blocks; nil is Standard().
+	Registry *Registry
+	// Events, if not nil, is called for each event, from within Write and Close.
+	Events func(Event)
+}
+
+// ErrClosed is what Write and Close answer after Close.
+var ErrClosed = errors.New("the reply was closed; begin another parser for another reply")
+
+// Parser reads a reply that arrives in chunks, and gives the same items as
+// Parse of the whole. It keeps the reply's bytes. It is not for use by several
+// goroutines at once.
+type Parser struct {
+	options  Options
+	registry *Registry
+
+	buf    []byte // the reply so far
+	next   int    // where the first line begins that was not read yet
+	seen   int    // how far line feeds were looked for
+	closed *Reply
+	// sum gives the hash of the reply, where somebody else computes it.
+	sum chan [sha256.Size]byte
+
+	state
+}
+
+// mode is what the line at hand stands in.
+type mode uint8
+
+const (
+	inProse mode = iota
+	inFence
+	inThought
+	inSearch   // an edit outside of any fence
+	inEnvelope // a patch envelope outside of any fence
+	inDiff     // a unified diff outside of any fence
+	inTag
+)
+
+// Parse reads a whole reply.
+func Parse(text []byte) *Reply { return ParseWith(text, Options{}) }
+
+// ParseWith is Parse with options.
+func ParseWith(text []byte, options Options) *Reply {
+	p := NewParser(options)
+	p.buf = text[:len(text):len(text)]
+	if len(text) >= hashAside {
+		// The hash takes longer than the reading; finish waits for it.
+		p.sum = make(chan [sha256.Size]byte, 1)
+		go func() { p.sum <- sha256.Sum256(text) }()
+	}
+	p.advance()
+	p.finish()
+	return p.closed
+}
+
+// hashAside is from how many bytes on a whole reply is hashed by the side.
+const hashAside = 128 << 10
+
+// NewParser returns a parser at the start of a reply.
+func NewParser(options Options) *Parser {
+	p := &Parser{options: options, registry: options.Registry}
+	if p.registry == nil {
+		p.registry = Standard()
+	}
+	return p
+}
+
+// Write takes the next chunk. It fails only after Close.
+func (p *Parser) Write(chunk []byte) (int, error) {
+	if p.closed != nil {
+		return 0, ErrClosed
+	}
+	p.buf = append(p.buf, chunk...)
+	p.advance()
+	return len(chunk), nil
+}
+
+// Close ends the reply: what is open is truncated, and every item gets its id.
+func (p *Parser) Close() error {
+	if p.closed != nil {
+		return ErrClosed
+	}
+	p.finish()
+	return nil
+}
+
+// Reply is the reply as read, nil before Close.
+func (p *Parser) Reply() *Reply { return p.closed }
+
+// advance reads the lines that are complete.
+func (p *Parser) advance() {
+	for {
+		i := bytes.IndexByte(p.buf[p.seen:], '\n')
+		if i < 0 {
+			p.seen = len(p.buf)
+			return
+		}
+		start, end := p.next, p.seen+i
+		p.next, p.seen = end+1, end+1
+		if p.mode == inFence {
+			// Most lines of code are nothing but code. The line feed ends this loop.
+			at := start
+			for p.buf[at] == ' ' || p.buf[at] == '\t' {
+				at++
+			}
+			if special[p.buf[at]] {
+				p.fenceLine(start, end)
+			}
+			continue
+		}
+		p.line(start, end)
+	}
+}
+
+// special are the first characters, behind white space, of lines that a fence
+// has to look at.
+var special = func() (t [256]bool) {
+	for _, c := range []byte("`~<>=+-*/#;%{.[('\"rR@\xe2") {
+		t[c] = true
+	}
+	return t
+}()
+
+// finish reads what is left and settles what only the end can settle.
+func (p *Parser) finish() {
+	p.advance()
+	if p.next < len(p.buf) {
+		start := p.next
+		p.next, p.seen = len(p.buf), len(p.buf)
+		if p.mode == inFence {
+			p.fenceLine(start, len(p.buf))
+		} else {
+			p.line(start, len(p.buf))
+		}
+	}
+	for p.atEnd() {
+		// The rest is read once more, under plainer rules.
+		p.advance()
+		if p.next < len(p.buf) {
+			start := p.next
+			p.next, p.seen = len(p.buf), len(p.buf)
+			p.line(start, len(p.buf))
+		}
+	}
+	p.closeBlock(len(p.buf), false)
+	p.closeWrapper()
+	p.settleBlocks()
+	sum := p.hash()
+	r := &Reply{SHA256: hex.EncodeToString(sum[:]), Size: len(p.buf), Items: p.items, Warnings: p.warnings, Tags: p.tags, Examples: p.examples}
+	prefix := r.SHA256[:24] + "-"
+	for i, it := range r.Items {
+		it.Ordinal = i + 1
+		it.ID = prefix + strconv.Itoa(i+1)
+		if it.Verdict == VerdictExample {
+			r.Examples++
+		}
+	}
+	p.closed = r
+}
+
+func (p *Parser) hash() [sha256.Size]byte {
+	if p.sum != nil {
+		return <-p.sum
+	}
+	return sha256.Sum256(p.buf)
+}
+
+// line reads a line outside of fences.
+func (p *Parser) line(start, end int) {
+	switch p.mode {
+	case inFence:
+		p.fenceLine(start, end)
+	case inThought:
+		p.thoughtLine(start, end)
+	case inSearch:
+		p.searchLine(start, end)
+	case inEnvelope:
+		p.envelopeLine(start, end)
+	case inDiff:
+		p.diffLine(start, end)
+	case inTag:
+		p.tagLine(start, end)
+	default:
+		p.proseLine(start, end)
+	}
+}
+
+// Open is the item that is being read, with what there is of its content; its
+// verdict is VerdictTruncated. It is false between items.
+func (p *Parser) Open() (Item, bool) {
+	if p.mode != inFence || !p.fence.named || p.closed != nil {
+		return Item{}, false
+	}
+	probe := p.fence
+	body := probe.content(p.buf[probe.body:])
+	c := cleanPath(probe.where.raw, probe.start)
+	return Item{
+		Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated, Reason: "it is still arriving", Confidence: probe.where.conf,
+		Ordinal: len(p.items) + 1, Span: Span{probe.start, len(p.buf)}, Body: Span{probe.body, len(p.buf)},
+		Path: c.path, RawPath: probe.where.raw, From: probe.where.from, Lang: probe.info.lang, Content: body,
+	}, true
+}

@@ -1,0 +1,15 @@
+package reply
+
+import _ "embed"
+
+// PromptVersion is the version of the text that Prompt returns. A change that a
+// model could notice is a new version, in a file of its own.
+const PromptVersion = "v1"
+
+//go:embed prompt/v1.md
+var promptV1 string
+
+// Prompt is the text that makes a model write replies in the forms that this
+// package reads best, for a system prompt. A test reads its examples with the
+// parser.
+func Prompt() string { return promptV1 }

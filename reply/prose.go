@@ -1,0 +1,330 @@
+package reply
+
+import (
+	"bytes"
+	"strings"
+)
+
+// proseLine reads a line that stands in no fence.
+func (p *Parser) proseLine(start, end int) {
+	if start == 0 && bytes.HasPrefix(p.buf, []byte(byteOrderMark)) {
+		start = min(len(byteOrderMark), end)
+	}
+	line := p.text(start, end)
+	if p.wrapper.open && p.wrapper.fresh {
+		p.wrapperFirst(line)
+		if p.mode != inProse {
+			p.line(start, end)
+			return
+		}
+	}
+	column, length, at, char := run(line)
+	if at == len(line) && length == 0 {
+		p.blanks++
+		p.prosePart(start, end)
+		return
+	}
+	if p.wrapper.closed {
+		p.notWhole()
+	}
+	if length >= 3 && p.fenceInProse(start, end, column, length, char, line) {
+		return
+	}
+	if length == 0 && (line[at] < 'A' || line[at] == '[' || line[at] == '_') && p.beginsSomething(start, end, column, line, at) {
+		return
+	}
+	if bytes.IndexByte(line, '<') >= 0 && p.tagLike(start, end, column, line, at) {
+		return
+	}
+	if at == 0 && line[0] == 'd' && bytes.HasPrefix(line, []byte("diff --git ")) {
+		p.prosePart(start, start)
+		p.openDiff(start)
+		return
+	}
+	p.remember(start, end)
+}
+
+// remember keeps a line as one that may name what follows.
+func (p *Parser) remember(start, end int) {
+	if p.last.item != nil && p.last.end == start {
+		p.last.text = true
+	}
+	p.begun = true
+	if column, _, _, _ := run(p.buf[start:end]); p.listContent > 0 && column == 0 && p.blanks > 0 && !isListItem(p.text(start, min(end, start+8))) {
+		p.listContent = 0
+	}
+	p.sibling, p.above, p.blanks = p.above, Span{start, end}, 0
+	p.prosePart(start, end)
+}
+
+// prosePart gives a line to the open block, if there is one.
+func (p *Parser) prosePart(start, end int) {
+	if p.block != nil && end >= start {
+		p.block.line(p.text(start, end), start, min(end+1, len(p.buf)))
+	}
+}
+
+// fenceInProse handles a run of three or more at the beginning of a line.
+func (p *Parser) fenceInProse(start, end, column, length int, char byte, line []byte) bool {
+	_, _, at, _ := run(line)
+	if p.wrapper.open && char == p.wrapper.char && length >= p.wrapper.length && len(bytes.TrimSpace(line[at:])) == 0 {
+		p.closeBlock(start, false)
+		p.wrapper.open, p.wrapper.closed, p.wrapper.end = false, true, min(end+1, len(p.buf))
+		p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+		p.fenceEnd = p.wrapper.end
+		return true
+	}
+	if column-p.wrapper.indent > 3 && (p.listContent == 0 || column < p.listContent || column > p.listContent+3) {
+		return false // indented code
+	}
+	return p.openFence(start, end, column, line)
+}
+
+// beginsSomething looks at lines that begin with a sign.
+func (p *Parser) beginsSomething(start, end, column int, line []byte, at int) bool {
+	rest := line[at:]
+	switch rest[0] {
+	case '=', '*', '_', '#', '>':
+		if bytes.Contains(rest, []byte("===")) && p.blockLine(start, end, column, line) {
+			return true
+		}
+		if rest[0] == '*' && column == 0 && bytes.HasPrefix(rest, []byte(patchBegin)) {
+			p.mode, p.patch = inEnvelope, patch{start}
+			return true
+		}
+		if rest[0] == '#' && p.fileOpsHeading(string(rest)) {
+			p.remember(start, end)
+			return true
+		}
+	case '<':
+		if column == 0 && isSearchMark(rest) && !bytes.Contains(rest, []byte("HEAD")) {
+			p.openSearch(start)
+			return true
+		}
+	case '-':
+		if column == 0 && isSearchMark(rest) {
+			p.openSearch(start)
+			return true
+		}
+		if column == 0 && bytes.HasPrefix(rest, []byte("--- ")) && p.diffFollows(rest) {
+			p.openDiff(start)
+			return true
+		}
+	case '[':
+		if t := bytes.TrimRight(rest, " "); len(t) < 100 && isControlTag(t) {
+			p.tags = append(p.tags, string(t[1:len(t)-1]))
+		}
+	}
+	return p.listItem(start, end, column, line, at)
+}
+
+// diffFollows: the line is "--- a/path" or "--- /dev/null": markdown's rules and
+// dashes are not. The +++ line is not there yet; without it nothing comes of it.
+func (p *Parser) diffFollows(line []byte) bool {
+	path := diffPath(string(line[4:]))
+	return path == "/dev/null" || strings.HasPrefix(path, "a/") && pathShape(path) >= shapeWeak
+}
+
+// isControlTag: [PHASE_ADVANCE:X]
+func isControlTag(t []byte) bool {
+	if len(t) < 4 || t[len(t)-1] != ']' {
+		return false
+	}
+	name, value, ok := bytes.Cut(t[1:len(t)-1], []byte(":"))
+	if !ok || len(name) < 2 || len(value) == 0 {
+		return false
+	}
+	for _, c := range name {
+		if (c < 'A' || c > 'Z') && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// listItem notes where a list item's text begins, and opens a fence that stands
+// on the item's own line.
+func (p *Parser) listItem(start, end, column int, line []byte, at int) bool {
+	i := at
+	switch {
+	case line[i] == '-' || line[i] == '*' || line[i] == '+':
+		i++
+	case isDigit(line[i]):
+		for i < len(line) && isDigit(line[i]) && i-at < 9 {
+			i++
+		}
+		if i == len(line) || line[i] != '.' && line[i] != ')' {
+			return false
+		}
+		i++
+	default:
+		return false
+	}
+	if i == len(line) || line[i] != ' ' && line[i] != '\t' {
+		return false
+	}
+	marked := column + i - at
+	content, length, _, _ := runFrom(line[i:], marked)
+	spaces := content - marked
+	if spaces > 4 {
+		content = marked + 1
+	}
+	p.listContent = content
+	if p.fileOps.kind != "" && p.fileOp(start, end, strings.TrimSpace(string(line[i:]))) {
+		return true
+	}
+	if length < 3 || spaces > 4 {
+		return false
+	}
+	_, _, mark, _ := run(line[i:])
+	if bytes.IndexByte(line[i+mark:], '`') >= 0 {
+		return false
+	}
+	p.above, p.sibling = Span{}, Span{}
+	return p.openFence(start, end, content, line[i:])
+}
+
+// opensWrapper: the reply as a whole may stand in a ```markdown fence.
+func (p *Parser) opensWrapper(f *fence, d dialect, known bool) bool {
+	if p.begun || f.named || !known || d.family != "md" || p.doubt != "" || p.block != nil {
+		return false
+	}
+	p.begun = true
+	p.wrapper = wrapper{open: true, fresh: true, char: f.char, length: f.length, start: f.start, indent: f.indent}
+	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	return true
+}
+
+// wrapperFirst looks at the first line inside: a comment with a path makes the
+// wrapper a file after all; a title makes it a document.
+func (p *Parser) wrapperFirst(line []byte) {
+	if blank(line) {
+		return
+	}
+	w := &p.wrapper
+	w.fresh = false
+	text := string(bytes.TrimSpace(line))
+	if h, ok := readHeader(text, "markdown", false); ok && h.raw != "" {
+		_, _, at, _ := run(p.buf[w.start:])
+		first := bytes.IndexByte(p.buf[w.start:], '\n') + w.start + 1
+		in := parseInfo(string(p.text(w.start+at, first-1)))
+		p.fence = fence{char: w.char, length: w.length, indent: w.indent, info: in, start: w.start, body: first, firstInner: -1, firstClose: -1, markup: true}
+		p.wrapper = wrapper{}
+		p.mode = inFence
+		return
+	}
+	w.document = strings.HasPrefix(text, "# ") || text == "---" || strings.HasPrefix(text, "<h1") || strings.HasPrefix(text, "<div") || strings.HasPrefix(text, "<p")
+}
+
+// notWhole: something follows the wrapper, so it was no wrapper but an example.
+func (p *Parser) notWhole() {
+	w := p.wrapper
+	p.wrapper = wrapper{}
+	for _, it := range p.items {
+		if it.Span.Start >= w.start && it.Span.End <= w.end {
+			p.revise(it, VerdictExample, "it stands inside a markdown fence that is only a part of the reply")
+		}
+	}
+}
+
+// closeWrapper settles at the end of the reply what stood in the wrapper.
+func (p *Parser) closeWrapper() {
+	w := p.wrapper
+	if !w.open && !w.closed {
+		return
+	}
+	files := 0
+	for _, it := range p.items {
+		if it.Kind != KindBlock && it.OK() {
+			files++
+		}
+	}
+	for _, it := range p.items {
+		switch {
+		case w.open && it.Span.Start >= w.start:
+			p.revise(it, VerdictAmbiguous, "it stands inside a markdown fence that does not end")
+		case it.Kind == KindBlock && files == 0:
+			p.revise(it, VerdictExample, "it stands inside a markdown fence")
+		case it.Kind == KindBlock:
+			p.revise(it, VerdictAmbiguous, "it stands inside a markdown fence around the whole reply")
+		}
+	}
+}
+
+// atEnd handles what is still open at the end of the reply. It reports whether
+// the rest is to be read again.
+func (p *Parser) atEnd() bool {
+	end := len(p.buf)
+	if p.wrapper.open && p.wrapper.fresh {
+		p.wrapper.fresh = false
+	}
+	switch p.mode {
+	case inFence:
+		return p.fenceAtEnd(end)
+	case inThought:
+		if p.doubt == "" {
+			p.again("it stands in a thought that does not end", p.thought.body)
+			return true
+		}
+	case inSearch:
+		if p.doubt == "" {
+			p.truncatedSearch(end)
+			p.again("an edit before it does not end", p.lineAfter(p.search.start))
+			return true
+		}
+		p.truncatedSearch(end)
+	case inEnvelope:
+		p.endEnvelope(end)
+	case inDiff:
+		problem := ""
+		if p.diff.old > 0 || p.diff.new > 0 {
+			problem = "a hunk is shorter than it says"
+		}
+		p.endDiff(end, problem)
+	case inTag:
+		return p.tagAtEnd(end)
+	}
+	p.mode = inProse
+	return false
+}
+
+// fenceAtEnd ends a fence that the reply did not end.
+func (p *Parser) fenceAtEnd(end int) bool {
+	f := p.fence
+	again := p.doubt == "" && (f.nested || f.inHunk || f.inPatch)
+	if !again {
+		p.warnings = append(p.warnings, Warning{"fence.unclosed", "a fence is not closed; what follows it was read as its content", f.start})
+		p.endFence(end, end, true)
+		return false
+	}
+	p.doubt = "the fences before it do not balance"
+	p.warnings = append(p.warnings, Warning{"fence.unbalanced", "the fences do not balance from here on; nothing after it is done without a question", f.start})
+	f.levels, f.nested, f.inHunk, f.inPatch, f.searches, f.patch = nil, false, false, false, false, false
+	f.trouble, f.elided, f.firstInner, f.firstClose = "", false, -1, -1
+	p.fence = f
+	p.next, p.seen = f.body, f.body
+	return true
+}
+
+// again reads from an offset on once more; nothing of it is OK.
+func (p *Parser) again(doubt string, from int) {
+	p.doubt = doubt
+	p.warnings = append(p.warnings, Warning{"reply.unclosed", doubt + "; nothing after it is done without a question", from})
+	p.mode = inProse
+	p.next, p.seen = from, from
+	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+}
+
+func (p *Parser) lineAfter(offset int) int {
+	if i := bytes.IndexByte(p.buf[offset:], '\n'); i >= 0 {
+		return offset + i + 1
+	}
+	return len(p.buf)
+}
+
+func (p *Parser) truncatedSearch(end int) {
+	span := Span{p.search.start, end}
+	it := p.newEdit(p.search.where, nil, span, span)
+	it.downgrade(VerdictTruncated, "the reply ended inside of it")
+	p.add(it)
+}

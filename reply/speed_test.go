@@ -1,0 +1,155 @@
+package reply
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// typical is a reply of about 8 KB: three files, two blocks, prose.
+func typical() []byte {
+	var b strings.Builder
+	b.WriteString("I have implemented the login. Here are the files:\n\n")
+	for i, path := range []string{"src/api/auth.ts", "src/hooks/useAuth.ts", "src/components/Login.tsx"} {
+		fmt.Fprintf(&b, "### %d. The %s\n\nIt does what we agreed on.\n\n```typescript:%s\n", i+1, path, path)
+		for line := range 56 {
+			fmt.Fprintf(&b, "export const value%d = compute(%d, \"name\");\n", line, line)
+		}
+		b.WriteString("```\n\n")
+	}
+	b.WriteString(progress("75"))
+	b.WriteString("\n" + submission + "\nTell me if something is missing.\n")
+	return []byte(b.String())
+}
+
+// long is a reply of so many bytes: files and prose as models write them.
+func long(n int) []byte {
+	var b bytes.Buffer
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "Now the next file, which does the next thing.\n\n```typescript:src/module%d.ts\n", i)
+		for line := range 200 {
+			fmt.Fprintf(&b, "  export const value%d = compute(%d, \"name\");\n\n", line, line)
+			if line%10 == 0 {
+				b.WriteString("  // what the next ones are for\n")
+			}
+		}
+		b.WriteString("```\n\n")
+	}
+	return b.Bytes()
+}
+
+// newlines is what any reader of lines has to do at least.
+func newlines(text []byte) (n int) {
+	for {
+		i := bytes.IndexByte(text, '\n')
+		if i < 0 {
+			return n
+		}
+		n++
+		text = text[i+1:]
+	}
+}
+
+func inChunks(text []byte, size int) {
+	p := NewParser(Options{})
+	for rest := text; len(rest) > 0; {
+		n := min(size, len(rest))
+		_, _ = p.Write(rest[:n])
+		rest = rest[n:]
+	}
+	_ = p.Close()
+}
+
+// quickest is the least time by the clock, the hash by the side included.
+func quickest(work func()) time.Duration {
+	best := time.Hour
+	for range 5 {
+		start := time.Now()
+		work()
+		best = min(best, time.Since(start))
+	}
+	return best
+}
+
+// TestSpeed prints what the parser does on this machine, in one run with a scan
+// for line feeds. It fails only where something is wrong by far: machines that
+// run tests are busy.
+func TestSpeed(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector slows everything down")
+	}
+	text := long(1 << 20)
+	rate := func(size int, d time.Duration) float64 { return float64(size) / d.Seconds() / 1e6 }
+	var lines int
+	scan, whole := time.Hour, time.Hour
+	for range 30 { // in turns, so that both see the machine's quiet moments
+		scan = min(scan, quickest(func() { lines = newlines(text) }))
+		whole = min(whole, quickest(func() { Parse(text) }))
+	}
+	ratio := float64(scan) / float64(whole)
+	reading := quickest(func() {
+		p := NewParser(Options{})
+		p.buf = text
+		p.advance()
+	})
+	t.Logf("%d lines: line feeds alone %.0f MB/s, Parse %.0f MB/s, ratio %.2f", lines, rate(len(text), scan), rate(len(text), whole), ratio)
+	t.Logf("reading without the hash for the ids, which runs beside it: %.0f MB/s, ratio %.2f", rate(len(text), reading), float64(scan)/float64(reading))
+
+	small := text
+	chunks := quickest(func() { inChunks(small, 4) })
+	t.Logf("in chunks of 4 bytes: %.0f MB/s", rate(len(small), chunks))
+
+	reply := typical()
+	const rounds = 50
+	one := quickest(func() {
+		for range rounds {
+			Parse(reply)
+		}
+	}) / rounds
+	t.Logf("a reply of %d bytes: %v", len(reply), one)
+
+	openers := bytes.Repeat([]byte("```ts:src/a.ts\n"), 1<<20/15)
+	quarter, full := quickest(func() { Parse(openers[:len(openers)/4]) }), quickest(func() { Parse(openers) })
+	t.Logf("1 MB of unclosed openers: %v, a quarter of it %v: %.1f times", full, quarter, float64(full)/float64(quarter))
+
+	if ratio < 0.02 || rate(len(small), chunks) < 5 || one > 5*time.Millisecond {
+		t.Errorf("far too slow: ratio %.2f, chunks %.0f MB/s, a reply %v", ratio, rate(len(small), chunks), one)
+	}
+}
+
+func BenchmarkNewlines(b *testing.B) {
+	text := long(4 << 20)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		newlines(text)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		text []byte
+	}{{"8KB", typical()}, {"4MB", long(4 << 20)}, {"openers", bytes.Repeat([]byte("```ts:src/a.ts\n"), 1<<20/15)}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				Parse(c.text)
+			}
+		})
+	}
+}
+
+func BenchmarkChunks(b *testing.B) {
+	text := long(1 << 20)
+	for _, size := range []int{4, 64, 4096} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				inChunks(text, size)
+			}
+		})
+	}
+}

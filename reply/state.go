@@ -1,0 +1,146 @@
+package reply
+
+import "bytes"
+
+// state is where a Parser stands.
+type state struct {
+	mode  mode
+	fence fence
+
+	items    []*Item
+	warnings []Warning
+	tags     []string
+	examples int
+
+	// above and sibling are the last two lines of prose; blanks are the empty
+	// lines since. A line that ended something is no line to take a name from.
+	above, sibling Span
+	blanks         int
+	// listContent is the column at which the text of the last list item begins.
+	listContent int
+	begun       bool // a line that is not empty was read
+
+	// doubt, if set, is why nothing is OK any more: the rest is read a second
+	// time, because its fences, thoughts or marks did not end.
+	doubt string
+
+	// last is the item whose fence ended last.
+	last closedFence
+	// fenceEnd is where the last fence ended. A block that begins there and ends
+	// where another fence begins may stand inside of one: shown.
+	fenceEnd int
+	shown    *Item
+
+	wrapper wrapper
+	thought thought
+	// thoughtItems is how many items turned out to stand in thoughts.
+	thoughtItems int
+	search       search
+	patch        patch
+	diff         rawDiff
+	tag          tag
+	block        *openBlock
+	blocks       map[string]*Item // those that count, by digest and by type and id
+	fileOps      fileOps
+	lastTag      *Item
+	// byPath are the items that are OK, by path.
+	byPath map[string][]*Item
+	// lastEdit is the last edit that had a path of its own.
+	lastEdit *Item
+}
+
+// wrapper is a ```markdown around the whole reply.
+type wrapper struct {
+	open, closed bool
+	fresh        bool // no line of it was read yet
+	char         byte
+	length       int
+	start, end   int
+	// document: it begins like a document, not like an answer.
+	document bool
+	indent   int
+}
+
+// text is a line without its carriage return.
+func (p *Parser) text(start, end int) []byte {
+	if end > start && p.buf[end-1] == '\r' {
+		end--
+	}
+	return p.buf[start:end]
+}
+
+// emit tells of an event.
+func (p *Parser) emit(t EventType, it *Item) {
+	if p.options.Events != nil {
+		p.options.Events(Event{Type: t, Item: *it})
+	}
+}
+
+// add records a finished item, after all that the surroundings have to say.
+func (p *Parser) add(it *Item) *Item {
+	if it.Kind != KindBlock && it.Verdict == VerdictOK && it.Confidence < Threshold {
+		it.downgrade(VerdictAmbiguous, "the path is not sure enough")
+	}
+	if p.doubt != "" {
+		it.downgrade(VerdictAmbiguous, p.doubt)
+	}
+	if p.wrapper.open && p.wrapper.document {
+		it.downgrade(VerdictAmbiguous, "the whole reply is one markdown document; this may be an example in it")
+	}
+	it.Ordinal = len(p.items) + 1
+	if p.block != nil && it.Kind != KindBlock {
+		p.block.files = append(p.block.files, it.Ordinal)
+		it.Within = p.block.item.Ordinal
+		if it.Path != "" {
+			p.block.refer(it)
+		}
+	}
+	p.items = append(p.items, it)
+	if p.byPath == nil {
+		p.byPath = make(map[string][]*Item)
+	}
+	if it.Kind == KindFile && it.Verdict == VerdictOK {
+		p.supersede(it)
+	}
+	if it.Kind != KindBlock && it.Verdict == VerdictOK {
+		p.byPath[it.Path] = append(p.byPath[it.Path], it)
+	}
+	p.emit(EventItem, it)
+	return it
+}
+
+// supersede marks what came before for a path that is now given whole.
+func (p *Parser) supersede(it *Item) {
+	for _, old := range p.byPath[it.Path] {
+		if old.Verdict == VerdictOK && old.Kind != KindRename {
+			old.Verdict = VerdictSuperseded
+			old.Reason = "the reply gives the file again further on"
+			it.Warnings = append(it.Warnings, Warning{"path.twice", "the reply gives this file more than once; the last counts", it.Span.Start})
+			p.emit(EventRevised, old)
+		}
+	}
+	p.byPath[it.Path] = p.byPath[it.Path][:0]
+}
+
+// downgrade makes an OK or ambiguous item less than that. What is worse already
+// stays as it is.
+func (it *Item) downgrade(v Verdict, reason string) bool {
+	if it.Verdict == v && v != VerdictOK || it.Verdict != VerdictOK && it.Verdict != VerdictAmbiguous && it.Verdict != VerdictSuperseded {
+		return false
+	}
+	it.Verdict, it.Reason = v, reason
+	if v == VerdictAmbiguous && it.Confidence > 0.8 {
+		it.Confidence = 0.8
+	}
+	return true
+}
+
+// revise downgrades an item that was told of before.
+func (p *Parser) revise(it *Item, v Verdict, reason string) {
+	if it.downgrade(v, reason) {
+		p.emit(EventRevised, it)
+	}
+}
+
+// blank reports whether a line has nothing but spaces.
+func blank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }
