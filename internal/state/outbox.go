@@ -1,0 +1,121 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Outbox is the assignment.Store in the database.
+type Outbox struct {
+	db *DB
+}
+
+var _ assignment.Store = (*Outbox)(nil)
+
+// Outbox returns the store of what is reported to projects.
+func (db *DB) Outbox() *Outbox { return &Outbox{db} }
+
+// Change implements assignment.Store.
+func (o *Outbox) Change(ctx context.Context, id assignment.LaneID, do func(*assignment.Lane) error) error {
+	return o.db.write(ctx, func(tx *sql.Tx) error { return changeLane(ctx, tx, id, do) })
+}
+
+// changeLane changes a lane within a transaction.
+func changeLane(ctx context.Context, tx *sql.Tx, id assignment.LaneID, do func(*assignment.Lane) error) error {
+	lane := &assignment.Lane{LaneID: id}
+	var text string
+	err := tx.QueryRowContext(ctx, "SELECT lane FROM lanes WHERE api = ? AND project = ? AND assignment = ?", id.API, id.Project, id.Assignment).Scan(&text)
+	if err == nil {
+		lane, err = decodeLane(text)
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err := do(lane); err != nil {
+		return err
+	}
+	after, err := json.Marshal(lane)
+	if err != nil || string(after) == text {
+		return err
+	}
+	waiting := slices.ContainsFunc(lane.Posts, func(p assignment.Post) bool {
+		return p.State == assignment.Pending || p.State == assignment.Sending
+	})
+	_, err = tx.ExecContext(ctx, `INSERT INTO lanes (api, project, assignment, waiting, lane) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (api, project, assignment) DO UPDATE SET waiting = excluded.waiting, lane = excluded.lane`,
+		id.API, id.Project, id.Assignment, waiting, string(after))
+	return err
+}
+
+func decodeLane(text string) (*assignment.Lane, error) {
+	lane := &assignment.Lane{}
+	if err := json.Unmarshal([]byte(text), lane); err != nil {
+		return nil, fmt.Errorf("%w: the posts of an assignment: %w", ErrDamaged, err)
+	}
+	return lane, nil
+}
+
+// Load implements assignment.Store.
+func (o *Outbox) Load(ctx context.Context, q assignment.Query) (lanes []assignment.Lane, err error) {
+	query, args := "SELECT lane FROM lanes WHERE true", []any{}
+	if q.API != "" {
+		query, args = query+" AND api = ?", append(args, q.API)
+	}
+	if q.Project != "" {
+		query, args = query+" AND project = ?", append(args, q.Project)
+	}
+	if q.Waiting {
+		query += " AND waiting = 1"
+	}
+	rows, err := o.db.reader.QueryContext(ctx, query+" ORDER BY api, project, assignment", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		lane, err := decodeLane(text)
+		if err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, *lane)
+	}
+	return lanes, rows.Err()
+}
+
+// queueReports queues what the reply of a transaction reports, in the step in
+// which its files are there for good. What is attached by others is theirs.
+func queueReports(ctx context.Context, tx *sql.Tx, r *workspace.Record) error {
+	if len(r.Attached) == 0 {
+		return nil
+	}
+	var attached assignment.Attachment
+	if err := json.Unmarshal(r.Attached, &attached); err != nil {
+		return fmt.Errorf("what is attached to transaction %s: %w", r.ID, err)
+	}
+	for _, lane := range attached.Reports.Lanes() {
+		posts := attached.Reports.In(lane)
+		for i := range posts {
+			posts[i].Transaction = r.ID
+		}
+		err := changeLane(ctx, tx, lane, func(l *assignment.Lane) error {
+			l.Add(posts, time.Now().UTC())
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("queue what transaction %s reports: %w", r.ID, err)
+		}
+	}
+	return nil
+}

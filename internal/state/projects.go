@@ -1,0 +1,117 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+)
+
+// Projects is the conversation.Store in the database: the folders of projects,
+// and the replies that were handed in.
+type Projects struct {
+	db *DB
+}
+
+var _ conversation.Store = (*Projects)(nil)
+
+// keepReplies is how long a reply is remembered.
+const keepReplies = 90 * 24 * time.Hour
+
+// Projects returns the store of links and replies.
+func (db *DB) Projects() *Projects { return &Projects{db} }
+
+// Links implements conversation.Store.
+func (s *Projects) Links(ctx context.Context, owner string) (links []conversation.Link, err error) {
+	rows, err := s.db.reader.QueryContext(ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? ORDER BY project", owner)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		l, err := scanLink(rows)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, l)
+	}
+	return links, rows.Err()
+}
+
+// Link implements conversation.Store.
+func (s *Projects) Link(ctx context.Context, owner, project string) (conversation.Link, error) {
+	l, err := scanLink(s.db.reader.QueryRowContext(ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? AND project = ?", owner, project))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("a folder of the project %q: %w", project, conversation.ErrNotFound)
+	}
+	return l, err
+}
+
+func scanLink(row interface{ Scan(into ...any) error }) (l conversation.Link, err error) {
+	var created int64
+	err = row.Scan(&l.Owner, &l.Project, &l.Root, &l.API, &created)
+	l.Created = time.UnixMicro(created).UTC()
+	return l, err
+}
+
+// PutLink implements conversation.Store.
+func (s *Projects) PutLink(ctx context.Context, l conversation.Link) error {
+	return s.db.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO links (owner, project, root, api, created) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (owner, project) DO UPDATE SET root = excluded.root, api = excluded.api, created = excluded.created`,
+			l.Owner, l.Project, l.Root, l.API, l.Created.UnixMicro())
+		return err
+	})
+}
+
+// DropLink implements conversation.Store.
+func (s *Projects) DropLink(ctx context.Context, owner, project string) error {
+	return s.db.write(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, "DELETE FROM links WHERE owner = ? AND project = ?", owner, project)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		return fmt.Errorf("a folder of the project %q: %w", project, conversation.ErrNotFound)
+	})
+}
+
+// PutHandled implements conversation.Store. Replies of long ago make room.
+func (s *Projects) PutHandled(ctx context.Context, h *conversation.Handled) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return s.db.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO replies (id, owner, created, handled) VALUES (?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET handled = excluded.handled`, h.ID, h.Owner, h.Created.UnixMicro(), string(text))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM replies WHERE owner = ? AND created < ?", h.Owner, time.Now().Add(-keepReplies).UnixMicro())
+		return err
+	})
+}
+
+// Handled implements conversation.Store.
+func (s *Projects) Handled(ctx context.Context, owner, id string) (*conversation.Handled, error) {
+	var text string
+	err := s.db.reader.QueryRowContext(ctx, "SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("the reply %q: %w", id, conversation.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h := &conversation.Handled{}
+	if err := json.Unmarshal([]byte(text), h); err != nil {
+		return nil, fmt.Errorf("%w: a reply: %w", ErrDamaged, err)
+	}
+	return h, nil
+}

@@ -1,0 +1,242 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/airlock-run/airlock/workspace"
+	"github.com/airlock-run/airlock/workspace/workspacetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openAt(t testing.TB, dir string) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestJournal(t *testing.T) {
+	workspacetest.TestStore(t, func(t *testing.T, dir string) workspace.Store { return openAt(t, dir).Journal() })
+}
+
+// TestOpenTogether opens a new database many times at once, as processes do
+// that are started together, and writes through each.
+func TestOpenTogether(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			db, err := Open(t.Context(), dir, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer db.Close()
+			for n := range 5 {
+				now := time.Now()
+				r := &workspace.Record{ID: fmt.Sprintf("%d-%d", i, n), Workspace: "w", State: workspace.Committed, Created: now, Updated: now}
+				if err := db.Journal().Save(t.Context(), r, workspace.Bytes([]byte(r.ID))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all, err := openAt(t, dir).Journal().List(t.Context(), "w", 0)
+	if err != nil || len(all) != 40 {
+		t.Errorf("%d records, %v; want 40", len(all), err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(t *testing.T, path string)
+		want  error
+	}{
+		{"newer", func(t *testing.T, path string) { execute(t, path, "PRAGMA user_version = 99") }, ErrNewer},
+		{"of something else", func(t *testing.T, path string) { execute(t, path, "PRAGMA application_id = 7") }, ErrDamaged},
+		{"no database", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("no database at all ", 500)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrDamaged},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			db, err := Open(t.Context(), dir, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			tc.spoil(t, filepath.Join(dir, Name))
+			if _, err := Open(t.Context(), dir, slog.New(slog.DiscardHandler)); !errors.Is(err, tc.want) {
+				t.Errorf("%v; want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+func execute(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	openAt(t, dir)
+	for _, name := range []string{".", Name, "contents", "locks"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: mode %v, %v; others must not read it", name, info.Mode(), err)
+		}
+	}
+}
+
+// TestCommittedOnce: what follows from a commit happens once, in the step in
+// which it becomes Committed, and not at all if that step fails.
+func TestCommittedOnce(t *testing.T) {
+	db := openAt(t, t.TempDir())
+	var ran []workspace.State
+	fail := true
+	db.committed = append(db.committed, func(_ context.Context, _ *sql.Tx, r *workspace.Record) error {
+		ran = append(ran, r.State)
+		if fail {
+			return errors.New("no")
+		}
+		return nil
+	})
+	save := func(state workspace.State) error {
+		return db.Journal().Save(t.Context(), &workspace.Record{ID: "a", Workspace: "w", State: state, Created: time.Now(), Updated: time.Now()})
+	}
+	for _, s := range []workspace.State{workspace.Staging, workspace.Committing, workspace.Published} {
+		if err := save(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := save(workspace.Committed); err == nil {
+		t.Error("a commit whose consequences fail was kept")
+	}
+	if r, err := db.Journal().Load(t.Context(), "a"); err != nil || r.State != workspace.Published {
+		t.Errorf("the record is %v, %v; want published", r.State, err)
+	}
+	fail = false
+	for range 2 {
+		if err := save(workspace.Committed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []workspace.State{workspace.Committed, workspace.Committed}; !slices.Equal(ran, want) {
+		t.Errorf("it ran for %v; want a failure and a success", ran)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	dir := t.TempDir()
+	db := openAt(t, dir)
+	good, small, large := workspace.Bytes([]byte("good")), workspace.Bytes([]byte("small")), workspace.Bytes([]byte(strings.Repeat("large", 100_000)))
+	r := &workspace.Record{ID: "a", Workspace: "w", State: workspace.Committed, Created: time.Now(), Updated: time.Now()}
+	if err := db.Journal().Save(t.Context(), r, good, small, large); err != nil {
+		t.Fatal(err)
+	}
+	if damaged, err := db.Journal().Verify(t.Context()); err != nil || len(damaged) > 0 {
+		t.Fatalf("%v, %v", damaged, err)
+	}
+	h := small.Hash()
+	if _, err := db.writer.ExecContext(t.Context(), "UPDATE contents SET data = CAST('smell' AS BLOB) WHERE hash = ?", h[:]); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "contents", large.Hash().String()+".zst")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := db.Journal().Verify(t.Context())
+	if err != nil || len(damaged) != 2 || slices.Contains(damaged, good.Hash()) {
+		t.Errorf("%v, %v; want the two that were damaged", damaged, err)
+	}
+}
+
+// benchmarkCommit is a durable commit through the journal, as the program does
+// it; the median is printed.
+func benchmarkCommit(b *testing.B, files int) {
+	db := openAt(b, b.TempDir())
+	dir := b.TempDir()
+	old := strings.Repeat("the quick brown fox jumps over the lazy dog\n", 230)
+	var names []string
+	for i := range files {
+		name := fmt.Sprintf("dir%d/file%03d.txt", i%10, i)
+		names = append(names, name)
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(old), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w, err := workspace.Open(b.Context(), dir, workspace.Options{Store: db.Journal()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var times []time.Duration
+	for round := 0; b.Loop(); round++ {
+		b.StopTimer()
+		var changes []workspace.Change
+		for _, name := range names {
+			changes = append(changes, workspace.Change{Verb: workspace.Write, Path: name, Content: workspace.Bytes(fmt.Appendf(nil, "round %d of %s\n%s", round, name, old))})
+		}
+		p, err := w.Plan(b.Context(), workspace.Origin{}, changes...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		a, err := p.Approve()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		start := time.Now()
+		if _, err := w.Commit(b.Context(), p, a, workspace.CommitOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "ms/median")
+}
+
+func BenchmarkCommit3(b *testing.B)   { benchmarkCommit(b, 3) }
+func BenchmarkCommit100(b *testing.B) { benchmarkCommit(b, 100) }

@@ -1,0 +1,70 @@
+package workspace
+
+// Verb is what a Change asks for.
+type Verb string
+
+// The verbs of a Change.
+const (
+	Write  Verb = "write"  // the file shall have this content
+	Modify Verb = "modify" // the file's present content shall be edited
+	Delete Verb = "delete" // the file shall be gone
+	Rename Verb = "rename" // the file shall be at another path, edited or not
+)
+
+// Clash is what shall happen where a Write meets a file that exists.
+type Clash string
+
+// What can happen where a Write meets an existing file.
+const (
+	// ClashReplace updates the file. It is the default.
+	ClashReplace Clash = ""
+	// ClashRefuse makes a conflict of it, unless the bytes are the same.
+	ClashRefuse Clash = "refuse"
+	// ClashRename writes "name (2).ext" beside it, with the first free number.
+	ClashRename Clash = "rename"
+	// ClashSkip leaves the existing file and drops the change.
+	ClashSkip Clash = "skip"
+)
+
+// Change is one thing to do to one file. Changes are applied in their order,
+// each to what the ones before it left.
+type Change struct {
+	// ID names the change in findings and receipts, such as the id of an item
+	// of a reply. It may be empty.
+	ID   string
+	Verb Verb
+	// Path is where the file is, relative to the root, as its author spelled
+	// it: the rules decide what may be written and what it means.
+	Path string
+	// To is where Rename puts the file.
+	To string
+	// Content is what Write writes.
+	Content *Content
+	// Edit makes the new bytes from the present ones, for Modify, and for a
+	// Rename that edits too (nil for one that does not). It sees the file's own
+	// bytes (UTF-16 as UTF-8) and keeps its line ends. Its error becomes a
+	// conflict; an *Inexact with a result, something to look at.
+	Edit func(current []byte) ([]byte, error)
+	// Base is the content that the author was shown, nil if that is unknown.
+	// A file that is something else by now is merged.
+	Base []byte
+	// Exact writes the bytes as they are. Otherwise a text takes over the line
+	// ends, the byte order mark and the final newline of the file it replaces.
+	Exact bool
+	// Generated marks a file made by a program in a container: of its path
+	// only what lies below the container's working directory counts, and a
+	// hostile or missing name is replaced by a harmless one.
+	Generated bool
+	// Executable asks for the execute bit on a new file that begins with "#!".
+	Executable bool
+	// Clash is what happens if Write meets an existing file.
+	Clash Clash
+	// Doubt says why the change should not be made unseen: a guessed path, a
+	// part of a file. It leaves the file unchecked.
+	Doubt string
+	// Refusal says why the change must not be made at all: it is shown, and
+	// cannot be approved.
+	Refusal string
+	// Notes are shown with the file, such as how well an edit matched.
+	Notes []string
+}

@@ -1,0 +1,266 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/gabriel-vasile/mimetype"
+)
+
+// write makes a draft of a whole new content.
+func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
+	if c.Content == nil {
+		return errors.New("a change that writes a file needs its content")
+	}
+	content := c.Content
+	if d.cur != nil && d.cur.hash != content.hash {
+		switch c.Clash {
+		case ClashRefuse:
+			d.find(Conflict, "write.exists", "choose to replace it, to keep it, or another name", "a file of this name exists")
+		case ClashSkip:
+			d.find(Note, "write.skipped", "", "a file of this name exists and is kept")
+			return nil
+		case ClashRename:
+			free, err := pl.free(ctx, d.path)
+			if err != nil {
+				return err
+			}
+			pl.remember(free, c)
+			free.find(Note, "write.renamed", "", "a file named %q exists", d.path)
+			free.cur = content
+			return nil
+		}
+	}
+	if c.Executable && d.cur == nil {
+		if head, err := content.head(ctx); err != nil {
+			return err
+		} else if strings.HasPrefix(string(head), "#!") {
+			d.exec = true
+		}
+	}
+	if c.Exact || content.size > pl.w.limits.TextBytes {
+		d.cur = content
+		return nil
+	}
+	data, err := content.Bytes(ctx, pl.w.limits.TextBytes)
+	if err != nil {
+		return err
+	}
+	d.cur, err = pl.fit(ctx, d, c, data)
+	return err
+}
+
+// fit gives a text the line ends of the file that it replaces, or of its
+// neighbours, and merges it with what was changed since its author looked.
+func (pl *planner) fit(ctx context.Context, d *draft, c *Change, data []byte) (*Content, error) {
+	if d.cur == nil {
+		return newText(data, pl.tree.newEOL(ctx, d.path)), nil
+	}
+	old, err := d.cur.Bytes(ctx, pl.w.limits.TextBytes)
+	if err != nil {
+		return Bytes(data), nil //nolint:nilerr // too large to be a text: it is replaced as it is
+	}
+	if _, facts, ok := decodeText(old); ok && facts.Encoding == "unknown" {
+		d.find(Ask, "text.encoding", "", "the present file is a text in an encoding that is not UTF-8; the new one is UTF-8")
+	}
+	data = adopt(old, data)
+	if c.Base == nil || Sum(c.Base) == d.cur.hash {
+		return Bytes(data), nil
+	}
+	theirs := Bytes(adopt(c.Base, data))
+	return d.mergeIn(Bytes(c.Base), d.cur, theirs, "since the author of the change was shown it"), nil
+}
+
+// newText gives a new text its line ends.
+func newText(data []byte, eol string) *Content {
+	text, facts, ok := decodeText(data)
+	if ok && facts.Encoding == "utf-8" && facts.EOL == "lf" && eol == "\r\n" {
+		data = facts.encode(strings.ReplaceAll(text, "\n", eol))
+	}
+	return Bytes(data)
+}
+
+// mergeIn brings a change together with what somebody else did to the file.
+// Where they do not go together it is a conflict, and theirs is what is shown.
+func (d *draft) mergeIn(base, mine, theirs *Content, since string) *Content {
+	d.merge = &mergeSides{base, mine, theirs}
+	merged, conflicts, ok := mergeContents(base, mine, theirs)
+	switch {
+	case !ok:
+		d.find(Conflict, "merge.binary", "choose one of the two", "the file was changed %s, and is no text that could be merged", since)
+		return theirs
+	case conflicts > 0:
+		d.find(Conflict, "merge.overlap", "choose one of the two, or edit", "the file was changed %s, %s", since, places(conflicts))
+		return theirs
+	}
+	d.find(Ask, "merge.clean", "", "the file was changed %s; both changes are in this version", since)
+	return Bytes(merged)
+}
+
+func places(n int) string {
+	if n == 1 {
+		return "in the same place"
+	}
+	return fmt.Sprintf("in %d of the same places", n)
+}
+
+// mergeContents merges texts; ok is false for what is not one.
+func mergeContents(base, mine, theirs *Content) (merged []byte, conflicts int, ok bool) {
+	var texts [3]string
+	var facts [3]TextFacts
+	for i, c := range []*Content{base, mine, theirs} {
+		if c.data == nil {
+			return nil, 0, false
+		}
+		if texts[i], facts[i], ok = decodeText(c.data); !ok || facts[i].Encoding == "unknown" {
+			return nil, 0, false
+		}
+	}
+	text, conflicts := Merge(texts[0], texts[1], texts[2])
+	return facts[1].encode(text), conflicts, true
+}
+
+// modify makes a draft by an edit of the present content.
+func (pl *planner) modify(ctx context.Context, d *draft, c *Change) error {
+	edited, err := pl.edit(ctx, d, d, c)
+	if edited != nil {
+		d.cur = edited
+	}
+	return err
+}
+
+// edit returns what an edit makes of the source's content; nil where it does
+// not fit, which is a finding of d.
+func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Content, error) {
+	if c.Edit == nil {
+		return nil, errors.New("a change that modifies a file needs an edit")
+	}
+	if source.cur == nil {
+		d.find(Conflict, "edit.missing", "", "there is no such file to edit")
+		return nil, nil
+	}
+	data, err := source.cur.Bytes(ctx, pl.w.limits.TextBytes)
+	if err != nil {
+		d.find(Conflict, "edit.large", "", "the file is too large to be edited: %v", err)
+		return nil, nil
+	}
+	text, facts, ok := decodeText(data)
+	if !ok || facts.Encoding == "unknown" {
+		d.find(Conflict, "text.encoding", "", "the file is no UTF-8 text, so an edit could damage it")
+		return nil, nil
+	}
+	if facts.Encoding == "utf-16" {
+		data = []byte(text)
+	}
+	edited, err := c.Edit(data)
+	if inexact, ok := errors.AsType[*Inexact](err); ok && edited != nil {
+		d.find(Ask, "edit.inexact", "", "%s", inexact.Reason)
+		err = nil
+	}
+	if err != nil {
+		d.find(Conflict, "edit.failed", "ask for the edit again, with the present content of the file", "%v", err)
+		return nil, nil
+	}
+	if facts.Encoding == "utf-16" {
+		edited = facts.encode(string(edited))
+	}
+	return Bytes(edited), nil
+}
+
+// rename moves a draft's content to another path.
+func (pl *planner) rename(ctx context.Context, d *draft, c *Change) error {
+	to, err := pl.target(ctx, c, c.To)
+	if err != nil {
+		return err
+	}
+	pl.remember(to, c)
+	switch {
+	case to.refused():
+		return nil
+	case d.cur == nil:
+		to.find(Conflict, "edit.missing", "", "there is no file %s to rename", d.path)
+		return nil
+	case to == d:
+		if c.Edit != nil {
+			return pl.modify(ctx, d, c)
+		}
+		return nil
+	case to.cur != nil:
+		to.find(Conflict, "rename.exists", "", "a file of this name exists, so %s cannot take its place", d.path)
+		return nil
+	}
+	content := d.cur
+	if c.Edit != nil {
+		content, err = pl.edit(ctx, to, d, c)
+		if err != nil || content == nil {
+			return err
+		}
+	}
+	to.cur, d.cur = content, nil
+	to.mode, to.exec = d.mode, d.exec
+	switch {
+	case d.pre != nil:
+		to.from, d.movedTo = d, to
+	case d.from != nil: // renamed twice
+		to.from, d.from.movedTo = d.from, to
+	}
+	return nil
+}
+
+// free returns a draft of a name like path that nothing has yet.
+func (pl *planner) free(ctx context.Context, name string) (*draft, error) {
+	ext := path.Ext(name)
+	stem := strings.TrimSuffix(name, ext)
+	if path.Base(stem) == "." || stem == "" || strings.HasSuffix(stem, "/") {
+		stem, ext = name, ""
+	}
+	for i := 2; ; i++ {
+		try := fmt.Sprintf("%s (%d)%s", stem, i, ext)
+		parent, base := splitPath(try)
+		other, err := pl.tree.spelling(parent, base)
+		if err != nil {
+			return nil, err
+		}
+		n, err := pl.tree.stat(try)
+		if err != nil {
+			return nil, err
+		}
+		if d, ok := pl.drafts[try]; (!ok || d.cur == nil) && other == "" && !n.exists() {
+			return pl.draft(ctx, try)
+		}
+	}
+}
+
+// generatedPath reads the path of a file that a program left in a container:
+// what is below the directories where containers keep a user's files, or the
+// bare name.
+func generatedPath(spelled string) (string, []Finding) {
+	name := strings.ReplaceAll(strings.TrimSpace(spelled), `\`, "/")
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "sandbox:"), "file://")
+	for _, dir := range []string{"/mnt/data/", "/workspace/", "/mnt/user-data/outputs/"} {
+		if rest, ok := strings.CutPrefix(name, dir); ok {
+			return rest, nil
+		}
+	}
+	if strings.HasPrefix(name, "/") || strings.Contains(name, "..") {
+		return path.Base(name), []Finding{{Rule: "path.container", Severity: Note, Message: fmt.Sprintf("only the name of %q was kept", spelled)}}
+	}
+	return name, nil
+}
+
+// freeName makes up a name for a file whose own one cannot be used.
+func (pl *planner) freeName(ctx context.Context, c *Change) string {
+	ext := ""
+	if head, err := c.Content.head(ctx); err == nil {
+		ext = mimetype.Detect(head).Extension()
+	}
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("output-%d%s", i, ext)
+		if n, err := pl.tree.stat(name); err != nil || !n.exists() && pl.drafts[name] == nil {
+			return name
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/airlock-run/airlock/reply"
+)
+
+// FromReply makes changes of what a reply proposes for files. Items that are
+// not meant as writes, such as citations and examples, are left out; those
+// that are unsure come with a doubt, and those that must not be written, such
+// as parts of files, with a refusal, so that they are shown.
+func FromReply(r *reply.Reply) []Change {
+	var changes []Change
+	for _, item := range r.Items {
+		if c, ok := FromItem(item); ok {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+// FromItem makes a change of one item; ok is false for one that is no change
+// of a file.
+func FromItem(item *reply.Item) (c Change, ok bool) {
+	c = Change{ID: item.ID, Path: item.Path, To: item.To, Executable: true}
+	if c.Path == "" {
+		c.Path = item.RawPath
+	}
+	switch item.Verdict {
+	case reply.VerdictOK:
+	case reply.VerdictAmbiguous:
+		c.Doubt = reason(item, "it can be read in more than one way")
+	case reply.VerdictPartial:
+		c.Refusal = reason(item, "it is a part of a file and not the whole")
+	case reply.VerdictTruncated:
+		c.Refusal = reason(item, "the reply ended in the middle of it")
+	case reply.VerdictRefused:
+		c.Refusal = reason(item, "the path leads out of the folder or cannot be a name")
+	default: // citations, examples, what was said twice
+		return Change{}, false
+	}
+	for _, w := range item.Warnings {
+		c.Notes = append(c.Notes, w.Message)
+	}
+	switch item.Kind {
+	case reply.KindFile:
+		c.Verb, c.Content, c.Exact = Write, Bytes(item.Content), item.Binary
+		if item.Create {
+			c.Clash = ClashRefuse
+		}
+	case reply.KindEdit:
+		c.Verb, c.Edit = Modify, apply(item)
+		if item.Create {
+			c.Verb, c.Clash = Write, ClashRefuse
+			return createdBy(item, c)
+		}
+	case reply.KindDelete:
+		c.Verb = Delete
+	case reply.KindRename:
+		c.Verb = Rename
+		if len(item.Hunks) > 0 {
+			c.Edit = apply(item)
+		}
+	default:
+		return Change{}, false
+	}
+	return c, c.Path != ""
+}
+
+// createdBy makes the content of a file from an edit of nothing.
+func createdBy(item *reply.Item, c Change) (Change, bool) {
+	result, err := reply.Apply(item, nil)
+	if err != nil {
+		c.Refusal = err.Error()
+		c.Content = Bytes(nil)
+		return c, c.Path != ""
+	}
+	c.Content = Bytes(result.Content)
+	return c, c.Path != ""
+}
+
+func reason(item *reply.Item, otherwise string) string {
+	if item.Reason != "" {
+		return item.Reason
+	}
+	return otherwise
+}
+
+// apply returns the edit of an item. An edit that had to be stretched to fit
+// fails with an *inexact, which still has its result.
+func apply(item *reply.Item) func([]byte) ([]byte, error) {
+	return func(current []byte) ([]byte, error) {
+		result, err := reply.Apply(item, current)
+		if err != nil {
+			return nil, explainApply(err)
+		}
+		if result.Fuzz > reply.FuzzTrailing {
+			return result.Content, &Inexact{Reason: "it fits only if " + result.Fuzz.String() + " is not looked at"}
+		}
+		return result.Content, nil
+	}
+}
+
+// Inexact is returned by a Change's Edit, together with a result, if the edit
+// fits but not exactly: a person has to look at it.
+type Inexact struct{ Reason string }
+
+func (e *Inexact) Error() string { return e.Reason }
+
+func explainApply(err error) error {
+	var failed *reply.ApplyError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	text := fmt.Sprintf("hunk %d: %s", failed.Hunk, failed.Err)
+	if failed.Nearest != "" {
+		text += "; did you mean:\n" + strings.TrimRight(failed.Nearest, "\n")
+	} else if len(failed.Lines) > 0 {
+		text += fmt.Sprintf(" (lines %s)", strings.Trim(fmt.Sprint(failed.Lines), "[]"))
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,52 @@
+package workspace
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/reply"
+)
+
+// TestFromReply takes a reply of a model all the way into a folder and back.
+func TestFromReply(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"src/a.ts": "export const a = 1;\r\nexport const b = 2;\r\n", "old.txt": "old\n", "lib.py": "def f():\n    return 1\n\ndef g():\n    return 2\n",
+	})
+	before := s.files()
+	text := strings.Join([]string{
+		"Here are the files.", "",
+		"```typescript:src/new.ts", "export const n = 3;", "```", "",
+		"```typescript:src/a.ts", "export const a = 10;", "export const b = 2;", "```", "",
+		"```12:15:src/a.ts", "a citation", "```", "",
+		"lib.py", "```python", "<<<<<<< SEARCH", "    return 2", "=======", "    return 22", ">>>>>>> REPLACE", "```", "",
+		"```python:part.py", "def x():", "    # ... existing code ...", "```", "",
+		"```sh:../../etc/x", "evil", "```", "",
+		"*** Begin Patch", "*** Delete File: old.txt", "*** End Patch", "",
+	}, "\n")
+	p := s.plan(FromReply(reply.Parse([]byte(text)))...)
+	got := map[string]string{}
+	for i := range p.Files {
+		got[p.Files[i].Path] = string(p.Files[i].Op) + " " + string(p.Files[i].Verdict())
+	}
+	want := map[string]string{
+		"src/new.ts": "create ", "src/a.ts": "update ", "lib.py": "update ", "part.py": "create refuse", "../../etc/x": "unchanged refuse", "old.txt": "delete ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("%s\n%+v", diff, p.Files)
+	}
+	a, held := p.ApproveBy(Automatic())
+	if len(held) != 2 {
+		t.Errorf("held: %v", held)
+	}
+	if _, err := s.w.Commit(t.Context(), p, a, CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.want(map[string]string{
+		"src/": "", "src/new.ts": "export const n = 3;\r\n", "src/a.ts": "export const a = 10;\r\nexport const b = 2;\r\n",
+		"lib.py": "def f():\n    return 1\n\ndef g():\n    return 22\n",
+	})
+	s.commit(s.must(s.w.Undo(t.Context(), "")))
+	s.want(before)
+}

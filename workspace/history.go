@@ -1,0 +1,187 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Propose keeps a proposal in the store, with its contents, so that it can be
+// approved later or by another process.
+func (w *Workspace) Propose(ctx context.Context, p *Proposal) error {
+	record := w.record(p, p.ID)
+	record.State, record.Created, record.Files = Proposed, p.Created, withoutHunks(p.Files)
+	var contents []*Content
+	for i := range p.Files {
+		f := &p.Files[i]
+		if f.pre != nil && (f.Text != nil || f.merge != nil) {
+			contents = append(contents, f.pre)
+		}
+		if f.post != nil {
+			contents = append(contents, f.post)
+		}
+	}
+	kept, err := w.store.Load(ctx, p.ID)
+	if err == nil && kept.State != Proposed && kept.State != Aborted {
+		return fmt.Errorf("%w: it is %s already", ErrStale, kept.State)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return w.store.Save(ctx, record, contents...)
+}
+
+// Proposal returns a proposal that Propose kept.
+func (w *Workspace) Proposal(ctx context.Context, id string) (*Proposal, error) {
+	record, err := w.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if record.State != Proposed {
+		return nil, fmt.Errorf("%w: it is %s", ErrStale, record.State)
+	}
+	return w.proposalOf(ctx, record)
+}
+
+// load returns a record of this workspace.
+func (w *Workspace) load(ctx context.Context, id string) (*Record, error) {
+	record, err := w.store.Load(ctx, id)
+	if err == nil && record.Workspace != w.id {
+		err = fmt.Errorf("transaction %s: %w in %s: it belongs to %s", id, ErrNotFound, w.root, record.Root)
+	}
+	return record, err
+}
+
+// proposalOf makes a proposal of a record, with its contents and hunks.
+func (w *Workspace) proposalOf(ctx context.Context, record *Record) (*Proposal, error) {
+	p := &Proposal{ID: record.ID, Root: record.Root, Created: record.Created, Origin: record.Origin,
+		Files: record.Files, Findings: record.Findings, key: record.Key, unmake: record.Unmake}
+	for i := range p.Files {
+		if err := w.fill(ctx, &p.Files[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Files[i].Path, err)
+		}
+	}
+	p.Token = p.token()
+	return p, nil
+}
+
+// fill gives a file of a record its contents, as far as the store has them,
+// and its hunks.
+func (w *Workspace) fill(ctx context.Context, f *FileChange) error {
+	var err error
+	if f.pre, err = w.kept(ctx, f.Pre); err != nil {
+		return err
+	}
+	if f.post, err = w.kept(ctx, f.Post); err != nil {
+		return err
+	}
+	if f.Text == nil {
+		return nil
+	}
+	before, _, beforeText, err := sideText(ctx, f.pre, w.limits.TextBytes)
+	if err != nil {
+		return err
+	}
+	after, _, afterText, err := sideText(ctx, f.post, w.limits.TextBytes)
+	if err != nil || !beforeText || !afterText {
+		return err
+	}
+	f.Hunks, f.Added, f.Removed = diffText(before, after)
+	return nil
+}
+
+// kept returns a content from the store: in memory where it is small.
+func (w *Workspace) kept(ctx context.Context, fact Fact) (*Content, error) {
+	if !fact.Exists || fact.Hash.IsZero() {
+		return nil, nil
+	}
+	c := keptContent(w.store, fact.Hash, fact.Size)
+	if fact.Size > w.limits.TextBytes {
+		return c, nil
+	}
+	data, err := c.Bytes(ctx, w.limits.TextBytes)
+	if errors.Is(err, ErrNotFound) {
+		return c, nil // such as the bytes of a binary file that is in the folder
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Bytes(data), nil
+}
+
+// Discard turns a kept proposal down.
+func (w *Workspace) Discard(ctx context.Context, id string) error {
+	record, err := w.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if record.State != Proposed {
+		return fmt.Errorf("%w: it is %s", ErrStale, record.State)
+	}
+	record.State, record.Updated = Discarded, time.Now().UTC()
+	return w.store.Save(ctx, record)
+}
+
+// Transaction is an entry of the history.
+type Transaction struct {
+	*Record
+	// Reverted is the transaction that took this one back as a whole, "" if
+	// none did, or if that one was taken back in turn.
+	Reverted string `json:"reverted,omitempty"`
+}
+
+// History returns the newest transactions, the newest first: those in the
+// given states, Committed if there are none. Limit 0 is all of them.
+func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]Transaction, error) {
+	if len(states) == 0 {
+		states = []State{Committed}
+	}
+	records, err := w.store.List(ctx, w.id, 0, states...)
+	if err != nil {
+		return nil, err
+	}
+	reverted := reversals(records)
+	var all []Transaction
+	for _, r := range records {
+		if r.Group != "" && r.Group != r.ID {
+			continue // shown as one with the others of its commit
+		}
+		if limit > 0 && len(all) == limit {
+			break
+		}
+		all = append(all, Transaction{Record: r, Reverted: reverted[r.ID]})
+	}
+	return all, nil
+}
+
+// reversals returns which transactions are taken back, and by which. Records
+// are the newest first, so whether a reversal itself stands is known when its
+// turn comes.
+func reversals(records []*Record) map[string]string {
+	by := map[string]string{}
+	for _, r := range records {
+		if r.State == Committed && r.Origin.Reverts != "" && !r.Origin.Partial && by[r.ID] == "" && by[r.Origin.Reverts] == "" {
+			by[r.Origin.Reverts] = r.ID
+		}
+	}
+	return by
+}
+
+// Transaction returns one transaction of the history, with contents and hunks
+// where the store has them.
+func (w *Workspace) Transaction(ctx context.Context, id string) (*Proposal, *Record, error) {
+	record, err := w.load(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := w.proposalOf(ctx, record)
+	return p, record, err
+}
+
+// OpenKept opens bytes that the store has, such as those that a Receipt lists
+// as kept.
+func (w *Workspace) OpenKept(ctx context.Context, h Hash) (io.ReadCloser, error) {
+	return w.store.Open(ctx, h)
+}

@@ -1,0 +1,352 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+)
+
+// places are where a step's files can be.
+type stepPlaces struct {
+	target, slot          *folder
+	name, slotName, aside string
+}
+
+func (x *transaction) places(s *Step) (p stepPlaces, err error) {
+	parent, name := splitPath(s.Path)
+	slotParent, slot := splitPath(s.Slot)
+	p.name, p.slotName, p.aside = name, slot, slot+asideSuffix
+	if p.target, err = x.tree.dir(parent); err != nil {
+		return p, err
+	}
+	p.slot, err = x.tree.dir(slotParent)
+	return p, err
+}
+
+// clash is a file that is not what it was, found while a step was done. The
+// step itself is reversed.
+type clash struct {
+	Clashing
+}
+
+func (c *clash) Error() string { return c.Path + " " + c.Reason }
+
+func newClash(s *Step, reason string) *clash {
+	return &clash{Clashing{File: s.File, Path: s.Path, Reason: reason}}
+}
+
+// publish does every step.
+func (x *transaction) publish(ctx context.Context) error {
+	for _, dir := range x.record.Made {
+		if err := x.mkdir(dir); err != nil {
+			return err
+		}
+	}
+	x.w.at("directories")
+	for i := range x.record.Steps {
+		if err := x.do(ctx, i); err != nil {
+			return err
+		}
+		x.w.at("done " + x.record.Steps[i].Path)
+	}
+	return nil
+}
+
+func (x *transaction) mkdir(dir string) error {
+	parent, name := splitPath(dir)
+	d, err := x.tree.dir(parent)
+	if err != nil {
+		return err
+	}
+	if err := d.mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	_, err = x.tree.dir(dir) // that it is a directory, and no link
+	return err
+}
+
+// do carries out one step and checks what it displaced.
+func (x *transaction) do(ctx context.Context, i int) error {
+	s := &x.record.Steps[i]
+	p, err := x.places(s)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !s.Post.Exists:
+		return x.remove(ctx, i, p)
+	case !s.Pre.Exists:
+		err := p.slot.move(p.slotName, p.target, p.name)
+		if errors.Is(err, fs.ErrExist) {
+			return newClash(s, "exists now")
+		}
+		return err
+	}
+	err = errNoExchange
+	if !x.w.noExchange {
+		err = p.slot.exchange(p.slotName, p.target, p.name)
+	}
+	switch {
+	case errors.Is(err, errNoExchange):
+		return x.replace(ctx, i, p)
+	case errors.Is(err, fs.ErrNotExist):
+		return newClash(s, "was deleted")
+	case err != nil:
+		return err
+	}
+	x.w.at("exchanged " + s.Path)
+	if x.isPre(ctx, i, p.slot, p.slotName) {
+		return nil
+	}
+	return x.giveBack(ctx, s, p)
+}
+
+// isPre compares a displaced file with what it should be.
+func (x *transaction) isPre(ctx context.Context, i int, d *folder, name string) bool {
+	n, err := d.hashAt(ctx, name)
+	if err != nil || n.fact.Hash != x.record.Steps[i].Pre.Hash {
+		return false
+	}
+	x.checked[i] = n
+	return true
+}
+
+// isPost reports whether a file is the staged one, untouched.
+func isPost(ctx context.Context, s *Step, d *folder, name string) bool {
+	n, err := d.hashAt(ctx, name)
+	return err == nil && n.same(s.Post) && n.fact.Hash == s.Post.Hash
+}
+
+// giveBack exchanges a file again that was not what it should be. If somebody
+// has written to the new one in that moment, that is the newest there is and
+// stays in place; what it displaced is kept in the store.
+func (x *transaction) giveBack(ctx context.Context, s *Step, p stepPlaces) error {
+	c := newClash(s, "was changed")
+	if err := p.slot.exchange(p.slotName, p.target, p.name); err != nil {
+		return errors.Join(c, fmt.Errorf("its content is in %s: %w", s.Slot, err))
+	}
+	x.w.at("gave back " + s.Path)
+	if isPost(ctx, s, p.slot, p.slotName) {
+		return c
+	}
+	if err := p.slot.exchange(p.slotName, p.target, p.name); err != nil {
+		return errors.Join(c, fmt.Errorf("a newer content is in %s: %w", s.Slot, err))
+	}
+	if err := x.keep(ctx, p.slot, p.slotName, s.Path); err != nil {
+		return errors.Join(c, fmt.Errorf("an older content is in %s: %w", s.Slot, err))
+	}
+	return c
+}
+
+// remove moves a target aside.
+func (x *transaction) remove(ctx context.Context, i int, p stepPlaces) error {
+	s := &x.record.Steps[i]
+	err := p.target.move(p.name, p.slot, p.aside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newClash(s, "was deleted")
+	}
+	if err != nil {
+		return err
+	}
+	x.w.at("aside " + s.Path)
+	if x.isPre(ctx, i, p.slot, p.aside) {
+		return nil
+	}
+	c := newClash(s, "was changed")
+	err = p.slot.move(p.aside, p.target, p.name)
+	if errors.Is(err, fs.ErrExist) { // and written anew meanwhile: sweep keeps the old one
+		return c
+	}
+	return joinClash(c, err)
+}
+
+func joinClash(c *clash, err error) error {
+	if err == nil {
+		return c
+	}
+	return errors.Join(c, err)
+}
+
+// replace updates a file where two cannot change places: the old one goes
+// aside, then the new one takes its place.
+func (x *transaction) replace(ctx context.Context, i int, p stepPlaces) error {
+	if err := x.remove(ctx, i, p); err != nil {
+		return err
+	}
+	err := p.slot.move(p.slotName, p.target, p.name)
+	if errors.Is(err, fs.ErrExist) {
+		// Somebody has put a file there in this moment. The one that went
+		// aside is older, and its content is in the store.
+		return newClash(&x.record.Steps[i], "was replaced")
+	}
+	return err
+}
+
+// position is how far a step has come.
+type position int
+
+const (
+	pending position = iota // nothing has happened
+	half                    // the old file is aside, the new one still in its slot
+	done                    // published, whatever was done to the target since
+	lost                    // the slot is gone, and it cannot be told or done
+)
+
+// position finds out how far a step has come, from which file is where.
+func (x *transaction) position(s *Step) (position, error) {
+	p, err := x.places(s)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !s.Post.Exists {
+			return done, nil
+		}
+		return pending, nil // its directory is not made yet, or was removed
+	}
+	if err != nil {
+		return lost, err
+	}
+	target, err1 := p.target.stat(p.name)
+	slot, err2 := p.slot.stat(p.slotName)
+	aside, err3 := p.slot.stat(p.aside)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return lost, err
+	}
+	switch {
+	case !s.Post.Exists && aside.exists():
+		return done, nil
+	case !s.Post.Exists && target.exists():
+		return pending, nil
+	case !s.Post.Exists, target.same(s.Post):
+		return done, nil
+	case slot.same(s.Post) && aside.exists() && !target.exists():
+		return half, nil
+	case slot.same(s.Post):
+		return pending, nil
+	case s.Pre.Exists && (slot.exists() || aside.exists()), !s.Pre.Exists && target.exists():
+		return done, nil
+	}
+	return lost, nil
+}
+
+// reverse takes back every step that was done, and ends the transaction. What
+// somebody has changed since is left alone and listed.
+func (x *transaction) reverse(ctx context.Context, cause error) error {
+	x.w.at("reversing")
+	for i := len(x.record.Steps) - 1; i >= 0; i-- {
+		s := &x.record.Steps[i]
+		left, err := x.undo(ctx, s)
+		if err != nil {
+			left = err.Error()
+		}
+		if left != "" {
+			x.record.Left = append(x.record.Left, Skipped{Path: s.Path, Reason: left})
+		}
+		x.w.at("reversed " + s.Path)
+	}
+	for _, dir := range slices.Backward(x.record.Made) {
+		x.rmdir(dir)
+	}
+	if err := x.sync(); err != nil {
+		return fmt.Errorf("%w: and it was reversed, which may not be durable: %w", cause, err)
+	}
+	err := x.abort(ctx, x.asConflict(cause))
+	for _, left := range x.record.Left {
+		err = fmt.Errorf("%w; %s was left as it is: %s", err, left.Path, left.Reason)
+	}
+	return err
+}
+
+// asConflict makes the error of a clash the one that callers know.
+func (x *transaction) asConflict(cause error) error {
+	c, ok := errors.AsType[*clash](cause)
+	if !ok {
+		return cause
+	}
+	id := x.record.ID
+	if x.proposal != nil {
+		id = x.proposal.ID
+	}
+	conflict := &ConflictError{Proposal: id, Files: []Clashing{c.Clashing}, Kept: x.record.Kept}
+	if cause.Error() != c.Error() { // something else went wrong on top of it
+		return fmt.Errorf("%w: %w", conflict, cause)
+	}
+	return conflict
+}
+
+// rmdir removes a directory that the transaction may have made, if it is empty.
+func (x *transaction) rmdir(dir string) {
+	parent, name := splitPath(dir)
+	if d, err := x.tree.dir(parent); err == nil && d.rmdir(name) == nil {
+		if gone := x.tree.open[dir]; gone != nil {
+			delete(x.tree.open, dir)
+			gone.close()
+		}
+	}
+}
+
+// undo takes one step back. left says why it could not.
+func (x *transaction) undo(ctx context.Context, s *Step) (left string, err error) {
+	at, err := x.position(s)
+	if err != nil || at == pending || at == lost && !s.Pre.Exists {
+		return "", err
+	}
+	p, err := x.places(s)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "its directory was removed", nil
+		}
+		return "", err
+	}
+	switch {
+	case at == half:
+		return taken(p.slot.move(p.aside, p.target, p.name))
+	case at == lost:
+		return "", nil // the old file is in place
+	case !s.Post.Exists:
+		n, err := p.slot.stat(p.aside)
+		if err != nil || !n.exists() {
+			return "it was removed by somebody else too", err
+		}
+		return taken(p.slot.move(p.aside, p.target, p.name))
+	}
+	return x.unpublish(ctx, s, p)
+}
+
+func taken(err error) (string, error) {
+	if errors.Is(err, fs.ErrExist) {
+		return "somebody has written a file of this name", nil
+	}
+	return "", err
+}
+
+// unpublish takes a new file out of its place and puts the old one back.
+func (x *transaction) unpublish(ctx context.Context, s *Step, p stepPlaces) (string, error) {
+	const changed = "somebody has changed it since"
+	if !isPost(ctx, s, p.target, p.name) {
+		return changed, nil
+	}
+	old, err := p.slot.stat(p.slotName)
+	if err != nil {
+		return "", err
+	}
+	if s.Pre.Exists && old.exists() { // they changed places
+		if err := p.slot.exchange(p.slotName, p.target, p.name); err != nil {
+			return "", err
+		}
+		if isPost(ctx, s, p.slot, p.slotName) {
+			return "", nil
+		}
+		return changed, p.slot.exchange(p.slotName, p.target, p.name)
+	}
+	if err := p.target.move(p.name, p.slot, p.slotName); err != nil {
+		return "", err
+	}
+	if !isPost(ctx, s, p.slot, p.slotName) {
+		return changed, p.slot.move(p.slotName, p.target, p.name)
+	}
+	if !s.Pre.Exists {
+		return "", nil
+	}
+	return taken(p.slot.move(p.aside, p.target, p.name))
+}

@@ -1,0 +1,189 @@
+// Package workspace changes files in a folder safely, on behalf of somebody
+// who is not trusted to: an AI model, or a program that it wrote.
+//
+// A workspace is a folder. Changes become a Proposal: rules decide which paths
+// may be written at all, and every file is shown as it is and as it would be.
+// A person, or a Policy, approves all of it or single files or hunks; the
+// approval is bound to the very bytes that were shown. Commit then carries it
+// out as one transaction:
+//
+//   - All or nothing. After Commit, and after a crash and the next Open, every
+//     approved file is in its new state, or every one is in its old state.
+//   - No byte that somebody else wrote is lost. What is not what it was when
+//     the proposal was made is never replaced: the commit reverses itself and
+//     says so. Rebase offers a three-way merge.
+//   - What was changed can be taken back, as a whole or by file or hunk, with
+//     Undo, which keeps what was edited since, or says why it cannot. Undo is
+//     a transaction like any other, so Redo works too. Git is not needed.
+//
+// While a commit publishes its files, for some milliseconds, other processes
+// can see some of them new and others old.
+//
+// Files are reached by open directories and single names, never through a
+// symbolic link, so nobody who swaps directories can lead a write out of the
+// folder. What a workspace remembers is in a Store outside of the folder; Dir
+// is one in a directory.
+//
+// A Workspace works on Linux and other Unix systems. Where a file system can
+// let two files change places in one step (ext4, xfs, btrfs, tmpfs and most
+// others on Linux), a file that is updated exists at every moment; elsewhere
+// it is absent for a moment.
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Limits are the sizes from which a file or a proposal is refused. A zero
+// field takes the default.
+type Limits struct {
+	Files       int   // of one proposal: 200
+	TextBytes   int64 // of one text file: 10 MiB
+	BinaryBytes int64 // of one other file: 100 MiB
+	BatchBytes  int64 // of all files of one proposal: 256 MiB
+	NewDirs     int   // directories that would be made: 100
+}
+
+func (l Limits) orDefault() Limits {
+	d := Limits{Files: 200, TextBytes: 10 << 20, BinaryBytes: 100 << 20, BatchBytes: 256 << 20, NewDirs: 100}
+	if l.Files > 0 {
+		d.Files = l.Files
+	}
+	if l.TextBytes > 0 {
+		d.TextBytes = l.TextBytes
+	}
+	if l.BinaryBytes > 0 {
+		d.BinaryBytes = l.BinaryBytes
+	}
+	if l.BatchBytes > 0 {
+		d.BatchBytes = l.BatchBytes
+	}
+	if l.NewDirs > 0 {
+		d.NewDirs = l.NewDirs
+	}
+	return d
+}
+
+// Options are how a workspace is opened. Store is required.
+type Options struct {
+	Store  Store
+	Limits Limits
+	// Protected are directories that are never written to although they may be
+	// inside of the folder, such as the one that the store is in.
+	Protected []string
+	// Keep is how much history stays; the default is 30 days and 1 GiB.
+	Keep *Keep
+	Log  *slog.Logger // nil: nothing is logged
+}
+
+// Workspace is a folder that is changed in transactions. Its methods may be
+// called at once from many goroutines and many processes; commits into one
+// folder happen one after the other.
+type Workspace struct {
+	root      string // absolute, without links
+	id        string
+	store     Store
+	limits    Limits
+	protected []string // relative to root
+	keep      Keep
+	log       *slog.Logger
+
+	// at is called at each step of a commit, by tests that end the process
+	// there.
+	at func(step string)
+	// noExchange takes the way of a file system that cannot exchange files.
+	noExchange bool
+}
+
+// Open opens the folder root as a workspace. A transaction that a dead process
+// left unfinished is finished or reversed first.
+func Open(ctx context.Context, root string, options Options) (*Workspace, error) {
+	if options.Store == nil {
+		return nil, errors.New("open workspace: no store was given")
+	}
+	w, err := open(root, options)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	if _, err := w.Recover(ctx); err != nil {
+		return nil, fmt.Errorf("open workspace %s: %w", w.root, err)
+	}
+	if err := w.store.Prune(ctx, w.keep); err != nil {
+		w.log.WarnContext(ctx, "old transactions could not be cleared away", "root", w.root, "error", err)
+	}
+	return w, nil
+}
+
+func open(root string, options Options) (*Workspace, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	if root, err = filepath.EvalSymlinks(root); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: root, Err: errors.New("it is not a directory")}
+	}
+	sum := Sum([]byte(root))
+	w := &Workspace{root: root, id: sum.String()[:32], store: options.Store, limits: options.Limits.orDefault(),
+		keep: Keep{Age: 30 * 24 * time.Hour, Bytes: 1 << 30}, log: options.Log, at: func(string) {}}
+	if options.Keep != nil {
+		w.keep = *options.Keep
+	}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	for _, dir := range options.Protected {
+		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = resolved
+		}
+		if rel, err := filepath.Rel(root, dir); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			w.protected = append(w.protected, filepath.ToSlash(rel))
+		}
+	}
+	return w, nil
+}
+
+// Root returns the folder, as an absolute path without symbolic links.
+func (w *Workspace) Root() string { return w.root }
+
+// ID names the workspace in its store. It is made from the root's path.
+func (w *Workspace) ID() string { return w.id }
+
+// longestWait is how long a commit waits for another one into the same folder.
+const longestWait = 30 * time.Second
+
+// hold locks the workspace in its store, and the folder itself against those
+// with another store or another name of the folder.
+func (w *Workspace) hold(ctx context.Context) (release func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	unlock, err := w.store.Lock(ctx, w.id)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.root, err)
+	}
+	d, err := openFolder(w.root)
+	if err != nil {
+		return nil, errors.Join(explain(err), unlock())
+	}
+	if err := d.lock(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: another program commits into %s, perhaps under another name of it: try again", ErrBusy, w.root)
+		}
+		return nil, errors.Join(err, d.close(), unlock())
+	}
+	return func() error { return errors.Join(d.close(), unlock()) }, nil
+}
