@@ -1,0 +1,133 @@
+package main
+
+import "fmt"
+
+// Goal is one line of what was promised, with what was measured.
+type Goal struct {
+	Name     string   `json:"name"`
+	Unit     string   `json:"unit"`
+	Must     float64  `json:"must"`
+	Aim      float64  `json:"aim"`
+	More     bool     `json:"more,omitempty"` // more is better
+	Measured *float64 `json:"measured"`       // null: it was not
+	Verdict  string   `json:"verdict"`
+}
+
+// The words of verdicts.
+const (
+	verdictAim     = "aim met"
+	verdictMust    = "must met"
+	verdictMissed  = "missed"
+	verdictUnknown = "not measured"
+)
+
+func (g *Goal) judge() {
+	within := func(limit float64) bool {
+		if g.More {
+			return *g.Measured >= limit
+		}
+		return *g.Measured <= limit
+	}
+	switch {
+	case g.Measured == nil:
+		g.Verdict = verdictUnknown
+	case within(g.Aim):
+		g.Verdict = verdictAim
+	case within(g.Must):
+		g.Verdict = verdictMust
+	default:
+		g.Verdict = verdictMissed
+	}
+}
+
+func (g *Goal) format(v float64) string {
+	if g.Unit == "x" {
+		return fmt.Sprintf("%.3gx", v)
+	}
+	return fmt.Sprintf("%.3g %s", v, g.Unit)
+}
+
+// judge fills in the goals.
+func (r *Results) judge() {
+	r.Goals = []Goal{
+		{Name: "print(1) over HTTP, warm, against cold python3", Unit: "x", Must: 0.15, Aim: 0.06, Measured: r.ratio("print", nameWarm, namePython)},
+		{Name: "plain plot over HTTP, warm, against cold python3", Unit: "x", Must: 0.13, Aim: 0.07, Measured: r.ratio("plain", nameWarm, namePython)},
+		{Name: "examples/plot.py over HTTP, warm, against cold python3", Unit: "x", Must: 0.13, Aim: 0.07, Measured: r.ratio("plot", nameWarm, namePython)},
+		{Name: "plain plot over HTTP against the same work warm in process", Unit: "x", Must: 2.2, Aim: 1.2, Measured: r.ratio("plain", nameWarm, nameResident)},
+		{Name: "examples/plot.py over HTTP against the same work warm in process", Unit: "x", Must: 2.2, Aim: 1.2, Measured: r.ratio("plot", nameWarm, nameResident)},
+		{Name: "print(1) saturated, against go-judge", Unit: "x", Must: 4, Aim: 8, More: true, Measured: r.times("print")},
+		{Name: "plain plot saturated, against go-judge", Unit: "x", Must: 8, Aim: 12, More: true, Measured: r.times("plain")},
+		{Name: "examples/plot.py saturated, against go-judge", Unit: "x", Must: 8, Aim: 12, More: true, Measured: r.times("plot")},
+		{Name: "private memory of a waiting sandbox, full tier", Unit: "MB", Must: 4, Aim: 2, Measured: r.sum(partWaiting + "full")},
+		{Name: "service and executor at rest, without zygotes", Unit: "MB", Must: 80, Aim: 40, Measured: r.sum(partParent, partService, partExecutor)},
+		{Name: "start to the first print(1)", Unit: "s", Must: 2, Aim: 0.6, Measured: r.started()},
+		{Name: "100 MiB input staged", Unit: "ms", Must: 30, Aim: 5, Measured: r.staged()},
+		{Name: "first byte of streamed output after the program wrote it", Unit: "ms", Must: 5, Aim: 1, Measured: r.streamed()},
+		{Name: "p99 of print(1) at half the saturated rate", Unit: "ms", Must: 40, Aim: 10, Measured: r.tail()},
+	}
+	for i := range r.Goals {
+		r.Goals[i].judge()
+	}
+}
+
+// ratio compares medians.
+func (r *Results) ratio(workload, one, other string) *float64 {
+	a, found := r.latency(workload, one)
+	b, also := r.latency(workload, other)
+	if !found || !also {
+		return nil
+	}
+	return new(a.P50 / b.P50)
+}
+
+// times is how many times as much as go-judge we do in a second.
+func (r *Results) times(workload string) *float64 {
+	ours, found := r.saturated(workload, nameWarm)
+	theirs, also := r.saturated(workload, nameJudge)
+	if !found || !also {
+		return nil
+	}
+	return new(ours / theirs)
+}
+
+// sum adds up the memory of parts, of which the last must be there.
+func (r *Results) sum(parts ...string) *float64 {
+	total, found := 0.0, false
+	for _, part := range parts {
+		var mb float64
+		mb, found = r.private(part)
+		total += mb
+	}
+	if !found {
+		return nil
+	}
+	return &total
+}
+
+func (r *Results) started() *float64 {
+	if r.Start == nil {
+		return nil
+	}
+	return new(r.Start.First.P50 / 1000)
+}
+
+func (r *Results) staged() *float64 {
+	if r.Inputs == nil {
+		return nil
+	}
+	return &r.Inputs.Staging
+}
+
+func (r *Results) streamed() *float64 {
+	if r.Stream == nil {
+		return nil
+	}
+	return &r.Stream.First.P50
+}
+
+func (r *Results) tail() *float64 {
+	if r.Constant == nil {
+		return nil
+	}
+	return &r.Constant.P99
+}

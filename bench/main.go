@@ -1,0 +1,148 @@
+// Command bench measures Airlock beside what it is to be compared with: the
+// interpreter alone, bubblewrap, go-judge, and the same work in a process that
+// has everything loaded. All of it in one run, in turn, on this machine, so
+// that what disturbs the machine disturbs everybody; only then do ratios mean
+// something.
+//
+//	make bench            all of it, about seven minutes; writes docs/performance.md and .svg
+//	make bench QUICK=1    a first impression, about one minute; writes bench/out only
+//	go run ./bench -only latency,stages -airlock bin/airlock -runtimes .cache/data/runtimes
+//	go run ./bench -from bench/out/latest.json -doc docs/performance.md     tables and picture again
+//
+// It drives the binary from outside, as a client does, and knows nothing of
+// its inside but the addresses of the native API. The load generator is one
+// process with connections that stay open and requests that are written
+// beforehand: it shares the machine's cores with what it measures.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the command line's.
+type options struct {
+	quick    bool
+	only     string
+	airlock  string
+	runtimes string
+	python   string
+	bwrap    string
+	judge    string
+	examples string
+	out      string
+	doc      string
+	from     string
+}
+
+func (o *options) parse(args []string, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.BoolVar(&o.quick, "quick", false, "few rounds: about one minute, for a first impression")
+	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(sectionNames(), ", "))
+	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
+	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes", "the languages' packages, as airlock setup installs them")
+	flags.StringVar(&o.python, "python", "/usr/bin/python3", "the interpreter that the others are measured against; never a shim")
+	flags.StringVar(&o.bwrap, "bwrap", "/usr/bin/bwrap", "bubblewrap; left out where it is not there")
+	flags.StringVar(&o.judge, "go-judge", ".cache/bench/go-judge", "go-judge; left out where it is not there")
+	flags.StringVar(&o.examples, "root", ".", "the repository, for examples/plot.py and testdata/sales.csv")
+	flags.StringVar(&o.out, "out", "bench/out", "folder for the results as JSON")
+	flags.StringVar(&o.doc, "doc", "", "also write the tables into this document, and the picture beside it")
+	flags.StringVar(&o.from, "from", "", "measure nothing: take these results")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is no option; -h lists them", flags.Arg(0))
+	}
+	for _, name := range o.sections() {
+		if !slices.Contains(sectionNames(), name) {
+			return fmt.Errorf("there is no section %q: there are %s", name, strings.Join(sectionNames(), ", "))
+		}
+	}
+	for _, path := range []*string{&o.airlock, &o.runtimes, &o.python, &o.bwrap, &o.judge, &o.examples} {
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = absolute
+	}
+	return nil
+}
+
+func (o *options) sections() []string {
+	if o.only == "" {
+		return sectionNames()
+	}
+	return strings.Split(o.only, ",")
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var o options
+	if err := o.parse(args, stderr); err != nil {
+		return err
+	}
+	results, err := o.results(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, results.text())
+	if o.from == "" {
+		if err := results.save(o.out); err != nil {
+			return err
+		}
+	}
+	if o.doc == "" {
+		return nil
+	}
+	if err := os.WriteFile(strings.TrimSuffix(o.doc, ".md")+".svg", []byte(results.chart()), 0o644); err != nil {
+		return err
+	}
+	return results.writeDocument(o.doc)
+}
+
+// results takes them from a file, or measures.
+func (o *options) results(ctx context.Context, progress io.Writer) (*Results, error) {
+	if o.from != "" {
+		return load(o.from)
+	}
+	b, err := newBench(ctx, o, progress)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	began := time.Now()
+	for _, s := range sections {
+		if !slices.Contains(o.sections(), s.name) {
+			continue
+		}
+		fmt.Fprintf(progress, "== %s: %s\n", s.name, s.title)
+		if err := s.measure(b, ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	b.results.Seconds = time.Since(began).Seconds()
+	b.results.Machine.LoadAfter = loadAverage()
+	b.results.judge()
+	return b.results, nil
+}

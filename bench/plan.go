@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// plan says how often and for how long. A quick run takes about one minute, a
+// full one about seven; most of both is waiting for cold interpreters.
+type plan struct {
+	prints, plots, files, inputs int // rounds, in each of which everybody has a turn
+	starts, streams, stages      int
+
+	segments   int // of load, for each number of clients, in turn with the others'
+	printLoad  time.Duration
+	plotLoad   time.Duration
+	plotLevels []int
+	constant   time.Duration // of load at a constant rate
+}
+
+// printLevels are the numbers of clients that print(1) is asked for by.
+var printLevels = []int{1, 2, 8, 32}
+
+var quickPlan = plan{
+	prints: 25, plots: 3, files: 4, inputs: 8, starts: 1, streams: 5, stages: 60,
+	segments: 1, printLoad: 900 * time.Millisecond, plotLoad: 2 * time.Second, plotLevels: []int{4}, constant: 4 * time.Second,
+}
+
+var fullPlan = plan{
+	prints: 200, plots: 16, files: 20, inputs: 30, starts: 5, streams: 40, stages: 500,
+	segments: 2, printLoad: 2500 * time.Millisecond, plotLoad: 3 * time.Second, plotLevels: []int{1, 2, 8, 32}, constant: 20 * time.Second,
+}
+
+// rest is how long nothing happens before each single measurement, so that
+// what the one before left to be done is not paid for by the next: we refill
+// our pool behind the answer.
+const rest = 25 * time.Millisecond
+
+// section is one part of a run.
+type section struct {
+	name, title string
+	measure     func(*bench, context.Context) error
+}
+
+// sections are in the order in which they are measured: first what wants a
+// service that nobody has used, then single requests, then load.
+var sections = []section{
+	{"start", "from the start of the service to its first answer, and what it holds in memory", (*bench).measureStart},
+	{"latency", "print(1) and the plot script, everybody in turn", (*bench).measureLatency},
+	{"files", "10 MB in and out, 100 MiB in", (*bench).measureFiles},
+	{"stream", "first byte of streamed output", (*bench).measureStream},
+	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
+	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
+}
+
+func sectionNames() []string {
+	var names []string
+	for _, s := range sections {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// pause waits, or less if ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
