@@ -1,0 +1,235 @@
+package assignment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 1 << 20
+
+// attempt tries once to deliver a post.
+func (s *Sender) attempt(ctx context.Context, p *Post) Outcome {
+	o := s.try(ctx, p)
+	switch {
+	case o.Sent, o.Parked:
+	case ctx.Err() != nil: // the sender ends, which says nothing about the API
+		o.Retry = 0
+	case o.Untried:
+	default:
+		o.Retry = max(o.Retry, s.backoff(p.Attempts))
+		if s.o.Now().Sub(p.First) >= s.o.Total {
+			o.Parked = true
+			o.Problem = fmt.Sprintf("it was tried %d times in %s: %s", p.Attempts, s.o.Total, o.Problem)
+		}
+	}
+	return o
+}
+
+func (s *Sender) try(ctx context.Context, p *Post) Outcome {
+	if _, err := CheckAPI(p.API); err != nil {
+		return Outcome{Parked: true, Problem: err.Error()}
+	}
+	address, err := p.address()
+	if err != nil {
+		return Outcome{Parked: true, Problem: err.Error()}
+	}
+	host := Origin(p.API)
+	if wait, open := s.closed(host); !open {
+		return Outcome{Untried: true, Retry: wait, Problem: host + " did not answer a moment ago"}
+	}
+	if p.Unsure {
+		known, o := s.compare(ctx, p, host)
+		if known || o != nil {
+			return orSent(o)
+		}
+	}
+	answer := s.call(ctx, http.MethodPost, address, p, host)
+	if answer.err != nil {
+		return Outcome{Unsure: answer.arrived, Problem: explain(answer.err)}
+	}
+	return s.judge(ctx, p, host, answer)
+}
+
+func orSent(o *Outcome) Outcome {
+	if o == nil {
+		return Outcome{Sent: true}
+	}
+	return *o
+}
+
+// judge makes an outcome of an answer.
+func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outcome {
+	problem := fmt.Sprintf("%s answered %d%s", host, a.status, a.words())
+	switch {
+	case a.status >= 200 && a.status < 300:
+		return Outcome{Sent: true}
+	case a.status == http.StatusConflict:
+		// Somebody reported before us, or this very post did.
+		known, o := s.compare(ctx, p, host)
+		if known || o != nil {
+			return orSent(o)
+		}
+		return Outcome{Parked: true, Problem: problem}
+	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly, a.status == http.StatusTooManyRequests, a.status >= 500:
+		// An error inside may have come after the work was done.
+		return Outcome{Retry: a.retryAfter(s.o.Now()), Unsure: a.status >= 500, Problem: problem}
+	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
+		return Outcome{Parked: true, Problem: problem + ": the token is missing, or not good for this"}
+	case a.status >= 300 && a.status < 400:
+		return Outcome{Parked: true, Problem: problem + ": redirects are not followed, since the token would go along"}
+	}
+	return Outcome{Parked: true, Problem: problem}
+}
+
+// compare asks what the API knows, and reports whether the post is part of it.
+// The outcome is not nil when nothing could be found out now. An API that
+// cannot be asked knows nothing.
+func (s *Sender) compare(ctx context.Context, p *Post, host string) (known bool, failed *Outcome) {
+	a := s.call(ctx, http.MethodGet, p.subject(), p, host)
+	switch {
+	case a.err != nil:
+		return false, &Outcome{Unsure: true, Problem: explain(a.err)}
+	case a.status == http.StatusTooManyRequests, a.status >= 500 && a.status != http.StatusNotImplemented:
+		return false, &Outcome{Unsure: true, Retry: a.retryAfter(s.o.Now()), Problem: fmt.Sprintf("%s answered %d%s", host, a.status, a.words())}
+	case a.status != http.StatusOK:
+		return false, nil
+	}
+	switch p.Kind {
+	case Progress:
+		return decode[ProgressBody](a.body).equal(decode[ProgressBody](p.Body)), nil
+	case Submission:
+		return decode[SubmissionBody](a.body).equal(decode[SubmissionBody](p.Body)), nil
+	case Question:
+		return decode[QuestionBody](a.body).ID == p.Escalation, nil
+	case Decision:
+		there, ours := decode[struct {
+			Decision DecisionBody `json:"decision"`
+		}](a.body), decode[DecisionBody](p.Body)
+		return there.Decision.At.Equal(ours.At) && there.Decision.Choice == ours.Choice, nil
+	}
+	return false, nil
+}
+
+// answer is what came back.
+type answer struct {
+	status  int
+	header  http.Header
+	body    json.RawMessage
+	err     error
+	arrived bool // with an error: the request may have reached the API
+}
+
+// call makes one request.
+func (s *Sender) call(ctx context.Context, method, address string, p *Post, host string) answer {
+	bounded, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	var body io.Reader
+	if method == http.MethodPost {
+		body = bytes.NewReader(p.Body)
+	}
+	r, err := http.NewRequestWithContext(bounded, method, address, body)
+	if err != nil {
+		return answer{err: err}
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "airlock")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Idempotency-Key", p.Key)
+	}
+	if token := s.o.Token(p.API); token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.answered(host, false)
+		}
+		return answer{err: err, arrived: !neverSent(err)}
+	}
+	defer response.Body.Close()
+	s.answered(host, response.StatusCode != http.StatusServiceUnavailable && response.StatusCode != http.StatusBadGateway &&
+		response.StatusCode != http.StatusGatewayTimeout)
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil && method == http.MethodGet {
+		return answer{err: err, arrived: true}
+	}
+	// For a POST the status is the answer, wherever its words end.
+	return answer{status: response.StatusCode, header: response.Header, body: text}
+}
+
+// neverSent reports whether a request failed before it left this machine.
+func neverSent(err error) bool {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return true
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial"
+}
+
+// explain says what went wrong on the way, without the address, in which
+// nobody looks for news.
+func explain(err error) string {
+	var inner interface{ Unwrap() error }
+	if ok := errors.As(err, &inner); ok && strings.HasPrefix(err.Error(), "Post ") || strings.HasPrefix(err.Error(), "Get ") {
+		err = inner.Unwrap()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return err.Error()
+}
+
+// words returns what an answer says for a person, at a length that fits.
+func (a answer) words() string {
+	said := decode[struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+	}](a.body)
+	text := said.Message
+	if text == "" && len(said.Error) > 0 {
+		if err := json.Unmarshal(said.Error, &text); err != nil {
+			text = decode[struct {
+				Message string `json:"message"`
+			}](said.Error).Message
+		}
+	}
+	if text = oneLine(strings.ToValidUTF8(text, "?")); text == "" {
+		return ""
+	}
+	if runes := []rune(text); len(runes) > 200 {
+		text = string(runes[:200]) + "..."
+	}
+	return ": " + text
+}
+
+// retryAfter reads the header of that name, in seconds or as a date. It is
+// bounded, since a host can err.
+func (a answer) retryAfter(now time.Time) time.Duration {
+	const most = time.Hour
+	value := a.header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
+		return min(time.Duration(min(seconds, 86400))*time.Second, most)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), most)
+	}
+	return 0
+}

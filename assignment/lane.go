@@ -1,0 +1,243 @@
+package assignment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Lane is all that is known of one assignment. Its posts leave in the order of
+// their Seq, one at a time. Its methods are the rules of the outbox; a Store
+// loads a lane, lets one of them change it, and saves it.
+type Lane struct {
+	LaneID
+	Posts       []Post
+	Escalations []Escalation
+	Status      Status
+}
+
+// Status is how far an assignment is.
+type Status struct {
+	// Percent is what was reported last, Accepted what the API has taken.
+	Percent  int       `json:"percent"`
+	Accepted int       `json:"accepted_percent"`
+	Work     Work      `json:"work"`
+	Updated  time.Time `json:"updated,omitzero"`
+}
+
+// Work is the state of an assignment.
+type Work string
+
+// The states of an assignment.
+const (
+	Open      Work = "open"
+	Submitted Work = "submitted" // reported as done; the API has not taken it yet
+	Complete  Work = "complete"  // the API has taken the submission
+)
+
+// keepFinal is how long posts that are final are remembered, and with them
+// the keys by which a repeated report is known.
+const keepFinal = 90 * 24 * time.Hour
+
+// Entry is what became of a post that was to be added to a lane.
+type Entry struct {
+	Post
+	// Repeated is set when the post was there before: nothing was added.
+	Repeated bool
+	Warnings []string
+}
+
+// Add takes posts into the lane, in their order. A post that the lane has
+// already, however far it has come, is not added again, unless it was dropped.
+func (l *Lane) Add(posts []Post, now time.Time) []Entry {
+	l.Posts = slices.DeleteFunc(l.Posts, func(p Post) bool { return p.State.Final() && now.Sub(p.Done) > keepFinal })
+	var entries []Entry
+	for _, p := range posts {
+		if known := l.same(p); known != nil {
+			entries = append(entries, Entry{Post: *known, Repeated: true})
+			continue
+		}
+		l.Posts = slices.DeleteFunc(l.Posts, func(old Post) bool { return old.Key == p.Key })
+		entry := Entry{Warnings: l.doubts(p)}
+		p.Created = now
+		l.Posts = append(l.Posts, p)
+		last := &l.Posts[len(l.Posts)-1]
+		if len(p.Holds) > 0 {
+			last.State = Held
+		} else {
+			l.release(last, now)
+		}
+		entry.Post = *last
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// same returns the post in the lane that says the same, nil for none.
+func (l *Lane) same(p Post) *Post {
+	for i := range l.Posts {
+		old := &l.Posts[i]
+		asked := p.Kind == Question && old.Kind == Question && old.Escalation == p.Escalation
+		if (old.Key == p.Key || asked) && old.State != Dropped {
+			return old
+		}
+	}
+	return nil
+}
+
+// doubts says what is odd about a post, given what was reported before.
+func (l *Lane) doubts(p Post) []string {
+	if p.Kind != Progress {
+		return nil
+	}
+	percent := decode[ProgressBody](p.Body).Percent
+	var doubts []string
+	if percent < l.Status.Percent {
+		doubts = append(doubts, fmt.Sprintf("%s goes back from %d %% to %d %%", l.Assignment, l.Status.Percent, percent))
+	}
+	if l.Status.Work == Complete {
+		doubts = append(doubts, l.Assignment+" was complete already")
+	}
+	return doubts
+}
+
+// release lets a post take its place in the order.
+func (l *Lane) release(p *Post, now time.Time) {
+	p.Holds = nil
+	switch p.Kind {
+	case Progress:
+		body := decode[ProgressBody](p.Body)
+		if old := l.last(); old != nil && old.Kind == Progress && old.State == Pending && !old.Unsure {
+			body = decode[ProgressBody](old.Body).with(body)
+			p.Body = encode(body)
+			old.finish(Merged, now, "")
+		}
+		l.Status.Percent, l.Status.Updated = body.Percent, now
+		if l.Status.Work == "" {
+			l.Status.Work = Open
+		}
+	case Submission:
+		if e := l.open(); e != nil {
+			p.Seq = 0
+			p.hold(HoldEscalation, "waits for the answer to: "+e.Question)
+			return
+		}
+		l.Status.Work, l.Status.Updated = Submitted, now
+	case Question:
+		l.ask(p, now)
+	}
+	p.Seq = l.top() + 1
+	p.State, p.NotBefore = Pending, now
+}
+
+// ask opens the escalation of a question, and stops submissions that have not
+// left.
+func (l *Lane) ask(p *Post, now time.Time) {
+	body := decode[QuestionBody](p.Body)
+	body.Asked = now
+	p.Body = encode(body)
+	if l.Escalation(p.Escalation) == nil {
+		l.Escalations = append(l.Escalations, escalationOf(p))
+	}
+	question := l.Escalation(p.Escalation).Question
+	for i := range l.Posts {
+		if s := &l.Posts[i]; s.Kind == Submission && s.State == Pending {
+			s.Seq = 0
+			s.hold(HoldEscalation, "waits for the answer to: "+question)
+		}
+	}
+}
+
+// Escalation returns the escalation with the id, nil for none.
+func (l *Lane) Escalation(id string) *Escalation {
+	for i := range l.Escalations {
+		if l.Escalations[i].ID == id {
+			return &l.Escalations[i]
+		}
+	}
+	return nil
+}
+
+// open returns an escalation that has no answer yet, nil for none.
+func (l *Lane) open() *Escalation {
+	for i := range l.Escalations {
+		if l.Escalations[i].Answer == nil {
+			return &l.Escalations[i]
+		}
+	}
+	return nil
+}
+
+func (l *Lane) top() (seq int64) {
+	for _, p := range l.Posts {
+		seq = max(seq, p.Seq)
+	}
+	return seq
+}
+
+// queue returns the posts that have a place in the order, the first ones
+// first.
+func (l *Lane) queue() []*Post {
+	var queue []*Post
+	for i := range l.Posts {
+		if p := &l.Posts[i]; p.State == Pending || p.State == Sending || p.State == Parked {
+			queue = append(queue, p)
+		}
+	}
+	slices.SortFunc(queue, func(a, b *Post) int { return cmp.Compare(a.Seq, b.Seq) })
+	return queue
+}
+
+func (l *Lane) last() *Post {
+	queue := l.queue()
+	if len(queue) == 0 {
+		return nil
+	}
+	return queue[len(queue)-1]
+}
+
+// Post returns the post with the id, nil for none.
+func (l *Lane) Post(id string) *Post {
+	for i := range l.Posts {
+		if l.Posts[i].ID == id {
+			return &l.Posts[i]
+		}
+	}
+	return nil
+}
+
+// Answered closes an escalation and queues the decision. The first answer
+// counts: a later one gets an AnsweredError with it.
+func (l *Lane) Answered(id string, answer Answer, now time.Time) error {
+	e := l.Escalation(id)
+	if e == nil {
+		return ErrNotFound
+	}
+	if e.Answer != nil {
+		return &AnsweredError{*e}
+	}
+	answer.At = now
+	e.Answer = &answer
+	asked := slices.IndexFunc(l.Posts, func(p Post) bool { return p.Kind == Question && p.Escalation == id })
+	if asked >= 0 && l.Posts[asked].State != Dropped {
+		body := encode(DecisionBody{Choice: answer.Choice, Note: answer.Note, Verdict: answer.Verdict, By: answer.By, At: now})
+		l.Posts = append(l.Posts, Post{
+			ID: NewID(), Key: NewKey(l.LaneID, Decision, body, id), LaneID: l.LaneID, Kind: Decision, Body: body, Escalation: id, Created: now,
+		})
+		l.release(&l.Posts[len(l.Posts)-1], now)
+	}
+	if l.open() == nil {
+		l.free(now, HoldEscalation)
+	}
+	return nil
+}
+
+// free takes reasons to wait away, and releases what has none left.
+func (l *Lane) free(now time.Time, reasons ...Reason) {
+	for i := range l.Posts {
+		if p := &l.Posts[i]; p.State == Held && p.unhold(reasons...) {
+			l.release(p, now)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Store keeps lanes. Its methods may be called from many goroutines, and by
+// many processes.
+type Store interface {
+	// Change loads a lane, an empty one if nothing is known of it, lets do
+	// change it, and saves it, while nobody else changes it. If do fails
+	// nothing is saved. What it saved survives a loss of power.
+	Change(ctx context.Context, id LaneID, do func(*Lane) error) error
+	// Load returns lanes as they are, in the order of their ids.
+	Load(ctx context.Context, q Query) ([]Lane, error)
+}
+
+// Query says which lanes to load. Empty fields mean all.
+type Query struct {
+	API, Project string
+	// Waiting leaves out lanes in which no post is Pending or Sending.
+	Waiting bool
+}
+
+// Outbox is what people and programs do with the posts in a store.
+type Outbox struct {
+	store Store
+	now   func() time.Time
+}
+
+// NewOutbox returns an outbox over a store. The clock is time.Now for nil.
+func NewOutbox(store Store, now func() time.Time) *Outbox {
+	if now == nil {
+		now = time.Now
+	}
+	return &Outbox{store, now}
+}
+
+// Add queues the posts of a batch.
+func (o *Outbox) Add(ctx context.Context, b Batch) ([]Entry, error) {
+	return o.add(ctx, b, nil)
+}
+
+var errLookedAt = errors.New("only looked at")
+
+// Preview says what Add would do, and changes nothing.
+func (o *Outbox) Preview(ctx context.Context, b Batch) ([]Entry, error) {
+	return o.add(ctx, b, errLookedAt)
+}
+
+func (o *Outbox) add(ctx context.Context, b Batch, after error) ([]Entry, error) {
+	var entries []Entry
+	for _, lane := range b.Lanes() {
+		err := o.store.Change(ctx, lane, func(l *Lane) error {
+			entries = append(entries, l.Add(b.In(lane), o.now())...)
+			return after
+		})
+		if err != nil && !errors.Is(err, errLookedAt) {
+			return entries, fmt.Errorf("queue the posts of %s: %w", lane.Assignment, err)
+		}
+	}
+	return entries, nil
+}
+
+// Lanes returns what is known of the assignments of a project, or of all.
+func (o *Outbox) Lanes(ctx context.Context, q Query) ([]Lane, error) { return o.store.Load(ctx, q) }
+
+// Retry makes posts leave now: those that wait for their next attempt, and
+// those that were parked. An empty id means all of them.
+func (o *Outbox) Retry(ctx context.Context, id string) error {
+	if id != "" {
+		return o.withPost(ctx, id, func(l *Lane, id string) error { return l.Hurry(id, o.now()) })
+	}
+	lanes, err := o.store.Load(ctx, Query{})
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes {
+		if !slices.ContainsFunc(lane.Posts, func(p Post) bool { return p.State == Pending || p.State == Parked }) {
+			continue
+		}
+		err := o.store.Change(ctx, lane.LaneID, func(l *Lane) error {
+			for _, p := range l.Posts {
+				if p.State == Pending || p.State == Parked {
+					if err := l.Hurry(p.ID, o.now()); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Confirm lets a held post go.
+func (o *Outbox) Confirm(ctx context.Context, id string) error {
+	return o.withPost(ctx, id, func(l *Lane, id string) error { return l.Confirm(id, o.now()) })
+}
+
+// Drop decides that a post shall not be sent.
+func (o *Outbox) Drop(ctx context.Context, id string) error {
+	return o.withPost(ctx, id, func(l *Lane, id string) error { return l.Drop(id, o.now()) })
+}
+
+// withPost finds the post whose id begins with the given text, and changes its
+// lane.
+func (o *Outbox) withPost(ctx context.Context, id string, do func(l *Lane, id string) error) error {
+	lanes, err := o.store.Load(ctx, Query{})
+	if err != nil {
+		return err
+	}
+	var found []Post
+	for _, lane := range lanes {
+		for _, p := range lane.Posts {
+			if id != "" && strings.HasPrefix(p.ID, strings.ToLower(id)) {
+				found = append(found, p)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return fmt.Errorf("%q: %w", id, ErrNotFound)
+	case 1:
+		return o.store.Change(ctx, found[0].LaneID, func(l *Lane) error { return do(l, found[0].ID) })
+	}
+	return fmt.Errorf("%q begins the id of %d posts: write more of it", id, len(found))
+}
+
+// Post returns the post whose id begins with the given text.
+func (o *Outbox) Post(ctx context.Context, id string) (p Post, err error) {
+	err = o.withPost(ctx, id, func(l *Lane, id string) error {
+		p = *l.Post(id)
+		return errLookedAt
+	})
+	if errors.Is(err, errLookedAt) {
+		err = nil
+	}
+	return p, err
+}
+
+// Escalation returns the escalation with the id.
+func (o *Outbox) Escalation(ctx context.Context, id string) (Escalation, error) {
+	lanes, err := o.store.Load(ctx, Query{})
+	if err != nil {
+		return Escalation{}, err
+	}
+	for i := range lanes {
+		if e := lanes[i].Escalation(id); e != nil {
+			return *e, nil
+		}
+	}
+	return Escalation{}, fmt.Errorf("escalation %q: %w", id, ErrNotFound)
+}
+
+// Answer settles an escalation, posts the decision, and lets the submissions
+// go that waited for it. The first answer counts; after it the error is an
+// *AnsweredError.
+func (o *Outbox) Answer(ctx context.Context, id string, a Answer) (Escalation, error) {
+	e, err := o.Escalation(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	a.Choice, a.Posted, a.Told = e.Pick(a.Choice), false, false
+	if a.Verdict == Chosen && a.Choice == "" {
+		return e, errors.New("an answer needs a choice")
+	}
+	err = o.store.Change(ctx, e.LaneID, func(l *Lane) error {
+		err := l.Answered(id, a, o.now())
+		if err == nil {
+			e = *l.Escalation(id)
+		}
+		return err
+	})
+	return e, err
+}
+
+// Decisions returns the escalations of a project that the next prompt should
+// tell of: those that are open, and those whose answer no prompt has told.
+// With told, it is the last time for the answers.
+func (o *Outbox) Decisions(ctx context.Context, q Query, told bool) ([]Escalation, error) {
+	lanes, err := o.store.Load(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var all []Escalation
+	for _, lane := range lanes {
+		fresh := false
+		for _, e := range lane.Escalations {
+			if e.Answer == nil || !e.Answer.Told {
+				all = append(all, e)
+				fresh = fresh || e.Answer != nil
+			}
+		}
+		if !fresh || !told {
+			continue
+		}
+		err := o.store.Change(ctx, lane.LaneID, func(l *Lane) error {
+			for i := range l.Escalations {
+				if a := l.Escalations[i].Answer; a != nil {
+					a.Told = true
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

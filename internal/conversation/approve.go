@@ -1,0 +1,192 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Consent is what somebody agreed to.
+type Consent struct {
+	// Approval names the files. One without files is for a reply that changes
+	// none.
+	Approval workspace.Approval
+	// Posts are the ids of the reports that go out; nil: all of them.
+	Posts []string
+	// BestEffort makes each file a transaction of its own.
+	BestEffort bool
+}
+
+// Approve carries out what was agreed to, and keeps the result with the
+// message. After an error nothing is changed; a *workspace.ConflictError can
+// be answered with a new proposal, by Rebase.
+func (d *Desk) Approve(ctx context.Context, h *Handled, p *workspace.Proposal, c Consent) (*Result, error) {
+	switch {
+	case h.Gate != "":
+		return nil, fmt.Errorf("%w: %s", ErrClosed, h.Gate)
+	case h.Done:
+		return nil, fmt.Errorf("%w: it is %s", ErrDone, h.Result.State)
+	}
+	batch := h.Batch
+	if c.Posts != nil {
+		batch.Posts = slices.DeleteFunc(slices.Clone(batch.Posts), func(p assignment.Post) bool { return !slices.Contains(c.Posts, p.ID) })
+	}
+	var result *Result
+	attach := func(r *workspace.Receipt) (json.RawMessage, error) {
+		warned := len(batch.Warnings)
+		batch.Weigh(func(evidence string) assignment.FileState { return evidenceState(h.Root, r, evidence) })
+		h.Batch.Warnings = append(h.Batch.Warnings, batch.Warnings[warned:]...)
+		return json.Marshal(assignment.Attachment{Reports: batch})
+	}
+	if p != nil && len(c.Approval.Files) > 0 {
+		w, err := d.Workspace(ctx, p.Root)
+		if err != nil {
+			return nil, err
+		}
+		receipt, err := w.Commit(ctx, p, c.Approval, workspace.CommitOptions{BestEffort: c.BestEffort, Attach: attach})
+		if err != nil {
+			return nil, err
+		}
+		result = newResult(h) // with what weighing the evidence has found
+		result.files(receipt)
+	} else {
+		if _, err := attach(leftAll(p)); err != nil {
+			return nil, err
+		}
+		if _, err := d.Outbox.Add(ctx, batch); err != nil {
+			return nil, err
+		}
+		result = newResult(h)
+		result.FilesSkipped = leftAll(p).FilesSkipped
+		result.fill()
+	}
+	result.State = Applied
+	h.Result, h.Done = result, true
+	return result, d.Refresh(context.WithoutCancel(ctx), h)
+}
+
+// leftAll is the receipt of a proposal of which no file was approved.
+func leftAll(p *workspace.Proposal) *workspace.Receipt {
+	r := &workspace.Receipt{}
+	if p != nil {
+		for i := range p.Files {
+			if f := &p.Files[i]; f.Op != workspace.OpUnchanged {
+				r.FilesSkipped = append(r.FilesSkipped, workspace.Skipped{Path: f.Path, Reason: "not approved"})
+			}
+		}
+	}
+	return r
+}
+
+// evidenceState says what became of a file that a submission names.
+func evidenceState(root string, r *workspace.Receipt, evidence string) assignment.FileState {
+	name := path.Clean(strings.TrimPrefix(strings.ReplaceAll(evidence, "\\", "/"), "./"))
+	if strings.Contains(evidence, "://") || strings.ContainsAny(evidence, "\n\t") || !fs.ValidPath(name) || !strings.ContainsAny(name, "./") || strings.Contains(name, " ") {
+		return assignment.NoFile
+	}
+	for _, lists := range [][]workspace.Skipped{r.FilesSkipped, r.Conflicts, r.Errors} {
+		if slices.ContainsFunc(lists, func(s workspace.Skipped) bool { return s.Path == name }) {
+			return assignment.Left
+		}
+	}
+	if slices.Contains(r.FilesCreated, name) || slices.Contains(r.FilesUpdated, name) || slices.Contains(r.FilesUnchanged, name) ||
+		slices.ContainsFunc(r.FilesRenamed, func(f workspace.Renamed) bool { return f.To == name }) {
+		return assignment.Present
+	}
+	folder, err := os.OpenRoot(root)
+	if err != nil {
+		return assignment.Missing
+	}
+	defer folder.Close()
+	if _, err := folder.Lstat(name); err != nil {
+		return assignment.Missing
+	}
+	return assignment.Present
+}
+
+// Rebase makes a proposal anew after a conflict, merged with what is in the
+// folder now, and keeps it. It wants another approval.
+func (d *Desk) Rebase(ctx context.Context, h *Handled, p *workspace.Proposal) (*workspace.Proposal, error) {
+	w, err := d.Workspace(ctx, p.Root)
+	if err != nil {
+		return nil, err
+	}
+	next, err := w.Rebase(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return next, d.Keep(ctx, h, next)
+}
+
+// Decline turns a message down. Nothing is changed and nothing reported.
+func (d *Desk) Decline(ctx context.Context, h *Handled, reason string) error {
+	if h.Done {
+		return fmt.Errorf("%w: it is %s", ErrDone, h.Result.State)
+	}
+	if h.Root != "" {
+		w, err := d.Workspace(ctx, h.Root)
+		if err != nil {
+			return err
+		}
+		if err := w.Discard(ctx, h.ID); err != nil && !errors.Is(err, workspace.ErrNotFound) {
+			return err
+		}
+	}
+	h.Done, h.Result.State, h.Result.Reason = true, Declined, reason
+	return d.Store.PutHandled(ctx, h)
+}
+
+// Fail keeps with a message what went wrong when it was to be applied. It can
+// be approved again.
+func (d *Desk) Fail(ctx context.Context, h *Handled, cause error) error {
+	h.Result = newResult(h)
+	h.Result.State = Failed
+	if conflict, ok := errors.AsType[*workspace.ConflictError](cause); ok {
+		for _, f := range conflict.Files {
+			h.Result.Conflicts = append(h.Result.Conflicts, workspace.Skipped{Path: f.Path, Reason: f.Reason})
+		}
+	}
+	h.Result.Errors = append(h.Result.Errors, cause.Error())
+	return d.Store.PutHandled(ctx, h)
+}
+
+// Refresh looks how far the reports of a message have come, and keeps it.
+func (d *Desk) Refresh(ctx context.Context, h *Handled) error {
+	if len(h.Batch.Posts) > 0 && h.Result.State == Applied {
+		lanes, err := d.Outbox.Lanes(ctx, assignment.Query{API: h.API, Project: h.Project})
+		if err != nil {
+			return err
+		}
+		h.Result.posts(h.Batch, lanes)
+	}
+	return d.Store.PutHandled(ctx, h)
+}
+
+// Undo proposes to take back what a message did, all of it or the files and
+// hunks with the ids, and keeps the proposal as a message of its own, which
+// reports nothing.
+func (d *Desk) Undo(ctx context.Context, h *Handled, only ...string) (*Handled, *workspace.Proposal, error) {
+	if h.Result.State != Applied || h.Result.Undo == "" {
+		return nil, nil, fmt.Errorf("%w: the reply is %s", workspace.ErrNothing, h.Result.State)
+	}
+	w, err := d.Workspace(ctx, h.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := w.Undo(ctx, h.Result.Undo, only...)
+	if err != nil {
+		return nil, nil, err
+	}
+	next := &Handled{ID: p.ID, Owner: h.Owner, Created: d.Now(), Message: h.Message, Project: h.Project, API: h.API, Root: h.Root}
+	next.Result = newResult(next)
+	return next, p, d.Keep(ctx, next, p)
+}

@@ -1,0 +1,272 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/reply"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Options are what a Desk stands on. All but Log and Now are required.
+type Options struct {
+	Store   Store
+	Journal workspace.Store
+	Outbox  *assignment.Outbox
+	// Protected are directories that no reply may write to, such as the one
+	// that the journal is in.
+	Protected []string
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Desk takes finished replies through. Its methods may be called at once.
+type Desk struct {
+	Options
+}
+
+// NewDesk returns a desk.
+func NewDesk(o Options) *Desk {
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Now().UTC() }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Desk{o}
+}
+
+// Workspace opens a folder.
+func (d *Desk) Workspace(ctx context.Context, root string) (*workspace.Workspace, error) {
+	return workspace.Open(ctx, root, workspace.Options{Store: d.Journal, Protected: d.Protected, Log: d.Log})
+}
+
+// Link gives a project a folder.
+func (d *Desk) Link(ctx context.Context, l Link) (Link, error) {
+	if !assignment.ValidID(l.Project) {
+		return l, fmt.Errorf("%w: %q cannot be the id of a project: letters, digits, '.', '_' and '-', at most 64", ErrInvalid, l.Project)
+	}
+	if l.API != "" {
+		api, err := assignment.CheckAPI(l.API)
+		if err != nil {
+			return l, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		l.API = api
+	}
+	w, err := d.Workspace(ctx, l.Root)
+	if err != nil {
+		return l, err
+	}
+	l.Root, l.Created = w.Root(), d.Now()
+	return l, d.Store.PutLink(ctx, l)
+}
+
+// Propose reads a message and works out what it would do. The proposal has no
+// files where the reply has none, and is nil where there is no folder to look
+// at. Nothing is kept yet.
+func (d *Desk) Propose(ctx context.Context, owner string, m Message, r *reply.Reply) (*Handled, *workspace.Proposal, error) {
+	h := &Handled{Owner: owner, Created: d.Now(), Message: m.ID, Project: m.Project, API: m.API, Root: m.Root, Phase: m.Phase, Notes: r.Warnings}
+	if h.Message == "" {
+		h.Message = r.SHA256
+	}
+	if err := d.gate(ctx, h); err != nil {
+		return nil, nil, err
+	}
+	if err := d.reports(h, m, r); err != nil {
+		return nil, nil, err
+	}
+	var p *workspace.Proposal
+	if h.Root != "" {
+		var err error
+		if p, err = d.plan(ctx, h, m, r); err != nil {
+			return nil, nil, err
+		}
+		h.ID, h.Root = p.ID, p.Root
+	} else {
+		h.ID = assignment.NewID()
+	}
+	h.Shown = shown(r, m.Only)
+	if err := d.preview(ctx, h); err != nil {
+		return nil, nil, err
+	}
+	h.Result = newResult(h)
+	if h.Gate != "" {
+		h.Result.State, h.Result.Reason, h.Done = ShownOnly, h.Gate, true
+	}
+	if p == nil && h.Gate == "" && len(r.Proposals()) > 0 {
+		return nil, nil, errors.New("a reply with files needs a folder")
+	}
+	return h, p, nil
+}
+
+// gate finds the folder, and says why nothing may be applied.
+func (d *Desk) gate(ctx context.Context, h *Handled) error {
+	if h.Project != "" {
+		if !assignment.ValidID(h.Project) {
+			return fmt.Errorf("%w: %q cannot be the id of a project", ErrInvalid, h.Project)
+		}
+		link, err := d.Store.Link(ctx, h.Owner, h.Project)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			if h.Root == "" {
+				h.Gate = "the project " + h.Project + " has no folder: `airlock workspace link " + h.Project + " DIR` gives it one"
+			}
+		case err != nil:
+			return err
+		default:
+			if h.Root == "" {
+				h.Root = link.Root
+			}
+			if h.API == "" {
+				h.API = link.API
+			}
+		}
+	}
+	if h.API != "" {
+		api, err := assignment.CheckAPI(h.API)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		h.API = api
+	}
+	if !executes(h.Phase) {
+		h.Gate = fmt.Sprintf("the conversation is in phase %s, and replies are applied in EXECUTE (E) only", strings.TrimSpace(h.Phase))
+	}
+	return nil
+}
+
+// reports makes the batch of a reply.
+func (d *Desk) reports(h *Handled, m Message, r *reply.Reply) error {
+	var blocks []*reply.Item
+	for _, it := range r.Items {
+		if it.Kind == reply.KindBlock {
+			blocks = append(blocks, it)
+		}
+	}
+	h.Batch = assignment.NewBatch(blocks, assignment.Source{API: h.API, Project: h.Project, Reply: h.Message, Assignments: m.Assignments})
+	if len(h.Batch.Posts) > 0 && (h.Project == "" || h.API == "") {
+		h.Batch.Warnings = append(h.Batch.Warnings, fmt.Sprintf("%d report(s) of the reply are not sent: name the project with --project and its API with --api", len(h.Batch.Posts)))
+		h.Batch.Posts = nil
+	}
+	return nil
+}
+
+// plan works out what would happen to the folder.
+func (d *Desk) plan(ctx context.Context, h *Handled, m Message, r *reply.Reply) (*workspace.Proposal, error) {
+	w, err := d.Workspace(ctx, h.Root)
+	if err != nil {
+		return nil, err
+	}
+	changes := workspace.FromReply(r)
+	changes = slices.DeleteFunc(changes, func(c workspace.Change) bool {
+		return !wanted(m.Only, c.Path) && (c.To == "" || !wanted(m.Only, c.To))
+	})
+	return w.Plan(ctx, workspace.Origin{Kind: "reply", Ref: h.Message}, changes...)
+}
+
+// wanted reports whether a path is one that somebody asked for: that one of
+// the patterns matches, in the language of a workspace's policy.
+func wanted(patterns []string, path string) bool {
+	probe := workspace.Proposal{Files: []workspace.FileChange{{ID: "f", Path: path}}}
+	matches := func(pattern string) bool {
+		_, held := probe.ApproveBy(workspace.Policy{Rules: []workspace.PolicyRule{{Glob: pattern, Decision: workspace.Allow}}})
+		return len(held) == 0
+	}
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, matches)
+}
+
+// shown lists what the reply has besides changes and reports.
+func shown(r *reply.Reply, only []string) []Shown {
+	var list []Shown
+	for _, it := range r.Items {
+		s := Shown{Path: it.Path, Verdict: it.Verdict, Reason: it.Reason, Offset: it.Span.Start}
+		switch it.Kind {
+		case reply.KindBlock:
+			s.Block = it.Block.Type
+			reported := s.Block == reply.BlockProgress || s.Block == reply.BlockSubmission || s.Block == reply.BlockEscalation
+			if reported && it.Verdict != reply.VerdictExample && it.Verdict != reply.VerdictDuplicate && it.Verdict != reply.VerdictSuperseded {
+				continue // a post, or a problem of the batch
+			}
+			if s.Reason == "" {
+				s.Reason = "is for people and is not sent"
+			}
+		default:
+			if _, change := workspace.FromItem(it); change && wanted(only, it.Path) {
+				continue
+			}
+			if s.Reason == "" {
+				s.Reason = "is left out"
+			}
+			if s.Path == "" {
+				s.Path = it.RawPath
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// preview adds what is odd about the reports, given what was reported before.
+func (d *Desk) preview(ctx context.Context, h *Handled) error {
+	entries, err := d.Outbox.Preview(ctx, h.Batch)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		h.Batch.Warnings = append(h.Batch.Warnings, e.Warnings...)
+		if e.Repeated {
+			h.Batch.Warnings = append(h.Batch.Warnings, fmt.Sprintf("the %s of %s was reported before and is %s: it is not reported again", e.Kind, e.Assignment, e.State))
+		}
+	}
+	return nil
+}
+
+// Keep keeps a message and its proposal, so that it can be approved later or
+// by another process.
+func (d *Desk) Keep(ctx context.Context, h *Handled, p *workspace.Proposal) error {
+	if p != nil && h.Gate == "" {
+		w, err := d.Workspace(ctx, p.Root)
+		if err != nil {
+			return err
+		}
+		if err := w.Propose(ctx, p); err != nil {
+			return err
+		}
+	}
+	return d.Store.PutHandled(ctx, h)
+}
+
+// Open returns a message that was kept, with its proposal as long as it can be
+// approved.
+func (d *Desk) Open(ctx context.Context, owner, id string) (*Handled, *workspace.Proposal, error) {
+	h, err := d.Store.Handled(ctx, owner, id)
+	if err != nil || h.Done || h.Root == "" {
+		return h, nil, err
+	}
+	w, err := d.Workspace(ctx, h.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := w.Proposal(ctx, id)
+	if errors.Is(err, workspace.ErrStale) { // its transaction ended, and whoever did it died at once
+		return h, nil, d.recover(ctx, w, h)
+	}
+	return h, p, err
+}
+
+// recover tells a message what became of its transaction.
+func (d *Desk) recover(ctx context.Context, w *workspace.Workspace, h *Handled) error {
+	_, record, err := w.Transaction(ctx, h.ID)
+	if err != nil || record.State != workspace.Committed || record.Receipt == nil {
+		return err
+	}
+	h.Result.State, h.Done = Applied, true
+	h.Result.files(record.Receipt)
+	return d.Refresh(ctx, h)
+}
