@@ -1,6 +1,6 @@
 // Package language is the table of languages that Airlock runs. A language is
-// one row: what its file is called, how it is started, what must be installed.
-// Whoever adds a row has added the language everywhere.
+// one row: what its file is called, how it is compiled and started, what must
+// be installed. Whoever adds a row has added the language everywhere.
 package language
 
 import "strings"
@@ -11,9 +11,14 @@ type Language struct {
 	Aliases []string // other names that clients use
 	Title   string   // "Python", for people
 	Entry   string   // file that the code is written to: "main.py"
+	Default bool     // set up unless others are named
 
-	// Run is the command that runs the entry file; "{entry}" in it becomes the
-	// file's path and the program's arguments follow.
+	// Compile is the command that makes a program of the entry file, nil where
+	// there is nothing to compile. It runs in the sandbox, right before the
+	// program; what it says goes to stderr, and if it fails the run ends there
+	// with exit code 1. In it and in Run, words are replaced as Command says.
+	Compile []string
+	// Run is the command that runs the program; the program's arguments follow.
 	Run []string
 	// Inline is the command that takes the code itself as "{code}"; nil where
 	// the language has none.
@@ -24,39 +29,6 @@ type Language struct {
 	Env []string
 	// Packages are the Debian packages that provide it.
 	Packages []string
-}
-
-var table = []Language{
-	{
-		Name:    "python",
-		Aliases: []string{"py", "python3"},
-		Title:   "Python",
-		Entry:   "main.py",
-		Run:     []string{"/usr/bin/python3", "{entry}"},
-		Inline:  []string{"/usr/bin/python3", "-c", "{code}"},
-		Version: []string{"/usr/bin/python3", "--version"},
-		Env: []string{
-			"PYTHONUNBUFFERED=1",
-			"PYTHONDONTWRITEBYTECODE=1",
-			"PYTHONIOENCODING=utf-8",
-			"MPLBACKEND=Agg",
-			"MPLCONFIGDIR=/tmp/matplotlib",
-			"OPENBLAS_NUM_THREADS=1",
-			"OMP_NUM_THREADS=1",
-			"JE_ARROW_MALLOC_CONF=background_thread:false", // a thread that no fork would have
-		},
-		Packages: []string{"python3"},
-	},
-	{
-		Name:     "bash",
-		Aliases:  []string{"sh", "shell"},
-		Title:    "Bash",
-		Entry:    "main.sh",
-		Run:      []string{"/usr/bin/bash", "{entry}"},
-		Inline:   []string{"/usr/bin/bash", "-c", "{code}", "bash"},
-		Version:  []string{"/usr/bin/bash", "--version"},
-		Packages: []string{"bash", "coreutils", "jq"},
-	},
 }
 
 // All returns the table in order.
@@ -76,24 +48,4 @@ func Find(name string) (Language, bool) {
 		}
 	}
 	return Language{}, false
-}
-
-// Command returns argv for the code: in the file entry, or, with inline set
-// and where the language can, on the command line.
-func (l Language) Command(entry, code string, inline bool, args []string) []string {
-	pattern := l.Run
-	if inline && l.Inline != nil {
-		pattern = l.Inline
-	}
-	argv := make([]string, 0, len(pattern)+len(args))
-	for _, word := range pattern {
-		switch word {
-		case "{entry}":
-			word = entry
-		case "{code}":
-			word = code
-		}
-		argv = append(argv, word)
-	}
-	return append(argv, args...)
 }

@@ -133,8 +133,8 @@ func (in *installer) runApt(ctx context.Context, argv, missing []string) error {
 // commandsExist is the check for hosts without dpkg.
 func (in *installer) commandsExist(languages []language.Language) error {
 	for _, l := range languages {
-		if _, err := exec.LookPath(l.Run[0]); err != nil {
-			return &Error{Problem: l.Title + " is missing: there is no " + l.Run[0], Cure: "install it, then run setup again"}
+		if _, err := exec.LookPath(l.Version[0]); err != nil {
+			return &Error{Problem: l.Title + " is missing: there is no " + l.Version[0], Cure: "install it, then run setup again"}
 		}
 	}
 	return nil

@@ -109,7 +109,7 @@ func TestNotDebian(t *testing.T) {
 	if err := in.debianPackages(t.Context(), bashOnly(t), false); err != nil || !j.has("not a Debian system") {
 		t.Errorf("%v\n%s", err, j)
 	}
-	ruby := language.Language{Name: "ruby", Title: "Ruby", Run: []string{"/usr/bin/not-ruby", "{entry}"}}
+	ruby := language.Language{Name: "ruby", Title: "Ruby", Version: []string{"/usr/bin/not-ruby", "--version"}}
 	if err := in.debianPackages(t.Context(), []language.Language{ruby}, false); err == nil || !strings.Contains(err.Error(), "Ruby is missing") {
 		t.Errorf("got %v", err)
 	}

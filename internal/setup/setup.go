@@ -29,7 +29,7 @@ import (
 // Options say what to set up.
 type Options struct {
 	Data      string   // the data directory
-	Languages []string // names or aliases, or "all"; none: python, bash, js and ts as far as the table has them
+	Languages []string // names or aliases, or "all"; none: the table's defaults
 
 	// Requirements is the path of a pip requirements file with the user's own
 	// packages. Empty keeps what an earlier setup was given; a file that asks
@@ -38,9 +38,6 @@ type Options struct {
 
 	Progress Progress // nil: silent
 }
-
-// defaultLanguages are set up when none is named.
-var defaultLanguages = []string{"python", "bash", "js", "ts"}
 
 // Run sets up what is missing. An *Error says what to do about a failure that
 // a person can mend; running again continues.
@@ -119,17 +116,13 @@ func choose(names []string) ([]language.Language, error) {
 	if slices.Contains(names, "all") {
 		return language.All(), nil
 	}
-	optional := len(names) == 0
-	if optional {
-		names = defaultLanguages
-	}
 	var chosen []language.Language
+	if len(names) == 0 {
+		return slices.DeleteFunc(language.All(), func(l language.Language) bool { return !l.Default }), nil
+	}
 	for _, name := range names {
 		l, ok := language.Find(strings.TrimSpace(name))
-		switch {
-		case !ok && optional:
-			continue
-		case !ok:
+		if !ok {
 			return nil, &Error{Problem: "there is no language " + name, Cure: "choose from " + strings.Join(known(), ", ") + " or all"}
 		}
 		if !slices.ContainsFunc(chosen, func(c language.Language) bool { return c.Name == l.Name }) {

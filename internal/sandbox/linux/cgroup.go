@@ -192,6 +192,9 @@ type group struct {
 	// waits for every other fork on the machine. On version 2 it is born in the
 	// one folder.
 	join []*os.File
+	// yield is where the group's place in the queue for processors is set; nil
+	// where the kernel has none.
+	yield *os.File
 }
 
 // groupLimits are what the kernel enforces on a group.
@@ -200,6 +203,9 @@ type groupLimits struct {
 	processes int
 	cpus      float64 // 0: no limit
 }
+
+// maxSocketMemory is what one sandbox may have waiting in sockets.
+const maxSocketMemory = 64 << 20
 
 // create makes a group. On a tree without controllers it is empty.
 func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
@@ -225,8 +231,57 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 			return nil, err
 		}
 		g.join = append(g.join, f)
+		if controller == "" || controller == "cpu" {
+			g.yield, _ = os.OpenFile(filepath.Join(folder, "cpu.idle"), os.O_WRONLY, 0) // since Linux 5.15
+		}
 	}
 	return g, nil
+}
+
+// createIdle makes a group for processes of our own that must not stand in any
+// program's way. It counts nothing and limits nothing.
+func (t *cgroupTree) createIdle(name string) (*group, error) {
+	only := &cgroupTree{version: t.version, bases: map[string]string{}}
+	for _, controller := range []string{"", "cpu"} {
+		if base, ok := t.bases[controller]; ok {
+			only.bases[controller] = base
+		}
+	}
+	g, err := only.create(name, groupLimits{})
+	if err != nil {
+		return nil, err
+	}
+	g.idle(true)
+	return g, nil
+}
+
+// idle says whether the group gets processors only while nobody else wants
+// them. On a host that cannot, it has its share.
+func (g *group) idle(yes bool) {
+	if g == nil || g.yield == nil {
+		return
+	}
+	value := "0"
+	if yes {
+		value = "1"
+	}
+	_, _ = g.yield.WriteAt([]byte(value), 0)
+}
+
+// yieldALittle gives the group a twentieth of a newcomer's share of the
+// processors, as long as others want them.
+func (g *group) yieldALittle() {
+	if g == nil {
+		return
+	}
+	for _, folder := range g.folders {
+		switch {
+		case g.tree.version == 2:
+			_ = writeFile(folder, "cpu.weight", "5") // of 100
+		case strings.HasPrefix(folder, g.tree.bases["cpu"]+"/"):
+			_ = writeFile(folder, "cpu.shares", "51") // of 1024
+		}
+	}
 }
 
 // limit writes the limits that one controller enforces. Pid 1 of a sandbox is
@@ -236,6 +291,8 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 	memory, processes := strconv.FormatInt(l.memory, 10), strconv.Itoa(l.processes+1)
 	quota := strconv.Itoa(int(l.cpus * period))
 	switch {
+	case l == groupLimits{}:
+		return nil
 	case t.version == 2:
 		err := errors.Join(
 			writeFile(folder, "memory.max", memory),
@@ -252,6 +309,9 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 			writeFile(folder, "memory.limit_in_bytes", memory),
 			// Memory and swap together: no swap. Absent where the kernel has no swap accounting.
 			optional(writeFile(folder, "memory.memsw.limit_in_bytes", memory)),
+			// What waits in sockets of the loopback device is counted apart here,
+			// and else not at all: gigabytes, out of what the host's own sockets have.
+			optional(writeFile(folder, "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(min(l.memory/4, maxSocketMemory), 10))),
 		)
 	case controller == "pids":
 		return writeFile(folder, "pids.max", processes)
@@ -259,6 +319,16 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 		return writeFile(folder, "cpu.cfs_quota_us", quota)
 	}
 	return nil
+}
+
+// processes counts the group's processes and threads; 0 if that is not known.
+func (g *group) processes() int64 {
+	for _, folder := range g.folders {
+		if g.tree.version == 2 || strings.HasPrefix(folder, g.tree.bases["pids"]+"/") {
+			return readInt(folder, "pids.current")
+		}
+	}
+	return 0
 }
 
 // usage is a group's account.
@@ -291,8 +361,10 @@ func (g *group) usage() usage {
 
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
-	for _, f := range g.join {
-		f.Close()
+	for _, f := range append(g.join, g.yield) {
+		if f != nil {
+			f.Close()
+		}
 	}
 	for _, folder := range g.folders {
 		removeGroup(folder)
@@ -369,8 +441,8 @@ func readKey(folder, name, key string) int64 {
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), key+" "); ok {
-			n, _ := strconv.ParseInt(value, 10, 64)
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 && fields[0] == key {
+			n, _ := strconv.ParseInt(fields[1], 10, 64)
 			return n
 		}
 	}

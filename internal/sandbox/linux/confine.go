@@ -2,8 +2,8 @@ package linux
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +15,7 @@ const hostname = "airlock"
 // Sizes of the small file systems that each sandbox gets beside its workspace.
 const (
 	tmpSize   = 64 << 20
-	tmpInodes = 10_000
+	tmpInodes = 10_000 // of /dev/shm too
 	shmSize   = 64 << 20
 )
 
@@ -54,25 +54,30 @@ const callsFD = 3
 // point: everything that needs privilege comes first, then privilege goes,
 // then the program comes, and no byte of it is read before.
 func (s *sandbox) script() *script {
-	born := -1
-	if s.group != nil && s.group.tree.version == 2 {
-		born = int(s.group.join[0].Fd())
-	}
 	return &script{
-		group:  born,
+		group:  s.bornIn(),
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), s.network(), s.mounts(imagePath), s.enter(), s.limits(), s.dropPrivilege(), s.landlock()),
+		setup:  join(s.joinGroup(), s.network(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
 	}
 }
 
+// bornIn is the open control group in which the first process begins; -1 where
+// it joins by itself.
+func (s *sandbox) bornIn() int {
+	if s.group != nil && s.group.tree.version == 2 {
+		return int(s.group.join[0].Fd())
+	}
+	return -1
+}
+
 // Where a zygote's child has its pipe for reports and its socket; zygote.py
 // knows them by the same numbers.
 const (
-	forkedReport  = 100
-	forkedControl = 101
+	forkedReport  = 900
+	forkedControl = 901
 )
 
 // forkedScript is the same for a sandbox that is forked from a zygote. That
@@ -80,9 +85,13 @@ const (
 // going to execute anything.
 func (s *sandbox) forkedScript() *script {
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET
+	var bounding []step
+	if !s.host.root {
+		bounding = s.dropBounding()
+	}
 	return &script{
 		setup: join(s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
-			[]step{leaveTerminal()}, s.limits(), s.dropPrivilege(), s.landlock()),
+			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock()),
 		init: s.becomeInit(forkedReport),
 		main: []step{
 			closeFrom(3, forkedReport-1), closeFrom(forkedControl+1, lastFile),
@@ -103,11 +112,9 @@ func join(lists ...[]step) (all []step) {
 }
 
 // joinGroup enters the control group, before anything is used that it counts.
+// Where the executor itself is among the host's groups is not shown either.
 func (s *sandbox) joinGroup() (steps []step) {
-	if s.group == nil {
-		return nil
-	}
-	if s.group.tree.version == 1 {
+	if s.group != nil && s.group.tree.version == 1 {
 		for _, tasks := range s.group.join {
 			steps = append(steps, call("join control group", unix.SYS_WRITE, tasks, "0", 1))
 		}
@@ -156,7 +163,7 @@ func (s *sandbox) mounts(image string) []step {
 		workspace,
 		bind("mount the workspace again", image+rootWorkspace, image+rootData),
 		moveMount("mount /tmp", s.tmp, image+"/tmp"),
-		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet, "mode=1777,size="+strconv.Itoa(shmSize)),
+		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet, fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", shmSize, tmpInodes)),
 		mount("mount /proc", "proc", image+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
 	}
 	for _, file := range s.host.masks {
@@ -187,7 +194,7 @@ func (s *sandbox) limits() []step {
 		return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: value, Max: value}, 0)
 	}
 	steps := []step{
-		limit("open files", unix.RLIMIT_NOFILE, maxOpenFiles),
+		limit("open files", unix.RLIMIT_NOFILE, openFiles()),
 		// One byte, not none: the kernel starts a core-dump handler of the host
 		// even at none, and only a limit of one stops it from doing so.
 		limit("core files", unix.RLIMIT_CORE, 1),
@@ -200,12 +207,69 @@ func (s *sandbox) limits() []step {
 		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
 		steps = append(steps, limit("CPU time", unix.RLIMIT_CPU, seconds))
 	}
+	steps = append(steps, beKilledFirst()...)
 	if s.group == nil {
-		// Without control groups these are what is left: they count a process's
-		// memory, and all processes of the user that runs the service.
+		// Without control groups these are what is left: the memory of each
+		// process, and the processes of the sandbox's user, pid 1 among them.
 		steps = append(steps,
 			limit("data", unix.RLIMIT_DATA, uint64(r.Memory)),
-			limit("processes", unix.RLIMIT_NPROC, uint64(r.Processes+s.host.processesOutside)))
+			limit("processes", unix.RLIMIT_NPROC, uint64(r.Processes+1)))
+	}
+	return steps
+}
+
+// openFiles is how many files a program may have open: fewer where the service
+// itself was started with a lower limit, which only root could raise.
+func openFiles() uint64 {
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
+		return maxOpenFiles
+	}
+	return min(maxOpenFiles, own.Max)
+}
+
+// beKilledFirst makes a machine that runs out of memory end sandboxes before
+// it ends the service, whose users they are.
+func beKilledFirst() []step {
+	const badness = "500" // of 1000
+	return writeTo("raise the out-of-memory score", "/proc/self/oom_score_adj", badness)
+}
+
+// users makes a sandbox's user its own where there is one user for all: in a
+// namespace of its own the kernel counts its processes, signals and locked
+// memory apart, and no sandbox can use up what the others need. Limits come
+// after it, so that those of the namespace itself are the executor's.
+func (s *sandbox) users() []step {
+	if s.host.root {
+		return nil
+	}
+	itself := fmt.Sprintf("%d %d 1", s.uid, s.uid)
+	return join(
+		[]step{call("new user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
+		writeTo("no groups", "/proc/self/setgroups", "deny"),
+		writeTo("map the user", "/proc/self/uid_map", itself),
+		writeTo("map the group", "/proc/self/gid_map", itself),
+	)
+}
+
+// writeTo writes a file of /proc.
+func writeTo(name, path, content string) []step {
+	file := new(int32)
+	open := call(name, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
+	open.result = file
+	write := call(name, unix.SYS_WRITE, 0, content, len(content))
+	write.from = file
+	shut := call(name, unix.SYS_CLOSE, 0)
+	shut.from = file
+	return []step{open, write, shut}
+}
+
+// dropBounding sees to it that nothing executed later has a capability. A
+// zygote does it for all that it forks; a user namespace begins with all of
+// them again.
+func (s *sandbox) dropBounding() (steps []step) {
+	for c := 0; c <= s.host.lastCapability; c++ {
+		steps = append(steps, call("drop from the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0))
 	}
 	return steps
 }
@@ -213,9 +277,6 @@ func (s *sandbox) limits() []step {
 // dropPrivilege gives up every capability, for this process and for whatever
 // it will ever execute, and becomes the sandbox's user.
 func (s *sandbox) dropPrivilege() (steps []step) {
-	for c := 0; c <= s.host.lastCapability; c++ {
-		steps = append(steps, call("drop from the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0))
-	}
 	steps = append(steps, call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
 	if s.host.root {
 		steps = append(steps,
@@ -298,15 +359,17 @@ func resetSignals() (steps []step) {
 
 // hidden are files of /proc that tell of the host or have told of the kernel.
 var hidden = []string{
-	"/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/iomem", "/proc/ioports", "/proc/kallsyms", "/proc/kcore",
-	"/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags", "/proc/modules",
-	"/proc/partitions", "/proc/sched_debug", "/proc/slabinfo", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/vmallocinfo",
+	"/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/kallsyms",
+	"/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags", "/proc/locks", "/proc/modules",
+	"/proc/partitions", "/proc/sched_debug", "/proc/schedstat", "/proc/slabinfo", "/proc/softirqs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/vmallocinfo",
 }
 
-// present returns those of paths that this kernel has.
-func present(paths []string) (there []string) {
+// readable returns those of paths that this kernel has and that are not for
+// its root alone: no program is that.
+func readable(paths []string) (there []string) {
+	const others = 0o006
 	for _, p := range paths {
-		if _, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil {
+		if info, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil && info.Mode()&others != 0 {
 			there = append(there, p)
 		}
 	}

@@ -7,7 +7,8 @@
 // is one socket, described in wire.go, over which open files travel. How the
 // executor comes to be is in launcher.go.
 //
-// A sandbox is made in this order: a workspace (workspace.go), a control group
+// A sandbox is made in this order: a workspace (workspace.go, and collect.go for
+// what is left in it), a control group
 // (cgroup.go), landlock rules (landlock.go), and a list of system calls
 // (confine.go) that a copy of the executor walks (child.go), down to the filter
 // of system calls (seccomp.go) and the program itself. The root that it sees is

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -43,16 +44,16 @@ var (
 
 // host is what the executor found out about the machine.
 type host struct {
-	root             bool // uids and mounts of the machine itself, not of a user namespace
-	uids             uidRange
-	landlock         int // version, 0 without
-	filter           *unix.SockFprog
-	lastCapability   int
-	masks            []string
-	groups           *cgroupTree // nil without
-	groupsErr        error
-	processesOutside int   // of our user, when there are no control groups
-	heldQuota        int64 // bytes that all held workspaces together may grow to
+	root           bool // uids and mounts of the machine itself, not of a user namespace
+	uids           uidRange
+	landlock       int // version, 0 without
+	filter         *unix.SockFprog
+	lastCapability int
+	masks          []string
+	fontLists      []string    // matplotlib's, made at setup
+	groups         *cgroupTree // nil without
+	groupsErr      error
+	heldQuota      int64 // bytes that all held workspaces together may grow to
 }
 
 // executor is the privileged half. It has no network, no keys, no database and
@@ -63,6 +64,11 @@ type executor struct {
 	uids   chan int
 
 	pools map[string]*pool // by tier; never changed
+
+	running atomic.Int32 // programs
+	ending  atomic.Int32 // sandboxes that are being ended
+
+	nothing *os.File // /dev/null: the input of programs that have none
 
 	mu   sync.Mutex
 	held map[string]*heldWorkspace
@@ -84,8 +90,9 @@ const executorSocket = 3
 func ExecutorMain(args []string) int {
 	// The terminal's signals are meant for the service, which then tells us.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
-	// Each sandbox begins as a copy of this process: a small heap forks faster.
-	debug.SetGCPercent(50)
+	// What a run leaves behind is little: collecting it after every few runs
+	// would cost more than it frees.
+	debug.SetGCPercent(400)
 	e := &executor{held: map[string]*heldWorkspace{}}
 	if len(args) == 1 {
 		fmt.Fprintln(os.Stderr, "airlock executor:", reexecute(args)) // it returns only with an error
@@ -115,20 +122,15 @@ func ExecutorMain(args []string) int {
 		go e.startPools()
 	}
 	for {
-		var hello struct{}
-		files, err := l.receive(&hello)
+		var r request
+		files, err := l.receive(&r)
 		if err != nil {
 			break // the service is gone; pid 1's end takes every sandbox along
 		}
-		if len(files) != 1 {
-			closeAll(files)
+		if len(files) == 0 {
 			continue
 		}
-		conn, err := newLink(files[0])
-		if err != nil {
-			continue
-		}
-		e.work.Go(func() { e.serve(conn) })
+		e.work.Go(func() { e.serve(&r, files) })
 	}
 	e.shutdown()
 	return 0
@@ -153,12 +155,10 @@ func (e *executor) prepare(args []string) error {
 	if err := from.enter(h.uids); err != nil {
 		return err
 	}
-	if h.filter, err = hostFilter(); err != nil {
-		return err
-	}
 	h.landlock = landlockABI()
 	h.lastCapability = lastCapability()
-	h.masks = present(hidden)
+	h.masks = readable(hidden)
+	h.fontLists = fontLists()
 	if h.heldQuota, err = halfOfMemory(); err != nil {
 		return err
 	}
@@ -167,8 +167,11 @@ func (e *executor) prepare(args []string) error {
 		return err
 	}
 	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
-	if h.groups == nil {
-		h.processesOutside = 128
+	if h.filter, err = hostFilter(h.groups != nil); err != nil {
+		return err
+	}
+	if e.nothing, err = os.OpenFile(imagePath+"/dev/null", os.O_RDWR, 0); err != nil {
+		return err
 	}
 	e.host = h
 	e.uids = make(chan int, h.uids.count)
@@ -178,15 +181,16 @@ func (e *executor) prepare(args []string) error {
 	return nil
 }
 
-// serve answers one request and closes its socket.
-func (e *executor) serve(l *link) {
-	defer l.close()
-	var r request
-	files, err := l.receive(&r)
+// serve answers one request and closes its files, the first of which is its
+// socket.
+func (e *executor) serve(r *request, files []*os.File) {
+	defer closeAll(files)
+	l, err := newLink(files[0])
 	if err != nil {
 		return
 	}
-	defer closeAll(files)
+	defer l.close()
+	files = files[1:]
 	switch {
 	case r.Run != nil:
 		err = e.run(l, r.Run, files)
@@ -254,6 +258,26 @@ func (e *executor) shutdown() {
 	if e.host.groups != nil {
 		e.host.groups.close()
 	}
+}
+
+// fontLists finds the lists of fonts that were made at setup.
+func fontLists() (names []string) {
+	entries, err := os.ReadDir(imagePath + fontsPath)
+	if err != nil {
+		return nil // no matplotlib
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".json") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+// availableMemory is how much of the machine's memory could be had without
+// pushing anything out; 0 if it is not known.
+func availableMemory() int64 {
+	return readKey(procPath, "meminfo", "MemAvailable:") << 10
 }
 
 // halfOfMemory is what held workspaces may take of this machine: they are

@@ -37,11 +37,16 @@ type sources struct {
 	runtimes string // folder of installed runtimes; may not exist yet
 	etc      map[string][]byte
 	mounts   []source
+
+	toolchain *source // the folder of our own program, whose name is host; nil without
 }
 
 type source struct {
 	host, inside string
 	fd           int
+	// nameless says that the folder is anywhere on the host, by a name that is
+	// the operator's business. A list of mounts would show it.
+	nameless bool
 }
 
 // masked are the folders of /usr that are the host's own business: what its
@@ -91,8 +96,9 @@ func openSources(runtimes string) (*sources, error) {
 		if err := s.add(folder, strings.TrimPrefix(inside, "/")); err != nil {
 			return nil, err
 		}
+		s.mounts[len(s.mounts)-1].nameless = true
 	}
-	return s, nil
+	return s, s.addLanguages()
 }
 
 // add opens a detached copy of a part of the host's tree.
@@ -101,7 +107,7 @@ func (s *sources) add(host, inside string) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", host, err)
 	}
-	s.mounts = append(s.mounts, source{host, inside, fd})
+	s.mounts = append(s.mounts, source{host: host, inside: inside, fd: fd})
 	return nil
 }
 
@@ -197,7 +203,12 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
-	if err := root.WriteFile(strings.TrimPrefix(zygotePath, "/"), zygoteProgram, 0o644); err != nil {
+	for path, content := range map[string][]byte{zygotePath: zygoteProgram, rehearsalPath: rehearsalProgram, driverPath: driverProgram} {
+		if err := root.WriteFile(strings.TrimPrefix(path, "/"), content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := s.placeLanguages(root, at); err != nil {
 		return err
 	}
 	if err := mask(at); err != nil {
@@ -225,8 +236,38 @@ func (s *sources) bind(root *os.Root, at string, m source) error {
 	if err := unix.MountSetattr(m.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attributes); err != nil {
 		return fmt.Errorf("make %s read-only: %w", m.host, err)
 	}
-	return attach(m.fd, filepath.Join(at, m.inside))
+	target := filepath.Join(at, m.inside)
+	if !m.nameless {
+		return attach(m.fd, target)
+	}
+	return s.overlay(m, target)
 }
+
+// overlay shows a folder through a read-only overlay of itself and nothing:
+// then it is a file system of its own, and where on the host it lies is in no
+// list of mounts. Where the kernel cannot, it is bound like the others.
+func (s *sources) overlay(m source, target string) error {
+	for _, folder := range []string{lowerFolder, emptyFolder} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := attach(m.fd, lowerFolder); err != nil {
+		return err
+	}
+	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
+	err := unix.Mount("airlock", target, "overlay", flags, "lowerdir="+lowerFolder+":"+emptyFolder)
+	if err != nil {
+		err = unix.Mount(lowerFolder, target, "", unix.MS_BIND|unix.MS_REC, "")
+	}
+	return errors.Join(err, unix.Unmount(lowerFolder, unix.MNT_DETACH))
+}
+
+// Folders of the executor's world, while it is made.
+const (
+	lowerFolder = "runtime"
+	emptyFolder = "empty"
+)
 
 // mask hides the host's own parts of /usr. Our packages take the place where
 // Debian's interpreters look for local ones, so that no environment variable

@@ -19,7 +19,7 @@ func (h *host) isolation() engine.Isolation {
 		enforced("system calls", fmt.Sprintf("an allow list of %d calls; all others do not exist", len(hostAllowed())+len(hostRules()))),
 		h.landlockLayer(),
 		h.groupLayer("memory limit", "the executor looks every 20 ms and ends what is over; each process alone is bounded by RLIMIT_DATA", engine.LayerWeaker),
-		h.groupLayer("process limit", "RLIMIT_NPROC bounds all processes of the service's user together", engine.LayerWeaker),
+		h.processLayer(),
 		h.groupLayer("CPU limit", "a program may use every core, and yields only to its neighbours", engine.LayerMissing),
 		enforced("disk limit", "each workspace is a file system of its own with a size and a number of inodes"),
 	}
@@ -51,7 +51,7 @@ func (h *host) users() engine.Layer {
 	}
 	return engine.Layer{
 		Name: "users", State: engine.LayerWeaker,
-		Detail: "every sandbox runs as the service's own user; namespaces alone keep them apart",
+		Detail: "every sandbox runs as the service's own user; namespaces alone, one of users among them, keep them apart",
 		Cure:   "run the service as root: it drops to a user of its own",
 	}
 }
@@ -67,6 +67,16 @@ func (h *host) landlockLayer() engine.Layer {
 			Cure: "Linux 6.2 or later"}
 	}
 	return enforced(name, fmt.Sprintf("version %d: a second wall around files, signals and abstract sockets", h.landlock))
+}
+
+// processLayer is the limit of processes. Without control groups it is one of
+// the sandbox's user, whom it shares with nobody: as root it has a number of
+// its own, else a namespace in which the kernel counts it apart.
+func (h *host) processLayer() engine.Layer {
+	if h.groups == nil {
+		return enforced("process limit", "RLIMIT_NPROC, counted for each sandbox apart")
+	}
+	return h.groupLayer("process limit", "", engine.LayerEnforced)
 }
 
 // groupLayer is a limit that control groups enforce where there are any.

@@ -9,12 +9,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language/typescript"
 )
 
 // TestMain makes the test binary the executor when it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(ExecutorMain(os.Args[2:]))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
+		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
 }

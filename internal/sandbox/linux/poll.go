@@ -106,8 +106,7 @@ func cpuTime(init int, pids []int) time.Duration {
 		if err != nil {
 			continue
 		}
-		_, rest, _ := bytes.Cut(b, []byte(") "))
-		fields := strings.Fields(string(rest))
+		fields := strings.Fields(afterName(b))
 		if len(fields) < 15 {
 			continue
 		}
@@ -128,8 +127,13 @@ func tasks(pid int) int {
 // stopped reports whether a process stands still because of a signal.
 func stopped(pid int) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("%s/%d/stat", procPath, pid))
-	_, state, _ := bytes.Cut(b, []byte(") "))
-	return len(state) > 0 && state[0] == 'T'
+	return strings.HasPrefix(afterName(b), "T")
+}
+
+// afterName is what stands in a stat file behind a process's name. That one is
+// the program's to choose, parentheses included.
+func afterName(stat []byte) string {
+	return string(bytes.TrimPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")))
 }
 
 func residentBytes(pid int) int64 {

@@ -38,27 +38,44 @@ type waiting struct {
 	shape    shape
 	pid      int
 	pidfd    *os.File
+	program  *os.File // pidfd of the process that waits
 	reports  *os.File
 	control  *link
+	// rehearsed says that it plotted before it waited: the memory for that is
+	// its own already, some 20 MiB.
+	rehearsed bool
 }
 
 // pool keeps a zygote for one tier and a few sandboxes forked from it. Each is
 // used once; the next is forked after the answer to the request that took one.
+// All of that is done while nobody else wants the processor, unless a request
+// waits for it.
 type pool struct {
 	executor *executor
 	tier     tier
-	size     int
+	group    *group // the zygote's; nil without control groups
 
 	mu      sync.Mutex
 	zygote  *zygote // nil while there is none
 	ready   []*waiting
+	size    int       // how many are to wait
+	missed  time.Time // when last one was wanted and none was there
+	free    int64     // memory of the machine, when it was looked at
+	looked  time.Time
+	wanted  int // requests that wait for the zygote
 	filling bool
 	closed  bool
 }
 
-// poolSize is how many sandboxes of a tier wait. One of the largest tier has
-// about 2 MiB of its own.
-const poolSize = 3
+// How many sandboxes of a tier wait: more after a burst that emptied the pool,
+// fewer when that was long ago. One of the largest tier has some 2 MiB of its
+// own.
+const (
+	leastWaiting = 3
+	mostWaiting  = 16
+	longAgo      = time.Minute
+	littleMemory = 512 << 20 // left on the machine: one has to do
+)
 
 // zygotePause is how long after the death of a zygote the next is tried.
 const zygotePause = time.Second
@@ -73,7 +90,14 @@ func (e *executor) newPools() {
 				continue
 			}
 		}
-		e.pools[t.name] = &pool{executor: e, tier: t, size: poolSize}
+		p := &pool{executor: e, tier: t, size: leastWaiting}
+		if e.host.groups != nil {
+			var err error
+			if p.group, err = e.host.groups.createIdle("zygote-" + t.name); err != nil {
+				fmt.Fprintln(os.Stderr, "airlock executor: no control group for a zygote:", err)
+			}
+		}
+		e.pools[t.name] = p
 	}
 }
 
@@ -93,7 +117,7 @@ func (p *pool) start() {
 	if closed {
 		return
 	}
-	z, err := p.executor.startZygote(p.tier)
+	z, err := p.executor.startZygote(p.tier, p.group)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+p.tier.name+" tier start cold:", err)
 		return
@@ -105,6 +129,7 @@ func (p *pool) start() {
 		return
 	}
 	p.zygote = z
+	p.group.idle(p.wanted == 0)
 }
 
 // take returns a sandbox of that shape: one that waits, else a fresh fork, else
@@ -113,14 +138,18 @@ func (p *pool) take(s shape) *waiting {
 	z, w := p.pick(s)
 	for ; w != nil; z, w = p.pick(s) {
 		if w.alive() {
+			w.group.idle(false)
 			return w
 		}
 		w.close() // somebody ended it while it waited
 	}
 	if z == nil {
+		p.group.idle(false) // one that is starting has been idle for long enough
 		return nil
 	}
-	forked, err := p.executor.forkWaiting(z, s)
+	p.hurry(+1)
+	defer p.hurry(-1)
+	forked, err := p.executor.forkWaiting(z, s, claimed)
 	if err != nil {
 		p.failed(z, err)
 		return nil
@@ -135,11 +164,25 @@ func (p *pool) pick(s shape) (*zygote, *waiting) {
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape == s })
 	if i < 0 {
+		p.missed = time.Now()
+		p.size = min(p.size+1, mostWaiting)
 		return p.zygote, nil
 	}
 	w := p.ready[i]
 	p.ready = slices.Delete(p.ready, i, i+1)
 	return p.zygote, w
+}
+
+// hurry counts the requests that wait for the zygote: with any, it stands in
+// the queue for processors like everybody else.
+func (p *pool) hurry(more int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.wanted
+	p.wanted += more
+	if (before == 0) != (p.wanted == 0) {
+		p.group.idle(p.wanted == 0)
+	}
 }
 
 // failed says why a fork failed, and replaces a zygote that is dead.
@@ -161,54 +204,71 @@ func (p *pool) failed(z *zygote, err error) {
 // another shape make room.
 func (p *pool) refill(s shape) {
 	p.mu.Lock()
-	if p.filling || p.closed || p.zygote == nil {
-		p.mu.Unlock()
+	defer p.mu.Unlock()
+	if p.filling || p.closed {
 		return
 	}
 	p.filling = true
-	z := p.zygote
-	p.mu.Unlock()
-	for {
-		p.mu.Lock()
-		var stale *waiting
-		have := 0
-		for i, w := range p.ready {
-			if w.shape == s {
-				have++
-			} else if stale == nil {
-				stale = w
-				p.ready = slices.Delete(p.ready, i, i+1)
-				break
-			}
-		}
-		if stale == nil && have >= p.size || p.closed {
-			p.filling = false
+	defer func() { p.filling = false }()
+	for p.zygote != nil && !p.closed {
+		z := p.zygote
+		stale := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape != s })
+		if stale >= 0 {
+			w := p.ready[stale]
+			p.ready = slices.Delete(p.ready, stale, stale+1)
 			p.mu.Unlock()
-			return
-		}
-		p.mu.Unlock()
-		if stale != nil {
-			stale.close()
+			w.close()
+			p.mu.Lock()
 			continue
 		}
-		w, err := p.executor.forkWaiting(z, s)
+		how := idly
+		if len(p.ready) >= p.enough() {
+			if !p.mayRehearse() {
+				return
+			}
+			how = rehearsed
+		}
+		p.mu.Unlock()
+		w, err := p.executor.forkWaiting(z, s, how)
 		if err != nil {
 			p.failed(z, err)
 		}
 		p.mu.Lock()
 		switch {
 		case err != nil:
-			p.filling = false
-			p.mu.Unlock()
 			return
 		case p.closed:
 			p.mu.Unlock()
 			w.close()
-			continue
+			p.mu.Lock()
+		case w.rehearsed:
+			p.ready = slices.Insert(p.ready, 0, w) // taken first
+		default:
+			p.ready = append(p.ready, w)
 		}
-		p.ready = append(p.ready, w)
-		p.mu.Unlock()
 	}
+}
+
+// mayRehearse reports whether there is time and memory for a sandbox that
+// plots before it waits, and none is there yet. The caller holds the lock.
+func (p *pool) mayRehearse() bool {
+	return p.tier.plots && p.executor.running.Load() == 0 && p.free > 4*littleMemory &&
+		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.rehearsed })
+}
+
+// enough is how many are to wait now. The caller holds the lock.
+func (p *pool) enough() int {
+	if p.size > leastWaiting && time.Since(p.missed) > longAgo {
+		p.size--
+		p.missed = time.Now()
+	}
+	if time.Since(p.looked) > time.Second {
+		p.looked, p.free = time.Now(), availableMemory()
+	}
+	if p.free > 0 && p.free < littleMemory {
+		return 1
+	}
+	return p.size
 }
 
 // close ends what waits, and the zygote.
@@ -224,15 +284,31 @@ func (p *pool) close() {
 	if z != nil {
 		z.link.close()
 	}
+	if p.group != nil {
+		p.group.remove()
+	}
+}
+
+// haste is how a sandbox is made.
+type haste int
+
+const (
+	claimed   haste = iota // somebody waits for it
+	idly                   // while nobody else wants the processor
+	rehearsed              // idly, and it plots before it waits
+)
+
+func (h haste) prepare() int {
+	return [...]int{claimed: prepareNothing, idly: preparePython, rehearsed: preparePlots}[h]
 }
 
 // forkWaiting makes a sandbox with a zygote and waits until it stands.
-func (e *executor) forkWaiting(z *zygote, s shape) (_ *waiting, err error) {
+func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err error) {
 	uid, err := e.leaseUID()
 	if err != nil {
 		return nil, err
 	}
-	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request(), uid: uid}, executor: e, shape: s}
+	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request(), uid: uid}, executor: e, shape: s, rehearsed: how == rehearsed}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -244,6 +320,7 @@ func (e *executor) forkWaiting(z *zygote, s shape) (_ *waiting, err error) {
 	if err := w.furnish(e.host); err != nil {
 		return nil, err
 	}
+	w.group.idle(how != claimed)
 	var theirs *os.File
 	if w.control, theirs, err = newLinkPair(); err != nil {
 		return nil, err
@@ -257,7 +334,7 @@ func (e *executor) forkWaiting(z *zygote, s shape) (_ *waiting, err error) {
 	}
 	w.script = w.forkedScript()
 	w.script.weaken(e.config.Weaken)
-	if w.pid, w.pidfd, err = z.fork(w.script, w.report, theirs); err != nil {
+	if w.pid, w.pidfd, err = z.fork(w.script, w.report, theirs, how.prepare()); err != nil {
 		return nil, err
 	}
 	w.report.Close()
@@ -270,17 +347,44 @@ func (e *executor) forkWaiting(z *zygote, s shape) (_ *waiting, err error) {
 		}
 		return nil, fmt.Errorf("fork a sandbox: %w", err)
 	}
+	if w.program, err = onlyChild(w.pid); err != nil {
+		return nil, err
+	}
 	return w, nil
 }
+
+// onlyChild opens the one child of a sandbox's init.
+func onlyChild(init int) (*os.File, error) {
+	children := descendants(init)
+	if len(children) != 1 {
+		return nil, fmt.Errorf("a new sandbox has %d processes beside its first", len(children))
+	}
+	fd, err := unix.PidfdOpen(children[0], 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "program"), nil
+}
+
+// endingIdly is how many sandboxes may take their time to end. More than that
+// would hold memory that the next ones need.
+const endingIdly = 2
 
 // close ends the sandbox, waits until it is gone, and gives everything back.
 func (w *waiting) close() {
 	if w.pidfd != nil {
+		if w.executor.ending.Add(1) <= endingIdly {
+			w.group.idle(true)
+		}
+		defer w.executor.ending.Add(-1)
 		_ = unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0)
 		awaitPidfd(int(w.pidfd.Fd()))
 		// Its zygote reaps it. If that one is dead, it has become our child.
 		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
 		w.pidfd.Close()
+	}
+	if w.program != nil {
+		w.program.Close()
 	}
 	if w.control != nil {
 		w.control.close()

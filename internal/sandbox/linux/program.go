@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -21,16 +20,16 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := r.check(); err != nil {
 		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
 	}
-	want := 3
-	if r.Calls {
-		want++
+	ends, err := e.programFiles(r, files)
+	if err != nil {
+		return err
 	}
-	if len(files) != want {
-		return &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
-	}
+	e.running.Add(1)
 	if w := e.warm(r); w != nil {
-		return w.run(l, r, files)
+		return w.run(l, r, files, ends)
 	}
+	r.drive()
+	defer e.running.Add(-1)
 	s := &sandbox{host: e.host, request: r}
 	defer s.release()
 	if r.Held != "" {
@@ -63,7 +62,7 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := s.furnish(e.host); err != nil {
 		return err
 	}
-	if err := s.placeFiles(files); err != nil {
+	if err := s.placeFiles(ends); err != nil {
 		return err
 	}
 	closeAll(files) // the sandbox has its own copies; the writers' ends must not stay open here
@@ -74,10 +73,33 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	return s.answer(l, done)
 }
 
+// programFiles are the program's stdin, stdout, stderr and, if it has one, its
+// channel for calls, out of the files that came with the request.
+func (e *executor) programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
+	want := 2
+	for _, more := range []bool{r.Stdin, r.Calls} {
+		if more {
+			want++
+		}
+	}
+	if len(files) != want {
+		return nil, &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
+	}
+	stdin, rest := e.nothing, files[2:]
+	if r.Stdin {
+		stdin, rest = rest[0], rest[1:]
+	}
+	return append([]*os.File{stdin, files[0], files[1]}, rest...), nil
+}
+
 func (s *sandbox) receiveInputs(l *link) error {
-	return l.receiveInputs(s.request.Inputs, func(in input, f *os.File) error {
+	err := l.receiveInputs(s.request.Inputs, func(in input, f *os.File) error {
 		return s.workspace.put(in.Path, f, in.Size, in.ReadOnly && s.host.root)
 	})
+	if err == nil && s.request.Code != nil {
+		err = s.workspace.putBytes(s.request.Entry, s.request.Code)
+	}
+	return err
 }
 
 // furnish makes what a sandbox needs beside its workspace.
@@ -101,19 +123,15 @@ func (s *sandbox) furnish(h *host) (err error) {
 // in the folder where it would write its own: searching the fonts anew would
 // cost each program a second.
 func (s *sandbox) linkFontCache() error {
-	entries, err := os.ReadDir(imagePath + fontsPath)
-	if err != nil {
-		return nil //nolint:nilerr // no matplotlib, no cache
+	if len(s.host.fontLists) == 0 {
+		return nil
 	}
 	fd := int(s.tmp.Fd())
 	if err := unix.Mkdirat(fd, "matplotlib", 0o755); err != nil {
 		return err
 	}
-	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), ".json") {
-			continue
-		}
-		if err := unix.Symlinkat(path.Join(fontsPath, entry.Name()), fd, "matplotlib/"+entry.Name()); err != nil {
+	for _, name := range s.host.fontLists {
+		if err := unix.Symlinkat(path.Join(fontsPath, name), fd, "matplotlib/"+name); err != nil {
 			return err
 		}
 	}
@@ -216,6 +234,7 @@ type watch struct {
 	pidfd   int
 	timeout time.Duration
 	forked  bool // from a zygote, which reaps it
+	program int  // then, pidfd of the program's process
 
 	abandoned bool // the service gave the request up
 
@@ -229,7 +248,7 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	if s.group == nil {
 		w.poller = startPoller(w.pid, s.request.Memory, w.kill)
 	}
-	done, err := w.until(reports)
+	done, err := w.until(s.group, reports)
 	if w.poller != nil {
 		w.poller.finish()
 	}
@@ -257,98 +276,111 @@ func (w *watch) await() {
 }
 
 // until waits for the end of pid 1, and with it of all others. It brings the
-// end about when time is up or when the request is given up.
-func (w *watch) until(reports *os.File) (*outcome, error) {
-	dead := make(chan struct{})
-	go func() {
-		defer close(dead)
-		w.await()
-	}()
-	told := make(chan report, maxReports)
-	go func() {
-		defer close(told)
-		for {
-			r, ok := readReport(reports)
-			if !ok {
-				return
-			}
-			told <- r
-		}
-	}()
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		var nothing struct{}
-		files, _ := w.link.receive(&nothing) // only an end can come
-		closeAll(files)
-	}()
-
+// end about when time is up or when the request is given up. All of it is one
+// poll: waking a second goroutine would cost more than anything done here.
+func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
+	service, err := w.link.number()
+	if err != nil {
+		return nil, err
+	}
 	done := &outcome{Lost: true, Started: time.Now()}
-	timer := time.NewTimer(w.timeout)
-	defer timer.Stop()
+	deadline := done.Started.Add(w.timeout)
+	patience := done.Started.Add(shortRun)
+	list := []unix.PollFd{{Fd: int32(reports.Fd()), Events: unix.POLLIN}, {Fd: int32(service), Events: unix.POLLIN}}
 	var failed error
-	abandoned := gone
-	finished := false // quickly: what is left of it waits to be ended
-	for told != nil && !finished {
-		select {
-		case r, ok := <-told:
-			switch {
-			case !ok:
-				told = nil // every holder of the pipe's other end is gone
-			case r.kind == reportStarted:
-				done.Started = time.Now()
-				timer.Reset(w.timeout)
-			case r.kind == reportExit:
-				done.Status, done.Lost = r.value, false
-			case r.kind == reportFinished:
-				done.Status, done.Lost = r.value<<8, false
-				if finished = w.quiet(); !finished {
-					w.kill()
-				}
-			default:
-				failed = w.script.stepError(r)
-			}
-		case <-timer.C:
+	for {
+		n, err := pollUntil(list, earlier(deadline, patience))
+		switch {
+		case err == nil && n == 0 && !patience.IsZero() && (deadline.IsZero() || patience.Before(deadline)):
+			g.yieldALittle()
+			patience = time.Time{}
+			continue
+		case err != nil:
+			w.kill()
+			w.await()
+			return nil, err
+		case n == 0:
 			done.TimedOut = done.Lost
 			w.kill()
-		case <-abandoned:
-			abandoned = nil
+			deadline = time.Time{}
+			continue
+		case list[1].Revents != 0: // only an end can come
 			w.abandoned = true
 			w.kill()
+			list[1].Fd = -1
+		}
+		if list[0].Revents == 0 {
+			continue
+		}
+		r, ok := readReport(reports)
+		switch {
+		case !ok: // every holder of the pipe's other end is gone
+			w.await()
+			done.Duration = time.Since(done.Started)
+			return done, failed
+		case r.kind == reportStarted:
+			done.Started = time.Now()
+			deadline = done.Started.Add(w.timeout)
+		case r.kind == reportExit:
+			done.Status, done.Lost = r.value, false
+		case r.kind == reportFinished:
+			done.Status, done.Lost = r.value<<8, false
+			if w.quiet(g) {
+				done.Duration = time.Since(done.Started)
+				return done, failed
+			}
+			w.kill()
+		default:
+			failed = w.script.stepError(r)
 		}
 	}
-	if !finished {
-		<-dead
-	}
-	done.Duration = time.Since(done.Started)
-	// The service may still be there and waiting for the answer: end only our
-	// own reading.
-	_ = w.link.conn.SetReadDeadline(time.Now())
-	<-gone
-	return done, failed
 }
 
-// maxReports is more than a sandbox's first processes ever send.
-const maxReports = 16
+// shortRun is how long a program stands in the queue for processors like any
+// other. Then those that came after it go first: most programs are short, and
+// three that are not must not make everybody else slow.
+const shortRun = time.Second
 
-// quiet reports whether nothing but the program itself is left, and stops it
-// where it waits: then its files can be collected while it still exists. It
-// said itself that it is done, so all of that is looked at from outside.
-func (w *watch) quiet() bool {
-	left := descendants(w.pid)
-	if len(left) != 1 || tasks(left[0]) != 1 {
-		return false
+// earlier returns the earlier of two times that may be zero, which is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	if unix.Kill(left[0], unix.SIGSTOP) != nil {
-		return false
-	}
-	for range 100 {
-		if stopped(left[0]) {
-			return slices.Equal(descendants(w.pid), left) && tasks(left[0]) == 1
+	return a
+}
+
+// pollUntil waits for one of the files; 0 says that the deadline, if there is
+// one, came first.
+func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
+	for {
+		var left *unix.Timespec
+		if !deadline.IsZero() {
+			t := unix.NsecToTimespec(max(0, time.Until(deadline).Nanoseconds()))
+			left = &t
 		}
-		time.Sleep(20 * time.Microsecond) //nolint:forbidigo // a stop has no event for who is not the parent
+		if n, err := unix.Ppoll(list, left, nil); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
 	}
-	return false
+}
+
+// quiet reports whether nothing but the program itself is left. Init has seen
+// that it stopped itself, but a timer of its own could let it go on: it gets
+// the signal after which no process runs a line of its code again. How long it
+// then takes to vanish is nobody's concern: its files can be collected.
+func (w *watch) quiet(g *group) bool {
+	var alone bool
+	if g != nil {
+		alone = g.processes() == 2 // and threads: init, and the program's only one
+	} else {
+		left := descendants(w.pid)
+		alone = len(left) == 1 && tasks(left[0]) == 1 && stopped(left[0])
+	}
+	if !alone {
+		return false
+	}
+	g.idle(true)
+	return unix.PidfdSendSignal(w.program, unix.SIGKILL, nil, 0) == nil
 }
 
 // kill ends pid 1; the kernel then kills all others of its namespace and lets

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,8 @@ import (
 
 // Each protection is tried twice with one probe: in place, where the probe
 // must fail, and left out, where it must succeed. A probe that fails both
-// times would prove nothing.
+// times would prove nothing. All of that is done with sandboxes that start
+// cold, and with those that are forked from a zygote.
 func TestProtections(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
@@ -25,6 +27,9 @@ func TestProtections(t *testing.T) {
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 
+	whole := map[string]engine.Sandbox{"cold": start(t), "warm": startWeak(t)}
+	// A zygote's child has no such steps of its own.
+	coldOnly := []string{"old root", "network", "signal mask"}
 	const status = "status = dict(l.rstrip('\\n').split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)\n"
 	for _, tt := range []struct {
 		name   string
@@ -61,18 +66,35 @@ try:
     print('breach')
 except OSError: pass`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for _, s := range []struct {
-				sandbox engine.Sandbox
-				breach  bool
-			}{{start(t), false}, {start(t, tt.weaken...), true}} {
-				spec := sandboxtest.Python(tt.probe)
-				spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
-				r := sandboxtest.Run(t, s.sandbox, spec)
-				if got := strings.Contains(r.Stdout, "breach"); got != s.breach {
-					t.Errorf("with the protection left out: %v; breach: %v\nstdout: %s\nstderr: %s", s.breach, got, r.Stdout, r.Stderr)
-				}
+		for path, open := range map[string]func(weaken ...string) engine.Sandbox{
+			"cold": func(weaken ...string) engine.Sandbox { return start(t, weaken...) },
+			"warm": func(weaken ...string) engine.Sandbox { return startWeak(t, weaken...) },
+		} {
+			if path == "warm" && slices.Contains(coldOnly, tt.name) {
+				continue
 			}
-		})
+			t.Run(tt.name+"/"+path, func(t *testing.T) {
+				for weak, sandbox := range map[bool]engine.Sandbox{false: whole[path], true: open(tt.weaken...)} {
+					spec := sandboxtest.Python(tt.probe)
+					spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
+					r := sandboxtest.Run(t, sandbox, spec)
+					if got := strings.Contains(r.Stdout, "breach"); got != weak {
+						t.Errorf("with the protection left out: %v; breach: %v\nstdout: %s\nstderr: %s", weak, got, r.Stdout, r.Stderr)
+					}
+				}
+			})
+		}
 	}
+}
+
+// startWeak starts a sandbox whose zygote, one without packages, forks with
+// some protections left out.
+func startWeak(t *testing.T, weaken ...string) *Sandbox {
+	t.Helper()
+	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{warmFirst: true, weaken: weaken}), Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }

@@ -14,14 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // Run runs one program; see engine.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-	if spec.EchoLast || spec.ShowPlots {
-		return nil, &engine.Error{Op: "run", Kind: engine.ErrUnavailable,
-			Err: errors.New("this version cannot echo a last expression or save shown plots")}
-	}
 	p, err := newProgram(spec)
 	if err != nil {
 		return nil, err
@@ -76,10 +73,10 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 	var err error
 	for range 2 {
 		var l *link
-		if l, err = s.open(ctx); err != nil {
+		if l, err = s.open(ctx, request{Run: &p.request}, p.theirs...); err != nil {
 			return nil, err
 		}
-		sent := p.send(l)
+		sent := l.sendInputs(p.list, p.files)
 		var a answer
 		_ = l.conn.SetReadDeadline(time.Now().Add(stageTime))
 		files, received := l.receive(&a)
@@ -129,6 +126,10 @@ func collectAnswers(l *link) (_ *engine.Outcome, err error) {
 			return nil, lost(errors.New("outputs and their files do not match"))
 		}
 		for i, out := range a.Outputs {
+			if err := out.check(files[i]); err != nil {
+				closeAll(files[i:])
+				return nil, lost(err)
+			}
 			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input})
 		}
 		o.Deleted = append(o.Deleted, a.Deleted...)
@@ -203,8 +204,11 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 	}()
 	p.list, p.files = fromInputs(spec.Inputs)
 	entry := path.Join(spec.Root, spec.Entry)
-	inline := spec.Inline && spec.Language.Inline != nil
-	if !inline {
+	python := spec.Language.Name == "python"
+	echo, plots := python && spec.EchoLast, python && spec.ShowPlots
+	inline := spec.Inline && spec.Language.Inline != nil && !echo && !plots
+	long := !inline && len(spec.Code) > maxCode
+	if long {
 		if p.code, err = memoryFile("code", []byte(spec.Code)); err != nil {
 			return nil, err
 		}
@@ -213,15 +217,18 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 	}
 	l := spec.Limits
 	p.request = runRequest{
-		Argv: spec.Language.Command(entry, spec.Code, inline, spec.Args), Env: environment(spec), Root: spec.Root,
-		Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
+		Argv: spec.Language.Command(language.Program{Entry: entry, Code: spec.Code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Env: environment(spec), Root: spec.Root,
+		EchoLast: echo, ShowPlots: plots, Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,
 	}
 	if !inline {
 		p.request.Entry = spec.Entry
 	}
-	if !inline && spec.Held.IsZero() && spec.Language.Name == "python" {
+	if !inline && !long {
+		p.request.Code = []byte(spec.Code)
+	}
+	if !inline && python && spec.Held.IsZero() && startsAlike(spec) {
 		p.request.Tier = tierOf(spec.Code)
 	}
 	if !spec.Held.IsZero() {
@@ -232,11 +239,6 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 
 // openFiles makes the program's stdin, stdout, stderr and channel for calls.
 func (p *program) openFiles(spec *engine.Spec) error {
-	stdin, err := memoryFile("stdin", spec.Stdin)
-	if err != nil {
-		return err
-	}
-	p.theirs = append(p.theirs, stdin)
 	for _, ours := range []**os.File{&p.stdout, &p.stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -244,6 +246,14 @@ func (p *program) openFiles(spec *engine.Spec) error {
 		}
 		*ours = r
 		p.theirs = append(p.theirs, w)
+	}
+	if len(spec.Stdin) > 0 {
+		stdin, err := memoryFile("stdin", spec.Stdin)
+		if err != nil {
+			return err
+		}
+		p.request.Stdin = true
+		p.theirs = append(p.theirs, stdin)
 	}
 	if !spec.Calls {
 		return nil
@@ -258,13 +268,6 @@ func (p *program) openFiles(spec *engine.Spec) error {
 	p.calls = os.NewFile(uintptr(fds[0]), "calls")
 	p.theirs = append(p.theirs, os.NewFile(uintptr(fds[1]), "calls"))
 	return nil
-}
-
-func (p *program) send(l *link) error {
-	if err := l.send(request{Run: &p.request}, p.theirs...); err != nil {
-		return err
-	}
-	return l.sendInputs(p.list, p.files)
 }
 
 func (p *program) closeTheirs() {

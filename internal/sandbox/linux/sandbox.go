@@ -110,8 +110,8 @@ func (s *Sandbox) watch(l *link) {
 	}
 }
 
-// open begins a request: it returns its socket.
-func (s *Sandbox) open(ctx context.Context) (*link, error) {
+// open begins a request: it returns its socket. The files stay the caller's.
+func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link, error) {
 	ours, theirs, err := newLinkPair()
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *Sandbox) open(ctx context.Context) (*link, error) {
 				break
 			}
 		}
-		if err = s.executor.send(struct{}{}, theirs); err == nil {
+		if err = s.executor.send(r, append([]*os.File{theirs}, files...)...); err == nil {
 			return ours, nil
 		}
 		s.executor = nil // its watcher closes it
@@ -140,7 +140,7 @@ func (s *Sandbox) open(ctx context.Context) (*link, error) {
 
 // ask sends a request that has one answer.
 func (s *Sandbox) ask(ctx context.Context, r request, list []input, files []*os.File) (answer, error) {
-	l, err := s.open(ctx)
+	l, err := s.open(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -148,7 +148,7 @@ func (s *Sandbox) ask(ctx context.Context, r request, list []input, files []*os.
 	stop := context.AfterFunc(ctx, func() { l.close() })
 	defer stop()
 	var a answer
-	err = errors.Join(l.send(r), l.sendInputs(list, files))
+	err = l.sendInputs(list, files)
 	received, receiveErr := l.receive(&a)
 	closeAll(received)
 	if a.Error != nil {

@@ -31,6 +31,11 @@ const (
 
 func argument(i uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offsetArgs + 8*i, Size: 4} }
 
+// upperHalf is the other half of an argument; of pointers both count.
+func upperHalf(i uint32) bpf.Instruction {
+	return bpf.LoadAbsolute{Off: offsetArgs + 8*i + 4, Size: 4}
+}
+
 func refuse(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
@@ -103,9 +108,60 @@ func cloneRule() []bpf.Instruction {
 	}
 }
 
+// pretend answers that a call was made which was not.
+var pretend = refuse(0)
+
+// limitRule is for calls that set a limit: which is argument resource, and
+// arguments 2 and pid are the new limit and the process where the call has
+// them (prlimit64). Two things are not to be had.
+//
+// The limit of core files is one byte. At none the kernel would hand a crashed
+// program to the host's core-dump handler, so a program that asks for none is
+// told that it has it. And pid 1 is the same user's, but not the program's: a
+// limit of CPU time set on it would end the sandbox.
+func limitRule(resource uint32, prlimit bool) (program []bpf.Instruction) {
+	if prlimit {
+		const pid, limit = 0, 2
+		program = []bpf.Instruction{
+			argument(limit), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 3},
+			upperHalf(limit), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 1},
+			allow, // it only asks
+			argument(pid), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 1, SkipTrue: 1},
+			refuse(unix.EPERM),
+		}
+	}
+	return append(program,
+		argument(resource), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.RLIMIT_CORE, SkipTrue: 1},
+		pretend,
+		allow)
+}
+
+// optionRule closes the options of sockets that bring code into the kernel:
+// packet filters, and protocols on top of TCP.
+func optionRule() []bpf.Instruction {
+	const level, option = 1, 2
+	filters := noneOf(option, unix.EPERM, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
+	return slices.Concat(
+		[]bpf.Instruction{argument(level), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOL_SOCKET, SkipTrue: uint8(len(filters))}}, filters,
+		[]bpf.Instruction{argument(level), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOL_TCP, SkipTrue: 1}, allow},
+		noneOf(option, unix.ENOPROTOOPT, unix.TCP_ULP),
+	)
+}
+
 // argumentRules are the same on every architecture.
 var argumentRules = []argumentRule{
 	{unix.SYS_SOCKET, socketRule},
+	// It makes two sockets of the family before it finds that they cannot be a
+	// pair; of TIPC they can.
+	{unix.SYS_SOCKETPAIR, func() []bpf.Instruction { return oneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX) }},
+	{unix.SYS_SETSOCKOPT, optionRule},
+	{unix.SYS_PRLIMIT64, func() []bpf.Instruction { return limitRule(1, true) }},
+	{unix.SYS_SETRLIMIT, func() []bpf.Instruction { return limitRule(0, false) }},
+	// A lease on a file of the runtimes would make whoever else opens it wait.
+	{unix.SYS_FCNTL, func() []bpf.Instruction { return noneOf(1, unix.EPERM, unix.F_SETLEASE, unix.F_NOTIFY) }},
+	// Nothing that a program can write is on a disk, and the host's disks are
+	// not its to wait for.
+	{unix.SYS_SYNC, func() []bpf.Instruction { return []bpf.Instruction{pretend} }},
 	{unix.SYS_CLONE, cloneRule},
 	// Typing into a terminal that the caller may have handed down.
 	{unix.SYS_IOCTL, func() []bpf.Instruction {
@@ -177,9 +233,21 @@ func search(spans []span) []bpf.Instruction {
 	return append(append(program, low...), high...)
 }
 
+// uncounted are calls that get memory which is no process's: without control
+// groups nobody would count it. Programs that ask for such memory have /tmp
+// and /dev/shm instead, which have a size.
+var uncounted = []argumentRule{
+	{unix.SYS_MEMFD_CREATE, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
+	{unix.SYS_SHMGET, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
+}
+
 // hostFilter is the filter for this machine, in the form the kernel takes.
-func hostFilter() (*unix.SockFprog, error) {
-	raw, err := filter(hostArch, hostAllowed(), hostRules())
+func hostFilter(groups bool) (*unix.SockFprog, error) {
+	rules := hostRules()
+	if !groups {
+		rules = append(rules, uncounted...)
+	}
+	raw, err := filter(hostArch, hostAllowed(), rules)
 	if err != nil {
 		return nil, err
 	}

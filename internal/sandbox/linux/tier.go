@@ -13,6 +13,7 @@ type tier struct {
 	name    string
 	preload []string
 	serves  []string // packages whose import asks for this tier
+	plots   bool     // and is better for having plotted before
 }
 
 // standard is what programs of every tier import most.
@@ -31,7 +32,7 @@ var tiers = []tier{
 	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}},
 	{
 		name: "full", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "PIL.Image"}),
-		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"},
+		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"}, plots: true,
 	},
 }
 

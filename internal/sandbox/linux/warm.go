@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/language"
 )
 
 // handedProgram is what a waiting sandbox gets, with the open files stdin,
@@ -13,13 +12,14 @@ import (
 type handedProgram struct {
 	Argv, Env []string
 	Root      string
+	EchoLast  bool
+	ShowPlots bool
 }
 
 // warm takes a waiting sandbox for a request, nil if it is to start cold.
 func (e *executor) warm(r *runRequest) *waiting {
 	p := e.pools[r.Tier]
-	python, _ := language.Find("python")
-	if p == nil || r.Held != "" || len(r.Argv) < 2 || r.Argv[0] != python.Run[0] {
+	if p == nil || r.Held != "" || !r.isScript() {
 		return nil
 	}
 	return p.take(shapeOf(r))
@@ -28,21 +28,25 @@ func (e *executor) warm(r *runRequest) *waiting {
 // run is a run in a sandbox that waited for it. The answer is given as soon as
 // the program is done and its files are sent; the sandbox is ended after that,
 // and then the next is made.
-func (w *waiting) run(l *link, r *runRequest, files []*os.File) error {
+func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	defer w.executor.pools[r.Tier].refill(w.shape)
 	defer w.close()
+	defer w.executor.running.Add(-1)
 	w.request = r
 	if err := w.receiveInputs(l); err != nil {
 		return err
 	}
-	if err := w.control.send(handedProgram{r.Argv, r.Env, r.Root}, files...); err != nil {
+	if err := w.control.send(handedProgram{r.Argv, r.Env, r.Root, r.EchoLast, r.ShowPlots}, ends...); err != nil {
 		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
 	}
 	if err := l.send(answer{Accepted: true}); err != nil {
 		return err
 	}
 	closeAll(files)
-	watch := &watch{script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout, forked: true}
+	watch := &watch{
+		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), program: int(w.program.Fd()),
+		timeout: r.Timeout, forked: true,
+	}
 	began := time.Now()
 	done, err := watch.supervise(w.sandbox, w.reports)
 	if err != nil {

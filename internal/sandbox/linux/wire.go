@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -21,9 +22,9 @@ import (
 // The service and the executor talk over unix sockets that keep packets whole
 // (SOCK_SEQPACKET), so that each packet is one JSON message with the open
 // files that it names. One socket lives as long as both; over it the service
-// hands a fresh socket for each request, and what belongs to the request is
-// said there. A request's socket that closes is a request that was given up:
-// its processes die.
+// hands each request, with a fresh socket on which the rest of it is said. A
+// request's socket that closes is a request that was given up: its processes
+// die.
 //
 // Neither side trusts the other: unknown fields, other counts of files than
 // announced and values out of range end the request.
@@ -34,6 +35,7 @@ const (
 	maxArguments  = 64 << 10
 	maxInputs     = 10_000
 	maxPathLength = 4096
+	maxCode       = 24 << 10 // of a program that is sent with its request
 )
 
 // link is one end of a socket between service and executor.
@@ -69,6 +71,15 @@ func newLink(f *os.File) (*link, error) {
 }
 
 func (l *link) close() error { return l.conn.Close() }
+
+// number is the open file's, valid until close.
+func (l *link) number() (fd int, err error) {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	return fd, raw.Control(func(n uintptr) { fd = int(n) })
+}
 
 // send sends one message with open files. The files stay the sender's.
 func (l *link) send(message any, files ...*os.File) error {
@@ -157,7 +168,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// request is the first message on a request's socket. Exactly one field is set.
+// request is what a request begins with. Its first open file is the request's
+// socket. Exactly one field is set.
 type request struct {
 	Run     *runRequest  `json:",omitempty"`
 	Hold    *holdRequest `json:",omitempty"`
@@ -165,16 +177,20 @@ type request struct {
 	Inspect bool         `json:",omitempty"`
 }
 
-// runRequest comes with the files stdin, stdout, stderr and, if Calls is set,
-// the program's end of the channel for calls. Inputs follow in messages of
-// their own.
+// runRequest comes with the files stdout, stderr, stdin if there is any, and
+// the program's end of the channel for calls if Calls is set. Inputs follow in
+// messages of their own.
 type runRequest struct {
 	Argv      []string
 	Env       []string
 	Root      string // /workspace or /mnt/data
 	Tier      string // of the zygote to start from; empty: start cold
-	Entry     string // the input that is the code, never an output; may be empty
+	Entry     string // the file that is the code, never an output; may be empty
+	Code      []byte `json:",omitzero"` // the content of that file, unless it is long and comes as an input
+	Stdin     bool   // not empty
 	Held      string // id of a held workspace; empty: a fresh one
+	EchoLast  bool   // print the value of a Python program's last expression
+	ShowPlots bool   // leave the plots that it shows as files
 	Calls     bool
 	Inputs    int // that follow
 	Workspace int64
@@ -227,6 +243,21 @@ type output struct {
 	Input bool
 }
 
+// check refuses what no honest executor calls an output.
+func (o output) check(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if err := checkPath(o.Path); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || o.Size < 0 || st.Size != o.Size || !utf8.ValidString(o.Path) {
+		return fmt.Errorf("output %q is not the file that was announced", o.Path)
+	}
+	return nil
+}
+
 // outcome is how a program ended.
 type outcome struct {
 	Status     int32 // as wait(2) gives it; meaningless if Lost
@@ -276,7 +307,9 @@ func (r *runRequest) check() error {
 		return errors.New("arguments and environment are too long")
 	case r.Root != rootWorkspace && r.Root != rootData:
 		return errors.New("unknown root")
-	case r.Entry != "" && checkPath(r.Entry) != nil:
+	case (r.EchoLast || r.ShowPlots) && !r.isScript():
+		return errors.New("only a Python script's last expression can be echoed, and its plots be left")
+	case r.Entry != "" && checkPath(r.Entry) != nil, r.Entry == "" && r.Code != nil:
 		return errors.New("bad entry path")
 	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || r.Timeout > 24*time.Hour:
 		return errors.New("a limit is out of range")

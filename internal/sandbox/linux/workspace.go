@@ -1,15 +1,12 @@
 package linux
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,6 +51,9 @@ func newTmpfs(size int64, inodes, uid int, mode string) (*os.File, error) {
 			return nil, fmt.Errorf("tmpfs option %s: %w", o[0], err)
 		}
 	}
+	// Large files in large pages: writing one takes a seventh of the time. Not
+	// every kernel has them.
+	_ = unix.FsconfigSetString(ctx, "huge", "within_size")
 	if err := unix.FsconfigCreate(ctx); err != nil {
 		return nil, fmt.Errorf("make tmpfs: %w", err)
 	}
@@ -88,6 +88,25 @@ func beneath(folder int, name string, flags uint64, mode uint64) (int, error) {
 // that is already there is replaced. A read-only one belongs to root, in a
 // folder that lets nobody else remove it.
 func (w *workspace) put(name string, source *os.File, size int64, readOnly bool) error {
+	return w.place(name, readOnly, func(out int) error { return copyFile(out, source, size) })
+}
+
+// putBytes is put for content that is in memory.
+func (w *workspace) putBytes(name string, content []byte) error {
+	return w.place(name, false, func(out int) error {
+		for len(content) > 0 {
+			n, err := unix.Write(out, content)
+			if err != nil && !errors.Is(err, unix.EINTR) {
+				return err
+			}
+			content = content[max(n, 0):]
+		}
+		return nil
+	})
+}
+
+// place makes the file that fill then fills.
+func (w *workspace) place(name string, readOnly bool, fill func(out int) error) error {
 	folder, base := path.Split(name)
 	dir, err := w.folder(strings.TrimSuffix(folder, "/"), readOnly)
 	if err != nil {
@@ -95,7 +114,7 @@ func (w *workspace) put(name string, source *os.File, size int64, readOnly bool)
 	}
 	defer dir.Close()
 	fd := int(dir.Fd())
-	if err := unix.Unlinkat(fd, base, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := removeAll(fd, base); err != nil {
 		return fmt.Errorf("replace %s: %w", name, err)
 	}
 	mode := uint64(0o644)
@@ -107,7 +126,7 @@ func (w *workspace) put(name string, source *os.File, size int64, readOnly bool)
 		return fmt.Errorf("create %s: %w", name, err)
 	}
 	defer unix.Close(out)
-	if err := copyFile(out, source, size); err != nil {
+	if err := fill(out); err != nil {
 		return fmt.Errorf("stage %s: %w", name, err)
 	}
 	if !readOnly {
@@ -121,6 +140,74 @@ func (w *workspace) put(name string, source *os.File, size int64, readOnly bool)
 	}
 	w.staged[name] = markOf(&st)
 	return nil
+}
+
+// removeAll removes whatever a name in a folder stands for. A program may have
+// nested folders as deeply as it has inodes, so they are taken apart where
+// they lie: each that is not empty moves up to the top, where it is next.
+func removeAll(folder int, name string) error {
+	err := unix.Unlinkat(folder, name, 0)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	fd, err := beneath(folder, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	top := os.NewFile(uintptr(fd), name)
+	defer top.Close()
+	moved := 0
+	for {
+		entries, err := top.Readdirnames(100)
+		if len(entries) == 0 {
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			return unix.Unlinkat(folder, name, unix.AT_REMOVEDIR)
+		}
+		for _, entry := range entries {
+			if err := raise(fd, entry, &moved); err != nil {
+				return err
+			}
+		}
+		if _, err := top.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	}
+}
+
+// raise removes an entry of a folder; what is in it, if it is a folder, moves
+// up beside it.
+func raise(top int, entry string, moved *int) error {
+	if err := unix.Unlinkat(top, entry, 0); err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	fd, err := beneath(top, entry, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	inner := os.NewFile(uintptr(fd), entry)
+	defer inner.Close()
+	names, err := inner.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		for { // until the new name is free
+			*moved++
+			err := unix.Renameat2(fd, name, top, fmt.Sprintf(".%d", *moved), unix.RENAME_NOREPLACE)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, unix.EEXIST) {
+				return err
+			}
+		}
+	}
+	return unix.Unlinkat(top, entry, unix.AT_REMOVEDIR)
 }
 
 // copyFile moves size bytes from a file's beginning, inside the kernel.
@@ -152,7 +239,7 @@ func (w *workspace) folder(name string, readOnly bool) (*os.File, error) {
 		return current, err
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		made := unix.Mkdirat(int(current.Fd()), part, 0o755)
+		made := makeFolderAt(int(current.Fd()), part)
 		if made != nil && !errors.Is(made, unix.EEXIST) {
 			current.Close()
 			return nil, fmt.Errorf("make folder %s: %w", name, made)
@@ -177,6 +264,23 @@ func (w *workspace) folder(name string, readOnly bool) (*os.File, error) {
 	return current, nil
 }
 
+// makeFolderAt makes a folder, also where a program left something else by
+// that name. EEXIST says that the folder is there.
+func makeFolderAt(folder int, name string) error {
+	err := unix.Mkdirat(folder, name, 0o755)
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(folder, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return errors.Join(err, unix.EEXIST)
+	}
+	if err := unix.Unlinkat(folder, name, 0); err != nil {
+		return err
+	}
+	return unix.Mkdirat(folder, name, 0o755)
+}
+
 // pin makes a folder root's, open to all but sticky: the program may add to
 // it, and cannot remove or rename what is not its own.
 func (w *workspace) pin(folder *os.File, readOnly bool) error {
@@ -186,164 +290,30 @@ func (w *workspace) pin(folder *os.File, readOnly bool) error {
 	return errors.Join(unix.Fchown(int(folder.Fd()), 0, 0), unix.Fchmod(int(folder.Fd()), 0o1777))
 }
 
-// snapshot marks every file, so that a later collect knows what a run changed.
-func (w *workspace) snapshot() {
-	w.staged = map[string]mark{}
-	w.walk(func(f found) bool {
-		if f.kind == unix.S_IFREG {
-			w.staged[f.path] = markOf(&f.stat)
-		}
-		return true
-	})
-}
-
-// left is what a program left in its workspace.
-type left struct {
-	files   []leftFile
-	deleted []string
-	dropped []dropped
-}
-
-type leftFile struct {
-	path  string
-	file  *os.File
-	size  int64
-	input bool
-}
-
-func (l *left) close() {
-	for _, f := range l.files {
-		f.file.Close()
-	}
-}
-
-// Reasons for which a file is not kept.
-const (
-	reasonCount = "too many files"
-	reasonSize  = "too large"
-	reasonTotal = "all files together are too large"
-	reasonName  = "its name is not valid UTF-8"
-	reasonKind  = "not a regular file"
-	reasonOpen  = "unreadable"
-	reasonDepth = "too many folders deep"
-)
-
-// collectLimits bound what is kept of a workspace.
-type collectLimits struct {
-	count        int
-	bytes, total int64
-}
-
-// maxDropped bounds the list of what was not kept; the rest is only counted.
-const maxDropped = 100
-
-// collect opens every file that is new or may have changed, up to the limits.
-// It runs when every process of the sandbox is gone, so nothing moves.
-func (w *workspace) collect(entry string, limits collectLimits) *left {
-	l := &left{}
-	seen := map[string]bool{}
-	var total int64
-	drop := func(path, reason string) {
-		if len(l.dropped) < maxDropped {
-			l.dropped = append(l.dropped, dropped{strings.ToValidUTF8(path, "\uFFFD"), reason})
-		}
-	}
-	w.walk(func(f found) bool {
-		seen[f.path] = true
-		if f.tooDeep {
-			drop(f.path, reasonDepth)
-			return true
-		}
-		before, input := w.staged[f.path]
-		switch {
-		case f.path == entry || f.kind == unix.S_IFDIR:
-			return true
-		case f.kind != unix.S_IFREG:
-			drop(f.path, reasonKind)
-			return true
-		case input && before == markOf(&f.stat):
-			return true
-		case !utf8.ValidString(f.path):
-			drop(f.path, reasonName)
-			return true
-		case f.stat.Size > limits.bytes:
-			drop(f.path, reasonSize)
-			return true
-		case len(l.files) >= limits.count:
-			drop(f.path, reasonCount)
-			return true
-		case total+f.stat.Size > limits.total:
-			drop(f.path, reasonTotal)
-			return true
-		}
-		fd, err := beneath(f.folder, f.name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-		if err != nil {
-			drop(f.path, reasonOpen)
-			return true
-		}
-		total += f.stat.Size
-		l.files = append(l.files, leftFile{f.path, os.NewFile(uintptr(fd), f.name), f.stat.Size, input})
-		return true
-	})
-	for path := range w.staged {
-		if !seen[path] && path != entry {
-			l.deleted = append(l.deleted, path)
-		}
-	}
-	slices.Sort(l.deleted)
-	slices.SortFunc(l.files, func(a, b leftFile) int { return cmp.Compare(a.path, b.path) })
-	return l
-}
-
-// found is one entry of a walk. folder is open during the visit only.
-type found struct {
-	path, name string
-	folder     int
-	kind       uint32
-	stat       unix.Stat_t
-	tooDeep    bool // a folder that the walk does not enter
-}
-
-// maxDepth bounds the folders inside folders that a walk enters; the names
-// that the engine accepts cannot be deeper.
-const maxDepth = 128
-
-// walk visits every entry once, folders before what they hold, in order of
-// name. Its memory is bounded by the workspace's inodes.
-func (w *workspace) walk(visit func(found) bool) {
+// unlock lets its owner into a workspace again. Where that fails the run says
+// that it cannot enter.
+func (w *workspace) unlock() {
 	fd, err := beneath(int(w.root.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return
 	}
-	walkFolder(fd, "", 0, visit)
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
+		_ = unix.Fchmod(fd, st.Mode&0o7777|0o700)
+	}
 }
 
-// walkFolder owns fd.
-func walkFolder(fd int, prefix string, depth int, visit func(found) bool) bool {
-	folder := os.NewFile(uintptr(fd), prefix)
-	defer folder.Close()
-	names, _ := folder.Readdirnames(-1)
-	slices.Sort(names)
-	for _, name := range names {
-		f := found{path: prefix + name, name: name, folder: fd}
-		if err := unix.Fstatat(fd, name, &f.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			continue
+// snapshot marks every file, so that a later collect knows what a run changed.
+// The next program must be able to enter the workspace, whatever the last did
+// to its mode.
+func (w *workspace) snapshot() {
+	w.unlock()
+	w.staged = map[string]mark{}
+	w.walk(func(f found) bool {
+		if f.kind == unix.S_IFREG && !f.tooLong {
+			w.staged[f.path] = markOf(&f.stat)
 		}
-		f.kind = f.stat.Mode & unix.S_IFMT
-		f.tooDeep = f.kind == unix.S_IFDIR && depth == maxDepth
-		if !visit(f) {
-			return false
-		}
-		if f.kind != unix.S_IFDIR || f.tooDeep {
-			continue
-		}
-		next, err := beneath(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		if err != nil {
-			continue
-		}
-		if !walkFolder(next, f.path+"/", depth+1, visit) {
-			return false
-		}
-	}
-	return true
+		return true
+	})
 }

@@ -23,7 +23,13 @@ import (
 //go:embed zygote.py
 var zygoteProgram []byte
 
-const zygotePath = runtimesPath + "/zygote.py"
+//go:embed rehearsal.py
+var rehearsalProgram []byte
+
+const (
+	zygotePath    = runtimesPath + "/zygote.py"
+	rehearsalPath = runtimesPath + "/rehearsal.py"
+)
 
 type zygote struct {
 	tier tier
@@ -35,11 +41,12 @@ type zygote struct {
 
 // zygoteHello is what a zygote needs to know before it imports anything.
 type zygoteHello struct {
-	Filter       string   `json:"filter"` // the system-call filter, hexadecimal
-	Unshare      int      `json:"unshare"`
-	Setns        int      `json:"setns"`
-	SigTimedWait int      `json:"rt_sigtimedwait"`
-	Preload      []string `json:"preload"`
+	Filter  string   `json:"filter"` // the system-call filter, hexadecimal
+	Unshare int      `json:"unshare"`
+	Setns   int      `json:"setns"`
+	Preload []string `json:"preload"`
+
+	Confine []remoteStep `json:"confine"` // for itself and all that it forks
 }
 
 // zygoteReady is its answer.
@@ -49,18 +56,18 @@ type zygoteReady struct {
 }
 
 // startZygote starts a zygote and waits until it has imported its packages.
-func (e *executor) startZygote(t tier) (*zygote, error) {
+func (e *executor) startZygote(t tier, g *group) (*zygote, error) {
 	ours, theirs, err := newLinkPair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	if err := e.launchZygote(theirs); err != nil {
+	if err := e.launchZygote(theirs, g); err != nil {
 		ours.close()
 		return nil, err
 	}
 	z := &zygote{tier: t, link: ours}
-	if err := z.greet(e.host); err != nil {
+	if err := z.greet(e.host, e.config.Weaken); err != nil {
 		ours.close()
 		return nil, err
 	}
@@ -68,13 +75,13 @@ func (e *executor) startZygote(t tier) (*zygote, error) {
 }
 
 // launchZygote makes the process: in the image, with the executor's rights.
-func (e *executor) launchZygote(socket *os.File) error {
+func (e *executor) launchZygote(socket *os.File, g *group) error {
 	tmp, err := newTmpfs(tmpSize, tmpInodes, e.host.uids.first, "1777")
 	if err != nil {
 		return err
 	}
 	defer tmp.Close()
-	s := &sandbox{host: e.host, tmp: tmp, uid: e.host.uids.first}
+	s := &sandbox{host: e.host, tmp: tmp, uid: e.host.uids.first, group: g}
 	if err := s.linkFontCache(); err != nil {
 		return err
 	}
@@ -102,8 +109,8 @@ func (e *executor) launchZygote(socket *os.File) error {
 	argv := []string{python.Run[0], zygotePath}
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}, python.Env...)
 	script := &script{
-		group: -1, flags: unix.CLONE_NEWNS, report: int(report.Fd()),
-		setup: join([]step{
+		group: s.bornIn(), flags: unix.CLONE_NEWNS, report: int(report.Fd()),
+		setup: join(s.joinGroup(), []step{
 			moveMount("mount /tmp", tmp, imagePath+"/tmp"),
 			mount("mount /proc", "proc", imagePath+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
 		}, s.enter()),
@@ -138,15 +145,19 @@ func (e *executor) launchZygote(socket *os.File) error {
 }
 
 // greet tells a zygote what it needs and waits until it is ready.
-func (z *zygote) greet(h *host) error {
+func (z *zygote) greet(h *host, weaken []string) error {
 	namespace, err := os.Open(procPath + "/self/ns/pid")
 	if err != nil {
 		return err
 	}
 	defer namespace.Close()
+	// Not before it is executed: root's capabilities would not outlive that.
+	confine := &script{setup: (&sandbox{host: h}).dropBounding()}
+	confine.weaken(weaken)
 	hello := zygoteHello{
-		Filter: hex.EncodeToString(filterBytes(h.filter)), Unshare: unix.SYS_UNSHARE, Setns: unix.SYS_SETNS,
-		SigTimedWait: unix.SYS_RT_SIGTIMEDWAIT, Preload: z.tier.preload,
+		Confine: (&remoteScript{}).steps(confine.setup),
+		Filter:  hex.EncodeToString(filterBytes(h.filter)), Unshare: unix.SYS_UNSHARE, Setns: unix.SYS_SETNS,
+		Preload: z.tier.preload,
 	}
 	if err := z.link.send(hello, namespace); err != nil {
 		return err
@@ -176,15 +187,25 @@ func filterBytes(f *unix.SockFprog) []byte {
 type forkRequest struct {
 	Setup, Init, Main []remoteStep
 	Report, Control   int
+	Prepare           int
 }
 
-// remoteStep is a step as a zygote makes it.
-type remoteStep struct {
-	Number       int
-	Args         [][2]any
-	Result, From int    // names of results; 0: none
-	Filled       [3]int // argument, offset, name of a result; a name of 0: nothing is filled in
-}
+// How much a sandbox does before its program comes, so that it need not be
+// done then. One that somebody waits for does nothing.
+const (
+	prepareNothing = iota
+	preparePython
+	preparePlots
+)
+
+// remoteStep is a step as a zygote makes it: the number of the call, a list of
+// arguments, names of the call's result and of an earlier one's to begin the
+// arguments with (0: none), and an argument, an offset in it, and the name of a
+// result to put there. What is not needed is left out at the end.
+type remoteStep []any
+
+// An argument is a number, the bytes of a string in hexadecimal, an open file
+// as a list of its number, or null for the filter.
 
 // remoteScript turns lists of steps into what is sent.
 type remoteScript struct {
@@ -215,34 +236,35 @@ func (r *remoteScript) result(cell *int32) int {
 func (r *remoteScript) steps(list []step) []remoteStep {
 	remote := make([]remoteStep, len(list))
 	for i, s := range list {
-		remote[i] = remoteStep{
-			Number: int(s.nr), Args: [][2]any{}, Result: r.result(s.result), From: r.result(s.from),
-			Filled: [3]int{s.filled.argument, s.filled.offset, r.result(s.filled.with)},
+		args := make([]any, len(s.given))
+		for j, given := range s.given {
+			args[j] = r.argument(given)
 		}
-		for _, given := range s.given {
-			remote[i].Args = append(remote[i].Args, r.argument(given))
+		remote[i] = remoteStep{int(s.nr), args}
+		if s.result != nil || s.from != nil || s.filled.with != nil {
+			remote[i] = append(remote[i], r.result(s.result), r.result(s.from), s.filled.argument, s.filled.offset, r.result(s.filled.with))
 		}
 	}
 	return remote
 }
 
-func (r *remoteScript) argument(given any) [2]any {
+func (r *remoteScript) argument(given any) any {
 	switch given := given.(type) {
 	case int:
-		return [2]any{"int", given}
+		return given
 	case uintptr:
-		return [2]any{"int", int64(given)}
+		return int64(given)
 	case string:
-		return [2]any{"bytes", hex.EncodeToString([]byte(given))} // what reads it sees a NUL behind it
+		return hex.EncodeToString([]byte(given)) // what reads it sees a NUL behind it
 	case []byte:
-		return [2]any{"bytes", hex.EncodeToString(given)}
+		return hex.EncodeToString(given)
 	case *unix.Rlimit:
 		raw := binary.NativeEndian.AppendUint64(nil, given.Cur)
-		return [2]any{"bytes", hex.EncodeToString(binary.NativeEndian.AppendUint64(raw, given.Max))}
+		return hex.EncodeToString(binary.NativeEndian.AppendUint64(raw, given.Max))
 	case *unix.SockFprog:
-		return [2]any{"filter", 0}
+		return nil
 	case *os.File:
-		return [2]any{"file", r.file(given)}
+		return []int{r.file(given)}
 	}
 	panic(fmt.Sprintf("a zygote cannot be sent a %T", given))
 }
@@ -255,11 +277,11 @@ func (z *zygote) isDead() bool {
 
 // fork makes a sandbox that waits for its program. Its pid 1 is the zygote's
 // child; the pidfd is how we know of it.
-func (z *zygote) fork(script *script, report, control *os.File) (pid int, pidfd *os.File, err error) {
+func (z *zygote) fork(script *script, report, control *os.File, prepare int) (pid int, pidfd *os.File, err error) {
 	r := &remoteScript{results: map[*int32]int{}}
 	request := forkRequest{
 		Setup: r.steps(script.setup), Init: r.steps(script.init), Main: r.steps(script.main),
-		Report: r.file(report), Control: r.file(control),
+		Report: r.file(report), Control: r.file(control), Prepare: prepare,
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -8,23 +8,25 @@ executor hands it a program, and then becomes that program: nothing of what is
 here is in its sight.
 """
 
-import atexit
+import sys
+
+OWN = frozenset(sys.modules)  # what the interpreter itself imports
+
 import ctypes
 import gc
-import importlib.machinery
 import json
+import mmap
 import os
 import select
 import signal
 import socket
 import struct
-import sys
-import threading
+import time
 import types
 
-REPORT, CONTROL = 100, 101  # where a sandbox's pipe to the executor and its socket are placed
+REPORT, CONTROL = 900, 901  # where a sandbox's pipe to the executor and its socket are placed: above whatever a zygote has open
 SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT, FINISHED = 2, 3, 4, 5, 6  # kinds of reports
-DONE = 34  # the signal, the first real-time one that libc leaves free, by which pid 2 tells pid 1 its exit code
+DONE = 0x646F6E65  # what a program that is done writes before its exit code
 
 libc = ctypes.PyDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -38,91 +40,89 @@ def call(number, *args):
 
 
 def prepare(step, files, constants):
-    """Turns a step of a request into a list of arguments for syscall()."""
-    args = []
-    for kind, value in step["Args"]:
-        if kind == "int":
-            args.append(ctypes.c_long(value))
-        elif kind == "file":
-            args.append(ctypes.c_long(files[value]))
-        elif kind == "bytes":
-            args.append(ctypes.create_string_buffer(bytes.fromhex(value)))
-        elif kind == "filter":
-            args.append(constants["filter"])
-    return args
+    """Turns a step of a request into what walk takes."""
+    number, args, *rest = step
+    return number, [argument(given, files, constants) for given in args], rest
+
+
+def argument(given, files, constants):
+    if isinstance(given, int):
+        return ctypes.c_long(given)
+    if isinstance(given, str):
+        return ctypes.create_string_buffer(bytes.fromhex(given))
+    if given is None:
+        return constants["filter"]
+    return ctypes.c_long(files[given[0]])
 
 
 def walk(steps, kind, constants):
     """Makes the system calls of a list; the first that fails ends the process."""
     slots = {}
-    for index, (step, args) in enumerate(steps):
-        if step["From"]:
-            args[0] = ctypes.c_long(slots[step["From"]])
-        argument, offset, name = step["Filled"]
+    for index, (number, args, rest) in enumerate(steps):
+        result, first, place, offset, name = rest or (0, 0, 0, 0, 0)
+        if first:
+            args[0] = ctypes.c_long(slots[first])
         if name:
-            struct.pack_into("=i", args[argument], offset, slots[name])
+            struct.pack_into("=i", args[place], offset, slots[name])
         try:
-            result = call(step["Number"], *args)
+            value = call(number, *args)
         except OSError as error:
             tell(kind, index, error.errno)
             os._exit(1)
-        if step["Result"]:
-            slots[step["Result"]] = result
+        if result:
+            slots[result] = value
 
 
 def tell(kind, index, value):
     os.write(REPORT, struct.pack("=Iii", kind, index, value))
 
 
-def reap():
-    """The life of pid 1: collects whatever ends, and says how pid 2 did."""
-    wanted = ctypes.create_string_buffer(struct.pack("=Q", 1 << (signal.SIGCHLD - 1) | 1 << (DONE - 1)))
-    info = ctypes.create_string_buffer(128)
-    wait, size = constants_of_this_machine["rt_sigtimedwait"], ctypes.c_long(8)
+def reap(ending):
+    """The life of pid 1: collects whatever ends, and says how pid 2 did. One
+    that is done writes its exit code where we both see it, and stops itself."""
     while True:
         try:
-            number = call(wait, wanted, info, None, size)
-        except OSError:
+            pid, status = os.waitpid(-1, os.WUNTRACED)
+        except ChildProcessError:
+            os._exit(1)
+        if pid != 2:
             continue
-        if number == DONE:
-            pid, value = struct.unpack_from("=i", info, 16)[0], struct.unpack_from("=i", info, 24)[0]
-            if pid == 2:
-                tell(FINISHED, 0, value)
-            continue
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                os._exit(1)
-            if pid == 0:
-                break
-            if pid == 2:
-                tell(EXIT, 0, status)
-                os._exit(0)
+        if not os.WIFSTOPPED(status):
+            tell(EXIT, 0, status)
+            os._exit(0)
+        done, code = struct.unpack_from("=Ii", ending)
+        if done == DONE:
+            tell(FINISHED, 0, code)
 
 
 def become_sandbox(request, files, constants):
     os.dup2(files[request["Report"]], REPORT, inheritable=False)
     os.dup2(files[request["Control"]], CONTROL, inheritable=False)
-    lists = [[(step, prepare(step, files, constants)) for step in request[name]] for name in ("Setup", "Init", "Main")]
+    lists = [[prepare(step, files, constants) for step in request[name]] for name in ("Setup", "Init", "Main")]
     every = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     signal.pthread_sigmask(signal.SIG_BLOCK, every)
     walk(lists[0], SETUP_ERROR, constants)
+    ending = mmap.mmap(-1, mmap.PAGESIZE)  # seen by pid 1 and pid 2
     if os.fork() != 0:
         walk(lists[1], INIT_ERROR, constants)
-        reap()
+        reap(ending)
     walk(lists[2], MAIN_ERROR, constants)
     os.close(REPORT)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
     control = socket.socket(fileno=CONTROL)
-    limber_up()
-    control.send(b"{}")
     # Into memory that is there: a page that is touched first costs more than a byte.
     room = bytearray(1 << 17)
+    limber_up(room, request["Prepare"])
+    control.send(b"{}")
+    become_program(receive(control, room), ending)
+
+
+def receive(control, room):
+    """Takes over a program and its open files."""
     count, rights, _, _ = control.recvmsg_into([room], socket.CMSG_SPACE(4 * 4))
     if count == 0:
         os._exit(0)
-    message = bytes(room[:count])
+    message = bytes(memoryview(room)[:count])
     received = [fd for _, _, data in rights for (fd,) in struct.iter_unpack("=i", data)]
     for number, fd in enumerate(received):
         os.dup2(fd, number)
@@ -130,105 +130,63 @@ def become_sandbox(request, files, constants):
         if fd >= len(received):
             os.close(fd)
     control.close()
-    become_program(json.loads(message))
+    return json.loads(message)
 
 
-def limber_up():
+def limber_up(room, much):
     """Does, while there is time, what the program is going to do first: the
     memory that it touches stops being shared with the zygote, page by page.
     And nobody is to share our random numbers."""
+    try:
+        if much > 0:
+            practise(room)
+        if much > 1:
+            rehearse()
+    except OSError:
+        pass  # a neighbour has used something up: what was not rehearsed takes a little longer
     os.environ.clear()
-    os.chdir("/workspace")
     for name in ("random", "numpy.random"):
         if name in sys.modules:
             sys.modules[name].seed()
-    json.loads('{"Argv": ["a"], "Env": ["B=c"], "Root": "/"}')
-    exec(compile("import sys\nfor i in range(3):\n    print(i, 'x', [i])\n", "<rehearsal>", "exec"), {"__name__": "rehearsal"})
-    sys.stdout.flush()
-    with open("/dev/null", "rb") as file:
-        file.read()
 
 
-def become_program(program):
-    """Runs a file as `python3 file` would, and never returns."""
-    path, arguments = program["Argv"][1], program["Argv"][2:]
-    os.chdir(program["Root"])
-    os.environ.update(entry.split("=", 1) for entry in program["Env"])
-    sys.argv[:] = [path, *arguments]
-    sys.path[0] = os.path.dirname(path)
+def practise(room):
+    os.chdir("/workspace")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    rehearsed = {"Argv": ["a"] * 2, "Env": ["A=b"] * 20, "Root": "/workspace", "EchoLast": False, "ShowPlots": False}
+    socket.send_fds(theirs, [json.dumps(rehearsed).encode()], [0, 0, 0])
+    theirs.close()
+    handed = receive(ours, room)
+    os.environ.update(entry.split("=", 1) for entry in handed["Env"])
     gc.enable()
-    code = run(path)
-    try:
-        threading._shutdown()
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None and not stream.closed:
-                stream.flush()
-        except BaseException:
-            code = code or 120
+    program.rehearse(os.path.join(os.path.dirname(__file__), "rehearsal.py"))
+
+
+def load_program():
+    """How a program is run: a module of ours that no program can import."""
+    module = types.ModuleType("program")
+    module.__file__ = os.path.join(os.path.dirname(__file__), "program.py")
+    with open(module.__file__, "rb") as file:
+        exec(compile(file.read(), module.__file__, "exec"), module.__dict__)
+    module.OWN = OWN
+    module.reopen_streams()
+    return module
+
+
+def become_program(handed, ending):
+    """Runs a program as `python3 file` would, and never returns."""
+    os.chdir(handed["Root"])
+    os.environ.update(entry.split("=", 1) for entry in handed["Env"])
+    if "TZ" in os.environ:
+        time.tzset()
+    gc.enable()
+    code = program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"])
+    if os.getpid() != 2:
+        os._exit(code)  # the program forked, and this is not the one that we wait for
     os.closerange(0, 3)  # whoever reads the output sees its end
-    libc.sigqueue(1, DONE, ctypes.c_void_p(code & 0xFF))
+    struct.pack_into("=Ii", ending, 0, DONE, code)
     while True:  # the executor ends it; should it not, init's report of the code stands
-        signal.pause()
-
-
-def run(path):
-    """Executes the file as __main__ and returns its exit code."""
-    main = types.ModuleType("__main__")
-    main.__file__ = path
-    main.__builtins__ = __builtins__
-    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
-    main.__annotations__ = {}
-    main.__dict__.setdefault("__cached__", None)
-    sys.modules["__main__"] = main
-    try:
-        with open(path, "rb") as file:
-            source = file.read()
-        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
-        return 0
-    except SystemExit as end:
-        return exit_code(end)
-    except BaseException:
-        kind, value, trace = sys.exc_info()
-        # The frames above the program's first are ours.
-        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-            trace = trace.tb_next
-        value.__traceback__ = trace
-        try:
-            sys.excepthook(kind, value, trace)
-        except BaseException:
-            sys.__excepthook__(kind, value, trace)
-        if isinstance(value, KeyboardInterrupt):
-            interrupt()
-        return 1
-
-
-def exit_code(end):
-    code = end.code
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code
-    try:
-        sys.stdout.flush()
-        print(code, file=sys.stderr)
-    except BaseException:
-        pass
-    return 1
-
-
-def interrupt():
-    """Ends as the interpreter does when nobody caught the interrupt."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BaseException:
-            pass
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def preload(modules):
@@ -242,6 +200,7 @@ def preload(modules):
     if "matplotlib" in sys.modules and "matplotlib" not in left_out:
         try:
             rehearse()
+            rehearse()
         except BaseException as error:
             left_out["a first plot"] = f"{type(error).__name__}: {error}"
     return left_out
@@ -254,15 +213,14 @@ def rehearse():
     import matplotlib.pyplot as plt
     import pandas
 
-    for _ in range(2):
-        frame = pandas.read_csv(io.StringIO("date,region,units\n2024-01-01,N,1\n2024-01-02,S,2\n"), parse_dates=["date"])
-        totals = frame.groupby("region").units.sum().sort_values()
-        repr(totals)
-        figure, axes = plt.subplots()
-        totals.plot.bar(ax=axes)
-        axes.set_title("x")
-        figure.savefig(io.BytesIO(), format="png")
-        plt.close("all")
+    frame = pandas.read_csv(io.StringIO("date,region,units\n2024-01-01,N,1\n2024-01-02,S,2\n"), parse_dates=["date"])
+    totals = frame.groupby("region").units.sum().sort_values()
+    repr(totals)
+    figure, axes = plt.subplots()
+    totals.plot.bar(ax=axes)
+    axes.set_title("x")
+    figure.savefig(io.BytesIO(), format="png")
+    plt.close("all")
 
 
 def serve(server, own_namespace, constants):
@@ -281,7 +239,7 @@ def serve(server, own_namespace, constants):
                 os._exit(0)
             request = json.loads(message)
             call(constants["unshare"], ctypes.c_long(0x20000000))  # CLONE_NEWPID, for the next child
-            pid = os.fork()
+            pid = libc.fork()  # without what Python does after a fork: pid 1 is about to fork again
             if pid == 0:
                 try:
                     server.close()
@@ -302,16 +260,15 @@ def serve(server, own_namespace, constants):
 
 
 def begin():
-    global constants_of_this_machine
     server = socket.socket(fileno=3)
     message, files, _, _ = socket.recv_fds(server, 1 << 18, 1)
     constants = json.loads(message)
-    constants_of_this_machine = constants
     program = bytes.fromhex(constants["filter"])
     instructions = ctypes.create_string_buffer(program)
     prog = struct.pack("=HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
     constants["filter"] = ctypes.create_string_buffer(prog)
     constants["keep"] = instructions
+    walk([prepare(step, files, constants) for step in constants["confine"]], SETUP_ERROR, constants)
     left_out = preload(constants["preload"])
     compile("0", "<rehearsal>", "exec")
     threads = len(os.listdir("/proc/self/task"))
@@ -325,6 +282,7 @@ def begin():
         serve(server, files[0], constants)
 
 
+program = load_program()
 try:
     begin()
 except (BrokenPipeError, ConnectionResetError):

@@ -1,0 +1,191 @@
+package linux
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// left is what a program left in its workspace.
+type left struct {
+	files   []leftFile
+	deleted []string
+	dropped []dropped
+}
+
+type leftFile struct {
+	path  string
+	file  *os.File
+	size  int64
+	input bool
+}
+
+func (l *left) close() {
+	for _, f := range l.files {
+		f.file.Close()
+	}
+}
+
+// Reasons for which a file is not kept.
+const (
+	reasonCount = "too many files"
+	reasonSize  = "too large"
+	reasonTotal = "all files together are too large"
+	reasonName  = "its name is not valid UTF-8"
+	reasonKind  = "not a regular file"
+	reasonOpen  = "unreadable"
+	reasonDepth = "too many folders deep"
+	reasonPath  = "its path is too long"
+)
+
+// collectLimits bound what is kept of a workspace.
+type collectLimits struct {
+	count        int
+	bytes, total int64
+}
+
+// maxDropped bounds the list of what was not kept; the rest is only counted.
+const maxDropped = 100
+
+// collect opens every file that is new or may have changed, up to the limits.
+// It runs when every process of the sandbox is gone, so nothing moves.
+func (w *workspace) collect(entry string, limits collectLimits) *left {
+	l := &left{}
+	there := map[string]bool{} // of what was staged
+	var total int64
+	drop := func(path, reason string) {
+		if len(l.dropped) < maxDropped {
+			l.dropped = append(l.dropped, dropped{strings.ToValidUTF8(path, "\uFFFD"), reason})
+		}
+	}
+	w.walk(func(f found) bool {
+		switch {
+		case f.tooDeep:
+			drop(f.path, reasonDepth)
+			return true
+		case f.tooLong:
+			drop(f.path[:maxPathLength], reasonPath)
+			return true
+		}
+		before, input := w.staged[f.path]
+		if input {
+			there[f.path] = true
+		}
+		switch {
+		case f.path == entry || f.kind == unix.S_IFDIR:
+			return true
+		case f.kind != unix.S_IFREG:
+			drop(f.path, reasonKind)
+			return true
+		case input && before == markOf(&f.stat):
+			return true
+		case !utf8.ValidString(f.path):
+			drop(f.path, reasonName)
+			return true
+		case f.stat.Size > limits.bytes:
+			drop(f.path, reasonSize)
+			return true
+		case len(l.files) >= limits.count:
+			drop(f.path, reasonCount)
+			return true
+		case total+f.stat.Size > limits.total:
+			drop(f.path, reasonTotal)
+			return true
+		}
+		fd, err := openFound(f)
+		if err != nil {
+			drop(f.path, reasonOpen)
+			return true
+		}
+		total += f.stat.Size
+		l.files = append(l.files, leftFile{f.path, os.NewFile(uintptr(fd), f.name), f.stat.Size, input})
+		return true
+	})
+	for path := range w.staged {
+		if !there[path] && path != entry {
+			l.deleted = append(l.deleted, path)
+		}
+	}
+	slices.Sort(l.deleted)
+	slices.SortFunc(l.files, func(a, b leftFile) int { return cmp.Compare(a.path, b.path) })
+	return l
+}
+
+// openFound opens a regular file for reading. What was opened is what was
+// looked at: nothing moves any more, and if it did nothing else would get out.
+func openFound(f found) (int, error) {
+	fd, err := beneath(f.folder, f.name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Dev != f.stat.Dev || markOf(&st) != markOf(&f.stat)) {
+		err = errors.New("it changed while it was opened")
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// found is one entry of a walk. folder is open during the visit only.
+type found struct {
+	path, name string
+	folder     int
+	kind       uint32
+	stat       unix.Stat_t
+	tooDeep    bool // a folder that the walk does not enter
+	tooLong    bool // the path; the walk does not enter a folder of such a path
+}
+
+// maxDepth bounds the folders inside folders that a walk enters; the names
+// that the engine accepts cannot be deeper.
+const maxDepth = 128
+
+// walk visits every entry once, folders before what they hold, in order of
+// name. Its memory is bounded by the workspace's inodes.
+func (w *workspace) walk(visit func(found) bool) {
+	fd, err := beneath(int(w.root.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return
+	}
+	walkFolder(fd, "", 0, visit)
+}
+
+// walkFolder owns fd.
+func walkFolder(fd int, prefix string, depth int, visit func(found) bool) bool {
+	folder := os.NewFile(uintptr(fd), prefix)
+	defer folder.Close()
+	names, _ := folder.Readdirnames(-1)
+	slices.Sort(names)
+	for _, name := range names {
+		f := found{path: prefix + name, name: name, folder: fd}
+		if err := unix.Fstatat(fd, name, &f.stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			continue
+		}
+		f.kind = f.stat.Mode & unix.S_IFMT
+		f.tooDeep = f.kind == unix.S_IFDIR && depth == maxDepth
+		f.tooLong = len(f.path) > maxPathLength
+		if !visit(f) {
+			return false
+		}
+		if f.kind != unix.S_IFDIR || f.tooDeep || f.tooLong {
+			continue
+		}
+		next, err := beneath(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err != nil {
+			continue
+		}
+		if !walkFolder(next, f.path+"/", depth+1, visit) {
+			return false
+		}
+	}
+	return true
+}

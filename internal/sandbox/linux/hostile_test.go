@@ -1,0 +1,125 @@
+package linux
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest/hostile"
+)
+
+// Programs that attack are let loose on both kinds of sandboxes.
+func TestHostile(t *testing.T) {
+	testHostile(t, false, func(t *testing.T) *Sandbox { return start(t) })
+}
+func TestHostileWarm(t *testing.T) {
+	testHostile(t, true, func(t *testing.T) *Sandbox { return startWarm(t) })
+}
+
+func testHostile(t *testing.T, warm bool, open func(*testing.T) *Sandbox) {
+	var executor int
+	var own string
+	hostile.Suite(t, hostile.Backend{
+		Open: func(t *testing.T) engine.Sandbox {
+			before := executors(t)
+			s := open(t)
+			for _, pid := range executors(t) {
+				if !strings.Contains(fmt.Sprint(before), fmt.Sprint(pid)) {
+					executor, own = pid, instance(t, pid)
+				}
+			}
+			// It runs after the suite has closed the sandbox.
+			t.Cleanup(func() {
+				for _, group := range groups(t) {
+					if own != "" && strings.Contains(group, own) && !strings.HasSuffix(group, own) && !strings.HasSuffix(group, "/"+cgroupExecutor) {
+						t.Errorf("the control group %s is left", group)
+					}
+				}
+			})
+			return s
+		},
+		Strays: func(t *testing.T) []string { return strays(t, executor) },
+		Groups: os.Geteuid() == 0,
+		Warm:   warm,
+	})
+}
+
+// The same as an ordinary user, whose sandboxes have no control groups and no
+// users of their own.
+func TestHostileWithoutRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("this is an ordinary user: the other tests are it")
+		return
+	}
+	const nobody = 12345 // of whom nothing on this machine knows
+	folder, err := os.MkdirTemp("", "airlock-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		os.Chown(folder, nobody, nobody), os.Chmod(folder, 0o755), os.WriteFile(folder+"/linux.test", binary, 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.CommandContext(t.Context(), folder+"/linux.test", "-test.run=^(TestHostile|TestHostileWarm)$")
+	command.Dir = folder
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + folder, "AIRLOCK_NO_SKIP=" + os.Getenv("AIRLOCK_NO_SKIP")}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: unix.SIGKILL}
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Every program that can be shown to succeed without protections does.
+func TestHostileControls(t *testing.T) {
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
+	}
+	hostile.Controls(t, func(t *testing.T, steps ...string) engine.Sandbox {
+		launcher := NewLauncher(LaunchOptions{weaken: steps})
+		s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+// strays are processes in sandboxes that have been used: those that wait for a
+// program have an empty workspace.
+func strays(t *testing.T, executor int) (all []string) {
+	t.Helper()
+	for _, pid := range descendants(executor) {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			continue
+		}
+		_, inside, _ := strings.Cut(string(status), "NSpid:")
+		inside, _, _ = strings.Cut(inside, "\n")
+		if len(strings.Fields(inside)) < 3 {
+			continue // a zygote
+		}
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/root/workspace/*", pid))
+		if err == nil && len(files) == 0 && !strings.Contains(string(status), "State:\tZ") {
+			continue
+		}
+		name, _, _ := strings.Cut(string(status), "\n")
+		all = append(all, fmt.Sprint(pid, inside, name))
+	}
+	return all
+}

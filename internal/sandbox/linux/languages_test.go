@@ -1,0 +1,157 @@
+package linux
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// always are the languages that every test machine has. The others are
+// installed on request, and tested where they are.
+var always = []string{"python", "bash", "js", "ts"}
+
+// needLanguage skips a test where its language is not installed.
+func needLanguage(t *testing.T, name string) {
+	t.Helper()
+	l, ok := language.Find(name)
+	if !ok {
+		t.Fatalf("there is no language %s", name)
+	}
+	if _, err := os.Stat(l.Version[0]); err == nil {
+		return
+	}
+	if slices.Contains(always, l.Name) {
+		sandboxtest.Skip(t, l.Title+" is not installed: `airlock setup --languages "+l.Name+"` does it")
+	}
+	t.Skipf("%s is not installed; `airlock setup --languages %s` does it", l.Title, l.Name)
+}
+
+// programs are one or more of each language. What they write must be this
+// exactly; of stderr each line that is given must be there.
+var programs = []struct {
+	name, language, code string
+	stdout               string
+	stderr               []string
+	exit                 int
+}{
+	{name: "common", language: "js", code: "const fs = require('fs')\nconsole.log(process.argv.slice(1), require.main === module, __filename)",
+		stdout: "[ '/workspace/main.js', 'one', 'two' ] true /workspace/main.js\n"},
+	{name: "module", language: "js", code: "import path from 'path'\nconst os = require('os')\nawait null\nconsole.log(path.basename(import.meta.url), typeof os.cpus)",
+		stdout: "main.js function\n"},
+	{name: "siblings", language: "js", code: "const fs = require('fs')\nfs.writeFileSync('a.js', 'exports.x = 1')\nfs.writeFileSync('b.mjs', 'export const y = 2')\nimport('./b.mjs').then(b => console.log(require('./a.js').x, b.y))",
+		stdout: "1 2\n"},
+	{name: "stdin", language: "js", code: "console.log(require('fs').readFileSync(0, 'utf8').trim())", stdout: "typed\n"},
+	{name: "error", language: "js", code: "// one\nfunction f() { throw new Error('no') }\nf()", exit: 1, stderr: []string{"/workspace/main.js:2", "Error: no", "    at f (/workspace/main.js:2:22)"}},
+	{name: "error in a module", language: "js", code: "import 'fs'\n\nthrow new Error('no')", exit: 1, stderr: []string{"file:///workspace/main.js:3"}},
+	{name: "syntax error", language: "js", code: "let = = 3", exit: 1, stderr: []string{"/workspace/main.js:1"}},
+	{name: "exit code", language: "js", code: "console.log('a'); process.exit(7)", stdout: "a\n", exit: 7},
+	{name: "child", language: "js", code: "const { execFileSync } = require('child_process')\nconsole.log(execFileSync('echo', ['hi']).toString().trim())", stdout: "hi\n"},
+	{name: "worker", language: "js", code: "const { Worker, isMainThread, parentPort } = require('worker_threads')\nif (isMainThread) new Worker(__filename).on('message', m => console.log(m))\nelse parentPort.postMessage('hi')", stdout: "hi\n"},
+	{name: "many lines", language: "js", code: "for (let i = 0; i < 20000; i++) console.log('line')\n", stdout: strings.Repeat("line\n", 20000)},
+
+	{name: "types", language: "ts", code: "interface A { x: number }\nenum Color { Red, Green }\nconst a: A = { x: Color.Green }\nconst os = require('os')\nimport fs from 'fs'\nconsole.log(a.x, typeof os.cpus, typeof fs.readFileSync, process.argv.slice(1))",
+		stdout: "1 function function [ '/workspace/main.ts', 'one', 'two' ]\n"},
+	{name: "await", language: "ts", code: "const x: number = await Promise.resolve(4)\nconsole.log(x, import.meta.url, __filename)", stdout: "4 file:///workspace/main.ts /workspace/main.ts\n"},
+	{name: "error", language: "ts", code: "type T = {\n  n: number\n}\nfunction f(t: T): never {\n  throw new Error('no')\n}\nf({ n: 1 })", exit: 1, stderr: []string{"/workspace/main.ts:5", "    at f (/workspace/main.ts:5:9)", "/workspace/main.ts:7:1"}},
+	{name: "compile error", language: "ts", code: "const a = 1\nconst b: number = ;", exit: 1, stderr: []string{"main.ts:2:18:"}},
+	{name: "missing import", language: "ts", code: "import { x } from './nowhere'\nconsole.log(x)", exit: 1, stderr: []string{"main.ts:1:18:", "nowhere"}},
+	{name: "stdin", language: "ts", code: "import { readFileSync } from 'fs'\nconsole.log(readFileSync(0, 'utf8').trim())", stdout: "typed\n"},
+	{name: "exit code", language: "ts", code: "process.exit(3 as number)", exit: 3},
+
+	{name: "runs", language: "c", code: "#include <stdio.h>\nint main(int n, char **a) { char s[9]; scanf(\"%8s\", s); printf(\"%s %s %d\\n\", a[1], s, n); return 4; }", stdout: "one typed 3\n", exit: 4},
+	{name: "compile error", language: "c", code: "int main(void) {\n  return x;\n}", exit: 1, stderr: []string{"main.c:2:10: error"}},
+	{name: "crash", language: "c", code: "#include <stdlib.h>\nint main(void) { abort(); }", exit: 134},
+	{name: "runs", language: "cpp", code: "#include <iostream>\n#include <vector>\n#include <thread>\nint main() { std::vector<int> v{1, 2}; std::thread([&]{ v.push_back(3); }).join(); std::cout << v.size() << std::endl; }", stdout: "3\n"},
+	{name: "compile error", language: "cpp", code: "int main() {\n  std::cout;\n}", exit: 1, stderr: []string{"main.cpp:2:8: error"}},
+	{name: "runs", language: "java", code: "import java.util.*;\nclass Helper { static int two() { return 2; } }\npublic class Code {\n  public static void main(String[] a) {\n    System.out.println(Helper.two() + \" \" + a[0] + \" \" + new Scanner(System.in).next());\n    System.out.println(new java.security.SecureRandom().nextInt(1));\n  }\n}", stdout: "2 one typed\n0\n"},
+	{name: "package", language: "java", code: "package a.b;\nclass One { class Two {} }\nclass Last {\n  public static void main(String... a) { System.exit(5); }\n}", exit: 5},
+	{name: "compile error", language: "java", code: "public class Code {\n  int x = \"a\";\n}", exit: 1, stderr: []string{"Code.java:2: error"}},
+	{name: "runs", language: "php", code: "<?php\necho $argv[1], ' ', trim(fgets(STDIN)), ' ', ctype_alpha('a') ? 'y' : 'n', PHP_EOL; exit(6);", stdout: "one typed y\n", exit: 6},
+	{name: "error", language: "php", code: "<?php\n\nnowhere();", exit: 255, stderr: []string{"main.php:3"}},
+	{name: "runs", language: "rust", code: "use std::io;\nfn main() { let mut s = String::new(); io::stdin().read_line(&mut s).unwrap(); println!(\"{} {}\", std::env::args().nth(1).unwrap(), s.trim()); std::process::exit(3) }", stdout: "one typed\n", exit: 3},
+	{name: "compile error", language: "rust", code: "fn main() {\n    let x: i32 = \"a\";\n}", exit: 1, stderr: []string{"main.rs:2:18"}},
+	{name: "runs", language: "go", code: "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() {\n\tvar s string\n\tfmt.Scan(&s)\n\tfmt.Println(os.Args[1], s)\n\tos.Exit(3)\n}", stdout: "one typed\n", exit: 3},
+	{name: "compile error", language: "go", code: "package main\n\nfunc main() {\n\tx := 1\n}", exit: 1, stderr: []string{"main.go:4:2"}},
+	{name: "runs", language: "d", code: "import std.stdio, std.string;\nint main(string[] a) { writeln(a[1], \" \", readln().strip); return 3; }", stdout: "one typed\n", exit: 3},
+	{name: "compile error", language: "d", code: "void main() {\n  int x = \"a\";\n}", exit: 1, stderr: []string{"main.d:2"}},
+	{name: "runs", language: "fortran", code: "program p\n  character(len=5) :: s\n  read *, s\n  print '(a)', s\n  stop 3\nend program", stdout: "typed\n", stderr: []string{"STOP 3"}, exit: 3},
+	{name: "compile error", language: "fortran", code: "program p\n  implicit none\n  x = 1\nend program", exit: 1, stderr: []string{"main.f90:3:"}},
+	{name: "runs", language: "r", code: "args <- commandArgs(trailingOnly = TRUE)\ns <- readLines(file('stdin'))\ncat(args[1], s[1], mean(c(1, 2, 3)), '\\n')\nquit(status = 3)", stdout: "one typed 2 \n", exit: 3},
+	{name: "error", language: "r", code: "stop('no')", exit: 1, stderr: []string{"Error: no"}},
+}
+
+func TestLanguages(t *testing.T) {
+	sandbox := start(t)
+	for _, test := range programs {
+		t.Run(test.language+"/"+test.name, func(t *testing.T) {
+			needLanguage(t, test.language)
+			r := sandboxtest.Run(t, sandbox, ordinary(test.language, test.code))
+			if r.Code() != test.exit || r.Stdout != test.stdout {
+				t.Errorf("exit code %d (signal %q, out of memory %v), want %d\nstdout: %.300q\nstderr: %.3000s", r.Code(), r.Signal, r.OOM, test.exit, r.Stdout, r.Stderr)
+			}
+			for _, line := range test.stderr {
+				if !strings.Contains(r.Stderr, line) {
+					t.Errorf("stderr lacks %q:\n%s", line, r.Stderr)
+				}
+			}
+			if len(test.stderr) == 0 && test.exit < 128 && r.Stderr != "" {
+				t.Errorf("stderr: %s", r.Stderr)
+			}
+			for name := range r.Files {
+				if !strings.HasSuffix(name, "js") {
+					t.Errorf("it left %s", name)
+				}
+			}
+		})
+	}
+}
+
+// ordinary is a program with arguments, something on stdin, and room for a compiler.
+func ordinary(name, code string) *engine.Spec {
+	spec := sandboxtest.Spec(name, code)
+	spec.Args, spec.Stdin = []string{"one", "two"}, []byte("typed\n")
+	spec.Limits.Memory, spec.Limits.Timeout, spec.Limits.Processes = 1<<30, 2*time.Minute, 128
+	return spec
+}
+
+// A compiler is inside: what it takes, the program's limits end.
+func TestCompilerIsInside(t *testing.T) {
+	sandbox := start(t)
+	for name, code := range map[string]string{
+		"c":  "#include \"/dev/zero\"\nint main(void) { return 0; }",
+		"ts": "export const x = " + strings.Repeat("[", 200_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			needLanguage(t, name)
+			spec := ordinary(name, code)
+			spec.Limits.Memory, spec.Limits.Timeout = 256<<20, 10*time.Second
+			r := sandboxtest.Run(t, sandbox, spec)
+			if r.Code() == 0 || name == "ts" && !r.OOM {
+				t.Errorf("out of memory %v: exit code %d, signal %q\n%s", r.OOM, r.Code(), r.Signal, r.Stderr)
+			}
+			if r := sandboxtest.Run(t, sandbox, sandboxtest.Spec("bash", "echo well")); r.Stdout != "well\n" {
+				t.Errorf("afterwards: stdout %q, stderr %q", r.Stdout, r.Stderr)
+			}
+		})
+	}
+}
+
+// The compiler's own file can be read and run, and nothing of where it lies on
+// the host be told.
+func TestToolchainIsNameless(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := own[:strings.LastIndex(own, "/")]
+	r := sandboxtest.Run(t, start(t), sandboxtest.Spec("bash", "cat /proc/self/mountinfo; ls -l "+language.Support+"; echo x >> "+language.Toolchain+" && echo written"))
+	if strings.Contains(r.Stdout, folder) || strings.Contains(r.Stdout, "written") {
+		t.Errorf("%s\n%s", r.Stdout, r.Stderr)
+	}
+}

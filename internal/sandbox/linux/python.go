@@ -1,0 +1,64 @@
+package linux
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// A Python program that starts warm, or that wants its last expression echoed
+// or its plots left, is run by a driver of ours inside the sandbox; see
+// program.py. Any other is plain `python3 main.py`.
+
+//go:embed program.py
+var driverProgram []byte
+
+const driverPath = runtimesPath + "/program.py"
+
+// isScript reports whether the program is a Python file, with arguments or
+// without.
+func (r *runRequest) isScript() bool {
+	python, _ := language.Find("python")
+	return len(r.Argv) >= 2 && r.Argv[0] == python.Run[0] && !strings.HasPrefix(r.Argv[1], "-")
+}
+
+// drive puts the driver in front of a program that starts cold and wants what
+// the interpreter alone does not do.
+func (r *runRequest) drive() {
+	var wishes []string
+	if r.EchoLast {
+		wishes = append(wishes, "echo")
+	}
+	if r.ShowPlots {
+		wishes = append(wishes, "plots")
+	}
+	if len(wishes) > 0 {
+		r.Argv = slices.Insert(slices.Clone(r.Argv), 1, driverPath, strings.Join(wishes, ","))
+	}
+}
+
+// startsAlike reports whether a program may start warm: what an interpreter
+// and its packages read from the environment when they start is what a
+// zygote's have read.
+func startsAlike(spec *engine.Spec) bool {
+	for name, value := range spec.Env {
+		entry := name + "=" + value
+		if readAtStart(name) && entry != zygoteLanguage && !slices.Contains(spec.Language.Env, entry) {
+			return false
+		}
+	}
+	return true
+}
+
+// zygoteLanguage is the locale of zygotes, and of programs that ask for none.
+const zygoteLanguage = "LANG=C.UTF-8"
+
+// readAtStart reports whether a variable of the environment has its effect
+// when an interpreter starts or imports a package, or in the dynamic linker.
+func readAtStart(name string) bool {
+	prefixes := []string{"PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "MPL", "OPENBLAS_", "OMP_", "MKL_", "NPY_", "PANDAS_", "JE_"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}

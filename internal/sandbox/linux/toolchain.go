@@ -1,0 +1,93 @@
+package linux
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// What the table's languages need inside a sandbox beside their packages: the
+// configuration of those packages, files of ours, and our own program, which
+// is the compiler of some. A compiler reads hostile source, so it is a process
+// inside the sandbox like any other.
+
+// languageFolders are the parts of /etc that Debian's language packages put
+// what is theirs into, as patterns. They say nothing of the host; the rest of
+// /etc/php may.
+var languageFolders = []string{"/etc/java-*-openjdk", "/etc/R", "/etc/php/*/cli/conf.d", "/etc/php/*/mods-available"}
+
+// addLanguages opens all of that.
+func (s *sources) addLanguages() error {
+	for _, pattern := range languageFolders {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, folder := range found {
+			if err := s.add(folder, strings.TrimPrefix(folder, "/")); err != nil {
+				return err
+			}
+		}
+	}
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	program = strings.TrimSuffix(program, " (deleted)") // then its successor compiles
+	if _, err := os.Stat(program); err != nil {
+		return nil //nolint:nilerr // and without one, whoever needs it is told so by the shell
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, filepath.Dir(program), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("open the folder of %s: %w", program, err)
+	}
+	s.toolchain = &source{host: filepath.Base(program), inside: strings.TrimPrefix(language.Toolchain, "/"), fd: fd}
+	return nil
+}
+
+// placeLanguages puts our files and our program into the image. Of the folder
+// that the program is in nothing else is seen, not even its name.
+func (s *sources) placeLanguages(root *os.Root, at string) error {
+	for name, content := range language.SupportFiles() {
+		if err := root.WriteFile(filepath.Join(strings.TrimPrefix(language.Support, "/"), name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	if s.toolchain == nil {
+		return nil
+	}
+	if err := os.MkdirAll(toolchainFolder, 0o755); err != nil {
+		return err
+	}
+	if err := s.overlay(*s.toolchain, toolchainFolder); err != nil {
+		return fmt.Errorf("show our own program: %w", err)
+	}
+	defer unix.Unmount(toolchainFolder, unix.MNT_DETACH) //nolint:errcheck // it goes with the executor's world
+	fd, err := unix.OpenTree(unix.AT_FDCWD, filepath.Join(toolchainFolder, s.toolchain.host), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("open our own program: %w", err)
+	}
+	return s.bindFile(root, at, source{host: "our own program", inside: s.toolchain.inside, fd: fd})
+}
+
+// toolchainFolder is in the executor's world, while it is made.
+const toolchainFolder = "toolchain"
+
+// bindFile attaches a file, read-only.
+func (s *sources) bindFile(root *os.Root, at string, m source) error {
+	if err := root.WriteFile(m.inside, nil, 0o644); err != nil {
+		unix.Close(m.fd)
+		return err
+	}
+	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(m.fd, "", unix.AT_EMPTY_PATH, attributes); err != nil {
+		unix.Close(m.fd)
+		return fmt.Errorf("make %s read-only: %w", m.host, err)
+	}
+	return attach(m.fd, filepath.Join(at, m.inside))
+}

@@ -1,0 +1,188 @@
+package hostile
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+//go:embed programs prelude
+var files embed.FS
+
+// program is one hostile program.
+type program struct {
+	kind, name string // "escape", "mount.c"
+	code       string
+	counted    bool // control groups bound it
+	head
+}
+
+// head is what the first lines of a program say.
+type head struct {
+	ends    string        // how: "well" (the default), "timeout", "killed", "oom", "badly" or "anyhow"
+	timeout time.Duration // of its run
+	memory  int64         // limit; 0: the suite's
+	needs   string        // "groups": what it attacks is only guarded where there are control groups
+	weaken  []string      // steps without which it succeeds
+	onHost  bool          // it succeeds, and does no harm, outside of any sandbox
+	calls   bool          // it has a channel for calls
+	next    bool          // another program must find everything as it was
+}
+
+// label is what a test of it is called.
+func (p *program) label() string { return p.kind + "/" + p.name }
+
+// symbol is the name of the function that a C program consists of.
+func (p *program) symbol() string {
+	return p.kind + "_" + strings.TrimSuffix(p.name, ".c")
+}
+
+func (p *program) is(extension string) bool { return path.Ext(p.name) == extension }
+
+// programs reads all of them, in order.
+func programs() (all []*program, err error) {
+	err = fs.WalkDir(files, "programs", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		code, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		p := &program{kind: path.Base(path.Dir(name)), name: path.Base(name), code: string(code)}
+		if p.head, err = parseHead(p.code); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, p)
+		return nil
+	})
+	return all, err
+}
+
+// parseHead reads the comment at a program's beginning: first what it does,
+// then lines of "key: value", up to the first line that is no comment.
+func parseHead(code string) (head, error) {
+	h := head{ends: "well", timeout: 20 * time.Second}
+	first := true
+	for line := range strings.Lines(code) {
+		text, comment := strings.CutPrefix(line, "#")
+		if !comment {
+			text, comment = strings.CutPrefix(line, "//")
+		}
+		if !comment {
+			break
+		}
+		key, value, ok := strings.Cut(strings.TrimSpace(text), ": ")
+		if first || !ok {
+			first = false
+			continue
+		}
+		var err error
+		switch key {
+		case "ends":
+			h.ends = value
+		case "timeout":
+			h.timeout, err = time.ParseDuration(value)
+		case "memory":
+			h.memory, err = strconv.ParseInt(value, 10, 64)
+			h.memory <<= 20
+		case "needs":
+			h.needs = value
+		case "weaken":
+			h.weaken = strings.Split(value, ", ")
+		case "control":
+			h.onHost = value == "host"
+		case "calls":
+			h.calls = true
+		case "next":
+			h.next = true
+		default:
+			err = fmt.Errorf("unknown key %q", key)
+		}
+		if err != nil {
+			return h, err
+		}
+	}
+	if first {
+		return h, fmt.Errorf("it does not say what it does")
+	}
+	if !slices.Contains([]string{"well", "timeout", "killed", "oom", "badly", "anyhow"}, h.ends) {
+		return h, fmt.Errorf("it cannot end %q", h.ends)
+	}
+	return h, nil
+}
+
+// prelude returns the lines that every program of a language begins with.
+func prelude(extension string) string {
+	text, err := files.ReadFile("prelude/prelude" + extension)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
+}
+
+// spec is a run of the program. One in C is staged as an executable, and a
+// program in another language becomes it.
+func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *engine.Spec {
+	t.Helper()
+	var spec *engine.Spec
+	switch {
+	case p.is(".py"):
+		spec = sandboxtest.Python(prelude(".py") + p.code)
+	case p.is(".sh"):
+		spec = sandboxtest.Spec("bash", prelude(".sh")+p.code)
+	case p.is(".js"):
+		spec = sandboxtest.Spec(javascript, prelude(".js")+p.code)
+	case launcher == "python":
+		spec = sandboxtest.Python(fmt.Sprintf(becomeAttack, p.symbol()))
+	default:
+		spec = sandboxtest.Spec("bash", "cp attack /tmp/attack && chmod 755 /tmp/attack && rm attack && exec /tmp/attack "+p.symbol())
+	}
+	spec.Inputs = []engine.Input{sandboxtest.Input(t, "given.txt", given)}
+	if p.is(".c") {
+		spec.Inputs = append(spec.Inputs, w.attack(t))
+	}
+	spec.Env = w.targets(nonce)
+	spec.Calls = p.calls
+	spec.Limits.Timeout = p.timeout
+	if p.memory > 0 {
+		spec.Limits.Memory = p.memory
+	}
+	return spec
+}
+
+// becomeAttack turns a Python program into one in C, with all the files that
+// it has open.
+const becomeAttack = `import os, shutil
+shutil.copy("attack", "/tmp/attack")
+os.chmod("/tmp/attack", 0o755)
+os.remove("attack")
+for fd in range(3, 1024):
+    try: os.set_inheritable(fd, True)
+    except OSError: pass
+os.execv("/tmp/attack", ["attack", %q])
+`
+
+// given is what the input of every program holds.
+const given = "an input that was there before\n"
+
+const javascript = "node"
+
+// runnable says whether a program can run on this machine at all.
+func (p *program) runnable() bool {
+	if p.is(".js") {
+		_, ok := language.Find(javascript)
+		return ok
+	}
+	return true
+}

@@ -1,0 +1,7 @@
+# Forks until nothing is left to fork.
+# ends: timeout
+# timeout: 1s
+tried "fork"
+bomb() { bomb | bomb & }
+bomb
+while :; do sleep 1 || :; done

@@ -1,0 +1,8 @@
+// Waits for a child that shares its memory and has stopped: neither can be interrupted.
+// ends: timeout
+// timeout: 1s
+static void bombs_vfork(void) {
+	tried("vfork");
+	if (vfork() == 0) { kill(getpid(), SIGSTOP); for (;;) pause(); }
+	for (;;) pause();
+}

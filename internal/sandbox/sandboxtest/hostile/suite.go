@@ -1,0 +1,283 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// Backend is a sandbox under attack.
+type Backend struct {
+	// Open starts it. The suite closes it.
+	Open func(t *testing.T) engine.Sandbox
+	// Strays lists processes that are left of programs whose runs have ended.
+	Strays func(t *testing.T) []string
+	// Groups says that control groups bound the programs.
+	Groups bool
+	// Warm says that Python programs start in sandboxes that waited for them.
+	// What would be the same attack as on the other path is left out.
+	Warm bool
+}
+
+// Suite lets every program loose on a backend.
+func Suite(t *testing.T, b Backend) {
+	w := newWorld(t)
+	a := &arena{world: w, backend: b, sandbox: b.Open(t)}
+	t.Cleanup(func() {
+		if err := a.sandbox.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	a.plain = a.look(t)
+	all, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{}
+	for _, p := range all {
+		if !slices.Contains(kinds, p.kind) {
+			kinds = append(kinds, p.kind)
+		}
+	}
+	for _, kind := range kinds {
+		a.leaveSecrets(t)
+		t.Run(kind, func(t *testing.T) {
+			for _, p := range all {
+				if p.kind == kind && a.fits(p) {
+					t.Run(p.name, func(t *testing.T) { a.fight(t, p) })
+				}
+			}
+		})
+		a.wantNoStrays(t, kind)
+		a.wantPlain(t, "after all of "+kind)
+	}
+	t.Run("held", a.fightInHeld)
+}
+
+// arena is where programs run.
+type arena struct {
+	world   *world
+	backend Backend
+	sandbox engine.Sandbox
+	plain   string // what an honest program sees when nothing has happened yet
+}
+
+func (a *arena) fits(p *program) bool {
+	p.counted = a.backend.Groups
+	switch {
+	case !p.runnable(), p.needs == "groups" && !a.backend.Groups:
+		return false
+	case a.backend.Warm:
+		return p.is(".py") || p.is(".c") && !slices.Contains(alike, p.kind)
+	}
+	return true
+}
+
+// alike are the kinds of which a program in C does the same on both paths: one
+// that was executed has nothing of the interpreter before it but its process.
+var alike = []string{"bombs", "network", "others"}
+
+// fight runs one program and judges it.
+func (a *arena) fight(t *testing.T, p *program) {
+	t.Parallel()
+	if _, err := os.Stat(interpreters[".js"]); err != nil && p.is(".js") {
+		sandboxtest.Skip(t, "needs node: run airlock setup")
+	}
+	launcher := "bash"
+	if a.backend.Warm {
+		launcher = "python"
+	}
+	nonce := engine.NewID().String()
+	spec := p.spec(t, a.world, nonce, launcher)
+	begin := time.Now()
+	r := sandboxtest.Run(t, a.sandbox, spec)
+	faults := p.judge(a.world, nonce, r, spec.Limits, time.Since(begin))
+	if look := looks[p.label()]; look != nil {
+		faults = append(faults, look(r)...)
+	}
+	if len(faults) > 0 {
+		t.Errorf("%s\nexit code %d, signal %q\nstdout: %.3000s\nstderr: %.3000s", strings.Join(faults, "\n"), r.Code(), r.Signal, r.Stdout, r.Stderr)
+	}
+	if p.next {
+		a.wantPlain(t, "after "+p.label())
+	}
+}
+
+// fightInHeld lets a program spoil a workspace that stays between runs: the
+// next finds its code and its inputs in place all the same.
+func (a *arena) fightInHeld(t *testing.T) {
+	id, limits := engine.NewID(), sandboxtest.Limits()
+	if err := a.sandbox.Hold(t.Context(), id, nil, limits); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.sandbox.Release(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}()
+	for name, spoil := range map[string]string{
+		"a folder in place of the code": "os.remove('main.py'); os.makedirs('main.py/' + '/'.join('d' * 100)); open('main.py/.1', 'w').close()",
+		"a link in place of the code":   "os.remove('main.py'); os.symlink('/etc/passwd', 'main.py')",
+		"a pipe in place of the code":   "os.remove('main.py'); os.mkfifo('main.py')",
+		"a link in place of a folder":   "shutil.rmtree('data', True); os.symlink('/tmp', 'data')",
+		"a file in place of a folder":   "shutil.rmtree('data', True) if not os.path.islink('data') else os.remove('data'); open('data', 'w').close()",
+		"closed folders":                "os.chmod('main.py', 0); os.makedirs('data', exist_ok=True) if not os.path.lexists('data') else None; os.chmod('/workspace', 0)",
+		"deep folders":                  "os.remove('main.py'); os.mkdir('main.py'); os.chdir('main.py'); [(os.mkdir('d'), os.chdir('d')) for i in range(600)]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, code := range []string{"import os, shutil\n" + spoil, "print(open('data/in.txt').read(), open('main.py').readable())"} {
+				spec := sandboxtest.Python(code)
+				spec.Held = id
+				spec.Inputs = []engine.Input{sandboxtest.Input(t, "data/in.txt", given)}
+				r := sandboxtest.Run(t, a.sandbox, spec)
+				if want := given + " True\n"; r.Code() != 0 || strings.HasPrefix(code, "print") && r.Stdout != want {
+					t.Errorf("exit code %d\n%s%s", r.Code(), r.Stdout, r.Stderr)
+				}
+			}
+		})
+	}
+}
+
+// leaveSecrets runs what the programs after it try to read: the last caller,
+// who had the secret in every place that a caller has.
+func (a *arena) leaveSecrets(t *testing.T) {
+	t.Helper()
+	secret := a.world.secret
+	for range 3 {
+		spec := sandboxtest.Python("import os, sys, mmap\nown = sys.argv[1] + os.environ['SECRET'] + sys.stdin.read() + open('secret.txt').read()\n" +
+			"for f in ('/tmp/left', '/dev/shm/left', 'left'): open(f, 'w').write(own * 1000)\n" +
+			"m = mmap.mmap(-1, 1 << 22)\nm.write(own.encode() * 1000)\nprint(own)\n# " + secret)
+		spec.Args, spec.Stdin, spec.Env = []string{secret}, []byte(secret), map[string]string{"SECRET": secret}
+		spec.Inputs = []engine.Input{sandboxtest.Input(t, "secret.txt", secret)}
+		if r := sandboxtest.Run(t, a.sandbox, spec); r.Code() != 0 || !strings.Contains(r.Stdout, secret) {
+			t.Fatalf("the run with the secret failed: %s", r.Stderr)
+		}
+	}
+}
+
+// look runs an honest program that tells all that it sees.
+func (a *arena) look(t *testing.T) string {
+	t.Helper()
+	spec := sandboxtest.Python(prelude(".look.py"))
+	r := sandboxtest.Run(t, a.sandbox, spec)
+	if r.Code() != 0 || !strings.Contains(r.Stdout, "all seen") {
+		t.Fatalf("an honest program failed: exit code %d\n%s%s", r.Code(), r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+func (a *arena) wantPlain(t *testing.T, when string) {
+	t.Helper()
+	if diff := cmp.Diff(a.plain, a.look(t)); diff != "" {
+		t.Errorf("%s another program sees something else (-before +after):\n%s", when, diff)
+	}
+}
+
+// wantNoStrays waits until nothing of the programs is left. Runs that have
+// been answered may still be ending.
+func (a *arena) wantNoStrays(t *testing.T, kind string) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(answerTime); time.Now().Before(end); {
+		if left = a.backend.Strays(t); len(left) == 0 {
+			return
+		}
+		wait(t.Context(), 10*time.Millisecond)
+	}
+	t.Errorf("after %s processes are left: %v", kind, left)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Controls shows that programs can win: each that names protections succeeds
+// on a sandbox without them, and each that only looks around succeeds on the
+// bare host.
+func Controls(t *testing.T, weakened func(t *testing.T, steps ...string) engine.Sandbox) {
+	w := newWorld(t)
+	all, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := map[string]engine.Sandbox{}
+	for _, p := range all {
+		switch {
+		case !p.runnable():
+		case p.onHost:
+			t.Run(p.label(), func(t *testing.T) { wantWin(t, p, onHost(t, p, w)) })
+		case len(p.weaken) > 0:
+			t.Run(p.label(), func(t *testing.T) {
+				key := strings.Join(p.weaken, ",")
+				if opened[key] == nil {
+					opened[key] = weakened(t, p.weaken...)
+				}
+				nonce := engine.NewID().String()
+				r := sandboxtest.Run(t, opened[key], p.spec(t, w, nonce, "bash"))
+				wantWin(t, p, readClaims(r.Stdout, nonce))
+				if t.Failed() {
+					t.Logf("stdout: %s\nstderr: %s", r.Stdout, r.Stderr)
+				}
+			})
+		}
+	}
+	for _, sandbox := range opened {
+		if err := sandbox.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+func wantWin(t *testing.T, p *program, c claims) {
+	t.Helper()
+	if len(c.breaches) == 0 {
+		t.Errorf("it does not succeed where nothing stops it: it proves nothing (%d steps tried)", len(c.tried))
+	}
+}
+
+// onHost runs a program that does no harm without a sandbox.
+func onHost(t *testing.T, p *program, w *world) claims {
+	t.Helper()
+	interpreter := interpreters[filepath.Ext(p.name)]
+	folder, nonce := t.TempDir(), engine.NewID().String()
+	entry := filepath.Join(folder, p.name)
+	if err := os.WriteFile(entry, []byte(prelude(filepath.Ext(p.name))+p.code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, interpreter, entry)
+	command.Dir, command.Env = folder, os.Environ()
+	for name, value := range w.targets(nonce) {
+		command.Env = append(command.Env, name+"="+value)
+	}
+	out, err := command.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || len(out) == 0) {
+		t.Fatalf("%v %s", err, stderrOf(exit))
+	}
+	return readClaims(string(out), nonce)
+}
+
+var interpreters = map[string]string{".py": "/usr/bin/python3", ".sh": "/usr/bin/bash", ".js": "/usr/bin/node"}
+
+func stderrOf(exit *exec.ExitError) string {
+	if exit == nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(exit.Stderr))
+}
