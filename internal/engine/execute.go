@@ -32,7 +32,10 @@ func (s *Service) execute(ctx context.Context, j *job) {
 			j.settle(end)
 		}
 	}()
+	j.laps.end("collect")
 	s.conclude(context.WithoutCancel(ctx), j, end)
+	j.laps.end("record")
+	end.run.Laps = j.laps.all
 	j.settle(end)
 }
 
@@ -56,6 +59,7 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 	}()
 	waited, err := s.queue.wait(ctx, j.ticket)
 	s.meter.wait.observe(waited)
+	j.laps.end("queue")
 	if err != nil {
 		end.run.Status = StatusCancelled
 		end.run.Message = "The run was cancelled before it started: " + err.Error() + "."
@@ -123,11 +127,24 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	if j.session.Kind == SessionHeld {
 		spec.Held = j.session.ID
 	}
+	if p.Discard {
+		spec.Limits.Files = FileLimit{}
+	}
+	if p.Host != nil {
+		spec.Limits.Timeout += p.Pauses
+	}
 	j.started(s.now())
 	end.run = j.snapshot()
-	guarded, cancel := context.WithTimeoutCause(ctx, p.Limits.Timeout+overdue, errOverdue)
+	guarded, cancel := context.WithTimeoutCause(ctx, spec.Limits.Timeout+overdue, errOverdue)
 	defer cancel()
-	outcome, err := s.sandbox.Run(guarded, spec, &host{job: j, service: s})
+	guarded, stop := context.WithCancelCause(guarded)
+	defer stop(nil)
+	host := &host{job: j, service: s}
+	if p.Host != nil && p.Pauses > 0 {
+		host.pauses = newPauses(s.queue, j.ticket, p.Limits.Timeout, func() { stop(errOverdue) })
+		defer host.pauses.end()
+	}
+	outcome, err := s.sandbox.Run(guarded, spec, host)
 	if err != nil {
 		if spec.Held == j.session.ID && errors.Is(err, ErrNotFound) {
 			s.forget(ctx, j.session)
@@ -135,11 +152,15 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 		}
 		return err
 	}
+	j.laps.split("program", outcome.Duration)
 	defer closeOutputs(outcome.Outputs)
 	if outcome.Cancelled && errors.Is(context.Cause(guarded), errOverdue) {
 		outcome.Cancelled, outcome.TimedOut = false, true
 	}
 	end.describe(outcome, p.Limits, context.Cause(ctx))
+	if p.Discard {
+		return nil
+	}
 	// What the program left is kept also after a cancel.
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
@@ -211,6 +232,7 @@ func (e *ending) dropAll(reason string) {
 type host struct {
 	job     *job
 	service *Service
+	pauses  *pauses // nil: waiting for an answer is running
 }
 
 func (h *host) Output(stream Stream, data []byte) { h.job.log.output(stream, data) }
@@ -228,5 +250,13 @@ func (h *host) Call(ctx context.Context, name string, input []byte) (answer []by
 			answer, err = nil, errors.New("internal fault")
 		}
 	}()
-	return handler.Call(ctx, name, input)
+	if h.pauses == nil {
+		return handler.Call(ctx, name, input)
+	}
+	h.pauses.begin()
+	answer, err = handler.Call(ctx, name, input)
+	if late := h.pauses.resume(ctx); late != nil {
+		return nil, late
+	}
+	return answer, err
 }

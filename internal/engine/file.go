@@ -85,7 +85,8 @@ type Session struct {
 	Owner     Owner
 	Origin    Origin
 	Kind      SessionKind
-	Implicit  bool // made for a single run that named no session
+	Implicit  bool   // made on the side: for a single run, or by an edge for an upload
+	Scope     string // what the edge that made it remembers of its caller; nothing to the engine
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	TTL       time.Duration // a use moves ExpiresAt to now + TTL
@@ -98,6 +99,9 @@ type SessionRequest struct {
 	TTL    time.Duration // zero: the service's default
 	Files  []FileRef     // placed into the workspace at once
 	Limits Limits        // of a held workspace: Workspace and Inodes
+
+	Implicit bool   // see Session
+	Scope    string // see Session
 }
 
 // SessionQuery selects sessions for a list, newest first. Implicit sessions

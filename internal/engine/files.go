@@ -30,7 +30,12 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 	}
 	var beginning head
 	source := &source{from: io.TeeReader(content, &beginning)}
-	blob, err := s.blobs.Put(ctx, source, up.Max)
+	within, done, err := s.metered(ctx, op, caller.Owner, source)
+	if err != nil {
+		return File{}, err
+	}
+	defer done()
+	blob, err := s.blobs.Put(ctx, within, up.Max)
 	if err != nil {
 		return File{}, uploadFailure(ctx, op, up.Max, source.err, err)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type job struct {
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when nothing is left of the run
 	accepted bool          // by the index; guarded by Service.mu
+	laps     laps
 
 	mu  sync.Mutex
 	run Run
@@ -77,15 +79,52 @@ func (s *Service) admit(op string, j *job) error {
 	case s.dying[j.within]:
 		return &Error{Op: op, Kind: ErrNotFound, ID: fieldSession}
 	}
+	if size := j.size(); size > smallRequest {
+		if s.carried.all+size > maxCarried || s.carried.owner[j.owner]+size > maxOwnerCarried {
+			return &Error{Op: op, Kind: ErrBusy, RetryAfter: time.Second, Hint: "Try again later.",
+				Err: errors.New("too many large programs and inputs are waiting")}
+		}
+		s.carried.add(j.owner, size)
+	}
 	s.jobs[j.id] = j
 	return nil
 }
+
+// What the code and input of large requests may take of the memory while they
+// wait and run, all together and those of one owner.
+const (
+	smallRequest    = 64 << 10
+	maxCarried      = 512 * mebibyte
+	maxOwnerCarried = maxCarried / 4
+)
+
+// carried counts the bytes of large requests that are in the books.
+type carried struct {
+	all   int64
+	owner map[Owner]int64
+}
+
+func (c *carried) add(owner Owner, size int64) {
+	if c.owner == nil {
+		c.owner = map[Owner]int64{}
+	}
+	c.all += size
+	if c.owner[owner] += size; c.owner[owner] == 0 {
+		delete(c.owner, owner)
+	}
+}
+
+// size is how many bytes a job's request brought along.
+func (j *job) size() int64 { return int64(len(j.request.Code) + len(j.request.Stdin)) }
 
 // retire takes a job out of the books and lets go of all who wait for it.
 func (s *Service) retire(j *job) {
 	s.queue.leave(j.ticket)
 	s.mu.Lock()
 	delete(s.jobs, j.id)
+	if size := j.size(); size > smallRequest {
+		s.carried.add(j.owner, -size)
+	}
 	if s.closing && len(s.jobs) == 0 {
 		close(s.idle)
 	}

@@ -25,7 +25,7 @@ func (e *ending) describe(o *Outcome, limits Limits, cancelled error) {
 		run.Message = fmt.Sprintf("The program used more than %s of memory and was stopped.", byteCount(limits.Memory))
 	case o.Signal != "":
 		run.Status = StatusKilled
-		run.Message = "The program was ended by " + o.Signal + signalWords(o.Signal, limits) + "."
+		run.Message = "The program was ended by " + o.Signal + signalWords(o, limits) + "."
 	case o.ExitCode != nil && *o.ExitCode == 0:
 		run.Status = StatusOK
 	case o.ExitCode != nil:
@@ -36,8 +36,15 @@ func (e *ending) describe(o *Outcome, limits Limits, cancelled error) {
 	}
 }
 
-func signalWords(signal string, limits Limits) string {
-	switch signal {
+func signalWords(o *Outcome, limits Limits) string {
+	// The kernel kills at the limit with a signal that says nothing, and counts
+	// for that in ticks: on a busy machine it takes less for as much.
+	overCPU := limits.CPUTime > 0 && o.CPU >= limits.CPUTime*3/4
+	switch o.Signal {
+	case "SIGKILL":
+		if overCPU {
+			return fmt.Sprintf(" (it used more than %v of processor time)", limits.CPUTime)
+		}
 	case "SIGSEGV", "SIGBUS":
 		return " (it used memory that is not there)"
 	case "SIGXCPU":

@@ -8,11 +8,13 @@ import (
 )
 
 // queue decides which run is next. It bounds how many wait and how many run,
-// serves owners in turn and each owner's runs in order, and lets the runs of
+// serves owners in turn and each owner's runs in order, gives none of them
+// more than a share of the slots, and lets the runs of
 // one session through one at a time; a run that waits for its session takes
 // no slot from others.
 type queue struct {
 	slots, most, mostPerOwner int
+	share                     func() int // slots that one owner may have; nil: all
 
 	mu      sync.Mutex
 	running int
@@ -31,6 +33,7 @@ type line struct {
 	fresh   bool   // has not had a slot
 	held    int    // tickets of any state
 	waiting int
+	running int
 	tickets []*ticket // waiting, the oldest first
 }
 
@@ -39,6 +42,7 @@ type ticket struct {
 	owner   Owner
 	session ID
 	number  uint64        // order of arrival
+	inside  bool          // its run has begun: the session is busy with it
 	ready   chan struct{} // closed when the ticket has a slot
 	state   ticketState
 	since   time.Time // it has been in this state
@@ -50,6 +54,7 @@ const (
 	ticketReserved ticketState = iota // counts, but cannot be called yet
 	ticketWaiting
 	ticketRunning
+	ticketParked // began, and needs no slot at the moment
 	ticketGone
 )
 
@@ -143,14 +148,46 @@ func (q *queue) leave(t *ticket) {
 		q.waiting--
 	case ticketRunning:
 		q.running--
-		delete(q.busy, t.session)
+		l.running--
 		q.usual += (time.Since(t.since) - q.usual) / 8
+	}
+	if t.inside {
+		delete(q.busy, t.session)
 	}
 	t.state = ticketGone
 	q.dispatch()
 	if l.held--; l.held == 0 {
 		delete(q.lines, t.owner)
 	}
+}
+
+// park gives a running ticket's slot to others. Its session stays busy.
+func (q *queue) park(t *ticket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.state != ticketRunning {
+		return
+	}
+	t.state = ticketParked
+	q.running--
+	q.lines[t.owner].running--
+	q.dispatch()
+}
+
+// unpark makes a parked ticket wait for a slot, before its owner's others: it
+// has waited its turn before.
+func (q *queue) unpark(t *ticket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.state != ticketParked {
+		return
+	}
+	t.state, t.since, t.ready = ticketWaiting, time.Now(), make(chan struct{})
+	l := q.lines[t.owner]
+	l.tickets = append([]*ticket{t}, l.tickets...)
+	l.waiting++
+	q.waiting++
+	q.dispatch()
 }
 
 // dispatch hands out free slots.
@@ -165,20 +202,28 @@ func (q *queue) dispatch() {
 		l.waiting--
 		q.waiting--
 		q.running++
+		l.running++
 		q.busy[t.session] = true
 		q.turn++
 		l.served, l.fresh = q.turn, false
-		t.state, t.since = ticketRunning, time.Now()
+		t.state, t.since, t.inside = ticketRunning, time.Now(), true
 		close(t.ready)
 	}
 }
 
-// next finds the line that was served longest ago, and in it the first ticket
-// whose session is free.
+// next finds the line that was served longest ago and has not got its share,
+// and in it the first ticket whose session is free.
 func (q *queue) next() (best *line, at int) {
+	share := q.slots
+	if q.share != nil {
+		share = q.share()
+	}
 	for _, l := range q.lines {
+		if l.running >= share {
+			continue
+		}
 		for i, t := range l.tickets {
-			if q.busy[t.session] {
+			if q.busy[t.session] && !t.inside {
 				continue
 			}
 			if best == nil || before(l, i, best, at) {

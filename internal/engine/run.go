@@ -69,6 +69,7 @@ type RunRequest struct {
 // FileRef places a stored file into the workspace.
 type FileRef struct {
 	ID       ID
+	Owner    Owner  // whose it is; empty: the caller's. Only an edge that knows of the caller's right to it says so
 	Path     string // relative; empty: the file's name
 	ReadOnly bool   // the program cannot change, replace or remove it
 }
@@ -86,7 +87,10 @@ type Profile struct {
 	FileTTL   time.Duration     // lifetime of the outputs; zero: the service's default
 	EchoLast  bool              // print the value of a last expression, as a notebook does
 	ShowPlots bool              // plt.show() leaves plot_N.png
+	Discard   bool              // what the program leaves is not stored: its session's workspace has it
 	Host      CallHandler       // answers calls from inside the sandbox; nil: there is no channel
+	Pauses    time.Duration     // with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
+	Scope     string            // Session.Scope of a session that is made for this run
 }
 
 // Origin is the protocol through which an object came to be. Lists show an
@@ -149,6 +153,8 @@ type Run struct {
 	Inputs     []InputState  // what became of each staged file
 	Dropped    []DroppedFile // files that were not kept, and why
 	Message    string        // for a person: why the run ended as it did; empty when it is plain
+	Laps       []Lap         // where its time went, in order; only for who waited for it
+	Keyed      bool          // begun with an idempotency key; only known until it is recorded
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero while queued
 	FinishedAt time.Time // zero until final
@@ -165,7 +171,7 @@ type InputState struct {
 // DroppedFile is a file that the program left and that was not kept.
 type DroppedFile struct {
 	Path   string
-	Reason string // "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "storing took too long"
+	Reason string // "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "quota full", "storing took too long"
 }
 
 // EventType tells the events of a run apart.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/language"
@@ -17,6 +18,15 @@ type Config struct {
 	Concurrency   int // runs at once; 0: twice the number of cores
 	Queue         int // runs that wait, of all owners; 0: 256
 	QueuePerOwner int // runs that wait, of one owner; 0: 64
+
+	// RunsPerOwner is how many runs of one owner go on at once. 0: as many as
+	// there are slots; once there are keys, and so maybe strangers, one less,
+	// so that an owner whose programs run for minutes cannot keep all others
+	// out.
+	RunsPerOwner int
+
+	// Quota is what one owner may keep. Give the index the same.
+	Quota Quota
 
 	// Defaults fill the zero fields of a request's limits, Maxima bound the
 	// others. A zero field here takes the native default; a zero maximum is
@@ -94,13 +104,16 @@ type Service struct {
 	touches *touches
 	reclaim reclaim
 	meter   meter
-	janitor janitor
+
+	arrivals arrivals
+	janitor  janitor
 
 	mu      sync.Mutex
 	opened  bool
 	closing bool
 	idle    chan struct{}  // closed when the service is closing and the last job is gone
 	jobs    map[ID]*job    // runs that have not ended
+	carried carried        // what they brought along
 	owed    map[ID]*ending // ended runs that the index refused to record, to be tried again
 	dying   map[ID]bool    // sessions that are being deleted: no new run may enter
 }
@@ -122,6 +135,7 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 		owed:    map[ID]*ending{},
 		dying:   map[ID]bool{},
 	}
+	s.queue.share = s.share
 	s.reclaim.blobs = blobs
 	s.janitor.wake = make(chan struct{}, 1)
 	return s
@@ -239,6 +253,17 @@ func (s *Service) Isolation(ctx context.Context) (Isolation, error) {
 	return isolation, nil
 }
 
+// share is how many slots one owner may have at once.
+func (s *Service) share() int {
+	switch {
+	case s.cfg.RunsPerOwner > 0:
+		return s.cfg.RunsPerOwner
+	case s.meter.keys.Load() == 0:
+		return s.cfg.Concurrency
+	}
+	return max(s.cfg.Concurrency-1, 1)
+}
+
 // Languages returns the languages that a run can name.
 func (s *Service) Languages() []language.Language { return language.All() }
 
@@ -266,6 +291,10 @@ func failure(op, id string, err error) error {
 	kind := KindOf(err)
 	if kind == ErrInternal && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		kind = ErrCanceled
+	}
+	if kind == ErrInternal && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
+		return &Error{Op: op, Kind: ErrUnavailable, ID: id, Err: err, RetryAfter: 5 * time.Second,
+			Hint: "The service has too many open files: try again later, or have the operator raise its limit (LimitNOFILE)."}
 	}
 	return &Error{Op: op, Kind: kind, ID: id, Hint: hints[kind], Err: err}
 }

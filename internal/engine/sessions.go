@@ -35,7 +35,18 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	if err != nil {
 		return Session{}, err
 	}
+	if s.cfg.Quota.Sessions > 0 && !req.Implicit { // before a workspace is made for nothing
+		usage, err := s.usage(ctx, op, caller.Owner)
+		if err != nil {
+			return Session{}, err
+		}
+		usage.Sessions++
+		if err := s.cfg.Quota.Check(op, Usage{Sessions: usage.Sessions}); err != nil {
+			return Session{}, err
+		}
+	}
 	session := s.newSession(caller, req.Origin, req.Kind, req.TTL)
+	session.Implicit, session.Scope = req.Implicit, req.Scope
 	places := make([]SessionFile, len(files))
 	for i, ref := range req.Files {
 		places[i] = SessionFile{Session: session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}
@@ -173,6 +184,49 @@ func (s *Service) SessionFiles(ctx context.Context, caller Caller, id ID) ([]Fil
 		files[i].ExpiresAt = s.touches.fileExpiry(files[i])
 	}
 	return files, places, nil
+}
+
+// SessionFile returns a session, a file that has a place in it, and that place.
+// It is a use of the session and of the file.
+func (s *Service) SessionFile(ctx context.Context, caller Caller, session, file ID) (Session, File, SessionFile, error) {
+	const op = "find session file"
+	missing := &Error{Op: op, Kind: ErrNotFound, ID: file.String()}
+	within, err := s.session(ctx, op, session.String(), caller.Owner, session)
+	if err != nil {
+		return Session{}, File{}, SessionFile{}, err
+	}
+	found, place, err := s.index.SessionFile(ctx, caller.Owner, session, file)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Session{}, File{}, SessionFile{}, failure(op, file.String(), err)
+	}
+	found.ExpiresAt = s.touches.fileExpiry(found)
+	if err != nil || !found.ExpiresAt.After(s.now()) {
+		return Session{}, File{}, SessionFile{}, missing
+	}
+	s.use(ctx, found)
+	s.touches.session(within, s.now())
+	found.ExpiresAt = s.touches.fileExpiry(found)
+	return within, found, place, nil
+}
+
+// UseSession returns a session with its files and their places, as SessionFiles
+// does. It is a use of all of them.
+func (s *Service) UseSession(ctx context.Context, caller Caller, id ID) (Session, []File, []SessionFile, error) {
+	const op = "use session"
+	session, err := s.session(ctx, op, id.String(), caller.Owner, id)
+	if err != nil {
+		return Session{}, nil, nil, err
+	}
+	files, places, err := s.SessionFiles(ctx, caller, id)
+	if err != nil {
+		return Session{}, nil, nil, err
+	}
+	s.touches.session(session, s.now())
+	for i := range files {
+		s.use(ctx, files[i])
+		files[i].ExpiresAt = s.touches.fileExpiry(files[i])
+	}
+	return session, files, places, nil
 }
 
 // DeleteSession kills what runs in a session, releases its workspace and

@@ -87,14 +87,16 @@ func (s *Service) stageFile(ctx context.Context, st *stage, entry staged) (err e
 }
 
 // link puts the files of the request into the run's session, so that the next
-// run finds them.
+// run finds them. Another owner's stay out: a session is one owner's.
 func (s *Service) link(ctx context.Context, j *job) error {
-	if len(j.request.Files) == 0 {
-		return nil
-	}
-	places := make([]SessionFile, len(j.request.Files))
+	var places []SessionFile
 	for i, ref := range j.request.Files {
-		places[i] = SessionFile{Session: j.session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}
+		if j.files[i].Owner == j.owner {
+			places = append(places, SessionFile{Session: j.session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly})
+		}
+	}
+	if len(places) == 0 {
+		return nil
 	}
 	return s.index.LinkFiles(ctx, places)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ const leaveGrace = 900 * time.Millisecond
 
 // Run runs code and waits for the result. A program that fails is a Run, not
 // an error. When ctx ends the run is cancelled and recorded as such, and Run
-// returns ErrCanceled within a second; a run that another request began, with
-// the same idempotency key, goes on.
+// returns ErrCanceled within a second. A run with an idempotency key goes on:
+// its caller means to come back for the answer.
 func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
 	j, earlier, err := s.begin(ctx, caller, req)
 	if err != nil {
@@ -33,7 +34,7 @@ func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run,
 		return j.result()
 	case <-ctx.Done():
 	}
-	if earlier == nil {
+	if req.IdempotencyKey == "" {
 		j.cancel(errLeft)
 		grace := time.NewTimer(leaveGrace)
 		defer grace.Stop()
@@ -78,6 +79,11 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest) (*jo
 		if print, err = fingerprint(asked); err != nil {
 			return nil, nil, err
 		}
+		// Before anything is looked up: the answer to a repeat is there, also
+		// when its inputs are not, or the queue is full by now.
+		if earlier, err := s.earlier(ctx, caller.Owner, req.IdempotencyKey, print); earlier != nil || err != nil {
+			return nil, earlier, err
+		}
 	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{
@@ -86,23 +92,28 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest) (*jo
 		log:    newRecorder(req.Profile.Limits.Output),
 		done:   make(chan struct{}),
 	}
+	j.laps.start()
 	if req.Session.IsZero() {
-		j.session = s.newSession(caller, req.Profile.Origin, SessionFiles, 0)
-		j.session.Implicit = true
+		// It lasts as long as what the run leaves in it.
+		ttl := max(s.cfg.SessionTTL, req.Profile.FileTTL)
+		j.session = s.newSession(caller, req.Profile.Origin, SessionFiles, ttl)
+		j.session.Implicit, j.session.Scope = true, req.Profile.Scope
 		j.within = j.session.ID
 	}
+	// The run's own context: it keeps the request's values, for the log, but
+	// not its end. It is there before anybody can find the job.
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	j.cancel = cancel
 	if j.ticket, err = s.queue.reserve(caller.Owner, j.within); err != nil {
+		cancel(nil)
 		s.meter.rejected.Add(1)
 		return nil, nil, err
 	}
 	if err := s.admit(opRun, j); err != nil {
+		cancel(nil)
 		s.queue.leave(j.ticket)
 		return nil, nil, err
 	}
-	// The run's own context: it keeps the request's values, for the log, but
-	// not its end.
-	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	j.cancel = cancel
 	earlier, err := s.enlist(ctx, j, print)
 	if err != nil || earlier != nil {
 		cancel(nil)
@@ -111,6 +122,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest) (*jo
 	}
 	s.accept(j)
 	s.queue.join(j.ticket)
+	j.laps.end("admit")
 	go s.execute(life, j) // Shutdown waits for it: the job is in the books
 	return j, nil, nil
 }
@@ -132,17 +144,14 @@ func (s *Service) enlist(ctx context.Context, j *job, print Digest) (earlier *Ru
 	}
 	j.run = Run{
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
-		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(),
+		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(), Keyed: j.request.IdempotencyKey != "",
 	}
 	// Half a recording would leave a run that nobody carries out.
 	durable, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	id, err := s.index.StartRun(durable, j.snapshot(), implicit, j.request.IdempotencyKey, print)
 	if errors.Is(err, ErrConflict) {
-		return nil, &Error{
-			Op: opRun, Kind: ErrConflict, ID: "idempotency key",
-			Hint: "Use a new key for a new request.", Err: errors.New("was used for another request"),
-		}
+		return nil, otherRequest()
 	}
 	if errors.Is(err, ErrNotFound) { // it went away just now
 		return nil, &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
@@ -154,6 +163,28 @@ func (s *Service) enlist(ctx context.Context, j *job, print Digest) (earlier *Ru
 		return &Run{ID: id}, nil
 	}
 	return nil, nil
+}
+
+// earlier finds the run that an earlier request with the same key began, nil
+// if there is none.
+func (s *Service) earlier(ctx context.Context, owner Owner, key string, print Digest) (*Run, error) {
+	id, err := s.index.EarlierRun(ctx, owner, key, print)
+	switch {
+	case err == nil:
+		return &Run{ID: id}, nil
+	case errors.Is(err, ErrNotFound):
+		return nil, nil
+	case errors.Is(err, ErrConflict):
+		return nil, otherRequest()
+	}
+	return nil, failure(opRun, "", err)
+}
+
+func otherRequest() error {
+	return &Error{
+		Op: opRun, Kind: ErrConflict, ID: "idempotency key",
+		Hint: "Use a new key for a new request.", Err: errors.New("was used for another request"),
+	}
 }
 
 // entryOf returns the path that the code itself will have, if it has one.
@@ -169,7 +200,7 @@ func (s *Service) entryOf(req *RunRequest) string {
 func (s *Service) resolve(ctx context.Context, op string, owner Owner, refs []FileRef, entry string) ([]File, error) {
 	files := make([]File, len(refs))
 	for i, ref := range refs {
-		file, err := s.file(ctx, op, fmt.Sprintf("%s[%d].id", fieldFiles, i), owner, ref.ID)
+		file, err := s.file(ctx, op, fmt.Sprintf("%s[%d].id", fieldFiles, i), cmp.Or(ref.Owner, owner), ref.ID)
 		if err != nil {
 			return nil, err
 		}

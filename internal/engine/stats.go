@@ -10,6 +10,7 @@ import (
 
 // Stats is what the service counts about itself.
 type Stats struct {
+	Slots    int              // runs that can go on at the same time
 	Running  int              // runs that have a slot
 	Queued   int              // runs that wait for one
 	Runs     map[Status]int64 // ended since the start, by final status
@@ -92,7 +93,7 @@ func (s *Service) Stats() Stats {
 	runs := maps.Clone(s.meter.runs)
 	s.meter.mu.Unlock()
 	return Stats{
-		Running: running, Queued: queued, Runs: runs, Rejected: s.meter.rejected.Load(),
+		Slots: s.queue.slots, Running: running, Queued: queued, Runs: runs, Rejected: s.meter.rejected.Load(),
 		Wait: s.meter.wait.snapshot(), Duration: s.meter.duration.snapshot(), HasKeys: s.meter.keys.Load() > 0,
 	}
 }

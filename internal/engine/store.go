@@ -44,6 +44,10 @@ type Index interface {
 	SessionIndex
 	RunIndex
 	KeyIndex
+
+	// Usage returns what an owner keeps. Where the index was given a Quota, a
+	// method that would exceed it answers ErrFull and changes nothing.
+	Usage(ctx context.Context, owner Owner) (Usage, error)
 }
 
 // FileIndex remembers files.
@@ -74,6 +78,8 @@ type SessionIndex interface {
 	// SessionFiles returns the files of a session in order of path, File.Path
 	// set to the place in the session.
 	SessionFiles(ctx context.Context, owner Owner, id ID) ([]File, []SessionFile, error)
+	// SessionFile returns one file of a session and its first place there.
+	SessionFile(ctx context.Context, owner Owner, session, file ID) (File, SessionFile, error)
 	TouchSession(ctx context.Context, id ID, now time.Time) error
 	// DeleteSession forgets a session and its links; the files stay.
 	DeleteSession(ctx context.Context, owner Owner, id ID) error
@@ -90,6 +96,10 @@ type RunIndex interface {
 	// returns the earlier run's ID: with ErrConflict if the fingerprint of the
 	// request differs.
 	StartRun(ctx context.Context, run *Run, session *Session, key string, fingerprint Digest) (earlier ID, err error)
+	// EarlierRun returns the run that this owner started with an idempotency
+	// key: ErrNotFound if there is none, ErrConflict if the fingerprint of its
+	// request differs.
+	EarlierRun(ctx context.Context, owner Owner, key string, fingerprint Digest) (ID, error)
 	// FinishRun records how a run ended, its output events, its files and
 	// their places in its session, and removes from the session the paths in
 	// deleted, all in one transaction.

@@ -191,6 +191,40 @@ func TestPublicMounts(t *testing.T) {
 	}
 }
 
+// TestLenientMounts is about clients that cannot do without a key, and about
+// tokens that must not pass for none.
+func TestLenientMounts(t *testing.T) {
+	check := func(_ context.Context, token string) (engine.Caller, error) {
+		switch token {
+		case "jwt":
+			return engine.Caller{Owner: "tenant", Key: "jwt"}, nil
+		case "expired":
+			return engine.Caller{}, engine.ErrForbidden
+		}
+		return engine.Caller{}, engine.ErrUnauthorized
+	}
+	for _, keyed := range []bool{false, true} {
+		for _, trust := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8")}} {
+			_, address := start(t, Options{Engine: &fakeEngine{}, TrustNetworks: trust, Mounts: []Mount{
+				{Prefix: "/chat", Handler: dialect(), Authenticate: check, Keyed: keyed, Lenient: true, Trusted: true},
+			}})
+			open := "owner=local"
+			if keyed && trust == nil {
+				open = ""
+			}
+			for header, want := range map[string]string{
+				"": open, "X-API-Key: whatever": open, "Authorization: Bearer jwt": "owner=tenant", "Authorization: Bearer jwt\nX-API-Key: x": "owner=tenant",
+				"Authorization: Bearer expired": "", "Authorization: Bearer expired\nX-API-Key: x": "", "Authorization: Bearer expired\nX-API-Key: jwt": "owner=tenant",
+			} {
+				resp, body := request(t, "GET", address+"/chat/x", header, "")
+				if want == "" && resp.StatusCode != 401 || want != "" && !strings.Contains(body, want+" ") {
+					t.Errorf("keyed %t, trusted %t, %q: %d %s", keyed, trust != nil, header, resp.StatusCode, body)
+				}
+			}
+		}
+	}
+}
+
 // TestKeysCannotBeChecked makes sure that a failing index opens no door.
 func TestKeysCannotBeChecked(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{broken: errors.New("disk I/O error")}})

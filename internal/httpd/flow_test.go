@@ -207,7 +207,7 @@ func TestRate(t *testing.T) {
 
 func TestRateForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newRateLimit(1)
+		l := newRateLimit(1, 8)
 		for i := range 3 * maxCallers {
 			l.bucket(fmt.Sprint(i)).Allow()
 		}

@@ -15,7 +15,7 @@
 //	path            only clean paths, no key in the query    path.go
 //	origin          no state change from a foreign page      origin.go
 //	caller          who is it? else 401, body unread         auth.go
-//	rate            429 for who asks too often               rate.go
+//	rate            429 for who asks too often or too much   rate.go
 //	body            no more bytes than the mount takes       body.go
 //
 // and reaches the mount with its prefix removed.
@@ -57,6 +57,13 @@ type Mount struct {
 	Public bool
 	// Trusted lets callers from Options.TrustNetworks in without a key.
 	Trusted bool
+	// Keyed says that the dialect has keys of its own, besides the engine's:
+	// nobody comes in from loopback without one, unless that is trusted.
+	Keyed bool
+	// Lenient takes a key that nobody knows for none where none is needed:
+	// for clients that cannot do without one. Authenticate refuses what must
+	// not pass as ErrForbidden.
+	Lenient bool
 	// Open lists paths below Prefix, such as "/health", that are Public in a
 	// mount that otherwise is not.
 	Open []string
@@ -80,7 +87,7 @@ type Options struct {
 	TrustNetworks []netip.Prefix // callers from there need no key on Trusted mounts
 	AllowHosts    []string       // names by which the service may be called, besides loopback and its own address
 	MaxUpload     int64          // bytes; 0: 200 MiB
-	MaxConns      int            // connections at once; 0: 4096
+	MaxConns      int            // connections at once; 0: 4096. One caller that shows a key has a quarter of them
 	Rate          float64        // requests a second for one caller, twice as many in a burst; 0: 200
 	Metrics       *Metrics       // nil: one is made
 	Log           *slog.Logger   // nil: nothing is logged
@@ -129,7 +136,7 @@ func orDefault[T comparable](value, fallback T) T {
 // handler builds everything that is served.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	limit := newRateLimit(s.opts.Rate)
+	limit := newRateLimit(s.opts.Rate, s.opts.MaxConns/4)
 	rootTaken := false
 	for _, m := range s.opts.Mounts {
 		m.MaxBody = orDefault(m.MaxBody, s.opts.MaxUpload+multipartRoom)
@@ -147,7 +154,9 @@ func (s *Server) handler() http.Handler {
 
 	mux.HandleFunc("GET /api/v1/health", s.health)
 	mux.HandleFunc("GET /api/v1/ready", s.ready)
-	mux.Handle("GET /metrics", s.authenticate(Mount{}, s.metrics()))
+	// Where a dialect has the root, its operator's Prometheus may be one of
+	// those that need no key.
+	mux.Handle("GET /metrics", s.authenticate(Mount{Trusted: rootTaken}, s.metrics()))
 	if !rootTaken {
 		mux.HandleFunc("GET /health", s.health)
 		mux.HandleFunc("GET /ready", s.ready)

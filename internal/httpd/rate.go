@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -20,6 +21,7 @@ type rateLimit struct {
 	burst int
 
 	mu      sync.Mutex
+	most    int64 // requests of one caller at once
 	callers map[string]*list.Element
 	recent  *list.List // of *bucket, last used first
 }
@@ -27,23 +29,34 @@ type rateLimit struct {
 type bucket struct {
 	caller string
 	*rate.Limiter
+	open atomic.Int64 // requests that are not answered yet
 }
 
-func newRateLimit(perSecond float64) *rateLimit {
+func newRateLimit(perSecond float64, most int) *rateLimit {
 	return &rateLimit{
-		each: rate.Limit(perSecond), burst: max(int(2*perSecond), 1),
+		each: rate.Limit(perSecond), burst: max(int(2*perSecond), 1), most: int64(max(most, 1)),
 		callers: map[string]*list.Element{}, recent: list.New(),
 	}
 }
 
-// rate refuses a caller that asks too often. Callers on this very machine that
+// rate refuses a caller that asks too often, or takes more connections at once
+// than leave some for others. An owner is one caller, however many keys there
+// are. Callers on this very machine that
 // need no key are left alone: there is one of them, and it only slows itself.
 func (l *rateLimit) rate(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := rateName(r)
 		if name != "" {
 			now := time.Now()
-			reservation := l.bucket(name).ReserveN(now, 1)
+			b := l.bucket(name)
+			defer b.open.Add(-1)
+			if b.open.Add(1) > l.most {
+				w.Header().Set("Retry-After", "1")
+				hangUp(w, r)
+				m.refuse(w, r, http.StatusTooManyRequests, "busy", "too many requests of this caller are under way")
+				return
+			}
+			reservation := b.ReserveN(now, 1)
 			if wait := reservation.DelayFrom(now); wait > 0 {
 				reservation.CancelAt(now)
 				w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
@@ -61,7 +74,7 @@ func rateName(r *http.Request) string {
 	caller, known := CallerFrom(r.Context())
 	switch {
 	case known && caller.Key != "":
-		return "key " + caller.Key
+		return "owner " + string(caller.Owner)
 	case from.unix || from.remote.IsLoopback():
 		return ""
 	case known && caller.Owner != "" && !from.remote.IsValid():

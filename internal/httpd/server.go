@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -39,8 +40,9 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("httpd: an engine and a listener are needed")
 	}
 	o.fill()
+	keyed := slices.ContainsFunc(o.Mounts, func(m Mount) bool { return m.Keyed })
 	for _, l := range o.Listen {
-		if tcp := l.Addr().Network() != "unix"; tcp && !isLoopback(l.Addr()) && !o.Engine.Stats().HasKeys && len(o.TrustNetworks) == 0 {
+		if tcp := l.Addr().Network() != "unix"; tcp && !isLoopback(l.Addr()) && !o.Engine.Stats().HasKeys && !keyed && len(o.TrustNetworks) == 0 {
 			for _, l := range o.Listen {
 				l.Close()
 			}

@@ -154,12 +154,27 @@ func (c *conn) within(ctx context.Context, begin string, do func() error) error 
 	return err
 }
 
-// write runs do in a transaction of the one connection that writes. Once it
-// has begun it is not interrupted, so that whoever asked knows how it ended.
+// write runs do in a transaction, of which there is one at a time that writes.
+// Once it has begun it is not interrupted, so that whoever asked knows how it
+// ended. It returns when the disk has it.
 func (db *DB) write(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
+	return db.writeOn(ctx, nil, op, id, do)
+}
+
+// writeLightly is write for what may be forgotten if the machine itself stops
+// within the next moments: a killed service loses none of it, and the next
+// write that waits for the disk takes it along.
+func (db *DB) writeLightly(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
+	return db.writeOn(ctx, db.light, op, id, do)
+}
+
+func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, do func(context.Context, *conn) error) error {
 	select {
-	case c := <-db.writer:
-		defer func() { db.writer <- c }()
+	case writer := <-db.writer:
+		defer func() { db.writer <- writer }()
+		if c == nil {
+			c = writer
+		}
 		if err := ctx.Err(); err != nil {
 			return failed(op, id, err)
 		}
@@ -174,13 +189,20 @@ func (db *DB) write(ctx context.Context, op, id string, do func(context.Context,
 
 // read runs do on a snapshot of the database.
 func (db *DB) read(ctx context.Context, op, id string, do func(*conn) error) error {
+	return db.look(ctx, op, id, func(c *conn) error {
+		return c.within(ctx, "BEGIN", func() error { return do(c) })
+	})
+}
+
+// look is read for a single statement, which is a snapshot by itself.
+func (db *DB) look(ctx context.Context, op, id string, do func(*conn) error) error {
 	select {
 	case c := <-db.readers:
 		defer func() { db.readers <- c }()
 		if err := ctx.Err(); err != nil {
 			return failed(op, id, err)
 		}
-		return failed(op, id, c.within(ctx, "BEGIN", func() error { return do(c) }))
+		return failed(op, id, do(c))
 	case <-ctx.Done():
 		return failed(op, id, ctx.Err())
 	case <-db.closed:

@@ -28,12 +28,14 @@ type DB struct {
 	path       string
 	log        *slog.Logger
 	now        func() time.Time
+	quota      engine.Quota
 	migrations fs.FS
 
 	lock    *os.File
 	all     []*conn
 	ready   bool       // the connections are in the channels
-	writer  chan *conn // holds the one connection that writes, unless it is in use
+	writer  chan *conn // holds the connection that writes, unless one is writing
+	light   *conn      // writes in its place, without waiting for the disk
 	readers chan *conn
 	closing sync.Once
 	closed  chan struct{}
@@ -104,6 +106,10 @@ func (db *DB) open(ctx context.Context) error {
 	if before < len(steps) {
 		db.log.InfoContext(ctx, "index brought up to date", "from", before, "to", len(steps))
 	}
+	if db.light, err = connect(ctx, db.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
+		return err
+	}
+	db.all = append(db.all, db.light)
 	for range readerCount {
 		reader, err := connect(ctx, db.path, "query_only(1)")
 		if err != nil {

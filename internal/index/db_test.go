@@ -187,7 +187,7 @@ func TestMigrationNumbers(t *testing.T) {
 }
 
 // What is damaged is refused, with the cure, and left as it is.
-func TestDamage(t *testing.T) {
+func testDamage(t *testing.T) {
 	whole := func(t *testing.T) string {
 		path := newPath(t)
 		db := openAt(t, path)
@@ -248,7 +248,7 @@ func TestDamage(t *testing.T) {
 }
 
 // What cannot be opened is not called damaged.
-func TestNoFile(t *testing.T) {
+func testNoFile(t *testing.T) {
 	path := newPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestNoFile(t *testing.T) {
 
 // A first start that was cut off leaves a draft, which the next start throws
 // away.
-func TestUnfinishedDraft(t *testing.T) {
+func testUnfinishedDraft(t *testing.T) {
 	path := newPath(t)
 	if err := os.WriteFile(path+".new", []byte("half a database"), 0o600); err != nil {
 		t.Fatal(err)
@@ -275,7 +275,7 @@ func TestUnfinishedDraft(t *testing.T) {
 	}
 }
 
-func TestLock(t *testing.T) {
+func testLock(t *testing.T) {
 	path := newPath(t)
 	p := startSecond(t, "hold", path)
 	err := tryOpen(t, path)
@@ -301,7 +301,7 @@ func TestLock(t *testing.T) {
 }
 
 // A failed Open gives the lock back.
-func TestLockAfterFailure(t *testing.T) {
+func testLockAfterFailure(t *testing.T) {
 	path := newPath(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestLockAfterFailure(t *testing.T) {
 }
 
 // What was acknowledged before kill -9 is there afterwards.
-func TestKill(t *testing.T) {
+func testKill(t *testing.T) {
 	path := newPath(t)
 	acked := map[string]string{} // the last word on each run
 	for _, lines := range []int{1, 2, 3, 50, 75} {
@@ -359,7 +359,7 @@ func TestKill(t *testing.T) {
 
 // On a full disk writes fail with the cure, reads go on, and all is well
 // again once there is room.
-func TestFullDisk(t *testing.T) {
+func testFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount a small tmpfs")
 	}

@@ -36,16 +36,21 @@ func insertFile(ctx context.Context, c *conn, f engine.File) error {
 	return err
 }
 
-// AddFile records a file.
+// AddFile records a file, engine.ErrFull if that is more than its owner may
+// keep.
 func (db *DB) AddFile(ctx context.Context, file engine.File) error {
-	return db.write(ctx, "add file", file.ID.String(), func(ctx context.Context, c *conn) error {
-		return insertFile(ctx, c, file)
+	const op = "add file"
+	return db.write(ctx, op, file.ID.String(), func(ctx context.Context, c *conn) error {
+		if err := insertFile(ctx, c, file); err != nil {
+			return err
+		}
+		return db.checkFiles(ctx, c, op, file.Owner)
 	})
 }
 
 // File returns a file that has not expired.
 func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (file engine.File, err error) {
-	err = db.read(ctx, "get file", id.String(), func(c *conn) error {
+	err = db.look(ctx, "get file", id.String(), func(c *conn) error {
 		file, err = one(ctx, c, scanFile, "SELECT "+fileColumns+" FROM files f WHERE f.id = ? AND f.owner = ? AND f.expires_us > ?",
 			id[:], owner, db.micros())
 		return err
@@ -122,7 +127,7 @@ func (db *DB) Unreferenced(ctx context.Context, digests []engine.Digest) (free [
 // Digests returns those that some file has, be it expired.
 func (db *DB) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
 	used := map[engine.Digest]bool{}
-	err := db.read(ctx, "list digests", "", func(c *conn) error {
+	err := db.look(ctx, "list digests", "", func(c *conn) error {
 		_, err := rows(ctx, c, func(row scanner) (struct{}, error) {
 			var d engine.Digest
 			err := row.Scan(digestColumn{&d})

@@ -25,7 +25,7 @@ func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
 
 // Key returns a key, also one that was revoked.
 func (db *DB) Key(ctx context.Context, id string) (key engine.Key, err error) {
-	err = db.read(ctx, "get key", id, func(c *conn) error {
+	err = db.look(ctx, "get key", id, func(c *conn) error {
 		key, err = one(ctx, c, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
 		return err
 	})
@@ -34,7 +34,7 @@ func (db *DB) Key(ctx context.Context, id string) (key engine.Key, err error) {
 
 // Keys returns every key, the oldest first.
 func (db *DB) Keys(ctx context.Context) (keys []engine.Key, err error) {
-	err = db.read(ctx, "list keys", "", func(c *conn) error {
+	err = db.look(ctx, "list keys", "", func(c *conn) error {
 		keys, err = rows(ctx, c, scanKey, "SELECT "+keyColumns+" FROM keys ORDER BY created_us, id")
 		return err
 	})

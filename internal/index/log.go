@@ -73,3 +73,17 @@ func findLog(ctx context.Context, c *conn, run engine.ID) (text logText, err err
 	}
 	return text, err
 }
+
+// insertLog stores a run's output.
+func (db *DB) insertLog(ctx context.Context, c *conn, run *engine.Run, text logText) error {
+	counted := len(text.stdout) + len(text.stderr)
+	if counted < countedOutput {
+		counted = 0
+	}
+	_, err := c.exec(ctx, "INSERT INTO run_logs (run, stdout, stderr, chunks, owner, counted) VALUES (?, ?, ?, ?, ?, ?)",
+		run.ID[:], text.stdout, text.stderr, text.chunks, run.Owner, counted)
+	if err != nil || counted == 0 {
+		return err
+	}
+	return db.trimResults(ctx, c, run.Owner, run.ID)
+}

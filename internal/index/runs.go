@@ -26,8 +26,14 @@ func scanRun(row scanner) (r engine.Run, err error) {
 // With a key that this owner has used before nothing is recorded, and the
 // earlier run's ID is returned: with engine.ErrConflict if the fingerprint of
 // the request differs.
+//
+// Without a key it does not wait for the disk.
 func (db *DB) StartRun(ctx context.Context, run *engine.Run, session *engine.Session, key string, fingerprint engine.Digest) (earlier engine.ID, err error) {
-	err = db.write(ctx, "start run", run.ID.String(), func(ctx context.Context, c *conn) error {
+	write := db.writeLightly
+	if key != "" {
+		write = db.write
+	}
+	err = write(ctx, "start run", run.ID.String(), func(ctx context.Context, c *conn) error {
 		if key != "" {
 			earlier, err = earlierRun(ctx, c, run.Owner, key, fingerprint)
 			if !errors.Is(err, engine.ErrNotFound) {
@@ -47,6 +53,17 @@ func (db *DB) StartRun(ctx context.Context, run *engine.Run, session *engine.Ses
 		return insertRun(ctx, c, run, key, fingerprint)
 	})
 	return earlier, err
+}
+
+// EarlierRun returns the run that an owner has started with a key:
+// engine.ErrNotFound if there is none, and with engine.ErrConflict if the
+// fingerprint of its request differs.
+func (db *DB) EarlierRun(ctx context.Context, owner engine.Owner, key string, fingerprint engine.Digest) (id engine.ID, err error) {
+	err = db.look(ctx, "find earlier run", "", func(c *conn) error {
+		id, err = earlierRun(ctx, c, owner, key, fingerprint)
+		return err
+	})
+	return id, err
 }
 
 // earlierRun finds the run that an owner has started with a key.
@@ -82,6 +99,9 @@ func insertRun(ctx context.Context, c *conn, r *engine.Run, key string, fingerpr
 // inputs are touched: their use ends now, however long the run took. What was
 // deleted in the meantime is passed over. A run that is final already is
 // engine.ErrConflict.
+//
+// It waits for the disk if there are files, of which ours may be the only
+// copy, or if the run was started with a key.
 func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
 	text, err := joinLog(log, run)
 	if err != nil {
@@ -91,19 +111,27 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 	if finished.IsZero() {
 		finished = db.now()
 	}
-	return db.write(ctx, "finish run", run.ID.String(), func(ctx context.Context, c *conn) error {
+	write := db.writeLightly
+	if len(run.Files) > 0 || len(deleted) > 0 || run.Keyed {
+		write = db.write
+	}
+	return write(ctx, "finish run", run.ID.String(), func(ctx context.Context, c *conn) error {
 		if err := updateRun(ctx, c, run, finished); err != nil {
 			return err
 		}
 		if len(text.chunks) > 0 {
-			if _, err := c.exec(ctx, "INSERT INTO run_logs (run, stdout, stderr, chunks) VALUES (?, ?, ?, ?)",
-				run.ID[:], text.stdout, text.stderr, text.chunks); err != nil {
+			if err := db.insertLog(ctx, c, run, text); err != nil {
 				return err
 			}
 		}
 		for _, file := range run.Files {
 			file.Run, file.Owner = run.ID, run.Owner
 			if err := insertFile(ctx, c, file); err != nil {
+				return err
+			}
+		}
+		if len(run.Files) > 0 {
+			if err := db.checkFiles(ctx, c, "finish run", run.Owner); err != nil {
 				return err
 			}
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	sessionColumns = "id, owner, origin, kind, implicit, created_us, expires_us, ttl_us"
+	sessionColumns = "id, owner, origin, kind, implicit, scope, created_us, expires_us, ttl_us"
 
 	touchSession = "UPDATE sessions SET expires_us = max(expires_us, ? + ttl_us) WHERE id = ?"
 
@@ -24,14 +24,14 @@ const (
 const always int64 = math.MinInt64
 
 func scanSession(row scanner) (s engine.Session, err error) {
-	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit,
+	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit, &s.Scope,
 		timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL})
 	return s, err
 }
 
 func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
-	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		s.ID[:], s.Owner, s.Origin, s.Kind, s.Implicit, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(), s.TTL.Microseconds())
+	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		s.ID[:], s.Owner, s.Origin, s.Kind, s.Implicit, s.Scope, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(), s.TTL.Microseconds())
 	return err
 }
 
@@ -51,10 +51,15 @@ func (db *DB) linkAll(ctx context.Context, c *conn, files []engine.SessionFile) 
 	return nil
 }
 
-// AddSession records a session with files in it.
+// AddSession records a session with files in it, engine.ErrFull if that is one
+// more than its owner may keep.
 func (db *DB) AddSession(ctx context.Context, session engine.Session, files []engine.SessionFile) error {
-	return db.write(ctx, "add session", session.ID.String(), func(ctx context.Context, c *conn) error {
+	const op = "add session"
+	return db.write(ctx, op, session.ID.String(), func(ctx context.Context, c *conn) error {
 		if err := insertSession(ctx, c, &session); err != nil {
+			return err
+		}
+		if err := db.checkSessions(ctx, c, op, session.Owner); err != nil {
 			return err
 		}
 		return db.linkAll(ctx, c, files)
@@ -63,7 +68,7 @@ func (db *DB) AddSession(ctx context.Context, session engine.Session, files []en
 
 // Session returns a session that has not expired.
 func (db *DB) Session(ctx context.Context, owner engine.Owner, id engine.ID) (session engine.Session, err error) {
-	err = db.read(ctx, "get session", id.String(), func(c *conn) error {
+	err = db.look(ctx, "get session", id.String(), func(c *conn) error {
 		session, err = db.session(ctx, c, owner, id)
 		return err
 	})
@@ -128,6 +133,25 @@ func (db *DB) SessionFiles(ctx context.Context, owner engine.Owner, id engine.ID
 		return nil, nil, err
 	}
 	return files, places, nil
+}
+
+// SessionFile returns one file of a session that has not expired, and its first
+// place there.
+func (db *DB) SessionFile(ctx context.Context, owner engine.Owner, session, file engine.ID) (found engine.File, place engine.SessionFile, err error) {
+	place = engine.SessionFile{Session: session, File: file}
+	scan := func(row scanner) (f engine.File, err error) {
+		err = row.Scan(append(fileFields(&f), &place.Path, &place.Role, &place.ReadOnly)...)
+		f.Path = place.Path
+		return f, err
+	}
+	err = db.read(ctx, "find session file", file.String(), func(c *conn) error {
+		found, err = one(ctx, c, scan, "SELECT "+fileColumns+`, l.path, l.role, l.read_only
+			FROM session_files l JOIN files f ON f.id = l.file JOIN sessions s ON s.id = l.session
+			WHERE l.file = ? AND l.session = ? AND f.owner = ? AND s.owner = f.owner AND f.expires_us > ? AND s.expires_us > ?
+			ORDER BY l.path LIMIT 1`, file[:], session[:], owner, db.micros(), db.micros())
+		return err
+	})
+	return found, place, err
 }
 
 // TouchSession moves the expiry of a session to now + TTL, never backwards.

@@ -47,6 +47,26 @@ var sessionTests = map[string]func(bench){
 		_, err = b.Session(b.Context(), "ada", alive.ID)
 		b.want(err, "")
 	},
+	"one file of a session": func(b bench) {
+		f, other := b.addFile(nil), b.addFile(nil)
+		session := b.addSession(func(s *engine.Session) { s.Implicit, s.Scope = true, "agent:x" },
+			engine.SessionFile{File: f.ID, Path: "b", Role: engine.RoleInput},
+			engine.SessionFile{File: f.ID, Path: "a", Role: engine.RoleInput, ReadOnly: true})
+		got, err := b.Session(b.Context(), "ada", session.ID)
+		b.want(err, "")
+		b.same("session", got, session)
+		file, place, err := b.SessionFile(b.Context(), "ada", session.ID, f.ID)
+		b.want(err, "")
+		f.Path = "a"
+		b.same("file", file, f)
+		b.same("its first place", place, engine.SessionFile{Session: session.ID, File: f.ID, Path: "a", Role: engine.RoleInput, ReadOnly: true})
+		for _, pair := range [][2]engine.ID{{session.ID, other.ID}, {session.ID, engine.NewID()}, {engine.NewID(), f.ID}} {
+			_, _, err := b.SessionFile(b.Context(), "ada", pair[0], pair[1])
+			b.want(err, engine.ErrNotFound)
+		}
+		_, _, err = b.SessionFile(b.Context(), "bob", session.ID, f.ID)
+		b.want(err, engine.ErrNotFound)
+	},
 	"links": func(b bench) {
 		one, two := b.addFile(nil), b.addFile(nil)
 		foreign := b.addFile(func(f *engine.File) { f.Owner = "bob" })

@@ -14,6 +14,8 @@ import (
 // Index remembers in memory. It survives the Service that uses it, so that a
 // test can start a second one on it.
 type Index struct {
+	Quota engine.Quota // to be set before the first call
+
 	faults faults
 
 	mu       sync.Mutex
@@ -116,7 +118,35 @@ func (x *Index) AddFile(ctx context.Context, file engine.File) error {
 	}
 	defer x.mu.Unlock()
 	x.files[file.ID] = &row[engine.File]{file, x.next()}
+	if err := x.Quota.Check("AddFile", x.usage(file.Owner)); err != nil {
+		delete(x.files, file.ID)
+		return err
+	}
 	return nil
+}
+
+// Usage returns what an owner keeps.
+func (x *Index) Usage(ctx context.Context, owner engine.Owner) (engine.Usage, error) {
+	if err := x.begin(ctx, "Usage"); err != nil {
+		return engine.Usage{}, err
+	}
+	defer x.mu.Unlock()
+	return x.usage(owner), nil
+}
+
+func (x *Index) usage(owner engine.Owner) (u engine.Usage) {
+	for _, r := range x.files {
+		if r.object.Owner == owner {
+			u.Files++
+			u.Bytes += r.object.Size
+		}
+	}
+	for _, r := range x.sessions {
+		if r.object.Owner == owner && !r.object.Implicit {
+			u.Sessions++
+		}
+	}
+	return u
 }
 
 // File returns a file of an owner.

@@ -31,6 +31,22 @@ func (x *Index) StartRun(ctx context.Context, run *engine.Run, session *engine.S
 	return engine.ID{}, nil
 }
 
+// EarlierRun returns the run that an owner started with a key.
+func (x *Index) EarlierRun(ctx context.Context, owner engine.Owner, key string, print engine.Digest) (engine.ID, error) {
+	if err := x.begin(ctx, "EarlierRun"); err != nil {
+		return engine.ID{}, err
+	}
+	defer x.mu.Unlock()
+	earlier, ok := x.repeats[repeat{owner, key}]
+	switch {
+	case !ok:
+		return engine.ID{}, engine.ErrNotFound
+	case x.runs[earlier].object.print != print:
+		return earlier, engine.ErrConflict
+	}
+	return earlier, nil
+}
+
 // FinishRun records how a run ended. Its session may be gone.
 func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
 	if err := x.begin(ctx, "FinishRun"); err != nil {

@@ -17,6 +17,11 @@ func (x *Index) AddSession(ctx context.Context, session engine.Session, files []
 	}
 	defer x.mu.Unlock()
 	x.addSession(session, files)
+	if err := x.Quota.Check("AddSession", x.usage(session.Owner)); err != nil {
+		delete(x.sessions, session.ID)
+		delete(x.places, session.ID)
+		return err
+	}
 	return nil
 }
 
@@ -88,6 +93,20 @@ func (x *Index) SessionFiles(ctx context.Context, owner engine.Owner, id engine.
 		files[i].Path = p.Path
 	}
 	return files, places, nil
+}
+
+// SessionFile returns a file of a session and its first place there.
+func (x *Index) SessionFile(ctx context.Context, owner engine.Owner, session, file engine.ID) (engine.File, engine.SessionFile, error) {
+	files, places, err := x.SessionFiles(ctx, owner, session)
+	if err != nil {
+		return engine.File{}, engine.SessionFile{}, err
+	}
+	for i, place := range places {
+		if place.File == file {
+			return files[i], place, nil
+		}
+	}
+	return engine.File{}, engine.SessionFile{}, engine.ErrNotFound
 }
 
 // TouchSession moves the expiry of a session.

@@ -1,0 +1,204 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// answers is a handler whose calls wait until they are let go.
+type answers struct {
+	came chan struct{}
+	goOn chan struct{}
+}
+
+func (a *answers) Call(ctx context.Context, _ string, input []byte) ([]byte, error) {
+	a.came <- struct{}{}
+	select {
+	case <-a.goOn:
+		return input, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// calling is a program that calls, and then, if it is asked to, never ends.
+func calling(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	if spec.Calls {
+		if _, err := host.Call(ctx, "f", []byte("{}")); err != nil {
+			return sandboxtest.UntilKilled(ctx), nil //nolint:nilerr // it was cancelled
+		}
+	}
+	if spec.Code == "on" {
+		return sandboxtest.UntilKilled(ctx), nil
+	}
+	return sandboxtest.Exit(0), nil
+}
+
+func caller(a *answers, code string) engine.RunRequest {
+	req := python(code)
+	req.Profile.Host, req.Profile.Pauses = a, time.Hour
+	return req
+}
+
+// A program that waits for an answer leaves its slot to others, and has one
+// again when it goes on.
+func TestPauseLeavesSlot(t *testing.T) {
+	r := newRig(t, engine.Config{Concurrency: 1}, calling)
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	run, err := r.Start(t.Context(), alice, caller(a, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	if _, err := r.Run(t.Context(), bob, python("x")); err != nil {
+		t.Fatal(err)
+	}
+	if stats := r.Stats(); stats.Running != 0 {
+		t.Errorf("%d slots are taken", stats.Running)
+	}
+	close(a.goOn)
+	if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Without Pauses a program that waits has its slot all the while.
+func TestWaitingWithoutPauses(t *testing.T) {
+	r := newRig(t, engine.Config{Concurrency: 1}, calling)
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	req := caller(a, "x")
+	req.Profile.Pauses = 0
+	run, err := r.Start(t.Context(), alice, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	if stats := r.Stats(); stats.Running != 1 {
+		t.Errorf("%d slots are taken", stats.Running)
+	}
+	close(a.goOn)
+	finished(t, r, run.ID)
+}
+
+// The clock stands still in a pause and runs on after it.
+func TestPauseStopsClock(t *testing.T) {
+	r := newRig(t, engine.Config{}, calling)
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	req := caller(a, "on")
+	req.Profile.Limits.Timeout = 200 * time.Millisecond
+	run, err := r.Start(t.Context(), alice, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	pause := time.NewTimer(2 * req.Profile.Limits.Timeout)
+	<-pause.C
+	if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Status != engine.StatusRunning {
+		t.Fatalf("in the pause: %+v, %v", got, err)
+	}
+	close(a.goOn)
+	if got := finished(t, r, run.ID); got.Status != engine.StatusTimeout {
+		t.Errorf("%+v", got)
+	}
+	if specs := r.sandbox.Specs(); specs[0].Limits.Timeout < time.Hour {
+		t.Errorf("the sandbox allows %v", specs[0].Limits.Timeout)
+	}
+}
+
+func TestCancelInPause(t *testing.T) {
+	r := newRig(t, engine.Config{Concurrency: 1}, calling)
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	run, err := r.Start(t.Context(), alice, caller(a, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	if err := r.CancelRun(t.Context(), alice, run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := finished(t, r, run.ID); got.Status != engine.StatusCancelled {
+		t.Errorf("%+v", got)
+	}
+	if _, err := r.Run(t.Context(), bob, python("x")); err != nil {
+		t.Errorf("the next: %v", err)
+	}
+}
+
+func finished(t *testing.T, r *rig, id engine.ID) *engine.Run {
+	t.Helper()
+	events, err := r.Watch(t.Context(), alice, id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := range events {
+		if e.Type == engine.EventResult {
+			return e.Run
+		}
+	}
+	t.Fatal("the run has no end")
+	return nil
+}
+
+// An edge may place another owner's file; the session stays its owner's.
+func TestFileOfAnotherOwner(t *testing.T) {
+	r := newRig(t, engine.Config{}, nil)
+	shared := engine.Caller{Owner: "shared"}
+	f := r.put(t, shared, "s.txt", "s")
+	req := python("x")
+	req.Files = []engine.FileRef{{ID: f.ID}}
+	if _, err := r.Run(t.Context(), alice, req); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("without being named: %v", err)
+	}
+	req.Files[0].Owner = shared.Owner
+	run, err := r.Run(t.Context(), alice, req)
+	if err != nil || len(run.Inputs) != 1 || run.Inputs[0].ID != f.ID {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	if files, _, err := r.SessionFiles(t.Context(), alice, run.Session); err != nil || len(files) != 0 {
+		t.Errorf("the session has %v, %v", files, err)
+	}
+}
+
+func TestUseSession(t *testing.T) {
+	now := time.Now()
+	r := newRig(t, engine.Config{Now: func() time.Time { return now }}, nil)
+	f := r.put(t, alice, "a.txt", "a")
+	session, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{Files: []engine.FileRef{{ID: f.ID, Path: "x/a.txt", ReadOnly: true}}, Implicit: true, Scope: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(20 * time.Hour)
+	got, file, place, err := r.SessionFile(t.Context(), alice, session.ID, f.ID)
+	if err != nil || got.Scope != "mine" || place.Path != "x/a.txt" || !place.ReadOnly || !file.ExpiresAt.Equal(now.Add(file.TTL)) {
+		t.Errorf("%+v %+v %+v %v", got, file, place, err)
+	}
+	now = now.Add(20 * time.Hour)
+	if _, files, _, err := r.UseSession(t.Context(), alice, session.ID); err != nil || len(files) != 1 || !files[0].ExpiresAt.Equal(now.Add(file.TTL)) {
+		t.Errorf("%+v, %v", files, err)
+	}
+	now = now.Add(20 * time.Hour)
+	if _, _, _, err := r.SessionFile(t.Context(), alice, session.ID, f.ID); err != nil {
+		t.Errorf("a listing is no use: %v", err)
+	}
+	for what, ask := range map[string]func() error{
+		"a stranger":      func() error { _, _, _, err := r.SessionFile(t.Context(), bob, session.ID, f.ID); return err },
+		"another session": func() error { _, _, _, err := r.SessionFile(t.Context(), alice, engine.NewID(), f.ID); return err },
+		"another file": func() error {
+			_, _, _, err := r.SessionFile(t.Context(), alice, session.ID, engine.NewID())
+			return err
+		},
+		"a strange list": func() error { _, _, _, err := r.UseSession(t.Context(), bob, session.ID); return err },
+	} {
+		if err := ask(); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if list, err := r.ListSessions(t.Context(), alice, engine.SessionQuery{}); err != nil || len(list) != 0 {
+		t.Errorf("an implicit session is listed: %v, %v", list, err)
+	}
+}

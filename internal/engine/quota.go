@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Quota bounds what one owner may keep, so that nobody fills the disk for
+// all. Zero fields bound nothing. The index enforces it, in the transaction
+// that would exceed it; what the engine asks beforehand spares the work.
+type Quota struct {
+	Files    int   // uploads and outputs
+	Bytes    int64 // of all files; equal bytes count each time, or a quota would tell who else has them
+	Sessions int   // that were asked for; those made for a single run do not count
+
+	// Results is how many bytes of large outputs of runs are kept. It refuses
+	// nothing: beyond it the owner's oldest runs are forgotten early.
+	Results int64
+}
+
+// Usage is what an owner keeps.
+type Usage struct {
+	Files    int
+	Bytes    int64
+	Sessions int
+	Results  int64
+}
+
+// room is how many files and bytes an owner may still add; without a limit
+// there is no end of them.
+func (q Quota) room(u Usage) (files int, bytes int64) {
+	files, bytes = int(^uint(0)>>1), int64(1<<63-1)
+	if q.Files > 0 {
+		files = max(q.Files-u.Files, 0)
+	}
+	if q.Bytes > 0 {
+		bytes = max(q.Bytes-u.Bytes, 0)
+	}
+	return files, bytes
+}
+
+// Check returns ErrFull when a usage is over the quota, and says what to do.
+func (q Quota) Check(op string, u Usage) error {
+	switch {
+	case q.Files > 0 && u.Files > q.Files:
+		return overQuota(op, fmt.Sprintf("%d files, as many as one owner may keep here", q.Files), "files", "owner_files")
+	case q.Bytes > 0 && u.Bytes > q.Bytes:
+		return overQuota(op, byteCount(q.Bytes)+" of files, as much as one owner may keep here", "files", "owner_disk")
+	case q.Sessions > 0 && u.Sessions > q.Sessions:
+		return overQuota(op, fmt.Sprintf("%d sessions, as many as one owner may keep here", q.Sessions), "sessions", "owner_sessions")
+	}
+	return nil
+}
+
+func overQuota(op, have, things, setting string) error {
+	return &Error{
+		Op: op, Kind: ErrFull, ID: setting, Err: ErrQuota,
+		Hint: fmt.Sprintf("You have %s: delete %s, wait until some expire, or ask the operator to raise %s.", have, things, setting),
+	}
+}
+
+// ErrQuota is the cause of an ErrFull that is about an owner's quota, and so no
+// fault of the service.
+var ErrQuota = errors.New("over the owner's quota")
+
+// usage asks what an owner keeps, if anything bounds it.
+func (s *Service) usage(ctx context.Context, op string, owner Owner) (Usage, error) {
+	if s.cfg.Quota == (Quota{}) {
+		return Usage{}, nil
+	}
+	u, err := s.index.Usage(ctx, owner)
+	if err != nil {
+		return Usage{}, failure(op, "", err)
+	}
+	return u, nil
+}
+
+// arrivals counts the bytes of uploads that are under way, by owner. They lie
+// on the disk before the index knows of them, and would be beyond any quota.
+type arrivals struct {
+	mu    sync.Mutex
+	bytes map[Owner]int64
+}
+
+func (a *arrivals) add(owner Owner, n int64) (all int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bytes == nil {
+		a.bytes = map[Owner]int64{}
+	}
+	all = a.bytes[owner] + n
+	if all == 0 {
+		delete(a.bytes, owner)
+	} else {
+		a.bytes[owner] = all
+	}
+	return all
+}
+
+// upload is one of an owner who has a quota.
+type upload struct {
+	from    io.Reader
+	owner   Owner
+	service *Service
+	usage   Usage // when it began
+	read    int64
+}
+
+// metered lets an upload through for as long as the owner's quota allows. The
+// caller calls done when the upload has ended, whichever way.
+func (s *Service) metered(ctx context.Context, op string, owner Owner, from io.Reader) (_ io.Reader, done func(), err error) {
+	if s.cfg.Quota == (Quota{}) {
+		return from, func() {}, nil
+	}
+	u, err := s.usage(ctx, op, owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.Files++ // this one
+	u.Sessions, u.Results = 0, 0
+	if err := s.cfg.Quota.Check(op, u); err != nil {
+		return nil, nil, err
+	}
+	m := &upload{from: from, owner: owner, service: s, usage: u}
+	return m, func() { s.arrivals.add(owner, -m.read) }, nil
+}
+
+// Read gives what arrives, and ErrFull once it is too much.
+func (m *upload) Read(p []byte) (int, error) {
+	n, err := m.from.Read(p)
+	m.read += int64(n)
+	whole := m.usage
+	whole.Bytes += m.service.arrivals.add(m.owner, int64(n))
+	if full := m.service.cfg.Quota.Check("put file", whole); full != nil {
+		return n, full
+	}
+	return n, err
+}

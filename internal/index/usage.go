@@ -1,0 +1,77 @@
+package index
+
+import (
+	"context"
+	"errors"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// WithQuota bounds what one owner may keep. What would exceed it is refused
+// with engine.ErrFull, in the transaction that would.
+func WithQuota(q engine.Quota) Option { return func(db *DB) { db.quota = q } }
+
+// countedOutput is the size in bytes from which the output of a run counts. A
+// smaller one is hardly more than the run's own row.
+const countedOutput = 16 << 10
+
+// Usage returns what an owner keeps.
+func (db *DB) Usage(ctx context.Context, owner engine.Owner) (u engine.Usage, err error) {
+	err = db.read(ctx, "get usage", "", func(c *conn) error {
+		u, err = usage(ctx, c, owner)
+		return err
+	})
+	return u, err
+}
+
+func usage(ctx context.Context, c *conn, owner engine.Owner) (u engine.Usage, err error) {
+	err = c.row(ctx, []any{&u.Files, &u.Bytes, &u.Sessions, &u.Results},
+		"SELECT files, bytes, sessions, results FROM usage WHERE owner = ?", owner)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = nil // nothing was ever kept
+	}
+	return u, err
+}
+
+// checkFiles refuses, at its end, a transaction that has taken an owner over
+// the quota of files; checkSessions that of sessions.
+func (db *DB) checkFiles(ctx context.Context, c *conn, op string, owner engine.Owner) error {
+	if db.quota.Files <= 0 && db.quota.Bytes <= 0 {
+		return nil
+	}
+	u, err := usage(ctx, c, owner)
+	if err != nil {
+		return err
+	}
+	return db.quota.Check(op, engine.Usage{Files: u.Files, Bytes: u.Bytes})
+}
+
+func (db *DB) checkSessions(ctx context.Context, c *conn, op string, owner engine.Owner) error {
+	if db.quota.Sessions <= 0 {
+		return nil
+	}
+	u, err := usage(ctx, c, owner)
+	if err != nil {
+		return err
+	}
+	return db.quota.Check(op, engine.Usage{Sessions: u.Sessions})
+}
+
+// trimResults forgets an owner's oldest runs with large outputs until the rest
+// is within the quota. The run that has just ended stays, however large.
+func (db *DB) trimResults(ctx context.Context, c *conn, owner engine.Owner, newest engine.ID) error {
+	if db.quota.Results <= 0 {
+		return nil
+	}
+	for {
+		u, err := usage(ctx, c, owner)
+		if err != nil || u.Results <= db.quota.Results {
+			return err
+		}
+		n, err := c.exec(ctx, `DELETE FROM runs WHERE id = (SELECT run FROM run_logs
+			WHERE owner = ? AND counted > 0 AND run <> ? ORDER BY rowid LIMIT 1)`, owner, newest[:])
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}

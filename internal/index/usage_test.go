@@ -1,0 +1,130 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// TestUsage checks that the account of what an owner keeps follows every way
+// in which something comes and goes.
+func TestUsage(t *testing.T) {
+	c := &clock{now: start}
+	db := openAt(t, newPath(t), WithClock(c.Now))
+	ctx := t.Context()
+	want := func(when string, u engine.Usage) {
+		t.Helper()
+		got, err := db.Usage(ctx, "ada")
+		if diff := cmp.Diff(u, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", when, err, diff)
+		}
+	}
+	want("at first", engine.Usage{})
+	kept, deleted := newFile("ada"), newFile("ada")
+	session, implicit := newSession("ada"), newSession("ada")
+	implicit.Implicit = true
+	run := newRun("ada")
+	run.Session = implicit.ID
+	err := errors.Join(db.AddFile(ctx, kept), db.AddFile(ctx, deleted), db.AddFile(ctx, newFile("bob")), db.AddSession(ctx, session, nil))
+	if _, startErr := db.StartRun(ctx, run, &implicit, "", engine.Digest{}); errors.Join(err, startErr) != nil {
+		t.Fatal(err, startErr)
+	}
+	want("two files, a session", engine.Usage{Files: 2, Bytes: 24, Sessions: 1})
+	end(run, engine.StatusOK)
+	run.Stdout = strings.Repeat("x", countedOutput)
+	run.Files = []engine.File{newFile("ada")}
+	if err := db.FinishRun(ctx, run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want("and a run with a file", engine.Usage{Files: 3, Bytes: 36, Sessions: 1, Results: countedOutput})
+	if err := errors.Join(db.DeleteFile(ctx, "ada", deleted.ID), db.DeleteSession(ctx, "ada", session.ID)); err != nil {
+		t.Fatal(err)
+	}
+	want("deleted", engine.Usage{Files: 2, Bytes: 24, Results: countedOutput})
+	now := c.move(2 * time.Hour)
+	if _, err := db.ExpireFiles(ctx, now, 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExpireRuns(ctx, now, 10); err != nil {
+		t.Fatal(err)
+	}
+	want("expired", engine.Usage{})
+}
+
+// TestQuota checks that what would exceed a quota is refused as a whole, and
+// leaves no trace.
+func TestQuota(t *testing.T) {
+	db := openAt(t, newPath(t), WithClock(func() time.Time { return start }), WithQuota(engine.Quota{Files: 3, Bytes: 40, Sessions: 2}))
+	ctx := t.Context()
+	full := func(what string, err error) {
+		t.Helper()
+		e, ok := errors.AsType[*engine.Error](err)
+		if !ok || e.Kind != engine.ErrFull || !errors.Is(err, engine.ErrQuota) || !strings.Contains(e.Hint, "owner_") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for range 2 {
+		if err := errors.Join(db.AddFile(ctx, newFile("ada")), db.AddSession(ctx, newSession("ada"), nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := newFile("ada")
+	large.Size = 17
+	full("bytes", db.AddFile(ctx, large))
+	full("sessions", db.AddSession(ctx, newSession("ada"), nil))
+	run := newRun("ada")
+	if _, err := db.StartRun(ctx, run, nil, "", engine.Digest{}); err != nil {
+		t.Fatal(err)
+	}
+	end(run, engine.StatusOK)
+	run.Files = []engine.File{newFile("ada"), newFile("ada")}
+	full("outputs", db.FinishRun(ctx, run, nil, nil))
+	if again, err := db.Run(ctx, "ada", run.ID); err != nil || again.Status.Final() {
+		t.Errorf("half of it was recorded: %+v, %v", again, err)
+	}
+	run.Files = nil
+	if err := errors.Join(db.FinishRun(ctx, run, nil, nil), db.AddFile(ctx, newFile("ada")), db.AddFile(ctx, newFile("bob"))); err != nil {
+		t.Errorf("what fits: %v", err)
+	}
+	if u, err := db.Usage(ctx, "ada"); err != nil || u != (engine.Usage{Files: 3, Bytes: 36, Sessions: 2}) {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// TestUsageOfOlderIndex checks that what was kept before there was an account
+// is in it.
+func TestUsageOfOlderIndex(t *testing.T) {
+	path := newPath(t)
+	old := openAt(t, path)
+	file, run := newFile("ada"), newRun("ada")
+	_, err := old.StartRun(t.Context(), run, nil, "", engine.Digest{})
+	end(run, engine.StatusOK)
+	run.Stderr = strings.Repeat("y", countedOutput+1)
+	err = errors.Join(err, old.AddFile(t.Context(), file), old.AddSession(t.Context(), newSession("ada"), nil),
+		old.FinishRun(t.Context(), run, []engine.OutputChunk{{Stream: engine.Stderr, Data: run.Stderr}}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := released.ReadFile("migrations/0002_usage.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := <-old.writer
+	undo := `DROP TRIGGER file_added; DROP TRIGGER file_removed; DROP TRIGGER session_added; DROP TRIGGER session_removed;
+		DROP TRIGGER output_added; DROP TRIGGER output_removed; DROP INDEX run_logs_counted; DROP TABLE usage;
+		ALTER TABLE run_logs DROP COLUMN owner; ALTER TABLE run_logs DROP COLUMN counted;`
+	_, err = writer.conn.ExecContext(t.Context(), undo+string(script))
+	old.writer <- writer
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := old.Usage(t.Context(), "ada"); err != nil || u != (engine.Usage{Files: 1, Bytes: 12, Sessions: 1, Results: countedOutput + 1}) {
+		t.Errorf("%s, %v", fmt.Sprint(u), err)
+	}
+}
