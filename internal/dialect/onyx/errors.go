@@ -1,0 +1,163 @@
+package onyx
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// statusClosed is for the log: the client that it would tell has left.
+const statusClosed = 499
+
+// statuses is the one table from an engine error to HTTP. The clients of this
+// API know 404, 413, 422, 429 and 503; the rest is an error like any other.
+var statuses = map[engine.Kind]int{
+	engine.ErrInvalid:      http.StatusUnprocessableEntity,
+	engine.ErrUnauthorized: http.StatusUnauthorized,
+	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNotFound:     http.StatusNotFound,
+	engine.ErrConflict:     http.StatusConflict,
+	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
+	engine.ErrBusy:         http.StatusTooManyRequests,
+	engine.ErrFull:         http.StatusServiceUnavailable,
+	engine.ErrNoLanguage:   http.StatusServiceUnavailable,
+	engine.ErrUnavailable:  http.StatusServiceUnavailable,
+	engine.ErrCanceled:     statusClosed,
+	engine.ErrInternal:     http.StatusInternalServerError,
+}
+
+const saturated = "Execution capacity on this replica is saturated. Retry after the Retry-After delay."
+
+// How long a client is asked to stay away, where the engine has no guess.
+const (
+	busyDelay     = 2 * time.Second
+	capacityDelay = 10 * time.Second
+)
+
+// refusal is an error that this edge finds by itself. Its detail is a string,
+// or problems.
+type refusal struct {
+	status int
+	detail any
+}
+
+func (e *refusal) Error() string { return fmt.Sprint(e.detail) }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status: status, detail: fmt.Sprintf(format, args...)}
+}
+
+func unprocessable(format string, args ...any) error {
+	return refuse(http.StatusUnprocessableEntity, format, args...)
+}
+
+type errorBody struct {
+	Detail any `json:"detail"`
+}
+
+// Refuse answers with an error that the front door found.
+func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+	writeJSON(w, status, errorBody{message})
+}
+
+// RefuseWith is Refuse for a mount whose files may have so many bytes.
+func RefuseWith(maxFile int64) func(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+	return func(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+		if status == http.StatusRequestEntityTooLarge {
+			message = fileTooLarge(maxFile)
+		}
+		Refuse(w, r, status, code, message)
+	}
+}
+
+func fileTooLarge(most int64) string {
+	return fmt.Sprintf("File size exceeds maximum of %d MB", most>>20)
+}
+
+// fail answers with an error. The connection stays open: the next request of
+// the same client has nothing to do with it.
+func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, detail := describe(err)
+	if r.Context().Err() != nil && status >= 500 {
+		status = statusClosed // the client left, which is no fault of ours
+	}
+	switch status {
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", retryAfter(err, busyDelay))
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", retryAfter(err, capacityDelay))
+	}
+	if status >= 500 {
+		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status, "err", err)
+	}
+	writeJSON(w, status, errorBody{detail})
+}
+
+// describe says what an error is on the wire. What the engine says of a
+// request goes to the client; every other cause stays in the log.
+func describe(err error) (int, any) {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status, e.detail
+	}
+	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body exceeds maximum of %d MB", e.Limit>>20)
+	}
+	kind := engine.KindOf(err)
+	status, known := statuses[kind]
+	e, ok := errors.AsType[*engine.Error](err)
+	if !known || !ok {
+		return http.StatusInternalServerError, "Internal Server Error"
+	}
+	switch kind {
+	case engine.ErrInvalid, engine.ErrTooLarge:
+		return status, sentence(e)
+	case engine.ErrBusy:
+		return status, saturated
+	case engine.ErrFull:
+		return status, "Executor capacity unavailable (quota_exceeded): " + orElse(e.Hint, "there is no room left.")
+	case engine.ErrUnavailable, engine.ErrNoLanguage:
+		return status, "Executor capacity unavailable (unschedulable): " + orElse(e.Hint, "the sandbox cannot run this at the moment.")
+	case engine.ErrNotFound:
+		return status, "Not Found"
+	case engine.ErrUnauthorized, engine.ErrForbidden:
+		return status, orElse(e.Hint, "Forbidden")
+	case engine.ErrConflict:
+		return status, orElse(e.Hint, "Conflict")
+	}
+	return status, http.StatusText(http.StatusInternalServerError)
+}
+
+// sentence says which field is wrong, and how.
+func sentence(e *engine.Error) string {
+	said := string(e.Kind)
+	if e.Err != nil {
+		said = e.Err.Error()
+	}
+	if e.ID != "" {
+		said = e.ID + " " + said
+	}
+	if e.Hint != "" {
+		said += ". " + e.Hint
+	}
+	return said
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// retryAfter is in whole seconds, never less than one.
+func retryAfter(err error, otherwise time.Duration) string {
+	wait := otherwise
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.RetryAfter > 0 {
+		wait = e.RetryAfter
+	}
+	return strconv.FormatInt(max(int64((wait+time.Second-1)/time.Second), 1), 10)
+}

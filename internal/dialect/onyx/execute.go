@@ -1,0 +1,251 @@
+package onyx
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const (
+	entry          = "__main__.py"
+	defaultTimeout = 2000 // ms
+	marker         = "\n...[truncated]"
+	noMaximum      = 1<<63 - 1
+)
+
+// executeRequest is what both ways to run a program take.
+type executeRequest struct {
+	code  string
+	stdin *string
+	limit int64 // ms
+	echo  bool
+	files []fileRef
+}
+
+func readExecute(w http.ResponseWriter, r *http.Request) (executeRequest, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return executeRequest{}, err
+	}
+	req := executeRequest{
+		code:  body.text("code"),
+		stdin: body.optionalText("stdin"),
+		limit: body.whole("timeout_ms", defaultTimeout, noMaximum),
+		echo:  body.flag("last_line_interactive", true),
+		files: body.files(),
+	}
+	return req, body.done()
+}
+
+// maxTimeout is the longest time limit, in milliseconds, that the engine
+// agrees to.
+func (a *api) maxTimeout() int64 {
+	most := a.MaxTimeout
+	if _, maxima := a.engine.Limits(); maxima.Timeout > 0 {
+		most = min(most, maxima.Timeout)
+	}
+	return most.Milliseconds()
+}
+
+func (a *api) checkTimeout(ms int64) (time.Duration, error) {
+	if most := a.maxTimeout(); ms > most {
+		return 0, unprocessable("timeout_ms exceeds maximum of %d ms", most)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// profile is how programs of Onyx run.
+func (a *api) profile(timeout time.Duration) engine.Profile {
+	limits := a.limits()
+	limits.Timeout = timeout
+	return engine.Profile{
+		Origin:  engine.OriginOnyx,
+		Root:    "/workspace",
+		Home:    "/",
+		Limits:  limits,
+		FileTTL: a.FileTTL,
+	}
+}
+
+// limits are those that do not depend on the request. What an operator allows
+// at most counts for us too.
+func (a *api) limits() engine.Limits {
+	_, maxima := a.engine.Limits()
+	limits := engine.Limits{
+		Memory: a.Memory, CPUTime: a.CPUTime,
+		Output: engine.OutputLimit{Bytes: a.MaxOutput, Marker: marker},
+	}
+	if most := maxima.Output.Bytes; most > 0 {
+		limits.Output.Bytes = min(limits.Output.Bytes, most)
+	}
+	if most := maxima.Memory; most > 0 {
+		limits.Memory = min(limits.Memory, most)
+	}
+	return limits
+}
+
+// prepare makes of what a client sent what the engine is asked.
+func (a *api) prepare(ctx context.Context, caller engine.Caller, in executeRequest) (engine.RunRequest, error) {
+	timeout, err := a.checkTimeout(in.limit)
+	if err != nil {
+		return engine.RunRequest{}, err
+	}
+	req := engine.RunRequest{Language: "python", Code: in.code, Profile: a.profile(timeout)}
+	req.Profile.Entry = entry
+	req.Profile.EchoLast = in.echo
+	if in.stdin != nil {
+		req.Stdin = []byte(*in.stdin)
+	}
+	if req.Files, err = a.stage(ctx, caller, in.files, entry); err != nil {
+		return engine.RunRequest{}, err
+	}
+	for _, text := range []string{in.code, string(req.Stdin)} {
+		if said := surrogates(text); said != "" {
+			return engine.RunRequest{}, unprocessable("%s", said)
+		}
+	}
+	return req, nil
+}
+
+func (a *api) execute(w http.ResponseWriter, r *http.Request) error {
+	in, err := readExecute(w, r)
+	if err != nil {
+		return err
+	}
+	caller := a.Caller(r)
+	req, err := a.prepare(r.Context(), caller, in)
+	if err != nil {
+		return err
+	}
+	count := a.meter.begin("execute")
+	run, err := a.engine.Run(r.Context(), caller, req)
+	count.end(run, err)
+	if err != nil {
+		return a.runError(r.Context(), caller, in.files, err)
+	}
+	writeJSON(w, http.StatusOK, executeBody{
+		Stdout: run.Stdout, Stderr: run.Stderr + explanation(run), ExitCode: exitCode(run),
+		TimedOut: run.Status == engine.StatusTimeout, Duration: run.Duration.Milliseconds(), Files: filesOf(run),
+	})
+	return nil
+}
+
+// stage names the files of a request as the engine does. Of two at one path
+// the later counts. An unknown file is worse than a bad path, wherever in the
+// list it is.
+func (a *api) stage(ctx context.Context, caller engine.Caller, files []fileRef, reserved string) ([]engine.FileRef, error) {
+	refs := make([]engine.FileRef, 0, len(files))
+	places := map[string]int{}
+	for _, f := range files {
+		id, err := engine.ParseUUID(f.id)
+		if err != nil {
+			return nil, a.missing(ctx, caller, files, err)
+		}
+		path, err := cleanPath(f.path, reserved)
+		if err != nil {
+			return nil, a.missing(ctx, caller, files, err)
+		}
+		ref := engine.FileRef{ID: id, Path: path}
+		if at, twice := places[path]; twice {
+			if _, err := a.engine.GetFile(ctx, caller, refs[at].ID); err != nil {
+				return nil, a.missing(ctx, caller, files, err)
+			}
+			refs[at] = ref
+			continue
+		}
+		places[path] = len(refs)
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+// missing names the first file of a request that is not there. If all are,
+// what went wrong is something else.
+func (a *api) missing(ctx context.Context, caller engine.Caller, files []fileRef, otherwise error) error {
+	for _, f := range files {
+		id, err := engine.ParseUUID(f.id)
+		if err == nil {
+			_, err = a.engine.GetFile(ctx, caller, id)
+		}
+		if engine.KindOf(err) == engine.ErrNotFound && err != nil {
+			return refuse(http.StatusNotFound, "File with ID '%s' not found for path '%s'.", f.id, f.path)
+		}
+	}
+	return otherwise
+}
+
+// runError says which file it was that the engine did not find.
+func (a *api) runError(ctx context.Context, caller engine.Caller, files []fileRef, err error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return a.missing(ctx, caller, files, err)
+	}
+	return err
+}
+
+// cleanPath checks where a file is to lie and returns it in one spelling.
+func cleanPath(raw, reserved string) (string, error) {
+	if strings.HasPrefix(raw, "/") {
+		return "", unprocessable("File paths must be relative.")
+	}
+	var kept []string
+	for part := range strings.SplitSeq(raw, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			return "", unprocessable("File paths must not contain '..'.")
+		default:
+			kept = append(kept, part)
+		}
+	}
+	if len(kept) == 0 {
+		return "", unprocessable("File path must not be empty.")
+	}
+	path := strings.Join(kept, "/")
+	if path == reserved {
+		return "", unprocessable("File path '%s' is reserved for the execution entrypoint.", reserved)
+	}
+	if said := surrogates(path); said != "" {
+		return "", unprocessable("%s", said)
+	}
+	clean, err := engine.CleanPath(path)
+	if err != nil {
+		return "", unprocessable("File path %q %v.", raw, err)
+	}
+	return clean, nil
+}
+
+// exitCode is null if the program ran out of time, and only then.
+func exitCode(run *engine.Run) *int {
+	const killed = 128 + 9
+	switch {
+	case run.Status == engine.StatusTimeout:
+		return nil
+	case run.ExitCode == nil, run.Signal == "SIGXCPU", run.Status == engine.StatusOOM:
+		code := killed
+		return &code
+	}
+	return run.ExitCode
+}
+
+// explanation is what a program's stderr gets to say at its end: why it was
+// stopped, and which of its files are lost. The original keeps silent, and
+// leaves model and user to guess.
+func explanation(run *engine.Run) string {
+	ended := run.Status != engine.StatusOK && run.Status != engine.StatusError
+	lost := false
+	for _, d := range run.Dropped {
+		lost = lost || d.Reason != "not a regular file" // links and pipes are not expected back
+	}
+	if run.Message == "" || !ended && !lost {
+		return ""
+	}
+	text := "[" + run.Message + "]\n"
+	if run.Stderr != "" && !strings.HasSuffix(run.Stderr, "\n") {
+		text = "\n" + text
+	}
+	return text
+}

@@ -1,0 +1,229 @@
+package onyx
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const (
+	maxParts = 1000    // of a form
+	maxField = 1 << 20 // bytes of a part that is not a file
+)
+
+const fileField = "file"
+
+// readForm finds the file of a form. Its bytes are still to be read.
+func readForm(r *http.Request) (name string, content *formFile, err error) {
+	mediaType, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if mediaType != "multipart/form-data" {
+		return "", nil, noPart()
+	}
+	if params["boundary"] == "" {
+		return "", nil, refuse(http.StatusBadRequest, "Missing boundary in multipart.")
+	}
+	form := multipart.NewReader(r.Body, params["boundary"])
+	for range maxParts {
+		part, err := form.NextRawPart()
+		if err == io.EOF {
+			return "", nil, noPart()
+		}
+		if err != nil {
+			return "", nil, brokenForm(err)
+		}
+		field, file, isFile := partName(part.Header.Get("Content-Disposition"))
+		if field == fileField && isFile {
+			return file, &formFile{part: part, form: form, body: r.Body}, nil
+		}
+		if err := skipField(part, field); err != nil {
+			return "", nil, err
+		}
+	}
+	return "", nil, refuse(http.StatusBadRequest, "Too many parts in the form.")
+}
+
+func noPart() error {
+	return wrong(problem{Type: "missing", Loc: []any{bodyLoc, fileField}, Msg: "Field required"})
+}
+
+// skipField reads past a part that is no file. A text where the file should be
+// is told from one that is missing.
+func skipField(part *multipart.Part, field string) error {
+	text, err := io.ReadAll(io.LimitReader(part, maxField+1))
+	switch {
+	case err != nil:
+		return brokenForm(err)
+	case len(text) > maxField:
+		return refuse(http.StatusBadRequest, "Part exceeded maximum size of 1024KB.")
+	case field == fileField:
+		return wrong(problem{
+			Type: "value_error", Loc: []any{bodyLoc, fileField}, Msg: "Value error, Expected UploadFile, received: <class 'str'>",
+			Input: value{kind: isString, text: string(text)}, Ctx: `{"error":{}}`,
+		})
+	}
+	return nil
+}
+
+// brokenForm lets the body limit speak for itself.
+func brokenForm(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return err
+	}
+	return errUnreadable
+}
+
+// formFile is the content of a form's file. It ends well only if the form
+// does, so that a second file or a lost end is found out before the first is
+// stored.
+type formFile struct {
+	part  *multipart.Part
+	form  *multipart.Reader
+	body  io.Reader
+	end   error
+	fault error // what was wrong with the form, in our words
+}
+
+func (f *formFile) Read(p []byte) (int, error) {
+	if f.end != nil {
+		return 0, f.end
+	}
+	n, err := f.part.Read(p)
+	if err != nil {
+		f.end = f.finish(err)
+		if !errors.Is(f.end, io.EOF) {
+			f.fault = f.end
+		}
+	}
+	return n, f.end
+}
+
+func (f *formFile) finish(err error) error {
+	if !errors.Is(err, io.EOF) {
+		return brokenForm(err)
+	}
+	for range maxParts {
+		part, err := f.form.NextRawPart()
+		// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
+		if err == io.EOF {
+			if _, err := io.Copy(io.Discard, f.body); err != nil {
+				return brokenForm(err)
+			}
+			return io.EOF
+		}
+		if err != nil {
+			return brokenForm(err)
+		}
+		field, _, _ := partName(part.Header.Get("Content-Disposition"))
+		if field == fileField {
+			return unprocessable("The form has more than one part named 'file'.")
+		}
+		if err := skipField(part, field); err != nil {
+			return err
+		}
+	}
+	return refuse(http.StatusBadRequest, "Too many parts in the form.")
+}
+
+// partName reads a part's Content-Disposition. The reader of package
+// mime/multipart would cut a path down to its last element, and that of mime
+// takes no raw UTF-8, which is what most clients send.
+func partName(header string) (field, file string, isFile bool) {
+	_, rest, _ := strings.Cut(header, ";")
+	params := map[string]string{}
+	for rest = strings.TrimSpace(rest); rest != ""; {
+		key, after, ok := strings.Cut(rest, "=")
+		if !ok {
+			break
+		}
+		var text string
+		text, rest = paramValue(strings.TrimLeft(after, " \t"))
+		params[strings.ToLower(strings.TrimSpace(key))] = text
+		rest = strings.TrimLeft(strings.TrimPrefix(strings.TrimLeft(rest, " \t"), ";"), " \t")
+	}
+	file, isFile = params["filename"]
+	if extended, ok := params["filename*"]; ok {
+		if charset, encoded, ok := strings.Cut(extended, "'"); ok && strings.EqualFold(charset, "utf-8") {
+			_, encoded, _ = strings.Cut(encoded, "'")
+			if name, err := url.PathUnescape(encoded); err == nil {
+				file, isFile = name, true
+			}
+		}
+	}
+	return params["name"], file, isFile
+}
+
+// paramValue reads one value and returns what follows it. In quotes only \"
+// and \\ are escapes: browsers send a lone backslash as it is.
+func paramValue(s string) (text, rest string) {
+	if !strings.HasPrefix(s, `"`) {
+		text, rest, _ = strings.Cut(s, ";")
+		if len(rest) > 0 || strings.HasSuffix(s, ";") {
+			rest = ";" + rest
+		}
+		return strings.TrimSpace(text), rest
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return b.String(), s[i+1:]
+		case c == '\\' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'):
+			i++
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), ""
+}
+
+// plainName is an upload's name as we keep it. A name is data, and any is
+// taken; what could be read in two ways, or lead elsewhere when somebody takes
+// it for a path, is replaced, and the answer says so.
+func plainName(name string) string {
+	if _, err := engine.CleanPath(name); err == nil {
+		return name
+	}
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || r == '\\' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '_'
+		}
+		return r
+	}, strings.TrimLeft(strings.ToValidUTF8(name, "_"), "/"))
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		if part == ".." {
+			parts[i] = "_"
+		}
+		parts[i] = shorten(parts[i])
+	}
+	for _, candidate := range []string{strings.Join(parts, "/"), parts[len(parts)-1]} {
+		if _, err := engine.CleanPath(candidate); err == nil {
+			return candidate
+		}
+	}
+	return "unnamed"
+}
+
+// shorten cuts a part of a name to what a file system takes, and keeps its
+// extension.
+func shorten(part string) string {
+	const most = 255
+	if len(part) <= most {
+		return part
+	}
+	ext := path.Ext(part)
+	if len(ext) > 32 {
+		ext = ""
+	}
+	return strings.ToValidUTF8(part[:most-len(ext)], "") + ext
+}

@@ -1,0 +1,105 @@
+package onyx
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// meter counts what goes through this dialect, under the names that the
+// original's dashboards ask for.
+type meter struct {
+	active    *prometheus.GaugeVec
+	rejected  *prometheus.CounterVec
+	completed *prometheus.CounterVec
+	wait      *prometheus.HistogramVec
+	duration  *prometheus.HistogramVec
+}
+
+const namespace = "code_interpreter"
+
+func newMeter(o *Options, e Engine) *meter {
+	buckets := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
+	m := &meter{
+		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "executions_active", Help: "Executions under way, waiting ones included.",
+		}, []string{"operation"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "executions_rejected_total", Help: "Executions refused before they began, by HTTP status and reason.",
+		}, []string{"operation", "status", "reason"}),
+		completed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "executions_completed_total", Help: "Executions that were accepted, by outcome: ok, timed_out, error.",
+		}, []string{"operation", "outcome"}),
+		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "admission_wait_seconds", Help: "Time that executions waited for a slot.", Buckets: buckets,
+		}, []string{"operation"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "execution_duration_seconds", Help: "Time from the request to the end of the execution.", Buckets: buckets,
+		}, []string{"operation"}),
+	}
+	limit := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "executions_limit", Help: "Executions that run at the same time at most.",
+	}, func() float64 { return float64(e.Stats().Slots) })
+	if o.Registry == nil {
+		own := prometheus.NewRegistry()
+		o.Registry = own
+		if o.Metrics == nil {
+			o.Metrics = promhttp.HandlerFor(own, promhttp.HandlerOpts{})
+		}
+	}
+	if o.Metrics == nil {
+		o.Metrics = http.NotFoundHandler()
+	}
+	o.Registry.MustRegister(m.active, m.rejected, m.completed, m.wait, m.duration, limit)
+	return m
+}
+
+// execution is one that is being counted.
+type execution struct {
+	meter     *meter
+	operation string
+	began     time.Time
+}
+
+func (m *meter) begin(operation string) execution {
+	m.active.WithLabelValues(operation).Inc()
+	return execution{m, operation, time.Now()}
+}
+
+// end counts how an execution ended. A program that fails is ok: the service
+// did what it was asked.
+func (x execution) end(run *engine.Run, err error) {
+	m := x.meter
+	m.active.WithLabelValues(x.operation).Dec()
+	outcome := "ok"
+	switch kind := engine.KindOf(err); {
+	case err != nil && (kind == engine.ErrNotFound || kind == engine.ErrInvalid || kind == engine.ErrTooLarge):
+		return // the request was at fault, and nothing was executed
+	case err != nil && (kind == engine.ErrBusy || kind == engine.ErrFull):
+		reason := "concurrency_limit"
+		if kind == engine.ErrFull {
+			reason = "quota_exceeded"
+		}
+		m.rejected.WithLabelValues(x.operation, strconv.Itoa(statuses[kind]), reason).Inc()
+		return
+	case err != nil && kind == engine.ErrUnavailable:
+		m.rejected.WithLabelValues(x.operation, strconv.Itoa(statuses[kind]), "unschedulable").Inc()
+		return
+	case err != nil:
+		outcome = "error"
+	case run != nil && run.Status == engine.StatusTimeout:
+		outcome = "timed_out"
+	case run == nil && x.operation == "execute_stream", run != nil && run.Status == engine.StatusInterrupted:
+		outcome = "error"
+	}
+	if run != nil && !run.StartedAt.IsZero() {
+		m.wait.WithLabelValues(x.operation).Observe(max(0, run.StartedAt.Sub(run.CreatedAt).Seconds()))
+	}
+	m.duration.WithLabelValues(x.operation).Observe(time.Since(x.began).Seconds())
+	m.completed.WithLabelValues(x.operation, outcome).Inc()
+}

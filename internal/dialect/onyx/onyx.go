@@ -1,0 +1,167 @@
+// Package onyx serves the API of Onyx's code interpreter, so that a running
+// Onyx needs nothing but another CODE_INTERPRETER_BASE_URL: programs with
+// their output in one answer or as a stream, files, sessions with a shell,
+// health and metrics.
+//
+// Which of it is covered, and what differs on purpose, is in README.md next to
+// this file. Like every edge it decodes, calls one method of the engine, and
+// encodes. What makes it longer than that is exactness: the original tells
+// everything that is wrong with a body in a list of its own shape (document.go
+// reads JSON as Python does, schema.go fills the list), and clients compare
+// texts.
+package onyx
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Version is the version of the original whose behaviour this is. Its clients
+// leave out what they think is too new for a server.
+const Version = "0.4.7"
+
+// Options set up the dialect. Only Caller is required.
+type Options struct {
+	// Caller says who makes a request. Whoever serves the handler has made
+	// sure that there is somebody.
+	Caller func(*http.Request) engine.Caller
+
+	MaxTimeout time.Duration // of one run; 0: 60 s
+	MaxOutput  int           // bytes kept of stdout and stderr, each; 0: 1,000,000
+	MaxFile    int64         // bytes of an uploaded file; 0: 100 MiB
+	FileTTL    time.Duration // lifetime of a file since its last use; 0: 1 h
+	Memory     int64         // bytes for one run; 0: the service's default
+	CPUTime    time.Duration // for one run; 0: no limit
+
+	Registry prometheus.Registerer // for the metrics; nil: one of its own
+	Metrics  http.Handler          // answers /metrics; nil: with what is in its own registry
+	Log      *slog.Logger          // for causes that the client must not see; nil: nothing is logged
+}
+
+// The defaults of the original.
+const (
+	defaultMaxTimeout = time.Minute
+	defaultMaxOutput  = 1_000_000
+	// DefaultMaxFile is what Options.MaxFile is when it is zero.
+	DefaultMaxFile = 100 << 20
+	defaultFileTTL = time.Hour
+)
+
+func (o *Options) fill() {
+	fillZero(&o.MaxTimeout, defaultMaxTimeout)
+	fillZero(&o.MaxOutput, defaultMaxOutput)
+	fillZero(&o.MaxFile, DefaultMaxFile)
+	fillZero(&o.FileTTL, defaultFileTTL)
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+}
+
+func fillZero[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// api is the dialect at work.
+type api struct {
+	engine Engine
+	meter  *meter
+	Options
+}
+
+type handler func(*api, http.ResponseWriter, *http.Request) error
+
+// routes is the whole surface: path, method, handler.
+var routes = map[string]map[string]handler{
+	"/v1/execute":            {"POST": (*api).execute},
+	"/v1/execute/stream":     {"POST": (*api).executeStream},
+	"/v1/files":              {"POST": (*api).upload, "GET": (*api).listFiles},
+	"/v1/files/{id}":         {"GET": (*api).download, "DELETE": (*api).deleteFile},
+	"/v1/sessions":           {"POST": (*api).createSession},
+	"/v1/sessions/{id}":      {"DELETE": (*api).deleteSession},
+	"/v1/sessions/{id}/bash": {"POST": (*api).bash},
+	"/health":                {"GET": (*api).health},
+	"/ready":                 {"GET": (*api).ready},
+	"/metrics":               {"GET": (*api).metrics},
+	"/openapi.json":          {"GET": (*api).openAPI},
+	"/docs":                  {"GET": (*api).docs},
+	"/redoc":                 {"GET": (*api).docs},
+}
+
+// Open are the addresses that answer without a key.
+func Open() []string { return []string{"/health", "/ready", "/openapi.json", "/docs", "/redoc"} }
+
+// New returns the API as a handler that wants its prefix removed.
+func New(e Engine, o Options) http.Handler {
+	o.fill()
+	a := &api{engine: e, Options: o}
+	a.meter = newMeter(&a.Options, e)
+	mux := http.NewServeMux()
+	for path, methods := range routes {
+		mux.HandleFunc(path, a.handle(choose(methods)))
+	}
+	mux.HandleFunc("/", a.handle((*api).elsewhere))
+	return mux
+}
+
+// choose picks the handler of a request's method. HEAD is not GET here.
+func choose(methods map[string]handler) handler {
+	var allowed []string
+	for method := range methods {
+		allowed = append(allowed, method)
+	}
+	slices.Sort(allowed)
+	allow := strings.Join(allowed, ", ")
+	return func(a *api, w http.ResponseWriter, r *http.Request) error {
+		if serve, ok := methods[r.Method]; ok {
+			return serve(a, w, r)
+		}
+		w.Header().Set("Allow", allow)
+		return refuse(http.StatusMethodNotAllowed, "Method Not Allowed")
+	}
+}
+
+// handle makes an http handler of one that may fail.
+func (a *api) handle(serve handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(a, w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	}
+}
+
+// elsewhere answers for addresses that are none of ours. One slash too many is
+// forgiven.
+func (*api) elsewhere(w http.ResponseWriter, r *http.Request) error {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if path != r.URL.Path && known(path) {
+		// Relative: where we are mounted is not for us to know.
+		target := url.URL{Path: "../" + path[strings.LastIndexByte(path, '/')+1:], RawQuery: r.URL.RawQuery}
+		w.Header().Set("Location", target.String())
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return nil
+	}
+	return refuse(http.StatusNotFound, "Not Found")
+}
+
+func known(path string) bool {
+	given := strings.Split(path, "/")
+	for pattern := range routes {
+		parts := strings.Split(pattern, "/")
+		if slices.EqualFunc(parts, given, func(part, word string) bool { return part == word || part == "{id}" && word != "" }) {
+			return true
+		}
+	}
+	return false
+}

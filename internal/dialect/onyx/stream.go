@@ -1,0 +1,142 @@
+package onyx
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// cancelLimit is how long the engine may take to end a run whose client left.
+const cancelLimit = 30 * time.Second
+
+// executeStream runs a program and sends its output as it comes. Whatever is
+// wrong with the request is an ordinary answer; the stream begins as soon as
+// the run has its place in the queue.
+func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
+	in, err := readExecute(w, r)
+	if err != nil {
+		return err
+	}
+	caller := a.Caller(r)
+	req, err := a.prepare(r.Context(), caller, in)
+	if err != nil {
+		return err
+	}
+	count := a.meter.begin("execute_stream")
+	run, err := a.engine.Start(r.Context(), caller, req)
+	if err != nil {
+		count.end(nil, err)
+		return a.runError(r.Context(), caller, in.files, err)
+	}
+	events, err := a.engine.Watch(r.Context(), caller, run.ID, 0)
+	var result *engine.Run
+	if err == nil {
+		result = sendEvents(w, r, events)
+	}
+	count.end(result, err)
+	if result == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelLimit)
+		defer cancel()
+		if cancelErr := a.engine.CancelRun(ctx, caller, run.ID); cancelErr != nil && engine.KindOf(cancelErr) != engine.ErrNotFound {
+			a.Log.ErrorContext(ctx, "cancel a run whose client left", "run", run.ID, "err", cancelErr)
+		}
+	}
+	return err
+}
+
+// sendEvents answers with an event stream and returns the run that it ended
+// with, nil if the client left before. From its first byte on nothing else can
+// be answered, so errors of the connection end it silently.
+func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.Event]) *engine.Run {
+	h := w.Header()
+	// Without the charset a client takes the text for Latin-1.
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	if h.Get("Connection") == "" {
+		h.Set("Connection", "keep-alive")
+	}
+	w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(w)
+	if out.Flush() != nil {
+		return nil
+	}
+
+	// Watching blocks for as long as the program is silent, and a client that
+	// leaves meanwhile must be noticed: one goroutine waits for events, and
+	// ends with us.
+	ctx, cancel := context.WithCancel(r.Context())
+	next := make(chan engine.Event)
+	var pump sync.WaitGroup
+	defer pump.Wait()
+	defer cancel()
+	pump.Go(func() {
+		defer close(next)
+		for e := range events {
+			select {
+			case next <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+
+	var frames []byte
+	for {
+		var e engine.Event
+		select {
+		case <-ctx.Done():
+			return nil
+		case event, more := <-next:
+			if !more {
+				return nil
+			}
+			e = event
+		}
+		frames = appendEvent(frames[:0], e)
+		if len(frames) == 0 {
+			continue
+		}
+		if _, err := w.Write(frames); err != nil || out.Flush() != nil {
+			return nil
+		}
+		if e.Type == engine.EventResult {
+			return e.Run
+		}
+	}
+}
+
+// appendEvent writes one event as the frames that a client of Onyx knows.
+func appendEvent(b []byte, e engine.Event) []byte {
+	switch e.Type {
+	case engine.EventOutput:
+		return appendFrame(b, "output", outputEvent{e.Stream, e.Data})
+	case engine.EventResult:
+		run := e.Run
+		if run.Status == engine.StatusInterrupted {
+			return appendFrame(b, "error", errorEvent{run.Message})
+		}
+		if text := explanation(run); text != "" {
+			b = appendFrame(b, "output", outputEvent{engine.Stderr, text})
+		}
+		return appendFrame(b, "result", resultEvent{
+			ExitCode: exitCode(run), TimedOut: run.Status == engine.StatusTimeout,
+			Duration: run.Duration.Milliseconds(), Files: filesOf(run),
+		})
+	}
+	return b
+}
+
+// appendFrame writes one frame. Its data is one line of ASCII: clients split
+// lines at U+0085, U+2028 and U+2029 too, and a program that prints
+// "\n\nevent: result" must not be able to forge one.
+func appendFrame(b []byte, name string, data any) []byte {
+	b = append(append(b, "event: "...), name...)
+	b = append(b, "\ndata: "...)
+	b = appendASCII(b, marshal(data))
+	return append(b, "\n\n"...)
+}

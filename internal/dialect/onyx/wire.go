@@ -1,0 +1,149 @@
+package onyx
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// What follows is the shape of every answer, with the keys in the order of
+// the original.
+
+type executeBody struct {
+	Stdout   string          `json:"stdout"`
+	Stderr   string          `json:"stderr"`
+	ExitCode *int            `json:"exit_code"` // null if it ran out of time, and only then
+	TimedOut bool            `json:"timed_out"`
+	Duration int64           `json:"duration_ms"`
+	Files    []workspaceFile `json:"files"`
+}
+
+type bashBody struct {
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	ExitCode *int   `json:"exit_code"`
+	TimedOut bool   `json:"timed_out"`
+	Duration int64  `json:"duration_ms"`
+}
+
+type resultEvent struct {
+	ExitCode *int            `json:"exit_code"`
+	TimedOut bool            `json:"timed_out"`
+	Duration int64           `json:"duration_ms"`
+	Files    []workspaceFile `json:"files"`
+}
+
+type outputEvent struct {
+	Stream engine.Stream `json:"stream"`
+	Data   string        `json:"data"`
+}
+
+type errorEvent struct {
+	Message string `json:"message"`
+}
+
+type workspaceFile struct {
+	Path   string `json:"path"`
+	Kind   string `json:"kind"` // always "file"
+	FileID string `json:"file_id"`
+}
+
+func filesOf(run *engine.Run) []workspaceFile {
+	files := make([]workspaceFile, 0, len(run.Files))
+	for _, f := range run.Files {
+		files = append(files, workspaceFile{Path: f.Path, Kind: "file", FileID: f.ID.UUID()})
+	}
+	return files
+}
+
+type uploadBody struct {
+	FileID   string `json:"file_id"`
+	Filename string `json:"filename"`
+	Size     int64  `json:"size_bytes"`
+}
+
+type listedFile struct {
+	FileID   string   `json:"file_id"`
+	Filename string   `json:"filename"`
+	Size     int64    `json:"size_bytes"`
+	Uploaded unixTime `json:"upload_time"`
+}
+
+type sessionBody struct {
+	SessionID string   `json:"session_id"`
+	ExpiresAt unixTime `json:"expires_at"`
+}
+
+// unixTime is written as seconds since 1970 with a point, as Python's
+// time.time() is.
+type unixTime time.Time
+
+// MarshalJSON implements json.Marshaler.
+func (t unixTime) MarshalJSON() ([]byte, error) {
+	b := strconv.AppendFloat(nil, float64(time.Time(t).UnixMicro())/1e6, 'f', -1, 64)
+	if bytes.IndexByte(b, '.') < 0 {
+		b = append(b, ".0"...)
+	}
+	return b, nil
+}
+
+// storedName is the name under which the original keeps a file: that of the
+// upload, or the whole path of what a program left.
+func storedName(f engine.File) string {
+	if f.Path != "" {
+		return f.Path
+	}
+	return f.Name
+}
+
+func marshal(body any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(body); err != nil {
+		panic(err) // our own types: a fault of this package, which the front door reports
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// appendString writes a JSON string as UTF-8.
+func appendString(b []byte, s string) []byte { return append(b, marshal(s)...) }
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	text := marshal(body)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the client may be gone, and nobody is left to tell
+}
+
+// appendASCII appends JSON with every character outside of ASCII as \uXXXX.
+// Such characters are only ever inside of strings.
+func appendASCII(b, text []byte) []byte {
+	const hex = "0123456789abcdef"
+	unit := func(u rune) {
+		b = append(b, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
+	}
+	for len(text) > 0 {
+		if text[0] < utf8.RuneSelf {
+			b = append(b, text[0])
+			text = text[1:]
+			continue
+		}
+		c, size := utf8.DecodeRune(text)
+		text = text[size:]
+		if c > 0xffff {
+			c -= 0x10000
+			unit(0xd800 + c>>10)
+			c = 0xdc00 + c&0x3ff
+		}
+		unit(c)
+	}
+	return b
+}

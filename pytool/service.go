@@ -1,0 +1,221 @@
+package pytool
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Service is a Runner at the other end of an HTTP connection: any service that
+// speaks the protocol of Onyx's code interpreter.
+type Service struct {
+	base   string
+	client *http.Client
+}
+
+// ServiceOption changes how a Service is reached.
+type ServiceOption func(*Service)
+
+// WithHTTPClient uses a client of the application's own, for a proxy or a
+// handler in the same process. It needs no timeouts.
+func WithHTTPClient(client *http.Client) ServiceOption { return func(s *Service) { s.client = client } }
+
+// NewService returns the service at an address such as
+// "http://localhost:8000/onyx". Nothing is sent yet.
+func NewService(baseURL string, options ...ServiceOption) (*Service, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%s is %q: it must be an address such as http://localhost:8000", EnvBaseURL, baseURL)
+	}
+	s := &Service{base: strings.TrimRight(baseURL, "/"), client: &http.Client{}}
+	for _, option := range options {
+		option(s)
+	}
+	return s, nil
+}
+
+// How long the service may be silent. During a run that is the run's own
+// limit, and slack.
+const (
+	healthLimit   = 5 * time.Second
+	transferLimit = 30 * time.Second
+	deleteLimit   = 10 * time.Second
+	slack         = 10 * time.Second
+)
+
+// StatusError is an answer that says no. Its text has no address: it is shown
+// to models and users.
+type StatusError struct {
+	Status int
+	Detail string // what the service says, if it does
+}
+
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("Code Interpreter service returned HTTP %d", e.Status)
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
+
+var errUnreachable = errors.New("Unable to reach the Code Interpreter service") //nolint:staticcheck // users read it as a sentence
+
+// Health implements Runner.
+func (s *Service) Health(ctx context.Context) Health {
+	var body struct {
+		Status  string
+		Message *string
+		Version string
+	}
+	answer, err := s.do(ctx, healthLimit, http.MethodGet, "/health", nil)
+	if err == nil {
+		defer answer.Body.Close()
+		if err = json.NewDecoder(io.LimitReader(answer.Body, maxJSON)).Decode(&body); err != nil {
+			err = errUnreachable
+		}
+	}
+	refused, isAnswer := errors.AsType[*StatusError](err)
+	switch {
+	case isAnswer:
+		return Health{Connected: true, Error: (&StatusError{Status: refused.Status}).Error(), Version: noVersion}
+	case err != nil:
+		return Health{Error: errUnreachable.Error(), Version: noVersion}
+	}
+	h := Health{Connected: true, Version: body.Version}
+	if h.Version == "" {
+		h.Version = noVersion
+	}
+	if body.Status != "ok" {
+		h.Error = "Unknown error"
+		if body.Message != nil && *body.Message != "" {
+			h.Error = *body.Message
+		}
+	}
+	return h
+}
+
+const noVersion = "0.0.0"
+
+// Upload implements Runner.
+func (s *Service) Upload(ctx context.Context, name string, size int64, content io.Reader) (string, error) {
+	boundary := rand.Text() // that no file has inside
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, "%22", "\r", "%0D", "\n", "%0A").Replace(name)
+	before := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + quoted +
+		"\"\r\nContent-Type: application/octet-stream\r\n\r\n"
+	after := "\r\n--" + boundary + "--\r\n"
+	body := io.MultiReader(strings.NewReader(before), io.LimitReader(content, size), strings.NewReader(after))
+	answer, err := s.do(ctx, transferLimit, http.MethodPost, "/v1/files", &payload{
+		contentType: "multipart/form-data; boundary=" + boundary, body: body, size: int64(len(before)+len(after)) + size,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var stored struct {
+		FileID string `json:"file_id"`
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxJSON)).Decode(&stored); err != nil || stored.FileID == "" {
+		return "", errors.New("the Code Interpreter service did not say where it keeps the file")
+	}
+	return stored.FileID, nil
+}
+
+// Download implements Runner.
+func (s *Service) Download(ctx context.Context, id string) (io.ReadCloser, error) {
+	answer, err := s.do(ctx, transferLimit, http.MethodGet, "/v1/files/"+url.PathEscape(id), nil)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
+// Delete implements Runner.
+func (s *Service) Delete(ctx context.Context, id string) error {
+	answer, err := s.do(ctx, deleteLimit, http.MethodDelete, "/v1/files/"+url.PathEscape(id), nil)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// maxJSON bounds an answer that is JSON: output may have some megabytes, and
+// escaping makes of a byte six.
+const maxJSON = 64 << 20
+
+// payload is the body of a request.
+type payload struct {
+	contentType string
+	body        io.Reader
+	size        int64
+}
+
+func jsonPayload(v any) *payload {
+	text := marshal(v)
+	return &payload{contentType: "application/json", body: bytes.NewReader(text), size: int64(len(text))}
+}
+
+// do sends a request and returns an answer of success. The service may take as
+// long as it likes, as long as it is never silent for longer than the limit.
+// The limit ends with the answer's body.
+func (s *Service) do(ctx context.Context, limit time.Duration, method, path string, p *payload) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &watch{limit: limit, cancel: cancel}
+	w.timer = time.AfterFunc(limit, func() { cancel(errSilent) })
+	req, err := http.NewRequestWithContext(ctx, method, s.base+path, nil)
+	if err != nil {
+		w.stop()
+		return nil, errUnreachable
+	}
+	if p != nil {
+		w.from = p.body
+		req.Body, req.ContentLength = io.NopCloser(w), p.size
+		req.Header.Set("Content-Type", p.contentType)
+	}
+	answer, err := s.client.Do(req)
+	if err != nil {
+		defer w.stop()
+		return nil, reason(ctx, err)
+	}
+	answer.Body = &watchedBody{ctx: ctx, body: answer.Body, watch: w}
+	if answer.StatusCode >= http.StatusBadRequest {
+		defer answer.Body.Close()
+		return nil, refusal(answer)
+	}
+	return answer, nil
+}
+
+var errSilent = errors.New("the Code Interpreter service does not answer")
+
+// reason says why a request failed, without the address that net/http puts
+// into its errors.
+func reason(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok && e.Timeout() {
+		return errSilent
+	}
+	return errUnreachable
+}
+
+func refusal(answer *http.Response) error {
+	var body struct {
+		Detail json.RawMessage
+	}
+	e := &StatusError{Status: answer.StatusCode}
+	const enough = 64 << 10
+	if text, err := io.ReadAll(io.LimitReader(answer.Body, enough)); err == nil && json.Unmarshal(text, &body) == nil {
+		if json.Unmarshal(body.Detail, &e.Detail) != nil {
+			e.Detail = firstChars(string(body.Detail), 1000)
+		}
+	}
+	return e
+}

@@ -1,0 +1,213 @@
+package pytool
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// watch cancels a request when nothing has moved for too long.
+type watch struct {
+	limit  time.Duration
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+	from   io.Reader // of the request's body
+}
+
+func (w *watch) Read(p []byte) (int, error) {
+	w.timer.Reset(w.limit)
+	return w.from.Read(p)
+}
+
+func (w *watch) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}
+
+// watchedBody is an answer under watch.
+type watchedBody struct {
+	ctx   context.Context
+	body  io.ReadCloser
+	watch *watch
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.watch.timer.Reset(b.watch.limit)
+	n, err := b.body.Read(p)
+	b.watch.timer.Stop() // what the reader does in between is its own time
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = reason(b.ctx, errCut)
+		if errors.Is(err, errUnreachable) {
+			err = errCut
+		}
+	}
+	return n, err
+}
+
+var errCut = errors.New("the connection to the Code Interpreter service was cut")
+
+func (b *watchedBody) Close() error {
+	err := b.body.Close()
+	b.watch.stop()
+	return err
+}
+
+type executeBody struct {
+	Code    string     `json:"code"`
+	Timeout int64      `json:"timeout_ms"`
+	Files   []fileBody `json:"files,omitempty"`
+}
+
+type fileBody struct {
+	Path   string `json:"path"`
+	FileID string `json:"file_id"`
+}
+
+type resultBody struct {
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	ExitCode *int   `json:"exit_code"`
+	TimedOut bool   `json:"timed_out"`
+	Files    []struct {
+		Path   string `json:"path"`
+		Kind   string `json:"kind"`
+		FileID string `json:"file_id"`
+	} `json:"files"`
+}
+
+func (r *resultBody) outcome() Outcome {
+	o := Outcome{ExitCode: r.ExitCode, TimedOut: r.TimedOut}
+	for _, f := range r.Files {
+		if f.Kind == "file" && f.FileID != "" {
+			o.Files = append(o.Files, OutputFile{Path: f.Path, ID: f.FileID})
+		}
+	}
+	return o
+}
+
+// Execute implements Runner. It follows the output where the service can
+// stream it, and waits for the end where it is too old for that.
+func (s *Service) Execute(ctx context.Context, req Request, output func(stream Stream, text string)) (Outcome, error) {
+	body := executeBody{Code: req.Code, Timeout: req.Timeout.Milliseconds()}
+	for _, f := range req.Files {
+		body.Files = append(body.Files, fileBody{f.Path, f.ID})
+	}
+	limit := req.Timeout + slack
+	answer, err := s.do(ctx, limit, http.MethodPost, "/v1/execute/stream", jsonPayload(body))
+	if noStream(err) {
+		return s.executeAtOnce(ctx, limit, body, output)
+	}
+	if err != nil {
+		return Outcome{}, fileGone(err)
+	}
+	defer answer.Body.Close()
+	return readStream(answer.Body, output)
+}
+
+// The beginning of what a service says of a file that it does not have.
+const unknownFile = "File with ID "
+
+// noStream tells a service that knows no streams from one that misses a file.
+func noStream(err error) bool {
+	e, ok := errors.AsType[*StatusError](err)
+	return ok && e.Status == http.StatusNotFound && !strings.HasPrefix(e.Detail, unknownFile)
+}
+
+func fileGone(err error) error {
+	e, ok := errors.AsType[*StatusError](err)
+	if ok && e.Status == http.StatusNotFound && strings.HasPrefix(e.Detail, unknownFile) {
+		return fmt.Errorf("%w: %w", ErrFileGone, err)
+	}
+	return err
+}
+
+func (s *Service) executeAtOnce(ctx context.Context, limit time.Duration, body executeBody, output func(Stream, string)) (Outcome, error) {
+	answer, err := s.do(ctx, limit, http.MethodPost, "/v1/execute", jsonPayload(body))
+	if err != nil {
+		return Outcome{}, fileGone(err)
+	}
+	defer answer.Body.Close()
+	var result resultBody
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxJSON)).Decode(&result); err != nil {
+		return Outcome{}, errors.New("the answer of the Code Interpreter service cannot be read")
+	}
+	if result.Stdout != "" {
+		output(Stdout, result.Stdout)
+	}
+	if result.Stderr != "" {
+		output(Stderr, result.Stderr)
+	}
+	return result.outcome(), nil
+}
+
+var (
+	errNoResult = errors.New("the Code Interpreter service ended the stream without a result")
+	errBadEvent = errors.New("the Code Interpreter service sent an event that cannot be read")
+)
+
+// maxEvent bounds one event of a stream.
+const maxEvent = 16 << 20
+
+// readStream reads Server-Sent Events up to the result. Events of other names
+// are for clients of a later day.
+func readStream(from io.Reader, output func(Stream, string)) (Outcome, error) {
+	scanner := bufio.NewScanner(from)
+	scanner.Buffer(make([]byte, 0, 8<<10), maxEvent)
+	var name string
+	var data []string
+	for scanner.Scan() {
+		line := strings.TrimSuffix(scanner.Text(), "\r")
+		if line != "" {
+			field, value, _ := strings.Cut(line, ":")
+			value = strings.TrimPrefix(value, " ")
+			switch field {
+			case "event":
+				name = value
+			case "data":
+				data = append(data, value)
+			}
+			continue
+		}
+		outcome, end, err := readEvent(name, strings.Join(data, "\n"), output)
+		if end || err != nil {
+			return outcome, err
+		}
+		name, data = "", nil
+	}
+	if err := scanner.Err(); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{}, errNoResult
+}
+
+func readEvent(name, data string, output func(Stream, string)) (_ Outcome, end bool, err error) {
+	switch name {
+	case "output":
+		var e struct{ Stream, Data string }
+		if json.Unmarshal([]byte(data), &e) != nil || e.Stream != string(Stdout) && e.Stream != string(Stderr) {
+			return Outcome{}, true, errBadEvent
+		}
+		if e.Data != "" {
+			output(Stream(e.Stream), e.Data)
+		}
+	case "result":
+		var r resultBody
+		if json.Unmarshal([]byte(data), &r) != nil {
+			return Outcome{}, true, errBadEvent
+		}
+		return r.outcome(), true, nil
+	case "error":
+		var e struct{ Message string }
+		if json.Unmarshal([]byte(data), &e) != nil {
+			return Outcome{}, true, errBadEvent
+		}
+		return Outcome{}, true, errors.New("Code interpreter error: " + e.Message)
+	}
+	return Outcome{}, false, nil
+}
