@@ -1,0 +1,144 @@
+package librechat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const (
+	// MaxJSON is how many bytes a request to run something may have.
+	MaxJSON     = 50 << 20
+	maxStranger = 1 << 20 // of a body in which we have to look for a key
+	maxHint     = 128
+)
+
+// runBody is what every way to run a program takes. What we do not know in it
+// we pass over.
+type runBody struct {
+	Code      *string         `json:"code"`
+	Lang      string          `json:"lang"`
+	Language  string          `json:"language"`
+	Args      json.RawMessage `json:"args"`
+	Files     []ref           `json:"files"`
+	UserID    string          `json:"user_id"`
+	EntityID  string          `json:"entity_id"`
+	SessionID string          `json:"session_id"`
+	Hint      string          `json:"runtime_session_hint"`
+	Timeout   json.RawMessage `json:"timeout"` // ms
+
+	Tools       []tool           `json:"tools"`
+	Token       *string          `json:"continuation_token"`
+	ToolResults *json.RawMessage `json:"tool_results"`
+
+	// Keys of clients that send the parameters of their tool along.
+	Key1 string `json:"apiKey"`
+	Key2 string `json:"api_key"`
+	Key3 string `json:"LIBRECHAT_CODE_API_KEY"`
+}
+
+// readBody reads a request to run something and finds out who sends it.
+func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*runBody, engine.Caller, error) {
+	most := int64(MaxJSON)
+	if a.Caller(r).Owner == "" {
+		most = maxStranger
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok && most == maxStranger {
+			return nil, engine.Caller{}, errNoKey()
+		}
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, engine.Caller{}, err
+		}
+		return nil, engine.Caller{}, bad("the body did not arrive whole")
+	}
+	body := &runBody{}
+	wrong := json.Unmarshal(text, body)
+	caller, err := a.callerOf(r, body.Key1, body.Key2, body.Key3)
+	switch {
+	case err != nil:
+		return nil, caller, err
+	case wrong != nil:
+		return nil, caller, malformed(wrong)
+	}
+	return body, caller, nil
+}
+
+// malformed says what is wrong with a body, and none of what is in it.
+func malformed(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
+		return bad("%s is invalid", e.Field)
+	}
+	return bad("the body is not a JSON object")
+}
+
+// profile checks which of its servers the client means, and tells it that it
+// found that one.
+func profile(w http.ResponseWriter, r *http.Request) error {
+	switch want := r.Header.Get("X-CodeAPI-Expected-Profile"); want {
+	case "":
+	case "default", "stateful":
+		w.Header().Set("X-CodeAPI-Execution-Profile", want)
+	default:
+		return bad("invalid_execution_profile")
+	}
+	return nil
+}
+
+func (b *runBody) checkHint() error {
+	if len(b.Hint) > maxHint || strings.ContainsFunc(b.Hint, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._:-", c)
+	}) {
+		return bad("runtime_session_hint is invalid")
+	}
+	return nil
+}
+
+// arguments are the program's, given as a list or as one string.
+func (b *runBody) arguments() ([]string, error) {
+	if isNull(b.Args) {
+		return nil, nil
+	}
+	var one string
+	if json.Unmarshal(b.Args, &one) == nil {
+		return []string{one}, nil
+	}
+	var list []string
+	if json.Unmarshal(b.Args, &list) != nil {
+		return nil, bad("args must be a list of strings")
+	}
+	return list, nil
+}
+
+// limit is the time that the program may run, no more than is allowed here;
+// zero: as long as usual.
+func (b *runBody) limit(most time.Duration) (time.Duration, error) {
+	if isNull(b.Timeout) {
+		return 0, nil
+	}
+	var ms float64
+	if json.Unmarshal(b.Timeout, &ms) != nil || ms <= 0 {
+		return 0, bad("timeout must be a positive number of milliseconds")
+	}
+	return time.Duration(max(math.Min(ms, float64(most.Milliseconds())), 1) * float64(time.Millisecond)), nil
+}
+
+func isNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || bytes.Equal(raw, []byte("null"))
+}
+
+// user is whom the request is for, as far as it says.
+func (b *runBody) user(r *http.Request) string {
+	if b.UserID != "" {
+		return b.UserID
+	}
+	return r.Header.Get("User-Id")
+}

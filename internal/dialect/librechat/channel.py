@@ -1,0 +1,100 @@
+"""What the drivers of both languages share: the channel over which a program's
+calls leave the sandbox, and the request that tells what to run."""
+
+import fcntl
+import json
+import os
+import socket
+import struct
+import termios
+import time
+
+LARGEST = 4 << 20  # bytes of calls in one message
+
+
+class Channel:
+    """Sends calls, many in one message, and takes their answers apart."""
+
+    def __init__(self):
+        number = int(os.environ.pop("AIRLOCK_CALLS_FD"))
+        self.socket = socket.socket(fileno=os.dup(number))
+        os.close(number)
+        self.received = bytearray()
+        self.sent = 0
+
+    def send(self, calls, more):
+        """Sends calls, pairs of a tool's name and its input as JSON, and returns
+        the message's number. More says that others follow that belong to them."""
+        self.sent += 1
+        listed = ",".join('{"name":%s,"input":%s}' % (json.dumps(name), text) for name, text in calls)
+        body = '{"id":%d,"name":"calls","input":{"calls":[%s],"more":%s}}' % (self.sent, listed, "true" if more else "false")
+        body = body.encode()
+        self.socket.sendall(struct.pack(">I", len(body)) + body)
+        return self.sent
+
+    def receive(self):
+        """Yields what has arrived: (number, answers) of whole messages, and
+        (None, None) once the channel is closed."""
+        while True:
+            try:
+                data = self.socket.recv(1 << 16, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                yield None, None
+                return
+            self.received += data
+        while len(self.received) >= 4:
+            size = struct.unpack(">I", self.received[:4])[0]
+            if len(self.received) < 4 + size:
+                return
+            message = json.loads(self.received[4:4 + size])
+            del self.received[:4 + size]
+            yield int(message["id"]), message.get("result")
+
+
+def groups(calls, size):
+    """Cuts a list of calls into parts that fit into a message each."""
+    part, total = [], 0
+    for call in calls:
+        if part and total + size(call) > LARGEST:
+            yield part
+            part, total = [], 0
+        part.append(call)
+        total += size(call)
+    if part:
+        yield part
+
+
+def let_out():
+    """Returns when what the program has printed has been read, or soon after."""
+    for number in (1, 2):
+        for _ in range(20):
+            try:
+                waiting = struct.unpack("i", fcntl.ioctl(number, termios.FIONREAD, b"\0\0\0\0"))[0]
+            except OSError:
+                break
+            if not waiting:
+                break
+            time.sleep(0.0002)
+
+
+def read_request():
+    """Reads what to run. Then the program's own stdin takes its place."""
+    parts = []
+    while data := os.read(0, 1 << 20):
+        parts.append(data)
+    reading, writing = os.pipe()
+    os.write(writing, b"\n")
+    os.close(writing)
+    os.dup2(reading, 0)
+    os.close(reading)
+    return json.loads(b"".join(parts))
+
+
+def put_source(path, source):
+    """Puts the program where its language and its tracebacks look for it."""
+    with open(path, "wb") as file:
+        file.write(source.encode("utf-8", "surrogatepass"))

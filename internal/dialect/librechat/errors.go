@@ -1,0 +1,205 @@
+package librechat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// statusClosed is for a client that left: nobody reads it, but logs and metrics
+// tell it from a fault of ours.
+const statusClosed = 499
+
+// statuses say what a failure is on the wire. A client shows 400 to the model
+// as final and takes 409, 413 and 5xx for "try again", so what will never work
+// is 400.
+var statuses = map[engine.Kind]int{
+	engine.ErrInvalid:      http.StatusBadRequest,
+	engine.ErrUnauthorized: http.StatusUnauthorized,
+	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNotFound:     http.StatusNotFound,
+	engine.ErrConflict:     http.StatusConflict,
+	engine.ErrTooLarge:     http.StatusBadRequest,
+	engine.ErrBusy:         http.StatusTooManyRequests,
+	engine.ErrFull:         http.StatusInsufficientStorage,
+	engine.ErrNoLanguage:   http.StatusBadRequest,
+	engine.ErrUnavailable:  http.StatusServiceUnavailable,
+	engine.ErrCanceled:     statusClosed,
+	engine.ErrInternal:     http.StatusInternalServerError,
+}
+
+// errorBody is the body of every error.
+type errorBody struct {
+	Error      string `json:"error"`
+	Message    string `json:"message,omitempty"`
+	RetryAfter int    `json:"retry_after_seconds,omitempty"`
+
+	ExpectedProfile string `json:"expected_profile,omitempty"`
+	ActualProfile   string `json:"actual_profile,omitempty"`
+}
+
+// refusal is an error that this edge finds by itself.
+type refusal struct {
+	status int
+	body   errorBody
+}
+
+func (e *refusal) Error() string {
+	if e.body.Message != "" {
+		return e.body.Error + ": " + e.body.Message
+	}
+	return e.body.Error
+}
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status, errorBody{Error: fmt.Sprintf(format, args...)}}
+}
+
+func bad(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, format, args...)
+}
+
+// The answers for files that are not the caller's to name.
+func errBadID() error     { return bad("Bad request") }
+func errNoFile() error    { return refuse(http.StatusNotFound, "File not found") }
+func errForbidden() error { return refuse(http.StatusForbidden, "Unauthorized") }
+func errBadRef() error    { return refuse(http.StatusForbidden, "Unauthorized file reference") }
+func errNoKey() error {
+	return refuse(http.StatusUnauthorized, "A valid key is needed: a JWT or a key as 'Authorization: Bearer', or a key as 'X-API-Key'")
+}
+
+// Refuse answers with an error that the front door found.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, _, message string) {
+	body := errorBody{Error: message}
+	if status == http.StatusTooManyRequests {
+		seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
+		if err != nil {
+			seconds = 1
+		}
+		body = tooMany(r, time.Duration(seconds)*time.Second)
+	}
+	if status == http.StatusRequestEntityTooLarge {
+		body.Error = fileTooLarge
+		if runs(r) { // it would be tried again for ever
+			status, body.Error = http.StatusBadRequest, "the request is too large"
+		}
+	}
+	writeJSON(w, status, body)
+}
+
+// runs reports whether a request is to run something.
+func runs(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/exec") || strings.HasSuffix(r.URL.Path, "/exec/programmatic")
+}
+
+// tooMany is the body of a 429. A client that wants to run code takes the
+// number from it only where the error has exactly this name.
+func tooMany(r *http.Request, wait time.Duration) errorBody {
+	seconds := max(int((wait+time.Second-1)/time.Second), 1)
+	if runs(r) {
+		return errorBody{Error: "rate_limited", Message: fmt.Sprintf("Too many programs are running. Please retry in %d seconds.", seconds), RetryAfter: seconds}
+	}
+	return errorBody{Error: fmt.Sprintf("Too many requests. Please retry in %d seconds.", seconds)}
+}
+
+// fail answers with an error.
+func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, body := describe(r, err)
+	if r.Context().Err() != nil && status >= 500 {
+		status = statusClosed // the client left, which is no fault of ours
+	}
+	switch status {
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", strconv.Itoa(max(body.RetryAfter, 1)))
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "5")
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="airlock"`)
+	}
+	if status >= 500 {
+		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status, "err", err)
+	}
+	writeJSON(w, status, body)
+}
+
+// describe says what an error is on the wire. What the engine says of a
+// request goes to the client; every other cause stays in the log.
+func describe(r *http.Request, err error) (int, errorBody) {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status, e.body
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		if runs(r) {
+			return http.StatusBadRequest, errorBody{Error: "the request is too large"}
+		}
+		return http.StatusRequestEntityTooLarge, errorBody{Error: fileTooLarge}
+	}
+	e, ok := errors.AsType[*engine.Error](err)
+	status, known := statuses[engine.KindOf(err)]
+	if !ok || !known {
+		return http.StatusInternalServerError, errorBody{Error: internal}
+	}
+	switch e.Kind {
+	case engine.ErrBusy:
+		return status, tooMany(r, e.RetryAfter)
+	case engine.ErrNotFound:
+		return status, errorBody{Error: "Not found"}
+	case engine.ErrInvalid, engine.ErrTooLarge, engine.ErrNoLanguage, engine.ErrConflict, engine.ErrFull:
+		return status, errorBody{Error: sentence(e)}
+	case engine.ErrUnavailable:
+		return status, errorBody{Error: "sandbox_unavailable", Message: e.Hint}
+	case engine.ErrUnauthorized, engine.ErrForbidden:
+		return status, errorBody{Error: orElse(e.Hint, "Unauthorized")}
+	}
+	return status, errorBody{Error: internal}
+}
+
+const (
+	internal     = "Internal server error"
+	fileTooLarge = "File size limit exceeded"
+)
+
+// sentence says which field is wrong, and how.
+func sentence(e *engine.Error) string {
+	said := string(e.Kind)
+	if e.Err != nil {
+		said = e.Err.Error()
+	}
+	if e.ID != "" {
+		said = e.ID + " " + said
+	}
+	if e.Hint != "" {
+		said += ". " + e.Hint
+	}
+	return said
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// writeJSON answers at once and whole: clients give an error's body a second.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	text := encode(body)
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the peer may be gone, and nobody is left to tell
+}
+
+func encode(body any) []byte {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // our own types
+	}
+	return text
+}

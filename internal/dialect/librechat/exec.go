@@ -1,0 +1,119 @@
+package librechat
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// python is the one language whose plots are left as files.
+const python = "python"
+
+// prepared is a request to run something, understood and checked.
+type prepared struct {
+	engine.RunRequest
+	inputs []input
+}
+
+// prepare makes of what a client sent what the engine is asked.
+func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody) (*prepared, error) {
+	if err := body.checkHint(); err != nil {
+		return nil, err
+	}
+	if body.Code == nil {
+		return nil, bad("code is required")
+	}
+	name := orElse(body.Lang, body.Language)
+	if name == "" {
+		return nil, bad("lang is required")
+	}
+	lang, known := a.Language(strings.ToLower(name))
+	if !known {
+		return nil, bad("Unsupported language: %.40s", name)
+	}
+	args, err := body.arguments()
+	if err != nil {
+		return nil, err
+	}
+	_, maxima := a.engine.Limits()
+	limit, err := body.limit(maxima.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	user := body.user(r)
+	inputs, err := a.inputs(r.Context(), caller, body, user)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{inputs: inputs, RunRequest: engine.RunRequest{
+		Language: lang.Name, Code: *body.Code, Args: args, Stdin: []byte("\n"), Files: fileRefs(inputs),
+		Profile: engine.Profile{
+			Origin: engine.OriginLibreChat, Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
+			FileTTL: a.FileTTL, ShowPlots: lang.Name == python,
+			Scope: scope{user: user}.mark(caller),
+		},
+	}}
+	p.Profile.Limits.Timeout = limit
+	return p, nil
+}
+
+func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
+	body, caller, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	if err := profile(w, r); err != nil {
+		return err
+	}
+	ticket, err := a.requests.enter(r, caller)
+	if err != nil {
+		return err
+	}
+	defer ticket.leave()
+	r = ticket.request
+	p, err := a.prepare(r, caller, body)
+	if err != nil {
+		return err
+	}
+	out := newLongAnswer(w)
+	run, err := await(out, func() (*engine.Run, error) { return a.engine.Run(r.Context(), caller, p.RunRequest) })
+	if err != nil {
+		err = a.runError(body, err)
+		if !out.begun() {
+			return err
+		}
+		return out.finish(a.failedReply(r, err))
+	}
+	return out.finish(reply(run, p.inputs))
+}
+
+// runError says of what the engine would not run what a client of this API
+// understands.
+func (a *api) runError(body *runBody, err error) error {
+	e, ok := errors.AsType[*engine.Error](err)
+	switch {
+	case !ok:
+	case e.Kind == engine.ErrNotFound && strings.HasPrefix(e.ID, "files"):
+		return errBadRef()
+	case e.Kind == engine.ErrNoLanguage:
+		return bad("The language %.40s is not available on this server: %s", orElse(body.Lang, body.Language), sentence(e))
+	}
+	return err
+}
+
+// failedReply is the answer to a request that failed after its answer had
+// begun: the status was given away.
+func (a *api) failedReply(r *http.Request, err error) *runReply {
+	status, body := describe(r, err)
+	if status >= 500 && r.Context().Err() == nil {
+		a.Log.ErrorContext(context.WithoutCancel(r.Context()), "a run failed after its answer had begun", "status", status, "err", err)
+	}
+	reason := body.Error
+	if body.Message != "" {
+		reason = body.Message
+	}
+	return &runReply{SessionID: engine.NewID().String(), Stderr: withReason("", reason), Files: []fileBody{}, Message: &reason}
+}

@@ -1,0 +1,307 @@
+package librechat
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+type listed struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Modified string `json:"lastModified"`
+}
+
+func address(ref map[string]any) string {
+	return fmt.Sprintf("/sessions/%s/objects/%s", ref["storage_session_id"], ref["id"])
+}
+
+// One owner never learns of another's files, by whatever name.
+func TestOwners(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	ref := r.put("a.txt", "a")
+	for name, headers := range map[string][]string{
+		"bob":         {"X-API-Key", bobKey},
+		"a user":      {"X-API-Key", "", "Authorization", "Bearer jwt/t/user/u"},
+		"two at once": {"X-API-Key", aliceKey, "Authorization", "Bearer " + bobKey},
+	} {
+		if got := r.send("GET", address(ref), "", headers...); got.Code != http.StatusNotFound {
+			t.Errorf("%s: object %d", name, got.Code)
+		}
+		if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}}, headers...); got.Code != http.StatusForbidden {
+			t.Errorf("%s: exec %d", name, got.Code)
+		}
+		if got := r.send("GET", "/files/"+ref["storage_session_id"].(string)+"?detail=summary", "", headers...); got.Code != http.StatusNotFound {
+			t.Errorf("%s: list %d", name, got.Code)
+		}
+		if got := r.send("DELETE", address(ref), "", headers...); got.Code != http.StatusNotFound {
+			t.Errorf("%s: delete %d", name, got.Code)
+		}
+	}
+	if got := r.send("GET", address(ref), ""); got.Code != http.StatusOK {
+		t.Errorf("the owner: %d %s", got.Code, got.Body)
+	}
+	wrongPair := map[string]any{"id": ref["id"], "storage_session_id": r.put("b", "b")["storage_session_id"], "name": "a"}
+	if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{wrongPair}}); got.Code != http.StatusForbidden {
+		t.Errorf("a file under another session's id: %d", got.Code)
+	}
+}
+
+// Skills belong to all users of a tenant, and to no other tenant.
+func TestTenantsShareSkills(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	as := func(tenant, user string) []string {
+		return []string{"X-API-Key", "", "Authorization", "Bearer jwt/" + tenant + "/user/" + user}
+	}
+	for name, parts := range map[string][]string{
+		"fields first": {"kind=skill", "id=s1", "version=2", "x/SKILL.md<text"},
+		"fields last":  {"x/SKILL.md<text", "version=2", "id=s1", "kind=skill"},
+	} {
+		up := decode[uploaded](t, r.upload("/upload", parts, as("t", "u1")...), 200)
+		at := "/sessions/" + up.Session + "/objects/" + up.Files[0].ID
+		ref := map[string]any{"id": up.Files[0].ID, "storage_session_id": up.Session, "name": "x/SKILL.md", "kind": "skill", "resource_id": "s1", "version": 2}
+		for query, want := range map[string]int{"?kind=skill&id=s1&version=2": 200, "?kind=skill&id=s1&version=3": 403, "?kind=skill&id=s2&version=2": 403, "?kind=user": 403, "": 200} {
+			if got := r.send("GET", at+query, "", as("t", "u2")...); got.Code != want {
+				t.Errorf("%s, another user, %q: %d, want %d", name, query, got.Code, want)
+			}
+		}
+		if got := r.send("GET", at+"?kind=skill&id=s1&version=2", "", as("t2", "u1")...); got.Code != http.StatusNotFound {
+			t.Errorf("%s: another tenant: %d", name, got.Code)
+		}
+		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat x/SKILL.md\nwrite out.txt o", "files": []any{ref}}, as("t", "u2")...), 200)
+		if out.Stdout != "text" || len(out.Files) != 2 || !out.Files[1].Inherited {
+			t.Fatalf("%s: %+v", name, out)
+		}
+		// What a user makes of a shared file is the user's own.
+		made := "/sessions/" + out.SessionID + "/objects/" + out.Files[0].ID
+		if got := r.send("GET", made, "", as("t", "u2")...); got.Code != http.StatusOK {
+			t.Errorf("%s: what was made: %d", name, got.Code)
+		}
+		if got := r.send("GET", made, "", as("t", "u1")...); got.Code != http.StatusNotFound {
+			t.Errorf("%s: what another user made: %d", name, got.Code)
+		}
+		ref["version"] = 3
+		if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}}, as("t", "u2")...); got.Code != http.StatusForbidden {
+			t.Errorf("%s: another version: %d", name, got.Code)
+		}
+	}
+}
+
+func TestStrictUsers(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		r := newRig(t, engine.Config{}, Options{StrictUsers: strict})
+		ref := r.put("a.txt", "a", "kind=user", "id=u1")
+		want := http.StatusOK
+		if strict {
+			want = http.StatusNotFound
+		}
+		if got := r.send("GET", address(ref)+"?kind=user&id=u2", ""); got.Code != want {
+			t.Errorf("strict %t: another user: %d", strict, got.Code)
+		}
+		for _, query := range []string{"", "?kind=user&id=u1"} {
+			if got := r.send("GET", address(ref)+query, ""); got.Code != http.StatusOK {
+				t.Errorf("strict %t, %q: %d", strict, query, got.Code)
+			}
+		}
+		out := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u2", "files": []any{ref}})
+		if strict != (out.Code == http.StatusForbidden) {
+			t.Errorf("strict %t: exec %d", strict, out.Code)
+		}
+		made := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u1"}), 200)
+		if got := r.send("GET", "/files/"+made.SessionID+"?detail=summary&kind=user&id=u2", ""); got.Code != want {
+			t.Errorf("strict %t: list of another user's session: %d", strict, got.Code)
+		}
+	}
+}
+
+// Files are used under names of several generations.
+func TestNames(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	ref := r.put("dir/report.txt", "r")
+	coded := map[string]any{"id": ref["id"], "session_id": ref["storage_session_id"], "name": base64.StdEncoding.EncodeToString([]byte("dir/report.txt"))}
+	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "inputs", "files": []any{coded}}), 200)
+	if out.Stdout != "dir/report.txt\n"+coded["name"].(string)+"\n" || len(out.Files) != 1 || out.Files[0].Name != "dir/report.txt" {
+		t.Errorf("by its base64 name: %q %+v", out.Stdout, out.Files)
+	}
+	if list := decode[[]listed](t, r.send("GET", "/files/"+out.SessionID+"?detail=full", ""), 200); len(list) != 1 {
+		t.Errorf("the session lists %+v", list)
+	}
+	for name, want := range map[string]string{"../x": "dir/report.txt", "": "dir/report.txt", "/abs": "dir/report.txt", `a\b`: "dir/report.txt", "other/name.txt": "other/name.txt", "main.py": "main.py"} {
+		moved := map[string]any{"id": ref["id"], "storage_session_id": ref["storage_session_id"], "name": name}
+		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "inputs", "files": []any{moved}}), 200)
+		if out.Stdout != want+"\n" {
+			t.Errorf("%q lies at %q, want %q", name, out.Stdout, want)
+		}
+	}
+	if specs := r.sandbox.Specs(); !slices.ContainsFunc(specs, func(s engine.Spec) bool { return s.Entry == "main_1.py" }) {
+		t.Error("the code lies where an input does")
+	}
+	other := r.put("b.txt", "b")
+	a := map[string]any{"id": ref["id"], "storage_session_id": ref["storage_session_id"], "name": "same.txt"}
+	b := map[string]any{"id": other["id"], "storage_session_id": other["storage_session_id"], "name": "same.txt"}
+	out = decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat same.txt", "files": []any{a, a, b}}), 200)
+	if out.Stdout != "b" || len(out.Files) != 1 || out.Files[0].ID != other["id"] {
+		t.Errorf("two of one name: %+v", out)
+	}
+	many := slices.Repeat([]any{a}, 257)
+	if got := r.exec(map[string]any{"lang": "py", "code": "1", "files": many}); got.Code != http.StatusBadRequest {
+		t.Errorf("257 files: %d", got.Code)
+	}
+}
+
+// A file lives for seven days since its last use, and its age is that of its
+// last use.
+func TestExpiry(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	ref := r.put("a.txt", "a")
+	for range 4 {
+		r.clock.ahead += 6 * 24 * time.Hour
+		got := decode[listed](t, r.send("GET", address(ref), ""), 200)
+		if at, err := time.Parse(time.RFC3339, got.Modified); err != nil || r.clock.now().Sub(at) > time.Minute {
+			t.Errorf("last modified %s, %v", got.Modified, err)
+		}
+	}
+	r.clock.ahead += 6 * 24 * time.Hour
+	if got := r.exec(map[string]any{"lang": "py", "code": "cat a.txt", "files": []any{ref}}); got.Code != http.StatusOK {
+		t.Errorf("after six days: %d %s", got.Code, got.Body)
+	}
+	r.clock.ahead += 6 * 24 * time.Hour
+	if got := r.send("GET", address(ref), ""); got.Code != http.StatusOK {
+		t.Errorf("a run is no use: %d", got.Code)
+	}
+	r.clock.ahead += 8 * 24 * time.Hour
+	if got := r.send("GET", address(ref), ""); got.Code != http.StatusNotFound {
+		t.Errorf("after eight days: %d", got.Code)
+	}
+	if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}}); got.Code != http.StatusForbidden {
+		t.Errorf("exec after eight days: %d", got.Code)
+	}
+}
+
+// A lost blob makes one object 404, so that the client uploads it again.
+func TestLostBytes(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	up := decode[uploaded](t, r.upload("/upload", []string{"a.txt<first", "b.txt<second"}), 200)
+	digest := digestOf(t, r, up.Files[0].ID)
+	if err := r.blobs.Delete(context.Background(), digest); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{http.StatusNotFound, http.StatusOK} {
+		at := up.Session + "/objects/" + up.Files[i].ID
+		for _, method := range []string{"GET", "HEAD"} {
+			if got := r.send(method, "/sessions/"+at, ""); got.Code != want {
+				t.Errorf("%s %d: %d, want %d", method, i, got.Code, want)
+			}
+		}
+		if got := r.send("GET", "/download/"+strings.Replace(at, "/objects", "", 1), ""); got.Code != want {
+			t.Errorf("download %d: %d, want %d", i, got.Code, want)
+		}
+		ref := map[string]any{"id": up.Files[i].ID, "storage_session_id": up.Session, "name": "x"}
+		if got := r.exec(map[string]any{"lang": "py", "code": "cat x", "files": []any{ref}}); (got.Code == http.StatusOK) != (want == http.StatusOK) || got.Code == http.StatusInternalServerError {
+			t.Errorf("exec %d: %d", i, got.Code)
+		}
+	}
+}
+
+func digestOf(t *testing.T, r *rig, id string) engine.Digest {
+	t.Helper()
+	parsed, err := engine.ParseID(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := r.index.File(context.Background(), "alice", parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.SHA256
+}
+
+func TestBatches(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{MaxUpload: 1 << 20})
+	var parts []string
+	for i := range 203 {
+		parts = append(parts, fmt.Sprintf("f%d.txt<%d", i, i))
+	}
+	out := decode[batchReply](t, r.upload("/upload/batch", parts), 200)
+	if out.Succeeded != 200 || !out.LimitReached || out.MaxFiles != 200 || out.Files[7].Filename != "f7.txt" {
+		t.Errorf("%d stored, %+v", out.Succeeded, out.Files[7])
+	}
+	if list := decode[[]string](t, r.send("GET", "/files/"+out.StorageID, ""), 200); len(list) != 200 {
+		t.Errorf("%d listed", len(list))
+	}
+	big := strings.Repeat("x", 1<<20+1)
+	some := decode[batchReply](t, r.upload("/upload/batch", []string{"big<" + big, "small<s", "small<t"}), 200)
+	if some.Message != "partial_success" || some.Failed != 1 || some.Files[0].Error != fileTooLarge || some.Files[1].ID == some.Files[2].ID {
+		t.Errorf("%+v", some)
+	}
+	if got := r.upload("/upload/batch", []string{"big<" + big}); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), `"message":"error"`) {
+		t.Errorf("nothing stored: %d %s", got.Code, got.Body)
+	}
+	if got := r.upload("/upload", []string{"small<s", "big<" + big}); got.Code != http.StatusRequestEntityTooLarge || !strings.Contains(got.Body.String(), fileTooLarge) {
+		t.Errorf("too large: %d %s", got.Code, got.Body)
+	}
+	body, contentType := formOf("a<1", "b<2")
+	if got := r.send("POST", "/upload", body[:len(body)-8], "Content-Type", contentType); got.Code != http.StatusBadRequest {
+		t.Errorf("cut short: %d", got.Code)
+	}
+	files, err := r.index.Files(context.Background(), engine.FileQuery{Owner: "alice", Page: engine.Page{Limit: 1000}})
+	if err != nil || len(files) != 202 {
+		t.Errorf("%d files are kept, %v: what a failed upload left is to go", len(files), err)
+	}
+}
+
+// Each upload makes a session, which must not count against those that an owner
+// opens by hand.
+func TestUploadsAreNoOpenSessions(t *testing.T) {
+	r := newRig(t, engine.Config{Quota: engine.Quota{Sessions: 1}}, Options{})
+	for range 3 {
+		r.put("a.txt", "a")
+	}
+	if sessions, err := r.engine.ListSessions(t.Context(), engine.Caller{Owner: "alice"}, engine.SessionQuery{}); err != nil || len(sessions) != 0 {
+		t.Errorf("%v, %v", sessions, err)
+	}
+}
+
+func TestUnknownSessions(t *testing.T) {
+	for answer, want := range map[UnknownSession][2]int{UnknownAuto: {404, 200}, UnknownNotFound: {404, 404}, UnknownForbidden: {403, 403}, UnknownEmpty: {200, 200}} {
+		r := newRig(t, engine.Config{}, Options{UnknownSession: answer})
+		for i, query := range []string{"?detail=summary", "?detail=full"} {
+			if got := r.send("GET", "/files/AAAAAAAAAAAAAAAAAAAAA"+query, ""); got.Code != want[i] {
+				t.Errorf("%s%s: %d", answer, query, got.Code)
+			}
+		}
+	}
+}
+
+// What was not kept is named.
+func TestTruncation(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	var code strings.Builder
+	for i := range 305 {
+		fmt.Fprintf(&code, "write f%03d.txt x\n", i)
+	}
+	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": code.String()}), 200)
+	if len(out.Files) != 300 || out.Truncation == nil || out.Truncation.Count != 5 || out.Truncation.Skipped[0] != "f300.txt" || !strings.Contains(out.Stderr, "f300.txt") {
+		t.Errorf("%d files, %+v, %q", len(out.Files), out.Truncation, out.Stderr)
+	}
+}
+
+func FuzzPartName(f *testing.F) {
+	f.Add(`form-data; name="file"; filename="skills/pptx/SKILL.md"`)
+	f.Add(`form-data; name="file"; filename="a%22b\"c"; filename*=UTF-8''%c3%bc`)
+	f.Add(`form-data; name=file; filename=x;y`)
+	f.Fuzz(func(t *testing.T, header string) {
+		_, file, _ := partName(header)
+		name := plainName(file)
+		if clean, err := engine.CleanPath(name); err != nil || clean == "" {
+			t.Errorf("%q becomes %q: %v", file, name, err)
+		}
+	})
+}

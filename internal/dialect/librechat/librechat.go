@@ -1,0 +1,165 @@
+// Package librechat serves the API of LibreChat's code interpreter, for the
+// clients of every generation at once: programs with files that stay over
+// turns, uploads, downloads, and programs that call the model's tools and go
+// on with the answers.
+//
+// The generations differ in what a thing is called, where a key stands and how
+// a file is referred to. Answers therefore carry every name that any of them
+// reads; requests are understood in all of their spellings. README.md next to
+// this file says which parts are covered and where we differ on purpose.
+//
+// The way of a request: body.go reads it, refs.go finds the files that it
+// names, exec.go asks the engine to run it, result.go says what came out.
+// Programs that call tools are in programmatic.go, execution.go and round.go;
+// their side in the sandbox is in driver.py and shell.py.
+package librechat
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Options set up the dialect. Only Caller and Language are required.
+type Options struct {
+	// Caller says who makes a request; the zero Caller is nobody.
+	Caller func(*http.Request) engine.Caller
+	// Authenticate says who holds a key that stands in a body; nil: nobody.
+	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+
+	// Language finds a language by one of its names, in lower case.
+	Language func(name string) (Language, bool)
+
+	Version   string
+	MaxUpload int64         // bytes of a file; 0: 200 MiB
+	FileTTL   time.Duration // lifetime of a file since its last use; 0: 7 days
+	TokenTTL  time.Duration // how long a program waits for the answers to its calls; 0: 600 s
+
+	// StrictUsers keeps the end users of one key apart, as far as they are
+	// named: what one uploaded is unknown when another one asks.
+	StrictUsers bool
+	// UnknownSession is what a listing of an unknown session answers.
+	UnknownSession UnknownSession
+	// PeerErrors answers a bad programmatic request with 200 and
+	// status "error", as some servers do.
+	PeerErrors bool
+
+	Log *slog.Logger // for causes that the client must not see; nil: nothing is logged
+}
+
+// Language is what the dialect has to know of one.
+type Language struct {
+	Name  string // "python"
+	Entry string // name of the file that the code is put into
+}
+
+// UnknownSession is an answer to a listing of a session that there is not.
+type UnknownSession string
+
+// The answers to a listing of an unknown session.
+const (
+	UnknownAuto      UnknownSession = "auto"  // 404 for detail=summary, an empty list otherwise
+	UnknownNotFound  UnknownSession = "404"   // always 404
+	UnknownForbidden UnknownSession = "403"   // always 403, as the official server does
+	UnknownEmpty     UnknownSession = "empty" // always an empty list
+)
+
+const (
+	defaultMaxUpload = 200 << 20
+	defaultFileTTL   = 7 * 24 * time.Hour
+	defaultTokenTTL  = 600 * time.Second
+)
+
+func (o *Options) fill() {
+	fillZero(&o.MaxUpload, defaultMaxUpload)
+	fillZero(&o.FileTTL, defaultFileTTL)
+	fillZero(&o.TokenTTL, defaultTokenTTL)
+	fillZero(&o.UnknownSession, UnknownAuto)
+	if o.Authenticate == nil {
+		o.Authenticate = func(context.Context, string) (engine.Caller, error) { return engine.Caller{}, engine.ErrUnauthorized }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+}
+
+func fillZero[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// api is the dialect at work.
+type api struct {
+	engine     Engine
+	executions *executions
+	requests   *requests
+	Options
+}
+
+// Handler is the API. It wants its prefix removed, and to be closed after the
+// engine was shut down.
+type Handler struct {
+	http.Handler
+	executions *executions
+}
+
+type handler func(*api, http.ResponseWriter, *http.Request) error
+
+// New returns the API. Every route is there with and without "/v1".
+func New(e Engine, o Options) *Handler {
+	o.fill()
+	a := &api{engine: e, Options: o, requests: newRequests()}
+	a.executions = newExecutions(e, a.TokenTTL, a.Log)
+	mux := http.NewServeMux()
+	for _, base := range []string{"", "/v1"} {
+		for pattern, serve := range map[string]handler{
+			"POST /exec":                           (*api).exec,
+			"POST /exec/programmatic":              (*api).programmatic,
+			"POST /exec/programmatic/cancel":       (*api).cancelProgrammatic,
+			"POST /upload":                         (*api).upload,
+			"POST /upload/batch":                   (*api).uploadBatch,
+			"GET /files/{sid}":                     (*api).listFiles,
+			"DELETE /files/{sid}/{fid}":            (*api).deleteFile,
+			"GET /download/{sid}/{fid}":            (*api).download,
+			"GET /sessions/{sid}/objects/{fid}":    (*api).object,
+			"DELETE /sessions/{sid}/objects/{fid}": (*api).deleteFile,
+			"GET /health":                          (*api).health,
+			"GET /health/detailed":                 (*api).healthDetailed,
+			"GET /ready":                           (*api).ready,
+		} {
+			method, path, _ := strings.Cut(pattern, " ")
+			mux.HandleFunc(method+" "+base+path, a.handle(serve))
+		}
+	}
+	mux.HandleFunc("/", a.handle(func(*api, http.ResponseWriter, *http.Request) error {
+		return refuse(http.StatusNotFound, "Not found")
+	}))
+	return &Handler{mux, a.executions}
+}
+
+// Open are the addresses that answer without a key, or look for one in the
+// body.
+func Open() (paths []string) {
+	for _, base := range []string{"", "/v1"} {
+		for _, path := range []string{"/health", "/health/detailed", "/ready", "/exec", "/exec/programmatic", "/exec/programmatic/cancel"} {
+			paths = append(paths, base+path)
+		}
+	}
+	return paths
+}
+
+// handle makes an http handler of one that may fail.
+func (a *api) handle(serve handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(a, w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	}
+}

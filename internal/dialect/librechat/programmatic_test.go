@@ -1,0 +1,210 @@
+package librechat
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+const oneTool = `"tools":[{"name":"f"}]`
+
+func (r *rig) pause(headers ...string) string {
+	r.t.Helper()
+	out := decode[roundReply](r.t, r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`, headers...), 200)
+	if out.Token == nil {
+		r.t.Fatalf("%+v", out)
+	}
+	return *out.Token
+}
+
+func (r *rig) goOn(token string) *httptest.ResponseRecorder {
+	return r.send("POST", "/exec/programmatic", `{"continuation_token":"`+token+`","tool_results":[{"call_id":"call_001","result":1}]}`)
+}
+
+func (r *rig) eventually(what string, yes func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !yes() {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("in vain: %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func (r *rig) all() []*execution {
+	r.handler.executions.mu.Lock()
+	defer r.handler.executions.mu.Unlock()
+	return slices.Collect(maps.Values(r.handler.executions.live))
+}
+
+func (r *rig) lives() int { return len(r.all()) }
+
+// Programs that wait take no slot from others, and nobody's answers get lost.
+func TestPausedProgramsLeaveTheirSlots(t *testing.T) {
+	r := newRig(t, engine.Config{Concurrency: 2}, Options{})
+	var tokens []string
+	for range 10 {
+		tokens = append(tokens, r.pause())
+	}
+	if got := r.exec(map[string]any{"lang": "py", "code": "print x"}); got.Code != http.StatusOK {
+		t.Errorf("beside paused programs: %d", got.Code)
+	}
+	for _, token := range tokens {
+		if out := decode[roundReply](t, r.goOn(token), 200); out.Status != "completed" || *out.Stdout != "[{\"result\":1}]\n" {
+			t.Errorf("%+v", out)
+		}
+	}
+	r.eventually("all are gone", func() bool { return r.lives() == 0 })
+}
+
+func TestTooManyPausedPrograms(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	for range maxUserExecutions {
+		r.pause()
+	}
+	got := r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`)
+	if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), `"rate_limited"`) || got.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
+	r.pause("X-API-Key", bobKey)
+}
+
+func TestTokenExpires(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{TokenTTL: 50 * time.Millisecond})
+	token := r.pause()
+	r.eventually("the program is gone", func() bool { return r.lives() == 0 })
+	if got := r.goOn(token); got.Code != http.StatusNotFound {
+		t.Errorf("an expired token: %d %s", got.Code, got.Body)
+	}
+	if foreign := r.pause(); r.send("POST", "/exec/programmatic", `{"continuation_token":"`+foreign+`","tool_results":[{"call_id":"call_001","result":1}]}`, "X-API-Key", bobKey).Code != http.StatusForbidden {
+		t.Error("a foreign token is good")
+	}
+}
+
+// Of two requests that continue one program at once, one does.
+func TestParallelContinuations(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	out := decode[roundReply](t, r.send("POST", "/exec/programmatic", `{"code":"call f {}\nwait",`+oneTool+`}`), 200)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int)
+	body := `{"continuation_token":"` + *out.Token + `","tool_results":[{"call_id":"call_001","result":1}]}`
+	go func() {
+		req := httptest.NewRequestWithContext(ctx, "POST", "/exec/programmatic", strings.NewReader(body))
+		req.Header.Set("X-API-Key", aliceKey)
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, req)
+		done <- w.Code
+	}()
+	r.eventually("the first one waits", func() bool {
+		for _, e := range r.all() {
+			if e.waiting() {
+				return false
+			}
+		}
+		return true
+	})
+	if got := r.goOn(*out.Token); got.Code != http.StatusConflict {
+		t.Errorf("the second: %d %s", got.Code, got.Body)
+	}
+	cancel() // the first one's client leaves
+	<-done
+	r.eventually("its program is gone", func() bool { return r.lives() == 0 })
+}
+
+func TestCancel(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	stop := func(id string, headers ...string) int {
+		return r.send("POST", "/exec/programmatic/cancel", `{"request_id":"`+id+`"}`, headers...).Code
+	}
+	r.pause("X-LibreChat-Code-Request-ID", "one")
+	if got := stop("one", "X-API-Key", bobKey); got != http.StatusForbidden {
+		t.Errorf("a stranger: %d", got)
+	}
+	if got := stop("one"); got != http.StatusAccepted {
+		t.Errorf("a paused program: %d", got)
+	}
+	r.eventually("it is gone", func() bool { return r.lives() == 0 })
+	if got := stop("one"); got != http.StatusOK {
+		t.Errorf("twice: %d", got)
+	}
+	done := make(chan int)
+	go func() {
+		done <- r.send("POST", "/exec/programmatic", `{"code":"wait"}`, "X-LibreChat-Code-Request-ID", "two").Code
+	}()
+	r.eventually("a running program is cancelled", func() bool { return stop("two") == http.StatusAccepted })
+	<-done
+	r.eventually("it is gone", func() bool { return r.lives() == 0 })
+	if got := stop("never"); got != http.StatusOK {
+		t.Errorf("an unknown id: %d", got)
+	}
+}
+
+func TestPeerErrors(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{PeerErrors: true})
+	for _, body := range []string{`{"tools":[]}`, `{"continuation_token":"x","tool_results":[{"call_id":"call_001"}]}`} {
+		out := decode[roundReply](t, r.send("POST", "/exec/programmatic", body), 200)
+		if out.Status != "error" || out.Error == nil {
+			t.Errorf("%s: %+v", body, out)
+		}
+	}
+}
+
+// A long answer begins with a space after some seconds, and is JSON all the same.
+func TestKeepAlive(t *testing.T) {
+	release := make(chan struct{})
+	slow := sandboxtest.NewFake(func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return sandboxtest.Exit(0), nil
+	})
+	r := newRigOn(t, slow)
+	server := httptest.NewServer(r.handler)
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/exec", strings.NewReader(`{"lang":"py","code":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-Key", aliceKey)
+	began := time.Now()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var first [1]byte
+	if _, err := io.ReadFull(resp.Body, first[:]); err != nil || first[0] != ' ' || time.Since(began) < pulse/2 {
+		t.Errorf("first byte %q after %v, %v", first, time.Since(began), err)
+	}
+	close(release)
+	rest, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.HasPrefix(strings.TrimSpace(string(rest)), `{"session_id"`) {
+		t.Errorf("%s, %v", rest, err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestFunctionNames(t *testing.T) {
+	for _, test := range []struct{ name, python, bash string }{
+		{"add-one", "add_one", "add_one"}, {"get weather", "get_weather", "get_weather"}, {"a.b", "ab", "a_b"}, {"2x", "_2x", "_2x"},
+		{"class", "class_tool", "class"}, {"done", "done", "done_tool"}, {"_ptc_x", "_ptc_x", "_ptc_x_tool"}, {"größe", "gre", "gre"}, {"é", "_", "_"},
+	} {
+		if got := functionName(test.name, false); got != test.python {
+			t.Errorf("%s is %s in Python", test.name, got)
+		}
+		if got := functionName(test.name, true); got != test.bash {
+			t.Errorf("%s is %s in bash", test.name, got)
+		}
+	}
+}

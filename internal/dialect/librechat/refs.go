@@ -1,0 +1,234 @@
+package librechat
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const (
+	maxRefs     = 256
+	maxRefName  = 256
+	maxRefDepth = 10
+)
+
+// ref is a file that a request names, in the spelling of every generation.
+type ref struct {
+	ID         string          `json:"id"`
+	FileID     string          `json:"fileId"`
+	SessionID  string          `json:"session_id"`
+	StorageID  string          `json:"storage_session_id"`
+	ResourceID string          `json:"resource_id"`
+	Name       string          `json:"name"`
+	Kind       string          `json:"kind"`
+	Version    json.RawMessage `json:"version"`
+	EntityID   string          `json:"entity_id"`
+}
+
+func (f *ref) fileID() string    { return orElse(f.ID, f.FileID) }
+func (f *ref) sessionID() string { return orElse(f.StorageID, f.SessionID) }
+
+// version is a number, which some spell as text.
+func (f *ref) version() string {
+	if isNull(f.Version) {
+		return ""
+	}
+	return strings.Trim(string(f.Version), `"`)
+}
+
+// scope is where the ref says that its file belongs. For a user's file the
+// resource is not looked at: clients put the file's own id there.
+func (f *ref) scope(user, entity string) scope {
+	s := scope{kind: f.Kind, user: user}
+	switch {
+	case s.shared():
+		s.id, s.version = f.ResourceID, f.version()
+	case s.kind == "":
+		s.id = orElse(f.EntityID, entity)
+	}
+	return s
+}
+
+// input is a file that a program finds in its workspace.
+type input struct {
+	*place
+	ref   *ref   // by which it was named; nil: it was in the session that was named
+	sid   string // the session by which it was named
+	name  string // under which the client knows it
+	path  string // where it lies
+	alias string // where it lies too, for clients that call it by its base64 name
+}
+
+// inputs finds the files that a request names. Of two at one place the later
+// one counts.
+func (a *api) inputs(ctx context.Context, caller engine.Caller, body *runBody, user string) ([]input, error) {
+	if len(body.Files) > maxRefs {
+		return nil, bad("files exceeds maximum of %d", maxRefs)
+	}
+	var list []input
+	for i := range body.Files {
+		in, err := a.input(ctx, caller, &body.Files[i], i, body, user)
+		if err != nil {
+			return nil, err
+		}
+		list = slices.DeleteFunc(list, func(other input) bool { return other.path == in.path })
+		list = append(list, in)
+	}
+	return a.sessionInputs(ctx, caller, body, user, list)
+}
+
+func (a *api) input(ctx context.Context, caller engine.Caller, f *ref, i int, body *runBody, user string) (input, error) {
+	invalid := func(field string) error { return bad("files[%d].%s is invalid", i, field) }
+	if f.fileID() == "" {
+		return input{}, invalid("id")
+	}
+	fid, knownFile, err := parseFileID(f.fileID())
+	if err != nil {
+		return input{}, invalid("id")
+	}
+	sid, knownSession, err := parseID(f.sessionID())
+	if err != nil {
+		return input{}, invalid("storage_session_id")
+	}
+	s := f.scope(user, body.EntityID)
+	if sharedOwner(caller.Owner) != "" || s.kind != "" && !s.shared() {
+		if err := s.check(); err != nil {
+			return input{}, bad("files[%d]: %s", i, err)
+		}
+	}
+	if !knownFile || !knownSession {
+		return input{}, errBadRef()
+	}
+	found, err := a.find(ctx, caller, s, sid, fid)
+	if e, ok := errors.AsType[*refusal](err); ok && e.status < 500 {
+		return input{}, errBadRef()
+	}
+	if err != nil {
+		return input{}, err
+	}
+	in := input{place: found, ref: f, sid: f.sessionID(), name: f.Name}
+	stored := found.name()
+	wanted, ok := wantedPath(f.Name)
+	switch {
+	case ok && isBase64Of(f.Name, stored):
+		in.alias, in.name = wanted, stored
+		wanted, err = engine.CleanPath(stored)
+	case !ok:
+		in.name = stored
+		wanted, err = engine.CleanPath(stored)
+	}
+	in.path = wanted
+	return in, err
+}
+
+// wantedPath is where a client wants a file to lie, if a file can lie there.
+func wantedPath(name string) (string, bool) {
+	if len(name) > maxRefName || strings.Count(name, "/") >= maxRefDepth {
+		return "", false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return "", false
+		}
+	}
+	clean, err := engine.CleanPath(name)
+	return clean, err == nil
+}
+
+// isBase64Of reports whether a client calls a file by the base64 of its name:
+// an old store kept names like that, and its clients sent them back.
+func isBase64Of(sent, stored string) bool {
+	if sent == stored {
+		return false
+	}
+	bare := strings.TrimRight(sent, "=")
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if text, err := encoding.DecodeString(bare); err == nil && string(text) == stored {
+			return true
+		}
+	}
+	return false
+}
+
+// sessionInputs adds what is in the session that the request names, where the
+// request brings nothing of its own for that place. A session that is gone is
+// passed over, as the official server passes over all of them.
+func (a *api) sessionInputs(ctx context.Context, caller engine.Caller, body *runBody, user string, list []input) ([]input, error) {
+	sid, known, err := parseID(body.SessionID)
+	if err != nil || !known {
+		return list, nil //nolint:nilerr // no session of ours
+	}
+	session, files, places, err := a.engine.UseSession(ctx, caller, sid)
+	if errors.Is(err, engine.ErrNotFound) {
+		return list, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !(scope{user: user}).admits(a, caller, session) {
+		return list, nil
+	}
+	for i, f := range files {
+		found := &place{session, f, places[i]}
+		clean, err := engine.CleanPath(found.name())
+		if err != nil || len(list) >= maxRefs || hidden(clean, nil) || slices.ContainsFunc(list, func(other input) bool {
+			return other.file.ID == f.ID || other.path == clean || other.alias == clean ||
+				strings.HasPrefix(other.path, clean+"/") || strings.HasPrefix(clean, other.path+"/")
+		}) {
+			continue
+		}
+		list = append(list, input{place: found, sid: body.SessionID, name: found.name(), path: clean})
+	}
+	return list, nil
+}
+
+// fileRefs are the inputs as the engine wants them.
+func fileRefs(list []input) []engine.FileRef {
+	refs := make([]engine.FileRef, 0, len(list))
+	taken := map[string]bool{}
+	for _, in := range list {
+		taken[in.path] = true
+		refs = append(refs, engine.FileRef{ID: in.file.ID, Owner: in.file.Owner, Path: in.path, ReadOnly: in.at.ReadOnly})
+	}
+	for _, in := range list {
+		if in.alias != "" && !taken[in.alias] && len(refs) < maxRefs {
+			taken[in.alias] = true
+			refs = append(refs, engine.FileRef{ID: in.file.ID, Owner: in.file.Owner, Path: in.alias, ReadOnly: in.at.ReadOnly})
+		}
+	}
+	return refs
+}
+
+// entry is where the code goes: where it usually does, unless an input lies
+// there.
+func entry(usual string, list []input) string {
+	taken := func(name string) bool {
+		return slices.ContainsFunc(list, func(in input) bool {
+			return in.path == name || in.alias == name || strings.HasPrefix(in.path, name+"/")
+		})
+	}
+	name, ext := usual, path.Ext(usual)
+	for n := 1; taken(name); n++ {
+		name = fmt.Sprintf("%s_%d%s", strings.TrimSuffix(usual, ext), n, ext)
+	}
+	return name
+}
+
+// hidden reports whether a path goes through a folder that nobody means to see,
+// and that no input lay in.
+func hidden(name string, inputs []input) bool {
+	dir := path.Dir(name)
+	for part := range strings.SplitSeq(dir, "/") {
+		if strings.HasPrefix(part, ".") && part != "." || part == "__pycache__" {
+			return !slices.ContainsFunc(inputs, func(in input) bool { return path.Dir(in.path) == dir })
+		}
+	}
+	return path.Base(name) == "_ptc_history.json"
+}

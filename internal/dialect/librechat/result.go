@@ -1,0 +1,202 @@
+package librechat
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// runReply is what came of a program. Clients of several generations read it,
+// each under the names that it knows.
+type runReply struct {
+	SessionID string     `json:"session_id"`
+	Stdout    string     `json:"stdout"`
+	Stderr    string     `json:"stderr"`
+	Files     []fileBody `json:"files"`
+	Code      *int       `json:"code"`
+	Signal    *string    `json:"signal"`
+	Message   *string    `json:"message"`
+	Status    *string    `json:"status"`
+	WallTime  *int64     `json:"wall_time"`
+	leftovers
+}
+
+// leftovers is what a reply says of files beyond their list.
+type leftovers struct {
+	Deleted    []string    `json:"deleted_files,omitempty"` // inputs that the program removed, by the names that the client gave them
+	Truncation *truncation `json:"artifact_truncation,omitempty"`
+}
+
+// truncation names the files that were not kept.
+type truncation struct {
+	Code    string   `json:"code"`
+	Reasons []string `json:"reasons"`
+	Skipped []string `json:"skipped"`
+	Count   int      `json:"skipped_count"`
+}
+
+// fileBody is a file of a program: new, changed, or as it was.
+type fileBody struct {
+	ID           string          `json:"id"`
+	FileID       string          `json:"fileId"`
+	Name         string          `json:"name"`
+	Filename     string          `json:"filename"`
+	Path         string          `json:"path"`
+	StorageID    string          `json:"storage_session_id"`
+	SessionID    string          `json:"session_id"`
+	ModifiedFrom *origin         `json:"modified_from,omitempty"`
+	Inherited    bool            `json:"inherited,omitempty"`
+	Kind         string          `json:"kind,omitempty"`
+	ResourceID   string          `json:"resource_id,omitempty"`
+	Version      json.RawMessage `json:"version,omitempty"`
+	EntityID     string          `json:"entity_id,omitempty"`
+}
+
+type origin struct {
+	ID        string `json:"id"`
+	StorageID string `json:"storage_session_id"`
+}
+
+// The two-letter words for how a program was stopped.
+const (
+	statusTimeout = "TO"
+	statusMemory  = "SG"
+)
+
+// reply says what came of a run.
+func reply(run *engine.Run, inputs []input) *runReply {
+	files, left := filesOf(run, inputs)
+	ms := run.Duration.Milliseconds()
+	out := &runReply{
+		SessionID: run.Session.String(), Stdout: run.Stdout, Stderr: run.Stderr, Files: files,
+		Code: run.ExitCode, WallTime: &ms, leftovers: left,
+	}
+	word := func(s string) *string { return &s }
+	if run.Signal != "" {
+		out.Signal, out.Code = word(run.Signal), nil
+	}
+	switch run.Status {
+	case engine.StatusTimeout:
+		out.Status, out.Signal, out.Code = word(statusTimeout), word("SIGKILL"), nil
+	case engine.StatusOOM:
+		out.Status = word(statusMemory)
+	}
+	if run.Message != "" {
+		out.Message = &run.Message
+	}
+	if ended := run.Status != engine.StatusOK && run.Status != engine.StatusError; run.Message != "" && (ended || left.Truncation != nil) {
+		out.Stderr = withReason(out.Stderr, run.Message)
+	}
+	return out
+}
+
+// withReason adds to a program's stderr why it was stopped: that is where a
+// model reads.
+func withReason(stderr, reason string) string { return stderr + "\n[sandbox] " + reason + "\n" }
+
+// filesOf lists what a program leaves: first what is new or changed, then the
+// inputs as they were. A client keeps only what is listed.
+func filesOf(run *engine.Run, inputs []input) ([]fileBody, leftovers) {
+	files := []fileBody{}
+	changed := map[string]bool{} // inputs, by path
+	for _, f := range run.Files {
+		in := inputAt(inputs, f.Path)
+		if in == nil && hidden(f.Path, inputs) {
+			continue
+		}
+		name := f.Path
+		if in != nil {
+			if changed[in.path] {
+				continue // under its other name too
+			}
+			changed[in.path] = true
+			name = in.name
+		}
+		body := newFile(f.ID, run.Session.String(), name)
+		if in != nil {
+			body.ModifiedFrom = &origin{in.file.ID.String(), in.sid}
+		}
+		files = append(files, body)
+	}
+	var left leftovers
+	for i := range inputs {
+		in := &inputs[i]
+		if changed[in.path] {
+			continue
+		}
+		if deleted(run, in) && !in.at.ReadOnly && (in.ref == nil || in.ref.Kind != kindSkill) {
+			left.Deleted = append(left.Deleted, in.named())
+			continue
+		}
+		files = append(files, in.inherited())
+	}
+	left.Truncation = truncated(run.Dropped)
+	return files, left
+}
+
+func inputAt(inputs []input, path string) *input {
+	for i := range inputs {
+		if inputs[i].path == path || inputs[i].alias == path {
+			return &inputs[i]
+		}
+	}
+	return nil
+}
+
+func deleted(run *engine.Run, in *input) bool {
+	return slices.ContainsFunc(run.Inputs, func(s engine.InputState) bool { return s.Path == in.path && s.Deleted })
+}
+
+func newFile(id engine.ID, sid, name string) fileBody {
+	return fileBody{ID: id.String(), FileID: id.String(), Name: name, Filename: name, Path: name, StorageID: sid, SessionID: sid}
+}
+
+// named is what the client called the file.
+func (in *input) named() string {
+	if in.ref != nil && in.ref.Name != "" {
+		return in.ref.Name
+	}
+	return in.name
+}
+
+// inherited is an input as it was, in the very words in which it came: the
+// client looks for its ids, and takes over every field that is there.
+func (in *input) inherited() fileBody {
+	body := newFile(in.file.ID, in.sid, in.name)
+	body.Inherited = true
+	if in.ref != nil {
+		body.ID, body.FileID = in.ref.fileID(), in.ref.fileID()
+		body.Kind, body.ResourceID, body.EntityID = in.ref.Kind, in.ref.ResourceID, in.ref.EntityID
+		if !isNull(in.ref.Version) {
+			body.Version = in.ref.Version
+		}
+	}
+	return body
+}
+
+// maxSkipped is how many files a truncation names.
+const maxSkipped = 50
+
+// truncated says what was not kept; nil if nothing was. Links, pipes and the
+// like nobody expects back.
+func truncated(dropped []engine.DroppedFile) *truncation {
+	t := &truncation{Code: "artifact_truncation", Reasons: []string{}, Skipped: []string{}}
+	for _, d := range dropped {
+		if d.Reason == "not a regular file" || hidden(d.Path, nil) {
+			continue
+		}
+		t.Count++
+		if reason := strings.ReplaceAll(d.Reason, " ", "_"); !slices.Contains(t.Reasons, reason) {
+			t.Reasons = append(t.Reasons, reason)
+		}
+		if len(t.Skipped) < maxSkipped {
+			t.Skipped = append(t.Skipped, d.Path)
+		}
+	}
+	if t.Count == 0 {
+		return nil
+	}
+	return t
+}

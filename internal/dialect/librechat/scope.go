@@ -1,0 +1,213 @@
+package librechat
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Whose a file is.
+//
+// A caller with a token of LibreChat's is one user of a tenant. What a user
+// uploads is theirs, but skills and the files of agents belong to the whole
+// tenant: they have an owner of their own, and their session's scope says which
+// skill or agent it is. Whoever names another kind or id than a session's is
+// refused.
+//
+// A caller with a plain key, or from a trusted network, is one owner, however
+// many users are behind it: kind, id and user are remarks and no gates, since
+// clients of that age make them on one call and leave them out on the next.
+// Users are kept apart by ids that nobody guesses and, with StrictUsers, by the
+// user that both calls name.
+
+// userOwner is the owner of what a user of a tenant keeps. A key's owner has
+// no slash in its name.
+func userOwner(tenant, user string) engine.Owner {
+	return engine.Owner("jwt/" + url.PathEscape(tenant) + "/user/" + url.PathEscape(user))
+}
+
+// sharedOwner is the owner of what a user's tenant shares, and "" for an owner
+// that is no such user.
+func sharedOwner(owner engine.Owner) engine.Owner {
+	parts := strings.Split(string(owner), "/")
+	if len(parts) != 4 || parts[0] != "jwt" {
+		return ""
+	}
+	return engine.Owner("jwt/" + parts[1] + "/shared")
+}
+
+// scope is what a request says of a file's place: nothing, a skill, an agent
+// or a user.
+type scope struct {
+	kind, id, version string
+	user              string // whom the request is for, as far as it says
+}
+
+// The kinds of scopes.
+const (
+	kindSkill = "skill"
+	kindAgent = "agent"
+	kindUser  = "user"
+)
+
+// check refuses a scope that means nothing.
+func (s scope) check() error {
+	switch s.kind {
+	case "":
+		return nil
+	case kindSkill, kindAgent, kindUser:
+	default:
+		return bad("kind must be one of: skill, agent, user")
+	}
+	if s.kind != kindUser && s.id == "" {
+		return bad("id is required for kind %s", s.kind)
+	}
+	if s.kind == kindSkill && !wholeNumber(s.version) {
+		return bad("version must be a whole number for kind skill")
+	}
+	if s.kind != kindSkill && s.version != "" {
+		return bad("version is only for kind skill")
+	}
+	return nil
+}
+
+func wholeNumber(s string) bool {
+	return s != "" && len(s) <= 18 && strings.Trim(s, "0123456789") == ""
+}
+
+// shared reports whether the scope is the tenant's and not a user's.
+func (s scope) shared() bool { return s.kind == kindSkill || s.kind == kindAgent }
+
+// mark is what a session remembers of the scope in which it was made.
+func (s scope) mark(caller engine.Caller) string {
+	switch {
+	case sharedOwner(caller.Owner) == "":
+		if s.user == "" {
+			return ""
+		}
+		return "user:" + s.user
+	case s.kind == kindSkill:
+		return "skill:" + s.id + ":v:" + s.version
+	case s.kind == kindAgent:
+		return "agent:" + s.id
+	}
+	return ""
+}
+
+// queryScope reads the scope that stands in an address.
+func queryScope(r *http.Request) (scope, error) {
+	q := r.URL.Query()
+	s := scope{kind: q.Get("kind"), id: q.Get("id"), version: q.Get("version"), user: r.Header.Get("User-Id")}
+	if s.kind == kindUser && s.id != "" {
+		s.user = s.id
+	}
+	if s.kind == "" {
+		s.id, s.version = "", ""
+		if entity := q.Get("entity_id"); entity != "" {
+			s.id = entity // of an agent, in clients that knew nothing else
+		}
+	}
+	return s, s.check()
+}
+
+// uploader is who owns what is uploaded in a scope.
+func (s scope) uploader(caller engine.Caller) engine.Caller {
+	if shared := sharedOwner(caller.Owner); shared != "" && s.shared() {
+		caller.Owner = shared
+	}
+	return caller
+}
+
+// holders are the owners under which a caller may find a file of a scope, the
+// most likely first.
+func (s scope) holders(caller engine.Caller) []engine.Caller {
+	shared := caller
+	if shared.Owner = sharedOwner(caller.Owner); shared.Owner == "" {
+		return []engine.Caller{caller}
+	}
+	if s.shared() {
+		return []engine.Caller{shared, caller}
+	}
+	return []engine.Caller{caller, shared}
+}
+
+// admits reports whether a session that was made in some scope is open to a
+// caller who names this one. A session that is not the tenant's own but the
+// caller's is no skill and no agent.
+func (s scope) admits(a *api, caller engine.Caller, session engine.Session) bool {
+	switch shared := sharedOwner(caller.Owner); {
+	case shared == "":
+		return !a.StrictUsers || session.Scope == "" || s.user == "" || session.Scope == "user:"+s.user
+	case session.Owner == shared:
+		return s.kind == "" || s.mark(caller) == session.Scope
+	}
+	return !s.shared()
+}
+
+// place is a file that was found, in a session.
+type place struct {
+	session engine.Session
+	file    engine.File
+	at      engine.SessionFile
+}
+
+// name is the file's path as its uploader or its program gave it.
+func (p *place) name() string { return nameAt(p.file, p.at) }
+
+// nameAt is the name of a file at its place in a session. Uploads lie each in a
+// folder of their own, so that two of one name can be in one session.
+func nameAt(f engine.File, at engine.SessionFile) string {
+	if name, uploaded := strings.CutPrefix(at.Path, f.ID.String()+"/"); uploaded {
+		if f.Name != "" {
+			return f.Name
+		}
+		return name
+	}
+	return at.Path
+}
+
+// find looks a file up by the two ids that name it. What does not exist, what
+// has expired and what is somebody else's are alike: errNoFile. A scope that is
+// not the file's is errForbidden.
+func (a *api) find(ctx context.Context, caller engine.Caller, s scope, sid, fid engine.ID) (*place, error) {
+	refused := errNoFile()
+	for _, holder := range s.holders(caller) {
+		session, file, at, err := a.engine.SessionFile(ctx, holder, sid, fid)
+		switch {
+		case errors.Is(err, engine.ErrNotFound):
+			continue
+		case err != nil:
+			return nil, err
+		case s.admits(a, caller, session):
+			return &place{session, file, at}, nil
+		case sharedOwner(caller.Owner) != "":
+			refused = errForbidden()
+		}
+	}
+	return nil, refused
+}
+
+// parseFileID is parseID for a file, whose extension clients of old do not cut
+// off.
+func parseFileID(s string) (id engine.ID, known bool, err error) {
+	s, _, _ = strings.Cut(s, ".")
+	return parseID(s)
+}
+
+// parseID reads an id as clients send it. One that we cannot have made names
+// nothing; one that no server makes is a bad request.
+func parseID(s string) (id engine.ID, known bool, err error) {
+	if s == "" || len(s) > 128 || strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
+	}) {
+		return id, false, errBadID()
+	}
+	if id, err = engine.ParseID(s); err != nil {
+		id, err = engine.ParseUUID(s)
+	}
+	return id, err == nil, nil
+}

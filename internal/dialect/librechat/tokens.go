@@ -1,0 +1,152 @@
+package librechat
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Tokens verifies the tokens that LibreChat makes for its users.
+type Tokens struct {
+	config TokenConfig
+	keys   *keyring
+	now    func() time.Time
+}
+
+// TokenConfig says which tokens are good. Its sources of keys add up; at least
+// one is needed.
+type TokenConfig struct {
+	PublicKey string // PEM, Ed25519 or RSA; line ends may be written \n
+	Secret    string // shared with LibreChat, for HS256
+	KeyID     string // of PublicKey and Secret; empty: lc-codeapi-2026-05, as LibreChat has it
+	Directory string // of <kid>.pem files, read again while we run
+	JWKS      string // a JSON Web Key Set, or the name of a file that holds one and is read again
+
+	Issuer   string // empty: librechat
+	Audience string // empty: codeapi
+
+	Tenant string // of tokens that name none; empty: legacy
+	Strict bool   // tokens must name their tenant
+}
+
+// What LibreChat uses unless it is told otherwise.
+const (
+	defaultKeyID    = "lc-codeapi-2026-05"
+	defaultIssuer   = "librechat"
+	defaultAudience = "codeapi"
+	defaultTenant   = "legacy"
+)
+
+const (
+	tokenLife = 300 * time.Second // the longest that a token may be good for
+	clockSkew = 30 * time.Second
+	maxJTI    = 256
+	maxName   = 256 // of a tenant or user
+)
+
+// Empty reports whether there is no source of keys.
+func (c *TokenConfig) Empty() bool {
+	return c.PublicKey == "" && c.Secret == "" && c.Directory == "" && c.JWKS == ""
+}
+
+// NewTokens reads the keys. The error says which source cannot be read; later
+// on, one that breaks is left as it was for some minutes.
+func NewTokens(c TokenConfig, now func() time.Time) (*Tokens, error) {
+	c.KeyID = cmp.Or(c.KeyID, defaultKeyID)
+	c.Issuer, c.Audience, c.Tenant = cmp.Or(c.Issuer, defaultIssuer), cmp.Or(c.Audience, defaultAudience), cmp.Or(c.Tenant, defaultTenant)
+	keys, err := newKeyring(c, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Tokens{config: c, keys: keys, now: now}, nil
+}
+
+// claims are what a token says. The context that auth_context_hash covers
+// changes while a conversation goes on, so nothing is kept under it.
+type claims struct {
+	jwt.Claims
+	Source  string `json:"principal_source"`
+	Context string `json:"auth_context_hash"`
+	Tenant  string `json:"tenant_id"`
+}
+
+// Verify returns whose token it is, or ErrForbidden.
+func (t *Tokens) Verify(token string) (engine.Caller, error) {
+	caller, err := t.verify(token)
+	if err != nil {
+		return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrForbidden, Hint: "Invalid bearer token", Err: err}
+	}
+	return caller, nil
+}
+
+func (t *Tokens) verify(token string) (engine.Caller, error) {
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256, jose.HS256})
+	if err != nil {
+		return engine.Caller{}, err
+	}
+	if len(parsed.Headers) != 1 {
+		return engine.Caller{}, errors.New("a token needs one signature")
+	}
+	head := parsed.Headers[0]
+	if typ, ok := head.ExtraHeaders[jose.HeaderType]; ok && typ != "JWT" {
+		return engine.Caller{}, errors.New("typ is not JWT")
+	}
+	if head.KeyID == "" {
+		return engine.Caller{}, errors.New("there is no kid")
+	}
+	key, err := t.keys.find(head.KeyID)
+	if err != nil {
+		return engine.Caller{}, err
+	}
+	// The key decides which algorithm is right, never the token.
+	if alg := algorithmOf(key); string(alg) != head.Algorithm {
+		return engine.Caller{}, fmt.Errorf("the key is for %s, the token is signed by %s", alg, head.Algorithm)
+	}
+	var c claims
+	if err := parsed.Claims(key, &c); err != nil {
+		return engine.Caller{}, err
+	}
+	tenant, err := t.check(&c)
+	if err != nil {
+		return engine.Caller{}, err
+	}
+	owner := userOwner(tenant, c.Subject)
+	return engine.Caller{Owner: owner, Key: "jwt:" + head.KeyID}, nil
+}
+
+// check looks at the claims of a token whose signature is good, and returns its
+// tenant.
+func (t *Tokens) check(c *claims) (tenant string, err error) {
+	if c.Expiry == nil || c.IssuedAt == nil || c.NotBefore == nil {
+		return "", errors.New("iat, nbf or exp is missing")
+	}
+	if c.Expiry.Time().Sub(c.IssuedAt.Time()) > tokenLife {
+		return "", errors.New("it lives for too long")
+	}
+	expected := jwt.Expected{Issuer: t.config.Issuer, AnyAudience: jwt.Audience{t.config.Audience}, Time: t.now()}
+	if err := c.ValidateWithLeeway(expected, clockSkew); err != nil {
+		return "", err
+	}
+	switch {
+	case c.Subject == "" || len(c.Subject) > maxName:
+		return "", errors.New("sub is missing or too long")
+	case c.ID == "" || len(c.ID) > maxJTI:
+		return "", errors.New("jti is missing or too long")
+	case !slices.Contains([]string{"librechat_jwt", "openid_reuse"}, c.Source):
+		return "", errors.New("principal_source is not known")
+	case c.Context == "":
+		return "", errors.New("auth_context_hash is missing")
+	case len(c.Tenant) > maxName:
+		return "", errors.New("tenant_id is too long")
+	case c.Tenant == "" && t.config.Strict:
+		return "", errors.New("tenant_id is missing")
+	}
+	return cmp.Or(c.Tenant, t.config.Tenant), nil
+}

@@ -1,0 +1,146 @@
+package librechat
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	maxTools    = 100
+	maxToolName = 128
+	maxToolText = 4 << 20 // bytes of all of them
+)
+
+// tool is a function of the model's host that a program may call.
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	// Function is what it is called in the program.
+	Function string `json:"function"`
+}
+
+// Names that are words of the language.
+var (
+	pythonWords = []string{
+		"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
+		"except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+		"return", "try", "while", "with", "yield",
+	}
+	bashWords = []string{
+		"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "in", "function", "time", "coproc",
+	}
+)
+
+// functionName is what a tool is called in a program. The client makes the
+// same of it, and tells the model.
+func functionName(name string, bash bool) string {
+	var b strings.Builder
+	for _, c := range name {
+		switch {
+		case c == '-' || c == ' ' || c == '.' && bash:
+			b.WriteByte('_')
+		case c == '_', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+			b.WriteRune(c)
+		}
+	}
+	function := b.String()
+	if function == "" || function[0] >= '0' && function[0] <= '9' {
+		function = "_" + function
+	}
+	reserved := slices.Contains(pythonWords, function)
+	if bash {
+		reserved = slices.Contains(bashWords, function) || strings.HasPrefix(function, "_ptc_")
+	}
+	if reserved {
+		function += "_tool"
+	}
+	return function
+}
+
+// nameTools gives each tool the name of its function, and refuses two with one
+// name: a program could only ever call one of them.
+func nameTools(tools []tool, bash bool) error {
+	if len(tools) > maxTools {
+		return bad("tools exceeds maximum of %d", maxTools)
+	}
+	owner := map[string]string{}
+	size := 0
+	for i := range tools {
+		t := &tools[i]
+		if t.Name == "" || len(t.Name) > maxToolName {
+			return bad("tools[%d].name is invalid", i)
+		}
+		t.Function = functionName(t.Name, bash)
+		if other, taken := owner[t.Function]; taken {
+			return bad("tools %q and %q have the same name %s in the program", other, t.Name, t.Function)
+		}
+		owner[t.Function] = t.Name
+		size += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	if size > maxToolText {
+		return bad("tools are too large")
+	}
+	return nil
+}
+
+// result is the answer to one call.
+type result struct {
+	CallID  string          `json:"call_id"`
+	Result  json.RawMessage `json:"result"`
+	IsError bool            `json:"is_error"`
+	Message string          `json:"error_message"`
+}
+
+const (
+	maxResult  = 5 << 20
+	maxResults = 40 << 20
+)
+
+// readResults takes the answers of a continuation apart.
+func readResults(raw *json.RawMessage) (map[string]result, error) {
+	var list []result
+	if raw == nil || json.Unmarshal(*raw, &list) != nil || len(list) == 0 {
+		return nil, bad("tool_results must be a list of at least one result")
+	}
+	results, size := map[string]result{}, 0
+	for i, r := range list {
+		if !validCallID(r.CallID) {
+			return nil, bad("tool_results[%d].call_id is invalid", i)
+		}
+		if _, twice := results[r.CallID]; twice {
+			return nil, bad("tool_results has %s twice", r.CallID)
+		}
+		size += len(r.Result)
+		if len(r.Result) > maxResult || size > maxResults {
+			return nil, refuse(http.StatusRequestEntityTooLarge, "tool_results are too large")
+		}
+		results[r.CallID] = r
+	}
+	return results, nil
+}
+
+func validCallID(id string) bool {
+	digits, ok := strings.CutPrefix(id, "call_")
+	return ok && len(digits) >= 3 && len(digits) <= 6 && strings.Trim(digits, "0123456789") == ""
+}
+
+// answer is a result as the program gets it.
+func (r *result) answer() callAnswer {
+	if r.IsError {
+		message := orElse(r.Message, "The tool failed")
+		return callAnswer{Error: &message}
+	}
+	if isNull(r.Result) {
+		return callAnswer{Result: json.RawMessage("null")}
+	}
+	return callAnswer{Result: r.Result}
+}
+
+// callAnswer is what a program gets for one call.
+type callAnswer struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *string         `json:"error,omitempty"`
+}

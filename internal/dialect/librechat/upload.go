@@ -1,0 +1,304 @@
+package librechat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const (
+	// BatchFactor is how many of the largest files one upload may have together.
+	BatchFactor = 4
+
+	maxBatch = 200
+	// storers is how many small files of a request are stored at once. A disk
+	// makes many files durable in little more time than one.
+	storers   = 16
+	smallFile = 256 << 10
+)
+
+// stored is one file of an upload.
+type stored struct {
+	name string
+	file engine.File
+	err  error
+}
+
+// batch is an upload under way.
+type batch struct {
+	api    *api
+	caller engine.Caller
+	ctx    context.Context //nolint:containedctx // it lasts as long as the request that it is
+	files  []*stored
+	more   bool // than maxBatch came
+
+	work  sync.WaitGroup
+	slots chan struct{}
+}
+
+func (a *api) upload(w http.ResponseWriter, r *http.Request) error {
+	oldClient(w)
+	b, session, err := a.receive(r)
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		FileID   string `json:"fileId"`
+		ID       string `json:"id"`
+		Filename string `json:"filename"`
+		Name     string `json:"name"`
+	}
+	entries := []entry{}
+	for _, f := range b.files {
+		if f.err != nil {
+			b.discard()
+			if errors.Is(f.err, engine.ErrTooLarge) {
+				return refuse(http.StatusRequestEntityTooLarge, fileTooLarge)
+			}
+			return f.err
+		}
+		id := f.file.ID.String()
+		entries = append(entries, entry{id, id, f.name, f.name})
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Message   string  `json:"message"`
+		StorageID string  `json:"storage_session_id"`
+		SessionID string  `json:"session_id"`
+		Files     []entry `json:"files"`
+	}{"success", session, session, entries})
+	return nil
+}
+
+// batchEntry is what became of one file of a batch.
+type batchEntry struct {
+	Status   string `json:"status"`
+	Filename string `json:"filename"`
+	Name     string `json:"name"`
+	FileID   string `json:"fileId,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+type batchReply struct {
+	Message      string       `json:"message"`
+	StorageID    string       `json:"storage_session_id"`
+	SessionID    string       `json:"session_id"`
+	Files        []batchEntry `json:"files"`
+	Succeeded    int          `json:"succeeded"`
+	Failed       int          `json:"failed"`
+	LimitReached bool         `json:"filesLimitReached,omitempty"`
+	MaxFiles     int          `json:"maxFiles,omitempty"`
+}
+
+func (a *api) uploadBatch(w http.ResponseWriter, r *http.Request) error {
+	oldClient(w)
+	b, session, err := a.receive(r)
+	if err != nil {
+		return err
+	}
+	out := batchReply{Message: "success", StorageID: session, SessionID: session, Files: []batchEntry{}}
+	for _, f := range b.files {
+		if f.err != nil {
+			out.Failed++
+			out.Files = append(out.Files, batchEntry{Status: "error", Filename: f.name, Name: f.name, Error: a.fileError(r, f.err)})
+			continue
+		}
+		out.Succeeded++
+		id := f.file.ID.String()
+		out.Files = append(out.Files, batchEntry{Status: "success", Filename: f.name, Name: f.name, FileID: id, ID: id})
+	}
+	if b.more {
+		out.LimitReached, out.MaxFiles = true, maxBatch
+	}
+	status := http.StatusOK
+	switch {
+	case out.Succeeded == 0:
+		status, out.Message = http.StatusBadRequest, "error"
+	case out.Failed > 0:
+		out.Message = "partial_success"
+	}
+	writeJSON(w, status, out)
+	return nil
+}
+
+// fileError says why one file of a batch was not stored.
+func (a *api) fileError(r *http.Request, err error) string {
+	if errors.Is(err, engine.ErrTooLarge) {
+		return fileTooLarge
+	}
+	status, body := describe(r, err)
+	if status >= 500 {
+		a.Log.ErrorContext(r.Context(), "a file of a batch was not stored", "err", err)
+	}
+	return body.Error
+}
+
+// receive stores the files of a form in a session of their own, and returns the
+// session's id.
+func (a *api) receive(r *http.Request) (*batch, string, error) {
+	caller, err := a.caller(r)
+	if err != nil {
+		return nil, "", err
+	}
+	form, err := newForm(r)
+	if err != nil {
+		return nil, "", err
+	}
+	b := &batch{api: a, caller: caller, ctx: r.Context(), slots: make(chan struct{}, storers)}
+	err = b.readAll(form)
+	b.work.Wait()
+	if err != nil {
+		b.discard()
+		return nil, "", err
+	}
+	s := fieldScope(form.fields)
+	if s.user == "" {
+		s.user = r.Header.Get("User-Id")
+	}
+	if err := s.check(); err != nil {
+		b.discard()
+		return nil, "", err
+	}
+	session, err := b.settle(s, form.fields["read_only"] == "true")
+	if err != nil {
+		b.discard()
+		return nil, "", err
+	}
+	return b, session, nil
+}
+
+// fieldScope is the scope that the fields of a form name.
+func fieldScope(fields map[string]string) scope {
+	s := scope{kind: fields["kind"], id: fields["id"], version: fields["version"]}
+	switch {
+	case s.kind == kindUser:
+		s.user = s.id
+	case s.kind == "" && fields["entity_id"] != "":
+		s.kind, s.id, s.version = kindAgent, fields["entity_id"], "" // a name for the same, in clients of old
+	case s.kind == "":
+		s.id, s.version = "", ""
+	}
+	return s
+}
+
+func (b *batch) readAll(form *form) error {
+	for {
+		name, content, err := form.next()
+		switch {
+		case errors.Is(err, io.EOF) && len(b.files) == 0:
+			return bad("No files provided")
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case len(b.files) == maxBatch:
+			b.more = true
+			continue
+		}
+		f := &stored{name: plainName(name)}
+		b.files = append(b.files, f)
+		owner := b.caller
+		if s := fieldScope(form.fields); s.check() == nil { // else it is not all there yet
+			owner = s.uploader(owner)
+		}
+		if err := b.take(f, owner, content); err != nil {
+			return err
+		}
+	}
+}
+
+// take stores one file: a small one while the next is read, a large one as it
+// comes.
+func (b *batch) take(f *stored, owner engine.Caller, content io.Reader) error {
+	var beginning bytes.Buffer
+	_, err := io.CopyN(&beginning, content, smallFile)
+	switch {
+	case err == nil:
+		b.put(f, owner, io.MultiReader(&beginning, content))
+		return nil
+	case !errors.Is(err, io.EOF):
+		return broken(err)
+	}
+	b.slots <- struct{}{}
+	b.work.Go(func() {
+		defer func() { <-b.slots }()
+		b.put(f, owner, &beginning)
+	})
+	return nil
+}
+
+func (b *batch) put(f *stored, owner engine.Caller, content io.Reader) {
+	f.file, f.err = b.api.engine.PutFile(b.ctx, owner,
+		engine.Upload{Name: f.name, Origin: engine.OriginLibreChat, TTL: b.api.FileTTL, Max: b.api.MaxUpload}, content)
+}
+
+// settle puts the files into a session. Should a field behind the files have
+// said whose they are, they are handed over first.
+func (b *batch) settle(s scope, readOnly bool) (string, error) {
+	owner := s.uploader(b.caller)
+	var refs []engine.FileRef
+	for _, f := range b.files {
+		if f.err != nil {
+			continue
+		}
+		if f.file.Owner != owner.Owner {
+			if err := b.handOver(f, owner); err != nil {
+				return "", err
+			}
+		}
+		clean, err := engine.CleanPath(f.name)
+		if err != nil {
+			return "", err
+		}
+		refs = append(refs, engine.FileRef{ID: f.file.ID, Path: f.file.ID.String() + "/" + clean, ReadOnly: readOnly})
+	}
+	if len(refs) == 0 {
+		return engine.NewID().String(), nil
+	}
+	session, err := b.api.engine.CreateSession(b.ctx, owner, engine.SessionRequest{
+		Origin: engine.OriginLibreChat, TTL: b.api.FileTTL, Files: refs, Implicit: true, Scope: s.mark(b.caller),
+	})
+	return session.ID.String(), err
+}
+
+// handOver gives a file to another owner.
+func (b *batch) handOver(f *stored, to engine.Caller) error {
+	from := b.caller
+	from.Owner = f.file.Owner
+	_, content, err := b.api.engine.OpenFile(b.ctx, from, f.file.ID)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	before := f.file
+	b.put(f, to, content)
+	if f.err != nil {
+		return f.err
+	}
+	return b.api.engine.DeleteFile(b.ctx, from, before.ID)
+}
+
+// discardTime bounds the cleaning up behind a request that failed.
+const discardTime = 10 * time.Second
+
+// discard forgets the files of an upload that failed.
+func (b *batch) discard() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), discardTime)
+	defer cancel()
+	for _, f := range b.files {
+		if f.err != nil || f.file.ID.IsZero() {
+			continue
+		}
+		owner := b.caller
+		owner.Owner = f.file.Owner
+		if err := b.api.engine.DeleteFile(ctx, owner, f.file.ID); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			b.api.Log.ErrorContext(ctx, "a file of a failed upload stays until it expires", "file", f.file.ID, "err", err)
+		}
+	}
+}
