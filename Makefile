@@ -70,6 +70,30 @@ unit: ## all Go tests; as root none of the sandbox's may be skipped
 	echo '== sandbox tests'; \
 	$(GO) test -race -v ./internal/sandbox/... | scripts/no-skip
 
+# QUICK=1 takes about a minute and leaves the document alone; a full run takes
+# about seven and writes it. ARGS are further options: ARGS='-only latency'.
+.PHONY: bench
+bench: build ## Airlock beside its peers: table, JSON, docs/performance.md; QUICK=1 for a first impression
+	@scripts/bench-deps '$(CACHE)/bench'
+	@$(MAKE) test-data
+	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
+	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' \
+		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
+
+# DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'.
+.PHONY: soak
+soak: build ## the real service under honest and hostile load for DURATION=10m: out/soak/soak.txt, soak.svg
+	@$(MAKE) test-data
+	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
+	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -duration '$(or $(DURATION),10m)' $(ARGS)
+
+# NUMBER=deadline measures one of them, RUNS=200 fewer runs or kills.
+.PHONY: numbers
+numbers: build ## what is promised about hostile code, in figures, each with its bound (takes an hour)
+	@$(MAKE) test-data
+	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
+	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' $(ARGS)
+
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the Go files
 	@$(GOLANGCI) fmt

@@ -10,6 +10,7 @@ import (
 type plan struct {
 	prints, plots, files, inputs int // rounds, in each of which everybody has a turn
 	starts, streams, stages      int
+	pairs                        int // of print(1), natively and by another dialect
 
 	segments   int // of load, for each number of clients, in turn with the others'
 	printLoad  time.Duration
@@ -22,12 +23,12 @@ type plan struct {
 var printLevels = []int{1, 2, 8, 32}
 
 var quickPlan = plan{
-	prints: 25, plots: 3, files: 4, inputs: 8, starts: 1, streams: 5, stages: 60,
+	prints: 25, plots: 3, files: 4, inputs: 8, starts: 1, streams: 5, stages: 60, pairs: 100,
 	segments: 1, printLoad: 900 * time.Millisecond, plotLoad: 2 * time.Second, plotLevels: []int{4}, constant: 4 * time.Second,
 }
 
 var fullPlan = plan{
-	prints: 200, plots: 16, files: 20, inputs: 30, starts: 5, streams: 40, stages: 500,
+	prints: 200, plots: 16, files: 20, inputs: 30, starts: 5, streams: 40, stages: 500, pairs: 2000,
 	segments: 2, printLoad: 2500 * time.Millisecond, plotLoad: 3 * time.Second, plotLevels: []int{1, 2, 8, 32}, constant: 20 * time.Second,
 }
 
@@ -50,6 +51,7 @@ var sections = []section{
 	{"files", "10 MB in and out, 100 MiB in", (*bench).measureFiles},
 	{"stream", "first byte of streamed output", (*bench).measureStream},
 	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
+	{"librechat", "LibreChat's API beside the native one", (*bench).measureLibreChat},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }
 

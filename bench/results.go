@@ -25,9 +25,12 @@ type Results struct {
 	Inputs   *Inputs   `json:"inputs,omitempty"`
 	Stream   *Stream   `json:"stream,omitempty"`
 	Start    *Start    `json:"start,omitempty"`
-	Memory   []Memory  `json:"memory"`
-	Stages   *Stages   `json:"stages,omitempty"`
-	Goals    []Goal    `json:"goals"`
+
+	LibreChat *LibreChat `json:"librechat,omitempty"`
+
+	Memory []Memory `json:"memory"`
+	Stages *Stages  `json:"stages,omitempty"`
+	Goals  []Goal   `json:"goals"`
 }
 
 // Latency is one request at a time.

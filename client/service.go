@@ -49,7 +49,8 @@ type Language struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
 	Title   string   `json:"title"`
-	Entry   string   `json:"entry"` // the file that the code is written to
+	Entry   string   `json:"entry"`   // the file that the code is written to
+	Version string   `json:"version"` // what is installed, as it calls itself; empty if nothing is
 }
 
 // Languages returns the languages that a run can name.

@@ -55,6 +55,7 @@ type person struct {
 	name       string
 	credential *syscall.Credential // nil: who runs the tests
 	service    *syscall.Credential // who owns the data of a service that they start; nil: they
+	files      int                 // that each of their processes may have open; 0: as many as who runs the tests
 }
 
 const nobody = 65534
@@ -65,13 +66,7 @@ func forEachPerson(t *testing.T, test func(t *testing.T, who person)) {
 		if os.Geteuid() != 0 {
 			skip(t, "this needs root")
 		}
-		found, err := user.Lookup("airlock")
-		if err != nil {
-			skip(t, "as root this needs the user airlock: run airlock setup")
-		}
-		uid, _ := strconv.Atoi(found.Uid)
-		gid, _ := strconv.Atoi(found.Gid)
-		test(t, person{name: "root", service: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}})
+		test(t, root(t))
 	})
 	t.Run("user", func(t *testing.T) {
 		if os.Geteuid() != 0 {
@@ -80,6 +75,18 @@ func forEachPerson(t *testing.T, test func(t *testing.T, who person)) {
 		}
 		test(t, person{name: "user", credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
 	})
+}
+
+// root is root, whose service runs as a user of its own.
+func root(t *testing.T) person {
+	t.Helper()
+	found, err := user.Lookup("airlock")
+	if err != nil {
+		skip(t, "as root this needs the user airlock: run airlock setup")
+	}
+	uid, _ := strconv.Atoi(found.Uid)
+	gid, _ := strconv.Atoi(found.Gid)
+	return person{name: "root", service: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
 // folder makes a directory that belongs to an owner and that can be reached.
@@ -159,6 +166,9 @@ func needPackages(t *testing.T) {
 func (who person) command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
+	if who.files > 0 {
+		cmd = exec.Command("/bin/sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(who.files), binary}, args...)...)
+	}
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + folder(t, who.credential)}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential, Pdeathsig: syscall.SIGKILL}

@@ -27,12 +27,59 @@ func TestPublicPackagesFromAnotherModule(t *testing.T) {
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
+	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/pytool"
+	"github.com/airlock-run/airlock/reply"
+	"github.com/airlock-run/airlock/workspace"
 )
 
+func change(ctx context.Context, text []byte) error {
+	read := reply.Parse(text)
+	batch := assignment.NewBatch(read.Blocks(), assignment.Source{})
+	fmt.Println(batch)
+	store, err := workspace.OpenDir(os.TempDir())
+	if err != nil {
+		return err
+	}
+	folder, err := workspace.Open(ctx, ".", workspace.Options{Store: store})
+	if err != nil {
+		return err
+	}
+	_, err = folder.Plan(ctx, workspace.Origin{}, workspace.FromReply(read)...)
+	return err
+}
+
+// A store of an application's own.
+type files struct{}
+
+func (files) Open(context.Context, string) (io.ReadCloser, error) { return nil, io.EOF }
+func (files) Save(context.Context, string, string, io.Reader) (string, error) { return "1", nil }
+func (files) Link(id string) string { return "/files/" + id }
+
+func tool() string {
+	cfg, err := pytool.ReadConfig(os.LookupEnv)
+	if err != nil {
+		panic(err)
+	}
+	t, err := pytool.New(pytool.Options{Config: cfg, Store: files{}})
+	if err != nil {
+		panic(err)
+	}
+	if at := t.Available(context.Background()); !at.Available {
+		return at.Reason + " " + at.Cure
+	}
+	call := pytool.Call{Arguments: []byte(` + "`{\"code\":\"1+1\"}`" + `), Files: []pytool.ChatFile{{ID: "1", Name: "a.csv"}}}
+	result := t.Run(context.Background(), call, func(p pytool.Packet) { os.Stdout.Write(p.Line()) })
+	return cfg.Guidance() + string(pytool.Definition()) + result.JSON() + pytool.Reminder(result.GeneratedFiles)
+}
+
 func main() {
+	fmt.Println(tool(), change(context.Background(), nil))
 	c, err := client.New(client.Options{Server: "http://127.0.0.1:8000"})
 	if err != nil {
 		panic(err)

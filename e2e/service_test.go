@@ -50,13 +50,24 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-var address = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
+var address = regexp.MustCompile(`http://(127\.0\.0\.1|10\.213\.7\.1):[0-9]+`)
 
 // serve starts a service on a free port, and waits until it says where.
 func serve(t *testing.T, who person, data string, args ...string) *service {
 	t.Helper()
-	s := &service{t: t, who: who, data: data, log: &lines{}, dead: make(chan struct{})}
-	s.cmd = who.command(t, nil, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
+	return serveWith(t, who, data, nil, args...)
+}
+
+// serveWith is serve with settings in the environment.
+func serveWith(t *testing.T, who person, data string, env []string, args ...string) *service {
+	t.Helper()
+	return launch(t, who, data, who.command(t, env, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...))
+}
+
+// launch starts a service that is prepared.
+func launch(t *testing.T, who person, data string, cmd *exec.Cmd) *service {
+	t.Helper()
+	s := &service{t: t, who: who, data: data, log: &lines{}, dead: make(chan struct{}), cmd: cmd}
 	s.cmd.Stderr = s.log
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/airlock-run/airlock/internal/cli"
+	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
@@ -19,6 +20,10 @@ func main() {
 	// The same binary is also the executor, which needs nothing of the rest.
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(linux.ExecutorMain(os.Args[2:]))
+	}
+	// And, inside a sandbox, the compiler.
+	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
+		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
 	}
 	os.Exit(command())
 }

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -52,6 +53,9 @@ func Run(ctx context.Context, version string, args []string, streams Streams) in
 	// A command line that cannot be read fails as it asked to.
 	a.json = slices.Contains(args, "--json")
 	a.out = newPrinter(streams, a.json, false)
+	if a.input.Program == config.OnyxProgram && (len(args) == 0 || strings.HasPrefix(args[0], "-")) {
+		args = append([]string{"serve"}, args...) // it has no other command
+	}
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(streams.In)
@@ -77,6 +81,7 @@ no network, nothing of the host in sight.
 
   airlock setup                                   once: languages and packages
   airlock run -f sales.csv -o out plot.py         run a program on a file
+  airlock apply reply.md                          apply an AI reply to this folder
   airlock serve                                   the same over HTTP`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -88,6 +93,7 @@ no network, nothing of the host in sight.
 	addOptions(root.PersistentFlags(), config.Global)
 	root.PersistentFlags().String("config", "", "`FILE` with settings, instead of the usual ones; \"none\" for no file")
 	root.AddCommand(a.serve(), a.run(), a.doctor(), a.setup(), a.keys(), a.config(), a.version())
+	root.AddCommand(a.apply(), a.undo(), a.redo(), a.history(), a.outbox(), a.workspace())
 	return root
 }
 

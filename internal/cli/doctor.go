@@ -181,12 +181,19 @@ func (r doctorReport) isolationText(p *page) {
 func (r doctorReport) runtimesText(p *page) {
 	p.line("")
 	p.line("%s", p.paint(bold, "Runtimes"))
+	var others []string
 	for _, l := range r.Languages {
-		if l.OK {
+		switch {
+		case l.OK:
 			p.row(l.Title, 13, green, "ok", l.Version)
-		} else {
+		case l.Optional:
+			others = append(others, l.Name)
+		default:
 			p.row(l.Title, 13, red, "missing", "Cure: "+l.Cure)
 		}
+	}
+	if len(others) > 0 {
+		p.row("others", 13, faint, "none", "on request: `airlock setup --languages "+strings.Join(others, ",")+"`")
 	}
 	switch {
 	case r.Python.Version == "":

@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"os/user"
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
@@ -96,33 +93,23 @@ type languageReport struct {
 	OK      bool   `json:"ok"`
 	Version string `json:"version,omitempty"`
 	Cure    string `json:"cure,omitempty"`
+	// Optional says that setup installs it only when it is asked to.
+	Optional bool `json:"optional,omitempty"`
 }
 
-// versionTime is how long a language may take to say its version.
-const versionTime = 5 * time.Second
-
 func findLanguages(ctx context.Context) []languageReport {
+	versions := language.InstalledVersions(ctx)
 	var found []languageReport
 	for _, l := range language.All() {
-		r := languageReport{Name: l.Name, Title: l.Title}
-		if line, err := firstLine(ctx, l.Version); err == nil {
-			r.OK, r.Version = true, line
+		r := languageReport{Name: l.Name, Title: l.Title, Optional: !l.Default}
+		if version, ok := versions[l.Name]; ok {
+			r.OK, r.Version = true, printable(version)
 		} else {
 			r.Cure = "run `airlock setup --languages " + l.Name + "`"
 		}
 		found = append(found, r)
 	}
 	return found
-}
-
-func firstLine(ctx context.Context, argv []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.WaitDelay = time.Second
-	text, err := cmd.Output()
-	line, _, _ := bytes.Cut(text, []byte("\n"))
-	return printable(strings.TrimSpace(string(line))), err
 }
 
 // examinePython reads what setup recorded. A record that is damaged counts as

@@ -70,6 +70,9 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	if err := a.startProjects(ctx, s); err != nil {
+		return errors.Join(err, shutDownNow(s.engine))
+	}
 	unixSocket, err := a.listenUnix(ctx)
 	if err != nil {
 		return errors.Join(err, shutDownNow(s.engine))
@@ -195,6 +198,9 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 		line = p.paint(yellow, line) + "; see `airlock doctor`"
 	}
 	p.line("  Runtimes   %s", line)
+	if a.cfg.DemoProject {
+		p.line("  Project    %s/demo (in memory, to try things out: --api)", url)
+	}
 	if len(a.cfg.TrustNetworks) > 0 {
 		p.line("  %s no key is asked of callers from %s", p.paint(yellow, "OPEN      "), joinNetworks(a.cfg.TrustNetworks))
 	}

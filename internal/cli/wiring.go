@@ -13,6 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/native"
+	"github.com/airlock-run/airlock/internal/dialect/onyx"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/index"
@@ -26,6 +27,7 @@ import (
 // service is an engine and what it stands on.
 type service struct {
 	engine *engine.Service
+	work   *native.Work   // folders and projects; nil: none
 	below  []func() error // to be closed, last first
 }
 
@@ -47,7 +49,7 @@ func (a *app) openStorage(ctx context.Context, data string) (*storage, error) {
 		return nil, dataError(data, err)
 	}
 	clock := engine.SteadyClock(time.Now)
-	db, err := index.Open(ctx, filepath.Join(data, "index.db"), a.log, index.WithClock(clock))
+	db, err := index.Open(ctx, filepath.Join(data, "index.db"), a.log, index.WithClock(clock), index.WithQuota(ownerQuota(a.cfg)))
 	if err != nil {
 		return nil, dataError(data, err)
 	}
@@ -112,17 +114,21 @@ func (s *service) close() error {
 	return errors.Join(errs...)
 }
 
-// ownLauncher starts executors from this process. A service keeps them warm;
-// for a single program that would take longer than the program.
-func (a *app) ownLauncher(warm bool) linux.Launcher {
-	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Warm: warm, Log: a.log})
+// ownLauncher starts executors from this process. A service keeps them warm,
+// unless it was told not to; for a single program that would take longer than
+// the program.
+func (a *app) ownLauncher(service bool) linux.Launcher {
+	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Warm: service && a.cfg.Warm, Log: a.log})
 }
 
 func engineConfig(c *config.Config, clock func() time.Time) engine.Config {
 	return engine.Config{
-		Now:         clock,
-		Concurrency: c.Concurrency,
-		Queue:       c.Queue,
+		Now:           clock,
+		Concurrency:   c.Concurrency,
+		Queue:         c.Queue,
+		QueuePerOwner: c.OwnerQueue,
+		RunsPerOwner:  c.OwnerRuns,
+		Quota:         ownerQuota(c),
 		Defaults: engine.Limits{
 			Timeout: c.DefaultTimeout, Memory: c.DefaultMemory, Processes: c.DefaultProcesses,
 			Output: engine.OutputLimit{Bytes: int(c.DefaultOutput)},
@@ -136,18 +142,68 @@ func engineConfig(c *config.Config, clock func() time.Time) engine.Config {
 	}
 }
 
+// ownerQuota is what one owner may keep.
+func ownerQuota(c *config.Config) engine.Quota {
+	return engine.Quota{Files: c.OwnerFiles, Bytes: c.OwnerDisk, Sessions: c.OwnerSessions, Results: c.OwnerResults}
+}
+
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
+	metrics := httpd.NewMetrics(s.engine)
+	mounts := []httpd.Mount{
+		{Prefix: "/api/v1", Handler: native.New(s.engine, native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}), Open: []string{"/openapi.yaml"}, Trusted: true},
+		a.onyx(s, metrics),
+	}
+	mounts = append(mounts, projectMounts(mounts[0])...)
+	if a.cfg.DemoProject {
+		mounts = append(mounts, demoMount())
+	}
+	libreChat, err := a.libreChat(s)
+	if err != nil {
+		return nil, err
+	}
+	mounts = append(mounts, libreChat)
+	if a.cfg.RootDialect != "" {
+		for _, m := range mounts {
+			if m.Prefix == "/"+a.cfg.RootDialect {
+				m.Prefix = "/"
+				mounts = append(mounts, m)
+			}
+		}
+	}
 	return httpd.New(httpd.Options{
-		Listen: listen,
-		Engine: s.engine,
-		Mounts: []httpd.Mount{
-			{Prefix: "/api/v1", Handler: native.New(s.engine, native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log}), Open: []string{"/openapi.yaml"}, Trusted: true},
-		},
+		Listen:        listen,
+		Engine:        s.engine,
+		Mounts:        mounts,
+		Metrics:       metrics,
 		TrustNetworks: a.cfg.TrustNetworks,
 		AllowHosts:    a.cfg.AllowHosts,
 		MaxUpload:     a.cfg.MaxUpload,
+		Rate:          float64(a.cfg.OwnerRate),
 		Log:           a.log,
 		Version:       readVersion(a.release).Version,
 	})
 }
+
+// onyx mounts what Onyx speaks. It has no keys, so trusted networks come in
+// without one.
+func (a *app) onyx(s *service, metrics *httpd.Metrics) httpd.Mount {
+	c := &a.cfg.Onyx
+	maxFile := min(c.MaxFile, a.cfg.MaxUpload)
+	return httpd.Mount{
+		Prefix: "/onyx",
+		Handler: onyx.New(s.engine, onyx.Options{
+			Caller:     httpd.Caller,
+			MaxTimeout: c.MaxTimeout, MaxOutput: int(c.MaxOutput), MaxFile: maxFile, FileTTL: c.FileTTL,
+			Memory: c.Memory, CPUTime: c.CPUTime,
+			Registry: metrics.Registry, Metrics: metrics.Handler(), Log: a.log,
+		}),
+		Open:    onyx.Open(),
+		Trusted: true,
+		MaxBody: max(maxFile, onyx.MaxJSON) + formRoom,
+		Refuse:  onyx.RefuseWith(maxFile),
+	}
+}
+
+// formRoom is for what stands around a file in a form.
+const formRoom = 1 << 20

@@ -40,6 +40,7 @@ type Config struct {
 	TrustNetworks []netip.Prefix // callers from here need no key
 	AllowHosts    []string       // host names under which those callers may come
 	Isolation     string         // IsolationStrict or IsolationBest
+	Warm          bool           // programs find sandboxes that wait for them
 	DrainTime     time.Duration  // how long running programs may go on at shutdown
 
 	MaxUpload   int64
@@ -47,10 +48,29 @@ type Config struct {
 	Queue       int
 	FileTTL     time.Duration
 
+	// What one owner may have of what all share.
+	OwnerRuns, OwnerQueue     int // at once, and waiting; OwnerRuns 0: see its option
+	OwnerRate                 int // requests a second
+	OwnerDisk                 int64
+	OwnerFiles, OwnerSessions int // 0: no limit
+	OwnerResults              int64
+
 	DefaultTimeout, MaxTimeout     time.Duration
 	DefaultMemory, MaxMemory       int64
 	DefaultProcesses, MaxProcesses int
 	DefaultOutput, MaxOutput       int64
+
+	RootDialect string // DialectOnyx, DialectLibreChat, or empty
+	Onyx        Onyx
+	LibreChat   LibreChat
+
+	Workspaces  []string // folders that callers may link with a project
+	DemoProject bool     // serve a project API under /demo
+
+	API      string // of a project; empty: the one of its link
+	APIToken Secret // for that API
+	Policy   string // file with rules that approve changes; empty: none
+	Editor   string
 
 	Server string // URL of a service elsewhere; empty: this machine
 	Key    Secret // for that service
@@ -65,6 +85,44 @@ type Config struct {
 const (
 	IsolationStrict = "strict" // refuse to start where memory and processes cannot be limited
 	IsolationBest   = "best"   // start with what this host can enforce
+)
+
+// The values of Config.RootDialect.
+const (
+	DialectOnyx      = "onyx"
+	DialectLibreChat = "librechat"
+)
+
+// Onyx holds the settings of the dialect that Onyx speaks.
+type Onyx struct {
+	MaxTimeout time.Duration
+	MaxOutput  int64
+	MaxFile    int64
+	FileTTL    time.Duration
+	Memory     int64         // 0: the service's default
+	CPUTime    time.Duration // 0: no limit
+}
+
+// LibreChat holds the settings of the dialect that LibreChat speaks.
+type LibreChat struct {
+	APIKey  Secret // one key for all of a LibreChat; empty: none
+	FileTTL time.Duration
+
+	// The tokens that LibreChat makes for its users. Without a key none is taken.
+	JWTPublicKey, JWTKeyID, JWTKeysDir, JWTKeySet string
+	JWTSecret                                     Secret
+	JWTIssuer, JWTAudience, JWTTenant             string
+	JWTStrictTenant                               bool
+
+	UserScope      string // UserScopeShared or UserScopeStrict
+	UnknownSession string
+	PeerErrors     bool
+}
+
+// The values of LibreChat.UserScope.
+const (
+	UserScopeShared = "shared"
+	UserScopeStrict = "strict"
 )
 
 // Error says that a setting is not acceptable and where it came from. It is
@@ -90,6 +148,8 @@ type Input struct {
 	File  string              // that --config names; empty: AIRLOCK_CONFIG, else the usual places
 	Flags map[string][]string // flags that were given, by key of their option
 
+	Program string // name by which this binary was called; OnyxProgram makes it another one
+
 	Lookup func(name string) (string, bool) // the environment; nil: the process's
 	Root   bool                             // the process is root
 	Home   string                           // the user's home directory
@@ -99,7 +159,7 @@ type Input struct {
 // FromProcess returns the Input of this process, without flags.
 func FromProcess() Input {
 	home, _ := os.UserHomeDir()
-	return Input{Lookup: os.LookupEnv, Root: os.Geteuid() == 0, Home: home}
+	return Input{Program: filepath.Base(os.Args[0]), Lookup: os.LookupEnv, Root: os.Geteuid() == 0, Home: home}
 }
 
 // NoFile is the name of the settings file that means none is read.
@@ -142,6 +202,7 @@ func Load(in Input) (*Config, error) {
 		}
 		layers = append(layers, own)
 	}
+	layers = append([]settings{fromName(in)}, layers...)
 	env, err := fromEnvironment(in.Lookup)
 	if err != nil {
 		return nil, err

@@ -144,11 +144,21 @@ func TestDataDirectory(t *testing.T) {
 func TestEveryOptionInEveryPlace(t *testing.T) {
 	samples := map[string]string{
 		"data": "/some/dir", "log_level": "warn", "verbose": "true", "listen": "127.0.0.1:9",
-		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "isolation": "strict", "drain_time": "5s",
+		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "isolation": "strict", "warm": "false", "drain_time": "5s",
 		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "file_ttl": "2h",
+		"owner_runs": "3", "owner_queue": "4", "owner_rate": "5", "owner_disk": "6GiB", "owner_files": "7",
+		"owner_sessions": "8", "owner_results": "9MiB",
 		"default_timeout": "3s", "max_timeout": "4m", "default_memory": "64MiB", "max_memory": "2GiB",
 		"default_processes": "9", "max_processes": "200", "default_output": "7KiB", "max_output": "20MiB",
 		"server": "http://host:1", "key": "ak_sample",
+		"workspace": "/srv/projects", "demo_project": "true",
+		"api": "https://projects.example.com", "api_token": "sample", "policy": "policy.json", "editor": "nano",
+		"root_dialect": "onyx", "onyx_max_timeout": "50s", "onyx_max_output": "5KiB", "onyx_max_file": "6MiB",
+		"onyx_file_ttl": "3m", "onyx_memory": "256MiB", "onyx_cpu_time": "5s",
+		"librechat_api_key": "sample", "librechat_file_ttl": "3h", "librechat_jwt_public_key": "pem", "librechat_jwt_kid": "k1",
+		"librechat_jwt_keys_dir": "/keys", "librechat_jwt_jwks": "/keys/set.json", "librechat_jwt_secret": "sample",
+		"librechat_jwt_issuer": "chat", "librechat_jwt_audience": "code", "librechat_jwt_tenant": "t1", "librechat_jwt_strict_tenant": "true",
+		"librechat_user_scope": "strict", "librechat_unknown_session": "empty", "librechat_peer_ptc_errors": "true",
 	}
 	for _, o := range Options() {
 		sample, ok := samples[o.Key]

@@ -172,10 +172,14 @@ func size(at func(*Config) *int64) field {
 	}, formatSize)
 }
 
-// formatSize is exact: the largest unit that divides n.
+// formatSize is exact: the largest unit that divides n. Nothing is a size that
+// was not set.
 func formatSize(n int64) string {
+	if n == 0 {
+		return ""
+	}
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
-		if one := int64(1) << (10 * (3 - i)); n != 0 && n%one == 0 {
+		if one := int64(1) << (10 * (3 - i)); n%one == 0 {
 			return strconv.FormatInt(n/one, 10) + unit
 		}
 	}
@@ -240,3 +244,20 @@ func checkServer(s string) error {
 	}
 	return fmt.Errorf("%q is not a URL such as http://host:8000", s)
 }
+
+func checkAPI(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is not a URL such as https://projects.example.com", s)
+	}
+	return nil
+}
+
+func checkFolder(s string) error {
+	if !filepath.IsAbs(s) {
+		return fmt.Errorf("%q is not an absolute path", s)
+	}
+	return nil
+}
+
+func anything(string) error { return nil }

@@ -16,6 +16,7 @@ const (
 	Global  Scope = iota // every command
 	Service              // airlock serve
 	Client               // commands that can talk to a service elsewhere
+	Project              // commands that change folders and tell projects
 )
 
 // Option is one row of the table.
@@ -28,7 +29,17 @@ type Option struct {
 	Secret  bool // never printed; also as <key>_file, the name of a file that holds it
 	Many    bool // may be repeated; a list in the file, separated by commas in the environment
 
+	// Foreign are names from other products that count where ours is not set.
+	Foreign []Foreign
+
 	field field
+}
+
+// Foreign is an environment variable of another product, in whose place we
+// stand.
+type Foreign struct {
+	Name string
+	Unit string // to be added to its value: "ms"
 }
 
 // Flag is the option's name on the command line, without the hyphens.
@@ -85,6 +96,9 @@ var table = []Option{
 	{Key: "isolation", Scope: Service, Value: "MODE",
 		Help:  "strict refuses to start without memory and process limits, best takes what there is; best on loopback, else strict",
 		field: text(func(c *Config) *string { return &c.Isolation }, oneOf(IsolationStrict, IsolationBest))},
+	{Key: "warm", Scope: Service, Default: "true",
+		Help:  "keep Python ready in sandboxes that wait; =false starts every program cold and saves their memory",
+		field: truth(func(c *Config) *bool { return &c.Warm })},
 	{Key: "drain_time", Scope: Service, Value: "TIME", Default: "30s",
 		Help:  "how long running programs may go on after a request to stop",
 		field: duration(func(c *Config) *time.Duration { return &c.DrainTime }, 0)},
@@ -100,6 +114,93 @@ var table = []Option{
 	{Key: "file_ttl", Scope: Service, Value: "TIME", Default: "24h",
 		Help:  "how long a file is kept after its last use",
 		field: duration(func(c *Config) *time.Duration { return &c.FileTTL }, time.Second)},
+
+	{Key: "root_dialect", Scope: Service, Value: "NAME",
+		Help:  "protocol that is served at / too, for clients that cannot be told a path: onyx or librechat",
+		field: text(func(c *Config) *string { return &c.RootDialect }, oneOf(DialectOnyx, DialectLibreChat))},
+	{Key: "onyx_max_timeout", Scope: Service, Value: "TIME", Default: "1m", Foreign: []Foreign{{"MAX_EXEC_TIMEOUT_MS", "ms"}},
+		Help:  "longest time limit of a run that comes from Onyx",
+		field: duration(func(c *Config) *time.Duration { return &c.Onyx.MaxTimeout }, time.Millisecond)},
+	{Key: "onyx_max_output", Scope: Service, Value: "SIZE", Default: "1000000B", Foreign: []Foreign{{"MAX_OUTPUT_BYTES", "B"}},
+		Help:  "text kept of stdout and of stderr of a run that comes from Onyx",
+		field: size(func(c *Config) *int64 { return &c.Onyx.MaxOutput })},
+	{Key: "onyx_max_file", Scope: Service, Value: "SIZE", Default: "100MiB", Foreign: []Foreign{{"MAX_FILE_SIZE_MB", "MiB"}},
+		Help:  "largest file that Onyx may upload",
+		field: size(func(c *Config) *int64 { return &c.Onyx.MaxFile })},
+	{Key: "onyx_file_ttl", Scope: Service, Value: "TIME", Default: "1h", Foreign: []Foreign{{"FILE_TTL_SEC", "s"}},
+		Help:  "how long a file of Onyx is kept after its last use",
+		field: duration(func(c *Config) *time.Duration { return &c.Onyx.FileTTL }, time.Second)},
+	{Key: "onyx_memory", Scope: Service, Value: "SIZE", Foreign: []Foreign{{"MEMORY_LIMIT_MB", "MiB"}},
+		Help:  "memory limit of a run that comes from Onyx; default_memory if it is not set",
+		field: size(func(c *Config) *int64 { return &c.Onyx.Memory })},
+	{Key: "onyx_cpu_time", Scope: Service, Value: "TIME", Default: "0s", Foreign: []Foreign{{"CPU_TIME_LIMIT_SEC", "s"}},
+		Help:  "processor time of a run that comes from Onyx; 0s is no limit but the one of the clock",
+		field: duration(func(c *Config) *time.Duration { return &c.Onyx.CPUTime }, 0)},
+
+	{Key: "librechat_api_key", Scope: Service, Value: "KEY", Secret: true, Foreign: []Foreign{{Name: "LIBRECHAT_CODE_API_KEY"}},
+		Help:  "key that a LibreChat shows for all of its users; better in a file than on a command line",
+		field: secret(func(c *Config) *Secret { return &c.LibreChat.APIKey })},
+	{Key: "librechat_file_ttl", Scope: Service, Value: "TIME", Default: "168h",
+		Help:  "how long a file of LibreChat is kept after its last use",
+		field: duration(func(c *Config) *time.Duration { return &c.LibreChat.FileTTL }, time.Second)},
+	{Key: "librechat_jwt_public_key", Scope: Service, Value: "PEM", Foreign: []Foreign{{Name: "CODEAPI_JWT_PUBLIC_KEY"}},
+		Help:  "public key, Ed25519 or RSA, of the tokens that LibreChat makes for its users",
+		field: text(func(c *Config) *string { return &c.LibreChat.JWTPublicKey }, anything)},
+	{Key: "librechat_jwt_kid", Scope: Service, Value: "ID", Default: "lc-codeapi-2026-05", Foreign: []Foreign{{Name: "CODEAPI_JWT_KID"}},
+		Help:  "id of librechat_jwt_public_key and librechat_jwt_secret in the tokens",
+		field: text(func(c *Config) *string { return &c.LibreChat.JWTKeyID }, anything)},
+	{Key: "librechat_jwt_keys_dir", Scope: Service, Value: "DIR", Foreign: []Foreign{{Name: "CODEAPI_JWT_PUBLIC_KEYS_DIR"}},
+		Help:  "directory of public keys of LibreChat's tokens, each called <kid>.pem; read again every 30 s",
+		field: text(func(c *Config) *string { return &c.LibreChat.JWTKeysDir }, anything)},
+	{Key: "librechat_jwt_jwks", Scope: Service, Value: "JSON|FILE", Foreign: []Foreign{{Name: "CODEAPI_JWT_JWKS_JSON"}},
+		Help:  "JSON Web Key Set of LibreChat's tokens, or the name of a file with one, which is read again every 30 s",
+		field: text(func(c *Config) *string { return &c.LibreChat.JWTKeySet }, anything)},
+	{Key: "librechat_jwt_secret", Scope: Service, Value: "SECRET", Secret: true, Foreign: []Foreign{{Name: "CODEAPI_JWT_SECRET"}},
+		Help:  "secret of LibreChat's tokens where they are signed by HS256, at least 32 bytes",
+		field: secret(func(c *Config) *Secret { return &c.LibreChat.JWTSecret })},
+	{Key: "librechat_jwt_issuer", Scope: Service, Value: "NAME", Default: "librechat", Foreign: []Foreign{{Name: "CODEAPI_JWT_ISSUER"}},
+		Help:  "who must have issued LibreChat's tokens",
+		field: text(func(c *Config) *string { return &c.LibreChat.JWTIssuer }, anything)},
+	{Key: "librechat_jwt_audience", Scope: Service, Value: "NAME", Default: "codeapi", Foreign: []Foreign{{Name: "CODEAPI_JWT_AUDIENCE"}},
+		Help:  "for whom LibreChat's tokens must be",
+		field: text(func(c *Config) *string { return &c.LibreChat.JWTAudience }, anything)},
+	{Key: "librechat_jwt_tenant", Scope: Service, Value: "NAME", Default: "legacy", Foreign: []Foreign{{Name: "CODEAPI_JWT_SINGLE_TENANT_ID"}},
+		Help:  "tenant of a token of LibreChat's that names none",
+		field: text(func(c *Config) *string { return &c.LibreChat.JWTTenant }, anything)},
+	{Key: "librechat_jwt_strict_tenant", Scope: Service, Default: "false", Foreign: []Foreign{{Name: "CODEAPI_TENANT_ISOLATION_STRICT"}, {Name: "TENANT_ISOLATION_STRICT"}},
+		Help:  "refuse tokens of LibreChat's that name no tenant",
+		field: truth(func(c *Config) *bool { return &c.LibreChat.JWTStrictTenant })},
+	{Key: "librechat_user_scope", Scope: Service, Value: "MODE", Default: UserScopeShared,
+		Help:  "strict keeps the users of one LibreChat key apart where requests name them; shared trusts in ids that nobody guesses",
+		field: text(func(c *Config) *string { return &c.LibreChat.UserScope }, oneOf(UserScopeShared, UserScopeStrict))},
+	{Key: "librechat_unknown_session", Scope: Service, Value: "ANSWER", Default: "auto",
+		Help:  "what a listing of an unknown session answers LibreChat: 404, 403, empty, or auto (404 for a summary, else empty)",
+		field: text(func(c *Config) *string { return &c.LibreChat.UnknownSession }, oneOf("auto", "404", "403", "empty"))},
+	{Key: "librechat_peer_ptc_errors", Scope: Service, Default: "false",
+		Help:  "answer a bad programmatic request of LibreChat with 200 and an error in the body, as LibreCodeInterpreter does",
+		field: truth(func(c *Config) *bool { return &c.LibreChat.PeerErrors })},
+
+	{Key: "owner_runs", Scope: Service, Value: "N", Default: "0",
+		Help:  "runs of one owner at the same time; 0 is all of --concurrency while there are no keys, and one less when there are",
+		field: count(func(c *Config) *int { return &c.OwnerRuns }, 0)},
+	{Key: "owner_queue", Scope: Service, Value: "N", Default: "64",
+		Help:  "runs of one owner that may wait for their turn",
+		field: count(func(c *Config) *int { return &c.OwnerQueue }, 1)},
+	{Key: "owner_rate", Scope: Service, Value: "N", Default: "200",
+		Help:  "requests of one owner in a second, twice as many in a burst; callers on this machine without a key are not counted",
+		field: count(func(c *Config) *int { return &c.OwnerRate }, 1)},
+	{Key: "owner_disk", Scope: Service, Value: "SIZE", Default: "20GiB",
+		Help:  "files that one owner may keep, together",
+		field: size(func(c *Config) *int64 { return &c.OwnerDisk })},
+	{Key: "owner_files", Scope: Service, Value: "N", Default: "200000",
+		Help:  "number of files that one owner may keep; 0 is no limit",
+		field: count(func(c *Config) *int { return &c.OwnerFiles }, 0)},
+	{Key: "owner_sessions", Scope: Service, Value: "N", Default: "1000",
+		Help:  "sessions that one owner may keep open; 0 is no limit",
+		field: count(func(c *Config) *int { return &c.OwnerSessions }, 0)},
+	{Key: "owner_results", Scope: Service, Value: "SIZE", Default: "1GiB",
+		Help:  "output of runs that is kept for one owner; beyond it the oldest runs are forgotten early",
+		field: size(func(c *Config) *int64 { return &c.OwnerResults })},
 
 	{Key: "default_timeout", Scope: Service, Value: "TIME", Default: "1m",
 		Help:  "time limit of a run that names none",
@@ -125,6 +226,26 @@ var table = []Option{
 	{Key: "max_output", Scope: Service, Value: "SIZE", Default: "1MiB",
 		Help:  "largest output limit that a run may ask for",
 		field: size(func(c *Config) *int64 { return &c.MaxOutput })},
+
+	{Key: "workspace", Scope: Service, Value: "DIR", Many: true,
+		Help:  "folder that callers may link with a project, and all below it; may be repeated; none by default",
+		field: texts(func(c *Config) *[]string { return &c.Workspaces }, checkFolder)},
+	{Key: "demo_project", Scope: Service, Default: "false",
+		Help:  "serve a project API to try things out with, under /demo",
+		field: truth(func(c *Config) *bool { return &c.DemoProject })},
+
+	{Key: "api", Scope: Project, Value: "URL",
+		Help:  "the project's API, as https://projects.example.com; else the one of the project's link",
+		field: text(func(c *Config) *string { return &c.API }, checkAPI)},
+	{Key: "api_token", Scope: Project, Value: "TOKEN", Secret: true,
+		Help:  "token for that API; better in AIRLOCK_API_TOKEN or a file than on a command line",
+		field: secret(func(c *Config) *Secret { return &c.APIToken })},
+	{Key: "policy", Scope: Project, Value: "FILE",
+		Help:  "JSON file with rules that approve changes of files without asking",
+		field: text(func(c *Config) *string { return &c.Policy }, anything)},
+	{Key: "editor", Scope: Project, Value: "COMMAND", Foreign: []Foreign{{"VISUAL", ""}, {"EDITOR", ""}}, Default: "vi",
+		Help:  "program with which a proposed file is edited",
+		field: text(func(c *Config) *string { return &c.Editor }, anything)},
 
 	{Key: "server", Scope: Client, Value: "URL",
 		Help:  "use the service at this address, as http://host:8000, not this machine",

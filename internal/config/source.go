@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"strings"
 
@@ -36,6 +37,12 @@ func fromEnvironment(lookup func(string) (string, bool)) (settings, error) {
 			}
 			found[o.Key] = setting{values, o.Env()}
 		}
+		for _, foreign := range o.Foreign {
+			_, ours := found[o.Key]
+			if v, ok := lookup(foreign.Name); ok && v != "" && !ours {
+				found[o.Key] = setting{[]string{v + foreign.Unit}, foreign.Name}
+			}
+		}
 		if !o.Secret {
 			continue
 		}
@@ -46,6 +53,28 @@ func fromEnvironment(lookup func(string) (string, bool)) (settings, error) {
 		}
 	}
 	return found, nil
+}
+
+// OnyxProgram is the name under which this binary behaves like the service in
+// the image of Onyx's code interpreter.
+const OnyxProgram = "code-interpreter-api"
+
+// fromName returns what the name means by which this binary was called.
+func fromName(in Input) settings {
+	if in.Program != OnyxProgram {
+		return nil
+	}
+	or := func(name, otherwise string) string {
+		if v, ok := in.Lookup(name); ok && v != "" {
+			return v
+		}
+		return otherwise
+	}
+	return settings{
+		"root_dialect": {[]string{DialectOnyx}, OnyxProgram},
+		"listen":       {[]string{net.JoinHostPort(or("HOST", "0.0.0.0"), or("PORT", "8000"))}, "HOST and PORT"},
+		"log_level":    {[]string{strings.ToLower(or("LOG_LEVEL", "info"))}, "LOG_LEVEL"},
+	}
 }
 
 func splitList(s string) []string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -22,6 +23,7 @@ import (
 
 const (
 	maxDepth  = 16      // nothing we read is deeper than 4
+	maxNumber = 64      // characters
 	maxValues = 100_000 // bounds the memory that small values cost on top of their text
 )
 
@@ -33,15 +35,56 @@ func (a *api) readObject(w http.ResponseWriter, r *http.Request) (*object, error
 	if r.ContentLength > a.MaxJSON {
 		return nil, &http.MaxBytesError{Limit: a.MaxJSON}
 	}
-	var body bytes.Buffer
-	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, a.MaxJSON)); err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, err
-		}
-		return nil, invalid("the body did not arrive whole")
+	body, err := a.readBody(w, r)
+	if err != nil {
+		return nil, err
 	}
-	return parseObject(body.Bytes())
+	return parseObject(body)
+}
+
+// proven is how many bytes of a body must have come before there is room made
+// for all that it may have: to announce a large body costs a client nothing.
+const proven = 256 << 10
+
+// readBody reads a body to its end, holding it once.
+func (a *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	from := http.MaxBytesReader(w, r.Body, a.MaxJSON)
+	var begin bytes.Buffer
+	if _, err := begin.ReadFrom(io.LimitReader(from, proven)); err != nil {
+		return nil, brokenBody(err)
+	}
+	if begin.Len() < proven {
+		return begin.Bytes(), nil
+	}
+	whole := a.MaxJSON
+	if r.ContentLength > 0 {
+		whole = r.ContentLength
+	}
+	owner := a.Caller(r).Owner
+	if !a.bodies.take(owner, whole) {
+		return nil, refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "too many large requests are coming in: try again")
+	}
+	defer a.bodies.give(owner, whole)
+	body := make([]byte, max(whole, proven)+1) // the end shows one byte later
+	n := copy(body, begin.Bytes())
+	for n < len(body) {
+		more, err := from.Read(body[n:])
+		n += more
+		if err == io.EOF {
+			return body[:n], nil
+		}
+		if err != nil {
+			return nil, brokenBody(err)
+		}
+	}
+	return nil, &http.MaxBytesError{Limit: a.MaxJSON}
+}
+
+func brokenBody(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return err
+	}
+	return invalid("the body did not arrive whole")
 }
 
 func wantJSON(h http.Header) error {
@@ -67,8 +110,7 @@ func parseObject(body []byte) (*object, error) {
 		}
 		return nil, invalid("the body is not JSON")
 	}
-	t := tree{tokens: json.NewDecoder(bytes.NewReader(body))}
-	t.tokens.UseNumber()
+	t := tree{text: body}
 	value, err := t.value("", 0)
 	if err != nil {
 		return nil, err
@@ -116,79 +158,6 @@ func escapedUnit(b []byte) int {
 	}
 	return int(unit)
 }
-
-// tree builds plain values out of JSON tokens.
-type tree struct {
-	tokens *json.Decoder
-	values int
-}
-
-func (t *tree) value(at string, depth int) (any, error) {
-	token, err := t.tokens.Token()
-	if err != nil {
-		return nil, invalid("the body is not JSON")
-	}
-	if t.values++; t.values > maxValues {
-		return nil, invalid("the body has more than %d values", maxValues)
-	}
-	open, nested := token.(json.Delim)
-	if !nested {
-		return token, nil
-	}
-	if depth++; depth > maxDepth {
-		return nil, invalid("the body is nested more than %d deep", maxDepth)
-	}
-	if open == '[' {
-		return t.array(at, depth)
-	}
-	return t.object(at, depth)
-}
-
-func (t *tree) array(at string, depth int) (any, error) {
-	list := []any{}
-	for t.tokens.More() {
-		v, err := t.value(index(at, len(list)), depth)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	_, err := t.tokens.Token()
-	return list, err
-}
-
-func (t *tree) object(at string, depth int) (any, error) {
-	members := map[string]any{}
-	for t.tokens.More() {
-		token, err := t.tokens.Token()
-		name, ok := token.(string)
-		if err != nil || !ok {
-			return nil, invalid("the body is not JSON")
-		}
-		where := join(at, name)
-		if _, twice := members[name]; twice {
-			return nil, invalid("%s is there twice", where)
-		}
-		if members[name], err = t.value(where, depth); err != nil {
-			return nil, err
-		}
-	}
-	_, err := t.tokens.Token()
-	return members, err
-}
-
-// join and index spell where a value is, at a length that fits a message.
-func join(at, name string) string {
-	if len(name) > 40 {
-		name = strings.ToValidUTF8(name[:40], "") + "..."
-	}
-	if at == "" {
-		return name
-	}
-	return at + "." + name
-}
-
-func index(at string, i int) string { return at + "[" + strconv.Itoa(i) + "]" }
 
 // object is a JSON object of which fields are taken one after the other. The
 // first thing that is wrong is kept, and done returns it, so that a handler

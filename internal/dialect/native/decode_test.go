@@ -65,6 +65,7 @@ func TestStrictJSON(t *testing.T) {
 		{"timeout 0", with(`"timeout_ms":0`), 400, "timeout_ms must be a whole number"},
 		{"timeout 2^63", with(`"timeout_ms":9223372036854775808`), 400, "timeout_ms must be a whole number"},
 		{"timeout NaN", with(`"timeout_ms":NaN`), 400, "not JSON"},
+		{"timeout of many digits", with(`"timeout_ms":1` + strings.Repeat("0", 64)), 400, "timeout_ms is a number of more than 64"},
 		{"timeout null", with(`"timeout_ms":null`), 200, ""},
 		{"timeout 1", with(`"timeout_ms":1`), 200, ""},
 		{"cpus 0", with(`"limits":{"cpus":0}`), 400, "limits.cpus"},

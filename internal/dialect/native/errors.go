@@ -88,7 +88,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter(err, 5*time.Second))
 	}
-	if status >= 500 && kind != engine.ErrBusy {
+	if status >= 500 && kind != engine.ErrBusy && !errors.Is(err, engine.ErrQuota) {
 		a.Log.ErrorContext(r.Context(), "request failed", "request_id", detail.RequestID, "status", status, "err", err)
 	}
 	writeJSON(w, status, errorBody{detail})

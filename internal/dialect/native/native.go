@@ -1,5 +1,6 @@
 // Package native serves Airlock's own API, the one that openapi.yaml next to
-// this file describes: runs, files, sessions, keys.
+// this file describes: runs, files, sessions, keys; replies, proposals,
+// projects and what is reported to them.
 //
 // It is an edge, and as thin as one should be. Each handler decodes what it
 // was sent (decode.go, upload.go), calls one method of the engine, and encodes
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // Options set up the dialect. Only Caller is required.
@@ -27,12 +29,15 @@ type Options struct {
 	MaxUpload int64        // bytes of one file, told by GET /limits; 0: 200 MiB
 	MaxJSON   int64        // bytes of a JSON body; 0: 8 MiB
 	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
+	Work      *Work        // replies, projects and reports; nil: those addresses are not available
 }
 
 // api is the dialect at work.
 type api struct {
 	engine Engine
+	bodies bodies
 	Options
+	versions language.Versions
 }
 
 // route is one method of one path. The path is relative to the prefix.
@@ -65,6 +70,19 @@ var routes = []route{
 	{"POST", "/keys", (*api).createKey},
 	{"GET", "/keys", (*api).listKeys},
 	{"DELETE", "/keys/{id}", (*api).revokeKey},
+
+	{"POST", "/replies", (*api).createReply},
+	{"GET", "/proposals/{id}", (*api).getProposal},
+	{"POST", "/proposals/{id}/approve", (*api).approveProposal},
+	{"POST", "/proposals/{id}/undo", (*api).undoProposal},
+	{"DELETE", "/proposals/{id}", (*api).declineProposal},
+	{"GET", "/projects", (*api).listProjects},
+	{"PUT", "/projects/{id}", (*api).putProject},
+	{"DELETE", "/projects/{id}", (*api).deleteProject},
+	{"POST", "/projects/{id}/prompt", (*api).projectPrompt},
+	{"POST", "/projects/{id}/escalations/{escalation}", (*api).answerEscalation},
+	{"GET", "/outbox", (*api).listPosts},
+	{"POST", "/outbox/{id}", (*api).changePost},
 
 	{"GET", "/languages", (*api).languages},
 	{"GET", "/limits", (*api).limits},

@@ -25,6 +25,7 @@ type rig struct {
 	engine  *engine.Service
 	handler http.Handler
 	caller  engine.Caller
+	work    *Work // nil: none
 }
 
 const requestID = "test-request"
@@ -43,6 +44,7 @@ func (r *rig) over(e Engine) http.Handler {
 	api := New(e, Options{
 		Caller: func(*http.Request) engine.Caller { return r.caller },
 		Log:    slog.New(slog.NewTextHandler(r.t.Output(), nil)),
+		Work:   r.work,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("X-Request-Id", requestID)

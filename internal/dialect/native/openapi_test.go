@@ -132,7 +132,7 @@ func TestDocumentIsTrue(t *testing.T) {
 	r.caller = engine.Caller{Owner: "bob"}
 	checkAnswer(t, doc, doc.Paths.Find("/keys").Get, r.send("GET", "/keys", "", ""))
 	for _, route := range routes {
-		if name := route.method + " " + route.path; !called[name] {
+		if name := route.method + " " + route.path; !called[name] && !aboutWork(route.path) {
 			t.Errorf("%s is not called", name)
 		}
 	}

@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // createRun runs code: to its end, as a stream of events, or, with
 // "wait": false, in the background. A client that leaves while it waits takes
-// its run with it.
+// its run with it, unless the request has an Idempotency-Key.
 func (a *api) createRun(w http.ResponseWriter, r *http.Request) error {
 	body, err := a.readObject(w, r)
 	if err != nil {
@@ -48,8 +49,25 @@ func (a *api) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if len(run.Laps) > 0 {
+		w.Header().Set("Server-Timing", timing(run.Laps))
+	}
 	writeJSON(w, http.StatusOK, runOf(run))
 	return nil
+}
+
+// timing is a Server-Timing header (https://www.w3.org/TR/server-timing/):
+// where the time went, in milliseconds.
+func timing(laps []engine.Lap) string {
+	var b []byte
+	for i, lap := range laps {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(append(b, lap.Name...), ";dur="...)
+		b = strconv.AppendFloat(b, float64(lap.Took)/float64(time.Millisecond), 'f', 3, 64)
+	}
+	return string(b)
 }
 
 func readRun(o *object) (req engine.RunRequest, wait bool, err error) {

@@ -10,9 +10,10 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-func (a *api) languages(w http.ResponseWriter, _ *http.Request) error {
+func (a *api) languages(w http.ResponseWriter, r *http.Request) error {
+	versions := a.versions.Get(r.Context())
 	writeJSON(w, http.StatusOK, each(a.engine.Languages(), func(l language.Language) languageBody {
-		return languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry}
+		return languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry, Version: versions[l.Name]}
 	}))
 	return nil
 }

@@ -19,7 +19,8 @@ const (
 )
 
 // streamRun starts a run and sends its events. If the client leaves before
-// the result, the run is cancelled.
+// the result, the run is cancelled, unless it has a key under which the client
+// can come back for it.
 func (a *api) streamRun(w http.ResponseWriter, r *http.Request, caller engine.Caller, req engine.RunRequest) error {
 	run, err := a.engine.Start(r.Context(), caller, req)
 	if err != nil {
@@ -31,7 +32,7 @@ func (a *api) streamRun(w http.ResponseWriter, r *http.Request, caller engine.Ca
 	if err == nil {
 		finished, err = sendEvents(w, r, events)
 	}
-	if !finished {
+	if !finished && req.IdempotencyKey == "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelLimit)
 		defer cancel()
 		if cancelErr := a.engine.CancelRun(ctx, caller, run.ID); cancelErr != nil && engine.KindOf(cancelErr) != engine.ErrNotFound {

@@ -19,6 +19,7 @@ const (
 	maxFields      = 8       // parts of a form before its file
 	maxField       = 1 << 10 // bytes of a field that is not the file
 	maxDisposition = 4 << 10
+	maxPartHeader  = 64 << 10
 )
 
 // readUpload finds the one file of a request: the part named "file" of a
@@ -37,7 +38,8 @@ func readUpload(r *http.Request) (engine.Upload, io.Reader, error) {
 		if mediaType != "multipart/form-data" || params["boundary"] == "" {
 			return up, nil, invalid("a form must be multipart/form-data with a boundary")
 		}
-		return readForm(multipart.NewReader(r.Body, params["boundary"]), r.Body, up)
+		body := &formBody{from: r.Body}
+		return readForm(multipart.NewReader(body, params["boundary"]), body, up)
 	}
 	if !query.Has("name") {
 		return up, nil, invalid("name is missing: send a form with a part named file, or the bytes with ?name=")
@@ -56,10 +58,37 @@ func readTTL(s string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
+// formBody is the body of a form. While the headers of a part are read, no more
+// of it comes than they may have: package mime/multipart would take 10 MiB.
+type formBody struct {
+	from    io.Reader
+	bounded bool
+	left    int
+}
+
+func (b *formBody) Read(p []byte) (int, error) {
+	if !b.bounded {
+		return b.from.Read(p)
+	}
+	if b.left == 0 {
+		return 0, errHeaders
+	}
+	n, err := b.from.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+var errHeaders = errors.New("the headers of a part are too long")
+
 // readForm reads a form up to the beginning of its file.
-func readForm(form *multipart.Reader, body io.Reader, up engine.Upload) (engine.Upload, io.Reader, error) {
+func readForm(form *multipart.Reader, body *formBody, up engine.Upload) (engine.Upload, io.Reader, error) {
 	for range maxFields {
+		body.bounded, body.left = true, maxPartHeader
 		part, err := form.NextRawPart()
+		body.bounded = false
+		if errors.Is(err, errHeaders) {
+			return up, nil, invalid("the headers of a part have more than %d bytes", maxPartHeader)
+		}
 		if err != nil {
 			return up, nil, brokenForm(err, "the form has no part named file, or ends too soon")
 		}

@@ -31,6 +31,8 @@ func TestForms(t *testing.T) {
 		{"many fields", "", strings.Repeat(part(`Content-Disposition: form-data; name="ttl_seconds"`, "5"), 100_000) + part(file, "x") + end, 400, "too many parts"},
 		{"bad ttl", "", part(`Content-Disposition: form-data; name="ttl_seconds"`, "soon") + part(file, "x") + end, 400, "ttl_seconds"},
 		{"long header", "", part(file+`; x="`+strings.Repeat("x", 5<<10)+`"`, "x") + end, 400, "Content-Disposition"},
+		{"headers of 1 MB", "", part(file+"\r\nX-Long: "+strings.Repeat("x", 1<<20), "x") + end, 400, "headers"},
+		{"a thousand headers", "", part(file+strings.Repeat("\r\nX-Many: "+strings.Repeat("x", 90), 1000), "x") + end, 400, "headers"},
 		{"nested", "", part("Content-Type: multipart/mixed; boundary=C\r\n"+file, "--C\r\n\r\nx\r\n--C--") + end, 201, `"size":15`},
 		{"no disposition", "", part("Content-Type: text/plain", "x") + end, 400, "Content-Disposition"},
 		{"two dispositions", "", part(file+"\r\n"+file, "x") + end, 400, "Content-Disposition"},

@@ -120,6 +120,7 @@ type languageBody struct {
 	Aliases []string `json:"aliases"`
 	Title   string   `json:"title"`
 	Entry   string   `json:"entry"`
+	Version string   `json:"version"` // empty: not installed
 }
 
 // limitsBody is what a request sends and what GET /limits answers; there, 0

@@ -1,0 +1,310 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// testFull fills a small disk under the service. Uploads are refused, programs
+// run or say why not, deletes work, and when there is room again all is well.
+func testFull(t *testing.T, options, content string) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small disk needs root")
+	}
+	who := root(t)
+	data := dataFolder(t, who)
+	disk := filepath.Join(data, "disk")
+	if err := os.Mkdir(disk, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	if err := os.Rename(filepath.Join(data, "runtimes"), filepath.Join(data, "r")); err == nil {
+		if err := os.Symlink(filepath.Join(data, "r"), filepath.Join(disk, "runtimes")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give(t, disk, who.service)
+	s := serve(t, who, disk)
+	var stored []file
+	refused := 0
+	for i := 0; refused < 3; i++ {
+		got := s.do("POST", "/api/v1/files?name=part", fmt.Sprint(i)+content, "Content-Type", "application/octet-stream")
+		switch got.status {
+		case 201:
+			var f file
+			got.decode(t, &f)
+			stored = append(stored, f)
+		case 507:
+			refused++
+			if !strings.Contains(string(got.body), "delete files") {
+				t.Errorf("no hint: %s", got.body)
+			}
+		default:
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		if i > 1000 {
+			t.Fatal("the disk does not fill up")
+		}
+	}
+	got := s.do("POST", runs, `{"language":"python","code":"open('out','wb').write(b'x' * (2 << 20)); print('ran')"}`)
+	if !strings.Contains(string(got.body), `ran\n`) && got.status != 507 && got.status != 503 {
+		t.Errorf("a run: %d %s", got.status, got.body)
+	}
+	if len(stored) < 3 {
+		t.Fatalf("only %d files fit", len(stored))
+	}
+	if got := s.do("GET", "/api/v1/files/"+stored[0].ID+"/content", ""); got.status != 200 || hashOf(got.body) != stored[0].SHA256 {
+		t.Errorf("a file that was there: %d", got.status)
+	}
+	for _, f := range stored[1:] {
+		if got := s.do("DELETE", "/api/v1/files/"+f.ID, ""); got.status != 204 && got.status != 507 {
+			t.Errorf("a delete: %d %s", got.status, got.body)
+		}
+	}
+	eventually(t, patience, "there is room again", func() bool {
+		return s.do("POST", "/api/v1/files?name=again", "again", "Content-Type", "text/plain").status == 201
+	})
+	if r := s.execute(python("open('o','w').write('o'); print('well')")); r.Stdout != "well\n" || len(r.Files) != 1 {
+		t.Errorf("afterwards: %+v", r)
+	}
+	s.kill()
+	next := serve(t, who, disk)
+	if got := next.do("GET", "/api/v1/files/"+stored[0].ID+"/content", ""); got.status != 200 || hashOf(got.body) != stored[0].SHA256 {
+		t.Errorf("after a restart: %d", got.status)
+	}
+	next.stop()
+}
+
+// testFewFiles gives the service fewer files than its clients take: it turns
+// some away, and works again when they have gone.
+func testFewFiles(t *testing.T) {
+	who := whoever(t)
+	who.files = 1100 // programs are promised 1024
+	s := serve(t, who, dataFolder(t, who))
+	address := strings.TrimPrefix(s.url, "http://")
+	var held []net.Conn
+	for range 1300 {
+		conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+		if err != nil {
+			break
+		}
+		defer conn.Close()
+		held = append(held, conn)
+	}
+	body := `{"language":"python","code":"open('x','w').write('x'); print('on')"}`
+	var crowd sync.WaitGroup
+	for _, conn := range held[:200] {
+		crowd.Go(func() {
+			conn.SetDeadline(time.Now().Add(10 * time.Second))
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", runs, len(body), body)
+			status := make([]byte, len("HTTP/1.1 200"))
+			n, _ := conn.Read(status)
+			switch got := string(status[:n]); got {
+			case "HTTP/1.1 200", "HTTP/1.1 503", "HTTP/1.1 429", "HTTP/1.1 507", "":
+			default:
+				t.Errorf("%q", got)
+			}
+		})
+	}
+	crowd.Wait()
+	for _, conn := range held {
+		conn.Close()
+	}
+	eventually(t, patience, "it works again", func() bool {
+		got := s.do("POST", runs, body)
+		return got.status == 200 && strings.Contains(string(got.body), `on\n`)
+	})
+}
+
+// testDamaged damages what is on the disk: the service refuses to start, and
+// says why, or what is damaged is not found and the rest is as it was.
+func testDamaged(t *testing.T) {
+	who := whoever(t)
+	data := dataFolder(t, who)
+	s := serve(t, who, data)
+	whole, cut, changed := s.upload("a", "whole"), s.upload("b", "cut off"), s.upload("c", "removed")
+	s.stop()
+	blobOf := func(f file) string { return filepath.Join(data, "files", f.SHA256[:2], f.SHA256) }
+	if err := os.Truncate(blobOf(cut), 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(blobOf(changed)); err != nil {
+		t.Fatal(err)
+	}
+	next := serve(t, who, data)
+	for f, status := range map[file]int{whole: 200, cut: 404, changed: 404} {
+		if got := next.do("GET", "/api/v1/files/"+f.ID+"/content", ""); got.status != status {
+			t.Errorf("%s: %d %s", f.Name, got.status, got.body)
+		}
+	}
+	next.stop()
+
+	at := filepath.Join(data, "index.db")
+	good, err := os.ReadFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := append([]byte(nil), good...)
+	copy(page[4096:], strings.Repeat("\xde\xad", 2048))
+	for name, bad := range map[string][]byte{"a page": page, "the header": append([]byte("no database at all"), good[18:]...), "the end": good[:len(good)/2], "all of it": {}} {
+		if err := os.WriteFile(at, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0")
+		if got.code != 7 || !strings.Contains(got.stderr, "damaged") || !strings.Contains(got.stderr, at) || strings.Contains(got.stderr, "goroutine") {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if now, err := os.ReadFile(at); err != nil || string(now) != string(bad) {
+			t.Errorf("%s: what is damaged was written over", name)
+		}
+	}
+	if err := os.WriteFile(at, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	last := serve(t, who, data)
+	if got := last.do("GET", "/api/v1/files/"+whole.ID+"/content", ""); string(got.body) != "whole" {
+		t.Errorf("with the index put back: %d %s", got.status, got.body)
+	}
+}
+
+// testNoLog takes away who reads what the service logs.
+func testNoLog(t *testing.T) {
+	who := whoever(t)
+	data := dataFolder(t, who)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(data, "airlock.sock")
+	cmd := who.command(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "debug")
+	cmd.Stdout, cmd.Stderr = write, write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	read.Close() // from the start: not a word gets through
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // ProcessState says how
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	eventually(t, patience, "the service answers on its socket", func() bool {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	for range 3 {
+		got := ask(t, socket, `{"language":"python","code":"print('on')"}`)
+		if !strings.Contains(got, `on\n`) {
+			t.Fatalf("%.300q", got)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+		if code := cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("it ends with %d", code)
+		}
+	case <-time.After(patience):
+		t.Error("it does not end")
+	}
+}
+
+// ask sends one run to a unix socket, and returns all that comes back.
+func ask(t *testing.T, socket, body string) string {
+	t.Helper()
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", runs, len(body), body)
+	var all strings.Builder
+	part := make([]byte, 4096)
+	for {
+		n, err := conn.Read(part)
+		all.Write(part[:n])
+		if err != nil {
+			return all.String()
+		}
+	}
+}
+
+// testGroupsRemoved removes the control groups under a service that has no
+// sandbox waiting. A program is then confined as before, or not run at all.
+func testGroupsRemoved(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("removing control groups needs root")
+	}
+	who := root(t)
+	s := serve(t, who, dataFolder(t, who), "--warm=false")
+	group := s.footprint().group
+	if group == "" {
+		t.Skip("this host has no control groups")
+	}
+	var dirs []string
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(path, "/airlock/"+group) {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	removed := 0
+	for i := len(dirs) - 1; i >= 0; i-- {
+		inside, _ := os.ReadFile(filepath.Join(dirs[i], "cgroup.procs"))
+		for pid := range strings.FieldsSeq(string(inside)) {
+			hierarchy, _, _ := strings.Cut(dirs[i], "/airlock/")
+			_ = os.WriteFile(filepath.Join(hierarchy, "cgroup.procs"), []byte(pid), 0)
+		}
+		if unix.Rmdir(dirs[i]) == nil {
+			removed++
+		}
+	}
+	if removed == 0 {
+		t.Fatalf("none of %v can be removed", dirs)
+	}
+	code, word := sleeper()
+	body, err := json.Marshal(map[string]any{"language": "bash", "code": code, "wait": false, "timeout_ms": 5000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.do("POST", runs, string(body))
+	var r run
+	got.decode(t, &r)
+	eventually(t, patience, "the run ends", func() bool {
+		for _, p := range withWord(word) {
+			groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
+			if err == nil && len(withWord(word)) > 0 && (!strings.Contains(string(groups), "pids:/airlock/") || !strings.Contains(string(groups), "memory:/airlock/")) && strings.Contains(string(groups), "pids:") {
+				t.Fatalf("%d of %d groups are removed, and a program runs without: %s", removed, len(dirs), groups)
+			}
+		}
+		if got.status == 202 {
+			s.do("GET", "/api/v1/runs/"+r.ID, "").decode(t, &r)
+		}
+		return got.status != 202 || r.Status != "running" && r.Status != "queued"
+	})
+	t.Logf("%d of %d groups were removed: %d %s", removed, len(dirs), got.status, r.Status)
+}

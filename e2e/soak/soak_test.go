@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSoak is the short form of the soak, for every push.
+func TestSoak(t *testing.T) {
+	dir, err := os.MkdirTemp("", "airlock-soak-bin-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // another user executes it
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "airlock")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/airlock-run/airlock/cmd/airlock").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	runtimes := ""
+	if data := os.Getenv("AIRLOCK_TEST_DATA"); data != "" {
+		runtimes = filepath.Join(data, "runtimes")
+	}
+	o := options{binary: binary, runtimes: runtimes, duration: 15 * time.Second, clients: 4, say: t.Output(), out: t.TempDir()}
+	if err := run(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	picture, err := os.ReadFile(filepath.Join(o.out, "soak.svg"))
+	if err != nil || strings.Count(string(picture), "<polyline") != 7 {
+		t.Errorf("the picture: %v", err)
+	}
+}
+
+// A verdict has to be able to go against the service.
+func TestJudge(t *testing.T) {
+	series := func(of func(i int) sample) (all []sample) {
+		for i := range 90 {
+			s := of(i)
+			s.at = time.Duration(i) * time.Second
+			all = append(all, s)
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		of func(i int) sample
+		ok bool
+	}{
+		"flat":               {func(int) sample { return sample{serviceMemory: 100 << 20, serviceFiles: 40} }, true},
+		"up and down":        {func(i int) sample { return sample{serviceMemory: int64(50+i%20) << 20} }, true},
+		"warm-up":            {func(i int) sample { return sample{serviceMemory: int64(min(i, 25)*8) << 20} }, true},
+		"a leak":             {func(i int) sample { return sample{serviceMemory: int64(50+3*i) << 20} }, false},
+		"the executor's":     {func(i int) sample { return sample{executorMemory: int64(50+3*i) << 20} }, false},
+		"files":              {func(i int) sample { return sample{serviceFiles: 40 + 3*i} }, false},
+		"the executor's too": {func(i int) sample { return sample{executorFiles: 300 + 6*i} }, false},
+		"goroutines":         {func(i int) sample { return sample{goroutines: 30 + 6*i} }, false},
+		"processes":          {func(i int) sample { return sample{processes: 30 + 6*i} }, false},
+	} {
+		if err := judgeGrowth(series(tt.of)); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if judgeGrowth(nil) == nil {
+		t.Error("nothing was seen, and nothing is said")
+	}
+	s := &service{}
+	before := quietness{sample: sample{processes: 10, executorFiles: 100}, groups: 20, kinds: map[string]bool{"init": true}}
+	grown := before
+	grown.processes, grown.groups, grown.executorFiles = 14, 28, 120
+	if left := s.leftovers(before, grown); len(left) > 0 {
+		t.Errorf("two sandboxes more that wait: %v", left)
+	}
+	for name, change := range map[string]func(q *quietness){
+		"a process":      func(q *quietness) { q.kinds = map[string]bool{"init": true, "sleep 100": true} },
+		"groups":         func(q *quietness) { q.groups += 8 },
+		"files":          func(q *quietness) { q.executorFiles += 20 },
+		"mounts":         func(q *quietness) { q.mounts += 3 },
+		"service files":  func(q *quietness) { q.serviceFiles += 5 },
+		"goroutines":     func(q *quietness) { q.goroutines += 7 },
+		"half an upload": func(q *quietness) { q.uploads = []string{"x"} },
+	} {
+		after := before
+		change(&after)
+		if left := s.leftovers(before, after); len(left) != 1 {
+			t.Errorf("%s: %v", name, left)
+		}
+	}
+	l := &load{faults: map[string]int{}, done: map[string]int{}}
+	l.perform(act{name: "liar", do: func(context.Context, *load, tenant) error { return os.ErrInvalid }}, tenant{})
+	if l.verdict() == nil {
+		t.Error("a wrong answer is no fault")
+	}
+}

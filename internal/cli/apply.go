@@ -1,0 +1,392 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/reply"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+type applyOptions struct {
+	root, project, phase, message, approve, zip string
+	only                                        []string
+	propose, bestEffort, prompt, yes            bool
+}
+
+func (a *app) apply() *cobra.Command {
+	var o applyOptions
+	cmd := &cobra.Command{
+		Use:   "apply [REPLY.md|-]",
+		Short: "Applies an AI reply to a folder: shows what would change, asks, and does it all or not at all",
+		Long: `Applies an AI reply to a folder: shows what would change, asks, and does it all
+or not at all. "-" reads the reply from standard input while it arrives:
+
+  model | airlock apply -            shows files as they come, asks at the end
+  airlock apply --root site reply.md
+
+A script does it in two steps, or says that it agrees:
+
+  airlock apply --propose --json reply.md         what would change, with ids
+  airlock apply --approve TXN --only f1 --only p1
+  airlock apply --yes reply.md                    all that needs no person
+
+With --project the folder is the one that the project is linked with, and
+progress, submissions and escalations in the reply are reported to its API.
+airlock undo takes everything back.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return workError(a.applyReply(cmd.Context(), o, args))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.root, "root", "", "`DIR` to apply the reply to; the project's folder, or else the current one")
+	f.StringVar(&o.project, "project", "", "`ID` of the project whose folder it is, and to whom is reported")
+	f.StringVar(&o.phase, "phase", "", "phase of the conversation; a reply is applied in E (EXECUTE) only and shown in others")
+	f.StringVar(&o.message, "message", "", "JSON `FILE` with the reply as a message; the receipt is stored in it as metadata.executionResult")
+	f.BoolVar(&o.propose, "propose", false, "keep the proposal for --approve, and change nothing")
+	f.StringVar(&o.approve, "approve", "", "carry out the kept proposal `TXN`")
+	f.StringArrayVar(&o.only, "only", nil, "`GLOB` of files; with --approve the id of a file (f1), a hunk (f1:h2) or a report (p1); may be repeated")
+	f.BoolVar(&o.bestEffort, "best-effort", false, "make each file a transaction of its own, so that one failure stops no other")
+	f.StringVar(&o.zip, "zip", "", "write the proposed files to the archive `FILE` and change nothing")
+	f.BoolVar(&o.prompt, "print-prompt", false, "print the text that makes a model write such replies, and with --project the decisions to tell it")
+	f.BoolVarP(&o.yes, "yes", "y", false, "agree to everything that needs no person")
+	addOptions(f, config.Project)
+	a.addJSON(cmd)
+	return cmd
+}
+
+func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) error {
+	if err := o.check(args); err != nil {
+		return err
+	}
+	return a.withDesk(ctx, func(d *desk) error {
+		if o.prompt {
+			return a.printPrompt(ctx, d, o)
+		}
+		w := &work{app: a, desk: d, options: o}
+		if o.approve != "" {
+			return w.approveKept(ctx)
+		}
+		m, r, file, err := a.readReply(ctx, o, args)
+		if err != nil {
+			return err
+		}
+		m.Only, w.message = o.only, file
+		if w.handled, w.proposal, err = d.Propose(ctx, owner, m, r); err != nil {
+			return err
+		}
+		return w.decide(ctx)
+	})
+}
+
+func (o *applyOptions) check(args []string) error {
+	inputs := len(args)
+	for _, given := range []bool{o.message != "", o.approve != "", o.prompt} {
+		if given {
+			inputs++
+		}
+	}
+	switch {
+	case inputs == 0:
+		return fail(exitUsage, `name a file, or "-" for standard input`, "there is no reply to apply")
+	case inputs > 1:
+		return fail(exitUsage, "", "only one of REPLY, --message, --approve and --print-prompt can be given")
+	case o.propose && (o.yes || o.approve != "" || o.zip != ""):
+		return fail(exitUsage, "--propose changes nothing; --approve TXN comes after it", "--propose does not go with --approve, --zip or --yes")
+	}
+	return nil
+}
+
+func (a *app) printPrompt(ctx context.Context, d *desk, o applyOptions) error {
+	r := promptReport{Version: reply.PromptVersion, Prompt: reply.Prompt()}
+	if o.project != "" {
+		open, err := d.outbox.Decisions(ctx, assignment.Query{Project: o.project}, true)
+		if err != nil {
+			return err
+		}
+		r.Decisions = assignment.DecisionText(open)
+	}
+	a.out.result(r)
+	return nil
+}
+
+type promptReport struct {
+	Version   string `json:"version"`
+	Prompt    string `json:"prompt"`
+	Decisions string `json:"decisions,omitempty"`
+}
+
+func (r promptReport) text(p *page) {
+	fmt.Fprint(p, r.Prompt)
+	if r.Decisions != "" {
+		fmt.Fprint(p, "\n"+r.Decisions)
+	}
+}
+
+// work is one reply on its way into a folder.
+type work struct {
+	*app
+	desk     *desk
+	options  applyOptions
+	handled  *conversation.Handled
+	proposal *workspace.Proposal // nil: there is no folder
+	message  *messageFile
+}
+
+// decide finds out who approves, and goes on from there.
+func (w *work) decide(ctx context.Context) error {
+	o := w.options
+	switch {
+	case o.zip != "":
+		return w.archive(ctx)
+	case w.handled.Gate != "":
+		return w.closed(ctx)
+	case o.propose:
+		if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
+			return err
+		}
+		return w.end(nil)
+	}
+	policy, err := w.readPolicy()
+	if err != nil {
+		return err
+	}
+	if o.yes {
+		automatic := workspace.Automatic()
+		policy = &automatic
+	}
+	if policy != nil {
+		consent, err := w.automatic(*policy)
+		if err == nil {
+			return w.commit(ctx, consent)
+		}
+		if o.yes || !w.canAsk() {
+			return w.refuse(ctx, err)
+		}
+	}
+	if !w.canAsk() {
+		return w.refuse(ctx, fail(exitApproval, "look at it and run `airlock apply --approve "+w.handled.ID+"`, or give --yes", "somebody has to agree first"))
+	}
+	return w.review(ctx)
+}
+
+// closed ends a reply that a gate keeps from being applied: it was shown.
+func (w *work) closed(ctx context.Context) error {
+	if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
+		return err
+	}
+	if w.handled.Root == "" && w.options.phase == "" {
+		return w.end(fail(exitApproval, "`airlock workspace link "+w.handled.Project+" DIR` gives it one, and --root DIR names a folder for this reply", "%s", strings.SplitN(w.handled.Gate, ":", 2)[0]))
+	}
+	return w.end(nil)
+}
+
+// automatic is the consent that a policy gives. It covers the whole reply, or,
+// with --best-effort, what it can.
+func (w *work) automatic(policy workspace.Policy) (conversation.Consent, error) {
+	consent := conversation.Consent{BestEffort: w.options.bestEffort}
+	if w.proposal == nil {
+		return consent, nil
+	}
+	var held []workspace.Held
+	consent.Approval, held = w.proposal.ApproveBy(policy)
+	if w.options.bestEffort && len(consent.Approval.Files) > 0 {
+		return consent, nil
+	}
+	return consent, heldError(held)
+}
+
+// heldError says what keeps a reply from being applied without a person, nil
+// if nothing does.
+func heldError(held []workspace.Held) error {
+	code, word := exitDone, ""
+	codes := map[workspace.Severity]int{workspace.Ask: exitApproval, workspace.Conflict: exitConflict, workspace.Refuse: exitRefused}
+	hints := map[int]string{
+		exitApproval: "look at them, then name them: `airlock apply --propose`, and --approve TXN --only ID",
+		exitConflict: "look at them, and apply the rest with --only GLOB or --best-effort",
+		exitRefused:  "they are never written; the rest is, with --only GLOB or --best-effort",
+	}
+	words := map[int]string{exitApproval: "need a person", exitConflict: "are in conflict", exitRefused: "are refused"}
+	var list []string
+	for _, h := range held {
+		if c := codes[h.Kind]; c > code {
+			code, list, word = c, nil, words[c]
+		}
+		if codes[h.Kind] == code && code != exitDone {
+			rule := ""
+			if h.Rule != "" {
+				rule = " (" + h.Rule + ")"
+			}
+			list = append(list, printable(h.Path)+": "+printable(h.Reason)+rule)
+		}
+	}
+	if code == exitDone {
+		return nil
+	}
+	return fail(code, hints[code], "nothing was changed, since some files %s: %s", word, strings.Join(list, "; "))
+}
+
+// refuse keeps what cannot go on without a person, and shows it.
+func (w *work) refuse(ctx context.Context, why error) error {
+	if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
+		return err
+	}
+	return w.end(why)
+}
+
+// approveKept carries out a proposal that was kept.
+func (w *work) approveKept(ctx context.Context) (err error) {
+	if w.handled, w.proposal, err = w.desk.Open(ctx, owner, w.options.approve); err != nil {
+		return err
+	}
+	if w.handled.Done {
+		if w.handled.Gate != "" {
+			return fmt.Errorf("%w: %s", conversation.ErrClosed, w.handled.Gate)
+		}
+		return fmt.Errorf("%w: it is %s", conversation.ErrDone, w.handled.Result.State)
+	}
+	if len(w.options.only) == 0 {
+		consent, err := w.automatic(workspace.Automatic())
+		if err != nil {
+			return w.end(err)
+		}
+		return w.commit(ctx, consent)
+	}
+	consent := conversation.Consent{BestEffort: w.options.bestEffort, Posts: []string{}}
+	var files []string
+	for _, id := range w.options.only {
+		if post := w.post(id); post != nil {
+			consent.Posts = append(consent.Posts, post.ID)
+			continue
+		}
+		files = append(files, id)
+	}
+	if len(files) > 0 {
+		if w.proposal == nil {
+			return fail(exitUsage, "", "the reply changes no files")
+		}
+		if consent.Approval, err = w.proposal.Approve(files...); err != nil {
+			if !errors.Is(err, workspace.ErrNeedsDecision) {
+				err = fail(exitUsage, "", "%w", err)
+			}
+			return w.end(workError(err))
+		}
+	}
+	return w.commit(ctx, consent)
+}
+
+// post finds the report that "p2" names.
+func (w *work) post(id string) *assignment.Post {
+	number, err := strconv.Atoi(strings.TrimPrefix(id, "p"))
+	if err != nil || !strings.HasPrefix(id, "p") || number < 1 || number > len(w.handled.Batch.Posts) {
+		return nil
+	}
+	return &w.handled.Batch.Posts[number-1]
+}
+
+// commit carries out what was agreed to, and tells the project.
+func (w *work) commit(ctx context.Context, consent conversation.Consent) error {
+	if _, err := w.desk.Approve(ctx, w.handled, w.proposal, consent); err != nil {
+		return w.failed(ctx, err)
+	}
+	return w.settle(ctx)
+}
+
+// settle tells the project what can be told now, and ends.
+func (w *work) settle(ctx context.Context) error {
+	if len(w.handled.Result.Posts) > 0 {
+		if err := w.desk.send(ctx, assignment.Query{API: w.handled.API, Project: w.handled.Project}); err != nil {
+			w.log.Warn("the reports wait", "err", err)
+		}
+		if err := w.desk.Refresh(context.WithoutCancel(ctx), w.handled); err != nil {
+			return err
+		}
+	}
+	w.proposal = nil // what it was is in the receipt now
+	return w.end(resultError(w.handled.Result))
+}
+
+// failed keeps what went wrong. After a conflict the proposal is made anew, on
+// the files as they are now.
+func (w *work) failed(ctx context.Context, cause error) error {
+	if err := w.desk.Fail(ctx, w.handled, cause); err != nil {
+		return errors.Join(cause, err)
+	}
+	if errors.Is(cause, workspace.ErrConflict) {
+		next, err := w.desk.Rebase(ctx, w.handled, w.proposal)
+		if err != nil {
+			return errors.Join(cause, err)
+		}
+		w.proposal = next
+		return w.end(fail(exitConflict, "look at the merged proposal and run `airlock apply --approve "+w.handled.ID+"`", "%w", cause))
+	}
+	return w.end(workError(cause))
+}
+
+// resultError is the exit code of a best-effort commit in which something went
+// wrong.
+func resultError(r *conversation.Result) error {
+	failed := len(r.Conflicts) > 0 || slices.ContainsFunc(r.FilesSkipped, func(s workspace.Skipped) bool { return s.Rule != "" })
+	switch {
+	case len(r.Conflicts) > 0:
+		return exit(exitConflict)
+	case len(r.Errors) > 0, failed:
+		return exit(exitFailed)
+	}
+	return nil
+}
+
+// archive writes the proposed files to a ZIP file.
+func (w *work) archive(ctx context.Context) error {
+	if w.proposal == nil {
+		return fail(exitUsage, "name a folder with --root, to which the edits of the reply belong", "there are no files to archive")
+	}
+	name := w.options.zip
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return fail(exitConflict, "", "%s cannot be made: %w", name, err)
+	}
+	if err := errors.Join(w.proposal.WriteZip(ctx, f), f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	w.handled.Result.State, w.handled.Result.Reason = conversation.ShownOnly, "the files were written to "+filepath.Base(name)
+	if !w.json {
+		w.say("wrote %s", printable(name))
+	}
+	return w.end(nil)
+}
+
+// end stores the receipt with the message, and shows it.
+func (w *work) end(problem error) error {
+	r := applyReport{Proposal: w.proposal, Reports: reportsOf(w.handled)}
+	r.Metadata.ExecutionResult = w.handled.Result
+	if err := w.message.store(w.handled.Result); err != nil {
+		problem = errors.Join(problem, err)
+	}
+	if problem == nil {
+		w.out.result(r)
+		return nil
+	}
+	code, quiet := exitOf(problem)
+	if !quiet {
+		shown := explain(problem)
+		r.Error = &shown
+	}
+	w.out.result(r)
+	if !w.json && !quiet {
+		w.out.fail(problem)
+	}
+	return exit(code)
+}

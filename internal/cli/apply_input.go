@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/reply"
+)
+
+// readReply reads the reply that the command line names. One that arrives on
+// standard input is shown while it does.
+func (a *app) readReply(ctx context.Context, o applyOptions, args []string) (m conversation.Message, r *reply.Reply, file *messageFile, err error) {
+	switch {
+	case o.message != "":
+		if file, err = readMessage(o.message); err != nil {
+			return m, nil, nil, err
+		}
+		m = file.message
+		r = reply.Parse([]byte(m.Text))
+	case args[0] == "-":
+		if r, err = a.streamReply(ctx, a.streams.In); err != nil {
+			return m, nil, nil, err
+		}
+	default:
+		text, err := a.read(args[0])
+		if err != nil {
+			return m, nil, nil, err
+		}
+		r = reply.Parse(text)
+	}
+	if o.project != "" {
+		m.Project = o.project
+	}
+	if o.phase != "" {
+		m.Phase = o.phase
+	}
+	m.API = a.cfg.API
+	root := o.root
+	if root == "" && m.Project == "" {
+		root = "."
+	}
+	if root == "" {
+		return m, r, file, nil
+	}
+	if m.Root, err = filepath.Abs(root); err == nil {
+		info, statErr := os.Stat(m.Root)
+		switch {
+		case statErr != nil:
+			err = unreadable(root, statErr)
+		case !info.IsDir():
+			err = fail(exitUsage, "name a folder with --root", "%s is not a folder", root)
+		}
+	}
+	return m, r, file, err
+}
+
+// streamReply reads a reply that arrives bit by bit, and says what it brings.
+// Nothing is done before its end.
+func (a *app) streamReply(ctx context.Context, from io.Reader) (*reply.Reply, error) {
+	parser := reply.NewParser(reply.Options{Events: a.preview})
+	chunk := make([]byte, 32<<10)
+	size := 0
+	for {
+		n, err := from.Read(chunk)
+		if size += n; size > maxText {
+			return nil, fail(exitRefused, "", "the reply is larger than 16 MiB")
+		}
+		if _, err := parser.Write(chunk[:n]); err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, interrupted(ctx, ctx.Err())
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, unreadable("-", err)
+		}
+	}
+	if err := parser.Close(); err != nil {
+		return nil, err
+	}
+	return parser.Reply(), nil
+}
+
+// preview says what a reply that is still arriving has brought.
+func (a *app) preview(e reply.Event) {
+	if a.json {
+		return
+	}
+	it := &e.Item
+	what := it.Path
+	if it.Kind == reply.KindBlock && it.Block != nil {
+		what = strings.TrimSpace(it.Block.Type + " " + it.Block.ID())
+	}
+	if what == "" || it.Verdict == reply.VerdictExample || it.Verdict == reply.VerdictCitation {
+		return
+	}
+	switch e.Type {
+	case reply.EventOpened:
+		a.say("... %s", printable(what))
+	case reply.EventItem:
+		verdict := ""
+		if it.Verdict != reply.VerdictOK {
+			verdict = ", " + string(it.Verdict)
+		}
+		a.say("    %s: %s, %d bytes%s", printable(what), it.Kind, it.Body.Len(), verdict)
+	case reply.EventRevised:
+		a.say("    %s: %s after all", printable(what), it.Verdict)
+	}
+}
+
+// messageFile is a message of an application, in a file of JSON. What we do
+// not know of it stays as it is.
+type messageFile struct {
+	name    string
+	members map[string]json.RawMessage
+	message conversation.Message
+}
+
+func readMessage(name string) (*messageFile, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	m := &messageFile{name: name}
+	var known struct {
+		ID           string   `json:"id"`
+		Text         *string  `json:"text"`
+		Content      *string  `json:"content"`
+		Project      string   `json:"project"`
+		Assignments  []string `json:"assignments"`
+		Conversation struct {
+			Objective string `json:"objective"`
+			Project   string `json:"project"`
+			Capsule   struct {
+				Phase string `json:"phase"`
+			} `json:"capsule"`
+		} `json:"conversation"`
+	}
+	const hint = `a message is {"id": "m1", "content": "...", "project": "P1", "conversation": {"capsule": {"phase": "E"}}}`
+	if err := errors.Join(json.Unmarshal(text, &m.members), json.Unmarshal(text, &known)); err != nil {
+		return nil, fail(exitUsage, hint, "%s is not a message: %w", name, err)
+	}
+	if known.Text == nil {
+		known.Text = known.Content
+	}
+	if known.Text == nil {
+		return nil, fail(exitUsage, hint, "%s has neither a text nor a content", name)
+	}
+	m.message = conversation.Message{ID: known.ID, Text: *known.Text, Project: known.Project, Assignments: known.Assignments,
+		Phase: known.Conversation.Capsule.Phase, Objective: known.Conversation.Objective}
+	if m.message.Project == "" {
+		m.message.Project = known.Conversation.Project
+	}
+	return m, nil
+}
+
+// store writes the receipt into the message: the file is there in its old or
+// in its new form, whatever happens.
+func (m *messageFile) store(result *conversation.Result) (err error) {
+	if m == nil {
+		return nil
+	}
+	metadata := map[string]json.RawMessage{}
+	if text := m.members["metadata"]; len(text) > 0 && string(text) != "null" {
+		if err := json.Unmarshal(text, &metadata); err != nil {
+			return fail(exitUsage, "", "the metadata of %s is not an object, so that the receipt cannot be stored in it", m.name)
+		}
+	}
+	if metadata["executionResult"], err = json.Marshal(result); err != nil {
+		return err
+	}
+	if m.members["metadata"], err = json.Marshal(metadata); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(m.members, "", "  ")
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(m.name)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(m.name), ".airlock-message-*")
+	if err != nil {
+		return fail(exitFailed, "", "the receipt cannot be stored in %s: %w", m.name, err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), m.name)
+	}
+	if err != nil {
+		return errors.Join(fail(exitFailed, "", "the receipt cannot be stored in %s: %w", m.name, err), os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,348 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// keyboard is the person at the terminal: single keys, and a screen.
+type keyboard struct {
+	tty    *os.File
+	page   *page
+	before *unix.Termios
+}
+
+// errQuit says that the person had enough.
+var errQuit = errors.New("quit")
+
+// canAsk reports whether there is a terminal to ask at. Standard input may be
+// the reply itself, so it is the process's terminal that counts.
+func (a *app) canAsk() bool {
+	if a.json || !isTerminal(a.streams.Err) {
+		return false
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	tty.Close()
+	return true
+}
+
+func (a *app) openKeyboard() (*keyboard, error) {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	k := &keyboard{tty: tty, page: &page{tty, !a.cfg.Plain}}
+	if k.before, err = unix.IoctlGetTermios(k.fd(), unix.TCGETS); err != nil {
+		return nil, errors.Join(err, tty.Close())
+	}
+	return k, k.keys()
+}
+
+func (k *keyboard) fd() int { return int(k.tty.Fd()) }
+
+// keys makes the terminal hand over each key as it is pressed, without showing
+// it. Ctrl-C stays what it is.
+func (k *keyboard) keys() error {
+	mode := *k.before
+	mode.Lflag &^= unix.ICANON | unix.ECHO
+	mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
+	return unix.IoctlSetTermios(k.fd(), unix.TCSETS, &mode)
+}
+
+// lines makes the terminal as it was.
+func (k *keyboard) lines() error { return unix.IoctlSetTermios(k.fd(), unix.TCSETS, k.before) }
+
+func (k *keyboard) close() error { return errors.Join(k.lines(), k.tty.Close()) }
+
+func (k *keyboard) width() int {
+	if width, _, err := term.GetSize(k.fd()); err == nil && width > 0 {
+		return width
+	}
+	return pageWidth
+}
+
+// ask waits for one of the keys, and shows which it was. Ctrl-D ends the
+// review.
+func (k *keyboard) ask(ctx context.Context, question, keys string) (byte, error) {
+	fmt.Fprint(k.tty, k.page.paint(bold, question))
+	key, err := k.key(ctx, keys)
+	if err != nil {
+		fmt.Fprintln(k.tty)
+		return key, err
+	}
+	fmt.Fprintf(k.tty, "%c\n", key)
+	return key, nil
+}
+
+func (k *keyboard) key(ctx context.Context, keys string) (byte, error) {
+	var one [1]byte
+	ready := []unix.PollFd{{Fd: int32(k.fd()), Events: unix.POLLIN}}
+	for {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if n, err := unix.Poll(ready, 200); n == 0 || errors.Is(err, unix.EINTR) {
+			continue
+		} else if err != nil {
+			return 0, err
+		}
+		const ctrlD = 4
+		n, err := k.tty.Read(one[:])
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return 0, err
+		case n == 0, one[0] == ctrlD:
+			return 0, errQuit
+		case strings.IndexByte(keys, one[0]) >= 0:
+			return one[0], nil
+		}
+	}
+}
+
+// review goes through a proposal with the person, until they agree or leave.
+func (w *work) review(ctx context.Context) error {
+	k, err := w.openKeyboard()
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	for {
+		r := &reviewer{keyboard: k, app: w.app, proposal: w.proposal, resolve: w.resolve}
+		consent, err := r.agree(ctx, reportsOf(w.handled), w.options.bestEffort)
+		w.proposal = r.proposal
+		if errors.Is(err, errQuit) {
+			if err := w.desk.Decline(context.WithoutCancel(ctx), w.handled, "it was turned down"); err != nil {
+				return err
+			}
+			w.proposal = nil
+			return w.end(exit(exitApproval))
+		}
+		if err != nil {
+			return interrupted(ctx, err)
+		}
+		again, err := w.commitReviewed(ctx, k, consent)
+		if !again {
+			return err
+		}
+	}
+}
+
+// commitReviewed commits, and offers the merged proposal if a file has changed
+// since it was shown.
+func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent conversation.Consent) (again bool, err error) {
+	_, err = w.desk.Approve(ctx, w.handled, w.proposal, consent)
+	conflict, ok := errors.AsType[*workspace.ConflictError](err)
+	if !ok {
+		if err != nil {
+			return false, w.failed(ctx, err)
+		}
+		return false, w.settle(ctx)
+	}
+	for _, f := range conflict.Files {
+		k.page.line("%s", k.page.paint(red, printable(f.Path+" "+f.Reason)))
+	}
+	k.page.line("Nothing was changed. This is the proposal on the files as they are now:")
+	w.proposal, err = w.desk.Rebase(ctx, w.handled, w.proposal)
+	return err == nil, err
+}
+
+func (w *work) resolve(ctx context.Context, p *workspace.Proposal, file string, choice workspace.Choice, content []byte) (*workspace.Proposal, error) {
+	ws, err := w.desk.Workspace(ctx, p.Root)
+	if err != nil {
+		return nil, err
+	}
+	return ws.Resolve(ctx, p, file, choice, content)
+}
+
+// reviewer shows one proposal, file by file.
+type reviewer struct {
+	*keyboard
+	app      *app
+	proposal *workspace.Proposal
+	resolve  func(ctx context.Context, p *workspace.Proposal, file string, choice workspace.Choice, content []byte) (*workspace.Proposal, error)
+	rest     bool // accept all that follow
+}
+
+const reviewHelp = `  a  accept this file            s  skip it
+  e  edit it first               h  decide for each hunk
+  A  accept it and all that follow, as far as nothing speaks against them
+  q  leave, and change nothing
+In a conflict: m keeps the file as it is, t takes the proposed one, e edits.`
+
+// agree asks about each file and about all together.
+func (r *reviewer) agree(ctx context.Context, reports []reportShown, bestEffort bool) (conversation.Consent, error) {
+	consent := conversation.Consent{BestEffort: bestEffort}
+	var ids []string
+	if r.proposal != nil {
+		showFindings(r.page, r.proposal.Findings)
+		var files []string
+		for _, f := range r.proposal.Files {
+			files = append(files, f.ID)
+		}
+		for i, id := range files {
+			accepted, err := r.file(ctx, id, fmt.Sprintf("[%d/%d]", i+1, len(files)))
+			if err != nil {
+				return consent, err
+			}
+			ids = append(ids, accepted...)
+		}
+	}
+	showReports(r.page, reports)
+	if len(ids)+len(reports) == 0 {
+		r.page.line("There is nothing to apply.")
+		return consent, errQuit
+	}
+	key, err := r.ask(ctx, fmt.Sprintf("Apply %d change(s) and send %d report(s)? [y/n] ", len(ids), len(reports)), "ynq")
+	if err != nil || key != 'y' {
+		return consent, errors.Join(err, errQuit)
+	}
+	if len(ids) > 0 {
+		consent.Approval, err = r.proposal.Approve(ids...)
+	}
+	return consent, err
+}
+
+// file asks about one file and returns the ids that were accepted.
+func (r *reviewer) file(ctx context.Context, id, position string) ([]string, error) {
+	for {
+		f := r.proposal.File(id)
+		if f == nil {
+			return nil, nil
+		}
+		verdict := f.Verdict()
+		if r.rest && f.Checked {
+			return []string{id}, nil
+		}
+		fmt.Fprintf(r.page, "\n%s ", position)
+		showFile(r.page, f, r.width())
+		switch {
+		case verdict == workspace.Refuse:
+			return nil, nil
+		case f.Op == workspace.OpUnchanged && verdict != workspace.Conflict:
+			return []string{id}, nil
+		}
+		question, keys := "[a]ccept, [s]kip, [e]dit, [h]unks, [A]ll, [q]uit, [?] ", "asehAq?"
+		if verdict == workspace.Conflict {
+			question, keys = "conflict: [m]ine, [t]heirs, [e]dit, [s]kip, [q]uit, [?] ", "mtesq?"
+		}
+		key, err := r.ask(ctx, question, keys)
+		if err != nil {
+			return nil, err
+		}
+		if accepted, done, err := r.answer(ctx, f, key); done || err != nil {
+			return accepted, err
+		}
+	}
+}
+
+// answer does what a key asks for; done is false if the file is to be shown
+// again.
+func (r *reviewer) answer(ctx context.Context, f *workspace.FileChange, key byte) (accepted []string, done bool, err error) {
+	switch key {
+	case 'a':
+		return []string{f.ID}, true, nil
+	case 'A':
+		r.rest = true
+		return []string{f.ID}, true, nil
+	case 's', 'm':
+		return nil, true, nil
+	case 'q':
+		return nil, true, errQuit
+	case 'h':
+		accepted, err := r.hunks(ctx, f)
+		return accepted, true, err
+	case 't':
+		r.proposal, err = r.resolve(ctx, r.proposal, f.ID, workspace.Theirs, nil)
+	case 'e':
+		err = r.edit(ctx, f)
+	default:
+		r.page.line("%s", reviewHelp)
+	}
+	return nil, false, err
+}
+
+// hunks asks about each hunk of a file.
+func (r *reviewer) hunks(ctx context.Context, f *workspace.FileChange) ([]string, error) {
+	if len(f.Hunks) < 2 {
+		r.page.line("It is one hunk.")
+	}
+	var accepted []string
+	for i := range f.Hunks {
+		h := &f.Hunks[i]
+		showHunk(r.page, h, r.width())
+		key, err := r.ask(ctx, fmt.Sprintf("hunk %d of %d: [a]ccept, [s]kip, [q]uit ", i+1, len(f.Hunks)), "asq")
+		if err != nil {
+			return nil, err
+		}
+		switch key {
+		case 'a':
+			accepted = append(accepted, f.ID+":"+h.ID)
+		case 'q':
+			return nil, errQuit
+		}
+	}
+	if len(accepted) == len(f.Hunks) {
+		return []string{f.ID}, nil
+	}
+	return accepted, nil
+}
+
+// maxEdit bounds what is given to an editor.
+const maxEdit = 10 << 20
+
+// edit lets the person change the proposed content. What they approve then is
+// what they wrote.
+func (r *reviewer) edit(ctx context.Context, f *workspace.FileChange) error {
+	if f.After() == nil || f.Text == nil {
+		r.page.line("Only a text can be edited.")
+		return nil
+	}
+	content, err := f.After().Bytes(ctx, maxEdit)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "airlock-edit-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, filepath.Base(f.Path)) // the editor knows the language by it
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		return err
+	}
+	command := strings.Fields(r.app.cfg.Editor)
+	if len(command) == 0 {
+		return fail(exitUsage, "--editor COMMAND names one", "there is no editor")
+	}
+	editor := exec.CommandContext(ctx, command[0], append(command[1:], name)...)
+	editor.Stdin, editor.Stdout, editor.Stderr = r.tty, r.tty, r.tty
+	if err := errors.Join(r.lines(), editor.Run(), r.keys()); err != nil {
+		r.page.line("%s", r.page.paint(red, "the editor failed: "+err.Error()))
+		return nil
+	}
+	if content, err = os.ReadFile(name); err != nil {
+		return err
+	}
+	next, err := r.resolve(ctx, r.proposal, f.ID, workspace.Edited, content)
+	if err != nil {
+		r.page.line("%s", r.page.paint(red, err.Error()))
+		return nil
+	}
+	r.proposal = next
+	return nil
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/pytool"
+)
+
+// The run_python tool knows a service over HTTP. In this process it runs on
+// the engine itself, and keeps what it makes in the engine's own store.
+
+// toolRunner is the engine as the tool wants it.
+type toolRunner struct {
+	engine *engine.Service
+	caller engine.Caller
+}
+
+var _ pytool.Runner = (*toolRunner)(nil)
+
+// toolFileTTL is how long staged files are kept after their last use.
+const toolFileTTL = time.Hour
+
+// Health implements pytool.Runner.
+func (r *toolRunner) Health(ctx context.Context) pytool.Health {
+	h := pytool.Health{Connected: true, Version: "in process"}
+	if err := r.engine.Ready(ctx); err != nil {
+		h.Error = plain(err)
+	}
+	return h
+}
+
+// Upload implements pytool.Runner.
+func (r *toolRunner) Upload(ctx context.Context, name string, size int64, content io.Reader) (string, error) {
+	file, err := r.engine.PutFile(ctx, r.caller, engine.Upload{Name: name, TTL: toolFileTTL}, content)
+	switch {
+	case err != nil:
+		return "", err
+	case file.Size != size:
+		return "", fmt.Errorf("the file has %d bytes, not %d", file.Size, size)
+	}
+	return file.ID.String(), nil
+}
+
+// Execute implements pytool.Runner.
+func (r *toolRunner) Execute(ctx context.Context, req pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+	ask := engine.RunRequest{Language: "python", Code: req.Code, Profile: engine.Profile{
+		Entry: "__main__.py", EchoLast: true, FileTTL: toolFileTTL, Limits: engine.Limits{Timeout: req.Timeout},
+	}}
+	for _, f := range req.Files {
+		id, err := engine.ParseID(f.ID)
+		if err != nil {
+			return pytool.Outcome{}, pytool.ErrFileGone
+		}
+		ask.Files = append(ask.Files, engine.FileRef{ID: id, Path: f.Path})
+	}
+	run, err := r.engine.Start(ctx, r.caller, ask)
+	if errors.Is(err, engine.ErrNotFound) {
+		return pytool.Outcome{}, fmt.Errorf("%w: %w", pytool.ErrFileGone, err)
+	}
+	if err != nil {
+		return pytool.Outcome{}, errors.New(plain(err))
+	}
+	events, err := r.engine.Watch(ctx, r.caller, run.ID, 0)
+	if err != nil {
+		return pytool.Outcome{}, errors.New(plain(err))
+	}
+	for e := range events {
+		switch e.Type {
+		case engine.EventOutput:
+			output(pytool.Stream(e.Stream), e.Data)
+		case engine.EventResult:
+			return toolOutcome(e.Run, output)
+		}
+	}
+	left := context.WithoutCancel(ctx)
+	_ = r.engine.CancelRun(left, r.caller, run.ID) // it is over, or it never was
+	return pytool.Outcome{}, context.Cause(ctx)
+}
+
+func toolOutcome(run *engine.Run, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+	if run.Status == engine.StatusInterrupted || run.Status == engine.StatusCancelled {
+		return pytool.Outcome{}, errors.New(run.Message)
+	}
+	if run.Message != "" {
+		output(pytool.Stderr, "["+run.Message+"]\n")
+	}
+	o := pytool.Outcome{ExitCode: run.ExitCode, TimedOut: run.Status == engine.StatusTimeout}
+	if o.TimedOut {
+		o.ExitCode = nil
+	}
+	for _, f := range run.Files {
+		o.Files = append(o.Files, pytool.OutputFile{Path: f.Path, ID: f.ID.String()})
+	}
+	return o, nil
+}
+
+// Download implements pytool.Runner.
+func (r *toolRunner) Download(ctx context.Context, id string) (io.ReadCloser, error) {
+	return openStored(ctx, r.engine, r.caller, id)
+}
+
+// Delete implements pytool.Runner.
+func (r *toolRunner) Delete(ctx context.Context, id string) error {
+	parsed, err := engine.ParseID(id)
+	if err != nil {
+		return err
+	}
+	return r.engine.DeleteFile(ctx, r.caller, parsed)
+}
+
+// toolFiles is the engine's store as the tool's FileStore.
+type toolFiles struct {
+	engine *engine.Service
+	caller engine.Caller
+	base   string // of links: "https://host/api/v1/files"
+}
+
+var _ pytool.FileStore = (*toolFiles)(nil)
+
+// Open implements pytool.FileStore.
+func (f *toolFiles) Open(ctx context.Context, id string) (io.ReadCloser, error) {
+	return openStored(ctx, f.engine, f.caller, id)
+}
+
+// Save implements pytool.FileStore.
+func (f *toolFiles) Save(ctx context.Context, name, mimeType string, content io.Reader) (string, error) {
+	file, err := f.engine.PutFile(ctx, f.caller, engine.Upload{Name: name, MIME: mimeType}, content)
+	if err != nil {
+		return "", err
+	}
+	return file.ID.String(), nil
+}
+
+// Link implements pytool.FileStore.
+func (f *toolFiles) Link(id string) string { return f.base + "/" + id }
+
+func openStored(ctx context.Context, e *engine.Service, caller engine.Caller, id string) (io.ReadCloser, error) {
+	parsed, err := engine.ParseID(id)
+	if err != nil {
+		return nil, err
+	}
+	_, content, err := e.OpenFile(ctx, caller, parsed)
+	if err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// plain says an error of the engine to a model: what to do, if that is known.
+func plain(err error) string {
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Hint != "" {
+		return e.Hint
+	}
+	return err.Error()
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/dialect/dialecttest"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+	"github.com/airlock-run/airlock/pytool"
+)
+
+// A whole turn of the tool on the engine in this process: a file of the chat
+// goes in, what the program makes comes into the store, and its copy is gone.
+func TestToolInProcess(t *testing.T) {
+	caller := engine.Caller{Owner: engine.Local}
+	service := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(dialecttest.Script))
+	files := &toolFiles{service, caller, "https://host/api/v1/files"}
+	input, err := files.Save(t.Context(), "sales.csv", "text/csv", strings.NewReader("1,2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := pytool.New(pytool.Options{Store: files, Runner: &toolRunner{service, caller}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := tool.Available(t.Context()); !at.Available {
+		t.Errorf("%+v", at)
+	}
+	run := func(ctx context.Context, arguments string) (pytool.Result, string) {
+		var wire strings.Builder
+		result := tool.Run(ctx, pytool.Call{Arguments: []byte(arguments), Files: []pytool.ChatFile{{ID: input, Name: "sales.csv"}}},
+			func(p pytool.Packet) { wire.Write(p.Line()) })
+		return result, wire.String()
+	}
+
+	result, _ := run(t.Context(), `{"code":"inputs\ncat sales.csv\nwrite out/copy.csv 1,2\nexit 0"}`)
+	if result.Stdout != "sales.csv\n1,2" || *result.ExitCode != 0 || len(result.FileIDs) != 1 {
+		t.Fatalf("%s", result.JSON())
+	}
+	want := []pytool.GeneratedFile{{Filename: "copy.csv", FileLink: "https://host/api/v1/files/" + result.FileIDs[0]}}
+	if diff := cmp.Diff(want, result.GeneratedFiles); diff != "" {
+		t.Error(diff)
+	}
+	kept, err := service.ListFiles(t.Context(), caller, engine.FileQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(kept) != 3 { // the chat's, its staged copy, and what the store saved
+		t.Errorf("%d files are kept: %+v", len(kept), kept)
+	}
+
+	for code, want := range map[string]string{
+		`timeout`:       "[The program ran longer than 1m0s and was stopped.]\n",
+		`err x\nexit 3`: "x\n",
+		`fault`:         "The sandbox failed, so that the outcome is not known.",
+	} {
+		result, wire := run(t.Context(), `{"code":"`+code+`"}`)
+		if result.Stderr != want || !strings.HasSuffix(wire, "section_end\"}}\n") {
+			t.Errorf("%s: %s", code, result.JSON())
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if result, _ := run(ctx, `{"code":"wait"}`); *result.ExitCode != -1 {
+		t.Errorf("of a user who left: %s", result.JSON())
+	}
+}

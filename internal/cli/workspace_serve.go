@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/airlock-run/airlock/assignment/assignmenttest"
+	"github.com/airlock-run/airlock/internal/dialect/native"
+	"github.com/airlock-run/airlock/internal/httpd"
+)
+
+// startProjects gives a service its folders and projects, and a sender that
+// delivers reports for as long as the service is there.
+func (a *app) startProjects(ctx context.Context, s *service) error {
+	d, err := a.openDesk(ctx)
+	if err != nil {
+		return err
+	}
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	group.Go(func() { d.sender.Run(sending) })
+	s.below = append(s.below, func() error {
+		stop()
+		group.Wait()
+		return d.close()
+	})
+	s.work = &native.Work{Desk: d.Desk, Outbox: d.outbox, Wake: d.sender.Wake, Folders: a.cfg.Workspaces}
+	return nil
+}
+
+// projectMounts are the addresses about folders and projects. They are a part
+// of the native API, but callers from trusted networks need a key there: what
+// is changed is no sandbox.
+func projectMounts(api httpd.Mount) []httpd.Mount {
+	var mounts []httpd.Mount
+	for _, path := range []string{"/replies", "/proposals", "/projects", "/outbox"} {
+		m := api
+		m.Prefix, m.Trusted, m.Open = api.Prefix+path, false, nil
+		m.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			below := *r
+			address := *r.URL
+			if address.Path = path + r.URL.Path; r.URL.Path == "/" {
+				address.Path = path
+			}
+			if r.URL.RawPath != "" {
+				address.RawPath = path + r.URL.RawPath
+			}
+			below.URL = &address
+			api.Handler.ServeHTTP(w, &below)
+			// The metrics count by the route below the mount's prefix.
+			method, route, _ := strings.Cut(below.Pattern, " ")
+			r.Pattern = method + " " + strings.TrimPrefix(route, path)
+		})
+		mounts = append(mounts, m)
+	}
+	return mounts
+}
+
+// demoMount serves the reference API of a project, which keeps everything in
+// memory.
+func demoMount() httpd.Mount {
+	return httpd.Mount{Prefix: "/demo", Handler: &assignmenttest.Project{}, Public: true, MaxBody: 1 << 20}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/state"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// The addresses that change folders are not among those that callers of a
+// trusted network reach without a key, and the API sees its own paths.
+func TestProjectMounts(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /projects", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	mux.HandleFunc("GET /projects/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.PathValue("id"))) })
+	mounts := projectMounts(httpd.Mount{Prefix: "/api/v1", Handler: mux, Trusted: true, Open: []string{"/openapi.yaml"}})
+	for _, m := range mounts {
+		if m.Trusted || len(m.Open) > 0 || m.Public || !strings.HasPrefix(m.Prefix, "/api/v1/") {
+			t.Errorf("%+v", m)
+		}
+		if m.Prefix != "/api/v1/projects" {
+			continue
+		}
+		// httpd removes the prefix.
+		w := httptest.NewRecorder()
+		m.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+		if w.Code != http.StatusTeapot {
+			t.Errorf("/: %d", w.Code)
+		}
+		w = httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/P%201", nil)
+		m.Handler.ServeHTTP(w, r)
+		if w.Body.String() != "P 1" || r.Pattern != "GET /{id}" {
+			t.Errorf("/P%%201: %q, route %q", w.Body, r.Pattern)
+		}
+	}
+}
+
+// A token goes to the API that it belongs to.
+func TestTokenFor(t *testing.T) {
+	db, err := state.Open(t.Context(), t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Projects().PutLink(context.Background(), conversation.Link{Owner: owner, Project: "P", Root: "/", API: "https://linked.example"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		api, token, to, want string
+	}{
+		{"", "", "https://linked.example", ""},
+		{"", "t", "https://linked.example", "t"},
+		{"", "t", "https://linked.example:443/base", "t"},
+		{"", "t", "https://other.example", ""},
+		{"", "t", "http://linked.example", ""},
+		{"https://mine.example", "t", "https://mine.example/base", "t"},
+		{"https://mine.example", "t", "https://linked.example", ""},
+	} {
+		a := &app{cfg: &config.Config{API: c.api, APIToken: config.Secret(c.token)}, log: slog.New(slog.DiscardHandler)}
+		if got := a.tokenFor(db)(c.to); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// Wide terminals show both sides, and no terminal is sent control characters.
+func TestShowHunk(t *testing.T) {
+	h := workspace.Hunk{ID: "h1", OldStart: 1, OldLines: 2, NewStart: 1, NewLines: 2, Lines: []workspace.Line{
+		{Op: "-", Text: "a\tb\x1b[2J", Spans: []workspace.Span{{Start: 0, End: 1}}}, {Op: "+", Text: "A\tb", Spans: []workspace.Span{{Start: 0, End: 1}}}, {Op: " ", Text: "same"},
+	}}
+	for _, c := range []struct {
+		width  int
+		colour bool
+		want   []string
+	}{
+		{80, false, []string{"    -a    b?[2J\n", "    +A    b\n", "     same\n"}},
+		{wide, false, []string{"-a    b?[2J", " | +A    b\n", " same", " |  same\n"}},
+		{80, true, []string{"\x1b[31m-\x1b[0m\x1b[31;7ma\x1b[0m", "\x1b[32;7mA\x1b[0m"}},
+	} {
+		var b strings.Builder
+		showHunk(&page{&b, c.colour}, &h, c.width)
+		for _, want := range c.want {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("width %d, colour %v: %q is not in %q", c.width, c.colour, want, b.String())
+			}
+		}
+		if strings.Contains(b.String(), "\x1b[2J") {
+			t.Error("a control sequence of a file reaches the terminal")
+		}
+	}
+}

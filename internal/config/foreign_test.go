@@ -1,0 +1,59 @@
+package config
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Who replaces Onyx's service keeps the settings that it had.
+func TestForeignNames(t *testing.T) {
+	env := map[string]string{
+		"MAX_EXEC_TIMEOUT_MS": "30000", "MAX_OUTPUT_BYTES": "5000", "MAX_FILE_SIZE_MB": "10",
+		"FILE_TTL_SEC": "120", "MEMORY_LIMIT_MB": "256", "CPU_TIME_LIMIT_SEC": "5", "HOST": "1.2.3.4", "PORT": "9",
+	}
+	want := Onyx{30 * time.Second, 5000, 10 << 20, 2 * time.Minute, 256 << 20, 5 * time.Second}
+	c := load(t, world(t, env, ""))
+	if diff := cmp.Diff(want, c.Onyx); diff != "" {
+		t.Error(diff)
+	}
+	if c.Listen != "127.0.0.1:8000" {
+		t.Errorf("HOST and PORT count for everybody: %s", c.Listen)
+	}
+	if got := value(t, c, "onyx_file_ttl").Origin; got != "FILE_TTL_SEC" {
+		t.Errorf("said to come from %s", got)
+	}
+
+	env["AIRLOCK_ONYX_FILE_TTL"], env["MEMORY_LIMIT_MB"] = "1m", ""
+	c = load(t, world(t, env, ""))
+	if c.Onyx.FileTTL != time.Minute || c.Onyx.Memory != 0 {
+		t.Errorf("our name counts less than theirs, or an empty one as none: %+v", c.Onyx)
+	}
+
+	if _, err := Load(world(t, map[string]string{"FILE_TTL_SEC": "soon"}, "")); err == nil {
+		t.Error("no error for a bad value")
+	}
+}
+
+func TestCalledByAnotherName(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		env          map[string]string
+		file, listen string
+	}{
+		{"nothing set", nil, "", "0.0.0.0:8000"},
+		{"theirs", map[string]string{"HOST": "::1", "PORT": "99"}, "", "[::1]:99"},
+		{"file", map[string]string{"PORT": "99"}, "listen: 127.0.0.1:7\n", "127.0.0.1:7"},
+		{"ours", map[string]string{"PORT": "99", "AIRLOCK_LISTEN": "127.0.0.1:8"}, "", "127.0.0.1:8"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := world(t, test.env, test.file)
+			in.Program = OnyxProgram
+			c := load(t, in)
+			if c.Listen != test.listen || c.RootDialect != DialectOnyx {
+				t.Errorf("listens on %s, speaks %q at the root", c.Listen, c.RootDialect)
+			}
+		})
+	}
+}

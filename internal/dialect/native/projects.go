@@ -1,0 +1,222 @@
+package native
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/reply"
+)
+
+type projectBody struct {
+	Project     string           `json:"project"`
+	Folder      string           `json:"folder"`
+	API         string           `json:"api"`
+	CreatedAt   string           `json:"created_at"`
+	Assignments []assignmentBody `json:"assignments"`
+	Escalations []escalationBody `json:"escalations"`
+}
+
+type assignmentBody struct {
+	Assignment string          `json:"assignment"`
+	Percent    int             `json:"percent"`
+	Accepted   int             `json:"accepted_percent"`
+	Work       assignment.Work `json:"work"`
+	UpdatedAt  string          `json:"updated_at,omitempty"`
+}
+
+type escalationBody struct {
+	conversation.Question
+	AskedAt string      `json:"asked_at"`
+	Posted  bool        `json:"posted"`
+	Answer  *answerBody `json:"answer"`
+}
+
+type answerBody struct {
+	Verdict assignment.Verdict `json:"verdict"`
+	Choice  string             `json:"choice"`
+	Note    string             `json:"note"`
+	By      string             `json:"decided_by"`
+	At      string             `json:"decided_at"`
+	Posted  bool               `json:"posted"`
+}
+
+func (a *api) listProjects(w http.ResponseWriter, r *http.Request) error {
+	work, owner, err := a.work(r)
+	if err != nil {
+		return err
+	}
+	links, err := work.links(r.Context(), owner)
+	if err != nil {
+		return err
+	}
+	list := []projectBody{}
+	for _, l := range links {
+		b, err := work.project(r.Context(), l)
+		if err != nil {
+			return err
+		}
+		list = append(list, b)
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Projects []projectBody `json:"projects"`
+	}{list})
+	return nil
+}
+
+// links returns an owner's links that callers may have to do with.
+func (w *Work) links(ctx context.Context, owner string) ([]conversation.Link, error) {
+	links, err := w.Desk.Store.Links(ctx, owner)
+	var allowed []conversation.Link
+	for _, l := range links {
+		if w.allows(l.Root) {
+			allowed = append(allowed, l)
+		}
+	}
+	return allowed, err
+}
+
+// project describes a project with its assignments.
+func (w *Work) project(ctx context.Context, l conversation.Link) (projectBody, error) {
+	b := projectBody{Project: l.Project, Folder: l.Root, API: l.API, CreatedAt: timeOf(l.Created), Assignments: []assignmentBody{}, Escalations: []escalationBody{}}
+	if l.API == "" {
+		return b, nil
+	}
+	lanes, err := w.Outbox.Lanes(ctx, assignment.Query{API: l.API, Project: l.Project})
+	for _, lane := range lanes {
+		if s := lane.Status; lane.Assignment != "" {
+			work := s.Work
+			if work == "" {
+				work = assignment.Open
+			}
+			b.Assignments = append(b.Assignments, assignmentBody{lane.Assignment, s.Percent, s.Accepted, work, timeOf(s.Updated)})
+		}
+		for i := range lane.Escalations {
+			b.Escalations = append(b.Escalations, escalationOf(&lane.Escalations[i]))
+		}
+	}
+	return b, err
+}
+
+func escalationOf(e *assignment.Escalation) escalationBody {
+	b := escalationBody{Question: conversation.QuestionOf(e), AskedAt: timeOf(e.Asked), Posted: e.Posted}
+	if n := e.Answer; n != nil {
+		b.Answer = &answerBody{n.Verdict, n.Choice, n.Note, n.By, timeOf(n.At), n.Posted}
+	}
+	return b
+}
+
+func (a *api) putProject(w http.ResponseWriter, r *http.Request) error {
+	work, owner, err := a.work(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	l := conversation.Link{Owner: owner, Project: r.PathValue("id"), Root: body.needText("folder"), API: body.text("api")}
+	if err := body.done(); err != nil {
+		return err
+	}
+	// Before the folder is looked at: callers must not learn what else is there.
+	root, err := filepath.EvalSymlinks(l.Root)
+	if err != nil || !filepath.IsAbs(l.Root) || !work.allows(root) {
+		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "the folder is none of those that this service was given with --workspace")
+	}
+	if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		return invalid("folder is not a folder")
+	}
+	if l, err = work.Desk.Link(r.Context(), l); err != nil {
+		return workError(err)
+	}
+	b, err := work.project(r.Context(), l)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, b)
+	return nil
+}
+
+func (a *api) deleteProject(w http.ResponseWriter, r *http.Request) error {
+	work, owner, err := a.work(r)
+	if err != nil {
+		return err
+	}
+	l, err := work.link(r.Context(), owner, r.PathValue("id"))
+	if err == nil {
+		err = work.Desk.Store.DropLink(r.Context(), owner, l.Project)
+	}
+	if err != nil {
+		return workError(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// projectPrompt gives the text for the next prompt. The decisions in it count
+// as told, so it is a POST.
+func (a *api) projectPrompt(w http.ResponseWriter, r *http.Request) error {
+	work, owner, err := a.work(r)
+	if err != nil {
+		return err
+	}
+	l, err := work.link(r.Context(), owner, r.PathValue("id"))
+	if err != nil {
+		return workError(err)
+	}
+	var told []assignment.Escalation
+	if l.API != "" {
+		if told, err = work.Outbox.Decisions(r.Context(), assignment.Query{API: l.API, Project: l.Project}, true); err != nil {
+			return err
+		}
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Version   string `json:"version"`
+		Prompt    string `json:"prompt"`
+		Decisions string `json:"decisions"`
+	}{reply.PromptVersion, reply.Prompt(), assignment.DecisionText(told)})
+	return nil
+}
+
+func (a *api) answerEscalation(w http.ResponseWriter, r *http.Request) error {
+	work, owner, err := a.work(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	answer := assignment.Answer{Verdict: assignment.Chosen, Choice: body.text("choice"), Note: body.text("note"), By: owner}
+	if body.flag("reject", false) {
+		answer.Verdict = assignment.Rejected
+	}
+	if (answer.Choice == "") != (answer.Verdict == assignment.Rejected) {
+		body.fail("choice", "or reject must be there, not both")
+	}
+	if err := body.done(); err != nil {
+		return err
+	}
+	l, err := work.link(r.Context(), owner, r.PathValue("id"))
+	if err != nil {
+		return workError(err)
+	}
+	e, err := work.Outbox.Escalation(r.Context(), r.PathValue("escalation"))
+	if err == nil && (e.Project != l.Project || e.API != l.API) {
+		err = assignment.ErrNotFound
+	}
+	if err == nil {
+		e, err = work.Outbox.Answer(r.Context(), e.ID, answer)
+	}
+	if err != nil {
+		return workError(err)
+	}
+	work.Wake()
+	writeJSON(w, http.StatusOK, escalationOf(&e))
+	return nil
+}

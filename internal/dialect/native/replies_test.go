@@ -1,0 +1,273 @@
+package native
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/assignment/assignmenttest"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/state"
+)
+
+// aboutWork reports whether a path is one of replies, projects and reports,
+// which TestWorkIsTrue calls.
+func aboutWork(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first == "replies" || first == "proposals" || first == "projects" || first == "outbox"
+}
+
+// workRig is the dialect with a folder and a project's API, without a network.
+type workRig struct {
+	*rig
+	doc     *openapi3.T
+	folder  string
+	project *assignmenttest.Project
+	sender  *assignment.Sender
+	called  map[string]bool
+}
+
+const projectAPI = "https://projects.example.com"
+
+func newWorkRig(t *testing.T) *workRig {
+	t.Helper()
+	r := &workRig{rig: newRig(t, hello), doc: loadDocument(t), folder: t.TempDir(), project: &assignmenttest.Project{}, called: map[string]bool{}}
+	data := t.TempDir()
+	db, err := state.Open(t.Context(), data, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	outbox := assignment.NewOutbox(db.Outbox(), nil)
+	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: r.project}})
+	r.work = &Work{
+		Desk:    conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{data}}),
+		Outbox:  outbox,
+		Wake:    func() {},
+		Folders: []string{r.folder},
+	}
+	r.handler = r.over(r.engine)
+	return r
+}
+
+// do makes a request and holds the answer against the document.
+func (r *workRig) do(method, pattern, path, body string, status int, contains ...string) map[string]any {
+	r.t.Helper()
+	header := ""
+	if method != "GET" && method != "DELETE" {
+		header = "Content-Type: application/json"
+	}
+	w := r.send(method, path, header, body)
+	r.called[method+" "+pattern] = true
+	check(r.t, w, status, contains...)
+	var answer map[string]any
+	if w.Body.Len() > 0 {
+		decode(r.t, bytes.NewBuffer(bytes.Clone(w.Body.Bytes())), &answer)
+	}
+	checkAnswer(r.t, r.doc, r.doc.Paths.Find(pattern).GetOperation(method), w)
+	return answer
+}
+
+func (r *workRig) link() {
+	r.t.Helper()
+	r.do("PUT", "/projects/{id}", "/projects/P1", fmt.Sprintf(`{"folder":%q,"api":%q}`, r.folder, projectAPI), 200)
+}
+
+// reply hands a reply in and returns its id and token.
+func (r *workRig) reply(text, phase string) (id, token string) {
+	r.t.Helper()
+	body := fmt.Sprintf(`{"text":%q,"project":"P1","conversation":{"objective":"o","capsule":{"phase":%q}}}`, text, phase)
+	p := r.do("POST", "/replies", "/replies", body, 201)
+	return p["id"].(string), p["token"].(string)
+}
+
+func (r *workRig) drain() {
+	r.t.Helper()
+	if err := r.sender.Drain(r.t.Context(), assignment.Query{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *workRig) content(name string) string {
+	text, err := os.ReadFile(filepath.Join(r.folder, name))
+	if err != nil {
+		return "missing"
+	}
+	return string(text)
+}
+
+const bothReply = "```go:a.go\npackage a\n```\n\n```go:b.go\npackage b\n```\n\n" +
+	"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 100\n=== END PROGRESS UPDATE ===\n" +
+	"=== SUBMISSION ===\nassignment_id: A1\nsummary: done\nevidence: a.go, b.go\n=== END SUBMISSION ===\n"
+
+// TestWorkIsTrue takes replies through, and holds each answer against its
+// schema.
+func TestWorkIsTrue(t *testing.T) {
+	r := newWorkRig(t)
+	r.do("GET", "/projects", "/projects", "", 200, `"projects":[]`)
+	r.do("POST", "/replies", "/replies", `{"text":"x","project":"P1"}`, 404)
+	r.link()
+	r.do("POST", "/replies", "/replies", `{}`, 400)
+	r.do("PUT", "/projects/{id}", "/projects/P1", `{"folder":"/"}`, 403)
+	r.do("PUT", "/projects/{id}", "/projects/P1", `{"folder":"relative"}`, 403)
+	r.do("PUT", "/projects/{id}", "/projects/P1", fmt.Sprintf(`{"folder":%q,"api":"http://projects.example.com"}`, r.folder), 400, "without encryption")
+
+	id, token := r.reply(bothReply, "E")
+	if got := r.content("a.go"); got != "missing" {
+		t.Errorf("before the approval a.go is %q", got)
+	}
+	r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 200, `"op":"create"`, `"id":"p2"`)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", `{"token":"another"}`, 409)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q,"only":["f9"]}`, token), 400)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q,"only":["f1","p1","p2"]}`, token), 200,
+		`"filesCreated":["a.go"]`, `"progressUpdates":1`, `"submissions":1`, "b.go was not written")
+	if a, b := r.content("a.go"), r.content("b.go"); a != "package a\n" || b != "missing" {
+		t.Errorf("a.go is %q, b.go is %q", a, b)
+	}
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q}`, token), 409)
+	r.drain()
+	posts := r.do("GET", "/outbox", "/outbox", "", 200, `"state":"held"`)["posts"].([]any)
+	if len(posts) != 1 {
+		t.Fatalf("%d posts wait", len(posts))
+	}
+	post := posts[0].(map[string]any)["id"].(string)
+	r.do("GET", "/outbox", "/outbox?all=x", "", 400)
+	r.do("POST", "/outbox/{id}", "/outbox/"+post, `{"action":"retry"}`, 409)
+	r.do("POST", "/outbox/{id}", "/outbox/"+post, `{"action":"confirm"}`, 200, `"state":"pending"`)
+	r.do("POST", "/outbox/{id}", "/outbox/unknown", `{"action":"drop"}`, 404)
+	r.drain()
+	r.do("GET", "/projects", "/projects", "", 200, `"work":"complete"`, `"accepted_percent":100`)
+	r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 200, `"state":"sent"`)
+
+	undo := r.do("POST", "/proposals/{id}/undo", "/proposals/"+id+"/undo", `{}`, 201, `"op":"delete"`)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+undo["id"].(string)+"/approve", fmt.Sprintf(`{"token":%q}`, undo["token"]), 200, `"filesDeleted":["a.go"]`)
+	if got := r.content("a.go"); got != "missing" {
+		t.Errorf("after the undo a.go is %q", got)
+	}
+	r.escalate()
+	r.do("DELETE", "/projects/{id}", "/projects/P1", "", 204)
+	r.do("DELETE", "/projects/{id}", "/projects/P1", "", 404)
+	for _, route := range routes {
+		if name := route.method + " " + route.path; aboutWork(route.path) && !r.called[name] {
+			t.Errorf("%s is not called", name)
+		}
+	}
+}
+
+func (r *workRig) escalate() {
+	r.t.Helper()
+	id, token := r.reply("=== ESCALATION ===\nassignment_id: A2\ndecision_needed: Which?\noptions: JWT | Sessions\n=== END ESCALATION ===\n", "E")
+	answer := r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q}`, token), 200, `"escalations":1`)
+	result := answer["metadata"].(map[string]any)["executionResult"].(map[string]any)
+	path := "/projects/P1/escalations/" + result["questions"].([]any)[0].(map[string]any)["id"].(string)
+	const pattern = "/projects/{id}/escalations/{escalation}"
+	r.do("POST", pattern, path, `{}`, 400)
+	r.do("POST", pattern, "/projects/P1/escalations/unknown", `{"choice":"1"}`, 404)
+	r.do("POST", pattern, path, `{"choice":"2"}`, 200, `"choice":"Sessions"`)
+	r.do("POST", pattern, path, `{"choice":"1"}`, 409, "by alice")
+	r.do("POST", "/projects/{id}/prompt", "/projects/P1/prompt", `{}`, 200, "choice: Sessions")
+	r.do("POST", "/projects/{id}/prompt", "/projects/P1/prompt", `{}`, 200, `"decisions":""`)
+	declined, _ := r.reply("```go:c.go\npackage c\n```\n", "")
+	r.do("DELETE", "/proposals/{id}", "/proposals/"+declined, "", 204)
+	r.do("DELETE", "/proposals/{id}", "/proposals/"+declined, "", 409)
+}
+
+func TestGates(t *testing.T) {
+	r := newWorkRig(t)
+	r.link()
+	for phase, open := range map[string]bool{"E": true, "e": true, "EXECUTE": true, "": true, "B": false, "P": false, "REVIEW": false} {
+		id, token := r.reply("```go:a.go\npackage a\n```\n", phase)
+		if (token != "") != open {
+			t.Errorf("phase %q: token %q", phase, token)
+		}
+		if !open {
+			r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", `{"token":""}`, 409, "EXECUTE")
+		}
+	}
+	if got := r.content("a.go"); got != "missing" {
+		t.Errorf("a.go is %q", got)
+	}
+}
+
+// What belongs to somebody else, or lies outside of the folders that the
+// service was given, is not there.
+func TestWorkOfOthers(t *testing.T) {
+	r := newWorkRig(t)
+	r.link()
+	id, token := r.reply(bothReply, "E")
+	alice := r.caller
+	r.caller = engine.Caller{Owner: "bob"}
+	r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 404)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q}`, token), 404)
+	r.do("POST", "/replies", "/replies", `{"text":"x","project":"P1"}`, 404)
+	r.do("GET", "/projects", "/projects", "", 200, `"projects":[]`)
+	r.do("GET", "/outbox", "/outbox", "", 200, `"posts":[]`)
+	r.caller = alice
+	r.work.Folders = nil
+	r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 404)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q}`, token), 404)
+	r.do("POST", "/replies", "/replies", `{"text":"x","project":"P1"}`, 404)
+	r.do("GET", "/projects", "/projects", "", 200, `"projects":[]`)
+	// A link that leads out of an allowed folder is not inside of it.
+	r.work.Folders = []string{r.folder}
+	if err := os.Symlink(t.TempDir(), filepath.Join(r.folder, "out")); err != nil {
+		t.Fatal(err)
+	}
+	r.do("PUT", "/projects/{id}", "/projects/P2", fmt.Sprintf(`{"folder":%q}`, filepath.Join(r.folder, "out")), 403)
+}
+
+// An editor that saves between the look and the approval loses nothing.
+func TestConflictOverHTTP(t *testing.T) {
+	r := newWorkRig(t)
+	r.link()
+	name := filepath.Join(r.folder, "a.go")
+	if err := os.WriteFile(name, []byte("one\ntwo\nthree\nfour\nfive\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id, token := r.reply("```go:a.go\nONE\ntwo\nthree\nfour\nfive\n```\n", "E")
+	if err := os.WriteFile(name, []byte("one\ntwo\nthree\nfour\nFIVE\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q}`, token), 409)
+	if got := r.content("a.go"); !strings.Contains(got, "FIVE") {
+		t.Errorf("the edit is gone: %q", got)
+	}
+	again := r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 200, `"conflicts":[{"path":"a.go"`)
+	if again["token"] == token {
+		t.Error("the merged proposal has the token of the old one")
+	}
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q,"only":["f1"]}`, again["token"]), 200)
+	if got := r.content("a.go"); got != "ONE\ntwo\nthree\nfour\nFIVE\n" {
+		t.Errorf("merged: %q", got)
+	}
+}
+
+func TestNoWork(t *testing.T) {
+	r := newRig(t, hello)
+	check(t, r.send("GET", "/projects", "", ""), 503)
+	check(t, r.json("POST", "/replies", `{}`), 503)
+}
+
+// TestWorkRequestSchemas holds the readers of requests against the document.
+func TestWorkRequestSchemas(t *testing.T) {
+	doc := loadDocument(t)
+	for field := range doc.Components.Schemas["ReplyRequest"].Value.Properties {
+		o := &object{members: map[string]any{"text": "x", "project": "x", field: nil}, failed: new(error)}
+		if _, err := readMessage(o); err != nil && strings.Contains(err.Error(), "not a field") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Ledger is the provider.LedgerStore in the database. Who holds entries is told by
+// a lock on a file, which ends with its process however that ends.
+type Ledger struct {
+	db *DB
+}
+
+var _ provider.LedgerStore = (*Ledger)(nil)
+
+// Ledger returns the store of what is ours at providers.
+func (db *DB) Ledger() *Ledger { return &Ledger{db} }
+
+// Put implements provider.LedgerStore.
+func (l *Ledger) Put(ctx context.Context, e provider.Entry) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return l.db.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO ledger (key, holder, entry) VALUES (?, ?, ?)
+			ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, entry = excluded.entry`, e.Key, e.Holder, string(text))
+		return err
+	})
+}
+
+// Remove implements provider.LedgerStore.
+func (l *Ledger) Remove(ctx context.Context, key string) error {
+	return l.db.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM ledger WHERE key = ?", key)
+		return err
+	})
+}
+
+// Entries implements provider.LedgerStore.
+func (l *Ledger) Entries(ctx context.Context) (entries []provider.Entry, err error) {
+	rows, err := l.db.reader.QueryContext(ctx, "SELECT entry FROM ledger ORDER BY key")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		var e provider.Entry
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(text), &e); err != nil {
+			return nil, fmt.Errorf("%w: an entry of the ledger: %w", ErrDamaged, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
+}
+
+// holderPath is the file that stands for a holder. Its name is the base of what
+// an entry says, so that no entry leads out of the folder.
+func (l *Ledger) holderPath(holder string) string {
+	return filepath.Join(l.db.dir, "locks", "holder-"+filepath.Base(holder))
+}
+
+// Hold implements provider.LedgerStore.
+func (l *Ledger) Hold(ctx context.Context, holder string) (func() error, error) {
+	path := l.holderPath(holder)
+	unlock, err := workspace.LockFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return errors.Join(os.Remove(path), unlock()) }, nil
+}
+
+// lookedAt is how long a lock is tried for to see whether it is held.
+const lookedAt = 20 * time.Millisecond
+
+// Held implements provider.LedgerStore.
+func (l *Ledger) Held(ctx context.Context, holder string) (bool, error) {
+	path := l.holderPath(holder)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	look, cancel := context.WithTimeout(ctx, lookedAt)
+	defer cancel()
+	unlock, err := workspace.LockFile(look, path)
+	switch {
+	case err == nil: // nobody's any more; its entries are dealt with by who asks
+		return false, errors.Join(os.Remove(path), unlock())
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, workspace.ErrBusy):
+		return true, nil
+	}
+	return false, err
+}

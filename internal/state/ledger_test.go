@@ -1,0 +1,106 @@
+package state
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+func TestLedgerOutlivesTheProcess(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	db, err := Open(ctx, dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := provider.Entry{Key: "k", Holder: "h", Provider: provider.OpenAI, Account: "a", Kind: provider.EntryFile, Name: "x", Size: 3, Created: time.Unix(1, 0).UTC()}
+	for _, id := range []string{"", "file-1"} {
+		e.ID = id
+		if err := db.Ledger().Put(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open(ctx, dir, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	got, err := db.Ledger().Entries(ctx)
+	if diff := cmp.Diff([]provider.Entry{e}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if err := db.Ledger().Remove(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ = db.Ledger().Entries(ctx); len(got) != 0 {
+		t.Errorf("removed, and there: %v", got)
+	}
+}
+
+func TestLedgerKnowsWhoLives(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	one, err := Open(ctx, dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	two, err := Open(ctx, dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer two.Close()
+	release, err := one.Ledger().Hold(ctx, "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		if got, err := two.Ledger().Held(ctx, "h"); err != nil || got != want {
+			t.Errorf("held %v, %v; want %v", got, err, want)
+		}
+		if want {
+			if err := release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestUploadsAndCounts(t *testing.T) {
+	ctx := t.Context()
+	db, err := Open(ctx, t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	key := provider.UploadKey{Provider: provider.XAI, Account: "a", SHA256: "s", Name: "n"}
+	c := provider.CachedUpload{Key: key, Conversation: "c", File: provider.FileInfo{Name: "n", Size: 1, Ref: provider.FileRef{ID: "file_1"}}}
+	if err := db.Uploads().PutUpload(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	got, err := db.Uploads().Uploads(ctx, key)
+	if diff := cmp.Diff([]provider.CachedUpload{c}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if err := db.Uploads().RemoveUpload(ctx, key, "file_1"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ = db.Uploads().Uploads(ctx, key); len(got) != 0 {
+		t.Errorf("removed, and there: %v", got)
+	}
+	for range 2 {
+		row := provider.Counts{Provider: provider.XAI, Model: "m", Turns: 2, Files: map[provider.Evidence]int64{provider.ByStdout: 1}}
+		if err := db.Uploads().AddCounts(ctx, []provider.Counts{row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts, err := db.Uploads().Counts(ctx)
+	want := []provider.Counts{{Provider: provider.XAI, Model: "m", Turns: 4, Files: map[provider.Evidence]int64{provider.ByStdout: 2}}}
+	if diff := cmp.Diff(want, counts); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}

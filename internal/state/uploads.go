@@ -1,0 +1,116 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// Uploads is the provider.UploadStore in the database.
+type Uploads struct {
+	db *DB
+}
+
+var _ provider.UploadStore = (*Uploads)(nil)
+
+// Uploads returns the store of what was sent to providers.
+func (db *DB) Uploads() *Uploads { return &Uploads{db} }
+
+func uploadKey(k provider.UploadKey) string {
+	text, _ := json.Marshal(k) // of strings: never fails
+	return string(text)
+}
+
+// Uploads implements provider.UploadStore.
+func (u *Uploads) Uploads(ctx context.Context, key provider.UploadKey) (found []provider.CachedUpload, err error) {
+	rows, err := u.db.reader.QueryContext(ctx, "SELECT upload FROM uploads WHERE key = ? ORDER BY id", uploadKey(key))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		var c provider.CachedUpload
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			return nil, fmt.Errorf("%w: an upload: %w", ErrDamaged, err)
+		}
+		found = append(found, c)
+	}
+	return found, rows.Err()
+}
+
+// PutUpload implements provider.UploadStore.
+func (u *Uploads) PutUpload(ctx context.Context, c provider.CachedUpload) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return u.db.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO uploads (key, id, upload) VALUES (?, ?, ?)
+			ON CONFLICT (key, id) DO UPDATE SET upload = excluded.upload`, uploadKey(c.Key), c.File.Ref.ID, string(text))
+		return err
+	})
+}
+
+// RemoveUpload implements provider.UploadStore.
+func (u *Uploads) RemoveUpload(ctx context.Context, key provider.UploadKey, id string) error {
+	return u.db.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM uploads WHERE key = ? AND id = ?", uploadKey(key), id)
+		return err
+	})
+}
+
+// AddCounts adds what a process has counted to what all of them have.
+func (u *Uploads) AddCounts(ctx context.Context, rows []provider.Counts) error {
+	return u.db.write(ctx, func(tx *sql.Tx) error {
+		for _, row := range rows {
+			sum := provider.Counts{Provider: row.Provider, Model: row.Model}
+			var text string
+			err := tx.QueryRowContext(ctx, "SELECT counts FROM provider_counts WHERE provider = ? AND model = ?", row.Provider, row.Model).Scan(&text)
+			if err == nil {
+				err = json.Unmarshal([]byte(text), &sum)
+			}
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			sum.Add(row)
+			after, err := json.Marshal(sum)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `INSERT INTO provider_counts (provider, model, counts) VALUES (?, ?, ?)
+				ON CONFLICT (provider, model) DO UPDATE SET counts = excluded.counts`, row.Provider, row.Model, string(after)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Counts returns what all processes have counted.
+func (u *Uploads) Counts(ctx context.Context) (all []provider.Counts, err error) {
+	rows, err := u.db.reader.QueryContext(ctx, "SELECT counts FROM provider_counts ORDER BY provider, model")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		var c provider.Counts
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			return nil, fmt.Errorf("%w: the counts of a provider: %w", ErrDamaged, err)
+		}
+		all = append(all, c)
+	}
+	return all, rows.Err()
+}
