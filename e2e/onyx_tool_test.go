@@ -173,7 +173,7 @@ func toolAgainstTheService(t *testing.T, who person) {
 	for _, turn := range []struct{ name, code string }{
 		{"hello", "print('hello')"},
 		{"syntax error", "print('hello'"},
-		{"runtime error", "print('before')\n1/0"},
+		{"runtime error", "print('before')\nimport time\ntime.sleep(0.5)\n1/0"}, // which stream comes first is not left to chance
 		{"exit code", "import sys\nsys.exit(7)"},
 		{"timeout", "import time\nprint('begun', flush=True)\ntime.sleep(60)"},
 		{"csv", "open('out.csv', 'w').write('a,b\\n')\nNone"},
