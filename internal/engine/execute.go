@@ -144,7 +144,9 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 		host.pauses = newPauses(s.queue, j.ticket, p.Limits.Timeout, func() { stop(errOverdue) })
 		defer host.pauses.end()
 	}
+	j.laps.end("stage")
 	outcome, err := s.sandbox.Run(guarded, spec, host)
+	j.laps.end("sandbox")
 	if err != nil {
 		if spec.Held == j.session.ID && errors.Is(err, ErrNotFound) {
 			s.forget(ctx, j.session)
