@@ -1,0 +1,129 @@
+// Package anthropic is Anthropic as a [provider.Provider]: the Messages API with
+// the code execution tool, and the Files API.
+//
+// Inputs travel as container_upload blocks. Outputs come back as file ids inside
+// the blocks of results, and only of files that the code put into the top level
+// of $OUTPUT_DIR; their names and sizes are asked for at the Files API. There is
+// no API for containers: one comes to be with the first turn, and is named in the
+// reply.
+//
+// Both betas that this once was are over: nothing here sends a beta header.
+// Requests and streams go through the official SDK. Uploads and downloads do not:
+// the SDK holds a whole upload in memory.
+package anthropic
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/option"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// DefaultURL is Anthropic's own service.
+const DefaultURL = "https://api.anthropic.com"
+
+// ToolVersion is the version of the code execution tool that this package was
+// written for: bash and files. Later ones keep the state of a Python session as
+// well, and say so in the same blocks.
+const ToolVersion = "code_execution_20250825"
+
+// apiVersion is what the SDK sends too.
+const apiVersion = "2026-10-21"
+
+// Options make a Client. Key is required.
+type Options struct {
+	Key   string
+	URL   string       // empty: DefaultURL
+	HTTP  *http.Client // nil: provider.HTTPClient
+	Clock provider.Clock
+	// Retry is for the later requests of a turn that takes several: the whole
+	// turn cannot be repeated for them.
+	Retry provider.Retry
+}
+
+// Client is one account.
+type Client struct {
+	key, base string
+	http      *http.Client
+	clock     provider.Clock
+	retry     provider.Retry
+
+	messages   sdk.MessageService
+	models     sdk.ModelService
+	files      sdk.FileService
+	containers containers
+}
+
+var _ provider.Provider = (*Client)(nil)
+
+// New returns the client of an account. Nothing is sent yet.
+func New(o Options) (*Client, error) {
+	if o.Key == "" {
+		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set", Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
+	}
+	p := &Client{key: o.Key, base: strings.TrimRight(o.URL, "/"), http: o.HTTP, clock: o.Clock, retry: o.Retry}
+	if p.base == "" {
+		p.base = DefaultURL
+	}
+	if p.http == nil {
+		p.http = provider.HTTPClient(provider.Timeouts{})
+	}
+	if p.clock == nil {
+		p.clock = provider.SystemClock{}
+	}
+	if p.retry.Clock == nil {
+		p.retry.Clock = p.clock
+	}
+	// The services, not the client: that one reads the environment. No retries: the
+	// SDK would wait for as long as any Retry-After says.
+	opts := []option.RequestOption{
+		option.WithBaseURL(p.base), option.WithAPIKey(p.key), option.WithHeader("anthropic-version", apiVersion),
+		option.WithHTTPClient(p.http), option.WithMaxRetries(0),
+	}
+	p.messages, p.models, p.files = sdk.NewMessageService(opts...), sdk.NewModelService(opts...), sdk.NewFileService(opts...)
+	return p, nil
+}
+
+// Name implements provider.Provider.
+func (p *Client) Name() string { return provider.Anthropic }
+
+// Account implements provider.Provider.
+func (p *Client) Account() string { return provider.AccountOf(p.base, p.key) }
+
+// Caps implements provider.Provider.
+func (p *Client) Caps() provider.Capabilities {
+	return provider.Capabilities{
+		Outputs:  provider.OutputByID,
+		Sessions: true, // kept, but neither made nor listed nor deleted by us
+		ExitCode: true, SplitStderr: true, Stream: true, UploadTTL: true, See: true, Functions: true, Schema: true,
+		Limits: provider.Limits{Upload: 500 << 20, NameLength: 255, NameBars: `<>:"|?*\/`},
+		TTLMin: time.Hour, TTLMax: 90 * 24 * time.Hour,
+		// The tool has both; which of them is used is the model's choice.
+		Tools: []provider.Tool{provider.ToolPython, provider.ToolShell}, Languages: []string{"python", "bash"},
+	}
+}
+
+// Check implements provider.Provider.
+func (p *Client) Check(ctx context.Context, model string) error {
+	if model == "" {
+		_, err := p.models.List(ctx, sdk.ModelListParams{Limit: sdk.Int(1)})
+		return p.failed("check the key", err)
+	}
+	_, err := p.models.Get(ctx, model, sdk.ModelGetParams{})
+	if provider.KindOf(p.failed("", err)) == provider.FileNotFound {
+		return &provider.Error{Kind: provider.Invalid, Provider: p.Name(), Op: "check the model", Status: http.StatusNotFound,
+			Message: "there is no model " + model, Hint: "Take the name of a model from https://docs.claude.com/en/docs/about-claude/models.", Err: err}
+	}
+	return p.failed("check the model", err)
+}
+
+// Files implements provider.Provider.
+func (p *Client) Files() provider.FileStore { return files{p} }
+
+// Sessions implements provider.Provider: there is no API for containers.
+func (p *Client) Sessions() provider.SessionStore { return provider.NoSessions{Provider: p.Name()} }

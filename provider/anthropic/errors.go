@@ -1,0 +1,99 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// wireError is an error as the service writes it.
+type wireError struct {
+	Type  string `json:"type"` // "error"
+	Error struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Details struct {
+			Code string `json:"error_code"`
+		} `json:"details"`
+	} `json:"error"`
+	RequestID string `json:"request_id"`
+}
+
+// failed makes a provider.Error of what the SDK returns.
+func (p *Client) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	api, ok := errors.AsType[*sdk.Error](err)
+	if !ok {
+		return provider.Failed(p.Name(), op, err)
+	}
+	var header http.Header
+	if api.Response != nil {
+		header = api.Response.Header
+	}
+	return p.refused(op, api.StatusCode, header, []byte(api.RawJSON()))
+}
+
+// refused makes a provider.Error of an answer.
+func (p *Client) refused(op string, status int, header http.Header, body []byte) *provider.Error {
+	var w wireError
+	_ = json.Unmarshal(body, &w) // a proxy's page is none: the status says enough
+	e := &provider.Error{
+		Provider: p.Name(), Op: op, Status: status, Message: w.Error.Message, RequestID: w.RequestID,
+		Kind: kindOf(status, w.Error.Type, w.Error.Details.Code, w.Error.Message), RetryAfter: provider.RetryAfter(header, p.clock.Now()),
+	}
+	if e.Code = w.Error.Details.Code; e.Code == "" {
+		e.Code = w.Error.Type
+	}
+	if e.RequestID == "" {
+		e.RequestID = header.Get("Request-Id")
+	}
+	if e.Message == "" {
+		e.Message = strings.ToLower(http.StatusText(status))
+	}
+	return e
+}
+
+// kindOf goes by the most special word that the service says. An error in the
+// middle of a stream has status 200.
+func kindOf(status int, kind, code, message string) provider.Kind {
+	switch code {
+	case "file_not_downloadable":
+		return provider.NotDownloadable
+	case "file_expired":
+		return provider.FileExpired
+	case "storage_quota_exceeded":
+		return provider.Quota
+	}
+	if lower := strings.ToLower(message); strings.Contains(lower, "container") &&
+		(strings.Contains(lower, "expired") || strings.Contains(lower, "not found")) {
+		return provider.ContainerExpired
+	}
+	switch kind {
+	case "authentication_error", "permission_error":
+		return provider.Auth
+	case "billing_error":
+		return provider.Quota
+	case "not_found_error":
+		return provider.FileNotFound
+	case "request_too_large":
+		return provider.TooLarge
+	case "rate_limit_error":
+		return provider.RateLimited
+	case "api_error", "timeout_error", "overloaded_error":
+		return provider.Transient
+	}
+	if status < 300 {
+		return provider.Transient
+	}
+	return provider.KindOfStatus(status)
+}
+
+// mostError is more than an error body is long.
+const mostError = 64 << 10

@@ -1,0 +1,300 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/option"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// How often a turn goes on: after a pause of the service, whose own loop has ten
+// rounds each time, and in all.
+const (
+	maxPauses = 5
+	maxCalls  = 20
+)
+
+// turn is one under way.
+type turn struct {
+	p         *Client
+	r         provider.RunRequest
+	sink      provider.Sink
+	result    *provider.RunResult
+	session   string
+	steps     map[string]int  // by the id of the use
+	files     map[string]bool // that were seen
+	described int             // artifacts that were asked after
+	pending   map[string]bool // uses of the tool without a result yet
+	running   atomic.Bool     // there are some
+	said      []message       // what this turn adds to the conversation
+	text      bool            // the block before was a text
+}
+
+// Run implements provider.Provider. It always streams: a long turn would break
+// off on the way otherwise.
+func (p *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
+	before, err := conversation(r)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{p: p, r: r, sink: sink, session: r.Session, steps: map[string]int{}, files: map[string]bool{}, pending: map[string]bool{},
+		result: &provider.RunResult{Model: r.Model}}
+	err = t.loop(ctx, before)
+	if err != nil && t.result.Calls == 0 && len(t.result.Steps) == 0 {
+		return nil, err
+	}
+	if err != nil {
+		t.warn()
+	}
+	t.close()
+	return t.result, err
+}
+
+// close sums the turn up.
+func (t *turn) close() {
+	if len(t.said) == 0 {
+		return
+	}
+	raw, err := json.Marshal(t.said)
+	if err != nil { // it has come from JSON
+		return
+	}
+	t.result.Raw = raw
+	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.Anthropic}}
+}
+
+func (t *turn) loop(ctx context.Context, before []message) error {
+	most := t.r.MaxCalls
+	if most <= 0 {
+		most = maxCalls
+	}
+	for pauses := 0; ; {
+		reply, err := t.ask(ctx, slices.Concat(before, t.said))
+		if err != nil {
+			t.result.Stop = provider.StopError
+			return err
+		}
+		t.said = append(t.said, reply.message)
+		t.result.Calls++
+		switch reply.stop {
+		case sdk.StopReasonPauseTurn:
+			if pauses++; pauses > maxPauses || t.result.Calls >= most {
+				t.result.Stop, t.result.StopDetail = provider.StopCalls, string(reply.stop)
+				return nil
+			}
+			t.sink.Send(provider.Paused{Calls: t.result.Calls})
+		case sdk.StopReasonToolUse:
+			if t.result.Calls >= most {
+				t.result.Stop, t.result.StopDetail = provider.StopCalls, string(reply.stop)
+				return nil
+			}
+			answer, err := t.call(ctx, reply.message)
+			if err != nil {
+				t.result.Stop = provider.StopError
+				return err
+			}
+			t.said = append(t.said, answer)
+		default:
+			t.result.Stop = stopOf(reply.stop)
+			if t.result.Stop != provider.StopDone {
+				t.result.StopDetail = string(reply.stop)
+			}
+			return nil
+		}
+	}
+}
+
+func stopOf(s sdk.StopReason) provider.Stop {
+	switch s {
+	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
+		return provider.StopLength
+	case sdk.StopReasonRefusal:
+		return provider.StopRefused
+	}
+	return provider.StopDone
+}
+
+// reply is the end of one request.
+type reply struct {
+	message message
+	stop    sdk.StopReason
+}
+
+// ask makes one request. The first of a turn is made once, the others, which
+// cannot be repeated from outside, by the rule, as long as nothing has come.
+func (t *turn) ask(ctx context.Context, messages []message) (*reply, error) {
+	if t.result.Calls == 0 {
+		return t.askOnce(ctx, messages)
+	}
+	var got *reply
+	err := t.p.retry.Do(ctx, func(ctx context.Context) (err error) {
+		got, err = t.askOnce(ctx, messages)
+		return err
+	})
+	return got, err
+}
+
+func (t *turn) askOnce(ctx context.Context, messages []message) (*reply, error) {
+	request, err := params(t.r, t.session, messages)
+	if err != nil {
+		return nil, err
+	}
+	var resp *http.Response
+	longer, cancel := t.linger(ctx)
+	defer cancel()
+	stream := t.p.messages.NewStreaming(longer, request, option.WithResponseInto(&resp))
+	defer stream.Close()
+	var m sdk.Message
+	begun, ended := false, false
+	for stream.Next() {
+		e := stream.Current()
+		if err := m.Accumulate(e); err != nil {
+			return nil, broken(err, begun)
+		}
+		begun = true
+		ended = e.Type == "message_stop"
+		t.event(ctx, e, &m)
+		t.running.Store(len(t.pending) > 0)
+		if ctx.Err() != nil && !t.running.Load() {
+			return nil, broken(context.Cause(ctx), true)
+		}
+	}
+	if resp != nil {
+		t.result.RequestID = resp.Header.Get("Request-Id")
+	}
+	if err := stream.Err(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		err = t.p.failed("run", err)
+		if begun {
+			return nil, broken(err, true)
+		}
+		return nil, t.p.containers.explain(t.session, err, t.p.clock.Now())
+	}
+	if !ended {
+		return nil, broken(errors.New("the answer broke off"), begun)
+	}
+	t.result.Usage.Add(provider.Usage{
+		Input:  m.Usage.InputTokens + m.Usage.CacheReadInputTokens + m.Usage.CacheCreationInputTokens,
+		Output: m.Usage.OutputTokens, Cached: m.Usage.CacheReadInputTokens,
+	})
+	t.result.Model = m.Model
+	whole := message{Role: "assistant"}
+	for _, b := range m.Content {
+		whole.Content = append(whole.Content, json.RawMessage(b.RawJSON()))
+	}
+	return &reply{whole, m.StopReason}, nil
+}
+
+// settleTime is how long a turn that is given up waits for code that runs.
+const settleTime = 5 * time.Second
+
+// linger returns a context for a request that ends with ctx, but, while code runs,
+// a little later: the ids of files come with the result, and nothing else tells
+// what would have to be deleted.
+func (t *turn) linger(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer cancel()
+		if !t.running.Load() {
+			return
+		}
+		timer := time.NewTimer(settleTime)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-longer.Done():
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel()
+	}
+}
+
+// broken is the error of a stream that has ended too early. What has been told is
+// not told again: such a request is not repeated within a turn.
+func broken(err error, begun bool) error {
+	e := *provider.Failed(provider.Anthropic, "run", err)
+	if begun && e.Attempts == 0 {
+		e.Attempts = 1
+	}
+	return &e
+}
+
+// call calls the functions of ours that the model asks for.
+func (t *turn) call(ctx context.Context, m message) (message, error) {
+	answer := message{Role: "user"}
+	var files []provider.Attachment
+	for _, raw := range m.Content {
+		var b block
+		if json.Unmarshal(raw, &b) != nil || b.Type != "tool_use" {
+			continue
+		}
+		t.sink.Send(provider.FunctionCalled{Name: b.Name, Arguments: b.Input})
+		reply, known, err := provider.FunctionReply{}, false, error(nil)
+		for _, f := range t.r.Functions {
+			if f.Name == b.Name {
+				known = true
+				reply, err = f.Call(ctx, b.Input)
+			}
+		}
+		if err != nil {
+			return answer, fmt.Errorf("%s: %w", b.Name, err)
+		}
+		if !known {
+			reply.Text = "There is no tool of this name."
+		}
+		answer.add(resultBlock{"tool_result", b.ID, reply.Text, !known})
+		files = append(files, reply.Files...)
+	}
+	answer.attach(files, map[string]bool{})
+	return answer, nil
+}
+
+// describe asks for the names and sizes of files that are new: blocks have only
+// ids. One that cannot be had keeps nobody from fetching the file.
+func (t *turn) describe(ctx context.Context) {
+	fresh := t.result.Artifacts[t.described:]
+	t.described = len(t.result.Artifacts)
+	var asking sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range fresh {
+		slots <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-slots }()
+			a := &fresh[i]
+			_ = t.p.retry.Do(ctx, func(ctx context.Context) error {
+				info, err := t.p.Files().Stat(ctx, a.Ref)
+				if err == nil {
+					a.Name, a.MIME, a.Size, a.Created = info.Name, info.MIME, info.Size, info.Created
+				}
+				return err
+			})
+		})
+	}
+	asking.Wait()
+	for _, a := range fresh {
+		t.sink.Send(provider.FileFound{Artifact: a})
+	}
+}
+
+// warn says of a turn that broke off while code ran that what the code made then
+// cannot be known: ids come with the result, and nothing else tells such a file
+// from one of another program.
+func (t *turn) warn() {
+	if len(t.pending) > 0 {
+		t.sink.Send(provider.Notice{Text: "The turn broke off while code was running. Files that it made meanwhile may be left at Anthropic: see airlock files ls --provider anthropic."})
+	}
+}

@@ -1,0 +1,237 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Collector finds and fetches what a turn made. It believes a reply that there is
+// a file, never that there is none: wherever files can be, it looks.
+type Collector struct {
+	Quarantine *Quarantine
+	Retry      Retry
+	Parallel   int           // downloads at once: 8
+	MaxBytes   int64         // of one file: 100 MiB
+	MaxFiles   int           // of one turn: 300
+	Idle       time.Duration // a download that stands still as long is broken off: 30 s
+	Counters   *Counters     // may be nil
+	// Progress is told how much of a file there is, from many goroutines; may be
+	// nil.
+	Progress func(a Artifact, done int64)
+}
+
+// Collection is what a turn left.
+type Collection struct {
+	Files []Artifact // in the quarantine, with hash and a name of their own each
+	// Failed were found and could not be fetched. They are still at the provider,
+	// as long as it keeps them.
+	Failed []Failure
+	// Missing are promised in the answer and found nowhere.
+	Missing []string
+	// Blind says that a session could not be listed: files that the reply does not
+	// speak of may have been overlooked.
+	Blind []error
+}
+
+// Failure is a file that could not be fetched.
+type Failure struct {
+	Artifact Artifact
+	Err      error
+}
+
+// Problem says that code ran and promised files, and not one came; nil otherwise.
+func (c *Collection) Problem() error {
+	if len(c.Missing) == 0 || len(c.Files)+len(c.Failed) > 0 {
+		return nil
+	}
+	return &Error{Kind: OutputsMissing, Op: "collect", Message: fmt.Sprintf("the answer promises %d files, and none was found: %v", len(c.Missing), c.Missing)}
+}
+
+// Snapshot is what was in sessions before a turn.
+type Snapshot map[string]map[string]FileInfo // session, id (or path)
+
+// Snapshot lists sessions. One that cannot be listed is left out: all that is
+// found in it later counts as new then.
+func (c *Collector) Snapshot(ctx context.Context, p Provider, sessions ...string) (Snapshot, error) {
+	s := Snapshot{}
+	if !p.Caps().SessionFiles {
+		return s, nil
+	}
+	for _, id := range sessions {
+		if id == "" {
+			continue
+		}
+		files, err := c.list(ctx, p, id)
+		if err != nil {
+			if ctx.Err() != nil || KindOf(err) == ContainerExpired {
+				return s, err
+			}
+			continue
+		}
+		s[id] = map[string]FileInfo{}
+		for _, f := range files {
+			s[id][fileKey(f.Ref)] = f
+		}
+	}
+	return s, nil
+}
+
+func (c *Collector) list(ctx context.Context, p Provider, session string) (files []FileInfo, err error) {
+	err = c.Retry.Do(ctx, func(ctx context.Context) error {
+		files = files[:0]
+		for f, err := range p.Sessions().Files(ctx, session) {
+			if err != nil {
+				return err
+			}
+			files = append(files, f)
+		}
+		return nil
+	})
+	return files, err
+}
+
+func fileKey(r FileRef) string {
+	if r.ID != "" {
+		return r.ID
+	}
+	return r.Path
+}
+
+// Collect finds the files of a turn and fetches them at once, before anybody is
+// asked about them: what waits for a person must not expire meanwhile. The error
+// is the context's; all else is in the collection.
+func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r *RunResult) (*Collection, error) {
+	found := &finds{provider: p.Name()}
+	for _, a := range r.Artifacts {
+		found.add(a)
+	}
+	collection := &Collection{}
+	var inputs []FileInfo
+	for _, id := range found.sessions(r) {
+		if !p.Caps().SessionFiles {
+			break
+		}
+		files, err := c.list(ctx, p, id)
+		if err != nil {
+			collection.Blind = append(collection.Blind, err)
+			continue
+		}
+		for _, f := range files {
+			old, known := before[id][fileKey(f.Ref)]
+			if f.Origin == OriginUser || known && old.Size == f.Size && old.Created.Equal(f.Created) {
+				inputs = append(inputs, f)
+				continue
+			}
+			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})
+		}
+	}
+	collection.Failed = found.frames(r.Steps)
+	found.newest()
+	collection.Missing = found.links(r.Text, inputs)
+	if most := c.maxFiles(); len(found.all) > most {
+		for _, a := range found.all[most:] {
+			collection.Failed = append(collection.Failed, Failure{*a, &Error{Kind: TooLarge, Provider: p.Name(), Message: fmt.Sprintf("%s is more than the %d files that are fetched of one turn", a.Name, most)}})
+		}
+		found.all = found.all[:most]
+	}
+	c.fetchAll(ctx, p, found.all, collection)
+	c.Counters.collected(p.Name(), r.Model, collection)
+	return collection, ctx.Err()
+}
+
+func (c *Collector) maxFiles() int {
+	if c.MaxFiles > 0 {
+		return c.MaxFiles
+	}
+	return 300
+}
+
+// fetchAll fetches in parallel. One failure stops no other.
+func (c *Collector) fetchAll(ctx context.Context, p Provider, all []*Artifact, into *Collection) {
+	type outcome struct {
+		a   Artifact
+		err error
+	}
+	outcomes := make([]outcome, len(all))
+	parallel := c.Parallel
+	if parallel <= 0 {
+		parallel = 8
+	}
+	places := make(chan struct{}, parallel)
+	var wg sync.WaitGroup
+	for i, a := range all {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			got, err := c.fetch(ctx, p, *a)
+			outcomes[i] = outcome{got, err}
+		})
+	}
+	wg.Wait()
+	var fetched []Artifact
+	for _, o := range outcomes {
+		if o.err != nil {
+			into.Failed = append(into.Failed, Failure{o.a, o.err})
+			continue
+		}
+		fetched = append(fetched, o.a)
+	}
+	into.Files = nameAll(sameBytes(fetched))
+}
+
+// sameBytes folds files of one content: those of one name, and those whose name
+// says nothing into one whose name does. A copy under a name of its own stays: it
+// was asked for.
+func sameBytes(files []Artifact) (kept []Artifact) {
+	for _, named := range []bool{true, false} {
+		for _, f := range files {
+			if IsGenerated(f.Name) == named {
+				continue
+			}
+			i := slices.IndexFunc(kept, func(k Artifact) bool {
+				return k.SHA256 == f.SHA256 && (IsGenerated(f.Name) || CleanName(k.Name) == CleanName(f.Name))
+			})
+			if i < 0 {
+				kept = append(kept, f)
+				continue
+			}
+			for _, e := range f.FoundBy {
+				kept[i].FoundBy = addEvidence(kept[i].FoundBy, e)
+			}
+		}
+	}
+	return kept
+}
+
+// nameAll gives each file a clean name that no other of them has.
+func nameAll(files []Artifact) []Artifact {
+	taken := map[string]bool{}
+	n := 0
+	for i := range files {
+		f := &files[i]
+		if IsGenerated(CleanName(f.Name)) && IsGenerated(CleanName(StagedName(f.Ref.Path))) {
+			n++
+		}
+		f.Name = unique(chooseName(n, f.MIME, f.Name, StagedName(f.Ref.Path)), taken)
+	}
+	return files
+}
+
+func addEvidence(have []Evidence, e Evidence) []Evidence {
+	if slices.Contains(have, e) {
+		return have
+	}
+	return append(have, e)
+}
+
+// base is the last part of a path, "" of none.
+func base(p string) string {
+	if p == "" {
+		return ""
+	}
+	return path.Base(p)
+}

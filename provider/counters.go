@@ -1,0 +1,124 @@
+package provider
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Counters count what happened, by provider and model. A nil *Counters counts
+// nothing.
+type Counters struct {
+	mu   sync.Mutex
+	rows map[[2]string]*Counts
+}
+
+// Counts are the numbers of one provider and model.
+type Counts struct {
+	Provider   string             `json:"provider"`
+	Model      string             `json:"model"`
+	Turns      int64              `json:"turns"`
+	TurnTime   time.Duration      `json:"turn_time"`
+	Uploads    int64              `json:"uploads"`
+	Files      map[Evidence]int64 `json:"files"` // by the best reason to believe in them
+	Downloads  int64              `json:"downloads"`
+	Bytes      int64              `json:"bytes"`
+	Retries    int64              `json:"retries"`
+	Failures   int64              `json:"failures"`
+	Missing    int64              `json:"missing"`
+	Recoveries int64              `json:"recoveries"` // of expired sessions
+}
+
+// Snapshot returns a copy, sorted.
+func (c *Counters) Snapshot() (rows []Counts) {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.rows {
+		row := *r
+		row.Files = map[Evidence]int64{}
+		for k, v := range r.Files {
+			row.Files[k] = v
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b Counts) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
+	})
+	return rows
+}
+
+// Count changes the row of a provider and model; what is not of a model (an
+// upload, a repetition) is counted under "".
+func (c *Counters) Count(provider, model string, change func(*Counts)) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rows == nil {
+		c.rows = map[[2]string]*Counts{}
+	}
+	key := [2]string{provider, model}
+	row := c.rows[key]
+	if row == nil {
+		row = &Counts{Provider: provider, Model: model, Files: map[Evidence]int64{}}
+		c.rows[key] = row
+	}
+	change(row)
+}
+
+// Add sums two rows.
+func (c *Counts) Add(d Counts) {
+	c.Turns += d.Turns
+	c.TurnTime += d.TurnTime
+	c.Uploads += d.Uploads
+	c.Downloads += d.Downloads
+	c.Bytes += d.Bytes
+	c.Retries += d.Retries
+	c.Failures += d.Failures
+	c.Missing += d.Missing
+	c.Recoveries += d.Recoveries
+	if c.Files == nil {
+		c.Files = map[Evidence]int64{}
+	}
+	for k, v := range d.Files {
+		c.Files[k] += v
+	}
+}
+
+func (c *Counters) collected(provider, model string, found *Collection) {
+	c.Count(provider, model, func(row *Counts) {
+		for _, f := range found.Files {
+			row.Downloads++
+			row.Bytes += f.Size
+			row.Files[bestEvidence(f.FoundBy)]++
+		}
+		row.Failures += int64(len(found.Failed))
+		row.Missing += int64(len(found.Missing))
+	})
+}
+
+func bestEvidence(all []Evidence) Evidence {
+	for _, e := range []Evidence{ByListing, ByResultBlock, ByAnnotation, ByInline, ByStdout, ByLinkText} {
+		if slices.Contains(all, e) {
+			return e
+		}
+	}
+	return ""
+}
+
+// counting is the rule with its repetitions counted.
+func (r Retry) counting(c *Counters, provider string) Retry {
+	again := r.Again
+	r.Again = func(err error, wait time.Duration) {
+		c.Count(provider, "", func(row *Counts) { row.Retries++ })
+		if again != nil {
+			again(err, wait)
+		}
+	}
+	return r
+}

@@ -1,0 +1,188 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gabriel-vasile/mimetype"
+)
+
+// fetch brings one artifact into the quarantine.
+func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (Artifact, error) {
+	most := c.MaxBytes
+	if most <= 0 {
+		most = 100 << 20
+	}
+	if a.Size > most {
+		return a, tooLarge(p.Name(), a.Name, most)
+	}
+	d, err := c.Quarantine.draft()
+	if err != nil {
+		return a, err
+	}
+	err = c.Retry.counting(c.Counters, p.Name()).Do(ctx, func(ctx context.Context) error { return c.fetchOnce(ctx, p, &a, d, most) })
+	if err != nil {
+		return a, errors.Join(err, d.drop())
+	}
+	sum := mimetype.Detect(d.head)
+	if a.MIME == "" || baseType(a.MIME) == "application/octet-stream" {
+		a.MIME = sum.String()
+	}
+	a.Size = d.size
+	said := a.SHA256
+	if a.SHA256, err = d.keep(); err != nil {
+		return a, err
+	}
+	if said != "" && !strings.EqualFold(said, a.SHA256) {
+		return a, errors.Join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the bytes are not those that the provider's hash is of"}, c.Quarantine.Remove(a.SHA256))
+	}
+	return a, nil
+}
+
+// fetchOnce is one attempt, which goes on where the one before it stopped.
+func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *draft, most int64) (err error) {
+	if a.Ref.Scope == ScopeInline {
+		if int64(len(a.Ref.Inline)) > most {
+			return tooLarge(p.Name(), a.Name, most)
+		}
+		_, err := d.Write(a.Ref.Inline)
+		return err
+	}
+	from := d.size
+	body, info, err := p.Files().Open(ctx, a.Ref, from)
+	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
+		// What we have is no beginning of it: anew.
+		return join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the rest of the file is not where it was", Err: err}, d.reset())
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { body.Close() }()
+	size := a.Size // what this answer says of it is not believed by the next attempt
+	if size < 0 {
+		size = info.Size
+	}
+	if a.Name == "" {
+		a.Name = info.Name
+	}
+	if a.MIME == "" {
+		a.MIME = info.MIME
+	}
+	if size > most {
+		return tooLarge(p.Name(), a.Name, most)
+	}
+	watched := c.watch(body)
+	defer watched.stop()
+	_, err = io.CopyBuffer(progress{d, func() {
+		if c.Progress != nil {
+			c.Progress(*a, d.size)
+		}
+	}}, io.LimitReader(watched, most-from+1), make([]byte, 64<<10))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && watched.idle():
+		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download stood still", Err: err}
+	case errors.Is(err, errWriting):
+		return err
+	case err != nil && size >= 0 && d.size >= size: // all of it came, and then the connection broke
+		return c.whole(p, a, d, size)
+	case err != nil: // what there is is good: the next attempt goes on from here
+		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download broke off", Err: err}
+	case d.size > most:
+		return tooLarge(p.Name(), a.Name, most)
+	}
+	return c.whole(p, a, d, size)
+}
+
+// whole looks whether what came can be the file. When it cannot, the next attempt
+// starts anew: a server that is wrong about this is not asked for a rest.
+func (c *Collector) whole(p Provider, a *Artifact, d *draft, size int64) error {
+	wrong := size >= 0 && d.size != size
+	if !wrong && (a.Size >= 0 || !looksLikeError(a.Name, d)) {
+		return nil
+	}
+	e := &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name}
+	if looksLikeError(a.Name, d) {
+		e.Message = "an error came in place of the file: " + string(d.head)
+	} else {
+		e.Message = fmt.Sprintf("%d bytes came, %d were announced", d.size, size)
+	}
+	if err := d.reset(); err != nil {
+		return err
+	}
+	return e
+}
+
+// looksLikeError recognises a short JSON error that was sent as a file's bytes:
+// some gateways pass on a 404 as a 200 (LiteLLM PR 37737).
+func looksLikeError(name string, d *draft) bool {
+	if d.size > 2048 || strings.EqualFold(path.Ext(name), ".json") {
+		return false
+	}
+	var body map[string]json.RawMessage
+	if json.Unmarshal(bytes.TrimSpace(d.head), &body) != nil {
+		return false
+	}
+	_, has := body["error"]
+	return has
+}
+
+func tooLarge(name, file string, most int64) error {
+	return &Error{Kind: TooLarge, Provider: name, Op: "fetch " + file, Message: fmt.Sprintf("it is over the limit of %d bytes", most),
+		Hint: "Raise the limit for downloads (--max-download), or ask the model for a smaller file. It is still at the provider."}
+}
+
+// errWriting marks errors of our own disk, which no further attempt cures.
+var errWriting = errors.New("cannot keep the file")
+
+type progress struct {
+	w    io.Writer
+	tell func()
+}
+
+func (p progress) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	if err != nil {
+		return n, fmt.Errorf("%w: %w", errWriting, err)
+	}
+	p.tell()
+	return n, nil
+}
+
+// watched closes a body that brings nothing for a while.
+type watched struct {
+	body  io.ReadCloser
+	after time.Duration
+	timer *time.Timer
+	fired atomic.Bool
+}
+
+func (c *Collector) watch(body io.ReadCloser) *watched {
+	w := &watched{body: body, after: Timeouts{Idle: c.Idle}.filled().Idle}
+	w.timer = time.AfterFunc(w.after, func() {
+		w.fired.Store(true)
+		body.Close()
+	})
+	return w
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.body.Read(p)
+	if n > 0 && !w.fired.Load() {
+		w.timer.Reset(w.after)
+	}
+	return n, err
+}
+
+func (w *watched) idle() bool { return w.fired.Load() }
+func (w *watched) stop()      { w.timer.Stop() }

@@ -1,0 +1,138 @@
+package gemini
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"google.golang.org/genai"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// files is the Files API.
+type files struct{ c *Client }
+
+func describe(f *genai.File) provider.FileInfo {
+	info := provider.FileInfo{
+		Ref:  provider.FileRef{Provider: provider.Gemini, Scope: provider.ScopeFile, ID: f.Name, URI: f.URI},
+		Name: cmp.Or(f.DisplayName, f.Name), MIME: f.MIMEType, Size: -1, Created: f.CreateTime, Expires: f.ExpirationTime,
+		Origin: provider.OriginUser, State: provider.StateReady,
+	}
+	if f.SizeBytes != nil {
+		info.Size = *f.SizeBytes
+	}
+	if f.Source == genai.FileSourceGenerated { // only these are handed out
+		info.Origin, info.Readable = provider.OriginModel, true
+	}
+	if sum, err := hex.DecodeString(f.Sha256Hash); err == nil && len(sum) == 32 {
+		info.SHA256 = f.Sha256Hash
+	}
+	switch f.State {
+	case genai.FileStateProcessing:
+		info.State = provider.StatePending
+	case genai.FileStateFailed:
+		info.State = provider.StateFailed
+	}
+	return info
+}
+
+// Stat implements provider.FileStore.
+func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo, error) {
+	got, err := f.c.sdk.Files.Get(ctx, r.ID, nil)
+	if err != nil {
+		return provider.FileInfo{}, f.c.failed("look for "+r.ID, err)
+	}
+	return describe(got), nil
+}
+
+// How long a file may take to become usable, and how often we look.
+const (
+	readyWithin = 3 * time.Minute
+	readyEvery  = time.Second
+)
+
+// ready waits until a file can be used. The file exists whatever comes of it: its
+// description is returned with any error.
+func (f files) ready(ctx context.Context, info provider.FileInfo) (provider.FileInfo, error) {
+	op := "upload " + info.Name
+	end := f.c.options.Clock.Now().Add(readyWithin)
+	for info.State == provider.StatePending {
+		if !f.c.options.Clock.Now().Before(end) {
+			return info, &provider.Error{Kind: provider.NotReady, Provider: provider.Gemini, Op: op, Message: "the service is still looking at it", Unsure: true, Attempts: 1}
+		}
+		if err := f.c.options.Clock.Wait(ctx, readyEvery); err != nil {
+			return info, provider.Failed(provider.Gemini, op, err)
+		}
+		now, err := f.Stat(ctx, info.Ref)
+		if kind := provider.KindOf(err); err != nil && !kind.Retryable() {
+			return info, err
+		} else if err == nil {
+			info = now
+		}
+	}
+	if info.State == provider.StateFailed {
+		_ = f.Delete(ctx, info.Ref)
+		return info, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: op, Message: "the service could not read the file", Hint: "Check that its content is of the type " + info.MIME + "."}
+	}
+	return info, nil
+}
+
+// List implements provider.FileStore.
+func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
+	return func(yield func(provider.FileInfo, error) bool) {
+		for got, err := range f.c.sdk.Files.All(ctx) {
+			if err != nil {
+				yield(provider.FileInfo{}, f.c.failed("list files", err))
+				return
+			}
+			info := describe(got)
+			if filter.Name != "" && info.Name != filter.Name || info.Created.Before(filter.CreatedAfter) {
+				continue
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Open implements provider.FileStore.
+func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
+	info := provider.FileInfo{Ref: ref, Size: -1}
+	op := "fetch " + ref.ID
+	r, err := f.c.request(ctx, http.MethodGet, "/"+apiVersion+"/"+ref.ID+":download?alt=media", nil)
+	if err != nil {
+		return nil, info, err
+	}
+	if offset > 0 {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	resp, err := f.c.options.HTTP.Do(r)
+	if err != nil {
+		return nil, info, provider.Failed(provider.Gemini, op, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		defer resp.Body.Close()
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, mostError)) // half an error is one too
+		return nil, info, f.c.refused(op, resp.StatusCode, resp.Header, said)
+	}
+	body, size, err := provider.Body(resp, offset)
+	info.Size, info.MIME, info.Readable = size, resp.Header.Get("Content-Type"), true
+	return body, info, err
+}
+
+// Delete implements provider.FileStore.
+func (f files) Delete(ctx context.Context, r provider.FileRef) error {
+	_, err := f.c.sdk.Files.Delete(ctx, r.ID, nil)
+	err = f.c.failed("delete "+r.ID, err)
+	if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.FileExpired {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+// Package gemini is Google's Gemini as a [provider.Provider]: generateContent with
+// the code execution tool, and the Files API.
+//
+// There is no session: each turn is sent with all files of the conversation, and
+// code starts from nothing each time. Pictures come back within the reply, without
+// names; any other file has to be printed, framed as [provider.Frame] says.
+//
+// Requests and streams go through the official SDK. Uploads and downloads do not:
+// the SDK's Download returns the body of an error as if it were the file (v1.77.0),
+// and the errors of its Upload cannot be told apart.
+package gemini
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// DefaultURL is Google's own service.
+const DefaultURL = "https://generativelanguage.googleapis.com"
+
+const apiVersion = "v1beta"
+
+// Options make a Client. Key is required.
+type Options struct {
+	Key   string
+	URL   string         // empty: DefaultURL
+	HTTP  *http.Client   // nil: provider.HTTPClient
+	Clock provider.Clock // nil: the system's
+	// Retry is for the parts of an upload and the later requests of a turn.
+	Retry provider.Retry
+	// PartSize is how much of an upload is sent at once, and held in memory for
+	// being sent again; 0: 8 MiB.
+	PartSize int
+}
+
+// Client is one account.
+type Client struct {
+	options Options
+	sdk     *genai.Client
+}
+
+var _ provider.Provider = (*Client)(nil)
+
+// New returns a client. Nothing is sent yet.
+func New(ctx context.Context, o Options) (*Client, error) {
+	if o.Key == "" {
+		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Gemini, Message: "no key is set", Hint: "Set GEMINI_API_KEY to a key from https://aistudio.google.com/apikey."}
+	}
+	if o.URL = strings.TrimRight(o.URL, "/"); o.URL == "" {
+		o.URL = DefaultURL
+	}
+	if o.HTTP == nil {
+		o.HTTP = provider.HTTPClient(provider.Timeouts{})
+	}
+	if o.Clock == nil {
+		o.Clock = provider.SystemClock{}
+	}
+	if o.Retry.Clock == nil {
+		o.Retry.Clock = o.Clock
+	}
+	if o.PartSize == 0 {
+		o.PartSize = 8 << 20
+	}
+	sdk, err := genai.NewClient(ctx, &genai.ClientConfig{
+		APIKey: o.Key, Backend: genai.BackendGeminiAPI, HTTPClient: o.HTTP,
+		HTTPOptions: genai.HTTPOptions{BaseURL: o.URL + "/", APIVersion: apiVersion},
+	})
+	if err != nil {
+		return nil, provider.Failed(provider.Gemini, "open", err)
+	}
+	return &Client{options: o, sdk: sdk}, nil
+}
+
+// Name implements provider.Provider.
+func (c *Client) Name() string { return provider.Gemini }
+
+// Account implements provider.Provider.
+func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.options.Key) }
+
+// Caps implements provider.Provider.
+func (c *Client) Caps() provider.Capabilities {
+	return provider.Capabilities{
+		Outputs: provider.OutputStdout, InlineUpload: true, Stream: true, See: true, Functions: true, Schema: true,
+		// 20 MB a request; base64 takes a third of it.
+		Limits:  provider.Limits{Upload: 2 << 30, Inline: 14 << 20, NameLength: 512, Output: provider.MaxFrame},
+		FileTTL: 48 * time.Hour,
+		Tools:   []provider.Tool{provider.ToolPython}, Languages: []string{"python"},
+	}
+}
+
+// Check implements provider.Provider.
+func (c *Client) Check(ctx context.Context, model string) error {
+	if model == "" {
+		_, err := c.sdk.Models.List(ctx, &genai.ListModelsConfig{PageSize: 1})
+		return c.failed("check the key", err)
+	}
+	_, err := c.sdk.Models.Get(ctx, model, nil)
+	return c.failed("check the model", err)
+}
+
+// Files implements provider.Provider.
+func (c *Client) Files() provider.FileStore { return files{c} }
+
+// Sessions implements provider.Provider: there are none.
+func (c *Client) Sessions() provider.SessionStore { return provider.NoSessions{Provider: c.Name()} }

@@ -1,0 +1,348 @@
+package gemini
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// maxCalls bounds the requests of a turn: each after the first answers calls of
+// functions.
+const maxCalls = 20
+
+// turn is one under way.
+type turn struct {
+	c      *Client
+	r      provider.RunRequest
+	sink   provider.Sink
+	result *provider.RunResult
+	open   int // the step that runs; -1: none
+	said   []*genai.Content
+}
+
+// Run implements provider.Provider. It always streams.
+func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
+	before, err := conversation(r)
+	if err != nil {
+		return nil, err
+	}
+	config, err := configure(r)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{c: c, r: r, sink: sink, open: -1, result: &provider.RunResult{Model: r.Model}}
+	err = t.loop(ctx, before, config)
+	if err != nil && t.result.Calls == 0 && len(t.result.Steps)+len(t.result.Artifacts) == 0 {
+		return nil, err
+	}
+	if err != nil {
+		t.result.Stop = provider.StopError
+	}
+	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
+		t.result.Raw = raw
+		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.Gemini}}
+	}
+	return t.result, err
+}
+
+// configure is what a request has besides the conversation.
+func configure(r provider.RunRequest) (*genai.GenerateContentConfig, error) {
+	config := &genai.GenerateContentConfig{MaxOutputTokens: int32(min(r.MaxTokens, 1<<30))} //nolint:gosec // bounded
+	if r.Instructions != "" {
+		config.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.Instructions}}}
+	}
+	if r.Tool != provider.ToolNone {
+		config.Tools = append(config.Tools, &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
+	}
+	var ours []*genai.FunctionDeclaration
+	for _, f := range r.Functions {
+		d := &genai.FunctionDeclaration{Name: f.Name, Description: f.Description}
+		if len(f.Parameters) > 0 {
+			if err := json.Unmarshal(f.Parameters, &d.ParametersJsonSchema); err != nil {
+				return nil, invalid("the parameters of "+f.Name+" are not JSON", err)
+			}
+		}
+		ours = append(ours, d)
+	}
+	if len(ours) > 0 {
+		config.Tools = append(config.Tools, &genai.Tool{FunctionDeclarations: ours})
+	}
+	if len(r.Schema) > 0 {
+		config.ResponseMIMEType = "application/json"
+		if err := json.Unmarshal(r.Schema, &config.ResponseJsonSchema); err != nil {
+			return nil, invalid("the schema of the answer is not JSON", err)
+		}
+	}
+	return config, nil
+}
+
+func invalid(what string, err error) error {
+	return &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: "run", Message: what, Err: err}
+}
+
+// conversation is the input as contents. Nothing outlives a turn over there: every
+// turn brings its files again.
+func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
+	given := map[string]bool{}
+	for i, t := range r.Input {
+		if len(t.Raw) > 0 && t.Provider == provider.Gemini {
+			var raw []*genai.Content
+			if err := json.Unmarshal(t.Raw, &raw); err != nil {
+				return nil, invalid("an earlier turn of the conversation cannot be read", err)
+			}
+			all = append(all, raw...)
+			continue
+		}
+		c := &genai.Content{Role: genai.RoleUser}
+		if t.Role == provider.RoleAssistant {
+			c.Role = genai.RoleModel
+		}
+		if i == len(r.Input)-1 {
+			c.Parts = attach(c.Parts, r.Files, given)
+		}
+		c.Parts = attach(c.Parts, t.Files, given)
+		if t.Text != "" {
+			c.Parts = append(c.Parts, &genai.Part{Text: t.Text})
+		}
+		if len(c.Parts) > 0 {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// attach adds files, each after its name, which the service does not tell the
+// model.
+func attach(parts []*genai.Part, attached []provider.Attachment, given map[string]bool) []*genai.Part {
+	for _, a := range attached {
+		f := a.File
+		key := f.Ref.ID
+		if f.Ref.Scope == provider.ScopeInline {
+			key = "inline " + f.Name
+		}
+		if given[key] {
+			continue
+		}
+		given[key] = true
+		parts = append(parts, &genai.Part{Text: "File " + f.Name + ":"})
+		if f.Ref.Scope == provider.ScopeInline {
+			parts = append(parts, &genai.Part{InlineData: &genai.Blob{MIMEType: f.MIME, Data: f.Ref.Inline}})
+			continue
+		}
+		parts = append(parts, &genai.Part{FileData: &genai.FileData{FileURI: f.Ref.URI, MIMEType: f.MIME}})
+	}
+	return parts
+}
+
+func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.GenerateContentConfig) error {
+	most := t.r.MaxCalls
+	if most <= 0 {
+		most = maxCalls
+	}
+	for {
+		contents := slices.Concat(before, t.said)
+		got, err := t.ask(ctx, contents, config)
+		if err != nil {
+			return err
+		}
+		t.said = append(t.said, got)
+		t.result.Calls++
+		var calls []*genai.FunctionCall
+		for _, p := range got.Parts {
+			if p.FunctionCall != nil {
+				calls = append(calls, p.FunctionCall)
+			}
+		}
+		if len(calls) == 0 {
+			return nil
+		}
+		if t.result.Calls >= most {
+			t.said = t.said[:len(t.said)-1] // calls without replies cannot stand in a conversation
+			t.result.Stop = provider.StopCalls
+			return nil
+		}
+		reply, err := t.call(ctx, calls)
+		if err != nil {
+			return err
+		}
+		t.said = append(t.said, reply)
+	}
+}
+
+// ask makes one request. The first of a turn is made once, the others, which
+// cannot be repeated from outside, by the rule, as long as nothing has come.
+func (t *turn) ask(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig) (got *genai.Content, err error) {
+	if t.result.Calls == 0 {
+		return t.askOnce(ctx, contents, config)
+	}
+	err = t.c.options.Retry.Do(ctx, func(ctx context.Context) (err error) {
+		got, err = t.askOnce(ctx, contents, config)
+		return err
+	})
+	return got, err
+}
+
+func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig) (*genai.Content, error) {
+	whole := &genai.Content{Role: genai.RoleModel}
+	begun, finish := false, genai.FinishReason("")
+	var usage *genai.GenerateContentResponseUsageMetadata
+	// An error is the end: the SDK would go on with a response that is not there.
+	for resp, err := range t.c.sdk.Models.GenerateContentStream(ctx, t.r.Model, contents, config) {
+		if err != nil {
+			return nil, broken(t.c.failed("run", err), begun)
+		}
+		begun = true
+		if resp.UsageMetadata != nil {
+			usage = resp.UsageMetadata
+		}
+		if resp.ModelVersion != "" {
+			t.result.Model = resp.ModelVersion
+		}
+		t.result.RequestID = resp.ResponseID
+		if f := resp.PromptFeedback; f != nil && f.BlockReason != "" {
+			finish = genai.FinishReasonSafety
+			t.result.StopDetail = string(f.BlockReason)
+		}
+		for _, c := range resp.Candidates[:min(len(resp.Candidates), 1)] {
+			if c.Content != nil {
+				for _, p := range c.Content.Parts {
+					whole.Parts = append(whole.Parts, p)
+					t.part(p)
+				}
+			}
+			if c.FinishReason != "" && c.FinishReason != genai.FinishReasonUnspecified {
+				finish = c.FinishReason
+			}
+		}
+	}
+	if finish == "" {
+		return nil, broken(provider.Failed(provider.Gemini, "run", errors.Join(ctx.Err(), errors.New("the answer broke off"))), begun)
+	}
+	t.result.Stop = stopOf(finish)
+	if t.result.Stop != provider.StopDone && t.result.StopDetail == "" || finish == genai.FinishReasonUnexpectedToolCall || finish == genai.FinishReasonMalformedFunctionCall {
+		t.result.StopDetail = string(finish)
+	}
+	if usage != nil {
+		t.result.Usage.Add(provider.Usage{Input: int64(usage.PromptTokenCount + usage.ToolUsePromptTokenCount),
+			Output: int64(usage.CandidatesTokenCount + usage.ThoughtsTokenCount), Cached: int64(usage.CachedContentTokenCount)})
+	}
+	return whole, nil
+}
+
+// broken marks an error of an answer that had begun: what has been told is not
+// told again, such a request is not repeated within a turn.
+func broken(err error, begun bool) error {
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok || !begun || e.Attempts > 0 {
+		return err
+	}
+	once := *e
+	once.Attempts = 1
+	return &once
+}
+
+func stopOf(f genai.FinishReason) provider.Stop {
+	switch f {
+	case genai.FinishReasonMaxTokens:
+		return provider.StopLength
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent,
+		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent:
+		return provider.StopRefused
+	}
+	return provider.StopDone
+}
+
+// part takes one part of the reply; they come in order.
+func (t *turn) part(p *genai.Part) {
+	switch {
+	case p.ExecutableCode != nil:
+		id := p.ExecutableCode.ID
+		if id == "" { // models before Gemini 3
+			id = fmt.Sprintf("code-%d", len(t.result.Steps)+1)
+		}
+		s := provider.Step{ID: id, Tool: "code_execution", Language: strings.ToLower(string(p.ExecutableCode.Language)),
+			Code: p.ExecutableCode.Code, Outcome: provider.OutcomeUnknown, Started: t.c.options.Clock.Now()}
+		t.open = len(t.result.Steps)
+		t.result.Steps = append(t.result.Steps, s)
+		t.sink.Send(provider.CodeDelta{StepID: id, Language: s.Language, Code: s.Code})
+		t.sink.Send(provider.StepStarted{Step: s})
+	case p.CodeExecutionResult != nil:
+		t.ran(p.CodeExecutionResult)
+	case p.InlineData != nil:
+		a := provider.Artifact{Ref: provider.FileRef{Provider: provider.Gemini, Scope: provider.ScopeInline, Inline: p.InlineData.Data},
+			MIME: p.InlineData.MIMEType, Size: int64(len(p.InlineData.Data)), FoundBy: []provider.Evidence{provider.ByInline}}
+		if n := len(t.result.Steps); n > 0 {
+			a.StepID = t.result.Steps[n-1].ID
+		}
+		t.result.Artifacts = append(t.result.Artifacts, a)
+		t.sink.Send(provider.FileFound{Artifact: a})
+	case p.Text != "" && !p.Thought:
+		t.result.Text += p.Text
+		t.sink.Send(provider.TextDelta{Text: p.Text})
+	}
+}
+
+// ran takes the result of code: that of its id, or of the code before it.
+func (t *turn) ran(r *genai.CodeExecutionResult) {
+	at := t.open
+	for i, s := range t.result.Steps {
+		if r.ID != "" && s.ID == r.ID {
+			at = i
+		}
+	}
+	if at < 0 {
+		return
+	}
+	s := &t.result.Steps[at]
+	s.Detail, s.Ended = string(r.Outcome), t.c.options.Clock.Now()
+	switch r.Outcome {
+	case genai.OutcomeOK:
+		s.Outcome, s.Stdout = provider.OutcomeOK, r.Output
+	case genai.OutcomeFailed:
+		s.Outcome, s.Stderr = provider.OutcomeFailed, r.Output
+	case genai.OutcomeDeadlineExceeded:
+		s.Outcome, s.Stdout = provider.OutcomeTimeout, r.Output
+	default:
+		s.Outcome, s.Stdout = provider.OutcomeUnknown, r.Output
+	}
+	t.open = -1
+	t.sink.Send(provider.StepDone{Step: *s})
+}
+
+// call calls the functions of ours that the model asks for.
+func (t *turn) call(ctx context.Context, calls []*genai.FunctionCall) (*genai.Content, error) {
+	reply := &genai.Content{Role: genai.RoleUser}
+	var brought []provider.Attachment
+	for _, c := range calls {
+		args, err := json.Marshal(c.Args)
+		if err != nil {
+			return nil, invalid("the arguments of a call are not JSON", err)
+		}
+		if c.Args == nil {
+			args = []byte("{}")
+		}
+		answer := map[string]any{"error": "There is no function of this name."}
+		for _, f := range t.r.Functions {
+			if f.Name != c.Name {
+				continue
+			}
+			t.sink.Send(provider.FunctionCalled{Name: c.Name, Arguments: args})
+			said, err := f.Call(ctx, args)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Name, err)
+			}
+			answer = map[string]any{"output": said.Text}
+			brought = append(brought, said.Files...)
+		}
+		reply.Parts = append(reply.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: answer}})
+	}
+	reply.Parts = attach(reply.Parts, brought, map[string]bool{})
+	return reply, nil
+}

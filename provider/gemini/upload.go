@@ -1,0 +1,225 @@
+package gemini
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// mostError is more than an answer of this API is long.
+const mostError = 256 << 10
+
+func (c *Client) request(ctx context.Context, method, where string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.options.URL+where, body)
+	if err != nil {
+		return nil, provider.Failed(c.Name(), method, err)
+	}
+	r.Header.Set("X-Goog-Api-Key", c.options.Key)
+	return r, nil
+}
+
+// upload is a resumable one under way: a start, parts of which each says where it
+// belongs, the last with "finalize", and after a failure the question how much has
+// arrived.
+type upload struct {
+	c   *Client
+	op  string
+	url string
+}
+
+// Upload implements provider.FileStore. It holds one part in memory.
+func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
+	if u.MIME == "" {
+		if u.MIME, _, _ = strings.Cut(mime.TypeByExtension(path.Ext(u.Name)), ";"); u.MIME == "" {
+			u.MIME = "application/octet-stream"
+		}
+	}
+	up := &upload{c: f.c, op: "upload " + u.Name}
+	if err := up.start(ctx, u); err != nil {
+		return provider.FileInfo{}, err
+	}
+	content := u.Reader()
+	part, next := make([]byte, f.c.options.PartSize), make([]byte, 1)
+	n, err := io.ReadFull(content, part)
+	for offset := int64(0); ; {
+		// A byte more tells whether this part is the last.
+		more := 0
+		if err == nil {
+			more, err = io.ReadFull(content, next)
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return provider.FileInfo{}, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: up.op, Message: "the file cannot be read", Err: err}
+		}
+		file, failed := up.part(ctx, part[:n], offset, more == 0)
+		if failed != nil {
+			return provider.FileInfo{}, failed
+		}
+		if more == 0 {
+			return f.ready(ctx, describe(file))
+		}
+		offset += int64(n)
+		part[0] = next[0]
+		n, err = io.ReadFull(content, part[1:])
+		n++
+	}
+}
+
+// start opens the upload.
+func (u *upload) start(ctx context.Context, in provider.Upload) error {
+	about, err := json.Marshal(map[string]any{"file": map[string]string{"displayName": in.Name, "mimeType": in.MIME}})
+	if err != nil {
+		return provider.Failed(provider.Gemini, u.op, err)
+	}
+	r, err := u.c.request(ctx, http.MethodPost, "/upload/"+apiVersion+"/files", bytes.NewReader(about))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Goog-Upload-Protocol", "resumable")
+	r.Header.Set("X-Goog-Upload-Command", "start")
+	r.Header.Set("X-Goog-Upload-Header-Content-Type", in.MIME)
+	if in.Size >= 0 {
+		r.Header.Set("X-Goog-Upload-Header-Content-Length", strconv.FormatInt(in.Size, 10))
+	}
+	header, _, err := u.send(r)
+	if err != nil {
+		return err
+	}
+	if u.url, err = u.c.beside(header.Get("X-Goog-Upload-URL")); err != nil {
+		return &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op, Message: "the service did not say where to upload to", Err: err}
+	}
+	return nil
+}
+
+// beside puts an address that the service gave on the host that we talk to: behind
+// a proxy it is the only way, and the key goes nowhere else.
+func (c *Client) beside(address string) (string, error) {
+	given, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	base, err := url.Parse(c.options.URL)
+	if err != nil {
+		return "", err
+	}
+	if address == "" || given.Path == "" {
+		return "", errors.New("no address")
+	}
+	given.Scheme, given.Host = base.Scheme, base.Host
+	return given.String(), nil
+}
+
+// part sends one, and after a failure what is missing of it.
+func (u *upload) part(ctx context.Context, data []byte, offset int64, last bool) (file *genai.File, err error) {
+	failed := false
+	err = u.c.options.Retry.Do(ctx, func(ctx context.Context) error {
+		from := int64(0)
+		if failed {
+			received, done, err := u.received(ctx)
+			if err != nil {
+				return err
+			}
+			if done != nil {
+				file = done
+				return nil
+			}
+			from = received - offset
+			if from < 0 || from > int64(len(data)) {
+				return &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: u.op, Message: "the service lost what was sent before"}
+			}
+			if from == int64(len(data)) && !last {
+				return nil
+			}
+		}
+		var err error
+		file, err = u.sendPart(ctx, data[from:], offset+from, last)
+		failed = err != nil
+		return err
+	})
+	if err != nil && last { // it may have arrived whole
+		if e, ok := errors.AsType[*provider.Error](err); ok {
+			e.Unsure = true
+		}
+	}
+	return file, err
+}
+
+func (u *upload) sendPart(ctx context.Context, data []byte, offset int64, last bool) (*genai.File, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, bytes.NewReader(data))
+	if err != nil {
+		return nil, provider.Failed(provider.Gemini, u.op, err)
+	}
+	r.Header.Set("X-Goog-Api-Key", u.c.options.Key)
+	r.Header.Set("X-Goog-Upload-Offset", strconv.FormatInt(offset, 10))
+	r.Header.Set("X-Goog-Upload-Command", "upload")
+	if last {
+		r.Header.Set("X-Goog-Upload-Command", "upload, finalize")
+	}
+	_, body, err := u.send(r)
+	if err != nil || !last {
+		return nil, err
+	}
+	return u.file(body)
+}
+
+// received asks how much has arrived, or returns the file when all of it has.
+func (u *upload) received(ctx context.Context) (int64, *genai.File, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, nil)
+	if err != nil {
+		return 0, nil, provider.Failed(provider.Gemini, u.op, err)
+	}
+	r.Header.Set("X-Goog-Api-Key", u.c.options.Key)
+	r.Header.Set("X-Goog-Upload-Command", "query")
+	header, body, err := u.send(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if header.Get("X-Goog-Upload-Status") == "final" {
+		file, err := u.file(body)
+		return 0, file, err
+	}
+	n, err := strconv.ParseInt(header.Get("X-Goog-Upload-Size-Received"), 10, 64)
+	if err != nil {
+		return 0, nil, provider.Failed(provider.Gemini, u.op, err)
+	}
+	return n, nil, nil
+}
+
+// file reads the answer to a whole upload.
+func (u *upload) file(body []byte) (*genai.File, error) {
+	var w struct {
+		File *genai.File `json:"file"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil || w.File == nil || w.File.Name == "" {
+		return nil, &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op, Message: "the answer to the upload has no file in it", Err: err, Unsure: true}
+	}
+	return w.File, nil
+}
+
+func (u *upload) send(r *http.Request) (http.Header, []byte, error) {
+	resp, err := u.c.options.HTTP.Do(r)
+	if err != nil {
+		return nil, nil, provider.Failed(provider.Gemini, u.op, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostError))
+	if err != nil {
+		return nil, nil, provider.Failed(provider.Gemini, u.op, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, nil, u.c.refused(u.op, resp.StatusCode, resp.Header, body)
+	}
+	return resp.Header, body, nil
+}

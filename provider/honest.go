@@ -1,0 +1,55 @@
+package provider
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// honest gives errors that come under a status of success that of a gateway that
+// failed, so that they are seen and tried again: some gateways pass on a provider's 404 as a 200 (LiteLLM PR 37737), and
+// a list that is read from such a body is empty. Content of files is left alone:
+// it may look like anything (the Collector looks at it).
+type honest struct{ next http.RoundTripper }
+
+const errorPeek = 4096
+
+// RoundTrip implements http.RoundTripper.
+func (h honest) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.next.RoundTrip(r)
+	if err != nil || resp.StatusCode/100 != 2 || !strings.Contains(resp.Header.Get("Content-Type"), "json") || isContent(r) {
+		return resp, err
+	}
+	peek := bufio.NewReaderSize(resp.Body, errorPeek)
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{peek, resp.Body}
+	if head, err := peek.Peek(errorPeek); err == io.EOF { // all of it: errors are short
+		if isError(head) {
+			resp.StatusCode, resp.Status = http.StatusBadGateway, http.StatusText(http.StatusBadGateway)
+		}
+	}
+	return resp, nil
+}
+
+// isContent reports whether a request is for the bytes of a file.
+func isContent(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/content") || strings.HasSuffix(r.URL.Path, ":download") || r.URL.Query().Get("alt") == "media"
+}
+
+// isError recognises an error body. A failed response of OpenAI has an error too,
+// and an id.
+func isError(body []byte) bool {
+	var v map[string]json.RawMessage
+	if json.Unmarshal(body, &v) != nil {
+		return false
+	}
+	e, has := v["error"]
+	_, id := v["id"]
+	_, name := v["name"]
+	return has && !id && !name && !bytes.Equal(e, []byte("null")) && !bytes.Equal(e, []byte(`""`))
+}

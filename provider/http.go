@@ -1,0 +1,160 @@
+package provider
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Timeouts of a provider's connections. There is no limit on a whole transfer:
+// a large file that moves is fine, one that stands still is not.
+type Timeouts struct {
+	Connect time.Duration // 10 s
+	Idle    time.Duration // 30 s between two reads of a download
+}
+
+func (t Timeouts) filled() Timeouts {
+	if t.Connect == 0 {
+		t.Connect = 10 * time.Second
+	}
+	if t.Idle == 0 {
+		t.Idle = 30 * time.Second
+	}
+	return t
+}
+
+// HTTPClient returns a client for a provider: a limit for connecting, none for
+// an answer (a model may think for minutes), no redirect to another host, which
+// would get the key, and no error that passes for a success.
+func HTTPClient(t Timeouts) *http.Client {
+	t = t.filled()
+	dial := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}
+	return &http.Client{
+		Transport: honest{&http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           dial.DialContext,
+			TLSHandshakeTimeout:   t.Connect,
+			ForceAttemptHTTP2:     true,
+			MaxIdleConnsPerHost:   16,
+			IdleConnTimeout:       90 * time.Second,
+			ExpectContinueTimeout: time.Second,
+		}},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if len(via) >= 5 || r.URL.Host != via[0].URL.Host {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections through.
+func (h honest) CloseIdleConnections() {
+	if c, ok := h.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// AccountOf is an Account: it tells addresses and keys apart and gives away
+// neither.
+func AccountOf(address, key string) string {
+	sum := sha256.Sum256([]byte(strings.TrimRight(address, "/") + "\x00" + key))
+	return hex.EncodeToString(sum[:8])
+}
+
+// KindOfStatus is the kind of a status that nothing else is known of.
+func KindOfStatus(status int) Kind {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return Auth
+	case status == http.StatusPaymentRequired:
+		return Quota
+	case status == http.StatusNotFound, status == http.StatusGone:
+		return FileNotFound
+	case status == http.StatusRequestEntityTooLarge:
+		return TooLarge
+	case status == http.StatusTooManyRequests:
+		return RateLimited
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500:
+		return Transient
+	}
+	return Invalid
+}
+
+// RetryAfter reads how long a provider asks to wait: retry-after-ms,
+// Retry-After in seconds or as a date. 0 when it does not say.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 && ms < 1e10 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	text := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e7 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
+}
+
+// Failed makes an Error of one that is not from the provider: the network's, or
+// a cancelled context's, which stays what it is (errors.Is finds it) and is not
+// retryable. Unsure is set: whether the request arrived is not known.
+func Failed(name, op string, err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	e := &Error{Kind: Transient, Provider: name, Op: op, Err: err, Unsure: true}
+	switch dns, isDNS := errors.AsType[*net.DNSError](err); {
+	case errors.Is(err, context.Canceled):
+		e.Message = "interrupted"
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Message = "out of time"
+	case isDNS && dns.IsNotFound:
+		e.Unsure = false
+		e.Hint = "The provider's address is not known: check the network, the proxy, and the base address."
+	case isRefused(err):
+		e.Unsure = false
+		e.Hint = "Nothing answers at the provider's address: check the network, the proxy, and the base address."
+	}
+	return e
+}
+
+func isRefused(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// Body returns the content of a download from byte offset on. The status has
+// been looked at: it is one of success. A server that does not know ranges sends
+// all of it; what we have is skipped. Size is that of the whole file, -1 when the
+// server does not say.
+func Body(resp *http.Response, offset int64) (body io.ReadCloser, size int64, err error) {
+	size = resp.ContentLength
+	switch {
+	case resp.StatusCode == http.StatusPartialContent:
+		var first, last int64
+		var total string
+		if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-%d/%s", &first, &last, &total); err != nil || first != offset {
+			resp.Body.Close()
+			return nil, -1, &Error{Kind: Transient, Message: fmt.Sprintf("the range from byte %d was asked for, %q came", offset, resp.Header.Get("Content-Range"))}
+		}
+		if size, err = strconv.ParseInt(total, 10, 64); err != nil {
+			size = -1
+		}
+	case offset > 0:
+		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
+			resp.Body.Close()
+			return nil, -1, &Error{Kind: Transient, Message: "the download broke off before the part that was missing", Err: err}
+		}
+	}
+	return resp.Body, size, nil
+}

@@ -1,0 +1,288 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// EntryKind is what an entry of the ledger stands for.
+type EntryKind string
+
+// What is made at providers.
+const (
+	EntryFile    EntryKind = "file"
+	EntrySession EntryKind = "session"
+)
+
+// Entry is something of ours at a provider: about to be made while ID is empty,
+// made once it is not.
+type Entry struct {
+	Key          string    `json:"key"`
+	Holder       string    `json:"holder"` // the process that looks after it
+	Conversation string    `json:"conversation,omitempty"`
+	Provider     string    `json:"provider"`
+	Account      string    `json:"account"`
+	Kind         EntryKind `json:"kind"`
+	Name         string    `json:"name"` // at the provider
+	Size         int64     `json:"size"`
+	ID           string    `json:"id,omitempty"`
+	Created      time.Time `json:"created"`
+	// Ended is when the attempt to make it was over, known or not; zero after a
+	// crash.
+	Ended time.Time `json:"ended,omitzero"`
+	Keep  bool      `json:"keep,omitempty"` // the person wants it to stay
+}
+
+// LedgerStore keeps entries. What a method has written is on disk when it
+// returns. Many processes use one store.
+type LedgerStore interface {
+	Put(ctx context.Context, e Entry) error // a new one, or in the place of the one with its Key
+	Remove(ctx context.Context, key string) error
+	Entries(ctx context.Context) ([]Entry, error)
+	// Hold says that a holder lives, until release or the end of the process.
+	Hold(ctx context.Context, holder string) (release func() error, err error)
+	Held(ctx context.Context, holder string) (bool, error)
+}
+
+// Ledger records everything that is made at providers before it is made, and
+// deletes it in the end.
+type Ledger struct {
+	store        LedgerStore
+	clock        Clock
+	retry        Retry
+	conversation string
+	holder       string
+	release      func() error
+
+	mu   sync.Mutex
+	keep bool
+}
+
+// OpenLedger begins the ledger of a conversation. Whoever opens it closes it.
+func OpenLedger(ctx context.Context, store LedgerStore, conversation string, retry Retry) (*Ledger, error) {
+	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation, holder: newKey("h-")}
+	var err error
+	l.release, err = store.Hold(ctx, l.holder)
+	return l, err
+}
+
+// Close gives the entries up: what is left of them is for the next [Sweep].
+func (l *Ledger) Close() error { return l.release() }
+
+// KeepAll marks everything that was and will be made in this conversation as to
+// be kept.
+func (l *Ledger) KeepAll(ctx context.Context) error {
+	l.mu.Lock()
+	l.keep = true
+	l.mu.Unlock()
+	return l.each(ctx, func(e Entry) error {
+		e.Keep = true
+		return l.store.Put(ctx, e)
+	})
+}
+
+// Keep marks one remote file or session as to be kept.
+func (l *Ledger) Keep(ctx context.Context, kind EntryKind, id string) error {
+	return l.each(ctx, func(e Entry) error {
+		if e.Kind != kind || e.ID != id {
+			return nil
+		}
+		e.Keep = true
+		return l.store.Put(ctx, e)
+	})
+}
+
+func (l *Ledger) each(ctx context.Context, do func(Entry) error) error {
+	entries, err := l.store.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Holder != l.holder {
+			continue
+		}
+		if err := do(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// intend writes down what is about to be made.
+func (l *Ledger) intend(ctx context.Context, p Provider, kind EntryKind, name string, size int64) (Entry, error) {
+	l.mu.Lock()
+	keep := l.keep
+	l.mu.Unlock()
+	e := Entry{Key: newKey("airlock-"), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(), Account: p.Account(),
+		Kind: kind, Name: name, Size: size, Created: l.clock.Now().UTC(), Keep: keep}
+	if kind == EntrySession {
+		e.Name = e.Key // unique, so that it can be found by its name
+	}
+	if err := l.store.Put(ctx, e); err != nil {
+		return e, fmt.Errorf("nothing was sent to %s, for it could not be written down and would be left there: %w", p.Name(), err)
+	}
+	return e, nil
+}
+
+// settle writes down how it ended. The provider has been asked: this is done even
+// when the person has left.
+func (l *Ledger) settle(ctx context.Context, e Entry, id string, failure error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if failure != nil && !unsure(failure) {
+		return l.store.Remove(ctx, e.Key)
+	}
+	e.ID, e.Ended = id, l.clock.Now().UTC()
+	return l.store.Put(ctx, e)
+}
+
+// unsure reports whether a failed request may have made something.
+func unsure(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return !ok || e.Unsure || e.Status >= 500
+}
+
+// Swept is what a clean-up did.
+type Swept struct {
+	Deleted []Entry
+	Kept    []Entry // because they are marked so
+	Left    []Left  // could not be deleted: tried again by the next one
+}
+
+// Left is an entry that a clean-up could not deal with.
+type Left struct {
+	Entry Entry
+	Err   error
+}
+
+// Clean deletes everything of this conversation that is not to be kept. Call it
+// with a context that the person's leaving does not cancel.
+func (l *Ledger) Clean(ctx context.Context, providers ...Provider) (Swept, error) {
+	return sweep(ctx, l.store, l.retry, providers, func(e Entry) (bool, error) { return e.Holder == l.holder, nil })
+}
+
+// Sweep deletes what processes left behind that are no more. Entries of accounts
+// that are not among the providers stay for a time when they are.
+func Sweep(ctx context.Context, store LedgerStore, retry Retry, providers ...Provider) (Swept, error) {
+	held := map[string]bool{}
+	return sweep(ctx, store, retry, providers, func(e Entry) (bool, error) {
+		if _, asked := held[e.Holder]; !asked {
+			h, err := store.Held(ctx, e.Holder)
+			if err != nil {
+				return false, err
+			}
+			held[e.Holder] = h
+		}
+		return !held[e.Holder], nil
+	})
+}
+
+func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours func(Entry) (bool, error)) (s Swept, err error) {
+	entries, err := store.Entries(ctx)
+	if err != nil {
+		return s, err
+	}
+	known := map[string]bool{} // ids that have an entry are nobody's leftovers
+	for _, e := range entries {
+		known[e.Account+" "+e.ID] = true
+	}
+	// Sessions first: a file may be in use as long as its session lives.
+	for _, kind := range []EntryKind{EntrySession, EntryFile} {
+		for _, e := range entries {
+			mine, err := ours(e)
+			if err != nil {
+				return s, err
+			}
+			p := providerOf(providers, e)
+			if e.Kind != kind || !mine || p == nil {
+				continue
+			}
+			if e.Keep {
+				s.Kept = append(s.Kept, e)
+				continue
+			}
+			if err := remove(ctx, p, retry, &e, known); err != nil {
+				s.Left = append(s.Left, Left{e, err})
+				if ctx.Err() != nil {
+					return s, ctx.Err()
+				}
+				continue
+			}
+			s.Deleted = append(s.Deleted, e)
+			if err := store.Remove(ctx, e.Key); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, nil
+}
+
+func providerOf(all []Provider, e Entry) Provider {
+	for _, p := range all {
+		if p.Name() == e.Provider && p.Account() == e.Account {
+			return p
+		}
+	}
+	return nil
+}
+
+// remove deletes what an entry stands for. One without an id is looked for first.
+func remove(ctx context.Context, p Provider, retry Retry, e *Entry, known map[string]bool) error {
+	return retry.Do(ctx, func(ctx context.Context) error {
+		if e.ID == "" {
+			id, err := lookFor(ctx, p, *e, known)
+			if err != nil || id == "" {
+				return err // nothing was made
+			}
+			e.ID = id
+			known[e.Account+" "+id] = true
+		}
+		if e.Kind == EntrySession {
+			return p.Sessions().Delete(ctx, e.ID)
+		}
+		return p.Files().Delete(ctx, FileRef{Provider: p.Name(), Scope: ScopeFile, ID: e.ID})
+	})
+}
+
+// clocksApart is how far a provider's clock and ours may be from each other, and
+// how long after its request something may come to be.
+const clocksApart = 2 * time.Minute
+
+// lookFor finds what was made by a request whose answer was never seen: a session
+// by its name, which is unique; a file by name, size and time, and only one that
+// no entry knows. At most one is taken for each entry.
+func lookFor(ctx context.Context, p Provider, e Entry, known map[string]bool) (string, error) {
+	if e.Kind == EntrySession {
+		for s, err := range p.Sessions().List(ctx, Filter{Name: e.Name}) {
+			if err != nil {
+				return "", err
+			}
+			if s.Name == e.Name {
+				return s.ID, nil
+			}
+		}
+		return "", nil
+	}
+	end := e.Ended
+	if end.IsZero() {
+		end = e.Created.Add(time.Hour) // it crashed while sending
+	}
+	// The nearest in time: of several attempts with one file each finds its own.
+	best, distance := "", time.Duration(0)
+	for f, err := range p.Files().List(ctx, Filter{Name: e.Name, CreatedAfter: e.Created.Add(-clocksApart)}) {
+		if err != nil {
+			return "", err
+		}
+		if f.Name != e.Name || e.Size >= 0 && f.Size != e.Size || known[e.Account+" "+f.Ref.ID] ||
+			f.Created.Before(e.Created.Add(-clocksApart)) || f.Created.After(end.Add(clocksApart)) {
+			continue
+		}
+		if d := f.Created.Sub(e.Created.Truncate(time.Second)).Abs(); best == "" || d < distance {
+			best, distance = f.Ref.ID, d
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,208 @@
+package local
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/partial"
+	"github.com/airlock-run/airlock/provider/internal/sse"
+	"github.com/airlock-run/airlock/pytool"
+)
+
+// maxBody is more than an answer that is no stream is long.
+const maxBody = 32 << 20
+
+func (c *Client) send(ctx context.Context, op, method, path string, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, provider.Failed(c.Name(), op, err)
+		}
+		content = bytes.NewReader(b)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.options.URL+path, content)
+	if err != nil {
+		return nil, provider.Failed(c.Name(), op, err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if c.options.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.options.Key)
+	}
+	resp, err := c.options.HTTP.Do(r)
+	if err != nil {
+		return nil, provider.Failed(c.Name(), op, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		defer resp.Body.Close()
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // half an error is one too
+		return nil, c.refused(op, resp.StatusCode, resp.Header, said)
+	}
+	return resp, nil
+}
+
+func (c *Client) refused(op string, status int, header http.Header, body []byte) error {
+	e := &provider.Error{Kind: provider.KindOfStatus(status), Provider: c.Name(), Op: op, Status: status,
+		RequestID: header.Get("X-Request-Id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now())}
+	e.Message, e.Code = errorText(body)
+	e.Message = cmp.Or(e.Message, strings.ToLower(http.StatusText(status)))
+	if op == "run" && e.Kind == provider.FileNotFound {
+		e.Kind = provider.Invalid
+		e.Hint = "Check the address (most end in /v1) and the model's name; Ollama wants the model pulled first."
+	}
+	if e.Kind == provider.Transient {
+		e.Hint = "The model's server failed. Look at its log: it may be loading the model, or be out of memory."
+	}
+	return e
+}
+
+// models asks for the names of the models.
+func (c *Client) models(ctx context.Context) ([]string, error) {
+	resp, err := c.send(ctx, "check the model", http.MethodGet, "/models", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var list struct{ Data []struct{ ID string } }
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&list); err != nil {
+		return nil, nil // an endpoint that lists in a way of its own: the first turn will tell
+	}
+	var ids []string
+	for _, m := range list.Data {
+		ids = append(ids, m.ID)
+	}
+	return ids, nil
+}
+
+// answer is one of the model.
+type answer struct {
+	text   strings.Builder
+	calls  []toolCall
+	finish string
+	model  string
+	usage  provider.Usage
+	begun  bool
+}
+
+// complete makes one request.
+func (c *Client) complete(ctx context.Context, q request, sink provider.Sink) (*answer, error) {
+	resp, err := c.send(ctx, "run", http.MethodPost, "/chat/completions", q)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	a := &answer{model: q.Model}
+	if strings.Contains(resp.Header.Get("Content-Type"), "application/json") {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		if err == nil {
+			err = a.take(body, sink)
+		}
+		return a, c.broken(a, err)
+	}
+	for e, err := range sse.Read(resp.Body) {
+		if err == nil && string(e.Data) == "[DONE]" {
+			break
+		}
+		if err == nil {
+			err = a.take(e.Data, sink)
+		}
+		if err != nil {
+			return a, c.broken(a, err)
+		}
+	}
+	return a, c.broken(a, nil)
+}
+
+// broken is the error of an answer that is not whole. What has been told is not
+// told again: such a request is not repeated within a turn.
+func (c *Client) broken(a *answer, err error) error {
+	if err == nil && a.finish != "" {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("the answer broke off")
+	}
+	e := *provider.Failed(c.Name(), "run", err)
+	if a.begun && e.Attempts == 0 {
+		e.Attempts = 1
+	}
+	return &e
+}
+
+// take takes a chunk.
+func (a *answer) take(data []byte, sink provider.Sink) error {
+	var k chunk
+	if err := json.Unmarshal(data, &k); err != nil {
+		return fmt.Errorf("a part of the answer is not JSON: %.100q", data)
+	}
+	if len(k.Error) > 0 && string(k.Error) != "null" {
+		text, code := errorText(data)
+		return &provider.Error{Kind: provider.Transient, Provider: provider.Local, Op: "run", Code: code, Message: cmp.Or(text, "the model's server failed")}
+	}
+	a.model = cmp.Or(k.Model, a.model)
+	if k.Usage != nil {
+		a.usage = provider.Usage{Input: k.Usage.Prompt, Output: k.Usage.Completion, Cached: k.Usage.Details.Cached}
+	}
+	for _, choice := range k.Choices[:min(len(k.Choices), 1)] {
+		d := choice.Delta
+		if choice.Message != nil {
+			d = *choice.Message
+		}
+		if d.Content != "" {
+			a.begun = true
+			a.text.WriteString(d.Content)
+			sink.Send(provider.TextDelta{Text: d.Content})
+		}
+		for _, piece := range d.ToolCalls {
+			a.begun = true
+			a.piece(piece.Index, piece.ID, piece.Function.Name, arguments(piece.Function.Arguments), sink)
+		}
+		a.finish = cmp.Or(choice.FinishReason, a.finish)
+	}
+	return nil
+}
+
+// piece takes a piece of a call. Some servers number all calls 0, and some do not
+// number them: a new id or a new name begins a new one.
+func (a *answer) piece(index *int, id, name, args string, sink provider.Sink) {
+	last := len(a.calls) - 1
+	at := last
+	switch {
+	case last < 0, id != "" && id != a.calls[last].ID && (index == nil || *index > last || a.calls[min(*index, last)].ID != id):
+		at = -1
+	case id == "" && name != "" && a.calls[last].Function.Arguments != "" && (index == nil || *index > last):
+		at = -1
+	case index != nil && *index <= last && id != "" && a.calls[*index].ID == id:
+		at = *index
+	case index != nil && *index <= last && id == "":
+		at = *index
+	}
+	if at < 0 {
+		if id == "" {
+			id = fmt.Sprintf("call_%d", len(a.calls))
+		}
+		a.calls = append(a.calls, toolCall{ID: id, Type: "function"})
+		at = len(a.calls) - 1
+	}
+	call := &a.calls[at]
+	if name != "" {
+		call.Function.Name = name
+	}
+	before := call.Function.Arguments
+	call.Function.Arguments += args
+	if sink == nil || call.Function.Name != pytool.Name {
+		return
+	}
+	now, was := partial.String([]byte(call.Function.Arguments), "code"), partial.String([]byte(before), "code")
+	if more, ok := strings.CutPrefix(now, was); ok && more != "" {
+		sink.Send(provider.CodeDelta{StepID: call.ID, Language: "python", Code: more})
+	}
+}

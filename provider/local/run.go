@@ -1,0 +1,375 @@
+package local
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/pytool"
+)
+
+// Bounds of a turn.
+const (
+	maxCalls    = 25       // requests
+	maxParallel = 4        // scripts at once, of one answer of the model
+	maxPicture  = 20 << 20 // bytes of a picture that is shown
+)
+
+// turn is one under way.
+type turn struct {
+	c       *Client
+	r       provider.RunRequest
+	sink    provider.Sink
+	result  *provider.RunResult
+	session string
+	said    []json.RawMessage // what this turn adds to the conversation
+	ids     map[string]bool   // of calls: some models use one twice
+}
+
+// Run implements provider.Provider.
+func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
+	t := &turn{c: c, r: r, sink: sink, session: r.Session, result: &provider.RunResult{Model: r.Model}, ids: map[string]bool{}}
+	if err := t.open(ctx); err != nil {
+		return nil, err
+	}
+	before, err := t.conversation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = t.loop(ctx, before)
+	if err != nil && t.result.Calls == 0 {
+		if r.Session == "" {
+			_ = c.sessions.Delete(ctx, t.session) // an empty set of files, in memory
+		}
+		return nil, err
+	}
+	if err != nil {
+		t.result.Stop = provider.StopError
+	}
+	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
+		t.result.Raw = raw
+		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.Local}}
+	}
+	return t.result, err
+}
+
+// open makes sure that there is a session with the files of the turn in it.
+func (t *turn) open(ctx context.Context) error {
+	if t.r.Tool == provider.ToolNone {
+		return nil
+	}
+	if t.session == "" {
+		var spec provider.SessionSpec
+		for _, turn := range t.r.Input {
+			for _, a := range turn.Files {
+				spec.Files = append(spec.Files, a.File)
+			}
+		}
+		s, err := t.c.sessions.Create(ctx, spec)
+		if err != nil {
+			return err
+		}
+		t.session = s.ID
+		t.result.Sessions = []provider.Session{s}
+	} else {
+		s, err := t.c.sessions.Get(ctx, t.session)
+		if err != nil {
+			return err
+		}
+		t.result.Sessions = []provider.Session{s}
+	}
+	for _, a := range t.r.Files {
+		if _, err := t.c.sessions.Add(ctx, t.session, a.File); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conversation is the input as messages.
+func (t *turn) conversation(ctx context.Context) (all []json.RawMessage, err error) {
+	add := func(m message) {
+		b, _ := json.Marshal(m) // of strings
+		all = append(all, b)
+	}
+	if t.r.Instructions != "" {
+		add(message{Role: "system", Content: t.r.Instructions})
+	}
+	for i, turn := range t.r.Input {
+		if len(turn.Raw) > 0 && turn.Provider == provider.Local {
+			var raw []json.RawMessage
+			if err := json.Unmarshal(turn.Raw, &raw); err != nil {
+				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "run", Message: "an earlier turn of the conversation cannot be read", Err: err}
+			}
+			all = append(all, raw...)
+			continue
+		}
+		m := message{Role: string(turn.Role), Content: turn.Text}
+		if i == len(t.r.Input)-1 {
+			if m.Content, err = t.question(ctx, turn); err != nil {
+				return nil, err
+			}
+		}
+		add(m)
+	}
+	return all, nil
+}
+
+// question is the last turn, with the names of the files, which nobody else tells
+// the model, and the pictures that it shall see.
+func (t *turn) question(ctx context.Context, turn provider.Turn) (any, error) {
+	text := turn.Text
+	if t.session != "" {
+		files, err := t.c.sessions.files(t.session)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, f := range files {
+			names = append(names, f.Ref.Path)
+		}
+		if len(names) > 0 {
+			text += "\n\n(Files in the working directory: " + strings.Join(names, ", ") + ")"
+		}
+	}
+	parts := []any{map[string]any{"type": "text", "text": text}}
+	for _, a := range t.r.Files {
+		if !a.See || !strings.HasPrefix(a.File.MIME, "image/") {
+			continue
+		}
+		body, _, err := t.c.Files().Open(ctx, a.File.Ref, 0)
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(io.LimitReader(body, maxPicture+1))
+		body.Close()
+		if err != nil || len(data) > maxPicture {
+			return nil, &provider.Error{Kind: provider.TooLarge, Provider: provider.Local, Op: "show " + a.File.Name, Message: fmt.Sprintf("it cannot be read, or is over %d bytes", maxPicture), Err: err}
+		}
+		parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:" + a.File.MIME + ";base64," + base64.StdEncoding.EncodeToString(data)}})
+	}
+	if len(parts) == 1 {
+		return text, nil
+	}
+	return parts, nil
+}
+
+func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
+	q := request{Model: t.r.Model, Stream: true, StreamOptions: map[string]bool{"include_usage": true}, MaxTokens: t.r.MaxTokens}
+	var err error
+	if q.Tools, err = tools(t.r); err != nil {
+		return err
+	}
+	if len(t.r.Schema) > 0 {
+		name := t.r.SchemaName
+		if name == "" {
+			name = "answer"
+		}
+		q.ResponseFormat = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": name, "schema": t.r.Schema, "strict": true}}
+	}
+	most := t.r.MaxCalls
+	if most <= 0 {
+		most = maxCalls
+	}
+	for {
+		q.Messages = slices.Concat(before, t.said)
+		a, err := t.ask(ctx, q)
+		if err != nil {
+			return err
+		}
+		if t.result.Calls++; t.result.Calls == 1 && t.r.Session == "" && t.session != "" {
+			t.sink.Send(provider.SessionStarted{Session: t.result.Sessions[0]})
+		}
+		t.result.Model = a.model
+		t.result.Usage.Add(a.usage)
+		t.tell(a)
+		if len(a.calls) == 0 {
+			t.result.Stop = stopOf(a.finish)
+			return nil
+		}
+		if t.result.Calls >= most {
+			t.said = t.said[:len(t.said)-1] // calls without replies cannot stand in a conversation
+			t.result.Stop = provider.StopCalls
+			return nil
+		}
+		if err := t.answer(ctx, a.calls); err != nil {
+			return err
+		}
+	}
+}
+
+func stopOf(finish string) provider.Stop {
+	switch finish {
+	case "length":
+		return provider.StopLength
+	case "content_filter":
+		return provider.StopRefused
+	}
+	return provider.StopDone
+}
+
+// ask makes one request. The first of a turn is made once, the others, which
+// cannot be repeated from outside, by the rule, as long as nothing has come.
+func (t *turn) ask(ctx context.Context, q request) (a *answer, err error) {
+	sink := t.sink
+	if t.result.Text != "" { // texts of several answers are kept apart
+		sink = func(e provider.Event) {
+			if _, ok := e.(provider.TextDelta); ok && !strings.HasSuffix(t.result.Text, "\n\n") && len(t.r.Schema) == 0 {
+				t.result.Text += "\n\n"
+				t.sink.Send(provider.TextDelta{Text: "\n\n"})
+			}
+			t.sink.Send(e)
+		}
+	}
+	if t.result.Calls == 0 {
+		return t.c.complete(ctx, q, sink)
+	}
+	err = t.c.options.Retry.Do(ctx, func(ctx context.Context) (err error) {
+		a, err = t.c.complete(ctx, q, sink)
+		return err
+	})
+	return a, err
+}
+
+// tell adds an answer to the conversation. Calls get ids of their own where the
+// model gave one twice.
+func (t *turn) tell(a *answer) {
+	for i := range a.calls {
+		for n, id := 2, a.calls[i].ID; t.ids[a.calls[i].ID]; n++ {
+			a.calls[i].ID = fmt.Sprintf("%s_%d", id, n)
+		}
+		t.ids[a.calls[i].ID] = true
+	}
+	m := message{Role: "assistant", Content: a.text.String(), ToolCalls: a.calls}
+	if len(t.r.Schema) > 0 {
+		t.result.Text = ""
+	}
+	t.result.Text += a.text.String()
+	b, _ := json.Marshal(m) // of strings
+	t.said = append(t.said, b)
+}
+
+func (t *turn) reply(id, text string) {
+	b, _ := json.Marshal(message{Role: "tool", Content: text, ToolCallID: id}) // of strings
+	t.said = append(t.said, b)
+}
+
+// answer carries calls out and says to the model what came of them, in their
+// order: scripts at the same time, then functions of ours one by one.
+func (t *turn) answer(ctx context.Context, calls []toolCall) error {
+	var scripts []toolCall
+	for _, call := range calls {
+		if call.Function.Name == pytool.Name && t.r.Tool != provider.ToolNone {
+			scripts = append(scripts, call)
+		}
+	}
+	replies, err := t.scripts(ctx, scripts)
+	if err != nil {
+		return err
+	}
+	for _, call := range calls {
+		if text, ok := replies[call.ID]; ok {
+			t.reply(call.ID, text)
+			continue
+		}
+		text, err := t.call(ctx, call)
+		if err != nil {
+			return err
+		}
+		t.reply(call.ID, text)
+	}
+	return nil
+}
+
+// scripts runs scripts at the same time. All of them see the files that were
+// there before.
+func (t *turn) scripts(ctx context.Context, calls []toolCall) (map[string]string, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	files, err := t.c.sessions.files(t.session)
+	if err != nil {
+		return nil, err
+	}
+	results, failures := make([]ran, len(calls)), make([]error, len(calls))
+	events := make(chan provider.Event)
+	go func() {
+		defer close(events)
+		var running sync.WaitGroup
+		slots := make(chan struct{}, maxParallel)
+		for i, call := range calls {
+			slots <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slots }()
+				results[i], failures[i] = t.c.run(ctx, t.session, files, call, func(e provider.Event) { events <- e })
+			})
+		}
+		running.Wait()
+	}()
+	for e := range events { // until all are done: the sink is called from here alone
+		t.sink.Send(e)
+	}
+	replies := map[string]string{}
+	for i, r := range results {
+		t.keep(ctx, r)
+		if failures[i] != nil {
+			err = provider.Failed(provider.Local, "run code", failures[i])
+			continue
+		}
+		replies[calls[i].ID] = r.reply
+	}
+	return replies, err
+}
+
+// keep takes over what a script brought.
+func (t *turn) keep(ctx context.Context, r ran) {
+	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	for _, id := range t.c.sessions.made(t.session, r.made) {
+		_ = t.c.Files().Delete(cleaning, provider.FileRef{ID: id}) // its time would end it too
+	}
+	for _, f := range r.made {
+		a := provider.Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: -1, FoundBy: []provider.Evidence{provider.ByResultBlock}, StepID: r.step.ID, Created: f.Created}
+		t.result.Artifacts = append(t.result.Artifacts, a)
+		t.sink.Send(provider.FileFound{Artifact: a})
+	}
+	t.result.Steps = append(t.result.Steps, r.step)
+	t.sink.Send(provider.StepDone{Step: r.step})
+}
+
+// call calls a function of ours.
+func (t *turn) call(ctx context.Context, call toolCall) (string, error) {
+	args := json.RawMessage(call.Function.Arguments)
+	for _, f := range t.r.Functions {
+		if f.Name != call.Function.Name {
+			continue
+		}
+		if !json.Valid(args) {
+			return "The arguments are not JSON. Call it again with an object.", nil
+		}
+		t.sink.Send(provider.FunctionCalled{Name: f.Name, Arguments: args})
+		reply, err := f.Call(ctx, args)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", f.Name, err)
+		}
+		var names []string
+		for _, a := range reply.Files {
+			in, err := t.c.sessions.Add(ctx, t.session, a.File)
+			if err != nil {
+				return "", err
+			}
+			names = append(names, in.Ref.Path)
+		}
+		if len(names) > 0 {
+			reply.Text += "\n(Now in the working directory: " + strings.Join(names, ", ") + ")"
+		}
+		return reply.Text, nil
+	}
+	return "There is no tool of this name.", nil
+}

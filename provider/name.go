@@ -1,0 +1,103 @@
+package provider
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gabriel-vasile/mimetype"
+)
+
+// maxName is what common file systems take, less room for "-2" and an ending.
+const maxName = 200
+
+// CleanName makes a base name out of what a provider or a model calls a file:
+// no directory, nothing that a file system or a terminal reads as something
+// else. It is "" when nothing of a name is left.
+func CleanName(name string) string {
+	name = strings.ToValidUTF8(name, "")
+	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsControl(r), unicode.In(r, unicode.Bidi_Control), r == utf8.RuneError:
+			return -1
+		case strings.ContainsRune(`<>:"/|?*`, r):
+			return '_'
+		}
+		return r
+	}, name)
+	name = strings.TrimRight(strings.TrimSpace(name), ". ")
+	name = strings.TrimLeft(name, ".") // neither "..", nor a file that hides
+	if device.MatchString(name) {
+		name = "_" + name
+	}
+	for len(name) > maxName {
+		ending := path.Ext(name)
+		if len(ending) > 20 {
+			ending = ""
+		}
+		stem := strings.TrimSuffix(name, ending)
+		_, last := utf8.DecodeLastRuneInString(stem)
+		name = stem[:len(stem)-last] + ending
+	}
+	return name
+}
+
+// device matches what Windows takes for one, with any ending.
+var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
+
+// generated matches names that no person and no code gave: OpenAI's for a picture
+// that was shown.
+var generated = regexp.MustCompile(`^(cfile[_-][A-Za-z0-9]+|file-[A-Za-z0-9]{16,}|file_[A-Za-z0-9]{16,}|output-[0-9]+)(\.[A-Za-z0-9]+)?$`)
+
+// IsGenerated reports whether a name says nothing.
+func IsGenerated(name string) bool { return name == "" || generated.MatchString(name) }
+
+// stagedPrefix is what OpenAI puts before the name of a file that it puts into
+// a container: /mnt/data/file-MDLq…-data.csv, or a long hash.
+var stagedPrefix = regexp.MustCompile(`^(file-[A-Za-z0-9]{16,}|cfile_[A-Za-z0-9]{16,}|[0-9a-f]{32,64})-(.+)$`)
+
+// StagedName is the name within the path of a staged file.
+func StagedName(p string) string {
+	base := path.Base(strings.ReplaceAll(p, `\`, "/"))
+	if m := stagedPrefix.FindStringSubmatch(base); m != nil {
+		return m[2]
+	}
+	return base
+}
+
+// chooseName takes the first of the names that says something; without one it
+// makes "output-N" with an ending for the type of the content.
+func chooseName(n int, kind string, names ...string) string {
+	for _, name := range names {
+		if name = CleanName(name); !IsGenerated(name) {
+			return name
+		}
+	}
+	ending := ""
+	if m := mimetype.Lookup(baseType(kind)); m != nil {
+		ending = m.Extension()
+	}
+	return fmt.Sprintf("output-%d%s", n, ending)
+}
+
+func baseType(kind string) string {
+	kind, _, _ = strings.Cut(kind, ";")
+	return strings.TrimSpace(kind)
+}
+
+// unique returns the name, or "name-2.ext", ... when it is taken.
+func unique(name string, taken map[string]bool) string {
+	ending := path.Ext(name)
+	stem := strings.TrimSuffix(name, ending)
+	for n, try := 2, name; ; n++ {
+		if key := strings.ToLower(try); !taken[key] {
+			taken[key] = true
+			return try
+		}
+		try = fmt.Sprintf("%s-%d%s", stem, n, ending)
+	}
+}

@@ -1,0 +1,127 @@
+// Package openai runs code at OpenAI: the Responses API with its Code Interpreter
+// and shell tools, files, uploads in parts, containers and container files.
+//
+// Requests, typed replies and streams are the official SDK's. It builds multipart
+// bodies in memory, so that content travels by plain HTTP (transfer.go). Nothing
+// stays at OpenAI but what the caller makes: responses are not stored, a
+// conversation is carried in its turns.
+//
+// The wire facts are from the API's reference and the SDK's source (v3.95.0, of
+// 2026-11-05); where recorded traffic says more, the comment says so.
+package openai
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// DefaultURL is the public service.
+const DefaultURL = "https://api.openai.com/v1"
+
+// Options of a client.
+type Options struct {
+	Key          string
+	URL          string // DefaultURL
+	Organization string
+	Project      string
+	HTTP         *http.Client   // provider.HTTPClient
+	Clock        provider.Clock // the system's
+	// PartsOver is the size from which on a file goes up in parts, so that a
+	// broken connection costs a part and not all of it: 64 MiB. PartSize is
+	// 16 MiB; the service takes 64 MB at most.
+	PartsOver int64
+	PartSize  int64
+	Retry     provider.Retry // of a part
+}
+
+// Client is the provider.
+type Client struct {
+	options Options
+	sdk     sdk.Client
+	base    *url.URL
+}
+
+var _ provider.Provider = (*Client)(nil)
+
+// New returns a client. It asks nothing yet; see [Client.Check].
+func New(o Options) (*Client, error) {
+	if o.Key == "" {
+		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.OpenAI, Message: "no key",
+			Hint: "Set OPENAI_API_KEY to a key of https://platform.openai.com/api-keys."}
+	}
+	if o.URL == "" {
+		o.URL = DefaultURL
+	}
+	base, err := url.Parse(strings.TrimRight(o.URL, "/") + "/")
+	if err != nil || base.Host == "" {
+		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Message: "the base address is not a URL: " + o.URL}
+	}
+	if o.HTTP == nil {
+		o.HTTP = provider.HTTPClient(provider.Timeouts{})
+	}
+	if o.Clock == nil {
+		o.Clock = provider.SystemClock{}
+	}
+	if o.PartsOver == 0 {
+		o.PartsOver = 64 << 20
+	}
+	if o.PartSize == 0 {
+		o.PartSize = 16 << 20
+	}
+	// NewClient reads OPENAI_* of the environment first; what is given here wins.
+	client := sdk.NewClient(option.WithBaseURL(base.String()), option.WithAPIKey(o.Key), option.WithHTTPClient(o.HTTP),
+		option.WithMaxRetries(0), // the one rule for repeating is provider.Retry
+		option.WithOrganization(o.Organization), option.WithProject(o.Project))
+	return &Client{options: o, sdk: client, base: base}, nil
+}
+
+// Name implements provider.Provider.
+func (c *Client) Name() string { return provider.OpenAI }
+
+// Account implements provider.Provider.
+func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.options.Key) }
+
+// Caps implements provider.Provider. The numbers are the reference's of
+// 2026-11-21: 512 MB a file (8 GB in parts), lifetimes of an hour to 30 days,
+// containers that end 20 minutes after their last use.
+func (c *Client) Caps() provider.Capabilities {
+	return provider.Capabilities{
+		Outputs:  provider.OutputListing,
+		Sessions: true, SessionCreate: true, SessionFiles: true, SessionDelete: true, SessionTouch: true,
+		UploadTTL: true, ExitCode: true, SplitStderr: true, // both with the shell only
+		Stream: true, See: true, Functions: true, Schema: true,
+		Limits:  provider.Limits{Upload: 8 << 30, NameLength: 255, NameBars: "/\\\x00"},
+		IdleTTL: 20 * time.Minute, TTLMin: time.Hour, TTLMax: 30 * 24 * time.Hour,
+		Tools:     []provider.Tool{provider.ToolPython, provider.ToolShell},
+		Languages: []string{"python", "bash"},
+	}
+}
+
+// Check implements provider.Provider.
+func (c *Client) Check(ctx context.Context, model string) error {
+	if model == "" {
+		_, err := c.sdk.Models.List(ctx)
+		return c.failed("check the key", err)
+	}
+	_, err := c.sdk.Models.Get(ctx, model)
+	err = c.failed("check "+model, err)
+	if provider.KindOf(err) == provider.FileNotFound {
+		return &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Op: "check " + model, Status: http.StatusNotFound, Message: "the model is not known, or this key may not use it",
+			Hint: "airlock ask --model takes a name of https://platform.openai.com/docs/models that supports Code Interpreter."}
+	}
+	return err
+}
+
+// Files implements provider.Provider.
+func (c *Client) Files() provider.FileStore { return files{c} }
+
+// Sessions implements provider.Provider.
+func (c *Client) Sessions() provider.SessionStore { return containers{c} }

@@ -1,0 +1,163 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// request writes a turn as the Responses API wants it. Nothing is stored there:
+// the conversation is sent each time. Reasoning comes back encrypted, where the
+// model has any, so that it can be sent again.
+func request(r provider.RunRequest) (p responses.ResponseNewParams, err error) {
+	p = responses.ResponseNewParams{
+		Model: r.Model,
+		Store: sdk.Bool(false),
+		// Without it outputs are null (openai-agents-python issue 917).
+		Include: []responses.ResponseIncludable{responses.ResponseIncludableCodeInterpreterCallOutputs},
+	}
+	if reasons(r.Model) {
+		p.Include = append(p.Include, responses.ResponseIncludableReasoningEncryptedContent)
+	}
+	if r.Instructions != "" {
+		p.Instructions = sdk.String(r.Instructions)
+	}
+	if r.MaxTokens > 0 {
+		p.MaxOutputTokens = sdk.Int(int64(r.MaxTokens))
+	}
+	if p.Input.OfInputItemList, err = input(r); err != nil {
+		return p, err
+	}
+	if p.Tools, err = tools(r); err != nil {
+		return p, err
+	}
+	if len(r.Schema) > 0 {
+		var schema map[string]any
+		if err := json.Unmarshal(r.Schema, &schema); err != nil {
+			return p, invalid("the schema is not a JSON object: " + err.Error())
+		}
+		name := r.SchemaName
+		if name == "" {
+			name = "answer"
+		}
+		p.Text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{Name: name, Schema: schema, Strict: sdk.Bool(true)}
+	}
+	return p, nil
+}
+
+func invalid(message string) error {
+	return &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Op: "run", Message: message}
+}
+
+// reasons reports whether a model has reasoning to send again; others refuse to
+// be asked for it.
+func reasons(model string) bool {
+	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
+		if strings.HasPrefix(model, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func input(r provider.RunRequest) (items responses.ResponseInputParam, err error) {
+	for i, t := range r.Input {
+		if t.Provider == provider.OpenAI && len(t.Raw) > 0 {
+			var raw []json.RawMessage
+			if err := json.Unmarshal(t.Raw, &raw); err != nil {
+				return nil, invalid("an earlier turn cannot be read: " + err.Error())
+			}
+			for _, item := range raw {
+				items = append(items, rawItem(item))
+			}
+			continue
+		}
+		files := t.Files
+		if i == len(r.Input)-1 {
+			files = r.Files
+		}
+		shown := seen(files)
+		if len(shown) == 0 || t.Role != provider.RoleUser {
+			items = append(items, responses.ResponseInputItemParamOfMessage(t.Text, responses.EasyInputMessageRole(t.Role)))
+			continue
+		}
+		content := append(responses.ResponseInputMessageContentListParam{responses.ResponseInputContentParamOfInputText(t.Text)}, shown...)
+		items = append(items, responses.ResponseInputItemParamOfMessage(content, responses.EasyInputMessageRole(t.Role)))
+	}
+	return items, nil
+}
+
+// seen shows files to the model itself: pictures as such, the rest as documents.
+func seen(files []provider.Attachment) (content responses.ResponseInputMessageContentListParam) {
+	for _, f := range files {
+		switch {
+		case !f.See:
+		case strings.HasPrefix(f.File.MIME, "image/"):
+			content = append(content, responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{Detail: "auto", FileID: sdk.String(f.File.Ref.ID)}})
+		default:
+			content = append(content, responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{FileID: sdk.String(f.File.Ref.ID)}})
+		}
+	}
+	return content
+}
+
+// tools are the one that runs code, and our functions. Auto is Code Interpreter:
+// which models take the hosted shell is not written down anywhere, so that it is
+// used when it is asked for.
+func tools(r provider.RunRequest) (list []responses.ToolUnionParam, err error) {
+	switch r.Tool {
+	case provider.ToolNone:
+	case provider.ToolShell:
+		env := responses.FunctionShellToolEnvironmentUnionParam{OfContainerReference: &responses.ContainerReferenceParam{ContainerID: r.Session}}
+		if r.Session == "" {
+			env = responses.FunctionShellToolEnvironmentUnionParam{OfContainerAuto: &responses.ContainerAutoParam{FileIDs: ids(r)}}
+		}
+		list = append(list, responses.ToolUnionParam{OfShell: &responses.FunctionShellToolParam{Environment: env}})
+	case provider.ToolAuto, provider.ToolPython, "":
+		k := responses.ToolCodeInterpreterContainerUnionParam{OfString: sdk.String(r.Session)}
+		if r.Session == "" {
+			k = responses.ToolCodeInterpreterContainerUnionParam{OfCodeInterpreterToolAuto: &responses.ToolCodeInterpreterContainerCodeInterpreterContainerAutoParam{FileIDs: ids(r)}}
+		}
+		list = append(list, responses.ToolUnionParam{OfCodeInterpreter: &responses.ToolCodeInterpreterParam{Container: k}})
+	default:
+		return nil, invalid("OpenAI has no tool " + string(r.Tool) + "; it has python and shell")
+	}
+	for _, f := range r.Functions {
+		var schema map[string]any
+		if err := json.Unmarshal(f.Parameters, &schema); err != nil {
+			return nil, invalid("the parameters of function " + f.Name + " are not a JSON object: " + err.Error())
+		}
+		list = append(list, responses.ToolUnionParam{OfFunction: &responses.FunctionToolParam{Name: f.Name, Description: sdk.String(f.Description), Parameters: schema, Strict: param.NewOpt(false)}})
+	}
+	return list, nil
+}
+
+// ids are all files of the conversation: a container of the service's own choice
+// may be a new one.
+func ids(r provider.RunRequest) (ids []string) {
+	for _, t := range r.Input {
+		for _, f := range t.Files {
+			ids = append(ids, f.File.Ref.ID)
+		}
+	}
+	for _, f := range r.Files {
+		ids = append(ids, f.File.Ref.ID)
+	}
+	return unique(ids)
+}
+
+func unique(ids []string) (once []string) {
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if id != "" && !seen[id] {
+			seen[id] = true
+			once = append(once, id)
+		}
+	}
+	return once
+}

@@ -1,0 +1,153 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+const defaultCalls = 8
+
+// Run implements provider.Provider. With a session the turn's files are in it
+// already ([provider.Tracker] puts them there); without one OpenAI makes a
+// container with them.
+func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
+	params, err := request(r)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{client: c, sink: sink, known: r.Session, result: &provider.RunResult{Model: r.Model}}
+	most := r.MaxCalls
+	if most <= 0 {
+		most = defaultCalls
+	}
+	var items []json.RawMessage
+	for {
+		t.result.Calls++
+		t.before = t.result.Text
+		reply, err := t.call(ctx, params)
+		if reply != nil {
+			t.read(reply)
+			items = append(items, outputOf(reply)...)
+		}
+		t.finish(items)
+		if err != nil {
+			if t.nothing() {
+				return nil, err
+			}
+			t.result.Stop = provider.StopError
+			return t.result, err
+		}
+		calls := functionCalls(reply)
+		if len(calls) == 0 {
+			return t.result, nil
+		}
+		if t.result.Calls >= most {
+			t.result.Stop = provider.StopCalls
+			return t.result, nil
+		}
+		answers, err := t.answer(ctx, r.Functions, calls)
+		if err != nil {
+			return t.result, err
+		}
+		items = append(items, answers...)
+		if t.known != r.Session { // one that the service made goes on being used
+			r.Session = t.known
+			if params.Tools, err = tools(r); err != nil {
+				return t.result, err
+			}
+		}
+		for _, raw := range append(outputOf(reply), answers...) {
+			params.Input.OfInputItemList = append(params.Input.OfInputItemList, rawItem(raw))
+		}
+	}
+}
+
+func rawItem(raw json.RawMessage) responses.ResponseInputItemUnionParam {
+	return param.Override[responses.ResponseInputItemUnionParam](raw)
+}
+
+// call asks once, streaming when somebody listens.
+func (t *turn) call(ctx context.Context, p responses.ResponseNewParams) (*responses.Response, error) {
+	if t.sink == nil {
+		reply, err := t.client.sdk.Responses.New(ctx, p)
+		if err != nil {
+			return nil, t.client.failed("run", err)
+		}
+		return reply, t.outcome(reply)
+	}
+	return t.stream(ctx, p)
+}
+
+// outcome is the error of a response that failed.
+func (t *turn) outcome(reply *responses.Response) error {
+	if reply.Status != responses.ResponseStatusFailed && reply.Status != responses.ResponseStatusCancelled {
+		return nil
+	}
+	return t.client.ended("run", problem{Message: reply.Error.Message, Code: string(reply.Error.Code)})
+}
+
+func outputOf(reply *responses.Response) (items []json.RawMessage) {
+	for _, item := range reply.Output {
+		items = append(items, json.RawMessage(item.RawJSON()))
+	}
+	return items
+}
+
+func functionCalls(reply *responses.Response) (calls []responses.ResponseFunctionToolCall) {
+	for _, item := range reply.Output {
+		if call, ok := item.AsAny().(responses.ResponseFunctionToolCall); ok {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
+// answer calls our functions and returns the items that say what they said.
+func (t *turn) answer(ctx context.Context, functions []provider.Function, calls []responses.ResponseFunctionToolCall) (items []json.RawMessage, err error) {
+	for _, call := range calls {
+		t.sink.Send(provider.FunctionCalled{Name: call.Name, Arguments: json.RawMessage(call.Arguments)})
+		reply := provider.FunctionReply{Text: "There is no function of this name."}
+		if i := slices.IndexFunc(functions, func(f provider.Function) bool { return f.Name == call.Name }); i >= 0 {
+			if reply, err = functions[i].Call(ctx, json.RawMessage(call.Arguments)); err != nil {
+				return nil, err
+			}
+		}
+		for _, file := range reply.Files {
+			if t.known == "" {
+				reply.Text += "\nThe file " + file.File.Name + " could not be handed over: there is no container yet. Run some code first, then ask again."
+				continue
+			}
+			if _, err := (containers{t.client}).Add(ctx, t.known, file.File); err != nil {
+				return nil, err
+			}
+		}
+		raw, err := json.Marshal(map[string]string{"type": "function_call_output", "call_id": call.CallID, "output": reply.Text})
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, raw)
+	}
+	return items, nil
+}
+
+// nothing reports whether the turn left nothing that anybody could use.
+func (t *turn) nothing() bool {
+	r := t.result
+	return r.Text == "" && len(r.Steps)+len(r.Artifacts)+len(r.Sessions) == 0
+}
+
+// finish makes the turn that goes into the next request.
+func (t *turn) finish(items []json.RawMessage) {
+	if len(items) == 0 {
+		return
+	}
+	raw, _ := json.Marshal(items) // of JSON: never fails
+	t.result.Raw = raw
+	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.OpenAI}}
+}

@@ -1,0 +1,209 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"time"
+
+	sdk "github.com/openai/openai-go/v3"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// This file moves content. The SDK would build each multipart body in memory.
+
+// singleLimit is the largest file that POST /files takes.
+const singleLimit = 512 << 20
+
+// Upload implements provider.FileStore.
+func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
+	if u.Purpose == "" {
+		u.Purpose = string(sdk.FilePurposeUserData)
+	}
+	if u.MIME == "" {
+		if u.MIME = mime.TypeByExtension(path.Ext(u.Name)); u.MIME == "" {
+			u.MIME = "application/octet-stream"
+		}
+	}
+	if u.Size >= 0 && (u.Size > f.c.options.PartsOver || u.Size > singleLimit) {
+		return f.parts(ctx, u)
+	}
+	fields := []provider.Field{{Name: "purpose", Value: u.Purpose}}
+	if u.TTL > 0 {
+		fields = append(fields, provider.Field{Name: "expires_after[anchor]", Value: "created_at"}, provider.Field{Name: "expires_after[seconds]", Value: strconv.FormatInt(seconds(u.TTL), 10)})
+	}
+	var o sdk.FileObject
+	if err := f.c.post(ctx, "upload "+u.Name, "files", fields, "file", u, &o); err != nil {
+		return provider.FileInfo{}, err
+	}
+	return f.info(&o), nil
+}
+
+// seconds is a lifetime that the service takes.
+func seconds(ttl time.Duration) int64 {
+	return int64(min(max(ttl, time.Hour), 30*24*time.Hour) / time.Second)
+}
+
+// telling says how much has been read.
+type telling struct {
+	io.Reader
+	tell func(int64)
+	sent int64
+}
+
+func (t *telling) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	t.sent += int64(n)
+	if t.tell != nil && n > 0 {
+		t.tell(t.sent)
+	}
+	return n, err
+}
+
+// post sends a form as its file is read.
+func (c *Client) post(ctx context.Context, op, where string, fields []provider.Field, field string, u provider.Upload, into any) error {
+	body, kind, length, err := provider.Form(fields, field, u)
+	if err != nil {
+		return provider.Failed(provider.OpenAI, op, err)
+	}
+	r, err := c.request(ctx, http.MethodPost, where, body)
+	if err != nil {
+		return err
+	}
+	r.ContentLength = length
+	r.Header.Set("Content-Type", kind)
+	resp, err := c.options.HTTP.Do(r)
+	if err != nil {
+		return provider.Failed(provider.OpenAI, op, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return c.refusedBy(op, resp)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	var made struct{ ID string }
+	if err == nil && (json.Unmarshal(data, &made) != nil || made.ID == "") {
+		err = fmt.Errorf("an answer without an id: %.200s", data)
+	}
+	if err != nil {
+		return provider.Failed(provider.OpenAI, op, err)
+	}
+	return nil
+}
+
+// request makes one with the account's headers.
+func (c *Client) request(ctx context.Context, method, where string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(where).String(), body)
+	if err != nil {
+		return nil, provider.Failed(provider.OpenAI, method+" "+where, err)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.options.Key)
+	for name, value := range map[string]string{"OpenAI-Organization": c.options.Organization, "OpenAI-Project": c.options.Project} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	return r, nil
+}
+
+// parts sends a large file piece by piece, each repeated by itself when it fails
+// and can be read again. An upload that is not completed is cancelled; the
+// service forgets it after an hour anyhow.
+func (f files) parts(ctx context.Context, u provider.Upload) (info provider.FileInfo, err error) {
+	op := "upload " + u.Name
+	p := sdk.UploadNewParams{Bytes: u.Size, Filename: u.Name, MimeType: u.MIME, Purpose: sdk.FilePurpose(u.Purpose)}
+	if u.TTL > 0 {
+		p.ExpiresAfter = sdk.UploadNewParamsExpiresAfter{Seconds: seconds(u.TTL)}
+	}
+	up, err := f.c.sdk.Uploads.New(ctx, p)
+	if err != nil {
+		return info, f.c.failed(op, err)
+	}
+	var ids []string
+	for at := int64(0); at < u.Size; at += f.c.options.PartSize {
+		id, err := f.part(ctx, u, up.ID, at)
+		if err != nil {
+			_, _ = f.c.sdk.Uploads.Cancel(context.WithoutCancel(ctx), up.ID)
+			return info, err
+		}
+		ids = append(ids, id)
+	}
+	done, err := f.c.sdk.Uploads.Complete(ctx, up.ID, sdk.UploadCompleteParams{PartIDs: ids})
+	if err != nil {
+		return info, f.c.failed(op, err)
+	}
+	return f.info(&done.File), nil
+}
+
+func (f files) part(ctx context.Context, u provider.Upload, upload string, at int64) (id string, err error) {
+	size := min(f.c.options.PartSize, u.Size-at)
+	var begin int64
+	seeker, again := u.Body.(io.Seeker)
+	if again {
+		if begin, err = seeker.Seek(0, io.SeekCurrent); err != nil {
+			again = false
+		}
+	}
+	once := func(ctx context.Context) error {
+		if again {
+			if _, err := seeker.Seek(begin, io.SeekStart); err != nil {
+				return err
+			}
+		}
+		loan := provider.Lend(u.Body)
+		defer loan.Over()
+		var made struct{ ID string }
+		piece := provider.Upload{Name: u.Name, MIME: u.MIME, Size: size, Body: &telling{Reader: io.LimitReader(loan, size), sent: at, tell: u.Progress}}
+		err := f.c.post(ctx, "upload "+u.Name, "uploads/"+upload+"/parts", nil, "data", piece, &made)
+		id = made.ID
+		return err
+	}
+	if !again {
+		err = once(ctx)
+		return id, err
+	}
+	err = f.c.options.Retry.Do(ctx, once)
+	return id, err
+}
+
+// Open implements provider.FileStore. Accept-Encoding is refused: a length that
+// is to be checked must be that of the file.
+func (f files) Open(ctx context.Context, r provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
+	info := provider.FileInfo{Ref: r, Name: path.Base(r.Path), Size: -1, Origin: provider.OriginModel, Readable: true}
+	where := "files/" + r.ID + "/content"
+	if r.Scope == provider.ScopeSession {
+		where = "containers/" + r.Session + "/files/" + r.ID + "/content"
+	}
+	q, err := f.c.request(ctx, http.MethodGet, where, nil)
+	if err != nil {
+		return nil, info, err
+	}
+	q.Header.Set("Accept-Encoding", "identity")
+	if offset > 0 {
+		q.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	op := "fetch " + r.ID
+	resp, err := f.c.options.HTTP.Do(q)
+	if err != nil {
+		return nil, info, provider.Failed(provider.OpenAI, op, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, info, f.c.refusedBy(op, resp)
+	}
+	info.MIME = resp.Header.Get("Content-Type")
+	body, size, err := provider.Body(resp, offset)
+	if err != nil {
+		return nil, info, err
+	}
+	info.Size = size
+	return body, info, nil
+}

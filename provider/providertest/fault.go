@@ -1,0 +1,129 @@
+package providertest
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"time"
+)
+
+// Op is what a request is about, the same words for every provider.
+type Op string
+
+// What requests are about.
+const (
+	OpCheck         Op = "check"
+	OpUpload        Op = "upload" // the request that makes the file, or the only one
+	OpUploadPart    Op = "upload part"
+	OpStat          Op = "stat"
+	OpList          Op = "list"
+	OpDownload      Op = "download"
+	OpDelete        Op = "delete"
+	OpSessionCreate Op = "session create"
+	OpSessionGet    Op = "session get"
+	OpSessionList   Op = "session list"
+	OpSessionFiles  Op = "session files"
+	OpSessionAdd    Op = "session add"
+	OpSessionDelete Op = "session delete"
+	OpRun           Op = "run"
+	OpOther         Op = "other"
+)
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+// What goes wrong.
+const (
+	FaultStatus      FaultKind = "status"       // Status with the provider's error body, nothing is done
+	FaultLost        FaultKind = "lost"         // done, but the answer never arrives
+	FaultCut         FaultKind = "cut"          // half of the answer, then the connection breaks
+	FaultTruncate    FaultKind = "truncate"     // half of the body, under a length that agrees with it
+	FaultStall       FaultKind = "stall"        // half of the answer, then silence until the client goes
+	FaultSlow        FaultKind = "slow"         // the answer in many small pieces
+	FaultErrorAs200  FaultKind = "error as 200" // the provider's error body under status 200
+	FaultExpire      FaultKind = "expire"       // all sessions expire just before the request
+	FaultHTML        FaultKind = "html"         // a proxy's page, status 502
+	FaultWrongLength FaultKind = "wrong length" // more promised than sent
+)
+
+// Fault happens to one request.
+type Fault struct {
+	On     Op
+	Kind   FaultKind
+	Status int
+	// RetryAfter is said in the provider's way when it is not 0.
+	RetryAfter time.Duration
+	Skip       int // so many requests of this Op pass first
+}
+
+// record runs the handler into memory.
+func record(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// breakOff answers a request with a fault.
+func (b *Base) breakOff(w http.ResponseWriter, r *http.Request, f Fault) {
+	switch f.Kind {
+	case FaultStatus:
+		b.dialect.WriteError(w, f.Status, f.RetryAfter)
+	case FaultErrorAs200:
+		rec := httptest.NewRecorder()
+		b.dialect.WriteError(rec, http.StatusNotFound, 0)
+		w.Header().Set("Content-Type", rec.Header().Get("Content-Type"))
+		_, _ = w.Write(rec.Body.Bytes())
+	case FaultHTML:
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = w.Write([]byte("<html><body><h1>502 Bad Gateway</h1></body></html>"))
+	case FaultExpire:
+		b.dialect.ExpireSessions()
+		b.dialect.ServeHTTP(w, r)
+	case FaultLost:
+		record(b.dialect, r)
+		panic(http.ErrAbortHandler)
+	default:
+		b.garble(w, r, f, record(b.dialect, r))
+	}
+}
+
+// garble sends an answer in a damaged way.
+func (b *Base) garble(w http.ResponseWriter, r *http.Request, f Fault, answer *httptest.ResponseRecorder) {
+	body := answer.Body.Bytes()
+	half := body[:len(body)/2]
+	for k, v := range answer.Header() {
+		w.Header()[k] = v
+	}
+	w.Header().Del("Content-Length")
+	switch f.Kind {
+	case FaultTruncate:
+		w.Header().Set("Content-Length", strconv.Itoa(len(half)))
+	case FaultWrongLength:
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)+100))
+		half = body
+	case FaultStall, FaultCut:
+		if r.Header.Get("Range") == "" && !bytes.Contains([]byte(answer.Header().Get("Content-Type")), []byte("event-stream")) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+	}
+	w.WriteHeader(answer.Code)
+	flush := http.NewResponseController(w).Flush
+	if f.Kind == FaultSlow {
+		for piece := range bytes.SplitSeq(body, []byte("\n")) {
+			_, _ = w.Write(piece)
+			_, _ = w.Write([]byte("\n")[:min(1, len(body))])
+			_ = flush()
+		}
+		return
+	}
+	_, _ = w.Write(half)
+	_ = flush()
+	switch f.Kind {
+	case FaultCut, FaultWrongLength:
+		panic(http.ErrAbortHandler)
+	case FaultStall:
+		<-r.Context().Done()
+	}
+}

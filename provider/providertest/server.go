@@ -1,0 +1,192 @@
+package providertest
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Dialect is one provider's wire format: the part of a test server that differs.
+type Dialect interface {
+	http.Handler
+	// Op says what a request is about.
+	Op(r *http.Request) Op
+	// WriteError answers with the provider's error body for a status, and its way
+	// to say when to come back.
+	WriteError(w http.ResponseWriter, status int, retryAfter time.Duration)
+	// ExpireSessions ends all sessions, as their idle clock would.
+	ExpireSessions()
+	// Objects names what is there, in any order: "file <id> <name>", "session <id>".
+	Objects() []string
+}
+
+// Base is what all test servers share. A server of a provider embeds it and hands
+// itself in as the dialect:
+//
+//	s := &GeminiServer{...}
+//	s.Base = providertest.NewBase(t, s)
+type Base struct {
+	Clock   *Clock
+	URL     string // without a slash at its end
+	dialect Dialect
+
+	mu       sync.Mutex
+	turns    []Turn
+	faults   []Fault
+	requests []Request
+	delay    time.Duration
+}
+
+// Request is one that was received.
+type Request struct {
+	Op     Op
+	Method string
+	Path   string
+	Query  string
+	Header http.Header
+}
+
+// NewBase starts the server; it ends with the test.
+func NewBase(tb testing.TB, d Dialect) *Base {
+	tb.Helper()
+	b := &Base{Clock: NewClock(), dialect: d}
+	server := httptest.NewServer(http.HandlerFunc(b.serve))
+	b.URL = server.URL
+	tb.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return b
+}
+
+// Script appends to what the model will do.
+func (b *Base) Script(turns ...Turn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns = append(b.turns, turns...)
+}
+
+// Rescript is Script after forgetting what was to come.
+func (b *Base) Rescript(turns ...Turn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns = turns
+}
+
+// NextTurn takes the next turn of the script; a model without one says "ok".
+func (b *Base) NextTurn() Turn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.turns) == 0 {
+		return Turn{Text: "ok"}
+	}
+	t := b.turns[0]
+	b.turns = b.turns[1:]
+	return t
+}
+
+// Inject makes things go wrong, each fault once.
+func (b *Base) Inject(faults ...Fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = append(b.faults, faults...)
+}
+
+// Pending returns the faults that have not happened yet.
+func (b *Base) Pending() []Fault {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.faults)
+}
+
+// Heal forgets the faults that have not happened.
+func (b *Base) Heal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = nil
+}
+
+// Delay makes every download wait before it answers.
+func (b *Base) Delay(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.delay = d
+}
+
+// Requests returns what was received, oldest first.
+func (b *Base) Requests() []Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests)
+}
+
+// Count counts the requests of an Op.
+func (b *Base) Count(op Op) (n int) {
+	for _, r := range b.Requests() {
+		if r.Op == op {
+			n++
+		}
+	}
+	return n
+}
+
+// Objects names what is there, sorted.
+func (b *Base) Objects() []string {
+	o := b.dialect.Objects()
+	slices.Sort(o)
+	return o
+}
+
+// ExpireSessions ends all sessions.
+func (b *Base) ExpireSessions() { b.dialect.ExpireSessions() }
+
+func (b *Base) serve(w http.ResponseWriter, r *http.Request) {
+	op := b.dialect.Op(r)
+	fault, wait := b.note(op, r)
+	if op == OpDownload && wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if fault != nil {
+		b.breakOff(w, r, *fault)
+		return
+	}
+	b.dialect.ServeHTTP(w, r)
+}
+
+// note records a request and takes the fault that happens to it.
+func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.requests = append(b.requests, Request{Op: op, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone()})
+	for i := range b.faults {
+		if b.faults[i].On != op {
+			continue
+		}
+		if b.faults[i].Skip > 0 {
+			b.faults[i].Skip--
+			continue
+		}
+		f := b.faults[i]
+		b.faults = slices.Delete(b.faults, i, i+1)
+		return &f, b.delay
+	}
+	return nil, b.delay
+}
+
+// NewID returns prefix and 24 random hex digits.
+func NewID(prefix string) string {
+	var r [12]byte
+	_, _ = rand.Read(r[:]) // never fails
+	return prefix + hex.EncodeToString(r[:])
+}

@@ -1,0 +1,87 @@
+package providertest
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// shelf keeps the files of a test server, in the order in which they came.
+type shelf struct {
+	mu    sync.Mutex
+	files []*shelved
+}
+
+// shelved is one file.
+type shelved struct {
+	id, name, mime   string
+	data             []byte
+	created, expires time.Time // expires zero: never
+	made             bool      // by code of the model, not sent by a client
+}
+
+func (s *shelf) put(f *shelved) *shelved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = append(s.files, f)
+	return f
+}
+
+// get returns a file, also one whose time is over.
+func (s *shelf) get(id string) *shelved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.files {
+		if f.id == id {
+			return f
+		}
+	}
+	return nil
+}
+
+func (s *shelf) remove(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.files)
+	s.files = slices.DeleteFunc(s.files, func(f *shelved) bool { return f.id == id })
+	return len(s.files) < before
+}
+
+// newest returns all files, the newest first.
+func (s *shelf) newest() []*shelved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.files)
+	slices.Reverse(all)
+	return all
+}
+
+func (s *shelf) objects() (o []string) {
+	for _, f := range s.newest() {
+		o = append(o, fmt.Sprintf("file %s %s", f.id, f.name))
+	}
+	return o
+}
+
+func (f *shelved) over(now time.Time) bool { return !f.expires.IsZero() && !now.Before(f.expires) }
+
+// serve sends the content, or the part that the request wants.
+func (f *shelved) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", f.mime)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
+}
+
+// pageAfter cuts a list: after the element of that id, at most so many.
+func pageAfter(all []*shelved, after string, most int) (part []*shelved, more bool) {
+	start := 0
+	for i, f := range all {
+		if f.id == after {
+			start = i + 1
+		}
+	}
+	end := min(start+most, len(all))
+	return all[start:end], end < len(all)
+}

@@ -1,0 +1,304 @@
+package providertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// XAIModel is the model that the test server of xAI has.
+const XAIModel = "grok-test-5"
+
+// XAIServer speaks xAI's Responses API and Files API: errors with a string, a
+// token on every page, the lifetime before the file.
+type XAIServer struct {
+	*Base
+	// Bare makes runs of code come back as they were recorded over REST: without
+	// anything that the code printed.
+	Bare bool
+
+	files shelf
+}
+
+// NewXAIServer starts one, which ends with the test.
+func NewXAIServer(tb testing.TB) *XAIServer {
+	s := &XAIServer{}
+	s.Base = NewBase(tb, s)
+	return s
+}
+
+// Op implements Dialect.
+func (s *XAIServer) Op(r *http.Request) Op {
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	switch {
+	case strings.HasPrefix(path, "models"):
+		return OpCheck
+	case path == "responses":
+		return OpRun
+	case path == "files" && r.Method == http.MethodPost:
+		return OpUpload
+	case path == "files":
+		return OpList
+	case strings.HasSuffix(path, "/content"):
+		return OpDownload
+	case r.Method == http.MethodDelete:
+		return OpDelete
+	case strings.HasPrefix(path, "files/"):
+		return OpStat
+	}
+	return OpOther
+}
+
+// ExpireSessions implements Dialect: there are none.
+func (s *XAIServer) ExpireSessions() {}
+
+// Objects implements Dialect.
+func (s *XAIServer) Objects() []string { return s.files.objects() }
+
+// WriteError implements Dialect.
+func (s *XAIServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
+	}
+	xaiError(w, status, "injected")
+}
+
+func xaiError(w http.ResponseWriter, status int, message string) {
+	writeJSON(w, status, map[string]any{"code": http.StatusText(status), "error": message})
+}
+
+// ServeHTTP implements Dialect.
+func (s *XAIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if key == "" || key == "wrong" {
+		xaiError(w, 400, "Incorrect API key provided.")
+		return
+	}
+	switch s.Op(r) {
+	case OpCheck:
+		s.models(w, r)
+	case OpRun:
+		s.respond(w, r)
+	case OpUpload:
+		s.upload(w, r)
+	case OpList:
+		s.list(w, r)
+	case OpStat, OpDownload, OpDelete:
+		s.file(w, r)
+	default:
+		xaiError(w, 404, "not found")
+	}
+}
+
+func (s *XAIServer) models(w http.ResponseWriter, r *http.Request) {
+	model := map[string]any{"id": XAIModel, "object": "model"}
+	switch strings.TrimPrefix(r.URL.Path, "/v1/") {
+	case "models":
+		writeJSON(w, 200, map[string]any{"object": "list", "data": []any{model}})
+	case "models/" + XAIModel:
+		writeJSON(w, 200, model)
+	default:
+		xaiError(w, 404, "The model does not exist or your team does not have access to it.")
+	}
+}
+
+func xaiFile(f *shelved) map[string]any {
+	m := map[string]any{"id": f.id, "object": "file", "bytes": len(f.data), "created_at": f.created.Unix(), "filename": f.name, "purpose": "", "expires_at": nil}
+	if !f.expires.IsZero() {
+		m["expires_at"] = f.expires.Unix()
+	}
+	return m
+}
+
+func (s *XAIServer) upload(w http.ResponseWriter, r *http.Request) {
+	form, err := r.MultipartReader()
+	if err != nil {
+		xaiError(w, 400, err.Error())
+		return
+	}
+	f := &shelved{id: NewID("file_"), created: s.Clock.Now()}
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var data []byte
+		if err == nil {
+			data, err = io.ReadAll(part)
+		}
+		switch {
+		case err != nil:
+			xaiError(w, 400, err.Error())
+			return
+		case part.FormName() == "file":
+			f.name, f.mime, f.data = part.FileName(), part.Header.Get("Content-Type"), data
+		case part.FormName() == "expires_after":
+			seconds, err := strconv.Atoi(string(data))
+			if err != nil || f.name != "" || seconds < 3600 || seconds > 2592000 {
+				xaiError(w, 400, "expires_after must come before file and be between 3600 and 2592000")
+				return
+			}
+			f.expires = f.created.Add(time.Duration(seconds) * time.Second)
+		}
+	}
+	if f.name == "" {
+		xaiError(w, 400, "no file")
+		return
+	}
+	writeJSON(w, 200, xaiFile(s.files.put(f)))
+}
+
+// list gives a token with every page, also the last.
+func (s *XAIServer) list(w http.ResponseWriter, r *http.Request) {
+	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+	if err != nil || limit < 1 || limit > 100 {
+		xaiError(w, 400, "limit must be between 1 and 100")
+		return
+	}
+	token := r.URL.Query().Get("pagination_token")
+	part, _ := pageAfter(s.files.newest(), token, limit)
+	data := []any{}
+	for _, f := range part {
+		data = append(data, xaiFile(f))
+		token = f.id
+	}
+	writeJSON(w, 200, map[string]any{"data": data, "pagination_token": token})
+}
+
+func (s *XAIServer) file(w http.ResponseWriter, r *http.Request) {
+	id := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/files/"), "/content")
+	f := s.files.get(id)
+	switch op := s.Op(r); {
+	case f == nil || f.over(s.Clock.Now()):
+		xaiError(w, 404, "File not found: "+id)
+	case op == OpStat:
+		writeJSON(w, 200, xaiFile(f))
+	case op == OpDelete:
+		s.files.remove(id)
+		writeJSON(w, 200, map[string]any{"id": id, "deleted": true, "object": "file"})
+	default:
+		f.serve(w, r)
+	}
+}
+
+// xaiRequest is what the server looks at in a request to the model.
+type xaiRequest struct {
+	Model string                       `json:"model"`
+	Tools []map[string]json.RawMessage `json:"tools"`
+	Input []struct {
+		Type    string `json:"type"`
+		CallID  string `json:"call_id"`
+		Content []struct {
+			Type   string `json:"type"`
+			FileID string `json:"file_id"`
+		} `json:"content"`
+	} `json:"input"`
+}
+
+// check refuses what the service refuses.
+func (s *XAIServer) check(q xaiRequest) (status int, message string) {
+	if q.Model != XAIModel {
+		return 404, "The model does not exist or your team does not have access to it."
+	}
+	for _, t := range q.Tools {
+		if t["container"] != nil {
+			return 400, "unknown field container"
+		}
+	}
+	waiting := map[string]bool{}
+	for _, i := range q.Input {
+		switch i.Type {
+		case "function_call":
+			waiting[i.CallID] = true
+		case "function_call_output":
+			delete(waiting, i.CallID)
+		}
+		for _, p := range i.Content {
+			if f := s.files.get(p.FileID); p.Type == "input_file" && (f == nil || f.over(s.Clock.Now())) {
+				return 404, "File not found: " + p.FileID
+			}
+		}
+	}
+	if len(waiting) > 0 {
+		return 400, "No tool output found for function call"
+	}
+	return 0, ""
+}
+
+func (s *XAIServer) respond(w http.ResponseWriter, r *http.Request) {
+	var q xaiRequest
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		xaiError(w, 422, err.Error())
+		return
+	}
+	if status, message := s.check(q); status != 0 {
+		xaiError(w, status, message)
+		return
+	}
+	t := s.NextTurn()
+	w.Header().Set("Content-Type", "text/event-stream")
+	e := &xaiEvents{w: w, output: []any{}}
+	e.send("response.created", map[string]any{"response": map[string]any{"id": "resp_1", "status": "in_progress"}})
+	for _, step := range t.Steps {
+		e.step(step, s.Bare)
+	}
+	if t.Text != "" {
+		id := NewID("msg_")
+		e.send("response.output_item.added", map[string]any{"item": map[string]any{"type": "message", "id": id}})
+		for _, word := range strings.SplitAfter(t.Text, " ") {
+			e.send("response.output_text.delta", map[string]any{"item_id": id, "delta": word})
+		}
+		e.done(map[string]any{"type": "message", "id": id, "role": "assistant", "status": "completed", "content": []any{map[string]any{"type": "output_text", "text": t.Text}}})
+	}
+	for _, c := range t.Calls {
+		e.done(map[string]any{"type": "function_call", "id": NewID("fc_"), "call_id": NewID("call_"), "name": c.Name, "arguments": string(c.Arguments), "status": "completed"})
+	}
+	end := map[string]any{"id": "resp_1", "model": q.Model, "status": "completed", "output": e.output,
+		"usage": map[string]any{"input_tokens": 30, "output_tokens": 12, "input_tokens_details": map[string]any{"cached_tokens": 4}}}
+	if t.Refuse {
+		end["status"], end["incomplete_details"] = "incomplete", map[string]any{"reason": "content_filter"}
+		e.send("response.incomplete", map[string]any{"response": end})
+		return
+	}
+	e.send("response.completed", map[string]any{"response": end})
+}
+
+type xaiEvents struct {
+	w      http.ResponseWriter
+	output []any
+}
+
+func (e *xaiEvents) send(kind string, fields map[string]any) {
+	fields["type"] = kind
+	data, _ := json.Marshal(fields)
+	fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
+	_ = http.NewResponseController(e.w).Flush()
+}
+
+func (e *xaiEvents) done(item map[string]any) {
+	e.output = append(e.output, item)
+	e.send("response.output_item.done", map[string]any{"item": item})
+}
+
+// step sends a run of code: the arguments as recorded over REST, what it printed
+// in the envelope that was recorded over gRPC.
+func (e *xaiEvents) step(step Step, bare bool) {
+	id := NewID("fc_")
+	arguments, _ := json.Marshal(map[string]string{"code": step.Code})
+	item := map[string]any{"type": "code_interpreter_call", "name": "code_execution", "arguments": string(arguments), "call_id": "", "id": id, "status": "in_progress"}
+	e.send("response.output_item.added", map[string]any{"item": item})
+	e.send("response.code_interpreter_call_code.delta", map[string]any{"item_id": id, "delta": step.Code})
+	e.send("response.code_interpreter_call.completed", map[string]any{"item_id": id})
+	whole := map[string]any{"type": "code_interpreter_call", "name": "code_execution", "arguments": string(arguments), "call_id": "", "id": id, "status": "completed"}
+	if !bare {
+		printed, _ := json.Marshal(map[string]any{"stdout": step.Stdout, "stderr": step.Stderr, "output_files": map[string]any{}, "error": "", "ret": ""})
+		whole["outputs"] = []any{map[string]any{"type": "logs", "logs": string(printed)}}
+	}
+	e.done(whole)
+}

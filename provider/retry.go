@@ -1,0 +1,108 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"time"
+)
+
+// Retry is how often and how patiently something is tried again. The zero value
+// is the rule of this package: 3 tries, 1 s before the second, twice as long
+// before each further one, 10 s at most, 60 s of waiting in all.
+type Retry struct {
+	Tries  int           // with the first
+	First  time.Duration // before the second try
+	Factor float64
+	Most   time.Duration // of one wait that we choose
+	// Asked is the longest wait that a provider may ask for (Retry-After,
+	// RetryInfo). One that asks for more is not waited for: the error goes to the
+	// person at once, with the time in it.
+	Asked  time.Duration
+	Budget time.Duration // of all waits together
+	Clock  Clock
+	// Random returns a number in [0, 1) for the jitter.
+	Random func() float64
+	// Again is told of each repetition; may be nil.
+	Again func(err error, wait time.Duration)
+}
+
+func (r Retry) filled() Retry {
+	if r.Tries == 0 {
+		r.Tries = 3
+	}
+	if r.First == 0 {
+		r.First = time.Second
+	}
+	if r.Factor == 0 {
+		r.Factor = 2
+	}
+	if r.Most == 0 {
+		r.Most = 10 * time.Second
+	}
+	if r.Asked == 0 {
+		r.Asked = 30 * time.Second
+	}
+	if r.Budget == 0 {
+		r.Budget = time.Minute
+	}
+	if r.Clock == nil {
+		r.Clock = SystemClock{}
+	}
+	if r.Random == nil {
+		r.Random = rand.Float64
+	}
+	return r
+}
+
+// Do runs once until it succeeds, fails for a reason that trying again does not
+// help, or may not be tried again. Its error says how often it was tried, and an
+// error that says so is never repeated: a Do within a Do repeats only inside.
+func (r Retry) Do(ctx context.Context, once func(context.Context) error) error {
+	r = r.filled()
+	wait, waited := r.First, time.Duration(0)
+	for try := 1; ; try++ {
+		err := once(ctx)
+		if err == nil {
+			return nil
+		}
+		e, ok := errors.AsType[*Error](err)
+		if !ok || !e.Kind.Retryable() || e.Attempts > 0 || ctx.Err() != nil {
+			return err
+		}
+		pause := r.pause(e, wait)
+		if try >= r.Tries || waited+pause > r.Budget || e.RetryAfter > r.Asked {
+			final := *e
+			final.Attempts = try
+			return &final
+		}
+		if r.Again != nil {
+			r.Again(err, pause)
+		}
+		if err := r.Clock.Wait(ctx, pause); err != nil {
+			return err
+		}
+		waited += pause
+		wait = min(time.Duration(float64(wait)*r.Factor), r.Most)
+	}
+}
+
+// pause is what the provider asks for, and never less; else our own time,
+// between half of it and all of it, so that many clients do not come back at
+// the same moment.
+func (r Retry) pause(e *Error, wait time.Duration) time.Duration {
+	own := time.Duration(float64(wait) * (0.5 + r.Random()/2))
+	return max(e.RetryAfter, own)
+}
+
+// Rewound prepares an upload for being tried again and reports whether that is
+// possible.
+func (u Upload) Rewound(start int64) bool {
+	s, ok := u.Body.(io.Seeker)
+	if !ok {
+		return false
+	}
+	_, err := s.Seek(start, io.SeekStart)
+	return err == nil
+}

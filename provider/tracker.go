@@ -1,0 +1,203 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Tracker looks after the session of a conversation: it makes one, keeps it
+// alive, and replaces one that has died.
+type Tracker struct {
+	Provider Provider
+	Spec     SessionSpec
+	Clock    Clock
+	Counters *Counters // may be nil
+	// Again sends a file once more that the provider has lost meanwhile; nil: the
+	// turn fails then.
+	Again func(ctx context.Context, f FileInfo) (FileInfo, error)
+
+	mu      sync.Mutex
+	session Session
+	used    time.Time
+	staged  []Attachment // all that the conversation brought so far
+}
+
+// Session is the present one; its ID is "" when there is none.
+func (t *Tracker) Session() Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.session
+}
+
+// Resume takes up a session and the files of an earlier process.
+func (t *Tracker) Resume(s Session, staged []Attachment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.session, t.staged, t.used = s, staged, s.LastUsed
+}
+
+// Ready makes sure, where the provider lets us, that there is a session with the
+// files in it, before the model is asked. What is new goes into it here.
+func (t *Tracker) Ready(ctx context.Context, files []Attachment, sink Sink) (string, error) {
+	if !t.Provider.Caps().SessionCreate {
+		return t.Session().ID, nil
+	}
+	if t.Session().ID != "" && t.idleOver() {
+		if s, err := t.Provider.Sessions().Get(ctx, t.Session().ID); err != nil && KindOf(err) != ContainerExpired {
+			return "", err
+		} else if err != nil || !s.Active {
+			t.gone(sink)
+		}
+	}
+	if t.Session().ID == "" {
+		return t.create(ctx, files)
+	}
+	for _, a := range files {
+		if _, err := t.Provider.Sessions().Add(ctx, t.Session().ID, a.File); err != nil {
+			if KindOf(err) == ContainerExpired {
+				t.gone(sink)
+				return t.create(ctx, files)
+			}
+			return "", err
+		}
+	}
+	t.note(t.Session(), files)
+	return t.Session().ID, nil
+}
+
+func (t *Tracker) idleOver() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	idle := t.session.IdleTTL
+	if idle == 0 {
+		idle = t.Provider.Caps().IdleTTL
+	}
+	return idle > 0 && t.Clock.Now().Sub(t.used) > idle-idle/10
+}
+
+// create makes a session with everything that the conversation has.
+func (t *Tracker) create(ctx context.Context, files []Attachment) (string, error) {
+	t.mu.Lock()
+	all := append(append([]Attachment(nil), t.staged...), files...)
+	t.mu.Unlock()
+	spec := t.Spec
+	for i := range all {
+		info, err := t.alive(ctx, all[i].File)
+		if err != nil {
+			return "", err
+		}
+		all[i].File = info
+		spec.Files = append(spec.Files, info)
+	}
+	s, err := t.Provider.Sessions().Create(ctx, spec)
+	if err != nil {
+		return "", err
+	}
+	t.mu.Lock()
+	t.session, t.staged, t.used = s, all, t.Clock.Now()
+	t.mu.Unlock()
+	return s.ID, nil
+}
+
+// alive returns a file that the provider still has, sent again if need be.
+func (t *Tracker) alive(ctx context.Context, f FileInfo) (FileInfo, error) {
+	if f.Ref.Scope != ScopeFile {
+		return f, nil
+	}
+	_, err := t.Provider.Files().Stat(ctx, f.Ref)
+	if kind := KindOf(err); t.Again != nil && (kind == FileNotFound || kind == FileExpired) {
+		return t.Again(ctx, f)
+	}
+	return f, err
+}
+
+func (t *Tracker) note(s Session, files []Attachment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.session, t.used = s, t.Clock.Now()
+	t.staged = append(t.staged, files...)
+}
+
+// gone forgets a session that has died and says so.
+func (t *Tracker) gone(sink Sink) {
+	t.mu.Lock()
+	id := t.session.ID
+	t.session = Session{}
+	t.mu.Unlock()
+	t.Counters.Count(t.Provider.Name(), "", func(c *Counts) { c.Recoveries++ })
+	sink.Send(Notice{Text: fmt.Sprintf("The session %s at %s has expired; a new one is made with the same files. What code had left in the old one is gone, fetched outputs are not.", id, t.Provider.Name())})
+}
+
+// Run runs a turn in the session. When the provider says that the session has
+// expired, it is replaced and the turn is run once more.
+func (t *Tracker) Run(ctx context.Context, r RunRequest, sink Sink) (*RunResult, error) {
+	brought := r.Files
+	id, err := t.Ready(ctx, brought, sink)
+	if err != nil {
+		return nil, err
+	}
+	r.Session = id
+	result, err := t.Provider.Run(ctx, r, sink)
+	if id != "" && KindOf(err) == ContainerExpired && result == nil {
+		t.gone(sink)
+		if t.Provider.Caps().SessionCreate {
+			if r.Session, err = t.create(ctx, nil); err != nil {
+				return nil, err
+			}
+		} else { // the provider makes one by itself, from all files
+			t.mu.Lock()
+			r.Session, r.Files = "", append(append([]Attachment(nil), t.staged...), brought...)
+			t.mu.Unlock()
+		}
+		result, err = t.Provider.Run(ctx, r, sink)
+	}
+	if result != nil {
+		t.ran(result, brought)
+	}
+	return result, err
+}
+
+// ran takes over the session that the reply names last.
+func (t *Tracker) ran(r *RunResult, brought []Attachment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.used = t.Clock.Now()
+	// A reply that speaks of no session ran in ours all the same: its first
+	// attempt may have, and the answer got lost.
+	if id := t.session.ID; id != "" && len(r.Sessions) == 0 {
+		r.Sessions = []Session{t.session}
+	}
+	if !t.Provider.Caps().SessionCreate {
+		t.staged = append(t.staged, brought...)
+	}
+	if n := len(r.Sessions); n > 0 && r.Sessions[n-1].ID != t.session.ID {
+		t.session = r.Sessions[n-1]
+	}
+}
+
+// KeepAlive touches the session before its idle clock runs out, for as long as
+// most, or until the context ends or the session is gone. It is for a chat that
+// waits for its person.
+func (t *Tracker) KeepAlive(ctx context.Context, most time.Duration) error {
+	caps := t.Provider.Caps()
+	s := t.Session()
+	idle := s.IdleTTL
+	if idle == 0 {
+		idle = caps.IdleTTL
+	}
+	if !caps.SessionTouch || idle == 0 || s.ID == "" {
+		return nil
+	}
+	end := t.Clock.Now().Add(most)
+	for t.Clock.Now().Before(end) && t.Clock.Wait(ctx, idle-idle/4) == nil { // else the person is back, or has left
+		if err := t.Provider.Sessions().Touch(ctx, s.ID); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		t.used = t.Clock.Now()
+		t.mu.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+)
+
+// Recorded is the provider with everything that it makes written into the ledger.
+// Repetitions belong around it, not inside: each attempt has an entry of its own,
+// since each may leave something.
+func (l *Ledger) Recorded(p Provider) Provider { return &recorded{Provider: p, ledger: l} }
+
+type recorded struct {
+	Provider
+	ledger *Ledger
+}
+
+type recordedFiles struct {
+	FileStore
+	r *recorded
+}
+
+type recordedSessions struct {
+	SessionStore
+	r *recorded
+}
+
+func (r *recorded) Files() FileStore       { return recordedFiles{r.Provider.Files(), r} }
+func (r *recorded) Sessions() SessionStore { return recordedSessions{r.Provider.Sessions(), r} }
+
+func (f recordedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
+	e, err := f.r.ledger.intend(ctx, f.r.Provider, EntryFile, u.Name, u.Size)
+	if err != nil {
+		return FileInfo{}, err
+	}
+	info, err := f.FileStore.Upload(ctx, u)
+	return info, join(err, f.r.ledger.settle(ctx, e, info.Ref.ID, err))
+}
+
+// join is errors.Join which leaves a single error as it is.
+func join(a, b error) error {
+	if b == nil {
+		return a
+	}
+	return errors.Join(a, b)
+}
+
+func (s recordedSessions) Create(ctx context.Context, spec SessionSpec) (Session, error) {
+	e, err := s.r.ledger.intend(ctx, s.r.Provider, EntrySession, spec.Name, -1)
+	if err != nil {
+		return Session{}, err
+	}
+	spec.Name = e.Name
+	session, err := s.SessionStore.Create(ctx, spec)
+	return session, join(err, s.r.ledger.settle(ctx, e, session.ID, err))
+}
+
+// Run records what the provider makes by itself as soon as it is known: sessions,
+// and files of the model's code that are put into the account's store.
+func (r *recorded) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult, error) {
+	var failed error
+	seen := map[string]bool{q.Session: true, "": true}
+	note := func(kind EntryKind, id, name string, size int64) {
+		if seen[id] {
+			return
+		}
+		seen[id] = true
+		ctx := context.WithoutCancel(ctx) // it is there, whether or not the person still is
+		known, err := r.ledger.knows(ctx, r, kind, id)
+		if err == nil && !known {
+			var e Entry
+			if e, err = r.ledger.intend(ctx, r.Provider, kind, name, size); err == nil {
+				err = r.ledger.settle(ctx, e, id, nil)
+			}
+		}
+		failed = errors.Join(failed, err)
+	}
+	session := func(s Session) {
+		if r.Caps().SessionDelete {
+			note(EntrySession, s.ID, s.Name, -1)
+		}
+	}
+	file := func(a Artifact) {
+		if a.Ref.Scope == ScopeFile {
+			note(EntryFile, a.Ref.ID, a.Name, a.Size)
+		}
+	}
+	result, err := r.Provider.Run(ctx, q, func(e Event) {
+		switch e := e.(type) {
+		case SessionStarted:
+			session(e.Session)
+		case FileFound:
+			file(e.Artifact)
+		}
+		sink.Send(e)
+	})
+	if result != nil {
+		for _, s := range result.Sessions {
+			session(s)
+		}
+		for _, a := range result.Artifacts {
+			file(a)
+		}
+	}
+	return result, join(err, failed)
+}
+
+// knows reports whether a session or a file has an entry, whoever's: one that is
+// used again is not ours to record.
+func (l *Ledger) knows(ctx context.Context, p Provider, kind EntryKind, id string) (bool, error) {
+	entries, err := l.store.Entries(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if e.Kind == kind && e.ID == id && e.Account == p.Account() && e.Provider == p.Name() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Retried is the provider with its calls repeated by the rule, where that is
+// harmless: an upload whose body can be read again, a run that has told nothing
+// yet, a list that has not begun.
+func Retried(p Provider, rule Retry, counters *Counters) Provider {
+	return &retried{Provider: p, rule: rule.counting(counters, p.Name())}
+}
+
+type retried struct {
+	Provider
+	rule Retry
+}
+
+type retriedFiles struct {
+	FileStore
+	rule Retry
+}
+
+type retriedSessions struct {
+	SessionStore
+	rule Retry
+}
+
+func (r *retried) Files() FileStore       { return retriedFiles{r.Provider.Files(), r.rule} }
+func (r *retried) Sessions() SessionStore { return retriedSessions{r.Provider.Sessions(), r.rule} }
+
+// try repeats a call that returns something.
+func try[T any](ctx context.Context, rule Retry, once func(context.Context) (T, error)) (result T, err error) {
+	err = rule.Do(ctx, func(ctx context.Context) (err error) {
+		result, err = once(ctx)
+		return err
+	})
+	return result, err
+}
+
+// tryList repeats a list until its first element is there.
+func tryList[T any](ctx context.Context, rule Retry, list func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		begun, left := false, false
+		err := rule.Do(ctx, func(ctx context.Context) error {
+			for element, err := range list(ctx) {
+				if err != nil && begun {
+					left = true
+					yield(element, err)
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				begun = true
+				if !yield(element, nil) {
+					left = true
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !left {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+func (r *retried) Check(ctx context.Context, model string) error {
+	return r.rule.Do(ctx, func(ctx context.Context) error { return r.Provider.Check(ctx, model) })
+}
+
+func (r *retried) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult, error) {
+	told := false
+	counting := func(e Event) {
+		told = true
+		sink.Send(e)
+	}
+	if sink == nil {
+		counting = nil
+	}
+	return try(ctx, r.rule, func(ctx context.Context) (*RunResult, error) {
+		result, err := r.Provider.Run(ctx, q, counting)
+		if e, ok := errors.AsType[*Error](err); ok && e.Attempts == 0 && (told || result != nil) {
+			final := *e
+			final.Attempts = 1
+			return result, &final
+		}
+		return result, err
+	})
+}
+
+func (f retriedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
+	var start int64
+	seeker, again := u.Body.(io.Seeker)
+	if again {
+		var err error
+		if start, err = seeker.Seek(0, io.SeekCurrent); err != nil {
+			again = false
+		}
+	}
+	if !again {
+		return f.FileStore.Upload(ctx, u)
+	}
+	return try(ctx, f.rule, func(ctx context.Context) (FileInfo, error) {
+		if !u.Rewound(start) {
+			return FileInfo{}, &Error{Kind: Invalid, Op: "upload " + u.Name, Message: "the file cannot be read from its start again"}
+		}
+		one := u
+		loan := Lend(u.Body)
+		defer loan.Over()
+		one.Body = lentSeeker{loan, seeker}
+		return f.FileStore.Upload(ctx, one)
+	})
+}
+
+// lentSeeker lets a provider that sends parts go back to the start of one.
+type lentSeeker struct {
+	*Loan
+	io.Seeker
+}
+
+func (f retriedFiles) Stat(ctx context.Context, r FileRef) (FileInfo, error) {
+	return try(ctx, f.rule, func(ctx context.Context) (FileInfo, error) { return f.FileStore.Stat(ctx, r) })
+}
+
+func (f retriedFiles) List(ctx context.Context, q Filter) iter.Seq2[FileInfo, error] {
+	return tryList(ctx, f.rule, func(ctx context.Context) iter.Seq2[FileInfo, error] { return f.FileStore.List(ctx, q) })
+}
+
+func (f retriedFiles) Open(ctx context.Context, r FileRef, offset int64) (body io.ReadCloser, info FileInfo, err error) {
+	err = f.rule.Do(ctx, func(ctx context.Context) (err error) {
+		body, info, err = f.FileStore.Open(ctx, r, offset)
+		return err
+	})
+	return body, info, err
+}
+
+func (f retriedFiles) Delete(ctx context.Context, r FileRef) error {
+	return f.rule.Do(ctx, func(ctx context.Context) error { return f.FileStore.Delete(ctx, r) })
+}
+
+func (s retriedSessions) Create(ctx context.Context, spec SessionSpec) (Session, error) {
+	return try(ctx, s.rule, func(ctx context.Context) (Session, error) { return s.SessionStore.Create(ctx, spec) })
+}
+
+func (s retriedSessions) Get(ctx context.Context, id string) (Session, error) {
+	return try(ctx, s.rule, func(ctx context.Context) (Session, error) { return s.SessionStore.Get(ctx, id) })
+}
+
+func (s retriedSessions) List(ctx context.Context, f Filter) iter.Seq2[Session, error] {
+	return tryList(ctx, s.rule, func(ctx context.Context) iter.Seq2[Session, error] { return s.SessionStore.List(ctx, f) })
+}
+
+func (s retriedSessions) Touch(ctx context.Context, id string) error {
+	return s.rule.Do(ctx, func(ctx context.Context) error { return s.SessionStore.Touch(ctx, id) })
+}
+
+func (s retriedSessions) Files(ctx context.Context, id string) iter.Seq2[FileInfo, error] {
+	return tryList(ctx, s.rule, func(ctx context.Context) iter.Seq2[FileInfo, error] { return s.SessionStore.Files(ctx, id) })
+}
+
+func (s retriedSessions) Add(ctx context.Context, id string, file FileInfo) (FileInfo, error) {
+	return try(ctx, s.rule, func(ctx context.Context) (FileInfo, error) { return s.SessionStore.Add(ctx, id, file) })
+}
+
+func (s retriedSessions) Delete(ctx context.Context, id string) error {
+	return s.rule.Do(ctx, func(ctx context.Context) error { return s.SessionStore.Delete(ctx, id) })
+}

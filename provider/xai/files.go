@@ -1,0 +1,152 @@
+package xai
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// files is the Files API.
+type files struct{ c *Client }
+
+// file is one as the service writes it.
+type file struct {
+	ID      string `json:"id"`
+	Name    string `json:"filename"`
+	Bytes   int64  `json:"bytes"`
+	Created int64  `json:"created_at"`
+	Expires *int64 `json:"expires_at"`
+}
+
+func (f file) describe() provider.FileInfo {
+	info := provider.FileInfo{
+		Ref:  provider.FileRef{Provider: provider.XAI, Scope: provider.ScopeFile, ID: f.ID},
+		Name: f.Name, Size: f.Bytes, Created: time.Unix(f.Created, 0).UTC(),
+		Origin: provider.OriginUser, Readable: true, State: provider.StateReady,
+	}
+	if f.Expires != nil && *f.Expires > 0 {
+		info.Expires = time.Unix(*f.Expires, 0).UTC()
+	}
+	return info
+}
+
+// Upload implements provider.FileStore. The lifetime comes before the file: the
+// service refuses it the other way round.
+func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
+	op := "upload " + u.Name
+	var fields []provider.Field
+	if u.TTL > 0 {
+		fields = append(fields, provider.Field{Name: "expires_after", Value: strconv.FormatInt(int64(u.TTL/time.Second), 10)})
+	}
+	body, kind, length, err := provider.Form(fields, "file", u)
+	if err != nil {
+		return provider.FileInfo{}, provider.Failed(f.c.Name(), op, err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.c.options.URL+"/files", body)
+	if err != nil {
+		return provider.FileInfo{}, provider.Failed(f.c.Name(), op, err)
+	}
+	r.ContentLength = length
+	r.Header.Set("Content-Type", kind)
+	resp, err := f.c.do(r, op)
+	if err != nil {
+		return provider.FileInfo{}, err
+	}
+	var made file
+	if err := f.c.decode(op, resp, &made); err != nil {
+		return provider.FileInfo{}, err
+	}
+	if made.ID == "" {
+		return provider.FileInfo{}, &provider.Error{Kind: provider.Transient, Provider: provider.XAI, Op: op, Message: "the answer to the upload has no id", Unsure: true}
+	}
+	info := made.describe()
+	info.MIME = u.MIME
+	return info, nil
+}
+
+func (f files) path(id string) string { return "/files/" + url.PathEscape(id) }
+
+// Stat implements provider.FileStore.
+func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo, error) {
+	var got file
+	if err := f.c.call(ctx, "look for "+r.ID, http.MethodGet, f.path(r.ID), nil, &got); err != nil {
+		return provider.FileInfo{}, err
+	}
+	return got.describe(), nil
+}
+
+// pageSize is the most that the service gives at once.
+const pageSize = 100
+
+// List implements provider.FileStore. The token is always returned: the end is a
+// page that is not full, or a token that has been there.
+func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
+	return func(yield func(provider.FileInfo, error) bool) {
+		seen := map[string]bool{}
+		for token := ""; ; {
+			query := url.Values{"limit": {strconv.Itoa(pageSize)}, "order": {"desc"}, "sort_by": {"created_at"}}
+			if token != "" {
+				query.Set("pagination_token", token)
+			}
+			var page struct {
+				Data  []file `json:"data"`
+				Token string `json:"pagination_token"`
+			}
+			if err := f.c.call(ctx, "list files", http.MethodGet, "/files?"+query.Encode(), nil, &page); err != nil {
+				yield(provider.FileInfo{}, err)
+				return
+			}
+			for _, one := range page.Data {
+				info := one.describe()
+				// Times are whole seconds here.
+				if filter.Name != "" && info.Name != filter.Name || info.Created.Before(filter.CreatedAfter.Truncate(time.Second)) {
+					continue
+				}
+				if !yield(info, nil) {
+					return
+				}
+			}
+			token = page.Token
+			if len(page.Data) < pageSize || token == "" || seen[token] {
+				return
+			}
+			seen[token] = true
+		}
+	}
+}
+
+// Open implements provider.FileStore.
+func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
+	info := provider.FileInfo{Ref: ref, Size: -1}
+	op := "fetch " + ref.ID
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.options.URL+f.path(ref.ID)+"/content?format=original", nil)
+	if err != nil {
+		return nil, info, provider.Failed(f.c.Name(), op, err)
+	}
+	if offset > 0 {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	resp, err := f.c.do(r, op) //nolint:bodyclose // the caller closes the body that this returns
+	if err != nil {
+		return nil, info, err
+	}
+	body, size, err := provider.Body(resp, offset)
+	info.Size, info.MIME, info.Readable = size, resp.Header.Get("Content-Type"), true
+	return body, info, err
+}
+
+// Delete implements provider.FileStore.
+func (f files) Delete(ctx context.Context, r provider.FileRef) error {
+	err := f.c.call(ctx, "delete "+r.ID, http.MethodDelete, f.path(r.ID), nil, nil)
+	if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.FileExpired {
+		return nil
+	}
+	return err
+}

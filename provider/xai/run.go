@@ -1,0 +1,216 @@
+package xai
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/sse"
+)
+
+// maxCalls bounds the requests of a turn: each after the first answers calls of
+// functions.
+const maxCalls = 20
+
+// turn is one under way.
+type turn struct {
+	c      *Client
+	r      provider.RunRequest
+	sink   provider.Sink
+	result *provider.RunResult
+	said   []json.RawMessage // what this turn adds to the conversation
+	open   map[string]int    // steps, by the id of their item
+}
+
+// request is one of POST /responses. There is no "container": the service refuses
+// that field of OpenAI's.
+type request struct {
+	Model     string            `json:"model"`
+	Input     []json.RawMessage `json:"input"`
+	Tools     []any             `json:"tools,omitempty"`
+	Include   []string          `json:"include,omitempty"`
+	Text      any               `json:"text,omitempty"`
+	MaxTokens int               `json:"max_output_tokens,omitempty"`
+	Stream    bool              `json:"stream"`
+	Store     bool              `json:"store"` // false: nothing is kept for 30 days
+}
+
+// Run implements provider.Provider. It always streams.
+func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
+	t := &turn{c: c, r: r, sink: sink, result: &provider.RunResult{Model: r.Model}, open: map[string]int{}}
+	before, err := t.input(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = t.loop(ctx, before)
+	if err != nil && t.result.Calls == 0 && len(t.result.Steps) == 0 {
+		return nil, err
+	}
+	if err != nil {
+		t.result.Stop = provider.StopError
+	}
+	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
+		t.result.Raw = raw
+		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.XAI}}
+	}
+	return t.result, err
+}
+
+func (t *turn) request() request {
+	q := request{Model: t.r.Model, MaxTokens: t.r.MaxTokens, Stream: true}
+	if t.r.Tool != provider.ToolNone {
+		q.Tools = append(q.Tools, map[string]string{"type": cmp.Or(t.r.ToolVersion, "code_interpreter")})
+		q.Include = []string{"code_interpreter_call.outputs"}
+	}
+	for _, f := range t.r.Functions {
+		schema := f.Parameters
+		if len(schema) == 0 {
+			schema = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		q.Tools = append(q.Tools, map[string]any{"type": "function", "name": f.Name, "description": f.Description, "parameters": schema})
+	}
+	if len(t.r.Schema) > 0 {
+		q.Text = map[string]any{"format": map[string]any{"type": "json_schema", "name": cmp.Or(t.r.SchemaName, "answer"), "schema": t.r.Schema, "strict": true}}
+	}
+	return q
+}
+
+func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
+	q := t.request()
+	most := t.r.MaxCalls
+	if most <= 0 {
+		most = maxCalls
+	}
+	for {
+		q.Input = slices.Concat(before, t.said)
+		got, err := t.ask(ctx, q)
+		if err != nil {
+			return err
+		}
+		t.result.Calls++
+		var calls []item
+		for _, raw := range got.Output {
+			var i item
+			if json.Unmarshal(raw, &i) == nil && i.Type == "function_call" {
+				calls = append(calls, i)
+			}
+		}
+		if len(calls) > 0 && t.result.Calls >= most {
+			t.result.Stop = provider.StopCalls // calls without replies cannot stand in a conversation
+			return nil
+		}
+		t.said = append(t.said, got.Output...)
+		if len(calls) == 0 {
+			return nil
+		}
+		if err := t.answer(ctx, calls); err != nil {
+			return err
+		}
+	}
+}
+
+// ask makes one request. The first of a turn is made once, the others, which
+// cannot be repeated from outside, by the rule, as long as nothing has come.
+func (t *turn) ask(ctx context.Context, q request) (got *response, err error) {
+	if t.result.Calls == 0 {
+		return t.askOnce(ctx, q)
+	}
+	err = t.c.options.Retry.Do(ctx, func(ctx context.Context) (err error) {
+		got, err = t.askOnce(ctx, q)
+		return err
+	})
+	return got, err
+}
+
+func (t *turn) askOnce(ctx context.Context, q request) (*response, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.XAI, Op: "run", Message: "a schema is not JSON", Err: err}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.c.options.URL+"/responses", bytes.NewReader(body))
+	if err != nil {
+		return nil, provider.Failed(provider.XAI, "run", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := t.c.do(r, "run")
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	t.result.RequestID = resp.Header.Get("X-Request-Id")
+	begun := false
+	for e, err := range sse.Read(resp.Body) {
+		if err != nil {
+			return nil, broken(err, begun)
+		}
+		if string(e.Data) == "[DONE]" {
+			break
+		}
+		var ev event
+		if json.Unmarshal(e.Data, &ev) != nil {
+			return nil, broken(fmt.Errorf("a part of the answer is not JSON: %.100q", e.Data), begun)
+		}
+		if message, _ := said(e.Data); message != "" || ev.Type == "error" {
+			return nil, broken(t.c.refused("run", http.StatusBadGateway, resp.Header, e.Data), begun)
+		}
+		begun = true
+		if done, err := t.event(ev); done != nil || err != nil {
+			return done, broken(err, true)
+		}
+	}
+	return nil, broken(errors.New("the answer broke off"), begun)
+}
+
+// broken is the error of a stream that has ended too early. What has been told is
+// not told again: such a request is not repeated within a turn.
+func broken(err error, begun bool) error {
+	if err == nil {
+		return nil
+	}
+	e := *provider.Failed(provider.XAI, "run", err)
+	if begun && e.Attempts == 0 {
+		e.Attempts = 1
+	}
+	return &e
+}
+
+// answer calls the functions of ours that the model asks for.
+func (t *turn) answer(ctx context.Context, calls []item) error {
+	for _, c := range calls {
+		text := "There is no function of this name."
+		var files []provider.Attachment
+		for _, f := range t.r.Functions {
+			if f.Name != c.Name {
+				continue
+			}
+			args := json.RawMessage(c.Arguments)
+			if !json.Valid(args) {
+				text = "The arguments are not JSON. Call it again with an object."
+				continue
+			}
+			t.sink.Send(provider.FunctionCalled{Name: c.Name, Arguments: args})
+			reply, err := f.Call(ctx, args)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+			text, files = reply.Text, reply.Files
+		}
+		b, _ := json.Marshal(map[string]string{"type": "function_call_output", "call_id": c.CallID, "output": text}) // of strings
+		t.said = append(t.said, b)
+		if len(files) > 0 {
+			m := message{Role: "user"}
+			for _, a := range files {
+				m.Content = append(m.Content, part{Type: "input_file", FileID: a.File.Ref.ID})
+			}
+			b, _ := json.Marshal(m) // of strings
+			t.said = append(t.said, b)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+// Package xai is xAI's Grok as a [provider.Provider]: the Responses API with its
+// code tool, and the Files API, over a small REST client of our own.
+//
+// There is no official SDK for Go, and OpenAI's does not fit: errors here have a
+// string where it wants an object, so that it loses the status, and the list of
+// files has no has_more, so that it may never end (openai-go v3.95.0).
+//
+// There is no session and no way to fetch what code made: files have to be
+// printed, framed as [provider.Frame] says. It is not documented whether an
+// attached file can be read by the code: small texts are copied into the prompt as
+// well, which the person is told.
+package xai
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// DefaultURL is xAI's own service.
+const DefaultURL = "https://api.x.ai/v1"
+
+// Options make a Client. Key is required.
+type Options struct {
+	Key   string
+	URL   string         // empty: DefaultURL
+	HTTP  *http.Client   // nil: provider.HTTPClient
+	Clock provider.Clock // nil: the system's
+	// Retry is for the later requests of a turn that takes several.
+	Retry provider.Retry
+	// PromptBytes is how much of the text of small files is copied into a prompt;
+	// 0: 32 KiB, which is also the most. Negative: none.
+	PromptBytes int
+}
+
+// maxPrompt is the most text that is copied into a prompt.
+const maxPrompt = 32 << 10
+
+// Client is one account.
+type Client struct{ options Options }
+
+var _ provider.Provider = (*Client)(nil)
+
+// New returns a client. Nothing is sent yet.
+func New(o Options) (*Client, error) {
+	if o.Key == "" {
+		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.XAI, Message: "no key is set", Hint: "Set XAI_API_KEY to a key from https://console.x.ai."}
+	}
+	if o.URL = strings.TrimRight(o.URL, "/"); o.URL == "" {
+		o.URL = DefaultURL
+	}
+	if o.HTTP == nil {
+		o.HTTP = provider.HTTPClient(provider.Timeouts{})
+	}
+	if o.Clock == nil {
+		o.Clock = provider.SystemClock{}
+	}
+	if o.Retry.Clock == nil {
+		o.Retry.Clock = o.Clock
+	}
+	if o.PromptBytes == 0 || o.PromptBytes > maxPrompt {
+		o.PromptBytes = maxPrompt
+	}
+	return &Client{o}, nil
+}
+
+// Name implements provider.Provider.
+func (c *Client) Name() string { return provider.XAI }
+
+// Account implements provider.Provider.
+func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.options.Key) }
+
+// Caps implements provider.Provider.
+func (c *Client) Caps() provider.Capabilities {
+	return provider.Capabilities{
+		Outputs: provider.OutputStdout, UploadReadable: true, UploadTTL: true, Stream: true, See: true, Functions: true, Schema: true,
+		Limits: provider.Limits{Upload: 48 << 20, Output: provider.MaxFrame}, // the pages say 48 and 50 MB
+		TTLMin: time.Hour, TTLMax: 30 * 24 * time.Hour,
+		Tools: []provider.Tool{provider.ToolPython}, Languages: []string{"python"},
+	}
+}
+
+// Check implements provider.Provider.
+func (c *Client) Check(ctx context.Context, model string) error {
+	where, op := "/models", "check the key"
+	if model != "" {
+		where, op = "/models/"+model, "check the model"
+	}
+	var answer struct{ ID string }
+	return c.call(ctx, op, http.MethodGet, where, nil, &answer)
+}
+
+// Files implements provider.Provider.
+func (c *Client) Files() provider.FileStore { return files{c} }
+
+// Sessions implements provider.Provider: there are none.
+func (c *Client) Sessions() provider.SessionStore { return provider.NoSessions{Provider: c.Name()} }
