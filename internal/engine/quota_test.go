@@ -109,8 +109,11 @@ func testQuotaInMidUpload(t *testing.T) {
 		_, err := s.PutFile(t.Context(), alice, engine.Upload{Name: "half"}, half)
 		waiting <- err
 	}()
-	if _, err := resume.Write(make([]byte, 700<<10)); err != nil {
-		t.Fatal(err)
+	// The second write is taken when the first has been counted.
+	for _, size := range []int{700 << 10, 1} {
+		if _, err := resume.Write(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_, err = put(t.Context(), s, alice, "other", strings.Repeat("x", 500<<10))
 	wantFull(t, err)

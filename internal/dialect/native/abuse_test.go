@@ -87,7 +87,7 @@ func testBodyCosts(t *testing.T) {
 				if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 32<<20 {
 					t.Errorf("allocates %.1f MB", float64(allocated)/(1<<20))
 				}
-				if took > time.Second {
+				if took > time.Second*slowness {
 					t.Errorf("takes %v", took)
 				}
 				if want := []int{400, 413}; name != "long stdin" && w.Code != want[0] && w.Code != want[1] {
