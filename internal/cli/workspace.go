@@ -65,15 +65,16 @@ func (a *app) stateDir() (string, error) {
 	if os.Geteuid() != 0 {
 		return a.cfg.Data, nil
 	}
+	// One that is not there yet is going to be the service's too, and what root
+	// left in it the service could not read.
 	info, err := os.Stat(a.cfg.Data)
-	if errors.Is(err, fs.ErrNotExist) {
-		return a.cfg.Data, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", dataError(a.cfg.Data, err)
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid == 0 {
-		return a.cfg.Data, nil
+	if err == nil && info.Mode().Perm()&0o022 == 0 {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid == 0 {
+			return a.cfg.Data, nil
+		}
 	}
 	return filepath.Join(a.input.Home, ".local", "share", "airlock"), nil
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -40,6 +42,29 @@ func TestProjectMounts(t *testing.T) {
 		m.Handler.ServeHTTP(w, r)
 		if w.Body.String() != "P 1" || r.Pattern != "GET /{id}" {
 			t.Errorf("/P%%201: %q, route %q", w.Body, r.Pattern)
+		}
+	}
+}
+
+// What root does with folders is recorded where nobody else can write, and
+// never in the way of the service.
+func TestRootsOwnState(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this is about root")
+	}
+	private, shared := t.TempDir(), t.TempDir()
+	for dir, mode := range map[string]os.FileMode{private: 0o755, shared: 0o771 | os.ModeSticky} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &app{cfg: &config.Config{}}
+	a.input.Home = "/home/root"
+	const own = "/home/root/.local/share/airlock"
+	for dir, want := range map[string]string{private: private, shared: own, filepath.Join(private, "none"): own} {
+		a.cfg.Data = dir
+		if got, err := a.stateDir(); got != want || err != nil {
+			t.Errorf("%s: %s, %v", dir, got, err)
 		}
 	}
 }
