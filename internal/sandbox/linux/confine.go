@@ -364,12 +364,10 @@ var hidden = []string{
 	"/proc/partitions", "/proc/sched_debug", "/proc/schedstat", "/proc/slabinfo", "/proc/softirqs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/vmallocinfo",
 }
 
-// readable returns those of paths that this kernel has and that are not for
-// its root alone: no program is that.
-func readable(paths []string) (there []string) {
-	const others = 0o006
+// present returns those of paths that this kernel has.
+func present(paths []string) (there []string) {
 	for _, p := range paths {
-		if info, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil && info.Mode()&others != 0 {
+		if _, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil {
 			there = append(there, p)
 		}
 	}

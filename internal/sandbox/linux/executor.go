@@ -157,7 +157,7 @@ func (e *executor) prepare(args []string) error {
 	}
 	h.landlock = landlockABI()
 	h.lastCapability = lastCapability()
-	h.masks = readable(hidden)
+	h.masks = present(hidden)
 	h.fontLists = fontLists()
 	if h.heldQuota, err = halfOfMemory(); err != nil {
 		return err
