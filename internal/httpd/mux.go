@@ -9,6 +9,7 @@
 //	request id      every answer carries X-Request-Id        requestid.go
 //	metrics         counted by route, never by address       metrics.go
 //	audit           who asked for what                       audit.go
+//	sending         an answer leaves before it is counted    response.go
 //	recovery        a panic becomes an opaque 500            recover.go
 //	progress        idle bodies and idle readers are cut     progress.go
 //	host            a name that is not ours gets 421         host.go
@@ -168,6 +169,7 @@ func (s *Server) handler() http.Handler {
 	h = s.checkHost(h)
 	h = progress(s.opts.Timeouts, h)
 	h = s.recovery(h)
+	h = sendFirst(h)
 	h = s.audit(h)
 	h = s.opts.Metrics.count(h)
 	return requestID(h)
