@@ -100,6 +100,13 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
+// Repeats is the error of a list whose pages come again: it would never end, and
+// what it has not shown by then it never will.
+func Repeats(name, op string) error {
+	return &Error{Kind: Invalid, Provider: name, Op: op, Message: "the pages of the list repeat themselves; it was left where that began",
+		Hint: "This is a fault of the service or of a gateway before it. What the list showed until then was used."}
+}
+
 // KindOf returns the kind of an error, "" of one that has none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -89,8 +89,13 @@ func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo,
 func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		pages := f.p.files.ListAutoPaging(ctx, sdk.FileListParams{Limit: sdk.Int(1000)})
-		for pages.Next() {
+		for seen := map[string]bool{}; pages.Next(); {
 			m := pages.Current()
+			if seen[m.ID] {
+				yield(provider.FileInfo{}, provider.Repeats(f.p.Name(), "list files"))
+				return
+			}
+			seen[m.ID] = true
 			if filter.Name != "" && m.Filename != filter.Name || m.CreatedAt.Before(filter.CreatedAfter) {
 				continue
 			}

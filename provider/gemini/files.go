@@ -86,11 +86,17 @@ func (f files) ready(ctx context.Context, info provider.FileInfo) (provider.File
 // List implements provider.FileStore.
 func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
+		seen := map[string]bool{}
 		for got, err := range f.c.sdk.Files.All(ctx) {
+			if err == nil && seen[got.Name] {
+				yield(provider.FileInfo{}, provider.Repeats(f.c.Name(), "list files"))
+				return
+			}
 			if err != nil {
 				yield(provider.FileInfo{}, f.c.failed("list files", err))
 				return
 			}
+			seen[got.Name] = true
 			info := describe(got)
 			if filter.Name != "" && info.Name != filter.Name || info.Created.Before(filter.CreatedAfter) {
 				continue

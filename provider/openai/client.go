@@ -96,9 +96,10 @@ func (c *Client) Caps() provider.Capabilities {
 	return provider.Capabilities{
 		Outputs:  provider.OutputListing,
 		Sessions: true, SessionCreate: true, SessionFiles: true, SessionDelete: true, SessionTouch: true,
-		UploadTTL: true, ExitCode: true, SplitStderr: true, // both with the shell only
+		UploadTTL: true, InlineUpload: true,
+		ExitCode: true, SplitStderr: true, // both with the shell only
 		Stream: true, See: true, Functions: true, Schema: true,
-		Limits:  provider.Limits{Upload: 8 << 30, NameLength: 255, NameBars: "/\\\x00"},
+		Limits:  provider.Limits{Upload: 8 << 30, Inline: 14 << 20, NameLength: 255, NameBars: "/\\\x00"},
 		IdleTTL: 20 * time.Minute, TTLMin: time.Hour, TTLMax: 30 * 24 * time.Hour,
 		Tools:     []provider.Tool{provider.ToolPython, provider.ToolShell},
 		Languages: []string{"python", "bash"},

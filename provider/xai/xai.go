@@ -76,8 +76,8 @@ func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.o
 // Caps implements provider.Provider.
 func (c *Client) Caps() provider.Capabilities {
 	return provider.Capabilities{
-		Outputs: provider.OutputStdout, UploadReadable: true, UploadTTL: true, Stream: true, See: true, Functions: true, Schema: true,
-		Limits: provider.Limits{Upload: 48 << 20, Output: provider.MaxFrame}, // the pages say 48 and 50 MB
+		Outputs: provider.OutputStdout, UploadReadable: true, UploadTTL: true, InlineUpload: true, Stream: true, See: true, Functions: true, Schema: true,
+		Limits: provider.Limits{Upload: 48 << 20, Inline: 8 << 20, Output: provider.MaxFrame}, // the pages say 48 and 50 MB
 		TTLMin: time.Hour, TTLMax: 30 * 24 * time.Hour,
 		Tools: []provider.Tool{provider.ToolPython}, Languages: []string{"python"},
 	}
