@@ -144,6 +144,7 @@ func suiteEmpty(t *testing.T, r *rig) {
 // come, else the last.
 func suiteSameName(t *testing.T, r *rig) {
 	one, two := r.makes("", Made{Name: "plot.csv", Data: []byte("first")}).Steps[0], r.makes("", Made{Name: "plot.csv", Data: []byte("second")}).Steps[0]
+	one.Code, two.Code = "one()", "two()"
 	r.Server.Script(Turn{Steps: []Step{one, two}, Text: "Both: " + link("plot.csv")})
 	_, found := r.mustAsk("go")
 	var got []string
