@@ -29,6 +29,9 @@ type turn struct {
 
 // Run implements provider.Provider. It always streams.
 func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
+	if c.options.Environments {
+		return c.interact(ctx, r, sink)
+	}
 	before, err := conversation(r)
 	if err != nil {
 		return nil, err
@@ -92,7 +95,7 @@ func invalid(what string, err error) error {
 func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
 	given := map[string]bool{}
 	for i, t := range r.Input {
-		if len(t.Raw) > 0 && t.Provider == provider.Gemini {
+		if len(t.Raw) > 0 && t.Provider == provider.Gemini && !areSteps(t.Raw) {
 			var raw []*genai.Content
 			if err := json.Unmarshal(t.Raw, &raw); err != nil {
 				return nil, invalid("an earlier turn of the conversation cannot be read", err)
