@@ -146,6 +146,15 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})
 		}
 	}
+	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, what it was of is not
+		files, err := c.meanwhile(ctx, p, r, func(id string) bool { return found.has(FileRef{Scope: ScopeFile, ID: id}) })
+		if err != nil {
+			collection.Blind = append(collection.Blind, err)
+		}
+		for _, f := range files {
+			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})
+		}
+	}
 	collection.Failed = found.frames(r.Steps)
 	if p.Caps().Outputs == OutputStdout { // some models repeat what they were to print
 		var failed []Failure

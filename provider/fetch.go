@@ -25,9 +25,21 @@ func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifa
 	if a.Size > most {
 		return a, 0, tooLarge(p.Name(), a.Name, most)
 	}
+	if a.Name == "" && a.Ref.Scope == ScopeFile { // it could not be found out before; without, the file goes by a number
+		_ = c.Retry.Do(ctx, func(ctx context.Context) error {
+			info, err := p.Files().Stat(ctx, a.Ref)
+			if err == nil {
+				a.learn(Artifact{Name: info.Name, MIME: info.MIME, Size: info.Size, SHA256: info.SHA256, Created: info.Created})
+			}
+			return err
+		})
+		if a.Size > most {
+			return a, 0, tooLarge(p.Name(), a.Name, most)
+		}
+	}
 	d, err := c.Quarantine.draft()
 	if err != nil {
-		return a, tries, err
+		return a, 0, err
 	}
 	err = c.Retry.counting(c.Counters, p.Name()).Do(ctx, func(ctx context.Context) error {
 		tries++

@@ -10,8 +10,8 @@ const HintsVersion = "2026-11-2"
 type hint struct {
 	provider string
 	outputs  OutputMode // empty: any
-	prefix   string // of the model's name; empty: all others
-	tool     Tool   // empty: any
+	prefix   string     // of the model's name; empty: all others
+	tool     Tool       // empty: any
 	text     string
 }
 

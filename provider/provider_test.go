@@ -16,7 +16,10 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Package genai starts a goroutine of OpenCensus's when it is imported.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
 
 func TestRetry(t *testing.T) {
 	fail := func(k provider.Kind, after time.Duration) error { return &provider.Error{Kind: k, RetryAfter: after} }
@@ -96,7 +99,9 @@ func TestInstruct(t *testing.T) {
 			t.Errorf("%s %s %s %s:\n%s", c.provider, c.model, c.tool, c.mode, cmp.Diff(c.want, got))
 		}
 	}
-	outputs := func(name string, mode provider.OutputMode) provider.Provider { return outputsProvider{name: name, mode: mode} }
+	outputs := func(name string, mode provider.OutputMode) provider.Provider {
+		return outputsProvider{name: name, mode: mode}
+	}
 	const inside = "Your input files are in the folder inputs of the working directory: list it first. Save every result file in the working directory, outside of that folder, and name each one in your answer."
 	if got := provider.InstructFor(outputs(provider.Gemini, provider.OutputListing), "m", provider.ToolAuto, provider.HintsAuto); got != inside {
 		t.Error(cmp.Diff(inside, got))

@@ -138,8 +138,5 @@ func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	_, err := f.p.files.Delete(ctx, r.ID, sdk.FileDeleteParams{})
 	err = f.p.failed("delete "+r.ID, err)
-	if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.FileExpired {
-		return nil
-	}
-	return err
+	return provider.Gone(ctx, f, r, err)
 }

@@ -156,10 +156,7 @@ func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	}
 	_, err := f.c.sdk.Files.Delete(ctx, r.ID, nil)
 	err = f.c.failed("delete "+r.ID, err)
-	if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.FileExpired {
-		return nil
-	}
-	return err
+	return provider.Gone(ctx, f, r, err)
 }
 
 // uploadAlone sends a file into an environment of its own, which sessions are made

@@ -75,7 +75,7 @@ func (s *GeminiServer) Op(r *http.Request) Op {
 
 // Objects implements Dialect.
 func (s *GeminiServer) Objects() []string {
-	return append(s.files.objects(), s.environmentObjects()...)
+	return append(s.files.objects(s.Clock.Now()), s.environmentObjects()...)
 }
 
 // WriteError implements Dialect.

@@ -59,7 +59,7 @@ func (s *XAIServer) Op(r *http.Request) Op {
 func (s *XAIServer) ExpireSessions() {}
 
 // Objects implements Dialect.
-func (s *XAIServer) Objects() []string { return s.files.objects() }
+func (s *XAIServer) Objects() []string { return s.files.objects(s.Clock.Now()) }
 
 // WriteError implements Dialect.
 func (s *XAIServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
