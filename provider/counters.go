@@ -122,6 +122,17 @@ func bestEvidence(all []Evidence) Evidence {
 	return ""
 }
 
+// Turn counts a turn that is over.
+func (c *Counters) Turn(provider, model string, took time.Duration, failure error) {
+	c.Count(provider, model, func(row *Counts) {
+		row.Turns++
+		row.TurnTime += took
+		if failure != nil {
+			row.TurnErrors++
+		}
+	})
+}
+
 // Drain returns what was counted since the last Drain and begins anew: for
 // whoever adds it to what other processes have counted.
 func (c *Counters) Drain() (rows []Counts) {

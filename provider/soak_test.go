@@ -149,4 +149,3 @@ func (s *soaking) turn(name string, clean bool) (missed bool, failure error) {
 	}
 	return missed, failure
 }
-

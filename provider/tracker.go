@@ -147,26 +147,9 @@ func (t *Tracker) gone(sink Sink) {
 	sink.Send(Notice{Text: fmt.Sprintf("The session %s at %s has expired; a new one is made with the same files. What code had left in the old one is gone, fetched outputs are not.", id, t.Provider.Name())})
 }
 
-// Run runs a turn in the session, and counts it. When the provider says that the
-// session has expired, it is replaced and the turn is run once more.
+// Run runs a turn in the session. When the provider says that the session has
+// expired, it is replaced and the turn is run once more.
 func (t *Tracker) Run(ctx context.Context, r RunRequest, sink Sink) (*RunResult, error) {
-	begun := t.Clock.Now()
-	result, err := t.run(ctx, r, sink)
-	model := r.Model
-	if result != nil && result.Model != "" {
-		model = result.Model
-	}
-	t.Counters.Count(t.Provider.Name(), model, func(c *Counts) {
-		c.Turns++
-		c.TurnTime += t.Clock.Now().Sub(begun)
-		if err != nil {
-			c.TurnErrors++
-		}
-	})
-	return result, err
-}
-
-func (t *Tracker) run(ctx context.Context, r RunRequest, sink Sink) (*RunResult, error) {
 	brought := r.Files
 	id, err := t.Ready(ctx, brought, sink)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/provider/metrics"
 )
 
 // This file is the one place where the parts become a whole: storage, sandbox
@@ -29,6 +30,8 @@ type service struct {
 	engine *engine.Service
 	work   *native.Work   // folders and projects; nil: none
 	below  []func() error // to be closed, last first
+
+	providers metrics.Source // what all processes have counted; nil: nothing
 }
 
 // storage are the two halves of what the engine keeps.
@@ -149,7 +152,7 @@ func ownerQuota(c *config.Config) engine.Quota {
 
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
-	metrics := httpd.NewMetrics(s.engine)
+	metrics := s.metrics()
 	mounts := []httpd.Mount{
 		{Prefix: "/api/v1", Handler: native.New(s.engine, native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}), Open: []string{"/openapi.yaml"}, Trusted: true},
 		a.onyx(s, metrics),

@@ -26,6 +26,7 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 		group.Wait()
 		return d.close()
 	})
+	s.providers = d.db.Uploads().Counts
 	s.work = &native.Work{Desk: d.Desk, Outbox: d.outbox, Wake: d.sender.Wake, Folders: a.cfg.Workspaces}
 	return nil
 }
