@@ -189,10 +189,13 @@ func (f *finds) links(text string, inputs []FileInfo) (missing []string) {
 		known := func(name string) bool {
 			return f.linked(name) || slices.ContainsFunc(inputs, func(i FileInfo) bool { return CleanName(i.Name) == name || base(i.Ref.Path) == name })
 		}
-		if len(names) == 0 || slices.ContainsFunc(names, known) || slices.Contains(missing, names[0]) {
+		if len(names) == 0 || slices.ContainsFunc(names, known) {
 			continue
 		}
-		missing = append(missing, names[0])
+		plain := spellings(strings.SplitN(address, "?", 2)[0])
+		if name := append(plain, names[0])[0]; !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
 	}
 	return missing
 }
