@@ -152,7 +152,7 @@ func (c *Client) fetch(ctx context.Context, ref provider.FileRef, where string, 
 // Delete implements provider.FileStore.
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	if id, _, ok := uploaded(r); ok && r.Scope == provider.ScopeFile { // nothing else is in it
-		return environments{f.c}.Delete(ctx, id)
+		return environments(f).Delete(ctx, id)
 	}
 	_, err := f.c.sdk.Files.Delete(ctx, r.ID, nil)
 	err = f.c.failed("delete "+r.ID, err)
@@ -164,7 +164,7 @@ func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 // for code.
 func (f files) uploadAlone(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "upload " + u.Name
-	e := environments{f.c}
+	e := environments(f)
 	made, err := e.create(ctx, op, "", mark("upload", fmt.Sprintf("%d-%s", u.Size, u.Name)), provider.Network{})
 	if err != nil {
 		return provider.FileInfo{}, err
@@ -182,7 +182,7 @@ func (f files) uploadAlone(ctx context.Context, u provider.Upload) (provider.Fil
 
 // statInside looks for a file of an environment.
 func (f files) statInside(ctx context.Context, r provider.FileRef, id, where string) (provider.FileInfo, error) {
-	for got, err := range (environments{f.c}).Files(ctx, id) {
+	for got, err := range environments(f).Files(ctx, id) {
 		if provider.KindOf(err) == provider.ContainerExpired {
 			break
 		}

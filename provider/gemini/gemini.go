@@ -53,7 +53,7 @@ var _ provider.Provider = (*Client)(nil)
 
 // New returns a client. Nothing is sent yet.
 func New(ctx context.Context, o Options) (*Client, error) {
-	if o.Key == "" {
+	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Gemini, Message: "no key is set", Hint: "Set GEMINI_API_KEY to a key from https://aistudio.google.com/apikey."}
 	}
 	if o.URL = strings.TrimRight(o.URL, "/"); o.URL == "" {
@@ -71,8 +71,13 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if o.PartSize == 0 {
 		o.PartSize = 8 << 20
 	}
+	web := *o.HTTP
+	if web.Transport == nil {
+		web.Transport = http.DefaultTransport
+	}
+	web.Transport = quiet{web.Transport}
 	sdk, err := genai.NewClient(ctx, &genai.ClientConfig{
-		APIKey: o.Key, Backend: genai.BackendGeminiAPI, HTTPClient: o.HTTP,
+		APIKey: o.Key, Backend: genai.BackendGeminiAPI, HTTPClient: &web,
 		HTTPOptions: genai.HTTPOptions{BaseURL: o.URL + "/", APIVersion: apiVersion},
 	})
 	if err != nil {

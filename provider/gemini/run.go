@@ -196,6 +196,7 @@ func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *g
 	whole := &genai.Content{Role: genai.RoleModel}
 	begun, finish := false, genai.FinishReason("")
 	var usage *genai.GenerateContentResponseUsageMetadata
+	ctx, ended := withEnding(ctx)
 	// An error is the end: the SDK would go on with a response that is not there.
 	for resp, err := range t.c.sdk.Models.GenerateContentStream(ctx, t.r.Model, contents, config) {
 		if err != nil {
@@ -226,7 +227,7 @@ func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *g
 		}
 	}
 	if finish == "" {
-		return nil, broken(provider.Failed(provider.Gemini, "run", errors.Join(ctx.Err(), errors.New("the answer broke off"))), begun)
+		return nil, broken(provider.Failed(provider.Gemini, "run", errors.Join(ctx.Err(), ended.err, errors.New("the answer broke off"))), begun)
 	}
 	t.result.Stop = stopOf(finish)
 	if t.result.Stop != provider.StopDone && t.result.StopDetail == "" || finish == genai.FinishReasonUnexpectedToolCall || finish == genai.FinishReasonMalformedFunctionCall {

@@ -53,7 +53,7 @@ var _ provider.Provider = (*Client)(nil)
 
 // New returns a client. It asks nothing yet; see [Client.Check].
 func New(o Options) (*Client, error) {
-	if o.Key == "" {
+	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.OpenAI, Message: "no key",
 			Hint: "Set OPENAI_API_KEY to a key of https://platform.openai.com/api-keys."}
 	}

@@ -46,7 +46,7 @@ var _ provider.Provider = (*Client)(nil)
 
 // New returns a client. Nothing is sent yet.
 func New(o Options) (*Client, error) {
-	if o.Key == "" {
+	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.XAI, Message: "no key is set", Hint: "Set XAI_API_KEY to a key from https://console.x.ai."}
 	}
 	if o.URL = strings.TrimRight(o.URL, "/"); o.URL == "" {
