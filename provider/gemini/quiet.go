@@ -51,6 +51,7 @@ type quietBody struct {
 	io.Closer
 	lines  *bufio.Reader
 	rest   []byte
+	inside bool // an event, whose end has not come
 	ending *ending
 }
 
@@ -67,8 +68,10 @@ func (b *quietBody) Read(p []byte) (int, error) {
 			}
 			return 0, io.EOF
 		}
-		if field, _, _ := bytes.Cut(line, []byte(":")); string(field) == "data" || len(bytes.TrimSpace(line)) == 0 || line[0] == '{' {
-			b.rest = line
+		field, _, _ := bytes.Cut(line, []byte(":"))
+		blank := len(bytes.TrimSpace(line)) == 0
+		if string(field) == "data" || blank && b.inside || line[0] == '{' {
+			b.rest, b.inside = line, !blank
 		}
 	}
 	n := copy(p, b.rest)
