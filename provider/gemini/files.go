@@ -199,7 +199,7 @@ func (f files) statInside(ctx context.Context, r provider.FileRef, id, where str
 
 // listAlone lists what uploadAlone has sent.
 func (f files) listAlone(ctx context.Context, filter provider.Filter, yield func(provider.FileInfo, error) bool) {
-	for one, err := range (environments{f.c}).all(ctx) {
+	for one, err := range environments(f).all(ctx) {
 		if err != nil {
 			yield(provider.FileInfo{}, err)
 			return
