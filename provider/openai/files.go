@@ -93,7 +93,11 @@ func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	} else {
 		_, err = f.c.sdk.Files.Delete(ctx, r.ID)
 	}
-	return gone(f.c.failed("delete "+r.ID, err))
+	err = f.c.failed("delete "+r.ID, err)
+	if provider.KindOf(err) == provider.ContainerExpired {
+		return nil
+	}
+	return provider.Gone(ctx, f, r, err)
 }
 
 // gone makes a success of finding nothing to delete.
