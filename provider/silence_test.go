@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,28 +33,29 @@ func TestSilence(t *testing.T) {
 	})
 	mux.HandleFunc("POST /stream", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for range 3 { // slower than a transfer may be, faster than a model
+		for range 2 { // slower than a transfer may be, faster than a model
 			_, _ = io.WriteString(w, "data: x\n\n")
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(150 * time.Millisecond)
+			time.Sleep(1500 * time.Millisecond)
 		}
 		if r.URL.RawQuery == "dies" {
 			wait(r)
 		}
 	})
 	mux.HandleFunc("GET /slow", func(w http.ResponseWriter, _ *http.Request) {
-		for range 20 {
+		for range 15 { // longer in all than a transfer may stand still
 			_, _ = io.WriteString(w, "x")
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 		}
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	defer server.CloseClientConnections()
 	defer close(release)
-	client := provider.HTTPClient(provider.Timeouts{Idle: 100 * time.Millisecond, Silence: 400 * time.Millisecond})
+	client := provider.HTTPClient(provider.Timeouts{Idle: time.Second, Silence: 4 * time.Second})
 	defer client.CloseIdleConnections()
+	var all sync.WaitGroup
 	for _, c := range []struct {
 		method, where string
 		silent        bool
@@ -61,23 +63,30 @@ func TestSilence(t *testing.T) {
 		{"GET", "/never", true}, {"GET", "/half", true}, {"GET", "/slow", false},
 		{"POST", "/stream", false}, {"POST", "/stream?dies", true},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.where, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		resp, err := client.Do(r)
-		if err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-		if (err != nil) != c.silent || time.Since(begun) > 5*time.Second {
-			t.Errorf("%s %s ended after %v with %v", c.method, c.where, time.Since(begun), err)
-		}
-		if e := provider.Failed("p", "op", err); c.silent && (e.Kind != provider.Transient || !strings.Contains(e.Error(), "stood still")) {
-			t.Errorf("%s %s: %v", c.method, c.where, e)
-		}
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.where, http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			begun := time.Now()
+			resp, err := client.Do(r)
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			if (err != nil) != c.silent || time.Since(begun) > 20*time.Second {
+				t.Errorf("%s %s ended after %v with %v", c.method, c.where, time.Since(begun), err)
+			}
+			if !c.silent {
+				return
+			}
+			if e := provider.Failed("p", "op", err); e.Kind != provider.Transient || !strings.Contains(e.Error(), "stood still") {
+				t.Errorf("%s %s: %v", c.method, c.where, e)
+			}
+		})
 	}
+	all.Wait()
 }
 
 // An upload that nobody takes is given up; one that is answered before its end is
@@ -94,7 +103,7 @@ func TestSilentUpload(t *testing.T) {
 		_, _ = io.WriteString(w, "too large")
 	}))
 	defer early.Close()
-	client := provider.HTTPClient(provider.Timeouts{Idle: 200 * time.Millisecond, Silence: 10 * time.Second})
+	client := provider.HTTPClient(provider.Timeouts{Idle: time.Second, Silence: 20 * time.Second})
 	defer client.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+silent.Addr().String(), io.LimitReader(zeros{}, 64<<20))
 	if err != nil {
@@ -105,7 +114,7 @@ func TestSilentUpload(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	if err == nil || time.Since(begun) > 5*time.Second || !strings.Contains(provider.Failed("p", "op", err).Error(), "stood still") {
+	if err == nil || time.Since(begun) > 15*time.Second || !strings.Contains(provider.Failed("p", "op", err).Error(), "stood still") {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}
 	r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, early.URL, io.LimitReader(zeros{}, 1<<20))

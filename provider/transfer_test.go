@@ -159,8 +159,10 @@ func watchHeap(do func()) float64 {
 	return float64(peak-before) / (1 << 20)
 }
 
-// TestParallel downloads eight files of 10 MB, each answered after 200 ms. A
-// machine that is busy gets a second and a third try: what is measured is ours.
+// TestParallel downloads eight files of 10 MB, each answered after 200 ms: at once
+// they are over four times as fast as one by one. Where moving the bytes alone takes
+// so long that they cannot be, on a busy machine or under the race detector, the
+// time that was added must at least not add up.
 func TestParallel(t *testing.T) {
 	for _, open := range benches() {
 		b := open.make(t)
@@ -168,20 +170,20 @@ func TestParallel(t *testing.T) {
 			continue // files come within the reply, or are here
 		}
 		t.Run(open.name, func(t *testing.T) {
-			best := 0.0
-			for try := 0; try < 3 && best < 4; try++ {
-				one, eight := download(t, b, 1), download(t, b, 8)
-				best = max(best, float64(one)/float64(eight))
-				t.Logf("one by one %v, eight at once %v: %.1f times as fast", one, eight, float64(one)/float64(eight))
+			const wait = 200 * time.Millisecond
+			for range 3 {
+				one, eight, work := download(t, b, 1, wait), download(t, b, 8, wait), download(t, b, 8, 0)
+				t.Logf("one by one %v, eight at once %v (%v without the 200 ms): %.1f times as fast", one, eight, work, float64(one)/float64(eight))
+				if eight*4 < one || work > wait && eight < work+3*wait {
+					return
+				}
 			}
-			if best < 4 && !raced {
-				t.Errorf("eight at once are %.1f times as fast as one by one, want 4", best)
-			}
+			t.Error("eight at once are not four times as fast as one by one")
 		})
 	}
 }
 
-func download(t *testing.T, b providertest.Bench, parallel int) time.Duration {
+func download(t *testing.T, b providertest.Bench, parallel int, wait time.Duration) time.Duration {
 	t.Helper()
 	var made []providertest.Made
 	for i := range 8 {
@@ -198,7 +200,7 @@ func download(t *testing.T, b providertest.Bench, parallel int) time.Duration {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	server.Delay(200 * time.Millisecond)
+	server.Delay(wait)
 	defer server.Delay(0)
 	c := provider.Collector{Quarantine: q, Parallel: parallel}
 	begun := time.Now()
