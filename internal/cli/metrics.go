@@ -5,12 +5,10 @@ import (
 	"github.com/airlock-run/airlock/provider/metrics"
 )
 
-// metrics is the registry of a service: its own numbers, and what every process
-// with this data directory has counted of providers.
-func (s *service) metrics() *httpd.Metrics {
-	m := httpd.NewMetrics(s.engine)
+// countProviders adds what every process with this data directory has counted of
+// providers to the numbers of the service.
+func (s *service) countProviders(m *httpd.Metrics) {
 	if s.providers != nil {
 		m.Registry.MustRegister(metrics.New(s.providers))
 	}
-	return m
 }

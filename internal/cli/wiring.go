@@ -27,11 +27,11 @@ import (
 
 // service is an engine and what it stands on.
 type service struct {
+	providers metrics.Source // what all processes have counted of them; nil: nothing
+
 	engine *engine.Service
 	work   *native.Work   // folders and projects; nil: none
 	below  []func() error // to be closed, last first
-
-	providers metrics.Source // what all processes have counted; nil: nothing
 }
 
 // storage are the two halves of what the engine keeps.
@@ -152,7 +152,7 @@ func ownerQuota(c *config.Config) engine.Quota {
 
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
-	metrics := s.metrics()
+	metrics := httpd.NewMetrics(s.engine)
 	mounts := []httpd.Mount{
 		{Prefix: "/api/v1", Handler: native.New(s.engine, native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}), Open: []string{"/openapi.yaml"}, Trusted: true},
 		a.onyx(s, metrics),
@@ -174,6 +174,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 			}
 		}
 	}
+	s.countProviders(metrics)
 	return httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,

@@ -18,6 +18,7 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err != nil {
 		return err
 	}
+	s.providers = d.db.Uploads().Counts
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
 	group.Go(func() { d.sender.Run(sending) })
@@ -26,7 +27,6 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 		group.Wait()
 		return d.close()
 	})
-	s.providers = d.db.Uploads().Counts
 	s.work = &native.Work{Desk: d.Desk, Outbox: d.outbox, Wake: d.sender.Wake, Folders: a.cfg.Workspaces}
 	return nil
 }
