@@ -19,6 +19,7 @@ import (
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/provider/metrics"
 )
 
 // This file is the one place where the parts become a whole: storage, sandbox
@@ -26,6 +27,8 @@ import (
 
 // service is an engine and what it stands on.
 type service struct {
+	providers metrics.Source // what all processes have counted of them; nil: nothing
+
 	engine *engine.Service
 	work   *native.Work   // folders and projects; nil: none
 	below  []func() error // to be closed, last first
@@ -171,6 +174,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 			}
 		}
 	}
+	s.countProviders(metrics)
 	return httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,

@@ -18,6 +18,7 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err != nil {
 		return err
 	}
+	s.providers = d.db.Uploads().Counts
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
 	group.Go(func() { d.sender.Run(sending) })
