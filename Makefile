@@ -100,7 +100,7 @@ EDITOR_DIR    := internal/web/editor
 EDITOR_BUNDLE := internal/web/static/editor.js
 EDITOR_BUILD   = rm -rf '$(CACHE)/editor' && mkdir -p '$(CACHE)/editor' && \
 	cp $(EDITOR_DIR)/main.js $(EDITOR_DIR)/package.json $(EDITOR_DIR)/package-lock.json '$(CACHE)/editor' && \
-	npm --prefix '$(CACHE)/editor' ci --ignore-scripts --no-audit --no-fund --silent && \
+	(cd '$(CACHE)/editor' && npm ci --ignore-scripts --no-audit --no-fund --silent) && \
 	$(GO) run github.com/evanw/esbuild/cmd/esbuild '$(CACHE)/editor/main.js' --bundle --minify --format=esm --target=es2022 \
 		--charset=utf8 --legal-comments=none --log-level=warning \
 		'--banner:js=/* CodeMirror 6. Copyright (C) Marijn Haverbeke and others. MIT License: https://codemirror.net/license */' --outfile='$(1)'
