@@ -29,10 +29,14 @@ import (
 // Engine is what the pages ask of the core, all of them together. Each page
 // takes only its part.
 type Engine interface {
+	Runs
+	Files
+	Sessions
 	Health
 }
 
-// Options set up the page. Engine, Caller and Authenticate are required.
+// Options set up the page. Engine, Caller,
+// Authenticate and Languages are required.
 type Options struct {
 	Engine Engine
 	// Caller says whom the front door knows the request to be from, which asks
@@ -40,6 +44,8 @@ type Options struct {
 	Caller func(*http.Request) (engine.Caller, bool)
 	// Authenticate returns whose key a token is, ErrUnauthorized for nobody's.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+
+	Languages func(ctx context.Context) []Language // that a program can be written in
 
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
@@ -91,11 +97,9 @@ func New(o Options) (*Site, error) {
 	s.signInRoutes()
 
 	// The pages, in the order of the navigation.
+	s.runPage(o.Engine)
+	s.filesPage(o.Engine)
 	s.statusPage(o.Engine)
-	s.mux.HandleFunc("GET /{$}", s.handle(func(w http.ResponseWriter, v *visit) error {
-		http.Redirect(w, v.Request, s.address(s.nav[0].Path), http.StatusSeeOther)
-		return nil
-	}))
 
 	s.mux.HandleFunc("/", s.handle(func(http.ResponseWriter, *visit) error { return engine.ErrNotFound }))
 	return s, nil
