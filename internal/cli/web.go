@@ -14,6 +14,10 @@ import (
 // page mounts what people see in a browser. It asks for a key itself, with a
 // form.
 func (a *app) page(s *service) (httpd.Mount, error) {
+	tool, err := a.pageTool()
+	if err != nil {
+		return httpd.Mount{}, err
+	}
 	site, err := web.New(web.Options{
 		Engine:       s.engine,
 		Caller:       func(r *http.Request) (engine.Caller, bool) { return httpd.CallerFrom(r.Context()) },
@@ -22,6 +26,7 @@ func (a *app) page(s *service) (httpd.Mount, error) {
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,
+		Tool:         tool,
 		Log:          a.log,
 	})
 	if err != nil {

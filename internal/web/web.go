@@ -50,6 +50,7 @@ type Options struct {
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
+	Tool      Tool             // the run_python tool; nil: not shown
 	Log       *slog.Logger     // for causes that a visitor must not see; nil: nothing is logged
 	Now       func() time.Time // nil: time.Now
 }
@@ -62,6 +63,7 @@ type Site struct {
 	templates templates
 	visits    *visits
 	nav       []navEntry
+	closing   []func() // to be called by Close
 }
 
 // navEntry is one page that the navigation leads to.
@@ -100,6 +102,7 @@ func New(o Options) (*Site, error) {
 	s.runPage(o.Engine)
 	s.filesPage(o.Engine)
 	s.statusPage(o.Engine)
+	s.toolsPage()
 
 	s.mux.HandleFunc("/", s.handle(func(http.ResponseWriter, *visit) error { return engine.ErrNotFound }))
 	return s, nil
@@ -107,6 +110,10 @@ func New(o Options) (*Site, error) {
 
 // Close ends what the page does in the background.
 func (s *Site) Close() error {
+	for _, end := range s.closing {
+		end()
+	}
+	s.closing = nil
 	return nil
 }
 
