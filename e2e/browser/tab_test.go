@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -214,6 +215,33 @@ func (b *tab) shoot(name string) {
 	if err := os.WriteFile(filepath.Join("out", name+"-"+b.look.name+".png"), shot, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// scriptsOff has the browser run no scripts of pages from here on.
+func (b *tab) scriptsOff() {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+}
+
+// press presses one key, as a keyboard does: what the page prevents does not
+// reach a field.
+func (b *tab) press(key string) {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			event := input.DispatchKeyEventParams{Type: kind, Key: key}
+			if kind == input.DispatchKeyEventTypeKeyDown {
+				event.Text = key
+			}
+			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 func quote(s string) string {

@@ -37,12 +37,12 @@ func (p *runPage) events(w http.ResponseWriter, v *visit) error {
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("X-Accel-Buffering", "no") // nginx
 	w.WriteHeader(http.StatusOK)
-	p.stream(w, v, events)
+	p.stream(w, v, id, after, events)
 	return nil
 }
 
 // stream writes events until the result, or until the visitor leaves.
-func (p *runPage) stream(w http.ResponseWriter, v *visit, events iter.Seq[engine.Event]) {
+func (p *runPage) stream(w http.ResponseWriter, v *visit, id engine.ID, after int, events iter.Seq[engine.Event]) {
 	out := http.NewResponseController(w)
 	if _, err := w.Write([]byte("retry: 500\n\n")); err != nil || out.Flush() != nil {
 		return
@@ -77,6 +77,15 @@ func (p *runPage) stream(w http.ResponseWriter, v *visit, events iter.Seq[engine
 			frame = append(frame, ": keep-alive\n\n"...)
 		case e, more := <-next:
 			if !more {
+				// Of a run that was cut short less is kept than a watcher may
+				// have seen. It has a result all the same.
+				run, err := p.runs.GetRun(v.Context(), v.caller, id)
+				if err == nil && run.Status.Final() {
+					frame = p.appendEvent(frame, v, engine.Event{Seq: after + 1, Type: engine.EventResult, Run: run})
+					if _, err := w.Write(frame); err == nil {
+						_ = out.Flush() // the visitor may be gone
+					}
+				}
 				return
 			}
 			frame, last = p.appendEvent(frame, v, e), e.Type == engine.EventResult

@@ -214,6 +214,7 @@ type outcome struct {
 	Files   []fileView
 	Dropped []engine.DroppedFile // the first of them
 	More    int                  // dropped files beyond those
+	Lost    int                  // dropped files in all
 }
 
 // namedDropped is how many files that were not kept the page names.
@@ -228,7 +229,10 @@ func (p *runPage) outcome(run *engine.Run, src *source) *outcome {
 		o.Files = append(o.Files, p.fileView(f))
 	}
 	n := min(len(run.Dropped), namedDropped)
-	o.Dropped, o.More = run.Dropped[:n], len(run.Dropped)-n
+	for _, d := range run.Dropped {
+		o.Lost += 1 + d.More
+	}
+	o.Dropped, o.More = run.Dropped[:n], o.Lost-n
 	return o
 }
 

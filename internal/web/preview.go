@@ -16,7 +16,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -138,7 +141,24 @@ func (p *filesPage) textPreview(v *visit, body *previewView) error {
 }
 
 // markdown renders without raw HTML and without links that run something.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList))
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(noPictures{}, 100))))
+
+// noPictures shows what is said of a picture in its place: a file that is
+// looked at loads nothing from elsewhere.
+type noPictures struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (noPictures) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
+	to.Register(ast.KindImage, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+		tag := "</em>"
+		if entering {
+			tag = "<em>picture: "
+		}
+		_, err := w.WriteString(tag)
+		return ast.WalkContinue, err
+	})
+}
 
 // previews makes the heads of tables: in the sandbox, as a run of the visitor
 // who asks. What was made is remembered for a while.
