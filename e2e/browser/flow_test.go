@@ -24,7 +24,7 @@ func TestEnds(t *testing.T) {
 			b.t = t
 			b.goTo(s.url + "/")
 			b.runs(end.program)
-			if got := b.text("#state"); got != end.words && !(end.name == "memory" && strings.Contains(b.text("#output"), "MemoryError")) {
+			if got := b.text("#state"); got != end.words {
 				t.Errorf("the state is %q, want %q", got, end.words)
 			}
 			if got := b.text("#output"); !strings.Contains(got, end.says) {
