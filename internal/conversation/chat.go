@@ -264,3 +264,9 @@ func (c *Chat) attachments() (all []provider.Attachment) {
 	}
 	return all
 }
+
+// Provider is the provider itself, for who sweeps its account.
+func (c *Chat) Provider() provider.Provider { return c.backend.Provider }
+
+// Destination is where files go; empty: they stay on this machine.
+func (c *Chat) Destination() string { return c.backend.Destination }

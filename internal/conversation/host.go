@@ -82,7 +82,10 @@ func NewHost(o HostOptions) (*Host, error) {
 }
 
 // Close gives up what the host has open. Close its conversations before.
-func (h *Host) Close() error { return h.quarantine.Close() }
+func (h *Host) Close() error {
+	h.count(context.Background())
+	return h.quarantine.Close()
+}
 
 // Begin starts a conversation. Nothing is asked and nothing is sent yet, and
 // it is kept from its first turn on. Whoever begins one closes it.
@@ -245,4 +248,30 @@ func since(now, before provider.Counts) *provider.Counts {
 		return nil
 	}
 	return &d
+}
+
+// Fetch brings one remote file into the quarantine, where Output opens it.
+func (h *Host) Fetch(ctx context.Context, p provider.Provider, a provider.Artifact, most int64, progress func(done int64)) (provider.Artifact, error) {
+	c := provider.Collector{Quarantine: h.quarantine, Retry: h.Retry, MaxBytes: most, Counters: h.Counters,
+		Progress: func(_ provider.Artifact, done int64) { progress(done) }}
+	a.FoundBy = []provider.Evidence{provider.ByListing}
+	found, err := c.Collect(ctx, only{p}, nil, &provider.RunResult{Artifacts: []provider.Artifact{a}})
+	h.count(context.WithoutCancel(ctx))
+	switch {
+	case err != nil:
+		return a, err
+	case len(found.Failed) > 0:
+		return a, found.Failed[0].Err
+	}
+	return found.Files[0], nil
+}
+
+// only is a provider whose sessions are not looked through: one file is
+// wanted, not what else there is.
+type only struct{ provider.Provider }
+
+func (o only) Caps() provider.Capabilities {
+	c := o.Provider.Caps()
+	c.SessionFiles = false
+	return c
 }
