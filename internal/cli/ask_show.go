@@ -200,10 +200,10 @@ func (s *turnShown) ended(step provider.Step) {
 	if step.ExitCode != nil && *step.ExitCode != 0 {
 		line += fmt.Sprintf(" (exit code %d)", *step.ExitCode)
 	}
-	if took := step.Ended.Sub(step.Started); !step.Started.IsZero() && took > 0 {
+	if took := step.Ended.Sub(step.Started); !step.Started.IsZero() && took >= 10*time.Millisecond {
 		line += fmt.Sprintf(" after %v", took.Round(10*time.Millisecond))
 	}
-	if step.Detail != "" {
+	if step.Detail != "" && !strings.HasSuffix(step.Detail, string(step.Outcome)) {
 		line += ": " + printable(step.Detail)
 	}
 	s.page.line("  %s", s.page.paint(look, line))

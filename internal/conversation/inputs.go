@@ -68,10 +68,7 @@ func newFile(path, name string, info fs.FileInfo, open func() (io.ReadSeekCloser
 // typeOf is the type of a file: its name's if that says one, since content
 // tells a CSV from other text only sometimes.
 func typeOf(name string, content io.Reader) (string, error) {
-	byName, _, _ := strings.Cut(mime.TypeByExtension(strings.ToLower(filepath.Ext(name))), ";")
-	if strings.EqualFold(filepath.Ext(name), ".csv") {
-		byName = "text/csv" // not every machine has it in its table
-	}
+	byName := typeByName(name)
 	found, err := mimetype.DetectReader(content)
 	if err != nil {
 		return "", err
@@ -81,6 +78,14 @@ func typeOf(name string, content io.Reader) (string, error) {
 		return byContent, nil
 	}
 	return byName, nil
+}
+
+func typeByName(name string) string {
+	if strings.EqualFold(filepath.Ext(name), ".csv") {
+		return "text/csv" // not every machine has it in its table
+	}
+	kind, _, _ := strings.Cut(mime.TypeByExtension(strings.ToLower(filepath.Ext(name))), ";")
+	return kind
 }
 
 func wishes(files []File) []provider.Wanted {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -65,6 +66,11 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 }
 
 func (t *turn) output(a provider.Artifact) *Output {
+	if strings.HasPrefix(a.MIME, "text/plain") { // content does not tell a CSV from other text
+		if kind := typeByName(a.Name); kind != "" {
+			a.MIME = kind
+		}
+	}
 	o := Output{ID: fmt.Sprintf("o%d", len(t.record.Outputs)+1), Name: a.Name, Size: a.Size, MIME: a.MIME, SHA256: a.SHA256, FoundBy: a.FoundBy, Step: a.StepID, Remote: a.Ref, State: OutputFetched}
 	o.Remote.Inline = nil
 	t.record.Outputs = append(t.record.Outputs, o)
@@ -181,15 +187,15 @@ func (s *saving) origin() workspace.Origin {
 	return workspace.Origin{Kind: "outputs", Ref: fmt.Sprintf("%s/%d", s.conversation.ID, s.turn.Number), Note: s.conversation.Title}
 }
 
-func changeOf(p *workspace.Proposal, id string) *workspace.FileChange {
+// changeOf is where an output would be written. One that is renamed is also
+// among the changes of the file that has its name: the last one counts.
+func changeOf(p *workspace.Proposal, id string) (found *workspace.FileChange) {
 	for i := range p.Files {
-		for _, c := range p.Files[i].Changes {
-			if c == id {
-				return &p.Files[i]
-			}
+		if slices.Contains(p.Files[i].Changes, id) {
+			found = &p.Files[i]
 		}
 	}
-	return nil
+	return found
 }
 
 // reasonOf is the first of the worst findings of a file.

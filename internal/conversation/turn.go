@@ -190,8 +190,13 @@ func (t *turn) relay(e provider.Event) {
 	case provider.StepStarted:
 		t.emit(CodeStarted{e.Step})
 	case provider.OutputDelta:
-		t.emit(CodeOutput{e.StepID, e.Stream, e.Data})
+		if !t.framed() {
+			t.emit(CodeOutput{e.StepID, e.Stream, e.Data})
+		}
 	case provider.StepDone:
+		if t.framed() {
+			_, e.Step.Stdout = provider.Unframe(e.Step.Stdout, provider.MaxFrame)
+		}
 		t.emit(CodeEnded{e.Step})
 	case provider.FileFound:
 		t.emit(Found{e.Artifact.Name, e.Artifact.Size})
@@ -200,6 +205,12 @@ func (t *turn) relay(e provider.Event) {
 	case provider.Notice:
 		t.emit(Notice{Text: e.Text})
 	}
+}
+
+// framed reports whether files come in the output of the code, which is shown
+// without them, and so when it is whole.
+func (t *turn) framed() bool {
+	return t.chat.backend.Provider.Caps().Outputs == provider.OutputStdout
 }
 
 // take puts what came into the record.
