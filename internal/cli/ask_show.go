@@ -66,6 +66,10 @@ func (s *turnShown) tell(e conversation.Event) {
 			s.page.line("      %s", printable(e.Hint))
 		}
 	case conversation.ReplyProposed:
+		if e.Result.State == conversation.ShownOnly {
+			showResult(s.page, e.Result)
+			return
+		}
 		s.page.line("The reply is a proposal for the project: %s", e.Reply)
 	case conversation.ReplySettled:
 		showResult(s.page, e.Result)
