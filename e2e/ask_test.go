@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -35,26 +36,34 @@ func accesses() map[string]func(testing.TB) modelAccess {
 	return map[string]func(testing.TB) modelAccess{
 		provider.OpenAI: func(tb testing.TB) modelAccess {
 			s := providertest.NewOpenAI(tb)
+			now(s.Clock)
 			return modelAccess{provider.OpenAI, s, []string{"AIRLOCK_MODEL=gpt-5", "OPENAI_API_KEY=" + providertest.OpenAIKey, "OPENAI_BASE_URL=" + s.URL + "/v1"}}
 		},
 		provider.Anthropic: func(tb testing.TB) modelAccess {
 			s := providertest.NewAnthropicServer(tb)
+			now(s.Clock)
 			return modelAccess{provider.Anthropic, s, []string{"AIRLOCK_MODEL=" + providertest.AnthropicModel, "ANTHROPIC_API_KEY=test-secret", "ANTHROPIC_BASE_URL=" + s.URL}}
 		},
 		provider.Gemini: func(tb testing.TB) modelAccess {
 			s := providertest.NewGeminiServer(tb)
+			now(s.Clock)
 			return modelAccess{provider.Gemini, s, []string{"AIRLOCK_MODEL=" + providertest.GeminiModel, "GEMINI_API_KEY=test-secret", "GOOGLE_GEMINI_BASE_URL=" + s.URL}}
 		},
 		provider.XAI: func(tb testing.TB) modelAccess {
 			s := providertest.NewXAIServer(tb)
+			now(s.Clock)
 			return modelAccess{provider.XAI, s, []string{"AIRLOCK_MODEL=" + providertest.XAIModel, "XAI_API_KEY=test-secret", "XAI_BASE_URL=" + s.URL + "/v1"}}
 		},
 		provider.Local: func(tb testing.TB) modelAccess {
 			s := providertest.NewLocalServer(tb)
+			now(s.Clock)
 			return modelAccess{provider.Local, s, []string{"AIRLOCK_MODEL=" + providertest.LocalModel, "AIRLOCK_MODEL_URL=" + s.URL + "/v1"}}
 		},
 	}
 }
+
+// now sets a test server's clock: what it says of times is compared with ours.
+func now(c *providertest.Clock) { c.Advance(time.Since(c.Now())) }
 
 // asks are who asks: root's ways are those of any user here.
 func asks() person {

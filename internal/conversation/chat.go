@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 // Chat is a conversation with a model that is going on in this process. One
@@ -117,7 +118,7 @@ func (c *Chat) newTurn(p Prompt, person Person, sink Sink) *turn {
 	now := c.host.Clock.Now().UTC()
 	t := &turn{chat: c, prompt: p, person: person, sink: sink,
 		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: p.Text,
-			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{}, Decisions: []Decision{}}}
+			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{}, Decisions: []Decision{}, Receipts: []*workspace.Receipt{}}}
 	if c.record.Title == "" {
 		c.record.Title = title(p.Text)
 	}

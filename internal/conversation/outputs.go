@@ -309,7 +309,7 @@ func (s *saving) write(ctx context.Context, folder string, a Answer) error {
 	receipt, err := w.Commit(ctx, p, approval, workspace.CommitOptions{})
 	if err != nil {
 		for _, o := range saved {
-			o.Problem = ProblemOf(err)
+			o.State, o.Problem = OutputFailed, ProblemOf(err) // it is still held here
 		}
 		return err
 	}
