@@ -51,7 +51,7 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 		switch provider.KindOf(f.Err) {
 		case provider.FileNotFound, provider.FileExpired, provider.ContainerExpired, provider.NotDownloadable:
 		default: // it is still there
-			t.chat.unsaved = t.chat.unsaved || f.Artifact.Ref.Scope != provider.ScopeInline
+			t.chat.unsaved = t.chat.unsaved || ctx.Err() == nil && f.Artifact.Ref.Scope != provider.ScopeInline
 		}
 	}
 	t.record.Missing = append(t.record.Missing, found.Missing...)
