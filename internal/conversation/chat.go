@@ -19,6 +19,7 @@ type Chat struct {
 	host    *Host
 	record  *Conversation
 	backend *Backend
+	uploads *passingUploads
 	whole   provider.Provider // recorded and retried
 	rule    provider.Retry
 	ledger  *provider.Ledger // nil: there is nothing to clean up
@@ -208,7 +209,6 @@ func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 	if c.ledger != nil {
 		failed = c.clean(ctx, done)
 	}
-	c.host.count(ctx)
 	if c.kept {
 		c.record.Cleaned = done
 		c.record.Session, c.record.Staged = provider.Session{}, nil
@@ -234,27 +234,8 @@ func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
 		for _, l := range swept.Left {
 			done.Left = append(done.Left, fmt.Sprintf("%s %s: %v", l.Entry.Kind, l.Entry.Name, l.Err))
 		}
-		if len(swept.Deleted) > 0 {
-			c.forget(ctx, swept.Deleted)
-		}
 	}
 	return errors.Join(err, c.ledger.Close())
-}
-
-// forget takes uploads that are deleted out of the cache.
-func (c *Chat) forget(ctx context.Context, deleted []provider.Entry) {
-	gone := map[string]bool{}
-	for _, e := range deleted {
-		gone[e.ID] = true
-	}
-	for _, s := range c.staged {
-		if id := s.File.Ref.ID; gone[id] {
-			key := provider.UploadKey{Provider: c.record.Settings.Provider, Account: c.backend.Provider.Account(), SHA256: s.SHA256, Name: s.File.Name}
-			if err := c.host.Uploads.RemoveUpload(ctx, key, id); err != nil {
-				c.host.Log.Debug("an upload is still in the cache", "err", err) // it is looked up before it is used
-			}
-		}
-	}
 }
 
 func (c *Chat) attachments() (all []provider.Attachment) {

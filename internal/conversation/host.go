@@ -120,7 +120,7 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	chat := &Chat{host: h, record: c, backend: b, whole: b.Provider, sources: map[string]provider.Source{}}
+	chat := &Chat{uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, whole: b.Provider, sources: map[string]provider.Source{}}
 	if b.Close == nil {
 		b.Close = func() error { return nil }
 	}
@@ -160,7 +160,7 @@ func (h *Host) Save(ctx context.Context, owner, id string, turn int, a Answer) (
 		}
 		s := saving{host: h, conversation: c, turn: t}
 		err := s.write(ctx, a.Folder, a)
-		return t, errors.Join(err, h.Archive.PutTurn(context.WithoutCancel(ctx), id, t))
+		return t, errors.Join(err, h.Archive.PutConversation(context.WithoutCancel(ctx), c, t))
 	}
 	return nil, fmt.Errorf("turn %d: %w", turn, ErrNotFound)
 }

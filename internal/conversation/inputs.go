@@ -227,8 +227,9 @@ func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.
 			t.emit(Uploading{s.Name, sent, s.Size})
 		}
 	}}
-	if c.ledger != nil {
-		u.Cache = &provider.UploadCache{Store: c.host.Uploads, Conversation: c.record.ID, Kept: c.record.Settings.Keep, Clock: c.host.Clock}
+	u.Cache = &provider.UploadCache{Store: c.uploads, Conversation: c.record.ID, Clock: c.host.Clock}
+	if c.record.Settings.Keep && c.ledger != nil {
+		u.Cache.Store, u.Cache.Kept = c.host.Uploads, true
 	}
 	for i, f := range files {
 		if f.again && !sameAs(f) {

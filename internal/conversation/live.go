@@ -377,6 +377,7 @@ func (l *Live) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		l.host.count(ctx)
 		for id, c := range l.idlers() {
 			if _, err := l.end(ctx, id, c); err != nil {
 				l.host.Log.Warn("a conversation was not cleaned up", "conversation", id, "err", err)

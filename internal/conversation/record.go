@@ -177,10 +177,10 @@ type Page struct {
 
 // Archive keeps conversations.
 type Archive interface {
-	// PutConversation keeps what is said of a conversation but its turns.
-	PutConversation(ctx context.Context, c *Conversation) error
-	// PutTurn keeps a turn, in the place of the one with its number.
-	PutTurn(ctx context.Context, conversation string, t *Turn) error
+	// PutConversation keeps a conversation, but of its turns only those that
+	// are given, each in the place of the one with its number. All of it is
+	// kept, or nothing.
+	PutConversation(ctx context.Context, c *Conversation, turns ...*Turn) error
 	// Conversation returns one with its turns, or ErrNotFound.
 	Conversation(ctx context.Context, owner, id string) (*Conversation, error)
 	// Conversations returns an owner's, without turns.

@@ -25,7 +25,6 @@ type turn struct {
 
 	attachments []provider.Attachment
 	questions   int
-	keeping     error // what the archive refused
 
 	telling sync.Mutex
 }
@@ -65,11 +64,9 @@ func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 func (t *turn) keep(ctx context.Context) error {
 	c := t.chat
 	c.record.Updated = c.host.Clock.Now().UTC()
-	if err := c.host.Archive.PutConversation(ctx, c.record); err != nil {
-		return err
-	}
-	c.kept = true
-	return c.host.Archive.PutTurn(ctx, c.record.ID, t.record)
+	err := c.host.Archive.PutConversation(ctx, c.record, t.record)
+	c.kept = c.kept || err == nil
+	return err
 }
 
 func (t *turn) run(ctx context.Context) error {

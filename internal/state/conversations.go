@@ -27,7 +27,7 @@ func (db *DB) Conversations() *Conversations { return &Conversations{db} }
 
 // PutConversation implements conversation.Archive. Conversations of long ago
 // make room.
-func (s *Conversations) PutConversation(ctx context.Context, c *conversation.Conversation) error {
+func (s *Conversations) PutConversation(ctx context.Context, c *conversation.Conversation, turns ...*conversation.Turn) error {
 	head := *c
 	head.Turns = nil
 	text, err := json.Marshal(head)
@@ -44,6 +44,11 @@ func (s *Conversations) PutConversation(ctx context.Context, c *conversation.Con
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, conversationGone(c.ID)) // it is somebody else's
 		}
+		for _, t := range turns {
+			if err := putTurn(ctx, tx, c.ID, t); err != nil {
+				return err
+			}
+		}
 		_, err = tx.ExecContext(ctx, "DELETE FROM conversations WHERE owner = ? AND updated < ?", c.Owner, time.Now().Add(-keepConversations).UnixMicro())
 		return err
 	})
@@ -53,8 +58,7 @@ func conversationGone(id string) error {
 	return fmt.Errorf("the conversation %q: %w", id, conversation.ErrNotFound)
 }
 
-// PutTurn implements conversation.Archive.
-func (s *Conversations) PutTurn(ctx context.Context, id string, t *conversation.Turn) error {
+func putTurn(ctx context.Context, tx *sql.Tx, id string, t *conversation.Turn) error {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return err
@@ -63,11 +67,9 @@ func (s *Conversations) PutTurn(ctx context.Context, id string, t *conversation.
 	if err != nil {
 		return err
 	}
-	return s.db.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO turns (conversation, number, turn, exchange) VALUES (?, ?, ?, ?)
-			ON CONFLICT (conversation, number) DO UPDATE SET turn = excluded.turn, exchange = excluded.exchange`, id, t.Number, string(text), string(exchange))
-		return err
-	})
+	_, err = tx.ExecContext(ctx, `INSERT INTO turns (conversation, number, turn, exchange) VALUES (?, ?, ?, ?)
+		ON CONFLICT (conversation, number) DO UPDATE SET turn = excluded.turn, exchange = excluded.exchange`, id, t.Number, string(text), string(exchange))
+	return err
 }
 
 // Conversation implements conversation.Archive.
