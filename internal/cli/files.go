@@ -73,7 +73,7 @@ func (a *app) withAccount(ctx context.Context, do func(*account) error) error {
 		return err
 	}
 	return a.withHost(ctx, func(h *modelHost) error {
-		b, err := a.connectModel(ctx, conversation.Settings{Provider: name})
+		b, err := a.connectModel(ctx, owner, conversation.Settings{Provider: name})
 		if err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (a *app) collectGarbage(ctx context.Context) error {
 				return fail(exitUsage, "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY", "there is no key of any provider")
 			}
 		} else {
-			b, err := a.connectModel(ctx, conversation.Settings{Provider: a.cfg.Provider})
+			b, err := a.connectModel(ctx, owner, conversation.Settings{Provider: a.cfg.Provider})
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ func (a *app) openHost(ctx context.Context) (*modelHost, error) {
 	return &modelHost{h, d}, nil
 }
 
-func (a *app) newHost(d *desk, connect func(context.Context, conversation.Settings) (*conversation.Backend, error)) (*conversation.Host, error) {
+func (a *app) newHost(d *desk, connect func(context.Context, string, conversation.Settings) (*conversation.Backend, error)) (*conversation.Host, error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err
@@ -87,11 +87,15 @@ func (a *app) chosenProvider() (string, error) {
 	return a.cfg.Provider, nil
 }
 
-// connectModel connects the provider of a conversation.
-func (a *app) connectModel(ctx context.Context, s conversation.Settings) (*conversation.Backend, error) {
+// connectModel connects the provider of a conversation of the command line.
+func (a *app) connectModel(ctx context.Context, _ string, s conversation.Settings) (*conversation.Backend, error) {
 	if s.Provider == provider.Local {
 		return a.connectLocal(ctx)
 	}
+	return a.connectRemote(ctx, s)
+}
+
+func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conversation.Backend, error) {
 	web := a.webClient()
 	p, address, err := a.remoteProvider(ctx, s.Provider, web)
 	if err != nil {
@@ -144,7 +148,7 @@ func asProvider[C provider.Provider](client C, err error) (provider.Provider, er
 // this process.
 func (a *app) connectLocal(ctx context.Context) (*conversation.Backend, error) {
 	if a.cfg.ModelURL == "" {
-		return nil, fail(exitUsage, "give the model's endpoint with --model-url, such as http://localhost:11434/v1 for Ollama", "the provider local needs a model")
+		return nil, errNoModel()
 	}
 	conn, err := a.connect(ctx)
 	if err != nil {
@@ -164,6 +168,10 @@ func (a *app) connectLocal(ctx context.Context) (*conversation.Backend, error) {
 		b.Destination = "the service at " + u.Host
 	}
 	return b, nil
+}
+
+func errNoModel() error {
+	return fail(exitUsage, "give the model's endpoint with --model-url, such as http://localhost:11434/v1 for Ollama", "the provider local needs a model")
 }
 
 func (a *app) localBackend(runner local.Runner, closing func() error) (*conversation.Backend, error) {

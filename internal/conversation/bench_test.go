@@ -32,7 +32,7 @@ func BenchmarkTurn(b *testing.B) {
 			host, err := conversation.NewHost(conversation.HostOptions{
 				Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
 				Quarantine: filepath.Join(data, "outputs"),
-				Connect: func(context.Context, conversation.Settings) (*conversation.Backend, error) {
+				Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
 					return &conversation.Backend{Provider: r.provider, Destination: "the test server"}, nil
 				},
 			})

@@ -44,8 +44,8 @@ type HostOptions struct {
 	Desk    *Desk
 	// Quarantine is the directory in which outputs are held.
 	Quarantine string
-	// Connect gives the provider of a conversation.
-	Connect  func(ctx context.Context, s Settings) (*Backend, error)
+	// Connect gives the provider of a conversation of an owner.
+	Connect  func(ctx context.Context, owner string, s Settings) (*Backend, error)
 	Counters *provider.Counters
 	Retry    provider.Retry
 	Clock    provider.Clock
@@ -116,7 +116,7 @@ func (h *Host) Resume(ctx context.Context, owner, id string, change func(*Settin
 }
 
 func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
-	b, err := h.Connect(ctx, c.Settings)
+	b, err := h.Connect(ctx, c.Owner, c.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +140,16 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	chat.whole = provider.Retried(chat.whole, chat.rule, h.Counters)
 	chat.tracker = &provider.Tracker{Provider: chat.whole, Clock: h.Clock, Counters: h.Counters, Again: chat.again}
 	return chat, nil
+}
+
+// Conversation returns one that is kept, with its turns, or ErrNotFound.
+func (h *Host) Conversation(ctx context.Context, owner, id string) (*Conversation, error) {
+	return h.Archive.Conversation(ctx, owner, id)
+}
+
+// Conversations returns an owner's, without turns, newest first.
+func (h *Host) Conversations(ctx context.Context, owner string, p Page) ([]*Conversation, error) {
+	return h.Archive.Conversations(ctx, owner, p)
 }
 
 // Output opens an output that is held here.

@@ -147,9 +147,9 @@ func (o *Output) artifact() provider.Artifact {
 
 // Decision is what somebody has decided.
 type Decision struct {
-	Question Ask       `json:"question"`
-	Answer   Answer    `json:"answer"`
-	At       time.Time `json:"at"`
+	Ask    Ask       `json:"question"`
+	Answer Answer    `json:"answer"`
+	At     time.Time `json:"at"`
 }
 
 // Problem is an error as it is kept and shown.
