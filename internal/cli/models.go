@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -58,7 +57,7 @@ func (a *app) newHost(d *desk, connect func(context.Context, string, conversatio
 	return h, nil
 }
 
-func (h *modelHost) close() error { return errors.Join(h.Host.Close(), h.desk.close()) }
+func (h *modelHost) close() error { return errors.Join(h.Close(), h.desk.close()) }
 
 // withHost does something with the host.
 func (a *app) withHost(ctx context.Context, do func(*modelHost) error) error {
@@ -109,7 +108,7 @@ func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conv
 func (a *app) remoteProvider(ctx context.Context, name string, web *http.Client) (p provider.Provider, host string, err error) {
 	c := a.cfg
 	var account config.Account
-	address := ""
+	var address string
 	switch name {
 	case provider.OpenAI:
 		account, address = c.OpenAI, openai.DefaultURL
@@ -237,9 +236,10 @@ func (l loggedCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(r)
 	said := []any{"method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "sent", r.ContentLength, "took", time.Since(began).Round(time.Millisecond)}
 	if err != nil {
-		var cause error = err
-		if e, ok := errors.AsType[*net.OpError](err); ok {
-			cause = e
+		// Not the whole error: it has the address, and with it the query.
+		cause := err
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			cause = e.Err
 		}
 		l.log.DebugContext(r.Context(), "call failed", append(said, "err", cause)...)
 		return resp, err

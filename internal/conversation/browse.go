@@ -44,8 +44,8 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 		Paths  []string `json:"paths"`
 		Reason string   `json:"reason"`
 	}
-	if err := json.Unmarshal(arguments, &asked); err != nil || len(asked.Paths) == 0 {
-		return provider.FunctionReply{Text: `The arguments must be {"paths": ["a/b.csv"], "reason": "..."}.`}, nil
+	if json.Unmarshal(arguments, &asked) != nil || len(asked.Paths) == 0 {
+		return provider.FunctionReply{Text: `The arguments must be {"paths": ["a/b.csv"], "reason": "..."}.`}, nil //nolint:nilerr // the model is told, and calls again
 	}
 	if len(asked.Paths) > mostRequested {
 		return provider.FunctionReply{Text: fmt.Sprintf("At most %d files can be asked for at once.", mostRequested)}, nil

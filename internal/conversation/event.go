@@ -118,22 +118,58 @@ type (
 )
 
 // Kind implements Event.
-func (Begun) Kind() string         { return "begun" }
-func (Asked) Kind() string         { return "asked" }
-func (Answered) Kind() string      { return "answered" }
-func (Uploading) Kind() string     { return "uploading" }
-func (Uploaded) Kind() string      { return "uploaded" }
-func (Text) Kind() string          { return "text" }
-func (Code) Kind() string          { return "code" }
-func (CodeStarted) Kind() string   { return "code_started" }
-func (CodeOutput) Kind() string    { return "code_output" }
-func (CodeEnded) Kind() string     { return "code_ended" }
-func (Found) Kind() string         { return "found" }
-func (Downloading) Kind() string   { return "downloading" }
-func (Collected) Kind() string     { return "collected" }
-func (Saved) Kind() string         { return "saved" }
+func (Begun) Kind() string { return "begun" }
+
+// Kind implements Event.
+func (Asked) Kind() string { return "asked" }
+
+// Kind implements Event.
+func (Answered) Kind() string { return "answered" }
+
+// Kind implements Event.
+func (Uploading) Kind() string { return "uploading" }
+
+// Kind implements Event.
+func (Uploaded) Kind() string { return "uploaded" }
+
+// Kind implements Event.
+func (Text) Kind() string { return "text" }
+
+// Kind implements Event.
+func (Code) Kind() string { return "code" }
+
+// Kind implements Event.
+func (CodeStarted) Kind() string { return "code_started" }
+
+// Kind implements Event.
+func (CodeOutput) Kind() string { return "code_output" }
+
+// Kind implements Event.
+func (CodeEnded) Kind() string { return "code_ended" }
+
+// Kind implements Event.
+func (Found) Kind() string { return "found" }
+
+// Kind implements Event.
+func (Downloading) Kind() string { return "downloading" }
+
+// Kind implements Event.
+func (Collected) Kind() string { return "collected" }
+
+// Kind implements Event.
+func (Saved) Kind() string { return "saved" }
+
+// Kind implements Event.
 func (ReplyProposed) Kind() string { return "proposed" }
-func (ReplySettled) Kind() string  { return "applied" }
-func (Notice) Kind() string        { return "notice" }
-func (Ended) Kind() string         { return "ended" }
-func (CleanedUp) Kind() string     { return "cleaned" }
+
+// Kind implements Event.
+func (ReplySettled) Kind() string { return "applied" }
+
+// Kind implements Event.
+func (Notice) Kind() string { return "notice" }
+
+// Kind implements Event.
+func (Ended) Kind() string { return "ended" }
+
+// Kind implements Event.
+func (CleanedUp) Kind() string { return "cleaned" }

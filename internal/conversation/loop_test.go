@@ -2,6 +2,7 @@ package conversation_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,7 +112,7 @@ func newStage(t *testing.T, open func(testing.TB) remote) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Host.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -239,7 +240,7 @@ func TestLive(t *testing.T) {
 		if err := live.Turn("local", id, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.txt", "x")}, Folder: s.folder}); err != nil {
 			t.Fatal(err)
 		}
-		if err := live.Turn("local", id, conversation.Prompt{Text: "Go"}); err != conversation.ErrTurn {
+		if err := live.Turn("local", id, conversation.Prompt{Text: "Go"}); !errors.Is(err, conversation.ErrTurn) {
 			t.Errorf("a second turn: %v", err)
 		}
 		if _, err := live.Follow(t.Context(), "eve", id, 0, 0); err == nil {
@@ -264,7 +265,7 @@ func TestLive(t *testing.T) {
 				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); err != nil {
 					t.Fatal(err)
 				}
-				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); err != conversation.ErrAnswered {
+				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); !errors.Is(err, conversation.ErrAnswered) {
 					t.Errorf("a second answer: %v", err)
 				}
 			case conversation.Ended:

@@ -150,7 +150,7 @@ func TestModelAsksForFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"link.txt": filepath.Join(outside, "secret.txt"), "dir": outside, "near.csv": "data.csv"} {
+	for name, to := range map[string]string{"link.txt": filepath.Join(outside, "secret.txt"), "dir": outside, "near.csv": "data.csv", "inner": "."} {
 		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestModelAsksForFiles(t *testing.T) {
 		}
 		return sent, asked
 	}
-	hostile := []string{"../" + filepath.Base(outside) + "/secret.txt", filepath.Join(outside, "secret.txt"), "link.txt", "dir/secret.txt", "near.csv", ".git/config", ".GIT/config", "dir", ".", "", `..\secret.txt`, "/etc/passwd", "data.csv/x", "nothing"}
+	hostile := []string{"../" + filepath.Base(outside) + "/secret.txt", filepath.Join(outside, "secret.txt"), "link.txt", "dir/secret.txt", "near.csv", "inner/data.csv", ".git/config", ".GIT/config", "dir", ".", "", `..\secret.txt`, "/etc/passwd", "data.csv/x", "nothing"}
 	all := func(q conversation.Ask) conversation.Answer {
 		a := conversation.Answer{OK: true}
 		for _, f := range q.Files {

@@ -80,17 +80,17 @@ func TestConversationsAreTrue(t *testing.T) {
 	r.do("GET", outputs, "/conversations/conv1/outputs/"+strings.Repeat("0", 64), "", 404)
 	r.do("GET", outputs, "/conversations/nothing/outputs/"+sha, "", 404)
 
-	for _, stranger := range []engine.Caller{{Owner: "alice"}, {Owner: "bob", Admin: true}} {
+	for _, stranger := range []engine.Caller{{Owner: "alice"}, {Owner: "alice", Key: "k"}, {Owner: engine.Local, Key: "k"}, {Owner: "bob", Admin: true}, {Owner: engine.Local}} {
 		r.caller = stranger
-		want := 404
-		if !stranger.Admin {
-			want = 403
+		want := 403
+		if stranger.Admin || stranger.Owner == engine.Local && stranger.Key == "" {
+			want = 404
 		}
 		r.do("GET", "/conversations/{id}", "/conversations/conv1", "", want)
 		r.do("GET", outputs, "/conversations/conv1/outputs/"+sha, "", want)
 		r.do("DELETE", "/conversations/{id}", "/conversations/conv1", "", want)
 	}
-	r.do("GET", "/conversations", "/conversations", "", 200, `"conversations":[]`)
+	r.do("GET", "/conversations", "/conversations", "", 200, `"conversations":[]`) // on the machine, its own
 	r.caller = engine.Caller{Owner: "alice", Admin: true}
 	r.do("DELETE", "/conversations/{id}", "/conversations/conv1", "", 204)
 	r.do("GET", "/conversations/{id}", "/conversations/conv1", "", 404)
