@@ -144,6 +144,8 @@ func (s *turnShown) progress(what, name string, done, size int64) {
 func (s *turnShown) uploaded(e conversation.Uploaded) {
 	how := "sent"
 	switch {
+	case e.Upload.Remote.Provider == provider.Local:
+		how = "staged" // it stays where it is
 	case e.Cached:
 		how = "there already:"
 	case e.Inline:
@@ -164,7 +166,7 @@ func (s *turnShown) showCode(step provider.Step) {
 	}
 	s.page.line("%s", s.page.paint(bold, "runs "+printable(language)+":"))
 	for line := range strings.Lines(plainText(strings.TrimRight(step.Code, "\n"))) {
-		s.page.line("  | %s", strings.TrimRight(line, "\n"))
+		s.page.line("%s", strings.TrimRight("  | "+line, " \n"))
 	}
 }
 
@@ -207,7 +209,7 @@ func (s *turnShown) ended(step provider.Step) {
 	if took := step.Ended.Sub(step.Started); !step.Started.IsZero() && took >= 10*time.Millisecond {
 		line += fmt.Sprintf(" after %v", took.Round(10*time.Millisecond))
 	}
-	if step.Detail != "" && !strings.HasSuffix(step.Detail, string(step.Outcome)) {
+	if step.Detail != "" && step.Detail != "completed" && !strings.HasSuffix(step.Detail, string(step.Outcome)) {
 		line += ": " + printable(step.Detail)
 	}
 	s.page.line("  %s", s.page.paint(look, line))

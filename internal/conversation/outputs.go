@@ -66,7 +66,8 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 }
 
 func (t *turn) output(a provider.Artifact) *Output {
-	if strings.HasPrefix(a.MIME, "text/plain") { // content does not tell a CSV from other text
+	a.MIME, _, _ = strings.Cut(a.MIME, ";")
+	if a.MIME == "text/plain" { // content does not tell a CSV from other text
 		if kind := typeByName(a.Name); kind != "" {
 			a.MIME = kind
 		}
