@@ -24,7 +24,8 @@ type Chat struct {
 	rule    provider.Retry
 	ledger  *provider.Ledger // nil: there is nothing to clean up
 	tracker *provider.Tracker
-	kept    bool // the archive knows the conversation
+	kept    bool         // the archive knows the conversation
+	release func() error // of the hold on the conversation
 
 	asking sync.Mutex // held by a turn
 
@@ -220,7 +221,7 @@ func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 	if sink != nil {
 		sink(CleanedUp{*done})
 	}
-	return done, errors.Join(failed, c.backend.Close())
+	return done, errors.Join(failed, c.release(), closeBackend(c.backend))
 }
 
 func (c *Chat) clean(ctx context.Context, done *Cleaned) error {

@@ -120,18 +120,19 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	chat := &Chat{uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, whole: b.Provider, sources: map[string]provider.Source{}}
-	if b.Close == nil {
-		b.Close = func() error { return nil }
+	release, err := h.hold(ctx, c.ID)
+	if err != nil {
+		return nil, errors.Join(err, closeBackend(b))
 	}
+	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, whole: b.Provider, sources: map[string]provider.Source{}}
 	if !b.Passing {
 		if chat.ledger, err = provider.OpenLedger(ctx, h.Ledger, c.ID, h.Retry); err != nil {
-			return nil, errors.Join(err, b.Close())
+			return nil, errors.Join(err, release(), closeBackend(b))
 		}
 		chat.whole = chat.ledger.Recorded(b.Provider)
 		if c.Settings.Keep {
 			if err := chat.ledger.KeepAll(ctx); err != nil {
-				return nil, errors.Join(err, chat.ledger.Close(), b.Close())
+				return nil, errors.Join(err, chat.ledger.Close(), release(), closeBackend(b))
 			}
 		}
 	}
@@ -140,6 +141,21 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	chat.whole = provider.Retried(chat.whole, chat.rule, h.Counters)
 	chat.tracker = &provider.Tracker{Provider: chat.whole, Clock: h.Clock, Counters: h.Counters, Again: chat.again}
 	return chat, nil
+}
+
+// hold keeps other processes from going on with a conversation.
+func (h *Host) hold(ctx context.Context, id string) (release func() error, err error) {
+	if held, err := h.Ledger.Held(ctx, "conversation-"+id); err != nil || held {
+		return nil, errors.Join(err, ErrTurn)
+	}
+	return h.Ledger.Hold(ctx, "conversation-"+id)
+}
+
+func closeBackend(b *Backend) error {
+	if b.Close == nil {
+		return nil
+	}
+	return b.Close()
 }
 
 // Conversation returns one that is kept, with its turns, or ErrNotFound.
@@ -175,26 +191,21 @@ func (h *Host) Save(ctx context.Context, owner, id string, turn int, a Answer) (
 	return nil, fmt.Errorf("turn %d: %w", turn, ErrNotFound)
 }
 
-// Drop forgets a conversation and the outputs that are held of it.
-func (h *Host) Drop(ctx context.Context, owner, id string) error {
-	c, err := h.Archive.Conversation(ctx, owner, id)
+// Drop forgets a conversation; one that goes on somewhere is ErrTurn.
+func (h *Host) Drop(ctx context.Context, owner, id string) (err error) {
+	if _, err := h.Archive.Conversation(ctx, owner, id); err != nil {
+		return err
+	}
+	release, err := h.hold(ctx, id)
 	if err != nil {
 		return err
 	}
-	for _, t := range c.Turns {
-		if t.State == TurnRunning && h.Clock.Now().Sub(t.Started) < crashedAfter {
-			return ErrTurn
-		}
-	}
+	defer func() { err = errors.Join(err, release()) }()
 	return h.Archive.DropConversation(ctx, owner, id) // its outputs go with their time: others may have the same
 }
 
-const (
-	// holdOutputs is how long outputs are held here after they were fetched.
-	holdOutputs = 7 * 24 * time.Hour
-	// crashedAfter is when a turn that runs has to be one that crashed.
-	crashedAfter = 24 * time.Hour
-)
+// holdOutputs is how long outputs are held here after they were fetched.
+const holdOutputs = 7 * 24 * time.Hour
 
 // Sweep deletes what processes that are no more have left at providers, and
 // outputs that nobody wanted.

@@ -283,3 +283,88 @@ func TestLive(t *testing.T) {
 		}
 	})
 }
+
+// A turn that waits can be stopped; outputs can be saved later; a conversation
+// goes on in one place at a time.
+func TestLiveStopsAndSavesLater(t *testing.T) {
+	s := newStage(t, remotes()[provider.OpenAI])
+	live := conversation.NewLive(s.Host, 0)
+	settings := conversation.Settings{Provider: s.name, Model: s.model}
+	id, err := live.Begin(t.Context(), "local", settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow := func(until string) conversation.Event {
+		t.Helper()
+		events, err := live.Follow(t.Context(), "local", id, 0, time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last conversation.Event
+		for e := range events {
+			if e.Event == nil { // a beat
+				continue
+			}
+			if last = e.Event; last.Kind() == until {
+				break
+			}
+		}
+		return last
+	}
+	if err := live.Turn("local", id, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.txt", "x")}}); err != nil {
+		t.Fatal(err)
+	}
+	follow("asked")
+	if open, turn := live.Running("local", id); !open || !turn {
+		t.Errorf("open %v, turn %v", open, turn)
+	}
+	if err := live.Stop(t.Context(), "local", id); err != nil {
+		t.Fatal(err)
+	}
+	if e := follow("ended").(conversation.Ended); e.Turn.State != conversation.TurnInterrupted {
+		t.Errorf("%+v", e.Turn)
+	}
+	if pending, _ := live.Pending("local", id); len(pending) > 0 {
+		t.Errorf("still asked: %+v", pending)
+	}
+	if _, err := s.Resume(t.Context(), "local", id, nil); !errors.Is(err, conversation.ErrTurn) {
+		t.Errorf("it goes on twice: %v", err)
+	}
+	if err := s.Drop(t.Context(), "local", id); !errors.Is(err, conversation.ErrTurn) {
+		t.Errorf("it was forgotten while it goes on: %v", err)
+	}
+	if _, err := live.Close(t.Context(), "local", id); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := live.Resume(t.Context(), "local", id, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
+	if err := live.Turn("local", id, conversation.Prompt{Text: "Go on"}); err != nil {
+		t.Fatal(err)
+	}
+	if e := follow("ended").(conversation.Ended); e.Turn.Number != 2 || e.Turn.Outputs[0].State != conversation.OutputFetched {
+		t.Errorf("%+v", e.Turn)
+	}
+	if err := live.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	turn, err := s.Save(t.Context(), "local", id, 2, conversation.Answer{OK: true, Folder: s.folder})
+	if err != nil || turn.Outputs[0].State != conversation.OutputSaved {
+		t.Fatalf("%v, %+v", err, turn)
+	}
+	if got, _ := os.ReadFile(filepath.Join(s.folder, "a.txt")); string(got) != "made" {
+		t.Errorf("saved %q", got)
+	}
+	kept, err := s.Conversation(t.Context(), "local", id)
+	if err != nil || kept.Turns[1].Outputs[0].State != conversation.OutputSaved {
+		t.Errorf("%v, %+v", err, kept)
+	}
+	if err := s.Drop(t.Context(), "local", id); err != nil {
+		t.Error(err)
+	}
+	if left := s.server.Objects(); len(left) > 0 {
+		t.Errorf("left at the provider: %v", left)
+	}
+}

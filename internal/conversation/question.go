@@ -24,8 +24,9 @@ var (
 	ErrApproval = errors.New("somebody has to agree first")
 	// ErrDeclined says that the person did not agree.
 	ErrDeclined = errors.New("it was turned down")
-	// ErrTurn says that a turn is going on already.
-	ErrTurn = errors.New("a turn is going on in this conversation")
+	// ErrTurn says that a turn is going on already, or that the conversation
+	// goes on somewhere else.
+	ErrTurn = errors.New("the conversation is going on")
 )
 
 // AskKind says what is asked.
