@@ -158,6 +158,9 @@ func (t *talk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if t.options.keep && t.chat.Passing() {
+		t.say("note: --keep keeps nothing here: the sandbox ends with this command; under `airlock serve` it stays")
+	}
 	t.sweepBehind(ctx)
 	return nil
 }

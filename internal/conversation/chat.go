@@ -253,3 +253,7 @@ func (c *Chat) Provider() provider.Provider { return c.backend.Provider }
 
 // Destination is where files go; empty: they stay on this machine.
 func (c *Chat) Destination() string { return c.backend.Destination }
+
+// Passing reports whether all that is made at the provider ends with this
+// process.
+func (c *Chat) Passing() bool { return c.backend.Passing }
