@@ -62,7 +62,7 @@ func TestAskInterrupted(t *testing.T) {
 					t.Errorf("exit code %d: %s", code, stderr.String())
 				}
 				left := access.server.Objects()
-				if name == provider.Anthropic && op == providertest.OpRun && strings.Contains(stderr.String(), "may be left at Anthropic") {
+				if name == provider.Anthropic && op == providertest.OpRun && strings.Contains(stderr.String(), "may be left at") {
 					// Its code goes on, and what it makes then nobody is told of.
 					left = slices.DeleteFunc(left, func(o string) bool { return strings.HasSuffix(o, " made.txt") })
 				}

@@ -181,15 +181,22 @@ func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.Outp
 // apply lets the person review a reply for their project.
 func (p *asker) apply(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	w := &work{app: p.app, desk: p.desk, handled: q.Handled, proposal: q.Proposal}
-	if p.options.yes {
-		consent, err := w.automatic(workspace.Automatic())
-		if err != nil {
-			p.say("%v", err)
-			return conversation.Answer{Later: true}, nil
-		}
-		return conversation.Answer{OK: true, Consent: &consent}, nil
+	policy, err := w.readPolicy()
+	if err != nil {
+		return conversation.Answer{}, err
 	}
-	if !p.canAsk() {
+	if p.options.yes {
+		automatic := workspace.Automatic()
+		policy = &automatic
+	}
+	if policy != nil {
+		consent, err := w.automatic(*policy)
+		if err == nil {
+			return conversation.Answer{OK: true, Consent: &consent}, nil
+		}
+		p.say("%v", err)
+	}
+	if p.options.yes || !p.canAsk() {
 		return conversation.Answer{}, conversation.ErrNobody
 	}
 	k, err := p.openKeyboard()

@@ -81,6 +81,7 @@ no network, nothing of the host in sight.
 
   airlock setup                                   once: languages and packages
   airlock run -f sales.csv -o out plot.py         run a program on a file
+  airlock ask -f sales.csv 'Plot the sales'       a model that runs code on files
   airlock apply reply.md                          apply an AI reply to this folder
   airlock serve                                   the same over HTTP`,
 		SilenceErrors:     true,

@@ -89,6 +89,10 @@ func (t *turn) run(ctx context.Context) error {
 		n.TurnTime += c.host.Clock.Now().Sub(began)
 	})
 	if result == nil {
+		if ctx.Err() != nil && c.backend.Provider.Caps().Outputs == provider.OutputByID {
+			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " + c.backend.Destination + ".",
+				Hint: "`airlock files ls` lists them."})
+		}
 		return err
 	}
 	t.take(result)
