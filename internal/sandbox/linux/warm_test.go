@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,5 +170,34 @@ func TestTierOf(t *testing.T) {
 		if got := tierOf(code); got != want {
 			t.Errorf("%q: %s, want %s", code, got, want)
 		}
+	}
+}
+
+// A sandbox that waits has little memory of its own, and its init next to none.
+func TestWaitingIsSmall(t *testing.T) {
+	s := startWarm(t)
+	executor := executors(t)[0]
+	sandboxtest.Run(t, s, sandboxtest.Python("print(1)"))
+	own := func(pid int) int64 {
+		return readKey(fmt.Sprintf("/proc/%d", pid), "smaps_rollup", "Private_Dirty:") << 10
+	}
+	var inits, programs []int64
+	for end := time.Now().Add(20 * time.Second); len(programs) < leastWaiting && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		inits, programs = nil, nil
+		for _, init := range waitingPids(executor) {
+			if children := descendants(init); len(children) == 1 {
+				inits, programs = append(inits, own(init)), append(programs, own(children[0]))
+			}
+		}
+	}
+	if len(programs) < leastWaiting {
+		t.Fatalf("%d sandboxes wait", len(programs))
+	}
+	mostInit, mostProgram := int64(64<<10), int64(4<<20)
+	if len(reaperCode()) == 0 {
+		mostInit = 2 << 20
+	}
+	if slices.Max(inits) > mostInit || slices.Max(programs) > mostProgram {
+		t.Errorf("bytes of their own: inits %v, programs %v", inits, programs)
 	}
 }

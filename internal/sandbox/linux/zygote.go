@@ -45,6 +45,8 @@ type zygoteHello struct {
 	Unshare int      `json:"unshare"`
 	Setns   int      `json:"setns"`
 	Finish  int      `json:"finish"`
+	Reaper  string   `json:"reaper"` // machine code for pid 1 of what it forks; may be empty
+	Rseq    int      `json:"rseq"`
 	Preload []string `json:"preload"`
 	Env     []string `json:"env"` // of most programs
 
@@ -156,6 +158,7 @@ func (z *zygote) greet(h *host, weaken []string) error {
 	hello := zygoteHello{
 		Confine: (&remoteScript{}).steps(confine.setup),
 		Filter:  hex.EncodeToString(filterBytes(h.filter)), Unshare: unix.SYS_UNSHARE, Setns: unix.SYS_SETNS, Finish: finishCall,
+		Reaper: hex.EncodeToString(reaperCode()), Rseq: unix.SYS_RSEQ,
 		Preload: z.tier.preload, Env: usualEnvironment(),
 	}
 	if err := z.link.send(hello, namespace); err != nil {

@@ -27,14 +27,16 @@ import types
 REPORT, CONTROL = 900, 901  # where a sandbox's pipe to the executor and its socket are placed: above whatever a zygote has open
 SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT = 2, 3, 4, 5  # kinds of reports
 MADV_POPULATE_WRITE = 23
+NOTHING = (0,) * 6  # what a call does not ask for
 HABIT = 20  # an interpreter adapts code that ran some 10 times
 
 libc = ctypes.PyDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
+libc.syscall.argtypes = [ctypes.c_void_p] * 7  # each takes a number, or bytes for their address
 
 
 def call(number, *args):
-    result = libc.syscall(ctypes.c_long(number), *args)
+    result = libc.syscall(number, *args, *NOTHING[len(args) :])
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
@@ -43,17 +45,20 @@ def call(number, *args):
 def prepare(step, files, constants):
     """Turns a step of a request into what walk takes."""
     number, args, *rest = step
-    return number, [argument(given, files, constants) for given in args], rest
+    args = [argument(given, files, constants) for given in args]
+    if rest and rest[-1]:  # something is going to be filled in
+        args[rest[2]] = ctypes.create_string_buffer(args[rest[2]])
+    return number, args, rest
 
 
 def argument(given, files, constants):
     if isinstance(given, int):
-        return ctypes.c_long(given)
+        return given
     if isinstance(given, str):
-        return ctypes.create_string_buffer(bytes.fromhex(given))
+        return bytes.fromhex(given)  # and a NUL, which all bytes have behind them
     if given is None:
         return constants["filter"]
-    return ctypes.c_long(files[given[0]])
+    return files[given[0]]
 
 
 def walk(steps, kind, constants):
@@ -63,7 +68,7 @@ def walk(steps, kind, constants):
     for index, (number, args, rest) in enumerate(steps):
         result, first, place, offset, name = rest or (0, 0, 0, 0, 0)
         if first:
-            args[0] = ctypes.c_long(slots[first])
+            args[0] = slots[first]
         if name:
             struct.pack_into("=i", args[place], offset, slots[name])
         try:
@@ -80,8 +85,10 @@ def tell(kind, index, value):
     os.write(REPORT, struct.pack("=Iii", kind, index, value))
 
 
-def reap():
+def reap(constants):
     """The life of pid 1: collects whatever ends, and says how pid 2 did."""
+    if constants["reap"] is not None and leave_rseq(constants["rseq"]):
+        constants["reap"]()
     while True:
         try:
             pid, status = os.waitpid(-1, 0)
@@ -90,6 +97,41 @@ def reap():
         if pid == 2:
             tell(EXIT, 0, status)
             os._exit(0)
+
+
+def leave_rseq(number):
+    """Keeps the kernel from writing to a place of libc's that is about to go."""
+    try:
+        if ctypes.c_uint.in_dll(libc, "__rseq_size").value == 0:
+            return True
+        offset = ctypes.c_ssize_t.in_dll(libc, "__rseq_offset").value
+    except ValueError:
+        return True  # this libc has none
+    libc.pthread_self.restype = ctypes.c_size_t
+    area, length, unregister, signature = libc.pthread_self() + offset, 32, 1, 0x53053053
+    return libc.syscall(number, area, length, unregister, signature, 0, 0) == 0
+
+
+def load_reaper(code):
+    """Puts machine code where pid 1 can run it without anything else of ours,
+    beside a page with the report that it is going to make."""
+    if not code:
+        return None
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages[: len(code)] = code
+    struct.pack_into("=Iii", pages, mmap.PAGESIZE, EXIT, 0, 0)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+        return None
+    # The kernel's own pages lie at the top; it may not let them go.
+    with open("/proc/self/maps") as maps:
+        top = min(int(line.split("-")[0], 16) for line in maps if "[v" in line)
+    function = ctypes.PYFUNCTYPE(None, *[ctypes.c_size_t] * 4)(start)
+
+    def reap_alone(kept=pages):  # which are unmapped when nobody knows them any more
+        function(REPORT, start, start + mmap.PAGESIZE, top)
+
+    return reap_alone
 
 
 def become_sandbox(request, files, constants):
@@ -101,7 +143,7 @@ def become_sandbox(request, files, constants):
     walk(lists[0], SETUP_ERROR, constants)
     if os.fork() != 0:
         walk(lists[1], INIT_ERROR, constants)
-        reap()
+        reap(constants)
     listener = walk(lists[2], MAIN_ERROR, constants).get(request["Listener"])
     os.close(REPORT)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
@@ -115,7 +157,7 @@ def become_sandbox(request, files, constants):
         os.close(listener)
     handed = receive(control, room)
     room.close()
-    become_program(handed, ctypes.c_long(constants["finish"]))
+    become_program(handed, constants["finish"])
 
 
 def receive(control, room):
@@ -146,10 +188,18 @@ def limber_up(room, much, constants):
             rehearse()
     except OSError:
         pass  # a neighbour has used something up: what was not rehearsed takes a little longer
-    for name in ("random", "numpy.random"):
-        if name in sys.modules:
-            sys.modules[name].seed()
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
+    if "numpy" in constants:
+        seed_numpy(constants["numpy"])
     gc.freeze()  # what is there now is no program's to collect
+
+
+def seed_numpy(state):
+    """Seeds numpy's old generator, by writing its state: it would go through a
+    hundred pages to do that itself."""
+    words, size = 624, 4  # of the Mersenne Twister; behind them is how many are used up
+    ctypes.memmove(state, os.urandom(words * size) + struct.pack("=i", words), (words + 1) * size)
 
 
 def practise(room, constants):
@@ -272,7 +322,7 @@ def become_program(handed, finish):
     if os.getpid() != 2:
         os._exit(code)  # the program forked, and this is not the one that we wait for
     os.closerange(0, 3)  # whoever reads the output sees its end
-    libc.syscall(finish, ctypes.c_long(code))  # here the executor ends it
+    libc.syscall(finish, code, *NOTHING[1:])  # here the executor ends it
     os._exit(code)
 
 
@@ -345,7 +395,7 @@ def serve(server, own_namespace, constants):
             if not message:
                 os._exit(0)
             request = json.loads(message)
-            call(constants["unshare"], ctypes.c_long(0x20000000))  # CLONE_NEWPID, for the next child
+            call(constants["unshare"], 0x20000000)  # CLONE_NEWPID, for the next child
             pid = libc.fork()  # without what Python does after a fork: pid 1 is about to fork again
             if pid == 0:
                 try:
@@ -357,7 +407,7 @@ def serve(server, own_namespace, constants):
                 except BaseException:
                     sys.__excepthook__(*sys.exc_info())
                 os._exit(97)
-            call(constants["setns"], ctypes.c_long(own_namespace), ctypes.c_long(0x20000000))
+            call(constants["setns"], own_namespace, 0x20000000)
             for received in files:
                 os.close(received)
             pidfd = os.pidfd_open(pid)
@@ -376,8 +426,11 @@ def begin():
     constants["filter"] = ctypes.create_string_buffer(prog)
     constants["keep"] = instructions
     walk([prepare(step, files, constants) for step in constants["confine"]], SETUP_ERROR, constants)
+    constants["reap"] = load_reaper(bytes.fromhex(constants["reaper"]))
     left_out = preload(constants["preload"])
     habituate(constants)
+    if "numpy.random" in sys.modules:
+        constants["numpy"] = sys.modules["numpy.random"].mtrand._rand._bit_generator.ctypes.state_address
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         left_out["this tier"] = f"it started {threads - 1} threads, of which a fork would keep none"
