@@ -186,7 +186,6 @@ func (d *Desk) Undo(ctx context.Context, h *Handled, only ...string) (*Handled, 
 	if err != nil {
 		return nil, nil, err
 	}
-	next := &Handled{ID: p.ID, Owner: h.Owner, Created: d.Now(), Message: h.Message, Project: h.Project, API: h.API, Root: h.Root}
-	next.Result = newResult(next)
-	return next, p, d.Keep(ctx, next, p)
+	next, err := d.TakeBack(ctx, Link{Owner: h.Owner, Project: h.Project, API: h.API}, p)
+	return next, p, err
 }
