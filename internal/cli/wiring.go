@@ -19,6 +19,7 @@ import (
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/internal/web"
 )
 
 // This file is the one place where the parts become a whole: storage, sandbox
@@ -28,6 +29,7 @@ import (
 type service struct {
 	engine *engine.Service
 	work   *native.Work   // folders and projects; nil: none
+	review *web.Review    // the same for the page
 	below  []func() error // to be closed, last first
 }
 

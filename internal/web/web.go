@@ -41,6 +41,8 @@ type Options struct {
 	// Authenticate returns whose key a token is, ErrUnauthorized for nobody's.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
 
+	Review *Review // replies, projects, reports; nil: there are no such pages
+
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
@@ -56,6 +58,7 @@ type Site struct {
 	templates templates
 	visits    *visits
 	nav       []navEntry
+	sections  map[string]string // of pages without an entry of their own: which entry is the current one
 }
 
 // navEntry is one page that the navigation leads to.
@@ -79,7 +82,7 @@ func New(o Options) (*Site, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	s := &Site{Options: o, mux: http.NewServeMux(), visits: newVisits(o.Now)}
+	s := &Site{Options: o, mux: http.NewServeMux(), visits: newVisits(o.Now), sections: map[string]string{}}
 	var err error
 	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
 		return nil, err
@@ -91,6 +94,7 @@ func New(o Options) (*Site, error) {
 	s.signInRoutes()
 
 	// The pages, in the order of the navigation.
+	s.reviewPages(o.Review)
 	s.statusPage(o.Engine)
 	s.mux.HandleFunc("GET /{$}", s.handle(func(w http.ResponseWriter, v *visit) error {
 		http.Redirect(w, v.Request, s.address(s.nav[0].Path), http.StatusSeeOther)
