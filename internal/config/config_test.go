@@ -151,7 +151,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"default_timeout": "3s", "max_timeout": "4m", "default_memory": "64MiB", "max_memory": "2GiB",
 		"default_processes": "9", "max_processes": "200", "default_output": "7KiB", "max_output": "20MiB",
 		"server": "http://host:1", "key": "ak_sample",
-		"workspace": "/srv/projects", "demo_project": "true",
+		"workspace": "/srv/projects", "demo_project": "true", "code_interpreter_url": "http://host:1/onyx",
 		"api": "https://projects.example.com", "api_token": "sample", "policy": "policy.json", "editor": "nano",
 		"root_dialect": "onyx", "onyx_max_timeout": "50s", "onyx_max_output": "5KiB", "onyx_max_file": "6MiB",
 		"onyx_file_ttl": "3m", "onyx_memory": "256MiB", "onyx_cpu_time": "5s",

@@ -46,6 +46,8 @@ func (s *Site) functions() template.FuncMap {
 		"at":       s.address,
 		"bytes":    byteCount,
 		"count":    count,
+		"int":      func(n int64) int { return int(n) },
+		"rows":     func(r [][]string) int64 { return int64(len(r)) },
 		"duration": shortDuration,
 		"inc":      func(i int) int { return i + 1 },
 		"dict":     dict,

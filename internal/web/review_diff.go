@@ -1,7 +1,6 @@
 package web
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -22,7 +21,7 @@ const (
 // changeView is one file of a proposal.
 type changeView struct {
 	ID, Op         string
-	Path, From     []piece
+	Path, From     []stretch
 	Label          string // the path, for attributes
 	Added, Removed int
 	Findings       []findingView
@@ -64,7 +63,7 @@ type blockView struct {
 
 type lineView struct {
 	Old, New  int // numbers; 0: not there
-	Text      []piece
+	Text      []stretch
 	NoNewline bool
 }
 
@@ -214,11 +213,3 @@ func sideOf(title, text string, b *budget) sideView {
 
 // severityWords says to a person what a finding is.
 var severityWords = map[workspace.Severity]string{workspace.Note: "Note", workspace.Ask: "Look twice", workspace.Conflict: "Conflict", workspace.Refuse: "Refused"}
-
-// baseName is what a download is called.
-func baseName(name string) string {
-	if name = path.Base(name); name == "." || name == "/" {
-		return "file"
-	}
-	return name
-}

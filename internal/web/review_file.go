@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -14,8 +13,8 @@ import (
 // editBytes bounds a text that is edited in the page.
 const editBytes = 1 << 20
 
-// fileView is one file of a proposal, by itself.
-type fileView struct {
+// proposedView is one file of a proposal, by itself.
+type proposedView struct {
 	Reply    string
 	Revision string
 	Change   changeView
@@ -41,7 +40,7 @@ func (p *reviewPage) file(w http.ResponseWriter, v *visit) error {
 	if f == nil {
 		return engine.ErrNotFound
 	}
-	body := fileView{Reply: h.ID, Revision: proposal.Token, Change: changeOf(f, soloBudget())}
+	body := proposedView{Reply: h.ID, Revision: proposal.Token, Change: changeOf(f, soloBudget())}
 	if h.Gate != "" {
 		body.Notice = h.Gate
 	}
@@ -139,10 +138,6 @@ func conflictMark(text string) string {
 	return ""
 }
 
-// contentPolicy keeps what a model has written from doing anything in our
-// origin, if it is opened by itself.
-const contentPolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
-
 // content serves the proposed bytes of a file. Only pictures of types that
 // cannot hold a script are shown; all else is saved under its name.
 func (p *reviewPage) content(w http.ResponseWriter, v *visit) error {
@@ -163,13 +158,13 @@ func (p *reviewPage) content(w http.ResponseWriter, v *visit) error {
 	}
 	defer content.Close()
 	h := w.Header()
-	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Content-Type", "application/octet-stream")
 	if f.Preview() == "image" {
 		h.Set("Content-Type", f.Binary.Type)
 	}
 	if f.Preview() != "image" || v.URL.Query().Has("download") {
-		h.Set("Content-Disposition", attachment(f.Path))
+		h.Set("Content-Disposition", disposition(engine.File{Name: f.Path}))
 	}
 	if _, err := io.Copy(w, content); err != nil {
 		panic(http.ErrAbortHandler) // the status is out: a cut connection says that this is not the whole
@@ -177,25 +172,11 @@ func (p *reviewPage) content(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-// attachment has a browser save a file under its name.
-func attachment(name string) string {
-	clean := strings.Map(func(r rune) rune {
-		if spelledOut(r, 2) != "" || r == '\t' || r == '"' || r == '\\' || r == '%' {
-			return '_'
-		}
-		return r
-	}, baseName(name))
-	if header := mime.FormatMediaType("attachment", map[string]string{"filename": clean}); header != "" {
-		return header
-	}
-	return "attachment"
-}
-
 func (p *reviewPage) sendZip(w http.ResponseWriter, v *visit, proposal *workspace.Proposal, name string) error {
 	h := w.Header()
-	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Content-Type", "application/zip")
-	h.Set("Content-Disposition", attachment(name))
+	h.Set("Content-Disposition", disposition(engine.File{Name: name}))
 	if err := proposal.WriteZip(v.Context(), w); err != nil {
 		p.Log.WarnContext(v.Context(), "archive not finished", "err", err)
 		panic(http.ErrAbortHandler)

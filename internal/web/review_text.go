@@ -13,32 +13,32 @@ import (
 // would not show, or that would change how others show, are spelled out, so
 // that what somebody approves is what they see.
 
-// piece is a stretch of text that looks one way.
-type piece struct {
+// stretch is a part of a text that looks one way.
+type stretch struct {
 	Text   string
 	Hidden bool // the spelled-out name of a character that would not show
 	Word   bool // it differs from its counterpart on the other side
 }
 
 // shown cuts a text into pieces.
-func shown(text string) []piece { return shownLine(text, nil, len(text)) }
+func shown(text string) []stretch { return shownLine(text, nil, len(text)) }
 
 // shownLine is shown for a line of a diff: the spans differ from the other
 // side. What is beyond most bytes is left out, and said.
-func shownLine(text string, spans []workspace.Span, most int) []piece {
-	var pieces []piece
+func shownLine(text string, spans []workspace.Span, most int) []stretch {
+	var pieces []stretch
 	var plain strings.Builder
 	word := false
 	flush := func() {
 		if plain.Len() > 0 {
-			pieces = append(pieces, piece{Text: plain.String(), Word: word})
+			pieces = append(pieces, stretch{Text: plain.String(), Word: word})
 			plain.Reset()
 		}
 	}
 	for i := 0; i < len(text); {
 		if i >= most {
 			flush()
-			return append(pieces, piece{Text: "… " + count(utf8.RuneCountInString(text[i:]), "more character"), Hidden: true})
+			return append(pieces, stretch{Text: "… " + count(utf8.RuneCountInString(text[i:]), "more character"), Hidden: true})
 		}
 		for len(spans) > 0 && i >= spans[0].End {
 			spans = spans[1:]
@@ -50,7 +50,7 @@ func shownLine(text string, spans []workspace.Span, most int) []piece {
 		r, n := utf8.DecodeRuneInString(text[i:])
 		if name := spelledOut(r, n); name != "" {
 			flush()
-			pieces = append(pieces, piece{Text: name, Hidden: true, Word: word})
+			pieces = append(pieces, stretch{Text: name, Hidden: true, Word: word})
 		} else {
 			plain.WriteString(text[i : i+n])
 		}

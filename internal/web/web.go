@@ -29,10 +29,14 @@ import (
 // Engine is what the pages ask of the core, all of them together. Each page
 // takes only its part.
 type Engine interface {
+	Runs
+	Files
+	Sessions
 	Health
 }
 
-// Options set up the page. Engine, Caller and Authenticate are required.
+// Options set up the page. Engine, Caller,
+// Authenticate and Languages are required.
 type Options struct {
 	Engine Engine
 	// Caller says whom the front door knows the request to be from, which asks
@@ -41,11 +45,13 @@ type Options struct {
 	// Authenticate returns whose key a token is, ErrUnauthorized for nobody's.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
 
-	Review *Review // replies, projects, reports; nil: there are no such pages
+	Review    *Review                              // replies, projects, reports; nil: there are no such pages
+	Languages func(ctx context.Context) []Language // that a program can be written in
 
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
+	Tool      Tool             // the run_python tool; nil: not shown
 	Log       *slog.Logger     // for causes that a visitor must not see; nil: nothing is logged
 	Now       func() time.Time // nil: time.Now
 }
@@ -59,6 +65,7 @@ type Site struct {
 	visits    *visits
 	nav       []navEntry
 	sections  map[string]string // of pages without an entry of their own: which entry is the current one
+	closing   []func()          // to be called by Close
 }
 
 // navEntry is one page that the navigation leads to.
@@ -94,12 +101,11 @@ func New(o Options) (*Site, error) {
 	s.signInRoutes()
 
 	// The pages, in the order of the navigation.
+	s.runPage(o.Engine)
 	s.reviewPages(o.Review)
+	s.filesPage(o.Engine)
 	s.statusPage(o.Engine)
-	s.mux.HandleFunc("GET /{$}", s.handle(func(w http.ResponseWriter, v *visit) error {
-		http.Redirect(w, v.Request, s.address(s.nav[0].Path), http.StatusSeeOther)
-		return nil
-	}))
+	s.toolsPage()
 
 	s.mux.HandleFunc("/", s.handle(func(http.ResponseWriter, *visit) error { return engine.ErrNotFound }))
 	return s, nil
@@ -107,6 +113,10 @@ func New(o Options) (*Site, error) {
 
 // Close ends what the page does in the background.
 func (s *Site) Close() error {
+	for _, end := range s.closing {
+		end()
+	}
+	s.closing = nil
 	return nil
 }
 
