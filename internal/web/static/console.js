@@ -3,10 +3,10 @@
 // blocks, and the browser lays out only those that are in sight, so a hundred
 // thousand lines cost about as much as a screenful.
 
-const BLOCK_LINES = 200;
-const BLOCK_CHARS = 16384;
-const SLICE = 16384; // characters between two looks at the clock
-const BUDGET = 8; // milliseconds of one frame
+const BLOCK_LINES = 80;
+const BLOCK_CHARS = 8192;
+const SLICE = 4096; // characters between two looks at the clock
+const BUDGET = 6; // milliseconds of one frame
 
 const CONTROL = /[\x00-\x08\x0b-\x1f\x7f]/;
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
@@ -78,10 +78,20 @@ export class Console {
   constructor(element) {
     this.element = element;
     this.clear();
+    // The end is followed until somebody scrolls away from it. Scrolling of
+    // ours, and of blocks that get their true heights, does not count.
+    let touched = -Infinity;
+    for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+      element.addEventListener(kind, () => { touched = performance.now(); }, { passive: true });
+    }
+    element.addEventListener("scroll", () => {
+      if (performance.now() - touched < 1000) this.follow = element.scrollHeight - element.scrollTop - element.clientHeight < 32;
+    }, { passive: true });
   }
 
   clear() {
     this.element.replaceChildren();
+    this.follow = true;
     this.queue = [];
     this.scheduled = false;
     this.raw = [];
@@ -116,8 +126,6 @@ export class Console {
   }
 
   pump() {
-    const box = this.element;
-    const follow = box.scrollHeight - box.scrollTop - box.clientHeight < 32;
     const start = performance.now();
     while (this.queue.length && performance.now() - start < BUDGET) {
       const first = this.queue[0];
@@ -133,8 +141,15 @@ export class Console {
       }
       this.render(first[0], piece);
     }
-    if (follow) box.scrollTop = box.scrollHeight;
+    if (this.follow) this.toEnd(5);
     if (this.queue.length) this.schedule();
+  }
+
+  // toEnd shows the end, and looks again: the blocks that come into sight get
+  // their true heights only then.
+  toEnd(frames) {
+    this.element.scrollTop = this.element.scrollHeight;
+    if (frames && this.follow && !this.queue.length) requestAnimationFrame(() => this.toEnd(frames - 1));
   }
 
   render(name, text) {
