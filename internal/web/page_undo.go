@@ -2,7 +2,9 @@ package web
 
 import (
 	"net/http"
+	"slices"
 
+	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -60,7 +62,11 @@ func (p *reviewPage) transaction(w http.ResponseWriter, v *visit) error {
 // undo proposes to take a transaction back: all of it, the marked files and
 // hunks, or all that came after it. It is approved like any other proposal.
 func (p *reviewPage) undo(w http.ResponseWriter, v *visit) error {
-	return p.takeBack(w, v, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
+	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
+	if err != nil {
+		return err
+	}
+	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
 		txn := v.PostForm.Get("txn")
 		if txn == "" {
 			return nil, workspace.ErrNotFound
@@ -100,14 +106,15 @@ func everything(p *workspace.Proposal, ids []string) bool {
 }
 
 func (p *reviewPage) redo(w http.ResponseWriter, v *visit) error {
-	return p.takeBack(w, v, func(ws *workspace.Workspace) (*workspace.Proposal, error) { return ws.Redo(v.Context()) })
-}
-
-func (p *reviewPage) takeBack(w http.ResponseWriter, v *visit, propose func(*workspace.Workspace) (*workspace.Proposal, error)) error {
 	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
 	if err != nil {
 		return err
 	}
+	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) { return ws.Redo(v.Context()) })
+}
+
+// takeBack keeps an undo or a redo for an approval, if it would do anything.
+func (p *reviewPage) takeBack(w http.ResponseWriter, v *visit, l conversation.Link, propose func(*workspace.Workspace) (*workspace.Proposal, error)) error {
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
 		return err
@@ -115,6 +122,11 @@ func (p *reviewPage) takeBack(w http.ResponseWriter, v *visit, propose func(*wor
 	proposal, err := propose(ws)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(proposal.Files, func(f workspace.FileChange) bool {
+		return f.Op != workspace.OpUnchanged || f.Verdict() != workspace.Note
+	}) {
+		return workspace.ErrNothing
 	}
 	h, err := p.TakeBack(v.Context(), l, proposal)
 	if err != nil {

@@ -238,9 +238,9 @@ func (p *reviewPage) undoReply(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	next, _, err := p.Undo(v.Context(), h)
-	if err != nil {
-		return err
+	if h.Result.State != conversation.Applied || h.Result.Undo == "" {
+		return workspace.ErrNothing
 	}
-	return p.to(w, v, "/review/"+next.ID)
+	l := conversation.Link{Owner: h.Owner, Project: h.Project, API: h.API, Root: h.Root}
+	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) { return ws.Undo(v.Context(), h.Result.Undo) })
 }
