@@ -127,6 +127,13 @@ func (d *Desk) Rebase(ctx context.Context, h *Handled, p *workspace.Proposal) (*
 	return next, d.Keep(ctx, h, next)
 }
 
+// Revise keeps a proposal that somebody has edited. What went wrong with the
+// one before it is over.
+func (d *Desk) Revise(ctx context.Context, h *Handled, p *workspace.Proposal) error {
+	h.Result = newResult(h)
+	return d.Keep(ctx, h, p)
+}
+
 // Decline turns a message down. Nothing is changed and nothing reported.
 func (d *Desk) Decline(ctx context.Context, h *Handled, reason string) error {
 	if h.Done {

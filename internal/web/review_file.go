@@ -121,7 +121,7 @@ func (p *reviewPage) resolve(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Keep(v.Context(), h, next); err != nil {
+	if err := p.Revise(v.Context(), h, next); err != nil {
 		return err
 	}
 	return p.to(w, v, "/review/"+h.ID+"#"+f.ID)

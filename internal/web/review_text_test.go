@@ -58,11 +58,12 @@ func TestReviewHostile(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
 	const script = `<script>alert("HOSTILE")</script>`
-	page := r.paste("```js:src/$x'\"&.js\n" + script + "\u202e\n```\n" +
-		"```html:../" + strings.ReplaceAll(script, " ", "") + ".html\nx\n```\n" +
+	page := r.paste("```js:src/$x'&.js\n" + script + "\u202e\n```\n" +
+		"```html:../x&'.html\nx\n```\n" +
 		"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\ncompleted: " + script + "\nnext: <img src=x onerror=alert(1)>\u202e\n=== END PROGRESS UPDATE ===\n" +
 		"=== SUBMISSION ===\nassignment_id: A2\nsummary: " + script + "\nevidence: <b>x</b>.go\n=== END SUBMISSION ===\n" +
 		"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: " + script + "\noptions: <i>a</i> | \"><script>b</script>\nrationale: " + script + "\n=== END ESCALATION ===\n")
+	r.see(page, 200, "2 files", "src/$x'&.js", "../x&'.html", "U+202E")
 	loose := r.do("/review", url.Values{"text": {"```js:a.js\n</textarea>" + script + "\n```\n"}}, 200).body
 	r.apply(page, 303, url.Values{"post": {"p1", "p2", "p3"}})
 	for path, body := range map[string]string{page: r.see(page, 200), "/projects/P1": r.see("/projects/P1", 200), "/outbox": r.see("/outbox", 200), "/review": r.see("/review", 200), "unlinked": loose} {

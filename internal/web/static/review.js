@@ -23,7 +23,8 @@ function shade() {
   }
   for (const part of all(".part")) part.closest(".hunk").classList.toggle("off", !part.checked);
   for (const post of all("input[name=post]")) post.closest(".card").classList.toggle("off", !post.checked);
-  const files = all(".whole:checked").length, reports = all("input[name=post]:checked").length;
+  const marked = (selector) => all(selector).filter((box) => box.checked).length; // :checked leaves out what is half marked
+  const files = marked(".whole"), reports = marked("input[name=post]");
   const words = [];
   if (all(".whole").length) words.push(`${files} of ${all(".whole").length} ${all(".whole").length === 1 ? "file" : "files"}`);
   if (all("input[name=post]").length) words.push(`${reports} of ${all("input[name=post]").length} ${all("input[name=post]").length === 1 ? "report" : "reports"}`);
