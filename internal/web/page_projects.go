@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -34,11 +35,10 @@ type permission struct{ Words, Class, Cure string }
 // change by being replaced, so it is the folder that must be writable.
 func permissionOf(folder string) permission {
 	may := func(mode uint32) error { return unix.Faccessat(unix.AT_FDCWD, folder, mode, unix.AT_EACCESS) }
-	switch err := may(unix.R_OK | unix.X_OK); err {
-	case nil:
-	case unix.ENOENT, unix.ENOTDIR:
+	switch err := may(unix.R_OK | unix.X_OK); {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return permission{"not there", "error", "Put the folder back, or unlink the project."}
-	default:
+	case err != nil:
 		return permission{"not readable", "error", "Give the user that the service runs as access to it."}
 	}
 	if may(unix.W_OK|unix.X_OK) != nil {

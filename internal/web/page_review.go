@@ -91,6 +91,11 @@ func (s *Site) decision(serve func(http.ResponseWriter, *visit) error) http.Hand
 			s.fail(w, v, refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.", "Load the page again and repeat what you did."))
 			return
 		}
+		if r.ContentLength > maxForm {
+			v, _ := s.visit(w, r)
+			s.fail(w, v, &http.MaxBytesError{Limit: maxForm})
+			return
+		}
 		checked(w, r)
 	}
 }
@@ -298,7 +303,7 @@ func (p *reviewPage) unlinked(w http.ResponseWriter, v *visit, text string) erro
 			body.Any = true
 		}
 		if draft, ok, err := f.Draft(v.Context(), looseBytes); err == nil && ok && file.Open() {
-			file.Body, file.Lines = draft, sideOf(file.Label, draft, newBudget())
+			file.Body, file.Lines = draft, sideOf(file.Label, draft, nil, newBudget())
 		}
 		body.Files = append(body.Files, file)
 	}

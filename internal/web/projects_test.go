@@ -33,7 +33,7 @@ func TestProjects(t *testing.T) {
 	page := r.paste(wholeReply)
 
 	// What the command line has linked is in the same list.
-	if _, err := r.review.Desk.Link(t.Context(), conversation.Link{Owner: "local", Project: "P3", Root: outside}); err != nil {
+	if _, err := r.review.Link(t.Context(), conversation.Link{Owner: "local", Project: "P3", Root: outside}); err != nil {
 		t.Fatal(err)
 	}
 	r.see("/projects", 200, "P3", "out of reach")
@@ -209,6 +209,7 @@ func TestReviewWantsTheToken(t *testing.T) {
 	if got := r.file("a.go"); got != "missing" {
 		t.Errorf("a.go is %q", got)
 	}
+	r.do("/review", url.Values{"text": {strings.Repeat("x", maxForm)}, "project": {"P1"}}, 413, "more than the 4 MiB")
 	r.see(page, 200, "waits for you")
 	if _, err := r.review.Linked(t.Context(), "local", "P1"); err != nil {
 		t.Error(err)

@@ -65,6 +65,7 @@ type lineView struct {
 	Old, New  int // numbers; 0: not there
 	Text      []stretch
 	NoNewline bool
+	Differs   bool // from the other version, where whole versions are shown
 }
 
 // opWords says what happens to a file.
@@ -192,8 +193,30 @@ type sideView struct {
 	Cut   int    // lines that are not shown
 }
 
+// differing are the numbers of the lines that only one version has: with "-"
+// what is in the folder, with "+" what is proposed.
+func differing(hunks []workspace.Hunk, op string) map[int]bool {
+	numbers := map[int]bool{}
+	for i := range hunks {
+		number := hunks[i].OldStart
+		if op == "+" {
+			number = hunks[i].NewStart
+		}
+		for _, l := range hunks[i].Lines {
+			switch l.Op {
+			case op:
+				numbers[number] = true
+				number++
+			case " ":
+				number++
+			}
+		}
+	}
+	return numbers
+}
+
 // sideOf shows a text line by line.
-func sideOf(title, text string, b *budget) sideView {
+func sideOf(title, text string, differs map[int]bool, b *budget) sideView {
 	v := sideView{Title: title}
 	number := 0
 	for line := range strings.Lines(text) {
@@ -203,7 +226,7 @@ func sideOf(title, text string, b *budget) sideView {
 			v.Cut++
 			continue
 		}
-		v.Lines = append(v.Lines, lineView{New: number, Text: shownLine(line, nil, b.line)})
+		v.Lines = append(v.Lines, lineView{New: number, Text: shownLine(line, nil, b.line), Differs: differs[number]})
 	}
 	if number == 0 {
 		v.None = "It is empty."

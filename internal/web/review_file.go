@@ -58,19 +58,20 @@ func (p *reviewPage) file(w http.ResponseWriter, v *visit) error {
 			title   string
 			content *workspace.Content
 			none    string
+			differs map[int]bool
 		}{
-			{"Base: what both began with", versions.Base, "Nobody knows what the author of the change was shown."},
-			{"Ours: in the folder now", versions.Mine, "There is no such file in the folder."},
-			{"Theirs: proposed", versions.Theirs, "The file would be gone."},
+			{"Base: what both began with", versions.Base, "Nobody knows what the author of the change was shown.", nil},
+			{"Ours: in the folder now", versions.Mine, "There is no such file in the folder.", differing(f.Hunks, "-")},
+			{"Theirs: proposed", versions.Theirs, "The file would be gone.", differing(f.Hunks, "+")},
 		} {
-			body.Sides = append(body.Sides, p.side(v, side.title, side.content, side.none))
+			body.Sides = append(body.Sides, p.side(v, side.title, side.content, side.none, side.differs))
 		}
 	}
 	p.render(w, v, http.StatusOK, "review_file", body.Change.Label, body)
 	return nil
 }
 
-func (p *reviewPage) side(v *visit, title string, c *workspace.Content, none string) sideView {
+func (p *reviewPage) side(v *visit, title string, c *workspace.Content, none string, differs map[int]bool) sideView {
 	if c == nil {
 		return sideView{Title: title, None: none}
 	}
@@ -81,7 +82,7 @@ func (p *reviewPage) side(v *visit, title string, c *workspace.Content, none str
 	if bytes.IndexByte(data, 0) >= 0 {
 		return sideView{Title: title, None: byteCount(c.Size()) + " that are no text."}
 	}
-	return sideOf(title, string(data), soloBudget())
+	return sideOf(title, string(data), differs, soloBudget())
 }
 
 // resolve settles a file as somebody has decided. What comes of it is another

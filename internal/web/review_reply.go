@@ -95,7 +95,7 @@ func (p *reviewPage) showReply(w http.ResponseWriter, v *visit, status int, h *c
 		return err
 	}
 	body.Sending = slices.ContainsFunc(body.Reports, func(r reportView) bool { return r.Moving })
-	if h.Done || h.Result.State == conversation.Failed {
+	if h.Done || h.Result.State == conversation.Failed && notice == "" {
 		body.Receipt = receiptOf(h.Result)
 	}
 	p.render(w, v, status, "review_reply", body.What+" "+h.Project, body)

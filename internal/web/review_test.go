@@ -289,7 +289,7 @@ func TestReviewConflict(t *testing.T) {
 		r.put("a.txt", "one\ntwo\nthree\n")
 		page := r.paste("```txt:a.txt\none\nTHEIRS\nthree\n```\n```txt:b.txt\nb\n```\n")
 		r.put("a.txt", "one\nMINE\nthree\n")
-		r.apply(page, 409, url.Values{"file": {"f1", "f2"}}, "have changed since the proposal was made", "Settle the conflict", "conflict a.txt")
+		r.apply(page, 409, url.Values{"file": {"f1", "f2"}}, "have changed since the proposal was made", "Settle the conflict", "merge.overlap")
 		if got := r.file("b.txt"); got != "missing" {
 			t.Fatalf("half of it was applied: %q", got)
 		}

@@ -105,6 +105,12 @@ document.addEventListener("keydown", (e) => {
   e.preventDefault();
 });
 
+// Versions begin where they differ.
+for (const side of all(".side-lines")) {
+  const first = side.querySelector(".differs");
+  if (first) side.scrollTop = Math.max(0, first.offsetTop - side.offsetTop - 60);
+}
+
 // Copying needs a clipboard, which browsers give to secure pages only.
 for (const button of all(".copy")) {
   const text = button.closest(".change").querySelector(".copied");
