@@ -267,3 +267,28 @@ func TestReviewIsOptional(t *testing.T) {
 		t.Error("a link that leads nowhere")
 	}
 }
+
+// Somebody with a project of their own, in the same folder even, does not reach
+// what waits for somebody else.
+func TestNeighbours(t *testing.T) {
+	r := newReviewer(t)
+	r.link()
+	page := r.paste(wholeReply)
+	r.apply(page, 303, url.Values{"file": {"f1"}, "post": {"p1", "p2", "p3"}})
+	question := strings.Replace(escalationPath.FindStringSubmatch(r.see(page, 200))[1], "P1", "P2", 1)
+	post := outboxPath.FindStringSubmatch(r.see("/outbox", 200))[1]
+	waiting := strings.TrimPrefix(r.paste("```go:c.go\npackage c\n```\n"), "/review/")
+
+	r.owner = "bob"
+	r.do("/projects", url.Values{"project": {"P2"}, "folder": {r.root}, "api": {projectAPI}}, 303)
+	r.do(question, url.Values{"choice": {"1"}}, 404)
+	for _, action := range []string{"drop", "retry", "confirm"} {
+		r.do(post, url.Values{"action": {action}}, 404)
+	}
+	if body := r.see("/projects/P2", 200, "Reply", "create a.go"); strings.Contains(body, waiting) || strings.Contains(body, "waits for you") {
+		t.Error("the timeline shows what waits for somebody else")
+	}
+	r.owner = "local"
+	r.see("/projects/P1", 200, "waits for you")
+	r.see(page, 200, "Something else")
+}
