@@ -24,7 +24,7 @@ func TestEnds(t *testing.T) {
 			b.t = t
 			b.goTo(s.url + "/")
 			b.runs(end.program)
-			if got := b.text("#state"); got != end.words && !(end.name == "memory" && strings.Contains(b.text("#output"), "MemoryError")) {
+			if got := b.text("#state"); got != end.words {
 				t.Errorf("the state is %q, want %q", got, end.words)
 			}
 			if got := b.text("#output"); !strings.Contains(got, end.says) {
@@ -74,9 +74,11 @@ func TestEnds(t *testing.T) {
 
 // TestAgain goes from a run's link to a change, another run, a search and a
 // comparison.
-func TestAgain(t *testing.T) {
+func TestAgain(t *testing.T) { inEachLook(t, runAgain) }
+
+func runAgain(t *testing.T, how look) {
 	s := serve(t)
-	b := open(t, light)
+	b := open(t, how)
 	b.goTo(s.url + "/")
 	b.runs("# count apples\nprint('apples', 3)\nprint('same')")
 	link := eval[string](b, "location.href")
@@ -123,9 +125,11 @@ func TestAgain(t *testing.T) {
 }
 
 // TestInputs gives a program files in each way: dropped, pasted and chosen.
-func TestInputs(t *testing.T) {
+func TestInputs(t *testing.T) { inEachLook(t, giveInputs) }
+
+func giveInputs(t *testing.T, how look) {
 	s := serve(t)
-	b := open(t, light)
+	b := open(t, how)
 	b.goTo(s.url + "/")
 	b.write("for n in ('a.txt', 'b.txt', 'c.txt'): print(n, open(n).read())")
 	b.run(`const box = document.querySelector('#inputs'); const data = new DataTransfer();
@@ -165,9 +169,11 @@ open("d.pdf", "wb").write(b"%PDF-1.4\n%nothing\n")
 `
 
 // TestFiles looks at files of each kind, fetches and deletes them.
-func TestFiles(t *testing.T) {
+func TestFiles(t *testing.T) { inEachLook(t, lookAtFiles) }
+
+func lookAtFiles(t *testing.T, how look) {
 	s := serve(t)
-	b := open(t, light)
+	b := open(t, how)
 	b.goTo(s.url + "/")
 	b.runs(everything)
 	b.run(`document.querySelectorAll('[data-preview]').forEach((box) => box.scrollIntoView())`)
@@ -248,10 +254,12 @@ func TestWithoutScripts(t *testing.T) {
 }
 
 // TestSignIn goes in with a key, and out.
-func TestSignIn(t *testing.T) {
+func TestSignIn(t *testing.T) { inEachLook(t, signInAndOut) }
+
+func signInAndOut(t *testing.T, how look) {
 	s := serve(t)
 	key := s.key("--owner", "ada", "--admin")
-	b := open(t, light)
+	b := open(t, how)
 	b.goTo(s.url + "/runs")
 	b.wait(`document.querySelector('#key')`)
 	b.shoot("sign-in")

@@ -157,7 +157,7 @@ func TestPicture(t *testing.T) {
 		return
 	}
 	s := serve(t)
-	b := open(t, look{"picture", false, 1280, 800})
+	b := open(t, look{"picture", false, 1280, 900})
 	b.goTo(s.url + "/")
 	b.runs(plots)
 	b.wait(`document.querySelector('.made img')?.complete`)

@@ -32,6 +32,13 @@ var (
 	looks  = []look{light, dark, narrow}
 )
 
+// inEachLook goes through a flow in light, in dark and on a narrow screen.
+func inEachLook(t *testing.T, flow func(t *testing.T, how look)) {
+	for _, how := range looks {
+		t.Run(how.name, func(t *testing.T) { flow(t, how) })
+	}
+}
+
 // tab is a page of the browser, with cookies of its own.
 type tab struct {
 	t    *testing.T

@@ -1,6 +1,9 @@
 package web
 
 import (
+	"bytes"
+	"errors"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strings"
@@ -163,6 +166,21 @@ func TestToken(t *testing.T) {
 		if got := v.send(r); got.status != http.StatusForbidden {
 			t.Errorf("an upload with the token %q is answered %d", token, got.status)
 		}
+	}
+	// A file of a form without the token is not stored either.
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("upload", "planted.txt")
+	if err == nil {
+		_, err = part.Write([]byte("x"))
+	}
+	if err = errors.Join(err, form.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := v.request("POST", "/runs", &body)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	if got := v.send(r); got.status != http.StatusForbidden || strings.Contains(v.get("/files").body, "planted.txt") {
+		t.Errorf("a file without a token is answered %d, or stored", got.status)
 	}
 	if got := v.post("/files/"+file.ID.String()+"/delete", url.Values{"token": {mine}}); got.status != http.StatusSeeOther {
 		t.Errorf("with the right token it is answered %d", got.status)

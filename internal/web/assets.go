@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed static
@@ -28,8 +29,9 @@ type assets struct {
 }
 
 type asset struct {
-	kind          string
-	plain, packed []byte // packed: nil where gzip gains nothing
+	kind   string
+	plain  []byte
+	packed func() []byte // nil where gzip gains nothing; made when it is first asked for
 }
 
 var assetTypes = map[string]string{
@@ -85,20 +87,17 @@ func (a *assets) add(name string, within []string) error {
 	ext := path.Ext(name)
 	hashed := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(hash[:6]) + ext
 	a.names[name] = hashed
-	file := asset{kind: kind, plain: content}
-	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
-	if _, err := z.Write(content); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	if packed.Len() < len(content) {
-		file.packed = packed.Bytes()
-	}
-	a.served[hashed] = file
+	a.served[hashed] = asset{kind: kind, plain: content, packed: sync.OnceValue(func() []byte { return packed(content) })}
 	return nil
+}
+
+func packed(content []byte) []byte {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is a valid one
+	if _, err := z.Write(content); err != nil || z.Close() != nil || out.Len() >= len(content) {
+		return nil
+	}
+	return out.Bytes()
 }
 
 // address is where a file is served. A name that is not there is a mistake in
@@ -123,9 +122,11 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
 	body := file.plain
-	if file.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		body = file.packed
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if small := file.packed(); small != nil {
+			h.Set("Content-Encoding", "gzip")
+			body = small
+		}
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -282,11 +281,8 @@ func (p *runPage) readOutput(v *visit, run *engine.Run, body *runView) error {
 		return nil
 	}
 	events, err := p.runs.Watch(v.Context(), v.caller, run.ID, 0)
-	if err != nil && !errors.Is(err, engine.ErrNotFound) {
-		return err
-	}
 	if err != nil {
-		return nil
+		return err
 	}
 	room := shownOutput
 	for e := range events {

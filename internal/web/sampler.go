@@ -143,14 +143,14 @@ func newChart(title string, ticks []tick, value func(tick) float64, words func(f
 	var line strings.Builder
 	x := func(i int) float64 { return chartWidth - float64(len(values)-1-i)*chartWidth/(keptTicks-1) }
 	for i, v := range values {
-		letter := "L"
-		if i == 0 {
-			letter = "M"
+		y := chartHeight - 1 - v/scale*(chartHeight-6)
+		if i == 0 { // a first value by itself is a short line
+			fmt.Fprintf(&line, "M%.1f %.1f", x(0)-chartWidth/(keptTicks-1), y)
 		}
-		fmt.Fprintf(&line, "%s%.1f %.1f", letter, x(i), chartHeight-1-v/scale*(chartHeight-6))
+		fmt.Fprintf(&line, "L%.1f %.1f", x(i), y)
 	}
-	c.Line = template.HTMLAttr(`d="` + line.String() + `"`)                                                                           //nolint:gosec // numbers of ours
-	c.Area = template.HTMLAttr(fmt.Sprintf(`d="%sL%.1f %.1fL%.1f %.1fZ"`, line.String(), chartWidth, chartHeight, x(0), chartHeight)) //nolint:gosec // numbers of ours
+	c.Line = template.HTMLAttr(`d="` + line.String() + `"`)                                                                                                    //nolint:gosec // numbers of ours
+	c.Area = template.HTMLAttr(fmt.Sprintf(`d="%sL%.1f %.1fL%.1f %.1fZ"`, line.String(), chartWidth, chartHeight, x(0)-chartWidth/(keptTicks-1), chartHeight)) //nolint:gosec // numbers of ours
 	return c
 }
 

@@ -55,6 +55,7 @@ func visitSite(t *testing.T, open bool, program sandboxtest.Program) *visitor {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	v.url, v.client = server.URL+"/ui", &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return v
 }
