@@ -110,6 +110,9 @@ for (const side of all(".side-lines")) {
   const first = side.querySelector(".differs");
   if (first) side.scrollTop = Math.max(0, first.offsetTop - side.offsetTop - 60);
 }
+const base = document.querySelector(".sides .side-lines:not(:has(.differs))");
+const ours = document.querySelector(".sides .side-lines:has(.differs)");
+if (base && ours) base.scrollTop = ours.scrollTop;
 
 // Copying needs a clipboard, which browsers give to secure pages only.
 for (const button of all(".copy")) {
