@@ -244,7 +244,7 @@ func (x *transaction) atRest(ctx context.Context) error {
 	x.record.Steps, x.record.Made, x.record.Receipt, x.record.Attached = nil, nil, nil, nil
 	if x.fallback == Proposed {
 		x.record.Files, x.record.Findings = withoutHunks(x.proposal.Files), x.proposal.Findings
-		x.record.Created = x.proposal.Created
+		x.record.Created, x.record.Bases = x.proposal.Created, bases(x.proposal.Files)
 	}
 	return x.save(ctx, x.fallback)
 }

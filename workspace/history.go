@@ -13,6 +13,7 @@ import (
 func (w *Workspace) Propose(ctx context.Context, p *Proposal) error {
 	record := w.record(p, p.ID)
 	record.State, record.Created, record.Files = Proposed, p.Created, withoutHunks(p.Files)
+	record.Bases = bases(p.Files)
 	var contents []*Content
 	for i := range p.Files {
 		f := &p.Files[i]
@@ -21,6 +22,9 @@ func (w *Workspace) Propose(ctx context.Context, p *Proposal) error {
 		}
 		if f.post != nil {
 			contents = append(contents, f.post)
+		}
+		if record.Bases[f.ID].Exists {
+			contents = append(contents, f.merge.base)
 		}
 	}
 	kept, err := w.store.Load(ctx, p.ID)
@@ -61,6 +65,17 @@ func (w *Workspace) proposalOf(ctx context.Context, record *Record) (*Proposal, 
 	for i := range p.Files {
 		if err := w.fill(ctx, &p.Files[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Files[i].Path, err)
+		}
+		if base, ok := record.Bases[p.Files[i].ID]; ok {
+			f := &p.Files[i]
+			f.merge = &mergeSides{mine: f.pre, theirs: f.post}
+			if f.Op == OpUnchanged { // an edited file that an undo would remove
+				f.merge.theirs = nil
+			}
+			var err error
+			if f.merge.base, err = w.kept(ctx, base); err != nil {
+				return nil, fmt.Errorf("%s: %w", f.Path, err)
+			}
 		}
 	}
 	p.Token = p.token()

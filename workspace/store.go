@@ -82,7 +82,10 @@ type Record struct {
 	Key    []byte       `json:"key,omitempty"`    // of the approval token
 
 	Findings []Finding `json:"findings,omitempty"`
-	Receipt  *Receipt  `json:"receipt,omitempty"` // of one that ended
+	// Bases are the contents from which both versions of a file in conflict
+	// were made, by the file's id.
+	Bases   map[string]Fact `json:"bases,omitempty"`
+	Receipt *Receipt        `json:"receipt,omitempty"` // of one that ended
 	// Attached belongs to the caller of Commit: a store may act on it in the
 	// same step in which the record becomes Committed, such as queueing posts.
 	Attached json.RawMessage `json:"attached,omitempty"`
@@ -93,20 +96,19 @@ type Record struct {
 func (r *Record) Hashes() []Hash {
 	var all []Hash
 	seen := map[Hash]bool{{}: true}
-	for i := range r.Files {
-		f := &r.Files[i]
-		for _, h := range []Hash{f.Pre.Hash, f.Post.Hash} {
-			if !seen[h] {
-				seen[h] = true
-				all = append(all, h)
-			}
+	add := func(h Hash) {
+		if !seen[h] {
+			seen[h] = true
+			all = append(all, h)
 		}
 	}
+	for i := range r.Files {
+		add(r.Files[i].Pre.Hash)
+		add(r.Files[i].Post.Hash)
+		add(r.Bases[r.Files[i].ID].Hash)
+	}
 	for _, k := range r.Kept {
-		if !seen[k.Hash] {
-			seen[k.Hash] = true
-			all = append(all, k.Hash)
-		}
+		add(k.Hash)
 	}
 	return all
 }

@@ -22,6 +22,7 @@ func (a *app) page(s *service) (httpd.Mount, error) {
 		Engine:       s.engine,
 		Caller:       func(r *http.Request) (engine.Caller, bool) { return httpd.CallerFrom(r.Context()) },
 		Authenticate: s.engine.Authenticate,
+		Review:       s.review,
 		Languages:    languages(),
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,

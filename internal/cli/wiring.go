@@ -20,6 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/internal/web"
 	"github.com/airlock-run/airlock/provider/metrics"
 )
 
@@ -32,6 +33,7 @@ type service struct {
 
 	engine *engine.Service
 	work   *native.Work       // folders and projects; nil: none
+	review *web.Review        // the same for the page
 	live   *conversation.Live // conversations with models; nil: none
 	below  []func() error     // to be closed, last first
 }

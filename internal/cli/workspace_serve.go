@@ -7,8 +7,10 @@ import (
 	"sync"
 
 	"github.com/airlock-run/airlock/assignment/assignmenttest"
+	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/web"
 )
 
 // startProjects gives a service its folders and projects, and a sender that
@@ -31,6 +33,10 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 		return err
 	}
 	s.work = &native.Work{Desk: d.Desk, Outbox: d.outbox, Wake: d.sender.Wake, Folders: a.cfg.Workspaces}
+	s.review = &web.Review{
+		Reach:   &conversation.Reach{Desk: d.Desk, Folders: a.cfg.Workspaces, Wake: d.sender.Wake},
+		Replies: d.db.Projects(),
+	}
 	return nil
 }
 

@@ -127,6 +127,13 @@ func (d *Desk) Rebase(ctx context.Context, h *Handled, p *workspace.Proposal) (*
 	return next, d.Keep(ctx, h, next)
 }
 
+// Revise keeps a proposal that somebody has edited. What went wrong with the
+// one before it is over.
+func (d *Desk) Revise(ctx context.Context, h *Handled, p *workspace.Proposal) error {
+	h.Result = newResult(h)
+	return d.Keep(ctx, h, p)
+}
+
 // Decline turns a message down. Nothing is changed and nothing reported.
 func (d *Desk) Decline(ctx context.Context, h *Handled, reason string) error {
 	if h.Done {
@@ -186,7 +193,6 @@ func (d *Desk) Undo(ctx context.Context, h *Handled, only ...string) (*Handled, 
 	if err != nil {
 		return nil, nil, err
 	}
-	next := &Handled{ID: p.ID, Owner: h.Owner, Created: d.Now(), Message: h.Message, Project: h.Project, API: h.API, Root: h.Root}
-	next.Result = newResult(next)
-	return next, p, d.Keep(ctx, next, p)
+	next, err := d.TakeBack(ctx, Link{Owner: h.Owner, Project: h.Project, API: h.API}, p)
+	return next, p, err
 }

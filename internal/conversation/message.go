@@ -57,7 +57,8 @@ type Handled struct {
 	Owner   string    `json:"owner"`
 	Created time.Time `json:"created"`
 
-	Message string           `json:"message"` // the application's id, or the hash
+	Message string           `json:"message"`        // the application's id, or the hash
+	Kind    string           `json:"kind,omitempty"` // "undo" or "redo"; empty: a reply
 	Project string           `json:"project,omitempty"`
 	API     string           `json:"api,omitempty"`
 	Root    string           `json:"root,omitempty"` // empty: nothing can be applied

@@ -115,3 +115,26 @@ func (s *Projects) Handled(ctx context.Context, owner, id string) (*conversation
 	}
 	return h, nil
 }
+
+// Recent returns the newest replies of an owner, the newest first: those that
+// are settled, or those that wait.
+func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit int) (list []*conversation.Handled, err error) {
+	rows, err := s.db.reader.QueryContext(ctx, `SELECT handled FROM replies WHERE owner = ? AND coalesce(json_extract(handled, '$.done'), 0) = ?
+		ORDER BY created DESC, id LIMIT ?`, owner, settled, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		h := &conversation.Handled{}
+		if err := json.Unmarshal([]byte(text), h); err != nil {
+			return nil, fmt.Errorf("%w: a reply: %w", ErrDamaged, err)
+		}
+		list = append(list, h)
+	}
+	return list, rows.Err()
+}

@@ -49,11 +49,26 @@ func (s *Site) functions() template.FuncMap {
 		"int":      func(n int64) int { return int(n) },
 		"rows":     func(r [][]string) int64 { return int64(len(r)) },
 		"duration": shortDuration,
+		"inc":      func(i int) int { return i + 1 },
+		"dict":     dict,
 		"since":    func(t time.Time) string { return since(s.Now(), t) },
 		"until":    func(t time.Time) string { return until(s.Now(), t) },
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
+}
+
+// dict makes the arguments of a part of a page that takes more than one.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is no name", pairs[i])
+		}
+		m[key] = pairs[i+1]
+	}
+	return m, nil
 }
 
 // view is what the frame shows around a page.
@@ -74,6 +89,9 @@ func (s *Site) render(w http.ResponseWriter, v *visit, status int, name, title s
 	page := view{
 		Title: title, Page: name, Nonce: newCookie(), Token: s.visits.token(v.cookie),
 		SignOut: v.signedIn, Owner: string(v.caller.Owner), Body: body,
+	}
+	if section := s.sections[name]; section != "" {
+		page.Page = section
 	}
 	if page.Owner != "" {
 		page.Nav = s.nav

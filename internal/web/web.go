@@ -45,6 +45,7 @@ type Options struct {
 	// Authenticate returns whose key a token is, ErrUnauthorized for nobody's.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
 
+	Review    *Review                              // replies, projects, reports; nil: there are no such pages
 	Languages func(ctx context.Context) []Language // that a program can be written in
 
 	Prefix    string           // where the handler is mounted; empty: "/ui"
@@ -63,7 +64,8 @@ type Site struct {
 	templates templates
 	visits    *visits
 	nav       []navEntry
-	closing   []func() // to be called by Close
+	sections  map[string]string // of pages without an entry of their own: which entry is the current one
+	closing   []func()          // to be called by Close
 }
 
 // navEntry is one page that the navigation leads to.
@@ -87,7 +89,7 @@ func New(o Options) (*Site, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	s := &Site{Options: o, mux: http.NewServeMux(), visits: newVisits(o.Now)}
+	s := &Site{Options: o, mux: http.NewServeMux(), visits: newVisits(o.Now), sections: map[string]string{}}
 	var err error
 	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
 		return nil, err
@@ -100,6 +102,7 @@ func New(o Options) (*Site, error) {
 
 	// The pages, in the order of the navigation.
 	s.runPage(o.Engine)
+	s.reviewPages(o.Review)
 	s.filesPage(o.Engine)
 	s.statusPage(o.Engine)
 	s.toolsPage()

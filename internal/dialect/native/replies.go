@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"path/filepath"
 	"strings"
 
 	"github.com/airlock-run/airlock/assignment"
@@ -39,17 +38,7 @@ func (a *api) work(r *http.Request) (*Work, string, error) {
 }
 
 // allows reports whether callers may have to do with a folder.
-func (w *Work) allows(root string) bool {
-	for _, folder := range w.Folders {
-		if real, err := filepath.EvalSymlinks(folder); err == nil {
-			folder = real
-		}
-		if below, err := filepath.Rel(folder, root); err == nil && filepath.IsLocal(below) {
-			return true
-		}
-	}
-	return false
-}
+func (w *Work) allows(root string) bool { return conversation.Within(w.Folders, root) }
 
 // link returns the link of a project that callers may have to do with.
 func (w *Work) link(ctx context.Context, owner, project string) (conversation.Link, error) {

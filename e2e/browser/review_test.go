@@ -1,0 +1,443 @@
+package browser
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+const serverBefore = `package main
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+)
+
+func main() {
+	http.HandleFunc("/", hello)
+	log.Fatal(http.ListenAndServe(":8080", nil))
+}
+
+func hello(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintln(w, "hello")
+}
+
+// Figures for the page of numbers.
+func one() int   { return 1 }
+func two() int   { return 2 }
+func three() int { return 3 }
+func four() int  { return 4 }
+
+func last() string {
+	return "the last"
+}
+`
+
+var serverAfter = strings.NewReplacer(
+	"\t\"net/http\"\n", "\t\"net/http\"\n\t\"os\"\n",
+	"ListenAndServe(\":8080\", nil))\n}\n", "ListenAndServe(address(), nil))\n}\n\n// address is where to listen.\nfunc address() string {\n\tif port := os.Getenv(\"PORT\"); port != \"\" {\n\t\treturn \":\" + port\n\t}\n\treturn \":8080\"\n}\n",
+	"\"hello\")", "\"hello, world\")",
+	"the last", "the very last",
+).Replace(serverBefore)
+
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+var reviewReply = "The server now listens on PORT.\n\n```go:src/server.go\n" + serverAfter + "```\n\n" +
+	"```md:docs/guide.md\n# Guide\n\nSet `PORT` to choose the port.\n```\n\n" +
+	"```yaml:.github/workflows/ci.yml\non: push\n```\n\n" +
+	"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 70\ncompleted: The server listens on PORT.\nnext:\n- write a test for address()\n- document it\n=== END PROGRESS UPDATE ===\n\n" +
+	"=== SUBMISSION ===\nassignment_id: A2\nsummary: The guide tells about PORT.\nevidence: docs/guide.md, src/server.go\n=== END SUBMISSION ===\n\n" +
+	"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: How shall people sign in?\noptions: Magic links | Passwords with a second factor | Single sign-on\nrecommendation: Magic links\nrationale: They need no password to keep, and mail is there already.\n=== END ESCALATION ===\n"
+
+// site is a project's folder that a service may write to.
+type site struct {
+	*service
+	folder string // that the service was given
+	root   string
+}
+
+func serveSite(t *testing.T) *site {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "airlock-site-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	s := &site{folder: folder, root: filepath.Join(folder, "shop")}
+	if err := os.MkdirAll(filepath.Join(s.root, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.service = serve(t, "--workspace", folder, "--demo-project")
+	s.put("src/server.go", serverBefore)
+	return s
+}
+
+// put writes a file as the service's user has it.
+func (s *site) put(name, content string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.root, name), []byte(content), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	owner, err := user.Lookup("airlock")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(owner.Uid)
+	gid, _ := strconv.Atoi(owner.Gid)
+	err = filepath.WalkDir(s.folder, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, uid, gid)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) file(name string) string {
+	text, err := os.ReadFile(filepath.Join(s.root, name))
+	if err != nil {
+		return "missing"
+	}
+	return string(text)
+}
+
+// link links the project by the page's own form.
+func (s *site) link(b *tab) {
+	b.t.Helper()
+	b.goTo(s.url + "/projects")
+	b.fill("#project", "shop")
+	b.fill("#folder", s.root)
+	b.fill("#api", strings.TrimSuffix(s.url, "/ui")+"/demo")
+	b.click(".link-form .primary")
+	b.wait(`document.querySelector('.projects .card')`)
+}
+
+func (b *tab) fill(selector, text string) {
+	b.t.Helper()
+	b.run(`const f = document.querySelector(` + quote(selector) + `); f.value = ` + quote(text) + `; f.dispatchEvent(new Event('input', {bubbles: true}))`)
+}
+
+// paste hands a reply in and waits for its page.
+func (s *site) paste(b *tab, text string) {
+	b.t.Helper()
+	b.goTo(s.url + "/review")
+	b.fill("#text", text)
+	b.click(".paste .primary")
+	b.wait(`document.querySelector('#decide') && document.querySelector('.keys:not([hidden])')`) // the script is there too
+}
+
+func (b *tab) key(keys string) {
+	b.t.Helper()
+	for _, key := range keys {
+		b.do(chromedp.KeyEvent(string(key)))
+	}
+}
+
+// show takes a picture of a page that is there as a whole.
+func (b *tab) show(name string) {
+	b.t.Helper()
+	b.wait(`document.readyState === 'complete' && document.body.offsetWidth > 0`)
+	b.shoot(name)
+}
+
+// fits checks that a page is not wider than the screen.
+func (b *tab) fits(what string) {
+	b.t.Helper()
+	if wide := eval[bool](b, "document.documentElement.scrollWidth > innerWidth"); wide {
+		b.t.Errorf("%s is wider than the screen", what)
+	}
+}
+
+// TestReviewLooks takes a reply through in every look: pasted, reviewed,
+// applied, answered, undone and redone.
+func TestReviewLooks(t *testing.T) {
+	for _, how := range looks {
+		t.Run(how.name, func(t *testing.T) {
+			s := serveSite(t)
+			b := open(t, how)
+			b.goTo(s.url + "/projects")
+			b.show("projects-empty")
+			s.link(b)
+			b.show("projects")
+			b.fits("projects")
+			s.paste(b, reviewReply)
+			b.show("reply")
+			b.fits("a reply")
+			b.contrast()
+			b.run(`document.querySelector('#view-split').click()`)
+			b.show("reply-split")
+			b.fits("a reply side by side")
+			b.run(`document.querySelector('#view-unified').click()`)
+			b.click("#apply")
+			b.wait(`document.querySelector('#receipt')`)
+			b.wait(`document.querySelector('#reports .badge.ok')`) // the progress has left
+			b.show("receipt")
+			b.contrast()
+			if got := s.file("docs/guide.md"); !strings.Contains(got, "PORT") {
+				t.Errorf("guide.md is %q", got)
+			}
+			if got := s.file(".github/workflows/ci.yml"); got != "missing" {
+				t.Errorf("a workflow was written that nobody has marked: %q", got)
+			}
+			b.run(`document.querySelector('.answer input[value="2"]').click()`)
+			b.click(".answer .primary")
+			b.wait(`document.querySelector('.answered')?.innerText.includes('Passwords')`)
+			b.goTo(s.url + "/outbox")
+			b.show("outbox")
+			b.fits("the outbox")
+			b.goTo(s.url + "/projects/shop")
+			b.show("timeline")
+			b.fits("a timeline")
+			b.contrast()
+			b.click(".event form button")
+			b.wait(`document.querySelector('#decide')`)
+			b.show("undo")
+			b.click("#apply")
+			b.wait(`document.querySelector('#receipt')`)
+			if got := s.file("src/server.go"); got != serverBefore {
+				t.Errorf("after the undo: %q", got)
+			}
+			b.goTo(s.url + "/projects/shop")
+			b.click(".bar-line form button")
+			b.wait(`document.querySelector('#decide')`)
+			b.click("#apply")
+			b.wait(`document.querySelector('#receipt')`)
+			if got := s.file("src/server.go"); got != serverAfter {
+				t.Errorf("after the redo: %q", got)
+			}
+			b.goTo(s.url + "/projects/shop")
+			b.show("timeline-after")
+			b.goTo(s.url + "/review")
+			b.show("review")
+			b.fits("the list")
+		})
+	}
+}
+
+// TestReviewKeys goes through a reply with the keyboard alone, and rejects one
+// place of a file.
+func TestReviewKeys(t *testing.T) {
+	s := serveSite(t)
+	b := open(t, light)
+	s.link(b)
+	s.paste(b, reviewReply)
+	at := func() string { return eval[string](b, `document.activeElement.getAttribute('aria-label') ?? ''`) }
+	b.key("j")
+	if got := at(); got != "src/server.go, changed" {
+		t.Errorf("after j: %q", got)
+	}
+	b.key("jj")
+	if got := at(); !strings.Contains(got, "Place @@") {
+		t.Errorf("after jjj: %q", got)
+	}
+	b.key("x")
+	if !eval[bool](b, `document.querySelector('.whole[value=f1]').indeterminate && document.querySelectorAll('.part:checked').length === document.querySelectorAll('.part').length - 1`) {
+		t.Error("x takes one place out, and the file's mark says so")
+	}
+	b.key("k")
+	b.wait(`document.querySelector('#marked').innerText.includes('2 of 3 files and 3 of 3 reports')`)
+	// Marks follow each other both ways.
+	b.run(`document.querySelector('.whole[value=f1]').click(); document.querySelector('.whole[value=f1]').click()`)
+	b.key("jx")
+	b.run(`document.querySelectorAll('input[name=post]').forEach((p) => p.click())`)
+	b.click("#apply")
+	b.wait(`document.querySelector('#receipt')`)
+	want := strings.Replace(serverAfter, "the very last", "the last", 1)
+	if got := s.file("src/server.go"); got != want {
+		t.Errorf("%q", got)
+	}
+	if got := b.text("#reports"); strings.Contains(got, "sent") {
+		t.Errorf("a report left that nobody has marked: %s", got)
+	}
+	// A key that is typed into a field is text.
+	b.goTo(s.url + "/review")
+	b.run(`document.querySelector('#text').focus()`)
+	b.key("jkx")
+	if got := eval[string](b, `document.querySelector('#text').value`); got != "jkx" {
+		t.Errorf("typed: %q", got)
+	}
+}
+
+// TestReviewConflicts brings two versions of a file together in the page, after
+// somebody saved it while the proposal was looked at.
+func TestReviewConflicts(t *testing.T) {
+	for _, how := range looks {
+		t.Run(how.name, func(t *testing.T) {
+			s := serveSite(t)
+			b := open(t, how)
+			s.link(b)
+			s.paste(b, reviewReply)
+			mine := strings.Replace(serverBefore, "the last", "the first", 1)
+			s.put("src/server.go", mine)
+			b.click("#apply")
+			b.wait(`document.querySelector('.in-conflict')`)
+			if got := s.file("docs/guide.md"); got != "missing" {
+				t.Errorf("half of the reply was applied: %q", got)
+			}
+			b.show("conflict")
+			b.click(".in-conflict .primary")
+			b.wait(`document.querySelector('.sides')`)
+			b.show("three-versions")
+			b.fits("three versions")
+			b.contrast()
+			b.run(`const f = document.querySelector('#text'); f.value = f.value.replace(/<<<<<<< in the folder\n(.*\n)=======\n(.*\n)>>>>>>> proposed\n/, '\treturn "the very first"\n')`)
+			b.click(".edit-form .primary")
+			b.wait(`document.querySelector('#decide') && !document.querySelector('.in-conflict')`)
+			b.run(`document.querySelectorAll('.whole').forEach((w) => { if (w.value === 'f1' && !w.checked) w.click() })`)
+			b.click("#apply")
+			b.wait(`document.querySelector('#receipt h2')?.innerText === 'What was done'`)
+			if got := s.file("src/server.go"); got != strings.Replace(serverAfter, "the very last", "the very first", 1) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// TestReviewTwoTabs: who approves in one tab what was edited in another is
+// shown it anew.
+func TestReviewTwoTabs(t *testing.T) {
+	s := serveSite(t)
+	b := open(t, light)
+	s.link(b)
+	s.paste(b, reviewReply)
+	page := eval[string](b, "location.href")
+	other := open(t, light)
+	other.goTo(page)
+	other.click("a.edit[aria-label='Edit docs/guide.md']")
+	other.wait(`document.querySelector('#text')`)
+	other.fill("#text", "# Another guide\n")
+	other.click(".edit-form .primary")
+	other.wait(`document.querySelector('#decide')`)
+	b.click("#apply")
+	b.wait(`document.querySelector('[role=alert]')?.innerText.includes('has changed since')`)
+	if got := s.file("docs/guide.md"); got != "missing" {
+		t.Errorf("guide.md is %q", got)
+	}
+	b.click("#apply")
+	b.wait(`document.querySelector('#receipt .done')`)
+	if got := s.file("docs/guide.md"); got != "# Another guide\n" {
+		t.Errorf("guide.md is %q", got)
+	}
+}
+
+// TestReviewUnlinked copies a file of a reply that has no folder.
+func TestReviewUnlinked(t *testing.T) {
+	s := serveSite(t)
+	for _, how := range looks {
+		t.Run(how.name, func(t *testing.T) {
+			b := open(t, how)
+			b.goTo(s.url + "/review")
+			b.fill("#text", reviewReply+"\n```png:dot.png encoding=base64\n"+dot+"\n```\n")
+			b.click(".paste .primary")
+			b.wait(`document.querySelector('.copy:not([hidden])')`)
+			b.show("unlinked")
+			b.fits("a reply without a folder")
+			b.run(`Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text }}})`)
+			b.click(".copy")
+			b.wait(`window.copied`)
+			if got := eval[string](b, "window.copied"); got != serverAfter {
+				t.Errorf("copied: %q", got)
+			}
+		})
+	}
+}
+
+// TestReviewHostilePage: what a model has written does nothing in the page.
+func TestReviewHostilePage(t *testing.T) {
+	const script = `<script>window.HOSTILE=1</script><img src=x onerror="window.HOSTILE=1">`
+	s := serveSite(t)
+	b := open(t, light)
+	s.link(b)
+	s.paste(b, "```html:src/$x'&.html\n"+script+"\u202etxt.exe\u200b\x1b[31m\n</textarea>"+script+"\n```\n```svg:../x&'.svg\nx\n```\n"+
+		"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 10\ncompleted: "+script+"\n=== END PROGRESS UPDATE ===\n"+
+		"=== ESCALATION ===\nassignment_id: A1\ndecision_needed: "+script+"\noptions: "+script+" | b\n=== END ESCALATION ===\n")
+	b.show("review-hostile")
+	if got := b.text(".change"); !strings.Contains(got, "U+202E") || !strings.Contains(got, "U+200B") || !strings.Contains(got, "ESC") {
+		t.Errorf("characters that do not show are not spelled out: %q", got)
+	}
+	page := eval[string](b, "location.href")
+	b.goTo(page + "/files/f1")
+	b.wait(`document.querySelector('#text').value.includes('</textarea>')`)
+	b.goTo(page)
+	b.run(`document.querySelectorAll('.whole:not(:checked)').forEach((w) => w.click())`)
+	b.click("#apply")
+	b.wait(`document.querySelector('#receipt')`)
+	for _, path := range []string{page, s.url + "/projects/shop", s.url + "/outbox", s.url + "/review"} {
+		b.goTo(path)
+		if eval[bool](b, "'HOSTILE' in window || document.querySelector('main script, main img') !== null") {
+			t.Errorf("%s runs what a model has written", path)
+		}
+	}
+}
+
+// TestReviewFromElsewhere: another site's page changes nothing here.
+func TestReviewFromElsewhere(t *testing.T) {
+	s := serveSite(t)
+	b := open(t, light)
+	s.link(b)
+	token := eval[string](b, `document.querySelector('meta[name=airlock-token]').content`)
+	for header, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.url+"/projects/shop/unlink", strings.NewReader(url.Values{"token": {token}}.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set(header, value)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != 403 {
+			t.Errorf("%s: %d", header, answer.StatusCode)
+		}
+	}
+	b.goTo(s.url + "/projects")
+	if got := b.text(".projects"); !strings.Contains(got, "shop") {
+		t.Error("the project was unlinked")
+	}
+}
+
+// contrast checks that text stands out from what is behind it, as WCAG AA has
+// it: 4.5 to 1, and 3 to 1 for large text.
+func (b *tab) contrast() {
+	b.t.Helper()
+	weak := eval[[]string](b, `(() => {
+		const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+		const rgba = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255] };
+		const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3]));
+		const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b };
+		const found = new Set();
+		for (const e of document.querySelectorAll('body *')) {
+			const text = [...e.childNodes].filter((n) => n.nodeType === 3 && n.data.trim()).map((n) => n.data.trim()).join(' ');
+			if (!text || !e.checkVisibility({opacityProperty: true, visibilityProperty: true}) || e.closest('.unseen, .skip, :disabled')) continue;
+			const layers = [];
+			for (let p = e; p; p = p.parentElement) layers.push(rgba(getComputedStyle(p).backgroundColor));
+			let ground = rgba(getComputedStyle(document.documentElement).backgroundColor).slice(0, 3);
+			for (const layer of layers.reverse()) ground = over(layer, ground);
+			const style = getComputedStyle(e);
+			const ink = over(rgba(style.color), ground);
+			const [a, c] = [light(ink), light(ground)].sort((x, y) => y - x);
+			const ratio = (a + .05) / (c + .05);
+			const large = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700;
+			if (ratio < (large ? 3 : 4.5)) found.add(ratio.toFixed(2) + ' ' + e.tagName + '.' + e.className + ': ' + text.slice(0, 40));
+		}
+		return [...found];
+	})()`)
+	for _, w := range weak {
+		b.t.Errorf("%s: too little contrast: %s", b.look.name, w)
+	}
+}

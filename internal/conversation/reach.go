@@ -1,0 +1,181 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Reach is a Desk as callers of a service have it: no further than the folders
+// that the service was given, and no proposal but the one that was shown.
+type Reach struct {
+	*Desk
+	// Folders are those that callers may link with a project, and all below
+	// them. A project whose folder is elsewhere is not there for callers.
+	Folders []string
+	// Wake makes the sender look for posts at once.
+	Wake func()
+}
+
+// ErrOutside says that a folder is none of those that callers may link.
+var ErrOutside = errors.New("the folder is none of those that this service was given with --workspace")
+
+// Within reports whether root, a path without links, is one of the folders or
+// below one.
+func Within(folders []string, root string) bool {
+	for _, folder := range folders {
+		if real, err := filepath.EvalSymlinks(folder); err == nil {
+			folder = real
+		}
+		if below, err := filepath.Rel(folder, root); err == nil && filepath.IsLocal(below) {
+			return true
+		}
+	}
+	return false
+}
+
+// Allows reports whether callers may have to do with a folder.
+func (r *Reach) Allows(root string) bool { return Within(r.Folders, root) }
+
+// Linked returns the link of a project that callers may have to do with.
+func (r *Reach) Linked(ctx context.Context, owner, project string) (Link, error) {
+	l, err := r.Store.Link(ctx, owner, project)
+	if err == nil && !r.Allows(l.Root) {
+		err = fmt.Errorf("a folder of the project %q: %w", project, ErrNotFound)
+	}
+	return l, err
+}
+
+// LinkFolder gives a project a folder, if it is one that callers may link. What
+// else there is on the machine is not told.
+func (r *Reach) LinkFolder(ctx context.Context, l Link) (Link, error) {
+	root, err := filepath.EvalSymlinks(l.Root)
+	if err != nil || !filepath.IsAbs(l.Root) || !r.Allows(root) {
+		return l, ErrOutside
+	}
+	if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		return l, fmt.Errorf("%w: it is not a folder", ErrInvalid)
+	}
+	l.Root = root
+	return r.Link(ctx, l)
+}
+
+// OpenReply returns a message of an owner, with its proposal as long as it can
+// be approved, and its reports as far as they have come. A project whose link
+// was taken back has closed the gate for what waits.
+func (r *Reach) OpenReply(ctx context.Context, owner, id string) (*Handled, *workspace.Proposal, error) {
+	h, p, err := r.Open(ctx, owner, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if h.Root != "" && !r.Allows(h.Root) {
+		return nil, nil, fmt.Errorf("the reply %q: %w", id, ErrNotFound)
+	}
+	if h.Done {
+		return h, nil, r.Refresh(ctx, h)
+	}
+	if h.Project == "" || h.Gate != "" || h.Root == "" {
+		return h, p, nil
+	}
+	l, err := r.Store.Link(ctx, owner, h.Project)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, nil, err
+	}
+	if err != nil || l.Root != h.Root {
+		h.Gate = "the project " + h.Project + " is not linked with this folder any more"
+	}
+	return h, p, nil
+}
+
+// Token stands for what somebody was shown; "" for what cannot be approved.
+func Token(h *Handled, p *workspace.Proposal) string {
+	switch {
+	case h.Done || h.Gate != "":
+		return ""
+	case p == nil:
+		return h.ID
+	}
+	return p.Token
+}
+
+// ConsentTo names what is agreed to by ids: of files, "f1", of hunks, "f1:h2",
+// and of reports, "p1".
+func ConsentTo(h *Handled, p *workspace.Proposal, ids []string) (c Consent, err error) {
+	c.Posts = []string{}
+	var files []string
+	for _, id := range ids {
+		if number, ok := strings.CutPrefix(id, "p"); ok {
+			n, err := strconv.Atoi(number)
+			if err != nil || n < 1 || n > len(h.Batch.Posts) {
+				return c, fmt.Errorf("%w: there is no report %q", ErrInvalid, id)
+			}
+			c.Posts = append(c.Posts, h.Batch.Posts[n-1].ID)
+			continue
+		}
+		files = append(files, id)
+	}
+	if len(files) == 0 {
+		return c, nil
+	}
+	if p == nil {
+		return c, fmt.Errorf("%w: the reply has no files", ErrInvalid)
+	}
+	if c.Approval, err = p.Approve(files...); err != nil && !errors.Is(err, workspace.ErrNeedsDecision) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c, err
+}
+
+// Apply carries out what was agreed to by somebody who was shown what the token
+// stands for. After a conflict the proposal is made anew, on the files as they
+// are now, and wants another look.
+func (r *Reach) Apply(ctx context.Context, h *Handled, p *workspace.Proposal, token string, c Consent) (*Result, error) {
+	switch {
+	case h.Gate != "":
+		return nil, fmt.Errorf("%w: %s", ErrClosed, h.Gate)
+	case h.Done:
+		return nil, fmt.Errorf("%w: it is %s", ErrDone, h.Result.State)
+	case token == "" || Token(h, p) != token:
+		return nil, workspace.ErrStale
+	}
+	result, err := r.Approve(ctx, h, p, c)
+	if err == nil {
+		r.Wake()
+		return result, nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if failed := r.Fail(ctx, h, err); failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	if errors.Is(err, workspace.ErrConflict) {
+		if _, failed := r.Rebase(ctx, h, p); failed != nil {
+			return nil, errors.Join(err, failed)
+		}
+	}
+	return nil, err
+}
+
+// Evidence says what would be there of a file that a submission names, if all
+// of the proposal were approved that can be.
+func (d *Desk) Evidence(h *Handled, p *workspace.Proposal, evidence string) assignment.FileState {
+	r := &workspace.Receipt{}
+	if p != nil {
+		for i := range p.Files {
+			f := &p.Files[i]
+			switch verdict := f.Verdict(); {
+			case verdict == workspace.Refuse, verdict == workspace.Conflict, f.Op == workspace.OpDelete:
+				r.FilesSkipped = append(r.FilesSkipped, workspace.Skipped{Path: f.Path})
+			default:
+				r.FilesUpdated = append(r.FilesUpdated, f.Path)
+			}
+		}
+	}
+	return evidenceState(h.Root, r, evidence)
+}

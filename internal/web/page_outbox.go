@@ -1,0 +1,118 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/airlock-run/airlock/assignment"
+)
+
+// outboxView lists the reports of all projects that the visitor can reach.
+type outboxView struct {
+	Waiting []outboxEntry
+	Done    []outboxEntry
+	Retry   bool // something can be sent now
+}
+
+type outboxEntry struct {
+	ID, Kind, Project, Assignment string
+	Summary, State, Class         string
+	Holds                         []assignment.Hold
+	Problem                       string
+	Attempts                      int
+	Created, NotBefore, Done      time.Time
+	CanRetry, CanConfirm, CanDrop bool
+}
+
+func (p *reviewPage) outbox(w http.ResponseWriter, v *visit) error {
+	body := outboxView{}
+	err := p.eachPost(v, func(post *assignment.Post) error {
+		e := outboxEntryOf(post)
+		if post.State.Final() {
+			body.Done = append(body.Done, e)
+		} else {
+			body.Waiting = append(body.Waiting, e)
+			body.Retry = body.Retry || e.CanRetry
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(body.Done, func(a, b outboxEntry) int { return b.Done.Compare(a.Done) })
+	body.Done = body.Done[:min(len(body.Done), mostListed)]
+	p.render(w, v, http.StatusOK, "outbox", "Outbox", body)
+	return nil
+}
+
+func outboxEntryOf(p *assignment.Post) outboxEntry {
+	words := postWords[p.State]
+	e := outboxEntry{ID: p.ID, Kind: kindTitles[p.Kind], Project: p.Project, Assignment: p.Assignment, Summary: named(p.Summary()), State: words.words, Class: words.class,
+		Problem: prose(p.Problem), Attempts: p.Attempts, Created: p.Created, NotBefore: p.NotBefore, Done: p.Done,
+		CanRetry: p.State == assignment.Pending || p.State == assignment.Parked, CanConfirm: p.State == assignment.Held, CanDrop: !p.State.Final() && p.State != assignment.Sending}
+	for _, h := range p.Holds {
+		e.Holds = append(e.Holds, assignment.Hold{Reason: h.Reason, Detail: prose(h.Detail)})
+		e.CanConfirm = e.CanConfirm && h.Reason != assignment.HoldEscalation
+	}
+	return e
+}
+
+// eachPost visits the posts of the projects of an owner.
+func (p *reviewPage) eachPost(v *visit, do func(*assignment.Post) error) error {
+	links, err := p.links(v)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		lanes, err := p.lanes(v, l)
+		if err != nil {
+			return err
+		}
+		for i := range lanes {
+			for j := range lanes[i].Posts {
+				if err := do(&lanes[i].Posts[j]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// retryAll sends what waits now.
+func (p *reviewPage) retryAll(w http.ResponseWriter, v *visit) error {
+	err := p.eachPost(v, func(post *assignment.Post) error {
+		if post.State != assignment.Pending && post.State != assignment.Parked {
+			return nil
+		}
+		return p.Outbox.Retry(v.Context(), post.ID)
+	})
+	if err != nil {
+		return err
+	}
+	p.Wake()
+	return p.to(w, v, "/outbox")
+}
+
+// changePost does with a report what somebody has decided.
+func (p *reviewPage) changePost(w http.ResponseWriter, v *visit) error {
+	actions := map[string]func(context.Context, string) error{"retry": p.Outbox.Retry, "confirm": p.Outbox.Confirm, "drop": p.Outbox.Drop}
+	do := actions[v.PostForm.Get("action")]
+	if do == nil {
+		return refuse(http.StatusBadRequest, "This is nothing that can be done with a report.", "Load the page again.")
+	}
+	id, found := v.PathValue("id"), false
+	if err := p.eachPost(v, func(post *assignment.Post) error { found = found || post.ID == id; return nil }); err != nil {
+		return err
+	}
+	if !found {
+		return assignment.ErrNotFound
+	}
+	if err := do(v.Context(), id); err != nil {
+		return err
+	}
+	p.Wake()
+	return p.to(w, v, ownPath(v.PostForm.Get("back")))
+}

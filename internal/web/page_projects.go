@@ -1,0 +1,272 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// projectsView lists the folders that belong to projects: the same list as
+// `airlock workspace list` of this owner.
+type projectsView struct {
+	Projects []projectView
+	Folders  []string // that the service was given
+}
+
+type projectView struct {
+	Project, Folder, API string
+	Created              time.Time
+	Permission           permission
+	Outside              bool // the service was not given this folder
+	Open                 int  // questions that wait for an answer
+}
+
+// permission is what the service can do with a folder.
+type permission struct{ Words, Class, Cure string }
+
+// permissionOf looks what the service's own user may do in a folder. Files
+// change by being replaced, so it is the folder that must be writable.
+func permissionOf(folder string) permission {
+	may := func(mode uint32) error { return unix.Faccessat(unix.AT_FDCWD, folder, mode, unix.AT_EACCESS) }
+	switch err := may(unix.R_OK | unix.X_OK); {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return permission{"not there", "error", "Put the folder back, or unlink the project."}
+	case err != nil:
+		return permission{"not readable", "error", "Give the user that the service runs as access to it."}
+	}
+	if may(unix.W_OK|unix.X_OK) != nil {
+		return permission{"readable, not writable", "weaker", "Give the user that the service runs as write access, or take files as an archive."}
+	}
+	return permission{"readable and writable", "ok", ""}
+}
+
+func (p *reviewPage) projects(w http.ResponseWriter, v *visit) error {
+	links, err := p.Store.Links(v.Context(), p.owner(v))
+	if err != nil {
+		return err
+	}
+	body := projectsView{Folders: p.Folders}
+	for _, l := range links {
+		view := projectView{Project: l.Project, Folder: l.Root, API: l.API, Created: l.Created}
+		if p.Allows(l.Root) {
+			view.Permission = permissionOf(l.Root)
+		} else {
+			view.Outside = true
+			view.Permission = permission{"out of reach", "weaker", "Start the service with --workspace and this folder, or one above it."}
+		}
+		lanes, err := p.lanes(v, l)
+		if err != nil {
+			return err
+		}
+		for i := range lanes {
+			for _, e := range lanes[i].Escalations {
+				if e.Answer == nil {
+					view.Open++
+				}
+			}
+		}
+		body.Projects = append(body.Projects, view)
+	}
+	p.render(w, v, http.StatusOK, "projects", "Projects", body)
+	return nil
+}
+
+// lanes are what is known of the assignments of a project.
+func (p *reviewPage) lanes(v *visit, l conversation.Link) ([]assignment.Lane, error) {
+	if l.API == "" || !p.Allows(l.Root) {
+		return nil, nil
+	}
+	return p.Outbox.Lanes(v.Context(), assignment.Query{API: l.API, Project: l.Project})
+}
+
+func (p *reviewPage) link(w http.ResponseWriter, v *visit) error {
+	l := conversation.Link{Owner: p.owner(v), Project: strings.TrimSpace(v.PostForm.Get("project")),
+		Root: strings.TrimSpace(v.PostForm.Get("folder")), API: strings.TrimSpace(v.PostForm.Get("api"))}
+	if l.Project == "" || l.Root == "" {
+		return refuse(http.StatusBadRequest, "A link needs the id of a project and a folder.", "Go back and fill in both.")
+	}
+	if _, err := p.LinkFolder(v.Context(), l); err != nil {
+		return err
+	}
+	return p.to(w, v, "/projects")
+}
+
+// unlink takes a link back: also one that the command line has made to a
+// folder out of this service's reach.
+func (p *reviewPage) unlink(w http.ResponseWriter, v *visit) error {
+	if err := p.Store.DropLink(v.Context(), p.owner(v), v.PathValue("project")); err != nil {
+		return err
+	}
+	return p.to(w, v, "/projects")
+}
+
+// answer settles an escalation of a project.
+func (p *reviewPage) answer(w http.ResponseWriter, v *visit) error {
+	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
+	if err != nil {
+		return err
+	}
+	a := assignment.Answer{Verdict: assignment.Chosen, Note: strings.TrimSpace(v.PostForm.Get("note")), By: p.owner(v)}
+	switch v.PostForm.Get("choice") {
+	case "reject":
+		a.Verdict = assignment.Rejected
+	case "other":
+		a.Choice = strings.TrimSpace(v.PostForm.Get("other"))
+	default:
+		a.Choice = v.PostForm.Get("choice")
+	}
+	if a.Verdict == assignment.Chosen && a.Choice == "" {
+		return refuse(http.StatusBadRequest, "There is no answer yet.", "Go back and choose one of the options, or write your own.")
+	}
+	e, err := p.Outbox.Escalation(v.Context(), v.PathValue("escalation"))
+	if err != nil {
+		return err
+	}
+	if e.Project != l.Project || e.API != l.API {
+		return assignment.ErrNotFound
+	}
+	if _, err := p.Outbox.Answer(v.Context(), e.ID, a); err != nil {
+		return err
+	}
+	p.Wake()
+	return p.to(w, v, ownPath(v.PostForm.Get("back")))
+}
+
+// timelineView is one project: its assignments, and what was done to its folder.
+type timelineView struct {
+	projectView
+	Assignments []assignmentView
+	Questions   []*questionView
+	Entries     []timelineEntry
+	CanRedo     bool
+}
+
+type assignmentView struct {
+	Assignment string
+	Percent    int
+	Accepted   int
+	State      string
+	Class      string
+	Updated    time.Time
+}
+
+// timelineEntry is one transaction.
+type timelineEntry struct {
+	ID, What, Note  string
+	Created         time.Time
+	Files           []string
+	More            int
+	Waiting         bool
+	Reverted        bool
+	CanUndo         bool
+	CanGoBack       bool // to after it: something came later
+	Skipped, Errors int
+}
+
+var workWords = map[assignment.Work]struct{ words, class string }{
+	assignment.Open:      {"in work", "running"},
+	assignment.Submitted: {"submitted", "queued"},
+	assignment.Complete:  {"complete", "ok"},
+}
+
+func (p *reviewPage) timeline(w http.ResponseWriter, v *visit) error {
+	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
+	if err != nil {
+		return err
+	}
+	body := timelineView{projectView: projectView{Project: l.Project, Folder: l.Root, API: l.API, Created: l.Created, Permission: permissionOf(l.Root)}}
+	lanes, err := p.lanes(v, l)
+	if err != nil {
+		return err
+	}
+	for i := range lanes {
+		lane := &lanes[i]
+		if lane.Assignment != "" {
+			words := workWords[lane.Status.Work]
+			if words.words == "" {
+				words = workWords[assignment.Open]
+			}
+			body.Assignments = append(body.Assignments, assignmentView{lane.Assignment, lane.Status.Percent, lane.Status.Accepted, words.words, words.class, lane.Status.Updated})
+		}
+		for j := range lane.Escalations {
+			e := &lane.Escalations[j]
+			q := questionOf(conversation.QuestionOf(e), l.Project, "/projects/"+l.Project)
+			q.asked(e)
+			body.Questions = append(body.Questions, q)
+		}
+	}
+	if err := p.history(v, l, &body); err != nil {
+		return err
+	}
+	p.render(w, v, http.StatusOK, "timeline", l.Project, body)
+	return nil
+}
+
+const mostHistory = 100
+
+// history lists what was done to the folder of a project, and what waits.
+func (p *reviewPage) history(v *visit, l conversation.Link, body *timelineView) error {
+	ws, err := p.Workspace(v.Context(), l.Root)
+	if err != nil {
+		return err
+	}
+	found, err := ws.History(v.Context(), mostHistory, workspace.Committed, workspace.Proposed)
+	if err != nil {
+		return err
+	}
+	done := 0
+	for _, t := range found {
+		e := entryOfHistory(t)
+		if e.Waiting {
+			_, err := p.Store.Handled(v.Context(), p.owner(v), t.ID)
+			e.Waiting = err == nil // one of somebody else, or without a page, is not for this visitor
+			if !e.Waiting {
+				continue
+			}
+		} else {
+			e.CanGoBack = done > 0
+			done++
+			body.CanRedo = body.CanRedo || t.Origin.Kind == "undo" && t.Reverted == ""
+		}
+		body.Entries = append(body.Entries, e)
+	}
+	return nil
+}
+
+func entryOfHistory(t workspace.Transaction) timelineEntry {
+	const most = 6
+	e := timelineEntry{ID: t.ID, Created: t.Created, Waiting: t.State == workspace.Proposed, Reverted: t.Reverted != "", Note: prose(t.Origin.Note)}
+	switch t.Origin.Kind {
+	case "reply":
+		e.What = "Reply"
+	case "undo":
+		e.What = "Undo"
+	case "redo":
+		e.What = "Redo"
+	case "outputs":
+		e.What = "Files of a run"
+	default:
+		e.What = named(t.Origin.Kind)
+	}
+	for i := range t.Files {
+		e.Files = append(e.Files, named(t.Files[i].Summary()))
+	}
+	if r := t.Receipt; r != nil {
+		if len(t.Files) == 0 { // files of their own transactions
+			e.Files = resultFiles(&conversation.Result{FilesCreated: r.FilesCreated, FilesUpdated: r.FilesUpdated, FilesDeleted: r.FilesDeleted, FilesRenamed: r.FilesRenamed})
+		}
+		e.CanUndo = !e.Waiting && !e.Reverted && r.Changed()
+		e.Skipped, e.Errors = len(r.FilesSkipped), len(r.Errors)+len(r.Conflicts)
+	}
+	if len(e.Files) > most {
+		e.Files, e.More = e.Files[:most], len(e.Files)-most
+	}
+	return e
+}

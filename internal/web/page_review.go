@@ -1,0 +1,339 @@
+package web
+
+import (
+	"context"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/reply"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Review is what the pages about replies, projects and reports stand on.
+type Review struct {
+	*conversation.Reach
+	Replies Replies
+}
+
+// Replies lists what was handed in.
+type Replies interface {
+	// Recent returns the newest replies of an owner, the newest first: those
+	// that are settled, or those that wait.
+	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.Handled, error)
+}
+
+// reviewPage shows what a model wants to change, and lets somebody decide.
+type reviewPage struct {
+	*Site
+	*Review
+}
+
+func (s *Site) reviewPages(review *Review) {
+	if review == nil {
+		return
+	}
+	p := &reviewPage{s, review}
+	s.nav = append(s.nav, navEntry{"review", "Review", "/review"})
+	for _, page := range []string{"review_reply", "review_file", "review_files", "projects", "timeline", "transaction", "outbox"} {
+		s.sections[page] = "review"
+	}
+	look := map[string]func(http.ResponseWriter, *visit) error{
+		"/review":                           p.list,
+		"/review/{id}":                      p.reply,
+		"/review/{id}/files.zip":            p.zip,
+		"/review/{id}/files/{file}":         p.file,
+		"/review/{id}/files/{file}/content": p.content,
+		"/projects":                         p.projects,
+		"/projects/{project}":               p.timeline,
+		"/projects/{project}/history/{txn}": p.transaction,
+		"/outbox":                           p.outbox,
+	}
+	for path, serve := range look {
+		s.mux.HandleFunc("GET "+path, s.handle(worded(serve)))
+	}
+	do := map[string]func(http.ResponseWriter, *visit) error{
+		"/review":                                      p.propose,
+		"/review/files.zip":                            p.zipText,
+		"/review/{id}/apply":                           p.apply,
+		"/review/{id}/decline":                         p.decline,
+		"/review/{id}/rebase":                          p.rebase,
+		"/review/{id}/undo":                            p.undoReply,
+		"/review/{id}/files/{file}":                    p.resolve,
+		"/projects":                                    p.link,
+		"/projects/{project}/unlink":                   p.unlink,
+		"/projects/{project}/undo":                     p.undo,
+		"/projects/{project}/redo":                     p.redo,
+		"/projects/{project}/escalations/{escalation}": p.answer,
+		"/outbox":                                      p.retryAll,
+		"/outbox/{id}":                                 p.changePost,
+	}
+	for path, serve := range do {
+		s.mux.HandleFunc("POST "+path, s.decision(worded(serve)))
+	}
+}
+
+// decision is change for a form without files, of which a handler finds the
+// fields in PostForm. Without this, a form in parts would pass unchecked.
+func (s *Site) decision(serve func(http.ResponseWriter, *visit) error) http.HandlerFunc {
+	checked := s.change(func(w http.ResponseWriter, v *visit) error {
+		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
+		if err := v.ParseForm(); err != nil {
+			return err
+		}
+		return serve(w, v)
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+			v, _ := s.visit(w, r)
+			s.fail(w, v, refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.", "Load the page again and repeat what you did."))
+			return
+		}
+		if r.ContentLength > maxForm {
+			v, _ := s.visit(w, r)
+			s.fail(w, v, &http.MaxBytesError{Limit: maxForm})
+			return
+		}
+		checked(w, r)
+	}
+}
+
+func (p *reviewPage) owner(v *visit) string { return string(v.caller.Owner) }
+
+// to sends the visitor on to another page.
+func (p *reviewPage) to(w http.ResponseWriter, v *visit, path string) error {
+	http.Redirect(w, v.Request, p.address(path), http.StatusSeeOther)
+	return nil
+}
+
+// listView is the first page of Review.
+type listView struct {
+	Projects []conversation.Link
+	Waiting  []replyEntry
+	Settled  []replyEntry
+	Beyond   int // that wait in folders which this service was not given
+	Text     string
+}
+
+// replyEntry is a reply in a list.
+type replyEntry struct {
+	*conversation.Handled
+	What    string
+	Files   []string
+	More    int
+	Reports int
+	State   string
+	Class   string
+}
+
+const mostListed = 50
+
+func (p *reviewPage) list(w http.ResponseWriter, v *visit) error {
+	body := listView{}
+	var err error
+	if body.Projects, err = p.links(v); err != nil {
+		return err
+	}
+	waiting, err := p.Replies.Recent(v.Context(), p.owner(v), false, mostListed)
+	if err != nil {
+		return err
+	}
+	files := map[string][]string{} // by folder and transaction
+	for _, h := range waiting {
+		if h.Root != "" && !p.Allows(h.Root) {
+			body.Beyond++
+			continue
+		}
+		if h.Root != "" && files[h.Root] == nil {
+			p.waitingFiles(v.Context(), h.Root, files)
+		}
+		body.Waiting = append(body.Waiting, entryOf(h, files[h.Root+"\x00"+h.ID]))
+	}
+	settled, err := p.Replies.Recent(v.Context(), p.owner(v), true, mostListed)
+	if err != nil {
+		return err
+	}
+	for _, h := range settled {
+		if h.Root == "" || p.Allows(h.Root) {
+			body.Settled = append(body.Settled, entryOf(h, resultFiles(h.Result)))
+		}
+	}
+	p.render(w, v, http.StatusOK, "review", "Review", body)
+	return nil
+}
+
+// waitingFiles looks what the proposals of a folder are about. A folder that
+// cannot be opened has its say on the page of the reply.
+func (p *reviewPage) waitingFiles(ctx context.Context, root string, files map[string][]string) {
+	files[root] = []string{}
+	ws, err := p.Workspace(ctx, root)
+	if err != nil {
+		return
+	}
+	found, err := ws.History(ctx, 0, workspace.Proposed)
+	if err != nil {
+		p.Log.WarnContext(ctx, "proposals cannot be listed", "err", err)
+		return
+	}
+	for _, t := range found {
+		for i := range t.Files {
+			files[root+"\x00"+t.ID] = append(files[root+"\x00"+t.ID], summary(&t.Files[i]))
+		}
+	}
+}
+
+func resultFiles(r *conversation.Result) []string {
+	var all []string
+	for _, list := range []struct {
+		word  string
+		names []string
+	}{{"create ", r.FilesCreated}, {"update ", r.FilesUpdated}, {"delete ", r.FilesDeleted}} {
+		for _, name := range list.names {
+			all = append(all, list.word+named(name))
+		}
+	}
+	for _, f := range r.FilesRenamed {
+		all = append(all, "rename "+named(f.From)+" to "+named(f.To))
+	}
+	return all
+}
+
+func entryOf(h *conversation.Handled, files []string) replyEntry {
+	const most = 4
+	e := replyEntry{Handled: h, What: kindWords(h.Kind), Files: files, Reports: len(h.Batch.Posts)}
+	e.State, e.Class = stateWords(h)
+	if len(files) > most {
+		e.Files, e.More = files[:most], len(files)-most
+	}
+	return e
+}
+
+func kindWords(kind string) string {
+	switch kind {
+	case "undo":
+		return "Undo"
+	case "redo":
+		return "Redo"
+	}
+	return "Reply"
+}
+
+// stateWords says what became of a reply, and how it is coloured.
+func stateWords(h *conversation.Handled) (words, class string) {
+	switch h.Result.State {
+	case conversation.Applied:
+		return "applied", "ok"
+	case conversation.Declined:
+		return "declined", ""
+	case conversation.ShownOnly:
+		return "only shown", ""
+	case conversation.Failed:
+		return "not applied yet: look again", "error"
+	}
+	return "waits for you", "running"
+}
+
+// links are the projects whose replies can be applied here.
+func (p *reviewPage) links(v *visit) ([]conversation.Link, error) {
+	all, err := p.Store.Links(v.Context(), p.owner(v))
+	var allowed []conversation.Link
+	for _, l := range all {
+		if p.Allows(l.Root) {
+			allowed = append(allowed, l)
+		}
+	}
+	return allowed, err
+}
+
+// propose takes a reply that was pasted.
+func (p *reviewPage) propose(w http.ResponseWriter, v *visit) error {
+	text := strings.ReplaceAll(v.PostForm.Get("text"), "\r\n", "\n") // browsers send forms that way
+	if strings.TrimSpace(text) == "" {
+		return refuse(http.StatusBadRequest, "There is no reply to look at.", "Paste what the model has written.")
+	}
+	project := v.PostForm.Get("project")
+	if project == "" {
+		return p.unlinked(w, v, text)
+	}
+	if _, err := p.Linked(v.Context(), p.owner(v), project); err != nil {
+		return err
+	}
+	h, proposal, err := p.Propose(v.Context(), p.owner(v), conversation.Message{Text: text, Project: project}, reply.Parse([]byte(text)))
+	if err != nil {
+		return err
+	}
+	if err := p.Keep(v.Context(), h, proposal); err != nil {
+		return err
+	}
+	return p.to(w, v, "/review/"+h.ID)
+}
+
+// unlinkedView is a reply for which there is no folder.
+type unlinkedView struct {
+	Text  string
+	Files []looseFile
+	Shown []shownItem
+	Any   bool // there is something for an archive
+}
+
+// looseFile is a file to be copied by hand.
+type looseFile struct {
+	changeView
+	Body  string
+	Lines sideView
+}
+
+const looseBytes = 256 << 10 // of one file, to be copied
+
+// unlinked shows a reply for which there is no folder: its files can be copied
+// one by one, or taken as an archive. Nothing of it is kept.
+func (p *reviewPage) unlinked(w http.ResponseWriter, v *visit, text string) error {
+	parsed := reply.Parse([]byte(text))
+	proposal, err := p.Unlinked(v.Context(), parsed)
+	if err != nil {
+		return err
+	}
+	body := unlinkedView{Text: text}
+	for i := range proposal.Files {
+		f := &proposal.Files[i]
+		file := looseFile{changeView: changeOf(f, &budget{line: lineBytes})}
+		if file.Open() && f.After() != nil {
+			body.Any = true
+		}
+		if draft, ok, err := f.Draft(v.Context(), looseBytes); err == nil && ok && file.Open() {
+			file.Body, file.Lines = draft, sideOf(file.Label, draft, nil, newBudget())
+		}
+		body.Files = append(body.Files, file)
+	}
+	for _, it := range parsed.Items {
+		if it.Kind == reply.KindBlock && it.Block != nil {
+			body.Shown = append(body.Shown, shownItem{What: it.Block.Type, Why: "is reported only for a project that is linked"})
+		}
+	}
+	p.render(w, v, http.StatusOK, "review_files", "A reply without a folder", body)
+	return nil
+}
+
+// zipText packs the files of a reply for which there is no folder.
+func (p *reviewPage) zipText(w http.ResponseWriter, v *visit) error {
+	proposal, err := p.Unlinked(v.Context(), reply.Parse([]byte(strings.ReplaceAll(v.PostForm.Get("text"), "\r\n", "\n"))))
+	if err != nil {
+		return err
+	}
+	return p.sendZip(w, v, proposal, "reply.zip")
+}
+
+// zip packs the proposed files, for somebody who does not want them in the
+// folder.
+func (p *reviewPage) zip(w http.ResponseWriter, v *visit) error {
+	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if proposal == nil {
+		return engine.ErrNotFound
+	}
+	return p.sendZip(w, v, proposal, "reply-"+h.ID+".zip")
+}

@@ -1,0 +1,238 @@
+package web
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// How much of a change is shown at once. What is cut off is said, is not
+// preselected, and can be seen on the file's own page.
+const (
+	pageLines = 6000 // of all files of a reply
+	fileLines = 1200 // of one of them
+	soloLines = 20_000
+	lineBytes = 2000
+	soloBytes = 50_000
+	mostHunks = 200 // that can be chosen one by one
+)
+
+// changeView is one file of a proposal.
+type changeView struct {
+	ID, Op         string
+	Path, From     []stretch
+	Label          string // the path, for attributes
+	Added, Removed int
+	Findings       []findingView
+	Conflict       bool
+	Refused        bool
+	Same           bool // it has this content already
+	Checked        bool
+	ByHunk         bool // its hunks can be chosen one by one
+	Editable       bool
+	Text, Content  bool
+	Hunks          []hunkView
+	Left           int // hunks that are not shown
+	Mode           string
+	Binary         *binaryView
+}
+
+// Open reports whether the file can be accepted as it is.
+func (c *changeView) Open() bool { return !c.Conflict && !c.Refused }
+
+type binaryView struct {
+	Type, OldType string
+	Width, Height int
+	Old, New      int64
+	Picture       bool
+	Hash          string
+}
+
+type hunkView struct {
+	ID     string // "f1:h2"
+	Title  string
+	Blocks []blockView
+}
+
+// blockView is a stretch of lines that stay, or of lines in place of others.
+type blockView struct {
+	Same     []lineView
+	Old, New []lineView
+}
+
+type lineView struct {
+	Old, New  int // numbers; 0: not there
+	Text      []stretch
+	NoNewline bool
+	Differs   bool // from the other version, where whole versions are shown
+}
+
+// opWords says what happens to a file.
+var opWords = map[workspace.Op]string{
+	workspace.OpCreate: "new", workspace.OpUpdate: "changed", workspace.OpDelete: "deleted", workspace.OpRename: "renamed", workspace.OpUnchanged: "unchanged",
+}
+
+// opOf says what happens to a file; nothing to one that is refused.
+func opOf(f *workspace.FileChange) string {
+	if f.Op == workspace.OpUnchanged && (f.Verdict() == workspace.Refuse || f.Verdict() == workspace.Conflict) {
+		return ""
+	}
+	return opWords[f.Op]
+}
+
+// summary is a file of a proposal in one line.
+func summary(f *workspace.FileChange) string {
+	switch f.Verdict() {
+	case workspace.Refuse:
+		return "refused: " + named(f.Path)
+	case workspace.Conflict:
+		return "conflict: " + named(f.Path)
+	}
+	return named(f.Summary())
+}
+
+// budget is how many lines may still be shown.
+type budget struct{ page, file, line int }
+
+func newBudget() *budget { return &budget{page: pageLines, file: fileLines, line: lineBytes} }
+
+func soloBudget() *budget { return &budget{page: soloLines, file: soloLines, line: soloBytes} }
+
+// changesOf shows the files of a proposal.
+func changesOf(p *workspace.Proposal, b *budget) []changeView {
+	views := make([]changeView, 0, len(p.Files))
+	for i := range p.Files {
+		views = append(views, changeOf(&p.Files[i], b))
+	}
+	return views
+}
+
+func changeOf(f *workspace.FileChange, b *budget) changeView {
+	verdict := f.Verdict()
+	c := changeView{
+		ID: f.ID, Op: opOf(f), Path: shown(f.Path), Label: named(f.Path), Added: f.Added, Removed: f.Removed, Findings: findings(f.Findings),
+		Conflict: verdict == workspace.Conflict, Refused: verdict == workspace.Refuse, Same: f.Op == workspace.OpUnchanged,
+		Checked: f.Checked, Text: f.Text != nil, Content: f.After() != nil,
+		Editable: f.Text != nil && f.After() != nil && f.Text.Encoding != "unknown" && verdict != workspace.Refuse,
+	}
+	if f.From != "" {
+		c.From = shown(f.From)
+		c.Label = named(f.From) + " to " + c.Label
+	}
+	if f.Pre.Exists && f.Post.Exists && f.Pre.Mode != f.Post.Mode {
+		c.Mode = f.Pre.Mode.String() + " to " + f.Post.Mode.String()
+	}
+	if b := f.Binary; b != nil {
+		c.Binary = &binaryView{Type: b.Type, OldType: b.OldType, Width: b.Width, Height: b.Height, Old: f.Pre.Size, New: f.Post.Size,
+			Picture: f.Preview() == "image" && f.After() != nil, Hash: f.Post.Hash.String()}
+	}
+	room := min(b.page, b.file)
+	for i := range f.Hunks {
+		h := &f.Hunks[i]
+		if len(h.Lines) > room {
+			c.Left = len(f.Hunks) - i
+			break
+		}
+		room -= len(h.Lines)
+		b.page -= len(h.Lines)
+		c.Hunks = append(c.Hunks, hunkOf(f.ID, h, b.line))
+	}
+	if c.Left > 0 || slices.ContainsFunc(f.Hunks, func(h workspace.Hunk) bool { return longLine(&h, b.line) }) {
+		c.Checked = false
+	}
+	c.ByHunk = c.Left == 0 && len(c.Hunks) > 1 && len(c.Hunks) <= mostHunks && c.Open() && f.After() != nil && f.Text.Encoding != "unknown"
+	return c
+}
+
+func longLine(h *workspace.Hunk, most int) bool {
+	return slices.ContainsFunc(h.Lines, func(l workspace.Line) bool { return len(l.Text) > most && l.Op != " " })
+}
+
+func hunkOf(file string, h *workspace.Hunk, most int) hunkView {
+	v := hunkView{ID: file + ":" + h.ID, Title: h.Header()}
+	before, after := h.OldStart, h.NewStart
+	for i := range h.Lines {
+		l := &h.Lines[i]
+		line := lineView{NoNewline: l.NoNewline}
+		last := len(v.Blocks) - 1
+		same := l.Op == " "
+		if last < 0 || same != (v.Blocks[last].Same != nil) {
+			v.Blocks = append(v.Blocks, blockView{})
+			last++
+		}
+		block := &v.Blocks[last]
+		switch l.Op {
+		case "-":
+			line.Old, before = before, before+1
+			line.Text = shownLine(l.Text, l.Spans, most)
+			block.Old = append(block.Old, line)
+		case "+":
+			line.New, after = after, after+1
+			line.Text = shownLine(l.Text, l.Spans, most)
+			block.New = append(block.New, line)
+		default:
+			line.Old, line.New = before, after
+			before, after = before+1, after+1
+			text := l.Text
+			if n := len(text); n > 0 && text[n-1] == '\r' {
+				text = text[:n-1] // the line stays, its end too
+			}
+			line.Text = shownLine(text, nil, most)
+			block.Same = append(block.Same, line)
+		}
+	}
+	return v
+}
+
+// sideView is one whole version of a file.
+type sideView struct {
+	Title string
+	Lines []lineView
+	None  string // why there are no lines
+	Cut   int    // lines that are not shown
+}
+
+// differing are the numbers of the lines that only one version has: with "-"
+// what is in the folder, with "+" what is proposed.
+func differing(hunks []workspace.Hunk, op string) map[int]bool {
+	numbers := map[int]bool{}
+	for i := range hunks {
+		number := hunks[i].OldStart
+		if op == "+" {
+			number = hunks[i].NewStart
+		}
+		for _, l := range hunks[i].Lines {
+			switch l.Op {
+			case op:
+				numbers[number] = true
+				number++
+			case " ":
+				number++
+			}
+		}
+	}
+	return numbers
+}
+
+// sideOf shows a text line by line.
+func sideOf(title, text string, differs map[int]bool, b *budget) sideView {
+	v := sideView{Title: title}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		if number > b.file {
+			v.Cut++
+			continue
+		}
+		v.Lines = append(v.Lines, lineView{New: number, Text: shownLine(line, nil, b.line), Differs: differs[number]})
+	}
+	if number == 0 {
+		v.None = "It is empty."
+	}
+	return v
+}
+
+// severityWords says to a person what a finding is.
+var severityWords = map[workspace.Severity]string{workspace.Note: "Note", workspace.Ask: "Look twice", workspace.Conflict: "Conflict", workspace.Refuse: "Refused"}

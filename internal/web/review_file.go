@@ -1,0 +1,186 @@
+package web
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// editBytes bounds a text that is edited in the page.
+const editBytes = 1 << 20
+
+// proposedView is one file of a proposal, by itself.
+type proposedView struct {
+	Reply    string
+	Revision string
+	Change   changeView
+	Sides    []sideView // of a conflict: base, ours, theirs
+	Draft    string
+	CanEdit  bool
+	CanTake  bool // there is a proposed content, or a removal
+	Take     string
+	Notice   string
+}
+
+// file shows one file: its whole diff, the three versions of a conflict, and
+// a field to edit it in.
+func (p *reviewPage) file(w http.ResponseWriter, v *visit) error {
+	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if proposal == nil {
+		return p.to(w, v, "/review/"+h.ID) // it is settled
+	}
+	f := proposal.File(v.PathValue("file"))
+	if f == nil {
+		return engine.ErrNotFound
+	}
+	body := proposedView{Reply: h.ID, Revision: proposal.Token, Change: changeOf(f, soloBudget())}
+	if h.Gate != "" {
+		body.Notice = h.Gate
+	}
+	if body.Draft, body.CanEdit, err = f.Draft(v.Context(), editBytes); err != nil {
+		return err
+	}
+	body.CanEdit = body.CanEdit && !body.Change.Refused && h.Gate == ""
+	if body.Change.Conflict {
+		versions := f.Versions()
+		body.CanTake, body.Take = h.Gate == "" && (versions.Theirs != nil && f.Op != workspace.OpUnchanged || versions.Theirs == nil), "Take the proposed version"
+		if versions.Theirs == nil {
+			body.Take = "Delete it all the same"
+		}
+		for _, side := range []struct {
+			title   string
+			content *workspace.Content
+			none    string
+			differs map[int]bool
+		}{
+			{"Base: what both began with", versions.Base, "Nobody knows what the author of the change was shown.", nil},
+			{"Ours: in the folder now", versions.Mine, "There is no such file in the folder.", differing(f.Hunks, "-")},
+			{"Theirs: proposed", versions.Theirs, "The file would be gone.", differing(f.Hunks, "+")},
+		} {
+			body.Sides = append(body.Sides, p.side(v, side.title, side.content, side.none, side.differs))
+		}
+	}
+	p.render(w, v, http.StatusOK, "review_file", body.Change.Label, body)
+	return nil
+}
+
+func (p *reviewPage) side(v *visit, title string, c *workspace.Content, none string, differs map[int]bool) sideView {
+	if c == nil {
+		return sideView{Title: title, None: none}
+	}
+	data, err := c.Bytes(v.Context(), editBytes)
+	if err != nil {
+		return sideView{Title: title, None: byteCount(c.Size()) + " that cannot be shown here."}
+	}
+	if bytes.IndexByte(data, 0) >= 0 {
+		return sideView{Title: title, None: byteCount(c.Size()) + " that are no text."}
+	}
+	return sideOf(title, string(data), differs, soloBudget())
+}
+
+// resolve settles a file as somebody has decided. What comes of it is another
+// proposal, which wants an approval of its own.
+func (p *reviewPage) resolve(w http.ResponseWriter, v *visit) error {
+	h, proposal, err := p.openToChange(v)
+	if err != nil {
+		return err
+	}
+	f := proposal.File(v.PathValue("file"))
+	if f == nil {
+		return engine.ErrNotFound
+	}
+	ws, err := p.Workspace(v.Context(), proposal.Root)
+	if err != nil {
+		return err
+	}
+	choices := map[string]workspace.Choice{"mine": workspace.Mine, "theirs": workspace.Theirs, "edited": workspace.Edited, "skip": workspace.Skip}
+	choice, known := choices[v.PostForm.Get("choice")]
+	if !known {
+		return refuse(http.StatusBadRequest, "This choice is not one of those on the page.", "Load the page again.")
+	}
+	var content []byte
+	if choice == workspace.Edited {
+		if _, ok, err := f.Draft(v.Context(), editBytes); err != nil || !ok {
+			return refuse(http.StatusBadRequest, "This file cannot be edited as a text.", "")
+		}
+		text := v.PostForm.Get("text")
+		if marks := conflictMark(text); f.Verdict() == workspace.Conflict && marks != "" {
+			return refuse(http.StatusBadRequest, "The text still has the conflict mark "+marks+".", "Go back, choose what stays between the marks, and delete the marks.")
+		}
+		if content, err = f.Undraft(v.Context(), text, editBytes); err != nil {
+			return err
+		}
+	}
+	next, err := ws.Resolve(v.Context(), proposal, f.ID, choice, content)
+	if err != nil {
+		return err
+	}
+	if err := p.Revise(v.Context(), h, next); err != nil {
+		return err
+	}
+	return p.to(w, v, "/review/"+h.ID+"#"+f.ID)
+}
+
+// conflictMark returns a mark of Draft that was left in a text, "" for none.
+func conflictMark(text string) string {
+	for line := range strings.Lines(text) {
+		switch line = strings.TrimRight(line, "\r\n"); line {
+		case "<<<<<<< in the folder", ">>>>>>> proposed":
+			return line
+		}
+	}
+	return ""
+}
+
+// content serves the proposed bytes of a file. Only pictures of types that
+// cannot hold a script are shown; all else is saved under its name.
+func (p *reviewPage) content(w http.ResponseWriter, v *visit) error {
+	_, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if proposal == nil {
+		return engine.ErrNotFound
+	}
+	f := proposal.File(v.PathValue("file"))
+	if f == nil || f.After() == nil || f.Verdict() == workspace.Refuse {
+		return engine.ErrNotFound
+	}
+	content, err := f.After().Open(v.Context())
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	h := w.Header()
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Type", "application/octet-stream")
+	if f.Preview() == "image" {
+		h.Set("Content-Type", f.Binary.Type)
+	}
+	if f.Preview() != "image" || v.URL.Query().Has("download") {
+		h.Set("Content-Disposition", disposition(engine.File{Name: f.Path}))
+	}
+	if _, err := io.Copy(w, content); err != nil {
+		panic(http.ErrAbortHandler) // the status is out: a cut connection says that this is not the whole
+	}
+	return nil
+}
+
+func (p *reviewPage) sendZip(w http.ResponseWriter, v *visit, proposal *workspace.Proposal, name string) error {
+	h := w.Header()
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Type", "application/zip")
+	h.Set("Content-Disposition", disposition(engine.File{Name: name}))
+	if err := proposal.WriteZip(v.Context(), w); err != nil {
+		p.Log.WarnContext(v.Context(), "archive not finished", "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// reportView is a card: what a reply reports to the project.
+type reportView struct {
+	ID, Kind   string // "p1", "Progress"
+	Assignment string
+	State      string // once it was approved
+	Class      string
+	Moving     bool // it is on its way
+	Problem    string
+	Holds      []assignment.Hold
+
+	Progress   *assignment.ProgressBody
+	Submission *submissionView
+	Question   *questionView
+}
+
+type submissionView struct {
+	Summary  string
+	Evidence []evidenceView
+}
+
+// evidenceView is a piece of evidence, checked.
+type evidenceView struct{ Text, State, Class string }
+
+// questionView is an escalation. It can be answered once it was asked.
+type questionView struct {
+	conversation.Question
+	Project string
+	Back    string // where to go after an answer
+	Asked   bool
+	Answer  *assignment.Answer
+}
+
+var kindTitles = map[assignment.Kind]string{
+	assignment.Progress: "Progress", assignment.Submission: "Submission", assignment.Question: "Question", assignment.Decision: "Decision",
+}
+
+// postWords says where a report is on its way.
+var postWords = map[assignment.State]struct{ words, class string }{
+	assignment.Held:    {"held back", "weaker"},
+	assignment.Pending: {"waits to be sent", "queued"},
+	assignment.Sending: {"is being sent", "running"},
+	assignment.Parked:  {"was refused", "error"},
+	assignment.Sent:    {"sent", "ok"},
+	assignment.Merged:  {"went into a later report", "ok"},
+	assignment.Dropped: {"dropped", ""},
+}
+
+// reportsOf shows the reports of a reply.
+func (p *reviewPage) reportsOf(ctx context.Context, h *conversation.Handled, proposal *workspace.Proposal) ([]reportView, error) {
+	if len(h.Batch.Posts) == 0 {
+		return nil, nil
+	}
+	lanes, err := p.Outbox.Lanes(ctx, assignment.Query{API: h.API, Project: h.Project})
+	if err != nil {
+		return nil, err
+	}
+	var reports []reportView
+	for i := range h.Batch.Posts {
+		post := &h.Batch.Posts[i]
+		r := reportView{ID: fmt.Sprintf("p%d", i+1), Kind: kindTitles[post.Kind], Assignment: post.Assignment, Holds: post.Holds}
+		if h.Result.State == conversation.Applied {
+			r.state(h.Result, lanes, post)
+		}
+		switch post.Kind {
+		case assignment.Progress:
+			r.Progress = &assignment.ProgressBody{}
+			err = json.Unmarshal(post.Body, r.Progress)
+			r.Progress.Notes = prose(r.Progress.Notes)
+			for i, item := range r.Progress.Remaining {
+				r.Progress.Remaining[i] = named(item)
+			}
+		case assignment.Submission:
+			r.Submission, err = p.submission(h, proposal, post)
+		case assignment.Question:
+			r.Question, err = question(h, lanes, post)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("a report of %s: %w", h.ID, err)
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// state fills in how far a report has come.
+func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane, post *assignment.Post) {
+	r.State, r.Holds = "not reported", nil
+	at := slices.IndexFunc(result.Posts, func(s conversation.PostState) bool { return s.ID == post.ID })
+	if at < 0 { // the same was reported before, by another reply
+		same := func(s conversation.PostState) bool { return s.Kind == post.Kind && s.Assignment == post.Assignment }
+		if at = slices.IndexFunc(result.Posts, same); at < 0 {
+			return
+		}
+	}
+	s := result.Posts[at]
+	for i := range lanes {
+		if now := lanes[i].Post(s.ID); now != nil {
+			s = conversation.StateOf(now)
+		}
+	}
+	words := postWords[s.State]
+	r.State, r.Class, r.Problem, r.Holds = words.words, words.class, prose(s.Problem), s.Holds
+	r.Moving = s.State == assignment.Pending || s.State == assignment.Sending
+}
+
+func (p *reviewPage) submission(h *conversation.Handled, proposal *workspace.Proposal, post *assignment.Post) (*submissionView, error) {
+	var body assignment.SubmissionBody
+	if err := json.Unmarshal(post.Body, &body); err != nil {
+		return nil, err
+	}
+	s := &submissionView{Summary: prose(body.Summary)}
+	for _, text := range body.Evidence {
+		e := evidenceView{Text: named(text)}
+		switch p.Evidence(h, proposal, text) {
+		case assignment.Present:
+			e.State, e.Class = "in the folder", "ok"
+			if proposal != nil && slices.ContainsFunc(proposal.Files, func(f workspace.FileChange) bool { return f.Path == text && f.Op != workspace.OpUnchanged }) {
+				e.State, e.Class = "comes with this reply", "running"
+			}
+		case assignment.Missing:
+			e.State, e.Class = "missing", "error"
+		case assignment.Left:
+			e.State, e.Class = "would not be written", "error"
+		default:
+			e.State = "not a file"
+		}
+		s.Evidence = append(s.Evidence, e)
+	}
+	return s, nil
+}
+
+func question(h *conversation.Handled, lanes []assignment.Lane, post *assignment.Post) (*questionView, error) {
+	var body assignment.QuestionBody
+	if err := json.Unmarshal(post.Body, &body); err != nil {
+		return nil, err
+	}
+	q := questionOf(conversation.Question{ID: post.Escalation, Assignment: post.Assignment, Question: body.Question, Options: body.Options,
+		Recommendation: body.Recommendation, Rationale: body.Rationale}, h.Project, "/review/"+h.ID)
+	for i := range lanes {
+		if e := lanes[i].Escalation(post.Escalation); e != nil {
+			q.asked(e)
+		}
+	}
+	return q, nil
+}
+
+// asked fills in that a question was asked, and its answer.
+func (q *questionView) asked(e *assignment.Escalation) {
+	q.Asked = true
+	if e.Answer != nil {
+		answer := *e.Answer
+		answer.Choice, answer.Note, answer.By = named(answer.Choice), prose(answer.Note), named(answer.By)
+		q.Answer = &answer
+	}
+}
+
+func questionOf(q conversation.Question, project, back string) *questionView {
+	q.Question, q.Rationale, q.Recommendation = prose(q.Question), prose(q.Rationale), named(q.Recommendation)
+	q.Options = slices.Clone(q.Options)
+	for i, option := range q.Options {
+		q.Options[i] = named(option)
+	}
+	return &questionView{Question: q, Project: project, Back: back}
+}

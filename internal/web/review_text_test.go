@@ -1,0 +1,120 @@
+package web
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/workspace"
+)
+
+func TestShownLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		spans []workspace.Span
+		most  int
+		want  []stretch
+	}{
+		"plain":      {"a\tb", nil, 99, []stretch{{Text: "a\tb"}}},
+		"empty":      {"", nil, 99, nil},
+		"bidi":       {"a\u202eb", nil, 99, []stretch{{Text: "a"}, {Text: "U+202E", Hidden: true}, {Text: "b"}}},
+		"zero width": {"\u200b", nil, 99, []stretch{{Text: "U+200B", Hidden: true}}},
+		"escape":     {"\x1b[31m", nil, 99, []stretch{{Text: "ESC", Hidden: true}, {Text: "[31m"}}},
+		"end":        {"a\r", nil, 99, []stretch{{Text: "a"}, {Text: "CR", Hidden: true}}},
+		"invalid":    {"\xff", nil, 99, []stretch{{Text: "invalid byte", Hidden: true}}},
+		"words":      {"the last one", []workspace.Span{{Start: 4, End: 8}}, 99, []stretch{{Text: "the "}, {Text: "last", Word: true}, {Text: " one"}}},
+		"two words":  {"abc", []workspace.Span{{Start: 0, End: 1}, {Start: 2, End: 3}}, 99, []stretch{{Text: "a", Word: true}, {Text: "b"}, {Text: "c", Word: true}}},
+		"in a word":  {"a\u202eb", []workspace.Span{{Start: 0, End: 5}}, 99, []stretch{{Text: "a", Word: true}, {Text: "U+202E", Hidden: true, Word: true}, {Text: "b", Word: true}}},
+		"long":       {"abcdef", nil, 4, []stretch{{Text: "abcd"}, {Text: "… 2 more characters", Hidden: true}}},
+	} {
+		if diff := cmp.Diff(c.want, shownLine(c.text, c.spans, c.most)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Whatever the text, what is shown has no character that does not show.
+func FuzzShown(f *testing.F) {
+	f.Add("a\u202e\x00\xff\u2066b\U000e0041\ufe00")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := named(text)
+		if !utf8.ValidString(got) {
+			t.Fatalf("%q", got)
+		}
+		for _, r := range got {
+			if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Bidi_Control, r)) {
+				t.Fatalf("%U is left in %q", r, got)
+			}
+		}
+	})
+}
+
+// Names and contents that a model chose are text, whatever they are.
+func TestReviewHostile(t *testing.T) {
+	r := newReviewer(t)
+	r.link()
+	const script = `<script>alert("HOSTILE")</script>`
+	page := r.paste("```js:src/$x'&.js\n" + script + "\u202e\n```\n" +
+		"```html:../x&'.html\nx\n```\n" +
+		"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\ncompleted: " + script + "\nnext: <img src=x onerror=alert(1)>\u202e\n=== END PROGRESS UPDATE ===\n" +
+		"=== SUBMISSION ===\nassignment_id: A2\nsummary: " + script + "\nevidence: <b>x</b>.go\n=== END SUBMISSION ===\n" +
+		"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: " + script + "\noptions: <i>a</i> | \"><script>b</script>\nrationale: " + script + "\n=== END ESCALATION ===\n")
+	r.see(page, 200, "2 files", "src/$x'&.js", "../x&'.html", "U+202E")
+	loose := r.do("/review", url.Values{"text": {"```js:a.js\n</textarea>" + script + "\n```\n"}}, 200).body
+	r.apply(page, 303, url.Values{"post": {"p1", "p2", "p3"}})
+	for path, body := range map[string]string{page: r.see(page, 200), "/projects/P1": r.see("/projects/P1", 200), "/outbox": r.see("/outbox", 200), "/review": r.see("/review", 200), "unlinked": loose} {
+		_, text, _ := strings.Cut(body, "<main")
+		for _, markup := range []string{"<script", "<img", "<b>", "<i>", "\u202e"} {
+			if strings.Contains(text, markup) {
+				t.Errorf("%s has %q in it", path, markup)
+			}
+		}
+	}
+	r.see(page, 200, script)
+	page = r.paste("```html:a.html\n" + script + "\n```\n```svg:a.svg\n<svg onload=alert(1)/>\n```\n")
+	for _, file := range []string{"f1", "f2"} {
+		got := r.get(page + "/files/" + file + "/content")
+		if h := got.header; got.status != 200 || h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") ||
+			h.Get("Content-Security-Policy") != filePolicy || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v", file, got.status, h)
+		}
+	}
+	r.see(page+"/files/f9/content", 404)
+}
+
+// A picture is shown, under a policy that lets it do nothing.
+func TestReviewPicture(t *testing.T) {
+	r := newReviewer(t)
+	r.link()
+	const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+	page := r.paste("```png:dot.png encoding=base64\n" + png + "\n```\n")
+	body := r.see(page, 200, "image/png, 1 × 1 pixels")
+	if !strings.Contains(body, `<img src="/ui`+page+`/files/f1/content"`) {
+		t.Error("it is not shown")
+	}
+	got := r.get(page + "/files/f1/content")
+	if h := got.header; h.Get("Content-Type") != "image/png" || h.Get("Content-Security-Policy") != filePolicy || h.Get("Content-Disposition") != "" {
+		t.Errorf("%v", h)
+	}
+	r.apply(page, 303, url.Values{"file": {"f1"}})
+	if !strings.HasPrefix(r.file("dot.png"), "\x89PNG") {
+		t.Error("it was not written")
+	}
+}
+
+// What is not shown is not preselected, and said.
+func TestReviewCutsOff(t *testing.T) {
+	r := newReviewer(t)
+	r.link()
+	page := r.paste("```txt:many.txt\n" + strings.Repeat("line\n", fileLines+1) + "```\n```txt:long.txt\n" + strings.Repeat("x", lineBytes+7) + "\n```\n```txt:small.txt\nx\n```\n")
+	body := r.see(page, 200, "1 more place of this file are not shown here", "… 7 more characters")
+	checked := strings.Count(body, `class="whole" checked`)
+	if checked != 1 {
+		t.Errorf("%d files are preselected", checked)
+	}
+	r.see(page+"/files/f1", 200, "line", "What changes")
+}
