@@ -38,8 +38,20 @@ type Sandbox interface {
 	// Isolation says what this host enforces.
 	Isolation(ctx context.Context) (Isolation, error)
 
+	// Pools says which sandboxes wait for programs; none where every program
+	// starts cold.
+	Pools(ctx context.Context) ([]Pool, error)
+
 	// Close ends every run.
 	Close() error
+}
+
+// Pool is a stock of sandboxes that wait for programs of one kind.
+type Pool struct {
+	Name    string // of the kind: what its programs have imported
+	Ready   bool   // the interpreter that they are forked from is there
+	Waiting int    // sandboxes
+	Wanted  int    // how many are to wait at the moment
 }
 
 // Spec is one program to run, ready for the sandbox: every name checked,

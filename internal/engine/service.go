@@ -253,6 +253,15 @@ func (s *Service) Isolation(ctx context.Context) (Isolation, error) {
 	return isolation, nil
 }
 
+// Pools says which sandboxes wait for programs.
+func (s *Service) Pools(ctx context.Context) ([]Pool, error) {
+	pools, err := s.sandbox.Pools(ctx)
+	if err != nil {
+		return nil, failure("pools", "", err)
+	}
+	return pools, nil
+}
+
 // share is how many slots one owner may have at once.
 func (s *Service) share() int {
 	switch {

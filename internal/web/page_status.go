@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -15,6 +16,8 @@ type Health interface {
 	Isolation(ctx context.Context) (engine.Isolation, error)
 	// Stats returns the counters of the moment.
 	Stats() engine.Stats
+	// Pools says which sandboxes wait for programs.
+	Pools(ctx context.Context) ([]engine.Pool, error)
 }
 
 // Disk is the room where the service keeps its data, in bytes.
@@ -36,10 +39,22 @@ type statusView struct {
 	Stats      engine.Stats
 	Isolation  engine.Isolation
 	Weak       int // layers that are weaker or missing
+	Pools      []pool
 	Disk       *Disk
 	Charts     []chart
 	Wait, Took percentiles // since the start
 	Ended      []ended
+}
+
+// pool is a stock of sandboxes in words.
+type pool struct {
+	engine.Pool
+	For string // which programs
+}
+
+// servedBy says which programs a pool is for.
+var servedBy = map[string]string{
+	"bare": "Python without large packages", "numpy": "Python with numpy", "pandas": "Python with pandas", "full": "Python that plots",
 }
 
 // percentiles sum a histogram up.
@@ -94,6 +109,11 @@ func (p *statusPage) show(w http.ResponseWriter, v *visit) error {
 	for _, layer := range body.Isolation.Layers {
 		if layer.State != engine.LayerEnforced {
 			body.Weak++
+		}
+	}
+	if pools, err := p.health.Pools(v.Context()); err == nil {
+		for _, one := range pools {
+			body.Pools = append(body.Pools, pool{one, cmp.Or(servedBy[one.Name], one.Name)})
 		}
 	}
 	if p.Disk != nil {

@@ -200,7 +200,7 @@ func (e *executor) serve(r *request, files []*os.File) {
 		err = l.send(answer{})
 	case r.Inspect:
 		report := e.host.isolation()
-		err = l.send(answer{Report: &report})
+		err = l.send(answer{Report: &report, Pools: e.describePools()})
 	default:
 		err = errors.New("empty request")
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // shape is what a sandbox is built for: limits that cannot be changed once it
@@ -109,6 +111,18 @@ func (e *executor) startPools() {
 			p.start()
 		}
 	}
+}
+
+// describePools says what waits, the smallest tier first.
+func (e *executor) describePools() (list []engine.Pool) {
+	for _, t := range tiers {
+		if p := e.pools[t.name]; p != nil {
+			p.mu.Lock()
+			list = append(list, engine.Pool{Name: t.name, Ready: p.zygote != nil, Waiting: len(p.ready), Wanted: p.enough()})
+			p.mu.Unlock()
+		}
+	}
+	return list
 }
 
 // start starts a zygote. One that cannot is said, and programs start cold.

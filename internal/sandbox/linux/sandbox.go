@@ -180,6 +180,12 @@ func (s *Sandbox) Isolation(context.Context) (engine.Isolation, error) {
 	return s.isolation, nil
 }
 
+// Pools says which sandboxes wait.
+func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
+	a, err := s.ask(ctx, request{Inspect: true}, nil, nil)
+	return a.Pools, err
+}
+
 // Close ends the executor and with it every sandbox, and closes the launcher.
 func (s *Sandbox) Close() error {
 	s.mu.Lock()

@@ -193,6 +193,10 @@ func TestWaitingIsSmall(t *testing.T) {
 	if len(programs) < leastWaiting {
 		t.Fatalf("%d sandboxes wait", len(programs))
 	}
+	pools, err := s.Pools(t.Context())
+	if err != nil || len(pools) == 0 || pools[0].Name != "bare" || !pools[0].Ready || pools[0].Waiting < leastWaiting || pools[0].Wanted < leastWaiting {
+		t.Errorf("pools: %+v, %v", pools, err)
+	}
 	mostInit, mostProgram := int64(64<<10), int64(4<<20)
 	if len(reaperCode()) == 0 {
 		mostInit = 2 << 20

@@ -273,6 +273,7 @@ type answer struct {
 	Dropped  []dropped         `json:",omitempty"`
 	Done     *outcome          `json:",omitempty"`
 	Report   *engine.Isolation `json:",omitempty"`
+	Pools    []engine.Pool     `json:",omitempty"`
 	Error    *failure          `json:",omitempty"`
 }
 

@@ -88,6 +88,11 @@ func (f *Fake) Isolation(ctx context.Context) (engine.Isolation, error) {
 // Close does nothing: the runs end with their contexts.
 func (f *Fake) Close() error { return nil }
 
+// Pools implements engine.Sandbox: what it names does not wait.
+func (f *Fake) Pools(context.Context) ([]engine.Pool, error) {
+	return []engine.Pool{{Name: "bare", Ready: true, Waiting: 2, Wanted: 3}, {Name: "full"}}, nil
+}
+
 // Fail makes every call fail with err, until it is called with nil.
 func (f *Fake) Fail(err error) {
 	f.mu.Lock()
