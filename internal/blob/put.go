@@ -49,7 +49,7 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 	}
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if shard.durable[blob.SHA256] && s.has(blob) {
+	if shard.durable[blob.SHA256] && s.sealed(blob) {
 		return nil
 	}
 	if err := up.settle(); err != nil {
@@ -79,7 +79,17 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 		shard.durable = map[engine.Digest]bool{}
 	}
 	shard.durable[blob.SHA256] = true
+	if info, err := s.root.Lstat(blobName(blob.SHA256)); err == nil {
+		s.seals.set(blob.SHA256, info)
+	}
 	return nil
+}
+
+// sealed reports whether a blob is known to be whole. One that was damaged
+// since is stored anew.
+func (s *Store) sealed(blob engine.Blob) bool {
+	info, err := s.root.Lstat(blobName(blob.SHA256))
+	return err == nil && s.seals.holds(blob.SHA256, info)
 }
 
 // has reports whether a blob of that digest and size can be seen.

@@ -1,11 +1,15 @@
 package blob
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -28,6 +32,9 @@ type Store struct {
 	root   *os.Root
 	disk   disk
 	shards [256]shard
+
+	seals    seals
+	contents contents
 
 	mu      sync.Mutex
 	uploads map[string]bool // temporary files that a Put is writing
@@ -58,24 +65,96 @@ func (s *Store) Close() error { return s.root.Close() }
 func (s *Store) Unpin(d engine.Digest) { s.shard(d).unpin(d) }
 
 // Open returns the bytes of a blob, and engine.ErrNotFound when they are
-// absent or are not size bytes long: a damaged blob is as good as a lost one.
+// absent, or are not those that were stored: a damaged blob is as good as a
+// lost one. The first time, and when the file has changed, that takes reading
+// it.
 func (s *Store) Open(ctx context.Context, d engine.Digest, size int64) (*os.File, error) {
+	f, _, err := s.open(ctx, d, size)
+	return f, err
+}
+
+func (s *Store) open(ctx context.Context, d engine.Digest, size int64) (*os.File, fs.FileInfo, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
+		return nil, nil, &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
 	}
-	f, err := s.root.Open(blobName(d))
+	// A pipe that somebody put there must not hold us up.
+	f, err := s.root.OpenFile(blobName(d), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, failed(opOpen, d.String(), err)
+		if info, stat := s.root.Lstat(blobName(d)); stat == nil && !info.Mode().IsRegular() {
+			err = fs.ErrNotExist
+		}
+		return nil, nil, failed(opOpen, d.String(), err)
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() != size) {
 		err = fs.ErrNotExist
 	}
+	if err == nil && !s.seals.holds(d, info) {
+		err = s.check(ctx, d, f, info)
+	}
 	if err != nil {
 		f.Close()
+		if own, ok := errors.AsType[*engine.Error](err); ok {
+			return nil, nil, own
+		}
+		return nil, nil, failed(opOpen, d.String(), err)
+	}
+	return f, info, nil
+}
+
+// check reads a blob to find out whether it is whole.
+func (s *Store) check(ctx context.Context, d engine.Digest, f *os.File, info fs.FileInfo) error {
+	hash := sha256.New()
+	buffer := make([]byte, min(max(info.Size(), 1), bufferSize))
+	for at := int64(0); at < info.Size(); {
+		if err := ctx.Err(); err != nil {
+			return &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
+		}
+		n, err := f.ReadAt(buffer[:min(info.Size()-at, int64(len(buffer)))], at)
+		hash.Write(buffer[:n])
+		at += int64(n)
+		if errors.Is(err, io.EOF) && at < info.Size() {
+			return fs.ErrNotExist
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	if engine.Digest(hash.Sum(nil)) != d {
+		return fs.ErrNotExist
+	}
+	s.seals.set(d, info)
+	return nil
+}
+
+// Read returns the bytes of a blob to somebody in this process, under the
+// conditions of Open. Small ones may come from memory.
+func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.Content, error) {
+	if size > smallBlob {
+		f, err := s.Open(ctx, d, size)
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	if known, ok := s.contents.get(d); ok {
+		info, err := s.root.Lstat(blobName(d))
+		if err == nil && same(info, known.from) && info.Size() == size {
+			return inMemory{bytes.NewReader(known.bytes)}, nil
+		}
+		s.contents.forget(d)
+	}
+	f, info, err := s.open(ctx, d, size)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text := make([]byte, size)
+	if _, err := io.ReadFull(f, text); err != nil {
 		return nil, failed(opOpen, d.String(), err)
 	}
-	return f, nil
+	s.contents.keep(d, content{text, info})
+	return inMemory{bytes.NewReader(text)}, nil
 }
 
 // Delete removes a blob, unless it is pinned. A missing one is no error. The
@@ -101,6 +180,8 @@ func (s *Store) discard(d engine.Digest, keep func(engine.Digest) bool) (gone bo
 		return false, nil
 	}
 	delete(shard.durable, d)
+	s.seals.broken(d)
+	s.contents.forget(d)
 	err = s.disk.remove(blobName(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

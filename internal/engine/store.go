@@ -18,9 +18,13 @@ type Blobs interface {
 	// Unpin ends the protection that one Put gave.
 	Unpin(Digest)
 
-	// Open returns the bytes, ErrNotFound when they are absent or are not
-	// size bytes long.
+	// Open returns the bytes in a file, ErrNotFound when they are absent, are
+	// not size bytes long, or are no longer those that were stored.
 	Open(ctx context.Context, digest Digest, size int64) (*os.File, error)
+
+	// Read is Open for a reader that needs no file: small blobs may come from
+	// memory, but only while the store still has them.
+	Read(ctx context.Context, digest Digest, size int64) (Content, error)
 
 	// Delete removes a blob, unless it is pinned. A missing one is no error.
 	Delete(ctx context.Context, digest Digest) error
@@ -28,6 +32,12 @@ type Blobs interface {
 	// Sweep removes each blob that keep refuses and that is not pinned, and
 	// what interrupted uploads left behind. It returns how many went.
 	Sweep(ctx context.Context, keep func(Digest) bool) (int, error)
+}
+
+// Content is the bytes of a file. Whoever got it closes it.
+type Content interface {
+	io.ReadSeekCloser
+	io.WriterTo
 }
 
 // Blob is the address and the length of stored bytes.

@@ -37,6 +37,7 @@ type DB struct {
 	writer  chan *conn // holds the connection that writes, unless one is writing
 	light   *conn      // writes in its place, without waiting for the disk
 	readers chan *conn
+	files   *fileCache
 	closing sync.Once
 	closed  chan struct{}
 }
@@ -62,7 +63,8 @@ func Open(ctx context.Context, path string, log *slog.Logger, options ...Option)
 		return nil, err
 	}
 	db := &DB{path: path, log: log, now: time.Now, migrations: migrations,
-		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount), closed: make(chan struct{})}
+		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
+		files: newFileCache(), closed: make(chan struct{})}
 	for _, option := range options {
 		option(db)
 	}

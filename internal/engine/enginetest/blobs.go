@@ -114,6 +114,15 @@ func (b *Blobs) Open(ctx context.Context, d engine.Digest, size int64) (*os.File
 	return f, nil
 }
 
+// Read is Open.
+func (b *Blobs) Read(ctx context.Context, d engine.Digest, size int64) (engine.Content, error) {
+	f, err := b.Open(ctx, d, size)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 // Delete removes a blob, unless it is pinned.
 func (b *Blobs) Delete(ctx context.Context, d engine.Digest) error {
 	if err := b.faults.ask("Delete"); err != nil {
