@@ -141,7 +141,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	defer stop(nil)
 	host := &host{job: j, service: s}
 	if p.Host != nil && p.Pauses > 0 {
-		host.pauses = newPauses(s.queue, j.ticket, p.Limits.Timeout, func() { stop(errOverdue) })
+		host.pauses = newPauses(s.queue, j.ticket, p, func() { stop(errOverdue) })
 		defer host.pauses.end()
 	}
 	j.laps.end("stage")

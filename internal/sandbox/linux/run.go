@@ -30,6 +30,9 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	defer l.close()
 	p.closeTheirs()
+	if f, ok := host.(engine.Freezable); ok {
+		f.Freezer(l.freeze)
+	}
 
 	// Cancelling closes our half of the socket: the executor kills the program
 	// and still answers. One that does not is given up.
