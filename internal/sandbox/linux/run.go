@@ -19,6 +19,9 @@ import (
 
 // Run runs one program; see engine.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	if err := available(spec.Language); err != nil {
+		return nil, err
+	}
 	p, err := newProgram(spec)
 	if err != nil {
 		return nil, err
