@@ -122,7 +122,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	spec := &Spec{
 		Language: j.language, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
 		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
-		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots,
+		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Folders: p.Folders,
 	}
 	if j.session.Kind == SessionHeld {
 		spec.Held = j.session.ID

@@ -52,7 +52,7 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody) (*pr
 		Language: lang.Name, Code: *body.Code, Args: args, Stdin: []byte("\n"), Files: fileRefs(inputs),
 		Profile: engine.Profile{
 			Origin: engine.OriginLibreChat, Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
-			FileTTL: a.FileTTL, ShowPlots: lang.Name == python,
+			FileTTL: a.FileTTL, ShowPlots: lang.Name == python, Folders: true,
 			Scope: scope{user: user}.mark(caller),
 		},
 	}}
