@@ -108,6 +108,12 @@ func (s *seals) broken(d engine.Digest) {
 	delete(s.of, d)
 }
 
+func (s *seals) has(d engine.Digest) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[d] != nil
+}
+
 // holds reports whether a file is the one that was found whole.
 func (s *seals) holds(d engine.Digest, info fs.FileInfo) bool {
 	s.mu.Lock()

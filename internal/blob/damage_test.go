@@ -86,6 +86,9 @@ func TestDamageIsFound(t *testing.T) {
 					if got, err := contentOf(t, s, blob); !errors.Is(err, engine.ErrNotFound) {
 						t.Errorf("Read gives %d bytes, %v", len(got), err)
 					}
+					if known := s.Has(t.Context(), blob.SHA256, blob.Size); known && (size == "small" || state != "after a restart") {
+						t.Error("Has finds it")
+					}
 					if f, err := s.Open(t.Context(), blob.SHA256, blob.Size); !errors.Is(err, engine.ErrNotFound) {
 						if err == nil {
 							f.Close()
@@ -95,7 +98,7 @@ func TestDamageIsFound(t *testing.T) {
 					if _, err := s.Put(t.Context(), strings.NewReader(text), 1<<30); err != nil {
 						t.Fatal(err)
 					}
-					if got, err := contentOf(t, s, blob); err != nil || got != text {
+					if got, err := contentOf(t, s, blob); err != nil || got != text || !s.Has(t.Context(), blob.SHA256, blob.Size) {
 						t.Errorf("stored again: %d bytes, %v", len(got), err)
 					}
 				})

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -29,6 +30,7 @@ const (
 // Store keeps blobs in one directory. Its methods may be called at once from
 // many goroutines.
 type Store struct {
+	path   string // of its directory
 	root   *os.Root
 	disk   disk
 	shards [256]shard
@@ -43,14 +45,18 @@ type Store struct {
 // Open opens the store in dir and makes it when it is missing. The directory
 // is the store's own: <data>/files.
 func Open(dir string) (*Store, error) {
-	if err := makeDir(dir); err != nil {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = makeDir(dir)
+	}
+	if err != nil {
 		return nil, failed(opStore, "", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, failed(opStore, "", err)
 	}
-	s := &Store{root: root, disk: rootDisk{root}, uploads: map[string]bool{}}
+	s := &Store{path: dir, root: root, disk: rootDisk{root}, uploads: map[string]bool{}}
 	if err := s.disk.mkdir(tmpDir); err != nil && !errors.Is(err, fs.ErrExist) {
 		root.Close()
 		return nil, failed(opStore, "", err)
@@ -138,8 +144,7 @@ func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.C
 		return f, nil
 	}
 	if known, ok := s.contents.get(d); ok {
-		info, err := s.root.Lstat(blobName(d))
-		if err == nil && same(info, known.from) && info.Size() == size {
+		if info, err := s.look(d); err == nil && same(info, known.from) && info.Size() == size {
 			return inMemory{bytes.NewReader(known.bytes)}, nil
 		}
 		s.contents.forget(d)
@@ -155,6 +160,29 @@ func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.C
 	}
 	s.contents.keep(d, content{text, info})
 	return inMemory{bytes.NewReader(text)}, nil
+}
+
+// Has reports whether Open would find a blob. A large one that this process has
+// neither written nor checked passes by its length.
+func (s *Store) Has(ctx context.Context, d engine.Digest, size int64) bool {
+	info, err := s.look(d)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+		return false
+	}
+	if s.seals.holds(d, info) || size > smallBlob && !s.seals.has(d) {
+		return true
+	}
+	f, err := s.Open(ctx, d, size)
+	if err != nil {
+		return engine.KindOf(err) != engine.ErrNotFound
+	}
+	return f.Close() == nil
+}
+
+// look says what file has a blob's name now. By its path that takes a third of
+// the time that it takes below the root; whoever then opens it uses the root.
+func (s *Store) look(d engine.Digest) (fs.FileInfo, error) {
+	return os.Lstat(filepath.Join(s.path, blobName(d)))
 }
 
 // Delete removes a blob, unless it is pinned. A missing one is no error. The

@@ -27,7 +27,7 @@ func (a *app) libreChat(s *service) (httpd.Mount, error) {
 	handler := librechat.New(s.engine, librechat.Options{
 		Caller: httpd.Caller, Authenticate: keys.Authenticate, Language: libreChatLanguage,
 		Version: readVersion(a.release).Version, MaxUpload: a.cfg.MaxUpload, FileTTL: c.FileTTL,
-		StrictUsers: c.UserScope == config.UserScopeStrict, UnknownSession: librechat.UnknownSession(c.UnknownSession), PeerErrors: c.PeerErrors,
+		StrictUsers: c.UserScope == config.UserScopeStrict, UnknownSession: librechat.UnknownSession(c.UnknownSession), PeerErrors: c.PeerErrors, State: librechat.State(c.PythonState),
 		Log: a.log,
 	})
 	s.below = append(s.below, handler.Close)

@@ -115,6 +115,11 @@ func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, Con
 	return file, content, nil
 }
 
+// HasContent reports whether the bytes of a file are there. It is no use of it.
+func (s *Service) HasContent(ctx context.Context, file File) bool {
+	return s.blobs.Has(ctx, file.SHA256, file.Size)
+}
+
 // use begins a file's lifetime anew. That is written down by the janitor, and
 // at once only when it might come too late: the index does not know of uses
 // that are not written down.

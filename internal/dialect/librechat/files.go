@@ -2,6 +2,7 @@ package librechat
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -98,10 +99,22 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 		case !s.admits(a, caller, session):
 			return a.unknownSession(w, detail)
 		}
+		files, places = a.whole(r.Context(), files, places)
 		writeJSON(w, http.StatusOK, listing(detail, r.PathValue("sid"), files, places))
 		return nil
 	}
 	return a.unknownSession(w, detail)
+}
+
+// whole leaves out the files whose bytes are lost: what is not listed a client
+// uploads again, and what is it takes for good.
+func (a *api) whole(ctx context.Context, files []engine.File, places []engine.SessionFile) (kept []engine.File, at []engine.SessionFile) {
+	for i, f := range files {
+		if a.engine.HasContent(ctx, f) {
+			kept, at = append(kept, f), append(at, places[i])
+		}
+	}
+	return kept, at
 }
 
 // unknownSession answers for a session that there is not. Clients of today
