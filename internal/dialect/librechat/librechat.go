@@ -52,7 +52,8 @@ type Options struct {
 	// State says which programs go on where the last one stopped; empty: none.
 	State State
 
-	Log *slog.Logger // for causes that the client must not see; nil: nothing is logged
+	Metrics http.Handler // answers /metrics; nil: nobody does
+	Log     *slog.Logger // for causes that the client must not see; nil: nothing is logged
 }
 
 // Language is what the dialect has to know of one.
@@ -138,6 +139,7 @@ func New(e Engine, o Options) *Handler {
 			"GET /health":                          (*api).health,
 			"GET /health/detailed":                 (*api).healthDetailed,
 			"GET /ready":                           (*api).ready,
+			"GET /metrics":                         (*api).metrics,
 		} {
 			method, path, _ := strings.Cut(pattern, " ")
 			mux.HandleFunc(method+" "+base+path, a.handle(serve))
@@ -153,7 +155,7 @@ func New(e Engine, o Options) *Handler {
 // body.
 func Open() (paths []string) {
 	for _, base := range []string{"", "/v1"} {
-		for _, path := range []string{"/health", "/health/detailed", "/ready", "/exec", "/exec/programmatic", "/exec/programmatic/cancel"} {
+		for _, path := range []string{"/health", "/ready", "/exec", "/exec/programmatic", "/exec/programmatic/cancel"} {
 			paths = append(paths, base+path)
 		}
 	}
