@@ -2,8 +2,12 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -28,7 +32,7 @@ func TestOnyxDownloadFromMemory(t *testing.T) {
 	if got := s.do("DELETE", "/onyx/v1/files/"+first, ""); got.status != 204 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	if got := s.do("DELETE", "/api/v1/files/"+second, ""); got.status != 204 {
+	if got := s.do("DELETE", "/api/v1/files/"+packed(t, second), ""); got.status != 204 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	for _, id := range []string{first, second} {
@@ -50,4 +54,25 @@ func TestOnyxDownloadFromMemory(t *testing.T) {
 	if got := get(third); got.status != 404 {
 		t.Errorf("after its bytes were changed: %d %s", got.status, got.body)
 	}
+}
+
+// packed spells the id of the Onyx API as the native one does: its 122 random
+// bits in 21 characters.
+func packed(t *testing.T, uuid string) string {
+	t.Helper()
+	raw, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
+	if err != nil || len(raw) != 16 {
+		t.Fatalf("%q is no id", uuid)
+	}
+	bits := ""
+	for _, b := range raw {
+		bits += fmt.Sprintf("%08b", b)
+	}
+	bits = "0000" + bits[:48] + bits[52:64] + bits[66:] // without version and variant
+	text := ""
+	for ; len(bits) > 0; bits = bits[6:] {
+		digit, _ := strconv.ParseUint(bits[:6], 2, 8)
+		text += string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[digit])
+	}
+	return text
 }
