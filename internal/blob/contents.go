@@ -2,8 +2,6 @@ package blob
 
 import (
 	"bytes"
-	"io/fs"
-	"os"
 	"sync"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -29,7 +27,7 @@ type contents struct {
 
 type content struct {
 	bytes []byte
-	from  fs.FileInfo
+	from  stamp
 }
 
 func (c content) cost() int { return len(c.bytes) + contentCost }
@@ -84,14 +82,14 @@ const maxSeals = 16 << 10
 // time of change is whole, and needs no second reading.
 type seals struct {
 	mu sync.Mutex
-	of map[engine.Digest]fs.FileInfo
+	of map[engine.Digest]stamp
 }
 
-func (s *seals) set(d engine.Digest, info fs.FileInfo) {
+func (s *seals) set(d engine.Digest, file stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.of = map[engine.Digest]fs.FileInfo{}
+		s.of = map[engine.Digest]stamp{}
 	}
 	if _, known := s.of[d]; !known && len(s.of) >= maxSeals {
 		for other := range s.of {
@@ -99,7 +97,7 @@ func (s *seals) set(d engine.Digest, info fs.FileInfo) {
 			break
 		}
 	}
-	s.of[d] = info
+	s.of[d] = file
 }
 
 func (s *seals) broken(d engine.Digest) {
@@ -111,18 +109,14 @@ func (s *seals) broken(d engine.Digest) {
 func (s *seals) has(d engine.Digest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[d] != nil
+	_, known := s.of[d]
+	return known
 }
 
-// holds reports whether a file is the one that was found whole.
-func (s *seals) holds(d engine.Digest, info fs.FileInfo) bool {
+// holds reports whether a file is the one that was found whole, unchanged.
+func (s *seals) holds(d engine.Digest, file stamp) bool {
 	s.mu.Lock()
-	known := s.of[d]
-	s.mu.Unlock()
-	return known != nil && same(known, info)
-}
-
-// same reports whether a file is the one that it was, unchanged.
-func same(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
+	defer s.mu.Unlock()
+	known, ok := s.of[d]
+	return ok && known == file
 }

@@ -79,8 +79,8 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 		shard.durable = map[engine.Digest]bool{}
 	}
 	shard.durable[blob.SHA256] = true
-	if info, err := s.root.Lstat(blobName(blob.SHA256)); err == nil {
-		s.seals.set(blob.SHA256, info)
+	if file, ok := s.look(blob.SHA256); ok {
+		s.seals.set(blob.SHA256, file)
 	}
 	return nil
 }
@@ -88,8 +88,8 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 // sealed reports whether a blob is known to be whole. One that was damaged
 // since is stored anew.
 func (s *Store) sealed(blob engine.Blob) bool {
-	info, err := s.root.Lstat(blobName(blob.SHA256))
-	return err == nil && s.seals.holds(blob.SHA256, info)
+	file, ok := s.look(blob.SHA256)
+	return ok && s.seals.holds(blob.SHA256, file)
 }
 
 // has reports whether a blob of that digest and size can be seen.

@@ -116,7 +116,7 @@ func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, Con
 }
 
 // HasContent reports whether the bytes of a file are there. It is no use of it.
-func (s *Service) HasContent(ctx context.Context, file File) bool {
+func (s *Service) HasContent(ctx context.Context, file *File) bool {
 	return s.blobs.Has(ctx, file.SHA256, file.Size)
 }
 

@@ -35,7 +35,7 @@ type Files interface {
 	// OpenFile returns the bytes too, which the caller closes.
 	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
 	// HasContent reports whether a file's bytes are there.
-	HasContent(ctx context.Context, file engine.File) bool
+	HasContent(ctx context.Context, file *engine.File) bool
 	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
 	CreateSession(ctx context.Context, caller engine.Caller, req engine.SessionRequest) (engine.Session, error)
 	// SessionFile finds a file that is in a session; a use of both.

@@ -107,14 +107,19 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 }
 
 // whole leaves out the files whose bytes are lost: what is not listed a client
-// uploads again, and what is it takes for good.
-func (a *api) whole(ctx context.Context, files []engine.File, places []engine.SessionFile) (kept []engine.File, at []engine.SessionFile) {
-	for i, f := range files {
-		if a.engine.HasContent(ctx, f) {
-			kept, at = append(kept, f), append(at, places[i])
+// uploads again, and what is it takes for good. It overwrites the lists.
+func (a *api) whole(ctx context.Context, files []engine.File, places []engine.SessionFile) ([]engine.File, []engine.SessionFile) {
+	kept := 0
+	for i := range files {
+		if !a.engine.HasContent(ctx, &files[i]) {
+			continue
 		}
+		if kept < i {
+			files[kept], places[kept] = files[i], places[i]
+		}
+		kept++
 	}
-	return kept, at
+	return files[:kept], places[:kept]
 }
 
 // unknownSession answers for a session that there is not. Clients of today
@@ -137,8 +142,8 @@ func (a *api) unknownSession(w http.ResponseWriter, detail string) error {
 // listing is the list of a session in one of its levels of detail, in order of
 // name.
 func listing(detail, sid string, files []engine.File, places []engine.SessionFile) any {
-	objects := []objectBody{}
-	aliases := map[engine.ID][]string{}
+	objects := make([]objectBody, 0, len(files))
+	aliases := make(map[engine.ID][]string, len(files))
 	for i, f := range files {
 		aliases[f.ID] = append(aliases[f.ID], places[i].Path)
 	}
