@@ -1,6 +1,6 @@
 // Command onyx measures what the Onyx dialect costs on top of the engine: the
-// same program through /onyx and through the native API in turn, a stream's
-// first word, downloads against net/http with the bytes in memory, and the
+// same program through /onyx and through the native API in turn, a printed last
+// expression, a stream's first word, downloads against net/http with the bytes in memory, and the
 // memory that a large file takes on its way in.
 //
 //	go run ./bench/onyx -airlock bin/airlock -runtimes .cache/data/runtimes
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer b.client.CloseIdleConnections()
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error { return b.overhead(ctx, *pairs) },
-		b.firstWord, b.downloads, b.memory,
+		b.lastLine, b.firstWord, b.downloads, b.memory,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -133,6 +133,46 @@ func (b *bench) overhead(ctx context.Context, pairs int) error {
 	native, onyx := median(took[0]), median(took[1])
 	allowed := max(native/10, 200*time.Microsecond)
 	b.report(onyx-native <= allowed, "execute, median of %d pairs: native %v, onyx %v, difference %v of %v", pairs, native, onyx, onyx-native, allowed)
+	return nil
+}
+
+// lastLine runs a script of 500 lines with its last expression printed and
+// without, in turn, and compares pair by pair.
+func (b *bench) lastLine(ctx context.Context) error {
+	var script strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&script, "def f%[1]d(a, b=%[1]d):\n    x = [a * k + b for k in range(3)]\n    if a > %[1]d: return sum(x)\n    return {'k': x, 'n': 'text %[1]d'}\nv%[1]d = f%[1]d(%[1]d)['k'][0]\n", i)
+	}
+	script.WriteString("v7 + 1\n")
+	var bodies [2]string
+	for i, printed := range []bool{false, true} {
+		body, err := json.Marshal(map[string]any{"code": script.String(), "timeout_ms": 10000, "last_line_interactive": printed})
+		if err != nil {
+			return err
+		}
+		bodies[i] = string(body)
+	}
+	const pairs = 500
+	var took [2][]time.Duration
+	var more []time.Duration
+	for i := range pairs + 20 {
+		var pair [2]time.Duration
+		for j := range bodies {
+			at := (i + j) % 2
+			began := time.Now()
+			if _, err := b.json(ctx, "/onyx/v1/execute", bodies[at]); err != nil {
+				return err
+			}
+			pair[at] = time.Since(began)
+		}
+		if i < 20 {
+			continue
+		}
+		took[0], took[1], more = append(took[0], pair[0]), append(took[1], pair[1]), append(more, pair[1]-pair[0])
+	}
+	plain, printed, difference := median(took[0]), median(took[1]), median(more)
+	allowed := max(plain/10, 200*time.Microsecond)
+	b.report(difference <= allowed, "501 lines, median of %d pairs: %v, with the last expression printed %v, median difference %v of %v", pairs, plain, printed, difference, allowed)
 	return nil
 }
 

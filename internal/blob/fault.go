@@ -20,12 +20,10 @@ const (
 func failed(op, id string, err error) error {
 	e := &engine.Error{Op: op, Kind: engine.ErrInternal, ID: id, Err: err}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		// Only Open asks for a name that may be missing; elsewhere it means
-		// that somebody removed parts of the store.
-		if op == opOpen {
-			e.Kind = engine.ErrNotFound
-		}
+	case op == opOpen && damaged(err):
+		// Elsewhere a name that is missing means that somebody removed parts
+		// of the store.
+		e.Kind = engine.ErrNotFound
 	case errors.Is(err, syscall.ENOSPC):
 		e.Kind, e.Hint = engine.ErrFull, hintSpace
 	case errors.Is(err, syscall.EDQUOT):
@@ -34,6 +32,17 @@ func failed(op, id string, err error) error {
 		e.Kind, e.Hint = engine.ErrUnavailable, hintFiles
 	}
 	return e
+}
+
+// damaged reports whether an error is one of a single blob: it is gone, it
+// cannot be read, or something else has its name.
+func damaged(err error) bool {
+	for _, cause := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.EIO, syscall.ELOOP, syscall.EISDIR, syscall.ENOTDIR} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }
 
 // brokenOff is the error of an upload whose source failed. A source that

@@ -49,7 +49,7 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 	}
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if shard.durable[blob.SHA256] && s.has(blob) {
+	if shard.durable[blob.SHA256] && s.sealed(blob) {
 		return nil
 	}
 	if err := up.settle(); err != nil {
@@ -79,7 +79,17 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 		shard.durable = map[engine.Digest]bool{}
 	}
 	shard.durable[blob.SHA256] = true
+	if file, ok := s.look(blob.SHA256); ok {
+		s.seals.set(blob.SHA256, file)
+	}
 	return nil
+}
+
+// sealed reports whether a blob is known to be whole. One that was damaged
+// since is stored anew.
+func (s *Store) sealed(blob engine.Blob) bool {
+	file, ok := s.look(blob.SHA256)
+	return ok && s.seals.holds(blob.SHA256, file)
 }
 
 // has reports whether a blob of that digest and size can be seen.

@@ -1,11 +1,16 @@
 package blob
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -26,8 +31,12 @@ const (
 // many goroutines.
 type Store struct {
 	root   *os.Root
+	dir    *os.File
 	disk   disk
 	shards [256]shard
+
+	seals    seals
+	contents contents
 
 	mu      sync.Mutex
 	uploads map[string]bool // temporary files that a Put is writing
@@ -36,46 +45,148 @@ type Store struct {
 // Open opens the store in dir and makes it when it is missing. The directory
 // is the store's own: <data>/files.
 func Open(dir string) (*Store, error) {
-	if err := makeDir(dir); err != nil {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = makeDir(dir)
+	}
+	if err != nil {
 		return nil, failed(opStore, "", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, failed(opStore, "", err)
 	}
-	s := &Store{root: root, disk: rootDisk{root}, uploads: map[string]bool{}}
-	if err := s.disk.mkdir(tmpDir); err != nil && !errors.Is(err, fs.ErrExist) {
+	top, err := os.Open(dir)
+	if err != nil {
 		root.Close()
+		return nil, failed(opStore, "", err)
+	}
+	s := &Store{root: root, dir: top, disk: rootDisk{root}, uploads: map[string]bool{}}
+	if err := s.disk.mkdir(tmpDir); err != nil && !errors.Is(err, fs.ErrExist) {
+		s.Close()
 		return nil, failed(opStore, "", err)
 	}
 	return s, nil
 }
 
 // Close gives the directory back. Files that Open returned stay readable.
-func (s *Store) Close() error { return s.root.Close() }
+func (s *Store) Close() error { return errors.Join(s.dir.Close(), s.root.Close()) }
 
 // Unpin ends the protection that one Put gave.
 func (s *Store) Unpin(d engine.Digest) { s.shard(d).unpin(d) }
 
 // Open returns the bytes of a blob, and engine.ErrNotFound when they are
-// absent or are not size bytes long: a damaged blob is as good as a lost one.
+// absent, or are not those that were stored: a damaged blob is as good as a
+// lost one. The first time, and when the file has changed, that takes reading
+// it.
 func (s *Store) Open(ctx context.Context, d engine.Digest, size int64) (*os.File, error) {
+	f, _, err := s.open(ctx, d, size)
+	return f, err
+}
+
+func (s *Store) open(ctx context.Context, d engine.Digest, size int64) (_ *os.File, file stamp, _ error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
+		return nil, file, &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
 	}
-	f, err := s.root.Open(blobName(d))
+	// A pipe that somebody put there must not hold us up.
+	f, err := s.root.OpenFile(blobName(d), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, failed(opOpen, d.String(), err)
+		if info, stat := s.root.Lstat(blobName(d)); stat == nil && !info.Mode().IsRegular() {
+			err = fs.ErrNotExist
+		}
+		return nil, file, failed(opOpen, d.String(), err)
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() != size) {
 		err = fs.ErrNotExist
 	}
+	if err == nil {
+		file = stampOf(info)
+		if !s.seals.holds(d, file) {
+			err = s.check(ctx, d, f, size)
+		}
+	}
+	if err == nil {
+		s.seals.set(d, file)
+	}
 	if err != nil {
 		f.Close()
+		if own, ok := errors.AsType[*engine.Error](err); ok {
+			return nil, file, own
+		}
+		return nil, file, failed(opOpen, d.String(), err)
+	}
+	return f, file, nil
+}
+
+// check reads a blob to find out whether it is whole.
+func (s *Store) check(ctx context.Context, d engine.Digest, f *os.File, size int64) error {
+	hash := sha256.New()
+	buffer := make([]byte, min(max(size, 1), bufferSize))
+	for at := int64(0); at < size; {
+		if err := ctx.Err(); err != nil {
+			return &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
+		}
+		n, err := f.ReadAt(buffer[:min(size-at, int64(len(buffer)))], at)
+		hash.Write(buffer[:n])
+		at += int64(n)
+		if errors.Is(err, io.EOF) && at < size {
+			return fs.ErrNotExist
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	if engine.Digest(hash.Sum(nil)) != d {
+		return fs.ErrNotExist
+	}
+	return nil
+}
+
+// Read returns the bytes of a blob to somebody in this process, under the
+// conditions of Open. Small ones may come from memory.
+func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.Content, error) {
+	if size > smallBlob {
+		f, err := s.Open(ctx, d, size)
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	if known, ok := s.contents.get(d); ok {
+		if file, ok := s.look(d); ok && file == known.from && file.size == size {
+			return inMemory{bytes.NewReader(known.bytes)}, nil
+		}
+		s.contents.forget(d)
+	}
+	f, file, err := s.open(ctx, d, size)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text := make([]byte, size)
+	if _, err := io.ReadFull(f, text); err != nil {
 		return nil, failed(opOpen, d.String(), err)
 	}
-	return f, nil
+	s.contents.keep(d, content{text, file})
+	return inMemory{bytes.NewReader(text)}, nil
+}
+
+// Has reports whether Open would find a blob. A large one that this process has
+// neither written nor checked passes by its length.
+func (s *Store) Has(ctx context.Context, d engine.Digest, size int64) bool {
+	file, ok := s.look(d)
+	if !ok || file.size != size {
+		return false
+	}
+	if s.seals.holds(d, file) || size > smallBlob && !s.seals.has(d) {
+		return true
+	}
+	f, err := s.Open(ctx, d, size)
+	if err != nil {
+		return engine.KindOf(err) != engine.ErrNotFound
+	}
+	return f.Close() == nil
 }
 
 // Delete removes a blob, unless it is pinned. A missing one is no error. The
@@ -101,6 +212,8 @@ func (s *Store) discard(d engine.Digest, keep func(engine.Digest) bool) (gone bo
 		return false, nil
 	}
 	delete(shard.durable, d)
+	s.seals.broken(d)
+	s.contents.forget(d)
 	err = s.disk.remove(blobName(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -11,7 +11,7 @@ import (
 
 // libreChat mounts what LibreChat speaks. Its clients show tokens, keys or
 // nothing, each at a place of their own.
-func (a *app) libreChat(s *service) (httpd.Mount, error) {
+func (a *app) libreChat(s *service, metrics *httpd.Metrics) (httpd.Mount, error) {
 	c := &a.cfg.LibreChat
 	keys := &librechat.Keys{Static: string(c.APIKey), Others: s.engine.Authenticate}
 	tokens := librechat.TokenConfig{
@@ -27,8 +27,8 @@ func (a *app) libreChat(s *service) (httpd.Mount, error) {
 	handler := librechat.New(s.engine, librechat.Options{
 		Caller: httpd.Caller, Authenticate: keys.Authenticate, Language: libreChatLanguage,
 		Version: readVersion(a.release).Version, MaxUpload: a.cfg.MaxUpload, FileTTL: c.FileTTL,
-		StrictUsers: c.UserScope == config.UserScopeStrict, UnknownSession: librechat.UnknownSession(c.UnknownSession), PeerErrors: c.PeerErrors,
-		Log: a.log,
+		StrictUsers: c.UserScope == config.UserScopeStrict, UnknownSession: librechat.UnknownSession(c.UnknownSession), PeerErrors: c.PeerErrors, State: librechat.State(c.PythonState),
+		Metrics: metrics.Handler(), Log: a.log,
 	})
 	s.below = append(s.below, handler.Close)
 	return httpd.Mount{

@@ -169,7 +169,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if a.cfg.DemoProject {
 		mounts = append(mounts, demoMount())
 	}
-	libreChat, err := a.libreChat(s)
+	libreChat, err := a.libreChat(s, metrics)
 	if err != nil {
 		return nil, err
 	}

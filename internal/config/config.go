@@ -134,6 +134,7 @@ type LibreChat struct {
 
 	UserScope      string // UserScopeShared or UserScopeStrict
 	UnknownSession string
+	PythonState    string
 	PeerErrors     bool
 }
 

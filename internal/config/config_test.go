@@ -163,6 +163,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"librechat_jwt_keys_dir": "/keys", "librechat_jwt_jwks": "/keys/set.json", "librechat_jwt_secret": "sample",
 		"librechat_jwt_issuer": "chat", "librechat_jwt_audience": "code", "librechat_jwt_tenant": "t1", "librechat_jwt_strict_tenant": "true",
 		"librechat_user_scope": "strict", "librechat_unknown_session": "empty", "librechat_peer_ptc_errors": "true",
+		"librechat_python_state": "hint",
 	}
 	for _, o := range Options() {
 		sample, ok := samples[o.Key]

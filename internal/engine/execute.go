@@ -125,7 +125,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	spec := &Spec{
 		Language: j.language, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
 		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
-		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots,
+		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Folders: p.Folders,
 	}
 	if j.session.Kind == SessionHeld {
 		spec.Held = j.session.ID
@@ -144,7 +144,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	defer stop(nil)
 	host := &host{job: j, service: s}
 	if p.Host != nil && p.Pauses > 0 {
-		host.pauses = newPauses(s.queue, j.ticket, p.Limits.Timeout, func() { stop(errOverdue) })
+		host.pauses = newPauses(s.queue, j.ticket, p, func() { stop(errOverdue) })
 		defer host.pauses.end()
 	}
 	j.laps.end("stage")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
 // PutFile stores a file. Its name must pass CleanPath and is kept as it was
@@ -97,13 +96,13 @@ func (s *Service) GetFile(ctx context.Context, caller Caller, id ID) (File, erro
 // OpenFile returns a file and its bytes, which the caller closes. It is a use
 // of the file: its lifetime begins anew. A file whose bytes are lost or
 // damaged is not found.
-func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, *os.File, error) {
+func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, Content, error) {
 	const op = "open file"
 	file, err := s.file(ctx, op, id.String(), caller.Owner, id)
 	if err != nil {
 		return File{}, nil, err
 	}
-	content, err := s.blobs.Open(ctx, file.SHA256, file.Size)
+	content, err := s.blobs.Read(ctx, file.SHA256, file.Size)
 	if errors.Is(err, ErrNotFound) {
 		s.log.ErrorContext(ctx, "the bytes of a file are lost or damaged", "file", id)
 		return File{}, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
@@ -114,6 +113,11 @@ func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, *os
 	s.use(ctx, file)
 	file.ExpiresAt = s.touches.fileExpiry(file)
 	return file, content, nil
+}
+
+// HasContent reports whether the bytes of a file are there. It is no use of it.
+func (s *Service) HasContent(ctx context.Context, file *File) bool {
+	return s.blobs.Has(ctx, file.SHA256, file.Size)
 }
 
 // use begins a file's lifetime anew. That is written down by the janitor, and

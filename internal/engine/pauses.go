@@ -6,68 +6,168 @@ import (
 	"time"
 )
 
+// Freezable is a Host that can let its program stand still. A sandbox that can
+// do that says how, before the program's first call.
+type Freezable interface {
+	// Freezer is told what stops every process of the program, and lets them go
+	// on. It returns when the sandbox has been told.
+	Freezer(freeze func(frozen bool) error)
+}
+
+// RoundHandler is a CallHandler that collects calls and gives them out in
+// rounds. Its program waits only while a round is out: before that, others of
+// its calls may be on their way.
+type RoundHandler interface {
+	CallHandler
+	// Rounds is told what to call when a round goes out, and when it is answered,
+	// before any of its calls return. That never blocks.
+	Rounds(out func(bool))
+}
+
+// parkAfter is how long a program waits before it loses its slot and stands
+// still: a quick answer finds it as it was.
+const parkAfter = 20 * time.Millisecond
+
 // pauses is the clock of a run whose program may wait long for answers. While
-// a call is open the program is taken to stand still: the clock stops, and the
-// run's slot is for others. When the answer is there the program gets it
-// together with a slot.
+// it waits the clock stands still. Soon it does too, whatever its threads were
+// about to do, and its slot is for others: a wait costs nobody a processor.
+// When the answer is there the program gets it together with a slot.
 type pauses struct {
 	queue  *queue
 	ticket *ticket
 	over   func() // called once, when the program has run for long enough
+	rounds bool   // the handler says when the program waits; else each open call does
 
-	turn sync.Mutex // held while a slot is given up or got back
+	turn sync.Mutex // held while the program is stopped or set going
 
-	mu    sync.Mutex
-	open  int           // calls without an answer
-	left  time.Duration // of running
-	since time.Time     // it has been running
-	timer *time.Timer
+	mu       sync.Mutex
+	freeze   func(bool) error // nil: the sandbox has no means
+	open     int              // calls without an answer
+	waits    bool
+	parked   bool // without slot, and standing still
+	ended    bool
+	left     time.Duration // of running
+	since    time.Time     // it has been running; zero: the clock stands still
+	timer    *time.Timer
+	patience *time.Timer
 }
 
-func newPauses(q *queue, t *ticket, limit time.Duration, over func()) *pauses {
-	return &pauses{queue: q, ticket: t, over: over, left: limit, since: time.Now(), timer: time.AfterFunc(limit, over)}
+func newPauses(q *queue, t *ticket, p *Profile, over func()) *pauses {
+	limit := p.Limits.Timeout
+	pauses := &pauses{queue: q, ticket: t, over: over, left: limit, since: time.Now(), timer: time.AfterFunc(limit, over)}
+	pauses.patience = time.AfterFunc(time.Hour, pauses.park)
+	pauses.patience.Stop()
+	if handler, ok := p.Host.(RoundHandler); ok {
+		pauses.rounds = true
+		handler.Rounds(pauses.wait)
+	}
+	return pauses
 }
 
-// begin notes a call. The first of several stops the clock.
-func (p *pauses) begin() {
+// Freezer implements Freezable.
+func (h *host) Freezer(freeze func(bool) error) {
+	if h.pauses == nil {
+		return
+	}
+	h.pauses.mu.Lock()
+	defer h.pauses.mu.Unlock()
+	h.pauses.freeze = freeze
+}
+
+// wait notes that the program begins to wait, or has what it waits for.
+func (p *pauses) wait(yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waits == yes || p.ended {
+		return
+	}
+	p.waits = yes
+	if yes {
+		p.patience.Reset(parkAfter)
+	} else {
+		p.patience.Stop()
+	}
+	p.setClock()
+}
+
+// setClock lets the clock run while the program does. The caller holds mu.
+func (p *pauses) setClock() {
+	switch runs := !p.waits && !p.parked && !p.ended; {
+	case runs && p.since.IsZero():
+		p.since = time.Now()
+		p.timer.Reset(max(p.left, 0))
+	case !runs && !p.since.IsZero():
+		p.timer.Stop()
+		p.left -= time.Since(p.since)
+		p.since = time.Time{}
+	}
+}
+
+// park stops a program that waits. One that cannot be stopped keeps its slot.
+func (p *pauses) park() {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.open++; p.open > 1 {
+	freeze, due := p.freeze, p.waits && !p.parked && !p.ended
+	p.mu.Unlock()
+	if !due || freeze != nil && freeze(true) != nil {
 		return
 	}
-	p.timer.Stop()
-	p.left -= time.Since(p.since)
+	p.mu.Lock()
+	p.parked = true
+	p.mu.Unlock()
 	p.queue.park(p.ticket)
 }
 
-// resume notes an answer. The last one sets the clock going again, once the
-// run has a slot; the error is the cause of ctx's end.
+// begin notes a call.
+func (p *pauses) begin() {
+	p.mu.Lock()
+	p.open++
+	p.mu.Unlock()
+	if !p.rounds {
+		p.wait(true)
+	}
+}
+
+// resume notes that a call is answered. A program that waits for nothing more
+// goes on, once the run has a slot; the error is the cause of ctx's end.
 func (p *pauses) resume(ctx context.Context) error {
+	p.mu.Lock()
+	p.open--
+	last := p.open == 0
+	p.mu.Unlock()
+	if last && !p.rounds {
+		p.wait(false)
+	}
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.mu.Lock()
-	last := p.open == 1
-	if !last {
-		p.open--
-	}
+	freeze, due := p.freeze, p.parked && !p.waits
 	p.mu.Unlock()
-	if !last {
+	if !due {
 		return nil
 	}
 	p.queue.unpark(p.ticket)
-	_, err := p.queue.wait(ctx, p.ticket)
+	if _, err := p.queue.wait(ctx, p.ticket); err != nil {
+		return err // it is being ended, which needs no processor of ours
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open--
-	p.since = time.Now()
-	p.timer.Reset(max(p.left, 0))
-	return err
+	p.parked = false
+	p.setClock()
+	p.mu.Unlock()
+	if freeze == nil {
+		return nil
+	}
+	return freeze(false)
 }
 
+// end stops the clock for good. The program is gone.
 func (p *pauses) end() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer.Stop()
+	p.ended = true
+	p.patience.Stop()
+	p.setClock()
+	p.mu.Unlock()
+	p.turn.Lock() // park may be at it
+	defer p.turn.Unlock()
 }

@@ -202,3 +202,154 @@ func TestUseSession(t *testing.T) {
 		t.Errorf("an implicit session is listed: %v, %v", list, err)
 	}
 }
+
+// rounds is a handler that says itself when its program waits.
+type rounds struct {
+	answers
+	out func(bool)
+}
+
+func (r *rounds) Rounds(out func(bool)) { r.out = out }
+
+// frozen notes what a sandbox is told of a program.
+type frozen chan bool
+
+// next is what it is told next.
+func (f frozen) next(t *testing.T) bool {
+	t.Helper()
+	patience := time.NewTimer(20 * time.Second)
+	defer patience.Stop()
+	select {
+	case yes := <-f:
+		return yes
+	case <-patience.C:
+		t.Fatal("the sandbox is told nothing")
+		return false
+	}
+}
+
+// freezing is calling in a sandbox that can freeze.
+func freezing(told frozen) sandboxtest.Program {
+	return func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		if spec.Calls {
+			host.(engine.Freezable).Freezer(func(yes bool) error { told <- yes; return nil })
+		}
+		return calling(ctx, spec, host)
+	}
+}
+
+// A program that waits stands still, and goes on with the answer.
+func TestPauseFreezes(t *testing.T) {
+	told := make(frozen, 8)
+	r := newRig(t, engine.Config{Concurrency: 1}, freezing(told))
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	run, err := r.Start(t.Context(), alice, caller(a, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	if !told.next(t) {
+		t.Error("it is told to go on")
+	}
+	close(a.goOn)
+	if told.next(t) {
+		t.Error("it is frozen after the answer")
+	}
+	if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A program that cannot be frozen keeps its slot.
+func TestPauseWithoutFreezing(t *testing.T) {
+	tried := make(chan struct{}, 1)
+	r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		host.(engine.Freezable).Freezer(func(bool) error { tried <- struct{}{}; return errors.New("no") })
+		return calling(ctx, spec, host)
+	})
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	run, err := r.Start(t.Context(), alice, caller(a, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	<-tried
+	if stats := r.Stats(); stats.Running != 1 {
+		t.Errorf("%d slots are taken", stats.Running)
+	}
+	close(a.goOn)
+	finished(t, r, run.ID)
+}
+
+// Where calls are collected, the program waits when its round is out, and not
+// before: others of its calls may be on their way.
+func TestPauseOfRounds(t *testing.T) {
+	told := make(frozen, 8)
+	r := newRig(t, engine.Config{Concurrency: 1}, freezing(told))
+	a := &rounds{answers: answers{make(chan struct{}), make(chan struct{})}}
+	req := caller(nil, "x")
+	req.Profile.Host = a
+	run, err := r.Start(t.Context(), alice, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	early := time.NewTimer(100 * time.Millisecond)
+	select {
+	case <-told:
+		t.Error("it is frozen while its calls are collected")
+	case <-early.C:
+	}
+	if stats := r.Stats(); stats.Running != 1 {
+		t.Errorf("%d slots are taken", stats.Running)
+	}
+	a.out(true)
+	if !told.next(t) {
+		t.Error("it is told to go on")
+	}
+	a.out(false)
+	close(a.goOn)
+	if told.next(t) {
+		t.Error("it is frozen after the answer")
+	}
+	if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A quick answer finds the program as it was.
+func TestQuickAnswer(t *testing.T) {
+	told := make(frozen, 8)
+	r := newRig(t, engine.Config{}, freezing(told))
+	a := &answers{make(chan struct{}, 1), make(chan struct{})}
+	close(a.goOn)
+	if _, err := r.Run(t.Context(), alice, caller(a, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) > 1 { // one on a machine that had no time for us
+		t.Errorf("it was told %d times", len(told))
+	}
+}
+
+// Who shuts down does not wait for a program that waits.
+func TestShutdownInPause(t *testing.T) {
+	r := newRig(t, engine.Config{}, calling)
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	run, err := r.Start(t.Context(), alice, caller(a, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.came
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	began := time.Now()
+	if err := r.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Status != engine.StatusCancelled {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -174,6 +174,13 @@ func (q *queue) park(t *ticket) {
 	q.dispatch()
 }
 
+// isParked reports whether a ticket's run needs no slot at the moment.
+func (q *queue) isParked(t *ticket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return t.state == ticketParked
+}
+
 // unpark makes a parked ticket wait for a slot, before its owner's others: it
 // has waited its turn before.
 func (q *queue) unpark(t *ticket) {

@@ -87,11 +87,15 @@ type Profile struct {
 	FileTTL   time.Duration     // lifetime of the outputs; zero: the service's default
 	EchoLast  bool              // print the value of a last expression, as a notebook does
 	ShowPlots bool              // plt.show() leaves plot_N.png
+	Folders   bool              // an empty folder leaves FolderMark, from which another run gets it back
 	Discard   bool              // what the program leaves is not stored: its session's workspace has it
 	Host      CallHandler       // answers calls from inside the sandbox; nil: there is no channel
 	Pauses    time.Duration     // with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
 	Scope     string            // Session.Scope of a session that is made for this run
 }
+
+// FolderMark is the name of the empty file that stands for an empty folder.
+const FolderMark = ".dirkeep"
 
 // Origin is the protocol through which an object came to be. Lists show an
 // owner's objects of one origin; a get by id works across all.

@@ -72,6 +72,7 @@ type Spec struct {
 	Calls     bool // give the program a channel to Host.Call
 	EchoLast  bool
 	ShowPlots bool
+	Folders   bool // an empty folder is an output: FolderMark in it
 }
 
 // Input is a file to place into the workspace. The sandbox reads it from the

@@ -201,15 +201,7 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
-	select {
-	case <-s.idle:
-	case <-ctx.Done():
-		s.mu.Lock()
-		for _, j := range s.jobs {
-			j.cancel(errShutdown)
-		}
-		s.mu.Unlock()
-	}
+	s.drain(ctx)
 	var late error
 	grace := time.NewTimer(killGrace)
 	defer grace.Stop()
@@ -226,6 +218,35 @@ func (s *Service) Shutdown(ctx context.Context) error {
 		s.complain(last, "write down uses", err)
 	}
 	return late
+}
+
+// drainLook is how often a service that drains looks for runs that wait.
+const drainLook = 50 * time.Millisecond
+
+// drain waits for the runs to end, and kills what is left when ctx ends. One
+// whose program waits for an answer from outside it kills at once: whoever was
+// to bring that finds the door closed.
+func (s *Service) drain(ctx context.Context) {
+	look := time.NewTicker(drainLook)
+	defer look.Stop()
+	for {
+		s.mu.Lock()
+		for _, j := range s.jobs {
+			if ctx.Err() != nil || s.queue.isParked(j.ticket) {
+				j.cancel(errShutdown)
+			}
+		}
+		s.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-s.idle:
+			return
+		case <-ctx.Done():
+		case <-look.C:
+		}
+	}
 }
 
 // Ready returns nil when runs are accepted.

@@ -9,6 +9,8 @@ import (
 
 // Blobs keeps bytes under their SHA-256.
 type Blobs interface {
+	BlobReader
+
 	// Put stores all that r gives, ErrTooLarge if that is more than max bytes,
 	// ErrFull if there is no room. When it returns, the bytes survive a power
 	// cut. The blob is pinned: Delete leaves it alone until Unpin, so that the
@@ -18,16 +20,33 @@ type Blobs interface {
 	// Unpin ends the protection that one Put gave.
 	Unpin(Digest)
 
-	// Open returns the bytes, ErrNotFound when they are absent or are not
-	// size bytes long.
-	Open(ctx context.Context, digest Digest, size int64) (*os.File, error)
-
 	// Delete removes a blob, unless it is pinned. A missing one is no error.
 	Delete(ctx context.Context, digest Digest) error
 
 	// Sweep removes each blob that keep refuses and that is not pinned, and
 	// what interrupted uploads left behind. It returns how many went.
 	Sweep(ctx context.Context, keep func(Digest) bool) (int, error)
+}
+
+// BlobReader gives bytes back. Those that are no longer what was stored are as
+// good as absent.
+type BlobReader interface {
+	// Open returns the bytes in a file, ErrNotFound when they are absent, are
+	// not size bytes long, or are no longer those that were stored.
+	Open(ctx context.Context, digest Digest, size int64) (*os.File, error)
+
+	// Read is Open for a reader that needs no file: small blobs may come from
+	// memory, but only while the store still has them.
+	Read(ctx context.Context, digest Digest, size int64) (Content, error)
+
+	// Has reports whether Open would find the bytes, without reading large ones.
+	Has(ctx context.Context, digest Digest, size int64) bool
+}
+
+// Content is the bytes of a file. Whoever got it closes it.
+type Content interface {
+	io.ReadSeekCloser
+	io.WriterTo
 }
 
 // Blob is the address and the length of stored bytes.

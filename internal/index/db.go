@@ -38,6 +38,7 @@ type DB struct {
 	light   *conn      // writes in its place, without waiting for the disk
 	readers chan *conn
 	backlog backlog
+	files   *fileCache
 	closing sync.Once
 	closed  chan struct{}
 }
@@ -63,7 +64,8 @@ func Open(ctx context.Context, path string, log *slog.Logger, options ...Option)
 		return nil, err
 	}
 	db := &DB{path: path, log: log, now: time.Now, migrations: migrations,
-		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount), closed: make(chan struct{})}
+		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
+		files: newFileCache(), closed: make(chan struct{})}
 	for _, option := range options {
 		option(db)
 	}

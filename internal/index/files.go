@@ -49,8 +49,29 @@ func (db *DB) AddFile(ctx context.Context, file engine.File) error {
 }
 
 // File returns a file that has not expired.
-func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (file engine.File, err error) {
-	err = db.look(ctx, "get file", id.String(), func(c *conn) error {
+func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (engine.File, error) {
+	const op = "get file"
+	select {
+	case <-db.closed:
+		return engine.File{}, failed(op, id.String(), errClosed)
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return engine.File{}, failed(op, id.String(), err)
+	}
+	file, ok, generation := db.files.get(owner, id, db.now())
+	if ok {
+		return file, nil
+	}
+	file, err := db.readFile(ctx, op, owner, id)
+	if err == nil {
+		db.files.keep(file, generation)
+	}
+	return file, err
+}
+
+func (db *DB) readFile(ctx context.Context, op string, owner engine.Owner, id engine.ID) (file engine.File, err error) {
+	err = db.look(ctx, op, id.String(), func(c *conn) error {
 		file, err = one(ctx, c, scanFile, "SELECT "+fileColumns+" FROM files f WHERE f.id = ? AND f.owner = ? AND f.expires_us > ?",
 			id[:], owner, db.micros())
 		return err
@@ -75,6 +96,7 @@ func (db *DB) Files(ctx context.Context, q engine.FileQuery) (files []engine.Fil
 
 // DeleteFile forgets a file and its places in sessions.
 func (db *DB) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
+	defer db.files.forget(id)
 	return db.write(ctx, "delete file", id.String(), func(ctx context.Context, c *conn) error {
 		return changed(c.exec(ctx, "DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner, db.micros()))
 	})
@@ -86,6 +108,7 @@ func (db *DB) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) er
 	if len(ids) == 0 {
 		return nil
 	}
+	defer db.files.forget(ids...)
 	return db.write(ctx, "touch files", "", func(ctx context.Context, c *conn) error {
 		for _, id := range ids {
 			if _, err := c.exec(ctx, touchFile, now.UnixMicro(), id[:]); err != nil {
@@ -98,6 +121,7 @@ func (db *DB) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) er
 
 // ExpireFiles forgets up to limit files that have expired by now.
 func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (gone int, err error) {
+	defer db.files.clear()
 	err = db.write(ctx, "expire files", "", func(ctx context.Context, c *conn) error {
 		gone, err = c.exec(ctx, "DELETE FROM files WHERE id IN (SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?)",
 			now.UnixMicro(), limit)

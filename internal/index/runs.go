@@ -111,6 +111,9 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 	if finished.IsZero() {
 		finished = db.now()
 	}
+	for _, input := range run.Inputs {
+		defer db.files.forget(input.ID)
+	}
 	write := db.writeLightly
 	if len(run.Files) > 0 || len(deleted) > 0 || run.Keyed {
 		write = db.write

@@ -13,6 +13,9 @@ import (
 // InstalledVersion asks this host for the language: the first line of what its
 // version command says, and whether it is installed at all.
 func (l Language) InstalledVersion(ctx context.Context) (version string, ok bool) {
+	if l.Missing() != "" {
+		return "", false
+	}
 	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
 	command := exec.CommandContext(ctx, l.Version[0], l.Version[1:]...)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -46,7 +45,7 @@ const sourceTime = 48 * time.Hour
 // sourceFiles is what keeping sources asks of the core.
 type sourceFiles interface {
 	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
-	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, *os.File, error)
+	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
 	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
 }
 

@@ -27,6 +27,7 @@ import (
 //	exit CODE        ends                      signal NAME   dies of it
 //	timeout, oom     dies of it                wait          goes on until it is killed
 //	fault            the sandbox fails         broken        the service does
+//	absent           the language is not on this host
 func Script(ctx context.Context, spec *engine.Spec, host engine.Host) (_ *engine.Outcome, err error) {
 	s := &script{spec: spec, host: host, outcome: sandboxtest.Exit(0)}
 	defer func() {
@@ -145,6 +146,8 @@ func (s *script) end(word, first string) (done bool, err error) {
 		return true, engine.ErrUnavailable
 	case "broken":
 		return true, errors.New("something that no client should read")
+	case "absent":
+		return true, &engine.Error{Op: "run", Kind: engine.ErrNoLanguage, Err: errors.New("it is not installed"), Hint: "Install it."}
 	default:
 		return true, fmt.Errorf("the script says %q, which means nothing", word)
 	}

@@ -1,5 +1,6 @@
-"""What the drivers of both languages share: the channel over which a program's
-calls leave the sandbox, and the request that tells what to run."""
+"""What the drivers share: the channel over which a program's calls leave the
+sandbox, the request that tells what to run, and the program's part of a
+traceback."""
 
 import fcntl
 import json
@@ -8,7 +9,9 @@ import socket
 import struct
 import termios
 import time
+import types
 
+HERE = "<tools>"
 LARGEST = 4 << 20  # bytes of calls in one message
 
 
@@ -98,3 +101,27 @@ def put_source(path, source):
     """Puts the program where its language and its tracebacks look for it."""
     with open(path, "wb") as file:
         file.write(source.encode("utf-8", "surrogatepass"))
+
+
+def own_frames(error, path, seen):
+    """Leaves the program's part of a traceback."""
+    if error is None or id(error) in seen:
+        return
+    seen.add(id(error))
+    frames = []
+    step = error.__traceback__
+    while step is not None:
+        frames.append(step)
+        step = step.tb_next
+    if any(f.tb_frame.f_code.co_filename == path for f in frames):
+        while frames[0].tb_frame.f_code.co_filename != path:
+            frames.pop(0)
+    chain = None
+    for f in reversed(frames):
+        if f.tb_frame.f_code.co_filename != HERE:
+            chain = types.TracebackType(chain, f.tb_frame, f.tb_lasti, f.tb_lineno)
+    error.__traceback__ = chain
+    own_frames(error.__cause__, path, seen)
+    own_frames(error.__context__, path, seen)
+    for inner in getattr(error, "exceptions", ()):
+        own_frames(inner, path, seen)

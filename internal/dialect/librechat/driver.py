@@ -16,9 +16,6 @@ import sys
 import threading
 import types
 
-HERE = "<tools>"
-
-
 class ToolExecutionError(Exception):
     """A tool that the program called has failed."""
 
@@ -175,30 +172,6 @@ def compiled(source, path):
     wrapped.name, wrapped.body = "<module>", body
     tree.body = first + [wrapped]
     return compile(tree, path, "exec", dont_inherit=True), "<module>"
-
-
-def own_frames(error, path, seen):
-    """Leaves the program's part of a traceback."""
-    if error is None or id(error) in seen:
-        return
-    seen.add(id(error))
-    frames = []
-    step = error.__traceback__
-    while step is not None:
-        frames.append(step)
-        step = step.tb_next
-    if any(f.tb_frame.f_code.co_filename == path for f in frames):
-        while frames[0].tb_frame.f_code.co_filename != path:
-            frames.pop(0)
-    chain = None
-    for f in reversed(frames):
-        if f.tb_frame.f_code.co_filename != HERE:
-            chain = types.TracebackType(chain, f.tb_frame, f.tb_lasti, f.tb_lineno)
-    error.__traceback__ = chain
-    own_frames(error.__cause__, path, seen)
-    own_frames(error.__context__, path, seen)
-    for inner in getattr(error, "exceptions", ()):
-        own_frames(inner, path, seen)
 
 
 def start(code, function_name, main):

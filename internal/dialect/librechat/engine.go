@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"iter"
-	"os"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -34,7 +33,9 @@ type Files interface {
 	// PutFile reads content to its end. When it returns, the file is safe.
 	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
 	// OpenFile returns the bytes too, which the caller closes.
-	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, *os.File, error)
+	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
+	// HasContent reports whether a file's bytes are there.
+	HasContent(ctx context.Context, file *engine.File) bool
 	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
 	CreateSession(ctx context.Context, caller engine.Caller, req engine.SessionRequest) (engine.Session, error)
 	// SessionFile finds a file that is in a session; a use of both.

@@ -19,7 +19,7 @@ type prepared struct {
 }
 
 // prepare makes of what a client sent what the engine is asked.
-func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody) (*prepared, error) {
+func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *workspace) (*prepared, error) {
 	if err := body.checkHint(); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody) (*pr
 		return nil, err
 	}
 	user := body.user(r)
-	inputs, err := a.inputs(r.Context(), caller, body, user)
+	inputs, err := a.inputs(r.Context(), caller, body, user, w)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +52,14 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody) (*pr
 		Language: lang.Name, Code: *body.Code, Args: args, Stdin: []byte("\n"), Files: fileRefs(inputs),
 		Profile: engine.Profile{
 			Origin: engine.OriginLibreChat, Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
-			FileTTL: a.FileTTL, ShowPlots: lang.Name == python,
+			FileTTL: a.FileTTL, ShowPlots: lang.Name == python, Folders: true,
 			Scope: scope{user: user}.mark(caller),
 		},
 	}}
 	p.Profile.Limits.Timeout = limit
+	if w != nil {
+		p.lasting(w)
+	}
 	return p, nil
 }
 
@@ -74,7 +77,11 @@ func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer ticket.leave()
 	r = ticket.request
-	p, err := a.prepare(r, caller, body)
+	workspace, err := a.workspace(r.Context(), caller, body, body.user(r))
+	if err != nil {
+		return err
+	}
+	p, err := a.prepare(r, caller, body, workspace)
 	if err != nil {
 		return err
 	}
@@ -87,7 +94,9 @@ func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
 		}
 		return out.finish(a.failedReply(r, err))
 	}
-	return out.finish(reply(run, p.inputs))
+	answer := reply(run, p.inputs)
+	workspace.tell(answer)
+	return out.finish(answer)
 }
 
 // runError says of what the engine would not run what a client of this API

@@ -57,6 +57,7 @@ type execution struct {
 	caller engine.Caller
 	inputs []input
 	tools  map[string]bool
+	out    func(bool) // tells the engine that the program waits for its client, and that it no longer does
 	run    engine.ID
 	within engine.ID // its session
 
@@ -87,7 +88,7 @@ type call struct {
 
 // start begins an execution.
 func (x *executions) start(ctx context.Context, caller engine.Caller, p *prepared, tools []tool) (*execution, error) {
-	e := &execution{owner: x, caller: caller, inputs: p.inputs, tools: map[string]bool{}, changed: make(chan struct{}), answers: map[string]string{}, serving: true}
+	e := &execution{owner: x, caller: caller, inputs: p.inputs, tools: map[string]bool{}, changed: make(chan struct{}), answers: map[string]string{}, serving: true, out: func(bool) {}}
 	rand.Read(e.key[:])
 	for _, t := range tools {
 		e.tools[t.Name] = true
@@ -195,6 +196,13 @@ func parseToken(token string) (key executionKey, round int, err error) {
 	return executionKey(raw[:len(key)]), int(binary.BigEndian.Uint32(raw[len(key):])), nil
 }
 
+// Rounds implements engine.RoundHandler.
+func (e *execution) Rounds(out func(bool)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.out = out
+}
+
 // Call takes the calls that the driver sends, and returns with their answers.
 func (e *execution) Call(ctx context.Context, _ string, text []byte) ([]byte, error) {
 	var batch struct {
@@ -299,6 +307,7 @@ func (e *execution) issue() *round {
 	e.round++
 	e.issued, e.pending = e.pending, nil
 	e.serving = false
+	e.out(true)
 	e.expiry = time.AfterFunc(e.owner.ttl, e.expire)
 	return e.current()
 }
@@ -357,6 +366,7 @@ func (e *execution) resume(turn int, results map[string]result) (again *round, e
 	if !e.expiry.Stop() {
 		return nil, expired()
 	}
+	e.out(false)
 	for _, c := range e.issued {
 		r := results[c.id]
 		e.answers[c.id] = r.print()
@@ -384,4 +394,7 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-var _ io.Closer = (*Handler)(nil)
+var (
+	_ io.Closer           = (*Handler)(nil)
+	_ engine.RoundHandler = (*execution)(nil)
+)

@@ -2,6 +2,7 @@ package librechat
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -98,10 +99,27 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 		case !s.admits(a, caller, session):
 			return a.unknownSession(w, detail)
 		}
+		files, places = a.whole(r.Context(), files, places)
 		writeJSON(w, http.StatusOK, listing(detail, r.PathValue("sid"), files, places))
 		return nil
 	}
 	return a.unknownSession(w, detail)
+}
+
+// whole leaves out the files whose bytes are lost: what is not listed a client
+// uploads again, and what is it takes for good. It overwrites the lists.
+func (a *api) whole(ctx context.Context, files []engine.File, places []engine.SessionFile) ([]engine.File, []engine.SessionFile) {
+	kept := 0
+	for i := range files {
+		if !a.engine.HasContent(ctx, &files[i]) {
+			continue
+		}
+		if kept < i {
+			files[kept], places[kept] = files[i], places[i]
+		}
+		kept++
+	}
+	return files[:kept], places[:kept]
 }
 
 // unknownSession answers for a session that there is not. Clients of today
@@ -124,8 +142,8 @@ func (a *api) unknownSession(w http.ResponseWriter, detail string) error {
 // listing is the list of a session in one of its levels of detail, in order of
 // name.
 func listing(detail, sid string, files []engine.File, places []engine.SessionFile) any {
-	objects := []objectBody{}
-	aliases := map[engine.ID][]string{}
+	objects := make([]objectBody, 0, len(files))
+	aliases := make(map[engine.ID][]string, len(files))
 	for i, f := range files {
 		aliases[f.ID] = append(aliases[f.ID], places[i].Path)
 	}

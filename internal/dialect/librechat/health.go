@@ -9,22 +9,68 @@ type healthBody struct {
 	Error     string `json:"error,omitempty"`
 }
 
+const healthy = "healthy"
+
 // health says that somebody is there, and so it does while the service drains:
 // who wants to know whether it takes work asks for ready.
 func (a *api) health(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, healthBody{Status: "healthy", Version: a.Version})
+	writeJSON(w, http.StatusOK, healthBody{Status: healthy, Version: a.Version})
 	return nil
 }
 
+// detailedBody is health with what it consists of.
+type detailedBody struct {
+	healthBody
+	Services map[string]serviceBody `json:"services"`
+	Summary  summaryBody            `json:"summary"`
+}
+
+type serviceBody struct {
+	Status string `json:"status"`
+}
+
+type summaryBody struct {
+	Total     int `json:"total"`
+	Healthy   int `json:"healthy"`
+	Unhealthy int `json:"unhealthy"`
+}
+
 func (a *api) healthDetailed(w http.ResponseWriter, r *http.Request) error {
-	body := healthBody{Status: "healthy", Version: a.Version}
-	if isolation, err := a.engine.Isolation(r.Context()); err == nil {
+	if _, err := a.caller(r); err != nil {
+		return err
+	}
+	body := detailedBody{healthBody: healthBody{Status: healthy, Version: a.Version}, Services: map[string]serviceBody{}}
+	isolation, err := a.engine.Isolation(r.Context())
+	if err == nil {
 		body.Isolation = isolation.Summary
 	}
-	if a.engine.Ready(r.Context()) != nil {
-		body.Status, body.Error = "degraded", "the service takes no programs at the moment"
+	for name, well := range map[string]bool{"api": true, "execution": err == nil && a.engine.Ready(r.Context()) == nil} {
+		body.Summary.Total++
+		if well {
+			body.Services[name] = serviceBody{healthy}
+			body.Summary.Healthy++
+			continue
+		}
+		body.Services[name] = serviceBody{"unhealthy"}
+		body.Summary.Unhealthy++
 	}
-	writeJSON(w, http.StatusOK, body)
+	status := http.StatusOK
+	if body.Summary.Unhealthy > 0 {
+		status, body.Status, body.Error = http.StatusServiceUnavailable, "degraded", "the service takes no programs at the moment"
+	}
+	writeJSON(w, status, body)
+	return nil
+}
+
+// metrics answers a scrape with those of the whole service.
+func (a *api) metrics(w http.ResponseWriter, r *http.Request) error {
+	if _, err := a.caller(r); err != nil {
+		return err
+	}
+	if a.Metrics == nil {
+		return refuse(http.StatusNotFound, "Not found")
+	}
+	a.Metrics.ServeHTTP(w, r)
 	return nil
 }
 

@@ -11,7 +11,8 @@
 // The way of a request: body.go reads it, refs.go finds the files that it
 // names, exec.go asks the engine to run it, result.go says what came out.
 // Programs that call tools are in programmatic.go, execution.go and round.go;
-// their side in the sandbox is in driver.py and shell.py.
+// their side in the sandbox is in driver.py and shell.py. Programs that go on where
+// the last one stopped are in state.go and state.py.
 package librechat
 
 import (
@@ -48,8 +49,11 @@ type Options struct {
 	// PeerErrors answers a bad programmatic request with 200 and
 	// status "error", as some servers do.
 	PeerErrors bool
+	// State says which programs go on where the last one stopped; empty: none.
+	State State
 
-	Log *slog.Logger // for causes that the client must not see; nil: nothing is logged
+	Metrics http.Handler // answers /metrics; nil: nobody does
+	Log     *slog.Logger // for causes that the client must not see; nil: nothing is logged
 }
 
 // Language is what the dialect has to know of one.
@@ -80,6 +84,7 @@ func (o *Options) fill() {
 	fillZero(&o.FileTTL, defaultFileTTL)
 	fillZero(&o.TokenTTL, defaultTokenTTL)
 	fillZero(&o.UnknownSession, UnknownAuto)
+	fillZero(&o.State, StateOff)
 	if o.Authenticate == nil {
 		o.Authenticate = func(context.Context, string) (engine.Caller, error) { return engine.Caller{}, engine.ErrUnauthorized }
 	}
@@ -100,6 +105,7 @@ type api struct {
 	engine     Engine
 	executions *executions
 	requests   *requests
+	states     *states
 	Options
 }
 
@@ -115,7 +121,7 @@ type handler func(*api, http.ResponseWriter, *http.Request) error
 // New returns the API. Every route is there with and without "/v1".
 func New(e Engine, o Options) *Handler {
 	o.fill()
-	a := &api{engine: e, Options: o, requests: newRequests()}
+	a := &api{engine: e, Options: o, requests: newRequests(), states: newStates()}
 	a.executions = newExecutions(e, a.TokenTTL, a.Log)
 	mux := http.NewServeMux()
 	for _, base := range []string{"", "/v1"} {
@@ -133,6 +139,7 @@ func New(e Engine, o Options) *Handler {
 			"GET /health":                          (*api).health,
 			"GET /health/detailed":                 (*api).healthDetailed,
 			"GET /ready":                           (*api).ready,
+			"GET /metrics":                         (*api).metrics,
 		} {
 			method, path, _ := strings.Cut(pattern, " ")
 			mux.HandleFunc(method+" "+base+path, a.handle(serve))
@@ -148,7 +155,7 @@ func New(e Engine, o Options) *Handler {
 // body.
 func Open() (paths []string) {
 	for _, base := range []string{"", "/v1"} {
-		for _, path := range []string{"/health", "/health/detailed", "/ready", "/exec", "/exec/programmatic", "/exec/programmatic/cancel"} {
+		for _, path := range []string{"/health", "/ready", "/exec", "/exec/programmatic", "/exec/programmatic/cancel"} {
 			paths = append(paths, base+path)
 		}
 	}

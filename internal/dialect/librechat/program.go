@@ -15,6 +15,8 @@ var (
 	pythonDriver string
 	//go:embed shell.py
 	shellDriver string
+	//go:embed state.py
+	stateDriver string
 )
 
 // program is what a driver is told on its stdin: the text that the client sent
@@ -30,11 +32,7 @@ var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+\w.*$`)
 // driverCode is the Python program that is run: a driver in one line, and below
 // it, as a text that does nothing, what the program imports. The sandbox looks
 // at that to choose an interpreter that has it loaded.
-func driverCode(bash bool, source string) string {
-	driver := pythonDriver
-	if bash {
-		driver, source = shellDriver, ""
-	}
+func driverCode(driver, source string) string {
 	var b strings.Builder
 	b.WriteString("exec(compile(")
 	b.WriteString(strconv.QuoteToASCII(channelDriver + "\n" + driver))

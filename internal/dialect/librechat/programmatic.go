@@ -126,7 +126,7 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*exec
 			return nil, nil, bad("files[%d].name is reserved", i)
 		}
 	}
-	p, err := a.prepare(r, caller, body)
+	p, err := a.prepare(r, caller, body, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +135,11 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*exec
 	}
 	// Either language is run by a driver in Python.
 	p.Stdin = encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...), Args: append([]string{}, p.Args...)})
-	p.Code = driverCode(lang.Name == bash, p.Code)
+	if lang.Name == bash {
+		p.Code = driverCode(shellDriver, "")
+	} else {
+		p.Code = driverCode(pythonDriver, p.Code)
+	}
 	p.Language = python
 	e, err := a.executions.start(r.Context(), caller, p, body.Tools)
 	return e, nil, err

@@ -64,11 +64,12 @@ type input struct {
 	name  string // under which the client knows it
 	path  string // where it lies
 	alias string // where it lies too, for clients that call it by its base64 name
+	there bool   // it is in the session that the program runs in
 }
 
 // inputs finds the files that a request names. Of two at one place the later
 // one counts.
-func (a *api) inputs(ctx context.Context, caller engine.Caller, body *runBody, user string) ([]input, error) {
+func (a *api) inputs(ctx context.Context, caller engine.Caller, body *runBody, user string, w *workspace) ([]input, error) {
 	if len(body.Files) > maxRefs {
 		return nil, bad("files exceeds maximum of %d", maxRefs)
 	}
@@ -81,7 +82,13 @@ func (a *api) inputs(ctx context.Context, caller engine.Caller, body *runBody, u
 		list = slices.DeleteFunc(list, func(other input) bool { return other.path == in.path })
 		list = append(list, in)
 	}
-	return a.sessionInputs(ctx, caller, body, user, list)
+	if w != nil && !w.session.IsZero() {
+		var err error
+		if list, err = a.sessionInputs(ctx, caller, w.session.String(), user, list, true); err != nil {
+			return nil, err
+		}
+	}
+	return a.sessionInputs(ctx, caller, body.SessionID, user, list, false)
 }
 
 func (a *api) input(ctx context.Context, caller engine.Caller, f *ref, i int, body *runBody, user string) (input, error) {
@@ -157,11 +164,11 @@ func isBase64Of(sent, stored string) bool {
 	return false
 }
 
-// sessionInputs adds what is in the session that the request names, where the
+// sessionInputs adds what is in a session that the request names, where the
 // request brings nothing of its own for that place. A session that is gone is
 // passed over, as the official server passes over all of them.
-func (a *api) sessionInputs(ctx context.Context, caller engine.Caller, body *runBody, user string, list []input) ([]input, error) {
-	sid, known, err := parseID(body.SessionID)
+func (a *api) sessionInputs(ctx context.Context, caller engine.Caller, named, user string, list []input, there bool) ([]input, error) {
+	sid, known, err := parseID(named)
 	if err != nil || !known {
 		return list, nil //nolint:nilerr // no session of ours
 	}
@@ -175,6 +182,7 @@ func (a *api) sessionInputs(ctx context.Context, caller engine.Caller, body *run
 	if !(scope{user: user}).admits(a, caller, session) {
 		return list, nil
 	}
+	files, places = a.whole(ctx, files, places)
 	for i, f := range files {
 		found := &place{session, f, places[i]}
 		clean, err := engine.CleanPath(found.name())
@@ -184,7 +192,7 @@ func (a *api) sessionInputs(ctx context.Context, caller engine.Caller, body *run
 		}) {
 			continue
 		}
-		list = append(list, input{place: found, sid: body.SessionID, name: found.name(), path: clean})
+		list = append(list, input{place: found, sid: named, name: found.name(), path: clean, there: there})
 	}
 	return list, nil
 }
@@ -195,6 +203,9 @@ func fileRefs(list []input) []engine.FileRef {
 	taken := map[string]bool{}
 	for _, in := range list {
 		taken[in.path] = true
+		if in.there {
+			continue
+		}
 		refs = append(refs, engine.FileRef{ID: in.file.ID, Owner: in.file.Owner, Path: in.path, ReadOnly: in.at.ReadOnly})
 	}
 	for _, in := range list {

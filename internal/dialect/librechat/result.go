@@ -20,6 +20,9 @@ type runReply struct {
 	Message   *string    `json:"message"`
 	Status    *string    `json:"status"`
 	WallTime  *int64     `json:"wall_time"`
+
+	RuntimeSession string `json:"runtime_session_id,omitempty"`
+	RuntimeStatus  string `json:"runtime_status,omitempty"` // new, reused
 	leftovers
 }
 

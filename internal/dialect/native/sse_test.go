@@ -28,7 +28,7 @@ type lossy struct {
 	lost engine.ID
 }
 
-func (l lossy) OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, *os.File, error) {
+func (l lossy) OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error) {
 	if id == l.lost {
 		return engine.File{}, nil, engine.ErrNotFound
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"iter"
-	"os"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -36,7 +35,7 @@ type Files interface {
 	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
 	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
 	// OpenFile returns the bytes too, which the caller closes.
-	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, *os.File, error)
+	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
 	ListFiles(ctx context.Context, caller engine.Caller, query engine.FileQuery) ([]engine.File, error)
 	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
 }

@@ -97,6 +97,9 @@ func (a *api) bash(w http.ResponseWriter, r *http.Request) error {
 	if said := surrogates(cmd); said != "" {
 		return unprocessable("%s", said)
 	}
+	if strings.ContainsRune(cmd, 0) {
+		return unprocessable("cmd must not contain NUL")
+	}
 	req := engine.RunRequest{Language: "bash", Code: cmd, Session: id, Profile: a.profile(timeout)}
 	req.Profile.Inline = true
 	req.Profile.Discard = true // its files stay in the session, and nowhere else

@@ -114,6 +114,23 @@ func (b *Blobs) Open(ctx context.Context, d engine.Digest, size int64) (*os.File
 	return f, nil
 }
 
+// Read is Open.
+func (b *Blobs) Read(ctx context.Context, d engine.Digest, size int64) (engine.Content, error) {
+	f, err := b.Open(ctx, d, size)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Has reports whether Open would find the bytes.
+func (b *Blobs) Has(_ context.Context, d engine.Digest, size int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	content, ok := b.bytes[d]
+	return ok && int64(len(content)) == size
+}
+
 // Delete removes a blob, unless it is pinned.
 func (b *Blobs) Delete(ctx context.Context, d engine.Digest) error {
 	if err := b.faults.ask("Delete"); err != nil {

@@ -191,6 +191,8 @@ type group struct {
 	// waits for every other fork on the machine. On version 2 it is born in the
 	// one folder.
 	join []*os.File
+	// quota is its share of the processors, in microseconds of each cpuPeriod.
+	quota int
 	// yield is where the group's place in the queue for processors is set; nil
 	// where the kernel has none.
 	yield *os.File
@@ -203,12 +205,22 @@ type groupLimits struct {
 	cpus      float64 // 0: no limit
 }
 
+// cpuPeriod is the kernel's default, in microseconds.
+const cpuPeriod = 100_000
+
+func (l groupLimits) quota() int {
+	if l.cpus == 0 {
+		return -1
+	}
+	return int(l.cpus * cpuPeriod)
+}
+
 // maxSocketMemory is what one sandbox may have waiting in sockets.
 const maxSocketMemory = 64 << 20
 
 // create makes a group. On a tree without controllers it is empty.
 func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
-	g := &group{tree: t}
+	g := &group{tree: t, quota: limits.quota()}
 	for controller, base := range t.bases {
 		folder := filepath.Join(base, name)
 		if err := os.Mkdir(folder, 0o755); err != nil {
@@ -286,9 +298,8 @@ func (g *group) yieldALittle() {
 // limit writes the limits that one controller enforces. Pid 1 of a sandbox is
 // ours, so one process is added for it.
 func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
-	const period = 100_000 // microseconds
 	memory, processes := strconv.FormatInt(l.memory, 10), strconv.Itoa(l.processes+1)
-	quota := strconv.Itoa(int(l.cpus * period))
+	quota := strconv.Itoa(l.quota())
 	switch {
 	case l == groupLimits{}:
 		return nil
@@ -300,7 +311,7 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 			optional(writeFile(folder, "memory.swap.max", "0")),
 		)
 		if l.cpus > 0 {
-			err = errors.Join(err, writeFile(folder, "cpu.max", fmt.Sprintf("%s %d", quota, period)))
+			err = errors.Join(err, writeFile(folder, "cpu.max", fmt.Sprintf("%s %d", quota, cpuPeriod)))
 		}
 		return err
 	case controller == "memory":

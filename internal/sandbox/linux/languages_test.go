@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -153,5 +154,21 @@ func TestToolchainIsNameless(t *testing.T) {
 	r := sandboxtest.Run(t, start(t), sandboxtest.Spec("bash", "cat /proc/self/mountinfo; ls -l "+language.Support+"; echo x >> "+language.Toolchain+" && echo written"))
 	if strings.Contains(r.Stdout, folder) || strings.Contains(r.Stdout, "written") {
 		t.Errorf("%s\n%s", r.Stdout, r.Stderr)
+	}
+}
+
+// A compiler that is not there is no fault of the program.
+func TestMissingCompiler(t *testing.T) {
+	s := start(t)
+	for _, name := range []string{"c", "java"} {
+		spec := sandboxtest.Spec(name, "")
+		for _, words := range []*[]string{&spec.Language.Compile, &spec.Language.Run} {
+			*words = strings.Split(strings.ReplaceAll(strings.Join(*words, "\x00"), "/usr/bin/", "/usr/bin/no-"), "\x00")
+		}
+		_, err := s.Run(t.Context(), spec, silent{})
+		e, ok := errors.AsType[*engine.Error](err)
+		if !ok || e.Kind != engine.ErrNoLanguage || !strings.Contains(e.Error(), "/usr/bin/no-") || !strings.Contains(e.Hint, spec.Language.Packages[0]) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -266,6 +266,9 @@ const weakNetwork = "network namespace"
 func (s *sandbox) answer(l *link, done *outcome) error {
 	r := s.request
 	found := s.workspace.collect(r.Entry, collectLimits{r.Count, r.Bytes, r.Total})
+	if r.Folders {
+		found.markFolders(s.workspace, r.Count)
+	}
 	defer found.close()
 	for batch := range batches(found.files, func(f leftFile) string { return f.path }) {
 		var a answer

@@ -74,6 +74,12 @@ def load(path, echo_last):
         source = file.read()
     if not echo_last:
         return [compile(source, path, "exec", dont_inherit=True)]
+    return cut_quickly(source, path) or cut(source, path)
+
+
+def cut(source, path):
+    """Compiles a program with its last expression apart. A tree of all of it
+    takes longer than compiling it."""
     tree = compile(source, path, "exec", ONLY_AST, dont_inherit=True)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, _ast.Expr):
@@ -81,6 +87,51 @@ def load(path, echo_last):
     before = compile(_ast.Module(tree.body[:-1], tree.type_ignores), path, "exec", dont_inherit=True)
     echo = compile(_ast.Interactive([last]), path, "single", future_flags(tree, before), dont_inherit=True)
     return [before, echo] if tree.body[:-1] else [echo]
+
+
+LONG = 2000  # bytes; a tree of less is no matter
+TRIES = 8
+
+
+def cut_quickly(source, path):
+    """Does what cut does with a tree of the last lines only; None where it
+    cannot be sure, and then nothing is lost. Lines behind which a program can
+    be cut begin at the left margin. If what is before such a line compiles, it
+    is not inside a string, a bracket or a continued line; if what follows is
+    one expression, it continues nothing either."""
+    lines = source.splitlines(True)
+    head = b"".join(lines[:2])
+    if len(source) < LONG or b"__future__" in source or b"coding" in head or not head[:1].isascii():
+        return None
+    at = len(lines)
+    for _ in range(TRIES):
+        at -= 1
+        while at > 0 and (lines[at][:1] in b" \t\f\r\n#)]}" or lines[at][-3:].strip() in (b'"""', b"'''")):
+            at -= 1
+        text = b"".join(lines[at:])
+        if at <= 0 or b"\\" in text:  # an escape may make a warning, which is to come once
+            return None
+        try:
+            tail = compile(b"\n" * at + text, path, "exec", ONLY_AST, dont_inherit=True).body
+        except (SyntaxError, ValueError):
+            continue
+        try:
+            return apart(source, lines, at, tail, path)
+        except (SyntaxError, ValueError):
+            return None
+    return None
+
+
+def apart(source, lines, at, tail, path):
+    """Compiles a program whose last lines make a tree by themselves."""
+    if len(tail) == 1 and isinstance(tail[0], _ast.Expr):
+        before = compile(b"".join(lines[:at]), path, "exec", dont_inherit=True)
+        echo = compile(_ast.Interactive(tail), path, "single", dont_inherit=True)
+        return [before, echo]
+    texts = b'"""' in source or b"'''" in source or lines[at - 1].rstrip(b"\r\n").endswith(b"\\")
+    if texts or not tail or isinstance(tail[-1], _ast.Expr):
+        return None
+    return [compile(source, path, "exec", dont_inherit=True)]
 
 
 def future_flags(tree, code):

@@ -19,6 +19,9 @@ import (
 
 // Run runs one program; see engine.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	if err := available(spec.Language); err != nil {
+		return nil, err
+	}
 	p, err := newProgram(spec)
 	if err != nil {
 		return nil, err
@@ -30,6 +33,9 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	defer l.close()
 	p.closeTheirs()
+	if f, ok := host.(engine.Freezable); ok {
+		f.Freezer(l.freeze)
+	}
 
 	// Cancelling closes our half of the socket: the executor kills the program
 	// and still answers. One that does not is given up.
@@ -218,7 +224,7 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 	l := spec.Limits
 	p.request = runRequest{
 		Argv: spec.Language.Command(language.Program{Entry: entry, Code: spec.Code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Env: environment(spec), Root: spec.Root,
-		EchoLast: echo, ShowPlots: plots, Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
+		EchoLast: echo, ShowPlots: plots, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,
 	}

@@ -20,6 +20,7 @@ type watch struct {
 	warm    *waiting // nil: it was started cold, and is our own child
 
 	abandoned bool // the service gave the request up
+	still     standstill
 
 	rusage unix.Rusage
 	poller *poller // nil with control groups
@@ -31,13 +32,16 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	if s.group == nil {
 		w.poller = startPoller(w.pid, s.request.Memory, w.kill)
 	}
+	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
 	done, err := w.until(s.group, reports)
+	restless := w.still.end()
 	if w.poller != nil {
 		w.poller.finish()
 	}
 	if err != nil {
 		return nil, err
 	}
+	done.TimedOut = done.TimedOut || restless && done.Lost
 	w.account(s.group, done)
 	if done.Lost && !done.TimedOut && !done.OOM && !w.abandoned {
 		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "the sandbox was killed from outside", Hint: "try again"}
@@ -91,7 +95,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			w.kill()
 			deadline = time.Time{}
 			continue
-		case list[polledService].Revents != 0: // only an end can come
+		case list[polledService].Revents != 0 && !w.still.heed(w.link):
 			w.abandoned = true
 			w.kill()
 			list[polledService].Fd = -1
@@ -204,7 +208,12 @@ func (w *watch) quiet(g *group) bool {
 
 // kill ends pid 1; the kernel then kills all others of its namespace and lets
 // pid 1 be reaped when the last is gone.
-func (w *watch) kill() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0) }
+func (w *watch) kill() {
+	w.end()
+	w.still.thaw()
+}
+
+func (w *watch) end() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0) }
 
 // account reads what the program used.
 func (w *watch) account(g *group, done *outcome) {

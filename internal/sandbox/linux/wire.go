@@ -230,6 +230,7 @@ type runRequest struct {
 	Held      string // id of a held workspace; empty: a fresh one
 	EchoLast  bool   // print the value of a Python program's last expression
 	ShowPlots bool   // leave the plots that it shows as files
+	Folders   bool   // an empty folder is an output
 	Calls     bool
 	Inputs    int // that follow
 	Workspace int64

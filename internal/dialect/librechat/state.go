@@ -1,0 +1,148 @@
+package librechat
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// State says which programs go on where the last one of their session stopped:
+// with the files of its workspace and, in Python, with its variables.
+type State string
+
+// Which programs share a workspace.
+const (
+	StateOff  State = "off"  // none: each begins with nothing but its inputs
+	StateHint State = "hint" // those with the same runtime_session_hint, which LibreChat sends for stateful agents
+	// StateOn: also those with the same session_id, entity_id or session of
+	// files, as some servers do.
+	StateOn State = "on"
+)
+
+// maxStates bounds the names of workspaces that are remembered.
+const maxStates = 4096
+
+// states are the sessions of named workspaces. The names are forgotten when
+// the service ends; the sessions themselves last.
+type states struct {
+	mu    sync.Mutex
+	known map[stateName]engine.ID
+}
+
+// stateName is what a workspace is found by. The user is part of it, so that
+// users of one key who name the same agent do not see each other's variables.
+type stateName struct {
+	owner engine.Owner
+	user  string
+	name  string
+}
+
+func newStates() *states { return &states{known: map[stateName]engine.ID{}} }
+
+// workspace is the session that a request runs in.
+type workspace struct {
+	session engine.ID // zero: one of its own
+	reused  bool      // it has run something before
+}
+
+// workspace finds the session in which a request is to run; nil where nothing
+// is to last.
+func (a *api) workspace(ctx context.Context, caller engine.Caller, body *runBody, user string) (*workspace, error) {
+	if err := body.checkHint(); err != nil {
+		return nil, err
+	}
+	name := stateName{owner: caller.Owner, user: user}
+	switch {
+	case a.State == StateHint && body.Hint == "", a.State == StateOff:
+		return nil, nil
+	case body.Hint != "":
+		name.name = "hint:" + body.Hint
+		return a.session(ctx, caller, name)
+	}
+	sessions := []string{body.SessionID}
+	for i := range body.Files {
+		sessions = append(sessions, body.Files[i].sessionID())
+	}
+	for _, sid := range sessions {
+		id, known, err := parseID(sid)
+		if err != nil || !known {
+			continue
+		}
+		if ran, err := a.ranIn(ctx, caller, user, id); ran || err != nil {
+			return &workspace{id, true}, err
+		}
+	}
+	if body.EntityID == "" {
+		return &workspace{}, nil
+	}
+	name.name = "entity:" + body.EntityID
+	return a.session(ctx, caller, name)
+}
+
+// ranIn reports whether a session is one that programs have run in, and open
+// to a caller.
+func (a *api) ranIn(ctx context.Context, caller engine.Caller, user string, id engine.ID) (bool, error) {
+	session, files, places, err := a.engine.UseSession(ctx, caller, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || !(scope{user: user}).admits(a, caller, session) {
+		return false, err
+	}
+	for i := range files {
+		if strings.HasPrefix(places[i].Path, files[i].ID.String()+"/") {
+			return false, nil // an upload
+		}
+	}
+	return true, nil
+}
+
+// session finds the session of a name, and makes it where there is none.
+func (a *api) session(ctx context.Context, caller engine.Caller, name stateName) (*workspace, error) {
+	a.states.mu.Lock()
+	defer a.states.mu.Unlock()
+	if id, known := a.states.known[name]; known {
+		if ran, err := a.ranIn(ctx, caller, name.user, id); ran || err != nil {
+			return &workspace{id, true}, err
+		}
+		delete(a.states.known, name) // it has expired
+	}
+	session, err := a.engine.CreateSession(ctx, caller, engine.SessionRequest{
+		Origin: engine.OriginLibreChat, TTL: a.FileTTL, Implicit: true, Scope: scope{user: name.user}.mark(caller),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(a.states.known) >= maxStates {
+		for other := range a.states.known {
+			delete(a.states.known, other)
+			break
+		}
+	}
+	a.states.known[name] = session.ID
+	return &workspace{session.ID, false}, nil
+}
+
+// lasting makes a prepared program one of its workspace.
+func (p *prepared) lasting(w *workspace) {
+	p.Session = w.session
+	if p.Language != python {
+		return
+	}
+	p.Stdin = encode(program{Source: p.Code, Tools: []tool{}, Args: []string{}})
+	p.Code = driverCode(stateDriver, p.Code)
+}
+
+// tell says in a reply in which workspace a program ran.
+func (w *workspace) tell(out *runReply) {
+	if w == nil {
+		return
+	}
+	out.RuntimeSession, out.RuntimeStatus = out.SessionID, "new"
+	if w.reused {
+		out.RuntimeStatus = "reused"
+	}
+}

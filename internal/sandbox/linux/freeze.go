@@ -1,0 +1,176 @@
+package linux
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A program that waits for an answer from outside has no slot, so it must not
+// compute either, whatever its other threads would like to do. With control
+// groups of version 2 the kernel freezes it. The freezer of version 1 is not
+// used: what it has frozen cannot be killed, not even by our own death. There
+// the program gets the least share of a processor that can be set, a
+// thousandth. Without control groups its processes are stopped by a signal;
+// since a program has ways to wake itself, it is watched, and one that goes on
+// computing is ended.
+
+// control is what the service says while a program runs.
+type control struct {
+	Frozen bool
+}
+
+// freeze tells the executor to stop a program, or to let it go on.
+func (l *link) freeze(frozen bool) error { return l.send(control{frozen}) }
+
+// standstill is the executor's side of it, for one sandbox.
+type standstill struct {
+	group *group // nil without control groups
+	pid   int    // pid 1 of the sandbox
+	kill  func() // of pid 1
+
+	mu       sync.Mutex
+	frozen   bool
+	restless bool          // it was ended because it did not stand still
+	stop     chan struct{} // ends the watch; nil: there is none
+	watching sync.WaitGroup
+}
+
+// heed does what the service says. It reports false when the service said
+// nothing, but has given the request up.
+func (s *standstill) heed(l *link) bool {
+	var c control
+	files, err := l.receive(&c)
+	closeAll(files)
+	if err != nil {
+		return false
+	}
+	s.set(c.Frozen)
+	return true
+}
+
+func (s *standstill) set(frozen bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.frozen == frozen {
+		return
+	}
+	s.frozen = frozen
+	if s.group.freeze(frozen) {
+		return
+	}
+	if frozen {
+		s.signal(unix.SIGSTOP)
+		s.stop = make(chan struct{})
+		s.watching.Go(func() { s.watch(s.stop) })
+		return
+	}
+	s.endWatch()
+	s.signal(unix.SIGCONT)
+}
+
+// end is called when the sandbox has ended, and reports whether that was
+// because it did not stand still.
+func (s *standstill) end() (restless bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endWatch()
+	return s.restless
+}
+
+// thaw lets processes that are being killed have the time that dying takes.
+func (s *standstill) thaw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.frozen {
+		s.group.freeze(false)
+	}
+}
+
+func (s *standstill) endWatch() {
+	if s.stop != nil {
+		close(s.stop)
+		s.watching.Wait()
+		s.stop = nil
+	}
+}
+
+// signal sends a signal to every process of the program. One that has got it
+// makes no new ones, so the second look finds all that the first has missed,
+// or the third; whoever races us longer than that the watch finds.
+func (s *standstill) signal(signal unix.Signal) {
+	const looks = 4
+	sent := map[int]bool{}
+	for range looks {
+		fresh := false
+		for _, pid := range descendants(s.pid) {
+			if !sent[pid] {
+				sent[pid], fresh = true, true
+				_ = unix.Kill(pid, signal) // it may have ended
+			}
+		}
+		if !fresh {
+			return
+		}
+	}
+}
+
+// How a stopped program is watched: it may use a little, so that a signal of
+// its own making that wakes it for a moment does not end it.
+const (
+	watchEvery = 500 * time.Millisecond
+	maxAwake   = 100 * time.Millisecond
+)
+
+func (s *standstill) watch(stop <-chan struct{}) {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	began := cpuTime(s.pid, descendants(s.pid))
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		pids := descendants(s.pid)
+		if cpuTime(s.pid, pids)-began > maxAwake {
+			s.restless = true
+			s.kill()
+			return
+		}
+		s.signal(unix.SIGSTOP)
+	}
+}
+
+// freeze stops what is in the group, or lets it go on. It reports whether the
+// kernel can.
+func (g *group) freeze(yes bool) bool {
+	const (
+		longestPeriod = 1_000_000 // µs, of which the group gets:
+		leastQuota    = 1_000
+	)
+	if g == nil {
+		return false
+	}
+	for _, folder := range g.folders {
+		switch {
+		case g.tree.version == 2:
+			value := "0"
+			if yes {
+				value = "1"
+			}
+			return writeFile(folder, "cgroup.freeze", value) == nil // since Linux 5.2
+		case strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") && g.tree.bases["cpu"] != "":
+			if yes {
+				return writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(longestPeriod)) == nil &&
+					writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(leastQuota)) == nil
+			}
+			return writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(g.quota)) == nil &&
+				writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(cpuPeriod)) == nil
+		}
+	}
+	return false
+}

@@ -1,0 +1,260 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// busy is a program that computes in a thread and in a process of its own
+// while it waits for an answer, and then says how much it has.
+const busy = `
+import os, socket, struct, threading, time
+def spin():
+    while True: pass
+child = os.fork()
+if not child: spin()
+threading.Thread(target=spin, daemon=True).start()
+def used():
+    fields = open("/proc/%d/stat" % child).read().rpartition(")")[2].split()
+    return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+calls = socket.socket(fileno=3)
+body = b'{"id":1,"name":"wait","input":{}}'
+before = used()
+calls.sendall(struct.pack(">I", len(body)) + body)
+calls.recv(4)
+after = used()
+os.kill(child, 9)
+print(after - before, flush=True)
+`
+
+// pausing freezes its program while it answers a call.
+type pausing struct {
+	t        *testing.T
+	freezing bool
+	frozen   time.Duration
+	freeze   func(bool) error
+	output   strings.Builder
+}
+
+func (h *pausing) Output(stream engine.Stream, data []byte) {
+	if stream == engine.Stdout {
+		h.output.Write(data)
+	}
+}
+
+func (h *pausing) Freezer(freeze func(bool) error) { h.freeze = freeze }
+
+func (h *pausing) Call(ctx context.Context, _ string, input []byte) ([]byte, error) {
+	set := func(frozen bool) {
+		if !h.freezing {
+			return
+		}
+		if err := h.freeze(frozen); err != nil {
+			h.t.Error(err)
+		}
+	}
+	set(true)
+	pause := time.NewTimer(h.frozen)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	set(false)
+	return input, nil
+}
+
+func pausedSpec() *engine.Spec {
+	spec := sandboxtest.Python(busy)
+	spec.Calls = true
+	spec.Limits.Timeout = 30 * time.Second
+	return spec
+}
+
+func usedInPause(t *testing.T, s engine.Sandbox, freezing bool) float64 {
+	t.Helper()
+	host := &pausing{t: t, freezing: freezing, frozen: time.Second}
+	o, err := s.Run(t.Context(), pausedSpec(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := strconv.ParseFloat(strings.TrimSpace(host.output.String()), 64)
+	if err != nil {
+		t.Fatalf("%v, outcome %+v", err, o)
+	}
+	return used
+}
+
+// A program that is frozen computes nothing, and goes on afterwards.
+func TestFrozenProgram(t *testing.T) {
+	for name, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
+		t.Run(name, func(t *testing.T) {
+			if used := usedInPause(t, s, true); used > 0.25 {
+				t.Errorf("%.2f s of processor time in a pause of 1 s", used)
+			}
+			if used := usedInPause(t, s, false); used < 0.3 {
+				t.Errorf("%.2f s without being frozen: this test shows nothing", used)
+			}
+		})
+	}
+}
+
+// A frozen program can be ended, and what it had is given back.
+func TestEndOfFrozenProgram(t *testing.T) {
+	s := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	host := &pausing{t: t, freezing: true, frozen: time.Hour}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Run(ctx, pausedSpec(), host)
+		ended <- err
+	}()
+	pause := time.NewTimer(500 * time.Millisecond)
+	<-pause.C
+	began := time.Now()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	spec := pausedSpec()
+	spec.Limits.Timeout = time.Second
+	o, err := s.Run(t.Context(), spec, host)
+	if err != nil || !o.TimedOut {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// family starts processes that compute, below one that does not.
+func family(t *testing.T) (parent int) {
+	t.Helper()
+	command := exec.Command("/bin/sh", "-c", "for i in 1 2 3; do (while :; do :; done) & done; wait")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range append(descendants(command.Process.Pid), command.Process.Pid) {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		_ = command.Wait()
+	})
+	for len(descendants(command.Process.Pid)) < 3 {
+		<-time.After(time.Millisecond)
+	}
+	return command.Process.Pid
+}
+
+// usedIn is the processor time that a family has in a while.
+func usedIn(pid int, while time.Duration) time.Duration {
+	before := cpuTime(pid, descendants(pid))
+	<-time.After(while)
+	return cpuTime(pid, descendants(pid)) - before
+}
+
+func TestStoppedBySignal(t *testing.T) {
+	pid := family(t)
+	s := &standstill{pid: pid, kill: func() { t.Error("it is killed") }}
+	s.set(true)
+	<-time.After(20 * time.Millisecond) // those on a processor stop at their next interrupt
+	if used := usedIn(pid, 2*watchEvery); used > 20*time.Millisecond {
+		t.Errorf("%v of processor time while it is stopped", used)
+	}
+	s.set(false)
+	if used := usedIn(pid, time.Second); used < 100*time.Millisecond {
+		t.Errorf("%v of processor time in a second after it", used)
+	}
+	if s.end() {
+		t.Error("it is called restless")
+	}
+}
+
+// Who finds a way to go on is ended.
+func TestRestlessProgram(t *testing.T) {
+	pid := family(t)
+	killed := make(chan struct{})
+	s := &standstill{pid: pid, kill: sync.OnceFunc(func() { close(killed) })}
+	s.set(true)
+	waker, stop := time.NewTicker(time.Millisecond), time.NewTimer(20*time.Second)
+	defer waker.Stop()
+	for alive := true; alive; {
+		select {
+		case <-killed:
+			alive = false
+		case <-waker.C:
+			for _, child := range descendants(pid) {
+				_ = unix.Kill(child, unix.SIGCONT)
+			}
+		case <-stop.C:
+			t.Fatal("it goes on for ever")
+		}
+	}
+	if !s.end() {
+		t.Error("nobody says why it was ended")
+	}
+}
+
+// What is written to a group, and what it had is there again afterwards.
+func TestFreezeGroup(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		version        int
+		controller     string
+		files          []string
+		frozen, thawed []string
+	}{
+		{"version 2", 2, "", []string{"cgroup.freeze"}, []string{"1"}, []string{"0"}},
+		{"version 1", 1, "cpu", []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}, []string{"1000", "1000000"}, []string{"150000", "100000"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			base := t.TempDir()
+			g := &group{tree: &cgroupTree{version: tt.version, bases: map[string]string{tt.controller: base}}, folders: []string{filepath.Join(base, "g")}, quota: groupLimits{cpus: 1.5}.quota()}
+			if g.freeze(true) {
+				t.Error("it is frozen without the files for it")
+			}
+			if err := os.Mkdir(g.folders[0], 0o700); err != nil {
+				t.Fatal(err)
+			}
+			check := func(want []string) {
+				t.Helper()
+				for i, name := range tt.files {
+					if got, err := os.ReadFile(filepath.Join(g.folders[0], name)); err != nil || string(got) != want[i] {
+						t.Errorf("%s is %q, %v; want %s", name, got, err, want[i])
+					}
+				}
+			}
+			for i, want := range [][]string{tt.frozen, tt.thawed} {
+				for _, name := range tt.files {
+					if err := os.WriteFile(filepath.Join(g.folders[0], name), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !g.freeze(i == 0) {
+					t.Error("it failed")
+				}
+				check(want)
+			}
+		})
+	}
+	if (*group)(nil).freeze(true) {
+		t.Error("there is nothing that could be frozen")
+	}
+	if fmt.Sprint(groupLimits{}.quota()) != "-1" {
+		t.Error("no limit is a limit")
+	}
+}
