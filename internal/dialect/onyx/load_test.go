@@ -52,15 +52,15 @@ func TestSaturated(t *testing.T) {
 	r := newRig(t, engine.Config{Concurrency: 1, Queue: 1, QueuePerOwner: 1}, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan struct{}, 2)
-	for range 2 {
+	for waiting := range 2 { // the second has to find the first running, or there is no room for it
 		go func() {
 			req := httptest.NewRequestWithContext(ctx, "POST", "/v1/execute", strings.NewReader(`{"code":"wait"}`))
 			req.Header.Set("Content-Type", "application/json")
 			r.handler.ServeHTTP(httptest.NewRecorder(), req)
 			left <- struct{}{}
 		}()
+		eventually(t, "one runs and the other waits", func() bool { s := r.engine.Stats(); return s.Running == 1 && s.Queued == waiting })
 	}
-	eventually(t, "one runs and one waits", func() bool { s := r.engine.Stats(); return s.Running == 1 && s.Queued == 1 })
 	for _, path := range []string{"/v1/execute", "/v1/execute/stream"} {
 		w := r.send("POST", path, `{"code":"exit 0"}`)
 		contains(t, w, http.StatusTooManyRequests, `{"detail":"Execution capacity on this replica is saturated. Retry after the Retry-After delay."}`)
