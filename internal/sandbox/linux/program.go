@@ -292,7 +292,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		n, err := pollUntil(list, earlier(deadline, patience))
 		switch {
 		case err == nil && n == 0 && !patience.IsZero() && (deadline.IsZero() || patience.Before(deadline)):
-			g.yieldALittle()
+			g.yieldToOthers()
 			patience = time.Time{}
 			continue
 		case err != nil:
@@ -301,11 +301,13 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			return nil, err
 		case n == 0:
 			done.TimedOut = done.Lost
+			g.goFirst()
 			w.kill()
 			deadline = time.Time{}
 			continue
 		case list[1].Revents != 0: // only an end can come
 			w.abandoned = true
+			g.goFirst()
 			w.kill()
 			list[1].Fd = -1
 		}
@@ -329,6 +331,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 				done.Duration = time.Since(done.Started)
 				return done, failed
 			}
+			g.goFirst()
 			w.kill()
 		default:
 			failed = w.script.stepError(r)
