@@ -203,6 +203,9 @@ type group struct {
 	// else wants them; nil where the kernel cannot.
 	yield *os.File
 	ended bool // it was killed
+
+	looked time.Time     // when it was last looked at whether it computes,
+	used   time.Duration // and what it had used then
 }
 
 // groupLimits are what the kernel enforces on a group.

@@ -17,6 +17,7 @@ import (
 // Weights, of version 2; version 1 counts in shares, of which 1024 are as much
 // as a weight of 100.
 const (
+	weightOfOne   = 100  // what a group has to which nobody gave another
 	weightOfOurs  = 400  // the service and the executor
 	weightOfEnded = 1000 // what was killed has to run once more to be gone
 	weightOfLong  = 5    // on kernels that know no idle groups
@@ -36,8 +37,8 @@ type longRuns struct {
 
 const (
 	longShare = 0.25                   // of the machine, for all of them together
-	longTick  = 100 * time.Millisecond // how often it is looked at
-	longTurn  = time.Second            // for so long they may get nothing
+	longTick  = 50 * time.Millisecond  // how often it is looked at
+	longTurn  = 400 * time.Millisecond // for so long they may get nothing
 )
 
 func newLongRuns() *longRuns { return &longRuns{groups: map[*group]time.Duration{}} }
@@ -147,6 +148,35 @@ func (o *owed) after(passed, used time.Duration, processors int) bool {
 	return o.turn
 }
 
+// How long a program stands in the queue for processors like any other. Most
+// are done by then. One that is not, and computes, lets all others go first;
+// one that waits, or does not get the processor anyway, is looked at again.
+const (
+	shortRun  = 100 * time.Millisecond
+	firstLook = 30 * time.Millisecond
+	lastLook  = time.Second
+	computing = 4 // it uses at least one of so many parts of a processor
+)
+
+// age looks at a program that is no short run any more. It returns when to look
+// again; never, if it is a long run from now on.
+func (g *group) age(now time.Time) (next time.Time) {
+	if g == nil || g.ended {
+		return time.Time{}
+	}
+	used, since := g.cpu(), now.Sub(g.looked)
+	if !g.looked.IsZero() && used-g.used >= since/computing {
+		g.yieldToOthers()
+		return time.Time{}
+	}
+	wait := min(2*since, lastLook)
+	if g.looked.IsZero() {
+		wait = firstLook
+	}
+	g.looked, g.used = now, used
+	return now.Add(wait)
+}
+
 // yieldToOthers lets everybody else go first from now on.
 func (g *group) yieldToOthers() {
 	if g == nil || g.ended {
@@ -215,5 +245,5 @@ func setWeight(version int, folder string, weight int) error {
 	if version == 2 {
 		return writeFile(folder, "cpu.weight", strconv.Itoa(weight))
 	}
-	return writeFile(folder, "cpu.shares", strconv.Itoa(weight*1024/100))
+	return writeFile(folder, "cpu.shares", strconv.Itoa(weight*1024/weightOfOne))
 }

@@ -292,8 +292,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		n, err := pollUntil(list, earlier(deadline, patience))
 		switch {
 		case err == nil && n == 0 && !patience.IsZero() && (deadline.IsZero() || patience.Before(deadline)):
-			g.yieldToOthers()
-			patience = time.Time{}
+			patience = g.age(time.Now())
 			continue
 		case err != nil:
 			w.kill()
@@ -338,11 +337,6 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		}
 	}
 }
-
-// shortRun is how long a program stands in the queue for processors like any
-// other. Then those that came after it go first: most programs are short, and
-// three that are not must not make everybody else slow.
-const shortRun = time.Second
 
 // earlier returns the earlier of two times that may be zero, which is never.
 func earlier(a, b time.Time) time.Time {
