@@ -107,13 +107,16 @@ func soak(ctx context.Context, o options) (err error) {
 		}
 		fmt.Fprintln(o.say, "written:", filepath.Join(o.out, "soak.txt"), filepath.Join(o.out, "soak.svg"))
 	}
-	if o.document != "" && verdict == nil && ctx.Err() == nil {
+	if o.document != "" && verdict == nil && ctx.Err() == nil && o.duration >= long && o.runs == 0 {
 		verdict = errors.Join(
 			fill(o.document, "load", machine()+"\n\n```\n"+report+"```\n"),
 			os.WriteFile(strings.TrimSuffix(o.document, ".md")+".svg", []byte(picture), 0o644))
 	}
 	return verdict
 }
+
+// long is how long a soak has to go on to be worth a place in a document.
+const long = 10 * time.Minute
 
 func write(dir, report, picture string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
