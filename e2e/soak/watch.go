@@ -186,7 +186,7 @@ func numbersInside(pid int) []string {
 const (
 	waitingProcesses = 2 // its init, and the one that becomes the program
 	waitingGroups    = 4 // on version 1: memory, pids, cpu, cpuacct
-	waitingFiles     = 12
+	waitingFiles     = 13
 	mostWaiting      = 16 * 4 // what the pools of four tiers may grow to
 )
 

@@ -43,6 +43,9 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 
 	cmd := a.asUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
 	cmd.ExtraFiles = []*os.File{theirs}
+	// Twice as many threads at work as processors: those that wait for the disk
+	// count as being at work for a while.
+	cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	// Nothing of ours survives us, however we end.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	// A session of its own: the terminal's Ctrl-C comes to us, once, and we
@@ -90,6 +93,7 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	linux.RestCalmly()
 	err := cmd.Start()
 	started <- err
 	if err == nil {

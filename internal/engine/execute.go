@@ -17,6 +17,7 @@ type ending struct {
 	pinned  []Digest // blobs of run.Files, until the index knows them
 	err     error    // instead of an outcome, for the caller who waits
 	message string   // run.Message, before it said that the run was not recorded
+	session *Session // implicit, and not recorded any more than the run
 }
 
 // execute carries a run through: it waits for its turn, runs the program,
@@ -65,7 +66,9 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 		end.run.Message = "The run was cancelled before it started: " + err.Error() + "."
 		return end
 	}
-	s.touches.session(j.session, s.now())
+	if !j.listing.later {
+		s.touches.session(j.session, s.now())
+	}
 	stage, err := s.stage(ctx, j)
 	defer stage.close()
 	if err == nil {
@@ -189,10 +192,15 @@ func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
 	if len(run.Dropped) > 0 {
 		run.Message = sentences(run.Message, droppedMessage(run.Dropped))
 	}
+	if err := s.listed(ctx, j, end); err != nil {
+		s.log.ErrorContext(ctx, "a run could not be recorded", "run", j.id, "error", err)
+	}
 	if err := s.record(ctx, end); err != nil {
 		s.log.ErrorContext(ctx, "a run's end could not be recorded", "run", j.id, "error", err)
 	}
-	s.touches.session(j.session, run.FinishedAt)
+	if end.session == nil {
+		s.touches.session(j.session, run.FinishedAt)
+	}
 	s.meter.ended(run)
 }
 
@@ -200,7 +208,7 @@ func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
 // on a full disk, it is tried without them; should that fail too, the result
 // is still published, and the janitor goes on trying.
 func (s *Service) record(ctx context.Context, end *ending) error {
-	err := s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
+	err := s.finish(ctx, end.run, end)
 	if err != nil && len(end.run.Files) > 0 {
 		end.dropAll(reasonFor(err))
 		err = s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
@@ -216,6 +224,13 @@ func (s *Service) record(ctx context.Context, end *ending) error {
 	}
 	end.pinned = nil
 	return err
+}
+
+func (s *Service) finish(ctx context.Context, run *Run, end *ending) error {
+	if end.session != nil {
+		return s.index.KeepRun(ctx, run, end.session, end.chunks)
+	}
+	return s.index.FinishRun(ctx, run, end.chunks, end.deleted)
 }
 
 // dropAll gives up the files of an ending.

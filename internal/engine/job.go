@@ -25,6 +25,7 @@ type job struct {
 	done     chan struct{} // closed when nothing is left of the run
 	accepted bool          // by the index; guarded by Service.mu
 	laps     laps
+	listing  listing
 
 	mu  sync.Mutex
 	run Run

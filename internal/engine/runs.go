@@ -19,6 +19,9 @@ func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run,
 		return j.snapshot(), j, nil
 	}
 	run, err := s.index.Run(ctx, owner, id)
+	if end := s.owing(id); end != nil && end.session != nil && end.run.Owner == owner {
+		return end.run, nil, nil
+	}
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
 	}
@@ -116,7 +119,7 @@ func (s *Service) settle(ctx context.Context) {
 	for _, end := range ends {
 		recorded := *end.run
 		recorded.Message = end.message // without what is no longer true
-		if err := s.index.FinishRun(ctx, &recorded, end.chunks, end.deleted); err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) {
+		if err := s.finish(ctx, &recorded, end); err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) {
 			return // gone, or final already, is as good as recorded
 		}
 		s.mu.Lock()

@@ -425,7 +425,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("%+v, %v", run, err)
 	}
 	r.index.Fail(func(op string) error {
-		if op == "FinishRun" {
+		if op == "KeepRun" {
 			panic("in the index")
 		}
 		return nil

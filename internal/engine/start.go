@@ -20,7 +20,7 @@ const leaveGrace = 900 * time.Millisecond
 // returns ErrCanceled within a second. A run with an idempotency key goes on:
 // its caller means to come back for the answer.
 func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
-	j, earlier, err := s.begin(ctx, caller, req)
+	j, earlier, err := s.begin(ctx, caller, req, true)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run,
 // Start begins a run and returns at once, with the run queued or running. The
 // run lives until it ends or is cancelled, whatever becomes of ctx.
 func (s *Service) Start(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
-	j, earlier, err := s.begin(ctx, caller, req)
+	j, earlier, err := s.begin(ctx, caller, req, false)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,8 @@ var (
 
 // begin checks a request, records the run and sets it off. If an earlier
 // request with the same key began it, that one's run is returned instead.
-func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest) (*job, *Run, error) {
+// Nobody hears of a run that is waited for before it has ended.
+func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, waited bool) (*job, *Run, error) {
 	asked := req
 	lang, err := s.check(&req)
 	if err != nil {
@@ -114,6 +115,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest) (*jo
 		s.queue.leave(j.ticket)
 		return nil, nil, err
 	}
+	j.listing.later = waited && req.IdempotencyKey == "" && j.session.Implicit && len(req.Files) == 0
 	earlier, err := s.enlist(ctx, j, print)
 	if err != nil || earlier != nil {
 		cancel(nil)
@@ -145,6 +147,10 @@ func (s *Service) enlist(ctx context.Context, j *job, print Digest) (earlier *Ru
 	j.run = Run{
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
 		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(), Keyed: j.request.IdempotencyKey != "",
+	}
+	if j.listing.later {
+		s.listSoon(j)
+		return nil, nil
 	}
 	// Half a recording would leave a run that nobody carries out.
 	durable, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)

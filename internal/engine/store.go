@@ -104,6 +104,10 @@ type RunIndex interface {
 	// their places in its session, and removes from the session the paths in
 	// deleted, all in one transaction.
 	FinishRun(ctx context.Context, run *Run, log []OutputChunk, deleted []string) error
+	// KeepRun records a run without files that began and ended unrecorded, with
+	// its implicit session and its output events. Every later call sees it; it
+	// alone need not be durable when KeepRun returns.
+	KeepRun(ctx context.Context, run *Run, session *Session, log []OutputChunk) error
 	Run(ctx context.Context, owner Owner, id ID) (*Run, error)
 	// RunLog returns the output of a finished run as it came.
 	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)

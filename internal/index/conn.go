@@ -179,6 +179,7 @@ func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, do func(conte
 			return failed(op, id, err)
 		}
 		ctx = context.WithoutCancel(ctx)
+		db.settle()
 		return failed(op, id, c.within(ctx, "BEGIN IMMEDIATE", func() error { return do(ctx, c) }))
 	case <-ctx.Done():
 		return failed(op, id, ctx.Err())
@@ -196,6 +197,7 @@ func (db *DB) read(ctx context.Context, op, id string, do func(*conn) error) err
 
 // look is read for a single statement, which is a snapshot by itself.
 func (db *DB) look(ctx context.Context, op, id string, do func(*conn) error) error {
+	db.catchUp()
 	select {
 	case c := <-db.readers:
 		defer func() { db.readers <- c }()

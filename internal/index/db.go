@@ -37,6 +37,7 @@ type DB struct {
 	writer  chan *conn // holds the connection that writes, unless one is writing
 	light   *conn      // writes in its place, without waiting for the disk
 	readers chan *conn
+	backlog backlog
 	closing sync.Once
 	closed  chan struct{}
 }
@@ -134,6 +135,7 @@ func (db *DB) Close() (err error) {
 		if db.ready {
 			// Whoever is at work puts its connection back.
 			<-db.writer
+			db.settle()
 			for range readerCount {
 				<-db.readers
 			}

@@ -71,6 +71,17 @@ func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.Out
 	return nil
 }
 
+// KeepRun records a run that has begun and ended.
+func (x *Index) KeepRun(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
+	if err := x.begin(ctx, "KeepRun"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	x.addSession(*session, nil)
+	x.runs[run.ID] = &row[recorded]{recorded{run: *run, log: slices.Clone(log)}, x.next()}
+	return nil
+}
+
 // Run returns a run of an owner.
 func (x *Index) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engine.Run, error) {
 	if err := x.begin(ctx, "Run"); err != nil {

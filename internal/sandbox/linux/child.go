@@ -53,6 +53,8 @@ type script struct {
 	main   []step  // pid 2: becomes the program; the last step is execve
 	report int     // pipe to the executor, close-on-exec
 
+	listener *int32 // result of a zygote's step: where the executor hears of the program's end
+
 	pidfd *int32 // where the kernel puts it; here, so that it never moves
 }
 
@@ -72,7 +74,6 @@ const (
 	reportInitError             // a step of init failed
 	reportMainError             // a step of main failed
 	reportExit                  // pid 2 ended; value is its wait status
-	reportFinished              // pid 2 will do no more and waits; value is its exit code
 )
 
 // stepError says which step of a child failed. The last one executes the

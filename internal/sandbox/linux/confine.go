@@ -89,7 +89,10 @@ func (s *sandbox) forkedScript() *script {
 	if !s.host.root {
 		bounding = s.dropBounding()
 	}
+	filter := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, s.host.filter)
+	filter.result = new(int32)
 	return &script{
+		listener: filter.result,
 		setup: join(s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
 			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock()),
 		init: s.becomeInit(forkedReport),
@@ -97,7 +100,7 @@ func (s *sandbox) forkedScript() *script {
 			closeFrom(3, forkedReport-1), closeFrom(forkedControl+1, lastFile),
 			// What execve would do: a program may look at itself. Pid 1 stays shut.
 			call("allow inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
-			call("set umask", unix.SYS_UMASK, 0o022), s.seccomp(),
+			call("set umask", unix.SYS_UMASK, 0o022), filter,
 		},
 	}
 }
@@ -305,8 +308,10 @@ func (s *sandbox) landlock() []step {
 	)
 }
 
+const filterStep = "system-call filter"
+
 func (s *sandbox) seccomp() step {
-	return call("system-call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, s.host.filter)
+	return call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, s.host.filter)
 }
 
 // closeFrom closes the files numbered first to last.
@@ -336,7 +341,7 @@ func (s *sandbox) becomeProgram() []step {
 	}
 	report := int(s.report.Fd())
 	steps = append(steps, closeFrom(first, report-1), closeFrom(report+1, lastFile))
-	return append(append(steps, resetSignals()...),
+	return append(append(steps, forgetRuntime()...),
 		call("set umask", unix.SYS_UMASK, 0o022),
 		call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
 		s.seccomp(),
@@ -344,9 +349,14 @@ func (s *sandbox) becomeProgram() []step {
 	)
 }
 
-// resetSignals undoes what the executor's runtime did to signals.
-func resetSignals() (steps []step) {
+// usualSlack is what the kernel gives to timers of its own accord.
+const usualSlack = 50 * time.Microsecond
+
+// forgetRuntime undoes what the executor's runtime did to signals, and what
+// was done to its timers.
+func forgetRuntime() (steps []step) {
 	const signals, maskSize = 64, 8
+	steps = append(steps, call("set timer slack", unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, int(usualSlack), 0, 0, 0))
 	byDefault := make([]byte, 64) // struct sigaction, all zero
 	for signal := 1; signal <= signals; signal++ {
 		if signal == int(unix.SIGKILL) || signal == int(unix.SIGSTOP) {

@@ -98,7 +98,7 @@ func ExecutorMain(args []string) int {
 		fmt.Fprintln(os.Stderr, "airlock executor:", reexecute(args)) // it returns only with an error
 		return 1
 	}
-	l, err := newLink(os.NewFile(executorSocket, "service"))
+	l, err := newLongLink(os.NewFile(executorSocket, "service"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "airlock executor:", err)
 		return 1
@@ -184,12 +184,11 @@ func (e *executor) prepare(args []string) error {
 // serve answers one request and closes its files, the first of which is its
 // socket.
 func (e *executor) serve(r *request, files []*os.File) {
-	defer closeAll(files)
+	defer closeAll(files) // the first is the link's
 	l, err := newLink(files[0])
 	if err != nil {
 		return
 	}
-	defer l.close()
 	files = files[1:]
 	switch {
 	case r.Run != nil:

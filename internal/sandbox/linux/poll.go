@@ -124,12 +124,6 @@ func tasks(pid int) int {
 	return len(list)
 }
 
-// stopped reports whether a process stands still because of a signal.
-func stopped(pid int) bool {
-	b, _ := os.ReadFile(fmt.Sprintf("%s/%d/stat", procPath, pid))
-	return strings.HasPrefix(afterName(b), "T")
-}
-
 // afterName is what stands in a stat file behind a process's name. That one is
 // the program's to choose, parentheses included.
 func afterName(stat []byte) string {

@@ -39,6 +39,8 @@ type waiting struct {
 	pid      int
 	pidfd    *os.File
 	program  *os.File // pidfd of the process that waits
+	number   int      // pid of the same
+	listener *os.File // says when it has finished; nil if tests left the filter out
 	reports  *os.File
 	control  *link
 	// rehearsed says that it plotted before it waited: the memory for that is
@@ -326,9 +328,6 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 		return nil, err
 	}
 	defer theirs.Close()
-	if err := unix.SetNonblock(int(theirs.Fd()), false); err != nil {
-		return nil, err
-	}
 	if w.reports, w.report, err = reportPipe(); err != nil {
 		return nil, err
 	}
@@ -341,29 +340,33 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 	w.report = nil
 	theirs.Close()
 	var ready struct{}
-	if _, err := w.control.receive(&ready); err != nil {
+	files, err := w.control.receive(&ready)
+	if err != nil {
 		if r, ok := readReport(w.reports); ok {
 			err = w.script.stepError(r)
 		}
 		return nil, fmt.Errorf("fork a sandbox: %w", err)
 	}
-	if w.program, err = onlyChild(w.pid); err != nil {
+	if len(files) > 0 {
+		w.listener = files[0]
+	}
+	if w.number, w.program, err = onlyChild(w.pid); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
 // onlyChild opens the one child of a sandbox's init.
-func onlyChild(init int) (*os.File, error) {
+func onlyChild(init int) (int, *os.File, error) {
 	children := descendants(init)
 	if len(children) != 1 {
-		return nil, fmt.Errorf("a new sandbox has %d processes beside its first", len(children))
+		return 0, nil, fmt.Errorf("a new sandbox has %d processes beside its first", len(children))
 	}
 	fd, err := unix.PidfdOpen(children[0], 0)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	return os.NewFile(uintptr(fd), "program"), nil
+	return children[0], os.NewFile(uintptr(fd), "program"), nil
 }
 
 // endingIdly is how many sandboxes may take their time to end. More than that
@@ -383,8 +386,10 @@ func (w *waiting) close() {
 		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
 		w.pidfd.Close()
 	}
-	if w.program != nil {
-		w.program.Close()
+	for _, f := range []*os.File{w.program, w.listener} {
+		if f != nil {
+			f.Close()
+		}
 	}
 	if w.control != nil {
 		w.control.close()

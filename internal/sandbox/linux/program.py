@@ -31,13 +31,14 @@ ONLY_AST = 0x400  # what ast.parse asks of compile
 NEWEST = []  # name of the module that was imported last before the program
 
 
-def prepare(path, arguments):
+def prepare(path, arguments, alone):
     """Makes the interpreter's own view that of `python3 path arguments`, and
-    returns the program's module."""
+    returns the program's module. Alone says that the folder holds nothing else."""
     sys.argv[:] = [path, *arguments]
     sys.orig_argv[:] = [sys.orig_argv[0], path, *arguments]
     sys.path[0] = os.path.dirname(path)
-    make_way(sys.path[0])
+    if not alone:
+        make_way(sys.path[0])
     first = vars(sys.modules["__main__"])
     main = types.ModuleType("__main__")
     main.__builtins__ = builtins
@@ -216,9 +217,9 @@ class LeavePlots:
         figure.savefig(f"plot_{self.numbers[figure]}.png", dpi=min(dpi, self.finest))
 
 
-def run(path, arguments, echo_last, show_plots):
+def run(path, arguments, echo_last, show_plots, alone=False):
     """Runs a program up to the end of its file. What it raises reaches the caller."""
-    main = prepare(path, arguments)
+    main = prepare(path, arguments, alone)
     if show_plots:
         LeavePlots()
     hide_stack()
@@ -238,13 +239,13 @@ def rehearse(path):
     sys.modules["__main__"] = first
 
 
-def conduct(path, arguments, echo_last, show_plots):
+def conduct(path, arguments, echo_last, show_plots, alone):
     """Runs a program and then does what an interpreter does at its end, but for
     taking itself apart, which takes longer than most programs. Returns the exit
     code."""
     raised = None
     try:
-        run(path, arguments, echo_last, show_plots)
+        run(path, arguments, echo_last, show_plots, alone)
     except BaseException as error:
         raised = error
     code = 0 if raised is None else report(raised)

@@ -34,11 +34,11 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	// Cancelling closes our half of the socket: the executor kills the program
 	// and still answers. One that does not is given up.
 	stop := context.AfterFunc(ctx, func() {
-		_ = l.conn.CloseWrite()
-		_ = l.conn.SetReadDeadline(time.Now().Add(endTime))
+		l.closeWrite()
+		l.setReadDeadline(time.Now().Add(endTime))
 	})
 	defer stop()
-	_ = l.conn.SetReadDeadline(time.Now().Add(spec.Limits.Timeout + stageTime + endTime))
+	l.setReadDeadline(time.Now().Add(spec.Limits.Timeout + stageTime + endTime))
 
 	var reading sync.WaitGroup
 	reading.Go(func() { pump(p.stdout, engine.Stdout, host) })
@@ -78,7 +78,7 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 		}
 		sent := l.sendInputs(p.list, p.files)
 		var a answer
-		_ = l.conn.SetReadDeadline(time.Now().Add(stageTime))
+		l.setReadDeadline(time.Now().Add(stageTime))
 		files, received := l.receive(&a)
 		closeAll(files)
 		switch {
@@ -240,12 +240,16 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 // openFiles makes the program's stdin, stdout, stderr and channel for calls.
 func (p *program) openFiles(spec *engine.Spec) error {
 	for _, ours := range []**os.File{&p.stdout, &p.stderr} {
-		r, w, err := os.Pipe()
-		if err != nil {
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 			return err
 		}
-		*ours = r
-		p.theirs = append(p.theirs, w)
+		p.theirs = append(p.theirs, os.NewFile(uintptr(ends[1]), "output"))
+		if err := unix.SetNonblock(ends[0], true); err != nil {
+			unix.Close(ends[0])
+			return err
+		}
+		*ours = os.NewFile(uintptr(ends[0]), "output") // waiting for it holds no thread
 	}
 	if len(spec.Stdin) > 0 {
 		stdin, err := memoryFile("stdin", spec.Stdin)

@@ -55,15 +55,15 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := newLink(socket)
+	l, err := newLongLink(socket)
 	if err != nil {
 		return err
 	}
 	var a answer
-	_ = l.conn.SetReadDeadline(time.Now().Add(readyTime))
+	l.setReadDeadline(time.Now().Add(readyTime))
 	files, err := l.receive(&a)
 	closeAll(files)
-	_ = l.conn.SetReadDeadline(time.Time{})
+	l.setReadDeadline(time.Time{})
 	switch {
 	case err != nil:
 		err = &engine.Error{
@@ -185,7 +185,7 @@ func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	if s.executor != nil {
-		_ = s.executor.conn.CloseWrite()
+		s.executor.closeWrite()
 	}
 	s.mu.Unlock()
 	s.watching.Wait()

@@ -174,6 +174,7 @@ var argumentRules = []argumentRule{
 	// Runtimes ask for it at start and take a refusal, but not its absence.
 	{unix.SYS_IO_URING_SETUP, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 	{unix.SYS_UNSHARE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
+	{finishCall, finishRule},
 	{unix.SYS_PTRACE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 }
 

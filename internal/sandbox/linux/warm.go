@@ -14,6 +14,7 @@ type handedProgram struct {
 	Root      string
 	EchoLast  bool
 	ShowPlots bool
+	Alone     bool // the program's file is the only one in its folder
 }
 
 // warm takes a waiting sandbox for a request, nil if it is to start cold.
@@ -36,7 +37,7 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	if err := w.receiveInputs(l); err != nil {
 		return err
 	}
-	if err := w.control.send(handedProgram{r.Argv, r.Env, r.Root, r.EchoLast, r.ShowPlots}, ends...); err != nil {
+	if err := w.control.send(handedProgram{r.Argv, r.Env, r.Root, r.EchoLast, r.ShowPlots, r.alone()}, ends...); err != nil {
 		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
 	}
 	if err := l.send(answer{Accepted: true}); err != nil {
@@ -44,8 +45,8 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	}
 	closeAll(files)
 	watch := &watch{
-		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), program: int(w.program.Fd()),
-		timeout: r.Timeout, forked: true,
+		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout,
+		warm: w,
 	}
 	began := time.Now()
 	done, err := watch.supervise(w.sandbox, w.reports)
@@ -55,3 +56,6 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	done.Started = began
 	return w.answer(l, done)
 }
+
+// alone reports whether the program's file is the only one in its folder.
+func (r *runRequest) alone() bool { return r.Inputs == 0 && r.Code != nil }

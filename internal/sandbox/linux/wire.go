@@ -2,15 +2,16 @@ package linux
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -38,47 +39,71 @@ const (
 	maxCode       = 24 << 10 // of a program that is sent with its request
 )
 
-// link is one end of a socket between service and executor.
-type link struct{ conn *net.UnixConn }
+// link is one end of a socket between service and executor, or between the
+// executor and a zygote or what one forked.
+type link struct {
+	file *os.File
+	raw  syscall.RawConn
+}
 
-// newLinkPair makes the two ends of a request's socket.
+// newLinkPair makes the two ends of a request's socket. Ours can be waited for
+// beside others; theirs blocks, which costs its owner nothing to set up.
 func newLinkPair() (*link, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
-	l, err := newLink(os.NewFile(uintptr(fds[0]), "link"))
-	if err != nil {
-		unix.Close(fds[1])
+	theirs := os.NewFile(uintptr(fds[1]), "link")
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		theirs.Close()
 		return nil, nil, err
 	}
-	return l, os.NewFile(uintptr(fds[1]), "link"), nil
+	l, err := newLink(os.NewFile(uintptr(fds[0]), "link"))
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return l, theirs, nil
 }
 
 // newLink takes over an open socket.
 func newLink(f *os.File) (*link, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &link{f, raw}, nil
+}
+
+// newLongLink takes over an open socket that lives as long as both processes:
+// waiting for it holds no thread, and ends when it is closed.
+func newLongLink(f *os.File) (*link, error) {
 	defer f.Close()
-	conn, err := net.FileConn(f)
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	u, ok := conn.(*net.UnixConn)
-	if !ok {
-		conn.Close()
-		return nil, errors.New("not a unix socket")
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
 	}
-	return &link{u}, nil
+	return newLink(os.NewFile(uintptr(fd), "link"))
 }
 
-func (l *link) close() error { return l.conn.Close() }
+func (l *link) close() error { return l.file.Close() }
+
+// closeWrite says to the other side that nothing more will come.
+func (l *link) closeWrite() {
+	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
+}
+
+func (l *link) setReadDeadline(t time.Time) { _ = l.file.SetReadDeadline(t) }
 
 // number is the open file's, valid until close.
 func (l *link) number() (fd int, err error) {
-	raw, err := l.conn.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	return fd, raw.Control(func(n uintptr) { fd = int(n) })
+	return fd, l.raw.Control(func(n uintptr) { fd = int(n) })
 }
 
 // send sends one message with open files. The files stay the sender's.
@@ -98,8 +123,14 @@ func (l *link) send(message any, files ...*os.File) error {
 		}
 		rights = unix.UnixRights(fds...)
 	}
-	_, _, err = l.conn.WriteMsgUnix(body, rights, nil)
-	return err
+	waited := l.raw.Write(func(fd uintptr) bool {
+		for {
+			if err = unix.Sendmsg(int(fd), body, rights, nil, unix.MSG_NOSIGNAL); !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	return cmp.Or(waited, err)
 }
 
 // packet is room for the largest message. Taking fresh room for each would
@@ -117,8 +148,16 @@ func (l *link) receive(message any) ([]*os.File, error) {
 	buffer := packets.Get().(*packet)
 	defer packets.Put(buffer)
 	body, rights := buffer.body[:], buffer.rights[:]
-	n, rn, flags, _, err := l.conn.ReadMsgUnix(body, rights)
-	if err != nil {
+	var n, rn, flags int
+	var err error
+	waited := l.raw.Read(func(fd uintptr) bool {
+		for {
+			if n, rn, flags, _, err = unix.Recvmsg(int(fd), body, rights, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	if err := cmp.Or(waited, err); err != nil {
 		return nil, err
 	}
 	files, err := parseRights(rights[:rn])

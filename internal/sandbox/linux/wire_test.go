@@ -136,7 +136,7 @@ func TestLinkRefuses(t *testing.T) {
 		"a path outside":   func(l *link) error { return l.send(inputs{[]input{{Path: "../a"}}}, f) },
 		"larger than real": func(l *link) error { return l.send(inputs{[]input{{Path: "a", Size: 8}}}, f) },
 		"a FIFO":           func(l *link) error { return l.send(inputs{[]input{{Path: "a"}}}, pipe) },
-		"no JSON":          func(l *link) error { _, err := l.conn.Write([]byte("{")); return err },
+		"no JSON":          func(l *link) error { _, err := l.file.Write([]byte("{")); return err },
 	} {
 		ours, theirs := pair(t)
 		if err := send(ours); err != nil {

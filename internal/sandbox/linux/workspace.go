@@ -107,6 +107,12 @@ func (w *workspace) putBytes(name string, content []byte) error {
 
 // place makes the file that fill then fills.
 func (w *workspace) place(name string, readOnly bool, fill func(out int) error) error {
+	if !readOnly && !strings.Contains(name, "/") { // as most are: straight into the workspace, where nothing is
+		out, err := beneath(int(w.root.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+		if err == nil {
+			return w.fill(name, out, readOnly, fill)
+		}
+	}
 	folder, base := path.Split(name)
 	dir, err := w.folder(strings.TrimSuffix(folder, "/"), readOnly)
 	if err != nil {
@@ -125,6 +131,11 @@ func (w *workspace) place(name string, readOnly bool, fill func(out int) error) 
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
+	return w.fill(name, out, readOnly, fill)
+}
+
+// fill fills a new file, makes it the program's, and marks it.
+func (w *workspace) fill(name string, out int, readOnly bool, fill func(out int) error) error {
 	defer unix.Close(out)
 	if err := fill(out); err != nil {
 		return fmt.Errorf("stage %s: %w", name, err)

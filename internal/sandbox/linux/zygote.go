@@ -44,6 +44,7 @@ type zygoteHello struct {
 	Filter  string   `json:"filter"` // the system-call filter, hexadecimal
 	Unshare int      `json:"unshare"`
 	Setns   int      `json:"setns"`
+	Finish  int      `json:"finish"`
 	Preload []string `json:"preload"`
 
 	Confine []remoteStep `json:"confine"` // for itself and all that it forks
@@ -102,9 +103,6 @@ func (e *executor) launchZygote(socket *os.File, g *group) error {
 	}
 	control := os.NewFile(uintptr(high), "zygote")
 	defer control.Close()
-	if err := unix.SetNonblock(high, false); err != nil {
-		return err
-	}
 	python, _ := language.Find("python")
 	argv := []string{python.Run[0], zygotePath}
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}, python.Env...)
@@ -120,7 +118,7 @@ func (e *executor) launchZygote(socket *os.File, g *group) error {
 			call("place stdout", unix.SYS_DUP3, null, 1, 0),
 			call("place the socket", unix.SYS_DUP3, control, 3, 0),
 			closeFrom(4, int(report.Fd())-1), closeFrom(int(report.Fd())+1, lastFile),
-		}, resetSignals(), []step{
+		}, forgetRuntime(), []step{
 			call("execute "+argv[0], unix.SYS_EXECVE, argv[0], cstrings(argv), cstrings(env)),
 		}),
 	}
@@ -156,7 +154,7 @@ func (z *zygote) greet(h *host, weaken []string) error {
 	confine.weaken(weaken)
 	hello := zygoteHello{
 		Confine: (&remoteScript{}).steps(confine.setup),
-		Filter:  hex.EncodeToString(filterBytes(h.filter)), Unshare: unix.SYS_UNSHARE, Setns: unix.SYS_SETNS,
+		Filter:  hex.EncodeToString(filterBytes(h.filter)), Unshare: unix.SYS_UNSHARE, Setns: unix.SYS_SETNS, Finish: finishCall,
 		Preload: z.tier.preload,
 	}
 	if err := z.link.send(hello, namespace); err != nil {
@@ -187,6 +185,7 @@ func filterBytes(f *unix.SockFprog) []byte {
 type forkRequest struct {
 	Setup, Init, Main []remoteStep
 	Report, Control   int
+	Listener          int // name of the result that is sent back when the sandbox stands
 	Prepare           int
 }
 
@@ -281,7 +280,7 @@ func (z *zygote) fork(script *script, report, control *os.File, prepare int) (pi
 	r := &remoteScript{results: map[*int32]int{}}
 	request := forkRequest{
 		Setup: r.steps(script.setup), Init: r.steps(script.init), Main: r.steps(script.main),
-		Report: r.file(report), Control: r.file(control), Prepare: prepare,
+		Report: r.file(report), Control: r.file(control), Listener: r.result(script.listener), Prepare: prepare,
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -25,8 +25,8 @@ import time
 import types
 
 REPORT, CONTROL = 900, 901  # where a sandbox's pipe to the executor and its socket are placed: above whatever a zygote has open
-SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT, FINISHED = 2, 3, 4, 5, 6  # kinds of reports
-DONE = 0x646F6E65  # what a program that is done writes before its exit code
+SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT = 2, 3, 4, 5  # kinds of reports
+MADV_POPULATE_WRITE = 23
 
 libc = ctypes.PyDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -56,7 +56,8 @@ def argument(given, files, constants):
 
 
 def walk(steps, kind, constants):
-    """Makes the system calls of a list; the first that fails ends the process."""
+    """Makes the system calls of a list, and returns those of their results that
+    have a name; the first that fails ends the process."""
     slots = {}
     for index, (number, args, rest) in enumerate(steps):
         result, first, place, offset, name = rest or (0, 0, 0, 0, 0)
@@ -71,28 +72,23 @@ def walk(steps, kind, constants):
             os._exit(1)
         if result:
             slots[result] = value
+    return slots
 
 
 def tell(kind, index, value):
     os.write(REPORT, struct.pack("=Iii", kind, index, value))
 
 
-def reap(ending):
-    """The life of pid 1: collects whatever ends, and says how pid 2 did. One
-    that is done writes its exit code where we both see it, and stops itself."""
+def reap():
+    """The life of pid 1: collects whatever ends, and says how pid 2 did."""
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WUNTRACED)
+            pid, status = os.waitpid(-1, 0)
         except ChildProcessError:
             os._exit(1)
-        if pid != 2:
-            continue
-        if not os.WIFSTOPPED(status):
+        if pid == 2:
             tell(EXIT, 0, status)
             os._exit(0)
-        done, code = struct.unpack_from("=Ii", ending)
-        if done == DONE:
-            tell(FINISHED, 0, code)
 
 
 def become_sandbox(request, files, constants):
@@ -102,19 +98,23 @@ def become_sandbox(request, files, constants):
     every = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     signal.pthread_sigmask(signal.SIG_BLOCK, every)
     walk(lists[0], SETUP_ERROR, constants)
-    ending = mmap.mmap(-1, mmap.PAGESIZE)  # seen by pid 1 and pid 2
     if os.fork() != 0:
         walk(lists[1], INIT_ERROR, constants)
-        reap(ending)
-    walk(lists[2], MAIN_ERROR, constants)
+        reap()
+    listener = walk(lists[2], MAIN_ERROR, constants).get(request["Listener"])
     os.close(REPORT)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
     control = socket.socket(fileno=CONTROL)
-    # Into memory that is there: a page that is touched first costs more than a byte.
-    room = bytearray(1 << 17)
-    limber_up(room, request["Prepare"])
-    control.send(b"{}")
-    become_program(receive(control, room), ending)
+    room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # its pages come as they are needed
+    limber_up(room, request["Prepare"], constants["touched"])
+    if listener is None:
+        control.send(b"{}")
+    else:
+        socket.send_fds(control, [b"{}"], [listener])
+        os.close(listener)
+    handed = receive(control, room)
+    room.close()
+    become_program(handed, ctypes.c_long(constants["finish"]))
 
 
 def receive(control, room):
@@ -122,7 +122,7 @@ def receive(control, room):
     count, rights, _, _ = control.recvmsg_into([room], socket.CMSG_SPACE(4 * 4))
     if count == 0:
         os._exit(0)
-    message = bytes(memoryview(room)[:count])
+    message = room[:count]
     received = [fd for _, _, data in rights for (fd,) in struct.iter_unpack("=i", data)]
     for number, fd in enumerate(received):
         os.dup2(fd, number)
@@ -133,13 +133,15 @@ def receive(control, room):
     return json.loads(message)
 
 
-def limber_up(room, much):
+def limber_up(room, much, touched):
     """Does, while there is time, what the program is going to do first: the
     memory that it touches stops being shared with the zygote, page by page.
     And nobody is to share our random numbers."""
     try:
         if much > 0:
             practise(room)
+            for start, length in touched:
+                libc.madvise(start, length, MADV_POPULATE_WRITE)
         if much > 1:
             rehearse()
     except OSError:
@@ -148,18 +150,71 @@ def limber_up(room, much):
     for name in ("random", "numpy.random"):
         if name in sys.modules:
             sys.modules[name].seed()
+    gc.freeze()  # what is there now is no program's to collect
 
 
 def practise(room):
-    os.chdir("/workspace")
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    rehearsed = {"Argv": ["a"] * 2, "Env": ["A=b"] * 20, "Root": "/workspace", "EchoLast": False, "ShowPlots": False}
-    socket.send_fds(theirs, [json.dumps(rehearsed).encode()], [0, 0, 0])
-    theirs.close()
-    handed = receive(ours, room)
+    handed = receive(rehearsed_program(), room)
+    os.chdir(handed["Root"])
     os.environ.update(entry.split("=", 1) for entry in handed["Env"])
     gc.enable()
-    program.rehearse(os.path.join(os.path.dirname(__file__), "rehearsal.py"))
+    program.rehearse(handed["Argv"][1])
+
+
+def rehearsed_program():
+    """A socket on which a program of ours is handed over."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    handed = {
+        "Argv": ["python3", os.path.join(os.path.dirname(__file__), "rehearsal.py")], "Env": ["A=b"] * 20,
+        "Root": "/workspace", "EchoLast": False, "ShowPlots": False, "Alone": True,
+    }
+    socket.send_fds(theirs, [json.dumps(handed).encode()], [0, 0, 0])
+    theirs.close()
+    return ours
+
+
+def learn():
+    """Lets a child go the whole way of a program, and returns the memory that
+    it no longer shares with us: a list of addresses and lengths."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(ours)
+            room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            limber_up(room, 1, [])
+            conduct(receive(rehearsed_program(), room))
+            with open(theirs, "wb") as file:
+                file.write(json.dumps(own_pages()).encode())
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with open(ours, "rb") as file:
+        answer = file.read()
+    os.waitpid(pid, 0)
+    return [(ctypes.c_void_p(start), ctypes.c_size_t(length)) for start, length in json.loads(answer or b"[]")]
+
+
+def own_pages():
+    """The parts of this process's memory that are nobody else's."""
+    size, own = mmap.PAGESIZE, 1 << 63 | 1 << 56  # present, mapped by one process
+    parts = []
+    with open("/proc/self/maps") as maps, open("/proc/self/pagemap", "rb", buffering=0) as pages:
+        for line in maps.readlines():
+            span, mode, *_ = line.split()
+            if mode[1] != "w" or mode[3] != "p":
+                continue
+            first, last = (int(end, 16) for end in span.split("-"))
+            pages.seek(first // size * 8)
+            for number, (entry,) in enumerate(struct.iter_unpack("=Q", pages.read((last - first) // size * 8))):
+                start = first + number * size
+                if entry & own != own:
+                    continue
+                if parts and sum(parts[-1]) == start:
+                    parts[-1][1] += size
+                else:
+                    parts.append([start, size])
+    return parts
 
 
 def load_program():
@@ -173,20 +228,23 @@ def load_program():
     return module
 
 
-def become_program(handed, ending):
+def become_program(handed, finish):
     """Runs a program as `python3 file` would, and never returns."""
+    code = conduct(handed)
+    if os.getpid() != 2:
+        os._exit(code)  # the program forked, and this is not the one that we wait for
+    os.closerange(0, 3)  # whoever reads the output sees its end
+    libc.syscall(finish, ctypes.c_long(code))  # here the executor ends it
+    os._exit(code)
+
+
+def conduct(handed):
     os.chdir(handed["Root"])
     os.environ.update(entry.split("=", 1) for entry in handed["Env"])
     if "TZ" in os.environ:
         time.tzset()
     gc.enable()
-    code = program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"])
-    if os.getpid() != 2:
-        os._exit(code)  # the program forked, and this is not the one that we wait for
-    os.closerange(0, 3)  # whoever reads the output sees its end
-    struct.pack_into("=Ii", ending, 0, DONE, code)
-    while True:  # the executor ends it; should it not, init's report of the code stands
-        os.kill(os.getpid(), signal.SIGSTOP)
+    return program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"], handed["Alone"])
 
 
 def preload(modules):
@@ -277,6 +335,7 @@ def begin():
     gc.collect()
     gc.disable()
     gc.freeze()
+    constants["touched"] = learn() if threads == 1 else []
     server.send(json.dumps({"LeftOut": left_out, "Threads": threads}).encode())
     if threads == 1:
         serve(server, files[0], constants)

@@ -1,0 +1,218 @@
+package linux
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// watch is the executor's eye on one sandbox.
+type watch struct {
+	script  *script
+	link    *link
+	pid     int
+	pidfd   int
+	timeout time.Duration
+	warm    *waiting // nil: it was started cold, and is our own child
+
+	abandoned bool // the service gave the request up
+
+	rusage unix.Rusage
+	poller *poller // nil with control groups
+}
+
+// supervise stays with a sandbox until it has ended, or, if a zygote made it,
+// until its program has and nothing else is left.
+func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
+	if s.group == nil {
+		w.poller = startPoller(w.pid, s.request.Memory, w.kill)
+	}
+	done, err := w.until(s.group, reports)
+	if w.poller != nil {
+		w.poller.finish()
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.account(s.group, done)
+	if done.Lost && !done.TimedOut && !done.OOM && !w.abandoned {
+		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "the sandbox was killed from outside", Hint: "try again"}
+	}
+	return done, nil
+}
+
+// await returns when pid 1 has ended.
+func (w *watch) await() {
+	if w.warm != nil {
+		awaitPidfd(w.pidfd)
+		return
+	}
+	for {
+		if _, err := unix.Wait4(w.pid, nil, 0, &w.rusage); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// until waits for the end of pid 1, and with it of all others. It brings the
+// end about when time is up or when the request is given up. All of it is one
+// poll: waking a second goroutine would cost more than anything done here.
+func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
+	service, err := w.link.number()
+	if err != nil {
+		return nil, err
+	}
+	done := &outcome{Lost: true, Started: time.Now()}
+	deadline := done.Started.Add(w.timeout)
+	patience := done.Started.Add(shortRun)
+	list := []unix.PollFd{
+		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
+		polledService: {Fd: int32(service), Events: unix.POLLIN},
+		polledFinish:  {Fd: w.finishes(), Events: unix.POLLIN},
+	}
+	var failed error
+	for {
+		n, err := pollUntil(list, earlier(deadline, patience))
+		switch {
+		case err == nil && n == 0 && !patience.IsZero() && (deadline.IsZero() || patience.Before(deadline)):
+			patience = g.age(time.Now())
+			continue
+		case err != nil:
+			w.kill()
+			w.await()
+			return nil, err
+		case n == 0:
+			done.TimedOut = done.Lost
+			g.goFirst()
+			w.kill()
+			deadline = time.Time{}
+			continue
+		case list[polledService].Revents != 0: // only an end can come
+			w.abandoned = true
+			g.goFirst()
+			w.kill()
+			list[polledService].Fd = -1
+		case list[polledFinish].Revents != 0:
+			if w.finished(&list[polledFinish], done) && w.quiet(g) {
+				done.Duration = time.Since(done.Started)
+				return done, failed
+			}
+			continue
+		}
+		if list[polledReports].Revents == 0 {
+			continue
+		}
+		r, ok := readReport(reports)
+		switch {
+		case !ok: // every holder of the pipe's other end is gone
+			w.await()
+			done.Duration = time.Since(done.Started)
+			return done, failed
+		case r.kind == reportStarted:
+			done.Started = time.Now()
+			deadline = done.Started.Add(w.timeout)
+		case r.kind == reportExit:
+			done.Status, done.Lost = r.value, false
+		default:
+			failed = w.script.stepError(r)
+		}
+	}
+}
+
+// What is waited for.
+const (
+	polledReports = iota
+	polledService
+	polledFinish
+)
+
+// finishes is where a warm program says that it has finished; -1 if it cannot.
+func (w *watch) finishes() int32 {
+	if w.warm == nil || w.warm.listener == nil {
+		return -1
+	}
+	return int32(w.warm.listener.Fd())
+}
+
+// finished reads that the program has finished, and with which exit code.
+func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
+	if polled.Revents&unix.POLLIN == 0 { // nobody is left who could
+		polled.Fd = -1
+		return false
+	}
+	code, ok := readFinish(w.warm.listener, w.warm.number)
+	if ok {
+		done.Status, done.Lost = code<<8, false
+		polled.Fd = -1
+	}
+	return ok
+}
+
+// earlier returns the earlier of two times that may be zero, which is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// pollUntil waits for one of the files; 0 says that the deadline, if there is
+// one, came first.
+func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
+	for {
+		var left *unix.Timespec
+		if !deadline.IsZero() {
+			t := unix.NsecToTimespec(max(0, time.Until(deadline).Nanoseconds()))
+			left = &t
+		}
+		if n, err := unix.Ppoll(list, left, nil); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// quiet reports whether nothing but a program that has finished is left. If
+// there is more, all of it is killed. The program stands still in its last
+// call; a timer of its own could let it go on: it gets the
+// signal after which no process runs a line of its code again. How long it
+// then takes to vanish is nobody's concern: its files can be collected.
+func (w *watch) quiet(g *group) bool {
+	var alone bool
+	if g != nil {
+		alone = g.processes() == 2 // and threads: init, and the program's only one
+	} else {
+		left := descendants(w.pid)
+		alone = len(left) == 1 && tasks(left[0]) == 1
+	}
+	if alone {
+		g.idle(true)
+		alone = unix.PidfdSendSignal(int(w.warm.program.Fd()), unix.SIGKILL, nil, 0) == nil
+	}
+	if !alone {
+		g.goFirst()
+		w.kill()
+	}
+	return alone
+}
+
+// kill ends pid 1; the kernel then kills all others of its namespace and lets
+// pid 1 be reaped when the last is gone.
+func (w *watch) kill() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0) }
+
+// account reads what the program used.
+func (w *watch) account(g *group, done *outcome) {
+	if g == nil {
+		done.CPU = max(w.poller.cpu, time.Duration(w.rusage.Utime.Nano()+w.rusage.Stime.Nano()))
+		done.MemoryPeak, done.OOM = w.poller.peak, w.poller.over && !done.TimedOut
+		return
+	}
+	u := g.usage()
+	done.CPU, done.MemoryPeak = u.cpu, u.memoryPeak
+	status := unix.WaitStatus(done.Status)
+	killed := done.Lost || status.Signaled() && status.Signal() == unix.SIGKILL
+	done.OOM = u.oomKills > 0 && killed && !done.TimedOut
+}
