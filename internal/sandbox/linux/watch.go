@@ -20,6 +20,7 @@ type watch struct {
 	warm    *waiting // nil: it was started cold, and is our own child
 
 	abandoned bool // the service gave the request up
+	strangers int  // that said they were the program, and had finished
 
 	rusage unix.Rusage
 	poller *poller // nil with control groups
@@ -148,9 +149,19 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 	if ok {
 		done.Status, done.Lost = code<<8, false
 		polled.Fd = -1
+	} else if w.strangers++; w.strangers == mostStrangers {
+		// Answering them is work of ours that nobody charges to them. From here on
+		// the kernel answers, and the program's end is heard of from its init.
+		w.warm.listener.Close()
+		w.warm.listener = nil
+		polled.Fd = -1
 	}
 	return ok
 }
+
+// mostStrangers is how many processes and threads that are not the program may
+// say that it has finished.
+const mostStrangers = 64
 
 // earlier returns the earlier of two times that may be zero, which is never.
 func earlier(a, b time.Time) time.Time {
