@@ -246,9 +246,7 @@ func (s *service) remains() (left []string) {
 				left = append(left, fmt.Sprint("process ", pid))
 			}
 		}
-		for _, group := range s.groups() {
-			left = append(left, group)
-		}
+		left = append(left, s.groups()...)
 		if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(mounts), s.data) {
 			left = append(left, "a mount below the data")
 		}

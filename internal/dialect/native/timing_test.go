@@ -17,7 +17,7 @@ import (
 func TestServerTiming(t *testing.T) {
 	const program = 30 * time.Millisecond
 	r := newRig(t, func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {
-		time.Sleep(program) //nolint:forbidigo // this is what it takes
+		time.Sleep(program)
 		o := sandboxtest.Exit(0)
 		o.Duration = program
 		return o, nil

@@ -34,8 +34,8 @@ func prepareGroups(root, instance string, service int) error {
 		return emptyBase(base)
 	}
 	base := controllerBase(root, "cpu", place["cpu"])
-	if _, err := os.Stat(filepath.Join(base, "cpu.shares")); err != nil || service == 0 {
-		return nil
+	if service == 0 || unix.Access(filepath.Join(base, "cpu.shares"), unix.F_OK) != nil {
+		return nil // there is no such controller here
 	}
 	folder := filepath.Join(base, cgroupParent, instance, cgroupService)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
