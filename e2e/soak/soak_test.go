@@ -78,7 +78,7 @@ func TestJudge(t *testing.T) {
 	grown.waiting += 2
 	grown.processes += 2 * waitingProcesses
 	grown.groups += s.groupsOf(2)
-	grown.executorFiles += 2 * waitingFiles
+	grown.executorFiles += s.filesOf(2)
 	if left := s.leftovers(before, grown); len(left) > 0 {
 		t.Errorf("two sandboxes more that wait: %v", left)
 	}

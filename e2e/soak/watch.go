@@ -185,8 +185,8 @@ func numbersInside(pid int) []string {
 // else.
 const (
 	waitingProcesses = 2 // its init, and the one that becomes the program
-	waitingGroups    = 4 // on version 1: memory, pids, cpu, cpuacct
-	waitingFiles     = 13
+	waitingGroups    = 4  // on version 1: memory, pids, cpu, cpuacct; one on version 2
+	waitingFiles     = 13 // on version 1, one of them for each group
 	mostWaiting      = 16 * 4 // what the pools of four tiers may grow to
 )
 
@@ -211,7 +211,7 @@ func (s *service) leftovers(before, after quietness) (left []string) {
 	more("sandboxes", 0, after.waiting, mostWaiting)
 	more("processes", before.processes+waitingProcesses*waiting, after.processes, 0)
 	more("control groups", before.groups+s.groupsOf(waiting), after.groups, 0)
-	more("open files of the executor", before.executorFiles+waitingFiles*waiting, after.executorFiles, 0)
+	more("open files of the executor", before.executorFiles+s.filesOf(waiting), after.executorFiles, 0)
 	more("mounts", before.mounts, after.mounts, 0)
 	more("open files of the service", before.serviceFiles, after.serviceFiles, slackServiceFiles)
 	more("goroutines", before.goroutines, after.goroutines, slackGoroutines)
@@ -225,6 +225,14 @@ func (s *service) leftovers(before, after quietness) (left []string) {
 		left = append(left, "part of an upload: "+filepath.Base(name))
 	}
 	return left
+}
+
+// filesOf says how many files of the executor's so many sandboxes have.
+func (s *service) filesOf(waiting int) int {
+	if s.groupsOf(1) == 1 {
+		return (waitingFiles - waitingGroups + 2) * waiting // the folder, and its list of processes
+	}
+	return waitingFiles * waiting
 }
 
 // groupsOf says how many control groups so many sandboxes have.

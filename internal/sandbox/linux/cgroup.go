@@ -196,8 +196,11 @@ type group struct {
 	// join is how a sandbox's first process gets in. On version 1 it writes to
 	// each of these; the file for single threads, because moving a whole process
 	// waits for every other fork on the machine. On version 2 it is born in the
-	// one folder.
+	// one folder, if we make it ourselves.
 	join []*os.File
+	// enter is where a process that could not be born in the group gets in, on
+	// version 2: one that a zygote forked.
+	enter *os.File
 	// yield is where it is set that the group gets processors only while nobody
 	// else wants them; nil where the kernel cannot.
 	yield *os.File
@@ -250,6 +253,12 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 			return nil, err
 		}
 		g.join = append(g.join, f)
+		if t.version == 2 {
+			if g.enter, err = os.OpenFile(filepath.Join(folder, "cgroup.procs"), os.O_WRONLY, 0); err != nil {
+				g.remove()
+				return nil, err
+			}
+		}
 	}
 	return g, nil
 }
@@ -341,7 +350,7 @@ func (g *group) cpu() time.Duration {
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
 	g.tree.long.leave(g)
-	for _, f := range append(g.join, g.yield) {
+	for _, f := range append(g.join, g.yield, g.enter) {
 		if f != nil {
 			f.Close()
 		}

@@ -263,10 +263,16 @@ func (s *script) weaken(names []string) {
 	if slices.Contains(names, weakNetwork) {
 		s.flags &^= unix.CLONE_NEWNET
 	}
+	if slices.Contains(names, joinStep) {
+		s.group = -1 // where it would be born in it
+	}
 	for _, list := range []*[]step{&s.setup, &s.init, &s.main} {
 		*list = slices.DeleteFunc(*list, func(s step) bool { return slices.Contains(names, s.name) })
 	}
 }
+
+// joinStep is entering the control group, which is no step on version 2.
+const joinStep = "join control group"
 
 // weakNetwork stands for the network namespaces, which are no step.
 const weakNetwork = "network namespace"
