@@ -184,9 +184,9 @@ func numbersInside(pid int) []string {
 // counted at the end may exceed what was there by whole sandboxes, and by nothing
 // else.
 const (
-	waitingProcesses = 2 // its init, and the one that becomes the program
-	waitingGroups    = 4  // on version 1: memory, pids, cpu, cpuacct; one on version 2
-	waitingFiles     = 13 // on version 1, one of them for each group
+	waitingProcesses = 2      // its init, and the one that becomes the program
+	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
+	waitingFiles     = 13     // on version 1, one of them for each group
 	mostWaiting      = 16 * 4 // what the pools of four tiers may grow to
 )
 
