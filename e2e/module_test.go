@@ -33,6 +33,13 @@ import (
 
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/anthropic"
+	"github.com/airlock-run/airlock/provider/gemini"
+	"github.com/airlock-run/airlock/provider/local"
+	"github.com/airlock-run/airlock/provider/metrics"
+	"github.com/airlock-run/airlock/provider/openai"
+	"github.com/airlock-run/airlock/provider/xai"
 	"github.com/airlock-run/airlock/pytool"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
@@ -78,7 +85,50 @@ func tool() string {
 	return cfg.Guidance() + string(pytool.Definition()) + result.JSON() + pytool.Reminder(result.GeneratedFiles)
 }
 
+// A sandbox of an application's own.
+type sandbox struct{ local.Runner }
+
+// ask runs a turn at any provider, fetches what code made, and leaves nothing
+// behind.
+func ask(ctx context.Context, name string, store provider.LedgerStore) (*provider.Collection, error) {
+	p, err := map[string]func() (provider.Provider, error){
+		provider.OpenAI:    func() (provider.Provider, error) { return openai.New(openai.Options{Key: "k"}) },
+		provider.Anthropic: func() (provider.Provider, error) { return anthropic.New(anthropic.Options{Key: "k"}) },
+		provider.Gemini:    func() (provider.Provider, error) { return gemini.New(ctx, gemini.Options{Key: "k"}) },
+		provider.XAI:       func() (provider.Provider, error) { return xai.New(xai.Options{Key: "k"}) },
+		provider.Local:     func() (provider.Provider, error) { return local.New(local.Options{URL: "http://localhost:11434/v1", Runner: sandbox{}}) },
+	}[name]()
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := provider.OpenLedger(ctx, store, "c", provider.Retry{})
+	if err != nil {
+		return nil, err
+	}
+	defer ledger.Close()
+	defer ledger.Clean(context.WithoutCancel(ctx), p)
+	var counters provider.Counters
+	_ = metrics.New(metrics.Counting(&counters))
+	whole := provider.Retried(ledger.Recorded(p), provider.Retry{}, &counters)
+	tracker := provider.Tracker{Provider: whole, Clock: provider.SystemClock{}, Counters: &counters}
+	result, err := tracker.Run(ctx, provider.RunRequest{Model: "m", Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, func(e provider.Event) {
+		if d, ok := e.(provider.TextDelta); ok {
+			fmt.Print(d.Text)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, provider.HintOf(err))
+	}
+	q, err := provider.OpenQuarantine(os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	return (&provider.Collector{Quarantine: q, Counters: &counters}).Collect(ctx, whole, nil, result)
+}
+
 func main() {
+	fmt.Println(ask(context.Background(), provider.OpenAI, nil))
 	fmt.Println(tool(), change(context.Background(), nil))
 	c, err := client.New(client.Options{Server: "http://127.0.0.1:8000"})
 	if err != nil {

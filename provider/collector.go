@@ -80,14 +80,26 @@ func (c *Collector) Snapshot(ctx context.Context, p Provider, sessions ...string
 	return s, nil
 }
 
+// maxListed is more files than a session is believed to have.
+const maxListed = 100_000
+
+// list returns what it could find out, also when it ends with an error.
 func (c *Collector) list(ctx context.Context, p Provider, session string) (files []FileInfo, err error) {
 	err = c.Retry.Do(ctx, func(ctx context.Context) error {
-		files = files[:0]
+		var now []FileInfo
+		defer func() {
+			if len(now) >= len(files) {
+				files = now
+			}
+		}()
 		for f, err := range p.Sessions().Files(ctx, session) {
 			if err != nil {
 				return err
 			}
-			files = append(files, f)
+			if len(now) == maxListed {
+				return &Error{Kind: TooLarge, Provider: p.Name(), Op: "list the files of " + session, Message: fmt.Sprintf("there are more than %d", maxListed)}
+			}
+			now = append(now, f)
 		}
 		return nil
 	})
@@ -118,18 +130,41 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 		files, err := c.list(ctx, p, id)
 		if err != nil {
 			collection.Blind = append(collection.Blind, err)
-			continue
 		}
+		foreign := len(r.Sessions) > 0 && before[id] == nil && !slices.ContainsFunc(r.Sessions, func(s Session) bool { return s.ID == id })
 		for _, f := range files {
 			old, known := before[id][fileKey(f.Ref)]
 			if f.Origin == OriginUser || known && old.Size == f.Size && old.Created.Equal(f.Created) {
 				inputs = append(inputs, f)
 				continue
 			}
+			// Of a session that the turn did not run in, and that is only cited, what
+			// is cited is new, and nothing else.
+			if foreign && !found.has(f.Ref) {
+				continue
+			}
+			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})
+		}
+	}
+	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, what it was of is not
+		files, err := c.meanwhile(ctx, p, r, func(id string) bool { return found.has(FileRef{Scope: ScopeFile, ID: id}) })
+		if err != nil {
+			collection.Blind = append(collection.Blind, err)
+		}
+		for _, f := range files {
 			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})
 		}
 	}
 	collection.Failed = found.frames(r.Steps)
+	if p.Caps().Outputs == OutputStdout { // some models repeat what they were to print
+		var failed []Failure
+		r.Text, failed = found.framed(r.Text, "")
+		for _, f := range failed { // a bad copy of a good file is no loss
+			if !slices.ContainsFunc(found.all, func(a *Artifact) bool { return a.Name == f.Artifact.Name }) {
+				collection.Failed = append(collection.Failed, f)
+			}
+		}
+	}
 	found.newest()
 	collection.Missing = found.links(r.Text, inputs)
 	if most := c.maxFiles(); len(found.all) > most {
@@ -138,8 +173,8 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 		}
 		found.all = found.all[:most]
 	}
-	c.fetchAll(ctx, p, found.all, collection)
-	c.Counters.collected(p.Name(), r.Model, collection)
+	took, retried := c.fetchAll(ctx, p, found.all, collection)
+	c.Counters.collected(p.Name(), r.Model, collection, took, retried)
 	return collection, ctx.Err()
 }
 
@@ -150,11 +185,14 @@ func (c *Collector) maxFiles() int {
 	return 300
 }
 
-// fetchAll fetches in parallel. One failure stops no other.
-func (c *Collector) fetchAll(ctx context.Context, p Provider, all []*Artifact, into *Collection) {
+// fetchAll fetches in parallel. One failure stops no other. It returns how long
+// all of them took together, and how many attempts there were after first ones.
+func (c *Collector) fetchAll(ctx context.Context, p Provider, all []*Artifact, into *Collection) (took time.Duration, retried int64) {
 	type outcome struct {
-		a   Artifact
-		err error
+		a     Artifact
+		err   error
+		tries int64
+		took  time.Duration
 	}
 	outcomes := make([]outcome, len(all))
 	parallel := c.Parallel
@@ -167,13 +205,16 @@ func (c *Collector) fetchAll(ctx context.Context, p Provider, all []*Artifact, i
 		wg.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			got, err := c.fetch(ctx, p, *a)
-			outcomes[i] = outcome{got, err}
+			begun := time.Now()
+			got, tries, err := c.fetch(ctx, p, *a)
+			outcomes[i] = outcome{got, err, tries, time.Since(begun)}
 		})
 	}
 	wg.Wait()
 	var fetched []Artifact
 	for _, o := range outcomes {
+		took += o.took
+		retried += max(o.tries-1, 0)
 		if o.err != nil {
 			into.Failed = append(into.Failed, Failure{o.a, o.err})
 			continue
@@ -181,6 +222,7 @@ func (c *Collector) fetchAll(ctx context.Context, p Provider, all []*Artifact, i
 		fetched = append(fetched, o.a)
 	}
 	into.Files = nameAll(sameBytes(fetched))
+	return took, retried
 }
 
 // sameBytes folds files of one content: those of one name, and those whose name

@@ -20,14 +20,19 @@ type Counts struct {
 	Model      string             `json:"model"`
 	Turns      int64              `json:"turns"`
 	TurnTime   time.Duration      `json:"turn_time"`
+	TurnErrors int64              `json:"turn_errors"`
 	Uploads    int64              `json:"uploads"`
-	Files      map[Evidence]int64 `json:"files"` // by the best reason to believe in them
-	Downloads  int64              `json:"downloads"`
-	Bytes      int64              `json:"bytes"`
-	Retries    int64              `json:"retries"`
-	Failures   int64              `json:"failures"`
-	Missing    int64              `json:"missing"`
-	Recoveries int64              `json:"recoveries"` // of expired sessions
+	UploadTime time.Duration      `json:"upload_time"`
+	Files      map[Evidence]int64 `json:"files"`     // by the best reason to believe in them
+	Downloads  int64              `json:"downloads"` // that came
+	// DownloadTime is the sum over downloads, of which several go on at once.
+	DownloadTime     time.Duration `json:"download_time"`
+	DownloadsRetried int64         `json:"downloads_retried"` // attempts after the first
+	Bytes            int64         `json:"bytes"`
+	Retries          int64         `json:"retries"`  // of all calls, downloads among them
+	Failures         int64         `json:"failures"` // files that were found and did not come
+	Missing          int64         `json:"missing"`
+	Recoveries       int64         `json:"recoveries"` // of expired sessions
 }
 
 // Snapshot returns a copy, sorted.
@@ -75,8 +80,12 @@ func (c *Counters) Count(provider, model string, change func(*Counts)) {
 func (c *Counts) Add(d Counts) {
 	c.Turns += d.Turns
 	c.TurnTime += d.TurnTime
+	c.TurnErrors += d.TurnErrors
 	c.Uploads += d.Uploads
+	c.UploadTime += d.UploadTime
 	c.Downloads += d.Downloads
+	c.DownloadTime += d.DownloadTime
+	c.DownloadsRetried += d.DownloadsRetried
 	c.Bytes += d.Bytes
 	c.Retries += d.Retries
 	c.Failures += d.Failures
@@ -90,8 +99,10 @@ func (c *Counts) Add(d Counts) {
 	}
 }
 
-func (c *Counters) collected(provider, model string, found *Collection) {
+func (c *Counters) collected(provider, model string, found *Collection, took time.Duration, retried int64) {
 	c.Count(provider, model, func(row *Counts) {
+		row.DownloadTime += took
+		row.DownloadsRetried += retried
 		for _, f := range found.Files {
 			row.Downloads++
 			row.Bytes += f.Size
@@ -109,6 +120,30 @@ func bestEvidence(all []Evidence) Evidence {
 		}
 	}
 	return ""
+}
+
+// Turn counts a turn that is over.
+func (c *Counters) Turn(provider, model string, took time.Duration, failure error) {
+	c.Count(provider, model, func(row *Counts) {
+		row.Turns++
+		row.TurnTime += took
+		if failure != nil {
+			row.TurnErrors++
+		}
+	})
+}
+
+// Drain returns what was counted since the last Drain and begins anew: for
+// whoever adds it to what other processes have counted.
+func (c *Counters) Drain() (rows []Counts) {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	whole := Counters{rows: c.rows}
+	c.rows = nil
+	c.mu.Unlock()
+	return whole.Snapshot()
 }
 
 // counting is the rule with its repetitions counted.

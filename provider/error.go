@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -98,6 +99,30 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Is(target error) bool {
 	k, ok := target.(Kind)
 	return ok && k == e.Kind
+}
+
+// Gone tells whether what was to be deleted is deleted: a service that does not
+// find it may not have been asked, where a gateway answers in its place with an
+// error of somebody else's. So it is looked for.
+func Gone(ctx context.Context, files FileStore, r FileRef, err error) error {
+	if kind := KindOf(err); kind != FileNotFound && kind != FileExpired {
+		return err
+	}
+	_, missing := files.Stat(ctx, r)
+	switch kind := KindOf(missing); {
+	case missing == nil:
+		return &Error{Kind: Transient, Provider: r.Provider, Op: "delete " + r.ID, Message: "it was said not to be there, and is", Err: err}
+	case kind == FileNotFound, kind == FileExpired:
+		return nil
+	}
+	return missing
+}
+
+// Repeats is the error of a list whose pages come again: it would never end, and
+// what it has not shown by then it never will.
+func Repeats(name, op string) error {
+	return &Error{Kind: Invalid, Provider: name, Op: op, Message: "the pages of the list repeat themselves; it was left where that began",
+		Hint: "This is a fault of the service or of a gateway before it. What the list showed until then was used."}
 }
 
 // KindOf returns the kind of an error, "" of one that has none.

@@ -16,22 +16,37 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// fetch brings one artifact into the quarantine.
-func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (Artifact, error) {
+// fetch brings one artifact into the quarantine, in so many tries.
+func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifact, tries int64, _ error) {
 	most := c.MaxBytes
 	if most <= 0 {
 		most = 100 << 20
 	}
 	if a.Size > most {
-		return a, tooLarge(p.Name(), a.Name, most)
+		return a, 0, tooLarge(p.Name(), a.Name, most)
+	}
+	if a.Name == "" && a.Ref.Scope == ScopeFile { // it could not be found out before; without, the file goes by a number
+		_ = c.Retry.Do(ctx, func(ctx context.Context) error {
+			info, err := p.Files().Stat(ctx, a.Ref)
+			if err == nil {
+				a.learn(Artifact{Name: info.Name, MIME: info.MIME, Size: info.Size, SHA256: info.SHA256, Created: info.Created})
+			}
+			return err
+		})
+		if a.Size > most {
+			return a, 0, tooLarge(p.Name(), a.Name, most)
+		}
 	}
 	d, err := c.Quarantine.draft()
 	if err != nil {
-		return a, err
+		return a, 0, err
 	}
-	err = c.Retry.counting(c.Counters, p.Name()).Do(ctx, func(ctx context.Context) error { return c.fetchOnce(ctx, p, &a, d, most) })
+	err = c.Retry.counting(c.Counters, p.Name()).Do(ctx, func(ctx context.Context) error {
+		tries++
+		return c.fetchOnce(ctx, p, &a, d, most)
+	})
 	if err != nil {
-		return a, errors.Join(err, d.drop())
+		return a, tries, errors.Join(err, d.drop())
 	}
 	sum := mimetype.Detect(d.head)
 	if a.MIME == "" || baseType(a.MIME) == "application/octet-stream" {
@@ -40,12 +55,12 @@ func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (Artifact
 	a.Size = d.size
 	said := a.SHA256
 	if a.SHA256, err = d.keep(); err != nil {
-		return a, err
+		return a, tries, err
 	}
 	if said != "" && !strings.EqualFold(said, a.SHA256) {
-		return a, errors.Join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the bytes are not those that the provider's hash is of"}, c.Quarantine.Remove(a.SHA256))
+		return a, tries, errors.Join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the bytes are not those that the provider's hash is of"}, c.Quarantine.Remove(a.SHA256))
 	}
-	return a, nil
+	return a, tries, nil
 }
 
 // fetchOnce is one attempt, which goes on where the one before it stopped.
@@ -124,17 +139,29 @@ func (c *Collector) whole(p Provider, a *Artifact, d *draft, size int64) error {
 }
 
 // looksLikeError recognises a short JSON error that was sent as a file's bytes:
-// some gateways pass on a 404 as a 200 (LiteLLM PR 37737).
+// some gateways pass on a 404 as a 200 (LiteLLM PR 37737). Code writes files with
+// an "error" in them, too: only what a provider says, and says nothing besides, is
+// taken for one.
 func looksLikeError(name string, d *draft) bool {
-	if d.size > 2048 || strings.EqualFold(path.Ext(name), ".json") {
+	if d.size == 0 || d.size > 2048 {
 		return false
 	}
-	var body map[string]json.RawMessage
-	if json.Unmarshal(bytes.TrimSpace(d.head), &body) != nil {
+	var body struct {
+		Type  string          `json:"type"`
+		Error json.RawMessage `json:"error"`
+	}
+	var fields, inner map[string]json.RawMessage
+	if json.Unmarshal(bytes.TrimSpace(d.head), &body) != nil || json.Unmarshal(d.head, &fields) != nil || len(body.Error) == 0 {
 		return false
 	}
-	_, has := body["error"]
-	return has
+	if json.Unmarshal(body.Error, &inner) != nil { // {"code": ..., "error": "text"}: xAI
+		return len(fields) == 2 && fields["code"] != nil && !strings.EqualFold(path.Ext(name), ".json")
+	}
+	if inner["message"] == nil || inner["type"] == nil && inner["code"] == nil && inner["status"] == nil {
+		return false
+	}
+	// {"error": {...}}: OpenAI, Gemini; {"type": "error", "error": {...}, "request_id": ...}: Anthropic.
+	return len(fields) == 1 || body.Type == "error"
 }
 
 func tooLarge(name, file string, most int64) error {

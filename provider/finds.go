@@ -73,27 +73,46 @@ func (f *finds) sessions(r *RunResult) (ids []string) {
 	return ids
 }
 
+// has reports whether a file is known.
+func (f *finds) has(r FileRef) bool {
+	return slices.ContainsFunc(f.all, func(k *Artifact) bool {
+		return k.Ref.Scope == r.Scope && k.Ref.Session == r.Session && fileKey(k.Ref) == fileKey(r)
+	})
+}
+
 // frames takes the files out of the output of the steps, which keep a short line
-// in the place of each.
+// in the place of each. Output of code that failed in the end is all stderr at
+// some providers.
 func (f *finds) frames(steps []Step) (failed []Failure) {
 	for i := range steps {
-		files, rest := Unframe(steps[i].Stdout, MaxFrame)
-		steps[i].Stdout = rest
-		for _, file := range files {
-			a := Artifact{Ref: FileRef{Provider: f.provider, Scope: ScopeInline, Inline: file.Data}, Name: file.Name,
-				Size: int64(len(file.Data)), FoundBy: []Evidence{ByStdout}, StepID: steps[i].ID}
-			if file.Err != nil {
-				a.Size = -1
-				failed = append(failed, Failure{a, file.Err})
-				continue
-			}
-			f.add(a)
+		s := &steps[i]
+		for _, output := range []*string{&s.Stdout, &s.Stderr} {
+			var bad []Failure
+			*output, bad = f.framed(*output, s.ID)
+			failed = append(failed, bad...)
 		}
 	}
 	return failed
 }
 
-// newest keeps one of each path of a session: the one that was made last.
+// framed takes the files out of a text.
+func (f *finds) framed(text, step string) (rest string, failed []Failure) {
+	files, rest := Unframe(text, MaxFrame)
+	for _, file := range files {
+		a := Artifact{Ref: FileRef{Provider: f.provider, Scope: ScopeInline, Inline: file.Data}, Name: file.Name,
+			Size: int64(len(file.Data)), FoundBy: []Evidence{ByStdout}, StepID: step}
+		if file.Err != nil {
+			a.Size = -1
+			failed = append(failed, Failure{a, file.Err})
+			continue
+		}
+		f.add(a)
+	}
+	return rest, failed
+}
+
+// newest keeps one of each path of a session: the one that was made last. Times
+// may be whole seconds: of two that are equal the one that was found later.
 func (f *finds) newest() {
 	place := map[[2]string]int{}
 	var kept []*Artifact
@@ -105,33 +124,78 @@ func (f *finds) newest() {
 			kept = append(kept, a)
 			continue
 		}
-		if a.Created.After(kept[i].Created) {
+		if !a.Created.Before(kept[i].Created) {
 			kept[i] = a
 		}
 	}
 	f.all = kept
 }
 
-// promise matches what models write as the address of a file. It leads nowhere;
-// it is a name.
-var promise = regexp.MustCompile(`sandbox:/?/?((?:[^\s()\[\]<>"'` + "`" + `]|\([^\s()]*\))+)`)
+// promised are the names that links of the answer speak of. Such an address leads
+// nowhere; it is a name: "sandbox:/mnt/data/x" at OpenAI, a path in the folder for
+// outputs elsewhere.
+var (
+	// linked is a link of Markdown, whose address may have spaces and parentheses,
+	// or stand in angle brackets.
+	linked = regexp.MustCompile(`\]\(\s*(?:<([^<>\n]*)>|((?:[^()\n]|\([^()\n]*\))*))\)`)
+	// bare is an address that stands for itself.
+	bare = regexp.MustCompile(`sandbox:((?:[^\s()\[\]<>"'` + "`" + `]|\([^\s()]*\))+)`)
+	// title is what may stand behind the address of a link.
+	title = regexp.MustCompile(`\s+("[^"]*"|'[^']*')\s*$`)
+)
+
+// folders begin the addresses of links that promise a file.
+var folders = []string{"sandbox:", "file:///mnt/data/", "/mnt/data/", "$OUTPUT_DIR/", "/files/output/"}
+
+// promised goes through the text and returns the addresses, as they are written.
+func promised(text string) (all []string) {
+	for _, m := range linked.FindAllStringSubmatch(text, -1) {
+		address := strings.TrimSpace(title.ReplaceAllString(m[1]+m[2], ""))
+		for _, folder := range folders {
+			if rest, ok := strings.CutPrefix(address, folder); ok {
+				all = append(all, rest)
+				break
+			}
+		}
+	}
+	for _, m := range bare.FindAllStringSubmatch(linked.ReplaceAllString(text, "]()"), -1) {
+		all = append(all, strings.TrimRight(m[1], ".,;:!*_"))
+	}
+	return all
+}
+
+// spellings are what an address may mean: as it stands, with its escapes read, and
+// without what follows a name on the web.
+func spellings(address string) (names []string) {
+	for _, s := range []string{address, strings.SplitN(address, "?", 2)[0], strings.SplitN(address, "#", 2)[0]} {
+		plain, err := url.PathUnescape(s)
+		if err != nil {
+			plain = s
+		}
+		for _, name := range []string{CleanName(plain), CleanName(s)} {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
 
 // links goes through the links of the answer and returns those that no file
 // stands behind. A link to an input promises nothing.
 func (f *finds) links(text string, inputs []FileInfo) (missing []string) {
-	for _, m := range promise.FindAllStringSubmatch(text, -1) {
-		target := strings.TrimRight(m[1], ".,;:!")
-		if plain, err := url.PathUnescape(target); err == nil {
-			target = plain
+	for _, address := range promised(text) {
+		names := spellings(address)
+		known := func(name string) bool {
+			return f.linked(name) || slices.ContainsFunc(inputs, func(i FileInfo) bool { return CleanName(i.Name) == name || base(i.Ref.Path) == name })
 		}
-		name := CleanName(target)
-		if name == "" || f.linked(name) || slices.Contains(missing, name) {
+		if len(names) == 0 || slices.ContainsFunc(names, known) {
 			continue
 		}
-		if slices.ContainsFunc(inputs, func(i FileInfo) bool { return CleanName(i.Name) == name || base(i.Ref.Path) == name }) {
-			continue
+		plain := spellings(strings.SplitN(address, "?", 2)[0])
+		if name := append(plain, names[0])[0]; !slices.Contains(missing, name) {
+			missing = append(missing, name)
 		}
-		missing = append(missing, name)
 	}
 	return missing
 }

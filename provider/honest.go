@@ -10,8 +10,9 @@ import (
 )
 
 // honest gives errors that come under a status of success that of a gateway that
-// failed, so that they are seen and tried again: some gateways pass on a provider's 404 as a 200 (LiteLLM PR 37737), and
-// a list that is read from such a body is empty. Content of files is left alone:
+// failed, so that they are seen and tried again: some gateways pass on a
+// provider's 404 as a 200 (LiteLLM PR 37737), and a list that is read from such a
+// body is empty. Content of files is left alone:
 // it may look like anything (the Collector looks at it).
 type honest struct{ next http.RoundTripper }
 
@@ -30,7 +31,15 @@ func (h honest) RoundTrip(r *http.Request) (*http.Response, error) {
 	}{peek, resp.Body}
 	if head, err := peek.Peek(errorPeek); err == io.EOF { // all of it: errors are short
 		if isError(head) {
+			resp.Body.Close()
+			// In words, lest it be read as what it says: that a file is not there, say,
+			// and so deleted.
+			said := "an error came as a success: " + string(head)
 			resp.StatusCode, resp.Status = http.StatusBadGateway, http.StatusText(http.StatusBadGateway)
+			resp.Header = resp.Header.Clone()
+			resp.Header.Set("Content-Type", "text/plain")
+			resp.Header.Del("Content-Length")
+			resp.ContentLength, resp.Body = int64(len(said)), io.NopCloser(strings.NewReader(said))
 		}
 	}
 	return resp, nil

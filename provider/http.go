@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,7 +19,11 @@ import (
 // a large file that moves is fine, one that stands still is not.
 type Timeouts struct {
 	Connect time.Duration // 10 s
-	Idle    time.Duration // 30 s between two reads of a download
+	Idle    time.Duration // 30 s of a transfer, or of an answer to a look-up, that stands still
+	// Silence is how long a model may say nothing: 10 min. Code that it started
+	// runs for minutes, and most services send nothing meanwhile. That the other
+	// side is there is asked for every 30 s, where the connection is HTTP/2.
+	Silence time.Duration
 }
 
 func (t Timeouts) filled() Timeouts {
@@ -28,17 +33,20 @@ func (t Timeouts) filled() Timeouts {
 	if t.Idle == 0 {
 		t.Idle = 30 * time.Second
 	}
+	if t.Silence == 0 {
+		t.Silence = 10 * time.Minute
+	}
 	return t
 }
 
-// HTTPClient returns a client for a provider: a limit for connecting, none for
-// an answer (a model may think for minutes), no redirect to another host, which
-// would get the key, and no error that passes for a success.
+// HTTPClient returns a client for a provider: limits for connecting and for
+// standing still, none for a transfer that moves, no redirect to another host,
+// which would get the key, and no error that passes for a success.
 func HTTPClient(t Timeouts) *http.Client {
 	t = t.filled()
 	dial := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}
 	return &http.Client{
-		Transport: honest{&http.Transport{
+		Transport: honest{awake{&http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial.DialContext,
 			TLSHandshakeTimeout:   t.Connect,
@@ -46,7 +54,8 @@ func HTTPClient(t Timeouts) *http.Client {
 			MaxIdleConnsPerHost:   16,
 			IdleConnTimeout:       90 * time.Second,
 			ExpectContinueTimeout: time.Second,
-		}},
+			HTTP2:                 &http.HTTP2Config{SendPingTimeout: t.Idle, PingTimeout: t.Connect},
+		}, t}},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) >= 5 || r.URL.Host != via[0].URL.Host {
 				return http.ErrUseLastResponse
@@ -121,11 +130,21 @@ func Failed(name, op string, err error) *Error {
 	case isDNS && dns.IsNotFound:
 		e.Unsure = false
 		e.Hint = "The provider's address is not known: check the network, the proxy, and the base address."
+	case errors.Is(err, errSilent):
+		e.Message = "the connection stood still for too long and was given up"
+	case isUntrusted(err):
+		e.Kind, e.Unsure = Invalid, false
+		e.Hint = "The certificate of the provider's address is not trusted: check the base address, the clock, and a proxy that looks into connections."
 	case isRefused(err):
 		e.Unsure = false
 		e.Hint = "Nothing answers at the provider's address: check the network, the proxy, and the base address."
 	}
 	return e
+}
+
+func isUntrusted(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
 }
 
 func isRefused(err error) bool {

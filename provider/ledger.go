@@ -15,6 +15,9 @@ type EntryKind string
 const (
 	EntryFile    EntryKind = "file"
 	EntrySession EntryKind = "session"
+	// EntryRun is a turn whose code may have put files into the account's store,
+	// where only the reply names them: it is kept when the reply got lost.
+	EntryRun EntryKind = "run"
 )
 
 // Entry is something of ours at a provider: about to be made while ID is empty,
@@ -34,6 +37,8 @@ type Entry struct {
 	// crash.
 	Ended time.Time `json:"ended,omitzero"`
 	Keep  bool      `json:"keep,omitempty"` // the person wants it to stay
+	// Names are those that the code of an EntryRun may have written.
+	Names []string `json:"names,omitempty"`
 }
 
 // LedgerStore keeps entries. What a method has written is on disk when it
@@ -57,8 +62,9 @@ type Ledger struct {
 	holder       string
 	release      func() error
 
-	mu   sync.Mutex
-	keep bool
+	mu    sync.Mutex
+	keep  bool
+	names []string // that code of this conversation speaks of
 }
 
 // OpenLedger begins the ledger of a conversation. Whoever opens it closes it.
@@ -132,7 +138,7 @@ func (l *Ledger) intend(ctx context.Context, p Provider, kind EntryKind, name st
 func (l *Ledger) settle(ctx context.Context, e Entry, id string, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if failure != nil && !unsure(failure) {
+	if failure != nil && id == "" && !unsure(failure) {
 		return l.store.Remove(ctx, e.Key)
 	}
 	e.ID, e.Ended = id, l.clock.Now().UTC()
@@ -142,7 +148,7 @@ func (l *Ledger) settle(ctx context.Context, e Entry, id string, failure error) 
 // unsure reports whether a failed request may have made something.
 func unsure(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return !ok || e.Unsure || e.Status >= 500
+	return !ok || e.Unsure || e.Status >= 500 || e.Status/100 == 2
 }
 
 // Swept is what a clean-up did.
@@ -150,6 +156,9 @@ type Swept struct {
 	Deleted []Entry
 	Kept    []Entry // because they are marked so
 	Left    []Left  // could not be deleted: tried again by the next one
+	// Others were made while a turn of ours ran whose reply got lost, and have names
+	// that its code does not speak of. They may be somebody else's, and stay.
+	Others []FileInfo
 }
 
 // Left is an entry that a clean-up could not deal with.
@@ -190,7 +199,7 @@ func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Prov
 		known[e.Account+" "+e.ID] = true
 	}
 	// Sessions first: a file may be in use as long as its session lives.
-	for _, kind := range []EntryKind{EntrySession, EntryFile} {
+	for _, kind := range []EntryKind{EntrySession, EntryFile, EntryRun} {
 		for _, e := range entries {
 			mine, err := ours(e)
 			if err != nil {
@@ -200,8 +209,18 @@ func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Prov
 			if e.Kind != kind || !mine || p == nil {
 				continue
 			}
-			if e.Keep {
+			if e.Keep && kind != EntryRun {
 				s.Kept = append(s.Kept, e)
+				continue
+			}
+			if kind == EntryRun {
+				if err := s.afterRun(ctx, p, retry, e, known); err != nil {
+					s.Left = append(s.Left, Left{e, err})
+					continue
+				}
+				if err := store.Remove(ctx, e.Key); err != nil {
+					return s, err
+				}
 				continue
 			}
 			if err := remove(ctx, p, retry, &e, known); err != nil {
@@ -250,6 +269,9 @@ func remove(ctx context.Context, p Provider, retry Retry, e *Entry, known map[st
 // clocksApart is how far a provider's clock and ours may be from each other, and
 // how long after its request something may come to be.
 const clocksApart = 2 * time.Minute
+
+// maxTurn is longer than a turn lasts of which only the beginning is known.
+const maxTurn = time.Hour
 
 // lookFor finds what was made by a request whose answer was never seen: a session
 // by its name, which is unique; a file by name, size and time, and only one that

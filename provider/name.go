@@ -22,15 +22,14 @@ func CleanName(name string) string {
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsControl(r), unicode.In(r, unicode.Bidi_Control), r == utf8.RuneError:
+		case unicode.IsControl(r), unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp), r == utf8.RuneError:
 			return -1
 		case strings.ContainsRune(`<>:"/|?*`, r):
 			return '_'
 		}
 		return r
 	}, name)
-	name = strings.TrimRight(strings.TrimSpace(name), ". ")
-	name = strings.TrimLeft(name, ".") // neither "..", nor a file that hides
+	name = trimName(name)
 	if device.MatchString(name) {
 		name = "_" + name
 	}
@@ -43,15 +42,22 @@ func CleanName(name string) string {
 		_, last := utf8.DecodeLastRuneInString(stem)
 		name = stem[:len(stem)-last] + ending
 	}
-	return name
+	return trimName(name)
+}
+
+// trimName takes off what is no name at an end: neither "..", nor a file that
+// hides, nor what Windows leaves out.
+func trimName(name string) string {
+	name = strings.TrimLeftFunc(name, func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
+	return strings.TrimRightFunc(name, func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
 }
 
 // device matches what Windows takes for one, with any ending.
-var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
+var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])\s*(\.|$)`)
 
 // generated matches names that no person and no code gave: OpenAI's for a picture
 // that was shown.
-var generated = regexp.MustCompile(`^(cfile[_-][A-Za-z0-9]+|file-[A-Za-z0-9]{16,}|file_[A-Za-z0-9]{16,}|output-[0-9]+)(\.[A-Za-z0-9]+)?$`)
+var generated = regexp.MustCompile(`^(cfile[_-][A-Za-z0-9]+|file-[A-Za-z0-9]{16,}|file_[A-Za-z0-9]{16,})(\.[A-Za-z0-9]+)?$`)
 
 // IsGenerated reports whether a name says nothing.
 func IsGenerated(name string) bool { return name == "" || generated.MatchString(name) }

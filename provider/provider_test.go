@@ -16,7 +16,10 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Package genai starts a goroutine of OpenCensus's when it is imported.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
 
 func TestRetry(t *testing.T) {
 	fail := func(k provider.Kind, after time.Duration) error { return &provider.Error{Kind: k, RetryAfter: after} }
@@ -95,6 +98,16 @@ func TestInstruct(t *testing.T) {
 		if got := provider.Instruct(c.provider, c.model, c.tool, c.mode); got != c.want {
 			t.Errorf("%s %s %s %s:\n%s", c.provider, c.model, c.tool, c.mode, cmp.Diff(c.want, got))
 		}
+	}
+	outputs := func(name string, mode provider.OutputMode) provider.Provider {
+		return outputsProvider{name: name, mode: mode}
+	}
+	const inside = "Your input files are in the folder inputs of the working directory: list it first. Save every result file in the working directory, outside of that folder, and name each one in your answer."
+	if got := provider.InstructFor(outputs(provider.Gemini, provider.OutputListing), "m", provider.ToolAuto, provider.HintsAuto); got != inside {
+		t.Error(cmp.Diff(inside, got))
+	}
+	if got := provider.InstructFor(outputs(provider.Gemini, provider.OutputStdout), "m", provider.ToolAuto, provider.HintsAuto); got != provider.Instruct(provider.Gemini, "m", provider.ToolAuto, provider.HintsAuto) {
+		t.Errorf("generateContent: %s", got)
 	}
 	for _, p := range []string{provider.Gemini, provider.XAI} { // what they are told is what Unframe reads
 		if got := provider.Instruct(p, "m", provider.ToolAuto, provider.HintsAuto); !strings.Contains(got, "===AIRLOCK FILE ") || !strings.Contains(got, "===AIRLOCK END===") {
@@ -264,3 +277,13 @@ func (f *fakeFiles) Stat(context.Context, provider.FileRef) (provider.FileInfo, 
 	}
 	return provider.FileInfo{}, nil
 }
+
+// outputsProvider is one that brings files back in a certain way.
+type outputsProvider struct {
+	provider.Provider
+	name string
+	mode provider.OutputMode
+}
+
+func (p outputsProvider) Name() string                { return p.name }
+func (p outputsProvider) Caps() provider.Capabilities { return provider.Capabilities{Outputs: p.mode} }

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -54,17 +55,33 @@ func (t *Tracker) Ready(ctx context.Context, files []Attachment, sink Sink) (str
 	if t.Session().ID == "" {
 		return t.create(ctx, files)
 	}
-	for _, a := range files {
-		if _, err := t.Provider.Sessions().Add(ctx, t.Session().ID, a.File); err != nil {
-			if KindOf(err) == ContainerExpired {
-				t.gone(sink)
-				return t.create(ctx, files)
-			}
+	files = slices.Clone(files)
+	for i := range files {
+		err := t.add(ctx, &files[i])
+		if KindOf(err) == ContainerExpired {
+			t.gone(sink)
+			return t.create(ctx, files)
+		}
+		if err != nil {
 			return "", err
 		}
 	}
 	t.note(t.Session(), files)
 	return t.Session().ID, nil
+}
+
+// add puts a file into the session; one that the provider has lost meanwhile is
+// sent again.
+func (t *Tracker) add(ctx context.Context, a *Attachment) error {
+	_, err := t.Provider.Sessions().Add(ctx, t.Session().ID, a.File)
+	if kind := KindOf(err); t.Again == nil || kind != FileNotFound && kind != FileExpired {
+		return err
+	}
+	if a.File, err = t.Again(ctx, a.File); err != nil {
+		return err
+	}
+	_, err = t.Provider.Sessions().Add(ctx, t.Session().ID, a.File)
+	return err
 }
 
 func (t *Tracker) idleOver() bool {
@@ -147,9 +164,9 @@ func (t *Tracker) Run(ctx context.Context, r RunRequest, sink Sink) (*RunResult,
 				return nil, err
 			}
 		} else { // the provider makes one by itself, from all files
-			t.mu.Lock()
-			r.Session, r.Files = "", append(append([]Attachment(nil), t.staged...), brought...)
-			t.mu.Unlock()
+			if r, err = t.afresh(ctx, r); err != nil {
+				return nil, err
+			}
 		}
 		result, err = t.Provider.Run(ctx, r, sink)
 	}
@@ -157,6 +174,38 @@ func (t *Tracker) Run(ctx context.Context, r RunRequest, sink Sink) (*RunResult,
 		t.ran(result, brought)
 	}
 	return result, err
+}
+
+// afresh is a turn with all files of the conversation, for a provider that makes a
+// session by itself. What the provider has lost meanwhile is sent again.
+func (t *Tracker) afresh(ctx context.Context, r RunRequest) (RunRequest, error) {
+	t.mu.Lock()
+	staged := slices.Clone(t.staged)
+	t.mu.Unlock()
+	again := map[string]FileInfo{}
+	all := append(slices.Clone(staged), r.Files...)
+	for i := range all {
+		info, err := t.alive(ctx, all[i].File)
+		if err != nil {
+			return r, err
+		}
+		again[all[i].File.Ref.ID] = info
+		all[i].File = info
+	}
+	r.Session, r.Files, r.Input = "", all, slices.Clone(r.Input)
+	for i := range r.Input {
+		files := slices.Clone(r.Input[i].Files)
+		for k := range files {
+			if info, ok := again[files[k].File.Ref.ID]; ok && files[k].File.Ref.ID != "" {
+				files[k].File = info
+			}
+		}
+		r.Input[i].Files = files
+	}
+	t.mu.Lock()
+	t.staged = all[:len(staged):len(staged)]
+	t.mu.Unlock()
+	return r, nil
 }
 
 // ran takes over the session that the reply names last.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
+
+	"github.com/gabriel-vasile/mimetype"
 )
 
 // Source is a file of ours that shall go to a provider.
@@ -26,6 +30,10 @@ type Staged struct {
 	SHA256 string   `json:"sha256"` // of what was sent, hex
 	File   FileInfo `json:"file"`
 	Cached bool     `json:"cached,omitempty"` // it had been sent before
+	// Inline says that it travels within the request, since it could not be sent
+	// by itself, and Why.
+	Inline bool   `json:"inline,omitempty"`
+	Why    string `json:"why,omitempty"`
 }
 
 // Uploader sends files, each once.
@@ -35,6 +43,12 @@ type Uploader struct {
 	Counters *Counters    // may be nil
 	TTL      time.Duration
 	Progress func(s Source, sent int64) // may be nil
+	// Inline is asked when the store of files is down or not offered, and the
+	// provider takes a file of that size within the request: whether to send it so.
+	// nil says no. Who answers tells the person.
+	Inline func(s Source, why error) bool
+
+	inlined int64 // bytes that travel so
 }
 
 // Refused is a file that was not sent.
@@ -60,6 +74,9 @@ func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged
 		if err == nil {
 			done, err = u.one(ctx, s)
 		}
+		if err != nil && u.mayInline(s, err) {
+			done, err = u.inline(s, err)
+		}
 		if err != nil {
 			refused = append(refused, Refused{s, err})
 			continue
@@ -80,6 +97,10 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 	if err != nil {
 		return Staged{}, fmt.Errorf("read %s: %w", s.Path, err)
 	}
+	// What is there now may be more than what was looked at.
+	if no := u.Provider.Caps().Limits.Check(u.Provider.Name(), []Wanted{{s.Name, s.MIME, size}}); len(no) > 0 {
+		return Staged{}, errors.Join(no[0], no[-1])
+	}
 	sha := hex.EncodeToString(sum.Sum(nil))
 	key := UploadKey{Provider: u.Provider.Name(), Account: u.Provider.Account(), SHA256: sha, Name: s.Name}
 	if info, ok := u.Cache.get(ctx, u.Provider, key); ok {
@@ -88,7 +109,7 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return Staged{}, err
 	}
-	body := &hashing{ReadSeeker: f, sum: sha256.New()}
+	body, begun := &hashing{ReadSeeker: f, sum: sha256.New()}, time.Now()
 	info, err := u.Provider.Files().Upload(ctx, Upload{Name: s.Name, MIME: s.MIME, Size: size, Body: body, TTL: u.TTL, SHA256: sha,
 		Progress: func(sent int64) {
 			if u.Progress != nil {
@@ -103,8 +124,50 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 		err := &Error{Kind: Invalid, Provider: u.Provider.Name(), Op: "upload " + s.Name, Message: "the file changed while it was sent", Hint: "Let whatever writes to it finish, then try again."}
 		return Staged{}, join(err, u.Provider.Files().Delete(context.WithoutCancel(ctx), info.Ref))
 	}
-	u.Counters.Count(u.Provider.Name(), "", func(c *Counts) { c.Uploads++ })
+	u.Counters.Count(u.Provider.Name(), "", func(c *Counts) {
+		c.Uploads++
+		c.UploadTime += time.Since(begun)
+	})
 	return Staged{Path: s.Path, SHA256: sha, File: info}, u.Cache.put(ctx, key, info)
+}
+
+// mayInline reports whether a file that could not be sent may travel within the
+// request. Files that were refused for what they are may not.
+func (u *Uploader) mayInline(s Source, err error) bool {
+	caps := u.Provider.Caps()
+	e, ok := errors.AsType[*Error](err)
+	if u.Inline == nil || !caps.InlineUpload || !ok || s.Size < 0 || u.inlined+s.Size > caps.Limits.Inline {
+		return false
+	}
+	notOffered := e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented
+	return (e.Kind == Transient || notOffered) && u.Inline(s, err)
+}
+
+// inline reads a file to be sent within the request.
+func (u *Uploader) inline(s Source, why error) (Staged, error) {
+	f, err := s.Open()
+	if err != nil {
+		return Staged{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, s.Size+1))
+	if err != nil {
+		return Staged{}, fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	if int64(len(data)) != s.Size {
+		return Staged{}, &Error{Kind: Invalid, Provider: u.Provider.Name(), Op: "send " + s.Name, Message: "the file changed while it was read", Hint: "Let whatever writes to it finish, then try again."}
+	}
+	u.inlined += s.Size
+	sum := sha256.Sum256(data)
+	sha := hex.EncodeToString(sum[:])
+	kind := s.MIME
+	if kind == "" {
+		kind = baseType(mimetype.Detect(data).String())
+	}
+	return Staged{Path: s.Path, SHA256: sha, Inline: true, Why: why.Error(), File: FileInfo{
+		Ref:  FileRef{Provider: u.Provider.Name(), Scope: ScopeInline, Inline: data},
+		Name: s.Name, MIME: kind, Size: s.Size, Origin: OriginUser, Readable: true, State: StateReady, SHA256: sha,
+	}}, nil
 }
 
 // hashing hashes what is read, from the last start on.

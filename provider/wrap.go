@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 )
 
 // Recorded is the provider with everything that it makes written into the ledger.
@@ -87,7 +88,12 @@ func (r *recorded) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult
 			note(EntryFile, a.Ref.ID, a.Name, a.Size)
 		}
 	}
+	watched, err := r.ledger.beginRun(ctx, r.Provider, q)
+	if err != nil {
+		return nil, err
+	}
 	result, err := r.Provider.Run(ctx, q, func(e Event) {
+		watched.event(e)
 		switch e := e.(type) {
 		case SessionStarted:
 			session(e.Session)
@@ -104,6 +110,9 @@ func (r *recorded) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult
 			file(a)
 		}
 	}
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	failed = join(failed, watched.end(settling, err))
 	return result, join(err, failed)
 }
 

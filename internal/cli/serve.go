@@ -184,6 +184,7 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 	p.line("%s", p.paint(bold, "Airlock is ready."))
 	p.line("")
 	p.line("  Address    %s", url)
+	p.line("  Page       %s/ui/", url)
 	p.line("  Data       %s", a.cfg.Data)
 	if isolation, err := service.Isolation(ctx); err == nil {
 		p.line("  Isolation  %s (%s)", isolation.Summary, a.cfg.Isolation)

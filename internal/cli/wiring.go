@@ -12,6 +12,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/dialect/onyx"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -19,6 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/provider/metrics"
 )
 
 // This file is the one place where the parts become a whole: storage, sandbox
@@ -26,9 +28,12 @@ import (
 
 // service is an engine and what it stands on.
 type service struct {
+	providers metrics.Source // what all processes have counted of them; nil: nothing
+
 	engine *engine.Service
-	work   *native.Work   // folders and projects; nil: none
-	below  []func() error // to be closed, last first
+	work   *native.Work       // folders and projects; nil: none
+	live   *conversation.Live // conversations with models; nil: none
+	below  []func() error     // to be closed, last first
 }
 
 // storage are the two halves of what the engine keeps.
@@ -150,8 +155,12 @@ func ownerQuota(c *config.Config) engine.Quota {
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
+	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}
+	if s.live != nil {
+		options.Conversations = s.live.Host()
+	}
 	mounts := []httpd.Mount{
-		{Prefix: "/api/v1", Handler: native.New(s.engine, native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}), Open: []string{"/openapi.yaml"}, Trusted: true},
+		{Prefix: "/api/v1", Handler: native.New(s.engine, options), Open: []string{"/openapi.yaml"}, Trusted: true},
 		a.onyx(s, metrics),
 	}
 	mounts = append(mounts, projectMounts(mounts[0])...)
@@ -163,6 +172,11 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		return nil, err
 	}
 	mounts = append(mounts, libreChat)
+	page, err := a.page(s)
+	if err != nil {
+		return nil, err
+	}
+	mounts = append(mounts, page)
 	if a.cfg.RootDialect != "" {
 		for _, m := range mounts {
 			if m.Prefix == "/"+a.cfg.RootDialect {
@@ -171,10 +185,12 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 			}
 		}
 	}
+	s.countProviders(metrics)
 	return httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,
 		Mounts:        mounts,
+		Home:          page.Prefix + "/",
 		Metrics:       metrics,
 		TrustNetworks: a.cfg.TrustNetworks,
 		AllowHosts:    a.cfg.AllowHosts,

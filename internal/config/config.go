@@ -64,13 +64,25 @@ type Config struct {
 	Onyx        Onyx
 	LibreChat   LibreChat
 
-	Workspaces  []string // folders that callers may link with a project
-	DemoProject bool     // serve a project API under /demo
+	Workspaces      []string // folders that callers may link with a project
+	CodeInterpreter string   // URL of the run_python tool's service; empty: none
+	DemoProject     bool     // serve a project API under /demo
 
 	API      string // of a project; empty: the one of its link
 	APIToken Secret // for that API
 	Policy   string // file with rules that approve changes; empty: none
 	Editor   string
+
+	Provider    string // of models: "openai", ...; empty: not chosen
+	Model       string
+	Hints       string // "auto" or "off"
+	MaxDownload int64
+	ModelURL    string // of provider local
+	ModelKey    Secret
+
+	// The accounts at providers.
+	OpenAI, Anthropic, Gemini, XAI    Account
+	OpenAIOrganization, OpenAIProject string
 
 	Server string // URL of a service elsewhere; empty: this machine
 	Key    Secret // for that service
@@ -79,6 +91,12 @@ type Config struct {
 	Plain bool
 
 	origins map[string]string
+}
+
+// Account is one at a provider of models.
+type Account struct {
+	Key Secret
+	URL string // empty: the provider's own
 }
 
 // The values of Config.Isolation.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -55,5 +56,20 @@ func TestCalledByAnotherName(t *testing.T) {
 				t.Errorf("listens on %s, speaks %q at the root", c.Listen, c.RootDialect)
 			}
 		})
+	}
+}
+
+// Secrets of other products may be in files, as containers have them.
+func TestForeignSecretInFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "key")
+	write(t, name, "from-file\n")
+	if c := load(t, world(t, map[string]string{"OPENAI_API_KEY_FILE": name}, "")); c.OpenAI.Key.Reveal() != "from-file" {
+		t.Errorf("the key is %q", c.OpenAI.Key.Reveal())
+	}
+	if c := load(t, world(t, map[string]string{"OPENAI_API_KEY_FILE": name, "AIRLOCK_OPENAI_API_KEY": "ours"}, "")); c.OpenAI.Key.Reveal() != "ours" {
+		t.Errorf("ours does not win: %q", c.OpenAI.Key.Reveal())
+	}
+	if _, err := Load(world(t, map[string]string{"OPENAI_API_KEY_FILE": name + "-missing"}, "")); err == nil {
+		t.Error("a file that is missing is no error")
 	}
 }

@@ -1,5 +1,30 @@
-// Package conversation takes what a model has said to where it belongs, the
-// same way for the command line, the page and the API.
+// Package conversation is what the command line and the page share: a turn with
+// a model that runs code on somebody's files, and what becomes of its reply.
+//
+// # A turn
+//
+// A Host keeps conversations. A Chat is one that is going on, and Chat.Turn has
+// one turn of it: it asks for consent, sends the files, lets the provider run
+// the model's code, finds and fetches what the code made, asks what is to be
+// saved, saves it, and keeps a record of all of it. Chat.Close deletes what was
+// made at the provider, whatever happened.
+//
+//	chat, err := host.Begin(ctx, owner, conversation.Settings{Provider: "openai", Model: "..."})
+//	...
+//	turn, err := chat.Turn(ctx, conversation.Prompt{Text: "Plot it", Files: files, Folder: "out"}, person, sink)
+//	cleaned, err := chat.Close(ctx, sink)
+//
+// Whoever shows it brings two things: a Person, who answers questions (Ask), and
+// a Sink, which is told what happens (Event). Both are plain values that can be
+// written as JSON. The files of a turn:
+//
+//	question.go  what is asked, and what an answer means
+//	event.go     what happens, in order
+//	record.go    what is kept
+//	turn.go      the order of a turn: inputs.go, browse.go, outputs.go, applying.go
+//	live.go      the same for people who come and go, as those of a page do
+//
+// # A reply
 //
 // A Desk is handed finished replies. It reads one, finds the folder that the
 // project is linked with, and makes a proposal: which files would change, and

@@ -191,6 +191,31 @@ func TestPublicMounts(t *testing.T) {
 	}
 }
 
+// TestSignedIn is about a mount that knows its callers by a cookie.
+func TestSignedIn(t *testing.T) {
+	_, address := start(t, Options{Home: "/ui/", Mounts: []Mount{
+		{Prefix: "/ui", Handler: dialect(), Public: true, SignedIn: func(r *http.Request) (engine.Caller, bool) {
+			c, err := r.Cookie("airlock")
+			return engine.Caller{Owner: "bob", Key: "bobs"}, err == nil && c.Value == "bob"
+		}},
+		{Prefix: "/api/v1", Handler: dialect()},
+	}})
+	for _, c := range []struct {
+		path, header string
+		status       int
+		contains     string
+	}{
+		{"/ui/", "Cookie: airlock=bob", 200, "owner=bob key=bobs"}, {"/ui/", "Cookie: airlock=x", 200, "owner= "}, {"/ui/", "", 200, "owner= "},
+		{"/ui/", "Cookie: airlock=bob\nX-API-Key: " + aliceKey, 200, "owner=alice"},
+		{"/api/v1/", "Cookie: airlock=bob", 401, "key"}, // a cookie is worth something at its own mount alone
+		{"/", "", 303, ""}, {"/other", "", 404, ""},
+	} {
+		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status || !strings.Contains(body, c.contains) {
+			t.Errorf("%s %s: %d %s", c.path, c.header, resp.StatusCode, body)
+		}
+	}
+}
+
 // TestLenientMounts is about clients that cannot do without a key, and about
 // tokens that must not pass for none.
 func TestLenientMounts(t *testing.T) {

@@ -1,8 +1,10 @@
 package httpd
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -268,4 +270,40 @@ func TestConnections(t *testing.T) {
 		t.Error("a fourth got in while all were busy")
 	}
 	close(hold)
+}
+
+// An answer is with its caller before the request is noted anywhere.
+func TestAnswerIsSentFirst(t *testing.T) {
+	arrived := make(chan struct{})
+	log := slog.New(waitingHandler{slog.DiscardHandler, arrived})
+	_, url := start(t, Options{Log: log, Mounts: []Mount{{Prefix: "/x", Public: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		_, _ = io.WriteString(w, "hello")
+	})}}})
+	client := &http.Client{Timeout: 10 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	defer client.CloseIdleConnections()
+	response, err := client.Post(url+"/x", "text/plain", nil) //nolint:noctx // it has a timeout
+	if err != nil {
+		close(arrived)
+		t.Fatal(err) // it waited for the note, which waits for us
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	close(arrived)
+	if err != nil || string(body) != "hello" {
+		t.Errorf("%q, %v", body, err)
+	}
+}
+
+// waitingHandler lets a note wait until an answer has arrived.
+type waitingHandler struct {
+	slog.Handler
+	arrived chan struct{}
+}
+
+func (waitingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h waitingHandler) Handle(context.Context, slog.Record) error {
+	<-h.arrived
+	return nil
 }

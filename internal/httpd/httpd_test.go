@@ -112,7 +112,9 @@ func start(t *testing.T, o Options) (*Server, string) {
 	if o.Mounts == nil {
 		o.Mounts = []Mount{{Prefix: "/api/v1", Handler: dialect(), MaxBody: 100}, {Prefix: "/onyx", Handler: dialect(), Trusted: true}}
 	}
-	o.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -90,6 +90,17 @@ func (w *response) progress() {
 	}
 }
 
+// sendFirst sends an answer whose length is known as soon as it is complete:
+// what we then note about the request is not what its caller waits for.
+func sendFirst(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if answered(w) && w.Header().Get("Content-Length") != "" {
+			_ = http.NewResponseController(w).Flush() // the peer may be gone
+		}
+	})
+}
+
 // watch returns the response that w is or wraps.
 func watch(w http.ResponseWriter) *response {
 	for {

@@ -63,7 +63,7 @@ var _ provider.Provider = (*Client)(nil)
 
 // New returns the client of an account. Nothing is sent yet.
 func New(o Options) (*Client, error) {
-	if o.Key == "" {
+	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set", Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
 	}
 	p := &Client{key: o.Key, base: strings.TrimRight(o.URL, "/"), http: o.HTTP, clock: o.Clock, retry: o.Retry}

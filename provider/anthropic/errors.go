@@ -57,6 +57,10 @@ func (p *Client) refused(op string, status int, header http.Header, body []byte)
 	if e.Message == "" {
 		e.Message = strings.ToLower(http.StatusText(status))
 	}
+	// x-should-retry is the service's last word on its own errors.
+	if header.Get("X-Should-Retry") == "false" && e.Kind == provider.Transient {
+		e.Attempts = 1
+	}
 	return e
 }
 

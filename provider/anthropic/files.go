@@ -89,8 +89,13 @@ func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo,
 func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		pages := f.p.files.ListAutoPaging(ctx, sdk.FileListParams{Limit: sdk.Int(1000)})
-		for pages.Next() {
+		for seen := map[string]bool{}; pages.Next(); {
 			m := pages.Current()
+			if seen[m.ID] {
+				yield(provider.FileInfo{}, provider.Repeats(f.p.Name(), "list files"))
+				return
+			}
+			seen[m.ID] = true
 			if filter.Name != "" && m.Filename != filter.Name || m.CreatedAt.Before(filter.CreatedAfter) {
 				continue
 			}
@@ -133,8 +138,5 @@ func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	_, err := f.p.files.Delete(ctx, r.ID, sdk.FileDeleteParams{})
 	err = f.p.failed("delete "+r.ID, err)
-	if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.FileExpired {
-		return nil
-	}
-	return err
+	return provider.Gone(ctx, f, r, err)
 }

@@ -316,7 +316,7 @@ func TestErrorUnderSuccess(t *testing.T) {
 	c, s := open(t)
 	s.Inject(providertest.Fault{On: providertest.OpStat, Kind: providertest.FaultErrorAs200}, providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultErrorAs200},
 		providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultErrorAs200})
-	if info, err := c.Files().Stat(t.Context(), provider.FileRef{ID: "file_1"}); !errors.Is(err, provider.FileNotFound) {
+	if info, err := c.Files().Stat(t.Context(), provider.FileRef{ID: "file_1"}); !errors.Is(err, provider.Transient) {
 		t.Errorf("stat: %+v, %v", info, err)
 	}
 	if got, err := c.Run(t.Context(), ask("go"), nil); err == nil {

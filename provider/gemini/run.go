@@ -29,6 +29,9 @@ type turn struct {
 
 // Run implements provider.Provider. It always streams.
 func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
+	if c.options.Environments {
+		return c.interact(ctx, r, sink)
+	}
 	before, err := conversation(r)
 	if err != nil {
 		return nil, err
@@ -92,7 +95,7 @@ func invalid(what string, err error) error {
 func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
 	given := map[string]bool{}
 	for i, t := range r.Input {
-		if len(t.Raw) > 0 && t.Provider == provider.Gemini {
+		if len(t.Raw) > 0 && t.Provider == provider.Gemini && !areSteps(t.Raw) {
 			var raw []*genai.Content
 			if err := json.Unmarshal(t.Raw, &raw); err != nil {
 				return nil, invalid("an earlier turn of the conversation cannot be read", err)
@@ -193,6 +196,7 @@ func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *g
 	whole := &genai.Content{Role: genai.RoleModel}
 	begun, finish := false, genai.FinishReason("")
 	var usage *genai.GenerateContentResponseUsageMetadata
+	ctx, ended := withEnding(ctx)
 	// An error is the end: the SDK would go on with a response that is not there.
 	for resp, err := range t.c.sdk.Models.GenerateContentStream(ctx, t.r.Model, contents, config) {
 		if err != nil {
@@ -223,7 +227,7 @@ func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *g
 		}
 	}
 	if finish == "" {
-		return nil, broken(provider.Failed(provider.Gemini, "run", errors.Join(ctx.Err(), errors.New("the answer broke off"))), begun)
+		return nil, broken(provider.Failed(provider.Gemini, "run", errors.Join(ctx.Err(), ended.err, errors.New("the answer broke off"))), begun)
 	}
 	t.result.Stop = stopOf(finish)
 	if t.result.Stop != provider.StopDone && t.result.StopDetail == "" || finish == genai.FinishReasonUnexpectedToolCall || finish == genai.FinishReasonMalformedFunctionCall {

@@ -32,6 +32,18 @@ func TestSuite(t *testing.T) {
 	})
 }
 
+// The preview passes the same suite.
+func TestEnvironmentsSuite(t *testing.T) {
+	providertest.Suite(t, func(tb testing.TB) providertest.Bench {
+		s := providertest.NewGeminiServer(tb)
+		c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, Clock: s.Clock, Environments: true})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return providertest.Bench{Provider: c, Server: s, Clock: s.Clock, Model: providertest.GeminiModel}
+	})
+}
+
 // An upload goes on where it broke off, whatever its size and whichever request
 // fails.
 func TestUploadIsResumed(t *testing.T) {

@@ -34,9 +34,10 @@ func (c *Client) request(ctx context.Context, method, where string, body io.Read
 // belongs, the last with "finalize", and after a failure the question how much has
 // arrived.
 type upload struct {
-	c   *Client
-	op  string
-	url string
+	c    *Client
+	op   string
+	url  string
+	bare bool // the last answer has no file in it
 }
 
 // Upload implements provider.FileStore. It holds one part in memory.
@@ -46,12 +47,24 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 			u.MIME = "application/octet-stream"
 		}
 	}
+	if f.c.options.Environments {
+		return f.uploadAlone(ctx, u)
+	}
 	up := &upload{c: f.c, op: "upload " + u.Name}
 	if err := up.start(ctx, u); err != nil {
 		return provider.FileInfo{}, err
 	}
-	content := u.Reader()
-	part, next := make([]byte, f.c.options.PartSize), make([]byte, 1)
+	file, err := up.content(ctx, u)
+	if err != nil {
+		return provider.FileInfo{}, err
+	}
+	return f.ready(ctx, describe(file))
+}
+
+// content sends the parts, the last of which brings the file.
+func (u *upload) content(ctx context.Context, in provider.Upload) (*genai.File, error) {
+	content := in.Reader()
+	part, next := make([]byte, u.c.options.PartSize), make([]byte, 1)
 	n, err := io.ReadFull(content, part)
 	for offset := int64(0); ; {
 		// A byte more tells whether this part is the last.
@@ -60,14 +73,11 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 			more, err = io.ReadFull(content, next)
 		}
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return provider.FileInfo{}, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: up.op, Message: "the file cannot be read", Err: err}
+			return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: u.op, Message: "the file cannot be read", Err: err}
 		}
-		file, failed := up.part(ctx, part[:n], offset, more == 0)
-		if failed != nil {
-			return provider.FileInfo{}, failed
-		}
-		if more == 0 {
-			return f.ready(ctx, describe(file))
+		file, failed := u.part(ctx, part[:n], offset, more == 0)
+		if failed != nil || more == 0 {
+			return file, failed
 		}
 		offset += int64(n)
 		part[0] = next[0]
@@ -82,7 +92,12 @@ func (u *upload) start(ctx context.Context, in provider.Upload) error {
 	if err != nil {
 		return provider.Failed(provider.Gemini, u.op, err)
 	}
-	r, err := u.c.request(ctx, http.MethodPost, "/upload/"+apiVersion+"/files", bytes.NewReader(about))
+	return u.begin(ctx, http.MethodPost, "/upload/"+apiVersion+"/files", about, in)
+}
+
+// begin asks where to send the parts.
+func (u *upload) begin(ctx context.Context, method, where string, about []byte, in provider.Upload) error {
+	r, err := u.c.request(ctx, method, where, bytes.NewReader(about))
 	if err != nil {
 		return err
 	}
@@ -199,6 +214,9 @@ func (u *upload) received(ctx context.Context) (int64, *genai.File, error) {
 
 // file reads the answer to a whole upload.
 func (u *upload) file(body []byte) (*genai.File, error) {
+	if u.bare {
+		return &genai.File{}, nil
+	}
 	var w struct {
 		File *genai.File `json:"file"`
 	}

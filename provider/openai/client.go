@@ -53,7 +53,7 @@ var _ provider.Provider = (*Client)(nil)
 
 // New returns a client. It asks nothing yet; see [Client.Check].
 func New(o Options) (*Client, error) {
-	if o.Key == "" {
+	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.OpenAI, Message: "no key",
 			Hint: "Set OPENAI_API_KEY to a key of https://platform.openai.com/api-keys."}
 	}
@@ -96,9 +96,10 @@ func (c *Client) Caps() provider.Capabilities {
 	return provider.Capabilities{
 		Outputs:  provider.OutputListing,
 		Sessions: true, SessionCreate: true, SessionFiles: true, SessionDelete: true, SessionTouch: true,
-		UploadTTL: true, ExitCode: true, SplitStderr: true, // both with the shell only
+		UploadTTL: true, InlineUpload: true,
+		ExitCode: true, SplitStderr: true, // both with the shell only
 		Stream: true, See: true, Functions: true, Schema: true,
-		Limits:  provider.Limits{Upload: 8 << 30, NameLength: 255, NameBars: "/\\\x00"},
+		Limits:  provider.Limits{Upload: 8 << 30, Inline: 14 << 20, NameLength: 255, NameBars: "/\\\x00"},
 		IdleTTL: 20 * time.Minute, TTLMin: time.Hour, TTLMax: 30 * 24 * time.Hour,
 		Tools:     []provider.Tool{provider.ToolPython, provider.ToolShell},
 		Languages: []string{"python", "bash"},

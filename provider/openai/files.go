@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,8 +60,13 @@ func unix(seconds int64) time.Time {
 func (f files) List(ctx context.Context, q provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		pages := f.c.sdk.Files.ListAutoPaging(ctx, sdk.FileListParams{Limit: sdk.Int(1000), Order: sdk.FileListParamsOrderDesc})
-		for pages.Next() {
+		for seen := map[string]bool{}; pages.Next(); {
 			o := pages.Current()
+			if seen[o.ID] {
+				yield(provider.FileInfo{}, provider.Repeats(provider.OpenAI, "list files"))
+				return
+			}
+			seen[o.ID] = true
 			info := f.info(&o)
 			// The service counts in seconds.
 			if !q.CreatedAfter.IsZero() && info.Created.Before(q.CreatedAfter.Truncate(time.Second)) {
@@ -87,7 +93,11 @@ func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	} else {
 		_, err = f.c.sdk.Files.Delete(ctx, r.ID)
 	}
-	return gone(f.c.failed("delete "+r.ID, err))
+	err = f.c.failed("delete "+r.ID, err)
+	if provider.KindOf(err) == provider.ContainerExpired {
+		return nil
+	}
+	return provider.Gone(ctx, f, r, err)
 }
 
 // gone makes a success of finding nothing to delete.
@@ -132,7 +142,12 @@ func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (prov
 	if p.Name == "" {
 		p.Name = "airlock"
 	}
+	var inline []provider.FileInfo
 	for _, f := range spec.Files {
+		if f.Ref.Scope == provider.ScopeInline {
+			inline = append(inline, f)
+			continue
+		}
 		p.FileIDs = append(p.FileIDs, f.Ref.ID)
 	}
 	if spec.IdleTTL > 0 {
@@ -142,7 +157,19 @@ func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (prov
 	if err != nil {
 		return provider.Session{}, s.c.failed("make a container", err)
 	}
-	return session(got.RawJSON())
+	made, err := session(got.RawJSON())
+	if err != nil {
+		return made, err
+	}
+	for _, f := range inline {
+		if _, err := s.Add(ctx, made.ID, f); err != nil {
+			_ = s.Delete(context.WithoutCancel(ctx), made.ID)
+			e := *provider.Failed(provider.OpenAI, "make a container", err)
+			e.Unsure = true // whether it is gone
+			return provider.Session{}, &e
+		}
+	}
+	return made, nil
 }
 
 // Get implements provider.SessionStore.
@@ -173,8 +200,13 @@ func (s containers) List(ctx context.Context, q provider.Filter) iter.Seq2[provi
 			p.Name = sdk.String(q.Name)
 		}
 		pages := s.c.sdk.Containers.ListAutoPaging(ctx, p)
-		for pages.Next() {
+		for seen := map[string]bool{}; pages.Next(); {
 			k := pages.Current()
+			if seen[k.ID] {
+				yield(provider.Session{}, provider.Repeats(provider.OpenAI, "list containers"))
+				return
+			}
+			seen[k.ID] = true
 			found, err := session(k.RawJSON())
 			if err == nil && (q.Name != "" && found.Name != q.Name || !q.CreatedAfter.IsZero() && found.Created.Before(q.CreatedAfter.Truncate(time.Second))) {
 				continue
@@ -203,8 +235,13 @@ func (s containers) Touch(ctx context.Context, id string) error {
 func (s containers) Files(ctx context.Context, id string) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		pages := s.c.sdk.Containers.Files.ListAutoPaging(ctx, id, sdk.ContainerFileListParams{Limit: sdk.Int(100), Order: sdk.ContainerFileListParamsOrderAsc})
-		for pages.Next() {
+		for seen := map[string]bool{}; pages.Next(); {
 			f := pages.Current()
+			if seen[f.ID] {
+				yield(provider.FileInfo{}, provider.Repeats(provider.OpenAI, "list the files of container "+id))
+				return
+			}
+			seen[f.ID] = true
 			info, err := containerFile(f.RawJSON())
 			if !yield(info, err) || err != nil {
 				return
@@ -241,8 +278,17 @@ func containerFile(raw string) (provider.FileInfo, error) {
 	return info, nil
 }
 
-// Add implements provider.SessionStore.
+// Add implements provider.SessionStore. Containers take files also without the
+// Files API.
 func (s containers) Add(ctx context.Context, id string, f provider.FileInfo) (provider.FileInfo, error) {
+	if f.Ref.Scope == provider.ScopeInline {
+		var raw json.RawMessage
+		u := provider.Upload{Name: f.Name, MIME: f.MIME, Size: int64(len(f.Ref.Inline)), Body: bytes.NewReader(f.Ref.Inline)}
+		if err := s.c.post(ctx, "put "+f.Name+" into container "+id, "containers/"+id+"/files", nil, "file", u, &raw); err != nil {
+			return provider.FileInfo{}, err
+		}
+		return containerFile(string(raw))
+	}
 	got, err := s.c.sdk.Containers.Files.New(ctx, id, sdk.ContainerFileNewParams{FileID: sdk.String(f.Ref.ID)})
 	if err != nil {
 		return provider.FileInfo{}, s.c.failed("put "+f.Name+" into container "+id, err)

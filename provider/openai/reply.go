@@ -213,7 +213,12 @@ func (t *turn) cited(message string, part, n int, raw string) {
 	ref := provider.FileRef{Provider: provider.OpenAI, Scope: provider.ScopeSession, ID: a.FileID, Session: a.ContainerID}
 	switch a.Type {
 	case "container_file_citation":
-		t.session(a.ContainerID)
+		// The container of a citation need not be that of this turn: it is looked
+		// at, and neither gone on with nor cleaned up, unless nothing else is known
+		// of where the turn ran.
+		if t.known == "" {
+			t.session(a.ContainerID)
+		}
 	case "file_path":
 		ref.Scope = provider.ScopeFile
 	default:

@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -15,6 +17,9 @@ import (
 // the conversation is sent each time. Reasoning comes back encrypted, where the
 // model has any, so that it can be sent again.
 func request(r provider.RunRequest) (p responses.ResponseNewParams, err error) {
+	if r.Session == "" && r.Tool != provider.ToolNone && slices.ContainsFunc(r.Files, func(a provider.Attachment) bool { return a.File.Ref.Scope == provider.ScopeInline }) {
+		return p, invalid("a file that was not uploaded needs a container to be put into; there is none")
+	}
 	p = responses.ResponseNewParams{
 		Model: r.Model,
 		Store: sdk.Bool(false),
@@ -97,6 +102,10 @@ func seen(files []provider.Attachment) (content responses.ResponseInputMessageCo
 	for _, f := range files {
 		switch {
 		case !f.See:
+		case f.File.Ref.Scope == provider.ScopeInline && strings.HasPrefix(f.File.MIME, "image/"):
+			content = append(content, responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{Detail: "auto", ImageURL: sdk.String(dataURL(f.File))}})
+		case f.File.Ref.Scope == provider.ScopeInline:
+			content = append(content, responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{Filename: sdk.String(f.File.Name), FileData: sdk.String(dataURL(f.File))}})
 		case strings.HasPrefix(f.File.MIME, "image/"):
 			content = append(content, responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{Detail: "auto", FileID: sdk.String(f.File.Ref.ID)}})
 		default:
@@ -104,6 +113,10 @@ func seen(files []provider.Attachment) (content responses.ResponseInputMessageCo
 		}
 	}
 	return content
+}
+
+func dataURL(f provider.FileInfo) string {
+	return "data:" + f.MIME + ";base64," + base64.StdEncoding.EncodeToString(f.Ref.Inline)
 }
 
 // tools are the one that runs code, and our functions. Auto is Code Interpreter:

@@ -71,7 +71,7 @@ func (s *AnthropicServer) ExpireSessions() {
 
 // Objects implements Dialect. Containers are not among them: nobody can delete
 // one.
-func (s *AnthropicServer) Objects() []string { return s.files.objects() }
+func (s *AnthropicServer) Objects() []string { return s.files.objects(s.Clock.Now()) }
 
 // WriteError implements Dialect.
 func (s *AnthropicServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {

@@ -172,6 +172,12 @@ func suiteDelete(t *testing.T, r *rig) {
 			t.Error(err)
 		}
 	}
+	// Somebody else's 404, from a gateway that did not pass the request on.
+	other := r.upload("other.csv", "a,b\n")
+	r.Server.Inject(Fault{On: OpDelete, Kind: FaultStatus, Status: 404})
+	if err := r.Provider.Files().Delete(r.ctx, other.File.Ref); err == nil && len(r.Server.Objects()) > 0 {
+		t.Errorf("said to be deleted, and there is %v", r.Server.Objects())
+	}
 	r.clean()
 }
 

@@ -55,7 +55,7 @@ func (s *LocalServer) Op(r *http.Request) Op {
 func (s *LocalServer) ExpireSessions() { s.Clock.Advance(24 * time.Hour) }
 
 // Objects implements Dialect: what the runner keeps.
-func (s *LocalServer) Objects() []string { return s.Runner.files.objects() }
+func (s *LocalServer) Objects() []string { return s.Runner.files.objects(s.Clock.Now()) }
 
 // WriteError implements Dialect.
 func (s *LocalServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {

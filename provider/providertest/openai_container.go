@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"net/http"
+	"path"
 	"slices"
 	"time"
 )
@@ -128,9 +129,13 @@ func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
 	s.alive(w, r, func(c *openAIContainer) {
 		// The SDK sends a form, with a file_id or a file.
 		id := ""
-		if err := form(r, func(name, _ string, data []byte) {
-			if name == "file_id" {
+		var sent *openAIFile
+		if err := form(r, func(name, filename string, data []byte) {
+			switch name {
+			case "file_id":
 				id = string(data)
+			case "file":
+				sent = &openAIFile{ID: NewID("cfile_"), Path: "/mnt/data/" + path.Base(filename), Source: "user", Data: data, Created: s.Clock.Now()}
 			}
 		}); err != nil {
 			var q struct {
@@ -139,7 +144,9 @@ func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewDecoder(r.Body).Decode(&q)
 			id = q.FileID
 		}
-		if !s.copyInto(c, id) {
+		if sent != nil {
+			c.Files = append(c.Files, sent)
+		} else if !s.copyInto(c, id) {
 			s.refuse(w, http.StatusNotFound, "No such File object: "+id, "invalid_request_error", "")
 			return
 		}

@@ -59,8 +59,12 @@ func (s *shelf) newest() []*shelved {
 	return all
 }
 
-func (s *shelf) objects() (o []string) {
+// objects names the files that are there at a time.
+func (s *shelf) objects(now time.Time) (o []string) {
 	for _, f := range s.newest() {
+		if f.over(now) {
+			continue
+		}
 		o = append(o, fmt.Sprintf("file %s %s", f.id, f.name))
 	}
 	return o

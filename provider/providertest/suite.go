@@ -47,7 +47,9 @@ func Suite(t *testing.T, open func(testing.TB) Bench) {
 		{"outcomes", suiteOutcomes}, {"a function", suiteFunction}, {"second turn", suiteSecond}, {"paused", suitePaused},
 		{"retry", suiteRetry}, {"retry in vain", suiteRetryInVain}, {"damaged downloads", suiteDamaged}, {"a stream that breaks off", suiteCut},
 		{"expired between turns", suiteExpired}, {"cancel", suiteCancel}, {"lost answers", suiteLost}, {"errors", suiteErrors},
-		{"delete twice", suiteDelete}, {"crash", suiteCrash},
+		{"delete twice", suiteDelete}, {"crash", suiteCrash}, {"keep", suiteKeep},
+		{"no store of files", suiteInline}, {"a lost input", suiteLostInput}, {"cited twice, listed and deleted", suiteVanished},
+		{"files without content", suiteEmpty}, {"one name twice", suiteSameName},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, newRig(t, open(t))) })
 	}
@@ -123,7 +125,7 @@ func (r *rig) ask(text string, sink provider.Sink, files ...provider.Attachment)
 	}
 	turn := provider.Turn{Role: provider.RoleUser, Text: text, Files: files}
 	result, err := r.tracker.Run(r.ctx, provider.RunRequest{Model: r.Model, Input: append(slices.Clone(r.input), turn), Files: files, Tool: provider.ToolAuto,
-		Instructions: provider.Instruct(r.Provider.Name(), r.Model, provider.ToolAuto, provider.HintsAuto)}, sink)
+		Instructions: provider.InstructFor(r.Provider, r.Model, provider.ToolAuto, provider.HintsAuto)}, sink)
 	if result == nil {
 		return nil, nil, err
 	}

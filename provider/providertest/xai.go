@@ -59,7 +59,7 @@ func (s *XAIServer) Op(r *http.Request) Op {
 func (s *XAIServer) ExpireSessions() {}
 
 // Objects implements Dialect.
-func (s *XAIServer) Objects() []string { return s.files.objects() }
+func (s *XAIServer) Objects() []string { return s.files.objects(s.Clock.Now()) }
 
 // WriteError implements Dialect.
 func (s *XAIServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
@@ -197,6 +197,8 @@ type xaiRequest struct {
 		Content []struct {
 			Type   string `json:"type"`
 			FileID string `json:"file_id"`
+			Data   string `json:"file_data"`
+			Name   string `json:"filename"`
 		} `json:"content"`
 	} `json:"input"`
 }
@@ -220,7 +222,10 @@ func (s *XAIServer) check(q xaiRequest) (status int, message string) {
 			delete(waiting, i.CallID)
 		}
 		for _, p := range i.Content {
-			if f := s.files.get(p.FileID); p.Type == "input_file" && (f == nil || f.over(s.Clock.Now())) {
+			if p.Data != "" && (p.Name == "" || !strings.HasPrefix(p.Data, "data:")) {
+				return 400, "file_data must be a data URL with a filename"
+			}
+			if f := s.files.get(p.FileID); p.Type == "input_file" && p.Data == "" && (f == nil || f.over(s.Clock.Now())) {
 				return 404, "File not found: " + p.FileID
 			}
 		}

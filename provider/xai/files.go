@@ -145,8 +145,5 @@ func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io
 // Delete implements provider.FileStore.
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	err := f.c.call(ctx, "delete "+r.ID, http.MethodDelete, f.path(r.ID), nil, nil)
-	if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.FileExpired {
-		return nil
-	}
-	return err
+	return provider.Gone(ctx, f, r, err)
 }

@@ -2,6 +2,7 @@ package xai
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ type part struct {
 	Type     string `json:"type"` // "input_text", "input_file", "input_image", "output_text"
 	Text     string `json:"text,omitempty"`
 	FileID   string `json:"file_id,omitempty"`
+	FileData string `json:"file_data,omitempty"` // in the place of FileID: "data:...;base64,..."
+	Filename string `json:"filename,omitempty"`
 	ImageURL string `json:"image_url,omitempty"`
 }
 
@@ -56,11 +59,12 @@ func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 		}
 		var parts []part
 		for _, a := range all {
-			if given[a.File.Ref.ID] {
+			key := a.File.Ref.ID + " " + a.File.SHA256
+			if given[key] {
 				continue
 			}
-			given[a.File.Ref.ID] = true
-			parts = append(parts, part{Type: "input_file", FileID: a.File.Ref.ID})
+			given[key] = true
+			parts = append(parts, attached(a.File))
 			text, err := t.copied(ctx, a.File, left)
 			if err != nil {
 				return nil, err
@@ -78,10 +82,24 @@ func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 	return items, nil
 }
 
+// attached is a file by its id, or itself where it could not be uploaded.
+func attached(f provider.FileInfo) part {
+	if f.Ref.Scope == provider.ScopeInline {
+		return part{Type: "input_file", Filename: f.Name, FileData: "data:" + f.MIME + ";base64," + base64.StdEncoding.EncodeToString(f.Ref.Inline)}
+	}
+	return part{Type: "input_file", FileID: f.Ref.ID}
+}
+
 // copied is the text of a file that is small enough, "" of any other.
 func (t *turn) copied(ctx context.Context, f provider.FileInfo, most int) (string, error) {
 	if t.r.Tool == provider.ToolNone || f.Size < 0 || f.Size > int64(most) || !isText(f.MIME) {
 		return "", nil
+	}
+	if f.Ref.Scope == provider.ScopeInline {
+		if !utf8.Valid(f.Ref.Inline) {
+			return "", nil
+		}
+		return string(f.Ref.Inline), nil
 	}
 	body, _, err := t.c.Files().Open(ctx, f.Ref, 0)
 	if err != nil {

@@ -206,7 +206,7 @@ func (t *turn) answer(ctx context.Context, calls []item) error {
 		if len(files) > 0 {
 			m := message{Role: "user"}
 			for _, a := range files {
-				m.Content = append(m.Content, part{Type: "input_file", FileID: a.File.Ref.ID})
+				m.Content = append(m.Content, attached(a.File))
 			}
 			b, _ := json.Marshal(m) // of strings
 			t.said = append(t.said, b)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -36,6 +37,7 @@ type runBody struct {
 type droppedBody struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
+	More   int    `json:"more,omitempty"`
 }
 
 func runOf(run *engine.Run) runBody {
@@ -209,6 +211,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(text)+1))
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // the client may be gone, and nobody is left to tell
 }

@@ -334,6 +334,13 @@ func environment(spec *engine.Spec) []string {
 	return lastOfEach(list)
 }
 
+// usualEnvironment is that of a Python program of which nothing special was
+// said.
+func usualEnvironment() []string {
+	python, _ := language.Find("python")
+	return environment(&engine.Spec{Language: python, Root: rootWorkspace, Home: rootWorkspace})
+}
+
 // lastOfEach keeps the last setting of each name.
 func lastOfEach(list []string) []string {
 	place := map[string]int{}

@@ -46,6 +46,7 @@ type zygoteHello struct {
 	Setns   int      `json:"setns"`
 	Finish  int      `json:"finish"`
 	Preload []string `json:"preload"`
+	Env     []string `json:"env"` // of most programs
 
 	Confine []remoteStep `json:"confine"` // for itself and all that it forks
 }
@@ -155,7 +156,7 @@ func (z *zygote) greet(h *host, weaken []string) error {
 	hello := zygoteHello{
 		Confine: (&remoteScript{}).steps(confine.setup),
 		Filter:  hex.EncodeToString(filterBytes(h.filter)), Unshare: unix.SYS_UNSHARE, Setns: unix.SYS_SETNS, Finish: finishCall,
-		Preload: z.tier.preload,
+		Preload: z.tier.preload, Env: usualEnvironment(),
 	}
 	if err := z.link.send(hello, namespace); err != nil {
 		return err

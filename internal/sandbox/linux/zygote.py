@@ -27,6 +27,7 @@ import types
 REPORT, CONTROL = 900, 901  # where a sandbox's pipe to the executor and its socket are placed: above whatever a zygote has open
 SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT = 2, 3, 4, 5  # kinds of reports
 MADV_POPULATE_WRITE = 23
+HABIT = 20  # an interpreter adapts code that ran some 10 times
 
 libc = ctypes.PyDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -106,7 +107,7 @@ def become_sandbox(request, files, constants):
     signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
     control = socket.socket(fileno=CONTROL)
     room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # its pages come as they are needed
-    limber_up(room, request["Prepare"], constants["touched"])
+    limber_up(room, request["Prepare"], constants)
     if listener is None:
         control.send(b"{}")
     else:
@@ -133,39 +134,37 @@ def receive(control, room):
     return json.loads(message)
 
 
-def limber_up(room, much, touched):
-    """Does, while there is time, what the program is going to do first: the
-    memory that it touches stops being shared with the zygote, page by page.
-    And nobody is to share our random numbers."""
+def limber_up(room, much, constants):
+    """Gets ready what the program is going to write to, while there is time:
+    memory stops being shared with the zygote page by page. And nobody is to
+    share our random numbers."""
     try:
         if much > 0:
-            practise(room)
-            for start, length in touched:
+            for start, length in constants["touched"]:
                 libc.madvise(start, length, MADV_POPULATE_WRITE)
         if much > 1:
             rehearse()
     except OSError:
         pass  # a neighbour has used something up: what was not rehearsed takes a little longer
-    os.environ.clear()
     for name in ("random", "numpy.random"):
         if name in sys.modules:
             sys.modules[name].seed()
     gc.freeze()  # what is there now is no program's to collect
 
 
-def practise(room):
-    handed = receive(rehearsed_program(), room)
+def practise(room, constants):
+    handed = receive(rehearsed_program(constants), room)
     os.chdir(handed["Root"])
-    os.environ.update(entry.split("=", 1) for entry in handed["Env"])
+    set_environment(handed["Env"])
     gc.enable()
     program.rehearse(handed["Argv"][1])
 
 
-def rehearsed_program():
+def rehearsed_program(constants):
     """A socket on which a program of ours is handed over."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     handed = {
-        "Argv": ["python3", os.path.join(os.path.dirname(__file__), "rehearsal.py")], "Env": ["A=b"] * 20,
+        "Argv": ["python3", os.path.join(os.path.dirname(__file__), "rehearsal.py")], "Env": constants["env"],
         "Root": "/workspace", "EchoLast": False, "ShowPlots": False, "Alone": True,
     }
     socket.send_fds(theirs, [json.dumps(handed).encode()], [0, 0, 0])
@@ -173,7 +172,46 @@ def rehearsed_program():
     return ours
 
 
-def learn():
+def habituate(constants):
+    """Runs the rehearsal until the interpreter has adapted its code to it, which
+    it writes into the code itself: our children need not, each for itself."""
+    kept = [os.dup(number) for number in range(3)]
+    room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for _ in range(HABIT):
+        practise(room, constants)
+    room.close()
+    os.chdir("/")
+    for number, fd in enumerate(kept):
+        os.dup2(fd, number, inheritable=number < 3)
+        os.close(fd)
+
+
+def tidy():
+    """Fills the gaps that imports have left in the memory for small objects, and
+    gives back what is free elsewhere. What a child makes then lies together, on
+    few pages, and not one here and one there."""
+    gc.collect()
+    libc.malloc_trim(0)
+    report = os.memfd_create("memory")
+    kept = os.dup(2)
+    os.dup2(report, 2)
+    sys._debugmallocstats()
+    os.dup2(kept, 2)
+    os.close(kept)
+    with open(report, "rb+") as file:
+        file.seek(0)
+        lines = file.read().decode().splitlines()
+    gaps = {}
+    for line in lines:
+        fields = line.split()
+        if len(fields) == 5 and all(field.isdigit() for field in fields):
+            gaps[int(fields[1])] = int(fields[4])
+    make = {16: lambda: object(), 32: lambda: complex(1, 1)}
+    empty = sys.getsizeof(b"")
+    return [make.get(size, lambda: bytes(size - empty))() for size, count in gaps.items() for _ in range(count)]
+
+
+def learn(constants):
     """Lets a child go the whole way of a program, and returns the memory that
     it no longer shares with us: a list of addresses and lengths."""
     ours, theirs = os.pipe()
@@ -182,8 +220,8 @@ def learn():
         try:
             os.close(ours)
             room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            limber_up(room, 1, [])
-            conduct(receive(rehearsed_program(), room))
+            limber_up(room, 1, constants | {"touched": []})
+            conduct(receive(rehearsed_program(constants), room))
             with open(theirs, "wb") as file:
                 file.write(json.dumps(own_pages()).encode())
         finally:
@@ -240,11 +278,22 @@ def become_program(handed, finish):
 
 def conduct(handed):
     os.chdir(handed["Root"])
-    os.environ.update(entry.split("=", 1) for entry in handed["Env"])
-    if "TZ" in os.environ:
-        time.tzset()
+    set_environment(handed["Env"])
     gc.enable()
     return program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"], handed["Alone"])
+
+
+def set_environment(entries):
+    """Makes the environment this one. Most of it is there from the rehearsal,
+    and setting an entry costs more than looking at it."""
+    wanted = dict(entry.split("=", 1) for entry in entries)
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    if "TZ" in wanted:
+        time.tzset()
 
 
 def preload(modules):
@@ -328,14 +377,14 @@ def begin():
     constants["keep"] = instructions
     walk([prepare(step, files, constants) for step in constants["confine"]], SETUP_ERROR, constants)
     left_out = preload(constants["preload"])
-    compile("0", "<rehearsal>", "exec")
+    habituate(constants)
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         left_out["this tier"] = f"it started {threads - 1} threads, of which a fork would keep none"
-    gc.collect()
+    constants["filling"] = tidy()
     gc.disable()
     gc.freeze()
-    constants["touched"] = learn() if threads == 1 else []
+    constants["touched"] = learn(constants) if threads == 1 else []
     server.send(json.dumps({"LeftOut": left_out, "Threads": threads}).encode())
     if threads == 1:
         serve(server, files[0], constants)

@@ -1,0 +1,93 @@
+package gemini
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// quiet stands between the SDK and a stream. The SDK prints what a broken stream
+// fails with to the program's log, and then ends as if all were well; and it takes
+// a line that is no data, such as the comments that keep a connection open, for a
+// fault (v1.77.0). So it gets whole lines of data, and a quiet end; what it was is
+// kept for whoever asked.
+type quiet struct{ next http.RoundTripper }
+
+// ending is how a stream ended that a request was answered with.
+type ending struct{ err error }
+
+type endingKey struct{}
+
+// withEnding lets a request's stream leave its error.
+func withEnding(ctx context.Context) (context.Context, *ending) {
+	e := &ending{}
+	return context.WithValue(ctx, endingKey{}, e), e
+}
+
+// RoundTrip implements http.RoundTripper.
+func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := q.next.RoundTrip(r)
+	if err != nil || !strings.Contains(resp.Header.Get("Content-Type"), "event-stream") {
+		return resp, err
+	}
+	if e, ok := r.Context().Value(endingKey{}).(*ending); ok {
+		resp.Body = &quietBody{Closer: resp.Body, lines: bufio.NewReaderSize(resp.Body, 64<<10), ending: e}
+	}
+	return resp, nil
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections through.
+func (q quiet) CloseIdleConnections() {
+	if c, ok := q.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+type quietBody struct {
+	io.Closer
+	lines  *bufio.Reader
+	rest   []byte
+	inside bool // an event, whose end has not come
+	ending *ending
+}
+
+// maxLine is how long a line may be: a picture can be in it.
+const maxLine = 64 << 20
+
+// Read implements io.Reader.
+func (b *quietBody) Read(p []byte) (int, error) {
+	for len(b.rest) == 0 {
+		line, err := b.line()
+		if err != nil { // what there is of a line is none
+			if !errors.Is(err, io.EOF) {
+				b.ending.err = err
+			}
+			return 0, io.EOF
+		}
+		field, _, _ := bytes.Cut(line, []byte(":"))
+		blank := len(bytes.TrimSpace(line)) == 0
+		if string(field) == "data" || blank && b.inside || line[0] == '{' {
+			b.rest, b.inside = line, !blank
+		}
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *quietBody) line() (line []byte, err error) {
+	for {
+		part, err := b.lines.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, errors.New("a line of the answer is too long")
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
