@@ -3,6 +3,7 @@ package linux
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,8 +35,8 @@ func prepareGroups(root, instance string, service int) error {
 		return emptyBase(base)
 	}
 	base := controllerBase(root, "cpu", place["cpu"])
-	if service == 0 || unix.Access(filepath.Join(base, "cpu.shares"), unix.F_OK) != nil {
-		return nil // there is no such controller here
+	if _, err := os.Stat(filepath.Join(base, "cpu.shares")); service == 0 || errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	folder := filepath.Join(base, cgroupParent, instance, cgroupService)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
