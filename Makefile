@@ -81,19 +81,21 @@ bench: build ## Airlock beside its peers: table, JSON, docs/performance.md; QUIC
 	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
 
-# DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'.
+# DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'. One of
+# ten minutes or longer that goes well is written into docs/soak.md and soak.svg.
 .PHONY: soak
 soak: build ## the real service under honest and hostile load for DURATION=10m: out/soak/soak.txt, soak.svg
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
-	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -duration '$(or $(DURATION),10m)' $(ARGS)
+	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -duration '$(or $(DURATION),10m)' -doc docs/soak.md $(ARGS)
 
-# NUMBER=deadline measures one of them, RUNS=200 fewer runs or kills.
+# NUMBER=deadline measures one of them, RUNS=200 with fewer runs, kills or files.
+# All of them in full are written into docs/soak.md.
 .PHONY: numbers
-numbers: build ## what is promised about hostile code, in figures, each with its bound (takes an hour)
+numbers: build ## what is promised about hostile code, in figures, each with its bound (takes half an hour)
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
-	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' $(ARGS)
+	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' -doc docs/soak.md $(ARGS)
 
 # The page's editor is one committed file, so that building Airlock needs no npm.
 EDITOR_DIR    := internal/web/editor

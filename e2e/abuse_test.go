@@ -53,7 +53,11 @@ func TestAbuse(t *testing.T) {
 			after := a.gauges(t)
 			return after.files <= before.files+5 && after.goroutines <= before.goroutines+10
 		})
-		if after := a.settled(t); after.memory > before.memory+256<<20 {
+		after := a.settled(t)
+		// Each of the large bodies is gone, and a heap that had to hold some at once
+		// gives its pages back slowly. What leaks less than ten bodies is not seen
+		// here: the soak sees it.
+		if after.memory > before.memory+80<<20 {
 			t.Errorf("memory grew from %d to %d MB", before.memory>>20, after.memory>>20)
 		}
 		temporary, err := filepath.Glob(filepath.Join(a.data, "files", "tmp", "*"))
@@ -185,8 +189,9 @@ func expect(t *testing.T, what string, got answer, status ...int) {
 				t.Errorf("%.80s: the error is %.300s", what, got.body)
 			}
 		}
+		said := strings.ReplaceAll(string(got.body), body.Error.Request, "") // drawn at random, of any letters
 		for _, tell := range []string{"goroutine", ".go:", "SQL", "sqlite", "/var/", "/tmp/", "no such file", "panic"} {
-			if strings.Contains(string(got.body), tell) && s >= 400 {
+			if strings.Contains(said, tell) && s >= 400 {
 				t.Errorf("%.80s: the error tells %q: %.300s", what, tell, got.body)
 			}
 		}

@@ -93,7 +93,7 @@ func (l *load) report(samples []sample, before, after quietness, verdict error) 
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d runs in %v; honest answers p50 %v, p99 %v; time limits overrun p99 %v of %d\n", l.ended, lastAt(samples).Round(time.Second),
 		percentile(l.honest, 0.5).Round(10*time.Microsecond), percentile(l.honest, 0.99).Round(time.Millisecond), late(l.overdue).Round(time.Millisecond), len(l.overdue))
-	fmt.Fprintf(&b, "memory slope: service %+.1f %%/h, executor %+.1f %%/h\n\n",
+	fmt.Fprintf(&b, "slope of memory, without the first third: service %+.1f %%/h, executor %+.1f %%/h\n\n",
 		slope(samples, func(s sample) int64 { return s.serviceMemory }), slope(samples, func(s sample) int64 { return s.executorMemory }))
 	for _, chart := range charts {
 		for _, c := range chart.lines {
@@ -105,6 +105,7 @@ func (l *load) report(samples []sample, before, after quietness, verdict error) 
 		name          string
 		before, after int
 	}{
+		{"sandboxes that wait", before.waiting, after.waiting}, {"sandboxes that were used", len(before.used), len(after.used)},
 		{"processes", before.processes, after.processes}, {"control groups", before.groups, after.groups}, {"mounts of the executor", before.mounts, after.mounts},
 		{"open files of the service", before.serviceFiles, after.serviceFiles}, {"open files of the executor", before.executorFiles, after.executorFiles},
 		{"goroutines", before.goroutines, after.goroutines}, {"parts of uploads", len(before.uploads), len(after.uploads)},

@@ -9,8 +9,8 @@
 //
 //	go run ./e2e/soak -binary bin/airlock -duration 10m
 //
-// writes soak.txt and soak.svg. With -number it measures one figure instead,
-// each of which has a bound (numbers.go).
+// writes soak.txt and soak.svg, and with -doc both into a document. With -number
+// it measures one figure instead, each of which has a bound (numbers.go).
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -35,6 +36,7 @@ type options struct {
 	runs     int           // ends the load after so many runs; 0: the duration does
 	clients  int
 	number   string
+	document string // that the results are written into, too
 	say      io.Writer
 }
 
@@ -47,6 +49,7 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 0, "end after so many runs; 0: when the time is over")
 	flag.IntVar(&o.clients, "clients", 6, "clients at once")
 	flag.StringVar(&o.number, "number", "", "measure one figure instead: "+numberNames())
+	flag.StringVar(&o.document, "doc", "", "also write the results into this document, and the picture beside it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -97,14 +100,23 @@ func soak(ctx context.Context, o options) (err error) {
 	verdict := errors.Join(quietErr, stopErr, l.verdict(), judgeGrowth(samples), leftError(left))
 	report := l.report(samples, before, after, verdict)
 	fmt.Fprint(o.say, report)
+	picture := draw(samples)
 	if o.out != "" {
-		if err := write(o.out, report, draw(samples)); err != nil {
+		if err := write(o.out, report, picture); err != nil {
 			return errors.Join(verdict, err)
 		}
 		fmt.Fprintln(o.say, "written:", filepath.Join(o.out, "soak.txt"), filepath.Join(o.out, "soak.svg"))
 	}
+	if o.document != "" && verdict == nil && ctx.Err() == nil && o.duration >= long && o.runs == 0 {
+		verdict = errors.Join(
+			fill(o.document, "load", machine()+"\n\n```\n"+report+"```\n"),
+			os.WriteFile(strings.TrimSuffix(o.document, ".md")+".svg", []byte(picture), 0o644))
+	}
 	return verdict
 }
+
+// long is how long a soak has to go on to be worth a place in a document.
+const long = 10 * time.Minute
 
 func write(dir, report, picture string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -246,13 +246,7 @@ func (s *service) remains() (left []string) {
 				left = append(left, fmt.Sprint("process ", pid))
 			}
 		}
-		for _, group := range s.groups() {
-			// The executor cannot remove the group that it is in itself: the next
-			// executor does, when it starts.
-			if !strings.HasSuffix(group, s.group) && !strings.HasSuffix(group, "/executor") {
-				left = append(left, group)
-			}
-		}
+		left = append(left, s.groups()...)
 		if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(mounts), s.data) {
 			left = append(left, "a mount below the data")
 		}
@@ -316,7 +310,7 @@ func processes() (all []process) {
 func until(ctx context.Context, what string, yes func() bool) error {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !yes() {
 		select {

@@ -56,6 +56,9 @@ func TestJudge(t *testing.T) {
 		"up and down":        {func(i int) sample { return sample{serviceMemory: int64(50+i%20) << 20} }, true},
 		"warm-up":            {func(i int) sample { return sample{serviceMemory: int64(min(i, 25)*8) << 20} }, true},
 		"a leak":             {func(i int) sample { return sample{serviceMemory: int64(50+3*i) << 20} }, false},
+		"a slow leak":        {func(i int) sample { return sample{serviceMemory: 50<<20 + int64(i)*(slackMemory+1<<20)/30} }, false},
+		"a leak under load":  {func(i int) sample { return sample{serviceFiles: 40 + i%17*20 + i/3} }, false},
+		"a burst at the end": {func(i int) sample { return sample{serviceFiles: 40 + max(i-70, 0)*20} }, true},
 		"the executor's":     {func(i int) sample { return sample{executorMemory: int64(50+3*i) << 20} }, false},
 		"files":              {func(i int) sample { return sample{serviceFiles: 40 + 3*i} }, false},
 		"the executor's too": {func(i int) sample { return sample{executorFiles: 300 + 6*i} }, false},
@@ -70,25 +73,33 @@ func TestJudge(t *testing.T) {
 		t.Error("nothing was seen, and nothing is said")
 	}
 	s := &service{}
-	before := quietness{sample: sample{processes: 10, executorFiles: 100}, groups: 20, kinds: map[string]bool{"init": true}}
+	before := quietness{sample: sample{processes: 10, executorFiles: 100}, groups: 20, waiting: 3, kinds: map[string]bool{"init": true}}
 	grown := before
-	grown.processes, grown.groups, grown.executorFiles = 14, 28, 120
+	grown.waiting += 2
+	grown.processes += 2 * waitingProcesses
+	grown.groups += s.groupsOf(2)
+	grown.executorFiles += s.filesOf(2)
 	if left := s.leftovers(before, grown); len(left) > 0 {
 		t.Errorf("two sandboxes more that wait: %v", left)
 	}
 	for name, change := range map[string]func(q *quietness){
-		"a process":      func(q *quietness) { q.kinds = map[string]bool{"init": true, "sleep 100": true} },
-		"groups":         func(q *quietness) { q.groups += 8 },
-		"files":          func(q *quietness) { q.executorFiles += 20 },
-		"mounts":         func(q *quietness) { q.mounts += 3 },
-		"service files":  func(q *quietness) { q.serviceFiles += 5 },
-		"goroutines":     func(q *quietness) { q.goroutines += 7 },
-		"half an upload": func(q *quietness) { q.uploads = []string{"x"} },
+		"a process":         func(q *quietness) { q.processes++ },
+		"a strange process": func(q *quietness) { q.kinds = map[string]bool{"init": true, "sleep 100": true} },
+		"a group":           func(q *quietness) { q.groups++ },
+		"a file":            func(q *quietness) { q.executorFiles++ },
+		"a mount":           func(q *quietness) { q.mounts++ },
+		"service files":     func(q *quietness) { q.serviceFiles += slackServiceFiles + 1 },
+		"goroutines":        func(q *quietness) { q.goroutines += slackGoroutines + 1 },
+		"half an upload":    func(q *quietness) { q.uploads = []string{"x"} },
+		"a used sandbox":    func(q *quietness) { q.used = []string{"sandbox 7 with main.py"} },
+		"half of a sandbox": func(q *quietness) { q.processes += waitingProcesses; q.executorFiles += waitingFiles; q.groups++ },
 	} {
-		after := before
-		change(&after)
-		if left := s.leftovers(before, after); len(left) != 1 {
-			t.Errorf("%s: %v", name, left)
+		for _, start := range []quietness{before, grown} {
+			after := start
+			change(&after)
+			if left := s.leftovers(before, after); len(left) == 0 {
+				t.Errorf("%s: nothing is said", name)
+			}
 		}
 	}
 	l := &load{faults: map[string]int{}, done: map[string]int{}}

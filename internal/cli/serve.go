@@ -43,7 +43,7 @@ within --drain-time; a second one ends them at once.`,
 			case os.Geteuid() == 0:
 				return a.serveAsRoot(cmd.Context())
 			}
-			return a.serveHTTP(cmd.Context(), a.ownLauncher(true))
+			return a.serveHTTP(cmd.Context(), a.ownLauncher(os.Getpid()))
 		},
 	}
 	addOptions(cmd.Flags(), config.Service)

@@ -68,7 +68,7 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var launching sync.WaitGroup
 	launching.Go(func() {
-		if err := linux.ServeLauncher(serving, ours, a.ownLauncher(true)); err != nil {
+		if err := linux.ServeLauncher(serving, ours, a.ownLauncher(cmd.Process.Pid)); err != nil {
 			a.log.Error("executors can no longer be started", "error", err)
 		}
 	})

@@ -121,11 +121,11 @@ func (s *service) close() error {
 	return errors.Join(errs...)
 }
 
-// ownLauncher starts executors from this process. A service keeps them warm,
-// unless it was told not to; for a single program that would take longer than
-// the program.
-func (a *app) ownLauncher(service bool) linux.Launcher {
-	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Warm: service && a.cfg.Warm, Log: a.log})
+// ownLauncher starts executors from this process, for the process that serves.
+// A service keeps them warm, unless it was told not to; for a single program,
+// which nobody serves (0), that would take longer than the program.
+func (a *app) ownLauncher(service int) linux.Launcher {
+	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
 }
 
 func engineConfig(c *config.Config, clock func() time.Time) engine.Config {

@@ -126,9 +126,11 @@ func parseObject(body []byte) (*object, error) {
 // other half; -1: nowhere.
 func loneSurrogate(body []byte) int {
 	for i := 0; i+1 < len(body); i++ {
-		if body[i] != '\\' {
-			continue
+		next := bytes.IndexByte(body[i:], '\\')
+		if next < 0 {
+			return -1
 		}
+		i += next
 		unit := escapedUnit(body[i:])
 		switch {
 		case unit < 0:

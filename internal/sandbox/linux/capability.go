@@ -26,10 +26,23 @@ var needed = []int{
 // confined marks an executor that has given up the rest.
 const confined = "confined"
 
+// settleLogin fills the place in which the kernel's audit keeps who logged in,
+// where nobody has: a program could once write there whom it likes, and what it
+// does then would be root's in the host's records.
+func settleLogin() {
+	uid := rootUIDs.first
+	if inUserNamespace() {
+		uid = userUIDs.first
+	}
+	// An error says that it is set, for good, or that this kernel has none.
+	_ = os.WriteFile("/proc/thread-self/loginuid", []byte(strconv.Itoa(uid)), 0)
+}
+
 // reexecute gives up every capability but those needed and executes this
 // program again: that is how all of its threads lose them at once.
 func reexecute(args []string) error {
 	runtime.LockOSThread()
+	settleLogin()
 	var kept uint64
 	for _, c := range needed {
 		kept |= 1 << c

@@ -25,11 +25,13 @@ import (
 type cgroupTree struct {
 	version int               // 2, 1, or 0 where there are none to use
 	bases   map[string]string // controller to the folder of this executor; version 2 has one entry, ""
+	long    *longRuns         // those that have run for long enough to yield to others
 }
 
 const (
 	cgroupParent   = "airlock"
 	cgroupExecutor = "executor"
+	cgroupService  = "service"
 )
 
 // controllers that bound a run. The first two are what strict isolation asks
@@ -47,13 +49,9 @@ func openCgroups(root, own, instance string) (*cgroupTree, error) {
 	if base, ok := unifiedBase(root, place[""]); ok {
 		return openUnified(base, instance)
 	}
-	t := &cgroupTree{version: 1, bases: map[string]string{}}
+	t := &cgroupTree{version: 1, bases: map[string]string{}, long: newLongRuns()}
 	for _, controller := range append(append([]string(nil), requiredControllers...), cpuControllers...) {
-		base := filepath.Join(root, controller, place[controller])
-		if _, err := os.Stat(filepath.Join(base, "cgroup.procs")); err != nil {
-			base = filepath.Join(root, controller) // seen from a cgroup namespace
-		}
-		if err := t.open(controller, base, instance); err != nil {
+		if err := t.open(controller, controllerBase(root, controller, place[controller]), instance); err != nil {
 			if controller == "memory" || controller == "pids" {
 				t.close()
 				return nil, fmt.Errorf("cgroup controller %s: %w", controller, err)
@@ -61,13 +59,30 @@ func openCgroups(root, own, instance string) (*cgroupTree, error) {
 			delete(t.bases, controller)
 		}
 	}
+	if base, ok := t.bases["cpu"]; ok {
+		_ = setWeight(1, filepath.Join(base, cgroupExecutor), weightOfOurs)
+	}
 	return t, nil
+}
+
+// controllerBase finds the group of this process in one hierarchy of version 1.
+func controllerBase(root, controller, place string) string {
+	top := filepath.Join(root, controller)
+	// cpu and cpuacct are often two names of one hierarchy.
+	if real, err := filepath.EvalSymlinks(top); err == nil {
+		top = real
+	}
+	base := filepath.Join(top, place)
+	if _, err := os.Stat(filepath.Join(base, "cgroup.procs")); err != nil {
+		return top // seen from a cgroup namespace
+	}
+	return base
 }
 
 // unifiedBase finds the group of this process in a version 2 hierarchy that
 // has the controllers we need.
 func unifiedBase(root, place string) (string, bool) {
-	base := filepath.Join(root, place)
+	base := filepath.Join(root, strings.TrimSuffix(place, "/"+unifiedService))
 	if _, err := os.Stat(filepath.Join(base, "cgroup.controllers")); err != nil {
 		base = root
 	}
@@ -84,23 +99,11 @@ func unifiedBase(root, place string) (string, bool) {
 	return base, true
 }
 
-// openUnified makes our tree in a version 2 hierarchy. A group either holds
-// processes or hands controllers down, so a base that holds our own process
-// has it moved to a leaf first.
+// openUnified makes our tree in a version 2 hierarchy, in a base that the
+// launcher has emptied.
 func openUnified(base, instance string) (*cgroupTree, error) {
-	t := &cgroupTree{version: 2, bases: map[string]string{}}
-	if err := enableControllers(base); errors.Is(err, unix.EBUSY) {
-		leaf := filepath.Join(base, cgroupParent+"-service")
-		if err := makeFolder(leaf); err != nil {
-			return nil, err
-		}
-		if err := moveProcesses(base, leaf); err != nil {
-			return nil, fmt.Errorf("move the service to %s: %w", leaf, err)
-		}
-		if err := enableControllers(base); err != nil {
-			return nil, err
-		}
-	} else if err != nil {
+	t := &cgroupTree{version: 2, bases: map[string]string{}, long: newLongRuns()}
+	if err := enableControllers(base); err != nil {
 		return nil, err
 	}
 	if err := makeFolder(filepath.Join(base, cgroupParent)); err != nil {
@@ -112,24 +115,15 @@ func openUnified(base, instance string) (*cgroupTree, error) {
 	if err := t.open("", base, instance); err != nil {
 		return nil, err
 	}
-	return t, enableControllers(t.bases[""])
+	if err := enableControllers(t.bases[""]); err != nil {
+		return nil, err
+	}
+	_ = setWeight(2, filepath.Join(t.bases[""], cgroupExecutor), weightOfOurs)
+	return t, nil
 }
 
 func enableControllers(base string) error {
 	return writeFile(base, "cgroup.subtree_control", "+memory +pids +cpu")
-}
-
-func moveProcesses(from, to string) error {
-	list, err := os.ReadFile(filepath.Join(from, "cgroup.procs"))
-	if err != nil {
-		return err
-	}
-	for _, pid := range strings.Fields(string(list)) {
-		if err := writeFile(to, "cgroup.procs", pid); err != nil && !errors.Is(err, unix.ESRCH) {
-			return err
-		}
-	}
-	return nil
 }
 
 // open makes the instance's folder in one hierarchy, puts the executor into
@@ -152,30 +146,43 @@ func (t *cgroupTree) open(controller, base, instance string) error {
 }
 
 // sweepCgroups removes the folders of executors that are gone. The kernel
-// refuses to remove a group that has processes, so a live one stays.
+// refuses to remove a group that has processes, so a live one stays, and so
+// does one that is being made.
 func sweepCgroups(parent string) {
 	instances, _ := os.ReadDir(parent)
 	for _, instance := range instances {
 		folder := filepath.Join(parent, instance.Name())
-		if !instance.IsDir() || unix.Rmdir(filepath.Join(folder, cgroupExecutor)) != nil {
+		info, err := instance.Info()
+		if err != nil || !instance.IsDir() {
 			continue
 		}
-		groups, _ := os.ReadDir(folder)
-		for _, group := range groups {
-			if group.IsDir() {
-				removeGroup(filepath.Join(folder, group.Name()))
-			}
+		err = unix.Rmdir(filepath.Join(folder, cgroupExecutor))
+		if err == nil || errors.Is(err, unix.ENOENT) && time.Since(info.ModTime()) > time.Minute {
+			removeInstance(folder)
 		}
-		removeGroup(folder)
 	}
 }
 
-// close removes the tree's folders, as far as they are empty.
+// removeInstance removes the folder of an executor that is gone, as far as
+// nobody is in it.
+func removeInstance(folder string) {
+	groups, _ := os.ReadDir(folder)
+	for _, group := range groups {
+		if group.IsDir() {
+			removeGroup(filepath.Join(folder, group.Name()))
+		}
+	}
+	removeGroup(folder)
+}
+
+// close removes the tree's folders, as far as they are empty. That of the
+// executor is not yet: its launcher removes it.
 func (t *cgroupTree) close() {
+	t.long.close()
 	for _, folder := range t.bases {
 		groups, _ := os.ReadDir(folder)
 		for _, group := range groups {
-			if group.IsDir() && group.Name() != cgroupExecutor {
+			if group.IsDir() && group.Name() != cgroupExecutor && group.Name() != cgroupService {
 				removeGroup(filepath.Join(folder, group.Name()))
 			}
 		}
@@ -189,13 +196,20 @@ type group struct {
 	// join is how a sandbox's first process gets in. On version 1 it writes to
 	// each of these; the file for single threads, because moving a whole process
 	// waits for every other fork on the machine. On version 2 it is born in the
-	// one folder.
+	// one folder, if we make it ourselves.
 	join []*os.File
 	// quota is its share of the processors, in microseconds of each cpuPeriod.
 	quota int
-	// yield is where the group's place in the queue for processors is set; nil
-	// where the kernel has none.
+	// enter is where a process that could not be born in the group gets in, on
+	// version 2: one that a zygote forked.
+	enter *os.File
+	// yield is where it is set that the group gets processors only while nobody
+	// else wants them; nil where the kernel cannot.
 	yield *os.File
+	ended bool // it was killed
+
+	looked time.Time     // when it was last looked at whether it computes,
+	used   time.Duration // and what it had used then
 }
 
 // groupLimits are what the kernel enforces on a group.
@@ -223,14 +237,23 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 	g := &group{tree: t, quota: limits.quota()}
 	for controller, base := range t.bases {
 		folder := filepath.Join(base, name)
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			g.remove()
-			return nil, err
+		known := slices.Contains(g.folders, folder) // two controllers, one hierarchy
+		if !known {
+			if err := os.Mkdir(folder, 0o755); err != nil {
+				g.remove()
+				return nil, err
+			}
+			g.folders = append(g.folders, folder)
 		}
-		g.folders = append(g.folders, folder)
 		if err := t.limit(controller, folder, limits); err != nil {
 			g.remove()
 			return nil, err
+		}
+		if controller == "" || controller == "cpu" {
+			g.yield, _ = os.OpenFile(filepath.Join(folder, "cpu.idle"), os.O_WRONLY, 0) // since Linux 5.15
+		}
+		if known {
+			continue
 		}
 		name, flag := "tasks", os.O_WRONLY
 		if t.version == 2 {
@@ -242,57 +265,14 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 			return nil, err
 		}
 		g.join = append(g.join, f)
-		if controller == "" || controller == "cpu" {
-			g.yield, _ = os.OpenFile(filepath.Join(folder, "cpu.idle"), os.O_WRONLY, 0) // since Linux 5.15
+		if t.version == 2 {
+			if g.enter, err = os.OpenFile(filepath.Join(folder, "cgroup.procs"), os.O_WRONLY, 0); err != nil {
+				g.remove()
+				return nil, err
+			}
 		}
 	}
 	return g, nil
-}
-
-// createIdle makes a group for processes of our own that must not stand in any
-// program's way. It counts nothing and limits nothing.
-func (t *cgroupTree) createIdle(name string) (*group, error) {
-	only := &cgroupTree{version: t.version, bases: map[string]string{}}
-	for _, controller := range []string{"", "cpu"} {
-		if base, ok := t.bases[controller]; ok {
-			only.bases[controller] = base
-		}
-	}
-	g, err := only.create(name, groupLimits{})
-	if err != nil {
-		return nil, err
-	}
-	g.idle(true)
-	return g, nil
-}
-
-// idle says whether the group gets processors only while nobody else wants
-// them. On a host that cannot, it has its share.
-func (g *group) idle(yes bool) {
-	if g == nil || g.yield == nil {
-		return
-	}
-	value := "0"
-	if yes {
-		value = "1"
-	}
-	_, _ = g.yield.WriteAt([]byte(value), 0)
-}
-
-// yieldALittle gives the group a twentieth of a newcomer's share of the
-// processors, as long as others want them.
-func (g *group) yieldALittle() {
-	if g == nil {
-		return
-	}
-	for _, folder := range g.folders {
-		switch {
-		case g.tree.version == 2:
-			_ = writeFile(folder, "cpu.weight", "5") // of 100
-		case strings.HasPrefix(folder, g.tree.bases["cpu"]+"/"):
-			_ = writeFile(folder, "cpu.shares", "51") // of 1024
-		}
-	}
 }
 
 // limit writes the limits that one controller enforces. Pid 1 of a sandbox is
@@ -350,28 +330,38 @@ type usage struct {
 
 // usage reads the account once every process is gone.
 func (g *group) usage() usage {
-	var u usage
+	u := usage{cpu: g.cpu()}
 	for _, folder := range g.folders {
 		if g.tree.version == 2 {
-			u.cpu = time.Duration(readKey(folder, "cpu.stat", "usage_usec")) * time.Microsecond
 			u.memoryPeak = readInt(folder, "memory.peak")
 			u.oomKills = readKey(folder, "memory.events", "oom_kill")
 			return u
 		}
-		switch {
-		case strings.HasPrefix(folder, g.tree.bases["memory"]+"/"):
+		if strings.HasPrefix(folder, g.tree.bases["memory"]+"/") {
 			u.memoryPeak = readInt(folder, "memory.max_usage_in_bytes")
 			u.oomKills = readKey(folder, "memory.oom_control", "oom_kill")
-		case strings.HasPrefix(folder, g.tree.bases["cpuacct"]+"/"):
-			u.cpu = time.Duration(readInt(folder, "cpuacct.usage"))
 		}
 	}
 	return u
 }
 
+// cpu is the processor time used so far.
+func (g *group) cpu() time.Duration {
+	for _, folder := range g.folders {
+		if g.tree.version == 2 {
+			return time.Duration(readKey(folder, "cpu.stat", "usage_usec")) * time.Microsecond
+		}
+		if strings.HasPrefix(folder, g.tree.bases["cpuacct"]+"/") {
+			return time.Duration(readInt(folder, "cpuacct.usage"))
+		}
+	}
+	return 0
+}
+
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
-	for _, f := range append(g.join, g.yield) {
+	g.tree.long.leave(g)
+	for _, f := range append(g.join, g.yield, g.enter) {
 		if f != nil {
 			f.Close()
 		}

@@ -93,7 +93,7 @@ func (s *sandbox) forkedScript() *script {
 	filter.result = new(int32)
 	return &script{
 		listener: filter.result,
-		setup: join(s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
+		setup: join(s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
 			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock()),
 		init: s.becomeInit(forkedReport),
 		main: []step{
@@ -119,10 +119,19 @@ func join(lists ...[]step) (all []step) {
 func (s *sandbox) joinGroup() (steps []step) {
 	if s.group != nil && s.group.tree.version == 1 {
 		for _, tasks := range s.group.join {
-			steps = append(steps, call("join control group", unix.SYS_WRITE, tasks, "0", 1))
+			steps = append(steps, call(joinStep, unix.SYS_WRITE, tasks, "0", 1))
 		}
 	}
 	return append(steps, call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
+}
+
+// enterGroup is for what a zygote forked: on version 2 it was born in the
+// zygote's group.
+func (s *sandbox) enterGroup() []step {
+	if s.group == nil || s.group.enter == nil {
+		return nil
+	}
+	return []step{call(joinStep, unix.SYS_WRITE, s.group.enter, "0", 1)}
 }
 
 // network brings up the loopback device of the fresh network namespace, its
@@ -170,7 +179,7 @@ func (s *sandbox) mounts(image string) []step {
 		mount("mount /proc", "proc", image+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
 	}
 	for _, file := range s.host.masks {
-		steps = append(steps, bind("hide "+file, image+"/dev/null", image+file))
+		steps = append(steps, bind("hide "+file, image+nothingPath, image+file))
 	}
 	// As root inside a container /proc/sys could be writable to us; never to a program.
 	return append(steps,

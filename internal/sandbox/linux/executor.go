@@ -68,8 +68,6 @@ type executor struct {
 	running atomic.Int32 // programs
 	ending  atomic.Int32 // sandboxes that are being ended
 
-	nothing *os.File // /dev/null: the input of programs that have none
-
 	mu   sync.Mutex
 	held map[string]*heldWorkspace
 
@@ -168,9 +166,6 @@ func (e *executor) prepare(args []string) error {
 	}
 	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
 	if h.filter, err = hostFilter(h.groups != nil); err != nil {
-		return err
-	}
-	if e.nothing, err = os.OpenFile(imagePath+"/dev/null", os.O_RDWR, 0); err != nil {
 		return err
 	}
 	e.host = h

@@ -2,8 +2,10 @@ package linux
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -51,6 +53,44 @@ time.sleep(60)`)
 			t.Errorf("it left %v", r.Files)
 		}
 	})
+}
+
+// Whoever else makes that call, again and again, gives the executor nothing to
+// do, and the program's end is heard of all the same.
+func TestFinishStorm(t *testing.T) {
+	s := startWarm(t)
+	executor := executors(t)[0]
+	spec := sandboxtest.Python(fmt.Sprintf(`
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+for i in range(8):
+    if os.fork() == 0:
+        while True: libc.syscall(%d, 0)
+time.sleep(2)
+sys.exit(6)`, finishCall))
+	before := usedBy(t, executor)
+	r := sandboxtest.Run(t, s, spec)
+	if r.Code() != 6 || r.TimedOut {
+		t.Errorf("exit code %d, signal %q, stderr %q", r.Code(), r.Signal, r.Stderr)
+	}
+	if used := usedBy(t, executor) - before; used > 300*time.Millisecond {
+		t.Errorf("the executor computed for %v", used)
+	}
+}
+
+// usedBy is the processor time that a process has used.
+func usedBy(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	fields := strings.Fields(read(t, fmt.Sprintf("/proc/%d/stat", pid)))
+	user, err := strconv.Atoi(fields[13])
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := strconv.Atoi(fields[14])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(user+system) * time.Second / 100 // USER_HZ
 }
 
 // Timers inside a sandbox fire as punctually as anywhere, though ours do not.

@@ -29,6 +29,10 @@ const (
 	runtimesPath  = "/opt/airlock"
 	packagesPath  = runtimesPath + "/python"
 	fontsPath     = runtimesPath + "/matplotlib"
+
+	// nothingPath is an empty file, in the place of those that are hidden: unlike
+	// /dev/null it takes no writing either.
+	nothingPath = runtimesPath + "/nothing"
 )
 
 // sources are what the image takes from the host. Each is opened before the
@@ -203,7 +207,7 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
-	for path, content := range map[string][]byte{zygotePath: zygoteProgram, rehearsalPath: rehearsalProgram, driverPath: driverProgram} {
+	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, rehearsalPath: rehearsalProgram, driverPath: driverProgram} {
 		if err := root.WriteFile(strings.TrimPrefix(path, "/"), content, 0o644); err != nil {
 			return err
 		}

@@ -36,6 +36,9 @@ type LaunchOptions struct {
 	// Warm keeps interpreters with their packages imported, and sandboxes forked
 	// from them, ready. For a single program it is not worth its time.
 	Warm bool
+	// Service is the process that serves, which programs must not make wait; 0
+	// if this process runs a single program.
+	Service int
 
 	warmFirst bool     // tests only: be ready when all of that is
 	weaken    []string // tests only
@@ -58,10 +61,16 @@ func NewLauncher(o LaunchOptions) Launcher { return &localLauncher{options: o} }
 type localLauncher struct {
 	options  LaunchOptions
 	children sync.WaitGroup
+
+	mu   sync.Mutex
+	left []string // instances that ended, but whose control groups were still in use
 }
 
 func (l *localLauncher) Close() error {
 	l.children.Wait()
+	for _, instance := range l.left { // the service is gone by now
+		removeGroups(groupRoot, instance)
+	}
 	return nil
 }
 
@@ -71,9 +80,13 @@ func (l *localLauncher) Close() error {
 const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
-	config, err := json.Marshal(executorConfig{l.options.Runtimes, engine.NewID().String(), l.options.warm(), l.options.weaken})
+	instance := engine.NewID().String()
+	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.warm(), l.options.weaken})
 	if err != nil {
 		return nil, err
+	}
+	if err := prepareGroups(groupRoot, instance, l.options.Service); err != nil && l.options.Log != nil {
+		l.options.Log.Debug("control groups", "error", err) // the executor says what it means
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -95,7 +108,7 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	if os.Geteuid() != 0 {
 		inOwnNamespace(command.SysProcAttr)
 	}
-	if err := l.startAndReap(command); err != nil {
+	if err := l.startAndReap(command, instance); err != nil {
 		ours.Close()
 		return nil, &engine.Error{
 			Op: "start the sandbox executor", Kind: engine.ErrUnavailable, Err: err,
@@ -136,7 +149,7 @@ func RestCalmly() {
 
 // startAndReap starts a command from a thread that lives as long as the
 // command does: the kernel ties a child's fate to the thread that made it.
-func (l *localLauncher) startAndReap(command *exec.Cmd) error {
+func (l *localLauncher) startAndReap(command *exec.Cmd, instance string) error {
 	started := make(chan error)
 	l.children.Go(func() {
 		runtime.LockOSThread()
@@ -144,11 +157,15 @@ func (l *localLauncher) startAndReap(command *exec.Cmd) error {
 		RestCalmly()
 		err := command.Start()
 		started <- err
-		if err != nil {
-			return
+		if err == nil {
+			if err := command.Wait(); err != nil && l.options.Log != nil {
+				l.options.Log.Warn("the sandbox executor ended", "error", err)
+			}
 		}
-		if err := command.Wait(); err != nil && l.options.Log != nil {
-			l.options.Log.Warn("the sandbox executor ended", "error", err)
+		if !removeGroups(groupRoot, instance) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.left = append(l.left, instance)
 		}
 	})
 	return <-started

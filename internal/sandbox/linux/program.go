@@ -19,9 +19,12 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := r.check(); err != nil {
 		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
 	}
-	ends, err := e.programFiles(r, files)
+	ends, err := programFiles(r, files)
 	if err != nil {
 		return err
+	}
+	if !r.Stdin {
+		defer ends[0].Close()
 	}
 	e.running.Add(1)
 	if w := e.warm(r); w != nil {
@@ -74,7 +77,7 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 
 // programFiles are the program's stdin, stdout, stderr and, if it has one, its
 // channel for calls, out of the files that came with the request.
-func (e *executor) programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
+func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 	want := 2
 	for _, more := range []bool{r.Stdin, r.Calls} {
 		if more {
@@ -84,11 +87,17 @@ func (e *executor) programFiles(r *runRequest, files []*os.File) ([]*os.File, er
 	if len(files) != want {
 		return nil, &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
 	}
-	stdin, rest := e.nothing, files[2:]
+	rest := files[2:]
 	if r.Stdin {
-		stdin, rest = rest[0], rest[1:]
+		return append([]*os.File{rest[0], files[0], files[1]}, rest[1:]...), nil
 	}
-	return append([]*os.File{stdin, files[0], files[1]}, rest...), nil
+	// Opened for this program alone: flags, locks and an owner are an open
+	// file's own, and would be seen by whoever else has it.
+	nothing, err := os.OpenFile(imagePath+"/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return append([]*os.File{nothing, files[0], files[1]}, rest...), nil
 }
 
 func (s *sandbox) receiveInputs(l *link) error {
@@ -254,10 +263,16 @@ func (s *script) weaken(names []string) {
 	if slices.Contains(names, weakNetwork) {
 		s.flags &^= unix.CLONE_NEWNET
 	}
+	if slices.Contains(names, joinStep) {
+		s.group = -1 // where it would be born in it
+	}
 	for _, list := range []*[]step{&s.setup, &s.init, &s.main} {
 		*list = slices.DeleteFunc(*list, func(s step) bool { return slices.Contains(names, s.name) })
 	}
 }
+
+// joinStep is entering the control group, which is no step on version 2.
+const joinStep = "join control group"
 
 // weakNetwork stands for the network namespaces, which are no step.
 const weakNetwork = "network namespace"

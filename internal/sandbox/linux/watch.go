@@ -21,6 +21,7 @@ type watch struct {
 
 	abandoned bool // the service gave the request up
 	still     standstill
+	strangers int // that said they were the program, and had finished
 
 	rusage unix.Rusage
 	poller *poller // nil with control groups
@@ -83,8 +84,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		n, err := pollUntil(list, earlier(deadline, patience))
 		switch {
 		case err == nil && n == 0 && !patience.IsZero() && (deadline.IsZero() || patience.Before(deadline)):
-			g.yieldALittle()
-			patience = time.Time{}
+			patience = g.age(time.Now())
 			continue
 		case err != nil:
 			w.kill()
@@ -92,11 +92,13 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			return nil, err
 		case n == 0:
 			done.TimedOut = done.Lost
+			g.goFirst()
 			w.kill()
 			deadline = time.Time{}
 			continue
 		case list[polledService].Revents != 0 && !w.still.heed(w.link):
 			w.abandoned = true
+			g.goFirst()
 			w.kill()
 			list[polledService].Fd = -1
 		case list[polledFinish].Revents != 0:
@@ -151,14 +153,19 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 	if ok {
 		done.Status, done.Lost = code<<8, false
 		polled.Fd = -1
+	} else if w.strangers++; w.strangers == mostStrangers {
+		// Answering them is work of ours that nobody charges to them. From here on
+		// the kernel answers, and the program's end is heard of from its init.
+		w.warm.listener.Close()
+		w.warm.listener = nil
+		polled.Fd = -1
 	}
 	return ok
 }
 
-// shortRun is how long a program stands in the queue for processors like any
-// other. Then those that came after it go first: most programs are short, and
-// three that are not must not make everybody else slow.
-const shortRun = time.Second
+// mostStrangers is how many processes and threads that are not the program may
+// say that it has finished.
+const mostStrangers = 64
 
 // earlier returns the earlier of two times that may be zero, which is never.
 func earlier(a, b time.Time) time.Time {
@@ -201,6 +208,7 @@ func (w *watch) quiet(g *group) bool {
 		alone = unix.PidfdSendSignal(int(w.warm.program.Fd()), unix.SIGKILL, nil, 0) == nil
 	}
 	if !alone {
+		g.goFirst()
 		w.kill()
 	}
 	return alone

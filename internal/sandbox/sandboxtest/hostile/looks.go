@@ -34,6 +34,12 @@ var looks = map[string]func(sandboxtest.Result) []string{
 	"outlive/shared_memory.c":   wantSoon,
 	"outlive/chain.c":           wantSoon,
 	"bombs/output.py":           wantFlood,
+	"lies/clone_parent.c":       wantCode(7),
+	"lies/executed_by_thread.c": wantCode(9),
+	"lies/memory.c":             wantMemory(90 << 20),
+	"files/nameless.py":         wantFiles("named"),
+	"files/words_of_ours.py":    wantFiles("--help", "stdout", ".git/config", "%s%n%x"),
+	"outlive/stopped_family.sh": wantSoon,
 	"lies/texts.py":             wantText("\x1b]0;title\x07\x1b[2J\x00\xff\xfe\r\nevent: done\n"),
 }
 
@@ -88,6 +94,16 @@ func wantCPU(least time.Duration) func(sandboxtest.Result) []string {
 	return func(r sandboxtest.Result) []string {
 		if r.CPU < least {
 			return []string{fmt.Sprintf("it is said to have computed for %v, and did for more than %v", r.CPU, least)}
+		}
+		return nil
+	}
+}
+
+// wantMemory is of programs whose memory somebody outside of them counts.
+func wantMemory(least int64) func(sandboxtest.Result) []string {
+	return func(r sandboxtest.Result) []string {
+		if r.MemoryPeak < least {
+			return []string{fmt.Sprintf("it is said to have had %d MiB, and had more than %d", r.MemoryPeak>>20, least>>20)}
 		}
 		return nil
 	}

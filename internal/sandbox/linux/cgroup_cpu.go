@@ -1,0 +1,249 @@
+package linux
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Who gets the processors when all want them. Most programs are short, so those
+// that have run for a while yield to everybody else at once (docs/decisions/0045):
+// not a smaller share, which is still waited for in slices, but none while
+// somebody else wants it. The service and the executor are siblings of the
+// programs' groups, since the kernel compares siblings, and weigh more.
+
+// Weights, of version 2; version 1 counts in shares, of which 1024 are as much
+// as a weight of 100.
+const (
+	weightOfOne   = 100  // what a group has to which nobody gave another
+	weightOfOurs  = 400  // the service and the executor
+	weightOfEnded = 1000 // what was killed has to run once more to be gone
+	weightOfLong  = 5    // on kernels that know no idle groups
+)
+
+// longRuns are the groups of programs that have run for long. Whoever came
+// after them goes first, but they are not starved: together they get a part of
+// the machine, if need be in turns with everybody else.
+type longRuns struct {
+	mu      sync.Mutex
+	groups  map[*group]time.Duration // and what each had used when it was last looked at
+	owed    owed
+	inTurn  bool // they stand in the queue like everybody else, for now
+	stop    chan struct{}
+	watcher sync.WaitGroup
+}
+
+const (
+	longShare = 0.25                   // of the machine, for all of them together
+	longTick  = 50 * time.Millisecond  // how often it is looked at
+	longTurn  = 400 * time.Millisecond // for so long they may get nothing
+)
+
+func newLongRuns() *longRuns { return &longRuns{groups: map[*group]time.Duration{}} }
+
+// join makes a group yield, until it leaves.
+func (l *longRuns) join(g *group) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.groups[g] = g.cpu()
+	g.idle(!l.inTurn)
+	if l.stop == nil {
+		l.stop = make(chan struct{})
+		l.watcher.Add(1)
+		go l.watch(l.stop)
+	}
+}
+
+// leave forgets a group. It stands in the queue like everybody else again.
+func (l *longRuns) leave(g *group) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.groups[g]; ok {
+		delete(l.groups, g)
+		g.idle(false)
+	}
+	if len(l.groups) == 0 && l.stop != nil {
+		close(l.stop)
+		l.stop = nil
+	}
+}
+
+// close returns when nobody watches any more.
+func (l *longRuns) close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	if l.stop != nil {
+		close(l.stop)
+		l.stop = nil
+	}
+	l.mu.Unlock()
+	l.watcher.Wait()
+}
+
+// watch looks now and then whether the groups get what they are owed.
+func (l *longRuns) watch(stop chan struct{}) {
+	defer l.watcher.Done()
+	tick := time.NewTicker(longTick)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-stop:
+			return
+		case now := <-tick.C:
+			l.look(now.Sub(last))
+			last = now
+		}
+	}
+}
+
+func (l *longRuns) look(passed time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var used time.Duration
+	for g, before := range l.groups {
+		now := g.cpu()
+		used += now - before
+		l.groups[g] = now
+	}
+	if turn := l.owed.after(passed, used, runtime.NumCPU()); turn != l.inTurn {
+		l.inTurn = turn
+		for g := range l.groups {
+			g.idle(!turn)
+		}
+	}
+}
+
+// owed is the processor time that long runs have not had. Those that do not
+// want it are owed it too: it costs nobody anything that they might go first.
+type owed struct {
+	time time.Duration
+	turn bool
+}
+
+// after says, some time later in which they used so much, whether it is their
+// turn. A turn begins when they are owed all of longTurn, and ends when they
+// have had half of that. What they got beyond their share was nobody else's.
+func (o *owed) after(passed, used time.Duration, processors int) bool {
+	share := func(d time.Duration) time.Duration {
+		return time.Duration(longShare * float64(processors) * float64(d))
+	}
+	o.time = min(max(o.time+share(passed)-used, 0), share(longTurn))
+	switch {
+	case o.time >= share(longTurn):
+		o.turn = true
+	case o.time <= share(longTurn)/2:
+		o.turn = false
+	}
+	return o.turn
+}
+
+// How long a program stands in the queue for processors like any other. Most
+// are done by then. One that is not, and computes, lets all others go first;
+// one that waits, or does not get the processor anyway, is looked at again.
+const (
+	shortRun  = 100 * time.Millisecond
+	firstLook = 30 * time.Millisecond
+	lastLook  = time.Second
+	computing = 4 // it uses at least one of so many parts of a processor
+)
+
+// age looks at a program that is no short run any more. It returns when to look
+// again; never, if it is a long run from now on.
+func (g *group) age(now time.Time) (next time.Time) {
+	if g == nil || g.ended {
+		return time.Time{}
+	}
+	used, since := g.cpu(), now.Sub(g.looked)
+	if !g.looked.IsZero() && used-g.used >= since/computing {
+		g.yieldToOthers()
+		return time.Time{}
+	}
+	wait := min(2*since, lastLook)
+	if g.looked.IsZero() {
+		wait = firstLook
+	}
+	g.looked, g.used = now, used
+	return now.Add(wait)
+}
+
+// yieldToOthers lets everybody else go first from now on.
+func (g *group) yieldToOthers() {
+	if g == nil || g.ended {
+		return
+	}
+	if g.yield == nil {
+		g.weigh(weightOfLong)
+		return
+	}
+	g.tree.long.join(g)
+}
+
+// goFirst gets what was killed out of the way: whoever waits for its end
+// should not wait behind those who compute.
+func (g *group) goFirst() {
+	if g == nil {
+		return
+	}
+	g.ended = true
+	g.tree.long.leave(g)
+	g.idle(false)
+	g.weigh(weightOfEnded)
+}
+
+// createIdle makes a group for processes of our own that must not stand in any
+// program's way. It counts nothing and limits nothing.
+func (t *cgroupTree) createIdle(name string) (*group, error) {
+	only := &cgroupTree{version: t.version, bases: map[string]string{}}
+	for _, controller := range []string{"", "cpu"} {
+		if base, ok := t.bases[controller]; ok {
+			only.bases[controller] = base
+		}
+	}
+	g, err := only.create(name, groupLimits{})
+	if err != nil {
+		return nil, err
+	}
+	g.idle(true)
+	return g, nil
+}
+
+// idle says whether the group gets processors only while nobody else wants
+// them. On a host that cannot, it has its share.
+func (g *group) idle(yes bool) {
+	if g == nil || g.yield == nil {
+		return
+	}
+	value := "0"
+	if yes {
+		value = "1"
+	}
+	_, _ = g.yield.WriteAt([]byte(value), 0)
+}
+
+// weigh sets the group's share of the processors. One that is idle has none.
+func (g *group) weigh(weight int) {
+	for _, folder := range g.folders {
+		if g.tree.version == 2 || strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") {
+			_ = setWeight(g.tree.version, folder, weight)
+		}
+	}
+}
+
+// setWeight sets a folder's share of the processors, beside its siblings.
+func setWeight(version int, folder string, weight int) error {
+	if version == 2 {
+		return writeFile(folder, "cpu.weight", strconv.Itoa(weight))
+	}
+	return writeFile(folder, "cpu.shares", strconv.Itoa(weight*1024/weightOfOne))
+}

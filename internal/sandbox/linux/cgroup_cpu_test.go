@@ -1,0 +1,200 @@
+package linux
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// A program that computes for long gets processors only while nobody else wants
+// them, and one that is being ended gets them first.
+func TestLongRunsYield(t *testing.T) {
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "needs root: without it there are no control groups")
+	}
+	s := start(t)
+	own := instance(t, executors(t)[0])
+	setting := func(name string) (values []string) {
+		for _, group := range groups(t) {
+			folder, run := filepath.Split(group)
+			if !strings.HasSuffix(folder, own+"/") || run == cgroupExecutor || run == cgroupService {
+				continue
+			}
+			if b, err := os.ReadFile(filepath.Join(group, name)); err == nil {
+				values = append(values, strings.TrimSpace(string(b)))
+			}
+		}
+		return values
+	}
+	spec := sandboxtest.Python("while True: pass")
+	spec.Limits.Timeout = 2 * time.Second
+	ended := make(chan sandboxtest.Result, 1)
+	go func() { ended <- sandboxtest.Run(t, s, spec) }()
+	begin := time.Now()
+	var yielded time.Duration
+	for {
+		select {
+		case r := <-ended:
+			if !r.TimedOut {
+				t.Errorf("it did not run to its limit: %+v", r)
+			}
+			if yielded == 0 {
+				t.Error("it never let others go first")
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		idle := setting("cpu.idle")
+		switch {
+		case len(idle) == 1 && idle[0] == "1" && yielded == 0:
+			if yielded = time.Since(begin); yielded < shortRun+firstLook {
+				t.Errorf("it was short after %v, and had to let others go first", yielded)
+			}
+		case len(idle) == 1 && idle[0] == "0" && yielded > 0 && time.Since(begin) < spec.Limits.Timeout-100*time.Millisecond && !mayHaveTurn(yielded, begin):
+			t.Errorf("it let others go first after %v, and no more after %v", yielded, time.Since(begin))
+		}
+	}
+}
+
+// mayHaveTurn says whether a program that yields may have been starved by other
+// tests for so long that it is its turn.
+func mayHaveTurn(yielded time.Duration, begin time.Time) bool {
+	return time.Since(begin)-yielded > longTurn
+}
+
+// Long runs are not starved: those that got nothing for a while stand in the
+// queue like everybody else, until they have had some.
+func TestLongRunsGetTheirTurn(t *testing.T) {
+	base := t.TempDir()
+	folder := filepath.Join(base, "run")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	used := time.Duration(0)
+	use := func(more time.Duration) {
+		used += more
+		if err := os.WriteFile(filepath.Join(folder, "cpuacct.usage"), []byte(strconv.FormatInt(int64(used), 10)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use(time.Hour) // before it yielded
+	yield, err := os.Create(filepath.Join(folder, "cpu.idle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer yield.Close()
+	idle := func() bool {
+		b, err := os.ReadFile(yield.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b) == "1"
+	}
+	l := newLongRuns()
+	defer l.close()
+	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l}, folders: []string{folder}, yield: yield}
+	l.groups[g] = g.cpu() // without somebody who looks at the real time
+	g.idle(true)
+	for i, step := range []struct {
+		passed, used time.Duration // of one processor, out of all
+		idle         bool
+	}{
+		{longTurn / 2, 0, true},
+		{longTurn / 2, 0, false},    // nothing for a second
+		{longTick, longTick, false}, // it stays its turn until it has had half of it
+		{longTick, longTick, true},
+		{longTick, 0, true},
+		{longTurn, longTurn, true}, // more than its share
+		{longTurn / 2, longTurn / 8, true},
+		{longTurn * 2, longTurn / 20, false}, // less than its share
+	} {
+		share := time.Duration(runtime.NumCPU()) * step.used
+		use(share)
+		l.look(step.passed)
+		if idle() != step.idle {
+			t.Errorf("step %d: idle %v, want %v (owed %v)", i, idle(), step.idle, l.owed.time)
+		}
+	}
+	l.leave(g)
+	if idle() {
+		t.Error("what is no long run any more still lets others go first")
+	}
+}
+
+// What is killed goes first, and never yields again.
+func TestKilledGoesFirst(t *testing.T) {
+	base := t.TempDir()
+	folder := filepath.Join(base, "run")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cpu.idle", "cpu.shares"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	yield, err := os.OpenFile(filepath.Join(folder, "cpu.idle"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer yield.Close()
+	l := newLongRuns()
+	defer l.close()
+	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder}, yield: yield}
+	g.yieldToOthers()
+	if got := read(t, yield.Name()); got != "1" {
+		t.Errorf("a long run is not idle: %q", got)
+	}
+	g.goFirst()
+	g.yieldToOthers()
+	if idle, shares := read(t, yield.Name()), read(t, filepath.Join(folder, "cpu.shares")); idle != "0" || shares != "10240" {
+		t.Errorf("what is killed: idle %q, shares %q", idle, shares)
+	}
+}
+
+// Only what computes becomes a long run; what waits is looked at now and then.
+func TestAge(t *testing.T) {
+	base := t.TempDir()
+	folder := filepath.Join(base, "run")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	use := func(used time.Duration) {
+		if err := os.WriteFile(filepath.Join(folder, "cpuacct.usage"), []byte(strconv.FormatInt(int64(used), 10)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}}, folders: []string{folder}}
+	now := time.Now()
+	use(time.Hour) // by what was in the sandbox before the program
+	for i, step := range []struct{ used, wait time.Duration }{
+		{0, firstLook}, {firstLook / 5, 2 * firstLook}, {firstLook / 5, 4 * firstLook}, {5 * firstLook, 0},
+	} {
+		use(time.Hour + step.used)
+		next := g.age(now)
+		if step.wait == 0 && !next.IsZero() || step.wait > 0 && next.Sub(now) != step.wait {
+			t.Fatalf("look %d: the next after %v, want %v", i, next.Sub(now), step.wait)
+		}
+		now = next
+	}
+	now = time.Now()
+	g.looked, g.used = now.Add(-time.Minute), g.cpu()
+	if wait := g.age(now).Sub(now); wait != lastLook {
+		t.Errorf("after a minute of waiting it is looked at after %v", wait)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

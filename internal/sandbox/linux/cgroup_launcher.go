@@ -1,0 +1,98 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the executor cannot do with control groups, because it sees no processes
+// but its own, its launcher does: it puts the service where the kernel can
+// compare it with programs, and removes what an executor was in itself.
+
+// groupRoot is where the host has its hierarchies.
+const groupRoot = "/sys/fs/cgroup"
+
+// unifiedService is the leaf for processes that were in a group of version 2
+// which is to hand controllers down.
+const unifiedService = cgroupParent + "-service"
+
+// prepareGroups makes ready for an executor. service is the process that serves;
+// 0 if it needs no place beside the programs.
+func prepareGroups(root, instance string, service int) error {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return err
+	}
+	place := parseOwnGroups(string(own))
+	if base, ok := unifiedBase(root, place[""]); ok {
+		return emptyBase(base)
+	}
+	base := controllerBase(root, "cpu", place["cpu"])
+	if _, err := os.Stat(filepath.Join(base, "cpu.shares")); service == 0 || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	folder := filepath.Join(base, cgroupParent, instance, cgroupService)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	// All of Airlock weighs as much as the service and the programs did apart.
+	return errors.Join(setWeight(1, filepath.Join(base, cgroupParent), 2*weightOfOne), setWeight(1, folder, weightOfOurs), writeFile(folder, "cgroup.procs", strconv.Itoa(service)))
+}
+
+// emptyBase prepares a group of version 2 to hand controllers down, which one
+// that holds processes may not.
+func emptyBase(base string) error {
+	if err := enableControllers(base); !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	leaf := filepath.Join(base, unifiedService)
+	if err := makeFolder(leaf); err != nil {
+		return err
+	}
+	list, err := os.ReadFile(filepath.Join(base, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	for _, pid := range strings.Fields(string(list)) {
+		if err := writeFile(leaf, "cgroup.procs", pid); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("move process %s to %s: %w", pid, leaf, err)
+		}
+	}
+	return enableControllers(base)
+}
+
+// removeGroups removes what an executor that has ended left of its control
+// groups, and reports whether that was all.
+func removeGroups(root, instance string) bool {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return true
+	}
+	place := parseOwnGroups(string(own))
+	bases := []string{}
+	if base, ok := unifiedBase(root, place[""]); ok {
+		bases = append(bases, base)
+	}
+	for _, controller := range append(append([]string(nil), requiredControllers...), cpuControllers...) {
+		bases = append(bases, controllerBase(root, controller, place[controller]))
+	}
+	all := true
+	for _, base := range bases {
+		folder := filepath.Join(base, cgroupParent, instance)
+		if _, err := os.Stat(folder); err != nil {
+			continue
+		}
+		removeInstance(folder)
+		if _, err := os.Stat(folder); err == nil {
+			all = false
+		}
+	}
+	return all
+}

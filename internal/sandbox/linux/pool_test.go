@@ -1,0 +1,97 @@
+package linux
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// More sandboxes wait after a burst that emptied the pool, fewer when that was
+// long ago, and one where memory is short.
+func TestPoolSize(t *testing.T) {
+	p := &pool{size: leastWaiting, looked: time.Now().Add(time.Hour)}
+	for i := range 2 * mostWaiting {
+		p.pick(shape{})
+		if want := min(leastWaiting+i+1, mostWaiting); p.enough() != want {
+			t.Fatalf("after %d that found nothing %d are to wait, want %d", i+1, p.enough(), want)
+		}
+	}
+	for want := mostWaiting - 1; want >= leastWaiting; want-- {
+		p.missed = time.Now().Add(-2 * longAgo)
+		for range 3 { // once for each while
+			if got := p.enough(); got != want {
+				t.Fatalf("long after the burst %d are to wait, want %d", got, want)
+			}
+		}
+	}
+	p.missed = time.Now().Add(-2 * longAgo)
+	if got := p.enough(); got != leastWaiting {
+		t.Errorf("%d are to wait, want never less than %d", got, leastWaiting)
+	}
+	p.free = littleMemory - 1
+	if got := p.enough(); got != 1 {
+		t.Errorf("with little memory %d are to wait", got)
+	}
+}
+
+// A sandbox that plots before it waits takes memory and time that nobody else
+// may want, and there is one of it.
+func TestMayRehearse(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(p *pool)
+		may    bool
+	}{
+		"nothing runs":    {func(*pool) {}, true},
+		"another tier":    {func(p *pool) { p.tier.plots = false }, false},
+		"something runs":  {func(p *pool) { p.executor.running.Add(1) }, false},
+		"memory is short": {func(p *pool) { p.free = 4 * littleMemory }, false},
+		"one is there":    {func(p *pool) { p.ready = []*waiting{{}, {rehearsed: true}} }, false},
+		"only plain ones": {func(p *pool) { p.ready = []*waiting{{}, {}} }, true},
+	} {
+		p := &pool{executor: &executor{}, tier: tier{plots: true}, free: 8 * littleMemory}
+		tt.change(p)
+		if got := p.mayRehearse(); got != tt.may {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// After a program that plots, a sandbox waits for the next that has plotted
+// already: the memory for that is its own before the request comes.
+func TestRehearsed(t *testing.T) {
+	if _, err := os.Stat(os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes/python/lib/matplotlib"); err != nil {
+		sandboxtest.Skip(t, "needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
+	}
+	if free := readKey("/proc", "meminfo", "MemAvailable:") << 10; free < 5*littleMemory {
+		sandboxtest.Skip(t, fmt.Sprintf("needs %d MiB of memory", 5*littleMemory>>20))
+	}
+	const own = 12 << 20 // plotting takes some 20 MiB; one that has not plotted has 7
+	s := startWarm(t)
+	executor := executors(t)[0]
+	spec := sandboxtest.Python("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('a.png')")
+	for range 2 {
+		if r := sandboxtest.Run(t, s, spec); r.Code() != 0 || len(r.Files) != 1 {
+			t.Fatalf("exit code %d, files %d: %s", r.Code(), len(r.Files), r.Stderr)
+		}
+	}
+	var sizes []int64
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		sizes = nil
+		rehearsed := 0
+		for _, init := range waitingPids(executor) {
+			for _, pid := range descendants(init) {
+				size := readKey(fmt.Sprintf("/proc/%d", pid), "smaps_rollup", "Private_Dirty:") << 10
+				if sizes = append(sizes, size); size > own {
+					rehearsed++
+				}
+			}
+		}
+		if rehearsed == 1 {
+			return
+		}
+	}
+	t.Errorf("none that has plotted waits: %v bytes of their own", sizes)
+}
