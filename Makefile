@@ -67,9 +67,9 @@ lint: $(GOLANGCI) ## format check and golangci-lint, import rules included
 unit: ## all Go tests; as root none of the sandbox's may be skipped
 	@echo '== tests (race detector, fuzz seeds, end to end)'
 	@if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi; \
-	$(GO) test -race $$($(GO) list ./... | grep -v '/internal/sandbox/'); \
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v '/internal/sandbox/'); \
 	echo '== sandbox tests'; \
-	$(GO) test -race -v ./internal/sandbox/... | scripts/no-skip
+	$(GO) test -race -timeout 20m -v ./internal/sandbox/... | scripts/no-skip
 
 # QUICK=1 takes about a minute and leaves the document alone; a full run takes
 # about seven and writes it. ARGS are further options: ARGS='-only latency'.
