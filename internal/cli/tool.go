@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/local"
 	"github.com/airlock-run/airlock/pytool"
 )
 
@@ -20,7 +23,7 @@ type toolRunner struct {
 	caller engine.Caller
 }
 
-var _ pytool.Runner = (*toolRunner)(nil)
+var _ local.Runner = (*toolRunner)(nil)
 
 // toolFileTTL is how long staged files are kept after their last use.
 const toolFileTTL = time.Hour
@@ -101,16 +104,40 @@ func toolOutcome(run *engine.Run, output func(pytool.Stream, string)) (pytool.Ou
 
 // Download implements pytool.Runner.
 func (r *toolRunner) Download(ctx context.Context, id string) (io.ReadCloser, error) {
-	return openStored(ctx, r.engine, r.caller, id)
+	body, err := openStored(ctx, r.engine, r.caller, id)
+	return body, gone(err)
+}
+
+// Files implements local.Runner.
+func (r *toolRunner) Files(ctx context.Context) iter.Seq2[provider.FileInfo, error] {
+	return func(yield func(provider.FileInfo, error) bool) {
+		query := engine.FileQuery{Page: engine.Page{Limit: 100}}
+		for {
+			files, err := r.engine.ListFiles(ctx, r.caller, query)
+			if err != nil {
+				yield(provider.FileInfo{}, err)
+				return
+			}
+			for _, f := range files {
+				if !yield(runnerFile(f.ID.String(), f.Name, f.MIME, f.SHA256.String(), f.Size, f.CreatedAt, f.ExpiresAt, f.Path != ""), nil) {
+					return
+				}
+			}
+			if len(files) < query.Page.Limit {
+				return
+			}
+			query.Page.After = files[len(files)-1].ID
+		}
+	}
 }
 
 // Delete implements pytool.Runner.
 func (r *toolRunner) Delete(ctx context.Context, id string) error {
 	parsed, err := engine.ParseID(id)
 	if err != nil {
-		return err
+		return gone(err)
 	}
-	return r.engine.DeleteFile(ctx, r.caller, parsed)
+	return gone(r.engine.DeleteFile(ctx, r.caller, parsed))
 }
 
 // toolFiles is the engine's store as the tool's FileStore.

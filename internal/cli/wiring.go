@@ -12,6 +12,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/dialect/onyx"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -27,8 +28,9 @@ import (
 // service is an engine and what it stands on.
 type service struct {
 	engine *engine.Service
-	work   *native.Work   // folders and projects; nil: none
-	below  []func() error // to be closed, last first
+	work   *native.Work       // folders and projects; nil: none
+	live   *conversation.Live // conversations with models; nil: none
+	below  []func() error     // to be closed, last first
 }
 
 // storage are the two halves of what the engine keeps.
@@ -150,8 +152,12 @@ func ownerQuota(c *config.Config) engine.Quota {
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
+	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}
+	if s.live != nil {
+		options.Conversations = s.live.Host()
+	}
 	mounts := []httpd.Mount{
-		{Prefix: "/api/v1", Handler: native.New(s.engine, native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}), Open: []string{"/openapi.yaml"}, Trusted: true},
+		{Prefix: "/api/v1", Handler: native.New(s.engine, options), Open: []string{"/openapi.yaml"}, Trusted: true},
 		a.onyx(s, metrics),
 	}
 	mounts = append(mounts, projectMounts(mounts[0])...)

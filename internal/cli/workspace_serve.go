@@ -26,16 +26,19 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 		group.Wait()
 		return d.close()
 	})
+	if err := a.startConversations(ctx, s, d); err != nil {
+		return err
+	}
 	s.work = &native.Work{Desk: d.Desk, Outbox: d.outbox, Wake: d.sender.Wake, Folders: a.cfg.Workspaces}
 	return nil
 }
 
-// projectMounts are the addresses about folders and projects. They are a part
+// projectMounts are the addresses about folders, projects and conversations. They are a part
 // of the native API, but callers from trusted networks need a key there: what
 // is changed is no sandbox.
 func projectMounts(api httpd.Mount) []httpd.Mount {
 	var mounts []httpd.Mount
-	for _, path := range []string{"/replies", "/proposals", "/projects", "/outbox"} {
+	for _, path := range []string{"/replies", "/proposals", "/projects", "/outbox", "/conversations"} {
 		m := api
 		m.Prefix, m.Trusted, m.Open = api.Prefix+path, false, nil
 		m.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

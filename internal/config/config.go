@@ -72,6 +72,17 @@ type Config struct {
 	Policy   string // file with rules that approve changes; empty: none
 	Editor   string
 
+	Provider    string // of models: "openai", ...; empty: not chosen
+	Model       string
+	Hints       string // "auto" or "off"
+	MaxDownload int64
+	ModelURL    string // of provider local
+	ModelKey    Secret
+
+	// The accounts at providers.
+	OpenAI, Anthropic, Gemini, XAI    Account
+	OpenAIOrganization, OpenAIProject string
+
 	Server string // URL of a service elsewhere; empty: this machine
 	Key    Secret // for that service
 
@@ -79,6 +90,12 @@ type Config struct {
 	Plain bool
 
 	origins map[string]string
+}
+
+// Account is one at a provider of models.
+type Account struct {
+	Key Secret
+	URL string // empty: the provider's own
 }
 
 // The values of Config.Isolation.

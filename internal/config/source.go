@@ -51,6 +51,16 @@ func fromEnvironment(lookup func(string) (string, bool)) (settings, error) {
 				return nil, err
 			}
 		}
+		// OPENAI_API_KEY_FILE, as containers have it.
+		for _, foreign := range o.Foreign {
+			name := foreign.Name + strings.ToUpper(fileSuffix)
+			_, known := found[o.Key]
+			if file, ok := lookup(name); ok && file != "" && !known {
+				if err := found.addSecret(o, file, name); err != nil {
+					return nil, err
+				}
+			}
+		}
 	}
 	return found, nil
 }

@@ -1,6 +1,6 @@
 // Package native serves Airlock's own API, the one that openapi.yaml next to
 // this file describes: runs, files, sessions, keys; replies, proposals,
-// projects and what is reported to them.
+// projects and what is reported to them; conversations.
 //
 // It is an edge, and as thin as one should be. Each handler decodes what it
 // was sent (decode.go, upload.go), calls one method of the engine, and encodes
@@ -30,6 +30,9 @@ type Options struct {
 	MaxJSON   int64        // bytes of a JSON body; 0: 8 MiB
 	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
+	// Conversations are those with models; nil: those addresses are not
+	// available.
+	Conversations Conversations
 }
 
 // api is the dialect at work.
@@ -83,6 +86,11 @@ var routes = []route{
 	{"POST", "/projects/{id}/escalations/{escalation}", (*api).answerEscalation},
 	{"GET", "/outbox", (*api).listPosts},
 	{"POST", "/outbox/{id}", (*api).changePost},
+
+	{"GET", "/conversations", (*api).listConversations},
+	{"GET", "/conversations/{id}", (*api).getConversation},
+	{"DELETE", "/conversations/{id}", (*api).deleteConversation},
+	{"GET", "/conversations/{id}/outputs/{sha256}", (*api).conversationOutput},
 
 	{"GET", "/languages", (*api).languages},
 	{"GET", "/limits", (*api).limits},

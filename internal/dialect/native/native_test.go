@@ -26,6 +26,7 @@ type rig struct {
 	handler http.Handler
 	caller  engine.Caller
 	work    *Work // nil: none
+	chats   Conversations
 }
 
 const requestID = "test-request"
@@ -45,6 +46,8 @@ func (r *rig) over(e Engine) http.Handler {
 		Caller: func(*http.Request) engine.Caller { return r.caller },
 		Log:    slog.New(slog.NewTextHandler(r.t.Output(), nil)),
 		Work:   r.work,
+
+		Conversations: r.chats,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("X-Request-Id", requestID)

@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
+)
+
+func (a *app) askCommand() *cobra.Command {
+	var o askOptions
+	cmd := &cobra.Command{
+		Use:   "ask [PROMPT|-]",
+		Short: "Asks a model that runs code on your files, and brings back the files it makes",
+		Long: `Asks a model that runs code on your files, and brings back the files it makes.
+
+The code runs where --provider says: at OpenAI, Anthropic, Gemini or xAI, or in
+this machine's sandbox with any model that speaks OpenAI's API (--provider local
+--model-url). Files go by id, never through the prompt. Before a file leaves this
+machine you are asked; --yes agrees to the files that -f names.
+
+With -o the files that the model's code made are saved into that folder. A name
+that exists is asked about on a terminal; without one nothing is overwritten and
+the exit code is 3, and with --yes the new file gets another name. Without -o a
+terminal asks for a folder of the turn's own, and else the files are listed.
+
+What was made at the provider is deleted in the end unless --keep.
+
+Exit codes: 0 done, 1 failed, the last code too, or interrupted, 2 usage,
+3 somebody has to agree, 4 conflict, 5 refused, 6 the code ran out of time,
+7 the provider is not available now.`,
+		Example: `  airlock ask --provider openai --model gpt-5 -f sales.csv -o out 'Plot sales by month'
+  airlock ask --provider local --model-url http://localhost:11434/v1 --model qwen3 -f photo.jpg 'Make it grey'
+  airlock ask --prompt-file report.txt --var year=2026 --schema report.json --json -f sales.csv --yes`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.askModel(cmd.Context(), o, args)
+		},
+	}
+	a.addAskFlags(cmd, &o)
+	f := cmd.Flags()
+	f.StringVar(&o.schema, "schema", "", "JSON schema `FILE` that the answer follows")
+	f.StringVar(&o.promptFile, "prompt-file", "", "`FILE` with the prompt; {{name}} in it is filled by --var")
+	f.StringArrayVar(&o.variables, "var", nil, "`NAME=VALUE` for the prompt file; may be repeated")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check key, model, files, folder and limits, and send nothing")
+	return cmd
+}
+
+// addAskFlags are those of ask and chat.
+func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) {
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.inputs, "file", "f", nil, "`INPUT` file, or a pattern in quotes; may be repeated")
+	f.StringVarP(&o.folder, "output", "o", "", "`DIR` to save the files into that the code makes")
+	f.StringVar(&o.tool, "tool", "auto", "what the model runs code with: auto, python, shell or none")
+	f.BoolVar(&o.see, "see", false, "show images and PDFs to the model too, not to its code only")
+	f.StringVar(&o.project, "project", "", "`ID` of the project that it is about: replies change its folder, and report to it")
+	f.StringVar(&o.phase, "phase", "", "phase of the conversation; replies are applied in E (EXECUTE) only")
+	f.BoolVar(&o.keep, "keep", false, "leave files and sessions at the provider")
+	f.BoolVar(&o.skipFailed, "skip-failed-uploads", false, "go on without files that cannot be sent")
+	f.StringVar(&o.resume, "resume", "", "go on with the conversation `ID`")
+	f.StringVar(&o.system, "instructions", "", "rules for the model, for the whole conversation")
+	f.BoolVarP(&o.yes, "yes", "y", false, "agree to send the named files, and rename what would overwrite a file")
+	addOptions(f, config.Models)
+	addOptions(f, config.Client)
+	addOptions(f, config.Project)
+	a.addJSON(cmd)
+}
+
+func (a *app) askModel(ctx context.Context, o askOptions, args []string) error {
+	text, err := a.promptText(o, args)
+	if err != nil {
+		return err
+	}
+	schema, err := a.readSchema(o.schema)
+	if err != nil {
+		return err
+	}
+	return a.withHost(ctx, func(h *modelHost) error {
+		t := &talk{app: a, options: o, host: h}
+		if err := t.prepare(ctx); err != nil {
+			return err
+		}
+		prompt := t.prompt(text)
+		prompt.Schema = schema
+		if err := t.open(ctx); err != nil {
+			return t.explain(ctx, err)
+		}
+		if o.dryRun {
+			return t.check(ctx, prompt)
+		}
+		turn, problem := t.chat.Turn(ctx, prompt, t.asker(), t.show().tell)
+		problem = t.verdict(ctx, turn, errors.Join(problem, t.report(ctx, turn)))
+		return t.end(ctx, []*conversation.Turn{turn}, problem)
+	})
+}
+
+// talk is a conversation on the command line.
+type talk struct {
+	*app
+	options askOptions
+	host    *modelHost
+	files   []conversation.File
+	root    string // of the project
+	chat    *conversation.Chat
+	shown   *turnShown
+	sweep   sync.WaitGroup
+}
+
+// prepare finds out what is wrong before anything is connected.
+func (t *talk) prepare(ctx context.Context) (err error) {
+	if t.options.folder != "" {
+		if err := checkFolder(t.options.folder); err != nil {
+			return err
+		}
+	}
+	if _, err := toolOf(t.options.tool); err != nil {
+		return err
+	}
+	if t.root, err = t.projectRoot(ctx, t.host.desk, t.options.project); err != nil {
+		return err
+	}
+	t.files, err = openInputs(t.options.inputs, t.root, t.options.see)
+	return err
+}
+
+func toolOf(name string) (provider.Tool, error) {
+	switch tool := provider.Tool(name); tool {
+	case provider.ToolAuto, provider.ToolPython, provider.ToolShell, provider.ToolNone:
+		return tool, nil
+	}
+	return "", fail(exitUsage, "there are auto, python, shell and none", "there is no tool %q", name)
+}
+
+// open begins the conversation, or goes on with one.
+func (t *talk) open(ctx context.Context) (err error) {
+	if t.options.resume != "" {
+		t.chat, err = t.host.Resume(ctx, owner, t.options.resume, t.change)
+	} else {
+		var s conversation.Settings
+		if s.Provider, err = t.chosenProvider(); err != nil {
+			return err
+		}
+		t.change(&s)
+		if s.Model == "" {
+			return fail(exitUsage, "name one with --model or AIRLOCK_MODEL", "no model is chosen")
+		}
+		t.chat, err = t.host.Begin(ctx, owner, s)
+	}
+	if err != nil {
+		return err
+	}
+	t.sweepBehind(ctx)
+	return nil
+}
+
+// change takes over what the command line says.
+func (t *talk) change(s *conversation.Settings) {
+	for _, given := range []struct {
+		to    *string
+		value string
+	}{{&s.Provider, t.cfg.Provider}, {&s.Model, t.cfg.Model}, {&s.Project, t.options.project}, {&s.Phase, t.options.phase}, {&s.API, t.cfg.API}, {&s.Instructions, t.options.system}} {
+		if given.value != "" {
+			*given.to = given.value
+		}
+	}
+	if t.options.tool != "auto" || s.Tool == "" {
+		s.Tool = provider.Tool(t.options.tool)
+	}
+	s.Hints, s.MaxDownload, s.Keep = provider.HintMode(t.cfg.Hints), t.cfg.MaxDownload, t.options.keep
+}
+
+// sweepBehind deletes, beside the turn, what crashed processes have left in
+// this account.
+func (t *talk) sweepBehind(ctx context.Context) {
+	t.sweep.Go(func() {
+		bounded, cancel := context.WithTimeout(ctx, sweepTime)
+		defer cancel()
+		swept, err := t.host.Sweep(bounded, t.chat.Provider())
+		if err != nil || len(swept.Deleted)+len(swept.Left) > 0 {
+			t.log.Info("what an earlier command left", "deleted", len(swept.Deleted), "left", len(swept.Left), "err", err)
+		}
+	})
+}
+
+const sweepTime = 20 * time.Second
+
+func (t *talk) prompt(text string) conversation.Prompt {
+	p := conversation.Prompt{Text: text, Files: t.files, SkipFailed: t.options.skipFailed, Browse: t.root, Folder: t.options.folder}
+	if p.Folder == "" && t.interactive() {
+		p.Folder = "airlock-" + time.Now().Format("20060102-150405")
+	}
+	if p.Folder != "" {
+		if absolute, err := filepath.Abs(p.Folder); err == nil {
+			p.Folder = absolute
+		}
+	}
+	if !t.interactive() {
+		p.Browse = "" // there is nobody who could answer the model
+	}
+	return p
+}
+
+func (t *talk) show() *turnShown {
+	if t.shown == nil {
+		t.shown = t.showTurns(t.options.schema != "")
+	}
+	return t.shown
+}
+
+func (t *talk) asker() *asker {
+	return &asker{app: t.app, options: t.options, desk: t.host.desk, shown: t.show()}
+}
+
+// check is a dry run.
+func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
+	problem := t.explain(ctx, t.chat.Check(ctx, p))
+	_, closing := t.chat.Close(ctx, nil)
+	t.sweep.Wait()
+	if err := errors.Join(problem, closing); err != nil {
+		return err
+	}
+	s := t.chat.Settings()
+	r := dryRunReport{DryRun: true, Provider: s.Provider, Model: s.Model, Destination: t.chat.Destination(), Folder: p.Folder, Files: []dryRunFile{}}
+	for _, f := range p.Files {
+		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME})
+		r.Bytes += f.Size
+	}
+	t.out.result(r)
+	return nil
+}
+
+// end closes the conversation and shows the report. What was made at the
+// provider is deleted even if the person has left.
+func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem error) error {
+	t.show().clear()
+	cleaned, closing := t.chat.Close(ctx, t.show().tell)
+	t.sweep.Wait()
+	if problem == nil && closing != nil {
+		problem = t.explain(ctx, closing)
+	}
+	r := askReport{Conversation: t.chat.ID(), Provider: t.chat.Settings().Provider, Turns: turns, Cleaned: cleaned}
+	for _, turn := range turns {
+		if turn != nil {
+			r.Text, r.Answer, r.Outputs = turn.Text, turn.Answer, turn.Outputs
+		}
+	}
+	if problem != nil {
+		shown := explain(problem)
+		r.Error = &shown
+	}
+	code, quiet := exitOf(problem)
+	if t.json {
+		t.out.result(r)
+		if problem != nil {
+			return exit(code)
+		}
+		return nil
+	}
+	if problem != nil && !quiet {
+		t.out.fail(problem)
+	}
+	t.say("conversation %s (--resume goes on with it)", r.Conversation)
+	if problem != nil {
+		return exit(code)
+	}
+	return nil
+}
+
+// report sends what the reply reports to the project, as far as that goes now.
+func (t *talk) report(ctx context.Context, turn *conversation.Turn) error {
+	if turn == nil || turn.Result == nil || turn.Result.State != conversation.Applied || len(turn.Result.Posts) == 0 {
+		return nil
+	}
+	d := t.host.desk
+	h, _, err := d.Open(ctx, owner, turn.Reply)
+	if err != nil {
+		return err
+	}
+	if err := d.send(ctx, assignment.Query{API: h.API, Project: h.Project}); err != nil {
+		t.log.Warn("the reports wait", "err", err)
+	}
+	if err := d.Refresh(context.WithoutCancel(ctx), h); err != nil {
+		return err
+	}
+	turn.Result = h.Result
+	if !t.json {
+		showResult(t.show().page, h.Result)
+	}
+	return nil
+}
+
+// verdict is how a turn ended, as an exit code: what went wrong first, then
+// how the last code ended, then what waits for a person.
+func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem error) error {
+	if problem != nil {
+		return t.explain(ctx, problem)
+	}
+	if n := len(turn.Steps); n > 0 {
+		switch last := turn.Steps[n-1]; last.Outcome {
+		case provider.OutcomeTimeout:
+			return &failure{code: exitTimeout, word: "code_timeout", err: errors.New("the last code that the model ran took too long"), hint: "ask for a smaller step, or for less data"}
+		case provider.OutcomeFailed, provider.OutcomeUnavailable, provider.OutcomeOutputTooLarge:
+			return &failure{code: exitFailed, word: "code_failed", err: errors.New("the last code that the model ran failed: " + string(last.Outcome)), hint: "its output says why; --resume " + t.chat.ID() + " goes on"}
+		}
+	}
+	for _, o := range turn.Outputs {
+		switch o.State {
+		case conversation.OutputExists:
+			return fail(exitApproval, "--yes saves them under new names, and -o may name another folder", "files of the same name exist")
+		case conversation.OutputRefused:
+			return fail(exitRefused, "", "%s is not saved: %s", o.Name, o.Problem.Message)
+		}
+	}
+	if turn.Result != nil && turn.Result.State == conversation.Proposed {
+		return fail(exitApproval, "look at it and run `airlock apply --approve "+turn.Reply+"`, or give --yes", "somebody has to agree to the reply first")
+	}
+	if turn.Result != nil && turn.Result.State == conversation.Declined {
+		return fail(exitApproval, "", "the reply was turned down")
+	}
+	return nil
+}
+
+// explain gives an error of a conversation its exit code.
+func (t *talk) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: "what was made at the provider is deleted; `airlock files gc` deletes what could not be"}
+	}
+	if _, known := errors.AsType[*failure](err); known {
+		return err
+	}
+	return modelError(err)
+}
+
+// modelError is the table from what can go wrong with models to exit codes.
+func modelError(err error) error {
+	f := &failure{code: exitFailed, err: err, hint: provider.HintOf(err), word: string(provider.KindOf(err))}
+	e, of := errors.AsType[*provider.Error](err)
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		f.word, f.hint = "disk_full", "make room on the disk, and ask again"
+	case errors.Is(err, conversation.ErrApproval), errors.Is(err, conversation.ErrNobody):
+		f.code, f.word, f.hint = exitApproval, "approval_needed", "--yes agrees to the files that -f names"
+	case errors.Is(err, conversation.ErrDeclined):
+		f.code, f.word, f.hint = exitApproval, "declined", ""
+	case !of:
+		return workError(err)
+	case e.Kind == provider.Auth && e.Status == 0, e.Kind == provider.Invalid:
+		f.code = exitUsage
+	case e.Kind == provider.Auth, e.Kind == provider.TooLarge:
+		f.code = exitRefused
+	case e.Kind.Retryable(), e.Kind == provider.Quota:
+		f.code = exitUnavailable
+	}
+	return f
+}

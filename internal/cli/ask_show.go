@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
+)
+
+// turnShown shows a turn while it happens: the answer on standard output, all
+// else beside it. On a terminal transfers are bars, in a pipe plain lines.
+type turnShown struct {
+	*app
+	page    *page // beside the answer
+	quiet   bool  // JSON: nothing is shown
+	hold    bool  // the answer is shown at its end
+	bars    bool
+	bar     bool // one is on the line
+	midLine bool // the answer has not ended its line
+	code    map[string]bool
+	printed map[string]bool // steps whose output was shown as it came
+	line    strings.Builder // output that has not ended its line
+}
+
+func (a *app) showTurns(hold bool) *turnShown {
+	return &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json, hold: hold,
+		bars: isTerminal(a.streams.Err), code: map[string]bool{}, printed: map[string]bool{}}
+}
+
+// tell is a conversation.Sink.
+func (s *turnShown) tell(e conversation.Event) {
+	if s.quiet {
+		return
+	}
+	switch e := e.(type) {
+	case conversation.Text:
+		s.text(e.Text)
+		return
+	case conversation.Uploading:
+		s.progress("sending", e.Name, e.Sent, e.Size)
+		return
+	case conversation.Downloading:
+		s.progress("fetching", e.Name, e.Done, e.Size)
+		return
+	}
+	s.clear()
+	switch e := e.(type) {
+	case conversation.Uploaded:
+		s.uploaded(e)
+	case conversation.CodeStarted:
+		s.showCode(e.Step)
+	case conversation.CodeOutput:
+		s.output(e)
+	case conversation.CodeEnded:
+		s.ended(e.Step)
+	case conversation.Collected:
+		s.collected(e)
+	case conversation.Saved:
+		s.saved(e.Outputs)
+	case conversation.Notice:
+		s.page.line("%s", s.page.paint(yellow, "note: "+printable(e.Text)))
+		if e.Hint != "" {
+			s.page.line("      %s", printable(e.Hint))
+		}
+	case conversation.ReplyProposed:
+		if e.Result.State == conversation.ShownOnly {
+			showResult(s.page, e.Result)
+			return
+		}
+		s.page.line("The reply is a proposal for the project: %s", e.Reply)
+	case conversation.ReplySettled:
+		showResult(s.page, e.Result)
+	case conversation.Ended:
+		if s.hold && len(e.Turn.Answer) > 0 {
+			fmt.Fprintln(s.streams.Out, string(e.Turn.Answer))
+		}
+	case conversation.CleanedUp:
+		s.cleaned(e.Cleaned)
+	}
+}
+
+// text is more of the answer.
+func (s *turnShown) text(text string) {
+	if s.hold || text == "" {
+		return
+	}
+	s.clearBar()
+	fmt.Fprint(s.streams.Out, plainText(text))
+	s.midLine = !strings.HasSuffix(text, "\n")
+}
+
+// plainText is printable for text of several lines.
+func plainText(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		cells := strings.Split(line, "\t")
+		for j, cell := range cells {
+			cells[j] = printable(cell)
+		}
+		lines[i] = strings.Join(cells, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// clear makes room for a line of its own.
+func (s *turnShown) clear() {
+	if s.quiet {
+		return
+	}
+	s.clearBar()
+	if s.midLine {
+		fmt.Fprintln(s.streams.Out)
+		s.midLine = false
+	}
+}
+
+func (s *turnShown) clearBar() {
+	if s.bar {
+		fmt.Fprint(s.page, "\r\x1b[K")
+		s.bar = false
+	}
+}
+
+const barWidth = 24
+
+// progress draws a bar on a terminal.
+func (s *turnShown) progress(what, name string, done, size int64) {
+	if !s.bars || s.cfg.Plain {
+		return
+	}
+	s.clear()
+	part, percent := 0, ""
+	if size > 0 {
+		part = int(min(done, size) * barWidth / size)
+		percent = fmt.Sprintf(" %3d %%", min(done, size)*100/size)
+	}
+	fmt.Fprintf(s.page, "\r\x1b[K%s %s [%s%s]%s %s", what, printable(name), strings.Repeat("#", part), strings.Repeat(" ", barWidth-part), percent, sizeText(done))
+	s.bar = true
+}
+
+func (s *turnShown) uploaded(e conversation.Uploaded) {
+	how := "sent"
+	switch {
+	case e.Cached:
+		how = "there already:"
+	case e.Inline:
+		how = "in the request:"
+	}
+	s.page.line("%s %s (%s)", how, printable(e.Upload.Path), sizeText(e.Upload.Size))
+}
+
+// showCode shows code before it runs.
+func (s *turnShown) showCode(step provider.Step) {
+	if s.code[step.ID] || step.Code == "" {
+		return
+	}
+	s.code[step.ID] = true
+	language := step.Language
+	if language == "" {
+		language = "code"
+	}
+	s.page.line("%s", s.page.paint(bold, "runs "+printable(language)+":"))
+	for line := range strings.Lines(plainText(strings.TrimRight(step.Code, "\n"))) {
+		s.page.line("  | %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// output shows whole lines of what running code prints.
+func (s *turnShown) output(e conversation.CodeOutput) {
+	s.printed[e.Step] = true
+	s.line.WriteString(e.Data)
+	text := s.line.String()
+	end := strings.LastIndexByte(text, '\n') + 1
+	s.outputLines(text[:end])
+	s.line.Reset()
+	s.line.WriteString(text[end:])
+}
+
+func (s *turnShown) outputLines(text string) {
+	if text == "" {
+		return
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(plainText(text), "\n"), "\n") {
+		s.page.line("  %s", s.page.paint(faint, line))
+	}
+}
+
+// ended shows the outcome of a step.
+func (s *turnShown) ended(step provider.Step) {
+	s.showCode(step)
+	s.outputLines(s.line.String())
+	s.line.Reset()
+	if !s.printed[step.ID] {
+		s.outputLines(step.Stdout)
+		s.outputLines(step.Stderr)
+	}
+	look, line := green, string(step.Outcome)
+	if step.Outcome != provider.OutcomeOK {
+		look = red
+	}
+	if step.ExitCode != nil && *step.ExitCode != 0 {
+		line += fmt.Sprintf(" (exit code %d)", *step.ExitCode)
+	}
+	if took := step.Ended.Sub(step.Started); !step.Started.IsZero() && took >= 10*time.Millisecond {
+		line += fmt.Sprintf(" after %v", took.Round(10*time.Millisecond))
+	}
+	if step.Detail != "" && !strings.HasSuffix(step.Detail, string(step.Outcome)) {
+		line += ": " + printable(step.Detail)
+	}
+	s.page.line("  %s", s.page.paint(look, line))
+}
+
+// collected lists what the turn has made.
+func (s *turnShown) collected(e conversation.Collected) {
+	if len(e.Outputs) == 0 {
+		return
+	}
+	s.page.line("%s", s.page.paint(bold, counted(len(e.Outputs), "file")+" made:"))
+	width := 0
+	for _, o := range e.Outputs {
+		width = max(width, len([]rune(o.Name)))
+	}
+	for _, o := range e.Outputs {
+		state := "sha256 " + o.SHA256
+		if o.Problem != nil {
+			state = s.page.paint(red, "not fetched: "+printable(o.Problem.Message))
+		}
+		s.page.line("  %s  %s  %s  %s", pad(printable(o.Name), min(width, 40)), pad(sizeText(o.Size), 8), printable(o.MIME), state)
+	}
+}
+
+// saved says what became of each output.
+func (s *turnShown) saved(outputs []conversation.Output) {
+	for _, o := range outputs {
+		switch o.State {
+		case conversation.OutputSaved:
+			s.page.line("saved %s", printable(s.short(o.Saved)))
+		case conversation.OutputUnchanged:
+			s.page.line("unchanged %s", printable(s.short(o.Saved)))
+		case conversation.OutputExists:
+			s.page.line("not saved: %s", printable(o.Problem.Message))
+		case conversation.OutputDeclined:
+			s.page.line("not saved: %s", printable(o.Name))
+		case conversation.OutputRefused:
+			s.page.line("not saved: %s: %s", printable(o.Name), printable(o.Problem.Message))
+		}
+	}
+}
+
+// short is a path from here on, where that is shorter.
+func (s *turnShown) short(name string) string {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return name
+	}
+	if real, err := filepath.EvalSymlinks(here); err == nil {
+		here = real
+	}
+	if rel, err := filepath.Rel(here, name); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return name
+}
+
+func (s *turnShown) cleaned(c conversation.Cleaned) {
+	switch {
+	case c.Kept > 0:
+		s.page.line("%s kept at the provider; `airlock files ls` lists them", counted(c.Kept, "object"))
+	case c.Deleted > 0:
+		s.page.line("%s", s.page.paint(faint, counted(c.Deleted, "object")+" at the provider deleted"))
+	}
+	for _, left := range c.Left {
+		s.page.line("%s", s.page.paint(yellow, "left at the provider: "+printable(left)))
+	}
+	if len(c.Left) > 0 && c.Deleted == 0 && c.Kept == 0 {
+		s.page.line("      `airlock files gc` deletes what is left")
+	}
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+)
+
+func (a *app) chat() *cobra.Command {
+	var o askOptions
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Talks with a model that runs code on your files, over many turns",
+		Long: `Talks with a model that runs code on your files, over many turns.
+
+Each line is a prompt. The session at the provider stays alive between turns, so
+that later turns find the files of earlier ones. These lines are for airlock:
+
+  /file PATH    give a file to the next prompt; a pattern gives all that match
+  /exit         end the conversation, as Ctrl-D does
+
+What was made at the provider is deleted in the end unless --keep.`,
+		Example: `  airlock chat --provider anthropic --model claude-opus-4-5 -f sales.csv -o out`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.chatWithModel(cmd.Context(), o) },
+	}
+	a.addAskFlags(cmd, &o)
+	return cmd
+}
+
+func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
+	return a.withHost(ctx, func(h *modelHost) error {
+		t := &talk{app: a, options: o, host: h}
+		if err := t.prepare(ctx); err != nil {
+			return err
+		}
+		if err := t.open(ctx); err != nil {
+			return t.explain(ctx, err)
+		}
+		turns, problem := t.converse(ctx)
+		return t.end(ctx, turns, problem)
+	})
+}
+
+// converse has turns until the person leaves. What goes wrong in one does not
+// end the conversation on a terminal; a script ends with it.
+func (t *talk) converse(ctx context.Context) (turns []*conversation.Turn, problem error) {
+	for {
+		line, err := t.nextPrompt(ctx)
+		if errors.Is(err, io.EOF) {
+			return turns, problem
+		}
+		if err != nil {
+			return turns, t.explain(ctx, err)
+		}
+		turn, err := t.chat.Turn(ctx, t.prompt(line), t.asker(), t.show().tell)
+		turns, t.files = append(turns, turn), nil
+		problem = t.verdict(ctx, turn, errors.Join(err, t.report(ctx, turn)))
+		if ctx.Err() != nil || problem != nil && !t.interactive() {
+			return turns, problem
+		}
+		if problem != nil {
+			t.shown.clear()
+			t.out.fail(problem)
+			problem = nil
+		}
+	}
+}
+
+// nextPrompt waits for a line that is for the model, and keeps the session
+// alive meanwhile.
+func (t *talk) nextPrompt(ctx context.Context) (string, error) {
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	alive := make(chan struct{})
+	go func() {
+		defer close(alive)
+		t.chat.KeepAlive(waiting)
+	}()
+	defer func() { stop(); <-alive }()
+	question := ""
+	if t.interactive() {
+		question = "> "
+	}
+	for {
+		t.show().clear()
+		line, err := t.readLine(ctx, question)
+		line = strings.TrimSpace(line)
+		if line == "" && err != nil {
+			return "", err
+		}
+		name, isFile := strings.CutPrefix(line, "/file ")
+		switch {
+		case line == "/exit", line == "/quit":
+			return "", io.EOF
+		case isFile:
+			more, err := openInputs([]string{strings.TrimSpace(name)}, t.root, t.options.see)
+			if err != nil && !t.interactive() {
+				return "", err
+			}
+			if err != nil {
+				t.out.fail(err)
+				continue
+			}
+			t.files = append(t.files, more...)
+			for _, f := range more {
+				t.say("with the next prompt: %s (%s)", printable(f.Path), sizeText(f.Size))
+			}
+		case line != "":
+			return line, nil
+		}
+	}
+}

@@ -1,0 +1,337 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
+)
+
+func (a *app) files() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "files",
+		Short: "The files and sessions at a provider of models, and what we left there",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	add := func(use, short string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+		sub := &cobra.Command{Use: use, Short: short, Args: args,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.filesError(cmd.Context(), run(cmd.Context(), args))
+			}}
+		addOptions(sub.Flags(), config.Models)
+		a.addJSON(sub)
+		cmd.AddCommand(sub)
+		return sub
+	}
+	limit := 0
+	list := add("ls", "Lists remote files and sessions, and says which are ours", cobra.NoArgs, func(ctx context.Context, _ []string) error { return a.listRemote(ctx, limit) })
+	list.Flags().IntVar(&limit, "limit", 1000, "`N` files and as many sessions at most")
+	add("put FILE...", "Uploads files, which stay until they are removed", cobra.MinimumNArgs(1), a.putRemote)
+	var get fetchOptions
+	fetch := add("get ID", "Fetches a remote file", cobra.ExactArgs(1), func(ctx context.Context, args []string) error { return a.getRemote(ctx, args[0], get) })
+	fetch.Flags().StringVarP(&get.folder, "output", "o", ".", "`DIR` to save it into")
+	fetch.Flags().StringVar(&get.session, "session", "", "`ID` of the session that it is in")
+	fetch.Flags().BoolVarP(&get.yes, "yes", "y", false, "save under another name where one exists")
+	session := false
+	remove := add("rm ID...", "Deletes remote files or sessions", cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error { return a.removeRemote(ctx, args, session) })
+	remove.Flags().BoolVar(&session, "session", false, "the ids are of sessions")
+	add("gc", "Deletes what commands that were interrupted have left at providers", cobra.NoArgs, func(ctx context.Context, _ []string) error { return a.collectGarbage(ctx) })
+	add("stats", "Counts turns, files, downloads and failures by provider and model", cobra.NoArgs, func(ctx context.Context, _ []string) error { return a.remoteStats(ctx) })
+	return cmd
+}
+
+func (a *app) filesError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted")}
+	}
+	if _, known := errors.AsType[*failure](err); err == nil || known {
+		return err
+	}
+	return modelError(err)
+}
+
+// account is a provider, and the host whose ledger knows what is ours there.
+type account struct {
+	*modelHost
+	name     string
+	provider provider.Provider // retried
+	bare     provider.Provider
+}
+
+// withAccount connects the chosen provider.
+func (a *app) withAccount(ctx context.Context, do func(*account) error) error {
+	name, err := a.chosenProvider()
+	if err != nil {
+		return err
+	}
+	return a.withHost(ctx, func(h *modelHost) error {
+		b, err := a.connectModel(ctx, owner, conversation.Settings{Provider: name})
+		if err != nil {
+			return err
+		}
+		err = do(&account{h, name, provider.Retried(b.Provider, h.Retry, h.Counters), b.Provider})
+		if b.Close != nil {
+			err = errors.Join(err, b.Close())
+		}
+		return err
+	})
+}
+
+// ours are the entries of the ledger by what they stand for.
+func (c *account) ours(ctx context.Context) (map[string]provider.Entry, error) {
+	entries, err := c.Ledger.Entries(ctx)
+	known := map[string]provider.Entry{}
+	for _, e := range entries {
+		if e.Provider == c.name && e.Account == c.bare.Account() && e.ID != "" {
+			known[string(e.Kind)+" "+e.ID] = e
+		}
+	}
+	return known, err
+}
+
+func (a *app) listRemote(ctx context.Context, limit int) error {
+	return a.withAccount(ctx, func(c *account) error {
+		known, err := c.ours(ctx)
+		if err != nil {
+			return err
+		}
+		r := remoteReport{Provider: c.name, Files: []remoteFile{}, Sessions: []remoteSession{}}
+		for f, err := range c.provider.Files().List(ctx, provider.Filter{}) {
+			if err != nil {
+				return err
+			}
+			if r.More = len(r.Files) >= limit; r.More {
+				break
+			}
+			e, ours := known["file "+f.Ref.ID]
+			r.Files = append(r.Files, remoteFile{ID: f.Ref.ID, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created, Expires: f.Expires, Readable: f.Readable, Ours: ours, Kept: e.Keep})
+		}
+		for s, err := range c.provider.Sessions().List(ctx, provider.Filter{}) {
+			if err != nil {
+				return err
+			}
+			if len(r.Sessions) >= limit {
+				r.More = true
+				break
+			}
+			e, ours := known["session "+s.ID]
+			r.Sessions = append(r.Sessions, remoteSession{ID: s.ID, Name: s.Name, Created: s.Created, Expires: s.Expires, Active: s.Active, Ours: ours, Kept: e.Keep})
+		}
+		a.out.result(r)
+		return nil
+	})
+}
+
+// putRemote uploads files. They are in the ledger as kept: what a person put
+// there no clean-up takes away.
+func (a *app) putRemote(ctx context.Context, names []string) error {
+	inputs, err := openInputs(names, "", false)
+	if err != nil {
+		return err
+	}
+	return a.withAccount(ctx, func(c *account) (err error) {
+		ledger, err := provider.OpenLedger(ctx, c.Ledger, "", c.Retry)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, ledger.Close()) }()
+		if err := ledger.KeepAll(ctx); err != nil {
+			return err
+		}
+		shown := a.showTurns(false)
+		u := provider.Uploader{Provider: provider.Retried(ledger.Recorded(c.bare), c.Retry, c.Counters), Counters: c.Counters, Progress: func(s provider.Source, sent int64) {
+			if !a.json {
+				shown.progress("sending", s.Name, sent, s.Size)
+			}
+		}}
+		r := putReport{Provider: c.name, Files: []remoteFile{}}
+		var failed error
+		for _, f := range inputs {
+			staged, refused := u.Stage(ctx, []provider.Source{f.Source})
+			for _, no := range refused {
+				failed = errors.Join(failed, fmt.Errorf("%s was not sent: %w", f.Path, no.Err))
+			}
+			for _, s := range staged {
+				i := s.File
+				r.Files = append(r.Files, remoteFile{ID: i.Ref.ID, Name: i.Name, Size: f.Size, MIME: i.MIME, Created: i.Created, Expires: i.Expires, Readable: i.Readable, Ours: true, Kept: true, SHA256: s.SHA256})
+			}
+		}
+		shown.clear()
+		return a.finish(r, failed)
+	})
+}
+
+// finish shows a report together with what went wrong.
+func (a *app) finish(r interface{ with(*problem) report }, failed error) error {
+	if failed == nil {
+		a.out.result(r.with(nil))
+		return nil
+	}
+	failed = modelError(failed)
+	shown := explain(failed)
+	code, _ := exitOf(failed)
+	a.out.result(r.with(&shown))
+	if !a.json {
+		a.out.fail(failed)
+	}
+	return exit(code)
+}
+
+type fetchOptions struct {
+	folder, session string
+	yes             bool
+}
+
+// getRemote fetches a file into quarantine, like any output, and saves it from
+// there.
+func (a *app) getRemote(ctx context.Context, id string, o fetchOptions) error {
+	if err := checkFolder(o.folder); err != nil {
+		return err
+	}
+	return a.withAccount(ctx, func(c *account) error {
+		ref := provider.FileRef{Provider: c.name, Scope: provider.ScopeFile, ID: id, Session: o.session}
+		if o.session != "" {
+			ref.Scope = provider.ScopeSession
+		}
+		info, err := c.provider.Files().Stat(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if !info.Readable && o.session == "" {
+			return &provider.Error{Kind: provider.NotDownloadable, Provider: c.name, Op: "get " + id, Message: "the provider does not hand this file out"}
+		}
+		shown := a.showTurns(false)
+		found, err := c.Fetch(ctx, c.provider, provider.Artifact{Ref: ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
+			if !a.json {
+				shown.progress("fetching", info.Name, done, info.Size)
+			}
+		})
+		shown.clear()
+		if err != nil {
+			return err
+		}
+		return a.saveFetched(ctx, c, found, o)
+	})
+}
+
+func (a *app) saveFetched(ctx context.Context, c *account, found provider.Artifact, o fetchOptions) error {
+	root, err := openFolder(o.folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), fetch: func(_ context.Context, _ string, to io.Writer) error {
+		f, err := c.Output(found.SHA256)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(to, f)
+		return err
+	}}
+	saved, err := s.save(ctx, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size, SHA256: found.SHA256})
+	if err != nil {
+		return err
+	}
+	a.out.result(getReport{ID: found.Ref.ID, Name: found.Name, Size: found.Size, MIME: found.MIME, SHA256: found.SHA256, State: saved.State, Path: filepath.Join(o.folder, saved.As)})
+	if saved.State == saveExists {
+		return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", found.Name, o.folder)
+	}
+	return nil
+}
+
+func (a *app) removeRemote(ctx context.Context, ids []string, session bool) error {
+	return a.withAccount(ctx, func(c *account) error {
+		known, err := c.ours(ctx)
+		if err != nil {
+			return err
+		}
+		r := removeReport{Provider: c.name, Deleted: []string{}}
+		var failed error
+		for _, id := range ids {
+			kind := provider.EntryFile
+			if _, ours := known["session "+id]; ours || session {
+				kind = provider.EntrySession
+			}
+			if kind == provider.EntrySession {
+				err = c.provider.Sessions().Delete(ctx, id)
+			} else {
+				err = c.provider.Files().Delete(ctx, provider.FileRef{Provider: c.name, Scope: provider.ScopeFile, ID: id})
+			}
+			if e, ours := known[string(kind)+" "+id]; err == nil && ours {
+				err = c.Ledger.Remove(ctx, e.Key)
+			}
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", id, err))
+				continue
+			}
+			r.Deleted = append(r.Deleted, id)
+		}
+		return a.finish(r, failed)
+	})
+}
+
+// collectGarbage deletes what is left in the account of the provider that is
+// chosen, or in all that there are keys for.
+func (a *app) collectGarbage(ctx context.Context) error {
+	return a.withHost(ctx, func(h *modelHost) error {
+		web := a.webClient()
+		defer web.CloseIdleConnections()
+		var providers []provider.Provider
+		if a.cfg.Provider == "" {
+			if providers = a.connectedProviders(ctx, web); len(providers) == 0 {
+				return fail(exitUsage, "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY", "there is no key of any provider")
+			}
+		} else {
+			b, err := a.connectModel(ctx, owner, conversation.Settings{Provider: a.cfg.Provider})
+			if err != nil {
+				return err
+			}
+			providers = append(providers, b.Provider)
+			if b.Close != nil {
+				defer func() { _ = b.Close() }() // nothing of it is needed any more
+			}
+		}
+		swept, err := h.Sweep(ctx, providers...)
+		r := gcReport{Deleted: entriesOf(swept.Deleted), Kept: entriesOf(swept.Kept), Left: []gcLeft{}}
+		for _, l := range swept.Left {
+			r.Left = append(r.Left, gcLeft{entryOf(l.Entry), conversation.ProblemOf(l.Err)})
+			err = errors.Join(err, fmt.Errorf("%s %s at %s could not be deleted: %w", l.Entry.Kind, l.Entry.Name, l.Entry.Provider, l.Err))
+		}
+		return a.finish(r, err)
+	})
+}
+
+func (a *app) remoteStats(ctx context.Context) error {
+	return a.withHost(ctx, func(h *modelHost) error {
+		rows, err := h.desk.db.Uploads().Counts(ctx)
+		if err != nil {
+			return err
+		}
+		r := statsReport{Rows: []provider.Counts{}}
+		for _, row := range rows {
+			if a.cfg.Provider == "" || row.Provider == a.cfg.Provider {
+				r.Rows = append(r.Rows, row)
+			}
+		}
+		entries, err := h.Ledger.Entries(ctx)
+		for _, e := range entries {
+			if a.cfg.Provider != "" && e.Provider != a.cfg.Provider {
+				continue
+			}
+			if r.Remote++; e.Keep {
+				r.Kept++
+			}
+		}
+		a.out.result(r)
+		return err
+	})
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
+)
+
+type remoteFile struct {
+	ID       string    `json:"id"`
+	Name     string    `json:"name"`
+	Size     int64     `json:"size"` // -1: not said
+	MIME     string    `json:"mime,omitempty"`
+	Created  time.Time `json:"created_at,omitzero"`
+	Expires  time.Time `json:"expires_at,omitzero"`
+	Readable bool      `json:"readable"`
+	Ours     bool      `json:"ours"` // made by airlock
+	Kept     bool      `json:"kept"` // no clean-up deletes it
+	SHA256   string    `json:"sha256,omitempty"`
+}
+
+type remoteSession struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name,omitempty"`
+	Created time.Time `json:"created_at,omitzero"`
+	Expires time.Time `json:"expires_at,omitzero"`
+	Active  bool      `json:"active"`
+	Ours    bool      `json:"ours"`
+	Kept    bool      `json:"kept"`
+}
+
+// remoteReport is what files ls has found.
+type remoteReport struct {
+	Provider string          `json:"provider"`
+	Files    []remoteFile    `json:"files"`
+	Sessions []remoteSession `json:"sessions"`
+	More     bool            `json:"more"` // there are others beyond the limit
+}
+
+func (r remoteReport) text(p *page) {
+	if len(r.Files)+len(r.Sessions) == 0 {
+		p.line("There is nothing at %s.", providerTitles[r.Provider])
+	}
+	for _, f := range r.Files {
+		p.line("%s  %s  %s  %s%s", printable(f.ID), pad(sizeText(f.Size), 8), dateText(f.Created), printable(f.Name), marks(f.Ours, f.Kept, true))
+	}
+	for _, s := range r.Sessions {
+		p.line("%s  session   %s  %s%s", printable(s.ID), dateText(s.Created), printable(s.Name), marks(s.Ours, s.Kept, s.Active))
+	}
+	if r.More {
+		p.line("There are more: --limit N lists them.")
+	}
+}
+
+func dateText(t time.Time) string {
+	if t.IsZero() {
+		return pad("-", 16)
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+func marks(ours, kept, active bool) string {
+	text := ""
+	if kept {
+		text += " (kept)"
+	} else if ours {
+		text += " (ours)"
+	}
+	if !active {
+		text += " (expired)"
+	}
+	return text
+}
+
+// putReport is what files put has uploaded.
+type putReport struct {
+	Provider string       `json:"provider"`
+	Files    []remoteFile `json:"files"`
+	Error    *problem     `json:"error,omitempty"`
+}
+
+func (r putReport) with(e *problem) report { r.Error = e; return r }
+
+func (r putReport) text(p *page) {
+	for _, f := range r.Files {
+		p.line("%s  %s", printable(f.ID), printable(f.Name))
+	}
+}
+
+// getReport is what files get has fetched.
+type getReport struct {
+	ID     string    `json:"id"`
+	Name   string    `json:"name"`
+	Size   int64     `json:"size"`
+	MIME   string    `json:"mime"`
+	SHA256 string    `json:"sha256"`
+	State  saveState `json:"state"`
+	Path   string    `json:"path"`
+}
+
+func (r getReport) text(p *page) {
+	switch r.State {
+	case saveDone:
+		p.line("saved %s (%s, sha256 %s)", printable(r.Path), sizeText(r.Size), r.SHA256)
+	case saveUnchanged:
+		p.line("unchanged %s", printable(r.Path))
+	}
+}
+
+// removeReport is what files rm has deleted.
+type removeReport struct {
+	Provider string   `json:"provider"`
+	Deleted  []string `json:"deleted"`
+	Error    *problem `json:"error,omitempty"`
+}
+
+func (r removeReport) with(e *problem) report { r.Error = e; return r }
+
+func (r removeReport) text(p *page) {
+	for _, id := range r.Deleted {
+		p.line("deleted %s", printable(id))
+	}
+}
+
+// gcEntry is something of ours at a provider.
+type gcEntry struct {
+	Provider string             `json:"provider"`
+	Kind     provider.EntryKind `json:"kind"`
+	ID       string             `json:"id"`
+	Name     string             `json:"name"`
+	Created  time.Time          `json:"created_at"`
+}
+
+type gcLeft struct {
+	gcEntry
+	Problem *conversation.Problem `json:"problem"`
+}
+
+func entryOf(e provider.Entry) gcEntry { return gcEntry{e.Provider, e.Kind, e.ID, e.Name, e.Created} }
+
+func entriesOf(all []provider.Entry) []gcEntry {
+	list := make([]gcEntry, len(all))
+	for i, e := range all {
+		list[i] = entryOf(e)
+	}
+	return list
+}
+
+// gcReport is what files gc did.
+type gcReport struct {
+	Deleted []gcEntry `json:"deleted"`
+	Kept    []gcEntry `json:"kept"`
+	Left    []gcLeft  `json:"left"`
+	Error   *problem  `json:"error,omitempty"`
+}
+
+func (r gcReport) with(e *problem) report { r.Error = e; return r }
+
+func (r gcReport) text(p *page) {
+	for _, e := range r.Deleted {
+		if e.ID == "" {
+			p.line("nothing was made for %s at %s", printable(e.Name), providerTitles[e.Provider])
+			continue
+		}
+		p.line("deleted %s %s (%s) at %s", e.Kind, printable(e.ID), printable(e.Name), providerTitles[e.Provider])
+	}
+	for _, e := range r.Left {
+		p.line("%s", p.paint(yellow, "left "+string(e.Kind)+" "+printable(e.Name)+" at "+providerTitles[e.Provider]))
+	}
+	if len(r.Kept) > 0 {
+		p.line("%s kept, as asked for", counted(len(r.Kept), "object"))
+	}
+	if len(r.Deleted)+len(r.Left)+len(r.Kept) == 0 {
+		p.line("Nothing was left behind.")
+	}
+}
+
+// statsReport adds up what all commands and services have counted.
+type statsReport struct {
+	Rows   []provider.Counts `json:"rows"`
+	Remote int               `json:"remote"` // objects of ours at providers, as far as known
+	Kept   int               `json:"kept"`
+}
+
+func (r statsReport) text(p *page) {
+	for _, row := range r.Rows {
+		name := row.Provider
+		if row.Model != "" {
+			name += " " + printable(row.Model)
+		}
+		p.line("%s", p.paint(bold, name))
+		if row.Turns > 0 {
+			p.line("  turns      %d, %v each", row.Turns, (row.TurnTime / time.Duration(row.Turns)).Round(time.Millisecond))
+		}
+		p.line("  uploads    %d", row.Uploads)
+		p.line("  downloads  %d, %s; %d failed, %d promised and not found", row.Downloads, sizeText(row.Bytes), row.Failures, row.Missing)
+		for _, e := range []provider.Evidence{provider.ByListing, provider.ByResultBlock, provider.ByAnnotation, provider.ByInline, provider.ByStdout, provider.ByLinkText} {
+			if n := row.Files[e]; n > 0 {
+				p.line("    found by %s: %d", e, n)
+			}
+		}
+		p.line("  repeated   %d calls; %d expired sessions made anew", row.Retries, row.Recoveries)
+	}
+	if len(r.Rows) == 0 {
+		p.line("Nothing was counted yet.")
+	}
+	p.line("%d of our objects are at providers, %d of them kept.", r.Remote, r.Kept)
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/anthropic"
+	"github.com/airlock-run/airlock/provider/gemini"
+	"github.com/airlock-run/airlock/provider/local"
+	"github.com/airlock-run/airlock/provider/openai"
+	"github.com/airlock-run/airlock/provider/xai"
+)
+
+// modelHost holds conversations of the command line, or of a service.
+type modelHost struct {
+	*conversation.Host
+	desk *desk
+}
+
+// openHost opens what conversations are kept in.
+func (a *app) openHost(ctx context.Context) (*modelHost, error) {
+	d, err := a.openDesk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.newHost(d, a.connectModel)
+	if err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return &modelHost{h, d}, nil
+}
+
+func (a *app) newHost(d *desk, connect func(context.Context, string, conversation.Settings) (*conversation.Backend, error)) (*conversation.Host, error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	h, err := conversation.NewHost(conversation.HostOptions{
+		Archive: d.db.Conversations(), Ledger: d.db.Ledger(), Uploads: d.db.Uploads(), Counts: d.db.Uploads(), Desk: d.Desk,
+		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log,
+	})
+	if err != nil {
+		return nil, stateError(dir, err)
+	}
+	return h, nil
+}
+
+func (h *modelHost) close() error { return errors.Join(h.Close(), h.desk.close()) }
+
+// withHost does something with the host.
+func (a *app) withHost(ctx context.Context, do func(*modelHost) error) error {
+	h, err := a.openHost(ctx)
+	if err != nil {
+		return err
+	}
+	err = do(h)
+	if closed := h.close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// providerNames are those of all providers, in the order of the manual.
+var providerNames = [...]string{provider.OpenAI, provider.Anthropic, provider.Gemini, provider.XAI, provider.Local}
+
+// providerTitles are their names as people write them.
+var providerTitles = map[string]string{provider.OpenAI: "OpenAI", provider.Anthropic: "Anthropic", provider.Gemini: "Gemini", provider.XAI: "xAI", provider.Local: "this machine"}
+
+// chosenProvider is the one that the settings name.
+func (a *app) chosenProvider() (string, error) {
+	if a.cfg.Provider == "" {
+		return "", fail(exitUsage, "name one with --provider or AIRLOCK_PROVIDER: openai, anthropic, gemini, xai, or local for this machine's sandbox", "no provider is chosen")
+	}
+	return a.cfg.Provider, nil
+}
+
+// connectModel connects the provider of a conversation of the command line.
+func (a *app) connectModel(ctx context.Context, _ string, s conversation.Settings) (*conversation.Backend, error) {
+	if s.Provider == provider.Local {
+		return a.connectLocal(ctx)
+	}
+	return a.connectRemote(ctx, s)
+}
+
+func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conversation.Backend, error) {
+	web := a.webClient()
+	p, address, err := a.remoteProvider(ctx, s.Provider, web)
+	if err != nil {
+		return nil, err
+	}
+	return &conversation.Backend{Provider: p, Destination: fmt.Sprintf("%s (%s)", providerTitles[s.Provider], address),
+		Close: func() error { web.CloseIdleConnections(); return nil }}, nil
+}
+
+// remoteProvider makes the client of a provider elsewhere.
+func (a *app) remoteProvider(ctx context.Context, name string, web *http.Client) (p provider.Provider, host string, err error) {
+	c := a.cfg
+	var account config.Account
+	var address string
+	switch name {
+	case provider.OpenAI:
+		account, address = c.OpenAI, openai.DefaultURL
+		p, err = asProvider(openai.New(openai.Options{Key: account.Key.Reveal(), URL: account.URL, Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: web}))
+	case provider.Anthropic:
+		account, address = c.Anthropic, anthropic.DefaultURL
+		p, err = asProvider(anthropic.New(anthropic.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
+	case provider.Gemini:
+		account, address = c.Gemini, gemini.DefaultURL
+		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
+	case provider.XAI:
+		account, address = c.XAI, xai.DefaultURL
+		p, err = asProvider(xai.New(xai.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
+	default:
+		return nil, "", fail(exitUsage, "there are openai, anthropic, gemini, xai and local", "there is no provider %q", name)
+	}
+	if account.URL != "" {
+		address = account.URL
+	}
+	if u, parsed := url.Parse(address); parsed == nil {
+		host = u.Host
+	}
+	return p, host, err
+}
+
+// asProvider keeps a nil client from becoming a provider that is not nil.
+func asProvider[C provider.Provider](client C, err error) (provider.Provider, error) {
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// connectLocal puts a model at any endpoint together with a sandbox: that of
+// the service at --server, of the one that holds the data directory, or of
+// this process.
+func (a *app) connectLocal(ctx context.Context) (*conversation.Backend, error) {
+	if a.cfg.ModelURL == "" {
+		return nil, errNoModel()
+	}
+	conn, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var runner local.Runner = serviceRunner{conn.client}
+	if conn.service != nil {
+		runner = &toolRunner{conn.service.engine, engine.Caller{Owner: engine.Local}}
+	}
+	b, err := a.localBackend(runner, func() error { conn.close(); return nil })
+	if err != nil {
+		conn.close()
+		return nil, err
+	}
+	b.Passing = conn.service != nil
+	if u, parsed := url.Parse(a.cfg.Server); parsed == nil && u.Host != "" {
+		b.Destination = "the service at " + u.Host
+	}
+	return b, nil
+}
+
+func errNoModel() error {
+	return fail(exitUsage, "give the model's endpoint with --model-url, such as http://localhost:11434/v1 for Ollama", "the provider local needs a model")
+}
+
+func (a *app) localBackend(runner local.Runner, closing func() error) (*conversation.Backend, error) {
+	web := a.webClient()
+	p, err := asProvider(local.New(local.Options{URL: a.cfg.ModelURL, Key: a.cfg.ModelKey.Reveal(), Runner: runner, HTTP: web}))
+	if err != nil {
+		return nil, err
+	}
+	b := &conversation.Backend{Provider: p, Close: func() error { web.CloseIdleConnections(); return closing() }}
+	if host := modelHostname(a.cfg.ModelURL); !isLoopback(host) {
+		b.Shown = "the model at " + host
+	}
+	return b, nil
+}
+
+func modelHostname(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// connectedProviders are all that the settings have a key for.
+func (a *app) connectedProviders(ctx context.Context, web *http.Client) (list []provider.Provider) {
+	for _, name := range providerNames {
+		if name == provider.Local {
+			continue
+		}
+		if p, _, err := a.remoteProvider(ctx, name, web); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// webClient is for providers. With --verbose it tells of each call, without
+// anything secret: no header, no query, no body.
+func (a *app) webClient() *http.Client {
+	c := provider.HTTPClient(provider.Timeouts{})
+	if a.log.Enabled(context.Background(), slog.LevelDebug) {
+		c.Transport = loggedCalls{c.Transport, a.log}
+	}
+	return c
+}
+
+type loggedCalls struct {
+	next http.RoundTripper
+	log  *slog.Logger
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l loggedCalls) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := time.Now()
+	resp, err := l.next.RoundTrip(r)
+	said := []any{"method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "sent", r.ContentLength, "took", time.Since(began).Round(time.Millisecond)}
+	if err != nil {
+		// Not the whole error: it has the address, and with it the query.
+		cause := err
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			cause = e.Err
+		}
+		l.log.DebugContext(r.Context(), "call failed", append(said, "err", cause)...)
+		return resp, err
+	}
+	l.log.DebugContext(r.Context(), "call", append(said, "status", resp.StatusCode, "received", resp.ContentLength)...)
+	return resp, nil
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections through.
+func (l loggedCalls) CloseIdleConnections() {
+	if c, ok := l.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// projectRoot is the folder that a project is linked with; empty: none is.
+func (a *app) projectRoot(ctx context.Context, d *desk, project string) (string, error) {
+	if project == "" {
+		return "", nil
+	}
+	l, err := d.Store.Link(ctx, owner, project)
+	if errors.Is(err, conversation.ErrNotFound) {
+		return "", fail(exitApproval, "`airlock workspace link "+project+" DIR` gives it one", "the project %s has no folder", project)
+	}
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(l.Root); err != nil {
+		return "", unreadable(l.Root, err)
+	}
+	return l.Root, nil
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/provider"
+)
+
+// startConversations gives a service its conversations with models, and
+// deletes what crashed processes have left at providers.
+func (a *app) startConversations(ctx context.Context, s *service, d *desk) error {
+	host, err := a.newHost(d, func(ctx context.Context, owner string, settings conversation.Settings) (*conversation.Backend, error) {
+		if settings.Provider != provider.Local {
+			return a.connectRemote(ctx, settings)
+		}
+		if a.cfg.ModelURL == "" {
+			return nil, errNoModel()
+		}
+		return a.localBackend(&toolRunner{s.engine, engine.Caller{Owner: engine.Owner(owner)}}, func() error { return nil })
+	})
+	if err != nil {
+		return err
+	}
+	s.live = conversation.NewLive(host, 0)
+	going, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	group.Go(func() { s.live.Run(going) })
+	group.Go(func() { a.sweepAtStart(going, host) })
+	s.below = append(s.below, func() error {
+		stop()
+		group.Wait()
+		closing, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		return errors.Join(s.live.Shutdown(closing), host.Close())
+	})
+	return nil
+}
+
+// sweepAtStart does what airlock files gc does, with the providers that there
+// are keys for.
+func (a *app) sweepAtStart(ctx context.Context, host *conversation.Host) {
+	web := a.webClient()
+	defer web.CloseIdleConnections()
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	swept, err := host.Sweep(bounded, a.connectedProviders(bounded, web)...)
+	if err != nil || len(swept.Deleted)+len(swept.Left) > 0 {
+		a.log.Info("what earlier processes left at providers", "deleted", len(swept.Deleted), "left", len(swept.Left), "err", err)
+	}
+}

@@ -1,0 +1,254 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Chat is a conversation with a model that is going on in this process. One
+// turn at a time; Close ends it.
+type Chat struct {
+	host    *Host
+	record  *Conversation
+	backend *Backend
+	uploads *passingUploads
+	whole   provider.Provider // recorded and retried
+	rule    provider.Retry
+	ledger  *provider.Ledger // nil: there is nothing to clean up
+	tracker *provider.Tracker
+	kept    bool // the archive knows the conversation
+
+	asking sync.Mutex // held by a turn
+
+	history []provider.Turn       // what the model has been told and has said
+	carry   []provider.Attachment // files of a turn that failed: the next one brings them
+	resend  []File                // inputs of before a clean-up
+	unsaved bool                  // outputs that could not be fetched are still at the provider
+
+	mu      sync.Mutex
+	sources map[string]provider.Source // what was sent, by remote id
+	staged  []provider.Staged
+	notify  func(Event) // of the turn that is going on; nil: none is
+}
+
+// ID is the conversation's.
+func (c *Chat) ID() string { return c.record.ID }
+
+// Settings are the conversation's.
+func (c *Chat) Settings() Settings { return c.record.Settings }
+
+// Prompt is what a turn begins with.
+type Prompt struct {
+	Text  string
+	Files []File
+	// SkipFailed goes on without files that cannot be sent, unasked.
+	SkipFailed bool
+	// Schema is the JSON schema of the answer; empty: free text.
+	Schema json.RawMessage
+	// Folder is where outputs may be saved; empty: nobody is asked, and they
+	// are held here.
+	Folder string
+	// Browse is the folder of which the model may ask for files; empty: it
+	// may not.
+	Browse string
+}
+
+// Check finds out before a token is spent whether a prompt could go: the key,
+// the model, the tool, the provider's limits. Nothing is sent.
+func (c *Chat) Check(ctx context.Context, p Prompt) error {
+	if err := c.checkTool(p); err != nil {
+		return err
+	}
+	if err := c.whole.Check(ctx, c.record.Settings.Model); err != nil {
+		return err
+	}
+	for _, err := range c.backend.Provider.Caps().Limits.Check(c.record.Settings.Provider, wishes(p.Files)) {
+		return err
+	}
+	return nil
+}
+
+// checkTool finds what this provider cannot do at all.
+func (c *Chat) checkTool(p Prompt) error {
+	caps, s := c.backend.Provider.Caps(), c.record.Settings
+	known := s.Tool == provider.ToolAuto || s.Tool == provider.ToolNone || s.Tool == ""
+	var names []string
+	for _, t := range caps.Tools {
+		known = known || t == s.Tool
+		names = append(names, string(t))
+	}
+	switch {
+	case !known:
+		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "check the tool", Message: "it has no tool " + string(s.Tool), Hint: "It has: " + strings.Join(names, ", ") + "."}
+	case len(p.Schema) > 0 && !caps.Schema:
+		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "check the schema", Message: "it cannot be held to a JSON schema"}
+	}
+	return nil
+}
+
+// Turn has one turn. The person is asked on the way, and the sink is told what
+// happens. The turn is there whenever it has begun, whatever the error: it has
+// all that was seen of it, and is kept.
+//
+// When the context ends the turn does too; what it made at the provider is
+// deleted by Close.
+func (c *Chat) Turn(ctx context.Context, p Prompt, person Person, sink Sink) (*Turn, error) {
+	if !c.asking.TryLock() {
+		return nil, ErrTurn
+	}
+	defer c.asking.Unlock()
+	t := c.newTurn(p, person, sink)
+	defer c.silence()
+	t.emit(Begun{Conversation: c.record.ID, Turn: t.record.Number, Provider: c.record.Settings.Provider, Model: c.record.Settings.Model, Prompt: p.Text})
+	err := t.keep(ctx)
+	if err == nil {
+		err = t.run(ctx)
+	}
+	return t.record, t.end(ctx, err)
+}
+
+func (c *Chat) newTurn(p Prompt, person Person, sink Sink) *turn {
+	now := c.host.Clock.Now().UTC()
+	t := &turn{chat: c, prompt: p, person: person, sink: sink,
+		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: p.Text,
+			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{}, Decisions: []Decision{}, Receipts: []*workspace.Receipt{}}}
+	if c.record.Title == "" {
+		c.record.Title = title(p.Text)
+	}
+	c.record.Turns = append(c.record.Turns, t.record)
+	c.mu.Lock()
+	c.notify = t.emit
+	c.mu.Unlock()
+	return t
+}
+
+// title is the beginning of a prompt, in one line.
+func title(prompt string) string {
+	line := strings.Join(strings.Fields(prompt), " ")
+	if runes := []rune(line); len(runes) > 80 {
+		line = string(runes[:79]) + "…"
+	}
+	return line
+}
+
+func (c *Chat) silence() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notify = nil
+}
+
+// repeated tells of a call that is tried again.
+func (c *Chat) repeated(err error, wait time.Duration) {
+	c.mu.Lock()
+	notify := c.notify
+	c.mu.Unlock()
+	if notify != nil {
+		notify(Notice{Text: fmt.Sprintf("%v: trying again in %v", err, wait.Round(100*time.Millisecond))})
+	}
+}
+
+// remember takes up what was said before.
+func (c *Chat) remember(sameProvider bool) {
+	c.kept = true
+	alive := sameProvider && c.record.Session.ID != ""
+	seen := map[string]bool{}
+	for _, t := range c.record.Turns {
+		if t.State == TurnRunning { // its process is no more
+			t.State = TurnInterrupted
+		}
+		for _, x := range t.Exchange {
+			if !alive { // ids in it name what was deleted
+				x.Raw, x.Files = nil, nil
+			}
+			c.history = append(c.history, x)
+		}
+		for _, in := range t.Inputs {
+			if alive || in.SHA256 == "" || seen[in.Local] || in.Local == "" {
+				continue
+			}
+			seen[in.Local] = true
+			if f, err := OpenFile(in.Local); err == nil {
+				f.Path, f.Name, f.See, f.again, f.was = in.Path, in.Name, in.See, true, in.SHA256
+				c.resend = append(c.resend, f)
+			}
+		}
+	}
+	if alive {
+		c.tracker.Resume(c.record.Session, c.record.Staged)
+	}
+}
+
+// KeepAlive keeps the session alive while the person thinks, for an hour at
+// most, until the context ends.
+func (c *Chat) KeepAlive(ctx context.Context) {
+	if err := c.tracker.KeepAlive(ctx, time.Hour); err != nil && ctx.Err() == nil {
+		c.host.Log.Debug("the session was not kept alive", "err", err)
+	}
+}
+
+// cleanTime is how long a clean-up may take.
+const cleanTime = 30 * time.Second
+
+// Close ends the conversation: what was made at the provider is deleted unless
+// it is to be kept, whether or not the context has ended. A turn must not be
+// going on.
+func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	c.asking.Lock() // for good
+	done := &Cleaned{At: c.host.Clock.Now().UTC()}
+	var failed error
+	if c.ledger != nil {
+		failed = c.clean(ctx, done)
+	}
+	if c.kept {
+		c.record.Cleaned = done
+		c.record.Session, c.record.Staged = provider.Session{}, nil
+		if c.record.Settings.Keep && c.ledger != nil {
+			c.record.Session, c.record.Staged = c.tracker.Session(), c.attachments()
+		}
+		failed = errors.Join(failed, c.host.Archive.PutConversation(ctx, c.record))
+	}
+	if sink != nil {
+		sink(CleanedUp{*done})
+	}
+	return done, errors.Join(failed, c.backend.Close())
+}
+
+func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
+	var err error
+	if c.unsaved {
+		done.Left = append(done.Left, "outputs that could not be fetched are still there: `airlock files get` fetches them, `airlock files gc` deletes them")
+	} else {
+		var swept provider.Swept
+		swept, err = c.ledger.Clean(ctx, c.backend.Provider)
+		done.Deleted, done.Kept = len(swept.Deleted), len(swept.Kept)
+		for _, l := range swept.Left {
+			done.Left = append(done.Left, fmt.Sprintf("%s %s: %v", l.Entry.Kind, l.Entry.Name, l.Err))
+		}
+	}
+	return errors.Join(err, c.ledger.Close())
+}
+
+func (c *Chat) attachments() (all []provider.Attachment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.staged {
+		all = append(all, provider.Attachment{File: s.File})
+	}
+	return all
+}
+
+// Provider is the provider itself, for who sweeps its account.
+func (c *Chat) Provider() provider.Provider { return c.backend.Provider }
+
+// Destination is where files go; empty: they stay on this machine.
+func (c *Chat) Destination() string { return c.backend.Destination }

@@ -1,0 +1,340 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gabriel-vasile/mimetype"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+// File is one that a person gives to a turn.
+type File struct {
+	provider.Source
+	// See shows it to the model itself, not to its code only.
+	See bool
+	// Local is its absolute path, where it is a file of this machine: an
+	// output does not take its place if it has changed meanwhile.
+	Local string
+
+	asked bool   // by the model
+	again bool   // an earlier turn brought it
+	was   string // and then it was this SHA-256
+}
+
+// ErrNotFile says that something is a directory, a device, a link to nothing.
+var ErrNotFile = errors.New("it is not a file")
+
+// OpenFile gives a file of this machine to a turn. It is opened when it is
+// sent.
+func OpenFile(name string) (File, error) {
+	local, err := filepath.Abs(name)
+	if err != nil {
+		return File{}, err
+	}
+	open := func() (io.ReadSeekCloser, error) { return os.Open(local) }
+	info, err := os.Stat(local)
+	if err != nil {
+		return File{}, err
+	}
+	f, err := newFile(name, filepath.Base(local), info, open)
+	f.Local = local
+	return f, err
+}
+
+func newFile(path, name string, info fs.FileInfo, open func() (io.ReadSeekCloser, error)) (File, error) {
+	if !info.Mode().IsRegular() {
+		return File{}, &fs.PathError{Op: "read", Path: path, Err: ErrNotFile}
+	}
+	content, err := open()
+	if err != nil {
+		return File{}, err
+	}
+	defer content.Close()
+	kind, err := typeOf(name, content)
+	return File{Source: provider.Source{Path: path, Name: name, MIME: kind, Size: info.Size(), Open: open}}, err
+}
+
+// typeOf is the type of a file: its name's if that says one, since content
+// tells a CSV from other text only sometimes.
+func typeOf(name string, content io.Reader) (string, error) {
+	byName := typeByName(name)
+	found, err := mimetype.DetectReader(content)
+	if err != nil {
+		return "", err
+	}
+	byContent, _, _ := strings.Cut(found.String(), ";")
+	if byName == "" || strings.HasPrefix(byContent, "image/") || byContent == "application/pdf" {
+		return byContent, nil
+	}
+	return byName, nil
+}
+
+func typeByName(name string) string {
+	if strings.EqualFold(filepath.Ext(name), ".csv") {
+		return "text/csv" // not every machine has it in its table
+	}
+	kind, _, _ := strings.Cut(mime.TypeByExtension(strings.ToLower(filepath.Ext(name))), ";")
+	return kind
+}
+
+func wishes(files []File) []provider.Wanted {
+	list := make([]provider.Wanted, len(files))
+	for i, f := range files {
+		list[i] = provider.Wanted{Name: f.Name, MIME: f.MIME, Size: f.Size}
+	}
+	return list
+}
+
+// send asks for consent and sends the files of the turn.
+func (t *turn) send(ctx context.Context) error {
+	c := t.chat
+	files := append(slices.Clone(c.resend), t.prompt.Files...)
+	t.attachments = c.carry
+	if len(files) == 0 {
+		return nil
+	}
+	// What cannot go is found before anybody is asked about it.
+	var refused []provider.Refused
+	no := c.backend.Provider.Caps().Limits.Check(c.record.Settings.Provider, wishes(files))
+	var possible []File
+	for i, f := range files {
+		if err := errors.Join(no[i], no[-1]); err != nil {
+			refused = append(refused, provider.Refused{Source: f.Source, Err: err})
+			continue
+		}
+		possible = append(possible, f)
+	}
+	if err := t.skip(ctx, files, refused); err != nil {
+		return err
+	}
+	agreed, err := t.consent(ctx, AskSend, possible, "")
+	if err != nil {
+		return err
+	}
+	attachments, refused := t.stage(ctx, agreed)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t.attachments = append(t.attachments, attachments...)
+	c.carry, c.resend = t.attachments, nil // they are there, whatever becomes of the turn
+	return t.skip(ctx, files, refused)
+}
+
+// consent asks whether files may leave the machine, and returns those that
+// may. Where none would leave nobody is asked.
+func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason string) ([]File, error) {
+	q := Ask{Kind: kind, Destination: t.chat.destination(files), Reason: reason, Files: t.preview(files)}
+	for _, f := range files {
+		q.Bytes += f.Size
+	}
+	if len(files) == 0 || kind == AskSend && q.Destination == "" {
+		return files, nil
+	}
+	q.Text = fmt.Sprintf("Send %s (%s) to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)
+	if kind == AskMore {
+		q.Text = fmt.Sprintf("The model asks for %s of the project (%s). Send them to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)
+	}
+	a, err := t.ask(ctx, q)
+	switch {
+	case errors.Is(err, ErrNobody):
+		return nil, fmt.Errorf("%w: %s would leave this machine for %s", ErrApproval, counted(len(files), "file"), q.Destination)
+	case err != nil:
+		return nil, err
+	case !a.OK && kind == AskSend:
+		return nil, fmt.Errorf("%w: nothing was sent", ErrDeclined)
+	}
+	if kind == AskMore && a.Picks == nil {
+		a.Picks = []Pick{}
+	}
+	var agreed []File
+	for i, f := range files {
+		if _, ok := a.pick(q.Files[i].ID); ok {
+			agreed = append(agreed, f)
+		}
+	}
+	return agreed, nil
+}
+
+// destination is where files would go; empty: nowhere.
+func (c *Chat) destination(files []File) string {
+	if d := c.backend.Destination; d != "" {
+		return d
+	}
+	for _, f := range files {
+		if f.See {
+			return c.backend.Shown
+		}
+	}
+	return ""
+}
+
+func (t *turn) preview(files []File) []FileAsked {
+	list := make([]FileAsked, len(files))
+	for i, f := range files {
+		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.See, Again: f.again, Doubt: doubt(f)}
+	}
+	return list
+}
+
+// skip asks whether to go on without files that cannot be sent.
+func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refused) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	q := Ask{Kind: AskSkip, Destination: t.chat.backend.Destination}
+	for i, r := range refused {
+		u := Upload{Path: r.Source.Path, Name: r.Source.Name, MIME: r.Source.MIME, Size: r.Source.Size, Problem: ProblemOf(r.Err)}
+		t.record.Inputs = append(t.record.Inputs, u)
+		q.Files = append(q.Files, FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: u.Path, Name: u.Name, Size: u.Size, MIME: u.MIME, Problem: u.Problem})
+		q.Bytes += u.Size
+		t.emit(Notice{Text: fmt.Sprintf("%s was not sent: %v", u.Path, r.Err), Hint: u.Problem.Hint})
+	}
+	first := fmt.Errorf("%s was not sent: %w", refused[0].Source.Path, refused[0].Err)
+	if t.prompt.SkipFailed {
+		return nil
+	}
+	q.Text = fmt.Sprintf("%d of %s cannot be sent. Go on without?", len(refused), counted(len(files), "file"))
+	a, err := t.ask(ctx, q)
+	switch {
+	case errors.Is(err, ErrNobody), err == nil && !a.OK:
+		return first
+	}
+	return err
+}
+
+// stage sends files. Where the provider's store is down, small ones travel in
+// the request itself, if the provider lets them.
+func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.Attachment, refused []provider.Refused) {
+	c := t.chat
+	sources := make([]provider.Source, len(files))
+	for i, f := range files {
+		sources[i] = f.Source
+	}
+	pace := newPace()
+	u := provider.Uploader{Provider: c.whole, Counters: c.host.Counters, Progress: func(s provider.Source, sent int64) {
+		if pace.due(s.Path, sent >= s.Size) {
+			t.emit(Uploading{s.Name, sent, s.Size})
+		}
+	}}
+	u.Cache = &provider.UploadCache{Store: c.uploads, Conversation: c.record.ID, Clock: c.host.Clock}
+	if c.record.Settings.Keep && c.ledger != nil {
+		u.Cache.Store, u.Cache.Kept = c.host.Uploads, true
+	}
+	for i, f := range files {
+		if f.again && !sameAs(f) {
+			t.emit(Notice{Text: fmt.Sprintf("%s has changed since it was sent in an earlier turn: the model gets it as it is now.", f.Path)})
+		}
+		staged, no := u.Stage(ctx, sources[i:i+1])
+		if len(no) > 0 {
+			if a, ok := t.inline(ctx, f, no[0].Err); ok {
+				attachments = append(attachments, a)
+				continue
+			}
+			refused = append(refused, no...)
+			if ctx.Err() != nil {
+				return attachments, refused
+			}
+			continue
+		}
+		attachments = append(attachments, t.arrived(f, staged[0]))
+	}
+	return attachments, refused
+}
+
+// arrived records a file that is at the provider.
+func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
+	c := t.chat
+	c.mu.Lock()
+	c.sources[s.File.Ref.ID] = f.Source
+	c.staged = append(c.staged, s)
+	c.mu.Unlock()
+	up := Upload{Path: f.Path, Local: f.Local, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.See, SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
+	up.Remote.Inline = nil
+	t.record.Inputs = append(t.record.Inputs, up)
+	t.emit(Uploaded{Upload: up, Cached: s.Cached, Inline: s.File.Ref.Scope == provider.ScopeInline})
+	return provider.Attachment{File: s.File, See: f.See && showable(f.MIME)}
+}
+
+// showable are the types that models look at.
+func showable(kind string) bool {
+	return strings.HasPrefix(kind, "image/") || kind == "application/pdf"
+}
+
+// inline puts a small file into the request when the store of files is down.
+func (t *turn) inline(ctx context.Context, f File, cause error) (provider.Attachment, bool) {
+	caps := t.chat.backend.Provider.Caps()
+	if ctx.Err() != nil || !caps.InlineUpload || provider.KindOf(cause) != provider.Transient || f.Size > caps.Limits.Inline-t.inlined() {
+		return provider.Attachment{}, false
+	}
+	content, err := f.Open()
+	if err != nil {
+		return provider.Attachment{}, false
+	}
+	defer content.Close()
+	data, err := io.ReadAll(io.LimitReader(content, f.Size+1))
+	if err != nil || int64(len(data)) != f.Size {
+		return provider.Attachment{}, false
+	}
+	t.emit(Notice{Text: fmt.Sprintf("The provider's store of files is not available (%v): %s travels in the request itself.", cause, f.Path)})
+	info := provider.FileInfo{Ref: provider.FileRef{Provider: t.chat.record.Settings.Provider, Scope: provider.ScopeInline, ID: f.Name, Inline: data},
+		Name: f.Name, MIME: f.MIME, Size: f.Size, Origin: provider.OriginUser, State: provider.StateReady}
+	return t.arrived(f, provider.Staged{Path: f.Path, SHA256: sum(data), File: info}), true
+}
+
+// inlined is how much travels in the request already.
+func (t *turn) inlined() (n int64) {
+	for _, a := range t.attachments {
+		n += int64(len(a.File.Ref.Inline))
+	}
+	return n
+}
+
+// again sends a file once more that the provider has lost.
+func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInfo, error) {
+	c.mu.Lock()
+	source, ok := c.sources[f.Ref.ID]
+	c.mu.Unlock()
+	if !ok {
+		return f, &provider.Error{Kind: provider.FileExpired, Provider: c.record.Settings.Provider, Op: "send " + f.Name + " again", Message: "it is not known where it came from", Hint: "Give it to the next turn once more."}
+	}
+	u := provider.Uploader{Provider: c.whole, Counters: c.host.Counters}
+	staged, refused := u.Stage(ctx, []provider.Source{source})
+	if len(refused) > 0 {
+		return f, refused[0].Err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sources[staged[0].File.Ref.ID] = source
+	c.staged = append(c.staged, staged[0])
+	return staged[0].File, nil
+}
+
+// pace keeps progress from flooding those who listen.
+type pace struct {
+	last map[string]time.Time
+}
+
+func newPace() *pace { return &pace{map[string]time.Time{}} }
+
+const progressEvery = 100 * time.Millisecond
+
+// due reports whether it is time to tell of a file again.
+func (p *pace) due(name string, end bool) bool {
+	now := time.Now()
+	if !end && now.Sub(p.last[name]) < progressEvery {
+		return false
+	}
+	p.last[name] = now
+	return true
+}

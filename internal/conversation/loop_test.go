@@ -1,0 +1,285 @@
+package conversation_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/anthropic"
+	"github.com/airlock-run/airlock/provider/gemini"
+	"github.com/airlock-run/airlock/provider/local"
+	"github.com/airlock-run/airlock/provider/openai"
+	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/provider/xai"
+)
+
+// remote is a provider over its test server.
+type remote struct {
+	name     string
+	model    string
+	provider provider.Provider
+	server   interface {
+		providertest.Server
+		Rescript(turns ...providertest.Turn)
+	}
+	clock *providertest.Clock
+}
+
+// remotes opens each provider.
+func remotes() map[string]func(testing.TB) remote {
+	return map[string]func(testing.TB) remote{
+		provider.OpenAI: func(tb testing.TB) remote {
+			s := providertest.NewOpenAI(tb)
+			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", Clock: s.Clock})
+			return remoteOf(tb, "gpt-5", c, s, s.Clock, err)
+		},
+		provider.Anthropic: func(tb testing.TB) remote {
+			s := providertest.NewAnthropicServer(tb)
+			c, err := anthropic.New(anthropic.Options{Key: "test", URL: s.URL, Clock: s.Clock})
+			return remoteOf(tb, providertest.AnthropicModel, c, s, s.Clock, err)
+		},
+		provider.Gemini: func(tb testing.TB) remote {
+			s := providertest.NewGeminiServer(tb)
+			c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, Clock: s.Clock})
+			return remoteOf(tb, providertest.GeminiModel, c, s, s.Clock, err)
+		},
+		provider.XAI: func(tb testing.TB) remote {
+			s := providertest.NewXAIServer(tb)
+			c, err := xai.New(xai.Options{Key: "test", URL: s.URL + "/v1", Clock: s.Clock})
+			return remoteOf(tb, providertest.XAIModel, c, s, s.Clock, err)
+		},
+		provider.Local: func(tb testing.TB) remote {
+			s := providertest.NewLocalServer(tb)
+			c, err := local.New(local.Options{URL: s.URL + "/v1", Runner: s.Runner, Clock: s.Clock})
+			return remoteOf(tb, providertest.LocalModel, c, s, s.Clock, err)
+		},
+	}
+}
+
+func remoteOf(tb testing.TB, model string, p provider.Provider, s interface {
+	providertest.Server
+	Rescript(turns ...providertest.Turn)
+}, clock *providertest.Clock, err error) remote {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return remote{p.Name(), model, p, s, clock}
+}
+
+// makes is a turn whose code writes files, the way in which the provider
+// brings them back.
+func (r remote) makes(text string, files ...providertest.Made) providertest.Turn {
+	step := providertest.Step{Code: "write()", Stdout: "written\n"}
+	for _, f := range files {
+		if r.provider.Caps().Outputs == provider.OutputStdout {
+			step.Stdout += provider.Frame(f.Name, f.Data)
+			continue
+		}
+		step.Files = append(step.Files, f)
+	}
+	return providertest.Turn{Steps: []providertest.Step{step}, Text: text}
+}
+
+// stage is a host over one remote.
+type stage struct {
+	*conversation.Host
+	*rig
+	remote
+	folder string // to save into
+	events []string
+	asked  []conversation.Ask
+}
+
+func newStage(t *testing.T, open func(testing.TB) remote) *stage {
+	t.Helper()
+	s := &stage{rig: newRig(t), remote: open(t), folder: filepath.Join(t.TempDir(), "out")}
+	var err error
+	s.Host, err = conversation.NewHost(conversation.HostOptions{
+		Archive: s.db.Conversations(), Ledger: s.db.Ledger(), Uploads: s.db.Uploads(), Counts: s.db.Uploads(), Desk: s.Desk,
+		Quarantine: filepath.Join(t.TempDir(), "outputs"), Clock: s.clock,
+		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
+			return &conversation.Backend{Provider: s.provider, Destination: "the test server"}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Answer agrees to everything, and takes the first output only.
+func (s *stage) Answer(_ context.Context, q conversation.Ask) (conversation.Answer, error) {
+	s.asked = append(s.asked, q)
+	a := conversation.Answer{OK: true}
+	if q.Kind == conversation.AskSave {
+		a.Picks = []conversation.Pick{{ID: q.Outputs[0].ID, SHA256: q.Outputs[0].SHA256}}
+	}
+	return a, nil
+}
+
+func (s *stage) tell(e conversation.Event) { s.events = append(s.events, e.Kind()) }
+
+func (s *stage) begin(t *testing.T) *conversation.Chat {
+	t.Helper()
+	chat, err := s.Begin(t.Context(), "local", conversation.Settings{Provider: s.name, Model: s.model, Tool: provider.ToolAuto, Hints: provider.HintsAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chat
+}
+
+func (s *stage) file(t *testing.T, name, content string) conversation.File {
+	t.Helper()
+	at := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(at, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := conversation.OpenFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// clean closes the conversation; nothing may be left.
+func (s *stage) clean(t *testing.T, chat *conversation.Chat) {
+	t.Helper()
+	if _, err := chat.Close(t.Context(), s.tell); err != nil {
+		t.Error(err)
+	}
+	if left := s.server.Objects(); len(left) > 0 {
+		t.Errorf("left at the provider: %v", left)
+	}
+	if entries, _ := s.db.Ledger().Entries(t.Context()); len(entries) > 0 {
+		t.Errorf("left in the ledger: %+v", entries)
+	}
+}
+
+func each(t *testing.T, test func(*testing.T, *stage)) {
+	for name, open := range remotes() {
+		t.Run(name, func(t *testing.T) { test(t, newStage(t, open)) })
+	}
+}
+
+// A whole turn: consent, code, two outputs of which one is saved, and nothing
+// left. Then the conversation goes on from what was kept.
+func TestTurn(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.server.Script(s.makes("Here.", providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")}, providertest.Made{Name: "sums.csv", Data: []byte("a,b\n3,4\n")}))
+		chat := s.begin(t)
+		turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Sum it up", Files: []conversation.File{s.file(t, "sales.csv", "a,b\n1,2\n")}, Folder: s.folder}, s, s.tell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.asked) != 2 || s.asked[0].Kind != conversation.AskSend || s.asked[0].Files[0].Name != "sales.csv" || s.asked[0].Bytes != 8 || s.asked[1].Kind != conversation.AskSave {
+			t.Fatalf("asked: %+v", s.asked)
+		}
+		if turn.State != conversation.TurnDone || len(turn.Outputs) != 2 || turn.Outputs[0].State != conversation.OutputSaved || turn.Outputs[1].State != conversation.OutputDeclined {
+			t.Fatalf("%+v", turn)
+		}
+		if len(turn.Steps) != 1 || turn.Steps[0].Outcome != provider.OutcomeOK || len(turn.Receipts) != 1 || len(turn.Decisions) != 2 {
+			t.Errorf("steps %+v, receipts %+v", turn.Steps, turn.Receipts)
+		}
+		saved, err := os.ReadDir(s.folder)
+		if err != nil || len(saved) != 1 || saved[0].Name() != turn.Outputs[0].Name {
+			t.Errorf("%v, %v", saved, err)
+		}
+		for _, kind := range []string{"begun asked answered", "uploaded", "code_ended", "collected asked answered saved ended"} {
+			if all := strings.Join(s.events, " "); !strings.Contains(all, kind) {
+				t.Errorf("%q is missing in %s", kind, all)
+			}
+		}
+		s.clean(t, chat)
+
+		s.server.Script(providertest.Turn{Text: "Yes."})
+		chat, err = s.Resume(t.Context(), "local", turn1(t, s), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if turn, err = chat.Turn(t.Context(), conversation.Prompt{Text: "Sure?"}, s, s.tell); err != nil || turn.Number != 2 || turn.Text != "Yes." {
+			t.Errorf("%+v, %v", turn, err)
+		}
+		if again := s.asked[len(s.asked)-1]; again.Kind != conversation.AskSend || !again.Files[0].Again {
+			t.Errorf("the input was not sent again: %+v", again)
+		}
+		s.clean(t, chat)
+	})
+}
+
+// turn1 is the id of the one conversation that is kept.
+func turn1(t *testing.T, s *stage) string {
+	t.Helper()
+	list, err := s.db.Conversations().Conversations(t.Context(), "local", conversation.Page{})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d conversations, %v", len(list), err)
+	}
+	return list[0].ID
+}
+
+// The same, held for a page: questions wait by their ids.
+func TestLive(t *testing.T) {
+	each(t, func(t *testing.T, s *stage) {
+		s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
+		live := conversation.NewLive(s.Host, time.Hour)
+		id, err := live.Begin(t.Context(), "local", conversation.Settings{Provider: s.name, Model: s.model})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := live.Turn("local", id, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.txt", "x")}, Folder: s.folder}); err != nil {
+			t.Fatal(err)
+		}
+		if err := live.Turn("local", id, conversation.Prompt{Text: "Go"}); !errors.Is(err, conversation.ErrTurn) {
+			t.Errorf("a second turn: %v", err)
+		}
+		if _, err := live.Follow(t.Context(), "eve", id, 0, 0); err == nil {
+			t.Error("somebody else may follow")
+		}
+		events, err := live.Follow(t.Context(), "local", id, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last int64
+		for e := range events {
+			if e.ID != last+1 {
+				t.Fatalf("event %d after %d", e.ID, last)
+			}
+			last = e.ID
+			switch e := e.Event.(type) {
+			case conversation.Asked:
+				pending, err := live.Pending("local", id)
+				if err != nil || len(pending) != 1 || pending[0].ID != e.Ask.ID {
+					t.Fatalf("pending: %+v, %v", pending, err)
+				}
+				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); err != nil {
+					t.Fatal(err)
+				}
+				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); !errors.Is(err, conversation.ErrAnswered) {
+					t.Errorf("a second answer: %v", err)
+				}
+			case conversation.Ended:
+				if e.Turn.State != conversation.TurnDone || e.Turn.Outputs[0].State != conversation.OutputSaved {
+					t.Errorf("%+v", e.Turn)
+				}
+				go func() { _ = live.Shutdown(context.Background()) }() // looked at below
+			}
+		}
+		if left := s.server.Objects(); len(left) > 0 {
+			t.Errorf("left at the provider: %v", left)
+		}
+		if _, err := live.Begin(t.Context(), "local", conversation.Settings{Provider: s.name}); err == nil {
+			t.Error("after the shutdown one can begin")
+		}
+	})
+}

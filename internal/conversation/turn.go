@@ -1,0 +1,304 @@
+package conversation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/reply"
+)
+
+// turn is one under way.
+type turn struct {
+	chat   *Chat
+	prompt Prompt
+	person Person
+	sink   Sink
+	record *Turn
+
+	attachments []provider.Attachment
+	questions   int
+
+	telling sync.Mutex
+}
+
+// emit tells the sink, one event at a time. Notices become a part of the
+// record.
+func (t *turn) emit(e Event) {
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	if n, ok := e.(Notice); ok {
+		t.record.Notices = append(t.record.Notices, n.Text)
+	}
+	if t.sink != nil {
+		t.sink(e)
+	}
+}
+
+// ask asks the person, and keeps what was decided.
+func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
+	t.questions++
+	q.ID, q.Turn = fmt.Sprintf("t%dq%d", t.record.Number, t.questions), t.record.Number
+	if t.person == nil {
+		return Answer{}, ErrNobody
+	}
+	t.emit(Asked{q})
+	a, err := t.person.Answer(ctx, q)
+	if err != nil {
+		return a, err
+	}
+	t.emit(Answered{q.ID, a})
+	q.Handled, q.Proposal = nil, nil // kept by the desk
+	t.record.Decisions = append(t.record.Decisions, Decision{q, a, t.chat.host.Clock.Now().UTC()})
+	return a, nil
+}
+
+// keep writes the turn down, before anything happens and after it.
+func (t *turn) keep(ctx context.Context) error {
+	c := t.chat
+	c.record.Updated = c.host.Clock.Now().UTC()
+	err := c.host.Archive.PutConversation(ctx, c.record, t.record)
+	c.kept = c.kept || err == nil
+	return err
+}
+
+func (t *turn) run(ctx context.Context) error {
+	c := t.chat
+	if err := c.checkTool(t.prompt); err != nil {
+		return err
+	}
+	if err := t.send(ctx); err != nil {
+		return err
+	}
+	before, err := t.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	began := c.host.Clock.Now()
+	result, err := c.tracker.Run(ctx, t.request(ctx), t.relay)
+	c.carry = t.attachments // until it is known that they arrived
+	c.host.Counters.Count(c.record.Settings.Provider, c.record.Settings.Model, func(n *provider.Counts) {
+		n.Turns++
+		n.TurnTime += c.host.Clock.Now().Sub(began)
+	})
+	if result == nil {
+		return err
+	}
+	t.take(result)
+	if err == nil {
+		c.carry = nil
+		user := provider.Turn{Role: provider.RoleUser, Text: t.prompt.Text, Files: t.attachments}
+		t.record.Exchange = append([]provider.Turn{user}, result.Next...)
+		c.history = append(c.history, t.record.Exchange...)
+	}
+	// What there is is fetched although the turn broke off, unless the person
+	// has left.
+	fetching := t.collect(ctx, before, result)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err = errors.Join(err, fetching, t.save(ctx)); err == nil {
+		err = errors.Join(t.apply(ctx), t.verdict(result))
+	}
+	return err
+}
+
+// snapshot lists what is in the session already.
+func (t *turn) snapshot(ctx context.Context) (provider.Snapshot, error) {
+	c := t.chat
+	if c.tracker.Session().ID == "" {
+		return nil, nil // all that is found will be new
+	}
+	id, err := c.tracker.Ready(ctx, nil, t.relay)
+	if err != nil {
+		return nil, err
+	}
+	before, err := t.collector().Snapshot(ctx, c.whole, id)
+	if err != nil && provider.KindOf(err) != provider.ContainerExpired {
+		return nil, err
+	}
+	return before, nil
+}
+
+func (t *turn) request(ctx context.Context) provider.RunRequest {
+	c, s := t.chat, t.chat.record.Settings
+	tool := s.Tool
+	if tool == "" {
+		tool = provider.ToolAuto
+	}
+	rules := []string{s.Instructions}
+	if hint := provider.Instruct(s.Provider, s.Model, tool, s.Hints); hint != "" {
+		rules = append(rules, hint)
+		t.record.HintsVersion = provider.HintsVersion
+	}
+	if s.Project != "" {
+		rules = append(rules, reply.Prompt(), t.decisions(ctx))
+	}
+	user := provider.Turn{Role: provider.RoleUser, Text: t.prompt.Text, Files: t.attachments}
+	r := provider.RunRequest{
+		Model: s.Model, Instructions: joinTexts(rules), Tool: tool,
+		Input: append(c.history[:len(c.history):len(c.history)], user), Files: t.attachments, Schema: t.prompt.Schema,
+	}
+	if len(r.Schema) > 0 {
+		r.SchemaName = "answer"
+	}
+	if f, ok := t.browsing(); ok {
+		r.Functions = []provider.Function{f}
+	}
+	return r
+}
+
+func joinTexts(texts []string) string {
+	var all []string
+	for _, text := range texts {
+		if text = strings.TrimSpace(text); text != "" {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "\n\n")
+}
+
+// decisions are what people have answered to the project's escalations since
+// the model was told last.
+func (t *turn) decisions(ctx context.Context) string {
+	s, d := t.chat.record.Settings, t.chat.host.Desk
+	told, err := d.Outbox.Decisions(ctx, assignment.Query{Project: s.Project, API: s.API}, true)
+	if err != nil {
+		t.emit(Notice{Text: "The decisions of the project could not be read, so that the model is not told them: " + err.Error()})
+		return ""
+	}
+	return assignment.DecisionText(told)
+}
+
+// relay passes on what the provider tells.
+func (t *turn) relay(e provider.Event) {
+	switch e := e.(type) {
+	case provider.TextDelta:
+		t.emit(Text{e.Text})
+	case provider.CodeDelta:
+		t.emit(Code{e.StepID, e.Language, e.Code})
+	case provider.StepStarted:
+		t.emit(CodeStarted{e.Step})
+	case provider.OutputDelta:
+		if !t.framed() {
+			t.emit(CodeOutput{e.StepID, e.Stream, e.Data})
+		}
+	case provider.StepDone:
+		if t.framed() {
+			_, e.Step.Stdout = provider.Unframe(e.Step.Stdout, provider.MaxFrame)
+		}
+		t.emit(CodeEnded{e.Step})
+	case provider.FileFound:
+		t.emit(Found{e.Artifact.Name, e.Artifact.Size})
+	case provider.Paused:
+		t.emit(Notice{Text: "The provider paused the turn and was asked to go on."})
+	case provider.Notice:
+		t.emit(Notice{Text: e.Text})
+	}
+}
+
+// framed reports whether files come in the output of the code, which is shown
+// without them, and so when it is whole.
+func (t *turn) framed() bool {
+	return t.chat.backend.Provider.Caps().Outputs == provider.OutputStdout
+}
+
+// take puts what came into the record.
+func (t *turn) take(r *provider.RunResult) {
+	n := t.record
+	n.Text, n.Model, n.Stop, n.StopDetail = r.Text, r.Model, r.Stop, r.StopDetail
+	n.Usage, n.Calls, n.RequestID = r.Usage, r.Calls, r.RequestID
+	n.Steps = append(n.Steps, r.Steps...)
+	if len(t.prompt.Schema) > 0 {
+		n.Answer = firstJSON(r.Text)
+	}
+}
+
+// firstJSON is the first whole JSON value of a text: some models give it twice
+// ({…}{…}), or put a fence around it.
+func firstJSON(text string) json.RawMessage {
+	start := strings.IndexAny(text, "{[")
+	if start < 0 {
+		start = 0
+	}
+	var value json.RawMessage
+	if json.NewDecoder(strings.NewReader(text[start:])).Decode(&value) != nil {
+		return nil
+	}
+	var short bytes.Buffer
+	if json.Compact(&short, value) != nil {
+		return nil
+	}
+	return short.Bytes()
+}
+
+// verdict says what is wrong with a turn that went through.
+func (t *turn) verdict(r *provider.RunResult) error {
+	s := t.chat.record.Settings
+	failed := func(message, hint string) error {
+		if r.StopDetail != "" {
+			message += " (" + r.StopDetail + ")"
+		}
+		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "run", Message: message, Hint: hint}
+	}
+	switch {
+	case r.Stop == provider.StopLength:
+		return failed("the answer broke off: it has as many tokens as the model may write", "Ask for less at once, or go on with --resume "+t.chat.record.ID+".")
+	case r.Stop == provider.StopCalls:
+		return failed("the model ran code again and again and was stopped", "Go on with --resume "+t.chat.record.ID+", or ask for a smaller step.")
+	case r.Stop == provider.StopRefused:
+		return failed("the model or the provider's filter refused", "Ask in other words, or ask another model.")
+	case r.Stop == provider.StopTime:
+		return failed("the provider's time for a turn ran out", "Ask for a smaller step.")
+	case len(t.prompt.Schema) > 0 && t.record.Answer == nil:
+		return failed("the answer is not the JSON that was asked for", "Ask again, or ask a model that follows schemas.")
+	}
+	return nil
+}
+
+// end finishes the record and keeps it, whether or not the person is still
+// there.
+func (t *turn) end(ctx context.Context, err error) error {
+	n := t.record
+	n.Ended = t.chat.host.Clock.Now().UTC()
+	switch {
+	case err == nil:
+		n.State = TurnDone
+	case ctx.Err() != nil:
+		n.State, n.Problem = TurnInterrupted, &Problem{Kind: "interrupted", Message: "interrupted"}
+	default:
+		n.State, n.Problem = TurnFailed, ProblemOf(err)
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if t.chat.kept {
+		if keeping := t.keep(bounded); keeping != nil {
+			err = errors.Join(err, keeping)
+		}
+	}
+	t.emit(Ended{n})
+	return err
+}
+
+// ProblemOf says an error as it is kept.
+func ProblemOf(err error) *Problem {
+	p := &Problem{Kind: string(provider.KindOf(err)), Message: err.Error(), Hint: provider.HintOf(err)}
+	switch {
+	case errors.Is(err, ErrApproval):
+		p.Kind = "approval_needed"
+	case errors.Is(err, ErrDeclined):
+		p.Kind = "declined"
+	case errors.Is(err, context.Canceled):
+		p.Kind = "interrupted"
+	case p.Kind == "":
+		p.Kind = "failed"
+	}
+	return p
+}

@@ -1,0 +1,266 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// Conversations are those with models, as they are kept.
+type Conversations interface {
+	Conversation(ctx context.Context, owner, id string) (*conversation.Conversation, error)
+	Conversations(ctx context.Context, owner string, p conversation.Page) ([]*conversation.Conversation, error)
+	Drop(ctx context.Context, owner, id string) error
+	// Output opens a file that a model's code made, by its SHA-256.
+	Output(sha256 string) (*os.File, error)
+}
+
+type conversationBody struct {
+	ID        string       `json:"id"`
+	Title     string       `json:"title"`
+	Provider  string       `json:"provider"`
+	Model     string       `json:"model"`
+	Tool      string       `json:"tool"`
+	Project   string       `json:"project"`
+	Phase     string       `json:"phase"`
+	Keep      bool         `json:"keep"`
+	CreatedAt string       `json:"created_at"`
+	UpdatedAt string       `json:"updated_at"`
+	Cleaned   *cleanedBody `json:"cleaned"`
+	Turns     []turnBody   `json:"turns,omitempty"`
+}
+
+type cleanedBody struct {
+	At      string   `json:"at"`
+	Deleted int      `json:"deleted"`
+	Kept    int      `json:"kept"`
+	Left    []string `json:"left"`
+}
+
+type turnBody struct {
+	Number    int                   `json:"number"`
+	State     string                `json:"state"`
+	StartedAt string                `json:"started_at"`
+	EndedAt   string                `json:"ended_at,omitempty"`
+	Prompt    string                `json:"prompt"`
+	Inputs    []inputBody           `json:"inputs"`
+	Text      string                `json:"text"`
+	Answer    json.RawMessage       `json:"answer"`
+	Steps     []stepBody            `json:"steps"`
+	Outputs   []madeBody            `json:"outputs"`
+	Missing   []string              `json:"missing"`
+	Notices   []string              `json:"notices"`
+	Decisions []decisionBody        `json:"decisions"`
+	Receipts  []*workspace.Receipt  `json:"receipts"`
+	Reply     string                `json:"reply"`
+	Result    *conversation.Result  `json:"result"`
+	Model     string                `json:"model"`
+	Stop      string                `json:"stop"`
+	Usage     usageBody             `json:"usage"`
+	Problem   *conversation.Problem `json:"problem"`
+}
+
+type usageBody struct {
+	Input  int64 `json:"input"`
+	Output int64 `json:"output"`
+	Cached int64 `json:"cached"`
+}
+
+type inputBody struct {
+	Path    string                `json:"path"`
+	Name    string                `json:"name"`
+	Size    int64                 `json:"size"`
+	MIME    string                `json:"mime"`
+	SHA256  string                `json:"sha256"`
+	See     bool                  `json:"see"`
+	Asked   bool                  `json:"asked"`
+	Problem *conversation.Problem `json:"problem"`
+}
+
+type stepBody struct {
+	ID       string `json:"id"`
+	Language string `json:"language"`
+	Code     string `json:"code"`
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	ExitCode *int   `json:"exit_code"`
+	Outcome  string `json:"outcome"`
+	Detail   string `json:"detail"`
+}
+
+type madeBody struct {
+	ID      string                `json:"id"`
+	Name    string                `json:"name"`
+	Size    int64                 `json:"size"`
+	MIME    string                `json:"mime"`
+	SHA256  string                `json:"sha256"`
+	State   string                `json:"state"`
+	Saved   string                `json:"saved"`
+	Step    string                `json:"step"`
+	Problem *conversation.Problem `json:"problem"`
+}
+
+type decisionBody struct {
+	Kind  string   `json:"kind"`
+	Text  string   `json:"text"`
+	OK    bool     `json:"ok"`
+	Picks []string `json:"picks"`
+	At    string   `json:"at"`
+}
+
+// conversations returns what is needed, and whose requests they are. What
+// people have talked about is for them and for whoever runs the machine.
+func (a *api) conversations(r *http.Request) (Conversations, string, error) {
+	caller := a.Caller(r)
+	switch {
+	case a.Conversations == nil:
+		return nil, "", &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service keeps no conversations."}
+	// Without a key they are on the machine: this part of the API trusts no
+	// network. See projectMounts in internal/cli.
+	case !caller.Admin && (caller.Owner != engine.Local || caller.Key != ""):
+		return nil, "", &engine.Error{Kind: engine.ErrForbidden, Hint: "An admin key is needed, or a connection from the machine itself."}
+	}
+	return a.Conversations, string(caller.Owner), nil
+}
+
+func conversationError(err error) error {
+	switch {
+	case errors.Is(err, conversation.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return engine.ErrNotFound
+	case errors.Is(err, conversation.ErrTurn):
+		return engine.ErrConflict
+	}
+	return err
+}
+
+func (a *api) listConversations(w http.ResponseWriter, r *http.Request) error {
+	all, owner, err := a.conversations(r)
+	if err != nil {
+		return err
+	}
+	page := conversation.Page{Limit: 50, Before: r.URL.Query().Get("after")}
+	if s := r.URL.Query().Get("limit"); s != "" {
+		if page.Limit, err = strconv.Atoi(s); err != nil || page.Limit < 1 || page.Limit > 200 {
+			return invalid("limit must be a whole number from 1 to 200")
+		}
+	}
+	list, err := all.Conversations(r.Context(), owner, page)
+	if err != nil {
+		return err
+	}
+	body := struct {
+		Conversations []conversationBody `json:"conversations"`
+		Next          string             `json:"next"`
+	}{Conversations: []conversationBody{}}
+	for _, c := range list {
+		body.Conversations = append(body.Conversations, conversationOf(c))
+	}
+	if n := len(list); n == page.Limit {
+		body.Next = list[n-1].ID
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+func (a *api) getConversation(w http.ResponseWriter, r *http.Request) error {
+	all, owner, err := a.conversations(r)
+	if err != nil {
+		return err
+	}
+	c, err := all.Conversation(r.Context(), owner, r.PathValue("id"))
+	if err != nil {
+		return conversationError(err)
+	}
+	body := conversationOf(c)
+	body.Turns = []turnBody{}
+	for _, t := range c.Turns {
+		body.Turns = append(body.Turns, turnOf(t))
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+func (a *api) deleteConversation(w http.ResponseWriter, r *http.Request) error {
+	all, owner, err := a.conversations(r)
+	if err == nil {
+		err = conversationError(all.Drop(r.Context(), owner, r.PathValue("id")))
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// conversationOutput sends an output of the conversation, if it is still held.
+func (a *api) conversationOutput(w http.ResponseWriter, r *http.Request) error {
+	all, owner, err := a.conversations(r)
+	if err != nil {
+		return err
+	}
+	c, err := all.Conversation(r.Context(), owner, r.PathValue("id"))
+	if err != nil {
+		return conversationError(err)
+	}
+	sha := r.PathValue("sha256")
+	for _, t := range c.Turns {
+		for _, o := range t.Outputs {
+			if o.SHA256 == "" || o.SHA256 != sha {
+				continue
+			}
+			f, err := all.Output(sha)
+			if err != nil {
+				return conversationError(err)
+			}
+			defer f.Close()
+			asDownload(w.Header(), o.Name, o.MIME)
+			w.Header().Set("ETag", `"`+sha+`"`)
+			http.ServeContent(w, r, "", t.Started, f)
+			return nil
+		}
+	}
+	return engine.ErrNotFound
+}
+
+func conversationOf(c *conversation.Conversation) conversationBody {
+	s := c.Settings
+	b := conversationBody{ID: c.ID, Title: c.Title, Provider: s.Provider, Model: s.Model, Tool: string(s.Tool), Project: s.Project, Phase: s.Phase, Keep: s.Keep,
+		CreatedAt: timeOf(c.Created), UpdatedAt: timeOf(c.Updated)}
+	if d := c.Cleaned; d != nil {
+		b.Cleaned = &cleanedBody{timeOf(d.At), d.Deleted, d.Kept, append([]string{}, d.Left...)}
+	}
+	return b
+}
+
+func turnOf(t *conversation.Turn) turnBody {
+	b := turnBody{
+		Number: t.Number, State: string(t.State), StartedAt: timeOf(t.Started), EndedAt: timeOf(t.Ended), Prompt: t.Prompt, Text: t.Text, Answer: t.Answer,
+		Inputs: []inputBody{}, Steps: []stepBody{}, Outputs: []madeBody{}, Decisions: []decisionBody{},
+		Missing: append([]string{}, t.Missing...), Notices: append([]string{}, t.Notices...), Receipts: append([]*workspace.Receipt{}, t.Receipts...),
+		Reply: t.Reply, Result: t.Result, Model: t.Model, Stop: string(t.Stop), Usage: usageBody{t.Usage.Input, t.Usage.Output, t.Usage.Cached}, Problem: t.Problem,
+	}
+	for _, in := range t.Inputs {
+		b.Inputs = append(b.Inputs, inputBody{in.Path, in.Name, in.Size, in.MIME, in.SHA256, in.See, in.Asked, in.Problem})
+	}
+	for _, s := range t.Steps {
+		b.Steps = append(b.Steps, stepBody{s.ID, s.Language, s.Code, s.Stdout, s.Stderr, s.ExitCode, string(s.Outcome), s.Detail})
+	}
+	for _, o := range t.Outputs {
+		b.Outputs = append(b.Outputs, madeBody{o.ID, o.Name, o.Size, o.MIME, o.SHA256, string(o.State), o.Saved, o.Step, o.Problem})
+	}
+	for _, d := range t.Decisions {
+		made := decisionBody{Kind: string(d.Ask.Kind), Text: d.Ask.Text, OK: d.Answer.OK, Picks: []string{}, At: timeOf(d.At)}
+		for _, p := range d.Answer.Picks {
+			made.Picks = append(made.Picks, p.ID)
+		}
+		b.Decisions = append(b.Decisions, made)
+	}
+	return b
+}

@@ -1,0 +1,167 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+)
+
+// Conversations is the conversation.Archive in the database.
+type Conversations struct {
+	db *DB
+}
+
+var _ conversation.Archive = (*Conversations)(nil)
+
+// keepConversations is how long a conversation is remembered after its last
+// use.
+const keepConversations = 90 * 24 * time.Hour
+
+// Conversations returns the store of conversations with models.
+func (db *DB) Conversations() *Conversations { return &Conversations{db} }
+
+// PutConversation implements conversation.Archive. Conversations of long ago
+// make room.
+func (s *Conversations) PutConversation(ctx context.Context, c *conversation.Conversation, turns ...*conversation.Turn) error {
+	head := *c
+	head.Turns = nil
+	text, err := json.Marshal(head)
+	if err != nil {
+		return err
+	}
+	return s.db.write(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `INSERT INTO conversations (id, owner, updated, conversation) VALUES (?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, conversation = excluded.conversation WHERE owner = excluded.owner`,
+			c.ID, c.Owner, c.Updated.UnixMicro(), string(text))
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, conversationGone(c.ID)) // it is somebody else's
+		}
+		for _, t := range turns {
+			if err := putTurn(ctx, tx, c.ID, t); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM conversations WHERE owner = ? AND updated < ?", c.Owner, time.Now().Add(-keepConversations).UnixMicro())
+		return err
+	})
+}
+
+func conversationGone(id string) error {
+	return fmt.Errorf("the conversation %q: %w", id, conversation.ErrNotFound)
+}
+
+func putTurn(ctx context.Context, tx *sql.Tx, id string, t *conversation.Turn) error {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	exchange, err := json.Marshal(t.Exchange)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO turns (conversation, number, turn, exchange) VALUES (?, ?, ?, ?)
+		ON CONFLICT (conversation, number) DO UPDATE SET turn = excluded.turn, exchange = excluded.exchange`, id, t.Number, string(text), string(exchange))
+	return err
+}
+
+// Conversation implements conversation.Archive.
+func (s *Conversations) Conversation(ctx context.Context, owner, id string) (c *conversation.Conversation, err error) {
+	err = s.db.read(ctx, func(tx *sql.Tx) error {
+		var text string
+		err := tx.QueryRowContext(ctx, "SELECT conversation FROM conversations WHERE owner = ? AND id = ?", owner, id).Scan(&text)
+		if errors.Is(err, sql.ErrNoRows) {
+			return conversationGone(id)
+		}
+		if err != nil {
+			return err
+		}
+		if c, err = readConversation(owner, text); err != nil {
+			return err
+		}
+		return readTurns(ctx, tx, c)
+	})
+	return c, err
+}
+
+func readConversation(owner, text string) (*conversation.Conversation, error) {
+	c := &conversation.Conversation{}
+	if err := json.Unmarshal([]byte(text), c); err != nil {
+		return nil, fmt.Errorf("%w: a conversation: %w", ErrDamaged, err)
+	}
+	c.Owner = owner
+	return c, nil
+}
+
+func readTurns(ctx context.Context, tx *sql.Tx, c *conversation.Conversation) (err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT turn, exchange FROM turns WHERE conversation = ? ORDER BY number", c.ID)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text, exchange string
+		if err := rows.Scan(&text, &exchange); err != nil {
+			return err
+		}
+		t := &conversation.Turn{}
+		if err := errors.Join(json.Unmarshal([]byte(text), t), json.Unmarshal([]byte(exchange), &t.Exchange)); err != nil {
+			return fmt.Errorf("%w: a turn of a conversation: %w", ErrDamaged, err)
+		}
+		c.Turns = append(c.Turns, t)
+	}
+	return rows.Err()
+}
+
+// mostConversations bounds a page of the list.
+const mostConversations = 200
+
+// Conversations implements conversation.Archive.
+func (s *Conversations) Conversations(ctx context.Context, owner string, p conversation.Page) (list []*conversation.Conversation, err error) {
+	if p.Limit <= 0 {
+		p.Limit = 50
+	}
+	query, args := "SELECT conversation FROM conversations WHERE owner = ?", []any{owner}
+	if p.Before != "" {
+		query += " AND (updated, id) < (SELECT updated, id FROM conversations WHERE owner = ? AND id = ?)"
+		args = append(args, owner, p.Before)
+	}
+	rows, err := s.db.reader.QueryContext(ctx, query+" ORDER BY updated DESC, id DESC LIMIT ?", append(args, min(p.Limit, mostConversations))...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		c, err := readConversation(owner, text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, rows.Err()
+}
+
+// DropConversation implements conversation.Archive.
+func (s *Conversations) DropConversation(ctx context.Context, owner, id string) error {
+	return s.db.write(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, "DELETE FROM conversations WHERE owner = ? AND id = ?", owner, id)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		return conversationGone(id)
+	})
+}
