@@ -37,6 +37,7 @@ test: ## everything: format, vet, lint, tests with the race detector, fuzz seeds
 	@$(MAKE) test-data
 	@$(MAKE) vet
 	@$(MAKE) lint
+	@$(MAKE) editor-check
 	@$(MAKE) unit
 	@echo '== all is well'
 
@@ -93,6 +94,26 @@ numbers: build ## what is promised about hostile code, in figures, each with its
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
 	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' $(ARGS)
+
+# The page's editor is one committed file, so that building Airlock needs no npm.
+EDITOR_DIR    := internal/web/editor
+EDITOR_BUNDLE := internal/web/static/editor.js
+EDITOR_BUILD   = rm -rf '$(CACHE)/editor' && mkdir -p '$(CACHE)/editor' && \
+	cp $(EDITOR_DIR)/main.js $(EDITOR_DIR)/package.json $(EDITOR_DIR)/package-lock.json '$(CACHE)/editor' && \
+	(cd '$(CACHE)/editor' && npm ci --ignore-scripts --no-audit --no-fund --silent) && \
+	$(GO) run github.com/evanw/esbuild/cmd/esbuild '$(CACHE)/editor/main.js' --bundle --minify --format=esm --target=es2022 \
+		--charset=utf8 --legal-comments=none --log-level=warning \
+		'--banner:js=/* CodeMirror 6. Copyright (C) Marijn Haverbeke and others. MIT License: https://codemirror.net/license */' --outfile='$(1)'
+
+.PHONY: editor
+editor: ## bundle the page's editor anew, from internal/web/editor
+	@$(call EDITOR_BUILD,$(EDITOR_BUNDLE))
+
+.PHONY: editor-check
+editor-check: # the committed bundle is what its sources make
+	@echo '== editor bundle'
+	@$(call EDITOR_BUILD,$(CACHE)/editor/editor.js)
+	@cmp '$(CACHE)/editor/editor.js' $(EDITOR_BUNDLE) || { echo '$(EDITOR_BUNDLE) is not what $(EDITOR_DIR) makes: run `make editor`' >&2; exit 1; }
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the Go files

@@ -93,6 +93,7 @@ type Run struct {
 type DroppedFile struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
+	More   int    `json:"more,omitempty"` // further files that were not kept for the same reason, and are not named
 }
 
 // Page asks for a part of a list, newest first.

@@ -169,6 +169,11 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		return nil, err
 	}
 	mounts = append(mounts, libreChat)
+	page, err := a.page(s)
+	if err != nil {
+		return nil, err
+	}
+	mounts = append(mounts, page)
 	if a.cfg.RootDialect != "" {
 		for _, m := range mounts {
 			if m.Prefix == "/"+a.cfg.RootDialect {
@@ -181,6 +186,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		Listen:        listen,
 		Engine:        s.engine,
 		Mounts:        mounts,
+		Home:          page.Prefix + "/",
 		Metrics:       metrics,
 		TrustNetworks: a.cfg.TrustNetworks,
 		AllowHosts:    a.cfg.AllowHosts,

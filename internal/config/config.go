@@ -64,8 +64,9 @@ type Config struct {
 	Onyx        Onyx
 	LibreChat   LibreChat
 
-	Workspaces  []string // folders that callers may link with a project
-	DemoProject bool     // serve a project API under /demo
+	Workspaces      []string // folders that callers may link with a project
+	CodeInterpreter string   // URL of the run_python tool's service; empty: none
+	DemoProject     bool     // serve a project API under /demo
 
 	API      string // of a project; empty: the one of its link
 	APIToken Secret // for that API

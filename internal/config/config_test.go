@@ -155,7 +155,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"anthropic_api_key": "sample", "anthropic_base_url": "https://models.example.com", "gemini_api_key": "sample", "gemini_base_url": "https://models.example.com",
 		"xai_api_key": "sample", "xai_base_url": "https://models.example.com/v1",
 		"server": "http://host:1", "key": "ak_sample",
-		"workspace": "/srv/projects", "demo_project": "true",
+		"workspace": "/srv/projects", "demo_project": "true", "code_interpreter_url": "http://host:1/onyx",
 		"api": "https://projects.example.com", "api_token": "sample", "policy": "policy.json", "editor": "nano",
 		"root_dialect": "onyx", "onyx_max_timeout": "50s", "onyx_max_output": "5KiB", "onyx_max_file": "6MiB",
 		"onyx_file_ttl": "3m", "onyx_memory": "256MiB", "onyx_cpu_time": "5s",

@@ -67,10 +67,14 @@ const namedFiles = 5
 // droppedMessage says which files were not kept, and why.
 func droppedMessage(dropped []DroppedFile) string {
 	var b strings.Builder
-	if len(dropped) == 1 {
+	all := 0
+	for _, d := range dropped {
+		all += 1 + d.More
+	}
+	if all == 1 {
 		b.WriteString("1 file was not kept: ")
 	} else {
-		fmt.Fprintf(&b, "%d files were not kept: ", len(dropped))
+		fmt.Fprintf(&b, "%d files were not kept: ", all)
 	}
 	for i, d := range dropped[:min(len(dropped), namedFiles)] {
 		if i > 0 {
@@ -82,7 +86,7 @@ func droppedMessage(dropped []DroppedFile) string {
 		}
 		fmt.Fprintf(&b, "%s (%s)", name, d.Reason)
 	}
-	if more := len(dropped) - namedFiles; more > 0 {
+	if more := all - min(len(dropped), namedFiles); more > 0 {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
 	return b.String() + "."

@@ -172,6 +172,7 @@ type InputState struct {
 type DroppedFile struct {
 	Path   string
 	Reason string // "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "quota full", "storing took too long"
+	More   int    // further files that were not kept for the same reason, and are not named
 }
 
 // EventType tells the events of a run apart.

@@ -89,6 +89,11 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 			return engine.Caller{}, unauthorized("that key is not valid")
 		}
 	}
+	if m.SignedIn != nil {
+		if caller, ok := m.SignedIn(r); ok {
+			return caller, nil
+		}
+	}
 	from := originOf(r.Context())
 	switch {
 	case from.unix && (from.peerUID == 0 || from.peerUID >= 0 && from.peerUID == os.Getuid()):

@@ -74,6 +74,9 @@ type Mount struct {
 	// Authenticate replaces the engine's, for a dialect with tokens of its
 	// own; nil: the engine's.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+	// SignedIn returns who signed in to the mount in a way of its own, such as a
+	// cookie; nil: there is none. A key that is shown goes before it.
+	SignedIn func(r *http.Request) (engine.Caller, bool)
 	// Refuse writes a refusal in the dialect's own words; nil: as the native
 	// API does. Status and headers such as Retry-After are to be kept.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, code, message string)
@@ -84,6 +87,7 @@ type Options struct {
 	Listen        []net.Listener // TCP and unix; the server closes them
 	Engine        Engine
 	Mounts        []Mount
+	Home          string         // where a visitor of "/" is sent, unless a mount has it; empty: nowhere
 	TrustNetworks []netip.Prefix // callers from there need no key on Trusted mounts
 	AllowHosts    []string       // names by which the service may be called, besides loopback and its own address
 	MaxUpload     int64          // bytes; 0: 200 MiB
@@ -161,6 +165,9 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET /health", s.health)
 		mux.HandleFunc("GET /ready", s.ready)
 		mux.HandleFunc("/", notFound)
+		if s.opts.Home != "" {
+			mux.Handle("GET /{$}", http.RedirectHandler(s.opts.Home, http.StatusSeeOther))
+		}
 	}
 
 	h := refuseForeignOrigin(mux)

@@ -89,6 +89,7 @@ type inputRecord struct {
 type droppedRecord struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
+	More   int    `json:"more,omitempty"`
 }
 
 type inputsColumn struct{ list *[]engine.InputState }

@@ -36,6 +36,7 @@ type runBody struct {
 type droppedBody struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
+	More   int    `json:"more,omitempty"`
 }
 
 func runOf(run *engine.Run) runBody {

@@ -49,7 +49,8 @@ type collectLimits struct {
 	bytes, total int64
 }
 
-// maxDropped bounds the list of what was not kept; the rest is only counted.
+// maxDropped bounds the list of what was not kept; the rest is only counted, by
+// reason.
 const maxDropped = 100
 
 // collect opens every file that is new or may have changed, up to the limits.
@@ -58,10 +59,15 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 	l := &left{}
 	there := map[string]bool{} // of what was staged
 	var total int64
+	latest := map[string]int{} // entry of each reason
 	drop := func(path, reason string) {
-		if len(l.dropped) < maxDropped {
-			l.dropped = append(l.dropped, dropped{strings.ToValidUTF8(path, "\uFFFD"), reason})
+		i, known := latest[reason]
+		if known && len(l.dropped) >= maxDropped {
+			l.dropped[i].More++
+			return
 		}
+		latest[reason] = len(l.dropped)
+		l.dropped = append(l.dropped, dropped{Path: strings.ToValidUTF8(path, "\uFFFD"), Reason: reason})
 	}
 	w.walk(func(f found) bool {
 		switch {

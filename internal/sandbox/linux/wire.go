@@ -311,6 +311,7 @@ type outcome struct {
 
 type dropped struct {
 	Path, Reason string
+	More         int `json:",omitempty"`
 }
 
 // failure says that the sandbox itself failed, or that it will not do what was

@@ -1,0 +1,76 @@
+package browser
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// picture makes TestPicture write the picture that the README shows.
+var picture = flag.Bool("picture", false, "write docs/run-page.png")
+
+var (
+	binary   string          // the airlock that all tests run, built once
+	chromium context.Context // of the one browser; nil: there is none here
+	missing  string          // why there is none
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "airlock-browser-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "airlock")
+	build := exec.Command("go", "build", "-o", binary, "github.com/airlock-run/airlock/cmd/airlock")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building airlock:", err)
+		return 1
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // the service's own user executes it too
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		missing = "there is no chromium: apt-get install chromium (scripts/test-deps does)"
+		return m.Run()
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program),
+		chromedp.Flag("enable-precise-memory-info", true), chromedp.Flag("js-flags", "--expose-gc"))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's own does not work as root
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	defer stop()
+	ctx, leave := chromedp.NewContext(allocator)
+	defer leave()
+	if err := chromedp.Do(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "starting chromium:", err)
+		return 1
+	}
+	chromium = ctx
+	return m.Run()
+}
+
+// skip ends a test that lacks something, and says what.
+func skip(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
+		t.Fatalf("AIRLOCK_NO_SKIP=1, but "+format, args...)
+	}
+	t.Skipf(format, args...)
+}

@@ -1,0 +1,168 @@
+package browser
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must come soon, on a machine that
+// is busy with other tests.
+const patience = 30 * time.Second
+
+// service is a running `airlock serve`.
+type service struct {
+	t    *testing.T
+	url  string // of the page: "http://127.0.0.1:1234/ui"
+	data string
+	args []string
+	cmd  *exec.Cmd
+	dead chan struct{}
+}
+
+// serve starts a service with the Python packages on a free port.
+func serve(t *testing.T, args ...string) *service {
+	t.Helper()
+	s := &service{t: t, data: dataFolder(t), args: args}
+	t.Cleanup(s.stop)
+	s.start("127.0.0.1:0")
+	return s
+}
+
+// dataFolder makes a data directory for a service of whoever runs the tests.
+func dataFolder(t *testing.T) string {
+	t.Helper()
+	runtimes := filepath.Join(os.Getenv("AIRLOCK_TEST_DATA"), "runtimes")
+	if _, err := os.Stat(filepath.Join(runtimes, "python", "manifest.json")); err != nil {
+		skip(t, "this needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
+	}
+	dir, err := os.MkdirTemp("", "airlock-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Symlink(runtimes, filepath.Join(dir, "runtimes")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		return dir
+	}
+	owner, err := user.Lookup("airlock")
+	if err != nil {
+		skip(t, "as root this needs the user airlock: run airlock setup")
+	}
+	uid, _ := strconv.Atoi(owner.Uid)
+	gid, _ := strconv.Atoi(owner.Gid)
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func (s *service) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent"}
+	cmd.Stderr = s.t.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+var address = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
+
+func (s *service) start(listen string) {
+	s.t.Helper()
+	s.cmd, s.dead = s.command(append([]string{"serve", "--data", s.data, "--listen", listen, "--log-level", "warn"}, s.args...)...), make(chan struct{})
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	found := make(chan string, 1)
+	cmd, dead := s.cmd, s.dead
+	go func() {
+		defer close(dead)
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			if url := address.FindString(lines.Text()); url != "" && len(found) == 0 {
+				found <- url
+			}
+		}
+		_ = cmd.Wait() // ProcessState says how
+	}()
+	select {
+	case url := <-found:
+		s.url = url + "/ui"
+	case <-s.dead:
+		s.t.Fatal("the service ended at once")
+	case <-time.After(patience):
+		s.t.Fatal("the service does not say where it listens")
+	}
+}
+
+// stop ends the service and waits for its end.
+func (s *service) stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.dead:
+	case <-time.After(patience):
+		_ = s.cmd.Process.Kill()
+		<-s.dead
+	}
+}
+
+// kill ends it in mid-sentence.
+func (s *service) kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.dead
+}
+
+// restart starts it again under the same address.
+func (s *service) restart() {
+	s.t.Helper()
+	s.start(strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/ui"))
+}
+
+// key makes a key while the service runs.
+func (s *service) key(args ...string) string {
+	s.t.Helper()
+	out, err := s.command(append([]string{"keys", "create", "--data", s.data}, args...)...).Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	token := regexp.MustCompile(`ak_[a-z0-9]{12}_[A-Za-z0-9_-]{43}`).FindString(string(out))
+	if token == "" {
+		s.t.Fatalf("no key in %q", out)
+	}
+	return token
+}
+
+// fetch asks for a page without a browser.
+func (s *service) fetch(path string) (int, http.Header, string) {
+	s.t.Helper()
+	answer, err := http.Get(s.url + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, string(body)
+}

@@ -1,0 +1,253 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// look is how a page is looked at.
+type look struct {
+	name          string
+	dark          bool
+	width, height int64
+}
+
+var (
+	light  = look{"light", false, 1360, 900}
+	dark   = look{"dark", true, 1360, 900}
+	narrow = look{"narrow", false, 360, 740}
+	looks  = []look{light, dark, narrow}
+)
+
+// tab is a page of the browser, with cookies of its own.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	look look
+
+	mu     sync.Mutex
+	faults []string // what the page complained about
+}
+
+// open opens a tab in the browser. What the page throws, or is refused by its
+// own policy, fails the test.
+func open(t *testing.T, how look) *tab {
+	t.Helper()
+	if chromium == nil {
+		skip(t, "%s", missing)
+	}
+	ctx, leave := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
+	t.Cleanup(leave)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx, look: how}
+	// The tab lives as long as the context of the first thing done in it.
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	scheme := "light"
+	if how.dark {
+		scheme = "dark"
+	}
+	b.do(chromedp.EmulateViewport(how.width, how.height), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
+			return err
+		}
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, fault := range b.faults {
+			t.Errorf("the page complains: %s", fault)
+		}
+	})
+	return b
+}
+
+func (b *tab) hear(ev any) {
+	fault := ""
+	switch e := ev.(type) {
+	case *runtime.EventExceptionThrown:
+		fault = e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			fault += " " + e.ExceptionDetails.Exception.Description
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Source == log.EntrySourceSecurity || strings.Contains(e.Entry.Text, "Content Security Policy") {
+			fault = e.Entry.Text
+		}
+	}
+	if fault != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.faults = append(b.faults, fault)
+	}
+}
+
+// forgive forgets complaints that were meant to come, and returns them.
+func (b *tab) forgive() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	faults := b.faults
+	b.faults = nil
+	return faults
+}
+
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.shoot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+		b.t.Fatal(err)
+	}
+}
+
+func (b *tab) goTo(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url))
+}
+
+// eval returns the value of an expression in the page; promises are awaited.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// run executes statements in the page.
+func (b *tab) run(statements string) {
+	b.t.Helper()
+	eval[bool](b, "(async () => { "+statements+"; return true })()")
+}
+
+// wait waits until an expression is true in the page.
+func (b *tab) wait(expression string) {
+	b.t.Helper()
+	deadline := time.Now().Add(patience)
+	for !eval[bool](b, "!!("+expression+")") {
+		if time.Now().After(deadline) {
+			b.shoot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+			b.t.Fatalf("it does not become true: %s\nthe page: %s", expression, eval[string](b, "document.querySelector('main')?.innerText ?? ''"))
+		}
+		select {
+		case <-b.ctx.Done():
+			b.t.Fatal(b.ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// text is what an element shows.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return eval[string](b, "document.querySelector("+quote(selector)+")?.innerText ?? ''")
+}
+
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// write puts a program into the editor, in place of what is there.
+func (b *tab) write(program string) {
+	b.t.Helper()
+	b.wait("document.querySelector('.cm-content')")
+	// Pasted: what is typed the editor would indent.
+	b.run(`const editor = document.querySelector('.cm-content'); editor.focus(); document.execCommand('selectAll');
+		const data = new DataTransfer(); data.setData('text/plain', ` + quote(program) + `);
+		editor.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }))`)
+	b.wait(`document.querySelector('#code').value === ` + quote(program))
+}
+
+// runs writes a program, runs it, and waits until its files are shown.
+func (b *tab) runs(program string) {
+	b.t.Helper()
+	b.write(program)
+	b.click("#run")
+	b.ended()
+}
+
+// ended waits until the run has ended and all of it is shown.
+func (b *tab) ended() {
+	b.t.Helper()
+	b.wait(`document.querySelector('#stop').disabled && document.querySelector('#result .outcome')`)
+}
+
+// shoot writes a screenshot of the whole page into out/.
+func (b *tab) shoot(name string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Logf("no screenshot: %v", err)
+		return
+	}
+	if err := os.MkdirAll("out", 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("out", name+"-"+b.look.name+".png"), shot, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// scriptsOff has the browser run no scripts of pages from here on.
+func (b *tab) scriptsOff() {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+}
+
+// press presses one key, as a keyboard does: what the page prevents does not
+// reach a field.
+func (b *tab) press(key string) {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			event := input.DispatchKeyEventParams{Type: kind, Key: key}
+			if kind == input.DispatchKeyEventTypeKeyDown {
+				event.Text = key
+			}
+			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func quote(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string
+	}
+	return string(text)
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"syscall"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/web"
+)
+
+// page mounts what people see in a browser. It asks for a key itself, with a
+// form.
+func (a *app) page(s *service) (httpd.Mount, error) {
+	tool, err := a.pageTool()
+	if err != nil {
+		return httpd.Mount{}, err
+	}
+	site, err := web.New(web.Options{
+		Engine:       s.engine,
+		Caller:       func(r *http.Request) (engine.Caller, bool) { return httpd.CallerFrom(r.Context()) },
+		Authenticate: s.engine.Authenticate,
+		Languages:    languages(),
+		Prefix:       "/ui",
+		MaxUpload:    a.cfg.MaxUpload,
+		Disk:         a.disk,
+		Tool:         tool,
+		Log:          a.log,
+	})
+	if err != nil {
+		return httpd.Mount{}, err
+	}
+	s.below = append(s.below, site.Close)
+	return httpd.Mount{
+		Prefix: "/ui", Handler: site, Public: true, SignedIn: site.SignedIn, Refuse: site.Refuse,
+	}, nil
+}
+
+// languages tells the page which languages there are, and which of them are
+// installed.
+func languages() func(context.Context) []web.Language {
+	versions := &language.Versions{}
+	return func(ctx context.Context) []web.Language {
+		installed := versions.Get(ctx)
+		var list []web.Language
+		for _, l := range language.All() {
+			_, ok := installed[l.Name]
+			list = append(list, web.Language{Name: l.Name, Title: l.Title, Installed: ok})
+		}
+		return list
+	}
+}
+
+// disk is the room where the service keeps its data.
+func (a *app) disk() web.Disk {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(a.cfg.Data, &fs); err != nil {
+		return web.Disk{}
+	}
+	return web.Disk{Free: int64(fs.Bavail) * fs.Bsize, Total: int64(fs.Blocks) * fs.Bsize}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/airlock-run/airlock/internal/web"
+	"github.com/airlock-run/airlock/pytool"
+)
+
+// pageTool is the run_python tool as the page shows and switches it.
+type pageTool struct {
+	url     string
+	file    string // where the switch is remembered
+	service *pytool.Service
+	tool    *pytool.Tool
+
+	mu  sync.Mutex
+	off bool
+}
+
+var _ web.Tool = (*pageTool)(nil)
+
+// switches is the file that remembers what was switched.
+type switches struct {
+	RunPython bool `json:"run_python"`
+}
+
+func (a *app) pageTool() (*pageTool, error) {
+	p := &pageTool{url: a.cfg.CodeInterpreter, file: filepath.Join(a.cfg.Data, "switches.json")}
+	text, err := os.ReadFile(p.file)
+	if err == nil {
+		var s switches
+		if err = json.Unmarshal(text, &s); err == nil {
+			p.off = !s.RunPython
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fail(exitUnavailable, "move it away: the tools are then on", "%s cannot be read: %w", p.file, err)
+	}
+	options := pytool.Options{Config: pytool.Config{BaseURL: p.url}, Store: noFiles{}, Enabled: p.on, Log: a.log}
+	if p.url != "" {
+		if p.service, err = pytool.NewService(p.url); err != nil {
+			return nil, fail(exitUsage, "as http://127.0.0.1:8000/onyx", "%w", err)
+		}
+		options.Runner = p.service
+	}
+	if p.tool, err = pytool.New(options); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *pageTool) on(context.Context) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.off
+}
+
+// State implements web.Tool.
+func (p *pageTool) State(ctx context.Context) web.ToolState {
+	at := p.tool.Available(ctx)
+	s := web.ToolState{
+		Connection: web.Connected, Set: p.service != nil, On: p.on(ctx), Place: p.url,
+		Version: at.Version, Reason: at.Reason, Cure: at.Cure,
+	}
+	switch {
+	case at.Available:
+	case !s.Set:
+		s.Connection = web.NotEnabled
+	case !s.On:
+		s.Connection, s.Cure = web.NotEnabled, "Switch it on here."
+	case p.service.Health(ctx).Connected:
+		s.Connection = web.Unhealthy
+	default:
+		s.Connection = web.ConnectionLost
+	}
+	return s
+}
+
+// Switch implements web.Tool. The new file is there whole or not at all.
+func (p *pageTool) Switch(_ context.Context, on bool) error {
+	text, err := json.Marshal(switches{RunPython: on})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.file + ".next"
+	if err := os.WriteFile(next, text, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(next, p.file); err != nil {
+		return err
+	}
+	p.off = !on
+	return nil
+}
+
+// noFiles is the store of a tool that is only looked at.
+type noFiles struct{ pytool.FileStore }

@@ -1,0 +1,134 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+//go:embed static
+var staticFiles embed.FS
+
+// assets are the style sheet, the scripts and the icon. Each is served under
+// a name with a hash of its content, so that browsers keep it for good, and
+// scripts import each other by those names.
+type assets struct {
+	base   string            // "/ui/static/"
+	names  map[string]string // run.js -> run.1a2b3c4d5e6f.js
+	served map[string]asset  // by the name with the hash
+}
+
+type asset struct {
+	kind          string
+	plain, packed []byte // packed: nil where gzip gains nothing
+}
+
+var assetTypes = map[string]string{
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+func loadAssets(base string) (*assets, error) {
+	a := &assets{base: base, names: map[string]string{}, served: map[string]asset{}}
+	entries, err := fs.ReadDir(staticFiles, "static")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if err := a.add(e.Name(), nil); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+var imported = regexp.MustCompile(`(?:from|import)\s*"\./([a-z-]+\.js)"`)
+
+// add takes in one file, after those that it imports.
+func (a *assets) add(name string, within []string) error {
+	if a.names[name] != "" {
+		return nil
+	}
+	for _, n := range within {
+		if n == name {
+			return fmt.Errorf("static/%s imports itself, by way of %s", name, strings.Join(within, ", "))
+		}
+	}
+	content, err := staticFiles.ReadFile("static/" + name)
+	if err != nil {
+		return err
+	}
+	kind := assetTypes[path.Ext(name)]
+	if kind == "" {
+		return fmt.Errorf("static/%s has a type that is not known", name)
+	}
+	if path.Ext(name) == ".js" {
+		for _, m := range imported.FindAllSubmatch(content, -1) {
+			if err := a.add(string(m[1]), append(within, name)); err != nil {
+				return err
+			}
+		}
+		content = imported.ReplaceAllFunc(content, func(statement []byte) []byte {
+			file := string(imported.FindSubmatch(statement)[1])
+			return bytes.Replace(statement, []byte(`"./`+file+`"`), []byte(`"./`+a.names[file]+`"`), 1)
+		})
+	}
+	hash := sha256.Sum256(content)
+	ext := path.Ext(name)
+	hashed := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(hash[:6]) + ext
+	a.names[name] = hashed
+	file := asset{kind: kind, plain: content}
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
+	if _, err := z.Write(content); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	if packed.Len() < len(content) {
+		file.packed = packed.Bytes()
+	}
+	a.served[hashed] = file
+	return nil
+}
+
+// address is where a file is served. A name that is not there is a mistake in
+// a template, and shows when the templates are first tried.
+func (a *assets) address(name string) (string, error) {
+	hashed, ok := a.names[name]
+	if !ok {
+		return "", fmt.Errorf("there is no static/%s", name)
+	}
+	return a.base + hashed, nil
+}
+
+// ServeHTTP serves the files to anybody: there is nothing in them.
+func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	file, ok := a.served[r.PathValue("name")]
+	if !ok {
+		http.Error(w, "There is no such file.", http.StatusNotFound)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", file.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	body := file.plain
+	if file.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = file.packed
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}

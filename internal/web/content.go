@@ -1,0 +1,154 @@
+package web
+
+import (
+	"archive/zip"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// shownImages are the types that a browser may show as a picture. SVG is not
+// among them: it is a document, and can hold a script.
+var shownImages = map[string]bool{
+	"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/bmp": true,
+}
+
+// filePolicy keeps a file's content from doing anything if it is opened by
+// itself: no scripts, no origin, nothing loaded.
+const filePolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
+
+// content serves a file's bytes. Pictures can be shown in a page; the rest is
+// only ever downloaded, and no browser is told that it is HTML, SVG, a script
+// or anything else that runs.
+func (p *filesPage) content(w http.ResponseWriter, v *visit) error {
+	id, err := engine.ParseID(v.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	file, content, err := p.files.OpenFile(v.Context(), v.caller, id)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	h := w.Header()
+	kind := safeType(file.MIME)
+	h.Set("Content-Type", kind)
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("ETag", `"`+file.SHA256.String()+`"`)
+	if !shownImages[kind] || v.URL.Query().Has("download") {
+		h.Set("Content-Disposition", disposition(file))
+	}
+	http.ServeContent(w, v.Request, "", file.CreatedAt, content)
+	return nil
+}
+
+// safeType is what a browser is told about a file: a picture, plain text, or
+// bytes.
+func safeType(given string) string {
+	base, _, err := mime.ParseMediaType(given)
+	switch {
+	case err != nil:
+	case shownImages[base]:
+		return base
+	case strings.HasPrefix(base, "text/"), base == "application/json":
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
+}
+
+// disposition has a browser save a file under its name.
+func disposition(f engine.File) string {
+	name := strings.ToValidUTF8(path.Base(fileName(f)), "\uFFFD")
+	if name == "." || name == "/" {
+		name = "file"
+	}
+	var plain, exact strings.Builder
+	for _, c := range name {
+		if c < ' ' || c >= 0x7f || strings.ContainsRune(`"\%`, c) {
+			plain.WriteByte('_')
+		} else {
+			plain.WriteRune(c)
+		}
+	}
+	const unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+	var buf [utf8.UTFMax]byte
+	for _, c := range name {
+		for _, b := range buf[:utf8.EncodeRune(buf[:], c)] {
+			if strings.IndexByte(unreserved, b) >= 0 {
+				exact.WriteByte(b)
+			} else {
+				const hex = "0123456789ABCDEF"
+				exact.Write([]byte{'%', hex[b>>4], hex[b&15]})
+			}
+		}
+	}
+	return `attachment; filename="` + plain.String() + `"; filename*=UTF-8''` + exact.String()
+}
+
+// fileName is a file's path where it was made, else its name.
+func fileName(f engine.File) string {
+	if f.Path != "" {
+		return f.Path
+	}
+	return f.Name
+}
+
+// maxArchive bounds the content of one archive in bytes.
+const maxArchive = 8 << 30
+
+// archive sends files as a zip while it is made, so that it costs neither
+// memory nor disk, whatever its size.
+func (p *filesPage) archive(w http.ResponseWriter, v *visit, name string, files []engine.File) error {
+	var total int64
+	for _, f := range files {
+		total += f.Size
+	}
+	if total > maxArchive {
+		return refuse(http.StatusRequestEntityTooLarge, "These files have "+byteCount(total)+", an archive at most "+byteCount(maxArchive)+".", "Download them one by one.")
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/zip")
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Disposition", disposition(engine.File{Name: name}))
+	w.WriteHeader(http.StatusOK)
+	out := zip.NewWriter(w)
+	for _, f := range files {
+		err := p.pack(v, out, f)
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			// The status is out. A connection that is cut is the only way left
+			// to say that this is not the whole.
+			p.Log.WarnContext(v.Context(), "archive not finished", "err", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if err := out.Close(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+func (p *filesPage) pack(v *visit, out *zip.Writer, f engine.File) error {
+	name := fileName(f)
+	if !fs.ValidPath(name) || name == "." || strings.Contains(name, `\`) {
+		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
+	}
+	_, content, err := p.files.OpenFile(v.Context(), v.caller, f.ID)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	entry, err := out.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(entry, content)
+	return err
+}

@@ -1,0 +1,228 @@
+package web
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+var local = engine.Caller{Owner: engine.Local}
+
+func (v *visitor) put(name, mime, content string) engine.File {
+	v.t.Helper()
+	f, err := v.engine.PutFile(v.t.Context(), local, engine.Upload{Name: name, MIME: mime}, strings.NewReader(content))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return f
+}
+
+// TestContent serves files whose names, types and bytes try to be more than
+// bytes.
+func TestContent(t *testing.T) {
+	v := visitSite(t, true, nil)
+	const png = "\x89PNG\r\n\x1a\n"
+	for _, file := range []struct{ name, mime, content, kind string }{
+		{"a.png", "", png, "image/png"},
+		{"a.svg", "", "<svg xmlns='http://www.w3.org/2000/svg' onload='x()'/>", "application/octet-stream"},
+		{"a.svg", "image/svg+xml", "<svg/>", "application/octet-stream"},
+		{"a.html", "", "<!doctype html><script>x()</script>", "text/plain; charset=utf-8"},
+		{"a.xhtml", "application/xhtml+xml", "<html/>", "application/octet-stream"},
+		{"a.xml", "text/xml", "<x/>", "text/plain; charset=utf-8"},
+		{"a.js", "", "x()", "text/plain; charset=utf-8"},
+		{"a.pdf", "", "%PDF-1.4", "application/octet-stream"},
+		{"lies.png", "", "<!doctype html><script>x()</script>", "text/plain; charset=utf-8"},
+		{"a.bin", "text/html; charset=utf-16", "<b>", "text/plain; charset=utf-8"},
+	} {
+		f := v.put(file.name, file.mime, file.content)
+		got := v.get("/files/" + f.ID.String() + "/content")
+		if kind := got.header.Get("Content-Type"); kind != file.kind {
+			t.Errorf("%s (%s) is served as %s, want %s", file.name, file.mime, kind, file.kind)
+		}
+		if !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox; default-src 'none'") {
+			t.Errorf("%s: the policy is %q", file.name, got.header.Get("Content-Security-Policy"))
+		}
+		if attached := strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment"); attached == (file.kind == "image/png") {
+			t.Errorf("%s: the disposition is %q", file.name, got.header.Get("Content-Disposition"))
+		}
+		if got.body != file.content {
+			t.Errorf("%s holds %q", file.name, got.body)
+		}
+	}
+}
+
+func TestNamesAreText(t *testing.T) {
+	v := visitSite(t, true, nil)
+	f := v.put(`"><img src=x onerror=x()>.md`, "", "# T\n\n<script>x()</script>\n\n[a](javascript:x()) ![p](https://192.0.2.1/x)\n")
+	for _, path := range []string{"/files", "/files/" + f.ID.String(), "/files/" + f.ID.String() + "/preview"} {
+		body := v.get(path).body
+		if strings.Contains(body, "<img") || strings.Contains(body, "<script>x") || strings.Contains(body, `href="javascript`) {
+			t.Errorf("%s lets a name or Markdown become part of the document", path)
+		}
+	}
+	got := v.get("/files/" + f.ID.String() + "/content").header.Get("Content-Disposition")
+	if want := `attachment; filename="_><img src=x onerror=x()>.md"; filename*=UTF-8''%22%3E%3Cimg%20src%3Dx%20onerror%3Dx%28%29%3E.md`; got != want {
+		t.Errorf("the disposition is %s", got)
+	}
+}
+
+// TestTable takes what a program in the sandbox says about a table, which may
+// be a lie.
+func TestTable(t *testing.T) {
+	says, ran := `{"columns": ["a<b>"], "rows": [["<script>x()</script>"]], "count": 7, "width": 1}`, 0
+	v := visitSite(t, true, func(_ context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		ran++
+		if len(spec.Inputs) != 1 || !spec.Inputs[0].ReadOnly {
+			t.Errorf("the inputs are %v", spec.Inputs)
+		}
+		host.Output(engine.Stdout, []byte(says))
+		return sandboxtest.Exit(0), nil
+	})
+	preview := func(content string) string {
+		return v.get("/files/" + v.put("t.csv", "", content).ID.String() + "/preview").body
+	}
+	body := preview("a\n1\n")
+	if !strings.Contains(body, "&lt;script&gt;") || strings.Contains(body, "<script>") || !strings.Contains(body, "The first 1 of 7 rows") {
+		t.Errorf("the table is %s", body)
+	}
+	preview("a\n1\n")
+	if ran != 1 {
+		t.Errorf("for the same content the program ran %d times", ran)
+	}
+	for i, lie := range []string{"no JSON", `{"problem": "<script>"}`, `{"columns": [` + strings.Repeat(`"x",`, 50) + `"x"]}`} {
+		says = lie
+		body := preview(strings.Repeat("b", i+1))
+		if !strings.Contains(body, "cannot be read as a table") || strings.Contains(body, "<script>") {
+			t.Errorf("after %.30s the preview is %s", lie, body)
+		}
+	}
+	if got := v.get("/runs").body; !strings.Contains(got, "Nothing was run yet") {
+		t.Error("runs that make previews are among the visitor's")
+	}
+}
+
+func TestArchive(t *testing.T) {
+	v := visitSite(t, true, prints("x"))
+	session, err := v.engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
+		{ID: v.put("a.txt", "", "one").ID, Path: "d/a.txt"}, {ID: v.put("b.txt", "", "two").ID},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := v.get("/sessions/" + session.ID.String() + "/files.zip")
+	z, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[f.Name] = string(text)
+	}
+	if diff := cmp.Diff(map[string]string{"d/a.txt": "one", "b.txt": "two"}, found); diff != "" {
+		t.Errorf("the archive holds (-want +got)\n%s", diff)
+	}
+}
+
+func TestPlainText(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\tb\n": "a\tb\n", "\x1b[1;31mred\x1b[0m": "red", "\x1b]0;title\x07x": "x", "\x1b]8;;http://a\x1b\\x\x1b]8;;\x1b\\": "x",
+		"10%\r20%\rdone\n": "done\n", "a\r\nb": "a\nb", "first\n1\r2": "first\n2", "\x00\x08\x7fx": "x", "\x1b": "", "\x1b[": "", "ä\x1b[0mö": "äö",
+	} {
+		if got := plainText(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	// Many lines that begin anew take no longer than their length.
+	start := time.Now()
+	plainText("x" + strings.Repeat("\r"+strings.Repeat("y", 3), 1<<20))
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("4 MB of carriage returns took %v", took)
+	}
+}
+
+func FuzzPlainText(f *testing.F) {
+	f.Add("\x1b[31mred\r\n\x1b]x\x07")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := plainText(s)
+		if strings.ContainsFunc(got, isControl) {
+			t.Errorf("%q leaves %q", s, got)
+		}
+		if plainText(got) != got {
+			t.Errorf("%q is not plain yet", got)
+		}
+	})
+}
+
+func TestPercentile(t *testing.T) {
+	h := engine.Histogram{Bounds: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}, Counts: []int64{10, 10, 0}, Count: 20}
+	for part, want := range map[float64]time.Duration{0.25: 5 * time.Millisecond, 0.5: 10 * time.Millisecond, 0.75: 15 * time.Millisecond, 1: 20 * time.Millisecond} {
+		if got := percentile(h, part); got != want {
+			t.Errorf("%v of 1: %v, want %v", part, got, want)
+		}
+	}
+	if got := percentile(engine.Histogram{}, 0.5); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	got := diff("a\nb\nc\n", "a\nB\nc\n")
+	want := []diffLine{{"@", 1, 1, ""}, {" ", 1, 1, "a"}, {"-", 2, 0, "b"}, {"+", 0, 2, "B"}, {" ", 3, 3, "c"}}
+	if diff := cmp.Diff(want, got.Lines); diff != "" {
+		t.Error(diff)
+	}
+	if got := diff(strings.Repeat("a\n", maxDiffed), "b"); len(got.Lines) > 0 || !strings.Contains(got.Note, "too much") {
+		t.Errorf("of much text: %v", got.Note)
+	}
+}
+
+func TestTitle(t *testing.T) {
+	for code, want := range map[string]string{
+		"#!/usr/bin/python3\n# count apples\nx = 1": "count apples", "import os\nfrom a import b\n\nprint(1)": "print(1)", "import os": "import os", "": "",
+		"<?php\necho 1;": "echo 1;", "// go\npackage main": "go",
+	} {
+		if got := (&source{Code: code}).title(); got != want {
+			t.Errorf("%q is called %q, want %q", code, got, want)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	v := visitSite(t, true, prints("a\n\nevent: result\ndata: {}\n\n"))
+	path := v.runs()
+	all := v.get(path + "/events").body
+	if n := strings.Count(all, "\nevent: "); n != 3 { // started, output, result
+		t.Errorf("%d events in %s", n, all)
+	}
+	r := v.request("GET", path+"/events", nil)
+	r.Header.Set("Last-Event-ID", "2")
+	if got := v.send(r).body; strings.Contains(got, "event: output") || !strings.Contains(got, "event: result") {
+		t.Errorf("after the second event comes %s", got)
+	}
+	// A run that was cut short has fewer events than a watcher saw.
+	r = v.request("GET", path+"/events", nil)
+	r.Header.Set("Last-Event-ID", "99")
+	if got := v.send(r).body; !strings.Contains(got, "event: result") {
+		t.Errorf("after an event that is not kept comes %s", got)
+	}
+	if !bytes.Contains([]byte(all), []byte(`"data":"a\n\nevent: result\ndata: {}\n\n"`)) {
+		t.Errorf("the output is %s", all)
+	}
+}

@@ -1,0 +1,94 @@
+// The editor of the page: CodeMirror 6 with the languages that Airlock runs.
+// It is bundled into ../static/editor.js by `make editor`.
+import { EditorState, Compartment } from "@codemirror/state";
+import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, drawSelection, dropCursor } from "@codemirror/view";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { bracketMatching, indentOnInput, indentUnit, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+import { searchKeymap, highlightSelectionMatches } from "@codemirror/search";
+import { classHighlighter } from "@lezer/highlight";
+import { python } from "@codemirror/lang-python";
+import { javascript } from "@codemirror/lang-javascript";
+import { c, clike, cpp, java } from "@codemirror/legacy-modes/mode/clike";
+import { go } from "@codemirror/legacy-modes/mode/go";
+import { rust } from "@codemirror/legacy-modes/mode/rust";
+import { shell } from "@codemirror/legacy-modes/mode/shell";
+import { d } from "@codemirror/legacy-modes/mode/d";
+import { fortran } from "@codemirror/legacy-modes/mode/fortran";
+import { r } from "@codemirror/legacy-modes/mode/r";
+
+// The grammar of PHP would weigh a fifth of the bundle: its words are enough.
+const words = (list) => Object.fromEntries(list.split(" ").map((word) => [word, true]));
+const php = clike({
+  name: "php",
+  keywords: words("abstract and array as break case catch class clone const continue declare default do echo else elseif enum extends final finally fn for foreach function global if implements include include_once instanceof interface isset list match namespace new or print private protected public readonly require require_once return static switch throw trait try unset use var while xor yield"),
+  blockKeywords: words("catch do else elseif for foreach if switch try while finally"),
+  atoms: words("true false null TRUE FALSE NULL"),
+  multiLineStrings: true,
+  hooks: {
+    $: (stream) => { stream.eatWhile(/[\w$]/); return "variableName.special"; },
+    "#": (stream) => { stream.skipToEnd(); return "comment"; },
+  },
+});
+
+// By the names of Airlock's table of languages.
+const stream = (mode) => () => StreamLanguage.define(mode);
+const languages = {
+  python: () => python(),
+  js: () => javascript(),
+  ts: () => javascript({ typescript: true }),
+  bash: stream(shell), c: stream(c), cpp: stream(cpp), java: stream(java), php: stream(php), rust: stream(rust),
+  go: stream(go), d: stream(d), fortran: stream(fortran), r: stream(r),
+};
+
+function languageOf(name) {
+  const make = languages[name];
+  return make ? [make(), indentUnit.of(name === "python" || name === "rust" || name === "java" ? "    " : name === "go" ? "\t" : "  ")] : [];
+}
+
+// create replaces a textarea by an editor that keeps the textarea's value up
+// to date, so that its form works as if nothing had happened.
+export function create(textarea, { language, nonce, label, run, onChange }) {
+  const mode = new Compartment();
+  const view = new EditorView({
+    parent: textarea.parentElement,
+    state: EditorState.create({
+      doc: textarea.value,
+      extensions: [
+        EditorView.cspNonce.of(nonce),
+        lineNumbers(),
+        highlightActiveLine(),
+        highlightActiveLineGutter(),
+        highlightSpecialChars(),
+        history(),
+        drawSelection(),
+        dropCursor(),
+        indentOnInput(),
+        bracketMatching(),
+        highlightSelectionMatches(),
+        syntaxHighlighting(classHighlighter),
+        EditorState.allowMultipleSelections.of(true),
+        EditorView.contentAttributes.of({ "aria-label": label }),
+        keymap.of([
+          { key: "Mod-Enter", run: () => { run(); return true; } },
+          ...defaultKeymap,
+          ...searchKeymap,
+          ...historyKeymap,
+          indentWithTab,
+        ]),
+        EditorView.updateListener.of((update) => {
+          if (!update.docChanged) return;
+          textarea.value = update.state.doc.toString();
+          if (onChange) onChange();
+        }),
+        mode.of(languageOf(language)),
+      ],
+    }),
+  });
+  textarea.hidden = true;
+  return {
+    focus: () => view.focus(),
+    get text() { return view.state.doc.toString(); },
+    set text(code) { view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: code } }); },
+    setLanguage: (name) => view.dispatch({ effects: mode.reconfigure(languageOf(name)) }),
+  };
+}

@@ -1,0 +1,235 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Files is what the pages ask of the store of files.
+type Files interface {
+	// PutFile reads content to its end. When it returns, the file is safe.
+	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
+	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
+	// OpenFile returns the bytes too, which the caller closes.
+	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, *os.File, error)
+	ListFiles(ctx context.Context, caller engine.Caller, query engine.FileQuery) ([]engine.File, error)
+	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
+}
+
+// Sessions is what the pages ask about workspaces.
+type Sessions interface {
+	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
+	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
+	// DeleteSession kills what runs in it first.
+	DeleteSession(ctx context.Context, caller engine.Caller, id engine.ID) error
+	// SessionFiles returns the files in order of path, and their places in the same order.
+	SessionFiles(ctx context.Context, caller engine.Caller, id engine.ID) ([]engine.File, []engine.SessionFile, error)
+}
+
+// filesPage is where files and sessions are looked at, fetched and deleted.
+type filesPage struct {
+	*Site
+	files    Files
+	sessions Sessions
+	runs     Runs
+	previews *previews
+}
+
+func (s *Site) filesPage(e Engine) {
+	p := &filesPage{Site: s, files: e, sessions: e, runs: e, previews: newPreviews(e, s.Now)}
+	s.nav = append(s.nav, navEntry{"files", "Sessions & files", "/files"})
+	s.mux.HandleFunc("GET /files", s.handle(p.list))
+	s.mux.HandleFunc("POST /files", s.change(p.upload))
+	s.mux.HandleFunc("GET /files/{id}", s.handle(p.show))
+	s.mux.HandleFunc("GET /files/{id}/content", s.handle(p.content))
+	s.mux.HandleFunc("GET /files/{id}/preview", s.handle(p.preview))
+	s.mux.HandleFunc("POST /files/{id}/delete", s.change(p.remove))
+	s.mux.HandleFunc("GET /runs/{id}/files.zip", s.handle(p.runArchive))
+	s.mux.HandleFunc("GET /sessions/{id}", s.handle(p.session))
+	s.mux.HandleFunc("GET /sessions/{id}/files.zip", s.handle(p.sessionArchive))
+	s.mux.HandleFunc("POST /sessions/{id}/delete", s.change(p.removeSession))
+}
+
+// fileView is a file in a page.
+type fileView struct {
+	engine.File
+	Label string // its path, or its name
+	Kind  string // how it can be looked at: "image", "table", "markdown", "json", "text", or "" for not at all
+}
+
+func (s *Site) fileView(f engine.File) fileView {
+	return fileView{File: f, Label: fileName(f), Kind: previewKind(f)}
+}
+
+// filesView is the list of sessions and files.
+type filesView struct {
+	Sessions []engine.Session
+	Files    []fileView
+	Next     string
+	Session  *engine.Session // the one whose files these are; nil: all files
+	MaxSize  int64
+}
+
+const filesPerPage = 50
+
+func (p *filesPage) list(w http.ResponseWriter, v *visit) error {
+	body := filesView{MaxSize: p.MaxUpload}
+	query := engine.FileQuery{Origin: engine.OriginNative, Page: engine.Page{Limit: filesPerPage}}
+	if a := v.URL.Query().Get("after"); a != "" {
+		var err error
+		if query.Page.After, err = engine.ParseID(a); err != nil {
+			return engine.ErrNotFound
+		}
+	}
+	files, err := p.files.ListFiles(v.Context(), v.caller, query)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		body.Files = append(body.Files, p.fileView(f))
+	}
+	if len(files) == filesPerPage {
+		body.Next = files[len(files)-1].ID.String()
+	}
+	if query.Page.After.IsZero() {
+		if body.Sessions, err = p.sessions.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative}); err != nil {
+			return err
+		}
+	}
+	p.render(w, v, http.StatusOK, "files", "Sessions & files", body)
+	return nil
+}
+
+// upload stores the request's body under the name in the address. Its bytes go
+// to the store as they come.
+func (p *filesPage) upload(w http.ResponseWriter, v *visit) error {
+	if v.Header.Get(tokenHeader) == "" {
+		return errToken
+	}
+	file, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{Name: v.URL.Query().Get("name"), Origin: engine.OriginNative}, v.Body)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusCreated, input{file.ID.String(), file.Name, file.Size})
+	return nil
+}
+
+func (p *filesPage) find(v *visit) (engine.File, error) {
+	id, err := engine.ParseID(v.PathValue("id"))
+	if err != nil {
+		return engine.File{}, engine.ErrNotFound
+	}
+	return p.files.GetFile(v.Context(), v.caller, id)
+}
+
+// show is a file's own page.
+func (p *filesPage) show(w http.ResponseWriter, v *visit) error {
+	file, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	body := previewView{File: p.fileView(file)}
+	p.makePreview(v, &body)
+	p.render(w, v, http.StatusOK, "file", body.File.Label, body)
+	return nil
+}
+
+// preview is the part of a page that shows a file's content.
+func (p *filesPage) preview(w http.ResponseWriter, v *visit) error {
+	file, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	body := previewView{File: p.fileView(file)}
+	p.makePreview(v, &body)
+	return p.fragment(w, v, "file", "preview", body)
+}
+
+func (p *filesPage) remove(w http.ResponseWriter, v *visit) error {
+	file, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	if err := p.files.DeleteFile(v.Context(), v.caller, file.ID); err != nil {
+		return err
+	}
+	return p.deleted(w, v)
+}
+
+func (p *filesPage) deleted(w http.ResponseWriter, v *visit) error {
+	if v.wants("application/json") {
+		writeJSON(w, http.StatusOK, map[string]bool{"deleted": true})
+		return nil
+	}
+	http.Redirect(w, v.Request, p.address("/files"), http.StatusSeeOther)
+	return nil
+}
+
+func (p *filesPage) runArchive(w http.ResponseWriter, v *visit) error {
+	id, err := engine.ParseID(v.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	run, err := p.runs.GetRun(v.Context(), v.caller, id)
+	if err != nil {
+		return err
+	}
+	return p.archive(w, v, "run-"+id.String()+".zip", run.Files)
+}
+
+// sessionFiles returns a session and its files, each under its path there.
+func (p *filesPage) sessionFiles(v *visit) (engine.Session, []engine.File, error) {
+	id, err := engine.ParseID(v.PathValue("id"))
+	if err != nil {
+		return engine.Session{}, nil, engine.ErrNotFound
+	}
+	session, err := p.sessions.GetSession(v.Context(), v.caller, id)
+	if err != nil {
+		return session, nil, err
+	}
+	files, places, err := p.sessions.SessionFiles(v.Context(), v.caller, id)
+	if err != nil {
+		return session, nil, err
+	}
+	for i := range files {
+		files[i].Path = places[i].Path
+	}
+	return session, files, nil
+}
+
+func (p *filesPage) session(w http.ResponseWriter, v *visit) error {
+	session, files, err := p.sessionFiles(v)
+	if err != nil {
+		return err
+	}
+	body := filesView{Session: &session}
+	for _, f := range files {
+		body.Files = append(body.Files, p.fileView(f))
+	}
+	p.render(w, v, http.StatusOK, "files", "Session", body)
+	return nil
+}
+
+func (p *filesPage) sessionArchive(w http.ResponseWriter, v *visit) error {
+	session, files, err := p.sessionFiles(v)
+	if err != nil {
+		return err
+	}
+	return p.archive(w, v, "session-"+session.ID.String()+".zip", files)
+}
+
+func (p *filesPage) removeSession(w http.ResponseWriter, v *visit) error {
+	id, err := engine.ParseID(v.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	if err := p.sessions.DeleteSession(v.Context(), v.caller, id); err != nil && !errors.Is(err, engine.ErrCanceled) {
+		return err
+	}
+	return p.deleted(w, v)
+}

@@ -1,0 +1,317 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Runs is what the run page asks of the core.
+type Runs interface {
+	// Start returns as soon as the run is accepted.
+	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
+	// Watch gives the events with Seq > after, up to the result or the end of ctx.
+	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
+	// CancelRun returns when nothing of the run is left.
+	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
+	GetRun(ctx context.Context, caller engine.Caller, id engine.ID) (*engine.Run, error)
+	ListRuns(ctx context.Context, caller engine.Caller, query engine.RunQuery) ([]engine.Run, error)
+	// Limits returns what zero limits become, and the most that may be asked for.
+	Limits() (defaults, maxima engine.Limits)
+}
+
+// Language is one that a program can be written in.
+type Language struct {
+	Name      string // "python"
+	Title     string // "Python"
+	Installed bool
+}
+
+// runPage is where programs are written, run and watched.
+type runPage struct {
+	*Site
+	runs    Runs
+	sources sources
+}
+
+func (s *Site) runPage(e Engine) {
+	p := &runPage{Site: s, runs: e, sources: sources{e}}
+	s.nav = append(s.nav, navEntry{"run", "Run", "/"})
+	s.mux.HandleFunc("GET /{$}", s.handle(p.blank))
+	s.mux.HandleFunc("POST /runs", s.change(p.start))
+	s.mux.HandleFunc("GET /runs/recent", s.handle(p.recent))
+	s.mux.HandleFunc("GET /runs/{id}", s.handle(p.show))
+	s.mux.HandleFunc("GET /runs/{id}/events", s.handle(p.events))
+	s.mux.HandleFunc("GET /runs/{id}/result", s.handle(p.result))
+	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(p.stop))
+	p.historyRoutes()
+}
+
+// runView is what the page shows: a program to be written, or one that was run
+// with what came out.
+type runView struct {
+	Source    source
+	Lost      bool // the code of the run is not kept
+	Languages []Language
+	Limits    runLimits
+	Run       *outcome // nil: nothing was run yet
+	Output    []piece  // for readers without scripts
+	Cut       bool     // there is more output than that
+	Rich      bool     // scripts can show more than that: colours, or the rest
+	Recent    []pastRun
+}
+
+// runLimits are what the page says about a run beforehand.
+type runLimits struct {
+	Timeout, MaxTimeout int // seconds
+	Memory, MaxUpload   int64
+}
+
+func (p *runPage) limits() runLimits {
+	defaults, maxima := p.runs.Limits()
+	return runLimits{
+		Timeout: int(defaults.Timeout.Seconds()), MaxTimeout: int(maxima.Timeout.Seconds()),
+		Memory: defaults.Memory, MaxUpload: p.MaxUpload,
+	}
+}
+
+// recentRuns is how many runs the page itself lists.
+const recentRuns = 8
+
+// blank is the page before anything was run.
+func (p *runPage) blank(w http.ResponseWriter, v *visit) error {
+	return p.page(w, v, &runView{Source: source{Language: "python"}})
+}
+
+// show is a run's own page: what it was, and a place to change it and run it
+// again.
+func (p *runPage) show(w http.ResponseWriter, v *visit) error {
+	run, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	src, err := p.sources.of(v.Context(), v.caller, run)
+	if err != nil {
+		return err
+	}
+	body := &runView{Run: p.outcome(run, src)}
+	if src == nil {
+		body.Source, body.Lost = source{Language: run.Language}, true
+	} else {
+		body.Source = *src
+	}
+	if err := p.readOutput(v, run, body); err != nil {
+		return err
+	}
+	return p.page(w, v, body)
+}
+
+func (p *runPage) page(w http.ResponseWriter, v *visit, body *runView) error {
+	body.Languages, body.Limits = p.Languages(v.Context()), p.limits()
+	recent, _, err := p.history(v, engine.ID{}, recentRuns)
+	if err != nil {
+		return err
+	}
+	body.Recent = recent
+	title := "Run"
+	if body.Run != nil {
+		title = body.Run.Title
+	}
+	p.render(w, v, http.StatusOK, "run", title, body)
+	return nil
+}
+
+func (p *runPage) find(v *visit) (*engine.Run, error) {
+	id, err := engine.ParseID(v.PathValue("id"))
+	if err != nil {
+		return nil, engine.ErrNotFound
+	}
+	return p.runs.GetRun(v.Context(), v.caller, id)
+}
+
+// start runs what the form says. A script gets the run's address; a browser
+// without one goes there.
+func (p *runPage) start(w http.ResponseWriter, v *visit) error {
+	src, err := p.readForm(v)
+	if err != nil {
+		return err
+	}
+	req := src.request()
+	_, maxima := p.runs.Limits()
+	defaults, _ := p.runs.Limits()
+	req.Profile.Limits.Output = defaults.Output
+	req.Profile.Limits.Output.Bytes = maxima.Output.Bytes
+	if req.Profile.Scope, err = p.sources.keep(v.Context(), v.caller, src); err != nil {
+		return err
+	}
+	run, err := p.runs.Start(v.Context(), v.caller, req)
+	if err != nil {
+		return err
+	}
+	address := p.address("/runs/" + run.ID.String())
+	if v.wants("application/json") {
+		writeJSON(w, http.StatusCreated, map[string]string{"id": run.ID.String(), "url": address})
+		return nil
+	}
+	http.Redirect(w, v.Request, address, http.StatusSeeOther)
+	return nil
+}
+
+// stopTime is how long a visitor waits for a run to be gone.
+const stopTime = 20 * time.Second
+
+func (p *runPage) stop(w http.ResponseWriter, v *visit) error {
+	run, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), stopTime)
+	defer cancel()
+	if err := p.runs.CancelRun(ctx, v.caller, run.ID); err != nil {
+		return err
+	}
+	if v.wants("application/json") {
+		writeJSON(w, http.StatusOK, map[string]bool{"stopped": true})
+		return nil
+	}
+	http.Redirect(w, v.Request, p.address("/runs/"+run.ID.String()), http.StatusSeeOther)
+	return nil
+}
+
+// result is the part of a run's page that is there once it has ended.
+func (p *runPage) result(w http.ResponseWriter, v *visit) error {
+	run, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	src, err := p.sources.of(v.Context(), v.caller, run)
+	if err != nil {
+		return err
+	}
+	return p.fragment(w, v, "run", "result", &runView{Run: p.outcome(run, src)})
+}
+
+// recent is the part of the page that lists the latest runs.
+func (p *runPage) recent(w http.ResponseWriter, v *visit) error {
+	runs, _, err := p.history(v, engine.ID{}, recentRuns)
+	if err != nil {
+		return err
+	}
+	return p.fragment(w, v, "run", "recent", &runView{Recent: runs})
+}
+
+// outcome is how a run stands, for a person.
+type outcome struct {
+	*engine.Run
+	Title   string // the run's first line, or its language
+	Words   string // "failed, exit code 1"
+	Files   []fileView
+	Dropped []engine.DroppedFile // the first of them
+	More    int                  // dropped files beyond those
+	Lost    int                  // dropped files in all
+}
+
+// namedDropped is how many files that were not kept the page names.
+const namedDropped = 20
+
+func (p *runPage) outcome(run *engine.Run, src *source) *outcome {
+	o := &outcome{Run: run, Words: outcomeWords(run, src), Title: run.Language}
+	if src != nil && src.title() != "" {
+		o.Title = src.title()
+	}
+	for _, f := range run.Files {
+		o.Files = append(o.Files, p.fileView(f))
+	}
+	n := min(len(run.Dropped), namedDropped)
+	for _, d := range run.Dropped {
+		o.Lost += 1 + d.More
+	}
+	o.Dropped, o.More = run.Dropped[:n], o.Lost-n
+	return o
+}
+
+// outcomeWords says how a run stands, with what makes the word of its status
+// precise.
+func outcomeWords(run *engine.Run, src *source) string {
+	words := run.Status.Words()
+	switch run.Status {
+	case engine.StatusError:
+		if run.ExitCode != nil {
+			words += fmt.Sprintf(", exit code %d", *run.ExitCode)
+		}
+	case engine.StatusTimeout:
+		limit := run.Duration.Round(time.Second)
+		if src != nil && src.Timeout > 0 {
+			limit = time.Duration(src.Timeout) * time.Second
+		}
+		if limit > 0 {
+			words += fmt.Sprintf(" after %d s", int(limit.Seconds()))
+		}
+	case engine.StatusOOM:
+		if src != nil && src.Memory > 0 {
+			words += " at " + byteCount(src.Memory)
+		}
+	case engine.StatusKilled:
+		if run.Signal != "" {
+			words += " (" + run.Signal + ")"
+		}
+	}
+	return words
+}
+
+// piece is output of one stream.
+type piece struct {
+	Err  bool
+	Text string
+}
+
+// shownOutput bounds the output in the document itself. Scripts fetch all of
+// it as events.
+const shownOutput = 128 << 10
+
+// readOutput puts the output into a run's page, in the order in which it came,
+// for readers without scripts.
+func (p *runPage) readOutput(v *visit, run *engine.Run, body *runView) error {
+	if !run.Status.Final() {
+		return nil
+	}
+	events, err := p.runs.Watch(v.Context(), v.caller, run.ID, 0)
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return err
+	}
+	if err != nil {
+		return nil
+	}
+	room := shownOutput
+	for e := range events {
+		if e.Type != engine.EventOutput {
+			continue
+		}
+		if room <= 0 {
+			body.Cut = true
+			break
+		}
+		text := e.Data
+		if len(text) > room {
+			text, body.Cut = strings.ToValidUTF8(text[:room], ""), true
+		}
+		room -= len(text)
+		shown := plainText(text)
+		body.Rich = body.Rich || shown != text
+		text = shown
+		isErr := e.Stream == engine.Stderr
+		if n := len(body.Output); n > 0 && body.Output[n-1].Err == isErr {
+			body.Output[n-1].Text += text
+		} else {
+			body.Output = append(body.Output, piece{isErr, text})
+		}
+	}
+	body.Rich = body.Rich || body.Cut
+	return nil
+}

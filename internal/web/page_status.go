@@ -1,0 +1,108 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Health is what the status page asks of the core.
+type Health interface {
+	// Ready returns nil when runs are accepted.
+	Ready(ctx context.Context) error
+	// Isolation says what stands between a program and this host.
+	Isolation(ctx context.Context) (engine.Isolation, error)
+	// Stats returns the counters of the moment.
+	Stats() engine.Stats
+}
+
+// Disk is the room where the service keeps its data, in bytes.
+type Disk struct{ Free, Total int64 }
+
+// Low reports whether little is left.
+func (d Disk) Low() bool { return d.Total > 0 && d.Free < d.Total/20 }
+
+// statusPage is where a visitor sees how the service is.
+type statusPage struct {
+	*Site
+	health  Health
+	sampler *sampler
+}
+
+// statusView is what the status page shows.
+type statusView struct {
+	Problem    string // why no runs are accepted; empty if they are
+	Stats      engine.Stats
+	Isolation  engine.Isolation
+	Weak       int // layers that are weaker or missing
+	Disk       *Disk
+	Charts     []chart
+	Wait, Took percentiles // since the start
+	Ended      []ended
+}
+
+// percentiles sum a histogram up.
+type percentiles struct{ P50, P95, P99 string }
+
+func percentilesOf(h engine.Histogram) percentiles {
+	if h.Count == 0 {
+		return percentiles{"–", "–", "–"}
+	}
+	say := func(part float64) string { return shortDuration(percentile(h, part)) }
+	return percentiles{say(0.5), say(0.95), say(0.99)}
+}
+
+// ended is how many runs ended one way.
+type ended struct {
+	Status engine.Status
+	Words  string
+	Count  int64
+}
+
+var endings = []engine.Status{
+	engine.StatusOK, engine.StatusError, engine.StatusTimeout, engine.StatusOOM,
+	engine.StatusKilled, engine.StatusCancelled, engine.StatusInterrupted,
+}
+
+func (s *Site) statusPage(health Health) {
+	p := &statusPage{Site: s, health: health, sampler: newSampler(health.Stats, sampleEvery)}
+	s.closing = append(s.closing, p.sampler.stop)
+	s.nav = append(s.nav, navEntry{"status", "Status", "/status"})
+	s.mux.HandleFunc("GET /status", s.handle(p.show))
+}
+
+func (p *statusPage) show(w http.ResponseWriter, v *visit) error {
+	stats := p.health.Stats()
+	body := statusView{
+		Stats: stats, Charts: charts(p.sampler.history()),
+		Wait: percentilesOf(stats.Wait), Took: percentilesOf(stats.Duration),
+	}
+	for _, status := range endings {
+		if n := stats.Runs[status]; n > 0 {
+			body.Ended = append(body.Ended, ended{status, status.Words(), n})
+		}
+	}
+	err := p.health.Ready(v.Context())
+	if err == nil {
+		body.Isolation, err = p.health.Isolation(v.Context())
+	}
+	if err != nil {
+		said := describe(err)
+		body.Problem = said.Message + " " + said.Cure
+	}
+	for _, layer := range body.Isolation.Layers {
+		if layer.State != engine.LayerEnforced {
+			body.Weak++
+		}
+	}
+	if p.Disk != nil {
+		disk := p.Disk()
+		body.Disk = &disk
+	}
+	if v.wants("application/x-part") {
+		return p.fragment(w, v, "status", "live", body)
+	}
+	p.render(w, v, http.StatusOK, "status", "Status", body)
+	return nil
+}

@@ -1,0 +1,99 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Tool is the run_python tool, as this service would hand it to a model.
+type Tool interface {
+	// State says whether the tool can be used. It asks the tool's service at
+	// most every few seconds.
+	State(ctx context.Context) ToolState
+	// Switch turns the tool on or off for everybody, and remembers it.
+	Switch(ctx context.Context, on bool) error
+}
+
+// Connection says how a tool's service is reached.
+type Connection string
+
+// The connections of a tool.
+const (
+	Connected      Connection = "connected"
+	Unhealthy      Connection = "unhealthy" // it answers, and is not well
+	ConnectionLost Connection = "lost"
+	NotEnabled     Connection = "off" // no service is set, or it is switched off
+)
+
+// Words says the connection to a person.
+func (c Connection) Words() string {
+	switch c {
+	case Connected:
+		return "Connected"
+	case Unhealthy:
+		return "Unhealthy"
+	case ConnectionLost:
+		return "Connection lost"
+	}
+	return "Not enabled"
+}
+
+// ToolState is how a tool stands.
+type ToolState struct {
+	Connection Connection
+	Set        bool   // there is a service to switch on
+	On         bool   // the switch
+	Place      string // the address of the service
+	Version    string // what the service says it is
+	Reason     string // why the tool cannot be used
+	Cure       string // what to do about it
+}
+
+// toolsPage is where the tools of models are looked at.
+type toolsPage struct{ *Site }
+
+// toolsView is what the tools page shows.
+type toolsView struct {
+	ToolState
+	MaySwitch bool
+}
+
+func (s *Site) toolsPage() {
+	if s.Tool == nil {
+		return
+	}
+	p := &toolsPage{s}
+	s.nav = append(s.nav, navEntry{"tools", "Tools", "/tools"})
+	s.mux.HandleFunc("GET /tools", s.handle(p.show))
+	s.mux.HandleFunc("POST /tools/run_python", s.change(p.turn))
+}
+
+func (p *toolsPage) show(w http.ResponseWriter, v *visit) error {
+	body := toolsView{ToolState: p.Tool.State(v.Context()), MaySwitch: v.operator()}
+	if v.wants("application/x-part") {
+		return p.fragment(w, v, "tools", "live", body)
+	}
+	p.render(w, v, http.StatusOK, "tools", "Tools", body)
+	return nil
+}
+
+func (p *toolsPage) turn(w http.ResponseWriter, v *visit) error {
+	if !v.operator() {
+		return &engine.Error{Op: "switch a tool", Kind: engine.ErrForbidden}
+	}
+	var on bool
+	switch v.FormValue("on") {
+	case "true":
+		on = true
+	case "false":
+	default:
+		return refuse(http.StatusBadRequest, "The switch is either on or off.", "")
+	}
+	if err := p.Tool.Switch(v.Context(), on); err != nil {
+		return err
+	}
+	http.Redirect(w, v.Request, p.address("/tools"), http.StatusSeeOther)
+	return nil
+}

@@ -1,0 +1,270 @@
+package web
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	_ "embed" // the program that reads tables
+	"encoding/json"
+	"errors"
+	"html/template"
+	"io"
+	"path"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+//go:embed preview.py
+var tableProgram string
+
+// shownText is how much of a text a preview shows.
+const shownText = 128 << 10
+
+// previewKind says how a file can be looked at.
+func previewKind(f engine.File) string {
+	base, _, _ := strings.Cut(f.MIME, ";")
+	ext := strings.ToLower(path.Ext(fileName(f)))
+	switch {
+	case shownImages[base]:
+		return "image"
+	case base == "text/csv", base == "text/tab-separated-values", base == "application/vnd.apache.parquet",
+		ext == ".csv", ext == ".tsv", ext == ".parquet":
+		return "table"
+	case base == "text/markdown":
+		return "markdown"
+	case base == "application/json":
+		return "json"
+	case strings.HasPrefix(base, "text/"), base == "image/svg+xml", base == "application/xml",
+		base == "application/x-ndjson", base == "application/sql", base == "application/x-ipynb+json":
+		return "text"
+	}
+	return ""
+}
+
+// previewView is a file and its content, as far as it can be shown.
+type previewView struct {
+	File    fileView
+	Problem string
+	Table   *table
+	HTML    template.HTML // of Markdown: made by goldmark, which lets no HTML through
+	Text    string
+	Cut     bool // there is more text than that
+}
+
+// table is the head of a table.
+type table struct {
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+	Count   int64      `json:"count"` // rows in all
+	Width   int        `json:"width"` // columns in all
+	Problem string     `json:"problem"`
+}
+
+func (p *filesPage) makePreview(v *visit, body *previewView) {
+	var err error
+	switch body.File.Kind {
+	case "table":
+		err = p.tablePreview(v, body)
+	case "markdown", "json", "text":
+		err = p.textPreview(v, body)
+	}
+	if err != nil {
+		said := describe(err)
+		body.Problem = strings.TrimSpace(said.Message + " " + said.Cure)
+	}
+}
+
+func (p *filesPage) tablePreview(v *visit, body *previewView) error {
+	t, err := p.previews.table(v.Context(), v.caller, body.File.File)
+	if err != nil {
+		return err
+	}
+	if t.Problem == "" {
+		body.Table = t
+		return nil
+	}
+	body.Problem = "This cannot be read as a table: " + t.Problem + ". Its text, as it is:"
+	return p.textPreview(v, body)
+}
+
+// textPreview reads the beginning of a file. Markdown and JSON are rendered
+// only if that was all of it.
+func (p *filesPage) textPreview(v *visit, body *previewView) error {
+	_, content, err := p.files.OpenFile(v.Context(), v.caller, body.File.ID)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	raw, err := io.ReadAll(io.LimitReader(content, shownText+1))
+	if err != nil {
+		return err
+	}
+	if len(raw) > shownText {
+		raw, body.Cut = raw[:shownText], true
+		for len(raw) > 0 && !utf8.Valid(raw[max(0, len(raw)-utf8.UTFMax):]) && !utf8.RuneStart(raw[len(raw)-1]) {
+			raw = raw[:len(raw)-1]
+		}
+	}
+	if bytes.IndexByte(raw, 0) >= 0 {
+		body.Problem, body.Text = strings.TrimSpace(body.Problem+" This is not text: it can only be downloaded."), ""
+		return nil
+	}
+	text := strings.ToValidUTF8(string(raw), "\uFFFD")
+	switch {
+	case body.File.Kind == "markdown" && !body.Cut:
+		var html bytes.Buffer
+		if err := markdown.Convert([]byte(text), &html); err != nil {
+			return err
+		}
+		body.HTML = template.HTML(html.String()) //nolint:gosec // raw HTML is off, and the policy of the page lets nothing run
+		return nil
+	case body.File.Kind == "json" && !body.Cut:
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, raw, "", "  "); err != nil {
+			body.Problem = "This is not valid JSON: " + err.Error() + ". Its text, as it is:"
+		} else if indented.Len() <= 4*shownText { // deep nesting grows by its square
+			text = indented.String()
+		}
+	}
+	body.Text = plainText(text)
+	return nil
+}
+
+// markdown renders without raw HTML and without links that run something.
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(noPictures{}, 100))))
+
+// noPictures shows what is said of a picture in its place: a file that is
+// looked at loads nothing from elsewhere.
+type noPictures struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (noPictures) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
+	to.Register(ast.KindImage, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+		tag := "</em>"
+		if entering {
+			tag = "<em>picture: "
+		}
+		_, err := w.WriteString(tag)
+		return ast.WalkContinue, err
+	})
+}
+
+// previews makes the heads of tables: in the sandbox, as a run of the visitor
+// who asks. What was made is remembered for a while.
+type previews struct {
+	engine Engine
+	now    func() time.Time
+
+	mu     sync.Mutex
+	tables map[previewKey]*list.Element
+	recent *list.List // of *madeTable, last used first
+}
+
+type previewKey struct {
+	owner   engine.Owner
+	content engine.Digest
+	kind    string
+}
+
+type madeTable struct {
+	key   previewKey
+	table *table
+}
+
+const (
+	keptTables  = 128
+	previewTime = 20 * time.Second
+	previewText = 256 << 10 // bytes of a table's head, as JSON
+)
+
+func newPreviews(e Engine, now func() time.Time) *previews {
+	return &previews{engine: e, now: now, tables: map[previewKey]*list.Element{}, recent: list.New()}
+}
+
+func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.File) (*table, error) {
+	kind := "csv"
+	switch ext := strings.ToLower(path.Ext(fileName(f))); {
+	case ext == ".parquet" || f.MIME == "application/vnd.apache.parquet":
+		kind = "parquet"
+	case ext == ".tsv" || strings.HasPrefix(f.MIME, "text/tab-separated-values"):
+		kind = "tsv"
+	}
+	key := previewKey{caller.Owner, f.SHA256, kind}
+	p.mu.Lock()
+	if e, ok := p.tables[key]; ok {
+		p.recent.MoveToFront(e)
+		p.mu.Unlock()
+		return e.Value.(*madeTable).table, nil
+	}
+	p.mu.Unlock()
+	made, err := p.make(ctx, caller, f, kind)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tables[key] == nil {
+		if p.recent.Len() >= keptTables {
+			delete(p.tables, p.recent.Remove(p.recent.Back()).(*madeTable).key)
+		}
+		p.tables[key] = p.recent.PushFront(&madeTable{key, made})
+	}
+	return made, nil
+}
+
+func (p *previews) make(ctx context.Context, caller engine.Caller, f engine.File, kind string) (*table, error) {
+	const at = "input"
+	run, err := p.engine.Start(ctx, caller, engine.RunRequest{
+		Language: "python", Code: tableProgram, Args: []string{kind, at},
+		Files: []engine.FileRef{{ID: f.ID, Path: at, ReadOnly: true}},
+		Profile: engine.Profile{
+			Origin: originPreview, Discard: true,
+			Limits: engine.Limits{Timeout: previewTime, Output: engine.OutputLimit{Bytes: previewText}},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	events, err := p.engine.Watch(ctx, caller, run.ID, 0)
+	if err != nil {
+		return nil, err
+	}
+	for e := range events {
+		if e.Type == engine.EventResult {
+			return tableOf(e.Run), nil
+		}
+	}
+	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), previewTime)
+	defer cancel()
+	if err := p.engine.CancelRun(left, caller, run.ID); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return nil, err
+	}
+	return nil, &engine.Error{Op: "preview", Kind: engine.ErrCanceled, Err: context.Cause(ctx)}
+}
+
+// tableOf reads what the program in the sandbox says. That is no more to be
+// trusted than the file itself.
+func tableOf(run *engine.Run) *table {
+	t := &table{}
+	switch {
+	case run.Status != engine.StatusOK:
+		t.Problem = "reading it " + map[bool]string{true: "took too long", false: "failed"}[run.Status == engine.StatusTimeout]
+	case run.Truncated || json.Unmarshal([]byte(run.Stdout), t) != nil:
+		*t = table{Problem: "its head is too large"}
+	}
+	if len(t.Columns) > 30 || len(t.Rows) > 20 {
+		*t = table{Problem: "its head is too large"}
+	}
+	return t
+}

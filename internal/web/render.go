@@ -1,0 +1,129 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// templates has one set for each page: the frame, the parts that pages share
+// (files whose names begin with an underscore), and the page itself.
+type templates map[string]*template.Template
+
+func loadTemplates(s *Site) (templates, error) {
+	shared, err := template.New("").Funcs(s.functions()).ParseFS(templateFiles, "templates/_*.html")
+	if err != nil {
+		return nil, err
+	}
+	pages, err := fs.Glob(templateFiles, "templates/[a-z]*.html")
+	if err != nil {
+		return nil, err
+	}
+	all := templates{}
+	for _, file := range pages {
+		set, err := template.Must(shared.Clone()).ParseFS(templateFiles, file)
+		if err != nil {
+			return nil, err
+		}
+		all[strings.TrimSuffix(path.Base(file), ".html")] = set
+	}
+	return all, nil
+}
+
+func (s *Site) functions() template.FuncMap {
+	return template.FuncMap{
+		"asset":    s.assets.address,
+		"at":       s.address,
+		"bytes":    byteCount,
+		"count":    count,
+		"int":      func(n int64) int { return int(n) },
+		"rows":     func(r [][]string) int64 { return int64(len(r)) },
+		"duration": shortDuration,
+		"since":    func(t time.Time) string { return since(s.Now(), t) },
+		"until":    func(t time.Time) string { return until(s.Now(), t) },
+		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}
+}
+
+// view is what the frame shows around a page.
+type view struct {
+	Title   string
+	Page    string // name of the page: marks its entry in the navigation
+	Nav     []navEntry
+	Owner   string // who visits; empty: nobody yet
+	SignOut bool   // there is something to sign out of
+	Token   string // for forms and scripts
+	Nonce   string // of styles that scripts make
+	Body    any    // the page's own
+}
+
+// render answers with a page. It is whole before its first byte goes out, so
+// that what fails becomes an error and not half a page.
+func (s *Site) render(w http.ResponseWriter, v *visit, status int, name, title string, body any) {
+	page := view{
+		Title: title, Page: name, Nonce: newCookie(), Token: s.visits.token(v.cookie),
+		SignOut: v.signedIn, Owner: string(v.caller.Owner), Body: body,
+	}
+	if page.Owner != "" {
+		page.Nav = s.nav
+	}
+	var text bytes.Buffer
+	if err := s.execute(&text, name, "frame", page); err != nil {
+		s.Log.ErrorContext(v.Context(), "render a page", "page", name, "err", err)
+		http.Error(w, "Something went wrong in the service. Its log says more.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", policy(page.Nonce))
+	s.send(w, v, status, text.Bytes())
+}
+
+// fragment answers with a part of a page, for a script to put in its place.
+func (s *Site) fragment(w http.ResponseWriter, v *visit, page, part string, body any) error {
+	var text bytes.Buffer
+	if err := s.execute(&text, page, part, view{Token: s.visits.token(v.cookie), Owner: string(v.caller.Owner), Body: body}); err != nil {
+		return err
+	}
+	s.send(w, v, http.StatusOK, text.Bytes())
+	return nil
+}
+
+func (s *Site) execute(to *bytes.Buffer, page, part string, with view) error {
+	set, ok := s.templates[page]
+	if !ok {
+		return fmt.Errorf("there is no templates/%s.html", page)
+	}
+	return set.ExecuteTemplate(to, part, with)
+}
+
+// Documents from this size on go out compressed.
+const compressFrom = 4 << 10
+
+func (s *Site) send(w http.ResponseWriter, v *visit, status int, text []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	// The form token stands next to text that others chose, and the length of
+	// a compressed answer tells what repeats. To learn from that, a foreign
+	// page would have to ask with the visitor's cookie, which is SameSite=Strict.
+	h.Set("Vary", "Accept-Encoding, Accept, Cookie")
+	if len(text) < compressFrom || !strings.Contains(v.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		_, _ = w.Write(text)
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	w.WriteHeader(status)
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(text)
+	_ = z.Close() // the visitor may be gone
+}

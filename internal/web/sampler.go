@@ -1,0 +1,171 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// sampler looks at the counters of the service every few seconds, so that the
+// status page can show how they went.
+type sampler struct {
+	stats func() engine.Stats
+	every time.Duration
+	done  chan struct{}
+	ended sync.WaitGroup
+
+	mu    sync.Mutex
+	last  engine.Stats
+	ticks []tick // oldest first
+}
+
+// tick is what happened between two looks.
+type tick struct {
+	Rate          float64       // runs that ended, a second
+	Median, Worst time.Duration // of how long programs ran, 50 and 95 of 100; 0: none ended
+	Running       int
+	Queued        int
+}
+
+const (
+	sampleEvery = 5 * time.Second
+	keptTicks   = 180 // a quarter of an hour
+)
+
+func newSampler(stats func() engine.Stats, every time.Duration) *sampler {
+	s := &sampler{stats: stats, every: every, done: make(chan struct{}), last: stats()}
+	s.ended.Go(func() {
+		clock := time.NewTicker(every)
+		defer clock.Stop()
+		for {
+			select {
+			case <-s.done:
+				return
+			case <-clock.C:
+				s.look()
+			}
+		}
+	})
+	return s
+}
+
+func (s *sampler) stop() {
+	close(s.done)
+	s.ended.Wait()
+}
+
+func (s *sampler) look() {
+	now := s.stats()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := tick{Running: now.Running, Queued: now.Queued}
+	ended := ran(now) - ran(s.last)
+	t.Rate = float64(ended) / s.every.Seconds()
+	between := engine.Histogram{Bounds: now.Duration.Bounds, Counts: make([]int64, len(now.Duration.Counts))}
+	for i := range between.Counts {
+		between.Counts[i] = now.Duration.Counts[i]
+		if i < len(s.last.Duration.Counts) {
+			between.Counts[i] -= s.last.Duration.Counts[i]
+		}
+		between.Count += between.Counts[i]
+	}
+	t.Median, t.Worst = percentile(between, 0.5), percentile(between, 0.95)
+	s.last = now
+	s.ticks = append(s.ticks, t)
+	if len(s.ticks) > keptTicks {
+		s.ticks = s.ticks[len(s.ticks)-keptTicks:]
+	}
+}
+
+func ran(s engine.Stats) (n int64) {
+	for _, ended := range s.Runs {
+		n += ended
+	}
+	return n
+}
+
+// percentile estimates from a histogram: within a bucket, values are taken to
+// lie evenly. What is beyond the last bound counts as that bound.
+func percentile(h engine.Histogram, part float64) time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	want := part * float64(h.Count)
+	var below float64
+	var from time.Duration
+	for i, bound := range h.Bounds {
+		in := float64(h.Counts[i])
+		if below+in >= want && in > 0 {
+			return from + time.Duration(float64(bound-from)*(want-below)/in)
+		}
+		below, from = below+in, bound
+	}
+	return from
+}
+
+func (s *sampler) history() []tick {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]tick(nil), s.ticks...)
+}
+
+// chart is a line over the time that is kept, with its latest and its highest
+// value in words.
+type chart struct {
+	Title       string
+	Now, Most   string
+	Line, Area  template.HTMLAttr // d attributes of SVG paths
+	Description string
+}
+
+const chartWidth, chartHeight = 360.0, 72.0
+
+func newChart(title string, ticks []tick, value func(tick) float64, words func(float64) string) chart {
+	values := make([]float64, len(ticks))
+	var most float64
+	for i, t := range ticks {
+		values[i] = value(t)
+		most = max(most, values[i])
+	}
+	c := chart{Title: title, Now: "none yet"}
+	if len(values) == 0 {
+		c.Description = title + ": nothing measured yet"
+		return c
+	}
+	c.Now, c.Most = words(values[len(values)-1]), words(most)
+	c.Description = fmt.Sprintf("%s over the last %s: now %s, at most %s", title, rough(time.Duration(len(ticks))*sampleEvery), c.Now, c.Most)
+	scale := math.Max(most, 1e-9)
+	var line strings.Builder
+	x := func(i int) float64 { return chartWidth - float64(len(values)-1-i)*chartWidth/(keptTicks-1) }
+	for i, v := range values {
+		letter := "L"
+		if i == 0 {
+			letter = "M"
+		}
+		fmt.Fprintf(&line, "%s%.1f %.1f", letter, x(i), chartHeight-1-v/scale*(chartHeight-6))
+	}
+	c.Line = template.HTMLAttr(`d="` + line.String() + `"`)                                                                           //nolint:gosec // numbers of ours
+	c.Area = template.HTMLAttr(fmt.Sprintf(`d="%sL%.1f %.1fL%.1f %.1fZ"`, line.String(), chartWidth, chartHeight, x(0), chartHeight)) //nolint:gosec // numbers of ours
+	return c
+}
+
+// charts are what the status page draws.
+func charts(ticks []tick) []chart {
+	took := func(v float64) string {
+		if v == 0 {
+			return "no runs"
+		}
+		return shortDuration(time.Duration(v))
+	}
+	return []chart{
+		newChart("Runs a second", ticks, func(t tick) float64 { return t.Rate }, func(v float64) string { return trimZero(fmt.Sprintf("%.1f", v)) }),
+		newChart("Run time, median", ticks, func(t tick) float64 { return float64(t.Median) }, took),
+		newChart("Run time, 95 of 100 within", ticks, func(t tick) float64 { return float64(t.Worst) }, took),
+		newChart("Runs that wait", ticks, func(t tick) float64 { return float64(t.Queued) }, func(v float64) string { return fmt.Sprint(int(v)) }),
+	}
+}

@@ -1,0 +1,93 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+func (s *Site) signInRoutes() {
+	s.mux.HandleFunc("GET /sign-in", s.signInForm)
+	s.mux.HandleFunc("POST /sign-in", s.signIn)
+	s.mux.HandleFunc("POST /sign-out", s.change(s.signOut))
+}
+
+// signInView is what the sign-in form shows.
+type signInView struct {
+	Next    string
+	Problem string
+}
+
+// stranger answers somebody who is not known: a person is sent to the sign-in
+// and back, a script is told.
+func (s *Site) stranger(w http.ResponseWriter, v *visit) {
+	if v.Method != http.MethodGet || v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {
+		s.fail(w, v, &engine.Error{Op: "page", Kind: engine.ErrUnauthorized})
+		return
+	}
+	target := s.address("/sign-in")
+	if here := v.URL.RequestURI(); here != "/" {
+		target += "?" + url.Values{"next": {here}}.Encode()
+	}
+	http.Redirect(w, v.Request, target, http.StatusSeeOther)
+}
+
+func (s *Site) signInForm(w http.ResponseWriter, r *http.Request) {
+	v, known := s.visit(w, r)
+	if known {
+		http.Redirect(w, r, s.address("/"), http.StatusSeeOther)
+		return
+	}
+	s.render(w, v, http.StatusOK, "signin", "Sign in", signInView{Next: r.URL.Query().Get("next")})
+}
+
+// signIn takes a key and gives a cookie for it.
+func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
+	v, _ := s.visit(w, r)
+	r.Body = http.MaxBytesReader(w, r.Body, maxSignIn)
+	if err := r.ParseForm(); err != nil || !s.visits.holds(v.cookie, r.PostForm.Get("token")) {
+		s.fail(w, v, errToken)
+		return
+	}
+	form := signInView{Next: r.PostForm.Get("next")}
+	key := strings.TrimSpace(r.PostForm.Get("key"))
+	_, err := s.Authenticate(r.Context(), key)
+	switch {
+	case err == nil:
+		s.visits.leave(v.cookie)
+		s.setCookie(w, r, s.visits.enter(key))
+		http.Redirect(w, r, s.address(ownPath(form.Next)), http.StatusSeeOther)
+	case engine.KindOf(err) == engine.ErrUnauthorized:
+		form.Problem = "This key is not known here, or it was revoked."
+		s.render(w, v, http.StatusUnauthorized, "signin", "Sign in", form)
+	default:
+		s.fail(w, v, err)
+	}
+}
+
+// maxSignIn bounds the sign-in form.
+const maxSignIn = 16 << 10
+
+func (s *Site) signOut(w http.ResponseWriter, v *visit) error {
+	s.visits.leave(v.cookie)
+	s.setCookie(w, v.Request, newCookie())
+	http.Redirect(w, v.Request, s.address("/sign-in"), http.StatusSeeOther)
+	return nil
+}
+
+// ownPath returns a path below our prefix to go to, "/" for what is none: a
+// link to the sign-in must not lead away from here.
+func ownPath(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(next, "//") || strings.Contains(next, `\`) {
+		return "/"
+	}
+	clean := path.Clean(u.Path)
+	if u.RawQuery != "" {
+		clean += "?" + u.RawQuery
+	}
+	return clean
+}

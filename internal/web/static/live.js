@@ -1,0 +1,22 @@
+// Parts of a page that are fetched anew every few seconds, while somebody
+// looks.
+import { ask, parts } from "./page.js";
+
+for (const box of document.querySelectorAll("[data-live]")) {
+  const note = document.createElement("p");
+  note.className = "warning";
+  note.setAttribute("role", "status");
+  note.hidden = true;
+  box.before(note);
+  setInterval(async () => {
+    // Nothing is moved under somebody who is in the middle of it.
+    if (document.hidden || box.contains(document.activeElement) && document.activeElement !== document.body) return;
+    try {
+      box.replaceChildren(...parts(await ask(box.dataset.live, { accept: "application/x-part, text/html" })));
+      note.hidden = true;
+    } catch (e) {
+      note.textContent = `What you see may be old. ${e.words ?? e}`;
+      note.hidden = false;
+    }
+  }, Number(box.dataset.every) * 1000);
+}

@@ -1,0 +1,80 @@
+// What every page does: send with the token of this visitor's pages, say
+// errors, and make "/" go to the search.
+
+export function meta(name) {
+  return document.querySelector(`meta[name="airlock-${name}"]`)?.content ?? "";
+}
+
+// Problem is an answer that says no, or that did not come.
+export class Problem extends Error {
+  constructor(message, hint, status) {
+    super(message);
+    this.hint = hint ?? "";
+    this.status = status ?? 0;
+  }
+  get words() { return this.hint ? `${this.message} ${this.hint}` : this.message; }
+}
+
+// problemOf reads the words of an answer that is not 2xx.
+export function problemOf(status, text) {
+  try {
+    const { error } = JSON.parse(text);
+    return new Problem(error.message, error.hint, status);
+  } catch {
+    return new Problem(`The service answered ${status}.`, "", status);
+  }
+}
+
+// ask sends a request as this visitor. It throws a Problem.
+export async function ask(url, { method = "GET", body, accept = "application/json", signal } = {}) {
+  let answer;
+  try {
+    answer = await fetch(url, {
+      method, body, signal, credentials: "same-origin", redirect: "error",
+      headers: { "Accept": accept, "X-Airlock-Token": meta("token") },
+    });
+  } catch (e) {
+    if (e.name === "AbortError") throw e;
+    throw new Problem("The service cannot be reached.", "Is it still running? This page tries again when you do.");
+  }
+  const text = await answer.text();
+  if (!answer.ok) throw problemOf(answer.status, text);
+  return accept === "application/json" && text ? JSON.parse(text) : text;
+}
+
+// parts makes elements of a part of a page that the service rendered.
+export function parts(html) {
+  return [...new DOMParser().parseFromString(html, "text/html").body.children];
+}
+
+// announce says something to people who listen to the page.
+export function announce(words) {
+  let region = document.getElementById("announce");
+  if (!region) {
+    region = document.createElement("div");
+    region.id = "announce";
+    region.className = "unseen";
+    region.setAttribute("role", "status");
+    document.body.append(region);
+  }
+  region.textContent = words;
+}
+
+export function writing(target) {
+  return target.closest?.("input, textarea, select, [contenteditable=true], .cm-editor");
+}
+
+document.addEventListener("keydown", (e) => {
+  if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || writing(e.target)) return;
+  const search = document.querySelector("input[type=search]");
+  if (!search) return;
+  e.preventDefault();
+  search.focus();
+  search.select();
+});
+
+// A button that cannot be taken back asks first.
+document.addEventListener("submit", (e) => {
+  const question = e.target.dataset.confirm;
+  if (question && !window.confirm(question)) e.preventDefault();
+});

@@ -1,0 +1,231 @@
+// The run page: an editor, input files, and what a program does as it does it.
+import { announce, ask, meta, parts } from "./page.js";
+import { Console } from "./console.js";
+import { Uploads } from "./uploads.js";
+import { watch } from "./previews.js";
+
+const form = document.getElementById("program");
+const code = form.elements.code;
+const language = form.elements.language;
+const runButton = document.getElementById("run");
+const stopButton = document.getElementById("stop");
+const badge = document.getElementById("state");
+const clock = document.getElementById("clock");
+const link = document.getElementById("permalink");
+const copy = document.getElementById("copy");
+const notice = document.getElementById("notice");
+const result = document.getElementById("result");
+const output = document.getElementById("output");
+const uploads = new Uploads(document.getElementById("inputs"));
+let screen = null; // the Console, once something is to be shown by scripts
+let current = null; // the run that is going on: {id, url, source}
+let ticking = 0;
+let editor = null;
+
+function show(status, words) {
+  badge.className = `badge ${status}`;
+  badge.textContent = words;
+}
+
+function say(words, kind = "problem") {
+  notice.className = kind;
+  notice.textContent = words;
+  notice.hidden = !words;
+}
+
+function duration(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60000)} min ${Math.floor(ms / 1000) % 60} s`;
+}
+
+function tick(elapsed) {
+  const start = performance.now() - elapsed;
+  clearInterval(ticking);
+  const step = () => { clock.textContent = duration(performance.now() - start); };
+  step();
+  ticking = setInterval(step, 100);
+}
+
+function busy(on) {
+  runButton.disabled = on;
+  stopButton.disabled = !on;
+  output.setAttribute("aria-busy", String(on));
+}
+
+function fresh() {
+  screen ??= new Console(output);
+  screen.clear();
+  copy.hidden = true;
+}
+
+async function start() {
+  if (current || runButton.disabled) return;
+  busy(true);
+  say("");
+  if (uploads.pending.size) {
+    show("queued", "waiting for uploads");
+    await uploads.settled();
+  }
+  if (form.querySelector(".input.failed")) {
+    busy(false);
+    show("", "not run");
+    say("An input file did not arrive. Remove it, or add it again.");
+    return;
+  }
+  fresh();
+  result.replaceChildren();
+  clock.textContent = "";
+  show("queued", "starting");
+  try {
+    const run = await ask(form.action, { method: "POST", body: new FormData(form) });
+    history.pushState({ run: run.id }, "", run.url);
+    follow(run);
+  } catch (e) {
+    busy(false);
+    show("", "not run");
+    say(e.words ?? String(e));
+  }
+}
+
+// follow watches a run from its first event. The connection may break: the
+// browser comes back by itself and says which event was the last.
+function follow(run) {
+  current = run;
+  busy(true);
+  link.href = run.url;
+  link.hidden = false;
+  const source = (run.source = new EventSource(`${run.url}/events`));
+  source.addEventListener("open", () => say(""));
+  source.addEventListener("started", (e) => {
+    const state = JSON.parse(e.data);
+    show("running", state.words);
+    announce("The program runs.");
+    tick(state.elapsed_ms);
+  });
+  source.addEventListener("output", (e) => {
+    const { stream, data } = JSON.parse(e.data);
+    screen.write(stream, data);
+  });
+  source.addEventListener("result", (e) => finish(run, JSON.parse(e.data)));
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) refused(run);
+    else say("The connection is lost. Trying again; nothing will be missed.", "warning");
+  });
+}
+
+// refused finds out in words why a stream of events was not given.
+async function refused(run) {
+  if (current !== run) return;
+  current = null;
+  busy(false);
+  clearInterval(ticking);
+  show("interrupted", "not known");
+  try {
+    await ask(`${run.url}/result`, { accept: "text/html" });
+    say("The connection is lost. Load the page again to go on watching.");
+  } catch (e) {
+    say(e.words ?? String(e));
+  }
+}
+
+async function finish(run, state) {
+  run.source.close();
+  clearInterval(ticking);
+  if (current === run) current = null;
+  if (state.elapsed_ms) clock.textContent = duration(state.elapsed_ms);
+  show(state.status, state.words);
+  announce(`The program has ended: ${state.words}.`);
+  busy(false);
+  copy.hidden = !navigator.clipboard;
+  await screen.drained();
+  try {
+    fill(result, await ask(`${run.url}/result`, { accept: "text/html" }));
+    watch(result);
+    const recent = document.getElementById("recent");
+    fill(recent, await ask(`${recent.dataset.url}`, { accept: "text/html" }));
+  } catch (e) {
+    say(e.words ?? String(e));
+  }
+}
+
+function fill(element, html) {
+  element.replaceChildren(...parts(html));
+}
+
+async function stop() {
+  if (!current) return;
+  stopButton.disabled = true;
+  show("running", "stopping");
+  try {
+    await ask(`${current.url}/stop`, { method: "POST" });
+  } catch (e) {
+    stopButton.disabled = !current;
+    say(e.words ?? String(e));
+  }
+}
+
+form.addEventListener("submit", (e) => {
+  e.preventDefault();
+  start();
+});
+stopButton.addEventListener("click", stop);
+copy.addEventListener("click", async () => {
+  await navigator.clipboard.writeText(screen ? screen.text : output.textContent);
+  announce("The output is copied.");
+  copy.textContent = "Copied";
+  setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+});
+document.addEventListener("keydown", (e) => {
+  if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented) {
+    e.preventDefault();
+    start();
+  } else if (e.key === "Escape" && current && !e.defaultPrevented) {
+    stop();
+  }
+});
+window.addEventListener("popstate", () => location.reload());
+language.addEventListener("change", () => editor?.setLanguage(language.value));
+
+// The editor comes after the first paint. Until then, and without it, the
+// plain text field does.
+async function dress() {
+  try {
+    const { create } = await import(form.dataset.editor);
+    const focused = document.activeElement === code;
+    editor = create(code, { language: language.value, nonce: meta("nonce"), label: "Code", run: start });
+    if (focused) editor.focus();
+  } catch {
+    // the text field stays
+  }
+}
+requestAnimationFrame(() => setTimeout(dress));
+
+const shown = output.dataset.run;
+if (shown && output.dataset.final !== "true") {
+  fresh();
+  follow({ id: shown, url: output.dataset.url });
+} else if (shown) {
+  copy.hidden = !navigator.clipboard;
+  if (output.dataset.rich === "true") replay();
+}
+
+// replay shows a run that has ended again, for its colours, and for the part
+// of its output that is not in the document.
+function replay() {
+  const source = new EventSource(`${output.dataset.url}/events`);
+  let begun = false;
+  const begin = () => { if (!begun) { begun = true; fresh(); output.setAttribute("aria-busy", "true"); } };
+  source.addEventListener("output", (e) => {
+    begin();
+    const { stream, data } = JSON.parse(e.data);
+    screen.write(stream, data);
+  });
+  source.addEventListener("result", async () => {
+    source.close();
+    if (screen) await screen.drained();
+    output.removeAttribute("aria-busy");
+    copy.hidden = !navigator.clipboard;
+  });
+  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The whole output could not be fetched. Load the page again."); });
+}

@@ -1,0 +1,168 @@
+// Package web serves the page: run code and watch it, fetch files, see how the
+// service is. It is server-rendered HTML with a few small scripts; every page
+// can be read, and a program run, without any script.
+//
+// It is an edge like a dialect: it decodes a request, calls the engine, and
+// renders the answer. One page is one file page_<name>.go, with
+// templates/<name>.html and, if it has a script, static/<name>.js. A page
+// declares the small interface it needs of what is below, registers its
+// routes in a function that newSite calls, and adds its entry to the
+// navigation there. To add a page, add those three files and that one line.
+//
+// What programs print and write is hostile. It reaches a document only as
+// text, through html/template or text nodes; files are served by content.go
+// under a sandbox of their own; and the policy in headers.go lets no script
+// run but our own files.
+package web
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Engine is what the pages ask of the core, all of them together. Each page
+// takes only its part.
+type Engine interface {
+	Runs
+	Files
+	Sessions
+	Health
+}
+
+// Options set up the page. Engine, Caller,
+// Authenticate and Languages are required.
+type Options struct {
+	Engine Engine
+	// Caller says whom the front door knows the request to be from, which asks
+	// SignedIn; false: nobody yet.
+	Caller func(*http.Request) (engine.Caller, bool)
+	// Authenticate returns whose key a token is, ErrUnauthorized for nobody's.
+	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+
+	Languages func(ctx context.Context) []Language // that a program can be written in
+
+	Prefix    string           // where the handler is mounted; empty: "/ui"
+	MaxUpload int64            // bytes of one file; 0: 200 MiB
+	Disk      func() Disk      // of the data directory; nil: not shown
+	Tool      Tool             // the run_python tool; nil: not shown
+	Log       *slog.Logger     // for causes that a visitor must not see; nil: nothing is logged
+	Now       func() time.Time // nil: time.Now
+}
+
+// Site is the page at work. It is a handler that wants its prefix removed.
+type Site struct {
+	Options
+	mux       *http.ServeMux
+	assets    *assets
+	templates templates
+	visits    *visits
+	nav       []navEntry
+	closing   []func() // to be called by Close
+}
+
+// navEntry is one page that the navigation leads to.
+type navEntry struct {
+	Name  string // of the page, which marks the entry as the current one
+	Title string
+	Path  string // below the prefix
+}
+
+// New returns the page. Close ends what it does in the background.
+func New(o Options) (*Site, error) {
+	if o.Prefix == "" {
+		o.Prefix = "/ui"
+	}
+	if o.MaxUpload <= 0 {
+		o.MaxUpload = 200 << 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	s := &Site{Options: o, mux: http.NewServeMux(), visits: newVisits(o.Now)}
+	var err error
+	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
+		return nil, err
+	}
+	if s.templates, err = loadTemplates(s); err != nil {
+		return nil, err
+	}
+	s.mux.Handle("GET /static/{name}", s.assets)
+	s.signInRoutes()
+
+	// The pages, in the order of the navigation.
+	s.runPage(o.Engine)
+	s.filesPage(o.Engine)
+	s.statusPage(o.Engine)
+	s.toolsPage()
+
+	s.mux.HandleFunc("/", s.handle(func(http.ResponseWriter, *visit) error { return engine.ErrNotFound }))
+	return s, nil
+}
+
+// Close ends what the page does in the background.
+func (s *Site) Close() error {
+	for _, end := range s.closing {
+		end()
+	}
+	s.closing = nil
+	return nil
+}
+
+// ServeHTTP serves the page.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	s.mux.ServeHTTP(w, r)
+}
+
+// handle makes a handler of a page: it finds out who asks, and sends
+// strangers to the sign-in.
+func (s *Site) handle(serve func(http.ResponseWriter, *visit) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, known := s.visit(w, r)
+		if !known {
+			s.stranger(w, v)
+			return
+		}
+		if err := serve(w, v); err != nil {
+			s.fail(w, v, err)
+		}
+	}
+}
+
+// change is handle for what changes something. The request must bear the
+// token of the visitor's own pages, as a header or as the field "token" of a
+// form; a form with files is read by the handler, which checks the token.
+func (s *Site) change(serve func(http.ResponseWriter, *visit) error) http.HandlerFunc {
+	return s.handle(func(w http.ResponseWriter, v *visit) error {
+		if strings.HasPrefix(v.Header.Get("Content-Type"), "multipart/") && v.Header.Get(tokenHeader) == "" {
+			return serve(w, v)
+		}
+		token := v.Header.Get(tokenHeader)
+		if token == "" {
+			v.Body = http.MaxBytesReader(w, v.Body, maxForm)
+			if err := v.ParseForm(); err != nil {
+				return refuse(http.StatusBadRequest, "This form could not be read.", "Go back, load the page again and send it once more.")
+			}
+			token = v.PostForm.Get("token")
+		}
+		if !s.visits.holds(v.cookie, token) {
+			return errToken
+		}
+		return serve(w, v)
+	})
+}
+
+// maxForm bounds a form without files: code and a few fields.
+const maxForm = 4 << 20
+
+// address is a path of ours as a browser asks for it.
+func (s *Site) address(path string) string { return s.Prefix + path }
