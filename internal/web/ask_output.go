@@ -1,0 +1,88 @@
+package web
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// output finds one of a conversation of the visitor's, and opens it.
+func (p *askPage) output(v *visit) (conversation.Output, *conversation.Turn, *os.File, error) {
+	c, err := p.find(v)
+	if err != nil {
+		return conversation.Output{}, nil, nil, err
+	}
+	for _, t := range c.Turns {
+		for _, o := range t.Outputs {
+			if o.SHA256 == "" || o.SHA256 != v.PathValue("sha256") {
+				continue
+			}
+			content, err := p.Live.Host().Output(o.SHA256)
+			if errors.Is(err, fs.ErrNotExist) {
+				return o, t, nil, refuse(http.StatusNotFound, "This file is not held here any more.", "Files that were not saved go after "+rough(p.Live.Host().Held())+". Ask the model to make it again.")
+			}
+			return o, t, content, err
+		}
+	}
+	return conversation.Output{}, nil, nil, engine.ErrNotFound
+}
+
+// content serves the bytes of an output, by the rules of content.go.
+func (p *askPage) content(w http.ResponseWriter, v *visit) error {
+	o, t, content, err := p.output(v)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	h := w.Header()
+	kind := safeType(o.MIME)
+	h.Set("Content-Type", kind)
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("ETag", `"`+o.SHA256+`"`)
+	if !shownImages[kind] || v.URL.Query().Has("download") {
+		h.Set("Content-Disposition", disposition(engine.File{Name: o.Name}))
+	}
+	http.ServeContent(w, v.Request, "", t.Started, content)
+	return nil
+}
+
+// previewFile is how long a table is in the store of files, from where the
+// sandbox reads it.
+const previewFile = 10 * time.Minute
+
+// preview is the part of a page that shows an output's content.
+func (p *askPage) preview(w http.ResponseWriter, v *visit) error {
+	o, _, content, err := p.output(v)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	file := engine.File{Name: o.Name, MIME: o.MIME, Size: o.Size}
+	body := previewView{File: p.fileView(file)}
+	if body.File.Kind == "table" {
+		// As in the list of files: a program in the sandbox reads it.
+		file, err = p.files.PutFile(v.Context(), v.caller, engine.Upload{Name: o.Name, Origin: originPage, MIME: o.MIME, TTL: previewFile}, content)
+		if err == nil {
+			body.Table, err = p.previews.table(v.Context(), v.caller, file)
+			_ = p.files.DeleteFile(v.Context(), v.caller, file.ID) // its time would end it too
+		}
+		if err == nil && body.Table.Problem != "" {
+			body.Problem, body.Table = "This cannot be read as a table: "+body.Table.Problem+". Its text, as it is:", nil
+			if _, err = content.Seek(0, 0); err == nil {
+				err = readText(content, &body)
+			}
+		}
+	} else {
+		err = readText(content, &body)
+	}
+	if err != nil {
+		body.Problem = describe(err).Message
+	}
+	return p.fragment(w, v, "file", "preview", body)
+}
