@@ -55,7 +55,7 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 	s.nav = append(s.nav, navEntry{"ask", "Ask", "/ask"})
 	look := map[string]func(http.ResponseWriter, *visit) error{
 		"/ask":                               p.list,
-		"/ask/projects/{project}/files":      p.folder,
+		"/ask-files/{project}":               p.folder,
 		"/ask/{id}":                          p.show,
 		"/ask/{id}/events":                   p.events,
 		"/ask/{id}/turns/{turn}":             p.turn,

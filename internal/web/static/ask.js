@@ -337,7 +337,7 @@ function offers() {
 }
 async function browse(at) {
   try {
-    browser.replaceChildren(...parts(await ask(`${browser.dataset.projects}${encodeURIComponent(project.value)}/files?at=${encodeURIComponent(at)}`, { accept: "text/html" })));
+    browser.replaceChildren(...parts(await ask(`${browser.dataset.projects}${encodeURIComponent(project.value)}?at=${encodeURIComponent(at)}`, { accept: "text/html" })));
     browser.hidden = false;
     browser.querySelector("button")?.focus();
   } catch (e) {
