@@ -185,6 +185,7 @@ type partBody struct {
 	ID    string `json:"id,omitempty"`    // of a question
 	HTML  string `json:"html"`
 	Words string `json:"words,omitempty"` // for who listens to the page
+	After bool   `json:"after,omitempty"` // it is about what the turn has made
 }
 
 // progressBody is how far a file is.
@@ -247,7 +248,8 @@ func (s *askStream) tell(e conversation.Event) {
 		q := s.questionView(s.visit, s.id, e.Ask)
 		s.put("asked", partBody{Turn: s.turn, ID: e.Ask.ID, HTML: s.render("question", q), Words: q.Title})
 	case conversation.Answered:
-		s.put("answered", partBody{Turn: s.turn, ID: e.Question, HTML: s.render("decided", decided(s.asks[e.Question], e.Answer))})
+		q := s.asks[e.Question]
+		s.put("answered", partBody{Turn: s.turn, ID: e.Question, HTML: s.render("decided", decided(q, e.Answer)), After: afterwards(q)})
 	case conversation.Uploading:
 		s.put("uploading", progressBody{Turn: s.turn, Name: e.Name, Done: e.Sent, Size: e.Size})
 	case conversation.Uploaded:
@@ -322,4 +324,3 @@ func (s *askStream) ended(t *conversation.Turn) {
 	}
 	s.put("ended", end)
 }
-

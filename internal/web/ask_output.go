@@ -1,10 +1,12 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -12,29 +14,48 @@ import (
 )
 
 // output finds one of a conversation of the visitor's, and opens it.
-func (p *askPage) output(v *visit) (conversation.Output, *conversation.Turn, *os.File, error) {
+func (p *askPage) output(v *visit) (conversation.Output, *os.File, error) {
 	c, err := p.find(v)
 	if err != nil {
-		return conversation.Output{}, nil, nil, err
+		return conversation.Output{}, nil, err
 	}
+	lists := [][]conversation.Output{p.fetched(v, c.ID)}
 	for _, t := range c.Turns {
-		for _, o := range t.Outputs {
-			if o.SHA256 == "" || o.SHA256 != v.PathValue("sha256") {
-				continue
-			}
-			content, err := p.Live.Host().Output(o.SHA256)
-			if errors.Is(err, fs.ErrNotExist) {
-				return o, t, nil, refuse(http.StatusNotFound, "This file is not held here any more.", "Files that were not saved go after "+rough(p.Live.Host().Held())+". Ask the model to make it again.")
-			}
-			return o, t, content, err
+		lists = append(lists, t.Outputs)
+	}
+	for _, o := range slices.Concat(lists...) {
+		if o.SHA256 == "" || o.SHA256 != v.PathValue("sha256") {
+			continue
+		}
+		content, err := p.Live.Host().Output(o.SHA256)
+		if errors.Is(err, fs.ErrNotExist) {
+			return o, nil, refuse(http.StatusNotFound, "This file is not held here any more.", "Files that were not saved go after "+rough(p.Live.Host().Held())+". Ask the model to make it again.")
+		}
+		return o, content, err
+	}
+	return conversation.Output{}, nil, engine.ErrNotFound
+}
+
+// fetched are the outputs of a turn that goes on: it is written down when it
+// has ended.
+func (p *askPage) fetched(v *visit, id string) (list []conversation.Output) {
+	there, end := context.WithCancel(v.Context())
+	end() // those events that there are, and no waiting for more
+	events, err := p.Live.Follow(there, p.owner(v), id, 0, 0)
+	if err != nil {
+		return nil // nothing goes on
+	}
+	for n := range events {
+		if e, ok := n.Event.(conversation.Collected); ok {
+			list = e.Outputs
 		}
 	}
-	return conversation.Output{}, nil, nil, engine.ErrNotFound
+	return list
 }
 
 // content serves the bytes of an output, by the rules of content.go.
 func (p *askPage) content(w http.ResponseWriter, v *visit) error {
-	o, t, content, err := p.output(v)
+	o, content, err := p.output(v)
 	if err != nil {
 		return err
 	}
@@ -48,7 +69,7 @@ func (p *askPage) content(w http.ResponseWriter, v *visit) error {
 	if !shownImages[kind] || v.URL.Query().Has("download") {
 		h.Set("Content-Disposition", disposition(engine.File{Name: o.Name}))
 	}
-	http.ServeContent(w, v.Request, "", t.Started, content)
+	http.ServeContent(w, v.Request, "", time.Time{}, content)
 	return nil
 }
 
@@ -58,7 +79,7 @@ const previewFile = 10 * time.Minute
 
 // preview is the part of a page that shows an output's content.
 func (p *askPage) preview(w http.ResponseWriter, v *visit) error {
-	o, _, content, err := p.output(v)
+	o, content, err := p.output(v)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func highlight(language, code string) (html template.HTML) {
 	if lexer == nil {
 		return plain
 	}
-	whole := code + "\n" // which lexers want at the end
+	whole := strings.TrimRight(code, "\n") + "\n" // which lexers want at the end
 	next, err := chroma.Coalesce(lexer).Tokenise(&chroma.TokeniseOptions{State: "root"}, whole)
 	if err != nil {
 		return plain

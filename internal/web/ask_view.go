@@ -20,7 +20,8 @@ type turnView struct {
 	Live    bool   // it goes on: what comes is in the stream of events
 	Said    template.HTML
 	Blocks  []stepView
-	Decided []string
+	Decided []string // before code ran
+	After   []string // and about what it made
 	Made    outputsView
 	Words   string // how it ended
 	Class   string
@@ -79,6 +80,10 @@ func (p *askPage) turnView(v *visit, c *conversation.Conversation, t *conversati
 		view.Blocks = append(view.Blocks, stepOf(t.Number, i+1, s))
 	}
 	for _, d := range t.Decisions {
+		if afterwards(d.Ask) {
+			view.After = append(view.After, decided(d.Ask, d.Answer))
+			continue
+		}
 		view.Decided = append(view.Decided, decided(d.Ask, d.Answer))
 	}
 	view.Words, view.Class = turnWords(t)
@@ -249,6 +254,11 @@ func decided(q conversation.Ask, a conversation.Answer) string {
 		return "You turned the changes of the project down."
 	}
 	return q.Text
+}
+
+// afterwards reports whether a question is about what a turn has made.
+func afterwards(q conversation.Ask) bool {
+	return q.Kind == conversation.AskSave || q.Kind == conversation.AskApply
 }
 
 func ofThem(n, all int) string {

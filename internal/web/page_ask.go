@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -333,19 +334,17 @@ func projectOf(c *conversation.Conversation, projects []conversation.Link) strin
 	if c.Settings.Project != "" {
 		return c.Settings.Project
 	}
-	if len(c.Turns) == 0 {
-		return ""
-	}
-	last := c.Turns[len(c.Turns)-1]
-	for _, l := range projects {
-		for _, d := range last.Decisions {
-			if d.Ask.Folder == l.Root {
-				return l.Project
+	for _, t := range slices.Backward(c.Turns) {
+		for _, l := range projects {
+			for _, d := range t.Decisions {
+				if d.Ask.Folder == l.Root {
+					return l.Project
+				}
 			}
-		}
-		for _, in := range last.Inputs {
-			if strings.HasPrefix(in.Local, l.Root+"/") {
-				return l.Project
+			for _, in := range t.Inputs {
+				if strings.HasPrefix(in.Local, l.Root+"/") {
+					return l.Project
+				}
 			}
 		}
 	}

@@ -135,11 +135,11 @@ const handlers = {
     place(turn, ".questions")?.append(...parts(html));
     if (section(turn)) announce(words);
   },
-  answered({ turn, id, html }) {
+  answered({ turn, id, html, after }) {
     document.getElementById(`question-${id}`)?.remove();
-    place(turn, ".asides")?.append(...parts(html));
+    place(turn, after ? ".after" : ".before")?.append(...parts(html));
   },
-  notice({ turn, html }) { place(turn, ".asides")?.append(...parts(html)); },
+  notice({ turn, html }) { place(turn, ".before")?.append(...parts(html)); },
   ended({ turn, html, words, until, partial }) {
     const at = section(turn);
     if (!at) return;
@@ -231,6 +231,7 @@ async function send() {
   }
   try {
     const made = await ask(form.action, { method: "POST", body: new FormData(form) });
+    if (project) sessionStorage.setItem(made.url, project.value);
     if (!url) {
       location.assign(made.url);
       return;
@@ -368,6 +369,11 @@ browser.addEventListener("click", (e) => {
   announce(`${path} is added.`);
 });
 project?.addEventListener("change", offers);
+// The project of the turn before, which the service knows only from its end on.
+if (project && url && !project.value) {
+  const before = sessionStorage.getItem(url);
+  if ([...project.options].some((o) => o.value === before)) project.value = before;
+}
 offers();
 
 if (url) {

@@ -71,7 +71,7 @@ export class Steps {
     const card = this.card(turn, tab);
     if (!card) return;
     this.label(card, language);
-    card.code.textContent = code;
+    card.code.textContent = code.trimEnd();
     card.code.parentElement.scrollTop = 0;
     card.element.querySelector(".step-head .badge").textContent = "running";
     card.result.hidden = false;

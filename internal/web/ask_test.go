@@ -1,0 +1,588 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/state"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/anthropic"
+	"github.com/airlock-run/airlock/provider/gemini"
+	localprovider "github.com/airlock-run/airlock/provider/local"
+	"github.com/airlock-run/airlock/provider/openai"
+	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/provider/xai"
+)
+
+// scripted is a provider over its test server.
+type scripted struct {
+	provider.Provider
+	model  string
+	server interface {
+		providertest.Server
+		Rescript(turns ...providertest.Turn)
+	}
+	clock *providertest.Clock
+}
+
+func scriptedProviders() map[string]func(testing.TB) scripted {
+	must := func(tb testing.TB, p provider.Provider, err error) provider.Provider {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return p
+	}
+	return map[string]func(testing.TB) scripted{
+		provider.OpenAI: func(tb testing.TB) scripted {
+			s := providertest.NewOpenAI(tb)
+			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", Clock: s.Clock})
+			return scripted{must(tb, c, err), "gpt-5", s, s.Clock}
+		},
+		provider.Anthropic: func(tb testing.TB) scripted {
+			s := providertest.NewAnthropicServer(tb)
+			c, err := anthropic.New(anthropic.Options{Key: "test", URL: s.URL, Clock: s.Clock})
+			return scripted{must(tb, c, err), providertest.AnthropicModel, s, s.Clock}
+		},
+		provider.Gemini: func(tb testing.TB) scripted {
+			s := providertest.NewGeminiServer(tb)
+			c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, Clock: s.Clock})
+			return scripted{must(tb, c, err), providertest.GeminiModel, s, s.Clock}
+		},
+		provider.XAI: func(tb testing.TB) scripted {
+			s := providertest.NewXAIServer(tb)
+			c, err := xai.New(xai.Options{Key: "test", URL: s.URL + "/v1", Clock: s.Clock})
+			return scripted{must(tb, c, err), providertest.XAIModel, s, s.Clock}
+		},
+		provider.Local: func(tb testing.TB) scripted {
+			s := providertest.NewLocalServer(tb)
+			c, err := localprovider.New(localprovider.Options{URL: s.URL + "/v1", Runner: s.Runner, Clock: s.Clock})
+			return scripted{must(tb, c, err), providertest.LocalModel, s, s.Clock}
+		},
+	}
+}
+
+// makes is a turn whose code writes files, the way in which the provider
+// brings them back.
+func (s scripted) makes(text string, step providertest.Step, files ...providertest.Made) providertest.Turn {
+	for _, f := range files {
+		if s.Caps().Outputs == provider.OutputStdout {
+			step.Stdout += provider.Frame(f.Name, f.Data)
+		} else {
+			step.Files = append(step.Files, f)
+		}
+	}
+	return providertest.Turn{Steps: []providertest.Step{step}, Text: text}
+}
+
+// asker is a visitor who asks a scripted model.
+type asker struct {
+	*visitor
+	model   scripted
+	live    *conversation.Live
+	host    *conversation.Host
+	project string
+}
+
+func askSite(t *testing.T, open bool, model scripted) *asker {
+	t.Helper()
+	data := t.TempDir()
+	db, err := state.Open(t.Context(), data, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	desk := conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+	host, err := conversation.NewHost(conversation.HostOptions{
+		Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
+		Quarantine: filepath.Join(data, "outputs"), Clock: model.clock,
+		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
+			return &conversation.Backend{Provider: model, Destination: "the test server"}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := conversation.NewLive(host, time.Hour)
+	t.Cleanup(func() {
+		if err := live.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if left := model.server.Objects(); len(left) > 0 {
+			t.Errorf("left at the provider: %v", left)
+		}
+		_ = host.Close()
+	})
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := []conversation.Link{{Owner: "local", Project: "atlas", Root: root}}
+	v := visitSite(t, open, prints("x"), func(o *Options) {
+		o.Ask = &Ask{Live: live,
+			Providers: func(context.Context) []Model {
+				return []Model{{Provider: model.Name(), Title: "Scripted", Destination: "the test server", Caps: model.Caps()}, {Provider: "none", Title: "Keyless", Missing: "no key", Cure: "Set KEYLESS_API_KEY."}}
+			},
+			Projects: func(context.Context, string) ([]conversation.Link, error) { return links, nil },
+		}
+	})
+	return &asker{v, model, live, host, root}
+}
+
+// asks sends the form of a turn, with the token first.
+func (a *asker) asks(path string, fields ...[2]string) answer {
+	a.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for _, f := range append([][2]string{{"token", a.token()}}, fields...) {
+		var err error
+		if name, ok := strings.CutPrefix(f[0], "upload:"); ok {
+			w, failed := form.CreateFormFile("upload", name)
+			if err = failed; err == nil {
+				_, err = w.Write([]byte(f[1]))
+			}
+		} else {
+			err = form.WriteField(f[0], f[1])
+		}
+		if err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	if err := form.Close(); err != nil {
+		a.t.Fatal(err)
+	}
+	r := a.request("POST", path, &body)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	return a.send(r)
+}
+
+// begins starts a conversation and returns its path.
+func (a *asker) begins(fields ...[2]string) string {
+	a.t.Helper()
+	got := a.asks("/ask", append([][2]string{{"provider", a.model.Name()}, {"model", a.model.model}}, fields...)...)
+	if got.status != http.StatusSeeOther {
+		a.t.Fatalf("asking is answered %d: %s", got.status, got.body)
+	}
+	return strings.TrimPrefix(got.header.Get("Location"), "/ui")
+}
+
+// sse is one event as a browser gets it.
+type sse struct{ id, event, data string }
+
+// follow reads events until one of a kind, and returns all of them.
+func (a *asker) follow(path, last, until string) (list []sse) {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
+	defer cancel()
+	r := a.request("GET", path+"/events", nil).WithContext(ctx)
+	r.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	got, err := a.client.Do(r)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != http.StatusOK {
+		a.t.Fatalf("events are answered %d", got.StatusCode)
+	}
+	lines := bufio.NewScanner(got.Body)
+	lines.Buffer(nil, 8<<20)
+	var e sse
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "id":
+			e.id = value
+		case "event":
+			e.event = value
+		case "data":
+			e.data = value
+		case "":
+			if e.event == "" {
+				continue
+			}
+			list = append(list, e)
+			if e.event == until {
+				return list
+			}
+			e = sse{}
+		}
+	}
+	a.t.Fatalf("the events end without %q: %v", until, kinds(list))
+	return nil
+}
+
+func kinds(list []sse) string {
+	var all []string
+	for _, e := range list {
+		all = append(all, e.event)
+	}
+	return strings.Join(all, " ")
+}
+
+// does posts a plain form of a conversation.
+func (a *asker) does(path string, fields url.Values) answer {
+	a.t.Helper()
+	fields.Set("token", a.token())
+	return a.post(path, fields)
+}
+
+// TestAskEveryProvider has a whole turn without scripts, with each provider: a
+// file, the consent, code with its outcome, two outputs, and a name that exists.
+func TestAskEveryProvider(t *testing.T) {
+	for name, open := range scriptedProviders() {
+		t.Run(name, func(t *testing.T) {
+			a := askSite(t, true, open(t))
+			if err := os.WriteFile(filepath.Join(a.project, "sums.csv"), []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			a.model.server.Rescript(a.model.makes("Here *they* are.", providertest.Step{Code: "print('written')", Stdout: "written\n"},
+				providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")}, providertest.Made{Name: "sums.csv", Data: []byte("a,b\n3,4\n")}))
+			at := a.begins([2]string{"prompt", "Sum <b>it</b> up"}, [2]string{"project", "atlas"}, [2]string{"upload:sales.csv", "a,b\n1,2\n"})
+
+			a.follow(at, "", "asked")
+			page := a.get(at).body // loaded again it still asks
+			if !strings.Contains(page, "May these files leave this machine?") || !strings.Contains(page, "sales.csv") || !strings.Contains(page, "the test server") {
+				t.Fatalf("the consent is not asked for: %s", page)
+			}
+			if a.model.server.Count(providertest.OpUpload)+a.model.server.Count(providertest.OpRun) != 0 {
+				t.Error("something was sent before anybody agreed")
+			}
+			if got := a.does(at+"/answers/t1q1", url.Values{"answer": {"yes"}, "pick": {"f1"}}); got.status != http.StatusSeeOther {
+				t.Fatalf("the consent is answered %d: %s", got.status, got.body)
+			}
+			events := a.follow(at, "", "answered")
+			for len(events) == 0 || !strings.Contains(events[len(events)-1].data, "Save what was made?") {
+				events = a.follow(at, events[len(events)-1].id, "asked")
+			}
+			if got := a.does(at+"/answers/t1q1", url.Values{"answer": {"yes"}, "pick": {"f1"}}); got.status != http.StatusConflict || !strings.Contains(got.body, "answered before") {
+				t.Errorf("a second answer: %d", got.status)
+			}
+			a.saves(at)
+
+			all := a.follow(at, "", "ended")
+			for _, want := range []string{"turn asked answered", "uploaded", "result", "outputs", "ended"} {
+				if !strings.Contains(kinds(all), want) {
+					t.Errorf("%q is missing in %s", want, kinds(all))
+				}
+			}
+			page = a.get(at).body
+			for _, want := range []string{"Sum &lt;b&gt;it&lt;/b&gt; up", "Here <em>they</em> are.", "written", `class="badge ok" role="status">OK`, "atlas: plot.png", "You agreed to send 1 file to the test server.", "atlas: sums (2).csv"} {
+				if !strings.Contains(page, want) {
+					t.Errorf("the page lacks %q", want)
+				}
+			}
+			if old, err := os.ReadFile(filepath.Join(a.project, "sums.csv")); err != nil || string(old) != "old" {
+				t.Errorf("the old file is %q, %v", old, err)
+			}
+			if got := a.get("/ask").body; !strings.Contains(got, at) {
+				t.Error("the list lacks the conversation")
+			}
+			a.goesOn(at)
+		})
+	}
+}
+
+// saves answers which outputs are to be saved: the one whose name exists is
+// kept beside the other.
+func (a *asker) saves(at string) {
+	a.t.Helper()
+	pending, err := a.live.Pending("local", at[strings.LastIndex(at, "/")+1:])
+	if err != nil || len(pending) != 1 || pending[0].Kind != conversation.AskSave {
+		a.t.Fatalf("pending: %+v, %v", pending, err)
+	}
+	form := url.Values{"answer": {"yes"}}
+	for _, o := range pending[0].Outputs {
+		form.Add("pick", o.ID)
+		form.Set("sha256-"+o.ID, o.SHA256)
+		if o.Exists {
+			form.Set("clash-"+o.ID, "rename")
+		}
+		if got := a.get(at + "/outputs/" + o.SHA256); got.status != 200 {
+			a.t.Errorf("while the question waits, %s is answered %d", o.Name, got.status)
+		}
+	}
+	if got := a.does(at+"/answers/"+pending[0].ID, form); got.status != http.StatusSeeOther {
+		a.t.Fatalf("saving is answered %d: %s", got.status, got.body)
+	}
+}
+
+// goesOn ends the conversation, and takes it up again.
+func (a *asker) goesOn(at string) {
+	a.t.Helper()
+	if got := a.does(at+"/close", url.Values{}); got.status != http.StatusSeeOther {
+		a.t.Errorf("ending is answered %d", got.status)
+	}
+	if got := a.get(at + "/events"); got.status != http.StatusNoContent {
+		a.t.Errorf("events of an ended conversation are answered %d", got.status)
+	}
+	a.model.server.Rescript(providertest.Turn{Text: "Quite sure."})
+	if got := a.asks(at, [2]string{"prompt", "Sure?"}); got.status != http.StatusSeeOther {
+		a.t.Fatalf("going on is answered %d: %s", got.status, got.body)
+	}
+	// A tab that has seen more events of the time before misses none.
+	all := a.follow(at, "1.500", "ended")
+	if !strings.HasPrefix(all[0].id, "2.") || !strings.Contains(kinds(all), "turn") {
+		a.t.Errorf("after going on the events are %s from %s on", kinds(all), all[0].id)
+	}
+	if got := a.get(at).body; !strings.Contains(got, "Quite sure.") {
+		a.t.Error("the second turn is not shown")
+	}
+}
+
+// TestAskPackets reads what a page gets of the run_python tool.
+func TestAskPackets(t *testing.T) {
+	a := askSite(t, true, scriptedProviders()[provider.Local](t))
+	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "print('<i>')", Stdout: "<i>\n\nevent: ended\n\n", Stderr: "careful\n"}, providertest.Made{Name: "a.txt", Data: []byte("a")}))
+	at := a.begins([2]string{"prompt", "Go"})
+	var packets []string
+	outcome := ""
+	for _, e := range a.follow(at, "", "ended") {
+		switch e.event {
+		case "packet":
+			packets = append(packets, e.data)
+		case "result":
+			outcome = e.data
+		}
+	}
+	want := []string{`"type":"python_tool_start","code":"print('\u003ci\u003e')"`, `"stdout":"\u003ci\u003e\n\nevent: ended\n\n"`, `"stderr":"careful\n"`, `"file_ids":["f`, `"type":"section_end"`}
+	if len(packets) != len(want) {
+		t.Fatalf("packets: %q", packets)
+	}
+	for i := range want {
+		if !strings.Contains(packets[i], want[i]) || !strings.Contains(packets[i], `"placement":{"turn_index":1,"tab_index":1`) {
+			t.Errorf("packet %d is %s, want %s", i, packets[i], want[i])
+		}
+	}
+	if !strings.Contains(outcome, "with warnings") || !strings.Contains(outcome, `badge ok`) {
+		t.Errorf("stderr with exit code 0 is shown as %s", outcome)
+	}
+}
+
+// TestAskOutcomes says how code has ended, in word and colour.
+func TestAskOutcomes(t *testing.T) {
+	one := 1
+	for _, c := range []struct {
+		step         provider.Step
+		words, class string
+	}{
+		{provider.Step{Outcome: provider.OutcomeOK}, "OK", "ok"},
+		{provider.Step{Outcome: provider.OutcomeFailed, ExitCode: &one}, "FAILED, exit code 1", "error"},
+		{provider.Step{Outcome: provider.OutcomeTimeout}, "DEADLINE_EXCEEDED, it ran out of time", "timeout"},
+		{provider.Step{Outcome: provider.OutcomeUnavailable}, "UNAVAILABLE, it could not be run", "error"},
+		{provider.Step{Outcome: provider.OutcomeUnknown}, "UNKNOWN", "unknown"},
+	} {
+		if words, class := outcomeOf(c.step); words != c.words || class != c.class {
+			t.Errorf("%s is shown as %q, %q", c.step.Outcome, words, class)
+		}
+	}
+}
+
+// TestAskLater saves and discards outputs after the turn, one by one.
+func TestAskLater(t *testing.T) {
+	a := askSite(t, true, scriptedProviders()[provider.Local](t))
+	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "x"}, providertest.Made{Name: "a.txt", Data: []byte("new")}, providertest.Made{Name: "b.html", Data: []byte("<!doctype html><script>x()</script>")}, providertest.Made{Name: "c.txt", Data: []byte("c")}))
+	at := a.begins([2]string{"prompt", "Go"})
+	a.follow(at, "", "ended")
+	id := at[strings.LastIndex(at, "/")+1:]
+	outputs := map[string]conversation.Output{}
+	read := func() {
+		c, err := a.host.Conversation(t.Context(), "local", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range c.Turns[0].Outputs {
+			outputs[o.Name] = o
+		}
+	}
+	read()
+	settle := func(name string, form url.Values) answer {
+		form.Set("project", "atlas")
+		got := a.does(at+"/turns/1/outputs/"+outputs[name].ID, form)
+		read()
+		return got
+	}
+	if err := os.WriteFile(filepath.Join(a.project, "a.txt"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := func(name string) url.Values { return url.Values{"do": {"save"}, "sha256": {outputs[name].SHA256}} }
+
+	if got := settle("a.txt", url.Values{"do": {"save"}, "sha256": {strings.Repeat("0", 64)}}); got.status != http.StatusConflict {
+		t.Errorf("another content than was shown is answered %d", got.status)
+	}
+	settle("a.txt", sum("a.txt"))
+	if o := outputs["a.txt"]; o.State != conversation.OutputExists || outputs["c.txt"].State != conversation.OutputFetched {
+		t.Errorf("where a name exists: %s, the other is %s", o.State, outputs["c.txt"].State)
+	}
+	if page := a.get(at).body; !strings.Contains(page, "a file has this name") || !strings.Contains(page, `value="replace"`) {
+		t.Error("the clash offers no choice")
+	}
+	replace := sum("a.txt")
+	replace.Set("clash", "replace")
+	settle("a.txt", replace)
+	if now, err := os.ReadFile(filepath.Join(a.project, "a.txt")); err != nil || string(now) != "new" || outputs["a.txt"].State != conversation.OutputSaved {
+		t.Errorf("replaced: %q, %v, %s", now, err, outputs["a.txt"].State)
+	}
+	settle("c.txt", url.Values{"do": {"discard"}})
+	if outputs["c.txt"].State != conversation.OutputDeclined {
+		t.Errorf("discarded: %s", outputs["c.txt"].State)
+	}
+	if got := a.does(at+"/turns/1/outputs/o1", url.Values{"do": {"save"}, "sha256": {"x"}, "project": {"../etc"}}); got.status != http.StatusNotFound {
+		t.Errorf("a project that is not linked is answered %d", got.status)
+	}
+
+	// An HTML file is never one for the browser.
+	got := a.get(at + "/outputs/" + outputs["b.html"].SHA256)
+	if got.header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") || !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox") {
+		t.Errorf("HTML is served with %v", got.header)
+	}
+	if got := a.get(at + "/outputs/" + strings.Repeat("0", 64)); got.status != http.StatusNotFound {
+		t.Errorf("an unknown output is answered %d", got.status)
+	}
+	if got := a.does(at+"/delete", url.Values{}); got.status != http.StatusSeeOther || a.get(at).status != http.StatusNotFound {
+		t.Errorf("deleting is answered %d", got.status)
+	}
+}
+
+// TestAskForOperators tries every address as somebody whose key has no admin
+// rights, and as another admin.
+func TestAskForOperators(t *testing.T) {
+	a := askSite(t, false, scriptedProviders()[provider.Local](t))
+	admin := func(owner engine.Owner) string {
+		_, token, err := a.engine.CreateKey(t.Context(), engine.Caller{Admin: true}, owner, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	a.signIn(admin("ada"), "/")
+	a.model.server.Rescript(a.model.makes("The secret.", providertest.Step{Code: "x"}, providertest.Made{Name: "a.txt", Data: []byte("secret")}))
+	at := a.begins([2]string{"prompt", "secret"})
+	a.follow(at, "", "ended")
+
+	_, plain := a.keyFor("bob")
+	eve := admin("eve")
+	for _, who := range []struct {
+		key    string
+		status int
+	}{{plain, http.StatusForbidden}, {eve, http.StatusNotFound}} {
+		b := *a
+		b.visitor = a.another()
+		b.signIn(who.key, "/")
+		for _, path := range []string{at, at + "/events", at + "/turns/1", at + "/outputs/" + fmt.Sprintf("%x", [32]byte{})} {
+			if got := b.get(path); got.status != who.status || strings.Contains(got.body, "secret") {
+				t.Errorf("%s is answered %d", path, got.status)
+			}
+		}
+		for _, path := range []string{"/stop", "/answers/t1q1", "/turns/1/outputs/o1"} {
+			if got := b.does(at+path, url.Values{"do": {"discard"}}); got.status != who.status {
+				t.Errorf("%s is answered %d", path, got.status)
+			}
+		}
+		if got := b.get("/ask"); who.status == http.StatusForbidden && (got.status != who.status || !strings.Contains(got.body, "admin rights")) {
+			t.Errorf("the page is answered %d: %s", got.status, got.body)
+		}
+		got := b.asks("/ask", [2]string{"provider", "local"}, [2]string{"model", "m"}, [2]string{"prompt", "x"})
+		if who.status == http.StatusForbidden && got.status != who.status {
+			t.Errorf("asking is answered %d", got.status)
+		}
+	}
+}
+
+// TestAskTokens sends what changes something without the token of the
+// visitor's own pages.
+func TestAskTokens(t *testing.T) {
+	a := askSite(t, true, scriptedProviders()[provider.Local](t))
+	at := a.begins([2]string{"prompt", "Go"})
+	a.follow(at, "", "ended")
+	for _, path := range []string{"/stop", "/close", "/delete", "/answers/t1q1", "/turns/1/outputs/o1"} {
+		if got := a.post(at+path, url.Values{"token": {"x"}}); got.status != http.StatusForbidden {
+			t.Errorf("%s with a wrong token is answered %d", path, got.status)
+		}
+		// A form in parts passes the check of plain ones.
+		r := a.request("POST", at+path, strings.NewReader("--x\r\n\r\n--x--"))
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+		if got := a.send(r); got.status != http.StatusUnsupportedMediaType {
+			t.Errorf("%s as a form in parts is answered %d", path, got.status)
+		}
+	}
+	for _, path := range []string{"/ask", at} {
+		r := a.request("POST", path, strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nGo\r\n--x--"))
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+		if got := a.send(r); got.status != http.StatusForbidden {
+			t.Errorf("%s without a token is answered %d", path, got.status)
+		}
+	}
+}
+
+// TestAskWrongly sends forms that cannot be as they are.
+func TestAskWrongly(t *testing.T) {
+	a := askSite(t, true, scriptedProviders()[provider.Local](t))
+	whole := map[string]string{"provider": "local", "model": providertest.LocalModel, "prompt": "Go"}
+	for _, c := range []struct{ field, value, says string }{
+		{"prompt", " ", "There is no prompt."}, {"model", "", "No model was named."}, {"provider", "", "No provider was chosen."},
+		{"provider", "none", "Keyless cannot be asked: no key. Set KEYLESS_API_KEY."}, {"tool", "hammer", "There is no such tool."},
+		{"project", "other", "is not linked"}, {"path", "../../etc/passwd", "Choose the project"}, {"file", "nonsense", "There is nothing here"},
+	} {
+		fields := [][2]string{{c.field, c.value}}
+		for name, value := range whole {
+			if name != c.field {
+				fields = append(fields, [2]string{name, value})
+			}
+		}
+		got := a.asks("/ask", fields...)
+		if body := strings.Join(strings.Fields(got.body), " "); got.status < 400 || !strings.Contains(strings.ReplaceAll(strings.ReplaceAll(body, "</h1> <p class=\"lead\">", " "), "&#39;", "'"), c.says) {
+			t.Errorf("%s=%q is answered %d: %s", c.field, c.value, got.status, got.body)
+		}
+	}
+	for _, path := range []string{"../../etc/passwd", "/etc/passwd", ".git/config", "link"} {
+		_ = os.Symlink("/etc/passwd", filepath.Join(a.project, "link"))
+		if got := a.asks("/ask", [2]string{"provider", "local"}, [2]string{"model", providertest.LocalModel}, [2]string{"prompt", "Go"}, [2]string{"project", "atlas"}, [2]string{"path", path}); got.status != http.StatusBadRequest {
+			t.Errorf("the path %s is answered %d", path, got.status)
+		}
+	}
+	if got := a.get("/ask-files/atlas?at=.."); got.status != http.StatusNotFound {
+		t.Errorf("the folder above is answered %d", got.status)
+	}
+	if got := a.get("/ask-files/atlas"); got.status != 200 || strings.Contains(got.body, "link") {
+		t.Errorf("the folder is answered %d: %s", got.status, got.body)
+	}
+	if n := a.model.server.Count(providertest.OpRun); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// TestSpoken renders what a model says.
+func TestSpoken(t *testing.T) {
+	got := string(say("# T\n\n<script>x()</script>\n\n[a](javascript:x()) [b](https://example.com/?a=1&b=\"2) ![p](https://192.0.2.1/x) <https://example.org> [s](sandbox:/mnt/data/a.csv) <img src=x onerror=x()>\n\n```python\nprint('<b>')\n```\n\n    <i>\n"))
+	for _, never := range []string{"<script", "<img", "javascript:", "<b>", "<i>", "sandbox:", "192.0.2.1"} {
+		if strings.Contains(got, never) {
+			t.Errorf("%s became part of the page: %s", never, got)
+		}
+	}
+	for _, want := range []string{`rel="noopener noreferrer nofollow" target="_blank">b</a>`, `href="https://example.org"`, `tok-`, "&lt;b&gt;", "<em>picture: p</em>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in %s", want, got)
+		}
+	}
+	var plain map[string]string
+	if err := json.Unmarshal([]byte(`{"a":"x\u003cy"}`), &plain); err != nil || string(highlight("python", plain["a"])) != "x&lt;y\n" && !strings.Contains(string(highlight("python", plain["a"])), "&lt;") {
+		t.Errorf("code is shown as %s", highlight("python", plain["a"]))
+	}
+}
