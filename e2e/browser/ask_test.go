@@ -21,7 +21,7 @@ type asking struct {
 	project string // its folder
 }
 
-func ask(t *testing.T) *asking {
+func ask(t *testing.T, settings ...string) *asking {
 	t.Helper()
 	a := &asking{model: providertest.NewLocalServer(t)}
 	folders, err := os.MkdirTemp("", "airlock-projects-")
@@ -30,10 +30,8 @@ func ask(t *testing.T) *asking {
 	}
 	t.Cleanup(func() { os.RemoveAll(folders) })
 	a.project = filepath.Join(folders, "atlas")
-	settings := filepath.Join(folders, "airlock.yaml")
 	for _, err := range []error{
 		os.MkdirAll(filepath.Join(a.project, "data"), 0o755),
-		os.WriteFile(settings, []byte("model_url: "+a.model.URL+"/v1\nmodel: "+providertest.LocalModel+"\nprovider: local\n"), 0o644),
 		os.WriteFile(filepath.Join(a.project, "sales.png"), []byte("the old one"), 0o644),
 		os.WriteFile(filepath.Join(a.project, "data", "rates.csv"), []byte("region,rate\nEast,1.2\n"), 0o644),
 		os.Chmod(folders, 0o755),
@@ -42,7 +40,10 @@ func ask(t *testing.T) *asking {
 			t.Fatal(err)
 		}
 	}
-	a.service = serve(t, "--config", settings, "--workspace", folders)
+	a.service = &service{t: t, data: dataFolder(t), args: []string{"--workspace", folders},
+		env: append([]string{"AIRLOCK_MODEL_URL=" + a.model.URL + "/v1", "AIRLOCK_MODEL=" + providertest.LocalModel, "AIRLOCK_PROVIDER=local"}, settings...)}
+	t.Cleanup(a.stop)
+	a.start("127.0.0.1:0")
 	if os.Geteuid() == 0 { // the service is somebody else, who saves there
 		owner, err := user.Lookup("airlock")
 		if err != nil {

@@ -3,10 +3,12 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -61,7 +63,7 @@ func (p *askPage) content(w http.ResponseWriter, v *visit) error {
 	}
 	defer content.Close()
 	h := w.Header()
-	kind := safeType(o.MIME)
+	kind := safeType(p.typeOf(o))
 	h.Set("Content-Type", kind)
 	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Cache-Control", "private, no-cache")
@@ -71,6 +73,26 @@ func (p *askPage) content(w http.ResponseWriter, v *visit) error {
 	}
 	http.ServeContent(w, v.Request, "", time.Time{}, content)
 	return nil
+}
+
+// typeOf is what an output is. Providers go by names, so that what is said to
+// be a picture is looked at.
+func (p *askPage) typeOf(o conversation.Output) string {
+	base, _, _ := strings.Cut(o.MIME, ";")
+	if !shownImages[base] {
+		return o.MIME
+	}
+	content, err := p.Live.Host().Output(o.SHA256)
+	if err != nil {
+		return o.MIME // there is nothing to be shown
+	}
+	defer content.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(content, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "application/octet-stream"
+	}
+	return http.DetectContentType(head[:n])
 }
 
 // previewFile is how long a table is in the store of files, from where the
@@ -84,7 +106,7 @@ func (p *askPage) preview(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	defer content.Close()
-	file := engine.File{Name: o.Name, MIME: o.MIME, Size: o.Size}
+	file := engine.File{Name: o.Name, MIME: p.typeOf(o), Size: o.Size}
 	body := previewView{File: p.fileView(file)}
 	if body.File.Kind == "table" {
 		// As in the list of files: a program in the sandbox reads it.

@@ -397,7 +397,7 @@ func TestAskOutcomes(t *testing.T) {
 // TestAskLater saves and discards outputs after the turn, one by one.
 func TestAskLater(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.Local](t))
-	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "x"}, providertest.Made{Name: "a.txt", Data: []byte("new")}, providertest.Made{Name: "b.html", Data: []byte("<!doctype html><script>x()</script>")}, providertest.Made{Name: "c.txt", Data: []byte("c")}))
+	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "x"}, providertest.Made{Name: "a.txt", Data: []byte("new")}, providertest.Made{Name: "b.html", Data: []byte("<!doctype html><script>x()</script>")}, providertest.Made{Name: "c.txt", Data: []byte("c")}, providertest.Made{Name: "lies.png", Data: []byte("<!doctype html><script>y()</script>")}))
 	at := a.begins([2]string{"prompt", "Go"})
 	a.follow(at, "", "ended")
 	id := at[strings.LastIndex(at, "/")+1:]
@@ -448,9 +448,14 @@ func TestAskLater(t *testing.T) {
 	}
 
 	// An HTML file is never one for the browser.
-	got := a.get(at + "/outputs/" + outputs["b.html"].SHA256)
-	if got.header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") || !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox") {
-		t.Errorf("HTML is served with %v", got.header)
+	if page := a.get(at).body; strings.Contains(page, "<img") {
+		t.Error("HTML with the name of a picture is shown as one")
+	}
+	for _, name := range []string{"b.html", "lies.png"} {
+		got := a.get(at + "/outputs/" + outputs[name].SHA256)
+		if got.header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") || !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox") {
+			t.Errorf("%s is served with %v", name, got.header)
+		}
 	}
 	if got := a.get(at + "/outputs/" + strings.Repeat("0", 64)); got.status != http.StatusNotFound {
 		t.Errorf("an unknown output is answered %d", got.status)

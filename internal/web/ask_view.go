@@ -171,7 +171,7 @@ func (p *askPage) outputsOf(v *visit, id string, turn int, list []conversation.O
 			}
 		}
 		if o.SHA256 != "" {
-			f.URL, f.Kind = f.Chat+"/outputs/"+o.SHA256, previewKind(engine.File{Name: o.Name, MIME: o.MIME})
+			f.URL, f.Kind = f.Chat+"/outputs/"+o.SHA256, previewKind(engine.File{Name: o.Name, MIME: p.typeOf(o)})
 		}
 		gone := o.State == conversation.OutputSaved || o.State == conversation.OutputUnchanged
 		f.Settled, f.Clash = !over || gone || o.SHA256 == "", o.State == conversation.OutputExists

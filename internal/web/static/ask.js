@@ -57,6 +57,11 @@ function fill(element, html) {
   watch(element);
 }
 
+function state(turn, words) {
+  const badge = place(turn, ".turn-end")?.querySelector(".badge");
+  if (badge) badge.textContent = words;
+}
+
 // A file on its way: a line with a bar.
 function bar(list, name, done, size, note) {
   let item = [...list.children].find((li) => li.dataset.name === name && li.hasAttribute("data-moving"));
@@ -133,11 +138,13 @@ const handlers = {
   asked({ turn, id, html, words }) {
     document.getElementById(`question-${id}`)?.remove();
     place(turn, ".questions")?.append(...parts(html));
+    state(turn, "waits for your answer");
     if (section(turn)) announce(words);
   },
   answered({ turn, id, html, after }) {
     document.getElementById(`question-${id}`)?.remove();
     place(turn, after ? ".after" : ".before")?.append(...parts(html));
+    state(turn, "running");
   },
   notice({ turn, html }) { place(turn, ".before")?.append(...parts(html)); },
   ended({ turn, html, words, until, partial }) {
