@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,6 +165,35 @@ func TestAskOutcomes(t *testing.T) {
 		if words, class := outcomeOf(c.step); words != c.words || class != c.class {
 			t.Errorf("%s is shown as %q, %q", c.step.Outcome, words, class)
 		}
+	}
+}
+
+// TestAskMarked reads answers: nothing is meant that was not marked.
+func TestAskMarked(t *testing.T) {
+	q := conversation.Ask{Kind: conversation.AskSave, Outputs: []conversation.OutputAsked{
+		{Output: conversation.Output{ID: "o1", SHA256: "1"}}, {Output: conversation.Output{ID: "o2", SHA256: "2"}}, {Output: conversation.Output{ID: "o3"}, Refused: "no"},
+	}}
+	form := url.Values{"answer": {"yes"}, "pick": {"o2", "o3", "o9"}, "sha256-o2": {"2"}, "clash-o2": {"rename"}}
+	want := []conversation.Pick{{ID: "o2", SHA256: "2", Clash: conversation.ClashRename}}
+	if a, err := answerOf(q, form); err != nil || !a.OK || !slices.Equal(a.Picks, want) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for _, kind := range []conversation.AskKind{conversation.AskSend, conversation.AskMore} {
+		q := conversation.Ask{Kind: kind, Files: []conversation.FileAsked{{ID: "f1"}, {ID: "f2"}}}
+		if a, err := answerOf(q, url.Values{"answer": {"yes"}, "pick": {"f2"}}); err != nil || len(a.Picks) != 1 || a.Picks[0].ID != "f2" {
+			t.Errorf("%s: %+v, %v", kind, a, err)
+		}
+		if a, err := answerOf(q, url.Values{"answer": {"yes"}}); err != nil || a.Picks == nil || len(a.Picks) != 0 {
+			t.Errorf("%s, nothing marked: %+v, %v", kind, a, err)
+		}
+	}
+	for _, form := range []url.Values{{}, {"answer": {"maybe"}}, {"answer": {"yes"}, "pick": {"o1"}, "clash-o1": {"burn"}}} {
+		if a, err := answerOf(q, form); err == nil {
+			t.Errorf("%v is taken as %+v", form, a)
+		}
+	}
+	if a, err := answerOf(conversation.Ask{Kind: conversation.AskApply}, url.Values{"answer": {"yes"}}); err == nil || a.OK {
+		t.Errorf("changes of a project are agreed to unseen: %+v", a)
 	}
 }
 
