@@ -26,6 +26,7 @@ type service struct {
 	url  string // of the page: "http://127.0.0.1:1234/ui"
 	data string
 	args []string
+	env  []string // more of it
 	cmd  *exec.Cmd
 	dead chan struct{}
 }
@@ -76,6 +77,7 @@ func (s *service) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent"}
+	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Stderr = s.t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd

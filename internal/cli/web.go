@@ -28,6 +28,7 @@ func (a *app) page(s *service) (httpd.Mount, error) {
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,
 		Tool:         tool,
+		Ask:          a.pageAsk(s),
 		Log:          a.log,
 	})
 	if err != nil {

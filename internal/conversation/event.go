@@ -72,7 +72,9 @@ type (
 	// Found is a file that the reply speaks of.
 	Found struct {
 		Name string `json:"name"`
-		Size int64  `json:"size"` // -1: not said
+		Size int64  `json:"size"`           // -1: not said
+		ID   string `json:"id,omitempty"`   // at the provider
+		Step string `json:"step,omitempty"` // that made it, where that is said
 	}
 	// Downloading is how far an output is.
 	Downloading struct {

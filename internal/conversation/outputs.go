@@ -61,7 +61,7 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 	for _, name := range found.Missing {
 		t.emit(Notice{Text: "The answer promises " + name + ", and there is no such file.", Hint: "Ask the model to write it again."})
 	}
-	t.emit(Collected{t.record.Outputs, t.record.Missing})
+	t.emit(Collected{slices.Clone(t.record.Outputs), slices.Clone(t.record.Missing)})
 	return errors.Join(err, failed, found.Problem())
 }
 
@@ -112,12 +112,12 @@ func (t *turn) save(ctx context.Context) error {
 				o.State = OutputDeclined
 			}
 		}
-		t.emit(Saved{Outputs: t.record.Outputs})
+		t.emit(Saved{Outputs: slices.Clone(t.record.Outputs)})
 		return nil
 	}
 	before := len(t.record.Receipts)
 	err = s.write(ctx, folder, a)
-	done := Saved{Outputs: t.record.Outputs}
+	done := Saved{Outputs: slices.Clone(t.record.Outputs)}
 	if len(t.record.Receipts) > before {
 		done.Receipt = t.record.Receipts[before]
 	}

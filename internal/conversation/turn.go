@@ -200,7 +200,7 @@ func (t *turn) relay(e provider.Event) {
 		}
 		t.emit(CodeEnded{e.Step})
 	case provider.FileFound:
-		t.emit(Found{e.Artifact.Name, e.Artifact.Size})
+		t.emit(Found{e.Artifact.Name, e.Artifact.Size, e.Artifact.Ref.ID, e.Artifact.StepID})
 	case provider.Paused:
 		t.emit(Notice{Text: "The provider paused the turn and was asked to go on."})
 	case provider.Notice:

@@ -105,6 +105,11 @@ func (p *filesPage) textPreview(v *visit, body *previewView) error {
 		return err
 	}
 	defer content.Close()
+	return readText(content, body)
+}
+
+// readText is the beginning of a content as the kind of its file wants it.
+func readText(content io.Reader, body *previewView) error {
 	raw, err := io.ReadAll(io.LimitReader(content, shownText+1))
 	if err != nil {
 		return err

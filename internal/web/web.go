@@ -52,6 +52,7 @@ type Options struct {
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
 	Tool      Tool             // the run_python tool; nil: not shown
+	Ask       *Ask             // conversations with models; nil: not shown
 	Log       *slog.Logger     // for causes that a visitor must not see; nil: nothing is logged
 	Now       func() time.Time // nil: time.Now
 }
@@ -102,6 +103,7 @@ func New(o Options) (*Site, error) {
 
 	// The pages, in the order of the navigation.
 	s.runPage(o.Engine)
+	s.askPages(o.Ask, o.Engine)
 	s.reviewPages(o.Review)
 	s.filesPage(o.Engine)
 	s.statusPage(o.Engine)

@@ -30,11 +30,11 @@ type visitor struct {
 
 // visitSite serves the page over a fake sandbox. With open it lets everybody in, as
 // on loopback without keys; else only who signs in.
-func visitSite(t *testing.T, open bool, program sandboxtest.Program) *visitor {
+func visitSite(t *testing.T, open bool, program sandboxtest.Program, change ...func(*Options)) *visitor {
 	t.Helper()
 	e := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(program))
 	v := &visitor{t: t, engine: e}
-	site, err := New(Options{
+	options := Options{
 		Engine: e, Authenticate: e.Authenticate, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Languages: func(context.Context) []Language { return []Language{{"python", "Python", true}, {"d", "D", false}} },
 		Caller: func(r *http.Request) (engine.Caller, bool) {
@@ -43,7 +43,11 @@ func visitSite(t *testing.T, open bool, program sandboxtest.Program) *visitor {
 			}
 			return engine.Caller{Owner: engine.Local}, true
 		},
-	})
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	site, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,75 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// SaveOutputs saves the picked outputs of a turn that is over, one now and
+// another later: what is not picked stays undecided.
+func (h *Host) SaveOutputs(ctx context.Context, owner, id string, turn int, a Answer) (*Turn, error) {
+	if a.Folder == "" || a.Picks == nil {
+		return nil, fmt.Errorf("%w: a folder and the outputs to save into it are missing", ErrInvalid)
+	}
+	return h.decide(ctx, owner, id, turn, func(c *Conversation, t *Turn) error {
+		var open []int
+		for i := range t.Outputs {
+			if _, meant := a.pick(t.Outputs[i].ID); !meant && t.Outputs[i].State == OutputFetched {
+				open = append(open, i)
+			}
+		}
+		s := saving{host: h, conversation: c, turn: t}
+		err := s.write(ctx, a.Folder, a)
+		for _, i := range open {
+			t.Outputs[i].State = OutputFetched
+		}
+		return err
+	})
+}
+
+// Discard turns outputs of a turn that is over down. They stay here for their
+// time, and can be saved all the same.
+func (h *Host) Discard(ctx context.Context, owner, id string, turn int, outputs ...string) (*Turn, error) {
+	return h.decide(ctx, owner, id, turn, func(_ *Conversation, t *Turn) error {
+		for i := range t.Outputs {
+			if o := &t.Outputs[i]; slices.Contains(outputs, o.ID) && o.savable() {
+				o.State, o.Problem = OutputDeclined, nil
+			}
+		}
+		return nil
+	})
+}
+
+// decide changes a turn that is over, and keeps it.
+func (h *Host) decide(ctx context.Context, owner, id string, turn int, change func(*Conversation, *Turn) error) (*Turn, error) {
+	c, err := h.Archive.Conversation(ctx, owner, id)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(c.Turns, func(t *Turn) bool { return t.Number == turn })
+	if at < 0 {
+		return nil, fmt.Errorf("turn %d: %w", turn, ErrNotFound)
+	}
+	t := c.Turns[at]
+	if t.State == TurnRunning {
+		return nil, ErrTurn
+	}
+	err = change(c, t)
+	return t, errors.Join(err, h.Archive.PutConversation(context.WithoutCancel(ctx), c, t))
+}
+
+// Held is how long outputs are held here after they were fetched.
+func (h *Host) Held() time.Duration { return holdOutputs }
+
+// Until is when the session of a conversation that is going on dies, unless it
+// is used before; zero: it has none, or its time is not known.
+func (l *Live) Until(owner, id string) (time.Time, error) {
+	c, err := l.find(owner, id)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return c.chat.tracker.Until(), nil
+}

@@ -1,0 +1,138 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// answer answers a question that waits, from whichever tab it comes first.
+func (p *askPage) answer(w http.ResponseWriter, v *visit) error {
+	id := v.PathValue("id")
+	pending, err := p.Live.Pending(p.owner(v), id)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(pending, func(q conversation.Ask) bool { return q.ID == v.PathValue("question") })
+	if at < 0 {
+		return conversation.ErrAnswered
+	}
+	a, err := answerOf(pending[at], v.PostForm)
+	if err != nil {
+		return err
+	}
+	if err := p.Live.Answer(p.owner(v), id, pending[at].ID, a); err != nil {
+		return err
+	}
+	return p.to(w, v, id)
+}
+
+// answerOf is what a form says to a question. Nothing is meant that was not
+// marked, and no output that is not the one that was shown.
+func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err error) {
+	switch form.Get("answer") {
+	case "yes":
+		a.OK = true
+	case "no":
+		return a, nil
+	case "later":
+		a.Later = q.Kind == conversation.AskApply
+		return a, nil
+	default:
+		return a, refuse(http.StatusBadRequest, "This is no answer.", "Use one of the buttons of the question.")
+	}
+	a.Picks = []conversation.Pick{}
+	marked := func(id string) bool { return slices.Contains(form["pick"], id) }
+	switch q.Kind {
+	case conversation.AskSkip:
+		a.Picks = nil
+	case conversation.AskSend, conversation.AskMore:
+		for _, f := range q.Files {
+			if marked(f.ID) {
+				a.Picks = append(a.Picks, conversation.Pick{ID: f.ID})
+			}
+		}
+	case conversation.AskSave:
+		for _, o := range q.Outputs {
+			if !marked(o.ID) || o.Refused != "" {
+				continue
+			}
+			clash, err := clashOf(form.Get("clash-" + o.ID))
+			if err != nil {
+				return a, err
+			}
+			a.Picks = append(a.Picks, conversation.Pick{ID: o.ID, SHA256: form.Get("sha256-" + o.ID), Clash: clash, As: strings.TrimSpace(form.Get("as-" + o.ID))})
+		}
+	default: // what a reply changes is agreed to where all of it can be seen
+		return conversation.Answer{}, refuse(http.StatusBadRequest, "Changes of the project are agreed to on their own page.", "Open them in Review.")
+	}
+	return a, nil
+}
+
+func clashOf(text string) (conversation.Clash, error) {
+	switch c := conversation.Clash(text); c {
+	case "", conversation.ClashReplace, conversation.ClashRename, conversation.ClashSkip:
+		return c, nil
+	}
+	return "", refuse(http.StatusBadRequest, "An existing file can be replaced, kept beside the new one, or left alone.", "Choose one of the three.")
+}
+
+// settle saves or discards an output of a turn that is over.
+func (p *askPage) settle(w http.ResponseWriter, v *visit) error {
+	id, output := v.PathValue("id"), v.PathValue("output")
+	number, err := strconv.Atoi(v.PathValue("turn"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	var t *conversation.Turn
+	switch v.PostForm.Get("do") {
+	case "discard":
+		t, err = p.Live.Host().Discard(v.Context(), p.owner(v), id, number, output)
+	case "save":
+		t, err = p.save(v, id, number, output)
+	default:
+		return refuse(http.StatusBadRequest, "A file can be saved or discarded.", "Use one of the buttons.")
+	}
+	if err != nil {
+		return err
+	}
+	if !v.wants("application/x-part") {
+		http.Redirect(w, v.Request, p.address("/ask/"+id)+"#turn-"+strconv.Itoa(t.Number), http.StatusSeeOther)
+		return nil
+	}
+	projects, err := p.Projects(v.Context(), p.owner(v))
+	if err != nil {
+		return err
+	}
+	text, err := p.part("outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true, t.Ended))
+	if err != nil {
+		return err
+	}
+	p.send(w, v, http.StatusOK, []byte(text))
+	return nil
+}
+
+func (p *askPage) save(v *visit, id string, turn int, output string) (*conversation.Turn, error) {
+	link, err := p.project(v, v.PostForm.Get("project"))
+	if err != nil {
+		return nil, err
+	}
+	clash, err := clashOf(v.PostForm.Get("clash"))
+	if err != nil {
+		return nil, err
+	}
+	sum := v.PostForm.Get("sha256")
+	if sum == "" {
+		return nil, refuse(http.StatusBadRequest, "It is not said which file was looked at.", "Load the page again.")
+	}
+	if clash == conversation.ClashSkip {
+		return p.Live.Host().Discard(v.Context(), p.owner(v), id, turn, output)
+	}
+	return p.Live.Host().SaveOutputs(v.Context(), p.owner(v), id, turn, conversation.Answer{
+		OK: true, Folder: link.Root, Picks: []conversation.Pick{{ID: output, SHA256: sum, Clash: clash}}})
+}

@@ -1,0 +1,370 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/provider"
+)
+
+// Ask is what the pages about conversations with models stand on. Live,
+// Providers and Projects are required.
+type Ask struct {
+	Live *conversation.Live
+	// Providers returns all that there are, those that cannot be asked too.
+	Providers func(ctx context.Context) []Model
+	// Projects returns the folders that an owner may use from here.
+	Projects func(ctx context.Context, owner string) ([]conversation.Link, error)
+	// Settings are those that a conversation begins with: provider and model
+	// are what the page proposes.
+	Settings conversation.Settings
+}
+
+// Model is who can be asked.
+type Model struct {
+	Provider    string // its name: "openai"
+	Title       string // "OpenAI"
+	Destination string // where files go; empty: they stay on this machine
+	Caps        provider.Capabilities
+	// Missing says why it cannot be asked, and Cure what to do; empty: it can.
+	Missing, Cure string
+}
+
+// askPage is where models are asked, and conversations read again.
+type askPage struct {
+	*Site
+	*Ask
+	files    Files
+	previews *previews
+}
+
+func (s *Site) askPages(ask *Ask, e Engine) {
+	if ask == nil {
+		return
+	}
+	p := &askPage{s, ask, e, newPreviews(e, s.Now)}
+	s.nav = append(s.nav, navEntry{"ask", "Ask", "/ask"})
+	look := map[string]func(http.ResponseWriter, *visit) error{
+		"/ask":                               p.list,
+		"/ask-files/{project}":               p.folder,
+		"/ask/{id}":                          p.show,
+		"/ask/{id}/events":                   p.events,
+		"/ask/{id}/turns/{turn}":             p.turn,
+		"/ask/{id}/outputs/{sha256}":         p.content,
+		"/ask/{id}/outputs/{sha256}/preview": p.preview,
+	}
+	for path, serve := range look {
+		s.mux.HandleFunc("GET "+path, s.handle(p.guarded(serve)))
+	}
+	s.mux.HandleFunc("POST /ask", s.change(p.guarded(p.begin)))
+	s.mux.HandleFunc("POST /ask/{id}", s.change(p.guarded(p.goOn)))
+	act := map[string]func(http.ResponseWriter, *visit) error{
+		"/ask/{id}/answers/{question}":            p.answer,
+		"/ask/{id}/turns/{turn}/outputs/{output}": p.settle,
+		"/ask/{id}/stop":                          p.stop,
+		"/ask/{id}/close":                         p.close,
+		"/ask/{id}/delete":                        p.remove,
+	}
+	for path, serve := range act {
+		s.mux.HandleFunc("POST "+path, s.change(p.guarded(plainForm(serve))))
+	}
+}
+
+// guarded lets only those in who run the machine: a model is asked with their
+// keys, and their folders are read and written.
+func (p *askPage) guarded(serve func(http.ResponseWriter, *visit) error) func(http.ResponseWriter, *visit) error {
+	return func(w http.ResponseWriter, v *visit) error {
+		if !v.operator() {
+			return &engine.Error{Op: "ask", Kind: engine.ErrForbidden, Hint: "Models are asked with this service's keys, and may use folders of its machine. That takes a key with admin rights (`airlock keys create --admin`), or a browser on the machine itself while there are no keys."}
+		}
+		return askProblem(serve(w, v))
+	}
+}
+
+// plainForm reads a form without files. One in parts is refused: its token is
+// not looked at before the handler.
+func plainForm(serve func(http.ResponseWriter, *visit) error) func(http.ResponseWriter, *visit) error {
+	return func(w http.ResponseWriter, v *visit) error {
+		if kind, _, err := mime.ParseMediaType(v.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+			return refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.", "Load the page again and repeat what you did.")
+		}
+		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
+		if err := v.ParseForm(); err != nil {
+			return formError(err)
+		}
+		return serve(w, v)
+	}
+}
+
+func (p *askPage) owner(v *visit) string { return string(v.caller.Owner) }
+
+// askView is what the page shows: the list of conversations, or one of them.
+type askView struct {
+	Providers []modelView
+	Projects  []conversation.Link
+	Form      askForm // what the form proposes
+	MaxUpload int64
+	Address   string // where the form goes
+
+	Conversation *conversation.Conversation // nil: the list
+	Who          string
+	Turns        []turnView
+	Open         bool // it is going on here, with what it has at the provider
+	Running      bool // a turn of it is
+	Pending      []askedView
+	Until        time.Time // when what it has at the provider goes
+
+	Past []pastView
+	Next string
+}
+
+// askForm is what a form holds.
+type askForm struct {
+	Provider, Model, Tool, Project string
+	Instructions                   string
+}
+
+// modelView is who can be asked, in words.
+type modelView struct {
+	Model
+	Can []string
+}
+
+// pastView is a conversation in the list.
+type pastView struct {
+	*conversation.Conversation
+	Who string
+}
+
+func (p *askPage) fill(v *visit, body *askView) (err error) {
+	for _, m := range p.Providers(v.Context()) {
+		body.Providers = append(body.Providers, modelView{m, abilities(m)})
+	}
+	body.MaxUpload = p.MaxUpload
+	body.Projects, err = p.Projects(v.Context(), p.owner(v))
+	return err
+}
+
+// who is the model's name with its provider's.
+func who(models []modelView, s conversation.Settings) string {
+	for _, m := range models {
+		if m.Provider == s.Provider {
+			return m.Title + " · " + s.Model
+		}
+	}
+	return s.Provider + " · " + s.Model
+}
+
+// abilities says what a provider can do.
+func abilities(m Model) (can []string) {
+	c := m.Caps
+	var tools []string
+	for _, t := range c.Tools {
+		tools = append(tools, map[provider.Tool]string{provider.ToolPython: "Python", provider.ToolShell: "shell"}[t])
+	}
+	if len(tools) > 0 {
+		can = append(can, "runs "+strings.Join(tools, " and "))
+	}
+	if c.Limits.Upload > 0 {
+		can = append(can, "files up to "+byteCount(c.Limits.Upload))
+	}
+	switch {
+	case c.Sessions && c.IdleTTL > 0:
+		can = append(can, "keeps its workspace between turns, "+rough(c.IdleTTL)+" since the last use")
+	case c.Sessions:
+		can = append(can, "keeps its workspace between turns")
+	default:
+		can = append(can, "starts each turn with an empty workspace")
+	}
+	if c.See {
+		can = append(can, "can be shown pictures")
+	}
+	if c.Functions {
+		can = append(can, "can ask for files of a project")
+	}
+	if m.Destination == "" {
+		can = append(can, "files stay on this machine")
+	} else {
+		can = append(can, "files go to "+m.Destination)
+	}
+	return can
+}
+
+const pastPerPage = 30
+
+// list is the page before anything was asked.
+func (p *askPage) list(w http.ResponseWriter, v *visit) error {
+	body := askView{Address: p.address("/ask"), Form: askForm{Provider: p.Settings.Provider, Model: p.Settings.Model, Tool: string(provider.ToolAuto)}}
+	if err := p.fill(v, &body); err != nil {
+		return err
+	}
+	past, err := p.Live.Host().Conversations(v.Context(), p.owner(v), conversation.Page{Limit: pastPerPage, Before: v.URL.Query().Get("before")})
+	if err != nil {
+		return err
+	}
+	for _, c := range past {
+		body.Past = append(body.Past, pastView{c, who(body.Providers, c.Settings)})
+	}
+	if len(past) == pastPerPage {
+		body.Next = past[len(past)-1].ID
+	}
+	if body.Form.Provider == "" {
+		p.propose(&body)
+	}
+	p.render(w, v, http.StatusOK, "ask", "Ask", body)
+	return nil
+}
+
+// propose chooses what was used last, or the first that can be asked.
+func (p *askPage) propose(body *askView) {
+	ready := func(name string) bool {
+		for _, m := range body.Providers {
+			if m.Provider == name && m.Missing == "" {
+				return true
+			}
+		}
+		return false
+	}
+	for _, c := range body.Past {
+		if ready(c.Settings.Provider) {
+			body.Form.Provider, body.Form.Model = c.Settings.Provider, c.Settings.Model
+			return
+		}
+	}
+	for _, m := range body.Providers {
+		if m.Missing == "" {
+			body.Form.Provider = m.Provider
+			return
+		}
+	}
+}
+
+// show is a conversation: what was said, and a form to go on.
+func (p *askPage) show(w http.ResponseWriter, v *visit) error {
+	c, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	body := askView{Conversation: c, Address: p.address("/ask/" + c.ID)}
+	if err := p.fill(v, &body); err != nil {
+		return err
+	}
+	body.Who = who(body.Providers, c.Settings)
+	body.Form = askForm{Provider: c.Settings.Provider, Model: c.Settings.Model, Tool: string(c.Settings.Tool), Project: projectOf(c, body.Projects)}
+	body.Open, body.Running = p.Live.Running(p.owner(v), c.ID)
+	for _, t := range c.Turns {
+		body.Turns = append(body.Turns, p.turnView(v, c, t, body.Projects, body.Running))
+	}
+	if body.Open {
+		if pending, err := p.Live.Pending(p.owner(v), c.ID); err == nil { // else it has just been closed
+			for _, q := range pending {
+				body.Pending = append(body.Pending, p.askedView(v, c.ID, q))
+			}
+		}
+		body.Until = p.until(v, c.ID)
+	}
+	p.render(w, v, http.StatusOK, "ask", c.Title, body)
+	return nil
+}
+
+func (p *askPage) until(v *visit, id string) time.Time {
+	end, err := p.Live.Until(p.owner(v), id)
+	if err != nil {
+		return time.Time{} // it is closed
+	}
+	return end
+}
+
+// projectOf is the project that the conversation was about last.
+func projectOf(c *conversation.Conversation, projects []conversation.Link) string {
+	if c.Settings.Project != "" {
+		return c.Settings.Project
+	}
+	for _, t := range slices.Backward(c.Turns) {
+		for _, l := range projects {
+			for _, d := range t.Decisions {
+				if d.Ask.Folder == l.Root {
+					return l.Project
+				}
+			}
+			for _, in := range t.Inputs {
+				if strings.HasPrefix(in.Local, l.Root+"/") {
+					return l.Project
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// recordTime is how long a new conversation may take to be in the archive:
+// its first turn writes it down by itself.
+const recordTime = 2 * time.Second
+
+// find returns the conversation of the request.
+func (p *askPage) find(v *visit) (*conversation.Conversation, error) {
+	id := v.PathValue("id")
+	ctx, cancel := context.WithTimeout(v.Context(), recordTime)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := p.Live.Host().Conversation(v.Context(), p.owner(v), id)
+		if err == nil || !errors.Is(err, conversation.ErrNotFound) {
+			return c, err
+		}
+		if open, _ := p.Live.Running(p.owner(v), id); !open {
+			return nil, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// turn is one turn as it is kept, for a script that has not seen all of it.
+func (p *askPage) turn(w http.ResponseWriter, v *visit) error {
+	c, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	projects, err := p.Projects(v.Context(), p.owner(v))
+	if err != nil {
+		return err
+	}
+	for _, t := range c.Turns {
+		if fmt.Sprint(t.Number) == v.PathValue("turn") {
+			_, running := p.Live.Running(p.owner(v), c.ID)
+			part := "turn"
+			if v.URL.Query().Get("part") == "outputs" {
+				part = "outputs"
+			}
+			text, err := p.part(part, p.turnView(v, c, t, projects, running))
+			if err != nil {
+				return err
+			}
+			p.send(w, v, http.StatusOK, []byte(text))
+			return nil
+		}
+	}
+	return engine.ErrNotFound
+}
+
+// part renders a part of the page.
+func (p *askPage) part(name string, body any) (string, error) {
+	var text strings.Builder
+	if err := p.templates["ask"].ExecuteTemplate(&text, name, body); err != nil {
+		return "", err
+	}
+	return text.String(), nil
+}
