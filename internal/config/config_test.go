@@ -358,3 +358,18 @@ func FuzzParseFile(f *testing.F) {
 		}
 	})
 }
+
+// The service, which runs as another user, gets the secrets that are its own,
+// wherever they were set, and no others.
+func TestServiceSecrets(t *testing.T) {
+	c := load(t, world(t, map[string]string{"AIRLOCK_OPENAI_API_KEY": "one", "AIRLOCK_KEY": "of a client"}, "librechat_api_key: two\n"))
+	env := map[string]string{}
+	for _, entry := range append(c.Environ("/home/airlock"), c.ServiceSecrets()...) {
+		name, text, _ := strings.Cut(entry, "=")
+		env[name] = text
+	}
+	second := load(t, world(t, env, ""))
+	if second.OpenAI.Key != "one" || second.LibreChat.APIKey != "two" || second.Key != "" {
+		t.Errorf("openai %q, librechat %q, client %q", second.OpenAI.Key.Reveal(), second.LibreChat.APIKey.Reveal(), second.Key.Reveal())
+	}
+}

@@ -21,6 +21,8 @@ import (
 type field struct {
 	set func(c *Config, values []string) error
 	get func(c *Config) []string
+	// reveal returns the text of a secret, which get does not; nil: it is none.
+	reveal func(c *Config) string
 }
 
 // one makes the field of a single value from its parser and its printer.
@@ -89,7 +91,9 @@ func checked(check func(string) error) func(string) (string, error) {
 }
 
 func secret(at func(*Config) *Secret) field {
-	return one(at, func(s string) (Secret, error) { return Secret(s), nil }, Secret.String)
+	f := one(at, func(s string) (Secret, error) { return Secret(s), nil }, Secret.String)
+	f.reveal = func(c *Config) string { return at(c).Reveal() }
+	return f
 }
 
 func directory(at func(*Config) *string) field {

@@ -48,3 +48,20 @@ func (c *Config) Environ(home string) []string {
 	}
 	return env
 }
+
+// ServiceSecrets returns those settings that Environ leaves out and the service
+// needs, wherever they came from, as entries of an environment. Nobody but its
+// user and root can read them there.
+func (c *Config) ServiceSecrets() []string {
+	var env []string
+	for i := range table {
+		o := &table[i]
+		if !o.Secret || o.Scope != Service && o.Scope != Models && o.Scope != Project {
+			continue
+		}
+		if text := o.field.reveal(c); text != "" {
+			env = append(env, o.Env()+"="+text)
+		}
+	}
+	return env
+}
