@@ -35,6 +35,8 @@ func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.An
 		return p.send(ctx, q)
 	case conversation.AskSkip:
 		return p.yesNo(ctx, q, "Go on without? [y/N] ")
+	case conversation.AskInline:
+		return p.inline(ctx, q)
 	case conversation.AskMore:
 		return p.more(ctx, q)
 	case conversation.AskSave:
@@ -66,6 +68,15 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 	p.say("These files would leave this machine for %s:", q.Destination)
 	p.listFiles(q)
 	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s)? [y/N] ", counted(len(q.Files), "file"), sizeText(q.Bytes)))
+}
+
+// inline asks whether files may travel in the request. A script has agreed to
+// send them; that they go in another way was said in a notice before.
+func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
+	if p.options.yes {
+		return conversation.Answer{OK: true}, nil
+	}
+	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", counted(len(q.Files), "file"), sizeText(q.Bytes)))
 }
 
 // more asks about each file that the model wants. --yes does not cover them:

@@ -209,7 +209,7 @@ func (a *app) getRemote(ctx context.Context, id string, o fetchOptions) error {
 			return &provider.Error{Kind: provider.NotDownloadable, Provider: c.name, Op: "get " + id, Message: "the provider does not hand this file out"}
 		}
 		shown := a.showTurns(false)
-		found, err := c.Fetch(ctx, c.provider, provider.Artifact{Ref: ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
+		found, err := c.Fetch(ctx, c.bare, provider.Artifact{Ref: ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
 			if !a.json {
 				shown.progress("fetching", info.Name, done, info.Size)
 			}

@@ -20,6 +20,7 @@ type Chat struct {
 	record  *Conversation
 	backend *Backend
 	uploads *passingUploads
+	noted   provider.Provider // recorded; for what has its own retries
 	whole   provider.Provider // recorded and retried
 	rule    provider.Retry
 	ledger  *provider.Ledger // nil: there is nothing to clean up

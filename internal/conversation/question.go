@@ -41,6 +41,11 @@ const (
 	// AskSkip: these files cannot be sent; go on without them? Else the turn
 	// ends with the error of the first.
 	AskSkip AskKind = "skip"
+	// AskInline: these files could not be sent by themselves, since the
+	// provider's store of files is down or not offered; may they travel within
+	// the request? OK: those that are picked do. Else they are files that cannot
+	// be sent.
+	AskInline AskKind = "inline"
 	// AskMore: the model asks for further files of the project. OK: those that
 	// are picked go, none unless they are picked. Else the model is told no.
 	AskMore AskKind = "more"
@@ -62,7 +67,7 @@ type Ask struct {
 	// Text is the question in a sentence, for whoever shows no more.
 	Text string `json:"text"`
 
-	// Of AskSend, AskSkip and AskMore: the files, with where they would go.
+	// Of AskSend, AskSkip, AskInline and AskMore: the files, with where they would go.
 	Files       []FileAsked `json:"files,omitempty"`
 	Bytes       int64       `json:"bytes,omitempty"`       // of all of them
 	Destination string      `json:"destination,omitempty"` // "OpenAI (api.openai.com)"
@@ -90,7 +95,7 @@ type FileAsked struct {
 	Again bool `json:"again,omitempty"`
 	// Doubt says why it may not be for others' eyes.
 	Doubt   string   `json:"doubt,omitempty"`
-	Problem *Problem `json:"problem,omitempty"` // AskSkip: why it cannot be sent
+	Problem *Problem `json:"problem,omitempty"` // AskSkip and AskInline: why it cannot be sent
 }
 
 // OutputAsked is an output that may be saved.

@@ -69,7 +69,7 @@ func (t *turn) keep(ctx context.Context) error {
 	return err
 }
 
-func (t *turn) run(ctx context.Context) error {
+func (t *turn) run(ctx context.Context) (failed error) {
 	c := t.chat
 	if err := c.checkTool(t.prompt); err != nil {
 		return err
@@ -84,10 +84,14 @@ func (t *turn) run(ctx context.Context) error {
 	began := c.host.Clock.Now()
 	result, err := c.tracker.Run(ctx, t.request(ctx), t.relay)
 	c.carry = t.attachments // until it is known that they arrived
-	c.host.Counters.Count(c.record.Settings.Provider, c.record.Settings.Model, func(n *provider.Counts) {
-		n.Turns++
-		n.TurnTime += c.host.Clock.Now().Sub(began)
-	})
+	took := c.host.Clock.Now().Sub(began)
+	defer func() {
+		counted := failed
+		if ctx.Err() != nil {
+			counted = nil // the person left: nothing is wrong with the provider
+		}
+		c.host.Counters.Turn(c.record.Settings.Provider, c.record.Settings.Model, took, counted)
+	}()
 	if result == nil {
 		if ctx.Err() != nil && c.backend.Provider.Caps().Outputs == provider.OutputByID {
 			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " + c.backend.Destination + ".",
@@ -124,7 +128,7 @@ func (t *turn) snapshot(ctx context.Context) (provider.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := t.collector().Snapshot(ctx, c.whole, id)
+	before, err := t.collector().Snapshot(ctx, c.noted, id)
 	if err != nil && provider.KindOf(err) != provider.ContainerExpired {
 		return nil, err
 	}
@@ -138,7 +142,7 @@ func (t *turn) request(ctx context.Context) provider.RunRequest {
 		tool = provider.ToolAuto
 	}
 	rules := []string{s.Instructions}
-	if hint := provider.Instruct(s.Provider, s.Model, tool, s.Hints); hint != "" {
+	if hint := provider.InstructFor(c.backend.Provider, s.Model, tool, s.Hints); hint != "" {
 		rules = append(rules, hint)
 		t.record.HintsVersion = provider.HintsVersion
 	}
