@@ -87,6 +87,17 @@ func TestAskCases(t *testing.T) {
 	runAskScripts(t, "testdata/askcases", accesses()[provider.OpenAI])
 }
 
+// TestAskOwnWays runs what only one provider has, or has in its own way.
+func TestAskOwnWays(t *testing.T) {
+	for name, open := range accesses() {
+		dir := "testdata/askown/" + name
+		if _, err := os.Stat(dir); err != nil {
+			continue // it has nothing of its own
+		}
+		t.Run(name, func(t *testing.T) { runAskScripts(t, dir, open) })
+	}
+}
+
 // TestAskScenarios has the local provider, the real sandbox and a scripted
 // model: whole tasks.
 func TestAskScenarios(t *testing.T) {
@@ -166,7 +177,7 @@ func modelCommand(ts *testscript.TestScript, _ bool, args []string) {
 	for i := range turns {
 		for j := range turns[i].Steps {
 			step := &turns[i].Steps[j]
-			if access.name == provider.Gemini || access.name == provider.XAI {
+			if access.name == provider.Gemini && ts.Getenv("AIRLOCK_GEMINI_ENVIRONMENTS") != "true" || access.name == provider.XAI {
 				for _, f := range step.Files {
 					step.Stdout += provider.Frame(f.Name, f.Data)
 				}

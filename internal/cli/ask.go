@@ -113,6 +113,7 @@ type talk struct {
 	chat    *conversation.Chat
 	shown   *turnShown
 	sweep   sync.WaitGroup
+	others  []provider.FileInfo // that the sweep found and left
 }
 
 // prepare finds out what is wrong before anything is connected.
@@ -187,10 +188,17 @@ func (t *talk) sweepBehind(ctx context.Context) {
 	t.sweep.Go(func() {
 		bounded, cancel := context.WithTimeout(ctx, sweepTime)
 		defer cancel()
-		swept, err := t.host.Sweep(bounded, t.chat.Provider())
-		if err != nil || len(swept.Deleted)+len(swept.Left) > 0 {
-			t.log.Info("what an earlier command left", "deleted", len(swept.Deleted), "left", len(swept.Left), "err", err)
+		accounts := []provider.Provider{t.chat.Provider()}
+		if name := t.chat.Settings().Provider; name != provider.Local {
+			web := t.webClient()
+			defer web.CloseIdleConnections()
+			if all, err := t.accountsOf(bounded, name, web); err == nil {
+				accounts = all
+			}
 		}
+		swept, err := t.host.Sweep(bounded, accounts...)
+		t.logSwept(swept, err)
+		t.others = swept.Others
 	})
 }
 
@@ -247,6 +255,9 @@ func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem erro
 	t.show().clear()
 	cleaned, closing := t.chat.Close(ctx, t.show().tell)
 	t.sweep.Wait()
+	if !t.json {
+		showOthers(t.show().page, othersOf(t.others))
+	}
 	if problem == nil && closing != nil {
 		problem = t.explain(ctx, closing)
 	}

@@ -277,6 +277,7 @@ func (s *turnShown) cleaned(c conversation.Cleaned) {
 	for _, left := range c.Left {
 		s.page.line("%s", s.page.paint(yellow, "left at the provider: "+printable(left)))
 	}
+	showOthers(s.page, othersOf(c.Others))
 	if len(c.Left) > 0 && c.Deleted == 0 && c.Kept == 0 {
 		s.page.line("      `airlock files gc` deletes what is left")
 	}

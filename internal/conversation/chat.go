@@ -232,7 +232,7 @@ func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
 	} else {
 		var swept provider.Swept
 		swept, err = c.ledger.Clean(ctx, c.backend.Provider)
-		done.Deleted, done.Kept = len(swept.Deleted), len(swept.Kept)
+		done.Deleted, done.Kept, done.Others = len(swept.Deleted), len(swept.Kept), swept.Others
 		for _, l := range swept.Left {
 			done.Left = append(done.Left, fmt.Sprintf("%s %s: %v", l.Entry.Kind, l.Entry.Name, l.Err))
 		}
