@@ -14,20 +14,21 @@ import (
 // else beside it. On a terminal transfers are bars, in a pipe plain lines.
 type turnShown struct {
 	*app
-	page    *page // beside the answer
-	quiet   bool  // JSON: nothing is shown
-	hold    bool  // the answer is shown at its end
-	bars    bool
-	bar     bool // one is on the line
-	midLine bool // the answer has not ended its line
-	code    map[string]bool
-	printed map[string]bool // steps whose output was shown as it came
-	line    strings.Builder // output that has not ended its line
+	page     *page // beside the answer
+	quiet    bool  // JSON: nothing is shown
+	hold     bool  // the answer is shown at its end
+	bars     bool
+	bar      bool // one is on the line
+	midLine  bool // the answer has not ended its line
+	code     map[string]bool
+	printed  map[string]bool  // steps whose output was shown as it came
+	quarters map[string]int64 // that a pipe was told of, by transfer
+	line     strings.Builder  // output that has not ended its line
 }
 
 func (a *app) showTurns(hold bool) *turnShown {
 	return &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json, hold: hold,
-		bars: isTerminal(a.streams.Err), code: map[string]bool{}, printed: map[string]bool{}}
+		bars: isTerminal(a.streams.Err), code: map[string]bool{}, printed: map[string]bool{}, quarters: map[string]int64{}}
 }
 
 // tell is a conversation.Sink.
@@ -126,9 +127,22 @@ func (s *turnShown) clearBar() {
 
 const barWidth = 24
 
-// progress draws a bar on a terminal.
+// largeTransfer is from where on a pipe is told of how far a file is.
+const largeTransfer = 8 << 20
+
+// progress draws a bar on a terminal. In a pipe a line for each quarter of a
+// large file says that it goes on.
 func (s *turnShown) progress(what, name string, done, size int64) {
+	if s.quiet {
+		return
+	}
 	if !s.bars || s.cfg.Plain {
+		quarter := done * 4 / max(size, 1)
+		if key := what + " " + name; size >= largeTransfer && quarter > s.quarters[key] && quarter < 4 {
+			s.clear()
+			s.quarters[key] = quarter
+			s.page.line("%s %s: %d %% of %s", what, printable(name), quarter*25, sizeText(size))
+		}
 		return
 	}
 	s.clear()

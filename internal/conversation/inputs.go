@@ -175,7 +175,7 @@ func (c *Chat) destination(files []File) string {
 		return d
 	}
 	for _, f := range files {
-		if f.See {
+		if f.seen() {
 			return c.backend.Shown
 		}
 	}
@@ -185,7 +185,7 @@ func (c *Chat) destination(files []File) string {
 func (t *turn) preview(files []File) []FileAsked {
 	list := make([]FileAsked, len(files))
 	for i, f := range files {
-		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.See, Again: f.again, Doubt: doubt(f)}
+		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.seen(), Again: f.again, Doubt: doubt(f)}
 	}
 	return list
 }
@@ -265,16 +265,20 @@ func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 	}
 	c.staged = append(c.staged, s)
 	c.mu.Unlock()
-	up := Upload{Path: f.Path, Local: f.Local, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.See, SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
+	up := Upload{Path: f.Path, Local: f.Local, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
 	up.Remote.Inline = nil
 	t.record.Inputs = append(t.record.Inputs, up)
 	t.emit(Uploaded{Upload: up, Cached: s.Cached, Inline: s.Inline})
-	return provider.Attachment{File: s.File, See: f.See && showable(f.MIME)}
+	if f.seen() && s.File.Ref.Provider == provider.Local && !strings.HasPrefix(f.MIME, "image/") {
+		t.emit(Notice{Text: f.Path + " is not shown to the model itself: endpoints of this kind take pictures only. Its code has it."})
+	}
+	return provider.Attachment{File: s.File, See: f.seen()}
 }
 
-// showable are the types that models look at.
-func showable(kind string) bool {
-	return strings.HasPrefix(kind, "image/") || kind == "application/pdf"
+// seen reports whether the model itself looks at a file: models look at
+// pictures and PDFs.
+func (f *File) seen() bool {
+	return f.See && (strings.HasPrefix(f.MIME, "image/") || f.MIME == "application/pdf")
 }
 
 // again sends a file once more that the provider has lost.

@@ -177,7 +177,7 @@ func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, err
 		list[i].Path, list[i].Unchanged = f.Path, f.Op == workspace.OpUnchanged
 		switch f.Verdict() {
 		case workspace.Conflict:
-			list[i].Exists = true
+			list[i].Exists, list[i].Change = true, f
 		case workspace.Refuse:
 			list[i].Refused = reasonOf(f)
 		case workspace.Ask:

@@ -104,8 +104,11 @@ type OutputAsked struct {
 	Path string `json:"path"` // in the folder
 	// Exists says that another file is there: what is to happen is chosen with
 	// Pick.Clash.
-	Exists    bool `json:"exists,omitempty"`
-	Unchanged bool `json:"unchanged,omitempty"` // the same bytes are there already
+	Exists bool `json:"exists,omitempty"`
+	// Change is, of one that exists, what replacing it would do: the diff of a
+	// text, the sizes of what is none. It is not kept.
+	Change    *workspace.FileChange `json:"change,omitempty"`
+	Unchanged bool                  `json:"unchanged,omitempty"` // the same bytes are there already
 	// Warning says why a person should look first: a workflow, a program.
 	Warning string `json:"warning,omitempty"`
 	Refused string `json:"refused,omitempty"` // why it cannot be saved there at all

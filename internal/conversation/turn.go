@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,10 @@ func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 	}
 	t.emit(Answered{q.ID, a})
 	q.Handled, q.Proposal = nil, nil // kept by the desk
+	q.Outputs = slices.Clone(q.Outputs)
+	for i := range q.Outputs {
+		q.Outputs[i].Change = nil // as large as the files
+	}
 	t.record.Decisions = append(t.record.Decisions, Decision{q, a, t.chat.host.Clock.Now().UTC()})
 	return a, nil
 }
