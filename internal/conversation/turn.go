@@ -102,7 +102,9 @@ func (t *turn) run(ctx context.Context) (failed error) {
 			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " + c.backend.Destination + ".",
 				Hint: "`airlock files ls` lists them."})
 		}
-		return err
+		if result = t.remains(ctx, err); result == nil {
+			return err
+		}
 	}
 	t.take(result)
 	if err == nil {
@@ -121,6 +123,16 @@ func (t *turn) run(ctx context.Context) (failed error) {
 		err = errors.Join(t.apply(ctx), t.verdict(result))
 	}
 	return err
+}
+
+// remains is what is left of a turn whose reply got lost: the session, with the
+// files that code may have made there; nil where nothing is known.
+func (t *turn) remains(ctx context.Context, failed error) *provider.RunResult {
+	session := t.chat.tracker.Session()
+	if ctx.Err() != nil || session.ID == "" || provider.KindOf(failed) != provider.Transient {
+		return nil
+	}
+	return &provider.RunResult{Sessions: []provider.Session{session}, Stop: provider.StopError}
 }
 
 // snapshot lists what is in the session already.
