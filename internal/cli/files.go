@@ -295,7 +295,7 @@ func (a *app) collectGarbage(ctx context.Context) error {
 		r := gcReport{Deleted: entriesOf(swept.Deleted), Kept: entriesOf(swept.Kept), Left: []gcLeft{}, Others: othersOf(swept.Others)}
 		for _, l := range swept.Left {
 			r.Left = append(r.Left, gcLeft{entryOf(l.Entry), conversation.ProblemOf(l.Err)})
-			err = errors.Join(err, fmt.Errorf("%s %s at %s could not be deleted: %w", l.Entry.Kind, l.Entry.Name, l.Entry.Provider, l.Err))
+			err = errors.Join(err, fmt.Errorf("%v, at %s, could not be deleted: %w", l.Entry, providerTitles[l.Entry.Provider], l.Err))
 		}
 		return a.finish(r, err)
 	})

@@ -197,7 +197,7 @@ func (r gcReport) text(p *page) {
 		p.line("deleted %s %s (%s) at %s", e.Kind, printable(e.ID), printable(e.Name), providerTitles[e.Provider])
 	}
 	for _, e := range r.Left {
-		p.line("%s", p.paint(yellow, "left "+string(e.Kind)+" "+printable(e.Name)+" at "+providerTitles[e.Provider]))
+		p.line("%s", p.paint(yellow, "left: "+printable(provider.Entry{Kind: e.Kind, Name: e.Name}.String())+", at "+providerTitles[e.Provider]))
 	}
 	if len(r.Kept) > 0 {
 		p.line("%s kept, as asked for", counted(len(r.Kept), "object"))

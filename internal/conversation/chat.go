@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -234,7 +235,9 @@ func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
 		swept, err = c.ledger.Clean(ctx, c.backend.Provider)
 		done.Deleted, done.Kept, done.Others = len(swept.Deleted), len(swept.Kept), swept.Others
 		for _, l := range swept.Left {
-			done.Left = append(done.Left, fmt.Sprintf("%s %s: %v", l.Entry.Kind, l.Entry.Name, l.Err))
+			if left := fmt.Sprintf("%v: %v", l.Entry, l.Err); !slices.Contains(done.Left, left) {
+				done.Left = append(done.Left, left)
+			}
 		}
 	}
 	return errors.Join(err, c.ledger.Close())
