@@ -253,6 +253,9 @@ func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
 // provider is deleted even if the person has left.
 func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem error) error {
 	t.show().clear()
+	if ctx.Err() != nil && !t.json && !t.options.keep && t.chat.Destination() != "" {
+		t.say("cleaning up at %s; Ctrl-C again leaves that to `airlock files gc`", t.chat.Destination())
+	}
 	cleaned, closing := t.chat.Close(ctx, t.show().tell)
 	t.sweep.Wait()
 	if !t.json {
@@ -349,7 +352,13 @@ func (t *talk) explain(ctx context.Context, err error) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: "what was made at the provider is deleted; `airlock files gc` deletes what could not be"}
+		hint := "what was made at the provider is deleted; `airlock files gc` deletes what could not be"
+		if t.options.keep {
+			hint = "what was made at the provider stays there, as --keep says; `airlock files ls` lists it"
+		} else if t.chat != nil && t.chat.Passing() {
+			hint = ""
+		}
+		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: hint}
 	}
 	if _, known := errors.AsType[*failure](err); known {
 		return err

@@ -141,7 +141,7 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 	ask := p.interactive() && !p.options.yes
 	every := ""
 	if ask && p.options.folder == "" {
-		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ", counted(len(q.Outputs), "file"), printable(q.Folder)))
+		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ", counted(len(q.Outputs), "file"), printable(p.shown.short(q.Folder))))
 		if err != nil {
 			return a, err
 		}
@@ -178,7 +178,7 @@ func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.Outp
 	switch {
 	case o.Exists:
 		p.shown.overwrite(o.Change)
-		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ", printable(o.Path), printable(q.Folder)))
+		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ", printable(o.Path), printable(p.shown.short(q.Folder))))
 		switch {
 		case strings.HasPrefix(line, "y"):
 			pick.Clash = conversation.ClashReplace
