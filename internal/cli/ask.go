@@ -160,7 +160,7 @@ func (t *talk) open(ctx context.Context) (err error) {
 		return err
 	}
 	if t.options.keep && t.chat.Passing() {
-		t.say("note: --keep keeps nothing here: the sandbox ends with this command; under `airlock serve` it stays")
+		t.say("note: --keep keeps nothing here: files end with this command; under `airlock serve` they stay")
 	}
 	t.sweepBehind(ctx)
 	return nil

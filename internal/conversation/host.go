@@ -122,7 +122,7 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeBackend(b))
 	}
-	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, noted: b.Provider, sources: map[string]provider.Source{}}
+	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, noted: b.Provider, sources: map[string]sent{}}
 	if !b.Passing {
 		if chat.ledger, err = provider.OpenLedger(ctx, h.Ledger, c.ID, h.Retry); err != nil {
 			return nil, errors.Join(err, release(), closeBackend(b))

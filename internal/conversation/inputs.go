@@ -261,9 +261,8 @@ func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 	c := t.chat
 	c.mu.Lock()
 	if s.File.Ref.Scope != provider.ScopeInline { // what travels in requests never gets lost
-		c.sources[s.File.Ref.ID] = f.Source
+		c.sources[s.File.Ref.ID] = sent{f.Source, s.SHA256}
 	}
-	c.staged = append(c.staged, s)
 	c.mu.Unlock()
 	up := Upload{Path: f.Path, Local: f.Local, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
 	up.Remote.Inline = nil
@@ -281,23 +280,35 @@ func (f *File) seen() bool {
 	return f.See && (strings.HasPrefix(f.MIME, "image/") || f.MIME == "application/pdf")
 }
 
-// again sends a file once more that the provider has lost.
+// sent is where a file came from, and what it was then.
+type sent struct {
+	provider.Source
+	sha256 string
+}
+
+// again sends a file once more that the provider has lost. It is what somebody
+// agreed to, and nothing else under its name.
 func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInfo, error) {
 	c.mu.Lock()
-	source, ok := c.sources[f.Ref.ID]
+	from, ok := c.sources[f.Ref.ID]
 	c.mu.Unlock()
-	if !ok {
-		return f, &provider.Error{Kind: provider.FileExpired, Provider: c.record.Settings.Provider, Op: "send " + f.Name + " again", Message: "it is not known where it came from", Hint: "Give it to the next turn once more."}
+	lost := &provider.Error{Kind: provider.FileExpired, Provider: c.record.Settings.Provider, Op: "send " + f.Name + " again", Hint: "Give it to a new conversation."}
+	switch {
+	case !ok:
+		lost.Message = "it is not known where it came from"
+		return f, lost
+	case !sameAs(File{Source: from.Source, was: from.sha256}):
+		lost.Message = "it has changed since it was sent"
+		return f, lost
 	}
 	u := provider.Uploader{Provider: c.whole, Counters: c.host.Counters}
-	staged, refused := u.Stage(ctx, []provider.Source{source})
+	staged, refused := u.Stage(ctx, []provider.Source{from.Source})
 	if len(refused) > 0 {
 		return f, refused[0].Err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sources[staged[0].File.Ref.ID] = source
-	c.staged = append(c.staged, staged[0])
+	c.sources[staged[0].File.Ref.ID] = from
 	return staged[0].File, nil
 }
 
