@@ -38,13 +38,14 @@ func inputFile(t *testing.T, who person) string {
 // Ctrl-C at every stage: the command ends with its exit code, and what it made
 // at the provider is deleted.
 func TestAskInterrupted(t *testing.T) {
-	for _, name := range []string{provider.OpenAI, provider.Anthropic, provider.Gemini} {
+	for name, open := range accesses() {
 		for _, op := range []providertest.Op{providertest.OpUpload, providertest.OpSessionCreate, providertest.OpRun, providertest.OpDownload} {
-			if op == providertest.OpSessionCreate && name != provider.OpenAI || op == providertest.OpDownload && name == provider.Gemini {
+			inReply := name == provider.Gemini || name == provider.XAI // files come in it
+			if op == providertest.OpSessionCreate && name != provider.OpenAI || op == providertest.OpDownload && inReply || op != providertest.OpRun && name == provider.Local {
 				continue // it has no such call
 			}
 			t.Run(name+"/"+string(op), func(t *testing.T) {
-				who, access := asks(), accesses()[name](t)
+				who, access := asks(), open(t)
 				access.server.Rescript(makesOne())
 				access.server.Inject(providertest.Fault{On: op, Kind: providertest.FaultStall})
 				cmd := who.command(t, askEnv(t, who, access), "ask", "--yes", "-f", inputFile(t, who), "-o", folder(t, who.credential), "hello")
@@ -71,6 +72,37 @@ func TestAskInterrupted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Ctrl-C ends a chat, at its prompt and in the middle of a turn, and what was
+// made is deleted.
+func TestChatInterrupted(t *testing.T) {
+	for _, when := range []string{"prompt", "turn"} {
+		t.Run(when, func(t *testing.T) {
+			who, access := asks(), accesses()[provider.OpenAI](t)
+			access.server.Rescript(makesOne())
+			if when == "turn" {
+				access.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStall})
+			}
+			cmd := who.command(t, askEnv(t, who, access), "chat", "--yes", "-f", inputFile(t, who), "-o", folder(t, who.credential))
+			term := onTerminal(t, cmd)
+			term.until("> ")
+			term.press("hello\n")
+			if when == "turn" {
+				eventually(t, patience, "the call that stalls", func() bool { return len(access.server.Pending()) == 0 })
+			} else {
+				term.until("made.txt\r\n> ")
+			}
+			term.press("\x03")
+			code, screen := term.end()
+			if code != 1 || !strings.Contains(screen, "error: interrupted") || !strings.Contains(screen, "--resume") {
+				t.Errorf("exit code %d: %s", code, screen)
+			}
+			if left := access.server.Objects(); len(left) > 0 {
+				t.Errorf("left at the provider: %v\n%s", left, screen)
+			}
+		})
 	}
 }
 

@@ -75,29 +75,45 @@ func asks() person {
 
 // TestAskScripts runs the scripts in testdata/ask with each provider: the
 // scripted model's code runs at the provider's test server, and for local in
-// the real sandbox.
+// the real sandbox. What an ordinary user can do root can do too.
 func TestAskScripts(t *testing.T) {
-	for name, open := range accesses() {
-		t.Run(name, func(t *testing.T) { runAskScripts(t, "testdata/ask", open) })
+	people := []person{asks()}
+	if os.Geteuid() == 0 {
+		people = append(people, person{name: "root"})
+	}
+	for _, who := range people {
+		for name, open := range accesses() {
+			t.Run(who.name+"/"+name, func(t *testing.T) { runAskScripts(t, who, "testdata/ask", open) })
+		}
 	}
 }
 
 // TestAskCases runs what is the same with every provider, with one.
 func TestAskCases(t *testing.T) {
-	runAskScripts(t, "testdata/askcases", accesses()[provider.OpenAI])
+	runAskScripts(t, asks(), "testdata/askcases", accesses()[provider.OpenAI])
+}
+
+// TestAskOwnWays runs what only one provider has, or has in its own way.
+func TestAskOwnWays(t *testing.T) {
+	for name, open := range accesses() {
+		dir := "testdata/askown/" + name
+		if _, err := os.Stat(dir); err != nil {
+			continue // it has nothing of its own
+		}
+		t.Run(name, func(t *testing.T) { runAskScripts(t, asks(), dir, open) })
+	}
 }
 
 // TestAskScenarios has the local provider, the real sandbox and a scripted
 // model: whole tasks.
 func TestAskScenarios(t *testing.T) {
 	needPackages(t)
-	runAskScripts(t, "testdata/askscenarios", accesses()[provider.Local])
+	runAskScripts(t, asks(), "testdata/askscenarios", accesses()[provider.Local])
 }
 
 type accessKey struct{}
 
-func runAskScripts(t *testing.T, dir string, open func(testing.TB) modelAccess) {
-	who := asks()
+func runAskScripts(t *testing.T, who person, dir string, open func(testing.TB) modelAccess) {
 	bin := folder(t, nil)
 	run := binary
 	if who.credential != nil {
@@ -166,7 +182,7 @@ func modelCommand(ts *testscript.TestScript, _ bool, args []string) {
 	for i := range turns {
 		for j := range turns[i].Steps {
 			step := &turns[i].Steps[j]
-			if access.name == provider.Gemini || access.name == provider.XAI {
+			if access.name == provider.Gemini && ts.Getenv("AIRLOCK_GEMINI_ENVIRONMENTS") != "true" || access.name == provider.XAI {
 				for _, f := range step.Files {
 					step.Stdout += provider.Frame(f.Name, f.Data)
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -75,7 +76,7 @@ func (e *Error) Error() string {
 	case e.Message != "":
 		b.WriteString(e.Message)
 	case e.Err != nil:
-		b.WriteString(e.Err.Error())
+		b.WriteString(causeText(e.Err))
 	default:
 		b.WriteString(e.Kind.Error())
 	}
@@ -90,6 +91,15 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ", tried %d times", e.Attempts)
 	}
 	return b.String()
+}
+
+// causeText leaves out the address of a request that failed: Op says what it was
+// about, and an address may have secrets in it.
+func causeText(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	return err.Error()
 }
 
 // Unwrap returns the cause.

@@ -41,6 +41,14 @@ type Entry struct {
 	Names []string `json:"names,omitempty"`
 }
 
+// String says to a person what an entry stands for.
+func (e Entry) String() string {
+	if e.Kind == EntryRun {
+		return "what a turn whose reply got lost may have made"
+	}
+	return string(e.Kind) + " " + e.Name
+}
+
 // LedgerStore keeps entries. What a method has written is on disk when it
 // returns. Many processes use one store.
 type LedgerStore interface {

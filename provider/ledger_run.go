@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +40,7 @@ type watchRun struct {
 	entry Entry
 	mu    sync.Mutex
 	code  strings.Builder
+	told  bool // the provider has begun to answer
 }
 
 // beginRun writes the entry of a run, nil where none is needed.
@@ -60,6 +62,9 @@ func (w *watchRun) event(e Event) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if _, ours := e.(Notice); !ours {
+		w.told = true
+	}
 	const most = 1 << 20
 	if w.code.Len() > most {
 		return
@@ -72,8 +77,8 @@ func (w *watchRun) event(e Event) {
 	}
 }
 
-// end settles the entry: of a whole reply there is nothing to look for. What the
-// code of this attempt speaks of counts for earlier ones, too: a model that is
+// end settles the entry: of a whole reply there is nothing to look for, nor of a
+// request that was refused or never arrived. What the code of this attempt speaks of counts for earlier ones, too: a model that is
 // asked again does about the same again.
 func (w *watchRun) end(ctx context.Context, failure error) error {
 	if w == nil {
@@ -82,6 +87,7 @@ func (w *watchRun) end(ctx context.Context, failure error) error {
 	l := w.l
 	w.mu.Lock()
 	names := namesIn(w.code.String())
+	nothing := failure == nil || !w.told && !arrived(failure)
 	w.mu.Unlock()
 	l.mu.Lock()
 	for _, n := range names {
@@ -92,7 +98,7 @@ func (w *watchRun) end(ctx context.Context, failure error) error {
 	names = slices.Clone(l.names)
 	l.mu.Unlock()
 	var failed error
-	if failure == nil {
+	if nothing {
 		failed = l.store.Remove(ctx, w.entry.Key)
 	} else {
 		w.entry.Ended = l.clock.Now().UTC()
@@ -105,6 +111,17 @@ func (w *watchRun) end(ctx context.Context, failure error) error {
 		e.Names = names
 		return l.store.Put(ctx, e)
 	}))
+}
+
+// arrived reports whether a request that failed may have been begun with.
+func arrived(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Unsure {
+		return true
+	}
+	dns, unknown := errors.AsType[*net.DNSError](err)
+	refused := e.Status/100 == 4 && e.Kind != Transient // a gateway's 408 says nothing
+	return !refused && !isRefused(err) && (!unknown || !dns.IsNotFound)
 }
 
 // afterRun deletes what a run whose reply got lost has left.

@@ -32,6 +32,19 @@ func (t *Tracker) Session() Session {
 	return t.session
 }
 
+// Staged are all files that the conversation has brought so far, those of
+// earlier processes among them: what [Tracker.Resume] wants.
+func (t *Tracker) Staged() (all []Attachment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.staged { // a turn that was tried twice brought its files twice
+		if a.File.Ref.ID == "" || !slices.ContainsFunc(all, func(b Attachment) bool { return b.File.Ref.ID == a.File.Ref.ID }) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // Resume takes up a session and the files of an earlier process.
 func (t *Tracker) Resume(s Session, staged []Attachment) {
 	t.mu.Lock()

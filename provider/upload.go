@@ -74,8 +74,8 @@ func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged
 		if err == nil {
 			done, err = u.one(ctx, s)
 		}
-		if err != nil && u.mayInline(s, err) {
-			done, err = u.inline(s, err)
+		if err != nil && u.Inline != nil && u.Inlinable(s, err) && u.Inline(s, err) {
+			done, err = u.Embed(s, err)
 		}
 		if err != nil {
 			refused = append(refused, Refused{s, err})
@@ -131,20 +131,23 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 	return Staged{Path: s.Path, SHA256: sha, File: info}, u.Cache.put(ctx, key, info)
 }
 
-// mayInline reports whether a file that could not be sent may travel within the
-// request. Files that were refused for what they are may not.
-func (u *Uploader) mayInline(s Source, err error) bool {
+// Inlinable reports whether a file that could not be sent, and why, may travel
+// within the request instead: the store of files is down or not offered, the
+// provider takes it so, and there is room. One that was refused for what it is
+// may not.
+func (u *Uploader) Inlinable(s Source, why error) bool {
 	caps := u.Provider.Caps()
-	e, ok := errors.AsType[*Error](err)
-	if u.Inline == nil || !caps.InlineUpload || !ok || s.Size < 0 || u.inlined+s.Size > caps.Limits.Inline {
+	e, ok := errors.AsType[*Error](why)
+	if !caps.InlineUpload || !ok || s.Size < 0 || u.inlined+s.Size > caps.Limits.Inline {
 		return false
 	}
 	notOffered := e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented
-	return (e.Kind == Transient || notOffered) && u.Inline(s, err)
+	return e.Kind == Transient || notOffered
 }
 
-// inline reads a file to be sent within the request.
-func (u *Uploader) inline(s Source, why error) (Staged, error) {
+// Embed reads a file that is to travel within the request, for whoever has asked
+// about several at once; Stage does it where Inline says so.
+func (u *Uploader) Embed(s Source, why error) (Staged, error) {
 	f, err := s.Open()
 	if err != nil {
 		return Staged{}, err

@@ -200,14 +200,24 @@ func (r *retried) Check(ctx context.Context, model string) error {
 
 func (r *retried) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult, error) {
 	told := false
+	said := map[Notice]int{} // attempt in which a notice came first
+	attempt := 0
 	counting := func(e Event) {
-		told = true
+		if n, ok := e.(Notice); ok { // about what is sent: the next attempt sends the same
+			if first, before := said[n]; before && first < attempt {
+				return
+			}
+			said[n] = attempt
+		} else {
+			told = true
+		}
 		sink.Send(e)
 	}
 	if sink == nil {
 		counting = nil
 	}
 	return try(ctx, r.rule, func(ctx context.Context) (*RunResult, error) {
+		attempt++
 		result, err := r.Provider.Run(ctx, q, counting)
 		if e, ok := errors.AsType[*Error](err); ok && e.Attempts == 0 && (told || result != nil) {
 			final := *e

@@ -113,6 +113,7 @@ type talk struct {
 	chat    *conversation.Chat
 	shown   *turnShown
 	sweep   sync.WaitGroup
+	others  []provider.FileInfo // that the sweep found and left
 }
 
 // prepare finds out what is wrong before anything is connected.
@@ -159,7 +160,7 @@ func (t *talk) open(ctx context.Context) (err error) {
 		return err
 	}
 	if t.options.keep && t.chat.Passing() {
-		t.say("note: --keep keeps nothing here: the sandbox ends with this command; under `airlock serve` it stays")
+		t.say("note: --keep keeps nothing here: files end with this command; under `airlock serve` they stay")
 	}
 	t.sweepBehind(ctx)
 	return nil
@@ -187,10 +188,17 @@ func (t *talk) sweepBehind(ctx context.Context) {
 	t.sweep.Go(func() {
 		bounded, cancel := context.WithTimeout(ctx, sweepTime)
 		defer cancel()
-		swept, err := t.host.Sweep(bounded, t.chat.Provider())
-		if err != nil || len(swept.Deleted)+len(swept.Left) > 0 {
-			t.log.Info("what an earlier command left", "deleted", len(swept.Deleted), "left", len(swept.Left), "err", err)
+		accounts := []provider.Provider{t.chat.Provider()}
+		if name := t.chat.Settings().Provider; name != provider.Local {
+			web := t.webClient()
+			defer web.CloseIdleConnections()
+			if all, err := t.accountsOf(bounded, name, web); err == nil {
+				accounts = all
+			}
 		}
+		swept, err := t.host.Sweep(bounded, accounts...)
+		t.logSwept(swept, err)
+		t.others = swept.Others
 	})
 }
 
@@ -245,8 +253,14 @@ func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
 // provider is deleted even if the person has left.
 func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem error) error {
 	t.show().clear()
+	if ctx.Err() != nil && !t.json && !t.options.keep && t.chat.Destination() != "" {
+		t.say("cleaning up at %s; Ctrl-C again leaves that to `airlock files gc`", t.chat.Destination())
+	}
 	cleaned, closing := t.chat.Close(ctx, t.show().tell)
 	t.sweep.Wait()
+	if !t.json {
+		showOthers(t.show().page, othersOf(t.others))
+	}
 	if problem == nil && closing != nil {
 		problem = t.explain(ctx, closing)
 	}
@@ -338,7 +352,13 @@ func (t *talk) explain(ctx context.Context, err error) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: "what was made at the provider is deleted; `airlock files gc` deletes what could not be"}
+		hint := "what was made at the provider is deleted; `airlock files gc` deletes what could not be"
+		if t.options.keep {
+			hint = "what was made at the provider stays there, as --keep says; `airlock files ls` lists it"
+		} else if t.chat != nil && t.chat.Passing() {
+			hint = ""
+		}
+		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: hint}
 	}
 	if _, known := errors.AsType[*failure](err); known {
 		return err

@@ -35,6 +35,8 @@ func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.An
 		return p.send(ctx, q)
 	case conversation.AskSkip:
 		return p.yesNo(ctx, q, "Go on without? [y/N] ")
+	case conversation.AskInline:
+		return p.inline(ctx, q)
 	case conversation.AskMore:
 		return p.more(ctx, q)
 	case conversation.AskSave:
@@ -65,7 +67,41 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 	}
 	p.say("These files would leave this machine for %s:", q.Destination)
 	p.listFiles(q)
-	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s)? [y/N] ", counted(len(q.Files), "file"), sizeText(q.Bytes)))
+	if len(q.Files) == 1 {
+		return p.yesNo(ctx, q, fmt.Sprintf("Send 1 file (%s)? [y/N] ", sizeText(q.Bytes)))
+	}
+	return p.pickFiles(ctx, q, fmt.Sprintf("Send %s (%s)?", counted(len(q.Files), "file"), sizeText(q.Bytes)), "Send")
+}
+
+// pickFiles asks about files together or, if the person wants that, one by one.
+func (p *asker) pickFiles(ctx context.Context, q conversation.Ask, question, verb string) (conversation.Answer, error) {
+	line, err := p.askLine(ctx, question+" [y]es, [N]o, or [s]elect: ")
+	a := conversation.Answer{OK: strings.HasPrefix(line, "y") || strings.HasPrefix(line, "s"), Picks: []conversation.Pick{}}
+	for _, f := range q.Files {
+		if err != nil || !a.OK {
+			break
+		}
+		yes := strings.HasPrefix(line, "y")
+		if !yes {
+			var one string
+			one, err = p.askLine(ctx, fmt.Sprintf("%s %s (%s)? [y/N] ", verb, printable(f.Path), sizeText(f.Size)))
+			yes = strings.HasPrefix(one, "y")
+		}
+		if yes {
+			a.Picks = append(a.Picks, conversation.Pick{ID: f.ID})
+		}
+	}
+	a.OK = a.OK && (q.Kind != conversation.AskSend || len(a.Picks) > 0) // none of them is no
+	return a, err
+}
+
+// inline asks whether files may travel in the request. A script has agreed to
+// send them; that they go in another way was said in a notice before.
+func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
+	if p.options.yes {
+		return conversation.Answer{OK: true}, nil
+	}
+	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", counted(len(q.Files), "file"), sizeText(q.Bytes)))
 }
 
 // more asks about each file that the model wants. --yes does not cover them:
@@ -80,23 +116,7 @@ func (p *asker) more(ctx context.Context, q conversation.Ask) (conversation.Answ
 	}
 	p.say("The model asks for these files of the project, for %s. It says: %s", where, printable(q.Reason))
 	p.listFiles(q)
-	line, err := p.askLine(ctx, "Give them? [y]es, [N]o, or [s]elect: ")
-	a := conversation.Answer{OK: strings.HasPrefix(line, "y") || strings.HasPrefix(line, "s"), Picks: []conversation.Pick{}}
-	for _, f := range q.Files {
-		if err != nil || !a.OK {
-			break
-		}
-		yes := strings.HasPrefix(line, "y")
-		if !yes {
-			var one string
-			one, err = p.askLine(ctx, fmt.Sprintf("Give %s? [y/N] ", printable(f.Path)))
-			yes = strings.HasPrefix(one, "y")
-		}
-		if yes {
-			a.Picks = append(a.Picks, conversation.Pick{ID: f.ID})
-		}
-	}
-	return a, err
+	return p.pickFiles(ctx, q, "Give them?", "Give")
 }
 
 func (p *asker) listFiles(q conversation.Ask) {
@@ -121,7 +141,7 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 	ask := p.interactive() && !p.options.yes
 	every := ""
 	if ask && p.options.folder == "" {
-		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ", counted(len(q.Outputs), "file"), printable(q.Folder)))
+		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ", counted(len(q.Outputs), "file"), printable(p.shown.short(q.Folder))))
 		if err != nil {
 			return a, err
 		}
@@ -157,7 +177,8 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.OutputAsked, pick *conversation.Pick, selecting bool) (bool, error) {
 	switch {
 	case o.Exists:
-		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y/N/rename] ", printable(o.Path), printable(q.Folder)))
+		p.shown.overwrite(o.Change)
+		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ", printable(o.Path), printable(p.shown.short(q.Folder))))
 		switch {
 		case strings.HasPrefix(line, "y"):
 			pick.Clash = conversation.ClashReplace

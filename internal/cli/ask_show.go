@@ -14,20 +14,24 @@ import (
 // else beside it. On a terminal transfers are bars, in a pipe plain lines.
 type turnShown struct {
 	*app
-	page    *page // beside the answer
-	quiet   bool  // JSON: nothing is shown
-	hold    bool  // the answer is shown at its end
-	bars    bool
-	bar     bool // one is on the line
-	midLine bool // the answer has not ended its line
-	code    map[string]bool
-	printed map[string]bool // steps whose output was shown as it came
-	line    strings.Builder // output that has not ended its line
+	page     *page // beside the answer
+	quiet    bool  // JSON: nothing is shown
+	hold     bool  // the answer is shown at its end
+	bars     bool
+	bar      bool // one is on the line
+	midLine  bool // the answer has not ended its line
+	code     map[string]bool
+	printed  map[string]bool  // steps whose output was shown as it came
+	quarters map[string]int64 // that a pipe was told of, by transfer
+	line     strings.Builder  // output that has not ended its line
+	model    string           // that is asked
+	block    string           // what was shown last: on a terminal an empty line stands before another
+	asked    conversation.AskKind
 }
 
 func (a *app) showTurns(hold bool) *turnShown {
 	return &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json, hold: hold,
-		bars: isTerminal(a.streams.Err), code: map[string]bool{}, printed: map[string]bool{}}
+		bars: isTerminal(a.streams.Err), code: map[string]bool{}, printed: map[string]bool{}, quarters: map[string]int64{}}
 }
 
 // tell is a conversation.Sink.
@@ -47,6 +51,12 @@ func (s *turnShown) tell(e conversation.Event) {
 		return
 	}
 	s.clear()
+	s.show(e)
+	s.wait(e)
+}
+
+// show shows what stays on the screen.
+func (s *turnShown) show(e conversation.Event) {
 	switch e := e.(type) {
 	case conversation.Uploaded:
 		s.uploaded(e)
@@ -82,12 +92,47 @@ func (s *turnShown) tell(e conversation.Event) {
 	}
 }
 
+// wait says what goes on while nothing is to be seen, on a terminal.
+func (s *turnShown) wait(e conversation.Event) {
+	what := "waiting for " + printable(s.model) + " ..."
+	switch e := e.(type) {
+	case conversation.Begun:
+		s.model, s.block = e.Model, ""
+		what = "waiting for " + printable(s.model) + " ..."
+	case conversation.CodeStarted:
+		what = "running ..."
+	case conversation.Asked:
+		s.asked = e.Ask.Kind
+		return
+	case conversation.Answered:
+		if s.asked == conversation.AskSave || s.asked == conversation.AskApply {
+			return // the model has done its part
+		}
+	case conversation.Uploaded, conversation.CodeEnded:
+	default:
+		return
+	}
+	if s.bars && !s.cfg.Plain {
+		fmt.Fprint(s.page, "\r\x1b[K"+s.page.paint(faint, what))
+		s.bar = true
+	}
+}
+
+// begin starts a block of lines.
+func (s *turnShown) begin(block string) {
+	if s.bars && s.block != "" && s.block != block {
+		s.page.line("")
+	}
+	s.block = block
+}
+
 // text is more of the answer.
 func (s *turnShown) text(text string) {
 	if s.hold || text == "" {
 		return
 	}
 	s.clearBar()
+	s.begin("answer")
 	fmt.Fprint(s.streams.Out, plainText(text))
 	s.midLine = !strings.HasSuffix(text, "\n")
 }
@@ -126,9 +171,22 @@ func (s *turnShown) clearBar() {
 
 const barWidth = 24
 
-// progress draws a bar on a terminal.
+// largeTransfer is from where on a pipe is told of how far a file is.
+const largeTransfer = 8 << 20
+
+// progress draws a bar on a terminal. In a pipe a line for each quarter of a
+// large file says that it goes on.
 func (s *turnShown) progress(what, name string, done, size int64) {
+	if s.quiet {
+		return
+	}
 	if !s.bars || s.cfg.Plain {
+		quarter := done * 4 / max(size, 1)
+		if key := what + " " + name; size >= largeTransfer && quarter > s.quarters[key] && quarter < 4 {
+			s.clear()
+			s.quarters[key] = quarter
+			s.page.line("%s %s: %d %% of %s", what, printable(name), quarter*25, sizeText(size))
+		}
 		return
 	}
 	s.clear()
@@ -151,6 +209,7 @@ func (s *turnShown) uploaded(e conversation.Uploaded) {
 	case e.Inline:
 		how = "in the request:"
 	}
+	s.begin("files")
 	s.page.line("%s %s (%s)", how, printable(e.Upload.Path), sizeText(e.Upload.Size))
 }
 
@@ -164,6 +223,7 @@ func (s *turnShown) showCode(step provider.Step) {
 	if language == "" {
 		language = "code"
 	}
+	s.begin("code " + step.ID)
 	s.page.line("%s", s.page.paint(bold, "runs "+printable(language)+":"))
 	for line := range strings.Lines(plainText(strings.TrimRight(step.Code, "\n"))) {
 		s.page.line("%s", strings.TrimRight("  | "+line, " \n"))
@@ -220,17 +280,18 @@ func (s *turnShown) collected(e conversation.Collected) {
 	if len(e.Outputs) == 0 {
 		return
 	}
+	s.begin("made")
 	s.page.line("%s", s.page.paint(bold, counted(len(e.Outputs), "file")+" made:"))
-	width := 0
+	width, kinds := 0, 0
 	for _, o := range e.Outputs {
-		width = max(width, len([]rune(o.Name)))
+		width, kinds = max(width, len([]rune(o.Name))), max(kinds, len(o.MIME))
 	}
 	for _, o := range e.Outputs {
 		state := "sha256 " + o.SHA256
 		if o.Problem != nil {
 			state = s.page.paint(red, "not fetched: "+printable(o.Problem.Message))
 		}
-		s.page.line("  %s  %s  %s  %s", pad(printable(o.Name), min(width, 40)), pad(sizeText(o.Size), 8), printable(o.MIME), state)
+		s.page.line("  %s  %s  %s  %s", pad(printable(o.Name), min(width, 40)), pad(sizeText(o.Size), 8), pad(printable(o.MIME), min(kinds, 40)), state)
 	}
 }
 
@@ -268,6 +329,7 @@ func (s *turnShown) short(name string) string {
 }
 
 func (s *turnShown) cleaned(c conversation.Cleaned) {
+	s.begin("end")
 	switch {
 	case c.Kept > 0:
 		s.page.line("%s kept at the provider; `airlock files ls` lists them", counted(c.Kept, "object"))
@@ -277,6 +339,7 @@ func (s *turnShown) cleaned(c conversation.Cleaned) {
 	for _, left := range c.Left {
 		s.page.line("%s", s.page.paint(yellow, "left at the provider: "+printable(left)))
 	}
+	showOthers(s.page, othersOf(c.Others))
 	if len(c.Left) > 0 && c.Deleted == 0 && c.Kept == 0 {
 		s.page.line("      `airlock files gc` deletes what is left")
 	}

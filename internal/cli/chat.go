@@ -24,7 +24,9 @@ that later turns find the files of earlier ones. These lines are for airlock:
   /file PATH    give a file to the next prompt; a pattern gives all that match
   /exit         end the conversation, as Ctrl-D does
 
-What was made at the provider is deleted in the end unless --keep.`,
+Ctrl-C ends it too, also in the middle of a turn, whose files are not fetched
+then; the exit code is 1. However it ends, what was made at the provider is
+deleted unless --keep, and --resume ID goes on with the conversation.`,
 		Example: `  airlock chat --provider anthropic --model claude-opus-4-5 -f sales.csv -o out`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.chatWithModel(cmd.Context(), o) },
@@ -41,6 +43,13 @@ func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
 		}
 		if err := t.open(ctx); err != nil {
 			return t.explain(ctx, err)
+		}
+		if t.interactive() {
+			where := t.chat.Destination()
+			if where == "" {
+				where = "this machine"
+			}
+			t.say("%s, code runs at %s. /file PATH gives a file, /exit or Ctrl-D ends.", printable(t.chat.Settings().Model), where)
 		}
 		turns, problem := t.converse(ctx)
 		return t.end(ctx, turns, problem)
@@ -61,6 +70,9 @@ func (t *talk) converse(ctx context.Context) (turns []*conversation.Turn, proble
 		turn, err := t.chat.Turn(ctx, t.prompt(line), t.asker(), t.show().tell)
 		turns, t.files = append(turns, turn), nil
 		problem = t.verdict(ctx, turn, errors.Join(err, t.report(ctx, turn)))
+		if problem == nil && ctx.Err() != nil {
+			problem = t.explain(ctx, ctx.Err())
+		}
 		if ctx.Err() != nil || problem != nil && !t.interactive() {
 			return turns, problem
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -209,7 +210,7 @@ func (a *app) getRemote(ctx context.Context, id string, o fetchOptions) error {
 			return &provider.Error{Kind: provider.NotDownloadable, Provider: c.name, Op: "get " + id, Message: "the provider does not hand this file out"}
 		}
 		shown := a.showTurns(false)
-		found, err := c.Fetch(ctx, c.provider, provider.Artifact{Ref: ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
+		found, err := c.Fetch(ctx, c.bare, provider.Artifact{Ref: ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
 			if !a.json {
 				shown.progress("fetching", info.Name, done, info.Size)
 			}
@@ -285,29 +286,35 @@ func (a *app) collectGarbage(ctx context.Context) error {
 	return a.withHost(ctx, func(h *modelHost) error {
 		web := a.webClient()
 		defer web.CloseIdleConnections()
-		var providers []provider.Provider
-		if a.cfg.Provider == "" {
-			if providers = a.connectedProviders(ctx, web); len(providers) == 0 {
-				return fail(exitUsage, "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY", "there is no key of any provider")
-			}
-		} else {
-			b, err := a.connectModel(ctx, owner, conversation.Settings{Provider: a.cfg.Provider})
-			if err != nil {
-				return err
-			}
-			providers = append(providers, b.Provider)
-			if b.Close != nil {
-				defer func() { _ = b.Close() }() // nothing of it is needed any more
-			}
+		providers, done, err := a.sweepable(ctx, web)
+		if err != nil {
+			return err
 		}
+		defer done()
 		swept, err := h.Sweep(ctx, providers...)
-		r := gcReport{Deleted: entriesOf(swept.Deleted), Kept: entriesOf(swept.Kept), Left: []gcLeft{}}
+		r := gcReport{Deleted: entriesOf(swept.Deleted), Kept: entriesOf(swept.Kept), Left: []gcLeft{}, Others: othersOf(swept.Others)}
 		for _, l := range swept.Left {
 			r.Left = append(r.Left, gcLeft{entryOf(l.Entry), conversation.ProblemOf(l.Err)})
-			err = errors.Join(err, fmt.Errorf("%s %s at %s could not be deleted: %w", l.Entry.Kind, l.Entry.Name, l.Entry.Provider, l.Err))
+			err = errors.Join(err, fmt.Errorf("%v, at %s, could not be deleted: %w", l.Entry, providerTitles[l.Entry.Provider], l.Err))
 		}
 		return a.finish(r, err)
 	})
+}
+
+// sweepable are the accounts that a clean-up is about.
+func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.Provider, done func(), err error) {
+	if a.cfg.Provider == provider.Local {
+		b, err := a.connectLocal(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []provider.Provider{b.Provider}, func() { _ = b.Close() }, nil // nothing of it is needed any more
+	}
+	list, err = a.accountsOf(ctx, a.cfg.Provider, web)
+	if err == nil && len(list) == 0 {
+		err = fail(exitUsage, "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY", "there is no key of any provider")
+	}
+	return list, func() {}, err
 }
 
 func (a *app) remoteStats(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -137,6 +138,33 @@ type gcLeft struct {
 	Problem *conversation.Problem `json:"problem"`
 }
 
+// gcOther is a file that may be ours.
+type gcOther struct {
+	Provider string    `json:"provider"`
+	ID       string    `json:"id"`
+	Name     string    `json:"name"`
+	Size     int64     `json:"size"`
+	Created  time.Time `json:"created_at,omitzero"`
+}
+
+func othersOf(files []provider.FileInfo) []gcOther {
+	list := make([]gcOther, len(files))
+	for i, f := range files {
+		list[i] = gcOther{f.Ref.Provider, f.Ref.ID, f.Name, f.Size, f.Created}
+	}
+	return list
+}
+
+// showOthers says which files at a provider only a person can judge.
+func showOthers(p *page, files []gcOther) {
+	for _, f := range files {
+		p.line("%s", p.paint(yellow, fmt.Sprintf("perhaps ours: %s %s (%s) at %s", printable(f.ID), printable(f.Name), sizeText(f.Size), providerTitles[f.Provider])))
+	}
+	if len(files) > 0 {
+		p.line("      made while a turn of ours ran whose reply got lost; `airlock files rm ID` deletes it")
+	}
+}
+
 func entryOf(e provider.Entry) gcEntry { return gcEntry{e.Provider, e.Kind, e.ID, e.Name, e.Created} }
 
 func entriesOf(all []provider.Entry) []gcEntry {
@@ -152,7 +180,10 @@ type gcReport struct {
 	Deleted []gcEntry `json:"deleted"`
 	Kept    []gcEntry `json:"kept"`
 	Left    []gcLeft  `json:"left"`
-	Error   *problem  `json:"error,omitempty"`
+	// Others were made while a turn of ours ran whose reply got lost, and may
+	// be somebody else's: nobody deletes them but a person.
+	Others []gcOther `json:"others"`
+	Error  *problem  `json:"error,omitempty"`
 }
 
 func (r gcReport) with(e *problem) report { r.Error = e; return r }
@@ -166,12 +197,13 @@ func (r gcReport) text(p *page) {
 		p.line("deleted %s %s (%s) at %s", e.Kind, printable(e.ID), printable(e.Name), providerTitles[e.Provider])
 	}
 	for _, e := range r.Left {
-		p.line("%s", p.paint(yellow, "left "+string(e.Kind)+" "+printable(e.Name)+" at "+providerTitles[e.Provider]))
+		p.line("%s", p.paint(yellow, "left: "+printable(provider.Entry{Kind: e.Kind, Name: e.Name}.String())+", at "+providerTitles[e.Provider]))
 	}
 	if len(r.Kept) > 0 {
 		p.line("%s kept, as asked for", counted(len(r.Kept), "object"))
 	}
-	if len(r.Deleted)+len(r.Left)+len(r.Kept) == 0 {
+	showOthers(p, r.Others)
+	if len(r.Deleted)+len(r.Left)+len(r.Kept)+len(r.Others) == 0 {
 		p.line("Nothing was left behind.")
 	}
 }

@@ -118,7 +118,7 @@ func (a *app) remoteProvider(ctx context.Context, name string, web *http.Client)
 		p, err = asProvider(anthropic.New(anthropic.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
 	case provider.Gemini:
 		account, address = c.Gemini, gemini.DefaultURL
-		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
+		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web, Environments: c.GeminiEnvironments}))
 	case provider.XAI:
 		account, address = c.XAI, xai.DefaultURL
 		p, err = asProvider(xai.New(xai.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
@@ -202,17 +202,31 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// connectedProviders are all that the settings have a key for.
-func (a *app) connectedProviders(ctx context.Context, web *http.Client) (list []provider.Provider) {
+// accountsOf are the accounts that the settings have a key for: of all
+// providers elsewhere or, given a name, of that one. Gemini has two for a key,
+// with its environments and without.
+func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (list []provider.Provider, err error) {
 	for _, name := range providerNames {
-		if name == provider.Local {
+		if name == provider.Local || only != "" && name != only {
 			continue
 		}
-		if p, _, err := a.remoteProvider(ctx, name, web); err == nil {
-			list = append(list, p)
+		p, _, failed := a.remoteProvider(ctx, name, web)
+		if failed != nil && only == "" {
+			continue // there is no key
+		}
+		if failed != nil {
+			return nil, failed
+		}
+		list = append(list, p)
+		if name == provider.Gemini {
+			other, failed := asProvider(gemini.New(ctx, gemini.Options{Key: a.cfg.Gemini.Key.Reveal(), URL: a.cfg.Gemini.URL, HTTP: web, Environments: !a.cfg.GeminiEnvironments}))
+			if failed != nil {
+				return nil, failed
+			}
+			list = append(list, other)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // webClient is for providers. With --verbose it tells of each call, without

@@ -48,8 +48,21 @@ func (a *app) sweepAtStart(ctx context.Context, host *conversation.Host) {
 	defer web.CloseIdleConnections()
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	swept, err := host.Sweep(bounded, a.connectedProviders(bounded, web)...)
+	accounts, err := a.accountsOf(bounded, "", web)
+	if err != nil {
+		a.log.Warn("what earlier processes left at providers was not looked for", "err", err)
+		return
+	}
+	swept, err := host.Sweep(bounded, accounts...)
+	a.logSwept(swept, err)
+}
+
+// logSwept tells of a clean-up that nobody watches.
+func (a *app) logSwept(swept provider.Swept, err error) {
 	if err != nil || len(swept.Deleted)+len(swept.Left) > 0 {
 		a.log.Info("what earlier processes left at providers", "deleted", len(swept.Deleted), "left", len(swept.Left), "err", err)
+	}
+	for _, f := range swept.Others {
+		a.log.Warn("a file at a provider may be ours: it was made while a turn of ours ran whose reply got lost, and stays", "provider", f.Ref.Provider, "id", f.Ref.ID, "name", f.Name)
 	}
 }

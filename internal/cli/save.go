@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -85,6 +86,9 @@ func checkFolder(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if above := filepath.Dir(name); above != name {
+			return checkFolder(above) // it will be made there
+		}
 		return nil
 	case err != nil:
 		return folderError(name, err)

@@ -68,7 +68,10 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 	case err != nil:
 		return provider.FunctionReply{}, err
 	}
-	attachments, refused := t.stage(ctx, agreed)
+	attachments, refused, err := t.stage(ctx, agreed)
+	if err != nil {
+		return provider.FunctionReply{}, err
+	}
 	for _, r := range refused {
 		said = append(said, fmt.Sprintf("%s: it could not be sent: %v", r.Source.Path, r.Err))
 		t.emit(Notice{Text: fmt.Sprintf("%s was not sent: %v", r.Source.Path, r.Err), Hint: provider.HintOf(r.Err)})

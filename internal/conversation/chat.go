@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,11 +23,13 @@ type Chat struct {
 	record  *Conversation
 	backend *Backend
 	uploads *passingUploads
+	noted   provider.Provider // recorded; for what has its own retries
 	whole   provider.Provider // recorded and retried
 	rule    provider.Retry
 	ledger  *provider.Ledger // nil: there is nothing to clean up
 	tracker *provider.Tracker
 	kept    bool         // the archive knows the conversation
+	before  int          // turns of earlier processes
 	release func() error // of the hold on the conversation
 
 	asking sync.Mutex // held by a turn
@@ -35,9 +40,8 @@ type Chat struct {
 	unsaved bool                  // outputs that could not be fetched are still at the provider
 
 	mu      sync.Mutex
-	sources map[string]provider.Source // what was sent, by remote id
-	staged  []provider.Staged
-	notify  func(Event) // of the turn that is going on; nil: none is
+	sources map[string]sent // by remote id
+	notify  func(Event)     // of the turn that is going on; nil: none is
 }
 
 // ID is the conversation's.
@@ -158,7 +162,7 @@ func (c *Chat) repeated(err error, wait time.Duration) {
 
 // remember takes up what was said before.
 func (c *Chat) remember(sameProvider bool) {
-	c.kept = true
+	c.kept, c.before = true, len(c.record.Turns)
 	alive := sameProvider && c.record.Session.ID != ""
 	seen := map[string]bool{}
 	for _, t := range c.record.Turns {
@@ -172,18 +176,47 @@ func (c *Chat) remember(sameProvider bool) {
 			c.history = append(c.history, x)
 		}
 		for _, in := range t.Inputs {
-			if alive || in.SHA256 == "" || seen[in.Local] || in.Local == "" {
+			if in.SHA256 == "" || seen[in.Local] || in.Local == "" {
+				continue
+			}
+			f, err := OpenFile(in.Local)
+			if alive {
+				if err == nil && in.Remote.ID != "" {
+					f.Name = in.Name
+					c.sources[in.Remote.ID] = sent{f.Source, in.SHA256}
+				}
 				continue
 			}
 			seen[in.Local] = true
-			if f, err := OpenFile(in.Local); err == nil {
+			if err == nil {
 				f.Path, f.Name, f.See, f.again, f.was = in.Path, in.Name, in.See, true, in.SHA256
 				c.resend = append(c.resend, f)
 			}
 		}
 	}
 	if alive {
+		c.rememberOutputs()
+	}
+	switch {
+	case alive && c.backend.Provider.Name() == provider.Local:
+		// Its sessions end with their process. All files of this one are here.
+		c.tracker.Resume(provider.Session{}, c.record.Staged)
+	case alive:
 		c.tracker.Resume(c.record.Session, c.record.Staged)
+	}
+}
+
+// rememberOutputs makes outputs that are held here a source of what the provider
+// may have lost.
+func (c *Chat) rememberOutputs() {
+	for _, t := range c.record.Turns {
+		for _, o := range t.Outputs {
+			if o.SHA256 == "" || o.Remote.ID == "" {
+				continue
+			}
+			c.sources[o.Remote.ID] = sent{provider.Source{Path: o.Name, Name: o.Name, MIME: o.MIME, Size: o.Size,
+				Open: func() (io.ReadSeekCloser, error) { return c.host.quarantine.Open(o.SHA256) }}, o.SHA256}
+		}
 	}
 }
 
@@ -214,7 +247,7 @@ func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 		c.record.Cleaned = done
 		c.record.Session, c.record.Staged = provider.Session{}, nil
 		if c.record.Settings.Keep && c.ledger != nil {
-			c.record.Session, c.record.Staged = c.tracker.Session(), c.attachments()
+			c.record.Session, c.record.Staged = c.tracker.Session(), c.staying()
 		}
 		failed = errors.Join(failed, c.host.Archive.PutConversation(ctx, c.record))
 	}
@@ -231,19 +264,35 @@ func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
 	} else {
 		var swept provider.Swept
 		swept, err = c.ledger.Clean(ctx, c.backend.Provider)
-		done.Deleted, done.Kept = len(swept.Deleted), len(swept.Kept)
+		done.Deleted, done.Kept, done.Others = len(swept.Deleted), len(swept.Kept), swept.Others
 		for _, l := range swept.Left {
-			done.Left = append(done.Left, fmt.Sprintf("%s %s: %v", l.Entry.Kind, l.Entry.Name, l.Err))
+			if left := fmt.Sprintf("%v: %v", l.Entry, l.Err); !slices.Contains(done.Left, left) {
+				done.Left = append(done.Left, left)
+			}
 		}
 	}
 	return errors.Join(err, c.ledger.Close())
 }
 
-func (c *Chat) attachments() (all []provider.Attachment) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.staged {
-		all = append(all, provider.Attachment{File: s.File})
+// staying are the files with which a kept conversation can be gone on with. The
+// sandbox here keeps files and no sessions: what code has made is among them.
+func (c *Chat) staying() []provider.Attachment {
+	all := c.tracker.Staged()
+	if c.backend.Provider.Name() != provider.Local {
+		return all
+	}
+	made := map[string]provider.FileInfo{} // by name: the last one counts
+	for _, t := range c.record.Turns[c.before:] {
+		for _, o := range t.Outputs {
+			if o.Remote.Scope == provider.ScopeSession {
+				made[o.Name] = provider.FileInfo{Ref: provider.FileRef{Provider: o.Remote.Provider, Scope: provider.ScopeFile, ID: o.Remote.ID},
+					Name: o.Name, MIME: o.MIME, Size: o.Size, Readable: true, State: provider.StateReady, SHA256: o.SHA256}
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(a provider.Attachment) bool { _, replaced := made[a.File.Name]; return replaced })
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		all = append(all, provider.Attachment{File: made[name]})
 	}
 	return all
 }

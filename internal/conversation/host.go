@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/airlock-run/airlock/assignment"
@@ -45,7 +44,8 @@ type HostOptions struct {
 	// Quarantine is the directory in which outputs are held.
 	Quarantine string
 	// Connect gives the provider of a conversation of an owner.
-	Connect  func(ctx context.Context, owner string, s Settings) (*Backend, error)
+	Connect func(ctx context.Context, owner string, s Settings) (*Backend, error)
+	// Counters are drained into Counts.
 	Counters *provider.Counters
 	Retry    provider.Retry
 	Clock    provider.Clock
@@ -56,8 +56,6 @@ type HostOptions struct {
 type Host struct {
 	HostOptions
 	quarantine *provider.Quarantine
-	counting   sync.Mutex
-	counted    map[[2]string]provider.Counts // what CountStore knows already
 }
 
 // NewHost returns a host. Close it.
@@ -78,7 +76,7 @@ func NewHost(o HostOptions) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for fetched files: %w", err)
 	}
-	return &Host{HostOptions: o, quarantine: q, counted: map[[2]string]provider.Counts{}}, nil
+	return &Host{HostOptions: o, quarantine: q}, nil
 }
 
 // Close gives up what the host has open. Close its conversations before.
@@ -124,12 +122,12 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeBackend(b))
 	}
-	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, whole: b.Provider, sources: map[string]provider.Source{}}
+	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, noted: b.Provider, sources: map[string]sent{}}
 	if !b.Passing {
 		if chat.ledger, err = provider.OpenLedger(ctx, h.Ledger, c.ID, h.Retry); err != nil {
 			return nil, errors.Join(err, release(), closeBackend(b))
 		}
-		chat.whole = chat.ledger.Recorded(b.Provider)
+		chat.noted = chat.ledger.Recorded(b.Provider)
 		if c.Settings.Keep {
 			if err := chat.ledger.KeepAll(ctx); err != nil {
 				return nil, errors.Join(err, chat.ledger.Close(), release(), closeBackend(b))
@@ -138,7 +136,7 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	}
 	chat.rule = h.Retry
 	chat.rule.Again = chat.repeated
-	chat.whole = provider.Retried(chat.whole, chat.rule, h.Counters)
+	chat.whole = provider.Retried(chat.noted, chat.rule, h.Counters)
 	chat.tracker = &provider.Tracker{Provider: chat.whole, Clock: h.Clock, Counters: h.Counters, Again: chat.again}
 	return chat, nil
 }
@@ -233,45 +231,20 @@ func (h *Host) tidy() error {
 
 // count hands what was counted since the last time to the store.
 func (h *Host) count(ctx context.Context) {
-	h.counting.Lock()
-	defer h.counting.Unlock()
-	var news []provider.Counts
-	rows := h.Counters.Snapshot()
-	for _, row := range rows {
-		key := [2]string{row.Provider, row.Model}
-		if fresh := since(row, h.counted[key]); fresh != nil {
-			news = append(news, *fresh)
-		}
-	}
+	news := h.Counters.Drain()
 	if len(news) == 0 {
 		return
 	}
 	if err := h.Counts.AddCounts(ctx, news); err != nil {
 		h.Log.Warn("the counts of providers were not kept", "err", err)
-		return
-	}
-	for _, row := range rows {
-		h.counted[[2]string{row.Provider, row.Model}] = row
-	}
-}
-
-// since is what a row has more than it had, nil for nothing.
-func since(now, before provider.Counts) *provider.Counts {
-	d := provider.Counts{Provider: now.Provider, Model: now.Model, Turns: now.Turns - before.Turns, TurnTime: now.TurnTime - before.TurnTime,
-		Uploads: now.Uploads - before.Uploads, Downloads: now.Downloads - before.Downloads, Bytes: now.Bytes - before.Bytes, Retries: now.Retries - before.Retries,
-		Failures: now.Failures - before.Failures, Missing: now.Missing - before.Missing, Recoveries: now.Recoveries - before.Recoveries, Files: map[provider.Evidence]int64{}}
-	for k, v := range now.Files {
-		if v > before.Files[k] {
-			d.Files[k] = v - before.Files[k]
+		for _, row := range news { // for the next time
+			h.Counters.Count(row.Provider, row.Model, func(c *provider.Counts) { c.Add(row) })
 		}
 	}
-	if d.Turns|int64(d.TurnTime)|d.Uploads|d.Downloads|d.Bytes|d.Retries|d.Failures|d.Missing|d.Recoveries == 0 && len(d.Files) == 0 {
-		return nil
-	}
-	return &d
 }
 
-// Fetch brings one remote file into the quarantine, where Output opens it.
+// Fetch brings one remote file into the quarantine, where Output opens it. It
+// repeats what fails by itself: p is a provider that does not.
 func (h *Host) Fetch(ctx context.Context, p provider.Provider, a provider.Artifact, most int64, progress func(done int64)) (provider.Artifact, error) {
 	c := provider.Collector{Quarantine: h.quarantine, Retry: h.Retry, MaxBytes: most, Counters: h.Counters,
 		Progress: func(_ provider.Artifact, done int64) { progress(done) }}

@@ -122,12 +122,15 @@ func (t *turn) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	attachments, refused := t.stage(ctx, agreed)
+	attachments, refused, err := t.stage(ctx, agreed)
+	t.attachments = append(t.attachments, attachments...)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.attachments = append(t.attachments, attachments...)
 	c.carry, c.resend = t.attachments, nil // they are there, whatever becomes of the turn
+	if err != nil {
+		return err
+	}
 	return t.skip(ctx, files, refused)
 }
 
@@ -172,7 +175,7 @@ func (c *Chat) destination(files []File) string {
 		return d
 	}
 	for _, f := range files {
-		if f.See {
+		if f.seen() {
 			return c.backend.Shown
 		}
 	}
@@ -182,7 +185,7 @@ func (c *Chat) destination(files []File) string {
 func (t *turn) preview(files []File) []FileAsked {
 	list := make([]FileAsked, len(files))
 	for i, f := range files {
-		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.See, Again: f.again, Doubt: doubt(f)}
+		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.seen(), Again: f.again, Doubt: doubt(f)}
 	}
 	return list
 }
@@ -213,9 +216,10 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	return err
 }
 
-// stage sends files. Where the provider's store is down, small ones travel in
-// the request itself, if the provider lets them.
-func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.Attachment, refused []provider.Refused) {
+// stage sends files. Where the provider's store is down or not offered, small
+// ones can travel in the request itself, if the provider lets them and the
+// person agrees. The error is that of asking.
+func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.Attachment, refused []provider.Refused, err error) {
 	c := t.chat
 	sources := make([]provider.Source, len(files))
 	for i, f := range files {
@@ -231,92 +235,80 @@ func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.
 	if c.record.Settings.Keep && c.ledger != nil {
 		u.Cache.Store, u.Cache.Kept = c.host.Uploads, true
 	}
+	var waiting []embeddable
 	for i, f := range files {
 		if f.again && !sameAs(f) {
 			t.emit(Notice{Text: fmt.Sprintf("%s has changed since it was sent in an earlier turn: the model gets it as it is now.", f.Path)})
 		}
 		staged, no := u.Stage(ctx, sources[i:i+1])
-		if len(no) > 0 {
-			if a, ok := t.inline(ctx, f, no[0].Err); ok {
-				attachments = append(attachments, a)
-				continue
-			}
+		switch {
+		case len(staged) > 0:
+			attachments = append(attachments, t.arrived(f, staged[0]))
+		case ctx.Err() != nil:
+			return attachments, append(refused, no...), nil
+		case u.Inlinable(f.Source, no[0].Err):
+			waiting = append(waiting, embeddable{f, no[0].Err})
+		default:
 			refused = append(refused, no...)
-			if ctx.Err() != nil {
-				return attachments, refused
-			}
-			continue
 		}
-		attachments = append(attachments, t.arrived(f, staged[0]))
 	}
-	return attachments, refused
+	embedded, no, err := t.embed(ctx, &u, waiting)
+	return append(attachments, embedded...), append(refused, no...), err
 }
 
 // arrived records a file that is at the provider.
 func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 	c := t.chat
 	c.mu.Lock()
-	c.sources[s.File.Ref.ID] = f.Source
-	c.staged = append(c.staged, s)
+	if s.File.Ref.Scope != provider.ScopeInline { // what travels in requests never gets lost
+		c.sources[s.File.Ref.ID] = sent{f.Source, s.SHA256}
+	}
 	c.mu.Unlock()
-	up := Upload{Path: f.Path, Local: f.Local, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.See, SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
+	up := Upload{Path: f.Path, Local: f.Local, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
 	up.Remote.Inline = nil
 	t.record.Inputs = append(t.record.Inputs, up)
-	t.emit(Uploaded{Upload: up, Cached: s.Cached, Inline: s.File.Ref.Scope == provider.ScopeInline})
-	return provider.Attachment{File: s.File, See: f.See && showable(f.MIME)}
+	t.emit(Uploaded{Upload: up, Cached: s.Cached, Inline: s.Inline})
+	if f.seen() && s.File.Ref.Provider == provider.Local && !strings.HasPrefix(f.MIME, "image/") {
+		t.emit(Notice{Text: f.Path + " is not shown to the model itself: endpoints of this kind take pictures only. Its code has it."})
+	}
+	return provider.Attachment{File: s.File, See: f.seen()}
 }
 
-// showable are the types that models look at.
-func showable(kind string) bool {
-	return strings.HasPrefix(kind, "image/") || kind == "application/pdf"
+// seen reports whether the model itself looks at a file: models look at
+// pictures and PDFs.
+func (f *File) seen() bool {
+	return f.See && (strings.HasPrefix(f.MIME, "image/") || f.MIME == "application/pdf")
 }
 
-// inline puts a small file into the request when the store of files is down.
-func (t *turn) inline(ctx context.Context, f File, cause error) (provider.Attachment, bool) {
-	caps := t.chat.backend.Provider.Caps()
-	if ctx.Err() != nil || !caps.InlineUpload || provider.KindOf(cause) != provider.Transient || f.Size > caps.Limits.Inline-t.inlined() {
-		return provider.Attachment{}, false
-	}
-	content, err := f.Open()
-	if err != nil {
-		return provider.Attachment{}, false
-	}
-	defer content.Close()
-	data, err := io.ReadAll(io.LimitReader(content, f.Size+1))
-	if err != nil || int64(len(data)) != f.Size {
-		return provider.Attachment{}, false
-	}
-	t.emit(Notice{Text: fmt.Sprintf("The provider's store of files is not available (%v): %s travels in the request itself.", cause, f.Path)})
-	info := provider.FileInfo{Ref: provider.FileRef{Provider: t.chat.record.Settings.Provider, Scope: provider.ScopeInline, ID: f.Name, Inline: data},
-		Name: f.Name, MIME: f.MIME, Size: f.Size, Origin: provider.OriginUser, State: provider.StateReady}
-	return t.arrived(f, provider.Staged{Path: f.Path, SHA256: sum(data), File: info}), true
+// sent is where a file came from, and what it was then.
+type sent struct {
+	provider.Source
+	sha256 string
 }
 
-// inlined is how much travels in the request already.
-func (t *turn) inlined() (n int64) {
-	for _, a := range t.attachments {
-		n += int64(len(a.File.Ref.Inline))
-	}
-	return n
-}
-
-// again sends a file once more that the provider has lost.
+// again sends a file once more that the provider has lost. It is what somebody
+// agreed to, and nothing else under its name.
 func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInfo, error) {
 	c.mu.Lock()
-	source, ok := c.sources[f.Ref.ID]
+	from, ok := c.sources[f.Ref.ID]
 	c.mu.Unlock()
-	if !ok {
-		return f, &provider.Error{Kind: provider.FileExpired, Provider: c.record.Settings.Provider, Op: "send " + f.Name + " again", Message: "it is not known where it came from", Hint: "Give it to the next turn once more."}
+	lost := &provider.Error{Kind: provider.FileExpired, Provider: c.record.Settings.Provider, Op: "send " + f.Name + " again", Hint: "Give it to a new conversation."}
+	switch {
+	case !ok:
+		lost.Message = "it is not known where it came from"
+		return f, lost
+	case !sameAs(File{Source: from.Source, was: from.sha256}):
+		lost.Message = "it has changed since it was sent"
+		return f, lost
 	}
 	u := provider.Uploader{Provider: c.whole, Counters: c.host.Counters}
-	staged, refused := u.Stage(ctx, []provider.Source{source})
+	staged, refused := u.Stage(ctx, []provider.Source{from.Source})
 	if len(refused) > 0 {
 		return f, refused[0].Err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sources[staged[0].File.Ref.ID] = source
-	c.staged = append(c.staged, staged[0])
+	c.sources[staged[0].File.Ref.ID] = from
 	return staged[0].File, nil
 }
 

@@ -145,6 +145,7 @@ func (l *Live) Turn(owner, id string, p Prompt) error {
 		c.stop, c.used = nil, time.Now()
 		c.mu.Unlock()
 		close(ended)
+		l.host.count(context.Background())
 	})
 	return nil
 }

@@ -29,37 +29,48 @@ type remote struct {
 		Rescript(turns ...providertest.Turn)
 	}
 	clock *providertest.Clock
+	wire  *wire
 }
 
 // remotes opens each provider.
 func remotes() map[string]func(testing.TB) remote {
-	return map[string]func(testing.TB) remote{
-		provider.OpenAI: func(tb testing.TB) remote {
+	all := map[string]func(testing.TB, *wire) remote{
+		provider.OpenAI: func(tb testing.TB, w *wire) remote {
 			s := providertest.NewOpenAI(tb)
-			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", Clock: s.Clock})
+			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", Clock: s.Clock, HTTP: w.client()})
 			return remoteOf(tb, "gpt-5", c, s, s.Clock, err)
 		},
-		provider.Anthropic: func(tb testing.TB) remote {
+		provider.Anthropic: func(tb testing.TB, w *wire) remote {
 			s := providertest.NewAnthropicServer(tb)
-			c, err := anthropic.New(anthropic.Options{Key: "test", URL: s.URL, Clock: s.Clock})
+			c, err := anthropic.New(anthropic.Options{Key: "test", URL: s.URL, Clock: s.Clock, HTTP: w.client()})
 			return remoteOf(tb, providertest.AnthropicModel, c, s, s.Clock, err)
 		},
-		provider.Gemini: func(tb testing.TB) remote {
+		provider.Gemini: func(tb testing.TB, w *wire) remote {
 			s := providertest.NewGeminiServer(tb)
-			c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, Clock: s.Clock})
+			c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, Clock: s.Clock, HTTP: w.client()})
 			return remoteOf(tb, providertest.GeminiModel, c, s, s.Clock, err)
 		},
-		provider.XAI: func(tb testing.TB) remote {
+		provider.XAI: func(tb testing.TB, w *wire) remote {
 			s := providertest.NewXAIServer(tb)
-			c, err := xai.New(xai.Options{Key: "test", URL: s.URL + "/v1", Clock: s.Clock})
+			c, err := xai.New(xai.Options{Key: "test", URL: s.URL + "/v1", Clock: s.Clock, HTTP: w.client()})
 			return remoteOf(tb, providertest.XAIModel, c, s, s.Clock, err)
 		},
-		provider.Local: func(tb testing.TB) remote {
+		provider.Local: func(tb testing.TB, w *wire) remote {
 			s := providertest.NewLocalServer(tb)
-			c, err := local.New(local.Options{URL: s.URL + "/v1", Runner: s.Runner, Clock: s.Clock})
+			c, err := local.New(local.Options{URL: s.URL + "/v1", Runner: s.Runner, Clock: s.Clock, HTTP: w.client()})
 			return remoteOf(tb, providertest.LocalModel, c, s, s.Clock, err)
 		},
 	}
+	opened := map[string]func(testing.TB) remote{}
+	for name, open := range all {
+		opened[name] = func(tb testing.TB) remote {
+			w := &wire{}
+			r := open(tb, w)
+			r.wire = w
+			return r
+		}
+	}
+	return opened
 }
 
 func remoteOf(tb testing.TB, model string, p provider.Provider, s interface {
@@ -70,7 +81,7 @@ func remoteOf(tb testing.TB, model string, p provider.Provider, s interface {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return remote{p.Name(), model, p, s, clock}
+	return remote{name: p.Name(), model: model, provider: p, server: s, clock: clock}
 }
 
 // makes is a turn whose code writes files, the way in which the provider

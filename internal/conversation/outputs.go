@@ -35,7 +35,10 @@ func (t *turn) collector() *provider.Collector {
 // collect finds and fetches what the turn has made, before anybody is asked
 // about it. Its error is about those files that are not here.
 func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provider.RunResult) error {
-	found, err := t.collector().Collect(ctx, t.chat.whole, before, r)
+	answered := r.Model // it counts under the name by which it was asked, as its turns do
+	r.Model = t.chat.record.Settings.Model
+	found, err := t.collector().Collect(ctx, t.chat.noted, before, r)
+	r.Model = answered
 	t.record.Steps = r.Steps // without the files that were in their output
 	if t.record.Steps == nil {
 		t.record.Steps = []provider.Step{}
@@ -174,7 +177,7 @@ func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, err
 		list[i].Path, list[i].Unchanged = f.Path, f.Op == workspace.OpUnchanged
 		switch f.Verdict() {
 		case workspace.Conflict:
-			list[i].Exists = true
+			list[i].Exists, list[i].Change = true, f
 		case workspace.Refuse:
 			list[i].Refused = reasonOf(f)
 		case workspace.Ask:

@@ -207,34 +207,42 @@ func TestModelAsksForFiles(t *testing.T) {
 	}
 }
 
-// A file that cannot be sent is named, and the person decides; the store being
-// down, a small file travels in the request where the provider lets it.
+// A file that cannot be sent is named, and the person decides. Where it may
+// travel in the request instead they are asked about that first, and without a
+// yes it does not.
 func TestFilesThatFail(t *testing.T) {
 	down := providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: 503}
 	each(t, func(t *testing.T, s *stage) {
 		if s.name == provider.Local {
 			return // its store is here
 		}
-		files := func() []conversation.File {
-			return []conversation.File{s.file(t, "a.csv", "a"), s.file(t, "b.csv", "b")}
-		}
+		inline := s.provider.Caps().InlineUpload
 		for _, c := range []struct {
-			name   string
-			person answers
-			skip   bool
-			ok     bool
+			name       string
+			person     answers
+			skip       bool
+			ok, inside bool
 		}{
-			{"nobody", answers{conversation.AskSend: yes}, false, false}, {"no", answers{conversation.AskSend: yes, conversation.AskSkip: no}, false, false},
-			{"yes", answers{conversation.AskSend: yes, conversation.AskSkip: yes}, false, true}, {"unasked", answers{conversation.AskSend: yes}, true, true},
+			{"nobody", answers{conversation.AskSend: yes}, false, false, false},
+			{"no", answers{conversation.AskSend: yes, conversation.AskSkip: no, conversation.AskInline: no}, false, false, false},
+			{"without", answers{conversation.AskSend: yes, conversation.AskSkip: yes, conversation.AskInline: no}, false, true, false},
+			{"without, unasked", answers{conversation.AskSend: yes}, true, true, false},
+			{"within", answers{conversation.AskSend: yes, conversation.AskInline: yes}, false, inline, inline},
 		} {
 			s.server.Inject(down, down, down) // as often as it is tried
-			turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: files(), SkipFailed: c.skip}, c.person)
+			turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "a.csv", "a"), s.file(t, "b.csv", "b")}, SkipFailed: c.skip}, c.person)
 			s.server.Heal()
-			inline := s.provider.Caps().InlineUpload
-			if (err == nil) != (c.ok || inline) {
+			if (err == nil) != c.ok {
 				t.Errorf("%s: %v", c.name, err)
 			}
-			if sent := turn.Inputs[0].SHA256 != ""; len(turn.Inputs) != 2 || !inline && sent == (turn.Inputs[1].SHA256 != "") {
+			sent := map[string]bool{}
+			for _, in := range turn.Inputs {
+				sent[in.Name] = in.SHA256 != ""
+				if (in.Remote.Scope == provider.ScopeInline) != (c.inside && in.Name == "a.csv") {
+					t.Errorf("%s: %s went by %q", c.name, in.Name, in.Remote.Scope)
+				}
+			}
+			if len(turn.Inputs) != 2 || sent["a.csv"] != c.inside || !sent["b.csv"] {
 				t.Errorf("%s: %+v", c.name, turn.Inputs)
 			}
 			if !strings.Contains(strings.Join(turn.Notices, " "), "a.csv") {
@@ -242,4 +250,35 @@ func TestFilesThatFail(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The question about what may travel in the request is one for all files, and
+// says how much and why. What does not fit any more is not asked about.
+func TestInlineIsAsked(t *testing.T) {
+	s := newStage(t, remotes()[provider.XAI])
+	for range 9 {
+		s.server.Inject(providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: 503})
+	}
+	var asked conversation.Ask
+	look := answers{conversation.AskSend: yes, conversation.AskSkip: yes, conversation.AskInline: func(q conversation.Ask) conversation.Answer {
+		asked = q
+		return conversation.Answer{OK: true, Picks: []conversation.Pick{{ID: "f2"}}}
+	}}
+	large := strings.Repeat("x", int(s.provider.Caps().Limits.Inline)-1)
+	turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "a.csv", "a"), s.file(t, "b.csv", "bb"), s.file(t, "large.csv", large)}}, look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(asked.Files) != 2 || asked.Bytes != 3 || asked.Destination == "" || asked.Files[0].Problem == nil || asked.Files[0].Problem.Kind != string(provider.Transient) {
+		t.Errorf("asked: %+v", asked)
+	}
+	var within []string
+	for _, in := range turn.Inputs {
+		if in.SHA256 != "" {
+			within = append(within, in.Name)
+		}
+	}
+	if strings.Join(within, " ") != "b.csv" {
+		t.Errorf("sent: %v", within)
+	}
 }

@@ -41,6 +41,11 @@ const (
 	// AskSkip: these files cannot be sent; go on without them? Else the turn
 	// ends with the error of the first.
 	AskSkip AskKind = "skip"
+	// AskInline: these files could not be sent by themselves, since the
+	// provider's store of files is down or not offered; may they travel within
+	// the request? OK: those that are picked do. Else they are files that cannot
+	// be sent.
+	AskInline AskKind = "inline"
 	// AskMore: the model asks for further files of the project. OK: those that
 	// are picked go, none unless they are picked. Else the model is told no.
 	AskMore AskKind = "more"
@@ -62,7 +67,7 @@ type Ask struct {
 	// Text is the question in a sentence, for whoever shows no more.
 	Text string `json:"text"`
 
-	// Of AskSend, AskSkip and AskMore: the files, with where they would go.
+	// Of AskSend, AskSkip, AskInline and AskMore: the files, with where they would go.
 	Files       []FileAsked `json:"files,omitempty"`
 	Bytes       int64       `json:"bytes,omitempty"`       // of all of them
 	Destination string      `json:"destination,omitempty"` // "OpenAI (api.openai.com)"
@@ -90,7 +95,7 @@ type FileAsked struct {
 	Again bool `json:"again,omitempty"`
 	// Doubt says why it may not be for others' eyes.
 	Doubt   string   `json:"doubt,omitempty"`
-	Problem *Problem `json:"problem,omitempty"` // AskSkip: why it cannot be sent
+	Problem *Problem `json:"problem,omitempty"` // AskSkip and AskInline: why it cannot be sent
 }
 
 // OutputAsked is an output that may be saved.
@@ -99,8 +104,11 @@ type OutputAsked struct {
 	Path string `json:"path"` // in the folder
 	// Exists says that another file is there: what is to happen is chosen with
 	// Pick.Clash.
-	Exists    bool `json:"exists,omitempty"`
-	Unchanged bool `json:"unchanged,omitempty"` // the same bytes are there already
+	Exists bool `json:"exists,omitempty"`
+	// Change is, of one that exists, what replacing it would do: the diff of a
+	// text, the sizes of what is none. It is not kept.
+	Change    *workspace.FileChange `json:"change,omitempty"`
+	Unchanged bool                  `json:"unchanged,omitempty"` // the same bytes are there already
 	// Warning says why a person should look first: a workflow, a program.
 	Warning string `json:"warning,omitempty"`
 	Refused string `json:"refused,omitempty"` // why it cannot be saved there at all

@@ -167,6 +167,9 @@ type Cleaned struct {
 	Deleted int       `json:"deleted"`
 	Kept    int       `json:"kept"`
 	Left    []string  `json:"left,omitempty"` // could not be deleted, and why: the next clean-up tries again
+	// Others were made while a turn ran whose reply got lost, and may be
+	// somebody else's: only a person can tell, and delete them.
+	Others []provider.FileInfo `json:"others,omitempty"`
 }
 
 // Page is a part of a list, newest first.

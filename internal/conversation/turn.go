@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,10 @@ func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 	}
 	t.emit(Answered{q.ID, a})
 	q.Handled, q.Proposal = nil, nil // kept by the desk
+	q.Outputs = slices.Clone(q.Outputs)
+	for i := range q.Outputs {
+		q.Outputs[i].Change = nil // as large as the files
+	}
 	t.record.Decisions = append(t.record.Decisions, Decision{q, a, t.chat.host.Clock.Now().UTC()})
 	return a, nil
 }
@@ -69,7 +74,7 @@ func (t *turn) keep(ctx context.Context) error {
 	return err
 }
 
-func (t *turn) run(ctx context.Context) error {
+func (t *turn) run(ctx context.Context) (failed error) {
 	c := t.chat
 	if err := c.checkTool(t.prompt); err != nil {
 		return err
@@ -84,16 +89,22 @@ func (t *turn) run(ctx context.Context) error {
 	began := c.host.Clock.Now()
 	result, err := c.tracker.Run(ctx, t.request(ctx), t.relay)
 	c.carry = t.attachments // until it is known that they arrived
-	c.host.Counters.Count(c.record.Settings.Provider, c.record.Settings.Model, func(n *provider.Counts) {
-		n.Turns++
-		n.TurnTime += c.host.Clock.Now().Sub(began)
-	})
+	took := c.host.Clock.Now().Sub(began)
+	defer func() {
+		counted := failed
+		if ctx.Err() != nil {
+			counted = nil // the person left: nothing is wrong with the provider
+		}
+		c.host.Counters.Turn(c.record.Settings.Provider, c.record.Settings.Model, took, counted)
+	}()
 	if result == nil {
 		if ctx.Err() != nil && c.backend.Provider.Caps().Outputs == provider.OutputByID {
 			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " + c.backend.Destination + ".",
 				Hint: "`airlock files ls` lists them."})
 		}
-		return err
+		if result = t.remains(ctx, err); result == nil {
+			return err
+		}
 	}
 	t.take(result)
 	if err == nil {
@@ -114,6 +125,16 @@ func (t *turn) run(ctx context.Context) error {
 	return err
 }
 
+// remains is what is left of a turn whose reply got lost: the session, with the
+// files that code may have made there; nil where nothing is known.
+func (t *turn) remains(ctx context.Context, failed error) *provider.RunResult {
+	session := t.chat.tracker.Session()
+	if ctx.Err() != nil || session.ID == "" || provider.KindOf(failed) != provider.Transient {
+		return nil
+	}
+	return &provider.RunResult{Sessions: []provider.Session{session}, Stop: provider.StopError}
+}
+
 // snapshot lists what is in the session already.
 func (t *turn) snapshot(ctx context.Context) (provider.Snapshot, error) {
 	c := t.chat
@@ -124,7 +145,7 @@ func (t *turn) snapshot(ctx context.Context) (provider.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := t.collector().Snapshot(ctx, c.whole, id)
+	before, err := t.collector().Snapshot(ctx, c.noted, id)
 	if err != nil && provider.KindOf(err) != provider.ContainerExpired {
 		return nil, err
 	}
@@ -138,7 +159,7 @@ func (t *turn) request(ctx context.Context) provider.RunRequest {
 		tool = provider.ToolAuto
 	}
 	rules := []string{s.Instructions}
-	if hint := provider.Instruct(s.Provider, s.Model, tool, s.Hints); hint != "" {
+	if hint := provider.InstructFor(c.backend.Provider, s.Model, tool, s.Hints); hint != "" {
 		rules = append(rules, hint)
 		t.record.HintsVersion = provider.HintsVersion
 	}

@@ -117,7 +117,7 @@ func (p *Client) Check(ctx context.Context, model string) error {
 	_, err := p.models.Get(ctx, model, sdk.ModelGetParams{})
 	if provider.KindOf(p.failed("", err)) == provider.FileNotFound {
 		return &provider.Error{Kind: provider.Invalid, Provider: p.Name(), Op: "check the model", Status: http.StatusNotFound,
-			Message: "there is no model " + model, Hint: "Take the name of a model from https://docs.claude.com/en/docs/about-claude/models.", Err: err}
+			Message: "there is no model " + model, Hint: modelHint, Err: err}
 	}
 	return p.failed("check the model", err)
 }

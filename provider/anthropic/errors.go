@@ -24,6 +24,8 @@ type wireError struct {
 	RequestID string `json:"request_id"`
 }
 
+const modelHint = "Take the name of a model from https://docs.claude.com/en/docs/about-claude/models."
+
 // failed makes a provider.Error of what the SDK returns.
 func (p *Client) failed(op string, err error) error {
 	if err == nil {
@@ -56,6 +58,9 @@ func (p *Client) refused(op string, status int, header http.Header, body []byte)
 	}
 	if e.Message == "" {
 		e.Message = strings.ToLower(http.StatusText(status))
+	}
+	if e.Kind == provider.FileNotFound && strings.HasPrefix(e.Message, "model:") {
+		e.Kind, e.Hint = provider.Invalid, modelHint
 	}
 	// x-should-retry is the service's last word on its own errors.
 	if header.Get("X-Should-Retry") == "false" && e.Kind == provider.Transient {

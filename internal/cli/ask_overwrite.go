@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// mostDiffLines are shown of a file before a person is asked about it.
+const mostDiffLines = 60
+
+// overwrite shows what replacing a file would do to it.
+func (s *turnShown) overwrite(f *workspace.FileChange) {
+	if f == nil {
+		return
+	}
+	whole, cut := *f, 0
+	lines := 0
+	for i := range f.Hunks {
+		if lines += len(f.Hunks[i].Lines); i > 0 && lines > mostDiffLines {
+			whole.Hunks, cut = f.Hunks[:i], len(f.Hunks)-i
+			break
+		}
+	}
+	if len(whole.Hunks) > 0 && len(whole.Hunks[0].Lines) > mostDiffLines {
+		first := whole.Hunks[0]
+		first.Lines = first.Lines[:mostDiffLines]
+		whole.Hunks, cut = []workspace.Hunk{first}, len(f.Hunks)
+	}
+	whole.ID, whole.Findings = "  ", nil // there is nothing to choose by it, and that it exists is the question
+	showFile(s.page, &whole, s.width())
+	if cut > 0 {
+		s.page.line("    %s", s.page.paint(faint, "... and more: in all "+counted(f.Added, "line")+" more and "+counted(f.Removed, "line")+" less"))
+	}
+}
+
+func (s *turnShown) width() int {
+	if f, ok := s.streams.Err.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return pageWidth
+}

@@ -1,0 +1,44 @@
+package conversation_test
+
+import (
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/providertest"
+)
+
+// Everything that is counted of a provider is kept, once: turns and those that
+// failed, how long uploads and downloads took and how often they were tried.
+func TestCountsAreKept(t *testing.T) {
+	s := openAIStage(t)
+	agreed := answers{conversation.AskSend: yes}
+	s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
+	s.server.Inject(providertest.Fault{On: providertest.OpDownload, Kind: providertest.FaultStatus, Status: 503})
+	if _, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.csv", "a,b\n")}}, agreed); err != nil {
+		t.Fatal(err)
+	}
+	s.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStatus, Status: 401})
+	if _, err := s.turn(t, conversation.Prompt{Text: "Go"}, agreed); err == nil {
+		t.Fatal("no key, and no error")
+	}
+	for range 2 { // the second time there is nothing new
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := s.db.Uploads().Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum provider.Counts
+	for _, row := range rows {
+		if row.Provider != provider.OpenAI {
+			t.Errorf("%+v", row)
+		}
+		sum.Add(row)
+	}
+	if sum.Turns != 2 || sum.TurnErrors != 1 || sum.Uploads != 1 || sum.UploadTime <= 0 || sum.Downloads != 1 || sum.DownloadTime <= 0 || sum.DownloadsRetried != 1 || sum.Retries != 1 || sum.Bytes != 4 {
+		t.Errorf("%+v", sum)
+	}
+}
