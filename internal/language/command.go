@@ -37,23 +37,32 @@ type Program struct {
 //	{main}    the one that has it, with its package
 //	{memory}  is three quarters of the memory that there is, in MiB
 func (l Language) Command(p Program) []string {
-	pattern := l.Run
 	if p.Inline && l.Inline != nil {
 		return append(replace(l.Inline, "{code}", p.Code), p.Args...)
 	}
+	compile, run := l.Steps(p)
+	if compile == "" {
+		return run
+	}
+	return []string{"/bin/sh", "-c", compile + "\nexec " + quote(run)}
+}
+
+// Steps are the two halves of Command for a program that is in a file: what a
+// shell is told to compile it, empty where there is nothing to compile, and the
+// argv that then runs it.
+func (l Language) Steps(p Program) (compile string, run []string) {
 	words := []string{"{entry}", p.Entry, "{build}", buildFolder, "{memory}", strconv.FormatInt(p.Memory>>20*3/4, 10)}
 	if l.Name == "java" {
 		class, main := javaClasses(p.Code)
 		words = append(words, "{class}", class, "{main}", main)
 	}
-	run := append(replace(pattern, words...), p.Args...)
+	run = append(replace(l.Run, words...), p.Args...)
 	if l.Compile == nil {
-		return run
+		return "", run
 	}
 	// A compiler that a signal ended, for its memory say, has ended the program.
-	script := "mkdir -p " + buildFolder + " && cd " + quote([]string{path.Dir(p.Entry)}) + " && " + quote(replace(l.Compile, words...)) +
-		" </dev/null >&2 || { code=$?; [ $code -gt 128 ] && kill -$((code - 128)) $$; exit 1; }\nexec " + quote(run)
-	return []string{"/bin/sh", "-c", script}
+	return "mkdir -p " + buildFolder + " && cd " + quote([]string{path.Dir(p.Entry)}) + " && " + quote(replace(l.Compile, words...)) +
+		" </dev/null >&2 || { code=$?; [ $code -gt 128 ] && kill -$((code - 128)) $$; exit 1; }", run
 }
 
 // replace puts values in the place of names, as pairs, in each word once: what

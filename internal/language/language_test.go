@@ -1,6 +1,7 @@
 package language
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +119,18 @@ func FuzzJavaClasses(f *testing.F) {
 			t.Errorf("class %q, main %q", class, main)
 		}
 	})
+}
+
+// The files that Node reads know the numbers that its starter knows.
+func TestNodeNumbers(t *testing.T) {
+	for name, want := range map[string]string{
+		"node.cjs":    fmt.Sprintf("const DOOR = %#x;", NodeDoor),
+		"waiting.cjs": fmt.Sprintf("const HANDED = %d;", NodeHanded),
+	} {
+		if !strings.Contains(string(SupportFiles()[name]), want) {
+			t.Errorf("%s lacks %s", name, want)
+		}
+	}
 }
 
 func TestVersions(t *testing.T) {

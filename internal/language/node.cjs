@@ -17,6 +17,18 @@ process.emitWarning = function (warning, ...rest) {
   if (code !== "MODULE_TYPELESS_PACKAGE_JSON") emitWarning.call(process, warning, ...rest);
 };
 
+// This may be a Node without a program yet, and then waits here until it has one.
+const DOOR = 0x6e6f6465; // a file that cannot be open
+const ask = (question) => {
+  try {
+    fs.ftruncateSync(DOOR, question);
+    return true;
+  } catch {
+    return false; // nobody answers: the program is there
+  }
+};
+if (isMainThread && ask(0)) require("./waiting.cjs").wait(ask);
+
 if (isMainThread && process.argv[1]) {
   const compiled = process.argv[1] === COMPILED;
   const entry = compiled ? fs.readlinkSync(path.join(path.dirname(COMPILED), "entry")) : process.argv[1];

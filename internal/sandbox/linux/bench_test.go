@@ -2,7 +2,9 @@ package linux
 
 import (
 	"os/exec"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -43,6 +45,43 @@ func BenchmarkCold(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkNode is a whole run in a Node that waited for it beside one that
+// starts cold, in turns, so that what disturbs the machine disturbs both.
+func BenchmarkNode(b *testing.B) {
+	cold, err := Start(b.Context(), Config{Launcher: NewLauncher(LaunchOptions{}), Log: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cold.Close()
+	// It makes a waiting Node for each program whose turn comes before the next waits.
+	waiting, err := Start(b.Context(), Config{Launcher: NewLauncher(LaunchOptions{warmFirst: true}), Log: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer waiting.Close()
+	for name, code := range map[string]string{"js": "console.log(1)", "ts": "const x: number = 1\nconsole.log(x)"} {
+		b.Run(name, func(b *testing.B) {
+			var took [2][]time.Duration
+			for b.Loop() {
+				for i, s := range []*Sandbox{cold, waiting} {
+					outcome, err := s.Run(b.Context(), sandboxtest.Spec(name, code), silent{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					took[i] = append(took[i], outcome.Duration)
+				}
+			}
+			for i := range took {
+				slices.Sort(took[i])
+			}
+			median := func(i int) float64 { return float64(took[i][len(took[i])/2]) / float64(time.Millisecond) }
+			b.ReportMetric(median(0), "cold-ms")
+			b.ReportMetric(median(1), "waiting-ms")
+			b.ReportMetric(median(1)/median(0), "ratio")
 		})
 	}
 }

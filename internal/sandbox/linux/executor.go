@@ -63,7 +63,8 @@ type executor struct {
 	host   *host
 	uids   chan int
 
-	pools map[string]*pool // by tier; never changed
+	pools map[string]*pool     // by tier; never changed
+	nodes map[string]*nodePool // by language; never changed
 
 	running atomic.Int32 // programs
 	ending  atomic.Int32 // sandboxes that are being ended
@@ -108,6 +109,7 @@ func ExecutorMain(args []string) int {
 	}
 	if e.config.Warm != "" {
 		e.newPools()
+		e.newNodePools()
 	}
 	if e.config.Warm == warmFirst {
 		e.startPools()
@@ -188,6 +190,9 @@ func (e *executor) serve(r *request, files []*os.File) {
 	switch {
 	case r.Run != nil:
 		err = e.run(l, r.Run, files)
+		if err == nil {
+			defer e.refillNodes(r.Run)
+		}
 	case r.Hold != nil:
 		err = e.hold(l, r.Hold)
 	case r.Release != "":
@@ -246,6 +251,9 @@ func (e *executor) shutdown() {
 		e.release(id)
 	}
 	for _, p := range e.pools {
+		p.close()
+	}
+	for _, p := range e.nodes {
 		p.close()
 	}
 	e.work.Wait()

@@ -37,20 +37,14 @@ type notice struct {
 // false if it thinks otherwise by now. Whoever is not the program is told that
 // there is no such call.
 func readFinish(listener *os.File, program int) (code int32, ok bool) {
-	var n notice
-	if ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) != nil {
+	n, err := readNotice(listener)
+	if err != nil {
 		return 0, false
 	}
-	if int(n.pid) == program {
+	if int(n.pid) == program && n.nr == finishCall {
 		return int32(n.args[0] & 0xff), true
 	}
-	answer := struct {
-		id    uint64
-		value int64
-		errno int32
-		flags uint32
-	}{id: n.id, errno: -int32(unix.ENOSYS)}
-	_ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)) // it may be gone
+	_ = answerNotice(listener, n.id, unix.ENOSYS) // it may be gone
 	return 0, false
 }
 

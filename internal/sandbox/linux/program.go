@@ -30,6 +30,9 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if w := e.warm(r); w != nil {
 		return w.run(l, r, files, ends)
 	}
+	if w := e.warmNode(r); w != nil {
+		return w.run(l, r, files, ends)
+	}
 	r.drive()
 	defer e.running.Add(-1)
 	s := &sandbox{host: e.host, request: r}

@@ -237,6 +237,9 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 	if !inline && python && spec.Held.IsZero() && startsAlike(spec) {
 		p.request.Tier = tierOf(spec.Code)
 	}
+	if spec.Language.Run[0] == nodePath {
+		p.request.Node = &nodeProgram{spec.Language.Name, spec.Args}
+	}
 	if !spec.Held.IsZero() {
 		p.request.Held = spec.Held.String()
 	}

@@ -175,6 +175,7 @@ var argumentRules = []argumentRule{
 	{unix.SYS_IO_URING_SETUP, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 	{unix.SYS_UNSHARE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 	{finishCall, finishRule},
+	{unix.SYS_FTRUNCATE, doorRule},
 	{unix.SYS_PTRACE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 }
 

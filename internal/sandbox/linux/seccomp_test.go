@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // judge runs the filter on one call, as the kernel would.
@@ -136,6 +138,8 @@ func TestFilterRules(t *testing.T) {
 		{"lease", unix.SYS_FCNTL, []uint64{3, unix.F_SETLEASE}, no(unix.EPERM)},
 		{"directory notice", unix.SYS_FCNTL, []uint64{3, unix.F_NOTIFY}, no(unix.EPERM)},
 		{"sync", unix.SYS_SYNC, nil, no(0)},
+		{"cutting a file", unix.SYS_FTRUNCATE, []uint64{3, language.NodeWaits}, pass},
+		{"what a waiting Node asks", unix.SYS_FTRUNCATE, []uint64{language.NodeDoor, language.NodeWaits}, unix.SECCOMP_RET_USER_NOTIF},
 		{"mount", unix.SYS_MOUNT, nil, no(unix.ENOSYS)},
 		{"bpf", unix.SYS_BPF, nil, no(unix.ENOSYS)},
 		{"splice", unix.SYS_SPLICE, nil, no(unix.ENOSYS)},

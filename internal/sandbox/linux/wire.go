@@ -243,6 +243,8 @@ type runRequest struct {
 	Count     int   // outputs kept at most
 	Bytes     int64 // each
 	Total     int64 // together
+
+	Node *nodeProgram `json:",omitempty"` // if Node runs it
 }
 
 // holdRequest makes a held workspace; its inputs follow.

@@ -26,7 +26,7 @@ type Backend struct {
 	Strays func(t *testing.T) []string
 	// Groups says that control groups bound the programs.
 	Groups bool
-	// Warm says that Python programs start in sandboxes that waited for them.
+	// Warm says that Python and JavaScript programs start in sandboxes that waited for them.
 	// What would be the same attack as on the other path is left out.
 	Warm bool
 }
@@ -80,7 +80,7 @@ func (a *arena) fits(p *program) bool {
 	case !p.runnable(), p.needs == "groups" && !a.backend.Groups:
 		return false
 	case a.backend.Warm:
-		return p.is(".py") || p.is(".c") && !slices.Contains(alike, p.kind)
+		return p.is(".py") || p.is(".js") || p.is(".c") && !slices.Contains(alike, p.kind)
 	}
 	return true
 }

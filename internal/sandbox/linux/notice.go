@@ -1,0 +1,74 @@
+package linux
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Calls that the filter hands over to the executor stand still until it
+// answers; meanwhile it may put open files into the process that made them.
+
+// doorRule hands over what Node asks before it has a program. Cutting a file is
+// a call that a script can make, and no file has that number.
+func doorRule() []bpf.Instruction {
+	return []bpf.Instruction{
+		argument(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: language.NodeDoor, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF},
+		allow,
+	}
+}
+
+// readNotice waits for the next call.
+func readNotice(listener *os.File) (n notice, err error) {
+	return n, ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n))
+}
+
+// answerNotice lets a call return: 0, or an error. Who made it may be gone.
+func answerNotice(listener *os.File, id uint64, errno unix.Errno) error {
+	answer := struct { // struct seccomp_notif_resp
+		id    uint64
+		value int64
+		errno int32
+		flags uint32
+	}{id: id, errno: -int32(errno)}
+	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
+}
+
+// installFile opens a file of ours in a process that stands in a call, under a
+// number, in the place of what it has there. Like all that Node starts with it
+// is not inherited by what that executes.
+func installFile(listener *os.File, id uint64, f *os.File, number uint32) error {
+	request := struct { // struct seccomp_notif_addfd
+		id                               uint64
+		flags, file, number, descriptors uint32
+	}{id, unix.SECCOMP_ADDFD_FLAG_SETFD, uint32(f.Fd()), number, unix.O_CLOEXEC}
+	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&request))
+}
+
+// sendingFile is a step that sends an open file over a socket to the executor.
+type sendingFile struct {
+	step step
+	file *int32 // where an earlier step puts the file
+}
+
+// sendFile makes such a step. It is for the executor's own children only.
+func sendFile(name string, socket int) sendingFile {
+	body := []byte("{}")
+	control := make([]byte, unix.CmsgSpace(4))
+	header := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+	header.Level, header.Type = unix.SOL_SOCKET, unix.SCM_RIGHTS
+	header.SetLen(unix.CmsgLen(4))
+	part := &unix.Iovec{Base: &body[0]}
+	part.SetLen(len(body))
+	message := &unix.Msghdr{Iov: part, Control: &control[0]}
+	message.SetIovlen(1)
+	message.SetControllen(len(control))
+	s := step{name: name, nr: unix.SYS_SENDMSG, keep: []any{message}}
+	s.args = [6]uintptr{uintptr(socket), uintptr(unsafe.Pointer(message)), unix.MSG_NOSIGNAL}
+	return sendingFile{s, (*int32)(unsafe.Pointer(&control[unix.CmsgLen(0)]))}
+}

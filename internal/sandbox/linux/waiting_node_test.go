@@ -1,0 +1,230 @@
+package linux
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// leftover is all of a run that others can see.
+type leftover struct {
+	Ending ending
+	Signal string
+	Files  map[string]string
+}
+
+func nodeRun(t *testing.T, s *Sandbox, spec *engine.Spec) leftover {
+	t.Helper()
+	r := sandboxtest.Run(t, s, spec)
+	return leftover{ending{r.Code(), r.Stdout, r.Stderr}, r.Signal, r.Files}
+}
+
+func TestBehavesLikeColdNode(t *testing.T) {
+	if len(nodeBehaviours) < 60 {
+		t.Fatalf("only %d programs", len(nodeBehaviours))
+	}
+	cold, waiting := startBare(t, false), startBare(t, true)
+	for language, programs := range map[string]map[string]string{"js": nodeBehaviours, "ts": typescripts} {
+		for name, code := range programs {
+			t.Run(language+"/"+name, func(t *testing.T) {
+				want, got := nodeRun(t, cold, ordinary(language, code)), nodeRun(t, waiting, ordinary(language, code))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-cold +waiting)\n%s\n%s", diff, code)
+				}
+			})
+		}
+	}
+}
+
+// hasWaited tells whether the Node that runs it has waited for it: then its
+// time up is not counted by Node's own function.
+const hasWaited = "console.log(!String(process.uptime).includes('native code'))"
+
+// What Node reads when it starts, and what is made before it starts, cannot be
+// had from one that has started.
+func TestNodeStartsCold(t *testing.T) {
+	s := startBare(t, true)
+	for name, test := range map[string]struct {
+		change func(*engine.Spec)
+		want   bool
+	}{
+		"as usual":       {func(*engine.Spec) {}, true},
+		"arguments":      {func(s *engine.Spec) { s.Args = []string{"a"} }, true},
+		"input":          {func(s *engine.Spec) { s.Stdin = []byte("a") }, true},
+		"environment":    {func(s *engine.Spec) { s.Env = map[string]string{"A": "b", "PATH": "/usr/bin"} }, true},
+		"other root":     {func(s *engine.Spec) { s.Root, s.Home = rootData, rootData }, true},
+		"known home":     {func(s *engine.Spec) { s.Home = "/" }, true},
+		"home":           {func(s *engine.Spec) { s.Home = "/elsewhere" }, false},
+		"options":        {func(s *engine.Spec) { s.Env = map[string]string{"NODE_OPTIONS": "--no-warnings"} }, false},
+		"modules":        {func(s *engine.Spec) { s.Env = map[string]string{"NODE_PATH": "/tmp"} }, false},
+		"language":       {func(s *engine.Spec) { s.Env = map[string]string{"LC_ALL": "de_DE.UTF-8"} }, false},
+		"time zone":      {func(s *engine.Spec) { s.Env = map[string]string{"TZ": "Asia/Tokyo"} }, false},
+		"dynamic linker": {func(s *engine.Spec) { s.Env = map[string]string{"LD_LIBRARY_PATH": "/tmp"} }, false},
+		"entry":          {func(s *engine.Spec) { s.Entry = "other.js" }, false},
+		"calls":          {func(s *engine.Spec) { s.Calls = true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := sandboxtest.Spec("js", hasWaited)
+			test.change(spec)
+			if r := sandboxtest.Run(t, s, spec); r.Code() != 0 || r.Stdout != fmt.Sprintln(test.want) {
+				t.Errorf("exit code %d, waited: %swant %v\n%s", r.Code(), r.Stdout, test.want, r.Stderr)
+			}
+		})
+	}
+}
+
+// A program whose command is not its language's is not the one that a Node
+// waits for, whatever the request says.
+func TestNodePoolTrustsNoRequest(t *testing.T) {
+	e := &executor{}
+	e.newNodePools()
+	request := func(name string) *runRequest {
+		p, err := newProgram(ordinary(name, "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.close()
+		return &p.request
+	}
+	for name, change := range map[string]func(*runRequest){
+		"other command":   func(r *runRequest) { r.Argv[0] = "/usr/bin/true" },
+		"other arguments": func(r *runRequest) { r.Node.Args = []string{"x"} },
+		"other entry":     func(r *runRequest) { r.Entry = "x.js" },
+		"other language":  func(r *runRequest) { r.Node.Language = map[string]string{"js": "ts", "ts": "js"}[r.Node.Language] },
+		"python":          func(r *runRequest) { r.Node.Language = "python" },
+		"no such":         func(r *runRequest) { r.Node.Language = "" },
+		"held":            func(r *runRequest) { r.Held = "x" },
+		"less of env":     func(r *runRequest) { r.Env = r.Env[1:] },
+	} {
+		for _, l := range []string{"js", "ts"} {
+			r := request(l)
+			if _, _, ok := e.nodePool(r); !ok {
+				t.Fatalf("%s: the request is refused as it is", l)
+			}
+			change(r)
+			if _, _, ok := e.nodePool(r); ok {
+				t.Errorf("%s, %s: accepted", l, name)
+			}
+		}
+	}
+}
+
+// What one program was given the next one's Node has never had.
+func TestWaitingNodeKnowsNobody(t *testing.T) {
+	s := startBare(t, true)
+	for range 3 {
+		spec := sandboxtest.Spec("js", "console.log(process.argv[2], process.env.SECRET)")
+		spec.Args, spec.Env, spec.Stdin = []string{"the secret"}, map[string]string{"SECRET": "the secret"}, []byte("the secret")
+		if r := sandboxtest.Run(t, s, spec); r.Stdout != "the secret the secret\n" {
+			t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+		}
+		awaitNodes(t, 1)
+		look := sandboxtest.Spec("js", "const fs = require('fs')\nconst all = process.argv + JSON.stringify(process.env) + fs.readFileSync('/proc/self/environ') + fs.readFileSync('/proc/self/cmdline') + fs.readFileSync(0)\nconsole.log(all.includes('the ' + 'secret'))\n"+hasWaited)
+		if r := sandboxtest.Run(t, s, look); r.Stdout != "false\ntrue\n" {
+			t.Errorf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+		}
+	}
+}
+
+// nodes are the processes of Node below an executor.
+func nodes(executor int) (pids []int) {
+	for _, pid := range descendants(executor) {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.HasPrefix(string(command), nodePath+"\x00") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// awaitNodes waits until some wait.
+func awaitNodes(t *testing.T, count int) []int {
+	t.Helper()
+	executor := executors(t)[0]
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if pids := nodes(executor); len(pids) >= count {
+			return pids
+		}
+	}
+	t.Fatalf("%d wait, not %d", len(nodes(executor)), count)
+	return nil
+}
+
+// After a program one waits for the next, is taken by it, and is replaced; one
+// that dies while it waits costs nobody an answer.
+func TestNodesWait(t *testing.T) {
+	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	when := sandboxtest.Spec("js", "console.log(performance.timeOrigin, performance.now() - process.uptime() * 1000)")
+	if r := sandboxtest.Run(t, s, when); r.Code() != 0 {
+		t.Fatalf("stderr %q", r.Stderr)
+	}
+	executor := executors(t)[0]
+	for range 3 {
+		pids := awaitNodes(t, mostNodes)
+		time.Sleep(time.Second) // that it waits
+		before := time.Now()
+		r := sandboxtest.Run(t, s, when)
+		var started, waited float64 // in milliseconds; its time up begins when it is wanted
+		if _, err := fmt.Sscan(r.Stdout, &started, &waited); err != nil || int64(started) > before.UnixMilli() || waited < 100 {
+			t.Errorf("it started at and waited for %s, and was wanted at %d", r.Stdout, before.UnixMilli())
+		}
+		if left := nodes(executor); !slices.ContainsFunc(pids, func(pid int) bool { return !slices.Contains(left, pid) }) {
+			t.Errorf("of %v none was used: %v", pids, left)
+		}
+	}
+	for _, pid := range awaitNodes(t, mostNodes) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	for range 3 {
+		r, err := s.Run(t.Context(), when, silent{})
+		if err != nil || r.ExitCode == nil || *r.ExitCode != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+// Nobody waits for a program that does not come.
+func TestIdleNodesEnd(t *testing.T) {
+	e := &executor{host: &host{uids: userUIDs}}
+	p := &nodePool{executor: e, ready: []*waitingNode{{waiting: &waiting{sandbox: &sandbox{host: e.host}, executor: e}}}}
+	p.mu.Lock()
+	p.expire()
+	p.expiry.Reset(0)
+	p.mu.Unlock()
+	for range 1000 {
+		p.mu.Lock()
+		left := len(p.ready)
+		p.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Error("it waits on")
+}
+
+// What a Node asks is anybody's to ask, and means nothing from a program that
+// already runs.
+func TestQuestionIsNotTheEnd(t *testing.T) {
+	code := fmt.Sprintf("import os\nfor question in (%d, %d):\n    try: os.ftruncate(%d, question)\n    except OSError as e: print(e.strerror)\nprint('on')", language.NodeMayWait, language.NodeWaits, language.NodeDoor)
+	for name, s := range paths(t) {
+		r := sandboxtest.Run(t, s, sandboxtest.Python(code))
+		if want := strings.Repeat("Function not implemented\n", 2) + "on\n"; r.Code() != 0 || r.Stdout != want {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, r.Code(), r.Stdout, r.Stderr)
+		}
+	}
+}
