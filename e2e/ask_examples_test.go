@@ -22,54 +22,79 @@ with open("sums.csv", "w") as f:
         f.write(f"{month},{sales}\n")
 print(len(sums), "months")`
 
-// The worked examples of the documents are what the command prints.
-func TestAskExamples(t *testing.T) {
-	documents := map[string]string{}
-	for _, name := range []string{"README.md", "docs/ask.md"} {
-		text, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		documents[name] = string(text)
+const (
+	shortCode = `sales = [int(row.split(",")[1]) for row in open("sales.csv").readlines()[1:]]
+print(sum(sales), file=open("sum.txt", "w"))`
+	shortShell = `awk -F, 'NR > 1 {sum += $2} END {print sum}' "$INPUT_DIR/sales.csv" > "$OUTPUT_DIR/sum.txt"`
+)
+
+// example is a worked one, with a provider.
+type example struct {
+	prompt string
+	turn   providertest.Turn
+}
+
+// examples are those of each document: short ones in the README.
+func examples(name string) map[string]example {
+	sums, sum := providertest.Made{Name: "sums.csv", Data: []byte("jan,3\nfeb,3\n")}, providertest.Made{Name: "sum.txt", Data: []byte("6\n")}
+	long, short := exampleCode, shortCode
+	if name == provider.Anthropic { // its tool is a shell
+		long, short = "python3 <<'END'\n"+exampleCode+"\nEND", shortShell
 	}
+	turn := func(code, stdout, text string, made providertest.Made) providertest.Turn {
+		step := providertest.Step{Code: code, Stdout: stdout, Files: []providertest.Made{made}}
+		if name == provider.Gemini || name == provider.XAI {
+			step.Stdout, step.Files = step.Stdout+provider.Frame(made.Name, made.Data), nil
+		}
+		return providertest.Turn{Steps: []providertest.Step{step}, Text: text}
+	}
+	return map[string]example{
+		"README.md":   {"Sum the sales", turn(short, "", "The sum is 6; it is in sum.txt.\n", sum)},
+		"docs/ask.md": {"Sum the sales by month", turn(long, "2 months\n", "Both months have sales of 3; the sums are in sums.csv.\n", sums)},
+	}
+}
+
+// The worked examples of the documents are what the command prints, for each
+// provider.
+func TestAskExamples(t *testing.T) {
 	for name, open := range accesses() {
 		t.Run(name, func(t *testing.T) {
-			who, access := asks(), open(t)
-			made := providertest.Made{Name: "sums.csv", Data: []byte("jan,3\nfeb,3\n")}
-			code := exampleCode
-			if name == provider.Anthropic { // its tool is a shell
-				code = "python3 <<'END'\n" + exampleCode + "\nEND"
-			}
-			step := providertest.Step{Code: code, Stdout: "2 months\n", Files: []providertest.Made{made}}
-			if name == provider.Gemini || name == provider.XAI {
-				step.Stdout, step.Files = step.Stdout+provider.Frame(made.Name, made.Data), nil
-			}
-			access.server.Rescript(providertest.Turn{Steps: []providertest.Step{step}, Text: "Both months have sales of 3; the sums are in sums.csv.\n"})
-			dir := folder(t, who.credential)
-			if err := os.WriteFile(filepath.Join(dir, "sales.csv"), []byte("month,sales\njan,1\njan,2\nfeb,3\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			cmd := who.command(t, askEnv(t, who, access), "ask", "--yes", "-f", "sales.csv", "-o", "out", "Sum the sales by month")
-			cmd.Dir = dir
-			var both bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &both, &both
-			if err := cmd.Run(); err != nil {
-				t.Fatalf("%v: %s", err, both.String())
-			}
-			where := "--provider " + name + " --model MODEL"
-			if name == provider.Local {
-				where += " --model-url http://localhost:11434/v1"
-			}
-			text := "$ airlock ask " + where + " --yes -f sales.csv -o out 'Sum the sales by month'\n" + both.String()
-			for pattern, with := range map[string]string{`conversation [a-z2-7]{26}`: "conversation k3zq7m2ajxw5cfh4n6tdvbor2e", ` after [0-9.]+m?s`: "", `sha256 ([0-9a-f]{12})[0-9a-f]{52}`: "sha256 $1..."} {
-				text = regexp.MustCompile(pattern).ReplaceAllString(text, with)
-			}
-			block := "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
-			for document, content := range documents {
-				if !strings.Contains(content, block) && (document != "README.md" || name == provider.OpenAI) {
+			for document, e := range examples(name) {
+				content, err := os.ReadFile(filepath.Join("..", document))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if block := worked(t, open(t), e); !strings.Contains(string(content), block) {
 					t.Errorf("%s does not have this:\n%s", document, block)
 				}
 			}
 		})
 	}
+}
+
+// worked runs an example and returns it as a document shows it.
+func worked(t *testing.T, access modelAccess, e example) string {
+	t.Helper()
+	who := asks()
+	access.server.Rescript(e.turn)
+	dir := folder(t, who.credential)
+	if err := os.WriteFile(filepath.Join(dir, "sales.csv"), []byte("month,sales\njan,1\njan,2\nfeb,3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := who.command(t, askEnv(t, who, access), "ask", "--yes", "-f", "sales.csv", "-o", "out", e.prompt)
+	cmd.Dir = dir
+	var both bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &both, &both
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, both.String())
+	}
+	where := "--provider " + access.name + " --model MODEL"
+	if access.name == provider.Local {
+		where += " --model-url http://localhost:11434/v1"
+	}
+	text := "$ airlock ask " + where + " --yes -f sales.csv -o out '" + e.prompt + "'\n" + both.String()
+	for pattern, with := range map[string]string{`conversation [a-z2-7]{26}`: "conversation k3zq7m2ajxw5cfh4n6tdvbor2e", ` after [0-9.]+m?s`: "", `sha256 ([0-9a-f]{12})[0-9a-f]{52}`: "sha256 $1..."} {
+		text = regexp.MustCompile(pattern).ReplaceAllString(text, with)
+	}
+	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
 }

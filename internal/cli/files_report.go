@@ -223,19 +223,30 @@ func (r statsReport) text(p *page) {
 		}
 		p.line("%s", p.paint(bold, name))
 		if row.Turns > 0 {
-			p.line("  turns      %d, %v each", row.Turns, (row.TurnTime / time.Duration(row.Turns)).Round(time.Millisecond))
+			p.line("  turns      %d, %v each; %d failed", row.Turns, each(row.TurnTime, row.Turns), row.TurnErrors)
 		}
-		p.line("  uploads    %d", row.Uploads)
-		p.line("  downloads  %d, %s; %d failed, %d promised and not found", row.Downloads, sizeText(row.Bytes), row.Failures, row.Missing)
+		if row.Uploads > 0 {
+			p.line("  uploads    %d, %v each", row.Uploads, each(row.UploadTime, row.Uploads))
+		}
+		if row.Downloads+row.Failures+row.Missing+row.DownloadsRetried > 0 {
+			p.line("  downloads  %d, %s, %v each; %d retried, %d failed, %d promised and not found", row.Downloads, sizeText(row.Bytes), each(row.DownloadTime, row.Downloads), row.DownloadsRetried, row.Failures, row.Missing)
+		}
 		for _, e := range []provider.Evidence{provider.ByListing, provider.ByResultBlock, provider.ByAnnotation, provider.ByInline, provider.ByStdout, provider.ByLinkText} {
 			if n := row.Files[e]; n > 0 {
 				p.line("    found by %s: %d", e, n)
 			}
 		}
-		p.line("  repeated   %d calls; %d expired sessions made anew", row.Retries, row.Recoveries)
+		if row.Retries+row.Recoveries > 0 {
+			p.line("  repeated   %d calls; %d expired sessions made anew", row.Retries, row.Recoveries)
+		}
 	}
 	if len(r.Rows) == 0 {
 		p.line("Nothing was counted yet.")
 	}
 	p.line("%d of our objects are at providers, %d of them kept.", r.Remote, r.Kept)
+}
+
+// each is the time of one of so many.
+func each(all time.Duration, n int64) time.Duration {
+	return (all / time.Duration(max(n, 1))).Round(time.Millisecond)
 }
