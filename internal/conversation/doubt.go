@@ -54,11 +54,6 @@ func secretMarks() []string {
 		"AKIA", "ghp_", "github_pat_", "sk-ant-", "sk-proj-", "xai-", "AIzaSy", "xoxb-"}
 }
 
-func sum(data []byte) string {
-	s := sha256.Sum256(data)
-	return hex.EncodeToString(s[:])
-}
-
 // sumOf is the SHA-256 of what a reader has.
 func sumOf(r io.Reader) (string, error) {
 	s := sha256.New()
