@@ -1,6 +1,8 @@
 package conversation_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -40,5 +42,37 @@ func TestCountsAreKept(t *testing.T) {
 	}
 	if sum.Turns != 2 || sum.TurnErrors != 1 || sum.Uploads != 1 || sum.UploadTime <= 0 || sum.Downloads != 1 || sum.DownloadTime <= 0 || sum.DownloadsRetried != 1 || sum.Retries != 1 || sum.Bytes != 4 {
 		t.Errorf("%+v", sum)
+	}
+}
+
+// full is a store that cannot be written to for a while.
+type full struct {
+	conversation.CountStore
+	down bool
+}
+
+func (f *full) AddCounts(ctx context.Context, rows []provider.Counts) error {
+	if f.down {
+		return errors.New("the disk is full")
+	}
+	return f.CountStore.AddCounts(ctx, rows)
+}
+
+// What could not be kept is kept the next time.
+func TestCountsAreNotLost(t *testing.T) {
+	s := openAIStage(t)
+	store := &full{s.Counts, true}
+	s.Counts = store
+	if _, err := s.turn(t, conversation.Prompt{Text: "Go"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, store.down = range []bool{true, false} {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := s.db.Uploads().Counts(t.Context())
+	if err != nil || len(rows) != 1 || rows[0].Turns != 1 {
+		t.Errorf("%+v, %v", rows, err)
 	}
 }

@@ -245,7 +245,7 @@ func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.
 		case len(staged) > 0:
 			attachments = append(attachments, t.arrived(f, staged[0]))
 		case ctx.Err() != nil:
-			return attachments, append(refused, no...), nil //nolint:nilerr // what became of each is said; whoever stopped the turn knows why
+			return attachments, append(refused, no...), ctx.Err()
 		case u.Inlinable(f.Source, no[0].Err):
 			waiting = append(waiting, embeddable{f, no[0].Err})
 		default:

@@ -177,7 +177,7 @@ func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, err
 		list[i].Path, list[i].Unchanged = f.Path, f.Op == workspace.OpUnchanged
 		switch f.Verdict() {
 		case workspace.Conflict:
-			list[i].Exists, list[i].Change = true, f
+			list[i].Exists, list[i].Change = true, shownChange(f)
 		case workspace.Refuse:
 			list[i].Refused = reasonOf(f)
 		case workspace.Ask:
@@ -185,6 +185,17 @@ func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, err
 		}
 	}
 	return list, nil
+}
+
+// shownChange is a change as a question has it: without the difference of texts
+// that are too long to be looked at.
+func shownChange(f *workspace.FileChange) *workspace.FileChange {
+	const most = 1 << 20
+	short := *f
+	if f.Pre.Size > most || f.Post.Size > most {
+		short.Hunks = nil
+	}
+	return &short
 }
 
 func (s *saving) origin() workspace.Origin {

@@ -122,3 +122,16 @@ func TestKeptGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// A reply got lost, and nobody was told of what its code has made in the
+// account's store: the one of the next attempt names it, and so it goes too.
+func TestLostReplyIsCleanedUp(t *testing.T) {
+	s := newStage(t, remotes()[provider.Anthropic])
+	answer := s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")})
+	answer.Steps[0].Code = "echo made > a.txt"
+	s.server.Script(answer, answer)
+	s.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultLost})
+	if turn, err := s.turn(t, conversation.Prompt{Text: "Go"}, s); err != nil || len(turn.Outputs) != 1 {
+		t.Errorf("%v, %+v", err, turn.Outputs)
+	}
+}
