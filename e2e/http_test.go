@@ -272,7 +272,8 @@ func TestClientLeaves(t *testing.T) {
 		s := serve(t, who, dataFolder(t, who))
 		for _, streaming := range []bool{true, false} {
 			word := fmt.Sprintf("leaves-%s-%v-%d", who.name, streaming, os.Getpid())
-			body, _ := json.Marshal(python("import time\nprint('up', flush=True)\ntime.sleep(120)", word))
+			// Bash starts cold: its arguments are on its command line.
+			body, _ := json.Marshal(map[string]any{"language": "bash", "code": "echo up\nsleep 120", "args": []string{word}})
 			var leave func()
 			if streaming {
 				events := s.stream("POST", "/api/v1/runs", string(body))

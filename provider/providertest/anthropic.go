@@ -33,7 +33,7 @@ type AnthropicServer struct {
 // NewAnthropicServer starts one, which ends with the test.
 func NewAnthropicServer(tb testing.TB) *AnthropicServer {
 	s := &AnthropicServer{containers: map[string]time.Time{}}
-	s.Base = NewBase(tb, s)
+	NewBase(tb, s, &s.Base)
 	return s
 }
 

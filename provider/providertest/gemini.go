@@ -41,7 +41,7 @@ type geminiUpload struct {
 // NewGeminiServer starts one, which ends with the test.
 func NewGeminiServer(tb testing.TB) *GeminiServer {
 	s := &GeminiServer{uploads: map[string]*geminiUpload{}, waits: map[string]int{}, environments: map[string]*geminiEnvironment{}}
-	s.Base = NewBase(tb, s)
+	NewBase(tb, s, &s.Base)
 	return s
 }
 

@@ -34,7 +34,7 @@ type LocalServer struct {
 // NewLocalServer starts one, which ends with the test.
 func NewLocalServer(tb testing.TB) *LocalServer {
 	s := &LocalServer{}
-	s.Base = NewBase(tb, s)
+	NewBase(tb, s, &s.Base)
 	s.Runner = &LocalRunner{clock: s.Clock}
 	return s
 }

@@ -81,7 +81,7 @@ func NewOpenAI(tb testing.TB) *OpenAI {
 	} {
 		s.mux.HandleFunc(pattern, handle)
 	}
-	s.Base = NewBase(tb, s)
+	NewBase(tb, s, &s.Base)
 	return s
 }
 

@@ -29,7 +29,7 @@ type Dialect interface {
 // itself in as the dialect:
 //
 //	s := &GeminiServer{...}
-//	s.Base = providertest.NewBase(t, s)
+//	providertest.NewBase(t, s, &s.Base)
 type Base struct {
 	Clock   *Clock
 	URL     string // without a slash at its end
@@ -51,17 +51,19 @@ type Request struct {
 	Header http.Header
 }
 
-// NewBase starts the server; it ends with the test.
-func NewBase(tb testing.TB, d Dialect) *Base {
+// NewBase starts the server; it ends with the test. The field of the dialect
+// that is to hold it is set before the first request can come.
+func NewBase(tb testing.TB, d Dialect, field **Base) {
 	tb.Helper()
 	b := &Base{Clock: NewClock(), dialect: d}
-	server := httptest.NewServer(http.HandlerFunc(b.serve))
-	b.URL = server.URL
+	*field = b
+	server := httptest.NewUnstartedServer(http.HandlerFunc(b.serve))
+	b.URL = "http://" + server.Listener.Addr().String()
+	server.Start()
 	tb.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return b
 }
 
 // Script appends to what the model will do.

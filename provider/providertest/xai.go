@@ -29,7 +29,7 @@ type XAIServer struct {
 // NewXAIServer starts one, which ends with the test.
 func NewXAIServer(tb testing.TB) *XAIServer {
 	s := &XAIServer{}
-	s.Base = NewBase(tb, s)
+	NewBase(tb, s, &s.Base)
 	return s
 }
 
