@@ -39,7 +39,7 @@ if os.fork() == 0:
     for i in range(10**6):
         with open("late.txt", "a") as file:
             file.write(f"{i}\n")
-while not os.path.exists("late.txt"):
+while not os.path.exists("late.txt") or not os.path.getsize("late.txt"):
     time.sleep(0.001)
 print("before", flush=True)
 finish(5)
