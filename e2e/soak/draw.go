@@ -30,6 +30,7 @@ var charts = []struct {
 }{
 	{"Private memory, MB", []line{
 		{"service", "#1f6feb", "MB", func(s sample) float64 { return float64(s.serviceMemory) / (1 << 20) }},
+		{"live heap", "#54aeff", "MB", func(s sample) float64 { return float64(s.live) / (1 << 20) }},
 		{"executor", "#d29922", "MB", func(s sample) float64 { return float64(s.executorMemory) / (1 << 20) }},
 	}},
 	{"Open files", []line{
@@ -87,30 +88,39 @@ func draw(samples []sample) string {
 }
 
 // report says in words and rows what the picture shows.
-func (l *load) report(samples []sample, before, after quietness, verdict error) string {
+func (l *load) report(samples []sample, before, warm, after quietness, verdict error) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d runs in %v; honest answers p50 %v, p99 %v; time limits overrun p99 %v of %d\n", l.ended, lastAt(samples).Round(time.Second),
 		percentile(l.honest, 0.5).Round(10*time.Microsecond), percentile(l.honest, 0.99).Round(time.Millisecond), late(l.overdue).Round(time.Millisecond), len(l.overdue))
-	fmt.Fprintf(&b, "slope of memory, without the first third: service %+.1f %%/h, executor %+.1f %%/h\n\n",
-		slope(samples, func(s sample) int64 { return s.serviceMemory }), slope(samples, func(s sample) int64 { return s.executorMemory }))
+	fmt.Fprintf(&b, "slope of memory, without the first third: service %+.1f %%/h, its live heap %+.1f %%/h, executor %+.1f %%/h\n\n",
+		slope(samples, func(s sample) int64 { return s.serviceMemory }), slope(samples, func(s sample) int64 { return s.live }),
+		slope(samples, func(s sample) int64 { return s.executorMemory }))
 	for _, chart := range charts {
 		for _, c := range chart.lines {
 			fmt.Fprintf(&b, "%-26s %-11s %s\n", chart.title, c.name, sketch(samples, c.of))
 		}
 	}
-	fmt.Fprintf(&b, "\n%-28s %8s %8s\n", "at rest", "before", "after")
+	fmt.Fprintf(&b, "\n%-28s %8s %8s %8s\n", "at rest", "before", "warm", "after")
 	for _, row := range []struct {
-		name          string
-		before, after int
+		name                string
+		before, warm, after int
 	}{
-		{"sandboxes that wait", before.waiting, after.waiting}, {"sandboxes that were used", len(before.used), len(after.used)},
-		{"processes", before.processes, after.processes}, {"control groups", before.groups, after.groups}, {"mounts of the executor", before.mounts, after.mounts},
-		{"open files of the service", before.serviceFiles, after.serviceFiles}, {"open files of the executor", before.executorFiles, after.executorFiles},
-		{"goroutines", before.goroutines, after.goroutines}, {"parts of uploads", len(before.uploads), len(after.uploads)},
+		{"sandboxes that wait", before.waiting, warm.waiting, after.waiting},
+		{"sandboxes that were used", len(before.used), len(warm.used), len(after.used)},
+		{"processes", before.processes, warm.processes, after.processes},
+		{"control groups", before.groups, warm.groups, after.groups},
+		{"mounts of the executor", before.mounts, warm.mounts, after.mounts},
+		{"open files of the service", before.serviceFiles, warm.serviceFiles, after.serviceFiles},
+		{"open files of the executor", before.executorFiles, warm.executorFiles, after.executorFiles},
+		{"service's live heap, KiB", int(before.live >> 10), int(warm.live >> 10), int(after.live >> 10)},
+		{"service beyond its heap, KiB", int(before.beyond >> 10), int(warm.beyond >> 10), int(after.beyond >> 10)},
+		{"executor's memory, KiB", int(before.executorMemory >> 10), int(warm.executorMemory >> 10), int(after.executorMemory >> 10)},
+		{"goroutines", before.goroutines, warm.goroutines, after.goroutines},
+		{"parts of uploads", len(before.uploads), len(warm.uploads), len(after.uploads)},
 	} {
-		fmt.Fprintf(&b, "%-28s %8d %8d\n", row.name, row.before, row.after)
+		fmt.Fprintf(&b, "%-28s %8d %8d %8d\n", row.name, row.before, row.warm, row.after)
 	}
 	fmt.Fprintln(&b)
 	for _, name := range slices.SortedFunc(maps.Keys(l.done), func(a, b string) int { return cmp.Compare(l.done[b], l.done[a]) }) {

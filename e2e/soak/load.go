@@ -89,10 +89,12 @@ func (l *load) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// run lets the clients work until the time is over or the runs are done.
-func (l *load) run(ctx context.Context) {
-	limit := l.options.duration
-	if l.options.runs > 0 {
+// run lets the clients work for a part of the whole: until its share of the time
+// is over, or the runs up to the end of it are done.
+func (l *load) run(ctx context.Context, from, to float64) {
+	limit := time.Duration(float64(l.options.duration) * (to - from))
+	runs := int(float64(l.options.runs) * to)
+	if runs > 0 {
 		limit = 24 * time.Hour
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -106,7 +108,7 @@ func (l *load) run(ctx context.Context) {
 	var clients sync.WaitGroup
 	for i := range l.options.clients {
 		clients.Go(func() {
-			for ctx.Err() == nil && (l.options.runs == 0 || l.finished() < l.options.runs) {
+			for ctx.Err() == nil && (runs == 0 || l.finished() < runs) {
 				a := bag[rand.IntN(len(bag))]
 				who := l.tenants[i%2]
 				if a.hostile {

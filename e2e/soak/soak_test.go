@@ -33,7 +33,7 @@ func TestSoak(t *testing.T) {
 		t.Error(err)
 	}
 	picture, err := os.ReadFile(filepath.Join(o.out, "soak.svg"))
-	if err != nil || strings.Count(string(picture), "<polyline") != 7 {
+	if err != nil || strings.Count(string(picture), "<polyline") != 8 {
 		t.Errorf("the picture: %v", err)
 	}
 }
@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 	series := func(of func(i int) sample) (all []sample) {
 		for i := range 90 {
 			s := of(i)
-			s.at = time.Duration(i) * time.Second
+			s.at = time.Duration(i) * 5 * time.Second
 			all = append(all, s)
 		}
 		return all
@@ -68,6 +68,23 @@ func TestJudge(t *testing.T) {
 		if err := judgeGrowth(series(tt.of)); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	warm := sample{live: 9 << 20, beyond: 16 << 20}
+	for name, tt := range map[string]struct {
+		end sample
+		ok  bool
+	}{
+		"the same":        {warm, true},
+		"less":            {sample{live: 8 << 20, beyond: 12 << 20}, true},
+		"a leak":          {sample{live: 12 << 20, beyond: 16 << 20}, false},
+		"beyond the heap": {sample{live: 9 << 20, beyond: 19 << 20}, false},
+	} {
+		if err := judgeRest(warm, tt.end); (err == nil) != tt.ok {
+			t.Errorf("at rest, %s: %v", name, err)
+		}
+	}
+	if judgeRest(sample{}, sample{}) == nil {
+		t.Error("nothing of the memory at rest was seen, and nothing is said")
 	}
 	if judgeGrowth(nil) == nil {
 		t.Error("nothing was seen, and nothing is said")

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ import (
 type sample struct {
 	at                              time.Duration
 	serviceMemory, executorMemory   int64 // private bytes
+	live, beyond                    int64 // bytes of the service's: in use on its heap, and private but not of its heap
 	serviceFiles, executorFiles     int
 	goroutines, processes, finished int
 }
@@ -28,6 +30,7 @@ const progress = 30 * time.Second
 // watch samples until it is stopped.
 type watch struct {
 	cancel  context.CancelFunc
+	paused  atomic.Bool
 	done    sync.WaitGroup
 	samples []sample
 }
@@ -44,6 +47,9 @@ func startWatch(s *service, l *load, every time.Duration) *watch {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+				if w.paused.Load() {
+					continue
+				}
 				now := s.sample(ctx)
 				now.at, now.finished = time.Since(begin), l.finished()
 				if now.serviceMemory > 0 {
@@ -60,6 +66,9 @@ func startWatch(s *service, l *load, every time.Duration) *watch {
 	return w
 }
 
+// pause keeps out of the series what is not under load.
+func (w *watch) pause(on bool) { w.paused.Store(on) }
+
 func (w *watch) stop() []sample {
 	w.cancel()
 	w.done.Wait()
@@ -72,6 +81,7 @@ func (s *service) sample(ctx context.Context) (now sample) {
 	now.processes = len(s.below())
 	if values, err := s.scrape(ctx); err == nil {
 		now.goroutines = int(values["go_goroutines"])
+		now.memory(values)
 	}
 	return now
 }
@@ -134,7 +144,35 @@ func (s *service) quiet(ctx context.Context) (q quietness, err error) {
 		}
 		return calm >= 100 // a second without a change
 	})
-	return q, err
+	if err != nil {
+		return q, err
+	}
+	return q, s.collected(ctx, &q.sample)
+}
+
+// collected reads what the service's memory holds after two garbage collections
+// from now. Nothing outside can ask for one, but scrapes allocate.
+func (s *service) collected(ctx context.Context, now *sample) error {
+	begin := -1.0
+	return until(ctx, "two garbage collections", func() bool {
+		values, err := s.scrape(ctx)
+		if err != nil {
+			return false
+		}
+		count := values["go_gc_duration_seconds_count"]
+		if begin < 0 {
+			begin = count
+		}
+		now.serviceMemory = private(s.pid)
+		now.memory(values)
+		return count >= begin+2
+	})
+}
+
+// memory takes apart what the service's own memory is.
+func (now *sample) memory(values map[string]float64) {
+	now.live = int64(values["go_gc_heap_live_bytes"])
+	now.beyond = now.serviceMemory - int64(values["go_memstats_heap_sys_bytes"]-values["go_memstats_heap_released_bytes"])
 }
 
 // kinds lists the command lines of the service's processes. Those of sandboxes
@@ -255,9 +293,29 @@ func leftError(left []string) error {
 // for each run. A longer soak sees less.
 const (
 	slackMemory     = 4 << 20 // how unevenly a garbage collector comes
+	slackRest       = 2 << 20 // caches that were not quite full
 	slackOfFiles    = 8       // index connections, and clients that have not gone yet
 	slackOfRoutines = 16      // two for each of those
 )
+
+// judgeRest compares what the service's memory holds at rest, after garbage
+// collections, when a third of the load is done and at the end. By then pools,
+// connections and caches are full; these grow no more.
+func judgeRest(warm, end sample) error {
+	var errs []error
+	for _, part := range []struct {
+		name    string
+		was, is int64
+	}{
+		{"live heap", warm.live, end.live},
+		{"memory beyond its heap", warm.beyond, end.beyond},
+	} {
+		if part.is > part.was+slackRest || part.was <= 0 {
+			errs = append(errs, fmt.Errorf("the service's %s at rest grows: %d, and later %d", part.name, part.was, part.is))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // judgeGrowth compares the last third of a soak with the third before it, each
 // by its quiet moments: load comes and goes, and what leaks stays. The first
@@ -274,7 +332,11 @@ func judgeGrowth(samples []sample) error {
 			errs = append(errs, fmt.Errorf("%s grows: %d, and later %d", what, was, is))
 		}
 	}
-	judge("the service's memory", slackMemory, func(s sample) int64 { return s.serviceMemory })
+	// Whether the collector came ten times in a third, or twice, says more of the
+	// service's memory in a short soak than a leak does: there, judgeRest sees it.
+	if samples[len(samples)-1].at >= longEnough {
+		judge("the service's memory", slackMemory, func(s sample) int64 { return s.serviceMemory })
+	}
 	judge("the executor's memory", slackMemory, func(s sample) int64 { return s.executorMemory })
 	judge("the service's number of open files", slackOfFiles, func(s sample) int64 { return int64(s.serviceFiles) })
 	// Pools may still grow by some sandboxes, after a burst.
@@ -283,6 +345,9 @@ func judgeGrowth(samples []sample) error {
 	judge("the number of processes", waitingProcesses*slackWaiting, func(s sample) int64 { return int64(s.processes) })
 	return errors.Join(errs...)
 }
+
+// longEnough is a soak in which a collector's pace does not count.
+const longEnough = 5 * time.Minute
 
 // slackWaiting is by how many sandboxes the pools may grow late in a soak: their
 // size is judged at its end, exactly.

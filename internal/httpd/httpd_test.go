@@ -417,7 +417,7 @@ func TestMetrics(t *testing.T) {
 		"airlock_runs_running 2", "airlock_runs_queued 3", "airlock_runs_rejected_total 4",
 		`airlock_run_queue_wait_seconds_bucket{le="1"} 1`, `airlock_run_queue_wait_seconds_bucket{le="2"} 3`,
 		`airlock_run_queue_wait_seconds_bucket{le="+Inf"} 7`, "airlock_run_queue_wait_seconds_sum 20",
-		"go_goroutines", "process_open_fds",
+		"go_goroutines", "go_gc_heap_live_bytes ", "process_open_fds",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is missing", want)
