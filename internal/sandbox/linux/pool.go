@@ -59,6 +59,10 @@ type pool struct {
 	tier     tier
 	group    *group // the zygote's; nil without control groups
 
+	// launching is held while a zygote's process is made, which uses the group: the
+	// end of the pool waits for that, and takes the group away after it.
+	launching sync.Mutex
+
 	mu      sync.Mutex
 	zygote  *zygote // nil while there is none
 	ready   []*waiting
@@ -127,25 +131,20 @@ func (e *executor) describePools() (list []engine.Pool) {
 
 // start starts a zygote. One that cannot is said, and programs start cold.
 func (p *pool) start() {
-	p.mu.Lock()
-	closed := p.closed
-	p.mu.Unlock()
-	if closed {
-		return
-	}
-	z, err := p.executor.startZygote(p.tier, p.group)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+p.tier.name+" tier start cold:", err)
-		return
-	}
+	z, err := p.startZygote()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		z.link.close()
-		return
+	switch {
+	case p.closed:
+		if z != nil {
+			z.link.close()
+		}
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+p.tier.name+" tier start cold:", err)
+	default:
+		p.zygote = z
+		p.group.idle(p.wanted == 0)
 	}
-	p.zygote = z
-	p.group.idle(p.wanted == 0)
 }
 
 // take returns a sandbox of that shape: one that waits, else a fresh fork, else
@@ -287,6 +286,12 @@ func (p *pool) enough() int {
 	return p.size
 }
 
+func (p *pool) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 // close ends what waits, and the zygote.
 func (p *pool) close() {
 	p.mu.Lock()
@@ -300,6 +305,8 @@ func (p *pool) close() {
 	if z != nil {
 		z.link.close()
 	}
+	p.launching.Lock()
+	defer p.launching.Unlock()
 	if p.group != nil {
 		p.group.remove()
 	}

@@ -60,18 +60,18 @@ type zygoteReady struct {
 }
 
 // startZygote starts a zygote and waits until it has imported its packages.
-func (e *executor) startZygote(t tier, g *group) (*zygote, error) {
+func (p *pool) startZygote() (*zygote, error) {
 	ours, theirs, err := newLinkPair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	if err := e.launchZygote(theirs, g); err != nil {
+	if err := p.launchZygote(theirs); err != nil {
 		ours.close()
 		return nil, err
 	}
-	z := &zygote{tier: t, link: ours}
-	if err := z.greet(e.host, e.config.Weaken); err != nil {
+	z := &zygote{tier: p.tier, link: ours}
+	if err := z.greet(p.executor.host, p.executor.config.Weaken); err != nil {
 		ours.close()
 		return nil, err
 	}
@@ -79,13 +79,19 @@ func (e *executor) startZygote(t tier, g *group) (*zygote, error) {
 }
 
 // launchZygote makes the process: in the image, with the executor's rights.
-func (e *executor) launchZygote(socket *os.File, g *group) error {
+func (p *pool) launchZygote(socket *os.File) error {
+	p.launching.Lock()
+	defer p.launching.Unlock()
+	if p.isClosed() {
+		return errors.New("the executor ends")
+	}
+	e := p.executor
 	tmp, err := newTmpfs(tmpSize, tmpInodes, e.host.uids.first, "1777")
 	if err != nil {
 		return err
 	}
 	defer tmp.Close()
-	s := &sandbox{host: e.host, tmp: tmp, uid: e.host.uids.first, group: g}
+	s := &sandbox{host: e.host, tmp: tmp, uid: e.host.uids.first, group: p.group}
 	if err := s.linkFontCache(); err != nil {
 		return err
 	}
