@@ -208,6 +208,8 @@ type group struct {
 	yield *os.File
 	ended bool // it was killed
 
+	processesFile, cpuFile, peakFile *os.File // see openAccounts
+
 	looked time.Time     // when it was last looked at whether it computes,
 	used   time.Duration // and what it had used then
 }
@@ -249,6 +251,7 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 			g.remove()
 			return nil, err
 		}
+		g.openAccounts(controller, folder)
 		if controller == "" || controller == "cpu" {
 			g.yield, _ = os.OpenFile(filepath.Join(folder, "cpu.idle"), os.O_WRONLY, 0) // since Linux 5.15
 		}
@@ -311,57 +314,10 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 	return nil
 }
 
-// processes counts the group's processes and threads; 0 if that is not known.
-func (g *group) processes() int64 {
-	for _, folder := range g.folders {
-		if g.tree.version == 2 || strings.HasPrefix(folder, g.tree.bases["pids"]+"/") {
-			return readInt(folder, "pids.current")
-		}
-	}
-	return 0
-}
-
-// usage is a group's account.
-type usage struct {
-	cpu        time.Duration
-	memoryPeak int64
-	oomKills   int64
-}
-
-// usage reads the account once every process is gone.
-func (g *group) usage() usage {
-	u := usage{cpu: g.cpu()}
-	for _, folder := range g.folders {
-		if g.tree.version == 2 {
-			u.memoryPeak = readInt(folder, "memory.peak")
-			u.oomKills = readKey(folder, "memory.events", "oom_kill")
-			return u
-		}
-		if strings.HasPrefix(folder, g.tree.bases["memory"]+"/") {
-			u.memoryPeak = readInt(folder, "memory.max_usage_in_bytes")
-			u.oomKills = readKey(folder, "memory.oom_control", "oom_kill")
-		}
-	}
-	return u
-}
-
-// cpu is the processor time used so far.
-func (g *group) cpu() time.Duration {
-	for _, folder := range g.folders {
-		if g.tree.version == 2 {
-			return time.Duration(readKey(folder, "cpu.stat", "usage_usec")) * time.Microsecond
-		}
-		if strings.HasPrefix(folder, g.tree.bases["cpuacct"]+"/") {
-			return time.Duration(readInt(folder, "cpuacct.usage"))
-		}
-	}
-	return 0
-}
-
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
 	g.tree.long.leave(g)
-	for _, f := range append(g.join, g.yield, g.enter) {
+	for _, f := range append(g.join, g.yield, g.enter, g.processesFile, g.cpuFile, g.peakFile) {
 		if f != nil {
 			f.Close()
 		}
@@ -419,34 +375,4 @@ func optional(err error) error {
 		return nil
 	}
 	return err
-}
-
-func readInt(folder, name string) int64 {
-	n, _ := strconv.ParseInt(strings.TrimSpace(readSmall(folder, name)), 10, 64)
-	return n
-}
-
-// readKey reads one line of a "key value" file.
-func readKey(folder, name, key string) int64 {
-	for line := range strings.Lines(readSmall(folder, name)) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
-			n, _ := strconv.ParseInt(fields[1], 10, 64)
-			return n
-		}
-	}
-	return 0
-}
-
-// readSmall reads a file of the kernel's that fits into a page; "" if it is
-// not there. Each run reads four while its caller waits: os.ReadFile would
-// make three times as many system calls.
-func readSmall(folder, name string) string {
-	fd, err := unix.Open(folder+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ""
-	}
-	defer unix.Close(fd)
-	var page [4096]byte
-	n, _ := unix.Read(fd, page[:])
-	return string(page[:max(n, 0)])
 }

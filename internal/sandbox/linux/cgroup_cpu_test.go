@@ -99,6 +99,8 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 	l := newLongRuns()
 	defer l.close()
 	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l}, folders: []string{folder}, yield: yield}
+	g.openAccounts("cpuacct", folder)
+	defer g.cpuFile.Close()
 	l.groups[g] = g.cpu() // without somebody who looks at the real time
 	g.idle(true)
 	for i, step := range []struct {
@@ -173,6 +175,8 @@ func TestAge(t *testing.T) {
 	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}}, folders: []string{folder}}
 	now := time.Now()
 	use(time.Hour) // by what was in the sandbox before the program
+	g.openAccounts("cpuacct", folder)
+	defer g.cpuFile.Close()
 	for i, step := range []struct{ used, wait time.Duration }{
 		{0, firstLook}, {firstLook / 5, 2 * firstLook}, {firstLook / 5, 4 * firstLook}, {5 * firstLook, 0},
 	} {

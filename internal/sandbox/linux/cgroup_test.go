@@ -41,7 +41,12 @@ func TestUnifiedUsage(t *testing.T) {
 		}
 	}
 	g := &group{tree: &cgroupTree{version: 2}, folders: []string{folder}}
-	if got, want := g.usage(), (usage{1500 * time.Millisecond, 4096, 1}); got != want {
+	g.openAccounts("", folder)
+	type usage struct {
+		cpu            time.Duration
+		peak, oomKills int64
+	}
+	if got, want := (usage{g.cpu(), g.memoryPeak(), g.oomKills()}), (usage{1500 * time.Millisecond, 4096, 1}); got != want {
 		t.Errorf("usage %+v, want %+v", got, want)
 	}
 }

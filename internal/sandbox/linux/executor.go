@@ -66,6 +66,8 @@ type executor struct {
 	pools map[string]*pool     // by tier; never changed
 	nodes map[string]*nodePool // by language; never changed
 
+	usual []string // environment of a Python program
+
 	running atomic.Int32 // programs
 	ending  atomic.Int32 // sandboxes that are being ended
 
@@ -121,19 +123,30 @@ func ExecutorMain(args []string) int {
 	if e.config.Warm == warmBackground {
 		go e.startPools()
 	}
+	gone := make(chan struct{})
+	e.work.Go(func() { e.listen(l, gone) })
+	<-gone // pid 1's end takes every sandbox along
+	e.shutdown()
+	return 0
+}
+
+// listen waits for a request and serves it, while another goroutine waits for
+// the next: to hand the request on would take longer. It says when the service
+// is gone.
+func (e *executor) listen(l *link, gone chan struct{}) {
 	for {
 		var r request
 		files, err := l.receive(&r)
 		if err != nil {
-			break // the service is gone; pid 1's end takes every sandbox along
+			close(gone)
+			return
 		}
-		if len(files) == 0 {
-			continue
+		if len(files) > 0 {
+			e.work.Go(func() { e.listen(l, gone) })
+			e.serve(&r, files)
+			return
 		}
-		e.work.Go(func() { e.serve(&r, files) })
 	}
-	e.shutdown()
-	return 0
 }
 
 // prepare makes the executor's world and moves into it.
@@ -170,7 +183,7 @@ func (e *executor) prepare(args []string) error {
 	if h.filter, err = hostFilter(h.groups != nil); err != nil {
 		return err
 	}
-	e.host = h
+	e.host, e.usual = h, usualEnvironment()
 	e.uids = make(chan int, h.uids.count)
 	for i := range h.uids.count {
 		e.uids <- h.uids.first + i

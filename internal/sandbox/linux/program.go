@@ -19,6 +19,9 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := r.check(); err != nil {
 		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
 	}
+	if r.Env == nil {
+		r.Env = e.usual
+	}
 	ends, err := programFiles(r, files)
 	if err != nil {
 		return err
@@ -96,11 +99,11 @@ func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 	}
 	// Opened for this program alone: flags, locks and an owner are an open
 	// file's own, and would be seen by whoever else has it.
-	nothing, err := os.OpenFile(imagePath+"/dev/null", os.O_RDWR, 0)
+	nothing, err := unix.Open(imagePath+"/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return append([]*os.File{nothing, files[0], files[1]}, rest...), nil
+	return append([]*os.File{os.NewFile(uintptr(nothing), "null"), files[0], files[1]}, rest...), nil
 }
 
 func (s *sandbox) receiveInputs(l *link) error {

@@ -13,6 +13,7 @@ import sys
 OWN = frozenset(sys.modules)  # what the interpreter itself imports; a zygote knows better
 
 import _ast
+import _thread
 import atexit
 import builtins
 import ctypes
@@ -29,6 +30,8 @@ import types
 
 ONLY_AST = 0x400  # what ast.parse asks of compile
 NEWEST = []  # name of the module that was imported last before the program
+CALLBACKS = [0]  # how many of them a zygote's packages have at the end
+EXPECTED = []  # path of a program that has not come yet, and its module
 
 
 def prepare(path, arguments, alone):
@@ -53,6 +56,18 @@ def prepare(path, arguments, alone):
     return main
 
 
+def expect(path):
+    """Prepares for a program before it comes: most have this path, no arguments,
+    and no other file beside them."""
+    EXPECTED[:] = [path, prepare(path, [], True)]
+
+
+def module_for(path, arguments, alone):
+    if EXPECTED and EXPECTED[0] == path and not arguments and alone:
+        return EXPECTED[1]
+    return prepare(path, arguments, alone)
+
+
 def make_way(folder):
     """Forgets the modules that the program has files of its own for: those come
     first, unless the interpreter itself has needed a module of that name."""
@@ -70,11 +85,21 @@ def make_way(folder):
 def load(path, echo_last):
     """Compiles a program. The last expression, if it is to be echoed, becomes a
     piece of code of its own, which knows the same lines of the same file."""
-    with open(path, "rb") as file:
-        source = file.read()
+    source = read(path)
     if not echo_last:
         return [compile(source, path, "exec", dont_inherit=True)]
     return cut_quickly(source, path) or cut(source, path)
+
+
+def read(path):
+    """Half of the calls that a file object makes."""
+    fd, parts = os.open(path, os.O_RDONLY | os.O_CLOEXEC), []
+    try:
+        while part := os.read(fd, 1 << 13):
+            parts.append(part)
+    finally:
+        os.close(fd)
+    return b"".join(parts)
 
 
 def cut(source, path):
@@ -188,12 +213,18 @@ def hide(code):
 
 
 def hide_stack():
+    """Hides all that runs now. To do it again would only copy memory."""
+    if HIDDEN:
+        return
     frame, codes = sys._getframe(), []
     while frame is not None:
         codes.append(frame.f_code)
         frame = frame.f_back
     for code in codes:
         hide(code)
+
+
+HIDDEN = []  # whatever is on the stack of a zygote, once it is
 
 
 class LeavePlots:
@@ -270,7 +301,8 @@ class LeavePlots:
 
 def run(path, arguments, echo_last, show_plots, alone=False):
     """Runs a program up to the end of its file. What it raises reaches the caller."""
-    main = prepare(path, arguments, alone)
+    main = module_for(path, arguments, alone)
+    EXPECTED.clear()
     if show_plots:
         LeavePlots()
     hide_stack()
@@ -303,7 +335,8 @@ def conduct(path, arguments, echo_last, show_plots, alone):
     interrupted = type(raised) is KeyboardInterrupt
     raised = None
     try:
-        threading._shutdown()
+        if _thread._count() > 0 or threading._threading_atexits or atexit._ncallbacks() > CALLBACKS[0]:
+            threading._shutdown()  # which else finds nothing to do, and nobody to notice that it was called
     except BaseException:
         sys.excepthook(*sys.exc_info())
     atexit._run_exitfuncs()
@@ -380,9 +413,22 @@ def let_go():
     gc.collect()
 
 
-for function in [*globals().values(), *vars(LeavePlots).values()]:
-    if isinstance(function, types.FunctionType):
-        hide(function.__code__)
+def settle(names):
+    """Says that all is there that a program may find in a zygote, whose names
+    these are."""
+    CALLBACKS[:] = [atexit._ncallbacks()]
+    hide_functions(names.values())
+    hide_stack()
+    HIDDEN[:] = [True]
+
+
+def hide_functions(objects):
+    for function in objects:
+        if isinstance(function, types.FunctionType):
+            hide(function.__code__)
+
+
+hide_functions([*globals().values(), *vars(LeavePlots).values()])
 
 if __name__ == "__main__":
     run(sys.argv[2], sys.argv[3:], "echo" in sys.argv[1], "plots" in sys.argv[1])

@@ -223,10 +223,13 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 	}
 	l := spec.Limits
 	p.request = runRequest{
-		Argv: spec.Language.Command(language.Program{Entry: entry, Code: spec.Code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Env: environment(spec), Root: spec.Root,
+		Argv: spec.Language.Command(language.Program{Entry: entry, Code: spec.Code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Root: spec.Root,
 		EchoLast: echo, ShowPlots: plots, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,
+	}
+	if !python || spec.Home != rootWorkspace || spec.Calls || len(spec.Env) > 0 {
+		p.request.Env = environment(spec)
 	}
 	if !inline {
 		p.request.Entry = spec.Entry

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -10,7 +11,8 @@ import (
 // handedProgram is what a waiting sandbox gets, with the open files stdin,
 // stdout, stderr and, if there are calls, the channel for them.
 type handedProgram struct {
-	Argv, Env []string
+	Argv      []string
+	Env       []string // nil: the usual one
 	Root      string
 	EchoLast  bool
 	ShowPlots bool
@@ -37,7 +39,11 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	if err := w.receiveInputs(l); err != nil {
 		return err
 	}
-	if err := w.control.send(handedProgram{r.Argv, r.Env, r.Root, r.EchoLast, r.ShowPlots, r.alone()}, ends...); err != nil {
+	handed := handedProgram{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Alone: r.alone()}
+	if !slices.Equal(r.Env, w.executor.usual) {
+		handed.Env = r.Env
+	}
+	if err := w.control.send(handed, ends...); err != nil {
 		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
 	}
 	if err := l.send(answer{Accepted: true}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,44 @@ func TestTierOf(t *testing.T) {
 		if got := tierOf(code); got != want {
 			t.Errorf("%q: %s, want %s", code, got, want)
 		}
+	}
+}
+
+// A program in a sandbox that waited finds the memory that it needs, which the
+// zygote knows from its lesson: hardly a page has to be fetched while somebody
+// waits. Without that it is some twenty.
+func TestMemoryIsThere(t *testing.T) {
+	const few = 10 // of which reading its own count takes most
+	s := startWarm(t)
+	executor := executors(t)[0]
+	for range 2 { // the first sandbox is there before the lesson
+		sandboxtest.Run(t, s, sandboxtest.Python("print(1)"))
+	}
+	faults := func(stat string) int {
+		fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+		n, err := strconv.Atoi(fields[7]) // minflt
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var before []int
+	for end := time.Now().Add(20 * time.Second); len(before) < leastWaiting && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		before = nil
+		for _, init := range waitingPids(executor) {
+			for _, pid := range descendants(init) {
+				if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+					before = append(before, faults(string(stat)))
+				}
+			}
+		}
+	}
+	if len(before) < leastWaiting {
+		t.Fatalf("%d sandboxes wait", len(before))
+	}
+	r := sandboxtest.Run(t, s, sandboxtest.Python("print(open('/proc/self/stat').read())"))
+	if n := faults(r.Stdout) - slices.Max(before); n > few {
+		t.Errorf("%d page faults; those that wait had %v", n, before)
 	}
 }
 

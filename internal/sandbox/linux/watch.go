@@ -230,9 +230,8 @@ func (w *watch) account(g *group, done *outcome) {
 		done.MemoryPeak, done.OOM = w.poller.peak, w.poller.over && !done.TimedOut
 		return
 	}
-	u := g.usage()
-	done.CPU, done.MemoryPeak = u.cpu, u.memoryPeak
+	done.CPU, done.MemoryPeak = g.cpu(), g.memoryPeak()
 	status := unix.WaitStatus(done.Status)
 	killed := done.Lost || status.Signaled() && status.Signal() == unix.SIGKILL
-	done.OOM = u.oomKills > 0 && killed && !done.TimedOut
+	done.OOM = killed && !done.TimedOut && g.oomKills() > 0
 }

@@ -221,16 +221,16 @@ type request struct {
 // messages of their own.
 type runRequest struct {
 	Argv      []string
-	Env       []string
-	Root      string // /workspace or /mnt/data
-	Tier      string // of the zygote to start from; empty: start cold
-	Entry     string // the file that is the code, never an output; may be empty
-	Code      []byte `json:",omitzero"` // the content of that file, unless it is long and comes as an input
-	Stdin     bool   // not empty
-	Held      string // id of a held workspace; empty: a fresh one
-	EchoLast  bool   // print the value of a Python program's last expression
-	ShowPlots bool   // leave the plots that it shows as files
-	Folders   bool   // an empty folder is an output
+	Env       []string `json:",omitzero"` // nil: what usualEnvironment says
+	Root      string   // /workspace or /mnt/data
+	Tier      string   // of the zygote to start from; empty: start cold
+	Entry     string   // the file that is the code, never an output; may be empty
+	Code      []byte   `json:",omitzero"` // the content of that file, unless it is long and comes as an input
+	Stdin     bool     // not empty
+	Held      string   // id of a held workspace; empty: a fresh one
+	EchoLast  bool     // print the value of a Python program's last expression
+	ShowPlots bool     // leave the plots that it shows as files
+	Folders   bool     // an empty folder is an output
 	Calls     bool
 	Inputs    int // that follow
 	Workspace int64

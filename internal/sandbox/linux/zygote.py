@@ -12,6 +12,7 @@ import sys
 
 OWN = frozenset(sys.modules)  # what the interpreter itself imports
 
+import _socket
 import ctypes
 import gc
 import json
@@ -24,15 +25,19 @@ import struct
 import time
 import types
 
+USUAL_ROOT, USUAL_PROGRAM = "/workspace", "/workspace/main.py"
 REPORT, CONTROL = 900, 901  # where a sandbox's pipe to the executor and its socket are placed: above whatever a zygote has open
 SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT = 2, 3, 4, 5  # kinds of reports
-MADV_POPULATE_WRITE = 23
+MADV_POPULATE_READ, MADV_POPULATE_WRITE = 22, 23
 NOTHING = (0,) * 6  # what a call does not ask for
 HABIT = 20  # an interpreter adapts code that ran some 10 times
 
+decoder = json.JSONDecoder()
 libc = ctypes.PyDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 libc.syscall.argtypes = [ctypes.c_void_p] * 7  # each takes a number, or bytes for their address
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+PART = struct.Struct("=QQi")  # of memory: address, length, and what to ask for
 
 
 def call(number, *args):
@@ -138,6 +143,8 @@ def become_sandbox(request, files, constants):
     os.dup2(files[request["Report"]], REPORT, inheritable=False)
     os.dup2(files[request["Control"]], CONTROL, inheritable=False)
     lists = [[prepare(step, files, constants) for step in request[name]] for name in ("Setup", "Init", "Main")]
+    if constants["lesson"] is not None:
+        pretend(lists, constants)
     every = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     signal.pthread_sigmask(signal.SIG_BLOCK, every)
     walk(lists[0], SETUP_ERROR, constants)
@@ -147,7 +154,7 @@ def become_sandbox(request, files, constants):
     listener = walk(lists[2], MAIN_ERROR, constants).get(request["Listener"])
     os.close(REPORT)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
-    control = socket.socket(fileno=CONTROL)
+    control = _socket.socket(fileno=CONTROL)
     room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # its pages come as they are needed
     limber_up(room, request["Prepare"], constants)
     if listener is None:
@@ -157,7 +164,7 @@ def become_sandbox(request, files, constants):
         os.close(listener)
     handed = receive(control, room)
     room.close()
-    become_program(handed, constants["finish"])
+    become_program(handed, constants)
 
 
 def receive(control, room):
@@ -173,17 +180,18 @@ def receive(control, room):
         if fd >= len(received):
             os.close(fd)
     control.close()
-    return json.loads(message)
+    return decoder.raw_decode(message.decode())[0]
 
 
 def limber_up(room, much, constants):
-    """Gets ready what the program is going to write to, while there is time:
-    memory stops being shared with the zygote page by page. And nobody is to
-    share our random numbers."""
+    """Gets ready what the program is going to write to and to read, while there
+    is time: memory stops being shared with the zygote page by page, and a fork
+    knows nothing of the pages of files. And nobody is to share our random
+    numbers."""
     try:
         if much > 0:
-            for start, length in constants["touched"]:
-                libc.madvise(start, length, MADV_POPULATE_WRITE)
+            for part in PART.iter_unpack(constants["touched"] or b""):
+                libc.madvise(*part)
         if much > 1:
             rehearse()
     except OSError:
@@ -193,6 +201,8 @@ def limber_up(room, much, constants):
     if "numpy" in constants:
         seed_numpy(constants["numpy"])
     gc.freeze()  # what is there now is no program's to collect
+    os.chdir(USUAL_ROOT)
+    program.expect(USUAL_PROGRAM)
 
 
 def seed_numpy(state):
@@ -203,7 +213,9 @@ def seed_numpy(state):
 
 
 def practise(room, constants):
-    handed = receive(rehearsed_program(constants), room)
+    ours, theirs = rehearsed_program(constants)
+    theirs.close()
+    handed = receive(ours, room)
     os.chdir(handed["Root"])
     set_environment(handed["Env"])
     gc.enable()
@@ -211,15 +223,14 @@ def practise(room, constants):
 
 
 def rehearsed_program(constants):
-    """A socket on which a program of ours is handed over."""
+    """The two ends of a socket on which a program of ours is handed over."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     handed = {
         "Argv": ["python3", os.path.join(os.path.dirname(__file__), "rehearsal.py")], "Env": constants["env"],
-        "Root": "/workspace", "EchoLast": False, "ShowPlots": False, "Alone": True,
+        "Root": USUAL_ROOT, "EchoLast": False, "ShowPlots": False, "Alone": True,
     }
     socket.send_fds(theirs, [json.dumps(handed).encode()], [0, 0, 0])
-    theirs.close()
-    return ours
+    return ours, theirs
 
 
 def habituate(constants):
@@ -261,47 +272,62 @@ def tidy():
     return [make.get(size, lambda: bytes(size - empty))() for size, count in gaps.items() for _ in range(count)]
 
 
-def learn(constants):
-    """Lets a child go the whole way of a program, and returns the memory that
-    it no longer shares with us: a list of addresses and lengths."""
+def learn(server, own_namespace, request, files, constants):
+    """Lets a child go the way of the sandbox that was just asked for and of a
+    program in it, and returns the parts of the memory that it used, packed, so
+    that they take no room among ours: what it made on its way lies where the next
+    ones will find theirs."""
     ours, theirs = os.pipe()
-    pid = os.fork()
+    pid = libc.fork()
     if pid == 0:
-        try:
-            os.close(ours)
-            room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            limber_up(room, 1, constants | {"touched": []})
-            conduct(receive(rehearsed_program(constants), room))
-            with open(theirs, "wb") as file:
-                file.write(json.dumps(own_pages()).encode())
-        finally:
-            os._exit(0)
+        constants["lesson"] = theirs
+        go(server, own_namespace, request, files, constants)
     os.close(theirs)
     with open(ours, "rb") as file:
-        answer = file.read()
+        parts = file.read()
     os.waitpid(pid, 0)
-    return [(ctypes.c_void_p(start), ctypes.c_size_t(length)) for start, length in json.loads(answer or b"[]")]
+    return parts
 
 
-def own_pages():
-    """The parts of this process's memory that are nobody else's."""
-    size, own = mmap.PAGESIZE, 1 << 63 | 1 << 56  # present, mapped by one process
+def pretend(lists, constants):
+    """In a lesson no system call of the executor's is made, and the program that
+    is handed over is ours."""
+    for steps in lists:
+        del steps[:]
+    os.dup2(constants["rehearsal"], CONTROL, inheritable=False)
+
+
+def finish_lesson(constants):
+    with open(constants["lesson"], "wb") as file:
+        for part in used_pages():
+            file.write(PART.pack(*part))
+    os._exit(0)
+
+
+def used_pages():
+    """The parts of this process's memory that are nobody else's, and those of
+    files that it has looked at since it was forked."""
+    size, present, alone = mmap.PAGESIZE, 1 << 63, 1 << 56  # alone: mapped by one process
     parts = []
     with open("/proc/self/maps") as maps, open("/proc/self/pagemap", "rb", buffering=0) as pages:
         for line in maps.readlines():
-            span, mode, *_ = line.split()
-            if mode[1] != "w" or mode[3] != "p":
+            span, mode, _, _, inode, *_ = line.split()
+            if mode[1] == "w" and mode[3] == "p":
+                advice, wanted = MADV_POPULATE_WRITE, present | alone
+            elif mode[1] == "-" and inode != "0":
+                advice, wanted = MADV_POPULATE_READ, present
+            else:
                 continue
             first, last = (int(end, 16) for end in span.split("-"))
             pages.seek(first // size * 8)
             for number, (entry,) in enumerate(struct.iter_unpack("=Q", pages.read((last - first) // size * 8))):
                 start = first + number * size
-                if entry & own != own:
+                if entry & wanted != wanted:
                     continue
-                if parts and sum(parts[-1]) == start:
+                if parts and parts[-1][2] == advice and sum(parts[-1][:2]) == start:
                     parts[-1][1] += size
                 else:
-                    parts.append([start, size])
+                    parts.append([start, size, advice])
     return parts
 
 
@@ -316,19 +342,23 @@ def load_program():
     return module
 
 
-def become_program(handed, finish):
+def become_program(handed, constants):
     """Runs a program as `python3 file` would, and never returns."""
     code = conduct(handed)
-    if os.getpid() != 2:
+    if os.getpid() != 2 and constants["lesson"] is None:
         os._exit(code)  # the program forked, and this is not the one that we wait for
     os.closerange(0, 3)  # whoever reads the output sees its end
-    libc.syscall(finish, code, *NOTHING[1:])  # here the executor ends it
+    if constants["lesson"] is not None:
+        finish_lesson(constants)
+    libc.syscall(constants["finish"], code, *NOTHING[1:])  # here the executor ends it
     os._exit(code)
 
 
 def conduct(handed):
-    os.chdir(handed["Root"])
-    set_environment(handed["Env"])
+    if handed["Root"] != USUAL_ROOT:
+        os.chdir(handed["Root"])
+    if handed["Env"] is not None:  # else it is the one of our rehearsals
+        set_environment(handed["Env"])
     gc.enable()
     return program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"], handed["Alone"])
 
@@ -398,31 +428,39 @@ def serve(server, own_namespace, constants):
             call(constants["unshare"], 0x20000000)  # CLONE_NEWPID, for the next child
             pid = libc.fork()  # without what Python does after a fork: pid 1 is about to fork again
             if pid == 0:
-                try:
-                    server.close()
-                    os.close(own_namespace)
-                    become_sandbox(request, files, constants)
-                except (BrokenPipeError, ConnectionResetError):
-                    pass  # the executor is gone
-                except BaseException:
-                    sys.__excepthook__(*sys.exc_info())
-                os._exit(97)
+                go(server, own_namespace, request, files, constants)
             call(constants["setns"], own_namespace, 0x20000000)
-            for received in files:
-                os.close(received)
             pidfd = os.pidfd_open(pid)
             children[pidfd] = pid
             poll.register(pidfd, select.POLLIN)
             socket.send_fds(server, [json.dumps({"Pid": pid}).encode()], [pidfd])
+            if constants["touched"] is None:
+                constants["touched"] = learn(server, own_namespace, request, files, constants)
+            for received in files:
+                os.close(received)
+            del message, request, files  # the next ones will lie in the same place
+
+
+def go(server, own_namespace, request, files, constants):
+    """What a child does. It never returns."""
+    try:
+        server.close()
+        os.close(own_namespace)
+        become_sandbox(request, files, constants)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the executor is gone
+    except BaseException:
+        sys.__excepthook__(*sys.exc_info())
+    os._exit(97)
 
 
 def begin():
     server = socket.socket(fileno=3)
     message, files, _, _ = socket.recv_fds(server, 1 << 18, 1)
     constants = json.loads(message)
-    program = bytes.fromhex(constants["filter"])
-    instructions = ctypes.create_string_buffer(program)
-    prog = struct.pack("=HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
+    rules = bytes.fromhex(constants["filter"])
+    instructions = ctypes.create_string_buffer(rules)
+    prog = struct.pack("=HxxxxxxQ", len(rules) // 8, ctypes.addressof(instructions))
     constants["filter"] = ctypes.create_string_buffer(prog)
     constants["keep"] = instructions
     walk([prepare(step, files, constants) for step in constants["confine"]], SETUP_ERROR, constants)
@@ -431,13 +469,17 @@ def begin():
     habituate(constants)
     if "numpy.random" in sys.modules:
         constants["numpy"] = sys.modules["numpy.random"].mtrand._rand._bit_generator.ctypes.state_address
+    program.settle(globals())
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         left_out["this tier"] = f"it started {threads - 1} threads, of which a fork would keep none"
     constants["filling"] = tidy()
     gc.disable()
     gc.freeze()
-    constants["touched"] = learn(constants) if threads == 1 else []
+    constants["touched"] = constants["lesson"] = None  # what a lesson has taught, and where it is to be said
+    ours, theirs = rehearsed_program(constants)
+    constants["rehearsal"] = ours.detach()
+    theirs.detach()
     server.send(json.dumps({"LeftOut": left_out, "Threads": threads}).encode())
     if threads == 1:
         serve(server, files[0], constants)

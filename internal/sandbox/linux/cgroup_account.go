@@ -1,0 +1,107 @@
+package linux
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a control group has used, as the kernel counts it.
+
+// accounts are the files of what a group has used, by controller; on version 2
+// one folder has all of them.
+var accounts = map[string]struct{ processes, cpu, memoryPeak string }{
+	"":        {"pids.current", "cpu.stat", "memory.peak"},
+	"pids":    {processes: "pids.current"},
+	"cpuacct": {cpu: "cpuacct.usage"},
+	"memory":  {memoryPeak: "memory.max_usage_in_bytes"},
+}
+
+// openAccounts opens those of one controller. Reading them then takes a call
+// each, while somebody waits for the program's end.
+func (g *group) openAccounts(controller, folder string) {
+	open := func(place **os.File, name string) {
+		if name == "" {
+			return
+		}
+		if fd, err := unix.Open(folder+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			*place = os.NewFile(uintptr(fd), name)
+		}
+	}
+	names := accounts[controller]
+	open(&g.processesFile, names.processes)
+	open(&g.cpuFile, names.cpu)
+	open(&g.peakFile, names.memoryPeak)
+}
+
+// processes counts the group's processes and threads; 0 if that is not known.
+func (g *group) processes() int64 { return parseInt(readAgain(g.processesFile)) }
+
+// cpu is the processor time used so far.
+func (g *group) cpu() time.Duration {
+	if g.tree.version == 2 {
+		return time.Duration(valueOf(readAgain(g.cpuFile), "usage_usec")) * time.Microsecond
+	}
+	return time.Duration(parseInt(readAgain(g.cpuFile)))
+}
+
+// memoryPeak is the most memory that was used at once, in bytes.
+func (g *group) memoryPeak() int64 { return parseInt(readAgain(g.peakFile)) }
+
+// oomKills counts the processes that the kernel killed for want of memory.
+func (g *group) oomKills() int64 {
+	for _, folder := range g.folders {
+		if g.tree.version == 2 {
+			return readKey(folder, "memory.events", "oom_kill")
+		}
+		if strings.HasPrefix(folder, g.tree.bases["memory"]+"/") {
+			return readKey(folder, "memory.oom_control", "oom_kill")
+		}
+	}
+	return 0
+}
+
+func parseInt(text string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return n
+}
+
+// readKey reads one line of a "key value" file.
+func readKey(folder, name, key string) int64 { return valueOf(readSmall(folder, name), key) }
+
+func valueOf(text, key string) int64 {
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
+			return parseInt(fields[1])
+		}
+	}
+	return 0
+}
+
+// readSmall reads a file of the kernel's that fits into a page; "" if it is
+// not there.
+func readSmall(folder, name string) string {
+	fd, err := unix.Open(folder+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	return readStart(fd)
+}
+
+// readAgain reads one that is open; "" if it is not.
+func readAgain(f *os.File) string {
+	if f == nil {
+		return ""
+	}
+	return readStart(int(f.Fd()))
+}
+
+func readStart(fd int) string {
+	var page [4096]byte
+	n, _ := unix.Pread(fd, page[:], 0)
+	return string(page[:max(n, 0)])
+}
