@@ -2,6 +2,7 @@ package linux
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -117,7 +118,8 @@ func (e *executor) startPools() {
 	}
 }
 
-// describePools says what waits, the smallest tier first.
+// describePools says what waits: the smallest tier of Python first, and other
+// languages as long as they are used.
 func (e *executor) describePools() (list []engine.Pool) {
 	for _, t := range tiers {
 		if p := e.pools[t.name]; p != nil {
@@ -125,6 +127,14 @@ func (e *executor) describePools() (list []engine.Pool) {
 			list = append(list, engine.Pool{Name: t.name, Ready: p.zygote != nil, Waiting: len(p.ready), Wanted: p.enough()})
 			p.mu.Unlock()
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
+		p := e.nodes[name]
+		p.mu.Lock()
+		if len(p.ready) > 0 {
+			list = append(list, engine.Pool{Name: p.language.Title, Ready: true, Waiting: len(p.ready), Wanted: p.enough()})
+		}
+		p.mu.Unlock()
 	}
 	return list
 }

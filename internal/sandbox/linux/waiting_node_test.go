@@ -186,6 +186,11 @@ func TestNodesWait(t *testing.T) {
 			t.Errorf("of %v none was used: %v", pids, left)
 		}
 	}
+	awaitNodes(t, mostNodes)
+	pools, err := s.Pools(t.Context())
+	if err != nil || !slices.Contains(pools, engine.Pool{Name: "JavaScript", Ready: true, Waiting: mostNodes, Wanted: mostNodes}) {
+		t.Errorf("pools: %+v, %v", pools, err)
+	}
 	for _, pid := range awaitNodes(t, mostNodes) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
