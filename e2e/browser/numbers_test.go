@@ -96,6 +96,7 @@ func printMuch(t *testing.T, s *service, how look, program, last string) {
 	b.goTo(s.url + "/")
 	b.write(program)
 	b.run(watchShifts)
+	b.unobserved()
 	traced := b.trace()
 	b.click("#run")
 	b.ended()
