@@ -18,7 +18,7 @@ import (
 // TestWeight measures the first page: what goes over the wire without the
 // editor, and when something is first painted, with nothing in the cache.
 func TestWeight(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
@@ -47,7 +47,7 @@ func TestWeight(t *testing.T) {
 
 // TestLineDelay measures how long a printed line takes to the screen.
 func TestLineDelay(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	b.goTo(s.url + "/")
 	b.write("import time\nfor i in range(40):\n    print(f'at {time.time() * 1000:.1f}', flush=True)\n    time.sleep(0.05)")
@@ -123,7 +123,7 @@ func printMuch(t *testing.T, s *service, how look, program, last string) {
 // TestLargeUpload uploads 100 MB: its progress is steady, and the page does
 // not hold it in memory.
 func TestLargeUpload(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	big := filepath.Join(t.TempDir(), "big.bin")
 	if err := os.WriteFile(big, make([]byte, 100_000_000), 0o644); err != nil {
