@@ -118,7 +118,7 @@ func (s *sampler) history() []tick {
 // value in words.
 type chart struct {
 	Title       string
-	Now, Most   string // "3.2", "at most 4"
+	Now, Most   string            // "3.2", "at most 4"
 	Line, Area  template.HTMLAttr // d attributes of SVG paths
 	Description string
 }
