@@ -116,7 +116,10 @@ func runAgain(t *testing.T, how look) {
 		t.Error("the second run has the first one's address")
 	}
 
-	b.goTo(s.url + "/runs")
+	// "/" goes to the search, from a page without one too.
+	b.goTo(s.url + "/status")
+	b.press("/")
+	b.wait(`location.pathname === '/ui/runs' && document.activeElement?.type === 'search'`)
 	b.run(`document.activeElement.blur()`)
 	b.press("/")
 	b.do(chromedp.KeyEvent("count " + how.name))

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 )
 
 // TestTools shows each state of run_python, with its cure, and the switch.
@@ -74,6 +78,7 @@ func (b *tab) switchOff(s *service, badge string) {
 	}
 	if badge == "Connected" {
 		b.examine("tools-off")
+		b.seesTheSwitch(s)
 		s.stop()
 		s.restart()
 		b.goTo(s.url + "/tools")
@@ -83,6 +88,35 @@ func (b *tab) switchOff(s *service, badge string) {
 	}
 	b.click(".switch")
 	b.wait(`document.querySelector('.badge')?.innerText === ` + quote(badge))
+}
+
+// seesTheSwitch has somebody else turn the tool on and off: the page shows it
+// without being loaded again.
+func (b *tab) seesTheSwitch(s *service) {
+	b.t.Helper()
+	watching := open(b.t, narrow)
+	watching.hurry()
+	watching.goTo(s.url + "/tools")
+	if got := eval[[]int](watching, "window.intervals"); len(got) != 1 || got[0] != 30_000 {
+		b.t.Errorf("the page looks anew after %v ms", got)
+	}
+	for _, state := range []string{"Connected", "Not enabled"} {
+		b.click(".switch")
+		b.wait(`document.querySelector('.badge')?.innerText === ` + quote(state))
+		watching.wait(`document.querySelector('.badge')?.innerText === ` + quote(state))
+	}
+}
+
+// hurry makes what pages do every few seconds happen fifty times as often, and
+// has them remember how often they wanted to.
+func (b *tab) hurry() {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+			Source: `window.intervals = []; const every = window.setInterval; window.setInterval = (act, ms) => { intervals.push(ms); return every(act, ms / 50) }`,
+		})
+		return err
+	}))
 }
 
 // TestStatus draws its charts once something was run.
@@ -102,4 +136,14 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	b.examine("status-charts")
+	// It goes on by itself while somebody looks, and says so when it cannot.
+	own := serve(t)
+	b.hurry()
+	b.goTo(own.url + "/status")
+	own.call("POST", "/runs", map[string]any{"language": "python", "code": "print(1)"})
+	b.wait(`document.querySelector('main').innerText.includes('1 OK')`)
+	own.stop()
+	b.wait(`document.querySelector('main').innerText.includes('What you see may be old.')`)
+	b.examine("status-stopped")
+	b.forgive()
 }
