@@ -143,7 +143,7 @@ func TestStatus(t *testing.T) {
 	own.call("POST", "/runs", map[string]any{"language": "python", "code": "print(1)"})
 	b.wait(`document.querySelector('main').innerText.includes('1 OK')`)
 	own.stop()
-	b.wait(`document.querySelector('main').innerText.includes('What you see may be old.')`)
+	b.wait(`document.querySelector('main').innerText.includes('What you see may be old: the service cannot be reached.')`)
 	b.examine("status-stopped")
 	b.forgive()
 }
