@@ -10,6 +10,7 @@ import (
 // Availability says whether a model may be offered the tool.
 type Availability struct {
 	Available bool
+	Connected bool   // the service has answered, well or not
 	Reason    string // why not; empty if it is
 	Cure      string // what the operator can do about it
 	Version   string // of the service, where it is known
@@ -55,7 +56,7 @@ func (t *Tool) Available(ctx context.Context) Availability {
 		}
 	}
 	health := t.health.get(ctx, t.now, t.runner.Health)
-	at := Availability{Available: health.OK(), Version: health.Version}
+	at := Availability{Available: health.OK(), Connected: health.Connected, Version: health.Version}
 	switch {
 	case at.Available:
 	case !health.Connected:

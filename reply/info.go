@@ -139,6 +139,9 @@ func (in *info) colon(head, rest string) {
 			in.doubt(0.5, "\""+path+"\" has neither a folder nor an ending; it may be no path")
 		}
 	default:
+		if in.unportable(path, PathInfo) {
+			return
+		}
 		if refusal(strings.ReplaceAll(unwrap(path), `\`, "/")) != "" {
 			in.found(path, PathInfo, 1)
 			return
@@ -235,7 +238,7 @@ func (in *info) after(rest string) {
 	default:
 		if driveLetter(path) || len(path) > 1 && (path[0] == '/' || path[0] == '~') {
 			in.found(path, PathInfoSpace, 0.95)
-		} else if strings.IndexByte(rest, ' ') > 0 {
+		} else if !in.unportable(path, PathInfoSpace) && strings.IndexByte(rest, ' ') > 0 {
 			in.words = true
 		}
 	}
@@ -265,12 +268,38 @@ func (in *info) bare(s string) {
 	case shapeWord:
 		in.lang = path
 	default:
+		if in.unportable(s, PathBareInfo) {
+			return
+		}
 		if refusal(strings.ReplaceAll(path, `\`, "/")) != "" && strings.ContainsAny(path, `/\`) {
 			in.found(s, PathBareInfo, 0.9)
 			return
 		}
 		in.lang = path
 	}
+}
+
+// unportable finds what would be a file's path but for a character that names
+// do not have on every system. It is named, so that who writes files can refuse
+// it in words, and not passed over; without an approval it is never written.
+func (in *info) unportable(path string, from PathSource) bool {
+	const characters = `<>|?*"`
+	shaped, _ := lineSuffix(unwrap(path))
+	if !strings.ContainsAny(shaped, characters) || strings.ContainsAny(shaped, " \t") {
+		return false
+	}
+	plain := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(characters, r) {
+			return '_'
+		}
+		return r
+	}, shaped)
+	if pathShape(plain) != shapeStrong || from != PathInfo && !strings.ContainsAny(plain, `/\`) {
+		return false
+	}
+	in.found(path, from, 0.7)
+	in.doubt(0.7, "a file's name cannot have one of "+characters+" on every system")
+	return true
 }
 
 func isLanguage(word string) bool { _, ok := language(word); return ok }

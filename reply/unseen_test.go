@@ -366,6 +366,10 @@ func TestDoubtfulFilesAreProposed(t *testing.T) {
 		{"tag without its end", "<file path=\"a.ts\">\n1\n\n```ts:src/b.ts\n2\n```\n", [][2]string{{"src/b.ts", "2\n"}}},
 		{"only mentioned", "Change `src/a.ts`:\n```ts\n1\n```\n", file("src/a.ts", "1\n")},
 		{"a word", "```ts:hello\n1\n```\n", file("hello", "1\n")},
+		{"a quotation mark in the path", "```html:src/a\"b.html\n1\n```\n", file(`src/a"b.html`, "1\n")},
+		{"a question mark in the path behind a language", "```ts src/a?b.ts\n1\n```\n", file("src/a?b.ts", "1\n")},
+		{"an asterisk in a path alone", "```src/*.ts\n1\n```\n", file("src/*.ts", "1\n")},
+		{"a placeholder in the path", "```ts:src/<name>.ts\n1\n```\n", file("src/<name>.ts", "1\n")},
 		{"missing closer", "```ts:src/a.ts\n1\n```ts:src/b.ts\n2\n```\n", [][2]string{{"src/a.ts", "1\n"}, {"src/b.ts", "2\n"}}},
 	} {
 		r := Parse([]byte(c.text))

@@ -68,7 +68,7 @@ func (c *cutter) cut() {
 // TestLostConnection cuts the connection while a program prints, several
 // times: the page misses nothing and shows nothing twice.
 func TestLostConnection(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	c, url := newCutter(t, s)
 	b := open(t, light)
 	b.goTo(url + "/")
@@ -101,7 +101,7 @@ func TestStoppedService(t *testing.T) {
 	b.wait(`document.querySelector('#output').innerText.includes('begun')`)
 	s.kill()
 	b.wait(`document.querySelector('#notice').innerText.includes('connection is lost')`)
-	b.shoot("lost")
+	b.examine("lost")
 	s.restart()
 	b.wait(`document.querySelector('#state').innerText === 'interrupted'`)
 	if got := b.text("#output"); !strings.Contains(got, "begun") {
@@ -116,7 +116,7 @@ func TestStoppedService(t *testing.T) {
 
 // TestSecondTab watches one run in two tabs.
 func TestSecondTab(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	first, second := open(t, light), open(t, dark)
 	first.goTo(s.url + "/")
 	first.write("import time\nfor i in range(20):\n    print(i, flush=True)\n    time.sleep(0.1)")
@@ -132,7 +132,7 @@ func TestSecondTab(t *testing.T) {
 
 // TestGoneInput runs again with an input file that was deleted meanwhile.
 func TestGoneInput(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	b.goTo(s.url + "/")
 	b.run(`const data = new DataTransfer(); data.items.add(new File(['x'], 'in.txt'));
@@ -156,6 +156,6 @@ func TestGoneInput(t *testing.T) {
 	b.run(`const data = new DataTransfer(); data.items.add(new File(['x'], 'a\\b.txt'));
 		document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }))`)
 	b.wait(`document.querySelector('.input.failed')?.innerText.includes('backslash')`)
-	b.shoot("refused")
+	b.examine("refused")
 	b.forgive()
 }

@@ -24,7 +24,7 @@ open("n.md", "w").write(owned + "\n\n[a](javascript:window.owned=1) ![x](http://
 // TestHostile has a program print and leave what would take the page over if
 // any of it were taken for more than text.
 func TestHostile(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	unharmed := func(where string) {
 		t.Helper()
@@ -41,7 +41,7 @@ func TestHostile(t *testing.T) {
 		t.Errorf("the output is not shown as it is: %q", got)
 	}
 	b.run(`scrollTo(0, 0)`)
-	b.shoot("hostile")
+	b.examine("hostile")
 	files := eval[[]string](b, `[...document.querySelectorAll('.file-name')].map((a) => a.href)`)
 	if len(files) != 8 {
 		t.Errorf("%d files, want 8", len(files))

@@ -63,7 +63,12 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	chromium = ctx
-	return m.Run()
+	code := m.Run()
+	if common != nil {
+		common.stop()
+		os.RemoveAll(common.data)
+	}
+	return code
 }
 
 // skip ends a test that lacks something, and says what.

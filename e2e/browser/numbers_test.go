@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 // TestWeight measures the first page: what goes over the wire without the
 // editor, and when something is first painted, with nothing in the cache.
 func TestWeight(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
@@ -47,7 +48,7 @@ func TestWeight(t *testing.T) {
 
 // TestLineDelay measures how long a printed line takes to the screen.
 func TestLineDelay(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	b.goTo(s.url + "/")
 	b.write("import time\nfor i in range(40):\n    print(f'at {time.time() * 1000:.1f}', flush=True)\n    time.sleep(0.05)")
@@ -96,6 +97,7 @@ func printMuch(t *testing.T, s *service, how look, program, last string) {
 	b.goTo(s.url + "/")
 	b.write(program)
 	b.run(watchShifts)
+	b.unobserved()
 	traced := b.trace()
 	b.click("#run")
 	b.ended()
@@ -122,7 +124,7 @@ func printMuch(t *testing.T, s *service, how look, program, last string) {
 // TestLargeUpload uploads 100 MB: its progress is steady, and the page does
 // not hold it in memory.
 func TestLargeUpload(t *testing.T) {
-	s := serve(t)
+	s := shared(t)
 	b := open(t, light)
 	big := filepath.Join(t.TempDir(), "big.bin")
 	if err := os.WriteFile(big, make([]byte, 100_000_000), 0o644); err != nil {
@@ -131,14 +133,21 @@ func TestLargeUpload(t *testing.T) {
 	b.goTo(s.url + "/")
 	b.wait(`document.querySelector('.cm-content')`)
 	before := eval[float64](b, "gc(), performance.memory.usedJSHeapSize")
+	b.uploads(40_000_000)
 	b.run(`window.values = []; const look = () => { const bar = document.querySelector('progress'); if (bar) values.push(bar.value); requestAnimationFrame(look) }; look()`)
 	b.do(chromedp.SetUploadFiles(chromedp.CSS("#upload"), []string{big}))
+	b.wait(`document.querySelector('progress')?.value > 0.2`)
+	if got := b.text(".input"); !regexp.MustCompile(`[0-9.]+ MiB of 95\.4 MiB`).MatchString(got) {
+		t.Errorf("while it goes up the page says %q", got)
+	}
+	b.examine("uploading")
 	b.wait(`document.querySelector('.input input[name=file]')`)
+	b.uploads(-1)
 	after := eval[float64](b, "gc(), performance.memory.usedJSHeapSize")
 	values := eval[[]float64](b, "window.values")
 	steps := len(slices.Compact(slices.Clone(values)))
 	t.Logf("100 MB: %d different values of the bar, the page's heap grew by %.1f MB (bound 10 MB)", steps, (after-before)/1e6)
-	if !slices.IsSorted(values) || steps < 4 {
+	if !slices.IsSorted(values) || steps < 10 || values[0] > 0.2 {
 		t.Errorf("the progress is not steady: %d values, in order: %v", steps, slices.IsSorted(values))
 	}
 	if after-before > 10e6 {
@@ -148,6 +157,17 @@ func TestLargeUpload(t *testing.T) {
 	if got := b.text("#output"); got != "100000000\n" {
 		t.Errorf("the program finds %q bytes", got)
 	}
+}
+
+// uploads bounds how many bytes go up in a second; -1: as many as can.
+func (b *tab) uploads(rate float64) {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{{DownloadThroughput: -1, UploadThroughput: rate}},
+		})
+		return err
+	}))
 }
 
 // TestPicture makes the picture that the README shows, if it is asked to.

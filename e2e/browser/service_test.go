@@ -23,6 +23,7 @@ const patience = 30 * time.Second
 // service is a running `airlock serve`.
 type service struct {
 	t    *testing.T
+	log  io.Writer
 	url  string // of the page: "http://127.0.0.1:1234/ui"
 	data string
 	args []string
@@ -34,10 +35,28 @@ type service struct {
 // serve starts a service with the Python packages on a free port.
 func serve(t *testing.T, args ...string) *service {
 	t.Helper()
-	s := &service{t: t, data: dataFolder(t), args: args}
+	s := &service{t: t, log: t.Output(), data: dataFolder(t), args: args}
+	t.Cleanup(func() { os.RemoveAll(s.data) })
 	t.Cleanup(s.stop)
 	s.start("127.0.0.1:0")
 	return s
+}
+
+// common is the service of all tests that change nothing for others.
+var common *service
+
+// shared is a service that other tests use too: it has runs and files of
+// theirs, is never stopped, and needs no key.
+func shared(t *testing.T) *service {
+	t.Helper()
+	if common == nil {
+		s := &service{t: t, log: os.Stderr, data: dataFolder(t)}
+		s.start("127.0.0.1:0")
+		common = s
+	}
+	s := *common
+	s.t = t
+	return &s
 }
 
 // dataFolder makes a data directory for a service of whoever runs the tests.
@@ -51,7 +70,6 @@ func dataFolder(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err := os.Symlink(runtimes, filepath.Join(dir, "runtimes")); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +96,7 @@ func (s *service) command(args ...string) *exec.Cmd {
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent"}
 	cmd.Env = append(cmd.Env, s.env...)
-	cmd.Stderr = s.t.Output()
+	cmd.Stderr = s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

@@ -3,8 +3,6 @@ package browser
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,27 +15,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
-
-// look is how a page is looked at.
-type look struct {
-	name          string
-	dark          bool
-	width, height int64
-}
-
-var (
-	light  = look{"light", false, 1360, 900}
-	dark   = look{"dark", true, 1360, 900}
-	narrow = look{"narrow", false, 360, 740}
-	looks  = []look{light, dark, narrow}
-)
-
-// inEachLook goes through a flow in light, in dark and on a narrow screen.
-func inEachLook(t *testing.T, flow func(t *testing.T, how look)) {
-	for _, how := range looks {
-		t.Run(how.name, func(t *testing.T) { flow(t, how) })
-	}
-}
 
 // tab is a page of the browser, with cookies of its own.
 type tab struct {
@@ -65,19 +42,11 @@ func open(t *testing.T, how look) *tab {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
-	scheme := "light"
-	if how.dark {
-		scheme = "dark"
-	}
-	b.do(chromedp.EmulateViewport(how.width, how.height), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
-			return err
-		}
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, log.Enable, cdp.Empty{})
 		return err
 	}))
+	b.seen(how)
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
@@ -204,24 +173,6 @@ func (b *tab) runs(program string) {
 func (b *tab) ended() {
 	b.t.Helper()
 	b.wait(`document.querySelector('#stop').disabled && document.querySelector('#result .outcome')`)
-}
-
-// shoot writes a screenshot of the whole page into out/.
-func (b *tab) shoot(name string) {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		b.t.Logf("no screenshot: %v", err)
-		return
-	}
-	if err := os.MkdirAll("out", 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join("out", name+"-"+b.look.name+".png"), shot, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
 }
 
 // scriptsOff has the browser run no scripts of pages from here on.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/tracing"
 	"github.com/chromedp/chromedp"
 )
@@ -59,6 +60,17 @@ func (b *tab) trace() func() []task {
 		defer mu.Unlock()
 		return mainTasks(raw)
 	}
+}
+
+// unobserved has the browser keep no copies of what this tab loads, as it does
+// for somebody who looks at its network: at the end of a stream it would decode
+// all of it at once, in the tab's main thread.
+func (b *tab) unobserved() {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, network.Disable, cdp.Empty{})
+		return err
+	}))
 }
 
 // mainTasks finds the tasks of the busiest main thread: the tab that ran.

@@ -251,6 +251,14 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 	if w.handled, w.proposal, err = w.desk.Open(ctx, owner, w.options.approve); err != nil {
 		return err
 	}
+	if w.handled.ByLink { // a folder that --root named is agreed to by that
+		if err := w.desk.CloseUnlinked(ctx, w.handled); err != nil {
+			return err
+		}
+		if !w.handled.Done && w.handled.Gate != "" {
+			return fmt.Errorf("%w: %s; `airlock workspace link` links it again", conversation.ErrClosed, w.handled.Gate)
+		}
+	}
 	if w.handled.Done {
 		if w.handled.Gate != "" {
 			return fmt.Errorf("%w: %s", conversation.ErrClosed, w.handled.Gate)

@@ -75,7 +75,7 @@ func (p *pageTool) State(ctx context.Context) web.ToolState {
 		s.Connection = web.NotEnabled
 	case !s.On:
 		s.Connection, s.Cure = web.NotEnabled, "Switch it on here."
-	case p.service.Health(ctx).Connected:
+	case at.Connected: // of the same answer as the reason
 		s.Connection = web.Unhealthy
 	default:
 		s.Connection = web.ConnectionLost

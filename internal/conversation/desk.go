@@ -121,7 +121,7 @@ func (d *Desk) gate(ctx context.Context, h *Handled) error {
 			return err
 		default:
 			if h.Root == "" {
-				h.Root = link.Root
+				h.Root, h.ByLink = link.Root, true
 			}
 			if h.API == "" {
 				h.API = link.API

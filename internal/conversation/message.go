@@ -61,7 +61,8 @@ type Handled struct {
 	Kind    string           `json:"kind,omitempty"` // "undo" or "redo"; empty: a reply
 	Project string           `json:"project,omitempty"`
 	API     string           `json:"api,omitempty"`
-	Root    string           `json:"root,omitempty"` // empty: nothing can be applied
+	Root    string           `json:"root,omitempty"`    // empty: nothing can be applied
+	ByLink  bool             `json:"by_link,omitempty"` // Root is the folder that the project was linked with
 	Phase   string           `json:"phase,omitempty"`
 	Batch   assignment.Batch `json:"batch"`
 	Notes   []reply.Warning  `json:"notes,omitempty"`

@@ -81,17 +81,23 @@ func (r *Reach) OpenReply(ctx context.Context, owner, id string) (*Handled, *wor
 	if h.Done {
 		return h, nil, r.Refresh(ctx, h)
 	}
-	if h.Project == "" || h.Gate != "" || h.Root == "" {
-		return h, p, nil
+	return h, p, r.CloseUnlinked(ctx, h)
+}
+
+// CloseUnlinked closes the gate for a message that waits, whose project is not
+// linked with the folder any more: a link is consent, and can be taken back.
+func (d *Desk) CloseUnlinked(ctx context.Context, h *Handled) error {
+	if h.Done || h.Project == "" || h.Gate != "" || h.Root == "" {
+		return nil
 	}
-	l, err := r.Store.Link(ctx, owner, h.Project)
+	l, err := d.Store.Link(ctx, h.Owner, h.Project)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, nil, err
+		return err
 	}
 	if err != nil || l.Root != h.Root {
 		h.Gate = "the project " + h.Project + " is not linked with this folder any more"
 	}
-	return h, p, nil
+	return nil
 }
 
 // Token stands for what somebody was shown; "" for what cannot be approved.

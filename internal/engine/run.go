@@ -212,6 +212,7 @@ type RunQuery struct {
 	Origin  Origin // empty: every origin
 	Session ID     // zero: every session
 	Page    Page
+	Output  int // bytes of each stream, from its beginning, that ended runs come with; zero: none
 }
 
 // Page bounds a list. Lists are in descending order of creation.

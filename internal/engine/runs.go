@@ -85,7 +85,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 		} else if end := s.owing(runs[i].ID); end != nil {
 			runs[i] = *end.run
 		}
-		runs[i].Stdout, runs[i].Stderr = "", ""
+		runs[i].Stdout, runs[i].Stderr = "", "" // of what goes on, a list has no output
 	}
 	return runs, nil
 }

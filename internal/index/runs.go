@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -243,7 +244,8 @@ func (db *DB) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) (log
 	return log, err
 }
 
-// Runs returns one page of an owner's runs, without their texts.
+// Runs returns one page of an owner's runs, with as much of their texts as the
+// query asks for.
 func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, err error) {
 	where, args := " WHERE owner = ?", []any{q.Owner}
 	if !q.Session.IsZero() {
@@ -261,10 +263,25 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 			if err == nil {
 				runs[i].Files, err = db.runFiles(ctx, c, &runs[i])
 			}
+			if err == nil && q.Output > 0 {
+				err = outputHead(ctx, c, &runs[i], q.Output)
+			}
 		}
 		return err
 	})
 	return runs, err
+}
+
+// outputHead reads the beginning of what a run printed. Of long output only the
+// pages that hold it are read.
+func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
+	var stdout, stderr []byte
+	err := c.row(ctx, []any{&stdout, &stderr}, "SELECT substr(stdout, 1, ?), substr(stderr, 1, ?) FROM run_logs WHERE run = ?", most, most, run.ID[:])
+	if errors.Is(err, engine.ErrNotFound) { // it printed nothing
+		return nil
+	}
+	run.Stdout, run.Stderr = strings.ToValidUTF8(string(stdout), ""), strings.ToValidUTF8(string(stderr), "")
+	return err
 }
 
 // InterruptRuns marks every run that is not final as interrupted at now.

@@ -93,6 +93,23 @@ var runTests = map[string]func(bench){
 		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: "stdlog", Data: "x"}}, nil), engine.ErrInternal)
 		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: "x"}}, nil), engine.ErrInternal)
 	},
+	"a list comes with the beginning of what was printed": func(b bench) {
+		long, silent := b.start(nil), b.start(nil)
+		long.Stdout, long.Stderr = strings.Repeat("ü", 100_000), "an error"
+		b.finish(long, []engine.OutputChunk{{Stream: engine.Stdout, Data: long.Stdout}, {Stream: engine.Stderr, Data: long.Stderr}})
+		b.finish(silent, nil)
+		for most, want := range map[int][2]string{0: {"", ""}, 5: {"üü", "an er"}, 1000: {strings.Repeat("ü", 500), "an error"}} {
+			list, err := b.Runs(b.Context(), engine.RunQuery{Owner: "ada", Output: most})
+			b.want(err, "")
+			for _, run := range list {
+				if run.ID == long.ID {
+					b.same("output", [2]string{run.Stdout, run.Stderr}, want)
+				} else {
+					b.same("no output", run.Stdout+run.Stderr, "")
+				}
+			}
+		}
+	},
 	"a run settles its session": func(b bench) {
 		input, kept, removed := b.addFile(nil), b.addFile(nil), b.addFile(nil)
 		session := b.addSession(nil,

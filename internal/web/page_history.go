@@ -3,7 +3,9 @@ package web
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 
@@ -29,12 +31,17 @@ type historyView struct {
 	Runs     []pastRun
 	Next     string // the id to go on after; empty: that was all
 	Searched int    // runs that the search looked at
-	More     bool   // there are older runs that it did not look at
 }
 
+const historyPage = 30 // runs of the list
+
+// The bounds of one search; what is older is searched on request.
 const (
-	historyPage = 30
-	searched    = 500 // runs that one search looks at
+	searchPage   = 200             // runs that are looked at together
+	searchRuns   = 20_000          // runs that are looked at
+	searchFound  = 100             // runs that are found
+	searchTime   = 2 * time.Second // no further page of runs is begun after that
+	searchOutput = 64 << 10        // bytes of each stream
 )
 
 func (p *runPage) list(w http.ResponseWriter, v *visit) error {
@@ -49,7 +56,7 @@ func (p *runPage) list(w http.ResponseWriter, v *visit) error {
 	}
 	var err error
 	if body.Query != "" {
-		err = p.search(v, &body)
+		err = p.search(v.Context(), v.caller, after, &body)
 	} else {
 		body.Runs, body.Next, err = p.history(v, after, historyPage)
 	}
@@ -94,52 +101,60 @@ func (p *runPage) past(ctx context.Context, caller engine.Caller, run *engine.Ru
 	return one, src, nil
 }
 
-// search looks for words in the code, the language and the outcome of runs.
-func (p *runPage) search(v *visit, body *historyView) error {
+// search looks for words in the code, the language, the outcome, the output and
+// the names of the files of runs.
+func (p *runPage) search(ctx context.Context, caller engine.Caller, after engine.ID, body *historyView) error {
 	words := strings.Fields(strings.ToLower(body.Query))
-	var after engine.ID
-	for body.Searched < searched {
-		const at = 100
-		runs, err := p.runs.ListRuns(v.Context(), v.caller, engine.RunQuery{
-			Origin: engine.OriginNative, Page: engine.Page{Limit: at, After: after},
+	for start := time.Now(); body.Searched < searchRuns && time.Since(start) < searchTime; {
+		runs, err := p.runs.ListRuns(ctx, caller, engine.RunQuery{
+			Origin: engine.OriginNative, Page: engine.Page{Limit: searchPage, After: after}, Output: searchOutput,
 		})
 		if err != nil {
 			return err
 		}
 		for i := range runs {
-			one, src, err := p.past(v.Context(), v.caller, &runs[i])
+			one, src, err := p.past(ctx, caller, &runs[i])
 			if err != nil {
 				return err
 			}
-			if one.matches(words, src) {
-				body.Runs = append(body.Runs, one)
+			after = runs[i].ID
+			body.Searched++
+			if !one.matches(words, src) {
+				continue
+			}
+			one.Stdout, one.Stderr = "", ""
+			if body.Runs = append(body.Runs, one); len(body.Runs) == searchFound {
+				body.Next = after.String()
+				return nil
 			}
 		}
-		body.Searched += len(runs)
-		if len(runs) < at {
+		if len(runs) < searchPage {
 			return nil
 		}
-		after = runs[at-1].ID
 	}
-	body.More = true
+	body.Next = after.String()
 	return nil
 }
 
+// matches reports whether each of the words, which are in lower case, is
+// somewhere in the run.
 func (one pastRun) matches(words []string, src *source) bool {
-	text := one.Language + "\n" + one.Words + "\n" + one.Message
+	texts := []string{one.Language, one.Words, one.Message, one.Stdout, one.Stderr}
+	for _, f := range one.Files {
+		texts = append(texts, f.Path)
+	}
 	if src != nil {
-		text += "\n" + src.Code
+		texts = append(texts, src.Code)
 		for _, f := range src.Files {
-			text += "\n" + f.Name
+			texts = append(texts, f.Name)
 		}
 	}
-	text = strings.ToLower(text)
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			return false
-		}
+	left := slices.Clone(words)
+	for _, text := range texts {
+		text = strings.ToLower(text)
+		left = slices.DeleteFunc(left, func(word string) bool { return strings.Contains(text, word) })
 	}
-	return true
+	return len(left) == 0
 }
 
 // compareView is what differs between two runs.

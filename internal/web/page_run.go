@@ -210,6 +210,7 @@ type outcome struct {
 	*engine.Run
 	Title   string // the run's first line, or its language
 	Words   string // "failed, exit code 1"
+	Said    string // what there is to say beyond that
 	Files   []fileView
 	Dropped []engine.DroppedFile // the first of them
 	More    int                  // dropped files beyond those
@@ -226,6 +227,9 @@ func (p *runPage) outcome(run *engine.Run, src *source) *outcome {
 	}
 	for _, f := range run.Files {
 		o.Files = append(o.Files, p.fileView(f))
+	}
+	if run.Status != engine.StatusTimeout && len(run.Dropped) == 0 { // the words have the limit, and a list what was dropped
+		o.Said = run.Message
 	}
 	n := min(len(run.Dropped), namedDropped)
 	for _, d := range run.Dropped {

@@ -7,6 +7,7 @@ import (
 	_ "embed" // the program that reads tables
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"io"
 	"path"
@@ -147,7 +148,7 @@ func readText(content io.Reader, body *previewView) error {
 
 // markdown renders without raw HTML and without links that run something.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
-	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(noPictures{}, 100))))
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(noPictures{}, 100), util.Prioritized(lowerHeadings{}, 100))))
 
 // noPictures shows what is said of a picture in its place: a file that is
 // looked at loads nothing from elsewhere.
@@ -161,6 +162,22 @@ func (noPictures) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 			tag = "<em>picture: "
 		}
 		_, err := w.WriteString(tag)
+		return ast.WalkContinue, err
+	})
+}
+
+// lowerHeadings puts a file's headings below those of the page that shows it:
+// the page's own name stays its only first one.
+type lowerHeadings struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (lowerHeadings) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
+	to.Register(ast.KindHeading, func(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+		tag := "</h%d>\n"
+		if entering {
+			tag = "<h%d>"
+		}
+		_, err := fmt.Fprintf(w, tag, min(node.(*ast.Heading).Level+2, 6))
 		return ast.WalkContinue, err
 	})
 }

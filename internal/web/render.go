@@ -51,11 +51,28 @@ func (s *Site) functions() template.FuncMap {
 		"duration": shortDuration,
 		"inc":      func(i int) int { return i + 1 },
 		"dict":     dict,
+		"commands": commands,
 		"since":    func(t time.Time) string { return since(s.Now(), t) },
 		"until":    func(t time.Time) string { return until(s.Now(), t) },
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
+}
+
+// commands sets what a text has between backquotes as code.
+func commands(text string) template.HTML {
+	var b strings.Builder
+	for {
+		plain, rest, _ := strings.Cut(text, "`")
+		command, after, found := strings.Cut(rest, "`")
+		if !found {
+			break
+		}
+		b.WriteString(template.HTMLEscapeString(plain) + "<code>" + template.HTMLEscapeString(command) + "</code>")
+		text = after
+	}
+	b.WriteString(template.HTMLEscapeString(text))
+	return template.HTML(b.String()) //nolint:gosec // each part is escaped
 }
 
 // dict makes the arguments of a part of a page that takes more than one.

@@ -118,7 +118,7 @@ func (s *sampler) history() []tick {
 // value in words.
 type chart struct {
 	Title       string
-	Now, Most   string
+	Now, Most   string            // "3.2", "at most 4"
 	Line, Area  template.HTMLAttr // d attributes of SVG paths
 	Description string
 }
@@ -137,8 +137,11 @@ func newChart(title string, ticks []tick, value func(tick) float64, words func(f
 		c.Description = title + ": nothing measured yet"
 		return c
 	}
-	c.Now, c.Most = words(values[len(values)-1]), words(most)
-	c.Description = fmt.Sprintf("%s over the last %s: now %s, at most %s", title, rough(time.Duration(len(ticks))*sampleEvery), c.Now, c.Most)
+	c.Now, c.Most = words(values[len(values)-1]), "at most "+words(most)
+	if most == 0 {
+		c.Most = words(0) + " so far"
+	}
+	c.Description = fmt.Sprintf("%s over the last %s: now %s, %s", title, rough(time.Duration(len(ticks))*sampleEvery), c.Now, c.Most)
 	scale := math.Max(most, 1e-9)
 	var line strings.Builder
 	x := func(i int) float64 { return chartWidth - float64(len(values)-1-i)*chartWidth/(keptTicks-1) }

@@ -14,3 +14,16 @@ func TestStatusShowsPools(t *testing.T) {
 		}
 	}
 }
+
+func TestCommands(t *testing.T) {
+	for text, want := range map[string]string{
+		"Run `airlock doctor`, then wait.": "Run <code>airlock doctor</code>, then wait.",
+		"<b>`<i>`":                         "&lt;b&gt;<code>&lt;i&gt;</code>",
+		"one ` only":                       "one ` only",
+		"":                                 "",
+	} {
+		if got := string(commands(text)); got != want {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}

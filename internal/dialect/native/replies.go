@@ -113,6 +113,9 @@ func (a *api) openProposal(r *http.Request) (*Work, *conversation.Handled, *work
 	if err == nil && h.Done {
 		err = work.Desk.Refresh(r.Context(), h)
 	}
+	if err == nil {
+		err = work.Desk.CloseUnlinked(r.Context(), h)
+	}
 	return work, h, p, workError(err)
 }
 

@@ -94,6 +94,28 @@ func (r *workRig) reply(text, phase string) (id, token string) {
 	return p["id"].(string), p["token"].(string)
 }
 
+// TestUnlinkedProposal: a link is consent; taken back, nothing that waits can be
+// approved, and linked anew it can.
+func TestUnlinkedProposal(t *testing.T) {
+	r := newWorkRig(t)
+	r.link()
+	id, token := r.reply(bothReply, "E")
+	approve := fmt.Sprintf(`{"token":%q,"only":["f1"]}`, token)
+	r.do("DELETE", "/projects/{id}", "/projects/P1", "", 204)
+	if p := r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 200); p["token"] != "" {
+		t.Errorf("it can be approved with the token %q", p["token"])
+	}
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", approve, 409, "not linked with this folder any more")
+	if got := r.content("a.go"); got != "missing" {
+		t.Fatalf("a.go is %q", got)
+	}
+	r.link()
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", approve, 200)
+	if got := r.content("a.go"); got != "package a\n" {
+		t.Errorf("a.go is %q", got)
+	}
+}
+
 func (r *workRig) drain() {
 	r.t.Helper()
 	if err := r.sender.Drain(r.t.Context(), assignment.Query{}); err != nil {

@@ -109,7 +109,7 @@ func (x *Index) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) ([
 	return slices.Clone(r.object.log), nil
 }
 
-// Runs lists runs, without their output.
+// Runs lists runs, with as much of their output as is asked for.
 func (x *Index) Runs(ctx context.Context, q engine.RunQuery) ([]engine.Run, error) {
 	if err := x.begin(ctx, "Runs"); err != nil {
 		return nil, err
@@ -120,7 +120,8 @@ func (x *Index) Runs(ctx context.Context, q engine.RunQuery) ([]engine.Run, erro
 		return r.run.Owner == q.Owner && (q.Origin == "" || r.run.Origin == q.Origin) &&
 			(q.Session.IsZero() || r.run.Session == q.Session)
 	}) {
-		r.run.Stdout, r.run.Stderr = "", ""
+		r.run.Stdout = r.run.Stdout[:min(len(r.run.Stdout), q.Output)]
+		r.run.Stderr = r.run.Stderr[:min(len(r.run.Stderr), q.Output)]
 		runs = append(runs, r.run)
 	}
 	return runs, nil

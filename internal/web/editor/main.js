@@ -1,7 +1,7 @@
 // The editor of the page: CodeMirror 6 with the languages that Airlock runs.
 // It is bundled into ../static/editor.js by `make editor`.
 import { EditorState, Compartment } from "@codemirror/state";
-import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, drawSelection, dropCursor } from "@codemirror/view";
+import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, drawSelection, dropCursor, placeholder } from "@codemirror/view";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { bracketMatching, indentOnInput, indentUnit, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { searchKeymap, highlightSelectionMatches } from "@codemirror/search";
@@ -62,6 +62,7 @@ export function create(textarea, { language, nonce, label, run, onChange }) {
         history(),
         drawSelection(),
         dropCursor(),
+        placeholder(textarea.placeholder),
         indentOnInput(),
         bracketMatching(),
         highlightSelectionMatches(),

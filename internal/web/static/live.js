@@ -15,7 +15,9 @@ for (const box of document.querySelectorAll("[data-live]")) {
       box.replaceChildren(...parts(await ask(box.dataset.live, { accept: "application/x-part, text/html" })));
       note.hidden = true;
     } catch (e) {
-      note.textContent = `What you see may be old. ${e.words ?? e}`;
+      note.textContent = e.status
+        ? `What you see may be old. ${e.words}`
+        : "What you see may be old: the service cannot be reached. This page goes on trying.";
       note.hidden = false;
     }
   }, Number(box.dataset.every) * 1000);

@@ -1,5 +1,5 @@
 // What every page does: send with the token of this visitor's pages, say
-// errors, and make "/" go to the search.
+// errors, and make "/" go to the search, on this page or that of the runs.
 
 export function meta(name) {
   return document.querySelector(`meta[name="airlock-${name}"]`)?.content ?? "";
@@ -67,11 +67,17 @@ export function writing(target) {
 document.addEventListener("keydown", (e) => {
   if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || writing(e.target)) return;
   const search = document.querySelector("input[type=search]");
-  if (!search) return;
+  const elsewhere = document.body.dataset.search;
+  if (!search && !elsewhere) return;
   e.preventDefault();
+  if (!search) {
+    location.assign(elsewhere);
+    return;
+  }
   search.focus();
   search.select();
 });
+if (location.hash === "#q") document.getElementById("q")?.focus();
 
 // A button that cannot be taken back asks first.
 document.addEventListener("submit", (e) => {

@@ -56,6 +56,7 @@ function busy(on) {
 function fresh() {
   screen ??= new Console(output);
   screen.clear();
+  output.dataset.empty = "";
   copy.hidden = true;
 }
 
@@ -139,6 +140,7 @@ async function finish(run, state) {
   busy(false);
   copy.hidden = !navigator.clipboard;
   await screen.drained();
+  output.dataset.empty = state.status === "ok" || state.status === "error" ? "The program printed nothing." : "";
   try {
     fill(result, await ask(`${run.url}/result`, { accept: "text/html" }));
     watch(result);
