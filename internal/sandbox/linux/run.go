@@ -77,7 +77,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 // it, so the next gets it.
 func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 	var err error
-	for range 2 {
+	for try := range mostTries {
 		var l *link
 		if l, err = s.open(ctx, request{Run: &p.request}, p.theirs...); err != nil {
 			return nil, err
@@ -102,10 +102,16 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 			return nil, fromFailure("run", a.Error)
 		}
 		l.close()
-		err = lost(errors.Join(sent, received))
+		if err = lost(errors.Join(sent, received)); try > 0 {
+			break
+		}
 	}
 	return nil, err
 }
+
+// mostTries is more than the Nodes that wait for a program, all of which may
+// have died a moment ago.
+const mostTries = mostNodes + 2
 
 // collectAnswers reads to the executor's last word.
 func collectAnswers(l *link) (_ *engine.Outcome, err error) {
