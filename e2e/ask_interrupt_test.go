@@ -45,6 +45,7 @@ func TestAskInterrupted(t *testing.T) {
 				continue // it has no such call
 			}
 			t.Run(name+"/"+string(op), func(t *testing.T) {
+				t.Parallel()
 				who, access := asks(), open(t)
 				access.server.Rescript(makesOne())
 				access.server.Inject(providertest.Fault{On: op, Kind: providertest.FaultStall})
