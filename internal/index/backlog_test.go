@@ -152,7 +152,7 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 			} else {
 				change("ALTER TABLE runs RENAME TO gone") // no such table: not a fault of any run
 			}
-			run, session, chunks := kept("ada")
+			run, session, _ := kept("ada")
 			if !db.backlog.add(keptRun{run: run, session: session, finished: now}, func() {}) {
 				t.Fatal("not taken")
 			}
@@ -176,7 +176,7 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 			} else {
 				change("ALTER TABLE gone RENAME TO runs")
 			}
-			run, session, chunks = kept("ada")
+			run, session, chunks := kept("ada")
 			if err := db.KeepRun(t.Context(), run, session, chunks); err != nil {
 				t.Fatal(err)
 			}

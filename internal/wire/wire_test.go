@@ -34,9 +34,17 @@ func TestFollow(t *testing.T) {
 	if len(got) != 3 || got[2] != 2 {
 		t.Errorf("got %v", got)
 	}
-	next, stop = wire.Follow(t.Context(), three, 0)
+	ended := false
+	next, stop = wire.Follow(t.Context(), func(yield func(int) bool) {
+		defer func() { ended = true }()
+		for i := 0; yield(i); i++ {
+			continue
+		}
+	}, 0)
 	<-next
-	stop() // goleak sees who stays
+	if stop(); !ended {
+		t.Error("who waits for events outlives who follows")
+	}
 	ctx, leave := context.WithCancel(t.Context())
 	next, stop = wire.Follow(ctx, three, 1)
 	leave()

@@ -128,7 +128,7 @@ func (f *onlyFile) Read(p []byte) (int, error) {
 
 func (f *onlyFile) rest() error {
 	// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
-	if _, err := f.form.Next(); err != io.EOF {
+	if _, err := f.form.Next(); err != io.EOF { //nolint:errorlint // as said above
 		if err != nil {
 			return brokenForm(err, "the form ends too soon")
 		}
