@@ -17,13 +17,8 @@ import (
 
 // Work is what the addresses about replies, projects and reports stand on.
 type Work struct {
-	Desk   *conversation.Desk
+	*conversation.Reach
 	Outbox *assignment.Outbox
-	// Wake makes the sender look for posts at once.
-	Wake func()
-	// Folders are those that callers may link with a project, and all below
-	// them. A project whose folder is elsewhere is not there for callers.
-	Folders []string
 }
 
 // errNoWork says that a service has no folders and projects.
@@ -35,18 +30,6 @@ func (a *api) work(r *http.Request) (*Work, string, error) {
 		return nil, "", errNoWork
 	}
 	return a.Work, string(a.Caller(r).Owner), nil
-}
-
-// allows reports whether callers may have to do with a folder.
-func (w *Work) allows(root string) bool { return conversation.Within(w.Folders, root) }
-
-// link returns the link of a project that callers may have to do with.
-func (w *Work) link(ctx context.Context, owner, project string) (conversation.Link, error) {
-	l, err := w.Desk.Store.Link(ctx, owner, project)
-	if err == nil && !w.allows(l.Root) {
-		err = conversation.ErrNotFound
-	}
-	return l, err
 }
 
 func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
@@ -62,7 +45,7 @@ func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := work.link(r.Context(), owner, m.Project); err != nil {
+	if _, err := work.Linked(r.Context(), owner, m.Project); err != nil {
 		return workError(err)
 	}
 	h, p, err := work.Desk.Propose(r.Context(), owner, m, reply.Parse([]byte(m.Text)))
@@ -107,7 +90,7 @@ func (a *api) openProposal(r *http.Request) (*Work, *conversation.Handled, *work
 		return nil, nil, nil, err
 	}
 	h, p, err := work.Desk.Open(r.Context(), owner, r.PathValue("id"))
-	if err == nil && h.Root != "" && !work.allows(h.Root) {
+	if err == nil && h.Root != "" && !work.Allows(h.Root) {
 		err = conversation.ErrNotFound
 	}
 	if err == nil && h.Done {
