@@ -70,7 +70,7 @@ func (a *api) listProjects(w http.ResponseWriter, r *http.Request) error {
 
 // links returns an owner's links that callers may have to do with.
 func (w *Work) links(ctx context.Context, owner string) ([]conversation.Link, error) {
-	links, err := w.Desk.Store.Links(ctx, owner)
+	links, err := w.Store.Links(ctx, owner)
 	var allowed []conversation.Link
 	for _, l := range links {
 		if w.Allows(l.Root) {
@@ -131,7 +131,7 @@ func (a *api) putProject(w http.ResponseWriter, r *http.Request) error {
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return invalid("folder is not a folder")
 	}
-	if l, err = work.Desk.Link(r.Context(), l); err != nil {
+	if l, err = work.Link(r.Context(), l); err != nil {
 		return workError(err)
 	}
 	b, err := work.project(r.Context(), l)
@@ -149,7 +149,7 @@ func (a *api) deleteProject(w http.ResponseWriter, r *http.Request) error {
 	}
 	l, err := work.Linked(r.Context(), owner, r.PathValue("id"))
 	if err == nil {
-		err = work.Desk.Store.DropLink(r.Context(), owner, l.Project)
+		err = work.Store.DropLink(r.Context(), owner, l.Project)
 	}
 	if err != nil {
 		return workError(err)

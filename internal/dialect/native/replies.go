@@ -48,11 +48,11 @@ func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
 	if _, err := work.Linked(r.Context(), owner, m.Project); err != nil {
 		return workError(err)
 	}
-	h, p, err := work.Desk.Propose(r.Context(), owner, m, reply.Parse([]byte(m.Text)))
+	h, p, err := work.Propose(r.Context(), owner, m, reply.Parse([]byte(m.Text)))
 	if err != nil {
 		return workError(err)
 	}
-	if err := work.Desk.Keep(r.Context(), h, p); err != nil {
+	if err := work.Keep(r.Context(), h, p); err != nil {
 		return workError(err)
 	}
 	w.Header().Set("Location", a.Prefix+"/proposals/"+h.ID)
@@ -89,12 +89,12 @@ func (a *api) openProposal(r *http.Request) (*Work, *conversation.Handled, *work
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	h, p, err := work.Desk.Open(r.Context(), owner, r.PathValue("id"))
+	h, p, err := work.Open(r.Context(), owner, r.PathValue("id"))
 	if err == nil && h.Root != "" && !work.Allows(h.Root) {
 		err = conversation.ErrNotFound
 	}
 	if err == nil && h.Done {
-		err = work.Desk.Refresh(r.Context(), h)
+		err = work.Refresh(r.Context(), h)
 	}
 	return work, h, p, workError(err)
 }
@@ -125,7 +125,7 @@ func (a *api) approveProposal(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	consent.BestEffort = best
-	if _, err := work.Desk.Approve(r.Context(), h, p, consent); err != nil {
+	if _, err := work.Approve(r.Context(), h, p, consent); err != nil {
 		return a.approvalFailed(work, r, h, p, err)
 	}
 	work.Wake()
@@ -186,11 +186,11 @@ func reportID(i int) string { return fmt.Sprintf("p%d", i+1) }
 // proposal is made anew, on the files as they are now.
 func (a *api) approvalFailed(work *Work, r *http.Request, h *conversation.Handled, p *workspace.Proposal, cause error) error {
 	ctx := context.WithoutCancel(r.Context())
-	if err := work.Desk.Fail(ctx, h, cause); err != nil {
+	if err := work.Fail(ctx, h, cause); err != nil {
 		return errors.Join(cause, err)
 	}
 	if errors.Is(cause, workspace.ErrConflict) {
-		if _, err := work.Desk.Rebase(ctx, h, p); err != nil {
+		if _, err := work.Rebase(ctx, h, p); err != nil {
 			return errors.Join(cause, err)
 		}
 	}
@@ -202,7 +202,7 @@ func (a *api) declineProposal(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := work.Desk.Decline(r.Context(), h, "it was turned down"); err != nil {
+	if err := work.Decline(r.Context(), h, "it was turned down"); err != nil {
 		return workError(err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -222,7 +222,7 @@ func (a *api) undoProposal(w http.ResponseWriter, r *http.Request) error {
 	if err := body.done(); err != nil {
 		return err
 	}
-	next, p, err := work.Desk.Undo(r.Context(), h, only...)
+	next, p, err := work.Undo(r.Context(), h, only...)
 	if err != nil {
 		return workError(err)
 	}
