@@ -45,6 +45,7 @@ func TestAskInterrupted(t *testing.T) {
 				continue // it has no such call
 			}
 			t.Run(name+"/"+string(op), func(t *testing.T) {
+				t.Parallel()
 				who, access := asks(), open(t)
 				access.server.Rescript(makesOne())
 				access.server.Inject(providertest.Fault{On: op, Kind: providertest.FaultStall})
@@ -157,11 +158,9 @@ func TestAskKilled(t *testing.T) {
 			if len(access.server.Objects()) != 2 {
 				t.Fatalf("at the provider: %v", access.server.Objects())
 			}
-			if got := who.run(t, env, way...); got.code != 0 {
-				t.Errorf("%+v", got)
-			}
-			if left := access.server.Objects(); len(left) > 0 {
-				t.Errorf("left at the provider: %v", left)
+			got := who.run(t, env, append([]string{"--verbose"}, way...)...)
+			if left := access.server.Objects(); got.code != 0 || len(left) > 0 {
+				t.Errorf("exit code %d, left at the provider: %v\nstdout:\n%s\nstderr:\n%s", got.code, left, got.stdout, got.stderr)
 			}
 		})
 	}

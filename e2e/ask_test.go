@@ -83,7 +83,10 @@ func TestAskScripts(t *testing.T) {
 	}
 	for _, who := range people {
 		for name, open := range accesses() {
-			t.Run(who.name+"/"+name, func(t *testing.T) { runAskScripts(t, who, "testdata/ask", open) })
+			t.Run(who.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				runAskScripts(t, who, "testdata/ask", open)
+			})
 		}
 	}
 }
@@ -100,7 +103,10 @@ func TestAskOwnWays(t *testing.T) {
 		if _, err := os.Stat(dir); err != nil {
 			continue // it has nothing of its own
 		}
-		t.Run(name, func(t *testing.T) { runAskScripts(t, asks(), dir, open) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runAskScripts(t, asks(), dir, open)
+		})
 	}
 }
 

@@ -36,13 +36,16 @@ func TestAbuseFaults(t *testing.T) {
 		{"A70 damaged data", testDamaged},
 		{"A73 nobody takes the log", testNoLog},
 		{"A75 control groups removed", testGroupsRemoved},
-		{"A63 drain", TestDrain},
-		{"A63 second signal", TestSecondSignalHurries},
-		{"A70 data not writable", TestDataNotWritable},
-		{"A71 second service", TestSecondService},
-		{"A72 port in use", TestPortInUse},
+		{"A63 drain", testDrain},
+		{"A63 second signal", testSecondSignalHurries},
+		{"A70 data not writable", testDataNotWritable},
+		{"A71 second service", testSecondService},
+		{"A72 port in use", testPortInUse},
 	} {
-		t.Run(m.name, m.test)
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel() // each breaks a service of its own
+			m.test(t)
+		})
 	}
 }
 

@@ -268,7 +268,7 @@ func TestBadRequests(t *testing.T) {
 
 // The run of a client that leaves dies within a second.
 func TestClientLeaves(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
+	eachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataFolder(t, who))
 		for _, streaming := range []bool{true, false} {
 			word := fmt.Sprintf("leaves-%s-%v-%d", who.name, streaming, os.Getpid())

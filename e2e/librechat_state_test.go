@@ -140,6 +140,7 @@ func TestLibreChatLostFile(t *testing.T) {
 		"emptied": func(name string) error { return os.Truncate(name, 0) },
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			s := libreChatService(t)
 			r := s.exec("bash", "printf 'once upon a time' > a; printf b > b")
 			damaged := 0

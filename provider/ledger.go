@@ -178,26 +178,42 @@ type Left struct {
 // Clean deletes everything of this conversation that is not to be kept. Call it
 // with a context that the person's leaving does not cancel.
 func (l *Ledger) Clean(ctx context.Context, providers ...Provider) (Swept, error) {
-	return sweep(ctx, l.store, l.retry, providers, func(e Entry) (bool, error) { return e.Holder == l.holder, nil })
+	return sweep(ctx, l.store, l.retry, providers, func(e Entry) bool { return e.Holder == l.holder })
 }
 
 // Sweep deletes what processes left behind that are no more. Entries of accounts
 // that are not among the providers stay for a time when they are.
 func Sweep(ctx context.Context, store LedgerStore, retry Retry, providers ...Provider) (Swept, error) {
-	held := map[string]bool{}
-	return sweep(ctx, store, retry, providers, func(e Entry) (bool, error) {
-		if _, asked := held[e.Holder]; !asked {
-			h, err := store.Held(ctx, e.Holder)
-			if err != nil {
-				return false, err
-			}
-			held[e.Holder] = h
-		}
-		return !held[e.Holder], nil
-	})
+	gone, unknown := goneHolders(ctx, store)
+	s, err := sweep(ctx, store, retry, providers, func(e Entry) bool { return gone[e.Holder] })
+	return s, errors.Join(err, unknown)
 }
 
-func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours func(Entry) (bool, error)) (s Swept, err error) {
+// goneHolders are those that have entries and live no more. What they have
+// written is to be read only now: until their end they may have marked an entry
+// as to be kept. One that cannot be asked about keeps its entries, and stops
+// nothing.
+func goneHolders(ctx context.Context, store LedgerStore) (map[string]bool, error) {
+	entries, err := store.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gone := map[string]bool{}
+	var failed error
+	for _, e := range entries {
+		if _, asked := gone[e.Holder]; asked {
+			continue
+		}
+		held, err := store.Held(ctx, e.Holder)
+		gone[e.Holder], failed = err == nil && !held, errors.Join(failed, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return gone, failed
+}
+
+func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours func(Entry) bool) (s Swept, err error) {
 	entries, err := store.Entries(ctx)
 	if err != nil {
 		return s, err
@@ -209,12 +225,8 @@ func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Prov
 	// Sessions first: a file may be in use as long as its session lives.
 	for _, kind := range []EntryKind{EntrySession, EntryFile, EntryRun} {
 		for _, e := range entries {
-			mine, err := ours(e)
-			if err != nil {
-				return s, err
-			}
 			p := providerOf(providers, e)
-			if e.Kind != kind || !mine || p == nil {
+			if e.Kind != kind || !ours(e) || p == nil {
 				continue
 			}
 			if e.Keep && kind != EntryRun {

@@ -200,21 +200,15 @@ func (d *Dir) Prune(ctx context.Context, keep Keep) (err error) {
 
 // LockFile takes the lock that a file stands for, waiting until it is free or
 // the context ends. A process that ends gives its locks up, however it ends.
-// The file stays, with the pid of its last holder.
+// The file stays, with the pid of its last holder. Who holds the lock may remove
+// it before they give the lock up.
 func LockFile(ctx context.Context, path string) (unlock func() error, err error) {
 	return lockFile(ctx, path, true)
 }
 
 func lockFile(ctx context.Context, path string, exclusive bool) (func() error, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openLocked(ctx, path, exclusive)
 	if err != nil {
-		return nil, err
-	}
-	if err := flock(ctx, f, exclusive); err != nil {
-		defer f.Close()
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %s has held it until the time ran out: wait for that command to end, or end it", ErrBusy, holder(f))
-		}
 		return nil, err
 	}
 	if exclusive {
@@ -227,6 +221,35 @@ func lockFile(ctx context.Context, path string, exclusive bool) (func() error, e
 		}
 	}
 	return f.Close, nil
+}
+
+// openLocked opens a file and locks it. One that its last holder has removed
+// meanwhile keeps nobody out any more: the one that is there now counts.
+func openLocked(ctx context.Context, path string, exclusive bool) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(ctx, f, exclusive); err != nil {
+			defer f.Close()
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w: %s has held it until the time ran out: wait for that command to end, or end it", ErrBusy, holder(f))
+			}
+			return nil, err
+		}
+		ours, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		switch there, err := os.Stat(path); {
+		case err == nil && os.SameFile(ours, there):
+			return f, nil
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			return nil, errors.Join(err, f.Close())
+		}
+		f.Close()
+	}
 }
 
 // flock tries for the lock until it has it. There is no way to wait for one

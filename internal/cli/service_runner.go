@@ -58,27 +58,14 @@ func (r serviceRunner) Execute(ctx context.Context, req pytool.Request, output f
 		case client.EventOutput:
 			output(pytool.Stream(e.Stream), e.Data)
 		case client.EventResult:
-			return serviceOutcome(e.Run, output)
+			o, err := outcomeOf(engine.Status(e.Run.Status), e.Run.Message, e.Run.ExitCode, output)
+			for _, f := range e.Run.Files {
+				o.Files = append(o.Files, pytool.OutputFile{Path: f.Path, ID: f.ID})
+			}
+			return o, err
 		}
 	}
 	return pytool.Outcome{}, errors.New("the service broke off")
-}
-
-func serviceOutcome(run *client.Run, output func(pytool.Stream, string)) (pytool.Outcome, error) {
-	if run.Status == client.StatusInterrupted || run.Status == client.StatusCancelled {
-		return pytool.Outcome{}, errors.New(run.Message)
-	}
-	if run.Message != "" {
-		output(pytool.Stderr, "["+run.Message+"]\n")
-	}
-	o := pytool.Outcome{ExitCode: run.ExitCode, TimedOut: run.Status == client.StatusTimeout}
-	if o.TimedOut {
-		o.ExitCode = nil
-	}
-	for _, f := range run.Files {
-		o.Files = append(o.Files, pytool.OutputFile{Path: f.Path, ID: f.ID})
-	}
-	return o, nil
 }
 
 // Download implements pytool.Runner. The client checks what it writes, so that

@@ -77,7 +77,11 @@ func (r *toolRunner) Execute(ctx context.Context, req pytool.Request, output fun
 		case engine.EventOutput:
 			output(pytool.Stream(e.Stream), e.Data)
 		case engine.EventResult:
-			return toolOutcome(e.Run, output)
+			o, err := outcomeOf(e.Run.Status, e.Run.Message, e.Run.ExitCode, output)
+			for _, f := range e.Run.Files {
+				o.Files = append(o.Files, pytool.OutputFile{Path: f.Path, ID: f.ID.String()})
+			}
+			return o, err
 		}
 	}
 	left := context.WithoutCancel(ctx)
@@ -85,21 +89,19 @@ func (r *toolRunner) Execute(ctx context.Context, req pytool.Request, output fun
 	return pytool.Outcome{}, context.Cause(ctx)
 }
 
-func toolOutcome(run *engine.Run, output func(pytool.Stream, string)) (pytool.Outcome, error) {
-	if run.Status == engine.StatusInterrupted || run.Status == engine.StatusCancelled {
-		return pytool.Outcome{}, errors.New(run.Message)
+// outcomeOf says how a run ended, here or at a service, as the tool wants it:
+// without its files.
+func outcomeOf(status engine.Status, message string, code *int, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+	if status == engine.StatusInterrupted || status == engine.StatusCancelled {
+		return pytool.Outcome{}, errors.New(message)
 	}
-	if run.Message != "" {
-		output(pytool.Stderr, "["+run.Message+"]\n")
+	if message != "" {
+		output(pytool.Stderr, "["+message+"]\n")
 	}
-	o := pytool.Outcome{ExitCode: run.ExitCode, TimedOut: run.Status == engine.StatusTimeout}
-	if o.TimedOut {
-		o.ExitCode = nil
+	if status == engine.StatusTimeout {
+		return pytool.Outcome{TimedOut: true}, nil
 	}
-	for _, f := range run.Files {
-		o.Files = append(o.Files, pytool.OutputFile{Path: f.Path, ID: f.ID.String()})
-	}
-	return o, nil
+	return pytool.Outcome{ExitCode: code}, nil
 }
 
 // Download implements pytool.Runner.

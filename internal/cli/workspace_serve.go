@@ -32,11 +32,9 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err := a.startConversations(ctx, s, d); err != nil {
 		return err
 	}
-	s.work = &native.Work{Desk: d.Desk, Outbox: d.outbox, Wake: d.sender.Wake, Folders: a.cfg.Workspaces}
-	s.review = &web.Review{
-		Reach:   &conversation.Reach{Desk: d.Desk, Folders: a.cfg.Workspaces, Wake: d.sender.Wake},
-		Replies: d.db.Projects(),
-	}
+	reach := &conversation.Reach{Desk: d.Desk, Folders: a.cfg.Workspaces, Wake: d.sender.Wake}
+	s.work = &native.Work{Reach: reach, Outbox: d.outbox}
+	s.review = &web.Review{Reach: reach, Replies: d.db.Projects()}
 	return nil
 }
 

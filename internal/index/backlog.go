@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +21,13 @@ const (
 	maxGather  = 256
 )
 
+// How often, and for how long at least, a run is tried that the disk does not
+// take: a full one may have room again.
+const (
+	maxTries = 10
+	tryTime  = 10 * time.Minute
+)
+
 type backlog struct {
 	mu      sync.Mutex
 	runs    []keptRun
@@ -34,6 +40,9 @@ type keptRun struct {
 	session  *engine.Session
 	text     logText
 	finished time.Time
+
+	tries int       // that went wrong
+	tried time.Time // the first of them
 }
 
 // KeepRun records a run that is final, with its implicit session. Every later
@@ -43,7 +52,7 @@ func (db *DB) KeepRun(ctx context.Context, run *engine.Run, session *engine.Sess
 	if err != nil {
 		return failed("keep run", run.ID.String(), err)
 	}
-	kept := keptRun{run, session, text, run.FinishedAt}
+	kept := keptRun{run: run, session: session, text: text, finished: run.FinishedAt}
 	if kept.finished.IsZero() {
 		kept.finished = db.now()
 	}
@@ -93,24 +102,53 @@ func (db *DB) settle() {
 	runs := b.runs
 	b.runs = nil
 	b.mu.Unlock()
-	err := db.insertAll(runs)
-	if err != nil && len(runs) > 1 {
-		left := slices.DeleteFunc(slices.Clone(runs), func(k keptRun) bool { return db.insertAll([]keptRun{k}) == nil })
-		if len(left) < len(runs) {
-			for _, k := range left {
-				db.log.Error("a run could not be recorded", "run", k.run.ID, "error", err)
-			}
-			left, err = nil, nil
-		}
-		runs = left
+	if db.insertAll(runs) == nil {
+		runs = nil
+	} else {
+		runs = db.insertEach(runs)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failing = err != nil
-	if err != nil {
-		b.runs = append(runs, b.runs...)
-	}
+	b.failing = len(runs) > 0
+	b.runs = append(runs, b.runs...)
 	b.waiting.Store(int32(len(b.runs)))
+}
+
+// insertEach writes runs one by one and returns those to try again: none if any
+// could be written, for then it is not the disk that keeps the others out.
+func (db *DB) insertEach(runs []keptRun) (again []keptRun) {
+	var faults []error
+	for _, k := range runs {
+		if err := db.insertAll([]keptRun{k}); err != nil {
+			again, faults = append(again, k), append(faults, err)
+		}
+	}
+	kept := again[:0]
+	for i, k := range again {
+		if k.tries++; k.tries == 1 {
+			k.tried = db.now()
+		}
+		tired := k.tries >= maxTries && db.now().Sub(k.tried) >= tryTime
+		if tired || len(faults) < len(runs) || ownFault(faults[i]) {
+			db.giveUp(k, faults[i])
+			continue
+		}
+		kept = append(kept, k)
+	}
+	return kept
+}
+
+// settleLast is settle for when there is no next time.
+func (db *DB) settleLast() {
+	db.settle()
+	for _, k := range db.backlog.runs {
+		db.giveUp(k, errClosed)
+	}
+}
+
+// giveUp tells of a run that will not be found among those of its owner.
+func (db *DB) giveUp(k keptRun, err error) {
+	db.log.Error("a run could not be recorded", "run", k.run.ID, "tries", k.tries, "error", err)
 }
 
 func (db *DB) insertAll(runs []keptRun) error {

@@ -1,8 +1,11 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +117,98 @@ func TestKeptRunThatCannotBe(t *testing.T) {
 	}
 	if db.backlog.failing {
 		t.Error("it still tries")
+	}
+}
+
+// A run that cannot be written and is alone is given up as well: at once if
+// nothing will ever take it, and after some tries over some time if it is the
+// disk. The log says so, and the runs of others are gathered again.
+func TestLoneRunThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault string // a trigger's
+		tries int
+	}{
+		"its own fault": {"SELECT RAISE(ABORT, 'not this one')", 1},
+		"the disk's":    {"", maxTries},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			now := time.Now()
+			db, err := Open(t.Context(), newPath(t), slog.New(slog.NewTextHandler(&log, nil)), WithClock(func() time.Time { return now }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { db.Close() })
+			change := func(statement string) {
+				if err := db.write(t.Context(), "change", "", func(ctx context.Context, c *conn) error {
+					_, err := c.exec(ctx, statement)
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.fault != "" {
+				change("CREATE TRIGGER no BEFORE INSERT ON runs BEGIN " + c.fault + "; END")
+			} else {
+				change("ALTER TABLE runs RENAME TO gone") // no such table: not a fault of any run
+			}
+			run, session, _ := kept("ada")
+			if !db.backlog.add(keptRun{run: run, session: session, finished: now}, func() {}) {
+				t.Fatal("not taken")
+			}
+			for try := 1; try <= c.tries; try++ {
+				if n := db.backlog.waiting.Load(); n != 1 {
+					t.Fatalf("%d wait before try %d", n, try)
+				}
+				if try == maxTries {
+					now = now.Add(tryTime)
+				}
+				db.catchUp()
+			}
+			if n := db.backlog.waiting.Load(); n != 0 || db.backlog.failing {
+				t.Errorf("%d still wait", n)
+			}
+			if text := log.String(); strings.Count(text, "could not be recorded") != 1 || !strings.Contains(text, run.ID.String()) {
+				t.Errorf("the log says %q", text)
+			}
+			if c.fault != "" {
+				change("DROP TRIGGER no")
+			} else {
+				change("ALTER TABLE gone RENAME TO runs")
+			}
+			run, session, chunks := kept("ada")
+			if err := db.KeepRun(t.Context(), run, session, chunks); err != nil {
+				t.Fatal(err)
+			}
+			if n := count(t, db, "runs"); n != 1 {
+				t.Errorf("%d runs", n)
+			}
+		})
+	}
+}
+
+// A disk that is full for a while loses no run, however often it is tried.
+func TestLoneRunOutlastsTheDisk(t *testing.T) {
+	db := openAt(t, newPath(t))
+	change := func(statement string) {
+		t.Helper()
+		writer := <-db.writer
+		defer func() { db.writer <- writer }()
+		if _, err := writer.exec(context.Background(), statement); err != nil { //nolint:usetesting // as the index does
+			t.Fatal(err)
+		}
+	}
+	change("ALTER TABLE runs RENAME TO gone")
+	run, session, _ := kept("ada")
+	if !db.backlog.add(keptRun{run: run, session: session, finished: time.Now()}, func() {}) {
+		t.Fatal("not taken")
+	}
+	for range 3 * maxTries {
+		db.catchUp()
+	}
+	change("ALTER TABLE gone RENAME TO runs")
+	if n := count(t, db, "runs"); n != 1 {
+		t.Errorf("%d runs", n)
 	}
 }
 

@@ -137,7 +137,7 @@ func (db *DB) Close() (err error) {
 		if db.ready {
 			// Whoever is at work puts its connection back.
 			<-db.writer
-			db.settle()
+			db.settleLast()
 			for range readerCount {
 				<-db.readers
 			}

@@ -53,3 +53,17 @@ func meaning(err error) (engine.Kind, string) {
 	}
 	return engine.ErrInternal, ""
 }
+
+// ownFault reports whether an error is of what was to be written, and would come
+// again on any disk.
+func ownFault(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return true
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+		return true
+	}
+	return false
+}

@@ -2,6 +2,9 @@ package state
 
 import (
 	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +71,46 @@ func TestLedgerKnowsWhoLives(t *testing.T) {
 			}
 		}
 	}
+}
+
+// However holders of one name, and those who ask about it, meet: one holds it at
+// a time, and nobody gets an error.
+func TestLedgerHoldersInTurn(t *testing.T) {
+	ctx := t.Context()
+	db, err := Open(ctx, t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var at atomic.Int32
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				release, err := db.Ledger().Hold(ctx, "h")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := at.Add(1); n != 1 {
+					t.Errorf("%d at a time", n)
+				}
+				runtime.Gosched()
+				at.Add(-1)
+				if err := release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Go(func() {
+			for range 50 {
+				if _, err := db.Ledger().Held(ctx, "h"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestUploadsAndCounts(t *testing.T) {

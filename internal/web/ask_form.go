@@ -25,41 +25,13 @@ type promptForm struct {
 	Paths   []string // of files in the project's folder
 }
 
-// readPrompt reads the form of a turn. Files in it are stored as they come,
-// but only once the token was there and right: it is the first field.
+// readPrompt reads the form of a turn.
 func (p *askPage) readPrompt(v *visit) (*promptForm, error) {
-	form, err := v.MultipartReader()
-	if err != nil {
-		return nil, errForm
-	}
 	f := &promptForm{}
-	trusted := p.visits.holds(v.cookie, v.Header.Get(tokenHeader))
-	for {
-		part, err := form.NextPart()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, formError(err)
-		}
-		if part.FormName() == "token" {
-			token, err := field(part, maxField)
-			if err != nil {
-				return nil, err
-			}
-			trusted = trusted || p.visits.holds(v.cookie, token)
-			continue
-		}
-		if !trusted {
-			return nil, errToken
-		}
-		if err := p.readPromptPart(v, part, f); err != nil {
-			return nil, err
-		}
+	if err := p.visits.eachPart(v, func(part *multipart.Part) error { return p.readPromptPart(v, part, f) }); err != nil {
+		return nil, err
 	}
 	switch {
-	case !trusted:
-		return nil, errToken
 	case strings.TrimSpace(f.Text) == "":
 		return nil, refuse(http.StatusBadRequest, "There is no prompt.", "Say what the model is to do.")
 	case len(f.Files)+len(f.Paths) > maxInputs:

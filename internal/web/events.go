@@ -1,15 +1,14 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"iter"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // keepAlive is how long a stream of events stays silent: proxies cut one at 30
@@ -47,23 +46,8 @@ func (p *runPage) stream(w http.ResponseWriter, v *visit, id engine.ID, after in
 	if _, err := w.Write([]byte("retry: 500\n\n")); err != nil || out.Flush() != nil {
 		return
 	}
-	// Watching blocks for as long as the program is silent, and meanwhile the
-	// connection must not be: one goroutine waits for events and ends with us.
-	ctx, cancel := context.WithCancel(v.Context())
-	next := make(chan engine.Event, 64)
-	var pump sync.WaitGroup
-	defer pump.Wait()
-	defer cancel()
-	pump.Go(func() {
-		defer close(next)
-		for e := range events {
-			select {
-			case next <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	next, stop := wire.Follow(v.Context(), events, 64)
+	defer stop()
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	var frame []byte
@@ -71,7 +55,7 @@ func (p *runPage) stream(w http.ResponseWriter, v *visit, id engine.ID, after in
 		frame = frame[:0]
 		last := false
 		select {
-		case <-ctx.Done():
+		case <-v.Context().Done():
 			return
 		case <-tick.C:
 			frame = append(frame, ": keep-alive\n\n"...)

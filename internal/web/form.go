@@ -21,40 +21,44 @@ const (
 
 var errForm = refuse(http.StatusBadRequest, "This form could not be read to its end.", "Send it again; if the connection broke, the files have to be chosen again.")
 
-// readForm reads the form of the run page. Files in it are stored as they
-// come, but only once the token was there and right: it is the first field.
-func (p *runPage) readForm(v *visit) (*source, error) {
+// eachPart gives the parts of a form that may have files. Files are stored as
+// they come, but only once the token was there and right: it is the first field.
+func (s *visits) eachPart(v *visit, do func(*multipart.Part) error) error {
 	form, err := v.MultipartReader()
 	if err != nil {
-		return nil, errForm
+		return errForm
 	}
-	src := &source{}
-	trusted := p.visits.holds(v.cookie, v.Header.Get(tokenHeader))
+	trusted := s.holds(v.cookie, v.Header.Get(tokenHeader))
 	for {
 		part, err := form.NextPart()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, formError(err)
-		}
-		if part.FormName() == "token" {
+		switch {
+		case err == io.EOF && !trusted:
+			return errToken
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return formError(err)
+		case part.FormName() == "token":
 			token, err := field(part, maxField)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			trusted = trusted || p.visits.holds(v.cookie, token)
-			continue
-		}
-		if !trusted {
-			return nil, errToken
-		}
-		if err := p.readPart(v, part, src); err != nil {
-			return nil, err
+			trusted = trusted || s.holds(v.cookie, token)
+		case !trusted:
+			return errToken
+		default:
+			if err := do(part); err != nil {
+				return err
+			}
 		}
 	}
-	if !trusted {
-		return nil, errToken
+}
+
+// readForm reads the form of the run page.
+func (p *runPage) readForm(v *visit) (*source, error) {
+	src := &source{}
+	if err := p.visits.eachPart(v, func(part *multipart.Part) error { return p.readPart(v, part, src) }); err != nil {
+		return nil, err
 	}
 	if strings.TrimSpace(src.Code) == "" {
 		return nil, refuse(http.StatusBadRequest, "There is no code to run.", "Write some, or choose a run from the history.")

@@ -23,7 +23,7 @@ import (
 //	cat PATH         an input, to stdout       inputs        the paths of all of them
 //	stdin            its stdin, to stdout      spec          how it was asked to run
 //	write PATH TEXT  leaves a file             delete PATH   removes an input
-//	keep PATH        leaves an input as it was drop PATH REASON
+//	keep PATH        leaves an input as it was drop PATH REASON [+MORE]
 //	exit CODE        ends                      signal NAME   dies of it
 //	timeout, oom     dies of it                wait          goes on until it is killed
 //	fault            the sandbox fails         broken        the service does
@@ -118,7 +118,15 @@ func (s *script) change(word, first, second string) (done bool, err error) {
 	case "delete":
 		o.Deleted = append(o.Deleted, first)
 	case "drop":
-		o.Dropped = append(o.Dropped, engine.DroppedFile{Path: first, Reason: second})
+		d := engine.DroppedFile{Path: first, Reason: second}
+		if reason, more, ok := strings.Cut(second, " +"); ok {
+			n, err := strconv.Atoi(more)
+			if err != nil {
+				return false, err
+			}
+			d.Reason, d.More = reason, n
+		}
+		o.Dropped = append(o.Dropped, d)
 	default:
 		return s.end(word, first)
 	}

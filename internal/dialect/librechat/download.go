@@ -1,62 +1,13 @@
 package librechat
 
 import (
-	"mime"
 	"net/http"
 	"path"
-	"strings"
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// inert are the types that a browser may be told: none of them can run
-// anything. Other text is plain text, and the rest is just bytes. LibreChat
-// looks at the bytes.
-var inert = map[string]bool{
-	"text/plain": true, "text/csv": true, "text/markdown": true, "text/tab-separated-values": true,
-	"application/json": true, "application/zip": true, "application/gzip": true, "application/x-tar": true,
-	"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/bmp": true, "image/tiff": true,
-	"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":         true,
-	"application/vnd.openxmlformats-officedocument.wordprocessingml.document":   true,
-	"application/vnd.openxmlformats-officedocument.presentationml.presentation": true,
-	"application/vnd.apache.parquet":                                            true,
-}
-
-// asDownload makes an answer one that no browser shows or runs in our name,
-// whatever is in the file and however it is called.
+// asDownload answers with a file. LibreChat looks at its bytes.
 func asDownload(h http.Header, name, mimeType string) {
-	h.Set("Content-Type", safeType(mimeType))
-	h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+percent(path.Base(name)))
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-}
-
-func safeType(mimeType string) string {
-	base, _, err := mime.ParseMediaType(mimeType)
-	switch {
-	case err != nil:
-		return "application/octet-stream"
-	case strings.HasPrefix(base, "text/"):
-		if !inert[base] {
-			base = "text/plain"
-		}
-		return base + "; charset=utf-8"
-	case inert[base]:
-		return base
-	}
-	return "application/octet-stream"
-}
-
-// percent writes a name as RFC 5987 wants it.
-func percent(name string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for _, c := range []byte(name) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("!#$&+-.^_`|~", c) >= 0:
-			b.WriteByte(c)
-		default:
-			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
-		}
-	}
-	return b.String()
+	wire.Download(h, "attachment; filename*="+wire.ExtendedValue(path.Base(name)), wire.SafeType(mimeType))
 }

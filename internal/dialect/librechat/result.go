@@ -183,17 +183,23 @@ func (in *input) inherited() fileBody {
 const maxSkipped = 50
 
 // truncated says what was not kept; nil if nothing was. Links, pipes and the
-// like nobody expects back.
+// like nobody expects back. Of those that are counted and not named it is not
+// known whether they are hidden.
 func truncated(dropped []engine.DroppedFile) *truncation {
 	t := &truncation{Code: "artifact_truncation", Reasons: []string{}, Skipped: []string{}}
 	for _, d := range dropped {
-		if d.Reason == "not a regular file" || hidden(d.Path, nil) {
+		unseen := hidden(d.Path, nil)
+		if d.Reason == "not a regular file" || unseen && d.More == 0 {
 			continue
 		}
-		t.Count++
+		t.Count += d.More
 		if reason := strings.ReplaceAll(d.Reason, " ", "_"); !slices.Contains(t.Reasons, reason) {
 			t.Reasons = append(t.Reasons, reason)
 		}
+		if unseen {
+			continue
+		}
+		t.Count++
 		if len(t.Skipped) < maxSkipped {
 			t.Skipped = append(t.Skipped, d.Path)
 		}

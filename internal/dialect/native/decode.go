@@ -47,14 +47,14 @@ func (a *api) readObject(w http.ResponseWriter, r *http.Request) (*object, error
 const proven = 256 << 10
 
 // readBody reads a body to its end, holding it once.
-func (a *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (a *api) readBody(w http.ResponseWriter, r *http.Request) (string, error) {
 	from := http.MaxBytesReader(w, r.Body, a.MaxJSON)
 	var begin bytes.Buffer
 	if _, err := begin.ReadFrom(io.LimitReader(from, proven)); err != nil {
-		return nil, brokenBody(err)
+		return "", brokenBody(err)
 	}
 	if begin.Len() < proven {
-		return begin.Bytes(), nil
+		return begin.String(), nil
 	}
 	whole := a.MaxJSON
 	if r.ContentLength > 0 {
@@ -62,22 +62,23 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	owner := a.Caller(r).Owner
 	if !a.bodies.take(owner, whole) {
-		return nil, refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "too many large requests are coming in: try again")
+		return "", refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "too many large requests are coming in: try again")
 	}
 	defer a.bodies.give(owner, whole)
-	body := make([]byte, max(whole, proven)+1) // the end shows one byte later
-	n := copy(body, begin.Bytes())
-	for n < len(body) {
-		more, err := from.Read(body[n:])
-		n += more
+	var body strings.Builder
+	body.Grow(int(max(whole, proven)))
+	body.Write(begin.Bytes())
+	piece := begin.Bytes() // it has been written, and is a buffer now
+	for {
+		n, err := from.Read(piece)
+		body.Write(piece[:n])
 		if err == io.EOF {
-			return body[:n], nil
+			return body.String(), nil
 		}
 		if err != nil {
-			return nil, brokenBody(err)
+			return "", brokenBody(err)
 		}
 	}
-	return nil, &http.MaxBytesError{Limit: a.MaxJSON}
 }
 
 func brokenBody(err error) error {
@@ -96,22 +97,12 @@ func wantJSON(h http.Header) error {
 	return nil
 }
 
-func parseObject(body []byte) (*object, error) {
-	if !utf8.Valid(body) {
+func parseObject(body string) (*object, error) {
+	if !utf8.ValidString(body) {
 		return nil, invalid("the body is not valid UTF-8")
 	}
-	if at := loneSurrogate(body); at >= 0 {
-		return nil, invalid(`the body has half of a \u surrogate pair at byte %d`, at)
-	}
-	if !json.Valid(body) {
-		var whole json.RawMessage
-		if e, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, &whole)); ok {
-			return nil, invalid("the body is not JSON: %v at byte %d", e, e.Offset)
-		}
-		return nil, invalid("the body is not JSON")
-	}
 	t := tree{text: body}
-	value, err := t.value("", 0)
+	value, err := t.whole()
 	if err != nil {
 		return nil, err
 	}
@@ -120,45 +111,6 @@ func parseObject(body []byte) (*object, error) {
 		return nil, invalid("the body must be a JSON object, not %s", kindOf(value))
 	}
 	return &object{members: members, failed: new(error)}, nil
-}
-
-// loneSurrogate returns where an escaped UTF-16 surrogate stands without its
-// other half; -1: nowhere.
-func loneSurrogate(body []byte) int {
-	for i := 0; i+1 < len(body); i++ {
-		next := bytes.IndexByte(body[i:], '\\')
-		if next < 0 {
-			return -1
-		}
-		i += next
-		unit := escapedUnit(body[i:])
-		switch {
-		case unit < 0:
-			i++ // the character after the backslash is not the start of anything
-		case unit >= 0xD800 && unit < 0xDC00:
-			if low := escapedUnit(body[i+6:]); low < 0xDC00 || low > 0xDFFF {
-				return i
-			}
-			i += 11
-		case unit >= 0xDC00 && unit <= 0xDFFF:
-			return i
-		default:
-			i += 5
-		}
-	}
-	return -1
-}
-
-// escapedUnit reads \uXXXX at the start of b; -1: there is none.
-func escapedUnit(b []byte) int {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return -1
-	}
-	unit, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	if err != nil {
-		return -1
-	}
-	return int(unit)
 }
 
 // object is a JSON object of which fields are taken one after the other. The

@@ -70,10 +70,10 @@ func (a *api) listProjects(w http.ResponseWriter, r *http.Request) error {
 
 // links returns an owner's links that callers may have to do with.
 func (w *Work) links(ctx context.Context, owner string) ([]conversation.Link, error) {
-	links, err := w.Desk.Store.Links(ctx, owner)
+	links, err := w.Store.Links(ctx, owner)
 	var allowed []conversation.Link
 	for _, l := range links {
-		if w.allows(l.Root) {
+		if w.Allows(l.Root) {
 			allowed = append(allowed, l)
 		}
 	}
@@ -125,13 +125,13 @@ func (a *api) putProject(w http.ResponseWriter, r *http.Request) error {
 	}
 	// Before the folder is looked at: callers must not learn what else is there.
 	root, err := filepath.EvalSymlinks(l.Root)
-	if err != nil || !filepath.IsAbs(l.Root) || !work.allows(root) {
+	if err != nil || !filepath.IsAbs(l.Root) || !work.Allows(root) {
 		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "the folder is none of those that this service was given with --workspace")
 	}
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return invalid("folder is not a folder")
 	}
-	if l, err = work.Desk.Link(r.Context(), l); err != nil {
+	if l, err = work.Link(r.Context(), l); err != nil {
 		return workError(err)
 	}
 	b, err := work.project(r.Context(), l)
@@ -147,9 +147,9 @@ func (a *api) deleteProject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := work.link(r.Context(), owner, r.PathValue("id"))
+	l, err := work.Linked(r.Context(), owner, r.PathValue("id"))
 	if err == nil {
-		err = work.Desk.Store.DropLink(r.Context(), owner, l.Project)
+		err = work.Store.DropLink(r.Context(), owner, l.Project)
 	}
 	if err != nil {
 		return workError(err)
@@ -165,7 +165,7 @@ func (a *api) projectPrompt(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := work.link(r.Context(), owner, r.PathValue("id"))
+	l, err := work.Linked(r.Context(), owner, r.PathValue("id"))
 	if err != nil {
 		return workError(err)
 	}
@@ -202,7 +202,7 @@ func (a *api) answerEscalation(w http.ResponseWriter, r *http.Request) error {
 	if err := body.done(); err != nil {
 		return err
 	}
-	l, err := work.link(r.Context(), owner, r.PathValue("id"))
+	l, err := work.Linked(r.Context(), owner, r.PathValue("id"))
 	if err != nil {
 		return workError(err)
 	}

@@ -17,13 +17,8 @@ import (
 
 // Work is what the addresses about replies, projects and reports stand on.
 type Work struct {
-	Desk   *conversation.Desk
+	*conversation.Reach
 	Outbox *assignment.Outbox
-	// Wake makes the sender look for posts at once.
-	Wake func()
-	// Folders are those that callers may link with a project, and all below
-	// them. A project whose folder is elsewhere is not there for callers.
-	Folders []string
 }
 
 // errNoWork says that a service has no folders and projects.
@@ -35,18 +30,6 @@ func (a *api) work(r *http.Request) (*Work, string, error) {
 		return nil, "", errNoWork
 	}
 	return a.Work, string(a.Caller(r).Owner), nil
-}
-
-// allows reports whether callers may have to do with a folder.
-func (w *Work) allows(root string) bool { return conversation.Within(w.Folders, root) }
-
-// link returns the link of a project that callers may have to do with.
-func (w *Work) link(ctx context.Context, owner, project string) (conversation.Link, error) {
-	l, err := w.Desk.Store.Link(ctx, owner, project)
-	if err == nil && !w.allows(l.Root) {
-		err = conversation.ErrNotFound
-	}
-	return l, err
 }
 
 func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
@@ -62,14 +45,14 @@ func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := work.link(r.Context(), owner, m.Project); err != nil {
+	if _, err := work.Linked(r.Context(), owner, m.Project); err != nil {
 		return workError(err)
 	}
-	h, p, err := work.Desk.Propose(r.Context(), owner, m, reply.Parse([]byte(m.Text)))
+	h, p, err := work.Propose(r.Context(), owner, m, reply.Parse([]byte(m.Text)))
 	if err != nil {
 		return workError(err)
 	}
-	if err := work.Desk.Keep(r.Context(), h, p); err != nil {
+	if err := work.Keep(r.Context(), h, p); err != nil {
 		return workError(err)
 	}
 	w.Header().Set("Location", a.Prefix+"/proposals/"+h.ID)
@@ -106,12 +89,12 @@ func (a *api) openProposal(r *http.Request) (*Work, *conversation.Handled, *work
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	h, p, err := work.Desk.Open(r.Context(), owner, r.PathValue("id"))
-	if err == nil && h.Root != "" && !work.allows(h.Root) {
+	h, p, err := work.Open(r.Context(), owner, r.PathValue("id"))
+	if err == nil && h.Root != "" && !work.Allows(h.Root) {
 		err = conversation.ErrNotFound
 	}
 	if err == nil && h.Done {
-		err = work.Desk.Refresh(r.Context(), h)
+		err = work.Refresh(r.Context(), h)
 	}
 	if err == nil {
 		err = work.Desk.CloseUnlinked(r.Context(), h)
@@ -145,7 +128,7 @@ func (a *api) approveProposal(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	consent.BestEffort = best
-	if _, err := work.Desk.Approve(r.Context(), h, p, consent); err != nil {
+	if _, err := work.Approve(r.Context(), h, p, consent); err != nil {
 		return a.approvalFailed(work, r, h, p, err)
 	}
 	work.Wake()
@@ -206,11 +189,11 @@ func reportID(i int) string { return fmt.Sprintf("p%d", i+1) }
 // proposal is made anew, on the files as they are now.
 func (a *api) approvalFailed(work *Work, r *http.Request, h *conversation.Handled, p *workspace.Proposal, cause error) error {
 	ctx := context.WithoutCancel(r.Context())
-	if err := work.Desk.Fail(ctx, h, cause); err != nil {
+	if err := work.Fail(ctx, h, cause); err != nil {
 		return errors.Join(cause, err)
 	}
 	if errors.Is(cause, workspace.ErrConflict) {
-		if _, err := work.Desk.Rebase(ctx, h, p); err != nil {
+		if _, err := work.Rebase(ctx, h, p); err != nil {
 			return errors.Join(cause, err)
 		}
 	}
@@ -222,7 +205,7 @@ func (a *api) declineProposal(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := work.Desk.Decline(r.Context(), h, "it was turned down"); err != nil {
+	if err := work.Decline(r.Context(), h, "it was turned down"); err != nil {
 		return workError(err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -242,7 +225,7 @@ func (a *api) undoProposal(w http.ResponseWriter, r *http.Request) error {
 	if err := body.done(); err != nil {
 		return err
 	}
-	next, p, err := work.Desk.Undo(r.Context(), h, only...)
+	next, p, err := work.Undo(r.Context(), h, only...)
 	if err != nil {
 		return workError(err)
 	}

@@ -54,10 +54,12 @@ func newWorkRig(t *testing.T) *workRig {
 	outbox := assignment.NewOutbox(db.Outbox(), nil)
 	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: r.project}})
 	r.work = &Work{
-		Desk:    conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{data}}),
-		Outbox:  outbox,
-		Wake:    func() {},
-		Folders: []string{r.folder},
+		Reach: &conversation.Reach{
+			Desk:    conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{data}}),
+			Wake:    func() {},
+			Folders: []string{r.folder},
+		},
+		Outbox: outbox,
 	}
 	r.handler = r.over(r.engine)
 	return r

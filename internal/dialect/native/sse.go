@@ -1,16 +1,16 @@
 package native
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"iter"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -56,24 +56,8 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 		return false, nil
 	}
 
-	// Watching blocks for as long as the program is silent, and meanwhile the
-	// connection must not be: one goroutine waits for events and ends with us.
-	ctx, cancel := context.WithCancel(r.Context())
-	next := make(chan engine.Event)
-	var pump sync.WaitGroup
-	defer pump.Wait()
-	defer cancel()
-	pump.Go(func() {
-		defer close(next)
-		for e := range events {
-			select {
-			case next <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-
+	next, stop := wire.Follow(r.Context(), events, 0)
+	defer stop()
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	var frame []byte
@@ -81,7 +65,7 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 		frame = frame[:0]
 		var last bool
 		select {
-		case <-ctx.Done():
+		case <-r.Context().Done():
 			return false, nil
 		case <-tick.C:
 			frame = append(frame, ": keep-alive\n\n"...)
@@ -122,35 +106,9 @@ func appendEvent(b []byte, e engine.Event) []byte {
 	b = append(b, "\nevent: "...)
 	b = append(b, e.Type...)
 	b = append(b, "\ndata: "...)
-	b = appendASCII(b, text)
+	if bytes.IndexByte(text, 0x7f) >= 0 { // the one in ASCII that is not printed
+		text = bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`))
+	}
+	b = wire.AppendASCII(b, text)
 	return append(b, "\n\n"...)
-}
-
-// appendASCII appends JSON with every character outside of ASCII as \uXXXX.
-// Such characters are only ever inside of strings.
-func appendASCII(b, text []byte) []byte {
-	const hex = "0123456789abcdef"
-	unit := func(u rune) {
-		b = append(b, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
-	}
-	for len(text) > 0 {
-		if text[0] < utf8.RuneSelf {
-			if text[0] == 0x7f {
-				unit(0x7f)
-			} else {
-				b = append(b, text[0])
-			}
-			text = text[1:]
-			continue
-		}
-		c, size := utf8.DecodeRune(text)
-		text = text[size:]
-		if c > 0xffff {
-			c -= 0x10000
-			unit(0xd800 + c>>10)
-			c = 0xdc00 + c&0x3ff
-		}
-		unit(c)
-	}
-	return b
 }

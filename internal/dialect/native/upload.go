@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
 	maxFields      = 8       // parts of a form before its file
 	maxField       = 1 << 10 // bytes of a field that is not the file
 	maxDisposition = 4 << 10
-	maxPartHeader  = 64 << 10
 )
 
 // readUpload finds the one file of a request: the part named "file" of a
@@ -38,8 +38,7 @@ func readUpload(r *http.Request) (engine.Upload, io.Reader, error) {
 		if mediaType != "multipart/form-data" || params["boundary"] == "" {
 			return up, nil, invalid("a form must be multipart/form-data with a boundary")
 		}
-		body := &formBody{from: r.Body}
-		return readForm(multipart.NewReader(body, params["boundary"]), body, up)
+		return readForm(wire.NewParts(r.Body, params["boundary"]), up)
 	}
 	if !query.Has("name") {
 		return up, nil, invalid("name is missing: send a form with a part named file, or the bytes with ?name=")
@@ -58,36 +57,12 @@ func readTTL(s string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// formBody is the body of a form. While the headers of a part are read, no more
-// of it comes than they may have: package mime/multipart would take 10 MiB.
-type formBody struct {
-	from    io.Reader
-	bounded bool
-	left    int
-}
-
-func (b *formBody) Read(p []byte) (int, error) {
-	if !b.bounded {
-		return b.from.Read(p)
-	}
-	if b.left == 0 {
-		return 0, errHeaders
-	}
-	n, err := b.from.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
-
-var errHeaders = errors.New("the headers of a part are too long")
-
 // readForm reads a form up to the beginning of its file.
-func readForm(form *multipart.Reader, body *formBody, up engine.Upload) (engine.Upload, io.Reader, error) {
+func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, error) {
 	for range maxFields {
-		body.bounded, body.left = true, maxPartHeader
-		part, err := form.NextRawPart()
-		body.bounded = false
-		if errors.Is(err, errHeaders) {
-			return up, nil, invalid("the headers of a part have more than %d bytes", maxPartHeader)
+		part, err := form.Next()
+		if errors.Is(err, wire.ErrHeaders) {
+			return up, nil, invalid("the headers of a part have more than %d bytes", wire.MaxPartHeader)
 		}
 		if err != nil {
 			return up, nil, brokenForm(err, "the form has no part named file, or ends too soon")
@@ -104,7 +79,7 @@ func readForm(form *multipart.Reader, body *formBody, up engine.Upload) (engine.
 			if up.Name == "" {
 				return up, nil, invalid("the part named file has no filename")
 			}
-			return up, &onlyFile{part: part, form: form, body: body}, nil
+			return up, &onlyFile{part: part, form: form}, nil
 		case "ttl_seconds":
 			text, err := io.ReadAll(io.LimitReader(part, maxField))
 			if err != nil {
@@ -133,8 +108,7 @@ func brokenForm(err error, message string) error {
 // before the first is stored.
 type onlyFile struct {
 	part *multipart.Part
-	form *multipart.Reader
-	body io.Reader
+	form *wire.Parts
 	end  error
 }
 
@@ -154,13 +128,13 @@ func (f *onlyFile) Read(p []byte) (int, error) {
 
 func (f *onlyFile) rest() error {
 	// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
-	if _, err := f.form.NextRawPart(); err != io.EOF {
+	if _, err := f.form.Next(); err != io.EOF { //nolint:errorlint // as said above
 		if err != nil {
 			return brokenForm(err, "the form ends too soon")
 		}
 		return invalid("the form must end with its file, and have only one")
 	}
-	if _, err := io.Copy(io.Discard, f.body); err != nil {
+	if err := f.form.Drain(); err != nil {
 		return brokenForm(err, "the body did not arrive whole")
 	}
 	return io.EOF

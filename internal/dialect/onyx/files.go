@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 func (a *api) upload(w http.ResponseWriter, r *http.Request) error {
@@ -116,7 +116,7 @@ func (a *api) deleteFile(w http.ResponseWriter, r *http.Request) error {
 // in ASCII. Any other is spelled twice, as RFC 6266 has it: the original tries
 // Latin-1 and fails.
 func disposition(name string) string {
-	var plain, exact strings.Builder
+	var plain strings.Builder
 	simple := true
 	for _, c := range name {
 		if c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
@@ -130,21 +130,5 @@ func disposition(name string) string {
 	if simple {
 		return header
 	}
-	var buf [utf8.UTFMax]byte
-	for _, c := range name {
-		for _, b := range buf[:utf8.EncodeRune(buf[:], c)] {
-			if attrChar(b) {
-				exact.WriteByte(b)
-			} else {
-				const hex = "0123456789ABCDEF"
-				exact.Write([]byte{'%', hex[b>>4], hex[b&15]})
-			}
-		}
-	}
-	return header + `; filename*=UTF-8''` + exact.String()
-}
-
-// attrChar is what RFC 5987 leaves as it is.
-func attrChar(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("!#$&+-.^_`|~", b) >= 0
+	return header + `; filename*=` + wire.ExtendedValue(string([]rune(name)))
 }

@@ -6,13 +6,12 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"net/url"
-	"path"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -133,57 +132,14 @@ func (f *formFile) finish(err error) error {
 	return refuse(http.StatusBadRequest, "Too many parts in the form.")
 }
 
-// partName reads a part's Content-Disposition. The reader of package
-// mime/multipart would cut a path down to its last element, and that of mime
-// takes no raw UTF-8, which is what most clients send.
+// partName reads a part's Content-Disposition.
 func partName(header string) (field, file string, isFile bool) {
-	_, rest, _ := strings.Cut(header, ";")
-	params := map[string]string{}
-	for rest = strings.TrimSpace(rest); rest != ""; {
-		key, after, ok := strings.Cut(rest, "=")
-		if !ok {
-			break
-		}
-		var text string
-		text, rest = paramValue(strings.TrimLeft(after, " \t"))
-		params[strings.ToLower(strings.TrimSpace(key))] = text
-		rest = strings.TrimLeft(strings.TrimPrefix(strings.TrimLeft(rest, " \t"), ";"), " \t")
-	}
+	params := wire.Disposition(header)
 	file, isFile = params["filename"]
-	if extended, ok := params["filename*"]; ok {
-		if charset, encoded, ok := strings.Cut(extended, "'"); ok && strings.EqualFold(charset, "utf-8") {
-			_, encoded, _ = strings.Cut(encoded, "'")
-			if name, err := url.PathUnescape(encoded); err == nil {
-				file, isFile = name, true
-			}
-		}
+	if name, ok := wire.ExtendedName(params["filename*"]); ok {
+		file, isFile = name, true
 	}
 	return params["name"], file, isFile
-}
-
-// paramValue reads one value and returns what follows it. In quotes only \"
-// and \\ are escapes: browsers send a lone backslash as it is.
-func paramValue(s string) (text, rest string) {
-	if !strings.HasPrefix(s, `"`) {
-		text, rest, _ = strings.Cut(s, ";")
-		if len(rest) > 0 || strings.HasSuffix(s, ";") {
-			rest = ";" + rest
-		}
-		return strings.TrimSpace(text), rest
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			return b.String(), s[i+1:]
-		case c == '\\' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'):
-			i++
-			b.WriteByte(s[i])
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String(), ""
 }
 
 // plainName is an upload's name as we keep it. A name is data, and any is
@@ -204,7 +160,7 @@ func plainName(name string) string {
 		if part == ".." {
 			parts[i] = "_"
 		}
-		parts[i] = shorten(parts[i])
+		parts[i] = wire.ShortName(parts[i])
 	}
 	for _, candidate := range []string{strings.Join(parts, "/"), parts[len(parts)-1]} {
 		if _, err := engine.CleanPath(candidate); err == nil {
@@ -212,18 +168,4 @@ func plainName(name string) string {
 		}
 	}
 	return "unnamed"
-}
-
-// shorten cuts a part of a name to what a file system takes, and keeps its
-// extension.
-func shorten(part string) string {
-	const most = 255
-	if len(part) <= most {
-		return part
-	}
-	ext := path.Ext(part)
-	if len(ext) > 32 {
-		ext = ""
-	}
-	return strings.ToValidUTF8(part[:most-len(ext)], "") + ext
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // cancelLimit is how long the engine may take to end a run whose client left.
@@ -66,30 +66,13 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 		return nil
 	}
 
-	// Watching blocks for as long as the program is silent, and a client that
-	// leaves meanwhile must be noticed: one goroutine waits for events, and
-	// ends with us.
-	ctx, cancel := context.WithCancel(r.Context())
-	next := make(chan engine.Event)
-	var pump sync.WaitGroup
-	defer pump.Wait()
-	defer cancel()
-	pump.Go(func() {
-		defer close(next)
-		for e := range events {
-			select {
-			case next <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-
+	next, stop := wire.Follow(r.Context(), events, 0)
+	defer stop()
 	var frames []byte
 	for {
 		var e engine.Event
 		select {
-		case <-ctx.Done():
+		case <-r.Context().Done():
 			return nil
 		case event, more := <-next:
 			if !more {
@@ -137,6 +120,6 @@ func appendEvent(b []byte, e engine.Event) []byte {
 func appendFrame(b []byte, name string, data any) []byte {
 	b = append(append(b, "event: "...), name...)
 	b = append(b, "\ndata: "...)
-	b = appendASCII(b, marshal(data))
+	b = wire.AppendASCII(b, marshal(data))
 	return append(b, "\n\n"...)
 }

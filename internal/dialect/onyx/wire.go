@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -121,29 +120,4 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // the client may be gone, and nobody is left to tell
-}
-
-// appendASCII appends JSON with every character outside of ASCII as \uXXXX.
-// Such characters are only ever inside of strings.
-func appendASCII(b, text []byte) []byte {
-	const hex = "0123456789abcdef"
-	unit := func(u rune) {
-		b = append(b, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
-	}
-	for len(text) > 0 {
-		if text[0] < utf8.RuneSelf {
-			b = append(b, text[0])
-			text = text[1:]
-			continue
-		}
-		c, size := utf8.DecodeRune(text)
-		text = text[size:]
-		if c > 0xffff {
-			c -= 0x10000
-			unit(0xd800 + c>>10)
-			c = 0xdc00 + c&0x3ff
-		}
-		unit(c)
-	}
-	return b
 }
