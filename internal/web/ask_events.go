@@ -197,6 +197,13 @@ type progressBody struct {
 	Note string `json:"note,omitempty"`
 }
 
+// cleanedBody is the end of a conversation.
+type cleanedBody struct {
+	Turn int    `json:"turn"`
+	HTML string `json:"html"`
+	Kept string `json:"kept"` // what of its files the next turn brings again
+}
+
 // endBody is the end of a turn.
 type endBody struct {
 	partBody
@@ -253,12 +260,9 @@ func (s *askStream) tell(e conversation.Event) {
 	case conversation.Uploading:
 		s.put("uploading", progressBody{Turn: s.turn, Name: e.Name, Done: e.Sent, Size: e.Size})
 	case conversation.Uploaded:
-		note := "sent"
-		switch {
-		case e.Cached:
+		note := sentNote(e.Upload)
+		if e.Cached {
 			note = "there already"
-		case e.Inline:
-			note = "travels in the request"
 		}
 		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Done: e.Upload.Size, Size: e.Upload.Size, Note: note})
 	case conversation.Text:
@@ -273,14 +277,22 @@ func (s *askStream) tell(e conversation.Event) {
 	case conversation.Saved:
 		s.made(e.Outputs)
 	case conversation.ReplyProposed:
-		s.put("notice", partBody{Turn: s.turn, HTML: s.render("proposed", s.address("/review/"+e.Reply))})
+		s.put("notice", partBody{Turn: s.turn, HTML: s.render("proposed", s.address("/review/"+e.Reply)), After: true})
 	case conversation.Notice:
 		s.put("notice", partBody{Turn: s.turn, HTML: s.render("notice", e)})
 	case conversation.Ended:
 		s.ended(e.Turn)
 	case conversation.CleanedUp:
-		s.put("cleaned", partBody{Turn: s.turn, HTML: s.render("cleaned", e.Cleaned)})
+		s.put("cleaned", cleanedBody{s.turn, s.render("cleaned", e.Cleaned), s.kept()})
 	}
+}
+
+func (s *askStream) kept() string {
+	c, err := s.Live.Host().Conversation(s.visit.Context(), s.owner(s.visit), s.id)
+	if err != nil {
+		return "" // it was deleted
+	}
+	return s.render("kept", s.askPage.kept(s.visit, c))
 }
 
 func (s *askStream) begun(e conversation.Begun) {
@@ -308,7 +320,7 @@ func (s *askStream) ended(t *conversation.Turn) {
 	if t.State == conversation.TurnRunning {
 		return // what is kept says how it ended
 	}
-	view := turnView{Turn: t}
+	view := turnView{Turn: t, History: savedInto(t, s.projects)}
 	view.Words, view.Class = turnWords(t)
 	project := ""
 	for _, l := range s.projects {

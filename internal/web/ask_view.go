@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,15 +17,16 @@ type turnView struct {
 	*conversation.Turn
 	Chat    string // address of the conversation
 	Live    bool   // it goes on: what comes is in the stream of events
-	Said    template.HTML
-	Blocks  []stepView
+	Sent    []sentView
+	Parts   []turnPart
 	Decided []string // before code ran
 	After   []string // and about what it made
 	Made    outputsView
 	Words   string // how it ended
 	Class   string
-	Left    []string // names that were promised and are nowhere
-	Review  string   // address of the proposal that the reply became
+	Left    []string           // names that were promised and are nowhere
+	Review  string             // address of the proposal that the reply became
+	History *conversation.Link // of the folder that files were saved into
 }
 
 // stepView is one execution of code.
@@ -70,15 +70,12 @@ type outputView struct {
 
 func (p *askPage) turnView(v *visit, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link, running bool) turnView {
 	chat := p.address("/ask/" + c.ID)
-	view := turnView{Turn: t, Chat: chat, Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
+	view := turnView{Turn: t, Chat: chat, Sent: sentOf(t.Inputs), History: savedInto(t, projects), Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
 	if view.Live {
 		view.Words, view.Class = "running", "running"
 		return view
 	}
-	view.Said = say(t.Text)
-	for i, s := range t.Steps {
-		view.Blocks = append(view.Blocks, stepOf(t.Number, i+1, s))
-	}
+	view.Parts = partsOf(t)
 	for _, d := range t.Decisions {
 		if afterwards(d.Ask) {
 			view.After = append(view.After, decided(d.Ask, d.Answer))
@@ -203,99 +200,4 @@ func outputWords(o conversation.Output) (words, class string) {
 		return "not saved", "error"
 	}
 	return "", ""
-}
-
-// decided says in a sentence what somebody has decided.
-func decided(q conversation.Ask, a conversation.Answer) string {
-	picked := len(q.Files)
-	if q.Kind == conversation.AskSave {
-		picked = len(q.Outputs)
-	}
-	if a.Picks != nil || q.Kind == conversation.AskMore {
-		picked = 0
-		for _, pick := range a.Picks {
-			if pick.Clash != conversation.ClashSkip {
-				picked++
-			}
-		}
-	}
-	switch q.Kind {
-	case conversation.AskSend:
-		if a.OK && picked > 0 {
-			return fmt.Sprintf("You agreed to send %s to %s.", ofThem(picked, len(q.Files)), q.Destination)
-		}
-		return "You did not agree to send files to " + q.Destination + "."
-	case conversation.AskSkip:
-		if a.OK {
-			return "You went on without " + count(len(q.Files), "file") + " that could not be sent."
-		}
-		return "You did not go on without the files that could not be sent."
-	case conversation.AskMore:
-		if a.OK && picked > 0 {
-			return fmt.Sprintf("You gave the model %s that it asked for.", ofThem(picked, len(q.Files)))
-		}
-		return "You gave the model none of the files that it asked for."
-	case conversation.AskSave:
-		folder := q.Folder
-		if a.Folder != "" {
-			folder = a.Folder
-		}
-		if a.OK && picked > 0 {
-			return fmt.Sprintf("You agreed to save %s into %s.", ofThem(picked, len(q.Outputs)), folder)
-		}
-		return "You saved none of the files."
-	case conversation.AskApply:
-		switch {
-		case a.Later:
-			return "You left the changes of the project for review."
-		case a.OK:
-			return "You agreed to the changes of the project."
-		}
-		return "You turned the changes of the project down."
-	}
-	return q.Text
-}
-
-// afterwards reports whether a question is about what a turn has made.
-func afterwards(q conversation.Ask) bool {
-	return q.Kind == conversation.AskSave || q.Kind == conversation.AskApply
-}
-
-func ofThem(n, all int) string {
-	if n == all {
-		return count(n, "file")
-	}
-	return fmt.Sprintf("%d of %s", n, count(all, "file"))
-}
-
-// askedView is a question that waits.
-type askedView struct {
-	conversation.Ask
-	Token  string
-	Chat   string
-	Title  string
-	Change []string // files that a reply would change
-	More   int      // changed files beyond those
-}
-
-const namedChanges = 12
-
-func (p *askPage) askedView(v *visit, id string, q conversation.Ask) askedView {
-	view := askedView{Ask: q, Token: p.visits.token(v.cookie), Chat: p.address("/ask/" + id)}
-	view.Title = map[conversation.AskKind]string{
-		conversation.AskSend:  "May these files leave this machine?",
-		conversation.AskSkip:  "Go on without these files?",
-		conversation.AskMore:  "The model asks for more files",
-		conversation.AskSave:  "Save what was made?",
-		conversation.AskApply: "The reply changes the project",
-	}[q.Kind]
-	if q.Proposal != nil {
-		for _, f := range q.Proposal.Files {
-			view.Change = append(view.Change, f.Path)
-		}
-		if n := len(view.Change); n > namedChanges {
-			view.Change, view.More = slices.Clone(view.Change[:namedChanges]), n-namedChanges
-		}
-	}
-	return view
 }
