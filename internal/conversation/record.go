@@ -154,6 +154,8 @@ type Decision struct {
 	Ask    Ask       `json:"question"`
 	Answer Answer    `json:"answer"`
 	At     time.Time `json:"at"`
+	// Notices is how many of the turn's notices came before it.
+	Notices int `json:"notices,omitempty"`
 }
 
 // Problem is an error as it is kept and shown.

@@ -62,7 +62,7 @@ func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 	for i := range q.Outputs {
 		q.Outputs[i].Change = nil // as large as the files
 	}
-	t.record.Decisions = append(t.record.Decisions, Decision{q, a, t.chat.host.Clock.Now().UTC()})
+	t.record.Decisions = append(t.record.Decisions, Decision{q, a, t.chat.host.Clock.Now().UTC(), len(t.record.Notices)})
 	return a, nil
 }
 

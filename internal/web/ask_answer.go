@@ -74,6 +74,7 @@ func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err e
 	default: // what a reply changes is agreed to where all of it can be seen
 		return conversation.Answer{}, refuse(http.StatusBadRequest, "Changes of the project are agreed to on their own page.", "Open them in Review.")
 	}
+	a.OK = a.Picks == nil || len(a.Picks) > 0 // none of them is no
 	return a, nil
 }
 

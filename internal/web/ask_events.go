@@ -192,6 +192,7 @@ type partBody struct {
 type progressBody struct {
 	Turn int    `json:"turn"`
 	Name string `json:"name"`
+	Path string `json:"path,omitempty"` // as the person knows it
 	Done int64  `json:"done"`
 	Size int64  `json:"size"` // -1: not said
 	Note string `json:"note,omitempty"`
@@ -252,6 +253,7 @@ func (s *askStream) tell(e conversation.Event) {
 		if e.Ask.Folder != "" {
 			s.folder = e.Ask.Folder
 		}
+		s.refused(e.Ask)
 		q := s.askedView(s.visit, s.id, e.Ask)
 		s.put("asked", partBody{Turn: s.turn, ID: e.Ask.ID, HTML: s.render("question", q), Words: q.Title})
 	case conversation.Answered:
@@ -264,7 +266,7 @@ func (s *askStream) tell(e conversation.Event) {
 		if e.Cached {
 			note = "there already"
 		}
-		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Done: e.Upload.Size, Size: e.Upload.Size, Note: note})
+		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Path: e.Upload.Path, Done: e.Upload.Size, Size: e.Upload.Size, Note: note})
 	case conversation.Text:
 		s.text.WriteString(e.Text)
 		s.unsaid = true
@@ -293,6 +295,18 @@ func (s *askStream) kept() string {
 		return "" // it was deleted
 	}
 	return s.render("kept", s.askPage.kept(s.visit, c))
+}
+
+// refused tells of files that did not go, about which the turn asks.
+func (s *askStream) refused(q conversation.Ask) {
+	for _, f := range q.Files {
+		switch {
+		case q.Kind == conversation.AskSkip && f.Problem != nil:
+			s.put("refused", progressBody{Turn: s.turn, Name: f.Name, Path: f.Path, Size: f.Size, Note: "not sent: " + f.Problem.Message})
+		case q.Kind == conversation.AskInline:
+			s.put("refused", progressBody{Turn: s.turn, Name: f.Name, Path: f.Path, Size: f.Size, Note: "not sent yet"})
+		}
+	}
 }
 
 func (s *askStream) begun(e conversation.Begun) {

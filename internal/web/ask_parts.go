@@ -82,3 +82,31 @@ func savedInto(t *conversation.Turn, projects []conversation.Link) *conversation
 	}
 	return nil
 }
+
+// aside is a line beside what was said: a decision, or a notice.
+type aside struct {
+	Text    string
+	Decided bool
+}
+
+// asidesOf are decisions and notices of a turn in the order in which they came,
+// those about what it made apart.
+func asidesOf(t *conversation.Turn) (before, after []aside) {
+	told := 0
+	notices := func(until int) {
+		for ; told < min(until, len(t.Notices)); told++ {
+			before = append(before, aside{Text: t.Notices[told]})
+		}
+	}
+	for _, d := range t.Decisions {
+		line := aside{decided(d.Ask, d.Answer), true}
+		if afterwards(d.Ask) {
+			after = append(after, line)
+			continue
+		}
+		notices(d.Notices)
+		before = append(before, line)
+	}
+	notices(len(t.Notices))
+	return before, after
+}

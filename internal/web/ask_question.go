@@ -151,7 +151,11 @@ func questionWords(q conversation.Ask) (title, lead string) {
 	case conversation.AskSkip:
 		return "Go on without these files?", q.Text
 	case conversation.AskInline:
-		return "Send these files within the request?", fmt.Sprintf("%s (%s) could not be sent by themselves. They can travel within the request to %s instead, with this turn and with each one that follows.", files, size, q.Destination)
+		alone, they := "themselves", "They"
+		if len(q.Files) == 1 {
+			alone, they = "itself", "It"
+		}
+		return "Send within the request?", fmt.Sprintf("%s (%s) could not be sent by %s. %s can travel within the request to %s instead, with this turn and with each one that follows.", files, size, alone, they, q.Destination)
 	case conversation.AskMore:
 		to := "is given to its code, on this machine"
 		if q.Destination != "" {

@@ -19,8 +19,8 @@ type turnView struct {
 	Live    bool   // it goes on: what comes is in the stream of events
 	Sent    []sentView
 	Parts   []turnPart
-	Decided []string // before code ran
-	After   []string // and about what it made
+	Before  []aside // decisions and notices, before code ran
+	After   []aside // and about what it made
 	Made    outputsView
 	Words   string // how it ended
 	Class   string
@@ -76,13 +76,7 @@ func (p *askPage) turnView(v *visit, c *conversation.Conversation, t *conversati
 		return view
 	}
 	view.Parts = partsOf(t)
-	for _, d := range t.Decisions {
-		if afterwards(d.Ask) {
-			view.After = append(view.After, decided(d.Ask, d.Answer))
-			continue
-		}
-		view.Decided = append(view.Decided, decided(d.Ask, d.Answer))
-	}
+	view.Before, view.After = asidesOf(t)
 	view.Words, view.Class = turnWords(t)
 	view.Made = p.outputs(v, c, t, projects)
 	if t.Reply != "" {
@@ -110,7 +104,10 @@ func turnWords(t *conversation.Turn) (words, class string) {
 // stepOf is a step that has ended.
 func stepOf(turn, number int, s provider.Step) stepView {
 	view := stepView{ID: fmt.Sprintf("step-%d-%d", turn, number), Language: languageTitle(s.Language), Code: highlight(s.Language, s.Code),
-		Stdout: plainText(s.Stdout), Stderr: plainText(s.Stderr), Detail: s.Detail}
+		Stdout: plainText(s.Stdout), Stderr: plainText(s.Stderr)}
+	if s.Outcome != provider.OutcomeOK {
+		view.Detail = s.Detail // of code that went well it says no more than that
+	}
 	view.Warning = s.Outcome == provider.OutcomeOK && s.Stderr != ""
 	view.Words, view.Class = outcomeOf(s)
 	if !s.Started.IsZero() && s.Ended.After(s.Started) {

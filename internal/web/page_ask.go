@@ -124,8 +124,9 @@ type askView struct {
 	Until        time.Time // when what it has at the provider goes
 	Kept         keptView  // of one that has ended
 
-	Past []pastView
-	Next string
+	Past   []pastView
+	Next   string
+	Models []askForm // that were asked before, with their providers
 }
 
 // askForm is what a form holds.
@@ -221,8 +222,24 @@ func (p *askPage) list(w http.ResponseWriter, v *visit) error {
 	if body.Form.Provider == "" {
 		p.propose(&body)
 	}
+	body.Models = modelsOf(body)
 	p.render(w, v, http.StatusOK, "ask", "Ask", body)
 	return nil
+}
+
+// modelsOf are the models that can be proposed: the one of the settings, and
+// those that were asked before.
+func modelsOf(body askView) (list []askForm) {
+	add := func(m askForm) {
+		if m.Model != "" && !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	add(askForm{Provider: body.Form.Provider, Model: body.Form.Model})
+	for _, c := range body.Past {
+		add(askForm{Provider: c.Settings.Provider, Model: c.Settings.Model})
+	}
+	return list
 }
 
 // propose chooses what was used last, or the first that can be asked.
