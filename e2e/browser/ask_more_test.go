@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,14 +9,18 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// TestAskEnds shows how code ends, and a turn that is stopped.
+// TestAskEnds shows how code ends, a turn that is stopped, and one that goes on
+// while the connection breaks.
 func TestAskEnds(t *testing.T) {
 	a := ask(t)
-	b := open(t, light)
+	inEachLook(t, func(t *testing.T, how look) { askEnds(t, a, open(t, how)) })
+	t.Run("the connection breaks", func(t *testing.T) { askCut(t, a) })
+}
+
+func askEnds(t *testing.T, a *asking, b *tab) {
 	b.goTo(a.url + "/ask")
 	a.model.Rescript(
 		providertest.Turn{Steps: []providertest.Step{{Code: "import sys\nprint('\\033[32mfine\\033[0m')\nprint('careful', file=sys.stderr)"}}, Pause: true},
@@ -42,66 +47,59 @@ func TestAskEnds(t *testing.T) {
 	if wide := eval[bool](b, `document.querySelector('#step-1-2 .step-console').scrollWidth > document.querySelector('#step-1-2 .step-console').clientWidth`); wide {
 		t.Error("a long line does not wrap")
 	}
+	for _, fault := range eval[[]string](b, audit) {
+		t.Error(fault)
+	}
 	b.shoot("ask-ends")
 
 	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "import time\nprint('begun', flush=True)\ntime.sleep(50)"}}, Text: "never"})
 	b.prompt("Wait")
 	b.wait(`document.querySelector('#step-2-1 .step-console')?.innerText.includes('begun')`)
+	for _, fault := range eval[[]string](b, audit) {
+		t.Error(fault)
+	}
 	b.shoot("ask-running")
-	b.do(chromedp.KeyEvent("\x1b"))
+	if b.look == dark {
+		b.click("#stop")
+	} else {
+		b.do(chromedp.KeyEvent("\x1b"))
+	}
 	b.over(2)
 	if got := b.text("#turn-2 .turn-end"); !strings.Contains(got, "stopped") {
 		t.Errorf("a stopped turn ends with %q", got)
 	}
 }
 
-// TestAskConsent asks a provider elsewhere: nothing leaves before somebody
-// agreed, what cannot be shown is not marked, and files of the project go too.
-func TestAskConsent(t *testing.T) {
-	remote := providertest.NewOpenAI(t)
-	a := ask(t, "OPENAI_API_KEY="+providertest.OpenAIKey, "OPENAI_BASE_URL="+remote.URL+"/v1")
-	b := open(t, light)
-	b.goTo(a.url + "/ask")
-	b.choose("#provider", provider.OpenAI)
-	b.choose("#model", "gpt-5")
+// askCut breaks the connection in the middle of a turn, twice: what came
+// meanwhile is shown, once, and questions are still answered.
+func askCut(t *testing.T, a *asking) {
+	c, url := newCutter(t, a.service)
+	b := open(t, narrow)
+	b.goTo(url + "/ask")
+	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "import time\nfor i in range(30):\n    print('line', i, flush=True)\n    time.sleep(0.05)\n_ = open('made.txt', 'w').write('x')"}}, Text: "It is *over*."})
 	b.choose("#project", "atlas")
-	b.give("id_rsa", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n")
-	b.click("#browse")
-	b.wait(`document.querySelector('.browser [data-at="data"]')`)
-	b.click(`.browser [data-at="data"]`)
-	b.wait(`document.querySelector('.browser [data-path="data/rates.csv"]')`)
-	b.click(`.browser [data-path="data/rates.csv"]`)
-	b.wait(`document.querySelector('#inputs input[name=path]')`)
-	b.shoot("ask-browse")
-	remote.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "print(1)", Stdout: "1\n"}}, Text: "One."})
-	b.prompt("Look at the rates")
-	b.wait(`document.querySelectorAll('.question [name=pick]').length === 2`)
-	b.shoot("ask-consent")
-	if got := b.text(".question"); !strings.Contains(got, "OpenAI (127.0.0.1") || !strings.Contains(got, "Careful:") || !strings.Contains(got, "data/rates.csv") {
-		t.Errorf("the question is %q", got)
+	b.prompt("Count")
+	for _, line := range []int{4, 15} {
+		b.wait(fmt.Sprintf(`document.querySelector('.step-console')?.innerText.includes('line %d\n')`, line))
+		c.cut()
 	}
-	if got := eval[[]bool](b, `[...document.querySelectorAll('.question [name=pick]')].map((box) => box.checked)`); len(got) != 2 || got[0] == got[1] {
-		t.Errorf("marked: %v, want the one that is nothing to be careful about", got)
-	}
-	if remote.Count(providertest.OpUpload) != 0 {
-		t.Error("a file was sent before anybody agreed")
-	}
+	b.wait(`document.querySelector('.questions .question')`)
+	c.cut()
+	b.wait(`document.querySelector('#notice').hidden`)
 	b.click(".question button[value=yes]")
 	b.over(1)
-	if got := b.text("#turn-1"); !strings.Contains(got, "You agreed to send 1 of 2 files to OpenAI") || !strings.Contains(got, "rates.csv") || !strings.Contains(got, "One.") {
-		t.Errorf("the turn is %q", got)
+	var want strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&want, "line %d\n", i)
 	}
-	if n := remote.Count(providertest.OpUpload); n != 1 {
-		t.Errorf("%d files were sent", n)
+	if got := eval[string](b, `document.querySelector('.step-console').textContent`); strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
+		t.Errorf("after three cuts the output is %q", got)
 	}
-	if got := b.text("#clock"); !strings.Contains(got, "expires in 19:") && !strings.Contains(got, "expires in 20:00") {
-		t.Errorf("the clock says %q", got)
+	if n := eval[int](b, `document.querySelectorAll('.said-text').length * 100 + document.querySelectorAll('.card').length * 10 + document.querySelectorAll('.step').length`); n != 111 {
+		t.Errorf("texts, files and code are there %d times", n)
 	}
-	b.run(`window.confirm = () => true`)
-	b.click(`form[action$="/close"] button`)
-	b.wait(`document.querySelector('.cleaned')`)
-	if left := remote.Objects(); len(left) > 0 {
-		t.Errorf("left at the provider: %v", left)
+	if got := a.reads("made.txt"); got != "x" {
+		t.Errorf("saved: %q", got)
 	}
 }
 

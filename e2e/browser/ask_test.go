@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -29,31 +31,15 @@ func ask(t *testing.T, settings ...string) *asking {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folders) })
-	a.project = filepath.Join(folders, "atlas")
-	for _, err := range []error{
-		os.MkdirAll(filepath.Join(a.project, "data"), 0o755),
-		os.WriteFile(filepath.Join(a.project, "sales.png"), []byte("the old one"), 0o644),
-		os.WriteFile(filepath.Join(a.project, "data", "rates.csv"), []byte("region,rate\nEast,1.2\n"), 0o644),
-		os.Chmod(folders, 0o755),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chmod(folders, 0o755); err != nil {
+		t.Fatal(err)
 	}
+	a.project = filepath.Join(folders, "atlas")
+	a.reset()
 	a.service = &service{t: t, data: dataFolder(t), args: []string{"--workspace", folders},
 		env: append([]string{"AIRLOCK_MODEL_URL=" + a.model.URL + "/v1", "AIRLOCK_MODEL=" + providertest.LocalModel, "AIRLOCK_PROVIDER=local"}, settings...)}
 	t.Cleanup(a.stop)
 	a.start("127.0.0.1:0")
-	if os.Geteuid() == 0 { // the service is somebody else, who saves there
-		owner, err := user.Lookup("airlock")
-		if err != nil {
-			t.Fatal(err)
-		}
-		uid, _ := strconv.Atoi(owner.Uid)
-		if err := filepath.Walk(folders, func(name string, _ os.FileInfo, err error) error { return os.Chown(name, uid, -1) }); err != nil {
-			t.Fatal(err)
-		}
-	}
 	link, err := http.NewRequestWithContext(t.Context(), http.MethodPut, strings.TrimSuffix(a.url, "/ui")+"/api/v1/projects/atlas", strings.NewReader(`{"folder":`+quote(a.project)+`}`))
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +54,50 @@ func ask(t *testing.T, settings ...string) *asking {
 		t.Fatalf("the project is not linked: %d %s", answer.StatusCode, said)
 	}
 	return a
+}
+
+// reset makes the project as it was in the beginning.
+func (a *asking) reset() {
+	if err := os.RemoveAll(a.project); err != nil {
+		a.t.Error(err)
+	}
+	a.writes("sales.png", "the old one")
+	a.writes("notes.txt", "# Notes\nRates are per region.\nThey hold for 2025.\n")
+	a.writes("data/rates.csv", "region,rate\nEast,1.2\n")
+}
+
+// writes puts a file into the project as the service's user has it.
+func (a *asking) writes(name, content string) {
+	at := filepath.Join(a.project, filepath.FromSlash(name))
+	err := os.MkdirAll(filepath.Dir(at), 0o755)
+	if err == nil {
+		err = os.WriteFile(at, []byte(content), 0o644)
+	}
+	if err == nil && os.Geteuid() == 0 { // the service is somebody else, who saves there
+		var owner *user.User
+		if owner, err = user.Lookup("airlock"); err == nil {
+			uid, _ := strconv.Atoi(owner.Uid)
+			err = filepath.Walk(a.project, func(name string, _ os.FileInfo, err error) error { return errors.Join(err, os.Chown(name, uid, -1)) })
+		}
+	}
+	if err != nil {
+		a.t.Error(err)
+	}
+}
+
+// reads is what a file of the project holds; "" if there is none.
+func (a *asking) reads(name string) string {
+	content, err := os.ReadFile(filepath.Join(a.project, filepath.FromSlash(name)))
+	if err != nil {
+		return ""
+	}
+	return string(content)
+}
+
+// onePixel is a picture.
+func onePixel() []byte {
+	picture, _ := base64.StdEncoding.DecodeString(dot) // a constant
+	return picture
 }
 
 const salesCSV = "month,region,units,price\n2026-01,East,5,123.77\n2026-01,West,9,268.54\n2026-02,East,7,123.77\n2026-02,West,4,268.54\n2026-03,East,11,119.00\n2026-03,West,12,251.20\n"
@@ -121,9 +151,10 @@ func (b *tab) over(turn int) {
 // TestAsk goes through a whole turn in every look: a file, code, its output, a
 // question about what was made, and a name that exists.
 func TestAsk(t *testing.T) {
+	a := ask(t)
 	for _, how := range looks {
 		t.Run(how.name, func(t *testing.T) {
-			a := ask(t)
+			a.reset()
 			b := open(t, how)
 			b.goTo(a.url + "/ask")
 			b.shoot("ask-blank")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/web"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -26,6 +27,7 @@ func (a *app) startConversations(ctx context.Context, s *service, d *desk) error
 	if err != nil {
 		return err
 	}
+	host.Stored = web.Stored(s.engine)
 	s.live = conversation.NewLive(host, 0)
 	going, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup

@@ -37,6 +37,7 @@ type Chat struct {
 	history []provider.Turn       // what the model has been told and has said
 	carry   []provider.Attachment // files of a turn that failed: the next one brings them
 	resend  []File                // inputs of before a clean-up
+	lost    []Upload              // of those, what is not here any more
 	unsaved bool                  // outputs that could not be fetched are still at the provider
 
 	mu      sync.Mutex
@@ -161,10 +162,12 @@ func (c *Chat) repeated(err error, wait time.Duration) {
 }
 
 // remember takes up what was said before.
-func (c *Chat) remember(sameProvider bool) {
+func (c *Chat) remember(ctx context.Context, sameProvider bool) {
 	c.kept, c.before = true, len(c.record.Turns)
 	alive := sameProvider && c.record.Session.ID != ""
-	seen := map[string]bool{}
+	if !alive {
+		c.resend, c.lost = c.host.again(ctx, c.record)
+	}
 	for _, t := range c.record.Turns {
 		if t.State == TurnRunning { // its process is no more
 			t.State = TurnInterrupted
@@ -176,21 +179,12 @@ func (c *Chat) remember(sameProvider bool) {
 			c.history = append(c.history, x)
 		}
 		for _, in := range t.Inputs {
-			if in.SHA256 == "" || seen[in.Local] || in.Local == "" {
+			if !alive || in.SHA256 == "" || in.Remote.ID == "" {
 				continue
 			}
-			f, err := OpenFile(in.Local)
-			if alive {
-				if err == nil && in.Remote.ID != "" {
-					f.Name = in.Name
-					c.sources[in.Remote.ID] = sent{f.Source, in.SHA256}
-				}
-				continue
-			}
-			seen[in.Local] = true
-			if err == nil {
-				f.Path, f.Name, f.See, f.again, f.was = in.Path, in.Name, in.See, true, in.SHA256
-				c.resend = append(c.resend, f)
+			if f, err := c.host.reopen(ctx, c.record.Owner, in); err == nil {
+				f.Name = in.Name
+				c.sources[in.Remote.ID] = sent{f.Source, in.SHA256}
 			}
 		}
 	}

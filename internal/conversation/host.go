@@ -33,8 +33,8 @@ type CountStore interface {
 	AddCounts(ctx context.Context, rows []provider.Counts) error
 }
 
-// HostOptions are what a Host stands on. All but Counters, Retry, Clock and Log
-// are required.
+// HostOptions are what a Host stands on. All but Stored, Counters, Retry, Clock
+// and Log are required.
 type HostOptions struct {
 	Archive Archive
 	Ledger  provider.LedgerStore
@@ -45,6 +45,9 @@ type HostOptions struct {
 	Quarantine string
 	// Connect gives the provider of a conversation of an owner.
 	Connect func(ctx context.Context, owner string, s Settings) (*Backend, error)
+	// Stored opens a file that an owner has uploaded, for a conversation that is
+	// taken up again; nil: uploaded files cannot be reached from here.
+	Stored func(ctx context.Context, owner, id string) (File, error)
 	// Counters are drained into Counts.
 	Counters *provider.Counters
 	Retry    provider.Retry
@@ -94,8 +97,8 @@ func (h *Host) Begin(ctx context.Context, owner string, s Settings) (*Chat, erro
 
 // Resume goes on with a conversation. change may alter its settings; nil
 // leaves them. What was cleaned up at the provider is gone: the model is told
-// the conversation as text, and inputs that are still on this machine as they
-// were are sent again with the next turn.
+// the conversation as text, and inputs that are still on this machine are sent
+// again with the next turn, after it was agreed to: see Again.
 func (h *Host) Resume(ctx context.Context, owner, id string, change func(*Settings)) (*Chat, error) {
 	c, err := h.Archive.Conversation(ctx, owner, id)
 	if err != nil {
@@ -109,7 +112,7 @@ func (h *Host) Resume(ctx context.Context, owner, id string, change func(*Settin
 	if err != nil {
 		return nil, err
 	}
-	chat.remember(c.Settings.Provider == before)
+	chat.remember(ctx, c.Settings.Provider == before)
 	return chat, nil
 }
 

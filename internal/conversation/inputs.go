@@ -9,7 +9,6 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +25,9 @@ type File struct {
 	// Local is its absolute path, where it is a file of this machine: an
 	// output does not take its place if it has changed meanwhile.
 	Local string
+	// Stored is its id among the uploaded files, where it is one of them: a
+	// conversation that is taken up again opens it by HostOptions.Stored.
+	Stored string
 
 	asked bool   // by the model
 	again bool   // an earlier turn brought it
@@ -99,7 +101,8 @@ func wishes(files []File) []provider.Wanted {
 // send asks for consent and sends the files of the turn.
 func (t *turn) send(ctx context.Context) error {
 	c := t.chat
-	files := append(slices.Clone(c.resend), t.prompt.Files...)
+	t.lose()
+	files := c.toSend(t.prompt.Files)
 	t.attachments = c.carry
 	if len(files) == 0 {
 		return nil
@@ -146,7 +149,11 @@ func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason s
 	}
 	q.Text = fmt.Sprintf("Send %s (%s) to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)
 	if kind == AskMore {
-		q.Text = fmt.Sprintf("The model asks for %s of the project (%s). Send them to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)
+		where := "Send them to " + q.Destination
+		if q.Destination == "" {
+			where = "Give them to its code, on this machine"
+		}
+		q.Text = fmt.Sprintf("The model asks for %s of the project (%s). %s?", counted(len(files), "file"), bytesText(q.Bytes), where)
 	}
 	a, err := t.ask(ctx, q)
 	switch {
@@ -264,7 +271,7 @@ func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 		c.sources[s.File.Ref.ID] = sent{f.Source, s.SHA256}
 	}
 	c.mu.Unlock()
-	up := Upload{Path: f.Path, Local: f.Local, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
+	up := Upload{Path: f.Path, Local: f.Local, Stored: f.Stored, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
 	up.Remote.Inline = nil
 	t.record.Inputs = append(t.record.Inputs, up)
 	t.emit(Uploaded{Upload: up, Cached: s.Cached, Inline: s.Inline})

@@ -30,6 +30,28 @@ func (h *Host) SaveOutputs(ctx context.Context, owner, id string, turn int, a An
 	})
 }
 
+// Preview says what saving an output of a turn that is over would meet in a
+// folder, whatever was decided about it before.
+func (h *Host) Preview(ctx context.Context, owner, id string, turn int, output, folder string) (OutputAsked, error) {
+	c, err := h.Archive.Conversation(ctx, owner, id)
+	if err != nil {
+		return OutputAsked{}, err
+	}
+	for _, t := range c.Turns {
+		at := slices.IndexFunc(t.Outputs, func(o Output) bool { return o.ID == output && o.savable() })
+		if t.Number != turn || at < 0 {
+			continue
+		}
+		s := saving{host: h, conversation: c, turn: t}
+		list, err := s.meet(ctx, folder, []OutputAsked{{Output: t.Outputs[at], Path: t.Outputs[at].Name}}, Answer{OK: true, Picks: []Pick{{ID: output}}})
+		if err != nil {
+			return OutputAsked{}, err
+		}
+		return list[0], nil
+	}
+	return OutputAsked{}, fmt.Errorf("output %s of turn %d: %w", output, turn, ErrNotFound)
+}
+
 // Discard turns outputs of a turn that is over down. They stay here for their
 // time, and can be saved all the same.
 func (h *Host) Discard(ctx context.Context, owner, id string, turn int, outputs ...string) (*Turn, error) {

@@ -144,15 +144,20 @@ func (s *saving) open(ctx context.Context, folder string) (*workspace.Workspace,
 		Limits: workspace.Limits{Files: 300, TextBytes: most, BinaryBytes: most, BatchBytes: 300 * most}})
 }
 
-// preview says of each output what saving it would meet.
+// preview says of each output that nobody has decided about what saving it
+// would meet.
 func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, error) {
 	var list []OutputAsked
-	all := Answer{OK: true}
 	for _, o := range s.turn.Outputs {
 		if o.State == OutputFetched {
 			list = append(list, OutputAsked{Output: o, Path: o.Name})
 		}
 	}
+	return s.meet(ctx, folder, list, Answer{OK: true})
+}
+
+// meet says what the picked outputs would meet in a folder.
+func (s *saving) meet(ctx context.Context, folder string, list []OutputAsked, picked Answer) ([]OutputAsked, error) {
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		return list, nil // nothing is there to be met
 	}
@@ -160,7 +165,7 @@ func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, err
 	if err != nil {
 		return nil, err
 	}
-	changes, done, err := s.changes(ctx, w, all)
+	changes, done, err := s.changes(ctx, w, picked)
 	if err != nil {
 		return nil, err
 	}

@@ -68,12 +68,15 @@ type Turn struct {
 
 	Text string `json:"text"`
 	// Answer is the answer as JSON, where a schema was asked for.
-	Answer    json.RawMessage `json:"answer,omitempty"`
-	Steps     []provider.Step `json:"steps"`
-	Outputs   []Output        `json:"outputs"`
-	Missing   []string        `json:"missing"` // promised by the model and found nowhere
-	Notices   []string        `json:"notices"`
-	Decisions []Decision      `json:"decisions"`
+	Answer json.RawMessage `json:"answer,omitempty"`
+	Steps  []provider.Step `json:"steps"`
+	// Order says which steps came where in the text, from the first on. Turns of
+	// earlier versions have none; what it does not name came before all text.
+	Order     []Place    `json:"order,omitempty"`
+	Outputs   []Output   `json:"outputs"`
+	Missing   []string   `json:"missing"` // promised by the model and found nowhere
+	Notices   []string   `json:"notices"`
+	Decisions []Decision `json:"decisions"`
 	// Receipts say what was written into folders: one for each time that
 	// outputs were saved.
 	Receipts []*workspace.Receipt `json:"receipts"`
@@ -98,8 +101,9 @@ type Turn struct {
 
 // Upload is a file that the person gave to a turn.
 type Upload struct {
-	Path   string           `json:"path"`            // as the person knows it
-	Local  string           `json:"local,omitempty"` // its absolute path on this machine, where it has one
+	Path   string           `json:"path"`             // as the person knows it
+	Local  string           `json:"local,omitempty"`  // its absolute path on this machine, where it has one
+	Stored string           `json:"stored,omitempty"` // its id among the uploaded files, where it is one of them
 	Name   string           `json:"name"`
 	MIME   string           `json:"mime,omitempty"`
 	Size   int64            `json:"size"`
@@ -150,6 +154,8 @@ type Decision struct {
 	Ask    Ask       `json:"question"`
 	Answer Answer    `json:"answer"`
 	At     time.Time `json:"at"`
+	// Notices is how many of the turn's notices came before it.
+	Notices int `json:"notices,omitempty"`
 }
 
 // Problem is an error as it is kept and shown.

@@ -28,6 +28,7 @@ type turn struct {
 	questions   int
 
 	telling sync.Mutex
+	order   order
 }
 
 // emit tells the sink, one event at a time. Notices become a part of the
@@ -61,7 +62,7 @@ func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 	for i := range q.Outputs {
 		q.Outputs[i].Change = nil // as large as the files
 	}
-	t.record.Decisions = append(t.record.Decisions, Decision{q, a, t.chat.host.Clock.Now().UTC()})
+	t.record.Decisions = append(t.record.Decisions, Decision{q, a, t.chat.host.Clock.Now().UTC(), len(t.record.Notices)})
 	return a, nil
 }
 
@@ -204,6 +205,9 @@ func (t *turn) decisions(ctx context.Context) string {
 
 // relay passes on what the provider tells.
 func (t *turn) relay(e provider.Event) {
+	t.telling.Lock()
+	t.order.note(e)
+	t.telling.Unlock()
 	switch e := e.(type) {
 	case provider.TextDelta:
 		t.emit(Text{e.Text})
@@ -241,6 +245,7 @@ func (t *turn) take(r *provider.RunResult) {
 	n.Text, n.Model, n.Stop, n.StopDetail = r.Text, r.Model, r.Stop, r.StopDetail
 	n.Usage, n.Calls, n.RequestID = r.Usage, r.Calls, r.RequestID
 	n.Steps = append(n.Steps, r.Steps...)
+	n.Order = t.order.in(r.Text)
 	if len(t.prompt.Schema) > 0 {
 		n.Answer = firstJSON(r.Text)
 	}

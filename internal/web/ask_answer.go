@@ -29,6 +29,9 @@ func (p *askPage) answer(w http.ResponseWriter, v *visit) error {
 	if err := p.Live.Answer(p.owner(v), id, pending[at].ID, a); err != nil {
 		return err
 	}
+	if h := pending[at].Handled; h != nil && v.PostForm.Get("answer") == "review" {
+		return p.at(w, v, h.ID, p.address("/review/"+h.ID))
+	}
 	return p.to(w, v, id)
 }
 
@@ -40,7 +43,7 @@ func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err e
 		a.OK = true
 	case "no":
 		return a, nil
-	case "later":
+	case "later", "review": // where all of it can be seen, and agreed to
 		a.Later = q.Kind == conversation.AskApply
 		return a, nil
 	default:
@@ -51,7 +54,7 @@ func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err e
 	switch q.Kind {
 	case conversation.AskSkip:
 		a.Picks = nil
-	case conversation.AskSend, conversation.AskMore:
+	case conversation.AskSend, conversation.AskMore, conversation.AskInline:
 		for _, f := range q.Files {
 			if marked(f.ID) {
 				a.Picks = append(a.Picks, conversation.Pick{ID: f.ID})
@@ -71,6 +74,7 @@ func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err e
 	default: // what a reply changes is agreed to where all of it can be seen
 		return conversation.Answer{}, refuse(http.StatusBadRequest, "Changes of the project are agreed to on their own page.", "Open them in Review.")
 	}
+	a.OK = a.Picks == nil || len(a.Picks) > 0 // none of them is no
 	return a, nil
 }
 

@@ -192,9 +192,17 @@ type partBody struct {
 type progressBody struct {
 	Turn int    `json:"turn"`
 	Name string `json:"name"`
+	Path string `json:"path,omitempty"` // as the person knows it
 	Done int64  `json:"done"`
 	Size int64  `json:"size"` // -1: not said
 	Note string `json:"note,omitempty"`
+}
+
+// cleanedBody is the end of a conversation.
+type cleanedBody struct {
+	Turn int    `json:"turn"`
+	HTML string `json:"html"`
+	Kept string `json:"kept"` // what of its files the next turn brings again
 }
 
 // endBody is the end of a turn.
@@ -245,6 +253,7 @@ func (s *askStream) tell(e conversation.Event) {
 		if e.Ask.Folder != "" {
 			s.folder = e.Ask.Folder
 		}
+		s.refused(e.Ask)
 		q := s.askedView(s.visit, s.id, e.Ask)
 		s.put("asked", partBody{Turn: s.turn, ID: e.Ask.ID, HTML: s.render("question", q), Words: q.Title})
 	case conversation.Answered:
@@ -253,14 +262,11 @@ func (s *askStream) tell(e conversation.Event) {
 	case conversation.Uploading:
 		s.put("uploading", progressBody{Turn: s.turn, Name: e.Name, Done: e.Sent, Size: e.Size})
 	case conversation.Uploaded:
-		note := "sent"
-		switch {
-		case e.Cached:
+		note := sentNote(e.Upload)
+		if e.Cached {
 			note = "there already"
-		case e.Inline:
-			note = "travels in the request"
 		}
-		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Done: e.Upload.Size, Size: e.Upload.Size, Note: note})
+		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Path: e.Upload.Path, Done: e.Upload.Size, Size: e.Upload.Size, Note: note})
 	case conversation.Text:
 		s.text.WriteString(e.Text)
 		s.unsaid = true
@@ -273,13 +279,33 @@ func (s *askStream) tell(e conversation.Event) {
 	case conversation.Saved:
 		s.made(e.Outputs)
 	case conversation.ReplyProposed:
-		s.put("notice", partBody{Turn: s.turn, HTML: s.render("proposed", s.address("/review/"+e.Reply))})
+		s.put("notice", partBody{Turn: s.turn, HTML: s.render("proposed", s.address("/review/"+e.Reply)), After: true})
 	case conversation.Notice:
 		s.put("notice", partBody{Turn: s.turn, HTML: s.render("notice", e)})
 	case conversation.Ended:
 		s.ended(e.Turn)
 	case conversation.CleanedUp:
-		s.put("cleaned", partBody{Turn: s.turn, HTML: s.render("cleaned", e.Cleaned)})
+		s.put("cleaned", cleanedBody{s.turn, s.render("cleaned", e.Cleaned), s.kept()})
+	}
+}
+
+func (s *askStream) kept() string {
+	c, err := s.Live.Host().Conversation(s.visit.Context(), s.owner(s.visit), s.id)
+	if err != nil {
+		return "" // it was deleted
+	}
+	return s.render("kept", s.askPage.kept(s.visit, c))
+}
+
+// refused tells of files that did not go, about which the turn asks.
+func (s *askStream) refused(q conversation.Ask) {
+	for _, f := range q.Files {
+		switch {
+		case q.Kind == conversation.AskSkip && f.Problem != nil:
+			s.put("refused", progressBody{Turn: s.turn, Name: f.Name, Path: f.Path, Size: f.Size, Note: "not sent: " + f.Problem.Message})
+		case q.Kind == conversation.AskInline:
+			s.put("refused", progressBody{Turn: s.turn, Name: f.Name, Path: f.Path, Size: f.Size, Note: "not sent yet"})
+		}
 	}
 }
 
@@ -308,7 +334,7 @@ func (s *askStream) ended(t *conversation.Turn) {
 	if t.State == conversation.TurnRunning {
 		return // what is kept says how it ended
 	}
-	view := turnView{Turn: t}
+	view := turnView{Turn: t, History: savedInto(t, s.projects)}
 	view.Words, view.Class = turnWords(t)
 	project := ""
 	for _, l := range s.projects {

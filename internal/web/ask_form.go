@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"io"
 	"mime/multipart"
@@ -146,7 +145,9 @@ func (p *askPage) project(v *visit, name string) (conversation.Link, error) {
 func (p *askPage) prompt(v *visit, f *promptForm) (conversation.Prompt, error) {
 	prompt := conversation.Prompt{Text: f.Text}
 	for _, file := range f.Files {
-		prompt.Files = append(prompt.Files, p.stored(v, file, f.See))
+		given := uploaded(v.Context(), p.files, v.caller, file)
+		given.See = f.See
+		prompt.Files = append(prompt.Files, given)
 	}
 	if f.Project == "" {
 		if len(f.Paths) > 0 {
@@ -168,21 +169,6 @@ func (p *askPage) prompt(v *visit, f *promptForm) (conversation.Prompt, error) {
 		prompt.Files = append(prompt.Files, file)
 	}
 	return prompt, nil
-}
-
-// stored gives a file of the visitor's to a turn, which opens it in its own
-// time.
-func (p *askPage) stored(v *visit, f engine.File, see bool) conversation.File {
-	ctx, caller := context.WithoutCancel(v.Context()), v.caller
-	kind, _, _ := strings.Cut(f.MIME, ";")
-	return conversation.File{See: see, Source: provider.Source{Path: f.Name, Name: f.Name, MIME: kind, Size: f.Size,
-		Open: func() (io.ReadSeekCloser, error) {
-			_, content, err := p.files.OpenFile(ctx, caller, f.ID)
-			if errors.Is(err, engine.ErrNotFound) {
-				return nil, errors.New("the uploaded file was deleted or has expired")
-			}
-			return content, err
-		}}}
 }
 
 // folderView is one folder of a project.

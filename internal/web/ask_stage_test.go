@@ -136,6 +136,7 @@ func askSite(t *testing.T, open bool, model scripted) *asker {
 			Projects: func(context.Context, string) ([]conversation.Link, error) { return links, nil },
 		}
 	})
+	host.Stored = Stored(v.engine)
 	return &asker{v, model, live, host, root}
 }
 

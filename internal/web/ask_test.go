@@ -110,6 +110,8 @@ func (a *asker) goesOn(at string) {
 	if got := a.asks(at, [2]string{"prompt", "Sure?"}); got.status != http.StatusSeeOther {
 		a.t.Fatalf("going on is answered %d: %s", got.status, got.body)
 	}
+	q, _ := a.asked(at, conversation.AskSend) // the workspace is a new one
+	a.answers(at, q, url.Values{"answer": {"yes"}, "pick": {"f1"}})
 	// A tab that has seen more events of the time before misses none.
 	all := a.follow(at, "1.500", "ended")
 	if !strings.HasPrefix(all[0].id, "2.") || !strings.Contains(kinds(all), "turn") {

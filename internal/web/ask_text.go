@@ -103,7 +103,11 @@ func (spokenNodes) code(w util.BufWriter, source []byte, n ast.Node, entering bo
 	if fenced, ok := n.(*ast.FencedCodeBlock); ok {
 		language = string(fenced.Language(source))
 	}
-	_, err := w.WriteString(`<pre class="text" tabindex="0"><code>` + string(highlight(language, text.String())) + `</code></pre>`)
+	name := "" // "go:cmd/main.go": a file that the reply proposes
+	if l, path, ok := strings.Cut(language, ":"); ok && path != "" {
+		language, name = l, `<span class="fence">`+template.HTMLEscapeString(named(path))+`</span>`
+	}
+	_, err := w.WriteString(`<pre class="text" tabindex="0">` + name + `<code>` + string(highlight(language, text.String())) + `</code></pre>`)
 	return ast.WalkSkipChildren, err
 }
 

@@ -65,7 +65,11 @@ func (p *askPage) ask(w http.ResponseWriter, v *visit, id string, prompt convers
 
 // to sends the visitor to a conversation; a script is told where it is.
 func (p *askPage) to(w http.ResponseWriter, v *visit, id string) error {
-	address := p.address("/ask/" + id)
+	return p.at(w, v, id, p.address("/ask/"+id))
+}
+
+// at sends the visitor to where something is.
+func (p *askPage) at(w http.ResponseWriter, v *visit, id, address string) error {
 	if v.wants("application/json") {
 		writeJSON(w, http.StatusCreated, map[string]string{"id": id, "url": address})
 		return nil

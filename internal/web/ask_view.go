@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,15 +17,16 @@ type turnView struct {
 	*conversation.Turn
 	Chat    string // address of the conversation
 	Live    bool   // it goes on: what comes is in the stream of events
-	Said    template.HTML
-	Blocks  []stepView
-	Decided []string // before code ran
-	After   []string // and about what it made
+	Sent    []sentView
+	Parts   []turnPart
+	Before  []aside // decisions and notices, before code ran
+	After   []aside // and about what it made
 	Made    outputsView
 	Words   string // how it ended
 	Class   string
-	Left    []string // names that were promised and are nowhere
-	Review  string   // address of the proposal that the reply became
+	Left    []string           // names that were promised and are nowhere
+	Review  string             // address of the proposal that the reply became
+	History *conversation.Link // of the folder that files were saved into
 }
 
 // stepView is one execution of code.
@@ -70,22 +70,13 @@ type outputView struct {
 
 func (p *askPage) turnView(v *visit, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link, running bool) turnView {
 	chat := p.address("/ask/" + c.ID)
-	view := turnView{Turn: t, Chat: chat, Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
+	view := turnView{Turn: t, Chat: chat, Sent: sentOf(t.Inputs), History: savedInto(t, projects), Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
 	if view.Live {
 		view.Words, view.Class = "running", "running"
 		return view
 	}
-	view.Said = say(t.Text)
-	for i, s := range t.Steps {
-		view.Blocks = append(view.Blocks, stepOf(t.Number, i+1, s))
-	}
-	for _, d := range t.Decisions {
-		if afterwards(d.Ask) {
-			view.After = append(view.After, decided(d.Ask, d.Answer))
-			continue
-		}
-		view.Decided = append(view.Decided, decided(d.Ask, d.Answer))
-	}
+	view.Parts = partsOf(t)
+	view.Before, view.After = asidesOf(t)
 	view.Words, view.Class = turnWords(t)
 	view.Made = p.outputs(v, c, t, projects)
 	if t.Reply != "" {
@@ -113,7 +104,10 @@ func turnWords(t *conversation.Turn) (words, class string) {
 // stepOf is a step that has ended.
 func stepOf(turn, number int, s provider.Step) stepView {
 	view := stepView{ID: fmt.Sprintf("step-%d-%d", turn, number), Language: languageTitle(s.Language), Code: highlight(s.Language, s.Code),
-		Stdout: plainText(s.Stdout), Stderr: plainText(s.Stderr), Detail: s.Detail}
+		Stdout: plainText(s.Stdout), Stderr: plainText(s.Stderr)}
+	if s.Outcome != provider.OutcomeOK {
+		view.Detail = s.Detail // of code that went well it says no more than that
+	}
 	view.Warning = s.Outcome == provider.OutcomeOK && s.Stderr != ""
 	view.Words, view.Class = outcomeOf(s)
 	if !s.Started.IsZero() && s.Ended.After(s.Started) {
@@ -203,99 +197,4 @@ func outputWords(o conversation.Output) (words, class string) {
 		return "not saved", "error"
 	}
 	return "", ""
-}
-
-// decided says in a sentence what somebody has decided.
-func decided(q conversation.Ask, a conversation.Answer) string {
-	picked := len(q.Files)
-	if q.Kind == conversation.AskSave {
-		picked = len(q.Outputs)
-	}
-	if a.Picks != nil || q.Kind == conversation.AskMore {
-		picked = 0
-		for _, pick := range a.Picks {
-			if pick.Clash != conversation.ClashSkip {
-				picked++
-			}
-		}
-	}
-	switch q.Kind {
-	case conversation.AskSend:
-		if a.OK && picked > 0 {
-			return fmt.Sprintf("You agreed to send %s to %s.", ofThem(picked, len(q.Files)), q.Destination)
-		}
-		return "You did not agree to send files to " + q.Destination + "."
-	case conversation.AskSkip:
-		if a.OK {
-			return "You went on without " + count(len(q.Files), "file") + " that could not be sent."
-		}
-		return "You did not go on without the files that could not be sent."
-	case conversation.AskMore:
-		if a.OK && picked > 0 {
-			return fmt.Sprintf("You gave the model %s that it asked for.", ofThem(picked, len(q.Files)))
-		}
-		return "You gave the model none of the files that it asked for."
-	case conversation.AskSave:
-		folder := q.Folder
-		if a.Folder != "" {
-			folder = a.Folder
-		}
-		if a.OK && picked > 0 {
-			return fmt.Sprintf("You agreed to save %s into %s.", ofThem(picked, len(q.Outputs)), folder)
-		}
-		return "You saved none of the files."
-	case conversation.AskApply:
-		switch {
-		case a.Later:
-			return "You left the changes of the project for review."
-		case a.OK:
-			return "You agreed to the changes of the project."
-		}
-		return "You turned the changes of the project down."
-	}
-	return q.Text
-}
-
-// afterwards reports whether a question is about what a turn has made.
-func afterwards(q conversation.Ask) bool {
-	return q.Kind == conversation.AskSave || q.Kind == conversation.AskApply
-}
-
-func ofThem(n, all int) string {
-	if n == all {
-		return count(n, "file")
-	}
-	return fmt.Sprintf("%d of %s", n, count(all, "file"))
-}
-
-// askedView is a question that waits.
-type askedView struct {
-	conversation.Ask
-	Token  string
-	Chat   string
-	Title  string
-	Change []string // files that a reply would change
-	More   int      // changed files beyond those
-}
-
-const namedChanges = 12
-
-func (p *askPage) askedView(v *visit, id string, q conversation.Ask) askedView {
-	view := askedView{Ask: q, Token: p.visits.token(v.cookie), Chat: p.address("/ask/" + id)}
-	view.Title = map[conversation.AskKind]string{
-		conversation.AskSend:  "May these files leave this machine?",
-		conversation.AskSkip:  "Go on without these files?",
-		conversation.AskMore:  "The model asks for more files",
-		conversation.AskSave:  "Save what was made?",
-		conversation.AskApply: "The reply changes the project",
-	}[q.Kind]
-	if q.Proposal != nil {
-		for _, f := range q.Proposal.Files {
-			view.Change = append(view.Change, f.Path)
-		}
-		if n := len(view.Change); n > namedChanges {
-			view.Change, view.More = slices.Clone(view.Change[:namedChanges]), n-namedChanges
-		}
-	}
-	return view
 }

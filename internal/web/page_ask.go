@@ -53,13 +53,14 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 	p := &askPage{s, ask, e, newPreviews(e, s.Now)}
 	s.nav = append(s.nav, navEntry{"ask", "Ask", "/ask"})
 	look := map[string]func(http.ResponseWriter, *visit) error{
-		"/ask":                               p.list,
-		"/ask-files/{project}":               p.folder,
-		"/ask/{id}":                          p.show,
-		"/ask/{id}/events":                   p.events,
-		"/ask/{id}/turns/{turn}":             p.turn,
-		"/ask/{id}/outputs/{sha256}":         p.content,
-		"/ask/{id}/outputs/{sha256}/preview": p.preview,
+		"/ask":                   p.list,
+		"/ask-files/{project}":   p.folder,
+		"/ask/{id}":              p.show,
+		"/ask/{id}/events":       p.events,
+		"/ask/{id}/turns/{turn}": p.turn,
+		"/ask/{id}/turns/{turn}/outputs/{output}/replaces": p.replaces,
+		"/ask/{id}/outputs/{sha256}":                       p.content,
+		"/ask/{id}/outputs/{sha256}/preview":               p.preview,
 	}
 	for path, serve := range look {
 		s.mux.HandleFunc("GET "+path, s.handle(p.guarded(serve)))
@@ -121,9 +122,11 @@ type askView struct {
 	Running      bool // a turn of it is
 	Pending      []askedView
 	Until        time.Time // when what it has at the provider goes
+	Kept         keptView  // of one that has ended
 
-	Past []pastView
-	Next string
+	Past   []pastView
+	Next   string
+	Models []askForm // that were asked before, with their providers
 }
 
 // askForm is what a form holds.
@@ -219,8 +222,24 @@ func (p *askPage) list(w http.ResponseWriter, v *visit) error {
 	if body.Form.Provider == "" {
 		p.propose(&body)
 	}
+	body.Models = modelsOf(body)
 	p.render(w, v, http.StatusOK, "ask", "Ask", body)
 	return nil
+}
+
+// modelsOf are the models that can be proposed: the one of the settings, and
+// those that were asked before.
+func modelsOf(body askView) (list []askForm) {
+	add := func(m askForm) {
+		if m.Model != "" && !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	add(askForm{Provider: body.Form.Provider, Model: body.Form.Model})
+	for _, c := range body.Past {
+		add(askForm{Provider: c.Settings.Provider, Model: c.Settings.Model})
+	}
+	return list
 }
 
 // propose chooses what was used last, or the first that can be asked.
@@ -270,6 +289,8 @@ func (p *askPage) show(w http.ResponseWriter, v *visit) error {
 			}
 		}
 		body.Until = p.until(v, c.ID)
+	} else {
+		body.Kept = p.kept(v, c)
 	}
 	p.render(w, v, http.StatusOK, "ask", c.Title, body)
 	return nil

@@ -14,6 +14,7 @@ const sendButton = document.getElementById("send");
 const stopButton = document.getElementById("stop");
 const notice = document.getElementById("notice");
 const clock = document.getElementById("clock");
+const kept = document.getElementById("kept"); // what of an ended conversation comes again
 const uploads = new Uploads(document.getElementById("inputs"));
 const steps = new Steps(document.getElementById("step-template"), (turn) => place(turn, ".answer"));
 const url = box.dataset.url; // of the conversation; undefined: there is none yet
@@ -80,6 +81,7 @@ function bar(list, name, done, size, note) {
     list.append(item);
   }
   const progress = item.querySelector("progress");
+  progress.hidden = false;
   if (size > 0) progress.value = done / size;
   else progress.removeAttribute("value");
   item.querySelector("small").textContent = note;
@@ -101,18 +103,31 @@ const handlers = {
     if (there) there.replaceWith(fresh);
     else thread.append(fresh);
     steps.forget(turn);
+    kept.replaceChildren();
     busy(true);
   },
   uploading({ turn, name, done, size }) {
     const list = section(turn)?.querySelector(".sent");
     if (list) bar(list, name, done, size, `sending, ${amount(done)} of ${amount(size)}`);
   },
-  uploaded({ turn, name, size, note }) {
+  uploaded({ turn, name, path, size, note }) {
     const list = section(turn)?.querySelector(".sent");
     if (!list) return;
     const item = bar(list, name, size, size, `${amount(size)}, ${note}`);
     item.removeAttribute("data-moving");
+    item.querySelector(".sent-name").textContent = path;
     item.querySelector("progress").remove();
+  },
+  refused({ turn, name, path, note }) {
+    const list = section(turn)?.querySelector(".sent");
+    if (!list) return;
+    const item = bar(list, name, 0, 1, note);
+    item.querySelector(".sent-name").textContent = path;
+    item.querySelector("progress").hidden = true;
+    if (note !== "not sent yet") {
+      item.removeAttribute("data-moving");
+      item.classList.add("failed");
+    }
   },
   text({ turn, block, html }) {
     const answer = place(turn, ".answer");
@@ -146,7 +161,7 @@ const handlers = {
     place(turn, after ? ".after" : ".before")?.append(...parts(html));
     state(turn, "running");
   },
-  notice({ turn, html }) { place(turn, ".before")?.append(...parts(html)); },
+  notice({ turn, html, after }) { place(turn, after ? ".after" : ".before")?.append(...parts(html)); },
   ended({ turn, html, words, until, partial }) {
     const at = section(turn);
     if (!at) return;
@@ -159,10 +174,11 @@ const handlers = {
     expires(until);
     if (partial) again(turn);
   },
-  cleaned({ html }) {
+  cleaned({ html, kept: of }) {
     source?.close();
     source = null;
     expires("");
+    kept.replaceChildren(...parts(of));
     thread.lastElementChild?.querySelector(":scope > .turn-end")?.append(...parts(html));
   },
 };
@@ -289,8 +305,9 @@ document.addEventListener("submit", async (e) => {
   for (const button of e.target.querySelectorAll("button")) button.disabled = true;
   try {
     if (asked) {
-      await ask(asked.action, { method: "POST", body });
+      const { url: next } = await ask(asked.action, { method: "POST", body });
       say("");
+      if (next !== url) location.assign(next);
     } else {
       const outputs = settle.closest(".outputs");
       fill(outputs, await ask(settle.action, { method: "POST", body, accept: "application/x-part, text/html" }));
@@ -308,11 +325,23 @@ document.addEventListener("submit", async (e) => {
 });
 document.addEventListener("change", (e) => {
   const row = e.target.matches(".clash input") && e.target.closest(".pick-row");
-  if (row) row.querySelector("input[name=pick]").checked = e.target.value !== "skip";
+  if (row) {
+    row.querySelector("input[name=pick]").checked = e.target.value !== "skip";
+    if (e.target.value === "replace") row.querySelector("details").open = true;
+  }
+  // Another project has another file of this name.
+  const replace = e.target.matches(".settle select") && e.target.closest(".card").querySelector(".replace");
+  if (replace) {
+    const look = replace.querySelector(".look");
+    look.dataset.preview = look.dataset.from + encodeURIComponent(e.target.value);
+    look.replaceChildren();
+    watch(replace);
+  }
 });
 
 // The clock of what the code has made where it ran.
-let end = clock?.dataset.until ? Date.parse(clock.dataset.until) : 0;
+let end = clock.dataset.until ? Date.parse(clock.dataset.until) : 0;
+let told = end > 0 && end <= Date.now();
 function expires(until) {
   end = until ? Date.parse(until) : 0;
   tick();
@@ -323,12 +352,36 @@ function tick() {
   const left = Math.round((end - Date.now()) / 1000);
   const two = (n) => String(n).padStart(2, "0");
   const time = `${left >= 3600 ? `${Math.floor(left / 3600)}:` : ""}${two(Math.floor(left / 60) % 60)}:${two(left % 60)}`;
-  clock.textContent = left > 0
-    ? `The workspace of the model's code expires in ${time}, unless you go on.`
-    : "The workspace of the model's code has expired. The next turn makes a new one with the same files.";
+  const over = left <= 0;
+  clock.classList.toggle("over", over);
+  clock.classList.toggle("soon", !over && left < 120);
+  clock.querySelector(".badge").textContent = over ? "expired" : time;
+  clock.lastChild.textContent = over
+    ? "The workspace of the model's code has expired. The next turn makes a new one with the same files; what code had left there is gone."
+    : "until the workspace of the model's code expires, unless you go on.";
+  if (over && !told) announce(clock.lastChild.textContent);
+  told = over;
 }
 setInterval(tick, 1000);
 tick();
+
+// What the chosen provider can do stands below it, and its own models are
+// proposed.
+const provider = form.elements.provider;
+const models = document.getElementById("models");
+const known = [...(models?.options ?? [])].map((o) => ({ provider: o.dataset.provider, model: o.value }));
+function chosen() {
+  const words = document.querySelector(`.abilities [data-provider="${CSS.escape(provider.value)}"]`);
+  document.getElementById("can").replaceChildren(...[...(words?.querySelector(".can")?.childNodes ?? [])].map((n) => n.cloneNode(true)));
+  const own = known.filter((m) => m.provider === provider.value);
+  models.replaceChildren(...own.map((m) => new Option(m.model, m.model)));
+  const model = form.elements.model;
+  if (!model.value || known.some((m) => m.model === model.value && m.provider !== provider.value)) model.value = own[0]?.model ?? "";
+}
+if (provider) {
+  provider.addEventListener("change", chosen);
+  chosen();
+}
 
 // Files of the project are picked from its folders.
 const project = form.elements.project;

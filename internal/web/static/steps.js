@@ -116,7 +116,7 @@ export class Steps {
     this.finish({ turn, tab });
     card.element.classList.remove("running");
     card.result.classList.remove("running");
-    for (const old of card.element.querySelectorAll(".step-head .badge, .step-head .step-took")) old.remove();
+    for (const old of card.element.querySelectorAll(".step-head .badge, .step-head .step-took, .step-head .step-detail")) old.remove();
     const holder = new DOMParser().parseFromString(html, "text/html").body;
     const outcome = holder.lastElementChild;
     for (const kind of ["ok", "error", "timeout", "weaker"]) if (outcome.classList.contains(kind)) card.result.classList.add(kind);

@@ -1,0 +1,121 @@
+package conversation_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/providertest"
+)
+
+// bytesFile is an uploaded file.
+type bytesFile struct{ *bytes.Reader }
+
+func (bytesFile) Close() error { return nil }
+
+// TestAgain takes a conversation up again that had uploaded files: they are
+// given again once somebody agreed, of those of one name the last, and what is
+// not here any more is said.
+func TestAgain(t *testing.T) {
+	s := newStage(t, remotes()[provider.OpenAI])
+	store := map[string]string{"u1": "a,b\n1,2\n", "u2": "a,b\n3,4\n", "u3": "x\n"}
+	open := func(id, name string) conversation.File {
+		return conversation.File{Stored: id, Source: provider.Source{Path: name, Name: name, MIME: "text/csv", Size: int64(len(store[id])),
+			Open: func() (io.ReadSeekCloser, error) { return bytesFile{bytes.NewReader([]byte(store[id]))}, nil }}}
+	}
+	names := map[string]string{"u1": "sales.csv", "u2": "sales.csv", "u3": "rates.csv"}
+	s.Stored = func(_ context.Context, owner, id string) (conversation.File, error) {
+		if _, ok := store[id]; !ok || owner != "local" {
+			return conversation.File{}, errors.New("there is no such file")
+		}
+		return open(id, names[id]), nil
+	}
+	var notices []string
+	tell := func(e conversation.Event) {
+		if n, ok := e.(conversation.Notice); ok {
+			notices = append(notices, n.Text)
+		}
+	}
+	chat := s.begin(t)
+	for _, id := range []string{"u1", "u2", "u3"} {
+		s.server.Rescript(providertest.Turn{Text: "Read."})
+		if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read", Files: []conversation.File{open(id, names[id])}}, s, tell); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := chat.ID()
+	s.clean(t, chat)
+
+	again := func() (files, gone []string) {
+		c, err := s.Conversation(t.Context(), "local", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs, lost := s.Again(t.Context(), c)
+		for _, f := range fs {
+			files = append(files, f.Stored)
+		}
+		for _, u := range lost {
+			gone = append(gone, u.Path)
+		}
+		return files, gone
+	}
+	if files, gone := again(); !slices.Equal(files, []string{"u2", "u3"}) || len(gone) > 0 {
+		t.Errorf("to be given again: %v, gone: %v", files, gone)
+	}
+	delete(store, "u3")
+	if files, gone := again(); !slices.Equal(files, []string{"u2"}) || !slices.Equal(gone, []string{"rates.csv"}) {
+		t.Errorf("after one was deleted: %v, gone: %v", files, gone)
+	}
+	chat, err := s.Resume(t.Context(), "local", id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.asked = nil
+	s.server.Rescript(providertest.Turn{Text: "Read again."})
+	turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "And now?"}, s, tell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.asked) != 1 || s.asked[0].Kind != conversation.AskSend || len(s.asked[0].Files) != 1 || !s.asked[0].Files[0].Again {
+		t.Errorf("asked: %+v", s.asked)
+	}
+	if len(turn.Inputs) != 1 || turn.Inputs[0].Stored != "u2" || turn.Inputs[0].SHA256 == "" {
+		t.Errorf("given: %+v", turn.Inputs)
+	}
+	if all := strings.Join(notices, "\n"); !strings.Contains(all, "1 file of earlier turns cannot be given again") || !strings.Contains(all, "rates.csv") {
+		t.Errorf("said: %s", all)
+	}
+	s.clean(t, chat)
+}
+
+// TestAgainReplaced gives a file with the name of one of an earlier turn: it
+// takes its place.
+func TestAgainReplaced(t *testing.T) {
+	s := newStage(t, remotes()[provider.OpenAI])
+	file := func(id, content string) conversation.File {
+		return conversation.File{Stored: id, Source: provider.Source{Path: "sales.csv", Name: "sales.csv", MIME: "text/csv", Size: int64(len(content)),
+			Open: func() (io.ReadSeekCloser, error) { return bytesFile{bytes.NewReader([]byte(content))}, nil }}}
+	}
+	s.Stored = func(context.Context, string, string) (conversation.File, error) { return file("old", "old"), nil }
+	chat := s.begin(t)
+	if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read", Files: []conversation.File{file("old", "old")}}, s, s.tell); err != nil {
+		t.Fatal(err)
+	}
+	s.clean(t, chat)
+	chat, err := s.Resume(t.Context(), "local", chat.ID(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read the new one", Files: []conversation.File{file("new", "newer")}}, s, s.tell)
+	if err != nil || len(turn.Inputs) != 1 || turn.Inputs[0].Stored != "new" {
+		t.Errorf("given: %+v, %v", turn.Inputs, err)
+	}
+	s.clean(t, chat)
+}
