@@ -2,7 +2,6 @@ package web
 
 import (
 	"errors"
-	"io"
 	"mime/multipart"
 	"net/http"
 	"strings"
