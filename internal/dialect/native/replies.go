@@ -97,7 +97,7 @@ func (a *api) openProposal(r *http.Request) (*Work, *conversation.Handled, *work
 		err = work.Refresh(r.Context(), h)
 	}
 	if err == nil {
-		err = work.Desk.CloseUnlinked(r.Context(), h)
+		err = work.CloseUnlinked(r.Context(), h)
 	}
 	return work, h, p, workError(err)
 }
