@@ -41,17 +41,17 @@ func TestAskFlows(t *testing.T) {
 
 // sees takes a picture, and says what people would miss of it.
 func (f *flows) sees(name string) {
-	f.tab.t.Helper()
+	f.t.Helper()
 	for _, fault := range eval[[]string](f.tab, audit) {
-		f.tab.t.Errorf("%s: %s", name, fault)
+		f.t.Errorf("%s: %s", name, fault)
 	}
 	f.shoot(name)
 }
 
 // begins opens the page with the provider and the project chosen.
 func (f *flows) begins() {
-	f.tab.t.Helper()
-	f.goTo(f.asking.url + "/ask")
+	f.t.Helper()
+	f.goTo(f.url + "/ask")
 	f.choose("#provider", provider.OpenAI)
 	f.choose("#model", "gpt-5")
 	f.choose("#project", "atlas")
@@ -59,7 +59,7 @@ func (f *flows) begins() {
 
 // asks sends a prompt, to which the model answers so.
 func (f *flows) asks(prompt string, turns ...providertest.Turn) {
-	f.tab.t.Helper()
+	f.t.Helper()
 	f.remote.Rescript(turns...)
 	f.wait(`!document.querySelector('#send').disabled`)
 	f.run(`document.querySelector('#prompt').value = ` + quote(prompt))
@@ -69,24 +69,24 @@ func (f *flows) asks(prompt string, turns ...providertest.Turn) {
 // press presses a button wherever it is: previews that arrive move what is
 // below them.
 func (f *flows) press(selector string) {
-	f.tab.t.Helper()
+	f.t.Helper()
 	f.wait(`document.querySelector(` + quote(selector) + `)`)
 	f.run(`document.querySelector(` + quote(selector) + `).click()`)
 }
 
 func (f *flows) says(selector string, wants ...string) {
-	f.tab.t.Helper()
+	f.t.Helper()
 	got := f.text(selector)
 	for _, want := range wants {
 		if !strings.Contains(got, want) {
-			f.tab.t.Errorf("%s lacks %q: %q", selector, want, got)
+			f.t.Errorf("%s lacks %q: %q", selector, want, got)
 		}
 	}
 }
 
 // question waits for a question of a title.
 func (f *flows) question(title string) {
-	f.tab.t.Helper()
+	f.t.Helper()
 	f.wait(`document.querySelector('.questions .question h3')?.innerText === ` + quote(title))
 }
 
@@ -96,7 +96,7 @@ var reads = providertest.Turn{Steps: []providertest.Step{{Code: "print(open('rat
 // request, without some of them, and further ones that the model wants. Then
 // the container expires, and the conversation ends and is taken up again.
 func (f *flows) files() {
-	t := f.tab.t
+	t := f.t
 	t.Helper()
 	f.begins()
 	f.says("#can", "Python and shell", "files go to OpenAI")
@@ -160,7 +160,7 @@ func (f *flows) files() {
 
 // expires lets the page's clock run until the container is no more.
 func (f *flows) expires() {
-	f.tab.t.Helper()
+	f.t.Helper()
 	f.wait(`document.querySelector('#clock .badge').innerText.match(/^(19|20):\d\d$/)`)
 	f.run(`window.now = Date.now; Date.now = () => now() + 19 * 60e3`)
 	f.wait(`document.querySelector('#clock.soon .badge')?.innerText.match(/^0[01]:\d\d$/)`)
@@ -179,7 +179,7 @@ func (f *flows) expires() {
 // ends ends the conversation, which leaves at the provider what was there
 // before, and takes it up again.
 func (f *flows) ends(there []string) {
-	t := f.tab.t
+	t := f.t
 	t.Helper()
 	f.run(`window.confirm = () => true`)
 	f.press(`form[action$="/close"] button`)
@@ -208,7 +208,7 @@ const newNotes = "# Notes\nRates are per region.\nThey hold for 2026.\nEast is t
 // saves saves what code made: over another file after a look at what changes,
 // beside one, and later from its card; and discards and downloads.
 func (f *flows) saves() {
-	t := f.tab.t
+	t := f.t
 	t.Helper()
 	f.begins()
 	f.asks("Write it down", providertest.Turn{Steps: []providertest.Step{{Code: "write()", Files: []providertest.Made{
@@ -247,7 +247,7 @@ func (f *flows) saves() {
 
 // settles decides about files after the turn.
 func (f *flows) settles() {
-	t := f.tab.t
+	t := f.t
 	t.Helper()
 	card := func(name string) string { return `.card[data-name="` + name + `"]` }
 	f.press(card("never.txt") + ` .settle .primary`)
@@ -266,7 +266,7 @@ func (f *flows) settles() {
 		t.Errorf("replaced later: %q", got)
 	}
 	link := eval[string](f.tab, `document.querySelector('`+card("notes.txt")+` a[download]').href`)
-	if _, header, body := f.fetch(strings.TrimPrefix(link, f.asking.url)); body != newNotes || !strings.Contains(header.Get("Content-Disposition"), `notes.txt`) {
+	if _, header, body := f.fetch(strings.TrimPrefix(link, f.url)); body != newNotes || !strings.Contains(header.Get("Content-Disposition"), `notes.txt`) {
 		t.Errorf("the download is %q, %v", body, header)
 	}
 	f.asks("One more", providertest.Turn{Steps: []providertest.Step{{Code: "more()", Files: []providertest.Made{{Name: "more.txt", Data: []byte("more\n")}}}}, Text: "[more.txt](sandbox:/mnt/data/more.txt)"})
@@ -278,7 +278,7 @@ func (f *flows) settles() {
 
 // applies has a reply that changes the project: it opens in Review.
 func (f *flows) applies() {
-	t := f.tab.t
+	t := f.t
 	t.Helper()
 	f.begins()
 	f.run(`document.querySelector('details.more').open = true; document.querySelector('[name=propose]').checked = true`)
@@ -302,14 +302,14 @@ const large = 32 << 20
 
 // creeps lets a held body go on bit by bit until the page shows something.
 func (f *flows) creeps(h *hold, condition string) {
-	f.tab.t.Helper()
+	f.t.Helper()
 	deadline := time.Now().Add(patience)
 	for !eval[bool](f.tab, "!!("+condition+")") {
 		h.step()
 		<-time.After(10 * time.Millisecond)
 		if time.Now().After(deadline) {
-			f.shoot("failed-" + strings.ReplaceAll(f.tab.t.Name(), "/", "-"))
-			f.tab.t.Fatalf("it does not become true: %s", condition)
+			f.shoot("failed-" + strings.ReplaceAll(f.t.Name(), "/", "-"))
+			f.t.Fatalf("it does not become true: %s", condition)
 		}
 	}
 }
@@ -317,9 +317,9 @@ func (f *flows) creeps(h *hold, condition string) {
 // moves looks at files that are on their way: to the service, to the provider
 // and back.
 func (f *flows) moves() {
-	t := f.tab.t
+	t := f.t
 	t.Helper()
-	front := newGate(t, strings.TrimSuffix(f.asking.url, "/ui"))
+	front := newGate(t, strings.TrimSuffix(f.url, "/ui"))
 	f.goTo(front.url + "/ui/ask")
 	f.choose("#provider", provider.OpenAI)
 	f.choose("#model", "gpt-5")
