@@ -224,7 +224,7 @@ func numbersInside(pid int) []string {
 const (
 	waitingProcesses = 2      // its init, and the one that becomes the program
 	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
-	waitingFiles     = 16     // on version 1, one of them for each group
+	waitingFiles     = 17     // on version 1, one of them for each group
 	mostWaiting      = 16 * 4 // what the pools of four tiers may grow to
 )
 

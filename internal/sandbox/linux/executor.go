@@ -123,30 +123,19 @@ func ExecutorMain(args []string) int {
 	if e.config.Warm == warmBackground {
 		go e.startPools()
 	}
-	gone := make(chan struct{})
-	e.work.Go(func() { e.listen(l, gone) })
-	<-gone // pid 1's end takes every sandbox along
-	e.shutdown()
-	return 0
-}
-
-// listen waits for a request and serves it, while another goroutine waits for
-// the next: to hand the request on would take longer. It says when the service
-// is gone.
-func (e *executor) listen(l *link, gone chan struct{}) {
 	for {
 		var r request
 		files, err := l.receive(&r)
 		if err != nil {
-			close(gone)
-			return
+			break // the service is gone; pid 1's end takes every sandbox along
 		}
-		if len(files) > 0 {
-			e.work.Go(func() { e.listen(l, gone) })
-			e.serve(&r, files)
-			return
+		if len(files) == 0 {
+			continue
 		}
+		e.work.Go(func() { e.serve(&r, files) })
 	}
+	e.shutdown()
+	return 0
 }
 
 // prepare makes the executor's world and moves into it.

@@ -42,6 +42,7 @@ type waiting struct {
 	pid      int
 	pidfd    *os.File
 	program  *os.File // pidfd of the process that waits
+	null     *os.File // what it reads if it has no input
 	number   int      // pid of the same
 	listener *os.File // says when it has finished; nil if tests left the filter out
 	reports  *os.File
@@ -354,6 +355,9 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 		return nil, err
 	}
 	w.group.idle(how != claimed)
+	if w.null, err = openNull(); err != nil {
+		return nil, err
+	}
 	var theirs *os.File
 	if w.control, theirs, err = newLinkPair(); err != nil {
 		return nil, err
@@ -417,7 +421,7 @@ func (w *waiting) close() {
 		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
 		w.pidfd.Close()
 	}
-	for _, f := range []*os.File{w.program, w.listener} {
+	for _, f := range []*os.File{w.program, w.listener, w.null} {
 		if f != nil {
 			f.Close()
 		}

@@ -26,12 +26,16 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err != nil {
 		return err
 	}
-	if !r.Stdin {
-		defer ends[0].Close()
-	}
 	e.running.Add(1)
 	if w := e.warm(r); w != nil {
 		return w.run(l, r, files, ends)
+	}
+	if !r.Stdin {
+		if ends[0], err = openNull(); err != nil {
+			e.running.Add(-1)
+			return err
+		}
+		defer ends[0].Close()
 	}
 	if w := e.warmNode(r); w != nil {
 		return w.run(l, r, files, ends)
@@ -81,8 +85,8 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	return s.answer(l, done)
 }
 
-// programFiles are the program's stdin, stdout, stderr and, if it has one, its
-// channel for calls, out of the files that came with the request.
+// programFiles are the program's stdin, nil if it has none, stdout, stderr and,
+// if it has one, its channel for calls, out of the files that came with the request.
 func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 	want := 2
 	for _, more := range []bool{r.Stdin, r.Calls} {
@@ -97,13 +101,18 @@ func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 	if r.Stdin {
 		return append([]*os.File{rest[0], files[0], files[1]}, rest[1:]...), nil
 	}
-	// Opened for this program alone: flags, locks and an owner are an open
-	// file's own, and would be seen by whoever else has it.
-	nothing, err := unix.Open(imagePath+"/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	return append([]*os.File{nil, files[0], files[1]}, rest...), nil
+}
+
+// openNull opens what a program reads that has no input. It is opened for each
+// alone: flags, locks and an owner are an open file's own, and would be seen by
+// whoever else has it.
+func openNull() (*os.File, error) {
+	fd, err := unix.Open(imagePath+"/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return append([]*os.File{os.NewFile(uintptr(nothing), "null"), files[0], files[1]}, rest...), nil
+	return os.NewFile(uintptr(fd), "null"), nil
 }
 
 func (s *sandbox) receiveInputs(l *link) error {

@@ -22,7 +22,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	if err := available(spec.Language); err != nil {
 		return nil, err
 	}
-	p, err := newProgram(spec)
+	p, err := newProgram(spec, s.pipes.take)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +83,8 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 			return nil, err
 		}
 		sent := l.sendInputs(p.list, p.files)
+		s.links.add(1) // while the executor is at work
+		s.pipes.add(2)
 		var a answer
 		l.setReadDeadline(time.Now().Add(stageTime))
 		files, received := l.receive(&a)
@@ -207,7 +209,7 @@ type program struct {
 	code                  *os.File
 }
 
-func newProgram(spec *engine.Spec) (_ *program, err error) {
+func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *program, err error) {
 	p := &program{}
 	defer func() {
 		if err != nil {
@@ -252,22 +254,18 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 	if !spec.Held.IsZero() {
 		p.request.Held = spec.Held.String()
 	}
-	return p, p.openFiles(spec)
+	return p, p.openFiles(spec, output)
 }
 
 // openFiles makes the program's stdin, stdout, stderr and channel for calls.
-func (p *program) openFiles(spec *engine.Spec) error {
+func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], error)) error {
 	for _, ours := range []**os.File{&p.stdout, &p.stderr} {
-		var ends [2]int
-		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		pipe, err := output()
+		if err != nil {
 			return err
 		}
-		p.theirs = append(p.theirs, os.NewFile(uintptr(ends[1]), "output"))
-		if err := unix.SetNonblock(ends[0], true); err != nil {
-			unix.Close(ends[0])
-			return err
-		}
-		*ours = os.NewFile(uintptr(ends[0]), "output") // waiting for it holds no thread
+		*ours = pipe.ours
+		p.theirs = append(p.theirs, pipe.theirs)
 	}
 	if len(spec.Stdin) > 0 {
 		stdin, err := memoryFile("stdin", spec.Stdin)

@@ -22,6 +22,8 @@ type Config struct {
 // Sandbox is the service's side: it holds no rights, and asks the executor.
 type Sandbox struct {
 	config Config
+	links  spares[*link]    // of requests
+	pipes  spares[*os.File] // of outputs
 
 	mu        sync.Mutex
 	executor  *link
@@ -40,7 +42,7 @@ const (
 
 // Start starts an executor and waits until it is ready.
 func Start(ctx context.Context, config Config) (*Sandbox, error) {
-	s := &Sandbox{config: config}
+	s := &Sandbox{config: config, links: spares[*link]{create: newRequestEnds}, pipes: spares[*os.File]{create: newOutputEnds}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.launch(ctx); err != nil {
@@ -112,11 +114,11 @@ func (s *Sandbox) watch(l *link) {
 
 // open begins a request: it returns its socket. The files stay the caller's.
 func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link, error) {
-	ours, theirs, err := newLinkPair()
+	socket, err := s.links.take()
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
+	defer socket.theirs.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range 2 {
@@ -129,12 +131,12 @@ func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link
 				break
 			}
 		}
-		if err = s.executor.send(r, append([]*os.File{theirs}, files...)...); err == nil {
-			return ours, nil
+		if err = s.executor.send(r, append([]*os.File{socket.theirs}, files...)...); err == nil {
+			return socket.ours, nil
 		}
 		s.executor = nil // its watcher closes it
 	}
-	ours.close()
+	socket.ours.close()
 	return nil, err
 }
 
@@ -195,6 +197,8 @@ func (s *Sandbox) Close() error {
 	}
 	s.mu.Unlock()
 	s.watching.Wait()
+	s.links.close((*link).close)
+	s.pipes.close((*os.File).Close)
 	return s.config.Launcher.Close()
 }
 

@@ -89,7 +89,7 @@ func TestNodePoolTrustsNoRequest(t *testing.T) {
 	e := &executor{}
 	e.newNodePools()
 	request := func(name string) *runRequest {
-		p, err := newProgram(ordinary(name, "1"))
+		p, err := newProgram(ordinary(name, "1"), newOutputEnds)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,9 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	if err := w.receiveInputs(l); err != nil {
 		return err
 	}
+	if ends[0] == nil {
+		ends[0] = w.null
+	}
 	handed := handedProgram{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Alone: r.alone()}
 	if !slices.Equal(r.Env, w.executor.usual) {
 		handed.Env = r.Env

@@ -1,0 +1,99 @@
+package linux
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A program needs pipes and a socket, which take some twenty system calls to
+// make. Those of the next one are made while this one runs, so that nobody
+// waits for them.
+
+// mostSpares is how many of a kind are kept: for so many requests that come at
+// once.
+const mostSpares = 8
+
+// ends are the two ends of a pipe or a socket, ours and the other side's.
+type ends[T any] struct {
+	ours   T
+	theirs *os.File
+}
+
+// spares keeps pairs that nobody has used.
+type spares[T any] struct {
+	create func() (ends[T], error)
+
+	mu     sync.Mutex
+	list   []ends[T]
+	closed bool
+}
+
+// take returns a pair, a new one if none is spare.
+func (s *spares[T]) take() (ends[T], error) {
+	s.mu.Lock()
+	if n := len(s.list); n > 0 {
+		p := s.list[n-1]
+		s.list = s.list[:n-1]
+		s.mu.Unlock()
+		return p, nil
+	}
+	s.mu.Unlock()
+	return s.create()
+}
+
+// add makes so many pairs more, as far as there is room.
+func (s *spares[T]) add(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range count {
+		if s.closed || len(s.list) == mostSpares {
+			return
+		}
+		p, err := s.create()
+		if err != nil {
+			return // take tries again, and says so
+		}
+		s.list = append(s.list, p)
+	}
+}
+
+// close closes what is spare with the function for our ends.
+func (s *spares[T]) close(ours func(T) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, p := range s.list {
+		_ = errors.Join(ours(p.ours), p.theirs.Close())
+	}
+	s.list = nil
+}
+
+func newRequestPair() (ends[*link], error) {
+	ours, theirs, err := newLinkPair()
+	return ends[*link]{ours, theirs}, err
+}
+
+func newRequestEnds() (ends[*link], error) {
+	ours, theirs, err := newLinkPair()
+	return ends[*link]{ours, theirs}, err
+}
+
+// newOutputEnds makes a pipe for what a program writes. Waiting for it holds no
+// thread.
+func newOutputEnds() (p ends[*os.File], err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return p, err
+	}
+	p.theirs = os.NewFile(uintptr(fds[1]), "output")
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		p.theirs.Close()
+		return p, err
+	}
+	p.ours = os.NewFile(uintptr(fds[0]), "output")
+	return p, nil
+}
