@@ -71,11 +71,6 @@ func (s *spares[T]) close(ours func(T) error) {
 	s.list = nil
 }
 
-func newRequestPair() (ends[*link], error) {
-	ours, theirs, err := newLinkPair()
-	return ends[*link]{ours, theirs}, err
-}
-
 func newRequestEnds() (ends[*link], error) {
 	ours, theirs, err := newLinkPair()
 	return ends[*link]{ours, theirs}, err

@@ -1,0 +1,49 @@
+package linux
+
+import (
+	"errors"
+	"io"
+	"os"
+	"testing"
+)
+
+// What is spare is bounded, is used once, and goes when the sandbox does.
+func TestSpares(t *testing.T) {
+	made := 0
+	s := spares[*os.File]{create: func() (ends[*os.File], error) {
+		made++
+		return newOutputEnds()
+	}}
+	s.add(2 * mostSpares)
+	if made != mostSpares || len(s.list) != mostSpares {
+		t.Fatalf("%d were made, %d are spare", made, len(s.list))
+	}
+	seen := map[*os.File]bool{}
+	for range mostSpares + 1 {
+		p, err := s.take()
+		if err != nil || seen[p.ours] {
+			t.Fatalf("taken twice, or %v", err)
+		}
+		seen[p.ours] = true
+		if _, err := p.theirs.WriteString("x"); err != nil {
+			t.Error(err)
+		}
+		p.theirs.Close()
+		if text, err := io.ReadAll(p.ours); err != nil || string(text) != "x" {
+			t.Errorf("%q, %v", text, err)
+		}
+		p.ours.Close()
+	}
+	if made != mostSpares+1 {
+		t.Errorf("%d were made", made)
+	}
+	s.add(1)
+	left := s.list[0]
+	s.close((*os.File).Close)
+	if err := left.ours.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a spare one stays open: %v", err)
+	}
+	if s.add(1); len(s.list) != 0 {
+		t.Error("one is made after the end")
+	}
+}
