@@ -211,11 +211,13 @@ func (f *flows) saves() {
 	t := f.t
 	t.Helper()
 	f.begins()
+	f.writes("kept.txt", "mine\n")
 	f.asks("Write it down", providertest.Turn{Steps: []providertest.Step{{Code: "write()", Files: []providertest.Made{
-		{Name: "notes.txt", Data: []byte(newNotes)}, {Name: "sales.png", Data: onePixel()}, {Name: "later.txt", Data: []byte("one\ntwo\n")}, {Name: "never.txt", Data: []byte("x\n")}}}},
+		{Name: "notes.txt", Data: []byte(newNotes)}, {Name: "sales.png", Data: onePixel()}, {Name: "later.txt", Data: []byte("one\ntwo\n")}, {Name: "never.txt", Data: []byte("x\n")},
+		{Name: "kept.txt", Data: []byte("theirs\n")}, {Name: "pass.txt", Data: []byte("z\n")}}}},
 		Text: "All is in [notes.txt](sandbox:/mnt/data/notes.txt)."})
 	f.question("Save what was made?")
-	f.wait(`document.querySelectorAll('.question [name=pick]').length === 4`)
+	f.wait(`document.querySelectorAll('.question [name=pick]').length === 6`)
 	row := func(name string) string {
 		return `[...document.querySelectorAll('.question .pick-row')].find((row) => row.querySelector('.file-name').innerText === ` + quote(name) + `)`
 	}
@@ -228,19 +230,23 @@ func (f *flows) saves() {
 		t.Error("what is replaced is not marked, or what nobody chose is")
 	}
 	f.run(row("sales.png") + `.querySelector('details').open = true; ` + row("sales.png") + `.querySelector('[value=rename]').click(); ` + row("sales.png") + `.querySelector('[name=pick]').checked = true`)
-	for _, name := range []string{"later.txt", "never.txt"} {
+	f.run(row("kept.txt") + `.querySelector('[value=skip]').click()`)
+	for _, name := range []string{"later.txt", "never.txt", "pass.txt"} {
 		f.run(row(name) + `.querySelector('[name=pick]').checked = false`)
 	}
 	f.run(`document.querySelector('.question').scrollIntoView()`)
 	f.sees("ask-clash")
 	f.press(".question button[value=yes]")
 	f.over(1)
-	f.says("#turn-1", "You agreed to save 2 of 4 files", "the history of atlas")
+	f.says("#turn-1", "You agreed to save 2 of 6 files", "the history of atlas")
 	if got := f.reads("notes.txt"); got != newNotes {
 		t.Errorf("replaced: %q", got)
 	}
 	if f.reads("sales.png") != "the old one" || f.reads("sales (2).png") != string(onePixel()) {
 		t.Error("the picture is not beside the old one")
+	}
+	if got := f.reads("kept.txt"); got != "mine\n" {
+		t.Errorf("skipped: %q", got)
 	}
 	f.settles()
 }
@@ -264,6 +270,13 @@ func (f *flows) settles() {
 	f.wait(`document.querySelector('` + card("later.txt") + ` .badge')?.innerText === 'saved'`)
 	if got := f.reads("later.txt"); got != "one\ntwo\n" {
 		t.Errorf("replaced later: %q", got)
+	}
+	f.writes("pass.txt", "mine\n")
+	f.press(card("pass.txt") + ` .settle .primary`)
+	f.press(card("pass.txt") + ` .settle [value=skip]`)
+	f.wait(`!document.querySelector('` + card("pass.txt") + ` .settle [value=skip]')`)
+	if got := f.reads("pass.txt"); got != "mine\n" {
+		t.Errorf("skipped later: %q", got)
 	}
 	link := eval[string](f.tab, `document.querySelector('`+card("notes.txt")+` a[download]').href`)
 	if _, header, body := f.fetch(strings.TrimPrefix(link, f.url)); body != newNotes || !strings.Contains(header.Get("Content-Disposition"), `notes.txt`) {

@@ -107,13 +107,23 @@ func (b *tab) goTo(url string) {
 // eval returns the value of an expression in the page; promises are awaited.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	value, err := evaluate[T](b, expression)
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return value
+}
+
+func evaluate[T any](b *tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// leaving reports whether an expression could not be looked at because the page
+// gave way to the next one.
+func leaving(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "Inspected target navigated or closed") || strings.Contains(err.Error(), "context was destroyed"))
 }
 
 // run executes statements in the page.
@@ -126,7 +136,14 @@ func (b *tab) run(statements string) {
 func (b *tab) wait(expression string) {
 	b.t.Helper()
 	deadline := time.Now().Add(patience)
-	for !eval[bool](b, "!!("+expression+")") {
+	for {
+		yes, err := evaluate[bool](b, "!!("+expression+")")
+		if err != nil && !leaving(err) {
+			b.t.Fatalf("%s: %v", expression, err)
+		}
+		if yes {
+			return
+		}
 		if time.Now().After(deadline) {
 			b.shoot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 			b.t.Fatalf("it does not become true: %s\nthe page: %s", expression, eval[string](b, "document.querySelector('main')?.innerText ?? ''"))

@@ -77,7 +77,7 @@ func TestJudge(t *testing.T) {
 		"the same":        {warm, true},
 		"less":            {sample{live: 8 << 20, beyond: 12 << 20}, true},
 		"a leak":          {sample{live: 12 << 20, beyond: 16 << 20}, false},
-		"beyond the heap": {sample{live: 9 << 20, beyond: 19 << 20}, false},
+		"beyond the heap": {sample{live: 9 << 20, beyond: 23 << 20}, false},
 	} {
 		if err := judgeRest(warm, tt.end); (err == nil) != tt.ok {
 			t.Errorf("at rest, %s: %v", name, err)

@@ -83,8 +83,8 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 			return nil, err
 		}
 		sent := l.sendInputs(p.list, p.files)
-		s.links.add(1) // while the executor is at work
-		s.pipes.add(2)
+		s.links.fill() // while the executor is at work
+		s.pipes.fill()
 		var a answer
 		l.setReadDeadline(time.Now().Add(stageTime))
 		files, received := l.receive(&a)

@@ -42,12 +42,14 @@ const (
 
 // Start starts an executor and waits until it is ready.
 func Start(ctx context.Context, config Config) (*Sandbox, error) {
-	s := &Sandbox{config: config, links: spares[*link]{create: newRequestEnds}, pipes: spares[*os.File]{create: newOutputEnds}}
+	s := &Sandbox{config: config, links: spares[*link]{create: newRequestEnds, enough: spareLinks}, pipes: spares[*os.File]{create: newOutputEnds, enough: sparePipes}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.launch(ctx); err != nil {
 		return nil, errors.Join(err, config.Launcher.Close())
 	}
+	s.links.fill()
+	s.pipes.fill()
 	return s, nil
 }
 
@@ -151,6 +153,7 @@ func (s *Sandbox) ask(ctx context.Context, r request, list []input, files []*os.
 	defer stop()
 	var a answer
 	err = l.sendInputs(list, files)
+	s.links.fill()
 	received, receiveErr := l.receive(&a)
 	closeAll(received)
 	if a.Error != nil {

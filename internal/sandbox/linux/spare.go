@@ -12,9 +12,12 @@ import (
 // make. Those of the next one are made while this one runs, so that nobody
 // waits for them.
 
-// mostSpares is how many of a kind are kept: for so many requests that come at
-// once.
-const mostSpares = 8
+// What is kept, from the start on and after each request: enough for two that
+// come at once.
+const (
+	spareLinks = 2
+	sparePipes = 2 * spareLinks
+)
 
 // ends are the two ends of a pipe or a socket, ours and the other side's.
 type ends[T any] struct {
@@ -25,6 +28,7 @@ type ends[T any] struct {
 // spares keeps pairs that nobody has used.
 type spares[T any] struct {
 	create func() (ends[T], error)
+	enough int
 
 	mu     sync.Mutex
 	list   []ends[T]
@@ -44,14 +48,11 @@ func (s *spares[T]) take() (ends[T], error) {
 	return s.create()
 }
 
-// add makes so many pairs more, as far as there is room.
-func (s *spares[T]) add(count int) {
+// fill makes pairs until there are enough.
+func (s *spares[T]) fill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range count {
-		if s.closed || len(s.list) == mostSpares {
-			return
-		}
+	for !s.closed && len(s.list) < s.enough {
 		p, err := s.create()
 		if err != nil {
 			return // take tries again, and says so

@@ -13,13 +13,14 @@ func TestSpares(t *testing.T) {
 	s := spares[*os.File]{create: func() (ends[*os.File], error) {
 		made++
 		return newOutputEnds()
-	}}
-	s.add(2 * mostSpares)
-	if made != mostSpares || len(s.list) != mostSpares {
+	}, enough: sparePipes}
+	s.fill()
+	s.fill()
+	if made != sparePipes || len(s.list) != sparePipes {
 		t.Fatalf("%d were made, %d are spare", made, len(s.list))
 	}
 	seen := map[*os.File]bool{}
-	for range mostSpares + 1 {
+	for range sparePipes + 1 {
 		p, err := s.take()
 		if err != nil || seen[p.ours] {
 			t.Fatalf("taken twice, or %v", err)
@@ -34,16 +35,16 @@ func TestSpares(t *testing.T) {
 		}
 		p.ours.Close()
 	}
-	if made != mostSpares+1 {
+	if made != sparePipes+1 {
 		t.Errorf("%d were made", made)
 	}
-	s.add(1)
+	s.fill()
 	left := s.list[0]
 	s.close((*os.File).Close)
 	if err := left.ours.Close(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a spare one stays open: %v", err)
 	}
-	if s.add(1); len(s.list) != 0 {
+	if s.fill(); len(s.list) != 0 {
 		t.Error("one is made after the end")
 	}
 }
