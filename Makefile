@@ -63,11 +63,15 @@ lint: $(GOLANGCI) ## format check and golangci-lint, import rules included
 	@echo '== lint'
 	@$(GOLANGCI) run
 
+# Whole services, browsers and soaks come one after the other: what has a time
+# limit is not to compete with the next one's start.
 .PHONY: unit
 unit: ## all Go tests; as root none of the sandbox's may be skipped
-	@echo '== tests (race detector, fuzz seeds, end to end)'
+	@echo '== tests (race detector, fuzz seeds)'
 	@if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi; \
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v '/internal/sandbox/'); \
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e '/internal/sandbox/' -e '/e2e'); \
+	echo '== end to end'; \
+	$(GO) test -race -timeout 20m -p 1 ./e2e/...; \
 	echo '== sandbox tests'; \
 	$(GO) test -race -timeout 20m -v ./internal/sandbox/... | scripts/no-skip
 
