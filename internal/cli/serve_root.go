@@ -44,9 +44,6 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 	cmd := a.asUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Env = append(cmd.Env, a.cfg.ServiceSecrets()...)
-	// Twice as many threads at work as processors: those that wait for the disk
-	// count as being at work for a while.
-	cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	// Nothing of ours survives us, however we end.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	// A session of its own: the terminal's Ctrl-C comes to us, once, and we

@@ -253,23 +253,23 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 		}
 		g.openAccounts(controller, folder)
 		if controller == "" || controller == "cpu" {
-			g.yield, _ = os.OpenFile(filepath.Join(folder, "cpu.idle"), os.O_WRONLY, 0) // since Linux 5.15
+			g.yield, _ = openControl(folder, "cpu.idle", unix.O_WRONLY) // since Linux 5.15
 		}
 		if known {
 			continue
 		}
-		name, flag := "tasks", os.O_WRONLY
+		name, flag := "tasks", unix.O_WRONLY
 		if t.version == 2 {
-			name, flag = ".", os.O_RDONLY
+			name, flag = ".", unix.O_RDONLY
 		}
-		f, err := os.OpenFile(filepath.Join(folder, name), flag, 0)
+		f, err := openControl(folder, name, flag)
 		if err != nil {
 			g.remove()
 			return nil, err
 		}
 		g.join = append(g.join, f)
 		if t.version == 2 {
-			if g.enter, err = os.OpenFile(filepath.Join(folder, "cgroup.procs"), os.O_WRONLY, 0); err != nil {
+			if g.enter, err = openControl(folder, "cgroup.procs", unix.O_WRONLY); err != nil {
 				g.remove()
 				return nil, err
 			}
@@ -360,13 +360,33 @@ func makeFolder(path string) error {
 	return nil
 }
 
-func writeFile(folder, name, value string) error {
-	f, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY, 0)
+// openControl opens a file of a group as the system does. A file of Go's would
+// be watched for events, which is three more calls for each.
+func openControl(folder, name string, flags int) (*os.File, error) {
+	fd, err := unix.Open(folder+"/"+name, flags|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return nil, &fs.PathError{Op: "open", Path: folder + "/" + name, Err: err}
 	}
-	_, err = f.WriteString(value)
-	return errors.Join(err, f.Close())
+	return os.NewFile(uintptr(fd), folder+"/"+name), nil
+}
+
+func writeFile(folder, name, value string) error {
+	path := folder + "/" + name
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	for {
+		_, err := unix.Write(fd, []byte(value))
+		switch {
+		case errors.Is(err, unix.EINTR): // memory limits heed signals, which the runtime sends to itself
+			continue
+		case err != nil:
+			return &fs.PathError{Op: "write", Path: path, Err: err}
+		}
+		return nil
+	}
 }
 
 // optional forgives the absence of a control file.

@@ -24,11 +24,8 @@ var accounts = map[string]struct{ processes, cpu, memoryPeak string }{
 // each, while somebody waits for the program's end.
 func (g *group) openAccounts(controller, folder string) {
 	open := func(place **os.File, name string) {
-		if name == "" {
-			return
-		}
-		if fd, err := unix.Open(folder+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-			*place = os.NewFile(uintptr(fd), name)
+		if name != "" {
+			*place, _ = openControl(folder, name, unix.O_RDONLY)
 		}
 	}
 	names := accounts[controller]

@@ -73,17 +73,18 @@ func (s *sandbox) bornIn() int {
 	return -1
 }
 
-// Where a zygote's child has its pipe for reports and its socket; zygote.py
-// knows them by the same numbers.
+// Where a zygote's child has its pipe for reports, its socket and its filter's
+// listener; zygote.py and spawn_amd64.s know them by the same numbers.
 const (
-	forkedReport  = 900
-	forkedControl = 901
+	forkedReport = 900 + iota
+	forkedControl
+	forkedListener
 )
 
 // forkedScript is the same for a sandbox that is forked from a zygote. That
 // one sits in the image already, has made the new pid namespace, and is not
 // going to execute anything.
-func (s *sandbox) forkedScript() *script {
+func (s *sandbox) forkedScript(socket *os.File) *script {
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET
 	var bounding []step
 	if !s.host.root {
@@ -91,16 +92,27 @@ func (s *sandbox) forkedScript() *script {
 	}
 	filter := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, s.host.filter)
 	filter.result = new(int32)
+	keep := call(filterStep, unix.SYS_DUP3, 0, forkedListener, unix.O_CLOEXEC)
+	keep.from, keep.result = filter.result, new(int32)
+	init := []step{closeFrom(0, forkedReport-1), closeFrom(forkedReport+1, lastFile)}
+	if len(initProgram()) > 0 {
+		init = append(init, call("execute init", unix.SYS_EXECVE, initPath, roomArgv, roomArgv+8))
+	}
 	return &script{
-		listener: filter.result,
-		setup: join(s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
-			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock()),
-		init: s.becomeInit(forkedReport),
+		listener: keep.result,
+		// One filter for both, so that the kernel compiles it once.
+		setup: join([]step{
+			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
+			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
+		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
+			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), []step{filter, keep}),
+		init: init,
 		main: []step{
-			closeFrom(3, forkedReport-1), closeFrom(forkedControl+1, lastFile),
 			// What execve would do: a program may look at itself. Pid 1 stays shut.
 			call("allow inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
-			call("set umask", unix.SYS_UMASK, 0o022), filter,
+			call("set umask", unix.SYS_UMASK, 0o022),
+			call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
+			closeFrom(3, forkedReport), closeFrom(forkedListener+1, lastFile),
 		},
 	}
 }

@@ -212,6 +212,11 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
+	// Nobody may read it: the kernel then shuts the memory and the files of who
+	// executes it, from its first instruction on.
+	if err := root.WriteFile(strings.TrimPrefix(initPath, "/"), initProgram(), 0o111); err != nil {
+		return err
+	}
 	if err := s.placeLanguages(root, at); err != nil {
 		return err
 	}

@@ -173,8 +173,8 @@ func (p *pool) take(s shape) *waiting {
 		p.group.idle(false) // one that is starting has been idle for long enough
 		return nil
 	}
-	p.hurry(+1)
-	defer p.hurry(-1)
+	p.hurry(z, +1)
+	defer p.hurry(z, -1)
 	forked, err := p.executor.forkWaiting(z, s, claimed)
 	if err != nil {
 		p.failed(z, err)
@@ -200,8 +200,10 @@ func (p *pool) pick(s shape) (*zygote, *waiting) {
 }
 
 // hurry counts the requests that wait for the zygote: with any, it stands in
-// the queue for processors like everybody else.
-func (p *pool) hurry(more int) {
+// the queue for processors like everybody else, and so does the sandbox that it
+// is about to have made.
+func (p *pool) hurry(z *zygote, more int) {
+	z.hurry(more)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.wanted
@@ -366,9 +368,9 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 	if w.reports, w.report, err = reportPipe(); err != nil {
 		return nil, err
 	}
-	w.script = w.forkedScript()
+	w.script = w.forkedScript(theirs)
 	w.script.weaken(e.config.Weaken)
-	if w.pid, w.pidfd, err = z.fork(w.script, w.report, theirs, how.prepare()); err != nil {
+	if w.pid, w.pidfd, err = z.fork(w.script, w.group, how.prepare()); err != nil {
 		return nil, err
 	}
 	w.report.Close()

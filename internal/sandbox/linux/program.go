@@ -286,6 +286,10 @@ func (s *script) weaken(names []string) {
 	}
 }
 
+// weakSpawn stands for the machine code with which a zygote makes sandboxes: it
+// does it in Python then, as on other processors.
+const weakSpawn = "spawn"
+
 // joinStep is entering the control group, which is no step on version 2.
 const joinStep = "join control group"
 

@@ -140,15 +140,26 @@ func TestWaitingSandboxesDie(t *testing.T) {
 // waitingPids are the first processes of sandboxes that zygotes have forked.
 func waitingPids(executor int) (pids []int) {
 	for _, pid := range descendants(executor) {
-		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, inside, _ := strings.Cut(string(status), "NSpid:")
-		inside, _, _ = strings.Cut(inside, "\n")
-		if fields := strings.Fields(inside); strings.Contains(string(command), zygotePath) && len(fields) == 3 && fields[2] == "1" {
+		command, _ := os.ReadFile(procOf(pid, "cmdline"))
+		status, _ := os.ReadFile(procOf(pid, "status"))
+		if strings.HasPrefix(string(command), "airlock init") && insideNumber(string(status)) == "1" {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+func procOf(pid int, name string) string { return fmt.Sprintf("/proc/%d/%s", pid, name) }
+
+// insideNumber is a process's pid in the namespace of a sandbox, empty for one
+// that is in none.
+func insideNumber(status string) string {
+	_, inside, _ := strings.Cut(status, "NSpid:")
+	inside, _, _ = strings.Cut(inside, "\n")
+	if fields := strings.Fields(inside); len(fields) == 3 {
+		return fields[2]
+	}
+	return ""
 }
 
 func zombies(t *testing.T, executor int) (count int) {
@@ -166,7 +177,7 @@ func TestTierOf(t *testing.T) {
 	for code, want := range map[string]string{
 		"print(1)": "bare", "import numpy as np": "numpy", "from pandas import DataFrame": "pandas", "import os, sys, matplotlib.pyplot": "full",
 		"def f():\n    import seaborn as sns": "full", "import numpy\nimport pandas": "pandas", "x = 'matplotlib'": "bare", "importpandas": "bare",
-		"import numpyish": "bare", "from scipy.stats import norm": "numpy",
+		"import numpyish": "standard", "import os, json\nimport asyncio": "standard", "import os, json": "bare", "import asyncio, numpy": "numpy", "from scipy.stats import norm": "numpy",
 	} {
 		if got := tierOf(code); got != want {
 			t.Errorf("%q: %s, want %s", code, got, want)
@@ -237,7 +248,7 @@ func TestWaitingIsSmall(t *testing.T) {
 		t.Errorf("pools: %+v, %v", pools, err)
 	}
 	mostInit, mostProgram := int64(64<<10), int64(4<<20)
-	if len(reaperCode()) == 0 {
+	if len(initProgram()) == 0 {
 		mostInit = 2 << 20
 	}
 	if slices.Max(inits) > mostInit || slices.Max(programs) > mostProgram {

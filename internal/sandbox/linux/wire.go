@@ -112,6 +112,11 @@ func (l *link) send(message any, files ...*os.File) error {
 	if err != nil {
 		return err
 	}
+	return l.sendRaw(body, files...)
+}
+
+// sendRaw sends a message as it is.
+func (l *link) sendRaw(body []byte, files ...*os.File) (err error) {
 	if len(body) > maxPacket {
 		return fmt.Errorf("message of %d bytes", len(body))
 	}

@@ -2,13 +2,13 @@ package linux
 
 import (
 	_ "embed"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
-	"unsafe"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +29,7 @@ var rehearsalProgram []byte
 const (
 	zygotePath    = runtimesPath + "/zygote.py"
 	rehearsalPath = runtimesPath + "/rehearsal.py"
+	initPath      = runtimesPath + "/init"
 )
 
 type zygote struct {
@@ -37,20 +38,24 @@ type zygote struct {
 
 	mu   sync.Mutex // one fork at a time
 	dead bool
+
+	// A zygote stands still until pid 1 of what it forks is on its own. Whoever
+	// waits for the zygote waits for that group.
+	making  atomic.Pointer[group]
+	hurried atomic.Int32
 }
 
 // zygoteHello is what a zygote needs to know before it imports anything.
 type zygoteHello struct {
 	Filter  string   `json:"filter"` // the system-call filter, hexadecimal
-	Unshare int      `json:"unshare"`
-	Setns   int      `json:"setns"`
+	Spawn   string   `json:"spawn"`  // machine code that makes a sandbox; may be empty
+	Clone   int      `json:"clone"`  // the call, and flags for pid 1
+	Flags   int      `json:"flags"`
 	Finish  int      `json:"finish"`
-	Reaper  string   `json:"reaper"` // machine code for pid 1 of what it forks; may be empty
 	Rseq    int      `json:"rseq"`
+	Madvise int      `json:"madvise"`
 	Preload []string `json:"preload"`
 	Env     []string `json:"env"` // of most programs
-
-	Confine []remoteStep `json:"confine"` // for itself and all that it forks
 }
 
 // zygoteReady is its answer.
@@ -153,21 +158,25 @@ func (p *pool) launchZygote(socket *os.File) error {
 
 // greet tells a zygote what it needs and waits until it is ready.
 func (z *zygote) greet(h *host, weaken []string) error {
-	namespace, err := os.Open(procPath + "/self/ns/pid")
-	if err != nil {
+	hello := zygoteHello{
+		Filter: hex.EncodeToString(filterBytes(h.filter)), Clone: unix.SYS_CLONE, Flags: unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
+		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Preload: z.tier.preload, Env: usualEnvironment(),
+	}
+	if !slices.Contains(weaken, weakSpawn) {
+		hello.Spawn = hex.EncodeToString(spawnCode())
+	}
+	if h.root && hello.Spawn != "" {
+		// A user namespace cannot be made by a process that shares its memory.
+		hello.Flags |= unix.CLONE_VM | unix.CLONE_VFORK
+	}
+	if err := z.link.send(hello); err != nil {
 		return err
 	}
-	defer namespace.Close()
 	// Not before it is executed: root's capabilities would not outlive that.
 	confine := &script{setup: (&sandbox{host: h}).dropBounding()}
 	confine.weaken(weaken)
-	hello := zygoteHello{
-		Confine: (&remoteScript{}).steps(confine.setup),
-		Filter:  hex.EncodeToString(filterBytes(h.filter)), Unshare: unix.SYS_UNSHARE, Setns: unix.SYS_SETNS, Finish: finishCall,
-		Reaper: hex.EncodeToString(reaperCode()), Rseq: unix.SYS_RSEQ,
-		Preload: z.tier.preload, Env: usualEnvironment(),
-	}
-	if err := z.link.send(hello, namespace); err != nil {
+	request, _ := (&forkRequest{setup: confine.setup}).encode()
+	if err := z.link.sendRaw(request); err != nil {
 		return err
 	}
 	var ready zygoteReady
@@ -185,20 +194,6 @@ func (z *zygote) greet(h *host, weaken []string) error {
 	return nil
 }
 
-// filterBytes is a filter's program as the kernel reads it.
-func filterBytes(f *unix.SockFprog) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(f.Filter)), int(f.Len)*int(unsafe.Sizeof(unix.SockFilter{})))
-}
-
-// forkRequest asks a zygote for a sandbox. The numbers are of files that come
-// with it.
-type forkRequest struct {
-	Setup, Init, Main []remoteStep
-	Report, Control   int
-	Listener          int // name of the result that is sent back when the sandbox stands
-	Prepare           int
-}
-
 // How much a sandbox does before its program comes, so that it need not be
 // done then. One that somebody waits for does nothing.
 const (
@@ -207,102 +202,39 @@ const (
 	preparePlots
 )
 
-// remoteStep is a step as a zygote makes it: the number of the call, a list of
-// arguments, names of the call's result and of an earlier one's to begin the
-// arguments with (0: none), and an argument, an offset in it, and the name of a
-// result to put there. What is not needed is left out at the end.
-type remoteStep []any
-
-// An argument is a number, the bytes of a string in hexadecimal, an open file
-// as a list of its number, or null for the filter.
-
-// remoteScript turns lists of steps into what is sent.
-type remoteScript struct {
-	files   []*os.File
-	results map[*int32]int
-}
-
-func (r *remoteScript) file(f *os.File) int {
-	for i, known := range r.files {
-		if known == f {
-			return i
-		}
-	}
-	r.files = append(r.files, f)
-	return len(r.files) - 1
-}
-
-func (r *remoteScript) result(cell *int32) int {
-	if cell == nil {
-		return 0
-	}
-	if r.results[cell] == 0 {
-		r.results[cell] = len(r.results) + 1
-	}
-	return r.results[cell]
-}
-
-func (r *remoteScript) steps(list []step) []remoteStep {
-	remote := make([]remoteStep, len(list))
-	for i, s := range list {
-		args := make([]any, len(s.given))
-		for j, given := range s.given {
-			args[j] = r.argument(given)
-		}
-		remote[i] = remoteStep{int(s.nr), args}
-		if s.result != nil || s.from != nil || s.filled.with != nil {
-			remote[i] = append(remote[i], r.result(s.result), r.result(s.from), s.filled.argument, s.filled.offset, r.result(s.filled.with))
-		}
-	}
-	return remote
-}
-
-func (r *remoteScript) argument(given any) any {
-	switch given := given.(type) {
-	case int:
-		return given
-	case uintptr:
-		return int64(given)
-	case string:
-		return hex.EncodeToString([]byte(given)) // what reads it sees a NUL behind it
-	case []byte:
-		return hex.EncodeToString(given)
-	case *unix.Rlimit:
-		raw := binary.NativeEndian.AppendUint64(nil, given.Cur)
-		return hex.EncodeToString(binary.NativeEndian.AppendUint64(raw, given.Max))
-	case *unix.SockFprog:
-		return nil
-	case *os.File:
-		return []int{r.file(given)}
-	}
-	panic(fmt.Sprintf("a zygote cannot be sent a %T", given))
-}
-
 func (z *zygote) isDead() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.dead
 }
 
-// fork makes a sandbox that waits for its program. Its pid 1 is the zygote's
-// child; the pidfd is how we know of it.
-func (z *zygote) fork(script *script, report, control *os.File, prepare int) (pid int, pidfd *os.File, err error) {
-	r := &remoteScript{results: map[*int32]int{}}
-	request := forkRequest{
-		Setup: r.steps(script.setup), Init: r.steps(script.init), Main: r.steps(script.main),
-		Report: r.file(report), Control: r.file(control), Listener: r.result(script.listener), Prepare: prepare,
+// hurry counts who waits for the zygote.
+func (z *zygote) hurry(more int) {
+	if z.hurried.Add(int32(more)) > 0 {
+		z.making.Load().idle(false)
 	}
+}
+
+// fork makes a sandbox in a group that waits for its program. Its pid 1 is the
+// zygote's child; the pidfd is how we know of it.
+func (z *zygote) fork(script *script, g *group, prepare int) (pid int, pidfd *os.File, err error) {
+	request, files := (&forkRequest{setup: script.setup, init: script.init, main: script.main, listener: script.listener, prepare: prepare}).encode()
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.dead {
 		return 0, nil, errors.New("the zygote is dead")
 	}
-	if err := z.link.send(request, r.files...); err != nil {
+	z.making.Store(g)
+	defer z.making.Store(nil)
+	if z.hurried.Load() > 0 {
+		g.idle(false)
+	}
+	if err := z.link.sendRaw(request, files...); err != nil {
 		z.dead = true
 		return 0, nil, fmt.Errorf("the %s zygote died: %w", z.tier.name, err)
 	}
 	var answer struct{ Pid int }
-	files, err := z.link.receive(&answer)
+	files, err = z.link.receive(&answer)
 	if err != nil || len(files) != 1 {
 		closeAll(files)
 		z.dead = true

@@ -2,16 +2,17 @@
 
 The executor starts one for each tier of packages and speaks to it over a
 socket (file 3). A request lists the system calls that the new sandbox's first
-two processes make; they are the executor's, and this program only makes them.
-Pid 1 stays as the sandbox's init. Pid 2 waits, already confined, until the
-executor hands it a program, and then becomes that program: nothing of what is
-here is in its sight.
+two processes make; they are the executor's, and this program only sees to it
+that they are made. Pid 1 becomes the sandbox's init. Pid 2 waits, already
+confined, until the executor hands it a program, and then becomes that program:
+nothing of what is here is in its sight.
 """
 
 import sys
 
 OWN = frozenset(sys.modules)  # what the interpreter itself imports
 
+import _random
 import _socket
 import ctypes
 import gc
@@ -29,71 +30,103 @@ USUAL_ROOT, USUAL_PROGRAM = "/workspace", "/workspace/main.py"
 REPORT, CONTROL = 900, 901  # where a sandbox's pipe to the executor and its socket are placed: above whatever a zygote has open
 SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT = 2, 3, 4, 5  # kinds of reports
 MADV_POPULATE_READ, MADV_POPULATE_WRITE = 22, 23
-NOTHING = (0,) * 6  # what a call does not ask for
+CLONE_VM = 0x100
 HABIT = 20  # an interpreter adapts code that ran some 10 times
+
+# The room in which a request lies, as zygote_request.go describes it.
+ROOM = 1 << 18
+FILES, FILTER, PIDFD, FUNCTIONS, TOUCH, ARGV, REQUEST, STEPS = 0, 128, 144, 160, 176, 192, 256, 320
+HEAD = struct.Struct("=5I")
+STEP = struct.Struct("=4I6Q")
+
+AFTER_FORK = []  # what packages want done in a child
 
 decoder = json.JSONDecoder()
 libc = ctypes.PyDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-libc.syscall.argtypes = [ctypes.c_void_p] * 7  # each takes a number, or bytes for their address
-libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.syscall.argtypes = [ctypes.c_void_p] * 7
 PART = struct.Struct("=QQi")  # of memory: address, length, and what to ask for
 
 
-def call(number, *args):
-    result = libc.syscall(number, *args, *NOTHING[len(args) :])
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
+class Room:
+    """The area of memory in which requests lie, and where things are in it."""
+
+    def __init__(self):
+        self.memory = new_area(ROOM)
+        self.address = address_of(self.memory)
+        struct.pack_into("=QQ13s", self.memory, ARGV, self.address + ARGV + 16, 0, b"airlock init")
+
+    def receive(self, server):
+        """Puts a request and the numbers of its open files in place. Returns how
+        many steps setup, init and main have, where the listener's number will lie,
+        and how much to prepare; None at the end."""
+        count, rights, _, _ = server.recvmsg_into([memoryview(self.memory)[REQUEST:]], socket.CMSG_SPACE(4 * 32))
+        if count == 0:
+            return None
+        at = FILES
+        for _, _, data in rights:
+            self.memory[at : at + len(data)] = data
+            at += len(data)
+        return (*HEAD.unpack_from(self.memory, REQUEST), at // 4)
+
+    def number(self, place):
+        return struct.unpack_from("=i", self.memory, place)[0]
+
+    def walk(self, first, count, kind):
+        """Makes the system calls of a list; the first that fails ends the process."""
+        for index in range(count):
+            number, kinds, result, _, *args = STEP.unpack_from(self.memory, first + index * STEP.size)
+            for place in range(6):
+                if kinds >> 2 * place & 1:
+                    args[place] += self.address
+                if kinds >> 2 * place & 2:
+                    args[place] = ctypes.c_int.from_address(args[place]).value
+            value = libc.syscall(number, *args)
+            if value < 0:
+                tell(kind, index, ctypes.get_errno())
+                os._exit(1)
+            if result:
+                struct.pack_into("=i", self.memory, result, value)
 
 
-def prepare(step, files, constants):
-    """Turns a step of a request into what walk takes."""
-    number, args, *rest = step
-    args = [argument(given, files, constants) for given in args]
-    if rest and rest[-1]:  # something is going to be filled in
-        args[rest[2]] = ctypes.create_string_buffer(args[rest[2]])
-    return number, args, rest
+def new_area(size):
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def argument(given, files, constants):
-    if isinstance(given, int):
-        return given
-    if isinstance(given, str):
-        return bytes.fromhex(given)  # and a NUL, which all bytes have behind them
-    if given is None:
-        return constants["filter"]
-    return files[given[0]]
-
-
-def walk(steps, kind, constants):
-    """Makes the system calls of a list, and returns those of their results that
-    have a name; the first that fails ends the process."""
-    slots = {}
-    for index, (number, args, rest) in enumerate(steps):
-        result, first, place, offset, name = rest or (0, 0, 0, 0, 0)
-        if first:
-            args[0] = slots[first]
-        if name:
-            struct.pack_into("=i", args[place], offset, slots[name])
-        try:
-            value = call(number, *args)
-        except OSError as error:
-            tell(kind, index, error.errno)
-            os._exit(1)
-        if result:
-            slots[result] = value
-    return slots
+def address_of(area):
+    return ctypes.addressof(ctypes.c_char.from_buffer(area))
 
 
 def tell(kind, index, value):
     os.write(REPORT, struct.pack("=Iii", kind, index, value))
 
 
-def reap(constants):
+def spawn(room, counts, constants):
+    """Makes a sandbox. Returns the pid of its pid 1, and 0 in its pid 2, which
+    waits for a program. Without machine code for it, this does the same, and pid
+    1 goes on in Python."""
+    if constants["spawn"] is not None:
+        pid = constants["spawn"](room.address, constants["flags"])
+        if pid == 0:
+            register_again(constants)
+        elif pid < 0:
+            raise OSError(-pid, "a sandbox cannot be forked")
+        return pid
+    pid = libc.syscall(constants["clone"], constants["flags"], 0, room.address + PIDFD, 0, 0, 0)
+    if pid < 0:
+        raise OSError(ctypes.get_errno(), "a sandbox cannot be forked")
+    if pid == 0:
+        setup, init, main = counts
+        room.walk(STEPS, setup, SETUP_ERROR)
+        if libc._Fork() != 0:
+            room.walk(STEPS + setup * STEP.size, init, INIT_ERROR)
+            reap()
+        room.walk(STEPS + (setup + init) * STEP.size, main, MAIN_ERROR)
+    return pid
+
+
+def reap():
     """The life of pid 1: collects whatever ends, and says how pid 2 did."""
-    if constants["reap"] is not None and leave_rseq(constants["rseq"]):
-        constants["reap"]()
     while True:
         try:
             pid, status = os.waitpid(-1, 0)
@@ -104,67 +137,66 @@ def reap(constants):
             os._exit(0)
 
 
-def leave_rseq(number):
-    """Keeps the kernel from writing to a place of libc's that is about to go."""
+def find_rseq(number):
+    """The call with which libc told the kernel where to say on which processor a
+    thread runs; None if it did not."""
     try:
         if ctypes.c_uint.in_dll(libc, "__rseq_size").value == 0:
-            return True
+            return None
         offset = ctypes.c_ssize_t.in_dll(libc, "__rseq_offset").value
     except ValueError:
-        return True  # this libc has none
+        return None  # this libc has none
     libc.pthread_self.restype = ctypes.c_size_t
-    area, length, unregister, signature = libc.pthread_self() + offset, 32, 1, 0x53053053
-    return libc.syscall(number, area, length, unregister, signature, 0, 0) == 0
+    length, flags, signature = 32, 0, 0x53053053
+    return number, libc.pthread_self() + offset, length, flags, signature, 0, 0
 
 
-def load_reaper(code):
-    """Puts machine code where pid 1 can run it without anything else of ours,
-    beside a page with the report that it is going to make."""
+def register_again(constants):
+    """Who is forked by a process that shares the zygote's memory has no rseq."""
+    call = constants["rseq"]
+    if call is not None and constants["flags"] & CLONE_VM:
+        ctypes.c_int.from_address(call[1] + 4).value = -1  # not known, should the kernel refuse
+        libc.syscall(*call)
+
+
+def load_spawn(code, room):
+    """Puts machine code where it can be run, and into the room what it needs to
+    find there."""
     if not code:
         return None
-    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages = new_area(mmap.PAGESIZE)
     pages[: len(code)] = code
-    struct.pack_into("=Iii", pages, mmap.PAGESIZE, EXIT, 0, 0)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    start = address_of(pages)
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
         return None
-    # The kernel's own pages lie at the top; it may not let them go.
-    with open("/proc/self/maps") as maps:
-        top = min(int(line.split("-")[0], 16) for line in maps if "[v" in line)
-    function = ctypes.PYFUNCTYPE(None, *[ctypes.c_size_t] * 4)(start)
-
-    def reap_alone(kept=pages):  # which are unmapped when nobody knows them any more
-        function(REPORT, start, start + mmap.PAGESIZE, top)
-
-    return reap_alone
+    addresses = (ctypes.cast(function, ctypes.c_void_p).value for function in (libc._Fork, libc.__errno_location))
+    struct.pack_into("=QQ", room.memory, FUNCTIONS, *addresses)
+    function = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_size_t] * 2)(start)
+    function.pages = pages  # to keep them
+    return function
 
 
-def become_sandbox(request, files, constants):
-    os.dup2(files[request["Report"]], REPORT, inheritable=False)
-    os.dup2(files[request["Control"]], CONTROL, inheritable=False)
-    lists = [[prepare(step, files, constants) for step in request[name]] for name in ("Setup", "Init", "Main")]
-    if constants["lesson"] is not None:
-        pretend(lists, constants)
-    every = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, every)
-    walk(lists[0], SETUP_ERROR, constants)
-    if os.fork() != 0:
-        walk(lists[1], INIT_ERROR, constants)
-        reap(constants)
-    listener = walk(lists[2], MAIN_ERROR, constants).get(request["Listener"])
-    os.close(REPORT)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
+def live(listener, prepare, constants):
+    """What pid 2 does: it waits for a program, and becomes it. Of what Python does
+    after a fork only what packages have asked for is done: there are no threads
+    and nobody holds a lock, and all of it would copy a megabyte of memory."""
+    for hook in AFTER_FORK:
+        hook()
     control = _socket.socket(fileno=CONTROL)
-    room = mmap.mmap(-1, 1 << 17, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # its pages come as they are needed
-    limber_up(room, request["Prepare"], constants)
-    if listener is None:
-        control.send(b"{}")
-    else:
-        socket.send_fds(control, [b"{}"], [listener])
+    room = new_area(1 << 17)  # its pages come as they are needed
+    limber_up(prepare, constants)
+    if listener:
+        send_file(control, b"{}", listener)
         os.close(listener)
+    else:
+        control.send(b"{}")
     handed = receive(control, room)
     room.close()
     become_program(handed, constants)
+
+
+def send_file(link, message, fd):
+    link.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("=i", fd))])
 
 
 def receive(control, room):
@@ -183,21 +215,16 @@ def receive(control, room):
     return decoder.raw_decode(message.decode())[0]
 
 
-def limber_up(room, much, constants):
-    """Gets ready what the program is going to write to and to read, while there
-    is time: memory stops being shared with the zygote page by page, and a fork
-    knows nothing of the pages of files. And nobody is to share our random
-    numbers."""
+def limber_up(much, constants):
+    """Gets ready what the program is going to use, while there is time. And
+    nobody is to share our random numbers."""
     try:
-        if much > 0:
-            for part in PART.iter_unpack(constants["touched"] or b""):
-                libc.madvise(*part)
         if much > 1:
             rehearse()
     except OSError:
         pass  # a neighbour has used something up: what was not rehearsed takes a little longer
     if "random" in sys.modules:
-        sys.modules["random"].seed()
+        _random.Random.seed(sys.modules["random"]._inst, None)
     if "numpy" in constants:
         seed_numpy(constants["numpy"])
     gc.freeze()  # what is there now is no program's to collect
@@ -272,29 +299,26 @@ def tidy():
     return [make.get(size, lambda: bytes(size - empty))() for size, count in gaps.items() for _ in range(count)]
 
 
-def learn(server, own_namespace, request, files, constants):
+def learn(server, room, prepare, constants):
     """Lets a child go the way of the sandbox that was just asked for and of a
-    program in it, and returns the parts of the memory that it used, packed, so
-    that they take no room among ours: what it made on its way lies where the next
-    ones will find theirs."""
+    program in it, and makes a list of steps that touch the memory which it used:
+    what it made on its way lies where the next ones will find theirs."""
     ours, theirs = os.pipe()
-    pid = libc.fork()
+    pid = libc._Fork()
     if pid == 0:
         constants["lesson"] = theirs
-        go(server, own_namespace, request, files, constants)
+        os.dup2(constants["rehearsal"], CONTROL, inheritable=False)  # the program that is handed over is ours
+        go(server, 0, prepare, constants)
     os.close(theirs)
     with open(ours, "rb") as file:
         parts = file.read()
     os.waitpid(pid, 0)
-    return parts
-
-
-def pretend(lists, constants):
-    """In a lesson no system call of the executor's is made, and the program that
-    is handed over is ours."""
-    for steps in lists:
-        del steps[:]
-    os.dup2(constants["rehearsal"], CONTROL, inheritable=False)
+    count = len(parts) // PART.size
+    steps = new_area(max(1, count) * STEP.size)
+    for index, (address, length, advice) in enumerate(PART.iter_unpack(parts)):
+        STEP.pack_into(steps, index * STEP.size, constants["madvise"], 0, 0, 0, address, length, advice, 0, 0, 0)
+    struct.pack_into("=QQ", room.memory, TOUCH, address_of(steps), count)
+    return steps
 
 
 def finish_lesson(constants):
@@ -350,7 +374,7 @@ def become_program(handed, constants):
     os.closerange(0, 3)  # whoever reads the output sees its end
     if constants["lesson"] is not None:
         finish_lesson(constants)
-    libc.syscall(constants["finish"], code, *NOTHING[1:])  # here the executor ends it
+    libc.syscall(constants["finish"], code, 0, 0, 0, 0, 0)  # here the executor ends it
     os._exit(code)
 
 
@@ -377,13 +401,24 @@ def set_environment(entries):
 
 
 def preload(modules):
-    """Imports what it can, and returns what it cannot, with the reason."""
+    """Imports what it can, and returns what it cannot, with the reason. Notes what
+    packages want done in a child after a fork; random's numbers are our concern."""
     left_out = {}
+    register = os.register_at_fork
+
+    def note(**hooks):
+        if sys._getframe(1).f_globals.get("__name__") != "random":
+            AFTER_FORK.append(hooks.get("after_in_child"))
+        register(**hooks)
+
+    os.register_at_fork = note
     for name in modules:
         try:
             __import__(name)
         except BaseException as error:
             left_out[name] = f"{type(error).__name__}: {error}"
+    os.register_at_fork = register
+    AFTER_FORK[:] = filter(None, AFTER_FORK)
     if "matplotlib" in sys.modules and "matplotlib" not in left_out:
         try:
             rehearse()
@@ -410,7 +445,7 @@ def rehearse():
     plt.close("all")
 
 
-def serve(server, own_namespace, constants):
+def serve(server, room, constants):
     poll = select.poll()
     poll.register(server, select.POLLIN)
     children = {}
@@ -421,32 +456,28 @@ def serve(server, own_namespace, constants):
                 os.waitpid(children.pop(fd), 0)
                 os.close(fd)
                 continue
-            message, files, _, _ = socket.recv_fds(server, 1 << 18, 32)
-            if not message:
+            request = room.receive(server)
+            if request is None:
                 os._exit(0)
-            request = json.loads(message)
-            call(constants["unshare"], 0x20000000)  # CLONE_NEWPID, for the next child
-            pid = libc.fork()  # without what Python does after a fork: pid 1 is about to fork again
+            setup, init, main, listener, prepare, files = request
+            pid = spawn(room, (setup, init, main), constants)
             if pid == 0:
-                go(server, own_namespace, request, files, constants)
-            call(constants["setns"], own_namespace, 0x20000000)
-            pidfd = os.pidfd_open(pid)
+                go(server, room.number(listener) if listener else 0, prepare, constants)
+            pidfd = room.number(PIDFD)
             children[pidfd] = pid
             poll.register(pidfd, select.POLLIN)
-            socket.send_fds(server, [json.dumps({"Pid": pid}).encode()], [pidfd])
+            send_file(server, b'{"Pid": %d}' % pid, pidfd)
+            for number in range(files):
+                os.close(room.number(FILES + 4 * number))
             if constants["touched"] is None:
-                constants["touched"] = learn(server, own_namespace, request, files, constants)
-            for received in files:
-                os.close(received)
-            del message, request, files  # the next ones will lie in the same place
+                constants["touched"] = learn(server, room, prepare, constants)
 
 
-def go(server, own_namespace, request, files, constants):
+def go(server, listener, prepare, constants):
     """What a child does. It never returns."""
     try:
-        server.close()
-        os.close(own_namespace)
-        become_sandbox(request, files, constants)
+        server.detach()  # it is closed, or is to stay
+        live(listener, prepare, constants)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the executor is gone
     except BaseException:
@@ -456,15 +487,14 @@ def go(server, own_namespace, request, files, constants):
 
 def begin():
     server = socket.socket(fileno=3)
-    message, files, _, _ = socket.recv_fds(server, 1 << 18, 1)
-    constants = json.loads(message)
+    room = Room()
+    constants = json.loads(server.recv(1 << 18))
     rules = bytes.fromhex(constants["filter"])
-    instructions = ctypes.create_string_buffer(rules)
-    prog = struct.pack("=HxxxxxxQ", len(rules) // 8, ctypes.addressof(instructions))
-    constants["filter"] = ctypes.create_string_buffer(prog)
-    constants["keep"] = instructions
-    walk([prepare(step, files, constants) for step in constants["confine"]], SETUP_ERROR, constants)
-    constants["reap"] = load_reaper(bytes.fromhex(constants["reaper"]))
+    constants["filter"] = ctypes.create_string_buffer(rules)  # to keep it
+    struct.pack_into("=HxxxxxxQ", room.memory, FILTER, len(rules) // 8, ctypes.addressof(constants["filter"]))
+    constants["spawn"] = load_spawn(bytes.fromhex(constants["spawn"]), room)
+    constants["rseq"] = find_rseq(constants["rseq"])
+    room.walk(STEPS, room.receive(server)[0], SETUP_ERROR)  # what confines this process and all that it forks
     left_out = preload(constants["preload"])
     habituate(constants)
     if "numpy.random" in sys.modules:
@@ -480,9 +510,10 @@ def begin():
     ours, theirs = rehearsed_program(constants)
     constants["rehearsal"] = ours.detach()
     theirs.detach()
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # a program unblocks them
     server.send(json.dumps({"LeftOut": left_out, "Threads": threads}).encode())
     if threads == 1:
-        serve(server, files[0], constants)
+        serve(server, room, constants)
 
 
 program = load_program()

@@ -1,0 +1,179 @@
+package linux
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A zygote is asked for a sandbox with the steps of its first two processes, in
+// a form that machine code can walk (spawn_amd64.s) and Python as well
+// (zygote.py). The request lies in the zygote's room, an area of its memory of
+// which these are the offsets; all numbers are the machine's own.
+//
+//	  0  the open files that came with the request, 32 numbers of 4 bytes
+//	128  struct sock_fprog of the system-call filter
+//	144  where the kernel puts the pidfd of pid 1
+//	160  addresses of libc's _Fork and __errno_location
+//	176  steps that touch memory, as address and number: pid 2's first
+//	192  argv of init, an empty environment behind it
+//	256  the request: how many steps setup, init and main have; where the number
+//	     of the filter's listener will lie (0: nowhere); how much to prepare
+//	320  the steps, 64 bytes each, and behind them what their arguments point to
+//
+// A step is the call's number, the kinds of its six arguments (2 bits each),
+// where its result is put (0: nowhere), 4 unused bytes, and the arguments. An
+// argument is a number; or an offset in the room, whose address is passed; or
+// an offset in the room where the number to pass lies, in 4 bytes: of an open
+// file, or an earlier result.
+const (
+	roomFilter  = 128
+	roomArgv    = roomPlace(192)
+	roomRequest = 256
+	roomSteps   = 320
+	stepSize    = 64
+
+	byAddress = 1
+	byValue   = 3
+)
+
+// roomPlace is what stands for the address of an offset in the room among a
+// step's arguments.
+type roomPlace int
+
+// forkRequest is a request in the making.
+type forkRequest struct {
+	setup, init, main []step
+	listener          *int32 // result of a step
+	prepare           int
+
+	files []*os.File
+	cells map[*int32]int // where results lie
+	steps []byte
+	data  []byte
+	base  int // offset of data in the room
+}
+
+// encode returns what is sent, and the files to send with it.
+func (r *forkRequest) encode() ([]byte, []*os.File) {
+	count := len(r.setup) + len(r.init) + len(r.main)
+	r.base = roomSteps + count*stepSize
+	r.cells = map[*int32]int{}
+	for _, list := range [][]step{r.setup, r.init, r.main} {
+		for i := range list {
+			r.add(&list[i])
+		}
+	}
+	head := make([]byte, roomSteps-roomRequest, roomSteps-roomRequest+len(r.steps)+len(r.data))
+	listener := 0
+	if r.listener != nil {
+		listener = r.cell(r.listener)
+	}
+	for i, n := range []int{len(r.setup), len(r.init), len(r.main), listener, r.prepare} {
+		binary.NativeEndian.PutUint32(head[4*i:], uint32(n))
+	}
+	return append(append(head, r.steps...), r.data...), r.files
+}
+
+func (r *forkRequest) add(s *step) {
+	var kinds uint32
+	var args [6]uint64
+	for i, given := range s.given {
+		kind, value := r.argument(given)
+		kinds |= kind << (2 * i)
+		args[i] = value
+	}
+	if s.from != nil {
+		kinds |= byValue
+		args[0] = uint64(r.cell(s.from))
+	}
+	if s.filled.with != nil { // the earlier result goes right there
+		place := int(args[s.filled.argument]) + s.filled.offset
+		cell := r.cell(s.filled.with)
+		r.move(cell, place)
+		r.cells[s.filled.with] = place
+	}
+	result := 0
+	if s.result != nil {
+		result = r.cell(s.result)
+	}
+	ne := binary.NativeEndian
+	r.steps = ne.AppendUint32(r.steps, uint32(s.nr))
+	r.steps = ne.AppendUint32(r.steps, kinds)
+	r.steps = ne.AppendUint32(r.steps, uint32(result))
+	r.steps = ne.AppendUint32(r.steps, 0)
+	for _, a := range args {
+		r.steps = ne.AppendUint64(r.steps, a)
+	}
+}
+
+// move makes the steps so far put a result elsewhere.
+func (r *forkRequest) move(from, to int) {
+	const offset = 8
+	for at := offset; at < len(r.steps); at += stepSize {
+		if binary.NativeEndian.Uint32(r.steps[at:]) == uint32(from) {
+			binary.NativeEndian.PutUint32(r.steps[at:], uint32(to))
+		}
+	}
+}
+
+// cell is where a result lies.
+func (r *forkRequest) cell(result *int32) int {
+	if r.cells[result] == 0 {
+		r.cells[result] = r.put(make([]byte, 4))
+	}
+	return r.cells[result]
+}
+
+// put adds data, and returns where it lies in the room.
+func (r *forkRequest) put(b []byte) int {
+	place := r.base + len(r.data)
+	r.data = append(r.data, b...)
+	for len(r.data)%8 != 0 {
+		r.data = append(r.data, 0)
+	}
+	return place
+}
+
+func (r *forkRequest) argument(given any) (kind uint32, value uint64) {
+	switch given := given.(type) {
+	case int:
+		return 0, uint64(given)
+	case uintptr:
+		return 0, uint64(given)
+	case string:
+		return byAddress, uint64(r.put(append([]byte(given), 0)))
+	case []byte:
+		return byAddress, uint64(r.put(given))
+	case *unix.Rlimit:
+		raw := binary.NativeEndian.AppendUint64(nil, given.Cur)
+		return byAddress, uint64(r.put(binary.NativeEndian.AppendUint64(raw, given.Max)))
+	case *unix.SockFprog:
+		return byAddress, roomFilter
+	case roomPlace:
+		return byAddress, uint64(given)
+	case *os.File:
+		return byValue, uint64(r.file(given))
+	}
+	panic(fmt.Sprintf("a zygote cannot be sent a %T", given))
+}
+
+// file is where the number of an open file will lie.
+func (r *forkRequest) file(f *os.File) int {
+	const size = 4
+	for i, known := range r.files {
+		if known == f {
+			return i * size
+		}
+	}
+	r.files = append(r.files, f)
+	return (len(r.files) - 1) * size
+}
+
+// filterBytes is a filter's program as the kernel reads it.
+func filterBytes(f *unix.SockFprog) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(f.Filter)), int(f.Len)*int(unsafe.Sizeof(unix.SockFilter{})))
+}
