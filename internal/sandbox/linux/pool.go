@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // shape is what a sandbox is built for: limits that cannot be changed once it
@@ -351,6 +352,10 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 		}
 	}()
 	if w.workspace, err = newWorkspace(s.workspace, s.inodes, uid); err != nil {
+		return nil, err
+	}
+	python, _ := language.Find("python")
+	if err := w.workspace.expect(python.Entry); err != nil {
 		return nil, err
 	}
 	if err := w.furnish(e.host); err != nil {

@@ -116,6 +116,12 @@ func openNull() (*os.File, error) {
 }
 
 func (s *sandbox) receiveInputs(l *link) error {
+	if s.request.alone() && s.workspace.fillBlank(s.request.Entry, s.request.Code) {
+		return nil
+	}
+	if err := s.workspace.dropBlank(); err != nil {
+		return err
+	}
 	err := l.receiveInputs(s.request.Inputs, func(in input, f *os.File) error {
 		return s.workspace.put(in.Path, f, in.Size, in.ReadOnly && s.host.root)
 	})
@@ -299,6 +305,9 @@ const weakNetwork = "network namespace"
 // answer sends what is left, in packets of bounded size, then how it ended.
 func (s *sandbox) answer(l *link, done *outcome) error {
 	r := s.request
+	if s.workspace.untouched() {
+		return l.send(answer{Done: done})
+	}
 	found := s.workspace.collect(r.Entry, collectLimits{r.Count, r.Bytes, r.Total})
 	if r.Folders {
 		found.markFolders(s.workspace, r.Count)

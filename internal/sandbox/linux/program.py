@@ -82,10 +82,12 @@ def make_way(folder):
             del sys.modules[name]
 
 
-def load(path, echo_last):
-    """Compiles a program. The last expression, if it is to be echoed, becomes a
-    piece of code of its own, which knows the same lines of the same file."""
-    source = read(path)
+def load(path, echo_last, source=None):
+    """Compiles a program, whose source is in the file and may be known. The last
+    expression, if it is to be echoed, becomes a piece of code of its own, which
+    knows the same lines of the same file."""
+    if source is None:
+        source = read(path)
     if not echo_last:
         return [compile(source, path, "exec", dont_inherit=True)]
     return cut_quickly(source, path) or cut(source, path)
@@ -299,14 +301,14 @@ class LeavePlots:
         figure.savefig(f"plot_{self.numbers[figure]}.png", dpi=min(dpi, self.finest))
 
 
-def run(path, arguments, echo_last, show_plots, alone=False):
+def run(path, arguments, echo_last, show_plots, alone=False, source=None):
     """Runs a program up to the end of its file. What it raises reaches the caller."""
     main = module_for(path, arguments, alone)
     EXPECTED.clear()
     if show_plots:
         LeavePlots()
     hide_stack()
-    for code in load(path, echo_last):
+    for code in load(path, echo_last, source):
         exec(code, main.__dict__)
 
 
@@ -322,13 +324,13 @@ def rehearse(path):
     sys.modules["__main__"] = first
 
 
-def conduct(path, arguments, echo_last, show_plots, alone):
+def conduct(path, arguments, echo_last, show_plots, alone, source):
     """Runs a program and then does what an interpreter does at its end, but for
     taking itself apart, which takes longer than most programs. Returns the exit
     code."""
     raised = None
     try:
-        run(path, arguments, echo_last, show_plots, alone)
+        run(path, arguments, echo_last, show_plots, alone, source)
     except BaseException as error:
         raised = error
     code = 0 if raised is None else report(raised)

@@ -1,6 +1,8 @@
 package linux
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"os"
 	"slices"
 	"time"
@@ -9,7 +11,9 @@ import (
 )
 
 // handedProgram is what a waiting sandbox gets, with the open files stdin,
-// stdout, stderr and, if there are calls, the channel for them.
+// stdout, stderr and, if there are calls, the channel for them. It is sent as
+// the length of its JSON, 4 bytes, the JSON, and the program's source, if that
+// came with the request: Python then need not read its file.
 type handedProgram struct {
 	Argv      []string
 	Env       []string // nil: the usual one
@@ -46,7 +50,7 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	if !slices.Equal(r.Env, w.executor.usual) {
 		handed.Env = r.Env
 	}
-	if err := w.control.send(handed, ends...); err != nil {
+	if err := w.hand(handed, r.Code, ends); err != nil {
 		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
 	}
 	if err := l.send(answer{Accepted: true}); err != nil {
@@ -64,6 +68,15 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	}
 	done.Started = began
 	return w.answer(l, done)
+}
+
+func (w *waiting) hand(p handedProgram, code []byte, ends []*os.File) error {
+	message, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	body := binary.NativeEndian.AppendUint32(make([]byte, 0, 4+len(message)+len(code)), uint32(len(message)))
+	return w.control.sendRaw(append(append(body, message...), code...), ends...)
 }
 
 // alone reports whether the program's file is the only one in its folder.

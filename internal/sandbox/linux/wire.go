@@ -173,15 +173,25 @@ func (l *link) receive(message any) ([]*os.File, error) {
 		err = errors.New("oversized packet")
 	}
 	if err == nil {
-		decoder := json.NewDecoder(bytes.NewReader(body[:n]))
-		decoder.DisallowUnknownFields()
-		err = decoder.Decode(message)
+		err = decode(body[:n], message)
 	}
 	if err != nil {
 		closeAll(files)
 		return nil, fmt.Errorf("packet: %w", err)
 	}
 	return files, nil
+}
+
+// decode reads a message. That a program was accepted is the most frequent one,
+// somebody waits for it, and it has one form.
+func decode(body []byte, message any) error {
+	if a, ok := message.(*answer); ok && string(body) == `{"Accepted":true}` {
+		a.Accepted = true
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(message)
 }
 
 func parseRights(raw []byte) ([]*os.File, error) {

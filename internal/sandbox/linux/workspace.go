@@ -19,6 +19,15 @@ type workspace struct {
 	root   *os.File
 	uid    int // owner of what is put in
 	staged map[string]mark
+	blank  *blank
+}
+
+// blank is a file that was made before it is known what will be in it, as most
+// programs' file can be. It costs whoever waits for the program a write.
+type blank struct {
+	name string
+	file *os.File // nil once it is filled
+	free uint64   // inodes that were free with it there, and nothing else
 }
 
 // mark is what tells an untouched file from a changed one. The change time
@@ -73,7 +82,66 @@ func newWorkspace(size int64, inodes, uid int) (*workspace, error) {
 	return &workspace{root: root, uid: uid, staged: map[string]mark{}}, nil
 }
 
-func (w *workspace) close() { w.root.Close() }
+func (w *workspace) close() {
+	w.root.Close()
+	if w.blank != nil && w.blank.file != nil {
+		w.blank.file.Close()
+	}
+}
+
+// expect makes a file that is going to be put in, of that name, unless another
+// one is.
+func (w *workspace) expect(name string) error {
+	fd, err := beneath(int(w.root.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	b := &blank{name: name, file: os.NewFile(uintptr(fd), name)}
+	var fs unix.Statfs_t
+	if err := errors.Join(unix.Fchown(fd, w.uid, w.uid), unix.Fstatfs(fd, &fs)); err != nil {
+		b.file.Close()
+		return err
+	}
+	b.free = fs.Ffree
+	w.blank = b
+	return nil
+}
+
+// fillBlank puts the program into the file that was made for it, which stays
+// the only one; false if it is not that file, or none was made.
+func (w *workspace) fillBlank(name string, content []byte) bool {
+	if w.blank == nil || w.blank.name != name || writeAll(int(w.blank.file.Fd()), content) != nil {
+		return false
+	}
+	w.blank.file.Close()
+	w.blank.file = nil
+	return true
+}
+
+// dropBlank removes the file that was made in vain.
+func (w *workspace) dropBlank() error {
+	b := w.blank
+	if w.blank = nil; b == nil {
+		return nil
+	}
+	b.file.Close()
+	return unix.Unlinkat(int(w.root.Fd()), b.name, 0)
+}
+
+// untouched reports whether nothing but the program's file is there. Whatever a
+// program makes takes an inode, another name of a file as well: if as many are
+// free as before, and one goes by that name, there is no other.
+func (w *workspace) untouched() bool {
+	if w.blank == nil {
+		return false
+	}
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	root := int(w.root.Fd())
+	return unix.Fstatfs(root, &fs) == nil && fs.Ffree == w.blank.free &&
+		unix.Fstatat(root, w.blank.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
+		st.Nlink == 1
+}
 
 // beneath opens a path inside the workspace and nowhere else.
 func beneath(folder int, name string, flags uint64, mode uint64) (int, error) {
@@ -93,16 +161,18 @@ func (w *workspace) put(name string, source *os.File, size int64, readOnly bool)
 
 // putBytes is put for content that is in memory.
 func (w *workspace) putBytes(name string, content []byte) error {
-	return w.place(name, false, func(out int) error {
-		for len(content) > 0 {
-			n, err := unix.Write(out, content)
-			if err != nil && !errors.Is(err, unix.EINTR) {
-				return err
-			}
-			content = content[max(n, 0):]
+	return w.place(name, false, func(out int) error { return writeAll(out, content) })
+}
+
+func writeAll(out int, content []byte) error {
+	for len(content) > 0 {
+		n, err := unix.Write(out, content)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
 		}
-		return nil
-	})
+		content = content[max(n, 0):]
+	}
+	return nil
 }
 
 // place makes the file that fill then fills.

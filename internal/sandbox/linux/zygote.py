@@ -200,19 +200,17 @@ def send_file(link, message, fd):
 
 
 def receive(control, room):
-    """Takes over a program and its open files."""
-    count, rights, _, _ = control.recvmsg_into([room], socket.CMSG_SPACE(4 * 4))
+    """Takes over a program and its open files, which take the numbers from 0 on,
+    the lowest that are free."""
+    os.closerange(0, 3)
+    count, _, _, _ = control.recvmsg_into([room], socket.CMSG_SPACE(4 * 4))
     if count == 0:
         os._exit(0)
-    message = room[:count]
-    received = [fd for _, _, data in rights for (fd,) in struct.iter_unpack("=i", data)]
-    for number, fd in enumerate(received):
-        os.dup2(fd, number)
-    for fd in received:
-        if fd >= len(received):
-            os.close(fd)
     control.close()
-    return decoder.raw_decode(message.decode())[0]
+    (length,) = struct.unpack_from("=I", room)
+    handed = decoder.raw_decode(room[4 : 4 + length].decode())[0]
+    handed["Code"] = room[4 + length : count] or None  # else it is read from its file
+    return handed
 
 
 def limber_up(much, constants):
@@ -256,7 +254,8 @@ def rehearsed_program(constants):
         "Argv": ["python3", os.path.join(os.path.dirname(__file__), "rehearsal.py")], "Env": constants["env"],
         "Root": USUAL_ROOT, "EchoLast": False, "ShowPlots": False, "Alone": True,
     }
-    socket.send_fds(theirs, [json.dumps(handed).encode()], [0, 0, 0])
+    message = json.dumps(handed).encode()
+    socket.send_fds(theirs, [struct.pack("=I", len(message)), message], [0, 0, 0])
     return ours, theirs
 
 
@@ -384,7 +383,7 @@ def conduct(handed):
     if handed["Env"] is not None:  # else it is the one of our rehearsals
         set_environment(handed["Env"])
     gc.enable()
-    return program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"], handed["Alone"])
+    return program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"], handed["Alone"], handed["Code"])
 
 
 def set_environment(entries):
@@ -496,6 +495,8 @@ def begin():
     constants["rseq"] = find_rseq(constants["rseq"])
     room.walk(STEPS, room.receive(server)[0], SETUP_ERROR)  # what confines this process and all that it forks
     left_out = preload(constants["preload"])
+    for hook in AFTER_FORK:
+        hook()  # what it closes is still open here
     habituate(constants)
     if "numpy.random" in sys.modules:
         constants["numpy"] = sys.modules["numpy.random"].mtrand._rand._bit_generator.ctypes.state_address
