@@ -63,17 +63,7 @@ func TestRandomNumbersDiffer(t *testing.T) {
 func TestZygoteDies(t *testing.T) {
 	s := startWarm(t)
 	executor := executors(t)[0]
-	zygotes := func() (pids []int) {
-		for _, pid := range descendants(executor) {
-			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-			if strings.Contains(string(command), zygotePath) && strings.Contains(string(groups), "Seccomp:\t0") {
-				pids = append(pids, pid)
-			}
-		}
-		return pids
-	}
-	before := zygotes()
+	before := zygotesOf(executor)
 	if len(before) == 0 {
 		t.Fatal("there are no zygotes")
 	}
@@ -88,16 +78,67 @@ func TestZygoteDies(t *testing.T) {
 		}
 	}
 	for range 200 {
-		if len(zygotes()) > 0 {
+		if len(zygotesOf(executor)) > 0 {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if len(zygotes()) == 0 {
+	if len(zygotesOf(executor)) == 0 {
 		t.Fatal("the zygote was not replaced")
 	}
 	if z := zombies(t, executor); z > 0 {
 		t.Errorf("%d processes of the dead zygote were not reaped", z)
+	}
+}
+
+func zygotesOf(executor int) (pids []int) {
+	for _, pid := range descendants(executor) {
+		command, _ := os.ReadFile(procOf(pid, "cmdline"))
+		status, _ := os.ReadFile(procOf(pid, "status"))
+		if strings.Contains(string(command), zygotePath) && strings.Contains(string(status), "Seccomp:\t0") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A zygote that cannot fork for a while is not dead: programs start cold, and
+// when it can fork again sandboxes wait again.
+func TestZygoteCannotFork(t *testing.T) {
+	folder := "/sys/fs/cgroup/pids/airlock-test-" + strconv.Itoa(os.Getpid())
+	if os.Geteuid() != 0 || os.Mkdir(folder, 0o755) != nil {
+		sandboxtest.Skip(t, "needs root and control groups of version 1, to forbid a zygote to fork")
+	}
+	s := startBare(t, true)
+	executor := executors(t)[0]
+	before := zygotesOf(executor)
+	t.Cleanup(func() { removeGroup(folder) }) // after the sandbox has ended
+	limit := func(most string) {
+		if err := os.WriteFile(folder+"/pids.max", []byte(most), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pid := range before {
+		if err := os.WriteFile(folder+"/cgroup.procs", []byte(strconv.Itoa(pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("1")
+	for i := range 2 * leastWaiting {
+		if r := sandboxtest.Run(t, s, sandboxtest.Python("print('on')")); r.Stdout != "on\n" {
+			t.Errorf("program %d: exit code %d, stdout %q, stderr %q", i, r.Code(), r.Stdout, r.Stderr)
+		}
+	}
+	limit("max")
+	sandboxtest.Run(t, s, sandboxtest.Python("print('on')"))
+	for end := time.Now().Add(20 * time.Second); len(waitingPids(executor)) < leastWaiting && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := len(waitingPids(executor)); n < leastWaiting {
+		t.Errorf("%d sandboxes wait", n)
+	}
+	if after := zygotesOf(executor); !slices.Equal(before, after) {
+		t.Errorf("zygotes %v were replaced by %v", before, after)
 	}
 }
 

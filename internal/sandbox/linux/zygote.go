@@ -233,8 +233,11 @@ func (z *zygote) fork(script *script, g *group, prepare int) (pid int, pidfd *os
 		z.dead = true
 		return 0, nil, fmt.Errorf("the %s zygote died: %w", z.tier.name, err)
 	}
-	var answer struct{ Pid int }
+	var answer struct{ Pid, Errno int }
 	files, err = z.link.receive(&answer)
+	if err == nil && answer.Errno != 0 && len(files) == 0 {
+		return 0, nil, fmt.Errorf("the %s zygote cannot fork: %w", z.tier.name, unix.Errno(answer.Errno))
+	}
 	if err != nil || len(files) != 1 {
 		closeAll(files)
 		z.dead = true

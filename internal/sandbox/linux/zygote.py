@@ -103,18 +103,16 @@ def tell(kind, index, value):
 
 def spawn(room, counts, constants):
     """Makes a sandbox. Returns the pid of its pid 1, and 0 in its pid 2, which
-    waits for a program. Without machine code for it, this does the same, and pid
-    1 goes on in Python."""
+    waits for a program; a negative errno if it cannot. Without machine code for
+    it, this does the same, and pid 1 goes on in Python."""
     if constants["spawn"] is not None:
         pid = constants["spawn"](room.address, constants["flags"])
         if pid == 0:
             register_again(constants)
-        elif pid < 0:
-            raise OSError(-pid, "a sandbox cannot be forked")
         return pid
     pid = libc.syscall(constants["clone"], constants["flags"], 0, room.address + PIDFD, 0, 0, 0)
     if pid < 0:
-        raise OSError(ctypes.get_errno(), "a sandbox cannot be forked")
+        return -ctypes.get_errno()
     if pid == 0:
         setup, init, main = counts
         room.walk(STEPS, setup, SETUP_ERROR)
@@ -462,13 +460,16 @@ def serve(server, room, constants):
             pid = spawn(room, (setup, init, main), constants)
             if pid == 0:
                 go(server, room.number(listener) if listener else 0, prepare, constants)
-            pidfd = room.number(PIDFD)
-            children[pidfd] = pid
-            poll.register(pidfd, select.POLLIN)
-            send_file(server, b'{"Pid": %d}' % pid, pidfd)
+            if pid > 0:
+                pidfd = room.number(PIDFD)
+                children[pidfd] = pid
+                poll.register(pidfd, select.POLLIN)
+                send_file(server, b'{"Pid": %d}' % pid, pidfd)
+            else:
+                server.send(b'{"Errno": %d}' % -pid)
             for number in range(files):
                 os.close(room.number(FILES + 4 * number))
-            if constants["touched"] is None:
+            if pid > 0 and constants["touched"] is None:
                 constants["touched"] = learn(server, room, prepare, constants)
 
 
