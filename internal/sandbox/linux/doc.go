@@ -16,8 +16,9 @@
 //
 // Python starts warm: zygote.go keeps an interpreter for each tier (tier.go)
 // with its packages imported, pool.go a few sandboxes forked from it, and warm.go
-// runs a program in one. zygote.py is their side of it; it walks the same list of
-// system calls as a cold sandbox. Node cannot be forked; waiting_node.go starts
+// runs a program in one. zygote.py is their side of it; it has the same list of
+// system calls walked as a cold sandbox (zygote_request.go, spawn_amd64.s). Node
+// cannot be forked; waiting_node.go starts
 // one or two that wait for their program in a system call (notice.go), and
 // pool_node.go keeps them.
 //
