@@ -189,7 +189,8 @@ func (s *service) kinds() map[string]bool {
 }
 
 // sandboxes counts those that there are by their first processes, and names
-// those in whose workspace something is: that one has been used.
+// those in whose workspace something is: that one has been used. One that waits
+// has a program's file, empty.
 func (s *service) sandboxes() (count int, used []string) {
 	outside := len(numbersInside(s.executor))
 	for _, pid := range s.below() {
@@ -199,7 +200,12 @@ func (s *service) sandboxes() (count int, used []string) {
 		}
 		count++
 		// Only root may look into it.
-		if files, err := filepath.Glob(fmt.Sprintf("/proc/%d/root/workspace/*", pid)); err == nil && len(files) > 0 {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/root/workspace/*", pid))
+		files = slices.DeleteFunc(files, func(path string) bool {
+			info, err := os.Lstat(path)
+			return err == nil && info.Name() == "main.py" && info.Size() == 0
+		})
+		if len(files) > 0 {
 			used = append(used, fmt.Sprintf("sandbox %d with %s", pid, filepath.Base(files[0])))
 		}
 	}
@@ -224,8 +230,8 @@ func numbersInside(pid int) []string {
 const (
 	waitingProcesses = 2      // its init, and the one that becomes the program
 	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
-	waitingFiles     = 17     // on version 1, one of them for each group
-	mostWaiting      = 16 * 4 // what the pools of four tiers may grow to
+	waitingFiles     = 18     // on version 1, one of them for each group
+	mostWaiting      = 16 * 5 // what the pools of five tiers may grow to
 )
 
 // What may differ between two quiet moments although nothing was left.
