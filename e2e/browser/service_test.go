@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -146,8 +147,19 @@ func (s *service) stop() {
 	}
 }
 
-// kill ends it in mid-sentence.
+// kill ends it in mid-sentence: first the process that speaks, which else may
+// hear of the executor's end, and say so, before its own.
 func (s *service) kill() {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for _, child := range strings.Fields(string(children)) {
+			command, _ := os.ReadFile("/proc/" + child + "/cmdline")
+			if pid, err := strconv.Atoi(child); err == nil && strings.Contains(string(command), "--launcher-socket") {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
 	_ = s.cmd.Process.Kill()
 	<-s.dead
 }
