@@ -119,10 +119,10 @@ func TestZygoteCannotFork(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { removeGroup(folder) }) // after the zygotes have ended
 	s := startBare(t, true)
 	executor := executors(t)[0]
 	before := zygotesOf(executor)
-	t.Cleanup(func() { removeGroup(folder) }) // after the sandbox has ended
 	limit := func(most string) {
 		if err := os.WriteFile(folder+"/pids.max", []byte(most), 0); err != nil {
 			t.Fatal(err)
