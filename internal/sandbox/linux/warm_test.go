@@ -95,7 +95,7 @@ func zygotesOf(executor int) (pids []int) {
 	for _, pid := range descendants(executor) {
 		command, _ := os.ReadFile(procOf(pid, "cmdline"))
 		status, _ := os.ReadFile(procOf(pid, "status"))
-		if strings.Contains(string(command), zygotePath) && strings.Contains(string(status), "Seccomp:\t0") {
+		if strings.Contains(string(command), zygotePath) && insideNumber(string(status)) == "" { // else it is a sandbox, maybe in the making
 			pids = append(pids, pid)
 		}
 	}
