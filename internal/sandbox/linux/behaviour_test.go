@@ -39,6 +39,7 @@ var behaviours = map[string]string{
 	"environment":     "import os\nprint(sorted(os.environ.items()))\nos.system('echo $HOME $USER $PATH')",
 	"set environment": "import os\nos.environ['NEW'] = 'a'\nos.putenv('OTHER', 'b')\nos.system('echo $NEW $OTHER')",
 	"encodings":       "import sys, locale\nprint(sys.getdefaultencoding(), sys.getfilesystemencoding(), sys.getfilesystemencodeerrors(), locale.getpreferredencoding(), locale.setlocale(locale.LC_ALL), locale.getlocale())",
+	"processor":       "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.pthread_self.restype = ctypes.c_size_t\narea = libc.pthread_self() + ctypes.c_ssize_t.in_dll(libc, '__rseq_offset').value\nprint(libc.syscall(334, ctypes.c_void_p(area), 32, 0, 0x53053053), ctypes.get_errno())", // the kernel says on which one a thread runs: registered already
 	"time zone":       "import time, datetime\nprint(time.tzname, time.timezone, datetime.datetime.fromtimestamp(0))",
 	"umask":           "import os\nold = os.umask(0); os.umask(old); print(oct(old)); open('f', 'w').close(); print(oct(os.stat('f').st_mode))",
 	"working folder":  "import os\nprint(os.getcwd(), os.listdir('.'), os.path.abspath(__file__))",

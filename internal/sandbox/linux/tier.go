@@ -17,7 +17,7 @@ type tier struct {
 }
 
 // light are modules that cost next to nothing; a program that imports no others
-// finds a zygote of a third of the memory.
+// finds a zygote of half the memory.
 var light = []string{
 	"base64", "bisect", "collections", "contextlib", "copy", "csv", "datetime", "enum", "functools", "heapq", "io", "itertools",
 	"json", "math", "operator", "os", "random", "re", "string", "sys", "textwrap", "time", "traceback",

@@ -43,6 +43,7 @@ AFTER_FORK = []  # what packages want done in a child
 
 decoder = json.JSONDecoder()
 libc = ctypes.PyDLL(None, use_errno=True)
+fork = getattr(libc, "_Fork", libc.fork)  # without what libraries want done; older ones have the other alone
 libc.syscall.restype = ctypes.c_long
 libc.syscall.argtypes = [ctypes.c_void_p] * 7
 PART = struct.Struct("=QQi")  # of memory: address, length, and what to ask for
@@ -116,9 +117,11 @@ def spawn(room, counts, constants):
     if pid == 0:
         setup, init, main = counts
         room.walk(STEPS, setup, SETUP_ERROR)
-        if libc._Fork() != 0:
+        if fork() != 0:
             room.walk(STEPS + setup * STEP.size, init, INIT_ERROR)
             reap()
+        for number, _, _, _, *args in STEP.iter_unpack(constants["touched"] or b""):
+            libc.syscall(number, *args)  # nobody depends on it
         room.walk(STEPS + (setup + init) * STEP.size, main, MAIN_ERROR)
     return pid
 
@@ -167,7 +170,7 @@ def load_spawn(code, room):
     start = address_of(pages)
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
         return None
-    addresses = (ctypes.cast(function, ctypes.c_void_p).value for function in (libc._Fork, libc.__errno_location))
+    addresses = (ctypes.cast(function, ctypes.c_void_p).value for function in (fork, libc.__errno_location))
     struct.pack_into("=QQ", room.memory, FUNCTIONS, *addresses)
     function = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_size_t] * 2)(start)
     function.pages = pages  # to keep them
@@ -301,7 +304,7 @@ def learn(server, room, prepare, constants):
     program in it, and makes a list of steps that touch the memory which it used:
     what it made on its way lies where the next ones will find theirs."""
     ours, theirs = os.pipe()
-    pid = libc._Fork()
+    pid = fork()
     if pid == 0:
         constants["lesson"] = theirs
         os.dup2(constants["rehearsal"], CONTROL, inheritable=False)  # the program that is handed over is ours
