@@ -53,7 +53,8 @@ type script struct {
 	main   []step  // pid 2: becomes the program; the last step is execve
 	report int     // pipe to the executor, close-on-exec
 
-	listener *int32 // result of a zygote's step: where the executor hears of the program's end
+	wait     []step // pid 2 of a zygote, in place of execve: waits for a program
+	received *int32 // result of one of them
 
 	pidfd *int32 // where the kernel puts it; here, so that it never moves
 }
@@ -74,6 +75,8 @@ const (
 	reportInitError             // a step of init failed
 	reportMainError             // a step of main failed
 	reportExit                  // pid 2 ended; value is its wait status
+	reportOwnError              // what a zygote's child begins with failed
+	reportWaitError             // a step of wait failed
 )
 
 // stepError says which step of a child failed. The last one executes the
@@ -86,7 +89,7 @@ func (s *script) stepError(r report) error {
 			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing",
 		}
 	}
-	steps := map[uint32][]step{reportSetupError: s.setup, reportInitError: s.init, reportMainError: s.main}[r.kind]
+	steps := map[uint32][]step{reportSetupError: s.setup, reportInitError: s.init, reportMainError: s.main, reportWaitError: s.wait}[r.kind]
 	name := "unknown step"
 	if int(r.index) < len(steps) && r.index >= 0 {
 		name = steps[r.index].name

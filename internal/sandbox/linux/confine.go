@@ -74,7 +74,7 @@ func (s *sandbox) bornIn() int {
 }
 
 // Where a zygote's child has its pipe for reports, its socket and its filter's
-// listener; zygote.py and spawn_amd64.s know them by the same numbers.
+// listener; room.py and spawn_amd64.s know them by the same numbers.
 const (
 	forkedReport = 900 + iota
 	forkedControl
@@ -94,16 +94,17 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 	filter.result = new(int32)
 	keep := call(filterStep, unix.SYS_DUP3, 0, forkedListener, unix.O_CLOEXEC)
 	keep.from, keep.result = filter.result, new(int32)
+	received := new(int32)
 	init := []step{closeFrom(0, forkedReport-1), closeFrom(forkedReport+1, lastFile)}
 	if len(initProgram()) > 0 {
 		init = append(init, call("execute init", unix.SYS_EXECVE, initPath, roomArgv, roomArgv+8))
 	}
 	return &script{
-		listener: keep.result,
 		// One filter for both, so that the kernel compiles it once.
 		setup: join([]step{
 			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
 			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
+			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
 		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
 			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), []step{filter, keep}),
 		init: init,
@@ -113,7 +114,24 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("set umask", unix.SYS_UMASK, 0o022),
 			call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
 			closeFrom(3, forkedReport), closeFrom(forkedListener+1, lastFile),
+			call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
 		},
+		wait:     awaitProgram(roomReady, received),
+		received: received,
+	}
+}
+
+// awaitProgram tells the executor that a forked sandbox waits, and hands over
+// the filter's listener if that is in the message; then it receives a program,
+// whose files take the lowest numbers.
+func awaitProgram(ready roomPlace, length *int32) []step {
+	receive := call("receive a program", unix.SYS_RECVMSG, forkedControl, roomReceive, 0)
+	receive.result = length
+	return []step{
+		call("say that it waits", unix.SYS_SENDMSG, forkedControl, ready, 0),
+		closeFrom(forkedListener, forkedListener), closeFrom(0, 2),
+		receive,
+		closeFrom(forkedControl, forkedControl),
 	}
 }
 

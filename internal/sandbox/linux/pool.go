@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/language"
 )
 
 // shape is what a sandbox is built for: limits that cannot be changed once it
@@ -31,26 +29,6 @@ func shapeOf(r *runRequest) shape {
 
 func (s shape) request() *runRequest {
 	return &runRequest{Workspace: s.workspace, Inodes: s.inodes, Memory: s.memory, Processes: s.processes, CPUs: s.cpus, CPUTime: s.cpuTime}
-}
-
-// waiting is a sandbox that a zygote forked: confined, used by nobody before,
-// and without a program yet.
-type waiting struct {
-	*sandbox
-	executor *executor
-	script   *script
-	shape    shape
-	pid      int
-	pidfd    *os.File
-	program  *os.File // pidfd of the process that waits
-	null     *os.File // what it reads if it has no input
-	number   int      // pid of the same
-	listener *os.File // says when it has finished; nil if tests left the filter out
-	reports  *os.File
-	control  *link
-	// rehearsed says that it plotted before it waited: the memory for that is
-	// its own already, some 20 MiB.
-	rehearsed bool
 }
 
 // pool keeps a zygote for one tier and a few sandboxes forked from it. Each is
@@ -251,6 +229,9 @@ func (p *pool) refill(s shape) {
 			continue
 		}
 		how := idly
+		if p.executor.isBusy() {
+			how = soon
+		}
 		if len(p.ready) >= p.enough() {
 			if !p.mayRehearse() {
 				return
@@ -277,6 +258,10 @@ func (p *pool) refill(s shape) {
 		}
 	}
 }
+
+// isBusy reports whether the programs that run now leave no processor idle for
+// long, each having as much work done for it beside it.
+func (e *executor) isBusy() bool { return 2*int(e.running.Load()) >= runtime.NumCPU() }
 
 // mayRehearse reports whether there is time and memory for a sandbox that
 // plots before it waits, and none is there yet. The caller holds the lock.
@@ -323,143 +308,5 @@ func (p *pool) close() {
 	defer p.launching.Unlock()
 	if p.group != nil {
 		p.group.remove()
-	}
-}
-
-// haste is how a sandbox is made.
-type haste int
-
-const (
-	claimed   haste = iota // somebody waits for it
-	idly                   // while nobody else wants the processor
-	rehearsed              // idly, and it plots before it waits
-)
-
-func (h haste) prepare() int {
-	return [...]int{claimed: prepareNothing, idly: preparePython, rehearsed: preparePlots}[h]
-}
-
-// forkWaiting makes a sandbox with a zygote and waits until it stands.
-func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err error) {
-	uid, err := e.leaseUID()
-	if err != nil {
-		return nil, err
-	}
-	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request(), uid: uid}, executor: e, shape: s, rehearsed: how == rehearsed}
-	defer func() {
-		if err != nil {
-			w.close()
-		}
-	}()
-	if w.workspace, err = newWorkspace(s.workspace, s.inodes, uid); err != nil {
-		return nil, err
-	}
-	python, _ := language.Find("python")
-	if err := w.workspace.expect(python.Entry); err != nil {
-		return nil, err
-	}
-	if err := w.furnish(e.host); err != nil {
-		return nil, err
-	}
-	w.group.idle(how != claimed)
-	if w.null, err = openNull(); err != nil {
-		return nil, err
-	}
-	var theirs *os.File
-	if w.control, theirs, err = newLinkPair(); err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	if w.reports, w.report, err = reportPipe(); err != nil {
-		return nil, err
-	}
-	w.script = w.forkedScript(theirs)
-	w.script.weaken(e.config.Weaken)
-	if w.pid, w.pidfd, err = z.fork(w.script, w.group, how.prepare()); err != nil {
-		return nil, err
-	}
-	w.report.Close()
-	w.report = nil
-	theirs.Close()
-	var ready struct{}
-	files, err := w.control.receive(&ready)
-	if err != nil {
-		if r, ok := readReport(w.reports); ok {
-			err = w.script.stepError(r)
-		}
-		return nil, fmt.Errorf("fork a sandbox: %w", err)
-	}
-	if len(files) > 0 {
-		w.listener = files[0]
-	}
-	if w.number, w.program, err = onlyChild(w.pid); err != nil {
-		return nil, err
-	}
-	return w, nil
-}
-
-// onlyChild opens the one child of a sandbox's init.
-func onlyChild(init int) (int, *os.File, error) {
-	children := descendants(init)
-	if len(children) != 1 {
-		return 0, nil, fmt.Errorf("a new sandbox has %d processes beside its first", len(children))
-	}
-	fd, err := unix.PidfdOpen(children[0], 0)
-	if err != nil {
-		return 0, nil, err
-	}
-	return children[0], os.NewFile(uintptr(fd), "program"), nil
-}
-
-// endingIdly is how many sandboxes may take their time to end. More than that
-// would hold memory that the next ones need.
-const endingIdly = 2
-
-// close ends the sandbox, waits until it is gone, and gives everything back.
-func (w *waiting) close() {
-	if w.pidfd != nil {
-		if w.executor.ending.Add(1) <= endingIdly {
-			w.group.idle(true)
-		}
-		defer w.executor.ending.Add(-1)
-		_ = unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0)
-		awaitPidfd(int(w.pidfd.Fd()))
-		// Its zygote reaps it. If that one is dead, it has become our child.
-		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
-		w.pidfd.Close()
-	}
-	for _, f := range []*os.File{w.program, w.listener, w.null} {
-		if f != nil {
-			f.Close()
-		}
-	}
-	if w.control != nil {
-		w.control.close()
-	}
-	if w.reports != nil {
-		w.reports.Close()
-	}
-	w.release()
-	if w.workspace != nil {
-		w.workspace.close()
-	}
-	w.executor.returnUID(w.uid)
-}
-
-// alive reports whether pid 1 of the sandbox has not ended.
-func (w *waiting) alive() bool {
-	list := []unix.PollFd{{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(list, 0)
-	return n == 0 && err == nil
-}
-
-// awaitPidfd waits until a process has ended. A pid 1 ends when the last
-// process of its namespace is gone.
-func awaitPidfd(fd int) {
-	for {
-		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		if n, err := unix.Poll(list, -1); n > 0 || err != nil && err != unix.EINTR {
-			return
-		}
 	}
 }

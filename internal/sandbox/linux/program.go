@@ -287,6 +287,9 @@ func (s *script) weaken(names []string) {
 	if slices.Contains(names, joinStep) {
 		s.group = -1 // where it would be born in it
 	}
+	if slices.Contains(names, filterStep) && s.wait != nil {
+		s.wait = awaitProgram(roomBare, s.received)
+	}
 	for _, list := range []*[]step{&s.setup, &s.init, &s.main} {
 		*list = slices.DeleteFunc(*list, func(s step) bool { return slices.Contains(names, s.name) })
 	}

@@ -2,16 +2,20 @@
 
 // func spawn()
 //
-// How a zygote makes a sandbox, as machine code that needs nothing but the
-// zygote's room, in which a request lies as spawn.go describes it. A zygote
-// copies these instructions into a page of its own and calls them there, as C
-// would:
+// How a zygote makes sandboxes, as machine code that needs nothing but the
+// zygote's room, in which requests lie as zygote_request.go describes it. A
+// zygote copies these instructions into a page of its own and calls them there,
+// as C would:
 //
 //	DI  address of the room
 //	SI  flags of clone for pid 1
+//	DX  socket from which requests are received; -1: one lies in the room
 //
-// It returns twice, like fork: the pid in the zygote (or a negative errno), and
-// 0 in pid 2. Pid 1 does not return: its last step executes init, below.
+// With one request it returns twice, like fork: the pid in the zygote (or a
+// negative errno), and 0 in pid 2, as a rule when a program has come. Otherwise
+// it returns in each pid 2, and in the zygote never: what that one writes while
+// it serves, it and its children would all have to copy. Pid 1 does not return:
+// its last step executes init, below.
 //
 // With CLONE_VM and CLONE_VFORK pid 1 shares the zygote's memory and stack,
 // while that one stands still, until it executes init: only pid 2 costs a copy
@@ -29,6 +33,15 @@
 
 #define REPORT 900
 
+// The struct msghdr with which requests are received and answered, what is
+// behind them, and the lengths of what comes and goes with open files.
+#define SERVE 262656
+#define SERVE_RIGHTS 262696
+#define REPLY 262784
+#define REPLY_RIGHTS 262824
+#define REPLY_PID 262856
+#define PIDFD 262880
+
 TEXT ·spawn(SB), NOSPLIT|NOFRAME, $0-0
 	PUSHQ BX
 	PUSHQ BP
@@ -36,18 +49,37 @@ TEXT ·spawn(SB), NOSPLIT|NOFRAME, $0-0
 	PUSHQ R13
 	PUSHQ R14
 	PUSHQ R15
-	SUBQ  $24, SP          // a report, and where the steps of main begin; 16 bytes aligned
+	SUBQ  $40, SP          // 16 bytes aligned: 0 a report, 16 where main begins, 24 pid 2's list, 28 flags, 32 socket
 	MOVQ  DI, R12
+	MOVL  SI, 28(SP)
+	MOVL  DX, 32(SP)
+	MOVL  $0, 24(SP)
+	CMPL  32(SP), $0
+	JLT   make
 
-	MOVQ SI, DI
+receive:
+	MOVQ $0, -16(R12)      // the length of what comes with the files, which lie at 0
+	MOVQ $144, SERVE_RIGHTS(R12)
+	MOVL 32(SP), DI
+	LEAQ SERVE(R12), SI
+	XORL DX, DX
+	MOVL $47, AX           // recvmsg
+	SYSCALL
+	CMPQ AX, $-4           // EINTR
+	JEQ  receive
+	TESTQ AX, AX
+	JLE  leave             // the executor is gone
+
+make:
+	MOVL 28(SP), DI
 	XORL SI, SI            // the same stack
-	LEAQ 144(R12), DX      // the pidfd
+	LEAQ PIDFD(R12), DX
 	XORL R10, R10
 	XORL R8, R8
 	MOVL $56, AX           // clone
 	SYSCALL
 	TESTQ AX, AX
-	JNE   return           // the zygote
+	JNE   made             // the zygote
 
 	LEAQ 320(R12), R13     // the steps of setup; those of init and main follow
 	MOVL 256(R12), R14     // how many
@@ -106,16 +138,23 @@ walked:
 	JEQ  fork
 	CMPL R15, $3
 	JEQ  leave             // init was executed, or this is an end
-	CMPL R15, $0
+	MOVL 24(SP), AX        // pid 2 has four lists: its own state, memory, main, wait
+	INCL AX
+	MOVL AX, 24(SP)
+	CMPL AX, $1
+	JEQ  touch
+	CMPL AX, $2
 	JEQ  main
-	XORL AX, AX            // pid 2 is on its own from here
+	CMPL AX, $3
+	JEQ  wait
+	XORL AX, AX            // a program has come
 	JMP  return
 
 fork:
 	MOVQ 160(R12), AX      // libc's _Fork, which knows what libc keeps of a process
 	CALL AX
 	TESTL AX, AX
-	JEQ  touch
+	JEQ  own
 	JGT  init
 	MOVQ 168(R12), AX      // __errno_location
 	CALL AX
@@ -128,15 +167,23 @@ init:
 	MOVL $3, R15
 	JMP  walk
 
-touch:
+own:
 	MOVL 260(R12), AX      // the steps of main are behind those of init
 	SHLQ $6, AX
 	ADDQ R13, AX
 	MOVQ AX, 16(SP)
-	MOVQ 176(R12), R13     // the memory that a program will use
+	MOVQ 176(R12), R13
 	MOVL 184(R12), R14
 	XORL R15, R15
 	JMP  walk
+
+touch:
+	MOVL  272(R12), AX
+	TESTL AX, AX
+	JEQ   walked           // somebody waits: a program touches what it needs
+	MOVQ  224(R12), R13
+	MOVL  232(R12), R14
+	JMP   walk
 
 main:
 	MOVQ 16(SP), R13
@@ -144,8 +191,52 @@ main:
 	MOVL $4, R15
 	JMP  walk
 
+wait:
+	XORL AX, AX
+	CMPL 272(R12), $1
+	JGT  return            // there is more to prepare
+	MOVL 236(R12), CX
+	TESTL CX, CX
+	JNE  return            // packages want something done first
+	MOVL 268(R12), R14     // behind those of main
+	JMP  walk
+
+made:
+	CMPL 32(SP), $0
+	JLT  return
+	MOVL AX, R14
+	MOVL AX, REPLY_PID(R12)
+	MOVQ $24, REPLY_RIGHTS(R12) // with the pidfd, if there is one
+	TESTL AX, AX
+	JGT  reply
+	MOVQ $0, REPLY_RIGHTS(R12)
+
+reply:
+	MOVL 32(SP), DI
+	LEAQ REPLY(R12), SI
+	XORL DX, DX
+	MOVL $46, AX           // sendmsg; that nobody is there to hear it shows above
+	SYSCALL
+	TESTL R14, R14
+	JLE  files
+	MOVL PIDFD(R12), DI
+	MOVL $3, AX            // close
+	SYSCALL
+
+files:
+	MOVQ -16(R12), R13
+	SUBQ $16, R13
+
+close:
+	SUBQ $4, R13
+	JLT  receive
+	MOVL (R12)(R13*1), DI
+	MOVL $3, AX            // close
+	SYSCALL
+	JMP  close
+
 return:
-	ADDQ $24, SP
+	ADDQ $40, SP
 	POPQ R15
 	POPQ R14
 	POPQ R13

@@ -78,14 +78,14 @@ func TestForkRequest(t *testing.T) {
 	shut := call("close", unix.SYS_CLOSE, 0)
 	shut.from = open.result
 
-	body, files := (&forkRequest{setup: []step{open, rule}, main: []step{shut}, listener: open.result, prepare: 2}).encode()
+	body, files := (&forkRequest{setup: []step{open, rule}, main: []step{shut}, received: open.result, prepare: 2}).encode()
 	if len(files) != 1 || files[0] != os.Stderr {
 		t.Errorf("files %v", files)
 	}
 	room := append(make([]byte, roomRequest), body...)
 	word := func(at int) int { return int(binary.NativeEndian.Uint32(room[at:])) }
 	arg := func(step, i int) int { return int(binary.NativeEndian.Uint64(room[roomSteps+step*stepSize+16+8*i:])) }
-	if head := [5]int{word(256), word(260), word(264), word(268), word(272)}; head != [5]int{2, 0, 1, arg(1, 2) + 8, 2} {
+	if head := [6]int{word(256), word(260), word(264), word(268), word(272), word(276)}; head != [6]int{2, 0, 1, 0, 2, arg(1, 2) + 8} {
 		t.Errorf("head %v", head)
 	}
 	const kinds, result = 4, 8

@@ -12,8 +12,9 @@ import (
 
 // handedProgram is what a waiting sandbox gets, with the open files stdin,
 // stdout, stderr and, if there are calls, the channel for them. It is sent as
-// the length of its JSON, 4 bytes, the JSON, and the program's source, if that
-// came with the request: Python then need not read its file.
+// the length of its JSON, 4 bytes, the JSON, which is empty if all is as usual,
+// and the program's source, if that came with the request: Python then need not
+// read its file.
 type handedProgram struct {
 	Argv      []string
 	Env       []string // nil: the usual one
@@ -71,12 +72,22 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 }
 
 func (w *waiting) hand(p handedProgram, code []byte, ends []*os.File) error {
-	message, err := json.Marshal(p)
-	if err != nil {
-		return err
+	var message []byte
+	if !p.isUsual() {
+		var err error
+		if message, err = json.Marshal(p); err != nil {
+			return err
+		}
 	}
 	body := binary.NativeEndian.AppendUint32(make([]byte, 0, 4+len(message)+len(code)), uint32(len(message)))
 	return w.control.sendRaw(append(append(body, message...), code...), ends...)
+}
+
+// isUsual reports whether nothing distinguishes it but its source; room.py knows
+// the rest.
+func (p *handedProgram) isUsual() bool {
+	return len(p.Argv) == 2 && p.Argv[1] == rootWorkspace+"/main.py" && p.Env == nil && p.Root == rootWorkspace &&
+		!p.EchoLast && !p.ShowPlots && p.Alone
 }
 
 // alone reports whether the program's file is the only one in its folder.

@@ -3,6 +3,7 @@ package linux
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -187,6 +188,10 @@ func (l *link) receive(message any) ([]*os.File, error) {
 func decode(body []byte, message any) error {
 	if a, ok := message.(*answer); ok && string(body) == `{"Accepted":true}` {
 		a.Accepted = true
+		return nil
+	}
+	if n, ok := message.(*int32); ok && len(body) == 4 { // from machine code
+		*n = int32(binary.NativeEndian.Uint32(body))
 		return nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))

@@ -23,11 +23,19 @@ import (
 //go:embed zygote.py
 var zygoteProgram []byte
 
+//go:embed room.py
+var roomProgram []byte
+
+//go:embed lesson.py
+var lessonProgram []byte
+
 //go:embed rehearsal.py
 var rehearsalProgram []byte
 
 const (
 	zygotePath    = runtimesPath + "/zygote.py"
+	roomPath      = runtimesPath + "/room.py"
+	lessonPath    = runtimesPath + "/lesson.py"
 	rehearsalPath = runtimesPath + "/rehearsal.py"
 	initPath      = runtimesPath + "/init"
 )
@@ -47,15 +55,17 @@ type zygote struct {
 
 // zygoteHello is what a zygote needs to know before it imports anything.
 type zygoteHello struct {
-	Filter  string   `json:"filter"` // the system-call filter, hexadecimal
-	Spawn   string   `json:"spawn"`  // machine code that makes a sandbox; may be empty
-	Clone   int      `json:"clone"`  // the call, and flags for pid 1
-	Flags   int      `json:"flags"`
-	Finish  int      `json:"finish"`
-	Rseq    int      `json:"rseq"`
-	Madvise int      `json:"madvise"`
-	Preload []string `json:"preload"`
-	Env     []string `json:"env"` // of most programs
+	Filter    string   `json:"filter"` // the system-call filter, hexadecimal
+	Spawn     string   `json:"spawn"`  // machine code that makes a sandbox; may be empty
+	Clone     int      `json:"clone"`  // the call, and flags for pid 1
+	Flags     int      `json:"flags"`
+	Finish    int      `json:"finish"`
+	Rseq      int      `json:"rseq"`
+	Madvise   int      `json:"madvise"`
+	Getrandom int      `json:"getrandom"`
+	Sigaction int      `json:"sigaction"`
+	Preload   []string `json:"preload"`
+	Env       []string `json:"env"` // of most programs
 }
 
 // zygoteReady is its answer.
@@ -160,7 +170,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 func (z *zygote) greet(h *host, weaken []string) error {
 	hello := zygoteHello{
 		Filter: hex.EncodeToString(filterBytes(h.filter)), Clone: unix.SYS_CLONE, Flags: unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
-		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Preload: z.tier.preload, Env: usualEnvironment(),
+		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM, Sigaction: unix.SYS_RT_SIGACTION, Preload: z.tier.preload, Env: usualEnvironment(),
 	}
 	if !slices.Contains(weaken, weakSpawn) {
 		hello.Spawn = hex.EncodeToString(spawnCode())
@@ -195,10 +205,10 @@ func (z *zygote) greet(h *host, weaken []string) error {
 }
 
 // How much a sandbox does before its program comes, so that it need not be
-// done then. One that somebody waits for does nothing.
+// done then: nothing; touch the memory that a program uses; draw a plot, too.
 const (
 	prepareNothing = iota
-	preparePython
+	prepareMemory
 	preparePlots
 )
 
@@ -218,7 +228,7 @@ func (z *zygote) hurry(more int) {
 // fork makes a sandbox in a group that waits for its program. Its pid 1 is the
 // zygote's child; the pidfd is how we know of it.
 func (z *zygote) fork(script *script, g *group, prepare int) (pid int, pidfd *os.File, err error) {
-	request, files := (&forkRequest{setup: script.setup, init: script.init, main: script.main, listener: script.listener, prepare: prepare}).encode()
+	request, files := (&forkRequest{setup: script.setup, init: script.init, main: script.main, wait: script.wait, received: script.received, prepare: prepare}).encode()
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.dead {
@@ -233,15 +243,15 @@ func (z *zygote) fork(script *script, g *group, prepare int) (pid int, pidfd *os
 		z.dead = true
 		return 0, nil, fmt.Errorf("the %s zygote died: %w", z.tier.name, err)
 	}
-	var answer struct{ Pid, Errno int }
+	var answer int32
 	files, err = z.link.receive(&answer)
-	if err == nil && answer.Errno != 0 && len(files) == 0 {
-		return 0, nil, fmt.Errorf("the %s zygote cannot fork: %w", z.tier.name, unix.Errno(answer.Errno))
+	if err == nil && answer < 0 && len(files) == 0 {
+		return 0, nil, fmt.Errorf("the %s zygote cannot fork: %w", z.tier.name, unix.Errno(-answer))
 	}
 	if err != nil || len(files) != 1 {
 		closeAll(files)
 		z.dead = true
 		return 0, nil, fmt.Errorf("the %s zygote died in a fork: %w", z.tier.name, errors.Join(err, errors.New("no answer")))
 	}
-	return answer.Pid, files[0], nil
+	return int(answer), files[0], nil
 }

@@ -14,15 +14,23 @@ import (
 // (zygote.py). The request lies in the zygote's room, an area of its memory of
 // which these are the offsets; all numbers are the machine's own.
 //
-//	  0  the open files that came with the request, 32 numbers of 4 bytes
+//	-16  struct cmsghdr of the open files that came with the request
+//	  0  their numbers, 32 of 4 bytes
 //	128  struct sock_fprog of the system-call filter
-//	144  where the kernel puts the pidfd of pid 1
 //	160  addresses of libc's _Fork and __errno_location
-//	176  steps that touch memory, as address and number: pid 2's first
+//	176  pid 2's first steps, as address and number: what it must not share
 //	192  argv of init, an empty environment behind it
-//	256  the request: how many steps setup, init and main have; where the number
-//	     of the filter's listener will lie (0: nowhere); how much to prepare
+//	224  steps that touch memory, as address and number (4 bytes): pid 2's next
+//	236  whether Python has something to do before main's steps are followed by
+//	     those of wait
+//	256  the request: how many steps setup, init, main and wait have; how much to
+//	     prepare; where the length of the message will lie that hands over a program
 //	320  the steps, 64 bytes each, and behind them what their arguments point to
+//	1<<18  struct msghdr, each with what it points to: to say that the sandbox waits
+//	     and hand over the filter's listener; the same without a listener; to receive
+//	     a program and its files; to receive a request; to answer it with the pid, or
+//	     a negative errno, and the pidfd
+//	1<<18+4096  the program's message
 //
 // A step is the call's number, the kinds of its six arguments (2 bits each),
 // where its result is put (0: nowhere), 4 unused bytes, and the arguments. An
@@ -36,6 +44,10 @@ const (
 	roomSteps   = 320
 	stepSize    = 64
 
+	roomReady   = roomPlace(1 << 18)
+	roomBare    = roomReady + 128
+	roomReceive = roomReady + 256
+
 	byAddress = 1
 	byValue   = 3
 )
@@ -46,9 +58,9 @@ type roomPlace int
 
 // forkRequest is a request in the making.
 type forkRequest struct {
-	setup, init, main []step
-	listener          *int32 // result of a step
-	prepare           int
+	setup, init, main, wait []step
+	received                *int32 // result of a step of wait
+	prepare                 int
 
 	files []*os.File
 	cells map[*int32]int // where results lie
@@ -59,20 +71,20 @@ type forkRequest struct {
 
 // encode returns what is sent, and the files to send with it.
 func (r *forkRequest) encode() ([]byte, []*os.File) {
-	count := len(r.setup) + len(r.init) + len(r.main)
+	count := len(r.setup) + len(r.init) + len(r.main) + len(r.wait)
 	r.base = roomSteps + count*stepSize
 	r.cells = map[*int32]int{}
-	for _, list := range [][]step{r.setup, r.init, r.main} {
+	for _, list := range [][]step{r.setup, r.init, r.main, r.wait} {
 		for i := range list {
 			r.add(&list[i])
 		}
 	}
 	head := make([]byte, roomSteps-roomRequest, roomSteps-roomRequest+len(r.steps)+len(r.data))
-	listener := 0
-	if r.listener != nil {
-		listener = r.cell(r.listener)
+	received := 0
+	if r.received != nil {
+		received = r.cell(r.received)
 	}
-	for i, n := range []int{len(r.setup), len(r.init), len(r.main), listener, r.prepare} {
+	for i, n := range []int{len(r.setup), len(r.init), len(r.main), len(r.wait), r.prepare, received} {
 		binary.NativeEndian.PutUint32(head[4*i:], uint32(n))
 	}
 	return append(append(head, r.steps...), r.data...), r.files

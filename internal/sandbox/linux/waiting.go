@@ -1,0 +1,169 @@
+package linux
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// waiting is a sandbox that a zygote forked: confined, used by nobody before,
+// and without a program yet.
+type waiting struct {
+	*sandbox
+	executor *executor
+	script   *script
+	shape    shape
+	pid      int
+	pidfd    *os.File
+	program  *os.File // pidfd of the process that waits
+	null     *os.File // what it reads if it has no input
+	number   int      // pid of the same
+	listener *os.File // says when it has finished; nil if tests left the filter out
+	reports  *os.File
+	control  *link
+	// rehearsed says that it plotted before it waited: the memory for that is
+	// its own already, some 20 MiB.
+	rehearsed bool
+}
+
+// haste is how a sandbox is made.
+type haste int
+
+const (
+	claimed   haste = iota // somebody waits for it
+	soon                   // somebody is going to: what it does beforehand is not done in time that was left
+	idly                   // while nobody else wants the processor
+	rehearsed              // idly, and it plots before it waits
+)
+
+func (h haste) prepare() int {
+	return [...]int{claimed: prepareNothing, soon: prepareNothing, idly: prepareMemory, rehearsed: preparePlots}[h]
+}
+
+// forkWaiting makes a sandbox with a zygote and waits until it stands.
+func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err error) {
+	uid, err := e.leaseUID()
+	if err != nil {
+		return nil, err
+	}
+	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request(), uid: uid}, executor: e, shape: s, rehearsed: how == rehearsed}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.workspace, err = newWorkspace(s.workspace, s.inodes, uid); err != nil {
+		return nil, err
+	}
+	python, _ := language.Find("python")
+	if err := w.workspace.expect(python.Entry); err != nil {
+		return nil, err
+	}
+	if err := w.furnish(e.host); err != nil {
+		return nil, err
+	}
+	w.group.idle(how != claimed)
+	if w.null, err = openNull(); err != nil {
+		return nil, err
+	}
+	var theirs *os.File
+	if w.control, theirs, err = newLinkPair(); err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	if w.reports, w.report, err = reportPipe(); err != nil {
+		return nil, err
+	}
+	w.script = w.forkedScript(theirs)
+	w.script.weaken(e.config.Weaken)
+	if w.pid, w.pidfd, err = z.fork(w.script, w.group, how.prepare()); err != nil {
+		return nil, err
+	}
+	w.report.Close()
+	w.report = nil
+	theirs.Close()
+	var ready struct{}
+	files, err := w.control.receive(&ready)
+	if err != nil {
+		if r, ok := readReport(w.reports); ok {
+			err = w.script.stepError(r)
+		}
+		return nil, fmt.Errorf("fork a sandbox: %w", err)
+	}
+	if len(files) > 0 {
+		w.listener = files[0]
+	}
+	if w.number, w.program, err = onlyChild(w.pid); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// onlyChild opens the one child of a sandbox's init.
+func onlyChild(init int) (int, *os.File, error) {
+	children := descendants(init)
+	if len(children) != 1 {
+		return 0, nil, fmt.Errorf("a new sandbox has %d processes beside its first", len(children))
+	}
+	fd, err := unix.PidfdOpen(children[0], 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	return children[0], os.NewFile(uintptr(fd), "program"), nil
+}
+
+// endingIdly is how many sandboxes may take their time to end. More than that
+// would hold memory that the next ones need.
+const endingIdly = 2
+
+// close ends the sandbox, waits until it is gone, and gives everything back.
+func (w *waiting) close() {
+	if w.pidfd != nil {
+		if w.executor.ending.Add(1) <= endingIdly {
+			w.group.idle(true)
+		}
+		defer w.executor.ending.Add(-1)
+		_ = unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0)
+		awaitPidfd(int(w.pidfd.Fd()))
+		// Its zygote reaps it. If that one is dead, it has become our child.
+		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
+		w.pidfd.Close()
+	}
+	for _, f := range []*os.File{w.program, w.listener, w.null} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if w.control != nil {
+		w.control.close()
+	}
+	if w.reports != nil {
+		w.reports.Close()
+	}
+	w.release()
+	if w.workspace != nil {
+		w.workspace.close()
+	}
+	w.executor.returnUID(w.uid)
+}
+
+// alive reports whether pid 1 of the sandbox has not ended.
+func (w *waiting) alive() bool {
+	list := []unix.PollFd{{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(list, 0)
+	return n == 0 && err == nil
+}
+
+// awaitPidfd waits until a process has ended. A pid 1 ends when the last
+// process of its namespace is gone.
+func awaitPidfd(fd int) {
+	for {
+		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if n, err := unix.Poll(list, -1); n > 0 || err != nil && err != unix.EINTR {
+			return
+		}
+	}
+}
