@@ -15,9 +15,10 @@
 // made once, in image.go.
 //
 // Python starts warm: zygote.go keeps an interpreter for each tier (tier.go)
-// with its packages imported, pool.go a few sandboxes forked from it, and warm.go
-// runs a program in one. zygote.py is their side of it; it has the same list of
-// system calls walked as a cold sandbox (zygote_request.go, spawn_amd64.s). Node
+// with its packages imported, pool.go a few sandboxes forked from it (waiting.go),
+// and warm.go runs a program in one. zygote.py is their side of it; it has the same
+// list of system calls walked as a cold sandbox (zygote_request.go, room.py,
+// spawn_amd64.s), and lesson.py saves its children work. Node
 // cannot be forked; waiting_node.go starts
 // one or two that wait for their program in a system call (notice.go), and
 // pool_node.go keeps them.

@@ -69,6 +69,7 @@ type executor struct {
 	usual []string // environment of a Python program
 
 	running atomic.Int32 // programs
+	pace    pace
 	ending  atomic.Int32 // sandboxes that are being ended
 
 	mu   sync.Mutex

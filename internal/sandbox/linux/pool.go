@@ -140,6 +140,7 @@ func (p *pool) start() {
 // take returns a sandbox of that shape: one that waits, else a fresh fork, else
 // nil, and then the program starts cold.
 func (p *pool) take(s shape) *waiting {
+	p.executor.pace.note(time.Now())
 	z, w := p.pick(s)
 	for ; w != nil; z, w = p.pick(s) {
 		if w.alive() {
@@ -259,9 +260,36 @@ func (p *pool) refill(s shape) {
 	}
 }
 
-// isBusy reports whether the programs that run now leave no processor idle for
-// long, each having as much work done for it beside it.
-func (e *executor) isBusy() bool { return 2*int(e.running.Load()) >= runtime.NumCPU() }
+// isBusy reports whether processors are not idle for long: because of programs
+// that run, each having as much work done for it beside it, or because many
+// short ones come.
+func (e *executor) isBusy() bool {
+	return 2*int(e.running.Load()+e.ending.Load()) >= runtime.NumCPU() || e.pace.interval(time.Now())*time.Duration(runtime.NumCPU()) < twiceShortest
+}
+
+// twiceShortest is twice the processor time that the shortest of programs costs.
+const twiceShortest = 12 * time.Millisecond
+
+// pace remembers when the last sandboxes were taken.
+type pace struct {
+	mu    sync.Mutex
+	times [8]time.Time
+	next  int // the oldest of them
+}
+
+func (p *pace) note(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.times[p.next] = now
+	p.next = (p.next + 1) % len(p.times)
+}
+
+// interval is the time from one to the next.
+func (p *pace) interval(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return now.Sub(p.times[p.next]) / time.Duration(len(p.times))
+}
 
 // mayRehearse reports whether there is time and memory for a sandbox that
 // plots before it waits, and none is there yet. The caller holds the lock.

@@ -3,6 +3,7 @@ package linux
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -54,6 +55,36 @@ func TestMayRehearse(t *testing.T) {
 		p := &pool{executor: &executor{}, tier: tier{plots: true}, free: 8 * littleMemory}
 		tt.change(p)
 		if got := p.mayRehearse(); got != tt.may {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Time is left while few programs run, few sandboxes end, and no stream of short
+// ones comes.
+func TestIsBusy(t *testing.T) {
+	half := int32(runtime.NumCPU()+1) / 2
+	often := func(e *executor, interval time.Duration) {
+		for i := range e.pace.times {
+			e.pace.note(time.Now().Add(-time.Duration(len(e.pace.times)-i) * interval))
+		}
+	}
+	each := twiceShortest / time.Duration(runtime.NumCPU()) // keeps half of the processors busy
+	for name, tt := range map[string]struct {
+		change func(e *executor)
+		busy   bool
+	}{
+		"nothing":     {func(*executor) {}, false},
+		"programs":    {func(e *executor) { e.running.Add(half) }, true},
+		"ends":        {func(e *executor) { e.ending.Add(half) }, true},
+		"a few of it": {func(e *executor) { e.running.Add(half - 1) }, false},
+		"a stream":    {func(e *executor) { often(e, each/2) }, true},
+		"drops":       {func(e *executor) { often(e, 2*each) }, false},
+		"the first":   {func(e *executor) { e.pace.note(time.Now()) }, false},
+	} {
+		e := &executor{}
+		tt.change(e)
+		if got := e.isBusy(); got != tt.busy {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

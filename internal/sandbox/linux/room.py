@@ -18,6 +18,7 @@ CLONE_VM = 0x100
 # The room in which a request lies, as zygote_request.go describes it.
 FILES, FILTER, FUNCTIONS, OWN_STEPS, ARGV = 0, 128, 160, 176, 192
 TOUCH, PYTHON_FIRST, REHEARSED, REQUEST, STEPS = 224, 236, 240, 256, 320
+PREPARE, RECEIVED = REQUEST + 16, REQUEST + 20
 READY = REQUEST_END = 1 << 18
 BARE, RECEIVE, RIGHTS, SERVE, REPLY, MESSAGE = READY + 128, READY + 256, READY + 384, READY + 512, READY + 640, READY + 4096
 PIDFD = REPLY + 96
@@ -44,6 +45,7 @@ class Room:
     def __init__(self):
         self.area = new_area(BEFORE + MESSAGE + LONGEST)
         self.memory = memoryview(self.area)[BEFORE:]
+        self.numbers = self.memory.cast("i")
         self.address = address_of(self.area) + BEFORE
         self.kept = []  # steps
         struct.pack_into("=QQ13s", self.memory, ARGV, self.address + ARGV + 16, 0, b"airlock init")
@@ -92,7 +94,7 @@ class Room:
         return Request(*struct.unpack_from("=6I", self.memory, REQUEST))
 
     def number(self, place):
-        return struct.unpack_from("=i", self.memory, place)[0]
+        return self.numbers[place // 4]
 
     def walk(self, first, count, kind):
         """Makes the system calls of a list that lies in the room."""
@@ -116,7 +118,7 @@ class Room:
                 tell(kind, index, ctypes.get_errno())
                 os._exit(1)
             if result:
-                struct.pack_into("=i", self.memory, result, value)
+                self.numbers[result // 4] = value
 
     def wait(self, request):
         """The last that pid 2 does before there is a program."""
@@ -126,7 +128,7 @@ class Room:
         """Puts in place what is otherwise received."""
         body = struct.pack("=I", len(message)) + message + source
         self.memory[MESSAGE : MESSAGE + len(body)] = body
-        struct.pack_into("=i", self.memory, REHEARSED, len(body))
+        self.numbers[REHEARSED // 4] = len(body)
 
     def handed(self, place):
         """The program that was received, and all that there is to know of it.

@@ -102,7 +102,7 @@ def begin():
         hook()  # what it closes is still open here
     practise(place, constants)
     place.keep_steps(room.OWN_STEPS, own_steps(constants))
-    struct.pack_into("=i", place.memory, room.PYTHON_FIRST, len(AFTER_FORK))
+    place.numbers[room.PYTHON_FIRST // 4] = len(AFTER_FORK)
     place.keep_steps(room.TOUCH, [])
     for part in (globals(), vars(room), vars(lesson)):
         program.settle(part)
@@ -215,7 +215,7 @@ def learn(place, constants):
         for number in (1, 2):
             os.dup2(0, number)
         place.put_program(b"", source)  # as if it were received, which uses no memory of Python's
-        struct.pack_into("=2I", place.memory, room.REQUEST + 16, 0, room.REHEARSED)
+        place.numbers[room.PREPARE // 4], place.numbers[room.RECEIVED // 4] = 0, room.REHEARSED
         constants["lesson"] = report
         if room.fork() == 0:
             live(place, constants)
@@ -232,11 +232,11 @@ def live(place, constants):
     asked for is done: there are no threads and nobody holds a lock, and all of it
     would copy a megabyte of memory. It never returns."""
     try:
-        request = place.request()
-        if (AFTER_FORK or request.prepare > 1) and constants["lesson"] is None:
-            prepare(request.prepare)
-            place.wait(request)
-        become_program(*place.handed(request.received), constants)
+        much = place.number(room.PREPARE)
+        if (AFTER_FORK or much > 1) and constants["lesson"] is None:
+            prepare(much)
+            place.wait(place.request())
+        become_program(*place.handed(place.number(room.RECEIVED)), constants)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the executor is gone
     except BaseException:
