@@ -174,7 +174,7 @@ own:
 	MOVQ AX, 16(SP)
 	MOVQ 176(R12), R13
 	MOVL 184(R12), R14
-	XORL R15, R15
+	MOVL $6, R15
 	JMP  walk
 
 touch:
@@ -183,6 +183,7 @@ touch:
 	JEQ   walked           // somebody waits: a program touches what it needs
 	MOVQ  224(R12), R13
 	MOVL  232(R12), R14
+	XORL  R15, R15
 	JMP   walk
 
 main:
@@ -199,6 +200,7 @@ wait:
 	TESTL CX, CX
 	JNE  return            // packages want something done first
 	MOVL 268(R12), R14     // behind those of main
+	MOVL $7, R15
 	JMP  walk
 
 made:
