@@ -91,7 +91,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 	if !s.host.root {
 		bounding = s.dropBounding()
 	}
-	filter := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, s.host.forkedFilter())
+	filter := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, s.host.filter)
 	filter.result = new(int32)
 	keep := call(filterStep, unix.SYS_DUP3, 0, forkedListener, unix.O_CLOEXEC)
 	keep.from, keep.result = filter.result, new(int32)

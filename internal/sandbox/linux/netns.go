@@ -19,10 +19,15 @@ import (
 // ever had a socket of it. All that a namespace remembers is changed through a
 // socket, through /proc/sys, which is read-only, or by who has capabilities over
 // it. So the filter hands over the two calls that make sockets to the executor,
-// which notes it before it lets the first of them go on. To look at counters
-// afterwards would be dearer, and would miss what only shows later: who
-// joins a multicast group and leaves it makes the kernel send packets seconds
-// after the socket is gone.
+// which notes it before it lets the call go on. To look at counters afterwards
+// would be dearer, and would miss what only shows later: who joins a multicast
+// group and leaves it makes the kernel send packets seconds after the socket is
+// gone.
+//
+// A program pays for each socket with a moment in which it waits for the
+// executor, and in which a signal can interrupt the call. Where programs are
+// likely to have sockets all stays as it was: a namespace for each, and no
+// notices (tier.offline).
 
 // networks are namespaces in which nothing has happened.
 type networks struct {
@@ -31,9 +36,9 @@ type networks struct {
 	closed bool
 }
 
-// mostNetworks are kept beside those of sandboxes that wait: each takes some
-// memory of the kernel's, and goes into the next sandbox as a rule.
-const mostNetworks = 8
+// mostNetworks are kept beside those of sandboxes that wait, for bursts: each
+// takes some 0.1 MiB of the kernel's memory.
+const mostNetworks = mostWaiting
 
 // take returns a namespace that is nobody else's; nil if none is spare.
 func (n *networks) take() *os.File {
@@ -69,8 +74,8 @@ func (n *networks) close() {
 
 // keepNetwork opens the namespace that a sandbox has made for itself, before
 // there is a program in it. Without its file it is gone with the sandbox.
-func (w *waiting) keepNetwork() {
-	if w.listener == nil || w.executor.host.told == nil {
+func (w *waiting) keepNetwork(t tier) {
+	if w.listener == nil || !w.executor.host.keeps(t) {
 		return // nobody would hear of what happens in it
 	}
 	w.untouched = true
@@ -115,9 +120,12 @@ func (s *sandbox) enterNetwork() []step {
 	return []step{call("enter the network namespace", unix.SYS_SETNS, s.network, unix.CLONE_NEWNET)}
 }
 
-// forkedFilter is the filter of what a zygote forks.
-func (h *host) forkedFilter() *unix.SockFprog {
-	if h.told != nil {
+// keeps reports whether the network namespaces of a tier serve again.
+func (h *host) keeps(t tier) bool { return t.offline && h.told != nil }
+
+// filterFor is the filter of what a tier's zygote forks.
+func (h *host) filterFor(t tier) *unix.SockFprog {
+	if h.keeps(t) {
 		return h.told
 	}
 	return h.filter

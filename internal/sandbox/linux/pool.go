@@ -364,7 +364,9 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 		return nil, err
 	}
 	w.group.idle(how != claimed)
-	w.network = e.networks.take()
+	if e.host.keeps(z.tier) {
+		w.network = e.networks.take()
+	}
 	if w.null, err = openNull(); err != nil {
 		return nil, err
 	}
@@ -395,7 +397,7 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 	if len(files) > 0 {
 		w.listener = files[0]
 	}
-	w.keepNetwork()
+	w.keepNetwork(z.tier)
 	if w.number, w.program, err = onlyChild(w.pid); err != nil {
 		return nil, err
 	}
