@@ -2,11 +2,14 @@ package linux
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -35,9 +38,31 @@ name.bind("\0name")
 socket.send_fds(one, [b"x"], [one.fileno(), other.fileno(), name.fileno()])`,
 	"a multicast group left again": `s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1"))`,
-	"a pair in a child": "if os.fork() == 0: socket.socketpair(); os._exit(0)\nos.wait()",
-	"asyncio":           "asyncio = __import__('asyncio')\nasyncio.run(asyncio.sleep(0))",
-	"killed":            "s = socket.create_server(('127.0.0.1', 7777))\nos.kill(os.getpid(), 9)",
+	"a pair in a child":    "if os.fork() == 0: socket.socketpair(); os._exit(0)\nos.wait()",
+	"asyncio":              "asyncio = __import__('asyncio')\nasyncio.run(asyncio.sleep(0))",
+	"a filter that allows": ownFilter(unix.SECCOMP_RET_ALLOW) + "socket.socket()",
+	"killed":               "s = socket.create_server(('127.0.0.1', 7777))\nos.kill(os.getpid(), 9)",
+}
+
+// ownFilter is the beginning of a program that decides about sockets itself.
+func ownFilter(verdict uint32) string {
+	return fmt.Sprintf(`ctypes, struct = map(__import__, ('ctypes', 'struct'))
+rules = ctypes.create_string_buffer(struct.pack("=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, %d, 6, 0, 0, %d, 6, 0, 0, 0x7fff0000))
+program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", 4, ctypes.addressof(rules)))
+assert ctypes.CDLL(None).prctl(22, 2, program, 0, 0) == 0
+`, unix.SYS_SOCKET, verdict)
+}
+
+// A program cannot keep the executor from hearing of a socket: a notice of its own
+// would reach nobody, and then there is no socket.
+func TestOwnNoticesReachNobody(t *testing.T) {
+	needsKeptNetworks(t)
+	r := sandboxtest.Run(t, startBare(t, true), sandboxtest.Python(withSocket+ownFilter(unix.SECCOMP_RET_USER_NOTIF)+`
+try: socket.socket()
+except OSError as e: print(e.strerror)`))
+	if r.Stdout != "Function not implemented\n" {
+		t.Errorf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+	}
 }
 
 // A network namespace in which nothing has happened serves again, one in which
@@ -216,7 +241,7 @@ func networkOf(t *testing.T, s *Sandbox, code string) string {
 	t.Helper()
 	r := sandboxtest.Run(t, s, sandboxtest.Python(whichNetwork+code))
 	name, _, _ := strings.Cut(r.Stdout, "\n")
-	if !strings.HasPrefix(name, "net:[") || strings.Contains(r.Stderr, "Error") {
+	if !strings.HasPrefix(name, "net:[") || strings.Contains(r.Stderr, "Traceback") {
 		t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
 	}
 	return name
