@@ -104,6 +104,7 @@ func TestJudge(t *testing.T) {
 		"a strange process": func(q *quietness) { q.kinds = map[string]bool{"init": true, "sleep 100": true} },
 		"a group":           func(q *quietness) { q.groups++ },
 		"a file":            func(q *quietness) { q.executorFiles++ },
+		"a network":         func(q *quietness) { q.networks = q.waiting + spareNetworks + 1 },
 		"a mount":           func(q *quietness) { q.mounts++ },
 		"service files":     func(q *quietness) { q.serviceFiles += slackServiceFiles + 1 },
 		"goroutines":        func(q *quietness) { q.goroutines += slackGoroutines + 1 },

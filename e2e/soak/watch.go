@@ -21,6 +21,7 @@ type sample struct {
 	serviceMemory, executorMemory   int64 // private bytes
 	live, beyond                    int64 // bytes of the service's: in use on its heap, and private but not of its heap
 	serviceFiles, executorFiles     int
+	networks                        int // namespaces that the executor keeps
 	goroutines, processes, finished int
 }
 
@@ -77,7 +78,8 @@ func (w *watch) stop() []sample {
 
 func (s *service) sample(ctx context.Context) (now sample) {
 	now.serviceMemory, now.executorMemory = private(s.pid), private(s.executor)
-	now.serviceFiles, now.executorFiles = openFiles(s.pid), openFiles(s.executor)
+	now.serviceFiles, _ = openFiles(s.pid)
+	now.executorFiles, now.networks = openFiles(s.executor)
 	now.processes = len(s.below())
 	if values, err := s.scrape(ctx); err == nil {
 		now.goroutines = int(values["go_goroutines"])
@@ -101,12 +103,20 @@ func private(pid int) (bytes int64) {
 	return 0
 }
 
-func openFiles(pid int) int {
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+// openFiles counts a process's open files, and apart from them the network
+// namespaces that it keeps.
+func openFiles(pid int) (files, networks int) {
+	folder := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return len(files)
+	for _, entry := range entries {
+		if target, err := os.Readlink(filepath.Join(folder, entry.Name())); err == nil && strings.HasPrefix(target, "net:[") {
+			networks++
+		}
+	}
+	return len(entries) - networks, networks
 }
 
 // quietness is the state of a service that does nothing.
@@ -232,6 +242,7 @@ const (
 	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
 	waitingFiles     = 18     // on version 1, one of them for each group
 	mostWaiting      = 16 * 5 // what the pools of five tiers may grow to
+	spareNetworks    = 16     // namespaces, beside one for each that waits
 )
 
 // What may differ between two quiet moments although nothing was left.
@@ -256,6 +267,7 @@ func (s *service) leftovers(before, after quietness) (left []string) {
 	more("processes", before.processes+waitingProcesses*waiting, after.processes, 0)
 	more("control groups", before.groups+s.groupsOf(waiting), after.groups, 0)
 	more("open files of the executor", before.executorFiles+s.filesOf(waiting), after.executorFiles, 0)
+	more("network namespaces", after.waiting+spareNetworks, after.networks, 0)
 	more("mounts", before.mounts, after.mounts, 0)
 	more("open files of the service", before.serviceFiles, after.serviceFiles, slackServiceFiles)
 	more("goroutines", before.goroutines, after.goroutines, slackGoroutines)

@@ -38,6 +38,7 @@ type sandbox struct {
 	tmp       *os.File // a tmpfs for /tmp
 	group     *group   // nil without control groups
 	ruleset   *os.File // landlock; nil without
+	network   *os.File // namespace; nil: a fresh one, which nobody keeps
 
 	stdin, stdout, stderr, calls *os.File // calls may be nil
 	report                       *os.File
@@ -57,7 +58,7 @@ func (s *sandbox) script() *script {
 	return &script{
 		group:  s.bornIn(),
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), s.network(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock()),
+		setup:  join(s.joinGroup(), bringUpLoopback(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
@@ -85,7 +86,7 @@ const (
 // one sits in the image already, has made the new pid namespace, and is not
 // going to execute anything.
 func (s *sandbox) forkedScript(socket *os.File) *script {
-	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET
+	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	var bounding []step
 	if !s.host.root {
 		bounding = s.dropBounding()
@@ -105,7 +106,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
 			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
 			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
-		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.network(), s.mounts(""),
+		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.enterNetwork(), s.mounts(""),
 			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), []step{filter, keep}),
 		init: init,
 		main: []step{
@@ -164,9 +165,9 @@ func (s *sandbox) enterGroup() []step {
 	return []step{call(joinStep, unix.SYS_WRITE, s.group.enter, "0", 1)}
 }
 
-// network brings up the loopback device of the fresh network namespace, its
+// bringUpLoopback brings up the loopback device of a fresh network namespace, its
 // only one, so that a program can talk to itself and to nobody else.
-func (s *sandbox) network() []step {
+func bringUpLoopback() []step {
 	socket := new(int32)
 	lo := make([]byte, 40) // struct ifreq
 	copy(lo, "lo")

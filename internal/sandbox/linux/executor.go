@@ -48,6 +48,7 @@ type host struct {
 	uids           uidRange
 	landlock       int // version, 0 without
 	filter         *unix.SockFprog
+	told           *unix.SockFprog // the same, which tells of sockets; nil where network namespaces are not kept
 	lastCapability int
 	masks          []string
 	fontLists      []string    // matplotlib's, made at setup
@@ -67,6 +68,8 @@ type executor struct {
 	nodes map[string]*nodePool // by language; never changed
 
 	usual []string // environment of a Python program
+
+	networks networks // for the next sandboxes
 
 	running atomic.Int32 // programs
 	pace    pace
@@ -173,6 +176,14 @@ func (e *executor) prepare(args []string) error {
 	if h.filter, err = hostFilter(h.groups != nil); err != nil {
 		return err
 	}
+	if h.root && !slices.Contains(e.config.Weaken, weakKept) {
+		if h.told, err = hostFilter(h.groups != nil, toldRules...); err != nil {
+			return err
+		}
+		if slices.Contains(e.config.Weaken, weakNotices) {
+			h.told = h.filter
+		}
+	}
 	e.host, e.usual = h, usualEnvironment()
 	e.uids = make(chan int, h.uids.count)
 	for i := range h.uids.count {
@@ -260,6 +271,7 @@ func (e *executor) shutdown() {
 		p.close()
 	}
 	e.work.Wait()
+	e.networks.close()
 	if e.host.groups != nil {
 		e.host.groups.close()
 	}

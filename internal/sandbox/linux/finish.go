@@ -33,21 +33,6 @@ type notice struct {
 	args  [6]uint64
 }
 
-// readFinish reads who says that it has finished, and with which exit code;
-// false if it thinks otherwise by now. Whoever is not the program is told that
-// there is no such call.
-func readFinish(listener *os.File, program int) (code int32, ok bool) {
-	n, err := readNotice(listener)
-	if err != nil {
-		return 0, false
-	}
-	if int(n.pid) == program && n.nr == finishCall {
-		return int32(n.args[0] & 0xff), true
-	}
-	_ = answerNotice(listener, n.id, unix.ENOSYS) // it may be gone
-	return 0, false
-}
-
 func ioctl(f *os.File, request uint, argument unsafe.Pointer) error {
 	for {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), uintptr(request), uintptr(argument))

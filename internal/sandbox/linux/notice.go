@@ -30,13 +30,24 @@ func readNotice(listener *os.File) (n notice, err error) {
 
 // answerNotice lets a call return: 0, or an error. Who made it may be gone.
 func answerNotice(listener *os.File, id uint64, errno unix.Errno) error {
-	answer := struct { // struct seccomp_notif_resp
-		id    uint64
-		value int64
-		errno int32
-		flags uint32
-	}{id: id, errno: -int32(errno)}
-	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
+	return sendAnswer(listener, &noticeAnswer{id: id, errno: -int32(errno)})
+}
+
+// letGoOn lets a call be made, as if nobody had been told of it.
+func letGoOn(listener *os.File, id uint64) error {
+	return sendAnswer(listener, &noticeAnswer{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
+}
+
+// noticeAnswer is struct seccomp_notif_resp.
+type noticeAnswer struct {
+	id    uint64
+	value int64
+	errno int32
+	flags uint32
+}
+
+func sendAnswer(listener *os.File, a *noticeAnswer) error {
+	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(a))
 }
 
 // installFile opens a file of ours in a process that stands in a call, under a

@@ -302,6 +302,13 @@ const weakSpawn = "spawn"
 // joinStep is entering the control group, which is no step on version 2.
 const joinStep = "join control group"
 
+// weakNotices stands for the notices of sockets, and weakKept for whatever keeps
+// network namespaces, neither of which is a step.
+const (
+	weakNotices = "notices of sockets"
+	weakKept    = "kept network namespaces"
+)
+
 // weakNetwork stands for the network namespaces, which are no step.
 const weakNetwork = "network namespace"
 

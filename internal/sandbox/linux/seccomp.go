@@ -96,6 +96,10 @@ func socketRule() []bpf.Instruction {
 	}
 }
 
+// socketPairRule opens pairs of unix sockets. The call makes two of the family
+// before it finds that they cannot be a pair; of TIPC they can.
+func socketPairRule() []bpf.Instruction { return oneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX) }
+
 // cloneRule opens threads and processes, never a new namespace.
 func cloneRule() []bpf.Instruction {
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
@@ -151,9 +155,7 @@ func optionRule() []bpf.Instruction {
 // argumentRules are the same on every architecture.
 var argumentRules = []argumentRule{
 	{unix.SYS_SOCKET, socketRule},
-	// It makes two sockets of the family before it finds that they cannot be a
-	// pair; of TIPC they can.
-	{unix.SYS_SOCKETPAIR, func() []bpf.Instruction { return oneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX) }},
+	{unix.SYS_SOCKETPAIR, socketPairRule},
 	{unix.SYS_SETSOCKOPT, optionRule},
 	{unix.SYS_PRLIMIT64, func() []bpf.Instruction { return limitRule(1, true) }},
 	{unix.SYS_SETRLIMIT, func() []bpf.Instruction { return limitRule(0, false) }},
@@ -243,9 +245,10 @@ var uncounted = []argumentRule{
 	{unix.SYS_SHMGET, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
 }
 
-// hostFilter is the filter for this machine, in the form the kernel takes.
-func hostFilter(groups bool) (*unix.SockFprog, error) {
-	rules := hostRules()
+// hostFilter is the filter for this machine, in the form the kernel takes; with
+// some rules in the place of those for the same calls.
+func hostFilter(groups bool, others ...argumentRule) (*unix.SockFprog, error) {
+	rules := replaceRules(hostRules(), others)
 	if !groups {
 		rules = append(rules, uncounted...)
 	}
@@ -258,4 +261,13 @@ func hostFilter(groups bool) (*unix.SockFprog, error) {
 		program[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
 	}
 	return &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}, nil
+}
+
+func replaceRules(rules, others []argumentRule) []argumentRule {
+	for i, r := range rules {
+		if at := slices.IndexFunc(others, func(o argumentRule) bool { return o.nr == r.nr }); at >= 0 {
+			rules[i] = others[at]
+		}
+	}
+	return rules
 }

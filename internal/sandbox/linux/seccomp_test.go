@@ -30,9 +30,11 @@ func judge(t *testing.T, vm *bpf.VM, arch, nr uint32, args ...uint64) uint32 {
 	return uint32(verdict)
 }
 
-func hostVM(t *testing.T) *bpf.VM {
+func hostVM(t *testing.T) *bpf.VM { return vmOf(t, hostRules()) }
+
+func vmOf(t *testing.T, rules []argumentRule) *bpf.VM {
 	t.Helper()
-	raw, err := filter(hostArch, hostAllowed(), hostRules())
+	raw, err := filter(hostArch, hostAllowed(), rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +151,31 @@ func TestFilterRules(t *testing.T) {
 	for _, tt := range tests {
 		if got := judge(t, vm, hostArch, tt.nr, tt.args...); got != tt.want {
 			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Where network namespaces are kept, the executor is told of each call that could
+// make a socket, and no other is open for it.
+func TestFilterTellsOfSockets(t *testing.T) {
+	plain, told := hostVM(t), vmOf(t, replaceRules(hostRules(), toldRules))
+	sockets := []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}
+	for nr := range uint32(1024) {
+		for family := range uint64(unix.AF_MAX) {
+			for kind := range uint64(8) {
+				for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_MPTCP} {
+					want, got := judge(t, plain, hostArch, nr, family, kind, protocol), judge(t, told, hostArch, nr, family, kind, protocol)
+					if slices.Contains(sockets, nr) && want == unix.SECCOMP_RET_ALLOW {
+						want = unix.SECCOMP_RET_USER_NOTIF
+					}
+					if got != want {
+						t.Fatalf("call %d with %d, %d, %d gives %#x, want %#x", nr, family, kind, protocol, got, want)
+					}
+				}
+			}
+			if !slices.Contains(sockets, nr) {
+				break
+			}
 		}
 	}
 }

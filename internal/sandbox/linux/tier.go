@@ -14,6 +14,7 @@ type tier struct {
 	preload []string
 	serves  []string // packages whose import asks for this tier
 	plots   bool     // and is better for having plotted before
+	offline bool     // hardly a program of it has a socket: its network namespaces serve again
 }
 
 // light are modules that cost next to nothing; a program that imports no others
@@ -34,13 +35,13 @@ var standard = []string{
 
 // tiers are in order of size.
 var tiers = []tier{
-	{name: "bare", preload: light},
+	{name: "bare", preload: light, offline: true},
 	{name: "standard", preload: standard},
-	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}), serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}},
-	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}},
+	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}), serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}, offline: true},
+	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}, offline: true},
 	{
 		name: "full", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "PIL.Image"}),
-		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"}, plots: true,
+		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"}, plots: true, offline: true,
 	},
 }
 

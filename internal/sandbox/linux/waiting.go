@@ -27,6 +27,8 @@ type waiting struct {
 	// rehearsed says that it plotted before it waited: the memory for that is
 	// its own already, some 20 MiB.
 	rehearsed bool
+	// untouched says that its network namespace is as it was when it was made.
+	untouched bool
 }
 
 // haste is how a sandbox is made.
@@ -66,6 +68,9 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 		return nil, err
 	}
 	w.group.idle(how != claimed)
+	if e.host.keeps(z.tier) {
+		w.network = e.networks.take()
+	}
 	if w.null, err = openNull(); err != nil {
 		return nil, err
 	}
@@ -96,6 +101,7 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 	if len(files) > 0 {
 		w.listener = files[0]
 	}
+	w.keepNetwork(z.tier)
 	if w.number, w.program, err = onlyChild(w.pid); err != nil {
 		return nil, err
 	}
@@ -121,13 +127,14 @@ const endingIdly = 2
 
 // close ends the sandbox, waits until it is gone, and gives everything back.
 func (w *waiting) close() {
+	ended := false
 	if w.pidfd != nil {
 		if w.executor.ending.Add(1) <= endingIdly {
 			w.group.idle(true)
 		}
 		defer w.executor.ending.Add(-1)
 		_ = unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0)
-		awaitPidfd(int(w.pidfd.Fd()))
+		ended = awaitPidfd(int(w.pidfd.Fd()))
 		// Its zygote reaps it. If that one is dead, it has become our child.
 		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
 		w.pidfd.Close()
@@ -143,6 +150,7 @@ func (w *waiting) close() {
 	if w.reports != nil {
 		w.reports.Close()
 	}
+	w.leaveNetwork(ended)
 	w.release()
 	if w.workspace != nil {
 		w.workspace.close()
@@ -158,12 +166,12 @@ func (w *waiting) alive() bool {
 }
 
 // awaitPidfd waits until a process has ended. A pid 1 ends when the last
-// process of its namespace is gone.
-func awaitPidfd(fd int) {
+// process of its namespace is gone. It reports false if it could not wait.
+func awaitPidfd(fd int) bool {
 	for {
 		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		if n, err := unix.Poll(list, -1); n > 0 || err != nil && err != unix.EINTR {
-			return
+			return n > 0
 		}
 	}
 }

@@ -22,6 +22,7 @@ type watch struct {
 	abandoned bool // the service gave the request up
 	still     standstill
 	strangers int // that said they were the program, and had finished
+	sockets   int // that were made, less than what a pause forgives
 
 	rusage unix.Rusage
 	poller *poller // nil with control groups
@@ -81,7 +82,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	var failed error
 	for {
-		n, err := pollUntil(list, earlier(deadline, patience))
+		n, err := w.poll(list, earlier(deadline, patience))
 		switch {
 		case err == nil && n == 0 && !patience.IsZero() && (deadline.IsZero() || patience.Before(deadline)):
 			patience = g.age(time.Now())
@@ -143,29 +144,71 @@ func (w *watch) finishes() int32 {
 	return int32(w.warm.listener.Fd())
 }
 
-// finished reads that the program has finished, and with which exit code.
+// finished reads that the program has finished, and with which exit code. Who
+// wants a socket goes on, now that it is known. Whoever is not the program, and
+// says that it has finished, is told that there is no such call.
 func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 	if polled.Revents&unix.POLLIN == 0 { // nobody is left who could
 		polled.Fd = -1
 		return false
 	}
-	code, ok := readFinish(w.warm.listener, w.warm.number)
-	if ok {
-		done.Status, done.Lost = code<<8, false
+	listener := w.warm.listener
+	n, err := readNotice(listener)
+	switch {
+	case err != nil: // a signal made it think otherwise; it may come again
+		w.sockets++
+		return false
+	case n.nr == unix.SYS_SOCKET, n.nr == unix.SYS_SOCKETPAIR:
+		w.sockets++
+		w.warm.touched()
+		_ = letGoOn(listener, n.id) // it may be gone
+		return false
+	case n.nr == finishCall && int(n.pid) == w.warm.number:
+		done.Status, done.Lost = int32(n.args[0]&0xff)<<8, false
 		polled.Fd = -1
-	} else if w.strangers++; w.strangers == mostStrangers {
+		return true
+	default:
+		_ = answerNotice(listener, n.id, unix.ENOSYS) // it may be gone
+	}
+	if w.strangers++; w.strangers == mostStrangers {
 		// Answering them is work of ours that nobody charges to them. From here on
 		// the kernel answers, and the program's end is heard of from its init.
 		w.warm.listener.Close()
 		w.warm.listener = nil
 		polled.Fd = -1
 	}
-	return ok
+	return false
 }
 
 // mostStrangers is how many processes and threads that are not the program may
 // say that it has finished.
 const mostStrangers = 64
+
+// A program makes as many sockets as it likes. After the first few they are
+// heard of some at a time: that is work of ours that nobody charges to it, and
+// must keep nobody from ending it.
+const (
+	fewSockets   = 256
+	someSockets  = 32
+	socketsPause = time.Millisecond
+)
+
+// poll waits for one of the files, of which the last hands over calls.
+func (w *watch) poll(list []unix.PollFd, deadline time.Time) (int, error) {
+	if w.sockets < fewSockets {
+		return pollUntil(list, deadline)
+	}
+	pause := time.Now().Add(socketsPause)
+	list[polledFinish].Revents = 0
+	if n, err := pollUntil(list[:polledFinish], earlier(deadline, pause)); n > 0 || err != nil {
+		return n, err
+	}
+	if !deadline.IsZero() && !time.Now().Before(deadline) {
+		return 0, nil
+	}
+	w.sockets -= someSockets
+	return pollUntil(list, deadline)
+}
 
 // earlier returns the earlier of two times that may be zero, which is never.
 func earlier(a, b time.Time) time.Time {

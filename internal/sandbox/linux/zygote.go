@@ -169,7 +169,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 // greet tells a zygote what it needs and waits until it is ready.
 func (z *zygote) greet(h *host, weaken []string) error {
 	hello := zygoteHello{
-		Filter: hex.EncodeToString(filterBytes(h.filter)), Clone: unix.SYS_CLONE, Flags: unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
+		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE, Flags: unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
 		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM, Sigaction: unix.SYS_RT_SIGACTION, Preload: z.tier.preload, Env: usualEnvironment(),
 	}
 	if !slices.Contains(weaken, weakSpawn) {

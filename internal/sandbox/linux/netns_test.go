@@ -1,0 +1,248 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// whichNetwork is the beginning of a program: it prints its network namespace.
+// With no other import it is one of a tier whose namespaces are kept.
+const whichNetwork = "import os\nprint(os.readlink('/proc/self/ns/net'), flush=True)\n"
+
+// withSocket imports a module so that it is no import for whoever chooses a tier.
+const withSocket = "socket = __import__('socket')\n"
+
+// usesOfNetworks leave traces of all kinds, some of which nothing in /proc shows
+// when the program has ended.
+var usesOfNetworks = map[string]string{
+	"TCP": `server = socket.create_server(("127.0.0.1", 7777))
+client = socket.create_connection(("127.0.0.1", 7777))
+accepted, _ = server.accept()
+accepted.close(); client.close(); server.close()`,
+	"UDP to a closed port":   "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+	"unreachable":            "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 9))\nexcept OSError: print('unreachable')",
+	"IPv6":                   "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'x', ('::1', 9))",
+	"bound and nothing more": "socket.socket().bind(('127.0.0.1', 7777))",
+	"a socket in flight": `one, other = socket.socketpair()
+name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+name.bind("\0name")
+socket.send_fds(one, [b"x"], [one.fileno(), other.fileno(), name.fileno()])`,
+	"a multicast group left again": `s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1"))`,
+	"a pair in a child":    "if os.fork() == 0: socket.socketpair(); os._exit(0)\nos.wait()",
+	"asyncio":              "asyncio = __import__('asyncio')\nasyncio.run(asyncio.sleep(0))",
+	"a filter that allows": ownFilter(unix.SECCOMP_RET_ALLOW) + "socket.socket()",
+	"killed":               "s = socket.create_server(('127.0.0.1', 7777))\nos.kill(os.getpid(), 9)",
+}
+
+// ownFilter is the beginning of a program that decides about sockets itself.
+func ownFilter(verdict uint32) string {
+	return fmt.Sprintf(`ctypes, struct = map(__import__, ('ctypes', 'struct'))
+rules = ctypes.create_string_buffer(struct.pack("=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, %d, 6, 0, 0, %d, 6, 0, 0, 0x7fff0000))
+program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", 4, ctypes.addressof(rules)))
+assert ctypes.CDLL(None).prctl(22, 2, program, 0, 0) == 0
+`, unix.SYS_SOCKET, verdict)
+}
+
+// A program cannot keep the executor from hearing of a socket: a notice of its own
+// would reach nobody, and then there is no socket.
+func TestOwnNoticesReachNobody(t *testing.T) {
+	needsKeptNetworks(t)
+	r := sandboxtest.Run(t, startBare(t, true), sandboxtest.Python(withSocket+ownFilter(unix.SECCOMP_RET_USER_NOTIF)+`
+try: socket.socket()
+except OSError as e: print(e.strerror)`))
+	if r.Stdout != "Function not implemented\n" {
+		t.Errorf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+	}
+}
+
+// A network namespace in which nothing has happened serves again, one in which
+// anything has does not.
+func TestNetworksServeAgain(t *testing.T) {
+	needsKeptNetworks(t)
+	whole, weak := startBare(t, true), startWeak(t, weakNotices)
+	for name, code := range usesOfNetworks {
+		t.Run(name, func(t *testing.T) {
+			if servesAgain(t, whole, withSocket+code) {
+				t.Error("its namespace served again")
+			}
+			again := false
+			for try := 0; try < 20 && !again; try++ { // there may be enough spare ones
+				again = servesAgain(t, weak, withSocket+code)
+			}
+			if !again {
+				t.Error("without notices its namespace did not serve again either")
+			}
+		})
+	}
+	again := false
+	for try := 0; try < 20 && !again; try++ {
+		again = servesAgain(t, whole, "print(1)")
+	}
+	if !again {
+		t.Error("one in which nothing happened did not serve again")
+	}
+}
+
+// servesAgain reports whether the namespace of one program comes to a later one.
+func servesAgain(t *testing.T, s *Sandbox, code string) bool {
+	t.Helper()
+	used := networkOf(t, s, code)
+	for range 2 * mostWaiting {
+		if networkOf(t, s, "") == used {
+			return true
+		}
+	}
+	return false
+}
+
+// Two sandboxes that are there at once have two namespaces.
+func TestNetworksAreNotShared(t *testing.T) {
+	needsKeptNetworks(t)
+	s := startBare(t, true)
+	for range 5 {
+		var (
+			running sync.WaitGroup
+			mu      sync.Mutex
+			seen    = map[string]int{}
+		)
+		for range 8 {
+			running.Go(func() {
+				r := sandboxtest.Run(t, s, sandboxtest.Python(whichNetwork+"import time\ntime.sleep(1)"))
+				mu.Lock()
+				defer mu.Unlock()
+				seen[r.Stdout]++
+			})
+		}
+		running.Wait()
+		if len(seen) != 8 {
+			t.Errorf("namespaces of eight programs: %v", seen)
+		}
+	}
+}
+
+// What a program sees of its network tells nothing of those before it.
+func TestNetworkLooksNew(t *testing.T) {
+	needsKeptNetworks(t)
+	const look = `import os, re
+for name in "dev igmp ip6_flowlabel netstat snmp snmp6 sockstat sockstat6 tcp tcp6 udp unix".split():
+    if os.path.exists("/proc/net/" + name):
+        print(name, re.sub("(alloc|mem) .*", "", open("/proc/net/" + name).read()))  # these are the machine's
+`
+	for _, s := range []*Sandbox{startBare(t, true), startWeak(t, weakNotices)} {
+		seen := map[string]bool{}
+		for range 4 * mostWaiting {
+			seen[sandboxtest.Run(t, s, sandboxtest.Python(look)).Stdout] = true
+			networkOf(t, s, withSocket+usesOfNetworks["TCP"])
+		}
+		delete(seen, "")
+		if weak := len(seen) > 1; weak != (s.config.Launcher.(*localLauncher).options.weaken != nil) {
+			for text := range seen {
+				t.Log(text)
+			}
+			t.Errorf("there are %d looks", len(seen))
+		}
+	}
+}
+
+// A program that makes sockets without end is ended in time, and gives the
+// executor little to do.
+func TestSocketStorm(t *testing.T) {
+	needsKeptNetworks(t)
+	s := startBare(t, true)
+	executor := executors(t)[0]
+	spec := sandboxtest.Python(withSocket + `
+import os
+for i in range(8): os.fork()
+while True: socket.socket().close()`)
+	spec.Limits.Timeout = 2 * time.Second
+	before, began := usedBy(t, executor), time.Now()
+	r := sandboxtest.Run(t, s, spec)
+	if took := time.Since(began); !r.TimedOut || took > 2*spec.Limits.Timeout {
+		t.Errorf("timed out: %v, after %v", r.TimedOut, took)
+	}
+	if used := usedBy(t, executor) - before; used > 600*time.Millisecond {
+		t.Errorf("the executor computed for %v", used)
+	}
+}
+
+// Who asks for sockets and who says that it has finished do not get into each
+// other's way.
+func TestSocketsAndTheEnd(t *testing.T) {
+	needsKeptNetworks(t)
+	r := sandboxtest.Run(t, startBare(t, true), sandboxtest.Python(withSocket+`
+import os, sys
+if os.fork() == 0:
+    while True: socket.socket().close()
+for i in range(1000): socket.socketpair()[0].close()
+print("made")
+sys.exit(7)`))
+	if r.Code() != 7 || r.Stdout != "made\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
+	}
+}
+
+// Those that are spare are bounded, go to one each, and are closed at the end.
+func TestNetworks(t *testing.T) {
+	var n networks
+	given := map[*os.File]bool{}
+	file := func() *os.File {
+		f, err := os.Open("/dev/null")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	for range mostNetworks + 1 {
+		f := file()
+		given[f] = true
+		n.give(f)
+	}
+	if len(n.spare) != mostNetworks {
+		t.Errorf("%d are spare", len(n.spare))
+	}
+	for range 3 {
+		f := n.take()
+		if !given[f] {
+			t.Error("one came twice")
+		}
+		delete(given, f)
+		f.Close()
+	}
+	n.close()
+	n.give(file())
+	if n.take() != nil {
+		t.Error("one is left after the end")
+	}
+	for f := range given {
+		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("one stays open: %v", err)
+		}
+	}
+}
+
+func needsKeptNetworks(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "needs root: without it no network namespace is kept")
+	}
+}
+
+func networkOf(t *testing.T, s *Sandbox, code string) string {
+	t.Helper()
+	r := sandboxtest.Run(t, s, sandboxtest.Python(whichNetwork+code))
+	name, _, _ := strings.Cut(r.Stdout, "\n")
+	if !strings.HasPrefix(name, "net:[") || strings.Contains(r.Stderr, "Traceback") {
+		t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+	}
+	return name
+}
