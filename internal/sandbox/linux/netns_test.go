@@ -130,6 +130,20 @@ func TestNetworksAreNotShared(t *testing.T) {
 	}
 }
 
+// Those that were used are closed.
+func TestUsedNetworksAreClosed(t *testing.T) {
+	needsKeptNetworks(t)
+	s := startBare(t, true)
+	for range 4 * mostNetworks {
+		sandboxtest.Run(t, s, sandboxtest.Python(withSocket+"socket.socketpair()"))
+	}
+	for _, left := range settled(t, executors(t)[0]) {
+		if left == "file net" {
+			t.Error("more network namespaces are open than may be spare")
+		}
+	}
+}
+
 // What a program sees of its network tells nothing of those before it.
 func TestNetworkLooksNew(t *testing.T) {
 	needsKeptNetworks(t)
