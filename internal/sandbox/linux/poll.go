@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Where there are no control groups the executor itself looks, again and
@@ -84,13 +86,33 @@ func (p *poller) look() bool {
 // descendants are the processes of a sandbox without its pid 1, whose memory
 // is the executor's. An orphan becomes a child of pid 1, so none is missed.
 func descendants(pid int) (all []int) {
-	tasks, _ := os.ReadDir(fmt.Sprintf("%s/%d/task", procPath, pid))
+	folder := procPath + "/" + strconv.Itoa(pid) + "/task"
+	// A folder has two links and one for each folder in it, here threads: of one
+	// there is no need to list them.
+	var st unix.Stat_t
+	if err := unix.Stat(folder, &st); err != nil {
+		return nil
+	}
+	if st.Nlink == 2+1 {
+		return childrenOf(folder+"/"+strconv.Itoa(pid), nil)
+	}
+	tasks, _ := os.ReadDir(folder)
 	for _, task := range tasks {
-		list, _ := os.ReadFile(fmt.Sprintf("%s/%d/task/%s/children", procPath, pid, task.Name()))
-		for _, field := range strings.Fields(string(list)) {
-			if child, err := strconv.Atoi(field); err == nil {
-				all = append(append(all, child), descendants(child)...)
-			}
+		all = childrenOf(folder+"/"+task.Name(), all)
+	}
+	return all
+}
+
+// childrenOf adds the children of one thread, and theirs.
+func childrenOf(task string, all []int) []int {
+	list := readSmall(task, "children")
+	if len(list) > 2048 { // there may be more than fit into a page
+		long, _ := os.ReadFile(task + "/children")
+		list = string(long)
+	}
+	for field := range strings.FieldsSeq(list) {
+		if child, err := strconv.Atoi(field); err == nil {
+			all = append(append(all, child), descendants(child)...)
 		}
 	}
 	return all
