@@ -35,6 +35,7 @@ type backlog struct {
 	mu      sync.Mutex
 	runs    []keptRun
 	due     [2]bool      // a timer runs for those that have ended, or go on
+	taken   int          // how often all were taken: timers of before that are void
 	failing bool         // the last try failed: whoever comes next is told
 	waiting atomic.Int32 // len(runs), or more while they are being written
 }
@@ -99,10 +100,22 @@ func (b *backlog) add(k keptRun, later func()) bool {
 	}
 	if b.runs = append(b.runs, k); !b.due[kind] {
 		b.due[kind] = true
-		time.AfterFunc(wait, later)
+		taken := b.taken
+		time.AfterFunc(wait, func() {
+			if b.untaken(taken) {
+				later()
+			}
+		})
 	}
 	b.waiting.Store(int32(len(b.runs)))
 	return true
+}
+
+// untaken reports whether nobody took what waited since.
+func (b *backlog) untaken(taken int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken == taken
 }
 
 // takeAll is for who holds the writer. To everybody else the runs still wait,
@@ -112,6 +125,7 @@ func (b *backlog) takeAll() []keptRun {
 	defer b.mu.Unlock()
 	runs := b.runs
 	b.runs, b.due = nil, [2]bool{}
+	b.taken++
 	return runs
 }
 

@@ -94,17 +94,30 @@ func descendants(pid int) (all []int) {
 		return nil
 	}
 	if st.Nlink == 2+1 {
-		return childrenOf(folder+"/"+strconv.Itoa(pid), nil)
+		return withDescendants(childrenOf(folder + "/" + strconv.Itoa(pid)))
 	}
 	tasks, _ := os.ReadDir(folder)
 	for _, task := range tasks {
-		all = childrenOf(folder+"/"+task.Name(), all)
+		all = append(all, withDescendants(childrenOf(folder+"/"+task.Name()))...)
 	}
 	return all
 }
 
-// childrenOf adds the children of one thread, and theirs.
-func childrenOf(task string, all []int) []int {
+func withDescendants(children []int) (all []int) {
+	for _, child := range children {
+		all = append(append(all, child), descendants(child)...)
+	}
+	return all
+}
+
+// ofInit are the children of a sandbox's first process, which has one thread.
+func ofInit(pid int) []int {
+	number := strconv.Itoa(pid)
+	return childrenOf(procPath + "/" + number + "/task/" + number)
+}
+
+// childrenOf are those of one thread.
+func childrenOf(task string) (children []int) {
 	list := readSmall(task, "children")
 	if len(list) > 2048 { // there may be more than fit into a page
 		long, _ := os.ReadFile(task + "/children")
@@ -112,10 +125,10 @@ func childrenOf(task string, all []int) []int {
 	}
 	for field := range strings.FieldsSeq(list) {
 		if child, err := strconv.Atoi(field); err == nil {
-			all = append(append(all, child), descendants(child)...)
+			children = append(children, child)
 		}
 	}
-	return all
+	return children
 }
 
 // cpuTime is what the processes of a sandbox have used, those that pid 1 has
