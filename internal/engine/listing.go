@@ -44,7 +44,7 @@ func (s *Service) listSoon(j *job) {
 // list records a run that has not ended, with its implicit session.
 func (s *Service) list(ctx context.Context, j *job) error {
 	run := j.snapshot()
-	_, err := s.index.StartRun(ctx, run, &j.session, "", Digest{})
+	err := s.index.ListRun(ctx, run, &j.session)
 	j.listing.done = err == nil
 	return err
 }

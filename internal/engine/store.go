@@ -127,6 +127,9 @@ type RunIndex interface {
 	// its implicit session and its output events. Every later call sees it; it
 	// alone need not be durable when KeepRun returns.
 	KeepRun(ctx context.Context, run *Run, session *Session, log []OutputChunk) error
+	// ListRun records a run that began unrecorded, of which nobody has heard,
+	// and that goes on: in the way of KeepRun, for FinishRun to end it.
+	ListRun(ctx context.Context, run *Run, session *Session) error
 	Run(ctx context.Context, owner Owner, id ID) (*Run, error)
 	// RunLog returns the output of a finished run as it came.
 	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,12 +13,14 @@ import (
 
 // A run that has begun and ended, left no files and was started without a key
 // is history: nobody waits for its record. Such records are gathered for a
-// moment and written in one transaction. Whatever else is done with the index
+// moment and written in one transaction, and so is that a run has begun of which
+// nobody has heard. The next write takes them along, and whoever reads
 // writes them first, so that nobody can tell; only a process that is killed
 // within that moment loses them.
 
 const (
-	gatherTime = 5 * time.Millisecond
+	gatherTime = 5 * time.Millisecond  // of a run that has ended
+	beginTime  = 25 * time.Millisecond // of one that goes on: its end may come first
 	maxGather  = 256
 )
 
@@ -31,10 +34,13 @@ const (
 type backlog struct {
 	mu      sync.Mutex
 	runs    []keptRun
+	due     [2]bool      // a timer runs for those that have ended, or go on
+	taken   int          // how often all were taken: timers of before that are void
 	failing bool         // the last try failed: whoever comes next is told
-	waiting atomic.Int32 // len(runs)
+	waiting atomic.Int32 // len(runs), or more while they are being written
 }
 
+// keptRun is a run that has ended or, without text, one that goes on.
 type keptRun struct {
 	run      *engine.Run
 	session  *engine.Session
@@ -48,19 +54,36 @@ type keptRun struct {
 // KeepRun records a run that is final, with its implicit session. Every later
 // call of the index sees it; it is on its way to the disk when KeepRun returns.
 func (db *DB) KeepRun(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
-	text, err := joinLog(log, run)
+	kept, err := db.ended(run, log)
 	if err != nil {
 		return failed("keep run", run.ID.String(), err)
 	}
-	kept := keptRun{run: run, session: session, text: text, finished: run.FinishedAt}
-	if kept.finished.IsZero() {
-		kept.finished = db.now()
+	kept.session = session
+	return db.gather(ctx, "keep run", kept)
+}
+
+// ListRun records a run that goes on, and of which nobody has heard yet, with
+// its implicit session, as KeepRun does.
+func (db *DB) ListRun(ctx context.Context, run *engine.Run, session *engine.Session) error {
+	return db.gather(ctx, "list run", keptRun{run: run, session: session})
+}
+
+// ended makes a record of a final run.
+func (db *DB) ended(run *engine.Run, log []engine.OutputChunk) (k keptRun, err error) {
+	k = keptRun{run: run, finished: run.FinishedAt}
+	if k.finished.IsZero() {
+		k.finished = db.now()
 	}
-	if db.backlog.add(kept, db.catchUp) {
+	k.text, err = joinLog(log, run)
+	return k, err
+}
+
+func (db *DB) gather(ctx context.Context, op string, k keptRun) error {
+	if db.backlog.add(k, db.catchUp) {
 		return nil
 	}
-	return db.writeLightly(ctx, "keep run", run.ID.String(), func(ctx context.Context, c *conn) error {
-		return db.insertKept(ctx, c, kept)
+	return db.writeLightly(ctx, op, k.run.ID.String(), func(ctx context.Context, c *conn) error {
+		return db.insertKept(ctx, c, k)
 	})
 }
 
@@ -71,11 +94,48 @@ func (b *backlog) add(k keptRun, later func()) bool {
 	if b.failing || len(b.runs) >= maxGather {
 		return false
 	}
-	if b.runs = append(b.runs, k); len(b.runs) == 1 {
-		time.AfterFunc(gatherTime, later)
+	kind, wait := 0, gatherTime
+	if !k.run.Status.Final() {
+		kind, wait = 1, beginTime
+	}
+	if b.runs = append(b.runs, k); !b.due[kind] {
+		b.due[kind] = true
+		taken := b.taken
+		time.AfterFunc(wait, func() {
+			if b.untaken(taken) {
+				later()
+			}
+		})
 	}
 	b.waiting.Store(int32(len(b.runs)))
 	return true
+}
+
+// untaken reports whether nobody took what waited since.
+func (b *backlog) untaken(taken int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken == taken
+}
+
+// takeAll is for who holds the writer. To everybody else the runs still wait,
+// until they are settled.
+func (b *backlog) takeAll() []keptRun {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	runs := b.runs
+	b.runs, b.due = nil, [2]bool{}
+	b.taken++
+	return runs
+}
+
+// settled says what of that is left to try again.
+func (b *backlog) settled(runs []keptRun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failing = len(runs) > 0
+	b.runs = append(runs, b.runs...)
+	b.waiting.Store(int32(len(b.runs)))
 }
 
 // catchUp writes what was gathered.
@@ -94,24 +154,63 @@ func (db *DB) catchUp() {
 // settle is catchUp for who holds the writer. What cannot be written stays for
 // the next time; a run that alone cannot be is given up.
 func (db *DB) settle() {
-	b := &db.backlog
-	if b.waiting.Load() == 0 {
+	if db.backlog.waiting.Load() == 0 {
 		return
 	}
-	b.mu.Lock()
-	runs := b.runs
-	b.runs = nil
-	b.mu.Unlock()
+	db.settleApart(db.backlog.takeAll())
+}
+
+// settleApart writes what was gathered in a transaction of its own.
+func (db *DB) settleApart(runs []keptRun) {
 	if db.insertAll(runs) == nil {
 		runs = nil
 	} else {
 		runs = db.insertEach(runs)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failing = len(runs) > 0
-	b.runs = append(runs, b.runs...)
-	b.waiting.Store(int32(len(b.runs)))
+	db.backlog.settled(runs)
+}
+
+// settleWith writes what was gathered in the transaction of do, which is one
+// less; where that fails, each by itself. With an end it writes that in the
+// place of its run's beginning, if that is there, and else does.
+func (db *DB) settleWith(ctx context.Context, c *conn, end *keptRun, do func() error) error {
+	if db.backlog.waiting.Load() == 0 {
+		return c.within(ctx, "BEGIN IMMEDIATE", do)
+	}
+	runs := db.backlog.takeAll()
+	write, replaced := withEnd(runs, end)
+	begun := false
+	err := c.within(ctx, "BEGIN IMMEDIATE", func() error {
+		if err := db.insertKepts(ctx, c, write); err != nil || replaced {
+			return err
+		}
+		begun = true
+		return do()
+	})
+	if err == nil {
+		db.backlog.settled(nil)
+		return nil
+	}
+	db.settleApart(runs)
+	if begun {
+		return err
+	}
+	return c.within(ctx, "BEGIN IMMEDIATE", do)
+}
+
+// withEnd puts an end in the place of its run's beginning, if that is there.
+func withEnd(runs []keptRun, end *keptRun) (_ []keptRun, replaced bool) {
+	if end == nil {
+		return runs, false
+	}
+	i := slices.IndexFunc(runs, func(k keptRun) bool { return k.run.ID == end.run.ID && !k.run.Status.Final() })
+	if i < 0 {
+		return runs, false
+	}
+	runs = slices.Clone(runs)
+	end.session = runs[i].session
+	runs[i] = *end
+	return runs, true
 }
 
 // insertEach writes runs one by one and returns those to try again: none if any
@@ -154,20 +253,30 @@ func (db *DB) giveUp(k keptRun, err error) {
 func (db *DB) insertAll(runs []keptRun) error {
 	ctx := context.Background() //nolint:contextcheck // of many requests, and of none
 	return db.light.within(ctx, "BEGIN IMMEDIATE", func() error {
-		for _, k := range runs {
-			if err := db.insertKept(ctx, db.light, k); err != nil {
-				return err
-			}
-		}
-		return nil
+		return db.insertKepts(ctx, db.light, runs)
 	})
 }
 
-func (db *DB) insertKept(ctx context.Context, c *conn, k keptRun) error {
-	if !k.run.Status.Final() || len(k.run.Files) > 0 || k.run.Keyed {
-		return errors.New("only a final run without files and without a key is kept this way")
+func (db *DB) insertKepts(ctx context.Context, c *conn, runs []keptRun) error {
+	for _, k := range runs {
+		if err := db.insertKept(ctx, c, k); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (db *DB) insertKept(ctx context.Context, c *conn, k keptRun) error {
 	session, r := *k.session, k.run
+	if len(r.Files) > 0 || r.Keyed {
+		return errors.New("only a run without files and without a key is kept this way")
+	}
+	if !r.Status.Final() {
+		if err := insertSession(ctx, c, &session); err != nil {
+			return err
+		}
+		return insertRun(ctx, c, r, "", engine.Digest{})
+	}
 	if used := k.finished.Add(session.TTL); used.After(session.ExpiresAt) {
 		session.ExpiresAt = used
 	}

@@ -221,3 +221,83 @@ func count(t *testing.T, db *DB, table string) (n int) {
 	}
 	return n
 }
+
+// listed records a run that goes on.
+func listed(t *testing.T, db *DB) (*engine.Run, []engine.OutputChunk) {
+	t.Helper()
+	run, session := newRun("ada"), newSession("ada")
+	run.Session, session.Implicit = session.ID, true
+	begun := *run
+	if err := db.ListRun(t.Context(), &begun, &session); err != nil {
+		t.Fatal(err)
+	}
+	end(run, engine.StatusOK)
+	run.Stdout = "out\n"
+	return run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}}
+}
+
+// A run that goes on is seen as such; its end comes in its place, whether it was
+// written by then or not, and is written when FinishRun returns.
+func TestListedRuns(t *testing.T) {
+	for name, between := range map[string]func(*testing.T, *DB, *engine.Run){
+		"while it waits": func(*testing.T, *DB, *engine.Run) {},
+		"seen before": func(t *testing.T, db *DB, run *engine.Run) {
+			if got, err := db.Run(t.Context(), "ada", run.ID); err != nil || got.Status.Final() {
+				t.Errorf("%+v, %v", got, err)
+			}
+		},
+		"others wait, too": func(t *testing.T, db *DB, _ *engine.Run) {
+			other, session, log := kept("ada")
+			if err := db.KeepRun(t.Context(), other, session, log); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			db := openAt(t, path)
+			run, log := listed(t, db)
+			between(t, db, run)
+			if err := db.FinishRun(t.Context(), run, log, nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := db.backlog.waiting.Load(); n != 0 {
+				t.Errorf("%d still wait", n)
+			}
+			got, err := db.Run(t.Context(), "ada", run.ID)
+			if err != nil || got.Status != engine.StatusOK || got.Stdout != run.Stdout {
+				t.Errorf("%+v, %v", got, err)
+			}
+			session, err := db.Session(t.Context(), "ada", run.Session)
+			if err != nil || session.ExpiresAt.Before(got.FinishedAt.Add(session.TTL)) {
+				t.Errorf("its session %+v, %v", session, err)
+			}
+			if err := db.FinishRun(t.Context(), run, log, nil); engine.KindOf(err) != engine.ErrConflict {
+				t.Errorf("a second end: %v", err)
+			}
+		})
+	}
+}
+
+// A write that fails keeps nothing that waited from being written, and one that
+// does not work with it is done without it.
+func TestWhatWaitsAndAWriteThatFails(t *testing.T) {
+	db := openAt(t, newPath(t))
+	run, _ := listed(t, db)
+	if err := db.DeleteSession(t.Context(), "ada", engine.NewID()); engine.KindOf(err) != engine.ErrNotFound {
+		t.Errorf("%v", err)
+	}
+	if n := count(t, db, "runs"); n != 1 {
+		t.Errorf("%d runs", n)
+	}
+	again := *run
+	again.Status = engine.StatusRunning
+	session := newSession("ada")
+	session.Implicit = true
+	if err := db.ListRun(t.Context(), &again, &session); err != nil { // it is there already
+		t.Fatal(err)
+	}
+	if err := db.DeleteSession(t.Context(), "ada", run.Session); err != nil {
+		t.Error(err)
+	}
+}

@@ -158,17 +158,19 @@ func (c *conn) within(ctx context.Context, begin string, do func() error) error 
 // Once it has begun it is not interrupted, so that whoever asked knows how it
 // ended. It returns when the disk has it.
 func (db *DB) write(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
-	return db.writeOn(ctx, nil, op, id, do)
+	return db.writeOn(ctx, nil, op, id, nil, do)
 }
 
 // writeLightly is write for what may be forgotten if the machine itself stops
 // within the next moments: a killed service loses none of it, and the next
 // write that waits for the disk takes it along.
 func (db *DB) writeLightly(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
-	return db.writeOn(ctx, db.light, op, id, do)
+	return db.writeOn(ctx, db.light, op, id, nil, do)
 }
 
-func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, do func(context.Context, *conn) error) error {
+// writeOn writes on a connection, by default the one that waits for the disk;
+// what was gathered goes along, see settleWith.
+func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, end *keptRun, do func(context.Context, *conn) error) error {
 	select {
 	case writer := <-db.writer:
 		defer func() { db.writer <- writer }()
@@ -179,8 +181,7 @@ func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, do func(conte
 			return failed(op, id, err)
 		}
 		ctx = context.WithoutCancel(ctx)
-		db.settle()
-		return failed(op, id, c.within(ctx, "BEGIN IMMEDIATE", func() error { return do(ctx, c) }))
+		return failed(op, id, db.settleWith(ctx, c, end, func() error { return do(ctx, c) }))
 	case <-ctx.Done():
 		return failed(op, id, ctx.Err())
 	case <-db.closed:

@@ -104,22 +104,22 @@ func insertRun(ctx context.Context, c *conn, r *engine.Run, key string, fingerpr
 // It waits for the disk if there are files, of which ours may be the only
 // copy, or if the run was started with a key.
 func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
-	text, err := joinLog(log, run)
+	end, err := db.ended(run, log)
 	if err != nil {
 		return failed("finish run", run.ID.String(), err)
 	}
-	finished := run.FinishedAt
-	if finished.IsZero() {
-		finished = db.now()
-	}
+	finished, text := end.finished, end.text
 	for _, input := range run.Inputs {
 		defer db.files.forget(input.ID)
 	}
-	write := db.writeLightly
+	c, instead := db.light, &end
 	if len(run.Files) > 0 || len(deleted) > 0 || run.Keyed {
-		write = db.write
+		c, instead = nil, nil
 	}
-	return write(ctx, "finish run", run.ID.String(), func(ctx context.Context, c *conn) error {
+	if len(run.Inputs) > 0 || !run.Status.Final() {
+		instead = nil
+	}
+	return db.writeOn(ctx, c, "finish run", run.ID.String(), instead, func(ctx context.Context, c *conn) error {
 		if err := updateRun(ctx, c, run, finished); err != nil {
 			return err
 		}

@@ -82,6 +82,17 @@ func (x *Index) KeepRun(ctx context.Context, run *engine.Run, session *engine.Se
 	return nil
 }
 
+// ListRun records a run that goes on.
+func (x *Index) ListRun(ctx context.Context, run *engine.Run, session *engine.Session) error {
+	if err := x.begin(ctx, "ListRun"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	x.addSession(*session, nil)
+	x.runs[run.ID] = &row[recorded]{recorded{run: *run}, x.next()}
+	return nil
+}
+
 // Run returns a run of an owner.
 func (x *Index) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engine.Run, error) {
 	if err := x.begin(ctx, "Run"); err != nil {

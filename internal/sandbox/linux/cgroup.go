@@ -26,18 +26,21 @@ type cgroupTree struct {
 	version int               // 2, 1, or 0 where there are none to use
 	bases   map[string]string // controller to the folder of this executor; version 2 has one entry, ""
 	long    *longRuns         // those that have run for long enough to yield to others
+	kept    keptGroups
 }
 
 const (
 	cgroupParent   = "airlock"
 	cgroupExecutor = "executor"
 	cgroupService  = "service"
+
+	memoryController = "memory"
 )
 
 // controllers that bound a run. The first two are what strict isolation asks
 // for. On version 1 each is a hierarchy of its own.
 var (
-	requiredControllers = []string{"memory", "pids"}
+	requiredControllers = []string{memoryController, "pids"}
 	cpuControllers      = []string{"cpu", "cpuacct"}
 )
 
@@ -52,7 +55,7 @@ func openCgroups(root, own, instance string) (*cgroupTree, error) {
 	t := &cgroupTree{version: 1, bases: map[string]string{}, long: newLongRuns()}
 	for _, controller := range append(append([]string(nil), requiredControllers...), cpuControllers...) {
 		if err := t.open(controller, controllerBase(root, controller, place[controller]), instance); err != nil {
-			if controller == "memory" || controller == "pids" {
+			if controller == memoryController || controller == "pids" {
 				t.close()
 				return nil, fmt.Errorf("cgroup controller %s: %w", controller, err)
 			}
@@ -179,6 +182,7 @@ func removeInstance(folder string) {
 // executor is not yet: its launcher removes it.
 func (t *cgroupTree) close() {
 	t.long.close()
+	t.kept.close()
 	for _, folder := range t.bases {
 		groups, _ := os.ReadDir(folder)
 		for _, group := range groups {
@@ -192,7 +196,8 @@ func (t *cgroupTree) close() {
 // group is the control group of one sandbox.
 type group struct {
 	tree    *cgroupTree
-	folders []string // one for each hierarchy
+	limits  groupLimits
+	folders []string // one for each hierarchy; that of memory, where it has its own, is the last
 	// join is how a sandbox's first process gets in. On version 1 it writes to
 	// each of these; the file for single threads, because moving a whole process
 	// waits for every other fork on the machine. On version 2 it is born in the
@@ -207,6 +212,10 @@ type group struct {
 	// else wants them; nil where the kernel cannot.
 	yield *os.File
 	ended bool // it was killed
+	whole bool // it was made to its end
+	// unusual says that more was set than its limits, which would be the next one's.
+	unusual bool
+	idling  idling
 
 	processesFile, cpuFile, peakFile *os.File // see openAccounts
 
@@ -236,46 +245,64 @@ const maxSocketMemory = 64 << 20
 
 // create makes a group. On a tree without controllers it is empty.
 func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
-	g := &group{tree: t, quota: limits.quota()}
-	for controller, base := range t.bases {
-		folder := filepath.Join(base, name)
-		known := slices.Contains(g.folders, folder) // two controllers, one hierarchy
-		if !known {
-			if err := os.Mkdir(folder, 0o755); err != nil {
-				g.remove()
-				return nil, err
+	apart := t.memoryApart()
+	g := t.kept.take(limits)
+	if g == nil {
+		g = &group{tree: t, limits: limits, quota: limits.quota()}
+		for controller, base := range t.bases {
+			if apart && controller == memoryController {
+				continue
 			}
-			g.folders = append(g.folders, folder)
-		}
-		if err := t.limit(controller, folder, limits); err != nil {
-			g.remove()
-			return nil, err
-		}
-		g.openAccounts(controller, folder)
-		if controller == "" || controller == "cpu" {
-			g.yield, _ = openControl(folder, "cpu.idle", unix.O_WRONLY) // since Linux 5.15
-		}
-		if known {
-			continue
-		}
-		name, flag := "tasks", unix.O_WRONLY
-		if t.version == 2 {
-			name, flag = ".", unix.O_RDONLY
-		}
-		f, err := openControl(folder, name, flag)
-		if err != nil {
-			g.remove()
-			return nil, err
-		}
-		g.join = append(g.join, f)
-		if t.version == 2 {
-			if g.enter, err = openControl(folder, "cgroup.procs", unix.O_WRONLY); err != nil {
+			if err := g.enterHierarchy(controller, base, name); err != nil {
 				g.remove()
 				return nil, err
 			}
 		}
 	}
+	if apart {
+		if err := g.enterHierarchy(memoryController, t.bases[memoryController], name); err != nil {
+			g.remove()
+			return nil, err
+		}
+	}
+	g.whole = true
 	return g, nil
+}
+
+// enterHierarchy makes the group's folder in the hierarchy of a controller, and opens
+// what is needed of it.
+func (g *group) enterHierarchy(controller, base, name string) (err error) {
+	t, folder := g.tree, base+"/"+name
+	known := slices.Contains(g.folders, folder) // two controllers, one hierarchy
+	if !known {
+		if err := unix.Mkdir(folder, 0o755); err != nil {
+			return &fs.PathError{Op: "mkdir", Path: folder, Err: err}
+		}
+		g.folders = append(g.folders, folder)
+	}
+	if err := t.limit(controller, folder, g.limits); err != nil {
+		return err
+	}
+	g.openAccounts(controller, folder)
+	if controller == "" || controller == "cpu" {
+		g.yield, _ = openControl(folder, "cpu.idle", unix.O_WRONLY) // since Linux 5.15
+	}
+	if known {
+		return nil
+	}
+	file, flag := "tasks", unix.O_WRONLY
+	if t.version == 2 {
+		file, flag = ".", unix.O_RDONLY
+	}
+	f, err := openControl(folder, file, flag)
+	if err != nil {
+		return err
+	}
+	g.join = append(g.join, f)
+	if t.version == 2 {
+		g.enter, err = openControl(folder, "cgroup.procs", unix.O_WRONLY)
+	}
+	return err
 }
 
 // limit writes the limits that one controller enforces. Pid 1 of a sandbox is
@@ -297,7 +324,7 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 			err = errors.Join(err, writeFile(folder, "cpu.max", fmt.Sprintf("%s %d", quota, cpuPeriod)))
 		}
 		return err
-	case controller == "memory":
+	case controller == memoryController:
 		return errors.Join(
 			writeFile(folder, "memory.limit_in_bytes", memory),
 			// Memory and swap together: no swap. Absent where the kernel has no swap accounting.
@@ -317,13 +344,20 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
 	g.tree.long.leave(g)
+	if g.keep() {
+		return
+	}
+	g.closeFiles()
+	for _, folder := range g.folders {
+		removeGroup(folder)
+	}
+}
+
+func (g *group) closeFiles() {
 	for _, f := range append(g.join, g.yield, g.enter, g.processesFile, g.cpuFile, g.peakFile) {
 		if f != nil {
 			f.Close()
 		}
-	}
-	for _, folder := range g.folders {
-		removeGroup(folder)
 	}
 }
 

@@ -23,15 +23,19 @@ var accounts = map[string]struct{ processes, cpu, memoryPeak string }{
 // openAccounts opens those of one controller. Reading them then takes a call
 // each, while somebody waits for the program's end.
 func (g *group) openAccounts(controller, folder string) {
-	open := func(place **os.File, name string) {
+	open := func(place **os.File, name string, flag int) {
 		if name != "" {
-			*place, _ = openControl(folder, name, unix.O_RDONLY)
+			*place, _ = openControl(folder, name, flag)
 		}
 	}
 	names := accounts[controller]
-	open(&g.processesFile, names.processes)
-	open(&g.cpuFile, names.cpu)
-	open(&g.peakFile, names.memoryPeak)
+	cpu := unix.O_RDONLY
+	if g.tree.version == 1 {
+		cpu = unix.O_RDWR // to set it back
+	}
+	open(&g.processesFile, names.processes, unix.O_RDONLY)
+	open(&g.cpuFile, names.cpu, cpu)
+	open(&g.peakFile, names.memoryPeak, unix.O_RDONLY)
 }
 
 // processes counts the group's processes and threads; 0 if that is not known.

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -224,15 +225,40 @@ func (g *group) idle(yes bool) {
 	if g == nil || g.yield == nil {
 		return
 	}
+	g.idling.set(g.yield, yes)
+}
+
+// idling is whether a group is idle, as it was last said. A new one is not.
+type idling struct {
+	mu  sync.Mutex
+	yes bool
+}
+
+func (i *idling) is() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.yes
+}
+
+// set tells the kernel what it was not told yet.
+func (i *idling) set(f *os.File, yes bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.yes == yes {
+		return
+	}
 	value := "0"
 	if yes {
 		value = "1"
 	}
-	_, _ = g.yield.WriteAt([]byte(value), 0)
+	if _, err := f.WriteAt([]byte(value), 0); err == nil {
+		i.yes = yes
+	}
 }
 
 // weigh sets the group's share of the processors. One that is idle has none.
 func (g *group) weigh(weight int) {
+	g.unusual = true
 	for _, folder := range g.folders {
 		if g.tree.version == 2 || strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") {
 			_ = setWeight(g.tree.version, folder, weight)

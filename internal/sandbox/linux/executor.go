@@ -46,7 +46,8 @@ var (
 type host struct {
 	root           bool // uids and mounts of the machine itself, not of a user namespace
 	uids           uidRange
-	landlock       int // version, 0 without
+	landlock       int        // version, 0 without
+	readable       []readable // with landlock
 	filter         *unix.SockFprog
 	told           *unix.SockFprog // the same, which tells of sockets; nil where network namespaces are not kept
 	lastCapability int
@@ -161,7 +162,11 @@ func (e *executor) prepare(args []string) error {
 	if err := from.enter(h.uids); err != nil {
 		return err
 	}
-	h.landlock = landlockABI()
+	if h.landlock = landlockABI(); h.landlock > 0 {
+		if h.readable, err = openReadable(); err != nil {
+			return err
+		}
+	}
 	h.lastCapability = lastCapability()
 	h.masks = present(hidden)
 	h.fontLists = fontLists()

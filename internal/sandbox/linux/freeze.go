@@ -164,6 +164,7 @@ func (g *group) freeze(yes bool) bool {
 			}
 			return writeFile(folder, "cgroup.freeze", value) == nil // since Linux 5.2
 		case strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") && g.tree.bases["cpu"] != "":
+			g.unusual = true
 			if yes {
 				return writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(longestPeriod)) == nil &&
 					writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(leastQuota)) == nil

@@ -3,6 +3,7 @@ package linux
 import (
 	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"os"
 	"unsafe"
 
@@ -70,6 +71,34 @@ func landlockRules(abi int) (*os.File, error) {
 		return nil, fmt.Errorf("landlock ruleset: %w", errno)
 	}
 	return os.NewFile(n, "landlock"), nil
+}
+
+// readable is a folder of the image, open, and what every sandbox may do in it.
+type readable struct {
+	fd     int
+	access uint64
+}
+
+// openReadable opens those that there are. The image is the same for as long as
+// the executor lives.
+func openReadable() (list []readable, err error) {
+	for _, place := range []struct {
+		folder string
+		access uint64
+	}{
+		{"", unix.LANDLOCK_ACCESS_FS_READ_DIR}, // of all that is there: every folder may be listed
+		{"/usr", landlockRead},
+		{"/etc", landlockRead},
+		{"/opt", landlockRead},
+		{"/dev", landlockDevice},
+	} {
+		fd, err := unix.Open(imagePath+place.folder, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: imagePath + place.folder, Err: err}
+		}
+		list = append(list, readable{fd, place.access})
+	}
+	return list, nil
 }
 
 // landlockAllow opens what lies beneath an open folder or file.

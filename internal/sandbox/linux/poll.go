@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Where there are no control groups the executor itself looks, again and
@@ -84,16 +86,49 @@ func (p *poller) look() bool {
 // descendants are the processes of a sandbox without its pid 1, whose memory
 // is the executor's. An orphan becomes a child of pid 1, so none is missed.
 func descendants(pid int) (all []int) {
-	tasks, _ := os.ReadDir(fmt.Sprintf("%s/%d/task", procPath, pid))
+	folder := procPath + "/" + strconv.Itoa(pid) + "/task"
+	// A folder has two links and one for each folder in it, here threads: of one
+	// there is no need to list them.
+	var st unix.Stat_t
+	if err := unix.Stat(folder, &st); err != nil {
+		return nil
+	}
+	if st.Nlink == 2+1 {
+		return withDescendants(childrenOf(folder + "/" + strconv.Itoa(pid)))
+	}
+	tasks, _ := os.ReadDir(folder)
 	for _, task := range tasks {
-		list, _ := os.ReadFile(fmt.Sprintf("%s/%d/task/%s/children", procPath, pid, task.Name()))
-		for _, field := range strings.Fields(string(list)) {
-			if child, err := strconv.Atoi(field); err == nil {
-				all = append(append(all, child), descendants(child)...)
-			}
-		}
+		all = append(all, withDescendants(childrenOf(folder+"/"+task.Name()))...)
 	}
 	return all
+}
+
+func withDescendants(children []int) (all []int) {
+	for _, child := range children {
+		all = append(append(all, child), descendants(child)...)
+	}
+	return all
+}
+
+// ofInit are the children of a sandbox's first process, which has one thread.
+func ofInit(pid int) []int {
+	number := strconv.Itoa(pid)
+	return childrenOf(procPath + "/" + number + "/task/" + number)
+}
+
+// childrenOf are those of one thread.
+func childrenOf(task string) (children []int) {
+	list := readSmall(task, "children")
+	if len(list) > 2048 { // there may be more than fit into a page
+		long, _ := os.ReadFile(task + "/children")
+		list = string(long)
+	}
+	for field := range strings.FieldsSeq(list) {
+		if child, err := strconv.Atoi(field); err == nil {
+			children = append(children, child)
+		}
+	}
+	return children
 }
 
 // cpuTime is what the processes of a sandbox have used, those that pid 1 has

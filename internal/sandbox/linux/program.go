@@ -177,21 +177,8 @@ func (s *sandbox) makeRules() (err error) {
 		return err
 	}
 	_, write := landlockRights(abi)
-	rules := map[string]uint64{
-		"":     unix.LANDLOCK_ACCESS_FS_READ_DIR, // of all that is there: every folder may be listed
-		"/usr": landlockRead,
-		"/etc": landlockRead,
-		"/opt": landlockRead,
-		"/dev": landlockDevice,
-	}
-	for folder, access := range rules {
-		fd, err := unix.Open(imagePath+folder, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		err = landlockAllow(s.ruleset, fd, access)
-		unix.Close(fd)
-		if err != nil {
+	for _, place := range s.host.readable {
+		if err := landlockAllow(s.ruleset, place.fd, place.access); err != nil {
 			return err
 		}
 	}

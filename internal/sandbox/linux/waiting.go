@@ -110,7 +110,7 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 
 // onlyChild opens the one child of a sandbox's init.
 func onlyChild(init int) (int, *os.File, error) {
-	children := descendants(init)
+	children := ofInit(init)
 	if len(children) != 1 {
 		return 0, nil, fmt.Errorf("a new sandbox has %d processes beside its first", len(children))
 	}
