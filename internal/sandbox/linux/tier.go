@@ -37,11 +37,11 @@ var standard = []string{
 var tiers = []tier{
 	{name: "bare", preload: light, offline: true},
 	{name: "standard", preload: standard},
-	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}), serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}, offline: true},
-	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}, offline: true},
+	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}), serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}},
+	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}},
 	{
 		name: "full", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "PIL.Image"}),
-		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"}, plots: true, offline: true,
+		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"}, plots: true,
 	},
 }
 
