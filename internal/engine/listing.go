@@ -19,7 +19,8 @@ type listing struct {
 
 const (
 	// listAfter is when a run is recorded that has not ended: from then on its
-	// owner sees it in lists, and it reads as interrupted should we be killed.
+	// owner sees it in lists, and a moment later it reads as interrupted should we
+	// be killed.
 	listAfter = 20 * time.Millisecond
 	// briefOutput is what a run may have printed to be recorded at its end only.
 	briefOutput = 16 << 10

@@ -129,6 +129,12 @@ func (b *backlog) takeAll() []keptRun {
 	return runs
 }
 
+func (b *backlog) isFailing() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failing
+}
+
 // settled says what of that is left to try again.
 func (b *backlog) settled(runs []keptRun) {
 	b.mu.Lock()
@@ -195,7 +201,11 @@ func (db *DB) settleWith(ctx context.Context, c *conn, end *keptRun, do func() e
 	if begun {
 		return err
 	}
-	return c.within(ctx, "BEGIN IMMEDIATE", do)
+	apart := c.within(ctx, "BEGIN IMMEDIATE", do)
+	if errors.Is(apart, engine.ErrNotFound) && db.backlog.isFailing() {
+		return err // what it looked for may be what cannot be written yet
+	}
+	return apart
 }
 
 // withEnd puts an end in the place of its run's beginning, if that is there.
@@ -227,7 +237,8 @@ func (db *DB) insertEach(runs []keptRun) (again []keptRun) {
 		if k.tries++; k.tries == 1 {
 			k.tried = db.now()
 		}
-		tired := k.tries >= maxTries && db.now().Sub(k.tried) >= tryTime
+		// That one goes on is never given up for want of room: its end would find no run.
+		tired := k.run.Status.Final() && k.tries >= maxTries && db.now().Sub(k.tried) >= tryTime
 		if tired || len(faults) < len(runs) || ownFault(faults[i]) {
 			db.giveUp(k, faults[i])
 			continue

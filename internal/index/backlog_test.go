@@ -301,3 +301,37 @@ func TestWhatWaitsAndAWriteThatFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A disk that takes neither a run's beginning nor its end is not a run that is
+// not there: its end is tried again.
+func TestListedRunOutlastsTheDisk(t *testing.T) {
+	now := time.Now()
+	db, err := Open(t.Context(), newPath(t), slog.New(slog.DiscardHandler), WithClock(func() time.Time { return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	change := func(statement string) {
+		t.Helper()
+		writer := <-db.writer
+		defer func() { db.writer <- writer }()
+		if _, err := writer.exec(context.Background(), statement); err != nil { //nolint:usetesting // as the index does
+			t.Fatal(err)
+		}
+	}
+	change("ALTER TABLE sessions RENAME TO gone")
+	run, log := listed(t, db)
+	for range 2 * maxTries {
+		if err := db.FinishRun(t.Context(), run, log, nil); err == nil || engine.KindOf(err) == engine.ErrNotFound {
+			t.Fatalf("its end: %v", err)
+		}
+		now = now.Add(tryTime)
+	}
+	change("ALTER TABLE gone RENAME TO sessions")
+	if err := db.FinishRun(t.Context(), run, log, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := db.Run(t.Context(), "ada", run.ID); err != nil || got.Status != engine.StatusOK {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

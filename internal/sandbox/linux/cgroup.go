@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every sandbox gets a control group of its own, made for it and removed
-// after it: its account starts at zero, and what an earlier program still has
-// charged to its group is nobody else's. Making one costs a tenth of a
-// millisecond.
+// Every sandbox gets a control group of its own: its account starts at zero, and
+// what an earlier program still has charged to its group is nobody else's. It is
+// made for it and removed after it, as far as anything could outlive a program
+// there (see keptGroups). Making one costs a tenth of a millisecond.
 
 // cgroupTree makes the groups of one executor, under one folder in each
 // hierarchy. The executor itself sits in a leaf beside them: while a process
