@@ -13,6 +13,7 @@ import sys
 OWN = frozenset(sys.modules)  # what the interpreter itself imports; a zygote knows better
 
 import _ast
+import _signal
 import _thread
 import atexit
 import builtins
@@ -24,8 +25,6 @@ import io
 import itertools
 import opcode
 import os
-import signal
-import threading
 import types
 
 ONLY_AST = 0x400  # what ast.parse asks of compile
@@ -337,7 +336,8 @@ def conduct(path, arguments, echo_last, show_plots, alone, source):
     interrupted = type(raised) is KeyboardInterrupt
     raised = None
     try:
-        if _thread._count() > 0 or threading._threading_atexits or atexit._ncallbacks() > CALLBACKS[0]:
+        threading = sys.modules.get("threading")
+        if threading and (_thread._count() > 0 or threading._threading_atexits or atexit._ncallbacks() > CALLBACKS[0]):
             threading._shutdown()  # which else finds nothing to do, and nobody to notice that it was called
     except BaseException:
         sys.excepthook(*sys.exc_info())
@@ -346,8 +346,8 @@ def conduct(path, arguments, echo_last, show_plots, alone, source):
     let_go()
     code = flush(code)
     if interrupted:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        os.kill(os.getpid(), _signal.SIGINT)
     return code & 0xFF
 
 

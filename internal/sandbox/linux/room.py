@@ -3,12 +3,12 @@ that its first two processes make. They are the executor's, and this only sees
 to it that they are made: by machine code, or by Python where there is none.
 """
 
+import _socket
 import collections
 import ctypes
 import json
 import mmap
 import os
-import socket
 import struct
 
 REPORT, CONTROL, LISTENER = 900, 901, 902  # where a sandbox's pipe to the executor, its socket and its filter's listener are placed: above whatever a zygote has open
@@ -50,10 +50,10 @@ class Room:
         self.kept = []  # steps
         struct.pack_into("=QQ13s", self.memory, ARGV, self.address + ARGV + 16, 0, b"airlock init")
         rights = struct.Struct("=Qiii")
-        one_file = socket.CMSG_LEN(4), socket.SOL_SOCKET, socket.SCM_RIGHTS
+        one_file = _socket.CMSG_LEN(4), _socket.SOL_SOCKET, _socket.SCM_RIGHTS
         self.put_message(READY, (READY + 72, b"{}"), (READY + 80, rights.pack(*one_file, LISTENER)))
         self.put_message(BARE, (BARE + 72, b"{}"), (BARE + 80, b""))
-        self.put_message(RECEIVE, (MESSAGE, bytes(LONGEST)), (RIGHTS, bytes(socket.CMSG_SPACE(4 * 4))))
+        self.put_message(RECEIVE, (MESSAGE, bytes(LONGEST)), (RIGHTS, bytes(_socket.CMSG_SPACE(4 * 4))))
         self.put_message(SERVE, (REQUEST, bytes(REQUEST_END - REQUEST)), (FILES - 16, bytes(16 + 4 * 32)))
         self.put_message(REPLY, (REPLY + 72, bytes(4)), (REPLY + 80, rights.pack(*one_file, 0)))
 
@@ -81,7 +81,7 @@ class Room:
     def receive(self, server):
         """Puts a request and the numbers of its open files in place. Returns how
         many files there are; None at the end."""
-        count, rights, _, _ = server.recvmsg_into([self.memory[REQUEST:REQUEST_END]], socket.CMSG_SPACE(4 * 32))
+        count, rights, _, _ = server.recvmsg_into([self.memory[REQUEST:REQUEST_END]], _socket.CMSG_SPACE(4 * 32))
         if count == 0:
             return None
         at = FILES

@@ -12,13 +12,13 @@ import sys
 OWN = frozenset(sys.modules)  # what the interpreter itself imports
 
 import _random
+import _signal
+import _socket
 import ctypes
 import gc
 import json
+import marshal
 import os
-import select
-import signal
-import socket
 import struct
 import time
 import types
@@ -30,11 +30,21 @@ LEFT_OUT = {"random", "logging", "concurrent.futures.thread"}
 
 
 def load(name):
-    """Loads a module of ours, which no program can import."""
+    """Loads a module of ours, which no program can import. A child compiles it: that
+    leaves gaps in memory, which everybody forked from here would have, too."""
     module = types.ModuleType(name)
     module.__file__ = beside(name + ".py")
-    with open(module.__file__, "rb") as file:
-        exec(compile(file.read(), module.__file__, "exec"), module.__dict__)
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with open(module.__file__, "rb") as file, open(theirs, "wb") as code:
+            marshal.dump(compile(file.read(), module.__file__, "exec"), code)
+        os._exit(0)
+    os.close(theirs)
+    with open(ours, "rb") as file:
+        code = marshal.loads(file.read())
+    os.waitpid(pid, 0)
+    exec(code, module.__dict__)
     return module
 
 
@@ -88,7 +98,7 @@ def rehearse_plot():
 
 
 def begin():
-    server = socket.socket(fileno=3)
+    server = _socket.socket(fileno=3)
     place = room.Room()
     constants = json.loads(server.recv(1 << 18))
     rules = bytes.fromhex(constants["filter"])
@@ -114,7 +124,7 @@ def begin():
     constants["lesson"] = None  # where what it teaches is to be said
     program.expect(room.PROGRAM)
     gc.freeze()
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # a program unblocks them
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # a program unblocks them
     server.send(json.dumps({"LeftOut": left_out, "Threads": threads}).encode())
     if threads == 1:
         serve(server, place, constants)
@@ -157,10 +167,12 @@ def serve(server, place, constants):
     learn(place, constants)
     if constants["spawn"] is not None:
         ignore = struct.pack("=QQQQ", 1, 0, 0, 0)  # SIG_IGN as struct sigaction: who ends need not be waited for
-        room.libc.syscall(constants["sigaction"], signal.SIGCHLD, ignore, 0, 8, 0, 0)
+        room.libc.syscall(constants["sigaction"], _signal.SIGCHLD, ignore, 0, 8, 0, 0)
         wait_for(children)
         constants["spawn"](place.address, constants["flags"], server.detach())
         live(place, constants)
+    import select
+
     poll = select.poll()
     poll.register(server, select.POLLIN)
     while True:
@@ -199,7 +211,7 @@ def make(server, place, constants, children):
     if pid > 0:
         pidfd = place.number(room.PIDFD)
         children[pidfd] = pid
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("=i", pidfd))]
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("=i", pidfd))]
     server.sendmsg([answer], rights)
     for number in range(files):
         os.close(place.number(room.FILES + 4 * number))
