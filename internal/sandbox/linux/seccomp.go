@@ -1,7 +1,8 @@
 package linux
 
 import (
-	"fmt"
+	"errors"
+	"maps"
 	"slices"
 
 	"golang.org/x/net/bpf"
@@ -181,60 +182,124 @@ var argumentRules = []argumentRule{
 	{unix.SYS_PTRACE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 }
 
-// filter builds the program: the architecture, then the calls with argument
-// rules, then a binary search over the ranges of allowed numbers.
+// filter builds the program: the architecture, then a binary search over all
+// numbers for what is to be done. The kernel compiles it for each sandbox, so it
+// is to be short.
 func filter(arch uint32, allowed []uint32, rules []argumentRule) ([]bpf.RawInstruction, error) {
-	program := []bpf.Instruction{
+	search, err := search(pieces(allowed, rules))
+	if err != nil {
+		return nil, err
+	}
+	return bpf.Assemble(append([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: arch, SkipTrue: 1},
 		kill, // another architecture's calls have other numbers
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
-	}
-	for _, rule := range rules {
-		body := rule.build()
-		if len(body) > 255 {
-			return nil, fmt.Errorf("rule for system call %d is too long", rule.nr)
-		}
-		program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: rule.nr, SkipTrue: uint8(len(body))})
-		program = append(program, body...)
-	}
-	program = append(program, search(ranges(allowed))...)
-	return bpf.Assemble(program)
+	}, search...))
 }
 
-// span is a run of consecutive call numbers.
-type span struct{ first, last uint32 }
-
-func ranges(numbers []uint32) []span {
-	sorted := slices.Sorted(slices.Values(numbers))
-	var spans []span
-	for _, n := range slices.Compact(sorted) {
-		if len(spans) > 0 && spans[len(spans)-1].last+1 == n {
-			spans[len(spans)-1].last = n
-			continue
-		}
-		spans = append(spans, span{n, n})
-	}
-	return spans
+// piece is a run of call numbers, up to where the next begins, for which the
+// same is to be done.
+type piece struct {
+	first uint32
+	rule  *argumentRule // nil: all of them are allowed, or none is
+	open  bool
 }
 
-// search decides by halves whether the number lies in one of spans.
-func search(spans []span) []bpf.Instruction {
-	if len(spans) == 1 {
-		return []bpf.Instruction{
-			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: spans[0].first, SkipTrue: 1},
-			bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: spans[0].last, SkipTrue: 1},
-			noSyscal,
-			allow,
+// pieces divides all numbers. Calls that have a rule need not be on the list.
+func pieces(allowed []uint32, rules []argumentRule) []piece {
+	does := map[uint32]piece{}
+	for _, n := range allowed {
+		does[n] = piece{first: n, open: true}
+	}
+	for i := range rules {
+		does[rules[i].nr] = piece{first: rules[i].nr, rule: &rules[i]}
+	}
+	var list []piece
+	add := func(p piece) {
+		last := len(list) - 1
+		if last >= 0 && list[last].first == p.first {
+			list = list[:last]
+			last--
+		}
+		if last < 0 || p.rule != nil || list[last].rule != nil || list[last].open != p.open {
+			list = append(list, p)
 		}
 	}
-	half := len(spans) / 2
-	low, high := search(spans[:half]), search(spans[half:])
+	add(piece{})
+	for _, n := range slices.Sorted(maps.Keys(does)) {
+		add(does[n])
+		add(piece{first: n + 1})
+	}
+	return list
+}
+
+// mostPieces are searched by instructions that reach, in a jump of a byte, what
+// is to be done, which lies behind them.
+const mostPieces = 48
+
+// search decides by halves in which piece the number lies, and does it.
+func search(list []piece) ([]bpf.Instruction, error) {
+	if len(list) <= mostPieces {
+		return searchFew(list)
+	}
+	half := len(list) / 2
+	low, err := search(list[:half])
+	if err != nil {
+		return nil, err
+	}
+	high, err := search(list[half:])
 	program := []bpf.Instruction{
-		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: spans[half].first, SkipFalse: 1},
+		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: list[half].first, SkipFalse: 1},
 		bpf.Jump{Skip: uint32(len(low))},
 	}
-	return append(append(program, low...), high...)
+	return append(append(program, low...), high...), err
+}
+
+// searchFew begins with one comparison for each place where a piece ends.
+func searchFew(list []piece) ([]bpf.Instruction, error) {
+	comparisons := len(list) - 1
+	bodies := []bpf.Instruction{noSyscal, allow}
+	places := make([]int, len(list)) // of what is done for each piece
+	for i, p := range list {
+		switch {
+		case p.rule != nil:
+			places[i] = comparisons + len(bodies)
+			bodies = append(bodies, p.rule.build()...)
+		case p.open:
+			places[i] = comparisons + 1
+		default:
+			places[i] = comparisons
+		}
+	}
+	var program []bpf.Instruction
+	far := false
+	skip := func(from, to int) uint8 {
+		far = far || to-from-1 > 255
+		return uint8(to - from - 1)
+	}
+	// compare appends what finds a piece among those from first to last, and
+	// returns where that begins.
+	var compare func(first, last int) int
+	compare = func(first, last int) int {
+		if first == last {
+			return places[first]
+		}
+		here, half := len(program), (first+last+1)/2
+		program = append(program, nil)
+		below := compare(first, half-1)
+		above := compare(half, last)
+		program[here] = bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: list[half].first, SkipTrue: skip(here, above), SkipFalse: skip(here, below)}
+		return here
+	}
+	compare(0, len(list)-1)
+	if far {
+		return nil, errors.New("the rules for system calls are too long")
+	}
+	if comparisons == 0 {
+		return bodies[places[0]:], nil
+	}
+	return append(program, bodies...), nil
 }
 
 // uncounted are calls that get memory which is no process's: without control
