@@ -12,7 +12,6 @@ import sys
 POPULATE_READ, POPULATE_WRITE = 22, 23  # of madvise
 HABIT = 20  # an interpreter adapts code that ran some 10 times
 WORDS = 624  # of the state of a Mersenne Twister, 4 bytes each
-PART = struct.Struct("=QQi")  # of memory: address, length, and what to ask for
 
 
 def habituate(practise):
@@ -71,29 +70,6 @@ def tidy(libc):
     make = {16: lambda: object(), 32: lambda: complex(1, 1)}
     empty = sys.getsizeof(b"")
     return [make.get(size, lambda: bytes(size - empty))() for size, count in gaps.items() for _ in range(count)]
-
-
-def learn(fork, run):
-    """Lets a child run a program of ours, and returns the parts of memory that it
-    used: what it made on its way lies where the next ones will find theirs."""
-    ours, theirs = os.pipe()
-    pid = fork()
-    if pid == 0:
-        run(theirs)
-    os.close(theirs)
-    with open(ours, "rb") as file:
-        parts = file.read()
-    if pid > 0:
-        os.waitpid(pid, 0)
-    return PART.iter_unpack(parts)
-
-
-def tell_pages(to):
-    """What the child does at its end."""
-    with open(to, "wb") as file:
-        for part in used_pages():
-            file.write(PART.pack(*part))
-    os._exit(0)
 
 
 def used_pages():

@@ -405,14 +405,17 @@ def let_go():
     that were there before are not looked at: a look would copy their memory."""
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         vars(sys).pop(name, None)
-    module = None
-    for name in list(itertools.takewhile(lambda name: name != NEWEST[0], reversed(sys.modules))):
-        module = sys.modules[name]
-        if (getattr(module, "__file__", None) or "").startswith(("/workspace/", "/mnt/data/")):
-            del sys.modules[name]
-    module = sys.modules.pop("__main__", None)
-    module = None
+    if next(reversed(sys.modules), None) != NEWEST[0]:
+        forget_modules()
+    sys.modules.pop("__main__", None)
     gc.collect()
+
+
+def forget_modules():
+    """Forgets what the program imported of its own."""
+    for name in list(itertools.takewhile(lambda name: name != NEWEST[0], reversed(sys.modules))):
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(("/workspace/", "/mnt/data/")):
+            del sys.modules[name]
 
 
 def settle(names):

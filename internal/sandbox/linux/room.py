@@ -14,6 +14,7 @@ import struct
 REPORT, CONTROL, LISTENER = 900, 901, 902  # where a sandbox's pipe to the executor, its socket and its filter's listener are placed: above whatever a zygote has open
 SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT, OWN_ERROR, WAIT_ERROR = 2, 3, 4, 5, 6, 7  # kinds of reports
 CLONE_VM = 0x100
+CHILD_SUBREAPER = 36  # of prctl
 
 # The room in which a request lies, as zygote_request.go describes it.
 FILES, FILTER, FUNCTIONS, OWN_STEPS, ARGV = 0, 128, 160, 176, 192
@@ -24,6 +25,7 @@ BARE, RECEIVE, RIGHTS, SERVE, REPLY, MESSAGE = READY + 128, READY + 256, READY +
 PIDFD = REPLY + 96
 BEFORE = mmap.PAGESIZE  # of the area, for what lies at negative offsets
 LONGEST = 1 << 17  # message
+MOST_TAUGHT = 1 << 10  # steps
 STEP = struct.Struct("=4I6Q")
 STEP_LIST = struct.Struct("=QI")
 
@@ -47,7 +49,7 @@ class Room:
         self.memory = memoryview(self.area)[BEFORE:]
         self.numbers = self.memory.cast("i")
         self.address = address_of(self.area) + BEFORE
-        self.kept = []  # steps
+        self.kept, self.taught = [], new_area(MOST_TAUGHT * STEP.size)  # steps
         struct.pack_into("=QQ13s", self.memory, ARGV, self.address + ARGV + 16, 0, b"airlock init")
         rights = struct.Struct("=Qiii")
         one_file = _socket.CMSG_LEN(4), _socket.SOL_SOCKET, _socket.SCM_RIGHTS
@@ -72,11 +74,16 @@ class Room:
     def keep_steps(self, place, steps):
         """Has each pid 2 begin with system calls whose arguments are numbers."""
         area = new_area(max(1, len(steps)) * STEP.size)
-        for index, (number, *arguments) in enumerate(steps):
-            arguments += [0] * (6 - len(arguments))
-            STEP.pack_into(area, index * STEP.size, number, 0, 0, 0, *arguments)
+        area.write(packed(steps))
         STEP_LIST.pack_into(self.memory, place, address_of(area), len(steps))
         self.kept.append(area)
+
+    def read_steps(self, place, file):
+        """The same with what another process wrote."""
+        view, size = memoryview(self.taught), 0
+        while count := os.readv(file, [view[size:]]):
+            size += count
+        STEP_LIST.pack_into(self.memory, place, address_of(self.taught), size // STEP.size)
 
     def receive(self, server):
         """Puts a request and the numbers of its open files in place. Returns how
@@ -92,6 +99,9 @@ class Room:
 
     def request(self):
         return Request(*struct.unpack_from("=6I", self.memory, REQUEST))
+
+    def put_request(self, request):
+        struct.pack_into("=6I", self.memory, REQUEST, *request)
 
     def number(self, place):
         return self.numbers[place // 4]
@@ -140,6 +150,10 @@ class Room:
         start = MESSAGE + 4 + length
         handed = decoder.raw_decode(str(self.memory[MESSAGE + 4 : start], "utf-8"))[0] if length else USUAL
         return handed, bytes(self.memory[start : MESSAGE + count]) or None  # else it is read from its file
+
+
+def packed(steps):
+    return b"".join(STEP.pack(number, 0, 0, 0, *arguments, *[0] * (6 - len(arguments))) for number, *arguments in steps)
 
 
 def new_area(size):

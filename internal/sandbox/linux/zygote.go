@@ -23,6 +23,9 @@ import (
 //go:embed zygote.py
 var zygoteProgram []byte
 
+//go:embed server.py
+var serverProgram []byte
+
 //go:embed room.py
 var roomProgram []byte
 
@@ -34,6 +37,7 @@ var rehearsalProgram []byte
 
 const (
 	zygotePath    = runtimesPath + "/zygote.py"
+	serverPath    = runtimesPath + "/server.py"
 	roomPath      = runtimesPath + "/room.py"
 	lessonPath    = runtimesPath + "/lesson.py"
 	rehearsalPath = runtimesPath + "/rehearsal.py"

@@ -1,0 +1,288 @@
+"""What a zygote does: it gets ready, and makes sandboxes for the executor.
+
+A request lists the system calls that the new sandbox's first two processes
+make; see room.py. Pid 1 becomes the sandbox's init. Pid 2 waits, already
+confined, until the executor hands it a program, and then becomes that program:
+nothing of what is here is in its sight.
+"""
+
+import _random
+import _signal
+import _socket
+import ctypes
+import gc
+import json
+import os
+import struct
+import sys
+import time
+
+REHEARSAL = os.path.join(os.path.dirname(__file__), "rehearsal.py")
+AFTER_FORK = []  # what packages want done in a child
+# Modules that want it for locks, which nobody holds in a process without
+# threads, or for what is done here in another way.
+LEFT_OUT = {"random", "logging", "concurrent.futures.thread"}
+
+
+def preload(modules):
+    """Imports what it can, and returns what it cannot, with the reason. Notes what
+    packages want done in a child after a fork."""
+    left_out = {}
+    register = os.register_at_fork
+
+    def note(**hooks):
+        if sys._getframe(1).f_globals.get("__name__") not in LEFT_OUT:
+            AFTER_FORK.append(hooks.get("after_in_child"))
+        register(**hooks)
+
+    os.register_at_fork = note
+    for name in modules:
+        try:
+            __import__(name)
+        except BaseException as error:
+            left_out[name] = f"{type(error).__name__}: {error}"
+    os.register_at_fork = register
+    AFTER_FORK[:] = filter(None, AFTER_FORK)
+    if "matplotlib" in sys.modules and "matplotlib" not in left_out:
+        try:
+            rehearse_plot()
+            rehearse_plot()
+        except BaseException as error:
+            left_out["a first plot"] = f"{type(error).__name__}: {error}"
+    return left_out
+
+
+def rehearse_plot():
+    """Draws a small plot, so that what a first one loads is there already."""
+    import io
+
+    import matplotlib.pyplot as plt
+    import pandas
+
+    frame = pandas.read_csv(io.StringIO("date,region,units\n2024-01-01,N,1\n2024-01-02,S,2\n"), parse_dates=["date"])
+    totals = frame.groupby("region").units.sum().sort_values()
+    repr(totals)
+    figure, axes = plt.subplots()
+    totals.plot.bar(ax=axes)
+    axes.set_title("x")
+    figure.savefig(io.BytesIO(), format="png")
+    plt.close("all")
+
+
+def begin():
+    server = _socket.socket(fileno=3)
+    place = room.Room()
+    constants = json.loads(server.recv(1 << 18))
+    rules = bytes.fromhex(constants["filter"])
+    constants["filter"] = ctypes.create_string_buffer(rules)  # to keep it
+    struct.pack_into("=HxxxxxxQ", place.memory, room.FILTER, len(rules) // 8, ctypes.addressof(constants["filter"]))
+    constants["spawn"] = room.load_spawn(bytes.fromhex(constants["spawn"]), place)
+    place.receive(server)
+    place.walk(room.STEPS, place.request().setup, room.SETUP_ERROR)  # what confines this process and all that it forks
+    left_out = preload(constants["preload"])
+    for hook in AFTER_FORK:
+        hook()  # what it closes is still open here
+    practise(place, constants)
+    place.keep_steps(room.OWN_STEPS, own_steps(constants))
+    place.numbers[room.PYTHON_FIRST // 4] = len(AFTER_FORK)
+    place.keep_steps(room.TOUCH, [])
+    for part in (vars(sys.modules["__main__"]), globals(), vars(room), vars(lesson)):
+        program.settle(part)
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        left_out["this tier"] = f"it started {threads - 1} threads, of which a fork would keep none"
+    constants["filling"] = lesson.tidy(room.libc)
+    gc.disable()
+    constants["lesson"] = None  # where what it teaches is to be said
+    program.expect(room.PROGRAM)
+    gc.freeze()
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # a program unblocks them
+    server.send(json.dumps({"LeftOut": left_out, "Threads": threads}).encode())
+    if threads == 1:
+        serve(server, place, constants)
+
+
+def practise(place, constants):
+    path = REHEARSAL
+    message = json.dumps({**room.USUAL, "Argv": ["python3", path], "Env": constants["env"]}).encode()
+
+    def once():
+        place.put_program(message, b"")
+        handed, _ = place.handed(room.REHEARSED)
+        os.chdir(handed["Root"])
+        set_environment(handed["Env"])
+        gc.enable()
+        program.rehearse(handed["Argv"][1])
+
+    lesson.habituate(once)
+
+
+def own_steps(constants):
+    """What a child must not share with others: its processor, its random numbers."""
+    steps = [room.find_rseq(constants["rseq"], constants["flags"])]
+    if "random" in sys.modules:
+        state = lesson.random_state()
+        steps.append(state and (constants["getrandom"], state, 4 * lesson.WORDS))
+        if state is None:
+            AFTER_FORK.append(lambda: _random.Random.seed(sys.modules["random"]._inst, None))
+    if "numpy.random" in sys.modules:
+        steps.append((constants["getrandom"], lesson.numpy_state(), 4 * lesson.WORDS))
+    return list(filter(None, steps))
+
+
+def serve(server, place, constants):
+    """Makes sandboxes for the executor: the first here, and the others by machine
+    code, if there is any."""
+    children = {}
+    while not make(server, place, constants, children):
+        pass  # it could not, and has said so
+    if constants["spawn"] is not None:
+        ignore = struct.pack("=QQQQ", 1, 0, 0, 0)  # SIG_IGN as struct sigaction: who ends need not be waited for
+        room.libc.syscall(constants["sigaction"], _signal.SIGCHLD, ignore, 0, 8, 0, 0)
+        wait_for(children)
+        number = server.detach()
+        learn(place, constants)
+        constants["spawn"](place.address, constants["flags"], number)
+        live(place, constants)
+    learn(place, constants)
+    import select
+
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
+    while True:
+        for fd in children:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll():
+            if fd == server.fileno():
+                make(server, place, constants, children)
+            else:
+                poll.unregister(fd)
+                os.waitpid(children.pop(fd), 0)
+                os.close(fd)
+
+
+def wait_for(children):
+    """Waits for what has ended already, and forgets the others."""
+    for fd, pid in children.items():
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+        os.close(fd)
+
+
+def make(server, place, constants, children):
+    """Makes the sandbox that is asked for next, and returns whether it could. In
+    its pid 2 it does not return."""
+    files = place.receive(server)
+    if files is None:
+        os._exit(0)
+    pid = room.spawn(place, constants)
+    if pid == 0:
+        server.detach()  # it is closed there, and nothing is to be found of it
+        live(place, constants)
+    answer, rights = struct.pack("=i", pid), []
+    if pid > 0:
+        pidfd = place.number(room.PIDFD)
+        children[pidfd] = pid
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("=i", pidfd))]
+    server.sendmsg([answer], rights)
+    for number in range(files):
+        os.close(place.number(room.FILES + 4 * number))
+    return pid > 0
+
+
+def learn(place, constants):
+    """Makes a list of steps that touch the memory that a program will use: a child
+    goes the way of a sandbox, runs a program of ours and makes that list. What it
+    made on its way lies where the next ones will find theirs, so this process
+    does next to nothing from then on."""
+    ours, theirs = os.pipe()
+    child = room.fork()
+    if child == 0:
+        for number in (1, 2):
+            os.dup2(0, number)
+        with open(REHEARSAL, "rb") as file:
+            place.put_program(b"", file.read())  # as if it were received, which uses no memory of Python's
+        place.put_request(room.Request(0, 0, 0, 0, 0, room.REHEARSED))
+        place.keep_steps(room.OWN_STEPS, [])
+        constants["lesson"], constants["flags"] = theirs, _signal.SIGCHLD
+        room.libc.prctl(room.CHILD_SUBREAPER, 1, 0, 0, 0)
+        if room.spawn(place, constants) == 0:
+            live(place, constants)
+        try:
+            while True:
+                os.wait()  # what the two share while this one lives is not the sandbox's own
+        except ChildProcessError:
+            os._exit(0)
+    os.close(theirs)
+    place.read_steps(room.TOUCH, ours)
+    os.close(ours)
+    room.libc.waitpid(child, 0, 0)
+
+
+def live(place, constants):
+    """What pid 2 does. Of what Python does after a fork only what packages have
+    asked for is done: there are no threads and nobody holds a lock, and all of it
+    would copy a megabyte of memory. It never returns."""
+    try:
+        much = place.number(room.PREPARE)
+        if (AFTER_FORK or much > 1) and constants["lesson"] is None:
+            prepare(much)
+            place.wait(place.request())
+        become_program(*place.handed(place.number(room.RECEIVED)), place, constants)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the executor is gone
+    except BaseException:
+        sys.__excepthook__(*sys.exc_info())
+    os._exit(97)
+
+
+def prepare(much):
+    """What needs Python and can be done while there is time."""
+    for hook in AFTER_FORK:
+        hook()
+    try:
+        if much > 1:
+            rehearse_plot()
+    except OSError:
+        pass  # a neighbour has used something up: what was not rehearsed takes a little longer
+    gc.freeze()  # what is there now is no program's to collect
+
+
+def become_program(handed, source, place, constants):
+    """Runs a program as `python3 file` would, and never returns."""
+    code = conduct(handed, source)
+    if os.getpid() != 2 and constants["lesson"] is None:
+        os._exit(code)  # the program forked, and this is not the one that we wait for
+    os.closerange(0, 3)  # whoever reads the output sees its end
+    if constants["lesson"] is not None:
+        room.libc.syscall(constants["madvise"], 0, 0, 0, 0, 0, 0)  # uses what the next call does
+        message = (place.address + room.READY, room.MESSAGE - room.READY + 4096, lesson.POPULATE_WRITE)
+        with open(constants["lesson"], "wb") as file:
+            file.write(room.packed([(constants["madvise"], *part) for part in [message, *lesson.used_pages()]][: room.MOST_TAUGHT]))
+        os._exit(0)
+    room.libc.syscall(constants["finish"], code, 0, 0, 0, 0, 0)  # here the executor ends it
+    os._exit(code)
+
+
+def conduct(handed, source):
+    if handed["Root"] != room.ROOT:
+        os.chdir(handed["Root"])
+    if handed["Env"] is not None:  # else it is the one of our rehearsals
+        set_environment(handed["Env"])
+    gc.enable()
+    return program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"], handed["Alone"], source)
+
+
+def set_environment(entries):
+    """Makes the environment this one. Most of it is there from the rehearsal,
+    and setting an entry costs more than looking at it."""
+    wanted = dict(entry.split("=", 1) for entry in entries)
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    if "TZ" in wanted:
+        time.tzset()
