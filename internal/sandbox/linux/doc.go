@@ -16,9 +16,10 @@
 //
 // Python starts warm: zygote.go keeps an interpreter for each tier (tier.go)
 // with its packages imported, pool.go a few sandboxes forked from it (waiting.go),
-// and warm.go runs a program in one. zygote.py is their side of it; it has the same
-// list of system calls walked as a cold sandbox (zygote_request.go, room.py,
-// spawn_amd64.s), and lesson.py saves its children work. Node
+// and warm.go runs a program in one. zygote.py and server.py are their side of it;
+// they have the same list of system calls walked as a cold sandbox
+// (zygote_request.go, room.py, spawn_amd64.s), and lesson.py saves the children
+// work. Node
 // cannot be forked; waiting_node.go starts
 // one or two that wait for their program in a system call (notice.go), and
 // pool_node.go keeps them.

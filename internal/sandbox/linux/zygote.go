@@ -18,7 +18,7 @@ import (
 // A zygote is a Python process that has imported what a tier of programs
 // needs. Sandboxes forked from it start where a cold interpreter arrives after
 // a second. It makes the same system calls as a cold sandbox, out of the same
-// list; see zygote.py for its side.
+// list; see zygote.py and server.py for its side.
 
 //go:embed zygote.py
 var zygoteProgram []byte

@@ -11,7 +11,7 @@ import (
 
 // A zygote is asked for a sandbox with the steps of its first two processes, in
 // a form that machine code can walk (spawn_amd64.s) and Python as well
-// (zygote.py). The request lies in the zygote's room, an area of its memory of
+// (room.py). The request lies in the zygote's room, an area of its memory of
 // which these are the offsets; all numbers are the machine's own.
 //
 //	-16  struct cmsghdr of the open files that came with the request
