@@ -111,6 +111,8 @@ func (l *load) report(samples []sample, before, warm, after quietness, verdict e
 		{"sandboxes that were used", len(before.used), len(warm.used), len(after.used)},
 		{"processes", before.processes, warm.processes, after.processes},
 		{"control groups", before.groups, warm.groups, after.groups},
+		{"groups that serve again", before.kept, warm.kept, after.kept},
+		{"network namespaces", before.networks, warm.networks, after.networks},
 		{"mounts of the executor", before.mounts, warm.mounts, after.mounts},
 		{"open files of the service", before.serviceFiles, warm.serviceFiles, after.serviceFiles},
 		{"open files of the executor", before.executorFiles, warm.executorFiles, after.executorFiles},

@@ -99,11 +99,22 @@ func TestJudge(t *testing.T) {
 	if left := s.leftovers(before, grown); len(left) > 0 {
 		t.Errorf("two sandboxes more that wait: %v", left)
 	}
+	var q quietness
+	q.executorFiles = 10
+	q.countGroups([]string{
+		"/sys/fs/cgroup/pids/airlock/x", "/sys/fs/cgroup/cpu/airlock/x", "/sys/fs/cgroup/cpuacct/airlock/x", "/sys/fs/cgroup/memory/airlock/x",
+		"/sys/fs/cgroup/pids/airlock/y", "/sys/fs/cgroup/cpu/airlock/y", "/sys/fs/cgroup/cpuacct/airlock/y", "/sys/fs/cgroup/pids/airlock/z",
+		"/sys/fs/cgroup/pids/airlock/v", "/sys/fs/cgroup/cpu/airlock/v", "/sys/fs/cgroup/cpuacct/airlock/v", "/sys/fs/cgroup/memory/airlock/w",
+	})
+	if q.kept != 1 || q.groups != 9 || q.executorFiles != 10-keptFiles {
+		t.Errorf("%d groups, %d kept, %d files", q.groups, q.kept, q.executorFiles)
+	}
 	for name, change := range map[string]func(q *quietness){
 		"a process":         func(q *quietness) { q.processes++ },
 		"a strange process": func(q *quietness) { q.kinds = map[string]bool{"init": true, "sleep 100": true} },
 		"a group":           func(q *quietness) { q.groups++ },
 		"a file":            func(q *quietness) { q.executorFiles++ },
+		"a kept group":      func(q *quietness) { q.kept = mostKept + 1 },
 		"a network":         func(q *quietness) { q.networks = q.waiting + spareNetworks + 1 },
 		"a mount":           func(q *quietness) { q.mounts++ },
 		"service files":     func(q *quietness) { q.serviceFiles += slackServiceFiles + 1 },

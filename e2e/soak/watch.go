@@ -123,6 +123,7 @@ func openFiles(pid int) (files, networks int) {
 type quietness struct {
 	sample
 	groups, mounts int
+	kept           int             // groups without their folder for memory, which serve again
 	waiting        int             // sandboxes
 	used           []string        // sandboxes that still hold something of a program
 	kinds          map[string]bool // command lines of the processes
@@ -140,7 +141,8 @@ func (s *service) quiet(ctx context.Context) (q quietness, err error) {
 		if err != nil || values["airlock_runs_running"] > 0 || values["airlock_runs_queued"] > 0 {
 			return false
 		}
-		q = quietness{sample: s.sample(ctx), groups: len(s.groups())}
+		q = quietness{sample: s.sample(ctx)}
+		q.countGroups(s.groups())
 		if mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", s.executor)); err == nil {
 			q.mounts = bytes.Count(mounts, []byte("\n"))
 		}
@@ -158,6 +160,32 @@ func (s *service) quiet(ctx context.Context) (q quietness, err error) {
 		return q, err
 	}
 	return q, s.collected(ctx, &q.sample)
+}
+
+// countGroups counts control groups and, apart from them and their files, those
+// that are kept: they have a name where all are, but not where memory is counted. One
+// that serves again has another name there, and nowhere else.
+func (q *quietness) countGroups(folders []string) {
+	memory, others := map[string]int{}, map[string]int{}
+	for _, folder := range folders {
+		if strings.Contains(folder, "/memory/") {
+			memory[filepath.Base(folder)]++
+		} else {
+			others[filepath.Base(folder)]++
+		}
+	}
+	for name, count := range others {
+		if count == waitingGroups-1 && memory[name] == 0 {
+			q.kept++
+		}
+	}
+	for name := range memory {
+		if others[name] == 0 {
+			q.kept--
+		}
+	}
+	q.groups = len(folders) - q.kept*(waitingGroups-1)
+	q.executorFiles -= q.kept * keptFiles
 }
 
 // collected reads what the service's memory holds after two garbage collections
@@ -240,6 +268,8 @@ func numbersInside(pid int) []string {
 const (
 	waitingProcesses = 2      // its init, and the one that becomes the program
 	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
+	keptFiles        = 6      // of a group that serves again, in all but memory
+	mostKept         = 6      // of those
 	waitingFiles     = 18     // on version 1, one of them for each group
 	mostWaiting      = 16 * 5 // what the pools of five tiers may grow to
 	spareNetworks    = 16     // namespaces, beside one for each that waits
@@ -267,6 +297,7 @@ func (s *service) leftovers(before, after quietness) (left []string) {
 	more("processes", before.processes+waitingProcesses*waiting, after.processes, 0)
 	more("control groups", before.groups+s.groupsOf(waiting), after.groups, 0)
 	more("open files of the executor", before.executorFiles+s.filesOf(waiting), after.executorFiles, 0)
+	more("groups that serve again", mostKept, after.kept, 0)
 	more("network namespaces", after.waiting+spareNetworks, after.networks, 0)
 	more("mounts", before.mounts, after.mounts, 0)
 	more("open files of the service", before.serviceFiles, after.serviceFiles, slackServiceFiles)

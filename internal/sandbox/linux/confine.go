@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,12 +139,7 @@ func awaitProgram(ready roomPlace, length *int32) []step {
 
 func leaveTerminal() step { return call("leave the terminal", unix.SYS_SETSID) }
 
-func join(lists ...[]step) (all []step) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
-}
+func join(lists ...[]step) []step { return slices.Concat(lists...) }
 
 // joinGroup enters the control group, before anything is used that it counts.
 // Where the executor itself is among the host's groups is not shown either.
@@ -209,14 +205,19 @@ func (s *sandbox) mounts(image string) []step {
 		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet, fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", shmSize, tmpInodes)),
 		mount("mount /proc", "proc", image+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
 	}
-	for _, file := range s.host.masks {
+	return append(steps, s.host.hiding[image]...)
+}
+
+// hiding hides files of /proc in the image, which lies at a path.
+func hiding(image string, masks []string) (steps []step) {
+	for _, file := range masks {
 		steps = append(steps, bind("hide "+file, image+nothingPath, image+file))
 	}
+	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	// As root inside a container /proc/sys could be writable to us; never to a program.
 	return append(steps,
 		bind("bind /proc/sys", image+"/proc/sys", image+"/proc/sys"),
-		mount("make /proc/sys read-only", "", image+"/proc/sys", "",
-			unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|quiet|unix.MS_NOEXEC, ""),
+		mount("make /proc/sys read-only", "", image+"/proc/sys", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|quiet, ""),
 	)
 }
 

@@ -51,9 +51,9 @@ type host struct {
 	filter         *unix.SockFprog
 	told           *unix.SockFprog // the same, which tells of sockets; nil where network namespaces are not kept
 	lastCapability int
-	masks          []string
-	fontLists      []string    // matplotlib's, made at setup
-	groups         *cgroupTree // nil without
+	hiding         map[string][]step // by where the image lies
+	fontLists      []string          // matplotlib's, made at setup
+	groups         *cgroupTree       // nil without
 	groupsErr      error
 	heldQuota      int64 // bytes that all held workspaces together may grow to
 }
@@ -168,7 +168,8 @@ func (e *executor) prepare(args []string) error {
 		}
 	}
 	h.lastCapability = lastCapability()
-	h.masks = present(hidden)
+	masks := present(hidden)
+	h.hiding = map[string][]step{"": hiding("", masks), imagePath: hiding(imagePath, masks)}
 	h.fontLists = fontLists()
 	if h.heldQuota, err = halfOfMemory(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package linux
 import (
 	"bytes"
 	"encoding/binary"
+	"sync"
 	"unsafe"
 )
 
@@ -24,7 +25,7 @@ func machineCode(start unsafe.Pointer) []byte {
 
 // initProgram returns the program that pid 1 of a forked sandbox executes, as
 // an ELF file: its machine code and nothing else, of a single page.
-func initProgram() []byte {
+var initProgram = sync.OnceValue(func() []byte {
 	const (
 		address        = 0x400000
 		header, entry  = 64, 56 // sizes
@@ -57,4 +58,4 @@ func initProgram() []byte {
 	segment(loadable, read|execute, address, size, 4096)
 	segment(stack, read|write, 0, 0, 16)
 	return append(b, code...)
-}
+})
