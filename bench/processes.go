@@ -68,7 +68,7 @@ type zygote struct {
 }
 
 // tiers are the names of our zygotes in order of size.
-var tiers = []string{"bare", "standard", "numpy", "pandas", "full"}
+var tiers = []string{"bare", "light", "standard", "numpy", "pandas", "full"}
 
 // familyOf sorts the processes below root: a zygote is the first Python below
 // the executor, and each child of it is a sandbox.

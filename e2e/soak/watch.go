@@ -271,7 +271,7 @@ const (
 	keptFiles        = 6      // of a group that serves again, in all but memory
 	mostKept         = 6      // of those
 	waitingFiles     = 18     // on version 1, one of them for each group
-	mostWaiting      = 16 * 5 // what the pools of five tiers may grow to
+	mostWaiting      = 16 * 6 // what the pools of six tiers may grow to
 	spareNetworks    = 16     // namespaces, beside one for each that waits
 )
 

@@ -54,6 +54,8 @@ type pool struct {
 	wanted  int // requests that wait for the zygote
 	filling bool
 	closed  bool
+
+	failures int // of zygotes in a row, to start
 }
 
 // How many sandboxes of a tier wait: more after a burst that emptied the pool,
@@ -66,8 +68,12 @@ const (
 	littleMemory = 512 << 20 // left on the machine: one has to do
 )
 
-// zygotePause is how long after the death of a zygote the next is tried.
-const zygotePause = time.Second
+// zygotePause is how long after the death of a zygote the next is tried; longer
+// after each that could not even start, and not for ever.
+const (
+	zygotePause  = time.Second
+	mostFailures = 5
+)
 
 // newPools makes the pools that have something to preload. Their zygotes are
 // started one after the other, the smallest first.
@@ -119,7 +125,8 @@ func (e *executor) describePools() (list []engine.Pool) {
 	return list
 }
 
-// start starts a zygote. One that cannot is said, and programs start cold.
+// start starts a zygote. One that cannot is said, and programs start cold; it is
+// tried again a few times, because somebody may have ended it.
 func (p *pool) start() {
 	z, err := p.startZygote()
 	p.mu.Lock()
@@ -131,8 +138,11 @@ func (p *pool) start() {
 		}
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+p.tier.name+" tier start cold:", err)
+		if p.failures++; p.failures < mostFailures {
+			time.AfterFunc(zygotePause<<p.failures, p.start)
+		}
 	default:
-		p.zygote = z
+		p.zygote, p.failures = z, 0
 		p.group.idle(p.wanted == 0)
 	}
 }

@@ -13,14 +13,14 @@ import sys
 OWN = frozenset(sys.modules)  # what the interpreter itself imports; a zygote knows better
 
 import _ast
+import _frozen_importlib_external
+import _functools
 import _signal
 import _thread
 import atexit
 import builtins
 import ctypes
-import functools
 import gc
-import importlib.machinery
 import io
 import itertools
 import opcode
@@ -45,7 +45,7 @@ def prepare(path, arguments, alone):
     main = types.ModuleType("__main__")
     main.__builtins__ = builtins
     main.__file__ = path
-    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+    main.__loader__ = _frozen_importlib_external.SourceFileLoader("__main__", path)
     if "__annotations__" in first:  # until Python 3.13
         main.__annotations__ = {}
     if "__cached__" in first:
@@ -246,9 +246,9 @@ class LeavePlots:
         if name != self.showing:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        spec = _frozen_importlib_external.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = functools.partial(self.execute, spec.loader.exec_module)
+            spec.loader.exec_module = _functools.partial(self.execute, spec.loader.exec_module)
         return spec
 
     def execute(self, exec_module, module):
@@ -273,7 +273,7 @@ class LeavePlots:
             self.plots = plots
 
         def __get__(self, manager, owner=None):
-            return functools.partial(self.plots.leave, manager.canvas.figure) if manager is not None else self
+            return _functools.partial(self.plots.leave, manager.canvas.figure) if manager is not None else self
 
     def show(self, *, block=None):
         """As if each figure had a window, which somebody looked at and, if the

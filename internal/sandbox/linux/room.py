@@ -4,9 +4,7 @@ to it that they are made: by machine code, or by Python where there is none.
 """
 
 import _socket
-import collections
 import ctypes
-import json
 import mmap
 import os
 import struct
@@ -19,7 +17,7 @@ CHILD_SUBREAPER = 36  # of prctl
 # The room in which a request lies, as zygote_request.go describes it.
 FILES, FILTER, FUNCTIONS, OWN_STEPS, ARGV = 0, 128, 160, 176, 192
 TOUCH, PYTHON_FIRST, REHEARSED, REQUEST, STEPS = 224, 236, 240, 256, 320
-PREPARE, RECEIVED = REQUEST + 16, REQUEST + 20
+SETUP, INIT, MAIN, WAIT, PREPARE, RECEIVED = range(REQUEST, REQUEST + 24, 4)
 READY = REQUEST_END = 1 << 18
 BARE, RECEIVE, RIGHTS, SERVE, REPLY, MESSAGE = READY + 128, READY + 256, READY + 384, READY + 512, READY + 640, READY + 4096
 PIDFD = REPLY + 96
@@ -30,11 +28,7 @@ STEP = struct.Struct("=4I6Q")
 STEP_LIST = struct.Struct("=QI")
 
 ROOT, PROGRAM = "/workspace", "/workspace/main.py"
-USUAL = {"Argv": ["python3", PROGRAM], "Env": None, "Root": ROOT, "EchoLast": False, "ShowPlots": False, "Alone": True}
 
-Request = collections.namedtuple("Request", "setup init main wait prepare received")
-
-decoder = json.JSONDecoder()
 libc = ctypes.PyDLL(None, use_errno=True)
 fork = getattr(libc, "_Fork", libc.fork)  # without what libraries want done; older ones have the other alone
 libc.syscall.restype = ctypes.c_long
@@ -97,11 +91,8 @@ class Room:
             at += len(data)
         return at // 4
 
-    def request(self):
-        return Request(*struct.unpack_from("=6I", self.memory, REQUEST))
-
-    def put_request(self, request):
-        struct.pack_into("=6I", self.memory, REQUEST, *request)
+    def put_request(self, *numbers):
+        struct.pack_into("=6I", self.memory, REQUEST, *numbers)
 
     def number(self, place):
         return self.numbers[place // 4]
@@ -130,9 +121,10 @@ class Room:
             if result:
                 self.numbers[result // 4] = value
 
-    def wait(self, request):
+    def wait(self):
         """The last that pid 2 does before there is a program."""
-        self.walk(STEPS + (request.setup + request.init + request.main) * STEP.size, request.wait, WAIT_ERROR)
+        before = self.number(SETUP) + self.number(INIT) + self.number(MAIN)
+        self.walk(STEPS + before * STEP.size, self.number(WAIT), WAIT_ERROR)
 
     def put_program(self, message, source):
         """Puts in place what is otherwise received."""
@@ -141,15 +133,28 @@ class Room:
         self.numbers[REHEARSED // 4] = len(body)
 
     def handed(self, place):
-        """The program that was received, and all that there is to know of it.
-        Most are like most others, and of those only the source came."""
+        """The program that was received, and its source, None if that is in its
+        file. Most are like most others, and of those only the source came."""
         count = self.number(place)
         if count == 0:
             os._exit(0)  # the executor is gone
         length = self.number(MESSAGE)
         start = MESSAGE + 4 + length
-        handed = decoder.raw_decode(str(self.memory[MESSAGE + 4 : start], "utf-8"))[0] if length else USUAL
-        return handed, bytes(self.memory[start : MESSAGE + count]) or None  # else it is read from its file
+        handed = Handed(str(self.memory[MESSAGE + 4 : start], "utf-8", "surrogateescape")) if length else USUAL
+        return handed, bytes(self.memory[start : MESSAGE + count]) or None
+
+
+class Handed:
+    """All that there is to know of a program, as it is sent: flags, its folder, how
+    many arguments it has, its path, those, and its environment."""
+
+    def __init__(self, text):
+        flags, self.root, count, *rest = text.split("\0")
+        self.echo_last, self.show_plots, self.alone, own = (flag == "1" for flag in flags)
+        self.argv, self.env = rest[: int(count)], rest[int(count) :] if own else None
+
+
+USUAL = Handed("\0".join(("0010", ROOT, "1", PROGRAM)))
 
 
 def packed(steps):
@@ -179,8 +184,7 @@ def spawn(room, constants):
     if pid < 0:
         return -ctypes.get_errno()
     if pid == 0:
-        request = room.request()
-        setup, init, main, _, prepare, _ = request
+        setup, init, main, prepare = (room.number(place) for place in (SETUP, INIT, MAIN, PREPARE))
         room.walk(STEPS, setup, SETUP_ERROR)
         if fork() != 0:
             room.walk(STEPS + setup * STEP.size, init, INIT_ERROR)
@@ -190,7 +194,7 @@ def spawn(room, constants):
             room.walk_kept(TOUCH, None)
         room.walk(STEPS + (setup + init) * STEP.size, main, MAIN_ERROR)
         if prepare < 2 and not room.number(PYTHON_FIRST):
-            room.wait(request)
+            room.wait()
     return pid
 
 

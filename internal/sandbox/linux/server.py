@@ -11,7 +11,6 @@ import _signal
 import _socket
 import ctypes
 import gc
-import json
 import os
 import struct
 import sys
@@ -72,13 +71,14 @@ def rehearse_plot():
 def begin():
     server = _socket.socket(fileno=3)
     place = room.Room()
-    constants = json.loads(server.recv(1 << 18))
+    hello = server.recv(1 << 18)
+    constants = in_child(lambda: __import__("json").loads(hello))
     rules = bytes.fromhex(constants["filter"])
     constants["filter"] = ctypes.create_string_buffer(rules)  # to keep it
     struct.pack_into("=HxxxxxxQ", place.memory, room.FILTER, len(rules) // 8, ctypes.addressof(constants["filter"]))
     constants["spawn"] = room.load_spawn(bytes.fromhex(constants["spawn"]), place)
     place.receive(server)
-    place.walk(room.STEPS, place.request().setup, room.SETUP_ERROR)  # what confines this process and all that it forks
+    place.walk(room.STEPS, place.number(room.SETUP), room.SETUP_ERROR)  # what confines this process and all that it forks
     left_out = preload(constants["preload"])
     for hook in AFTER_FORK:
         hook()  # what it closes is still open here
@@ -97,22 +97,22 @@ def begin():
     program.expect(room.PROGRAM)
     gc.freeze()
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # a program unblocks them
-    server.send(json.dumps({"LeftOut": left_out, "Threads": threads}).encode())
+    server.send(in_child(lambda: __import__("json").dumps({"LeftOut": left_out, "Threads": threads}).encode()))
     if threads == 1:
         serve(server, place, constants)
 
 
 def practise(place, constants):
     path = REHEARSAL
-    message = json.dumps({**room.USUAL, "Argv": ["python3", path], "Env": constants["env"]}).encode()
+    message = "\0".join(["0001", room.ROOT, "1", path, *constants["env"]]).encode()
 
     def once():
         place.put_program(message, b"")
         handed, _ = place.handed(room.REHEARSED)
-        os.chdir(handed["Root"])
-        set_environment(handed["Env"])
+        os.chdir(handed.root)
+        set_environment(handed.env)
         gc.enable()
-        program.rehearse(handed["Argv"][1])
+        program.rehearse(handed.argv[0])
 
     lesson.habituate(once)
 
@@ -204,7 +204,7 @@ def learn(place, constants):
             os.dup2(0, number)
         with open(REHEARSAL, "rb") as file:
             place.put_program(b"", file.read())  # as if it were received, which uses no memory of Python's
-        place.put_request(room.Request(0, 0, 0, 0, 0, room.REHEARSED))
+        place.put_request(0, 0, 0, 0, 0, room.REHEARSED)
         place.keep_steps(room.OWN_STEPS, [])
         constants["lesson"], constants["flags"] = theirs, _signal.SIGCHLD
         room.libc.prctl(room.CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -229,7 +229,7 @@ def live(place, constants):
         much = place.number(room.PREPARE)
         if (AFTER_FORK or much > 1) and constants["lesson"] is None:
             prepare(much)
-            place.wait(place.request())
+            place.wait()
         become_program(*place.handed(place.number(room.RECEIVED)), place, constants)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the executor is gone
@@ -267,12 +267,12 @@ def become_program(handed, source, place, constants):
 
 
 def conduct(handed, source):
-    if handed["Root"] != room.ROOT:
-        os.chdir(handed["Root"])
-    if handed["Env"] is not None:  # else it is the one of our rehearsals
-        set_environment(handed["Env"])
+    if handed.root != room.ROOT:
+        os.chdir(handed.root)
+    if handed.env is not None:  # else it is the one of our rehearsals
+        set_environment(handed.env)
     gc.enable()
-    return program.conduct(handed["Argv"][1], handed["Argv"][2:], handed["EchoLast"], handed["ShowPlots"], handed["Alone"], source)
+    return program.conduct(handed.argv[0], handed.argv[1:], handed.echo_last, handed.show_plots, handed.alone, source)
 
 
 def set_environment(entries):

@@ -17,8 +17,11 @@ type tier struct {
 	offline bool     // hardly a program of it has a socket: its network namespaces serve again
 }
 
-// light are modules that cost next to nothing; a program that imports no others
-// finds a zygote of half the memory.
+// loaded are modules that every interpreter has loaded.
+var loaded = []string{"builtins", "os", "sys", "time"}
+
+// light are modules that cost little; a program that imports no others finds a
+// zygote of half the memory.
 var light = []string{
 	"base64", "bisect", "collections", "contextlib", "copy", "csv", "datetime", "enum", "functools", "heapq", "io", "itertools",
 	"json", "math", "operator", "os", "random", "re", "string", "sys", "textwrap", "time", "traceback",
@@ -35,7 +38,8 @@ var standard = []string{
 
 // tiers are in order of size.
 var tiers = []tier{
-	{name: "bare", preload: light, offline: true},
+	{name: "bare", offline: true},
+	{name: "light", preload: light, offline: true},
 	{name: "standard", preload: standard},
 	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}), serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}},
 	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}},
@@ -55,8 +59,12 @@ func tierOf(code string) string {
 	for _, match := range imports.FindAllStringSubmatch(code, -1) {
 		for name := range strings.SplitSeq(match[1], ",") {
 			top, _, _ := strings.Cut(strings.TrimSpace(name), ".")
-			if best == 0 && !slices.Contains(light, top) {
-				best = 1
+			switch {
+			case slices.Contains(loaded, top):
+			case slices.Contains(light, top):
+				best = max(best, 1)
+			default:
+				best = max(best, 2)
 			}
 			for i, t := range tiers {
 				if i > best && slices.Contains(t.serves, top) {

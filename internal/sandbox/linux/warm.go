@@ -2,19 +2,20 @@ package linux
 
 import (
 	"encoding/binary"
-	"encoding/json"
+	"errors"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // handedProgram is what a waiting sandbox gets, with the open files stdin,
-// stdout, stderr and, if there are calls, the channel for them. It is sent as
-// the length of its JSON, 4 bytes, the JSON, which is empty if all is as usual,
-// and the program's source, if that came with the request: Python then need not
-// read its file.
+// stdout, stderr and, if there are calls, the channel for them. It is sent as a
+// length, 4 bytes, that much of text (see encode), and the program's source, if
+// that came with the request: Python then need not read its file.
 type handedProgram struct {
 	Argv      []string
 	Env       []string // nil: the usual one
@@ -72,15 +73,32 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 }
 
 func (w *waiting) hand(p handedProgram, code []byte, ends []*os.File) error {
-	var message []byte
-	if !p.isUsual() {
-		var err error
-		if message, err = json.Marshal(p); err != nil {
-			return err
-		}
+	message, err := p.encode()
+	if err != nil {
+		return err
 	}
 	body := binary.NativeEndian.AppendUint32(make([]byte, 0, 4+len(message)+len(code)), uint32(len(message)))
 	return w.control.sendRaw(append(append(body, message...), code...), ends...)
+}
+
+// encode writes fields with a zero byte between them, which none of them has; nothing
+// if all is as usual.
+func (p *handedProgram) encode() (string, error) {
+	if p.isUsual() {
+		return "", nil
+	}
+	flags := []byte("0000")
+	for i, yes := range []bool{p.EchoLast, p.ShowPlots, p.Alone, p.Env != nil} {
+		if yes {
+			flags[i] = '1'
+		}
+	}
+	arguments := p.Argv[1:] // but for the interpreter
+	fields := slices.Concat([]string{string(flags), p.Root, strconv.Itoa(len(arguments))}, arguments, p.Env)
+	if slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(f, "\x00") }) {
+		return "", errors.New("a zero byte in what a program is handed")
+	}
+	return strings.Join(fields, "\x00"), nil
 }
 
 // isUsual reports whether nothing distinguishes it but its source; room.py knows

@@ -59,6 +59,42 @@ func TestRandomNumbersDiffer(t *testing.T) {
 	}
 }
 
+// A zygote that dies while it imports its packages is heard of, and another takes
+// its place.
+func TestZygoteDiesEarly(t *testing.T) {
+	launcher := NewLauncher(LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes", Warm: true})
+	s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	executor := executors(t)[0]
+	var first []int
+	for end := time.Now().Add(10 * time.Second); len(first) == 0 && time.Now().Before(end); {
+		first = zygotesOf(executor)
+	}
+	if len(first) == 0 {
+		t.Fatal("no zygote was started")
+	}
+	for _, pid := range first {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print('on')")); r.Stdout != "on\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
+	}
+	ready := false
+	for end := time.Now().Add(30 * time.Second); !ready && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		pools, err := s.Pools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready = !slices.ContainsFunc(pools, func(p engine.Pool) bool { return !p.Ready })
+	}
+	if !ready {
+		t.Error("some tier has no zygote")
+	}
+}
+
 // A zygote that dies is replaced, and programs run meanwhile.
 func TestZygoteDies(t *testing.T) {
 	s := startWarm(t)
@@ -228,7 +264,7 @@ func TestTierOf(t *testing.T) {
 	for code, want := range map[string]string{
 		"print(1)": "bare", "import numpy as np": "numpy", "from pandas import DataFrame": "pandas", "import os, sys, matplotlib.pyplot": "full",
 		"def f():\n    import seaborn as sns": "full", "import numpy\nimport pandas": "pandas", "x = 'matplotlib'": "bare", "importpandas": "bare",
-		"import numpyish": "standard", "import os, json\nimport asyncio": "standard", "import os, json": "bare", "import asyncio, numpy": "numpy", "from scipy.stats import norm": "numpy",
+		"import numpyish": "standard", "import os, json\nimport asyncio": "standard", "import os, json": "light", "import os, sys": "bare", "import json\nimport asyncio": "standard", "import asyncio, numpy": "numpy", "from scipy.stats import norm": "numpy",
 	} {
 		if got := tierOf(code); got != want {
 			t.Errorf("%q: %s, want %s", code, got, want)

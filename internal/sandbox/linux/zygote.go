@@ -84,8 +84,9 @@ func (p *pool) startZygote() (*zygote, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
-	if err := p.launchZygote(theirs); err != nil {
+	err = p.launchZygote(theirs)
+	theirs.Close() // so that its end is heard of, whenever it comes
+	if err != nil {
 		ours.close()
 		return nil, err
 	}
@@ -174,7 +175,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 func (z *zygote) greet(h *host, weaken []string) error {
 	hello := zygoteHello{
 		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE, Flags: unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
-		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM, Sigaction: unix.SYS_RT_SIGACTION, Preload: z.tier.preload, Env: usualEnvironment(),
+		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM, Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.preload...), Env: usualEnvironment(),
 	}
 	if !slices.Contains(weaken, weakSpawn) {
 		hello.Spawn = hex.EncodeToString(spawnCode())

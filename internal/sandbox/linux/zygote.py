@@ -14,22 +14,32 @@ import os
 import types
 
 
-def load(name):
-    """Loads a module of ours, which no program can import. A child compiles it: that
-    leaves gaps in memory, which everybody forked from here would have, too."""
-    module = types.ModuleType(name)
-    module.__file__ = beside(name + ".py")
+def in_child(make):
+    """Returns what a child makes of something. What it imports for that and leaves
+    in memory, everybody forked from here would have, too."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
-        with open(module.__file__, "rb") as file, open(theirs, "wb") as code:
-            marshal.dump(compile(file.read(), module.__file__, "exec"), code)
+        with open(theirs, "wb") as file:
+            marshal.dump(make(), file)
         os._exit(0)
     os.close(theirs)
     with open(ours, "rb") as file:
-        code = marshal.loads(file.read())
+        made = file.read()
     os.waitpid(pid, 0)
-    exec(code, module.__dict__)
+    return marshal.loads(made)
+
+
+def load(name):
+    """Loads a module of ours, which no program can import."""
+    module = types.ModuleType(name)
+    module.__file__ = beside(name + ".py")
+
+    def code():
+        with open(module.__file__, "rb") as file:
+            return compile(file.read(), module.__file__, "exec")
+
+    exec(in_child(code), module.__dict__)
     return module
 
 
@@ -39,7 +49,7 @@ def beside(name):
 
 server = load("server")
 server.room, server.lesson, server.program = load("room"), load("lesson"), load("program")
-server.program.OWN = OWN
+server.program.OWN, server.in_child = OWN, in_child
 server.program.reopen_streams()
 try:
     server.begin()
