@@ -187,18 +187,20 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 	}
 }
 
+// change makes a statement fail, or succeed again, as a full disk would.
+func change(t *testing.T, db *DB, statement string) {
+	t.Helper()
+	writer := <-db.writer
+	defer func() { db.writer <- writer }()
+	if _, err := writer.exec(context.Background(), statement); err != nil { //nolint:usetesting // as the index does
+		t.Fatal(err)
+	}
+}
+
 // A disk that is full for a while loses no run, however often it is tried.
 func TestLoneRunOutlastsTheDisk(t *testing.T) {
 	db := openAt(t, newPath(t))
-	change := func(statement string) {
-		t.Helper()
-		writer := <-db.writer
-		defer func() { db.writer <- writer }()
-		if _, err := writer.exec(context.Background(), statement); err != nil { //nolint:usetesting // as the index does
-			t.Fatal(err)
-		}
-	}
-	change("ALTER TABLE runs RENAME TO gone")
+	change(t, db, "ALTER TABLE runs RENAME TO gone")
 	run, session, _ := kept("ada")
 	if !db.backlog.add(keptRun{run: run, session: session, finished: time.Now()}, func() {}) {
 		t.Fatal("not taken")
@@ -206,7 +208,7 @@ func TestLoneRunOutlastsTheDisk(t *testing.T) {
 	for range 3 * maxTries {
 		db.catchUp()
 	}
-	change("ALTER TABLE gone RENAME TO runs")
+	change(t, db, "ALTER TABLE gone RENAME TO runs")
 	if n := count(t, db, "runs"); n != 1 {
 		t.Errorf("%d runs", n)
 	}
@@ -311,15 +313,7 @@ func TestListedRunOutlastsTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	change := func(statement string) {
-		t.Helper()
-		writer := <-db.writer
-		defer func() { db.writer <- writer }()
-		if _, err := writer.exec(context.Background(), statement); err != nil { //nolint:usetesting // as the index does
-			t.Fatal(err)
-		}
-	}
-	change("ALTER TABLE sessions RENAME TO gone")
+	change(t, db, "ALTER TABLE sessions RENAME TO gone")
 	run, log := listed(t, db)
 	for range 2 * maxTries {
 		if err := db.FinishRun(t.Context(), run, log, nil); err == nil || engine.KindOf(err) == engine.ErrNotFound {
@@ -327,7 +321,7 @@ func TestListedRunOutlastsTheDisk(t *testing.T) {
 		}
 		now = now.Add(tryTime)
 	}
-	change("ALTER TABLE gone RENAME TO sessions")
+	change(t, db, "ALTER TABLE gone RENAME TO sessions")
 	if err := db.FinishRun(t.Context(), run, log, nil); err != nil {
 		t.Fatal(err)
 	}
