@@ -297,6 +297,36 @@ func TestShutdownKills(t *testing.T) {
 	})
 }
 
+// endsBetween is a context that ends after its first n answers.
+type endsBetween struct {
+	context.Context
+	n int
+}
+
+func (c *endsBetween) Err() error {
+	if c.n--; c.n < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// However the end of the wait falls between two of our looks, the runs that
+// are left are killed.
+func TestShutdownKillsWheneverItIsTime(t *testing.T) {
+	for n := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, engine.Config{Concurrency: 1}, untilKilled)
+			if _, err := r.Start(t.Context(), alice, python("")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := r.Shutdown(&endsBetween{t.Context(), n}); err != nil {
+				t.Errorf("after %d answers: %v", n, err)
+			}
+		})
+	}
+}
+
 func TestOpenPutsRight(t *testing.T) {
 	sandbox, blobs, index := sandboxtest.NewFake(nil), enginetest.NewBlobs(), enginetest.NewIndex()
 	ctx := t.Context()

@@ -230,14 +230,15 @@ func (s *Service) drain(ctx context.Context) {
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
 	for {
+		over := ctx.Err() != nil // asked once: it may end while we look
 		s.mu.Lock()
 		for _, j := range s.jobs {
-			if ctx.Err() != nil || s.queue.isParked(j.ticket) {
+			if over || s.queue.isParked(j.ticket) {
 				j.cancel(errShutdown)
 			}
 		}
 		s.mu.Unlock()
-		if ctx.Err() != nil {
+		if over {
 			return
 		}
 		select {
