@@ -35,11 +35,11 @@ type sandbox struct {
 	uid     int
 
 	workspace *workspace
-	heldAt    string   // where a held workspace is mounted; empty: it is mounted nowhere yet
-	tmp       *os.File // a tmpfs for /tmp
-	group     *group   // nil without control groups
-	ruleset   *os.File // landlock; nil without
-	network   *os.File // namespace; nil: a fresh one, which nobody keeps
+	heldAt    string      // where a held workspace is mounted; empty: it is mounted nowhere yet
+	tmp       *os.File    // a tmpfs for /tmp
+	group     *group      // nil without control groups
+	ruleset   *os.File    // landlock; nil without
+	kept      *namespaces // nil: new ones, which nobody keeps
 
 	stdin, stdout, stderr, calls *os.File // calls may be nil
 	report                       *os.File
@@ -87,7 +87,6 @@ const (
 // one sits in the image already, has made the new pid namespace, and is not
 // going to execute anything.
 func (s *sandbox) forkedScript(socket *os.File) *script {
-	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	var bounding []step
 	if !s.host.root {
 		bounding = s.dropBounding()
@@ -107,7 +106,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
 			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
 			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
-		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, namespaces)}, s.enterNetwork(), s.mounts(""),
+		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(), s.mounts(""),
 			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), []step{filter, keep}),
 		init: init,
 		main: []step{

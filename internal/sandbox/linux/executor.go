@@ -49,7 +49,7 @@ type host struct {
 	landlock       int        // version, 0 without
 	readable       []readable // with landlock
 	filter         *unix.SockFprog
-	told           *unix.SockFprog // the same, which tells of sockets; nil where network namespaces are not kept
+	told           *unix.SockFprog // the same, which tells of what happens in namespaces; nil where none is kept
 	lastCapability int
 	hiding         map[string][]step // by where the image lies
 	fontLists      []string          // matplotlib's, made at setup
@@ -70,7 +70,7 @@ type executor struct {
 
 	usual []string // environment of a Python program
 
-	networks networks // for the next sandboxes
+	namespaces spareNamespaces // for the next sandboxes
 
 	running atomic.Int32 // programs
 	pace    pace
@@ -277,7 +277,7 @@ func (e *executor) shutdown() {
 		p.close()
 	}
 	e.work.Wait()
-	e.networks.close()
+	e.namespaces.close()
 	if e.host.groups != nil {
 		e.host.groups.close()
 	}

@@ -50,17 +50,17 @@ func traces(t *testing.T, executor int) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	networks := 0
+	kept := map[string]int{}
 	for _, f := range files {
 		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", executor, f.Name()))
-		if strings.HasPrefix(target, "net:[") { // one of each that waits, and some that are spare
-			if networks++; networks <= len(waitingPids(executor))+mostNetworks {
+		kind, _, _ := strings.Cut(target, ":[")
+		if kind == "net" || kind == "ipc" { // one of each that waits, and some that are spare
+			if kept[kind]++; kept[kind] <= len(waitingPids(executor))+mostNamespaces {
 				continue
 			}
 		}
 		if err == nil {
-			target, _, _ = strings.Cut(target, ":[")
-			all = append(all, "file "+target)
+			all = append(all, "file "+kind)
 		}
 	}
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", executor))

@@ -289,11 +289,11 @@ const weakSpawn = "spawn"
 // joinStep is entering the control group, which is no step on version 2.
 const joinStep = "join control group"
 
-// weakNotices stands for the notices of sockets, and weakKept for whatever keeps
-// network namespaces, neither of which is a step.
+// weakNotices stands for the notices of what happens in namespaces, and weakKept for
+// whatever keeps them, neither of which is a step.
 const (
-	weakNotices = "notices of sockets"
-	weakKept    = "kept network namespaces"
+	weakNotices = "notices"
+	weakKept    = "kept namespaces"
 )
 
 // weakNetwork stands for the network namespaces, which are no step.

@@ -329,10 +329,8 @@ func hostFilter(groups bool, others ...argumentRule) (*unix.SockFprog, error) {
 }
 
 func replaceRules(rules, others []argumentRule) []argumentRule {
-	for i, r := range rules {
-		if at := slices.IndexFunc(others, func(o argumentRule) bool { return o.nr == r.nr }); at >= 0 {
-			rules[i] = others[at]
-		}
-	}
-	return rules
+	replaced := slices.DeleteFunc(rules, func(r argumentRule) bool {
+		return slices.ContainsFunc(others, func(o argumentRule) bool { return o.nr == r.nr })
+	})
+	return append(replaced, others...)
 }

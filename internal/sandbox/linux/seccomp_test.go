@@ -155,17 +155,18 @@ func TestFilterRules(t *testing.T) {
 	}
 }
 
-// Where network namespaces are kept, the executor is told of each call that could
-// make a socket, and no other is open for it.
-func TestFilterTellsOfSockets(t *testing.T) {
+// Where namespaces are kept, the executor is told of each call that could make
+// what they remember, and no other is open for it.
+func TestFilterTellsOfWhatIsRemembered(t *testing.T) {
 	plain, told := hostVM(t), vmOf(t, replaceRules(hostRules(), toldRules))
 	sockets := []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}
+	makers := append([]uint32{unix.SYS_SEMGET, unix.SYS_SHMGET, unix.SYS_MQ_OPEN}, sockets...)
 	for nr := range uint32(1024) {
 		for family := range uint64(unix.AF_MAX) {
 			for kind := range uint64(8) {
 				for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_MPTCP} {
 					want, got := judge(t, plain, hostArch, nr, family, kind, protocol), judge(t, told, hostArch, nr, family, kind, protocol)
-					if slices.Contains(sockets, nr) && want == unix.SECCOMP_RET_ALLOW {
+					if slices.Contains(makers, nr) && want == unix.SECCOMP_RET_ALLOW {
 						want = unix.SECCOMP_RET_USER_NOTIF
 					}
 					if got != want {

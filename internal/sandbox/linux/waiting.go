@@ -27,7 +27,7 @@ type waiting struct {
 	// rehearsed says that it plotted before it waited: the memory for that is
 	// its own already, some 20 MiB.
 	rehearsed bool
-	// untouched says that its network namespace is as it was when it was made.
+	// untouched says that what is kept of it is as it was when it was made.
 	untouched bool
 }
 
@@ -69,7 +69,7 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 	}
 	w.group.idle(how != claimed)
 	if e.host.keeps(z.tier) {
-		w.network = e.networks.take()
+		w.kept = e.namespaces.take()
 	}
 	if w.null, err = openNull(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 	if len(files) > 0 {
 		w.listener = files[0]
 	}
-	w.keepNetwork(z.tier)
+	w.keepNamespaces(z.tier)
 	if w.number, w.program, err = onlyChild(w.pid); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (w *waiting) close() {
 	if w.reports != nil {
 		w.reports.Close()
 	}
-	w.leaveNetwork(ended)
+	w.leaveNamespaces(ended)
 	w.release()
 	if w.workspace != nil {
 		w.workspace.close()

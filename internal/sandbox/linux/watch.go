@@ -158,7 +158,7 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 	case err != nil: // a signal made it think otherwise; it may come again
 		w.sockets++
 		return false
-	case n.nr == unix.SYS_SOCKET, n.nr == unix.SYS_SOCKETPAIR:
+	case isTold(n.nr):
 		w.sockets++
 		w.warm.touched()
 		_ = letGoOn(listener, n.id) // it may be gone

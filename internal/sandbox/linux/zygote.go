@@ -134,7 +134,8 @@ func (p *pool) launchZygote(socket *os.File) error {
 	defer control.Close()
 	python, _ := language.Find("python")
 	argv := []string{python.Run[0], zygotePath}
-	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}, python.Env...)
+	// What libraries look up when it is first called is looked up here, once.
+	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8", "LD_BIND_NOW=1"}, python.Env...)
 	script := &script{
 		group: s.bornIn(), flags: unix.CLONE_NEWNS, report: int(report.Fd()),
 		setup: join(s.joinGroup(), []step{

@@ -14,16 +14,19 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// whichNetwork is the beginning of a program: it prints its network namespace.
-// With no other import it is one of a tier whose namespaces are kept.
-const whichNetwork = "import os\nprint(os.readlink('/proc/self/ns/net'), flush=True)\n"
+// whichNamespaces is the beginning of a program: it prints those that may be kept.
+// With no other import it is one of a tier where they are.
+const whichNamespaces = "import os\nprint(*(os.readlink('/proc/self/ns/' + kind) for kind in ('net', 'ipc')), flush=True)\n"
 
 // withSocket imports a module so that it is no import for whoever chooses a tier.
 const withSocket = "socket = __import__('socket')\n"
 
-// usesOfNetworks leave traces of all kinds, some of which nothing in /proc shows
+// withIPC calls libc, so that it is no import either.
+const withIPC = "ctypes = __import__('ctypes')\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+
+// usesOfNamespaces leave traces of all kinds, some of which nothing in /proc shows
 // when the program has ended.
-var usesOfNetworks = map[string]string{
+var usesOfNamespaces = map[string]string{
 	"TCP": `server = socket.create_server(("127.0.0.1", 7777))
 client = socket.create_connection(("127.0.0.1", 7777))
 accepted, _ = server.accept()
@@ -41,6 +44,9 @@ s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.
 	"a pair in a child":    "if os.fork() == 0: socket.socketpair(); os._exit(0)\nos.wait()",
 	"asyncio":              "asyncio = __import__('asyncio')\nasyncio.run(asyncio.sleep(0))",
 	"a filter that allows": ownFilter(unix.SECCOMP_RET_ALLOW) + "socket.socket()",
+	"a semaphore":          withIPC + "assert libc.semget(0, 1, 0o600) >= 0",
+	"shared memory":        withIPC + "assert libc.shmget(7777, 4096, 0o1600) >= 0",
+	"a message queue":      withIPC + "libc.mq_open(b'/queue', 0o102, 0o600, None)",
 	"killed":               "s = socket.create_server(('127.0.0.1', 7777))\nos.kill(os.getpid(), 9)",
 }
 
@@ -56,7 +62,7 @@ assert ctypes.CDLL(None).prctl(22, 2, program, 0, 0) == 0
 // A program cannot keep the executor from hearing of a socket: a notice of its own
 // would reach nobody, and then there is no socket.
 func TestOwnNoticesReachNobody(t *testing.T) {
-	needsKeptNetworks(t)
+	needsKeptNamespaces(t)
 	r := sandboxtest.Run(t, startBare(t, true), sandboxtest.Python(withSocket+ownFilter(unix.SECCOMP_RET_USER_NOTIF)+`
 try: socket.socket()
 except OSError as e: print(e.strerror)`))
@@ -65,22 +71,22 @@ except OSError as e: print(e.strerror)`))
 	}
 }
 
-// A network namespace in which nothing has happened serves again, one in which
-// anything has does not.
-func TestNetworksServeAgain(t *testing.T) {
-	needsKeptNetworks(t)
+// Namespaces in which nothing has happened serve again, those in which anything has
+// do not.
+func TestNamespacesServeAgain(t *testing.T) {
+	needsKeptNamespaces(t)
 	whole, weak := startBare(t, true), startWeak(t, weakNotices)
-	for name, code := range usesOfNetworks {
+	for name, code := range usesOfNamespaces {
 		t.Run(name, func(t *testing.T) {
 			if servesAgain(t, whole, withSocket+code) {
-				t.Error("its namespace served again")
+				t.Error("its namespaces served again")
 			}
 			again := false
 			for try := 0; try < 20 && !again; try++ { // there may be enough spare ones
 				again = servesAgain(t, weak, withSocket+code)
 			}
 			if !again {
-				t.Error("without notices its namespace did not serve again either")
+				t.Error("without notices its namespaces did not serve again either")
 			}
 		})
 	}
@@ -93,21 +99,21 @@ func TestNetworksServeAgain(t *testing.T) {
 	}
 }
 
-// servesAgain reports whether the namespace of one program comes to a later one.
+// servesAgain reports whether a namespace of one program comes to a later one.
 func servesAgain(t *testing.T, s *Sandbox, code string) bool {
 	t.Helper()
-	used := networkOf(t, s, code)
+	used := namespacesOf(t, s, code)
 	for range 2 * mostWaiting {
-		if networkOf(t, s, "") == used {
+		if namespacesOf(t, s, "") == used {
 			return true
 		}
 	}
 	return false
 }
 
-// Two sandboxes that are there at once have two namespaces.
-func TestNetworksAreNotShared(t *testing.T) {
-	needsKeptNetworks(t)
+// Two sandboxes that are there at once have two of each.
+func TestNamespacesAreNotShared(t *testing.T) {
+	needsKeptNamespaces(t)
 	s := startBare(t, true)
 	for range 5 {
 		var (
@@ -117,7 +123,7 @@ func TestNetworksAreNotShared(t *testing.T) {
 		)
 		for range 8 {
 			running.Go(func() {
-				r := sandboxtest.Run(t, s, sandboxtest.Python(whichNetwork+"import time\ntime.sleep(1)"))
+				r := sandboxtest.Run(t, s, sandboxtest.Python(whichNamespaces+"import time\ntime.sleep(1)"))
 				mu.Lock()
 				defer mu.Unlock()
 				seen[r.Stdout]++
@@ -131,22 +137,22 @@ func TestNetworksAreNotShared(t *testing.T) {
 }
 
 // Those that were used are closed.
-func TestUsedNetworksAreClosed(t *testing.T) {
-	needsKeptNetworks(t)
+func TestUsedNamespacesAreClosed(t *testing.T) {
+	needsKeptNamespaces(t)
 	s := startBare(t, true)
-	for range 4 * mostNetworks {
+	for range 4 * mostNamespaces {
 		sandboxtest.Run(t, s, sandboxtest.Python(withSocket+"socket.socketpair()"))
 	}
 	for _, left := range settled(t, executors(t)[0]) {
-		if left == "file net" {
-			t.Error("more network namespaces are open than may be spare")
+		if left == "file net" || left == "file ipc" {
+			t.Error("more namespaces are open than may be spare")
 		}
 	}
 }
 
 // What a program sees of its network tells nothing of those before it.
 func TestNetworkLooksNew(t *testing.T) {
-	needsKeptNetworks(t)
+	needsKeptNamespaces(t)
 	const look = `import os, re
 for name in "dev igmp ip6_flowlabel netstat snmp snmp6 sockstat sockstat6 tcp tcp6 udp unix".split():
     if os.path.exists("/proc/net/" + name):
@@ -156,7 +162,7 @@ for name in "dev igmp ip6_flowlabel netstat snmp snmp6 sockstat sockstat6 tcp tc
 		seen := map[string]bool{}
 		for range 4 * mostWaiting {
 			seen[sandboxtest.Run(t, s, sandboxtest.Python(look)).Stdout] = true
-			networkOf(t, s, withSocket+usesOfNetworks["TCP"])
+			namespacesOf(t, s, withSocket+usesOfNamespaces["TCP"])
 		}
 		delete(seen, "")
 		if weak := len(seen) > 1; weak != (s.config.Launcher.(*localLauncher).options.weaken != nil) {
@@ -171,7 +177,7 @@ for name in "dev igmp ip6_flowlabel netstat snmp snmp6 sockstat sockstat6 tcp tc
 // A program that makes sockets without end is ended in time, and gives the
 // executor little to do.
 func TestSocketStorm(t *testing.T) {
-	needsKeptNetworks(t)
+	needsKeptNamespaces(t)
 	s := startBare(t, true)
 	executor := executors(t)[0]
 	spec := sandboxtest.Python(withSocket + `
@@ -194,7 +200,7 @@ while True: socket.socket().close()`)
 // Who asks for sockets and who says that it has finished do not get into each
 // other's way.
 func TestSocketsAndTheEnd(t *testing.T) {
-	needsKeptNetworks(t)
+	needsKeptNamespaces(t)
 	r := sandboxtest.Run(t, startBare(t, true), sandboxtest.Python(withSocket+`
 import os, sys
 if os.fork() == 0:
@@ -208,54 +214,60 @@ sys.exit(7)`))
 }
 
 // Those that are spare are bounded, go to one each, and are closed at the end.
-func TestNetworks(t *testing.T) {
-	var n networks
-	given := map[*os.File]bool{}
-	file := func() *os.File {
-		f, err := os.Open("/dev/null")
-		if err != nil {
-			t.Fatal(err)
+func TestSpareNamespaces(t *testing.T) {
+	var spare spareNamespaces
+	given := map[*namespaces]bool{}
+	pair := func() *namespaces {
+		var files [2]*os.File
+		for i := range files {
+			f, err := os.Open("/dev/null")
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[i] = f
 		}
-		return f
+		return &namespaces{files[0], files[1]}
 	}
-	for range mostNetworks + 1 {
-		f := file()
-		given[f] = true
-		n.give(f)
+	for range mostNamespaces + 1 {
+		n := pair()
+		given[n] = true
+		spare.give(n)
 	}
-	if len(n.spare) != mostNetworks {
-		t.Errorf("%d are spare", len(n.spare))
+	if len(spare.list) != mostNamespaces {
+		t.Errorf("%d are spare", len(spare.list))
 	}
 	for range 3 {
-		f := n.take()
-		if !given[f] {
+		n := spare.take()
+		if !given[n] {
 			t.Error("one came twice")
 		}
-		delete(given, f)
-		f.Close()
+		delete(given, n)
+		n.close()
 	}
-	n.close()
-	n.give(file())
-	if n.take() != nil {
+	spare.close()
+	spare.give(pair())
+	if spare.take() != nil {
 		t.Error("one is left after the end")
 	}
-	for f := range given {
-		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("one stays open: %v", err)
+	for n := range given {
+		for _, f := range []*os.File{n.network, n.ipc} {
+			if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+				t.Errorf("one stays open: %v", err)
+			}
 		}
 	}
 }
 
-func needsKeptNetworks(t *testing.T) {
+func needsKeptNamespaces(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "needs root: without it no network namespace is kept")
+		sandboxtest.Skip(t, "needs root: without it no namespaces are kept")
 	}
 }
 
-func networkOf(t *testing.T, s *Sandbox, code string) string {
+func namespacesOf(t *testing.T, s *Sandbox, code string) string {
 	t.Helper()
-	r := sandboxtest.Run(t, s, sandboxtest.Python(whichNetwork+code))
+	r := sandboxtest.Run(t, s, sandboxtest.Python(whichNamespaces+code))
 	name, _, _ := strings.Cut(r.Stdout, "\n")
 	if !strings.HasPrefix(name, "net:[") || strings.Contains(r.Stderr, "Traceback") {
 		t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
