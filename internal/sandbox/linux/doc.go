@@ -19,10 +19,9 @@
 // and warm.go runs a program in one. zygote.py and server.py are their side of it;
 // they have the same list of system calls walked as a cold sandbox
 // (zygote_request.go, room.py, spawn_amd64.s), and lesson.py saves the children
-// work. Node
-// cannot be forked; waiting_node.go starts
-// one or two that wait for their program in a system call (notice.go), and
-// pool_node.go keeps them.
+// work. What nobody has used of a sandbox serves again (namespaces.go,
+// cgroup_again.go). Node cannot be forked; waiting_node.go starts one or two that
+// wait for their program in a system call (notice.go), and pool_node.go keeps them.
 //
 // Every protection can be left out by name in a test, and protection_test.go
 // shows that it is then missed.

@@ -14,7 +14,7 @@ type tier struct {
 	preload []string
 	serves  []string // packages whose import asks for this tier
 	plots   bool     // and is better for having plotted before
-	offline bool     // hardly a program of it has a socket: its network namespaces serve again
+	offline bool     // hardly a program of it has a socket: its namespaces serve again
 }
 
 // loaded are modules that every interpreter has loaded.
