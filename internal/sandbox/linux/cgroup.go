@@ -217,7 +217,7 @@ type group struct {
 	unusual bool
 	idling  idling
 
-	processesFile, cpuFile, peakFile *os.File // see openAccounts
+	processesFile, cpuFile, peakFile, memoryFile, socketFile *os.File // see openAccounts
 
 	looked time.Time     // when it was last looked at whether it computes,
 	used   time.Duration // and what it had used then
@@ -245,22 +245,12 @@ const maxSocketMemory = 64 << 20
 
 // create makes a group. On a tree without controllers it is empty.
 func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
-	apart := t.memoryApart()
-	g := t.kept.take(limits)
-	if g == nil {
-		g = &group{tree: t, limits: limits, quota: limits.quota()}
-		for controller, base := range t.bases {
-			if apart && controller == memoryController {
-				continue
-			}
-			if err := g.enterHierarchy(controller, base, name); err != nil {
-				g.remove()
-				return nil, err
-			}
-		}
+	if g := t.kept.take(limits); g != nil {
+		return g, nil
 	}
-	if apart {
-		if err := g.enterHierarchy(memoryController, t.bases[memoryController], name); err != nil {
+	g := &group{tree: t, limits: limits, quota: limits.quota()}
+	for controller, base := range t.bases {
+		if err := g.enterHierarchy(controller, base, name); err != nil {
 			g.remove()
 			return nil, err
 		}
@@ -344,9 +334,12 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
 	g.tree.long.leave(g)
-	if g.keep() {
-		return
+	if !g.keep() {
+		g.giveUp()
 	}
+}
+
+func (g *group) giveUp() {
 	g.closeFiles()
 	for _, folder := range g.folders {
 		removeGroup(folder)
@@ -354,7 +347,7 @@ func (g *group) remove() {
 }
 
 func (g *group) closeFiles() {
-	for _, f := range append(g.join, g.yield, g.enter, g.processesFile, g.cpuFile, g.peakFile) {
+	for _, f := range append(g.join, g.yield, g.enter, g.processesFile, g.cpuFile, g.peakFile, g.memoryFile, g.socketFile) {
 		if f != nil {
 			f.Close()
 		}

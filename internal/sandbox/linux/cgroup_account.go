@@ -13,11 +13,11 @@ import (
 
 // accounts are the files of what a group has used, by controller; on version 2
 // one folder has all of them.
-var accounts = map[string]struct{ processes, cpu, memoryPeak string }{
-	"":        {"pids.current", "cpu.stat", "memory.peak"},
+var accounts = map[string]struct{ processes, cpu, memoryPeak, memory, sockets string }{
+	"":        {processes: "pids.current", cpu: "cpu.stat", memoryPeak: "memory.peak"},
 	"pids":    {processes: "pids.current"},
 	"cpuacct": {cpu: "cpuacct.usage"},
-	"memory":  {memoryPeak: "memory.max_usage_in_bytes"},
+	"memory":  {memoryPeak: "memory.max_usage_in_bytes", memory: "memory.usage_in_bytes", sockets: "memory.kmem.tcp.usage_in_bytes"},
 }
 
 // openAccounts opens those of one controller. Reading them then takes a call
@@ -29,13 +29,15 @@ func (g *group) openAccounts(controller, folder string) {
 		}
 	}
 	names := accounts[controller]
-	cpu := unix.O_RDONLY
+	counts := unix.O_RDONLY
 	if g.tree.version == 1 {
-		cpu = unix.O_RDWR // to set it back
+		counts = unix.O_RDWR // to set them back
 	}
 	open(&g.processesFile, names.processes, unix.O_RDONLY)
-	open(&g.cpuFile, names.cpu, cpu)
-	open(&g.peakFile, names.memoryPeak, unix.O_RDONLY)
+	open(&g.cpuFile, names.cpu, counts)
+	open(&g.peakFile, names.memoryPeak, counts)
+	open(&g.memoryFile, names.memory, unix.O_RDONLY)
+	open(&g.socketFile, names.sockets, unix.O_RDONLY)
 }
 
 // processes counts the group's processes and threads; 0 if that is not known.
