@@ -17,9 +17,9 @@ import (
 const (
 	// mostKept is how many wait for a next program.
 	mostKept = 6
-	// mostCharged is what a kept group may still be charged for: what the kernel
-	// has charged in advance, or frees late. It is less for the next program, and
-	// counts as used by it.
+	// mostCharged is what a group that serves again may still be charged for: what
+	// the kernel has charged in advance, or frees late. The next program may have so
+	// much less, and it counts as used by it.
 	mostCharged = 512 << 10
 )
 
@@ -30,22 +30,18 @@ type keptGroups struct {
 	closed bool
 }
 
-// keep has a group serve again; false if it should go. What the kernel killed
-// for want of memory is counted for ever, so one that came near its limit goes.
+// keep has a group serve again; false if it should go. One that came near its
+// limit goes: it is the one that may have lost processes for want of memory, or
+// that leaves the kernel much to take back. Who was killed was weighed, too.
+// Version 2 does not have all of the counts.
 func (g *group) keep() bool {
-	if !g.whole || g.unusual || g.ended || g.tree.version != 1 || g.memoryPeak() > g.limits.memory/2 || !g.refresh() {
+	if slices.Contains(g.counts(), nil) || !g.whole || g.unusual || g.memoryPeak() > g.limits.memory/2 || !g.refresh() {
 		return false
 	}
-	for _, f := range []*os.File{g.processesFile, g.cpuFile, g.peakFile, g.memoryFile, g.socketFile} {
-		if f == nil {
-			return false
-		}
-	}
 	again := &group{
-		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, whole: true,
-		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile, socketFile: g.socketFile,
+		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, whole: true, idling: g.idling,
+		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile, socketFile: g.socketFile, oomFile: g.oomFile,
 	}
-	again.idling.yes = g.idling.is()
 	oldest, ok := g.tree.kept.add(again)
 	if oldest != nil {
 		oldest.giveUp()
@@ -97,9 +93,16 @@ func (k *keptGroups) take(limits groupLimits) *group {
 	return nil
 }
 
+// isEmpty reports whether nothing is in the group that the next program could
+// meet. When there is no process, what is charged only becomes less. What was killed
+// for want of memory is counted for ever, also when it was the host that had too
+// little. One with a count that cannot be read is not empty.
 func (g *group) isEmpty() bool {
-	return readAgain(g.processesFile) == "0\n" && readAgain(g.socketFile) == "0\n" &&
-		parseInt(readAgain(g.memoryFile)) <= mostCharged
+	if readAgain(g.processesFile) != "0\n" || readAgain(g.socketFile) != "0\n" {
+		return false
+	}
+	memory := readAgain(g.memoryFile)
+	return memory != "" && parseInt(memory) <= mostCharged && strings.Contains(readAgain(g.oomFile), "oom_kill 0\n")
 }
 
 // setBack sets a group's counts back: any number does.
