@@ -246,7 +246,9 @@ func (s *service) remains() (left []string) {
 				left = append(left, fmt.Sprint("process ", pid))
 			}
 		}
-		left = append(left, s.groups()...)
+		for _, folder := range s.groups() {
+			left = append(left, "control group "+folder)
+		}
 		if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(mounts), s.data) {
 			left = append(left, "a mount below the data")
 		}
@@ -265,7 +267,7 @@ func (s *service) groups() (found []string) {
 	}
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && strings.Contains(path, "/airlock/"+s.group) {
-			found = append(found, "control group "+path)
+			found = append(found, path)
 		}
 		return nil
 	})

@@ -101,12 +101,17 @@ func TestJudge(t *testing.T) {
 	}
 	var q quietness
 	q.executorFiles = 10
-	q.countGroups([]string{
-		"/sys/fs/cgroup/pids/airlock/x", "/sys/fs/cgroup/cpu/airlock/x", "/sys/fs/cgroup/cpuacct/airlock/x", "/sys/fs/cgroup/memory/airlock/x",
-		"/sys/fs/cgroup/pids/airlock/y", "/sys/fs/cgroup/cpu/airlock/y", "/sys/fs/cgroup/cpuacct/airlock/y", "/sys/fs/cgroup/pids/airlock/z",
-		"/sys/fs/cgroup/pids/airlock/v", "/sys/fs/cgroup/cpu/airlock/v", "/sys/fs/cgroup/cpuacct/airlock/v", "/sys/fs/cgroup/memory/airlock/w",
+	var folders []string
+	for _, hierarchy := range []string{"pids", "cpu", "cpuacct", "memory"} {
+		for _, name := range []string{"", "/kept", "/waiting", "/busy"} {
+			folders = append(folders, "/sys/fs/cgroup/"+hierarchy+"/airlock/own"+name)
+		}
+	}
+	folders = append(folders, "/sys/fs/cgroup/pids/airlock/own/rest")
+	q.countGroups(folders, func(folder string) bool {
+		return !strings.HasSuffix(folder, "/waiting") && folder != "/sys/fs/cgroup/memory/airlock/own/busy"
 	})
-	if q.kept != 1 || q.groups != 9 || q.executorFiles != 10-keptFiles {
+	if q.kept != 1 || q.groups != len(folders)-waitingGroups || q.executorFiles != 10-keptFiles {
 		t.Errorf("%d groups, %d kept, %d files", q.groups, q.kept, q.executorFiles)
 	}
 	for name, change := range map[string]func(q *quietness){

@@ -123,7 +123,7 @@ func openFiles(pid int) (files, networks int) {
 type quietness struct {
 	sample
 	groups, mounts int
-	kept           int             // groups without their folder for memory, which serve again
+	kept           int             // groups that nobody is in, which serve again
 	waiting        int             // sandboxes
 	used           []string        // sandboxes that still hold something of a program
 	kinds          map[string]bool // command lines of the processes
@@ -142,7 +142,7 @@ func (s *service) quiet(ctx context.Context) (q quietness, err error) {
 			return false
 		}
 		q = quietness{sample: s.sample(ctx)}
-		q.countGroups(s.groups())
+		q.countGroups(s.groups(), hasNobody)
 		if mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", s.executor)); err == nil {
 			q.mounts = bytes.Count(mounts, []byte("\n"))
 		}
@@ -163,29 +163,29 @@ func (s *service) quiet(ctx context.Context) (q quietness, err error) {
 }
 
 // countGroups counts control groups and, apart from them and their files, those
-// that are kept: they have a name where all are, but not where memory is counted. One
-// that serves again has another name there, and nowhere else.
-func (q *quietness) countGroups(folders []string) {
-	memory, others := map[string]int{}, map[string]int{}
+// that are kept: they are in every hierarchy of version 1, and nobody is in any. The
+// service's own folder, which they are all in, is none of them.
+func (q *quietness) countGroups(folders []string, hasNobody func(folder string) bool) {
+	empty, parents := map[string]int{}, map[string]bool{}
 	for _, folder := range folders {
-		if strings.Contains(folder, "/memory/") {
-			memory[filepath.Base(folder)]++
-		} else {
-			others[filepath.Base(folder)]++
+		parents[filepath.Base(filepath.Dir(folder))] = true
+		if hasNobody(folder) {
+			empty[filepath.Base(folder)]++
 		}
 	}
-	for name, count := range others {
-		if count == waitingGroups-1 && memory[name] == 0 {
+	for name, count := range empty {
+		if count == waitingGroups && !parents[name] {
 			q.kept++
 		}
 	}
-	for name := range memory {
-		if others[name] == 0 {
-			q.kept--
-		}
-	}
-	q.groups = len(folders) - q.kept*(waitingGroups-1)
+	q.groups = len(folders) - q.kept*waitingGroups
 	q.executorFiles -= q.kept * keptFiles
+}
+
+// hasNobody reports whether there is no process in a control group.
+func hasNobody(folder string) bool {
+	list, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+	return err == nil && len(list) == 0
 }
 
 // collected reads what the service's memory holds after two garbage collections
@@ -268,9 +268,9 @@ func numbersInside(pid int) []string {
 const (
 	waitingProcesses = 2      // its init, and the one that becomes the program
 	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
-	keptFiles        = 6      // of a group that serves again, in all but memory
+	keptFiles        = 11     // of a group that serves again: one for each folder, and what is counted and set there
 	mostKept         = 6      // of those
-	waitingFiles     = 18     // on version 1, one of them for each group
+	waitingFiles     = 21     // on version 1, with those of its group
 	mostWaiting      = 16 * 6 // what the pools of six tiers may grow to
 	spareNetworks    = 16     // namespaces, beside one for each that waits
 )
@@ -317,7 +317,7 @@ func (s *service) leftovers(before, after quietness) (left []string) {
 // filesOf says how many files of the executor's so many sandboxes have.
 func (s *service) filesOf(waiting int) int {
 	if s.groupsOf(1) == 1 {
-		return (waitingFiles - waitingGroups + 2) * waiting // the folder, and its list of processes
+		return (waitingFiles - keptFiles + 6) * waiting // the folder, its list of processes, what is counted and set
 	}
 	return waitingFiles * waiting
 }

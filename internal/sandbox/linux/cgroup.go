@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every sandbox gets a control group of its own: its account starts at zero, and
-// what an earlier program still has charged to its group is nobody else's. It is
-// made for it and removed after it, as far as anything could outlive a program
-// there (see keptGroups). Making one costs a tenth of a millisecond.
+// Every sandbox has a control group to itself, as long as it lives. It is made for
+// it and removed after it, or on version 1 kept for another once it is as new (see
+// keptGroups): making and removing one takes half a millisecond there.
 
 // cgroupTree makes the groups of one executor, under one folder in each
 // hierarchy. The executor itself sits in a leaf beside them: while a process
@@ -197,7 +196,7 @@ func (t *cgroupTree) close() {
 type group struct {
 	tree    *cgroupTree
 	limits  groupLimits
-	folders []string // one for each hierarchy; that of memory, where it has its own, is the last
+	folders []string // one for each hierarchy
 	// join is how a sandbox's first process gets in. On version 1 it writes to
 	// each of these; the file for single threads, because moving a whole process
 	// waits for every other fork on the machine. On version 2 it is born in the
@@ -215,9 +214,9 @@ type group struct {
 	whole bool // it was made to its end
 	// unusual says that more was set than its limits, which would be the next one's.
 	unusual bool
-	idling  idling
+	idling  *idling
 
-	processesFile, cpuFile, peakFile *os.File // see openAccounts
+	processesFile, cpuFile, peakFile, memoryFile, socketFile, oomFile *os.File // see openAccounts
 
 	looked time.Time     // when it was last looked at whether it computes,
 	used   time.Duration // and what it had used then
@@ -243,24 +242,15 @@ func (l groupLimits) quota() int {
 // maxSocketMemory is what one sandbox may have waiting in sockets.
 const maxSocketMemory = 64 << 20
 
-// create makes a group. On a tree without controllers it is empty.
+// create makes a group, or takes one that was kept: that one may be idle. On a tree
+// without controllers it is empty.
 func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
-	apart := t.memoryApart()
-	g := t.kept.take(limits)
-	if g == nil {
-		g = &group{tree: t, limits: limits, quota: limits.quota()}
-		for controller, base := range t.bases {
-			if apart && controller == memoryController {
-				continue
-			}
-			if err := g.enterHierarchy(controller, base, name); err != nil {
-				g.remove()
-				return nil, err
-			}
-		}
+	if g := t.kept.take(limits); g != nil {
+		return g, nil
 	}
-	if apart {
-		if err := g.enterHierarchy(memoryController, t.bases[memoryController], name); err != nil {
+	g := &group{tree: t, limits: limits, quota: limits.quota(), idling: &idling{}}
+	for controller, base := range t.bases {
+		if err := g.enterHierarchy(controller, base, name); err != nil {
 			g.remove()
 			return nil, err
 		}
@@ -344,9 +334,13 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
 	g.tree.long.leave(g)
-	if g.keep() {
-		return
+	if !g.keep() {
+		g.giveUp()
 	}
+}
+
+// giveUp removes the group, with what is open of it.
+func (g *group) giveUp() {
 	g.closeFiles()
 	for _, folder := range g.folders {
 		removeGroup(folder)
@@ -354,7 +348,7 @@ func (g *group) remove() {
 }
 
 func (g *group) closeFiles() {
-	for _, f := range append(g.join, g.yield, g.enter, g.processesFile, g.cpuFile, g.peakFile) {
+	for _, f := range slices.Concat(g.join, g.counts(), []*os.File{g.yield, g.enter}) {
 		if f != nil {
 			f.Close()
 		}

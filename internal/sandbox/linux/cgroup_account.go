@@ -12,12 +12,16 @@ import (
 // What a control group has used, as the kernel counts it.
 
 // accounts are the files of what a group has used, by controller; on version 2
-// one folder has all of them.
-var accounts = map[string]struct{ processes, cpu, memoryPeak string }{
-	"":        {"pids.current", "cpu.stat", "memory.peak"},
+// one folder has all of them. Memory is counted with what of it was swapped out:
+// whatever comes back is charged again.
+var accounts = map[string]struct{ processes, cpu, memoryPeak, memory, sockets, oom string }{
+	"":        {processes: "pids.current", cpu: "cpu.stat", memoryPeak: "memory.peak"},
 	"pids":    {processes: "pids.current"},
 	"cpuacct": {cpu: "cpuacct.usage"},
-	"memory":  {memoryPeak: "memory.max_usage_in_bytes"},
+	"memory": {
+		memoryPeak: "memory.max_usage_in_bytes", memory: "memory.memsw.usage_in_bytes",
+		sockets: "memory.kmem.tcp.usage_in_bytes", oom: "memory.oom_control",
+	},
 }
 
 // openAccounts opens those of one controller. Reading them then takes a call
@@ -29,13 +33,24 @@ func (g *group) openAccounts(controller, folder string) {
 		}
 	}
 	names := accounts[controller]
-	cpu := unix.O_RDONLY
+	counts := unix.O_RDONLY
 	if g.tree.version == 1 {
-		cpu = unix.O_RDWR // to set it back
+		counts = unix.O_RDWR // to set them back
 	}
 	open(&g.processesFile, names.processes, unix.O_RDONLY)
-	open(&g.cpuFile, names.cpu, cpu)
-	open(&g.peakFile, names.memoryPeak, unix.O_RDONLY)
+	open(&g.cpuFile, names.cpu, counts)
+	open(&g.peakFile, names.memoryPeak, counts)
+	open(&g.memoryFile, names.memory, unix.O_RDONLY)
+	open(&g.socketFile, names.sockets, unix.O_RDONLY)
+	open(&g.oomFile, names.oom, unix.O_RDONLY)
+	if names.memory != "" && g.memoryFile == nil { // a kernel that does not count what is swapped out
+		open(&g.memoryFile, "memory.usage_in_bytes", unix.O_RDONLY)
+	}
+}
+
+// counts are the open files of a group's accounts, nil where there is none.
+func (g *group) counts() []*os.File {
+	return []*os.File{g.processesFile, g.cpuFile, g.peakFile, g.memoryFile, g.socketFile, g.oomFile}
 }
 
 // processes counts the group's processes and threads; 0 if that is not known.
@@ -54,15 +69,10 @@ func (g *group) memoryPeak() int64 { return parseInt(readAgain(g.peakFile)) }
 
 // oomKills counts the processes that the kernel killed for want of memory.
 func (g *group) oomKills() int64 {
-	for _, folder := range g.folders {
-		if g.tree.version == 2 {
-			return readKey(folder, "memory.events", "oom_kill")
-		}
-		if strings.HasPrefix(folder, g.tree.bases["memory"]+"/") {
-			return readKey(folder, "memory.oom_control", "oom_kill")
-		}
+	if g.tree.version == 2 {
+		return readKey(g.folders[0], "memory.events", "oom_kill")
 	}
-	return 0
+	return valueOf(readAgain(g.oomFile), "oom_kill")
 }
 
 func parseInt(text string) int64 {

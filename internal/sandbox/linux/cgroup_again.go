@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,64 +10,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On version 1 a group is a folder in each of four hierarchies. Only in that of
-// memory is there anything that may outlive a program's processes: the pages
-// that are still charged to it. Its folder there is always a new one. The rest
-// counts processes and processor time; when nobody is in it and its count is set
-// back it is as new, and serves another program with the same limits
-// (docs/decisions/0054).
+// A group of version 1 is a folder in each hierarchy. When nobody is in it, next
+// to nothing is charged to it and its counts are set back, it is as new, and
+// serves another program with the same limits (docs/decisions/0056).
 
-// mostKept is how many wait for a next program.
-const mostKept = 6
+const (
+	// mostKept is how many wait for a next program.
+	mostKept = 6
+	// mostCharged is what a group that serves again may still be charged for: what
+	// the kernel has charged in advance, or frees late. The next program may have so
+	// much less, and it counts as used by it.
+	mostCharged = 512 << 10
+)
 
-// keptGroups are without their folder in the hierarchy of memory, the one that
-// was kept first in front.
+// keptGroups are those that wait, the one that was kept first in front.
 type keptGroups struct {
 	mu     sync.Mutex
 	list   []*group
 	closed bool
 }
 
-// memoryApart reports whether memory has a hierarchy to itself, which is when
-// the rest of a group can be kept.
-func (t *cgroupTree) memoryApart() bool {
-	memory, ok := t.bases[memoryController]
-	if t.version != 1 || !ok {
-		return false
-	}
-	for controller, base := range t.bases {
-		if controller != memoryController && base == memory {
-			return false
-		}
-	}
-	return true
-}
-
-// keep removes a group's folder for memory and keeps the rest; false if it
-// should go as a whole.
+// keep has a group serve again; false if it should go. One that came near its
+// limit goes: it is the one that may have lost processes for want of memory, or
+// that leaves the kernel much to take back. Who was killed was weighed, too.
+// Version 2 does not have all of the counts.
 func (g *group) keep() bool {
-	if !g.whole || g.unusual || g.ended || !g.tree.memoryApart() || g.cpuFile == nil || g.processesFile == nil || !g.refresh() {
+	if slices.Contains(g.counts(), nil) || !g.whole || g.unusual || g.memoryPeak() > g.limits.memory/2 || !g.refresh() {
 		return false
 	}
-	last := len(g.folders) - 1
-	rest := &group{
-		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders[:last:last], join: g.join[:last:last],
-		yield: g.yield, processesFile: g.processesFile, cpuFile: g.cpuFile,
+	again := &group{
+		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, whole: true, idling: g.idling,
+		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile, socketFile: g.socketFile, oomFile: g.oomFile,
 	}
-	rest.idling.yes = g.idling.is()
-	oldest, ok := g.tree.kept.add(rest)
-	if !ok {
-		return false
-	}
-	g.join[last].Close()
-	if g.peakFile != nil {
-		g.peakFile.Close()
-	}
-	removeGroup(g.folders[last])
+	oldest, ok := g.tree.kept.add(again)
 	if oldest != nil {
-		oldest.remove()
+		oldest.giveUp()
 	}
-	return true
+	return ok
 }
 
 // refresh gives a group its whole share of the present period again: setting
@@ -98,23 +78,41 @@ func (k *keptGroups) add(g *group) (oldest *group, ok bool) {
 	return oldest, true
 }
 
-// take returns one with these limits that nobody is in, its count set back; nil
-// if there is none. The last process of a sandbox stays in its group until its
-// parent hears of its end.
+// take returns one with these limits that is as new, nil if there is none. The
+// last process of a sandbox stays in its group until its parent hears of its end,
+// and what it had on its file systems until those are gone.
 func (k *keptGroups) take(limits groupLimits) *group {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, g := range k.list {
-		if g.limits != limits || readAgain(g.processesFile) != "0\n" {
-			continue
+		if g.limits == limits && g.isEmpty() && g.setBack() {
+			k.list = slices.Delete(k.list, i, i+1)
+			return g
 		}
-		if _, err := unix.Pwrite(int(g.cpuFile.Fd()), []byte("0"), 0); err != nil {
-			return nil
-		}
-		k.list = slices.Delete(k.list, i, i+1)
-		return g
 	}
 	return nil
+}
+
+// isEmpty reports whether nothing is in the group that the next program could
+// meet. When there is no process, what is charged only becomes less. What was killed
+// for want of memory is counted for ever, also when it was the host that had too
+// little. One with a count that cannot be read is not empty.
+func (g *group) isEmpty() bool {
+	if readAgain(g.processesFile) != "0\n" || readAgain(g.socketFile) != "0\n" {
+		return false
+	}
+	memory := readAgain(g.memoryFile)
+	return memory != "" && parseInt(memory) <= mostCharged && strings.Contains(readAgain(g.oomFile), "oom_kill 0\n")
+}
+
+// setBack sets a group's counts back: any number does.
+func (g *group) setBack() bool {
+	for _, f := range []*os.File{g.cpuFile, g.peakFile} {
+		if _, err := unix.Pwrite(int(f.Fd()), []byte("0"), 0); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // close forgets them: whoever closes the tree removes their folders.

@@ -5,9 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
@@ -42,19 +47,12 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busy := exec.Command("/bin/sh", "-c", "for f in $*; do echo 0 > $f/tasks; done; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done", "sh")
-	busy.Args = append(busy.Args, first.folders...)
-	if err := busy.Run(); err != nil {
-		t.Fatal(err)
-	}
-	if first.cpu() == 0 || first.memoryPeak() == 0 {
+	runIn(t, first, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; head -c 8m /dev/zero | tail -n 1")
+	if first.cpu() == 0 || first.memoryPeak() < 8<<20 {
 		t.Fatalf("nothing was counted: %v, %d bytes", first.cpu(), first.memoryPeak())
 	}
 	first.idle(true)
 	first.remove()
-	if _, err := os.Stat(filepath.Join(tree.bases[memoryController], "first")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("its memory is still counted: %v", err)
-	}
 
 	other, err := tree.create("other", groupLimits{memory: 64 << 20, processes: 5, cpus: 0.5})
 	if err != nil {
@@ -69,10 +67,10 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.remove()
-	if !slices.Equal(second.folders[:3], first.folders[:3]) || second.folders[3] != filepath.Join(tree.bases[memoryController], "second") {
+	if len(first.folders) != len(tree.bases) || !slices.Equal(second.folders, first.folders) {
 		t.Errorf("folders %v after %v", second.folders, first.folders)
 	}
-	if second.cpu() != 0 || second.memoryPeak() != 0 || second.processes() != 0 {
+	if second.cpu() != 0 || second.memoryPeak() > mostCharged || second.processes() != 0 || second.oomKills() != 0 {
 		t.Errorf("it starts at %v, %d bytes, %d processes", second.cpu(), second.memoryPeak(), second.processes())
 	}
 	second.idle(false)
@@ -82,6 +80,73 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 				t.Errorf("%s is %q", f[0], b)
 			}
 		}
+	}
+	second.idle(true)
+	first.idle(false) // by somebody who has not heard of its end
+	second.idle(true)
+	if idle := readSmall(filepath.Join(tree.bases["cpu"], "first"), "cpu.idle"); idle != "1\n" && second.yield != nil {
+		t.Errorf("cpu.idle is %q when it was told to be", idle)
+	}
+}
+
+// runIn runs a shell in a group and waits for its end, and until the kernel has
+// freed what was its alone. What is in a file of the test's stays.
+func runIn(t *testing.T, g *group, script string, files ...*os.File) {
+	t.Helper()
+	shell := exec.Command("/bin/sh", "-c", "for f in $*; do echo 0 > $f/tasks || exit; done; "+script, "sh")
+	shell.Args = append(shell.Args, g.folders...)
+	shell.ExtraFiles = files
+	if out, err := shell.CombinedOutput(); err != nil && shell.ProcessState.ExitCode() != killedInShell {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if n := g.processes(); n != 0 {
+		t.Fatalf("%d processes are left", n)
+	}
+	for begin := time.Now(); len(files) == 0 && parseInt(readAgain(g.memoryFile)) > mostCharged; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("%s bytes are still charged", readAgain(g.memoryFile))
+		}
+	}
+}
+
+// killedInShell is how a shell ends whose last command was killed.
+const killedInShell = 128 + 9
+
+// leaveUnread makes a socket in a group's hierarchy for memory, and in no other,
+// that has something to read.
+func leaveUnread(t *testing.T, g *group) {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: nothing else should run where it was
+		own, err := os.ReadFile("/proc/thread-self/cgroup")
+		if err != nil {
+			done <- err
+			return
+		}
+		home := controllerBase(groupRoot, memoryController, parseOwnGroups(string(own))[memoryController])
+		fd := -1
+		err = writeFile(filepath.Join(g.tree.bases[memoryController], "first"), "tasks", "0")
+		if err == nil {
+			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		}
+		err = errors.Join(err, writeFile(home, "tasks", "0"))
+		if err == nil {
+			t.Cleanup(func() { unix.Close(fd) })
+			err = unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+		}
+		if err == nil {
+			var self unix.Sockaddr
+			if self, err = unix.Getsockname(fd); err == nil {
+				err = unix.Sendto(fd, make([]byte, 1000), 0, self)
+			}
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if used := readAgain(g.socketFile); used == "0\n" {
+		t.Fatal("nothing is counted for its socket")
 	}
 }
 
@@ -96,10 +161,34 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _, _ = sleeping.Process.Kill(), sleeping.Wait() })
-			for _, folder := range g.folders[:3] {
+			for _, folder := range g.folders {
 				if err := writeFile(folder, "cgroup.procs", strconv.Itoa(sleeping.Process.Pid)); err != nil {
 					t.Fatal(err)
 				}
+			}
+		},
+		"that came near its limit": func(t *testing.T, g *group) {
+			runIn(t, g, "head -c 36m /dev/zero | tail -n 1")
+		},
+		"with memory that is still used": func(t *testing.T, g *group) {
+			fd, err := unix.MemfdCreate("left", unix.MFD_CLOEXEC)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := os.NewFile(uintptr(fd), "left")
+			t.Cleanup(func() { left.Close() })
+			runIn(t, g, "head -c 1m /dev/zero >&3", left)
+		},
+		"with memory that cannot be counted": func(_ *testing.T, g *group) { g.memoryFile.Close() },
+		"with something in a socket":         leaveUnread,
+		"in which a process was killed for want of memory": func(t *testing.T, g *group) {
+			runIn(t, g, "tail /dev/zero")
+			if g.oomKills() == 0 {
+				t.Fatal("none is counted")
+			}
+			// As when it was the host that had too little, or what it had was swapped out.
+			if err := writeFile(filepath.Join(g.tree.bases[memoryController], "first"), "memory.max_usage_in_bytes", "0"); err != nil {
+				t.Fatal(err)
 			}
 		},
 	} {
@@ -121,6 +210,113 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// One that was not made to its end, that has not all of the counts or that comes
+// when all is closed is removed.
+func TestGroupsThatAreNotKept(t *testing.T) {
+	left := func(tree *cgroupTree) (found []string) {
+		for _, base := range tree.bases {
+			folders, _ := filepath.Glob(filepath.Join(base, "*", "tasks"))
+			found = append(found, folders...)
+		}
+		return found
+	}
+	t.Run("half of one", func(t *testing.T) {
+		tree := apartTree(t)
+		for i := range 20 { // in no certain order
+			taken := filepath.Join(tree.bases["cpu"], strconv.Itoa(i))
+			if err := os.Mkdir(taken, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tree.create(strconv.Itoa(i), groupLimits{memory: 64 << 20, processes: 4}); !errors.Is(err, os.ErrExist) {
+				t.Fatalf("half of a group: %v", err)
+			}
+			if err := os.Remove(taken); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if found := left(tree); len(found) > 0 || len(tree.kept.list) > 0 {
+			t.Errorf("left: %v", found)
+		}
+	})
+	t.Run("without a count", func(t *testing.T) {
+		tree := apartTree(t)
+		delete(tree.bases, "cpuacct")
+		g, err := tree.create("first", smallLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.remove()
+		if found := left(tree); len(found) > 0 {
+			t.Errorf("left: %v", found)
+		}
+	})
+	t.Run("late", func(t *testing.T) {
+		tree := apartTree(t)
+		g, err := tree.create("first", smallLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree.kept.close()
+		g.remove()
+		if found := left(tree); len(found) > 0 || g.join[0].Fd() != ^uintptr(0) {
+			t.Errorf("left: %v", found)
+		}
+	})
+}
+
+// A program that starts cold does not begin idle because the one before it ended so.
+func TestColdProgramsAreNotIdle(t *testing.T) {
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "needs root: without it there are no control groups")
+	}
+	if _, err := os.Stat(filepath.Join(groupRoot, "cpu", "cpu.idle")); err != nil {
+		sandboxtest.Skip(t, "needs idle control groups of version 1: "+err.Error())
+	}
+	s := startWarm(t)
+	own := instance(t, executors(t)[0])
+	limits := []engine.Limits{sandboxtest.Limits(), sandboxtest.Limits()}
+	limits[1].Memory += 1 << 20
+	for _, l := range limits {
+		spec := sandboxtest.Python("print(1)")
+		spec.Limits = l
+		sandboxtest.Run(t, s, spec)
+	}
+	time.Sleep(time.Second)    // nothing tells when what has ended is kept
+	for _, l := range limits { // sandboxes wait with one of them, and groups are left of the other
+		spec := sandboxtest.Spec("bash", "sleep 1; exit 3")
+		spec.Limits = l
+		ended := make(chan sandboxtest.Result, 1)
+		go func() { ended <- sandboxtest.Run(t, s, spec) }()
+		for seen := false; !seen; time.Sleep(10 * time.Millisecond) { // nor when it has begun
+			select {
+			case r := <-ended:
+				t.Fatalf("it was not seen: %+v", r)
+			default:
+			}
+			for _, g := range groups(t) {
+				if idle := readSmall(g, "cpu.idle"); idle != "" && strings.Contains(g, own) && slices.Contains(commandsIn(g), "sleep") {
+					if seen = true; idle != "0\n" {
+						t.Errorf("it is idle: %q", idle)
+					}
+				}
+			}
+		}
+		if r := <-ended; r.ExitCode == nil || *r.ExitCode != 3 {
+			t.Errorf("it ended differently: %+v", r)
+		}
+	}
+}
+
+// commandsIn are the names of the processes in a group.
+func commandsIn(folder string) (names []string) {
+	list, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+	for _, pid := range strings.Fields(string(list)) {
+		name, _ := os.ReadFile("/proc/" + pid + "/comm")
+		names = append(names, strings.TrimSpace(string(name)))
+	}
+	return names
 }
 
 // As many are kept as are needed at once, and no more.

@@ -228,16 +228,12 @@ func (g *group) idle(yes bool) {
 	g.idling.set(g.yield, yes)
 }
 
-// idling is whether a group is idle, as it was last said. A new one is not.
+// idling is whether a group is idle, as it was last said. A new one is not. Those
+// that a group serves one after the other share it: who hears late that the first
+// has ended must not say anything that the next does not know.
 type idling struct {
 	mu  sync.Mutex
 	yes bool
-}
-
-func (i *idling) is() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.yes
 }
 
 // set tells the kernel what it was not told yet.

@@ -98,7 +98,7 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 	}
 	l := newLongRuns()
 	defer l.close()
-	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l}, folders: []string{folder}, yield: yield}
+	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l}, folders: []string{folder}, yield: yield, idling: &idling{}}
 	g.openAccounts("cpuacct", folder)
 	defer g.cpuFile.Close()
 	l.groups[g] = g.cpu() // without somebody who looks at the real time
@@ -148,7 +148,7 @@ func TestKilledGoesFirst(t *testing.T) {
 	defer yield.Close()
 	l := newLongRuns()
 	defer l.close()
-	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder}, yield: yield}
+	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder}, yield: yield, idling: &idling{}}
 	g.yieldToOthers()
 	if got := read(t, yield.Name()); got != "1" {
 		t.Errorf("a long run is not idle: %q", got)

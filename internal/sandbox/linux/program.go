@@ -223,6 +223,7 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 	defer reports.Close()
 	s.report = report
 
+	s.group.idle(false) // what its group served before may have ended idly
 	script := s.script()
 	script.weaken(e.config.Weaken)
 	pid, pidfd, err := script.start()
