@@ -112,7 +112,7 @@ func (l *load) report(samples []sample, before, warm, after quietness, verdict e
 		{"processes", before.processes, warm.processes, after.processes},
 		{"control groups", before.groups, warm.groups, after.groups},
 		{"groups that serve again", before.kept, warm.kept, after.kept},
-		{"network namespaces", before.networks, warm.networks, after.networks},
+		{"namespaces", before.namespaces, warm.namespaces, after.namespaces},
 		{"mounts of the executor", before.mounts, warm.mounts, after.mounts},
 		{"open files of the service", before.serviceFiles, warm.serviceFiles, after.serviceFiles},
 		{"open files of the executor", before.executorFiles, warm.executorFiles, after.executorFiles},

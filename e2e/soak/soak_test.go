@@ -120,7 +120,7 @@ func TestJudge(t *testing.T) {
 		"a group":           func(q *quietness) { q.groups++ },
 		"a file":            func(q *quietness) { q.executorFiles++ },
 		"a kept group":      func(q *quietness) { q.kept = mostKept + 1 },
-		"a network":         func(q *quietness) { q.networks = q.waiting + spareNetworks + 1 },
+		"a namespace":       func(q *quietness) { q.namespaces = 2*(q.waiting+spareNamespaces) + 1 },
 		"a mount":           func(q *quietness) { q.mounts++ },
 		"service files":     func(q *quietness) { q.serviceFiles += slackServiceFiles + 1 },
 		"goroutines":        func(q *quietness) { q.goroutines += slackGoroutines + 1 },

@@ -21,7 +21,7 @@ type sample struct {
 	serviceMemory, executorMemory   int64 // private bytes
 	live, beyond                    int64 // bytes of the service's: in use on its heap, and private but not of its heap
 	serviceFiles, executorFiles     int
-	networks                        int // namespaces that the executor keeps
+	namespaces                      int // that the executor keeps
 	goroutines, processes, finished int
 }
 
@@ -79,7 +79,7 @@ func (w *watch) stop() []sample {
 func (s *service) sample(ctx context.Context) (now sample) {
 	now.serviceMemory, now.executorMemory = private(s.pid), private(s.executor)
 	now.serviceFiles, _ = openFiles(s.pid)
-	now.executorFiles, now.networks = openFiles(s.executor)
+	now.executorFiles, now.namespaces = openFiles(s.executor)
 	now.processes = len(s.below())
 	if values, err := s.scrape(ctx); err == nil {
 		now.goroutines = int(values["go_goroutines"])
@@ -103,20 +103,20 @@ func private(pid int) (bytes int64) {
 	return 0
 }
 
-// openFiles counts a process's open files, and apart from them the network
+// openFiles counts a process's open files, and apart from them the
 // namespaces that it keeps.
-func openFiles(pid int) (files, networks int) {
+func openFiles(pid int) (files, namespaces int) {
 	folder := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return 0, 0
 	}
 	for _, entry := range entries {
-		if target, err := os.Readlink(filepath.Join(folder, entry.Name())); err == nil && strings.HasPrefix(target, "net:[") {
-			networks++
+		if target, err := os.Readlink(filepath.Join(folder, entry.Name())); err == nil && (strings.HasPrefix(target, "net:[") || strings.HasPrefix(target, "ipc:[")) {
+			namespaces++
 		}
 	}
-	return len(entries) - networks, networks
+	return len(entries) - namespaces, namespaces
 }
 
 // quietness is the state of a service that does nothing.
@@ -272,7 +272,7 @@ const (
 	mostKept         = 6      // of those
 	waitingFiles     = 21     // on version 1, with those of its group
 	mostWaiting      = 16 * 6 // what the pools of six tiers may grow to
-	spareNetworks    = 16     // namespaces, beside one for each that waits
+	spareNamespaces  = 16     // pairs of them, beside one for each that waits
 )
 
 // What may differ between two quiet moments although nothing was left.
@@ -298,7 +298,7 @@ func (s *service) leftovers(before, after quietness) (left []string) {
 	more("control groups", before.groups+s.groupsOf(waiting), after.groups, 0)
 	more("open files of the executor", before.executorFiles+s.filesOf(waiting), after.executorFiles, 0)
 	more("groups that serve again", mostKept, after.kept, 0)
-	more("network namespaces", after.waiting+spareNetworks, after.networks, 0)
+	more("namespaces", 2*(after.waiting+spareNamespaces), after.namespaces, 0)
 	more("mounts", before.mounts, after.mounts, 0)
 	more("open files of the service", before.serviceFiles, after.serviceFiles, slackServiceFiles)
 	more("goroutines", before.goroutines, after.goroutines, slackGoroutines)
