@@ -72,7 +72,7 @@ class Calls:
                     continue
                 self.waiting[number] = [call[2] for call in part]
             if self.waiting:
-                loop.add_reader(self.channel.socket, self.receive, loop)
+                loop.add_reader(self.channel.answers, self.receive, loop)
 
     def receive(self, loop):
         with self.lock:
@@ -90,7 +90,7 @@ class Calls:
                 for future, answer in zip(futures, answers):
                     settle(future, answer)
             if not any(f.get_loop() is loop for futures in self.waiting.values() for f in futures):
-                loop.remove_reader(self.channel.socket)
+                loop.remove_reader(self.channel.answers)
 
 
 def settle(future, answer):

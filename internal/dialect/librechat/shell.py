@@ -53,7 +53,7 @@ class Shell:
         self.late = []  # (id, answer, until): nobody reads it yet
         self.poll = select.poll()
         self.poll.register(self.calls, select.POLLIN)
-        self.poll.register(self.channel.socket, select.POLLIN)
+        self.poll.register(self.channel.answers, select.POLLIN)
         self.ended, end = os.pipe()
         os.set_blocking(end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -164,7 +164,7 @@ class Shell:
     def receive(self):
         for number, answers in self.channel.receive():
             if number is None:  # nobody will answer any more
-                self.poll.unregister(self.channel.socket)
+                self.poll.unregister(self.channel.answers)
                 for names in self.waiting.values():
                     for name in names:
                         self.answer(name, "1Execution failed or timed out")

@@ -11,7 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A program calls out over an inherited socket: each message is a length of
+// A program calls out over two inherited pipes: each message is a length of
 // four bytes, most significant first, and that many bytes of JSON. It writes
 // {"id": 1, "name": "add", "input": {...}} and reads {"id": 1, "result": ...}
 // or {"id": 1, "error": "..."}; answers come in the order in which they are
@@ -34,9 +34,29 @@ type callAnswer struct {
 	Error  *string         `json:"error,omitempty"`
 }
 
+// callChannel is our end of one.
+type callChannel struct{ calls, answers *os.File }
+
+// newCallChannel makes one, and the program's end of it: what it reads, and what it
+// writes.
+func newCallChannel() (_ *callChannel, theirs []*os.File, err error) {
+	calls, err := newPipeEnds(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	answers, err := newPipeEnds(1)
+	if err != nil {
+		closeAll([]*os.File{calls.ours, calls.theirs})
+		return nil, nil, err
+	}
+	return &callChannel{calls.ours, answers.ours}, []*os.File{answers.theirs, calls.theirs}, nil
+}
+
+func (c *callChannel) close() { closeAll([]*os.File{c.calls, c.answers}) }
+
 // answerCalls serves a channel until it is closed. Closing it while calls are
 // open cancels them.
-func answerCalls(ctx context.Context, channel *os.File, host engine.CallHandler) {
+func answerCalls(ctx context.Context, channel *callChannel, host engine.CallHandler) {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
 		open    sync.WaitGroup
@@ -46,7 +66,7 @@ func answerCalls(ctx context.Context, channel *os.File, host engine.CallHandler)
 	defer open.Wait()
 	defer cancel()
 	for {
-		body, err := readMessage(channel)
+		body, err := readMessage(channel.calls)
 		if err != nil {
 			return
 		}
@@ -60,7 +80,7 @@ func answerCalls(ctx context.Context, channel *os.File, host engine.CallHandler)
 			a := answerCall(ctx, host, c)
 			writing.Lock()
 			defer writing.Unlock()
-			_ = writeMessage(channel, a) // a program that does not read has itself to blame
+			_ = writeMessage(channel.answers, a) // a program that does not read has itself to blame
 		})
 	}
 }

@@ -41,16 +41,22 @@ type sandbox struct {
 	ruleset   *os.File    // landlock; nil without
 	kept      *namespaces // nil: new ones, which nobody keeps
 
-	stdin, stdout, stderr, calls *os.File // calls may be nil
-	report                       *os.File
+	stdin, stdout, stderr *os.File
+	answers, calls        *os.File // what a program reads and writes that calls out; else nil
+	report                *os.File
 }
 
 // firstFree is the lowest number that the files handed to a child may have: it
 // puts them in place at 0 to 3, and none may be overwritten before its turn.
 const firstFree = 10
 
-// callsFD is where a program finds its channel for calls.
-const callsFD = 3
+// Where a program finds its channel for calls, one to read and one to write. They are
+// pipes because a socket is of the network namespace in which it was made, and tells
+// of it and takes names in it wherever it is used.
+const (
+	answersFD = 3 + iota
+	callsFD
+)
 
 // script lists what the sandbox's first two processes do. The order is the
 // point: everything that needs privilege comes first, then privilege goes,
@@ -374,10 +380,12 @@ func (s *sandbox) becomeProgram() []step {
 		call("place stdout", unix.SYS_DUP3, s.stdout, 1, 0),
 		call("place stderr", unix.SYS_DUP3, s.stderr, 2, 0),
 	}
-	first := callsFD
-	if s.calls != nil {
-		steps = append(steps, call("place the channel for calls", unix.SYS_DUP3, s.calls, callsFD, 0))
-		first++
+	first := answersFD
+	for _, f := range []*os.File{s.answers, s.calls} {
+		if f != nil {
+			steps = append(steps, call("place the channel for calls", unix.SYS_DUP3, f, first, 0))
+			first++
+		}
 	}
 	report := int(s.report.Fd())
 	steps = append(steps, closeFrom(first, report-1), closeFrom(report+1, lastFile))

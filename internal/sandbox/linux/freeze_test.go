@@ -21,7 +21,7 @@ import (
 // busy is a program that computes in a thread and in a process of its own
 // while it waits for an answer, and then says how much it has.
 const busy = `
-import os, socket, struct, threading, time
+import os, struct, threading, time
 def spin():
     while True: pass
 child = os.fork()
@@ -30,11 +30,10 @@ threading.Thread(target=spin, daemon=True).start()
 def used():
     fields = open("/proc/%d/stat" % child).read().rpartition(")")[2].split()
     return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-calls = socket.socket(fileno=3)
 body = b'{"id":1,"name":"wait","input":{}}'
 before = used()
-calls.sendall(struct.pack(">I", len(body)) + body)
-calls.recv(4)
+os.write(4, struct.pack(">I", len(body)) + body)
+os.read(3, 4)
 after = used()
 os.kill(child, 9)
 print(after - before, flush=True)

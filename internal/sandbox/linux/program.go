@@ -85,14 +85,15 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	return s.answer(l, done)
 }
 
-// programFiles are the program's stdin, nil if it has none, stdout, stderr and,
-// if it has one, its channel for calls, out of the files that came with the request.
+// programFiles are the program's stdin, nil if it has none, stdout, stderr and, if it
+// has one, its channel for calls, out of the files that came with the request.
 func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 	want := 2
-	for _, more := range []bool{r.Stdin, r.Calls} {
-		if more {
-			want++
-		}
+	if r.Stdin {
+		want++
+	}
+	if r.Calls {
+		want += 2
 	}
 	if len(files) != want {
 		return nil, &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
@@ -191,7 +192,7 @@ func (s *sandbox) makeRules() (err error) {
 // placeFiles takes copies of the program's files, numbered above where the
 // child will put them.
 func (s *sandbox) placeFiles(files []*os.File) error {
-	targets := []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.calls}
+	targets := []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.answers, &s.calls}
 	for i, f := range files {
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstFree)
 		if err != nil {
@@ -204,7 +205,7 @@ func (s *sandbox) placeFiles(files []*os.File) error {
 
 // release gives back what the sandbox held. Its processes are gone.
 func (s *sandbox) release() {
-	for _, f := range []*os.File{s.tmp, s.stdin, s.stdout, s.stderr, s.calls, s.report, s.ruleset} {
+	for _, f := range []*os.File{s.tmp, s.stdin, s.stdout, s.stderr, s.answers, s.calls, s.report, s.ruleset} {
 		if f != nil {
 			f.Close()
 		}
@@ -233,7 +234,7 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 	defer unix.Close(pidfd)
 	s.report.Close()
 	s.report = nil
-	for _, f := range []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.calls} {
+	for _, f := range []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.answers, &s.calls} {
 		if *f != nil {
 			(*f).Close()
 			*f = nil

@@ -49,7 +49,7 @@ class Room:
         one_file = _socket.CMSG_LEN(4), _socket.SOL_SOCKET, _socket.SCM_RIGHTS
         self.put_message(READY, (READY + 72, b"{}"), (READY + 80, rights.pack(*one_file, LISTENER)))
         self.put_message(BARE, (BARE + 72, b"{}"), (BARE + 80, b""))
-        self.put_message(RECEIVE, (MESSAGE, bytes(LONGEST)), (RIGHTS, bytes(_socket.CMSG_SPACE(4 * 4))))
+        self.put_message(RECEIVE, (MESSAGE, bytes(LONGEST)), (RIGHTS, bytes(_socket.CMSG_SPACE(4 * 5))))
         self.put_message(SERVE, (REQUEST, bytes(REQUEST_END - REQUEST)), (FILES - 16, bytes(16 + 4 * 32)))
         self.put_message(REPLY, (REPLY + 72, bytes(4)), (REPLY + 80, rights.pack(*one_file, 0)))
 

@@ -52,7 +52,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	calls, endCalls := context.WithCancel(ctx)
 	if p.calls != nil {
 		reading.Go(func() {
-			defer p.calls.Close() // what is no message ends the channel
+			defer p.calls.close() // what is no message ends the channel
 			answerCalls(calls, p.calls, host)
 		})
 	}
@@ -62,7 +62,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	endCalls()
 	if p.calls != nil {
-		p.calls.Close()
+		p.calls.close()
 	}
 	reading.Wait()
 	if err != nil {
@@ -204,9 +204,10 @@ type program struct {
 	list    []input
 	files   []*os.File // of list; not ours, but for the code
 
-	stdout, stderr, calls *os.File // our ends
-	theirs                []*os.File
-	code                  *os.File
+	stdout, stderr *os.File     // our ends
+	calls          *callChannel // nil without
+	theirs         []*os.File
+	code           *os.File
 }
 
 func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *program, err error) {
@@ -278,15 +279,11 @@ func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], er
 	if !spec.Calls {
 		return nil
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	channel, theirs, err := newCallChannel()
 	if err != nil {
 		return err
 	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		return err
-	}
-	p.calls = os.NewFile(uintptr(fds[0]), "calls")
-	p.theirs = append(p.theirs, os.NewFile(uintptr(fds[1]), "calls"))
+	p.calls, p.theirs = channel, append(p.theirs, theirs...)
 	return nil
 }
 
@@ -297,10 +294,13 @@ func (p *program) closeTheirs() {
 
 func (p *program) close() {
 	p.closeTheirs()
-	for _, f := range []*os.File{p.stdout, p.stderr, p.calls, p.code} {
+	for _, f := range []*os.File{p.stdout, p.stderr, p.code} {
 		if f != nil {
 			f.Close()
 		}
+	}
+	if p.calls != nil {
+		p.calls.close()
 	}
 }
 
@@ -337,7 +337,7 @@ func environment(spec *engine.Spec) []string {
 		"LANG": "C.UTF-8", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache", "XDG_CONFIG_HOME": "/tmp/.config", "XDG_DATA_HOME": "/tmp/.local",
 	}
 	if spec.Calls {
-		env["AIRLOCK_CALLS_FD"] = fmt.Sprint(callsFD)
+		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(answersFD, callsFD)
 	}
 	list := make([]string, 0, len(env)+len(spec.Env)+len(spec.Language.Env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {

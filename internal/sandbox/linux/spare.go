@@ -77,19 +77,22 @@ func newRequestEnds() (ends[*link], error) {
 	return ends[*link]{ours, theirs}, err
 }
 
-// newOutputEnds makes a pipe for what a program writes. Waiting for it holds no
-// thread.
-func newOutputEnds() (p ends[*os.File], err error) {
+// newOutputEnds makes a pipe for what a program writes.
+func newOutputEnds() (ends[*os.File], error) { return newPipeEnds(0) }
+
+// newPipeEnds makes a pipe of which one end is ours: 0 to read, 1 to write. Waiting
+// for it holds no thread; the other end is like any that a program is started with.
+func newPipeEnds(ours int) (p ends[*os.File], err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return p, err
 	}
-	p.theirs = os.NewFile(uintptr(fds[1]), "output")
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		unix.Close(fds[0])
+	p.theirs = os.NewFile(uintptr(fds[1-ours]), "pipe")
+	if err := unix.SetNonblock(fds[ours], true); err != nil {
+		unix.Close(fds[ours])
 		p.theirs.Close()
 		return p, err
 	}
-	p.ours = os.NewFile(uintptr(fds[0]), "output")
+	p.ours = os.NewFile(uintptr(fds[ours]), "pipe")
 	return p, nil
 }

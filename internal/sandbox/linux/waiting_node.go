@@ -177,7 +177,7 @@ func (w *waitingNode) launch() error {
 		return err
 	}
 	w.pid, w.pidfd = pid, os.NewFile(uintptr(pidfd), "node")
-	for _, f := range []**os.File{&w.stdin, &w.stdout, &w.stderr, &w.calls, &w.report} {
+	for _, f := range []**os.File{&w.stdin, &w.stdout, &w.stderr, &w.answers, &w.report} {
 		(*f).Close()
 		*f = nil
 	}
@@ -205,10 +205,10 @@ func (s *sandbox) waitingScript() *script {
 	script := s.script()
 	last := len(script.main) - 2 // the filter, and the program
 	listen := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, s.host.filter)
-	send := sendFile("send what listens", callsFD)
+	send := sendFile("send what listens", answersFD)
 	listen.result = send.file
 	program := script.main[last+1]
-	script.main = append(script.main[:last:last], listen, send.step, closeFrom(callsFD, callsFD), program)
+	script.main = append(script.main[:last:last], listen, send.step, closeFrom(answersFD, answersFD), program)
 	return script
 }
 

@@ -236,9 +236,9 @@ type request struct {
 	Inspect bool         `json:",omitempty"`
 }
 
-// runRequest comes with the files stdout, stderr, stdin if there is any, and
-// the program's end of the channel for calls if Calls is set. Inputs follow in
-// messages of their own.
+// runRequest comes with the files stdout, stderr, stdin if there is any, and what the
+// program reads and writes to call out if Calls is set. Inputs follow in messages of
+// their own.
 type runRequest struct {
 	Argv      []string
 	Env       []string `json:",omitzero"` // nil: what usualEnvironment says

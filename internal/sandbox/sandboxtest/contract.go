@@ -134,14 +134,14 @@ func contractStreaming(t *testing.T, b *bench) {
 	}
 }
 
-const callProgram = `import os, json, socket, struct
-s = socket.socket(fileno=int(os.environ["AIRLOCK_CALLS_FD"]))
+const callProgram = `import os, json, struct
+answers, calls = (open(int(fd), mode, buffering=0) for fd, mode in zip(os.environ["AIRLOCK_CALLS_FDS"].split(), ("rb", "wb")))
 def call(i, name, **kw):
     m = json.dumps({"id": i, "name": name, "input": kw}).encode()
-    s.sendall(struct.pack(">I", len(m)) + m)
+    calls.write(struct.pack(">I", len(m)) + m)
 def answer():
-    n, = struct.unpack(">I", s.recv(4, socket.MSG_WAITALL))
-    return json.loads(s.recv(n, socket.MSG_WAITALL))
+    n, = struct.unpack(">I", answers.read(4))
+    return json.loads(answers.read(n))
 call(1, "add", a=2, b=3); print(answer())
 call(2, "fail"); print(answer())
 `
@@ -161,8 +161,12 @@ func contractCalls(t *testing.T, b *bench) {
 	}}
 	r := run(t.Context(), t, b.sandbox, spec, host)
 	wantOutput(t, r, "{'id': 1, 'result': 5}\n{'id': 2, 'error': 'no such tool'}\n")
+	// A socket that we made would tell of the host's network, and take names in it.
+	spec = Python("import os, stat\nprint([n for n in range(64) if os.path.exists(f'/proc/self/fd/{n}') and stat.S_ISSOCK(os.fstat(n).st_mode)])")
+	spec.Calls = true
+	wantOutput(t, run(t.Context(), t, b.sandbox, spec, &recorder{}), "[]\n")
 	// What is no message ends the channel and nothing else.
-	spec = Python("import os\nos.write(3, b'\\xff' * 100)\nprint(repr(os.read(3, 10)))")
+	spec = Python("import os\nos.write(4, b'\\xff' * 100)\nprint(repr(os.read(3, 10)))")
 	spec.Calls = true
 	if r := run(t.Context(), t, b.sandbox, spec, &recorder{}); r.Code() == -1 {
 		t.Errorf("nonsense on the channel: %+v", r.Outcome)
