@@ -18,9 +18,10 @@ const (
 	// mostKept is how many wait for a next program.
 	mostKept = 6
 	// mostCharged is what a group that serves again may still be charged for: what
-	// the kernel has charged in advance, or frees late. The next program may have so
-	// much less, and it counts as used by it.
-	mostCharged = 512 << 10
+	// the kernel has charged in advance, 256 KiB for each processor where a process of
+	// it ran, or frees late. The next program may have so much less, and it counts as
+	// used by it.
+	mostCharged = 1 << 20
 )
 
 // keptGroups are those that wait, the one that was kept first in front.
