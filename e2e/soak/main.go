@@ -104,6 +104,9 @@ func soak(ctx context.Context, o options) (err error) {
 	verdict := errors.Join(warmErr, quietErr, stopErr, l.verdict(), judgeRest(warm.sample, after.sample), judgeGrowth(samples), leftError(left))
 	report := l.report(samples, before, warm, after, verdict)
 	fmt.Fprint(o.say, report)
+	if verdict != nil {
+		fmt.Fprintf(o.say, "the service's log, its end:\n%s", s.log)
+	}
 	picture := draw(samples)
 	if o.out != "" {
 		if err := write(o.out, report, picture); err != nil {

@@ -1,11 +1,14 @@
 package linux
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -37,3 +40,53 @@ func TestBurst(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
+
+// An executor at work has more files open than a program may. What starts cold begins
+// as a copy of it.
+func TestManyOpenFiles(t *testing.T) {
+	s := start(t)
+	executor := executors(t)[0]
+	open := func() int {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", executor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for most := 200; open() <= maxOpenFiles; most-- {
+		if most == 0 {
+			t.Fatalf("the executor has %d files open: too few for this to be seen", open())
+		}
+		started := make(begun, 1)
+		asking.Go(func() {
+			defer started.Output(engine.Stdout, nil)
+			spec := sandboxtest.Spec("bash", "echo; exec sleep 600")
+			spec.Limits.Timeout = 5 * time.Minute
+			if _, err := s.Run(ctx, spec, started); err != nil {
+				t.Error(err)
+			}
+		})
+		if <-started; t.Failed() {
+			return
+		}
+	}
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); r.Stdout != "1\n" {
+		t.Errorf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+	}
+}
+
+// begun hears that a program has begun.
+type begun chan struct{}
+
+func (b begun) Output(engine.Stream, []byte) {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}
+
+func (b begun) Call(context.Context, string, []byte) ([]byte, error) { return nil, engine.ErrNotFound }

@@ -65,7 +65,7 @@ func (s *sandbox) script() *script {
 	return &script{
 		group:  s.bornIn(),
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), bringUpLoopback(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock()),
+		setup:  join(s.joinGroup(), bringUpLoopback(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
@@ -113,7 +113,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
 			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
 		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(), s.mounts(""),
-			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), []step{filter, keep}),
+			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(), []step{filter, keep}),
 		init: init,
 		main: []step{
 			// What execve would do: a program may look at itself. Pid 1 stays shut.
@@ -237,13 +237,19 @@ func (s *sandbox) enter() []step {
 	}
 }
 
+func limit(name string, resource int, value uint64) step {
+	return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: value, Max: value}, 0)
+}
+
+// limitFiles comes after all steps that open a file: what starts cold still has a
+// copy of all that the executor has open, which may be more.
+func (s *sandbox) limitFiles() []step {
+	return []step{limit("open files", unix.RLIMIT_NOFILE, openFiles())}
+}
+
 func (s *sandbox) limits() []step {
 	r := s.request
-	limit := func(name string, resource int, value uint64) step {
-		return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: value, Max: value}, 0)
-	}
 	steps := []step{
-		limit("open files", unix.RLIMIT_NOFILE, openFiles()),
 		// One byte, not none: the kernel starts a core-dump handler of the host
 		// even at none, and only a limit of one stops it from doing so.
 		limit("core files", unix.RLIMIT_CORE, 1),
