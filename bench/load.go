@@ -141,6 +141,7 @@ func constantRate(ctx context.Context, one contestant, w *workload, rate float64
 	results := make([]span, callers)
 	var next atomic.Int64
 	var work sync.WaitGroup
+	before := processorsNow()
 	began := time.Now().Add(10 * time.Millisecond)
 	for i, c := range open {
 		work.Go(func() {
@@ -159,7 +160,7 @@ func constantRate(ctx context.Context, one contestant, w *workload, rate float64
 		})
 	}
 	work.Wait()
-	length := time.Since(began)
+	length, stolen := time.Since(began), processorsNow().stolenSince(before)
 	var all span
 	for _, r := range results {
 		all.times = append(all.times, r.times...)
@@ -169,5 +170,7 @@ func constantRate(ctx context.Context, one contestant, w *workload, rate float64
 	if len(all.times) == 0 {
 		return nil, errors.Join(errors.New("nothing but failures"), all.why, ctx.Err())
 	}
-	return &Constant{Rate: rate, Reached: float64(len(all.times)) / length.Seconds(), Failed: all.failed, Summary: all.times.summary()}, ctx.Err()
+	return &Constant{
+		Rate: rate, Reached: float64(len(all.times)) / length.Seconds(), Failed: all.failed, Stolen: stolen, Summary: all.times.summary(),
+	}, ctx.Err()
 }

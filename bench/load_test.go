@@ -93,3 +93,14 @@ func TestFailuresAreCountedAndNotMeasured(t *testing.T) {
 		t.Errorf("nothing but failures: %v", err)
 	}
 }
+
+func TestStolenTime(t *testing.T) {
+	before := readProcessors("cpu  100 0 50 800 0 0 0 50 7 7\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+	after := readProcessors("cpu  200 0 100 1580 0 0 0 120 70 70\n")
+	if before.all != 1000 || before.stolen != 50 || after.stolenSince(before) != 0.07 {
+		t.Errorf("%+v, %+v: %v stolen", before, after, after.stolenSince(before))
+	}
+	if got := before.stolenSince(after) + readProcessors("").stolenSince(processors{}); got != 0 {
+		t.Errorf("%v stolen where nothing is known", got)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -67,6 +68,42 @@ func loadAverage() float64 {
 		_, _ = fmt.Sscan(string(text), &load)
 	}
 	return load
+}
+
+// processors is how much time the machine's processors have had since it started,
+// in the kernel's ticks, and how much of it a host gave to its other machines.
+type processors struct{ all, stolen float64 }
+
+// readProcessors reads it from the first line of /proc/stat.
+func readProcessors(stat string) (p processors) {
+	line, _, _ := strings.Cut(stat, "\n")
+	for i, field := range strings.Fields(line) {
+		ticks, err := strconv.ParseFloat(field, 64)
+		if err != nil || i > stealField { // what comes then is counted before, too
+			continue
+		}
+		p.all += ticks
+		if i == stealField {
+			p.stolen = ticks
+		}
+	}
+	return p
+}
+
+// stealField is that of the time that was stolen, behind the line's name.
+const stealField = 8
+
+func processorsNow() processors {
+	stat, _ := os.ReadFile("/proc/stat")
+	return readProcessors(string(stat))
+}
+
+// stolenSince is the part of the processors' time that was stolen since before.
+func (p processors) stolenSince(before processors) float64 {
+	if p.all <= before.all {
+		return 0
+	}
+	return (p.stolen - before.stolen) / (p.all - before.all)
 }
 
 func airlockVersion(ctx context.Context, binary string) (string, error) {

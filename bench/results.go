@@ -56,6 +56,7 @@ type Constant struct {
 	Rate    float64 `json:"rate"`
 	Reached float64 `json:"reached"`
 	Failed  int     `json:"failed"`
+	Stolen  float64 `json:"stolen"` // part of the processors' time that the host gave to others meanwhile
 	Summary
 }
 

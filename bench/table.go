@@ -176,8 +176,9 @@ func (r *Results) constantText() string {
 	if c == nil {
 		return "Not measured in this run.\n"
 	}
-	return fmt.Sprintf("print(1) at a constant %.0f a second, half of the most: %.0f a second answered, %d failed; p50 %s ms, p95 %s ms, p99 %s ms of %d.\n",
-		c.Rate, c.Reached, c.Failed, ms(c.P50), ms(c.P95), ms(c.P99), c.N)
+	return fmt.Sprintf("print(1) at a constant %.0f a second, half of the most: %.0f a second answered, %d failed; p50 %s ms, p95 %s ms, p99 %s ms of %d. "+
+		"Meanwhile the host gave %.1f %% of the processors' time to others.\n",
+		c.Rate, c.Reached, c.Failed, ms(c.P50), ms(c.P95), ms(c.P99), c.N, 100*c.Stolen)
 }
 
 func (r *Results) memoryTable() string {

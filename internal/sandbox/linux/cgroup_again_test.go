@@ -89,6 +89,44 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 	}
 }
 
+// Who gets a group that another has used up for the present period does not wait for
+// the next one.
+func TestWholeShareAgain(t *testing.T) {
+	tree := apartTree(t)
+	g, err := tree.create("share", smallLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.giveUp()
+	for range 10 {
+		computeIn(t, g, 30*time.Millisecond) // of the 50 in each period
+		if !g.refresh() {
+			t.Error("it was not given its share again")
+		}
+	}
+	if stopped := readKey(filepath.Join(tree.bases["cpu"], "share"), "cpu.stat", "nr_throttled"); stopped > 0 {
+		t.Errorf("it was stopped %d times", stopped)
+	}
+}
+
+// computeIn uses a processor for so long, in a group.
+func computeIn(t *testing.T, g *group, much time.Duration) {
+	t.Helper()
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this function
+		err := writeFile(filepath.Join(g.tree.bases["cpu"], filepath.Base(g.folders[0])), "tasks", "0")
+		var used unix.Timespec
+		for err == nil && time.Duration(used.Nano()) < much {
+			err = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used)
+		}
+		failed <- err
+	}()
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // runIn runs a shell in a group and waits for its end, and until the kernel has
 // freed what was its alone. What is in a file of the test's stays.
 func runIn(t *testing.T, g *group, script string, files ...*os.File) {

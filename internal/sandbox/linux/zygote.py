@@ -20,8 +20,11 @@ def in_child(make):
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
-        with open(theirs, "wb") as file:
-            marshal.dump(make(), file)
+        try:
+            with open(theirs, "wb") as file:
+                marshal.dump(make(), file)
+        except BaseException:
+            sys.__excepthook__(*sys.exc_info())
         os._exit(0)
     os.close(theirs)
     with open(ours, "rb") as file:
