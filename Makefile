@@ -64,7 +64,8 @@ lint: $(GOLANGCI) ## format check and golangci-lint, import rules included
 	@$(GOLANGCI) run
 
 # Whole services, browsers and soaks come one after the other: what has a time
-# limit is not to compete with the next one's start.
+# limit is not to compete with the next one's start. Hostile programs, of which many
+# only wait for their limit, have more at once than there are processors.
 .PHONY: unit
 unit: ## all Go tests; as root none of the sandbox's may be skipped
 	@echo '== tests (race detector, fuzz seeds)'
@@ -73,7 +74,7 @@ unit: ## all Go tests; as root none of the sandbox's may be skipped
 	echo '== end to end'; \
 	$(GO) test -race -timeout 20m -p 1 ./e2e/...; \
 	echo '== sandbox tests'; \
-	$(GO) test -race -timeout 20m -v ./internal/sandbox/... | scripts/no-skip
+	$(GO) test -race -timeout 20m -parallel 4 -v ./internal/sandbox/... | scripts/no-skip
 
 # QUICK=1 takes about a minute and leaves the document alone; a full run takes
 # about seven and writes it. ARGS are further options: ARGS='-only latency'.

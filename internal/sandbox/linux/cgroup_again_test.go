@@ -98,31 +98,41 @@ func TestWholeShareAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.giveUp()
+	folder := filepath.Join(tree.bases["cpu"], "share")
+	own, err := os.ReadFile("/proc/thread-self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer func() {
+		if err := writeFile(controllerBase(groupRoot, "cpu", parseOwnGroups(string(own))["cpu"]), "tasks", "0"); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := writeFile(folder, "tasks", "0"); err != nil {
+		t.Fatal(err)
+	}
 	for range 10 {
-		computeIn(t, g, 30*time.Millisecond) // of the 50 in each period
+		compute(t, 30*time.Millisecond) // of the 50 in each period
 		if !g.refresh() {
 			t.Error("it was not given its share again")
 		}
 	}
-	if stopped := readKey(filepath.Join(tree.bases["cpu"], "share"), "cpu.stat", "nr_throttled"); stopped > 0 {
+	if stopped := readKey(folder, "cpu.stat", "nr_throttled"); stopped > 0 {
 		t.Errorf("it was stopped %d times", stopped)
 	}
 }
 
-// computeIn uses a processor for so long, in a group.
-func computeIn(t *testing.T, g *group, much time.Duration) {
+// compute uses a processor for so long, in this thread.
+func compute(t *testing.T, much time.Duration) {
 	t.Helper()
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this function
-		err := writeFile(filepath.Join(g.tree.bases["cpu"], filepath.Base(g.folders[0])), "tasks", "0")
-		var used unix.Timespec
-		for err == nil && time.Duration(used.Nano()) < much {
-			err = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used)
-		}
-		failed <- err
-	}()
-	if err := <-failed; err != nil {
+	var begin, now unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &begin)
+	for err == nil && now.Nano() < begin.Nano()+int64(much) {
+		err = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
