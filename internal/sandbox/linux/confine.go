@@ -237,6 +237,7 @@ func (s *sandbox) enter() []step {
 	}
 }
 
+// limit sets one of the kernel's limits of a process, which it cannot raise again.
 func limit(name string, resource int, value uint64) step {
 	return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: value, Max: value}, 0)
 }
