@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -35,6 +36,9 @@ type Collection struct {
 	// Blind says that a session could not be listed: files that the reply does not
 	// speak of may have been overlooked.
 	Blind []error
+	// Unlisted are the sessions that Blind is about. "" stands for the account's
+	// files.
+	Unlisted []string
 }
 
 // Failure is a file that could not be fetched.
@@ -43,8 +47,16 @@ type Failure struct {
 	Err      error
 }
 
-// Problem says that code ran and promised files, and not one came; nil otherwise.
+// Problem says that files may have been overlooked, or that code ran and promised
+// files, and not one came; nil otherwise.
 func (c *Collection) Problem() error {
+	if len(c.Blind) > 0 {
+		hint := "What may hold them is not deleted at the provider; how to fetch it later is said at the end."
+		if !slices.ContainsFunc(c.Blind, func(err error) bool { return KindOf(err) != ContainerExpired }) {
+			hint = ContainerExpired.Hint()
+		}
+		return &Error{Kind: OutputsMissing, Op: "collect", Message: fmt.Sprintf("files that the code made may have been overlooked: %v", c.Blind[0]), Err: errors.Join(c.Blind...), Hint: hint}
+	}
 	if len(c.Missing) == 0 || len(c.Files)+len(c.Failed) > 0 {
 		return nil
 	}
@@ -78,6 +90,10 @@ func (c *Collector) Snapshot(ctx context.Context, p Provider, sessions ...string
 		}
 	}
 	return s, nil
+}
+
+func (c *Collection) blind(session string, err error) {
+	c.Blind, c.Unlisted = append(c.Blind, err), append(c.Unlisted, session)
 }
 
 // maxListed is more files than a session is believed to have.
@@ -129,7 +145,7 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 		}
 		files, err := c.list(ctx, p, id)
 		if err != nil {
-			collection.Blind = append(collection.Blind, err)
+			collection.blind(id, err)
 		}
 		foreign := len(r.Sessions) > 0 && before[id] == nil && !slices.ContainsFunc(r.Sessions, func(s Session) bool { return s.ID == id })
 		for _, f := range files {
@@ -149,7 +165,7 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, what it was of is not
 		files, err := c.meanwhile(ctx, p, r, func(id string) bool { return found.has(FileRef{Scope: ScopeFile, ID: id}) })
 		if err != nil {
-			collection.Blind = append(collection.Blind, err)
+			collection.blind("", err)
 		}
 		for _, f := range files {
 			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})

@@ -37,6 +37,9 @@ type Entry struct {
 	// crash.
 	Ended time.Time `json:"ended,omitzero"`
 	Keep  bool      `json:"keep,omitempty"` // the person wants it to stay
+	// Unfetched says that it holds, or may hold, outputs that could not be fetched:
+	// a clean-up deletes it only when the person asked for one, or a day later.
+	Unfetched bool `json:"unfetched,omitempty"`
 	// Names are those that the code of an EntryRun may have written.
 	Names []string `json:"names,omitempty"`
 }
@@ -109,6 +112,18 @@ func (l *Ledger) Keep(ctx context.Context, kind EntryKind, id string) error {
 	})
 }
 
+// Unfetched marks what may hold outputs that could not be fetched: a session, a
+// file, or, as EntryRun with an empty id, the account's files.
+func (l *Ledger) Unfetched(ctx context.Context, kind EntryKind, id string) error {
+	return l.each(ctx, func(e Entry) error {
+		if e.Kind != kind || e.ID != id {
+			return nil
+		}
+		e.Unfetched = true
+		return l.store.Put(ctx, e)
+	})
+}
+
 func (l *Ledger) each(ctx context.Context, do func(Entry) error) error {
 	entries, err := l.store.Entries(ctx)
 	if err != nil {
@@ -164,6 +179,8 @@ type Swept struct {
 	Deleted []Entry
 	Kept    []Entry // because they are marked so
 	Left    []Left  // could not be deleted: tried again by the next one
+	// Unfetched may hold outputs that are nowhere else, and stay for now.
+	Unfetched []Entry
 	// Others were made while a turn of ours ran whose reply got lost, and have names
 	// that its code does not speak of. They may be somebody else's, and stay.
 	Others []FileInfo
@@ -178,14 +195,30 @@ type Left struct {
 // Clean deletes everything of this conversation that is not to be kept. Call it
 // with a context that the person's leaving does not cancel.
 func (l *Ledger) Clean(ctx context.Context, providers ...Provider) (Swept, error) {
-	return sweep(ctx, l.store, l.retry, providers, func(e Entry) bool { return e.Holder == l.holder })
+	return sweep(ctx, l.store, l.retry, providers, func(e Entry) bool { return e.Holder == l.holder }, func(e Entry) bool { return e.Unfetched })
 }
 
+// unfetchedTime is how long a [Sweep] leaves what may hold outputs that could not
+// be fetched. Most sessions end by themselves long before.
+const unfetchedTime = 24 * time.Hour
+
 // Sweep deletes what processes left behind that are no more. Entries of accounts
-// that are not among the providers stay for a time when they are.
+// that are not among the providers stay for a time when they are, and what may
+// hold outputs that could not be fetched stays for a day.
 func Sweep(ctx context.Context, store LedgerStore, retry Retry, providers ...Provider) (Swept, error) {
+	now := retry.filled().Clock.Now()
+	return sweepGone(ctx, store, retry, providers, func(e Entry) bool { return e.Unfetched && now.Sub(e.Created) < unfetchedTime })
+}
+
+// SweepAll is Sweep for a person who asked for it: it also deletes what may hold
+// outputs that could not be fetched.
+func SweepAll(ctx context.Context, store LedgerStore, retry Retry, providers ...Provider) (Swept, error) {
+	return sweepGone(ctx, store, retry, providers, func(Entry) bool { return false })
+}
+
+func sweepGone(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, spare func(Entry) bool) (Swept, error) {
 	gone, unknown := goneHolders(ctx, store)
-	s, err := sweep(ctx, store, retry, providers, func(e Entry) bool { return gone[e.Holder] })
+	s, err := sweep(ctx, store, retry, providers, func(e Entry) bool { return gone[e.Holder] }, spare)
 	return s, errors.Join(err, unknown)
 }
 
@@ -213,7 +246,7 @@ func goneHolders(ctx context.Context, store LedgerStore) (map[string]bool, error
 	return gone, failed
 }
 
-func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours func(Entry) bool) (s Swept, err error) {
+func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours, spare func(Entry) bool) (s Swept, err error) {
 	entries, err := store.Entries(ctx)
 	if err != nil {
 		return s, err
@@ -231,6 +264,10 @@ func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Prov
 			}
 			if e.Keep && kind != EntryRun {
 				s.Kept = append(s.Kept, e)
+				continue
+			}
+			if spare(e) {
+				s.Unfetched = append(s.Unfetched, e)
 				continue
 			}
 			if kind == EntryRun {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -32,14 +30,28 @@ func (a *app) files() *cobra.Command {
 		cmd.AddCommand(sub)
 		return sub
 	}
-	limit := 0
-	list := add("ls", "Lists remote files and sessions, and says which are ours", cobra.NoArgs, func(ctx context.Context, _ []string) error { return a.listRemote(ctx, limit) })
+	limit, within := 0, ""
+	list := add("ls", "Lists remote files and sessions, and says which are ours", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		if within != "" {
+			return a.listSession(ctx, within, limit)
+		}
+		return a.listRemote(ctx, limit)
+	})
 	list.Flags().IntVar(&limit, "limit", 1000, "`N` files and as many sessions at most")
+	list.Flags().StringVar(&within, "session", "", "the files of the session `ID`")
 	add("put FILE...", "Uploads files, which stay until they are removed", cobra.MinimumNArgs(1), a.putRemote)
 	var get fetchOptions
-	fetch := add("get ID", "Fetches a remote file", cobra.ExactArgs(1), func(ctx context.Context, args []string) error { return a.getRemote(ctx, args[0], get) })
+	fetch := add("get [ID]", "Fetches a remote file, or all that code has made in a session", cobra.MaximumNArgs(1), func(ctx context.Context, args []string) error {
+		switch {
+		case len(args) == 1:
+			return a.getRemote(ctx, args[0], get)
+		case get.session != "":
+			return a.getSession(ctx, get)
+		}
+		return fail(exitUsage, "`airlock files ls` lists them; --session ID alone fetches all that code has made in a session", "no file is named")
+	})
 	fetch.Flags().StringVarP(&get.folder, "output", "o", ".", "`DIR` to save it into")
-	fetch.Flags().StringVar(&get.session, "session", "", "`ID` of the session that it is in")
+	fetch.Flags().StringVar(&get.session, "session", "", "`ID` of the session that it is in; without a file: all that code has made there")
 	fetch.Flags().BoolVarP(&get.yes, "yes", "y", false, "save under another name where one exists")
 	session := false
 	remove := add("rm ID...", "Deletes remote files or sessions", cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error { return a.removeRemote(ctx, args, session) })
@@ -186,69 +198,6 @@ func (a *app) finish(r interface{ with(*problem) report }, failed error) error {
 	return exit(code)
 }
 
-type fetchOptions struct {
-	folder, session string
-	yes             bool
-}
-
-// getRemote fetches a file into quarantine, like any output, and saves it from
-// there.
-func (a *app) getRemote(ctx context.Context, id string, o fetchOptions) error {
-	if err := checkFolder(o.folder); err != nil {
-		return err
-	}
-	return a.withAccount(ctx, func(c *account) error {
-		ref := provider.FileRef{Provider: c.name, Scope: provider.ScopeFile, ID: id, Session: o.session}
-		if o.session != "" {
-			ref.Scope = provider.ScopeSession
-		}
-		info, err := c.provider.Files().Stat(ctx, ref)
-		if err != nil {
-			return err
-		}
-		if !info.Readable && o.session == "" {
-			return &provider.Error{Kind: provider.NotDownloadable, Provider: c.name, Op: "get " + id, Message: "the provider does not hand this file out"}
-		}
-		shown := a.showTurns(false)
-		found, err := c.Fetch(ctx, c.bare, provider.Artifact{Ref: ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
-			if !a.json {
-				shown.progress("fetching", info.Name, done, info.Size)
-			}
-		})
-		shown.clear()
-		if err != nil {
-			return err
-		}
-		return a.saveFetched(ctx, c, found, o)
-	})
-}
-
-func (a *app) saveFetched(ctx context.Context, c *account, found provider.Artifact, o fetchOptions) error {
-	root, err := openFolder(o.folder)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), fetch: func(_ context.Context, _ string, to io.Writer) error {
-		f, err := c.Output(found.SHA256)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = io.Copy(to, f)
-		return err
-	}}
-	saved, err := s.save(ctx, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size, SHA256: found.SHA256})
-	if err != nil {
-		return err
-	}
-	a.out.result(getReport{ID: found.Ref.ID, Name: found.Name, Size: found.Size, MIME: found.MIME, SHA256: found.SHA256, State: saved.State, Path: filepath.Join(o.folder, saved.As)})
-	if saved.State == saveExists {
-		return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", found.Name, o.folder)
-	}
-	return nil
-}
-
 func (a *app) removeRemote(ctx context.Context, ids []string, session bool) error {
 	return a.withAccount(ctx, func(c *account) error {
 		known, err := c.ours(ctx)
@@ -291,7 +240,7 @@ func (a *app) collectGarbage(ctx context.Context) error {
 			return err
 		}
 		defer done()
-		swept, err := h.Sweep(ctx, providers...)
+		swept, err := h.SweepAll(ctx, providers...)
 		r := gcReport{Deleted: entriesOf(swept.Deleted), Kept: entriesOf(swept.Kept), Left: []gcLeft{}, Others: othersOf(swept.Others)}
 		for _, l := range swept.Left {
 			r.Left = append(r.Left, gcLeft{entryOf(l.Entry), conversation.ProblemOf(l.Err)})

@@ -38,7 +38,7 @@ type Chat struct {
 	carry   []provider.Attachment // files of a turn that failed: the next one brings them
 	resend  []File                // inputs of before a clean-up
 	lost    []Upload              // of those, what is not here any more
-	unsaved bool                  // outputs that could not be fetched are still at the provider
+	missed  []provider.FileRef    // what may hold outputs that could not be fetched
 
 	mu      sync.Mutex
 	sources map[string]sent // by remote id
@@ -252,20 +252,56 @@ func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 }
 
 func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
-	var err error
-	if c.unsaved {
-		done.Left = append(done.Left, "outputs that could not be fetched are still there: `airlock files get` fetches them, `airlock files gc` deletes them")
-	} else {
-		var swept provider.Swept
-		swept, err = c.ledger.Clean(ctx, c.backend.Provider)
-		done.Deleted, done.Kept, done.Others = len(swept.Deleted), len(swept.Kept), swept.Others
-		for _, l := range swept.Left {
-			if left := fmt.Sprintf("%v: %v", l.Entry, l.Err); !slices.Contains(done.Left, left) {
-				done.Left = append(done.Left, left)
-			}
+	for _, r := range c.missed {
+		kind, id := provider.EntrySession, r.Session
+		switch {
+		case r.Scope == provider.ScopeFile:
+			kind, id = provider.EntryFile, r.ID
+		case r.Session == "":
+			kind = provider.EntryRun
+		}
+		if err := c.ledger.Unfetched(ctx, kind, id); err != nil {
+			return errors.Join(err, c.ledger.Close()) // nothing is deleted that could not be spared
 		}
 	}
+	swept, err := c.ledger.Clean(ctx, c.backend.Provider)
+	done.Deleted, done.Kept, done.Others = len(swept.Deleted), len(swept.Kept), swept.Others
+	for _, l := range swept.Left {
+		if left := fmt.Sprintf("%v: %v", l.Entry, l.Err); !slices.Contains(done.Left, left) {
+			done.Left = append(done.Left, left)
+		}
+	}
+	for _, e := range swept.Unfetched {
+		done.Left = append(done.Left, c.later(e))
+	}
 	return errors.Join(err, c.ledger.Close())
+}
+
+// unfetched notes that what a file is in, or the file itself, is not to be
+// deleted. Whoever leaves in the middle of a turn does without its files.
+func (c *Chat) unfetched(ctx context.Context, r provider.FileRef) {
+	same := func(m provider.FileRef) bool {
+		return m.Scope == r.Scope && m.Session == r.Session && (r.Session != "" || m.ID == r.ID)
+	}
+	if ctx.Err() == nil && r.Scope != provider.ScopeInline && !slices.ContainsFunc(c.missed, same) {
+		c.missed = append(c.missed, r)
+	}
+}
+
+// later says how what could not be fetched is fetched later.
+func (c *Chat) later(e provider.Entry) string {
+	name := c.backend.Provider.Name()
+	switch e.Kind {
+	case provider.EntrySession:
+		text := fmt.Sprintf("%s, with files that could not be listed or fetched: `airlock files get --provider %s --session %s -o DIR` fetches them", e.ID, name, e.ID)
+		if idle := c.backend.Provider.Caps().IdleTTL; idle > 0 {
+			text += fmt.Sprintf(" while it lives, %d minutes after its last use", int(idle.Minutes()))
+		}
+		return text + "; `airlock files gc` deletes it"
+	case provider.EntryFile:
+		return fmt.Sprintf("%s (%s), which could not be fetched: `airlock files get --provider %s %s` fetches it; `airlock files gc` deletes it", e.Name, e.ID, name, e.ID)
+	}
+	return fmt.Sprintf("files that code may have made: `airlock files ls --provider %s` lists them, `airlock files get --provider %s ID` fetches one; `airlock files gc` deletes them", name, name)
 }
 
 // staying are the files with which a kept conversation can be gone on with. The

@@ -215,6 +215,13 @@ func (h *Host) Sweep(ctx context.Context, providers ...provider.Provider) (provi
 	return swept, errors.Join(err, h.tidy())
 }
 
+// SweepAll is Sweep for a person who asked for it: what may hold outputs that
+// could not be fetched is deleted too.
+func (h *Host) SweepAll(ctx context.Context, providers ...provider.Provider) (provider.Swept, error) {
+	swept, err := provider.SweepAll(ctx, h.Ledger, h.Retry, providers...)
+	return swept, errors.Join(err, h.tidy())
+}
+
 // tidy removes outputs whose time is over, and beginnings of files that a
 // crash has left.
 func (h *Host) tidy() error {

@@ -54,12 +54,15 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 		switch provider.KindOf(f.Err) {
 		case provider.FileNotFound, provider.FileExpired, provider.ContainerExpired, provider.NotDownloadable:
 		default: // it is still there
-			t.chat.unsaved = t.chat.unsaved || ctx.Err() == nil && f.Artifact.Ref.Scope != provider.ScopeInline
+			t.chat.unfetched(ctx, f.Artifact.Ref)
 		}
 	}
 	t.record.Missing = append(t.record.Missing, found.Missing...)
-	for _, blind := range found.Blind {
+	for i, blind := range found.Blind {
 		t.emit(Notice{Text: fmt.Sprintf("The session could not be listed (%v): files that the answer does not speak of may have been overlooked.", blind)})
+		if provider.KindOf(blind) != provider.ContainerExpired { // what it had is still there
+			t.chat.unfetched(ctx, provider.FileRef{Scope: provider.ScopeSession, Session: found.Unlisted[i]})
+		}
 	}
 	for _, name := range found.Missing {
 		t.emit(Notice{Text: "The answer promises " + name + ", and there is no such file.", Hint: "Ask the model to write it again."})

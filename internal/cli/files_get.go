@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/airlock-run/airlock/provider"
+)
+
+type fetchOptions struct {
+	folder, session string
+	yes             bool
+}
+
+// getRemote fetches a file into quarantine, like any output, and saves it from
+// there.
+func (a *app) getRemote(ctx context.Context, id string, o fetchOptions) error {
+	if err := checkFolder(o.folder); err != nil {
+		return err
+	}
+	return a.withAccount(ctx, func(c *account) error {
+		ref := provider.FileRef{Provider: c.name, Scope: provider.ScopeFile, ID: id, Session: o.session}
+		if o.session != "" {
+			ref.Scope = provider.ScopeSession
+		}
+		info, err := c.provider.Files().Stat(ctx, ref)
+		if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.Invalid {
+			info, err = c.findFile(ctx, id, o.session, err)
+		}
+		if err != nil {
+			return err
+		}
+		if !info.Readable && info.Ref.Scope == provider.ScopeFile {
+			return &provider.Error{Kind: provider.NotDownloadable, Provider: c.name, Op: "get " + id, Message: "the provider does not hand this file out"}
+		}
+		r, err := a.fetchRemote(ctx, c, info, o)
+		if err != nil {
+			return err
+		}
+		a.out.result(r)
+		return r.problem(o.folder)
+	})
+}
+
+// getSession fetches all that code has made in a session.
+func (a *app) getSession(ctx context.Context, o fetchOptions) error {
+	if err := checkFolder(o.folder); err != nil {
+		return err
+	}
+	return a.withAccount(ctx, func(c *account) error {
+		r := getAllReport{Provider: c.name, Session: o.session, Files: []getReport{}}
+		var failed error
+		for info, err := range c.provider.Sessions().Files(ctx, o.session) {
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("the session could not be listed to its end: %w", err))
+				break
+			}
+			if info.Origin == provider.OriginUser {
+				continue
+			}
+			one, err := a.fetchRemote(ctx, c, info, o)
+			if err == nil {
+				r.Files = append(r.Files, one)
+				err = one.problem(o.folder)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", info.Name, err))
+			}
+		}
+		return a.finish(r, failed)
+	})
+}
+
+// findFile looks for a file that the account's store does not know: in a session
+// it may be known by its id or by its path.
+func (c *account) findFile(ctx context.Context, id, session string, missing error) (provider.FileInfo, error) {
+	unknown := &provider.Error{Kind: provider.FileNotFound, Provider: c.name, Op: "get " + id, Message: "the provider does not know this file", Err: missing,
+		Hint: "`airlock files ls` lists files and sessions, `airlock files ls --session ID` the files of a session. Sessions that were deleted or have expired took theirs along."}
+	if !c.bare.Caps().SessionFiles {
+		return provider.FileInfo{}, unknown
+	}
+	const most = 100 // sessions that are looked through
+	var sessions []string
+	if session != "" {
+		sessions = append(sessions, session)
+	} else {
+		for s, err := range c.provider.Sessions().List(ctx, provider.Filter{}) {
+			if err != nil {
+				return provider.FileInfo{}, err
+			}
+			if s.Active {
+				sessions = append(sessions, s.ID)
+			}
+			if len(sessions) == most {
+				break
+			}
+		}
+	}
+	for _, s := range sessions {
+		for f, err := range c.provider.Sessions().Files(ctx, s) {
+			if kind := provider.KindOf(err); kind == provider.ContainerExpired || kind == provider.FileNotFound {
+				break // it ended meanwhile
+			}
+			if err != nil {
+				return f, err
+			}
+			if f.Ref.ID == id || f.Ref.Path == id || session != "" && f.Name == id {
+				return f, nil
+			}
+		}
+	}
+	return provider.FileInfo{}, unknown
+}
+
+// fetchRemote fetches one file and saves it.
+func (a *app) fetchRemote(ctx context.Context, c *account, info provider.FileInfo, o fetchOptions) (getReport, error) {
+	shown := a.showTurns(false)
+	found, err := c.Fetch(ctx, c.bare, provider.Artifact{Ref: info.Ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
+		if !a.json {
+			shown.progress("fetching", info.Name, done, info.Size)
+		}
+	})
+	shown.clear()
+	if err != nil {
+		return getReport{}, err
+	}
+	root, err := openFolder(o.folder)
+	if err != nil {
+		return getReport{}, err
+	}
+	defer root.Close()
+	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), fetch: func(_ context.Context, _ string, to io.Writer) error {
+		f, err := c.Output(found.SHA256)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(to, f)
+		return err
+	}}
+	saved, err := s.save(ctx, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size, SHA256: found.SHA256})
+	if err != nil {
+		return getReport{}, err
+	}
+	return getReport{ID: found.Ref.ID, Name: found.Name, Size: found.Size, MIME: found.MIME, SHA256: found.SHA256, State: saved.State, Path: filepath.Join(o.folder, saved.As)}, nil
+}
+
+// problem says that a file was not saved because its name is taken.
+func (r getReport) problem(folder string) error {
+	if r.State != saveExists {
+		return nil
+	}
+	return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", r.Name, folder)
+}
+
+// listSession lists the files of a session.
+func (a *app) listSession(ctx context.Context, session string, limit int) error {
+	return a.withAccount(ctx, func(c *account) error {
+		r := remoteReport{Provider: c.name, Files: []remoteFile{}, Sessions: []remoteSession{}}
+		for f, err := range c.provider.Sessions().Files(ctx, session) {
+			if err != nil {
+				return err
+			}
+			if r.More = len(r.Files) >= limit; r.More {
+				break
+			}
+			id := f.Ref.ID
+			if id == "" {
+				id = f.Ref.Path
+			}
+			r.Files = append(r.Files, remoteFile{ID: id, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created, Expires: f.Expires, Readable: f.Readable, SHA256: f.SHA256})
+		}
+		a.out.result(r)
+		return nil
+	})
+}
+
+// getAllReport is what files get has fetched of a session.
+type getAllReport struct {
+	Provider string      `json:"provider"`
+	Session  string      `json:"session"`
+	Files    []getReport `json:"files"`
+	Error    *problem    `json:"error,omitempty"`
+}
+
+func (r getAllReport) with(e *problem) report { r.Error = e; return r }
+
+func (r getAllReport) text(p *page) {
+	for _, f := range r.Files {
+		f.text(p)
+	}
+	if len(r.Files) == 0 && r.Error == nil {
+		p.line("Code has made no files in %s.", printable(r.Session))
+	}
+}
