@@ -79,7 +79,8 @@ func (c *Client) Limits(ctx context.Context) (*ServiceLimits, error) {
 
 // Health is how a service is.
 type Health struct {
-	Status    string     `json:"status"` // "ok", "degraded", "draining"
+	Status    string     `json:"status"`  // "ok", "degraded", "draining"
+	Problem   string     `json:"problem"` // why runs are not accepted, and what to do about it; empty: they are
 	Version   string     `json:"version"`
 	Isolation *Isolation `json:"isolation"` // nil: the sandbox does not answer
 }

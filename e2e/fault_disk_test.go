@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -16,8 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testFull fills a small disk under the service. Uploads are refused, programs
-// run or say why not, deletes work, and when there is room again all is well.
+// testFull fills a small disk under the service, to the last byte or inode.
+// Uploads and runs are refused, it says that it is not ready, deletions work,
+// also after it was killed, and so does expiry without anybody's help.
 func testFull(t *testing.T, options, content string) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a small disk needs root")
@@ -39,54 +41,121 @@ func testFull(t *testing.T, options, content string) {
 	}
 	give(t, disk, who.service)
 	s := serve(t, who, disk)
-	var stored []file
-	refused := 0
-	for i := 0; refused < 3; i++ {
+	kept := s.upload("kept", "kept") // by its use, however often others expire
+	stored := fillUp(t, s, content)
+	if len(stored) < 6 {
+		t.Fatalf("only %d files fit", len(stored))
+	}
+	fillDisk(t, disk)
+	if got := s.do("POST", runs, `{"language":"python","code":"print('ran')"}`); got.status != 507 || !strings.Contains(string(got.body), "min_free") {
+		t.Errorf("a run on a full disk: %d %s", got.status, got.body)
+	}
+	if got := s.do("GET", "/api/v1/ready", ""); got.status != 503 || !strings.Contains(string(got.body), "disk") {
+		t.Errorf("ready: %d %s", got.status, got.body)
+	}
+	if got := s.do("GET", "/api/v1/files/"+kept.ID+"/content", ""); string(got.body) != "kept" {
+		t.Errorf("a file that was there: %d", got.status)
+	}
+	remove := func(s *service, f file) {
+		t.Helper()
+		if got := s.do("DELETE", "/api/v1/files/"+f.ID, ""); got.status != 204 {
+			t.Errorf("a delete: %d %s", got.status, got.body)
+		}
+		fillDisk(t, disk) // what it freed is gone again
+	}
+	remove(s, stored[0])
+	remove(s, stored[1])
+	s.kill()
+	s = serve(t, who, disk) // without a free byte
+	remove(s, stored[2])
+	if got := s.do("GET", "/api/v1/files/"+kept.ID+"/content", ""); string(got.body) != "kept" {
+		t.Errorf("after a restart: %d", got.status)
+	}
+	fillers, _ := filepath.Glob(filepath.Join(disk, "filler*"))
+	for _, name := range fillers {
+		os.Remove(name)
+	}
+	for _, f := range stored[3:] {
+		if got := s.do("DELETE", "/api/v1/files/"+f.ID, ""); got.status != 204 {
+			t.Errorf("a delete: %d %s", got.status, got.body)
+		}
+	}
+	works := func(s *service) {
+		t.Helper()
+		eventually(t, patience, "there is room again", func() bool {
+			return s.do("POST", "/api/v1/files?name=again", "again", "Content-Type", "text/plain").status == 201
+		})
+		if r := s.execute(python("open('o','w').write('o'); print('well')")); r.Stdout != "well\n" || len(r.Files) != 1 {
+			t.Errorf("afterwards: %+v", r)
+		}
+		if got := s.do("GET", "/api/v1/ready", ""); got.status != 200 {
+			t.Errorf("ready: %d %s", got.status, got.body)
+		}
+	}
+	works(s)
+	s.stop()
+
+	// A lifetime that ends soon: nobody deletes anything.
+	s = serve(t, who, disk, "--file-ttl", "1s")
+	fillUp(t, s, content)
+	fillDisk(t, disk)
+	works(s)
+	s.stop()
+}
+
+// fillUp uploads until the service refuses more, and returns what it took.
+func fillUp(t *testing.T, s *service, content string) (stored []file) {
+	t.Helper()
+	for i := 0; ; i++ {
 		got := s.do("POST", "/api/v1/files?name=part", fmt.Sprint(i)+content, "Content-Type", "application/octet-stream")
-		switch got.status {
-		case 201:
+		switch {
+		case got.status == 201:
 			var f file
 			got.decode(t, &f)
 			stored = append(stored, f)
-		case 507:
-			refused++
-			if !strings.Contains(string(got.body), "delete files") {
-				t.Errorf("no hint: %s", got.body)
-			}
-		default:
+		case got.status != 507:
 			t.Fatalf("%d %s", got.status, got.body)
+		case !strings.Contains(string(got.body), "elete files"):
+			t.Fatalf("no hint: %s", got.body)
+		default:
+			return stored
 		}
 		if i > 1000 {
 			t.Fatal("the disk does not fill up")
 		}
 	}
-	got := s.do("POST", runs, `{"language":"python","code":"open('out','wb').write(b'x' * (2 << 20)); print('ran')"}`)
-	if !strings.Contains(string(got.body), `ran\n`) && got.status != 507 && got.status != 503 {
-		t.Errorf("a run: %d %s", got.status, got.body)
+}
+
+// fillDisk takes the last byte of a disk, and the last inode if those are few,
+// as another program on it might.
+func fillDisk(t *testing.T, disk string) {
+	t.Helper()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(disk, &fs); err != nil {
+		t.Fatal(err)
 	}
-	if len(stored) < 3 {
-		t.Fatalf("only %d files fit", len(stored))
+	take := func(content []byte) error {
+		f, err := os.CreateTemp(disk, "filler")
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for err == nil && len(content) > 0 {
+			_, err = f.Write(content)
+		}
+		return err
 	}
-	if got := s.do("GET", "/api/v1/files/"+stored[0].ID+"/content", ""); got.status != 200 || hashOf(got.body) != stored[0].SHA256 {
-		t.Errorf("a file that was there: %d", got.status)
-	}
-	for _, f := range stored[1:] {
-		if got := s.do("DELETE", "/api/v1/files/"+f.ID, ""); got.status != 204 && got.status != 507 {
-			t.Errorf("a delete: %d %s", got.status, got.body)
+	var err error
+	if fs.Files > 10_000 {
+		err = take(make([]byte, 4096))
+	} else {
+		for err == nil {
+			err = take(nil)
 		}
 	}
-	eventually(t, patience, "there is room again", func() bool {
-		return s.do("POST", "/api/v1/files?name=again", "again", "Content-Type", "text/plain").status == 201
-	})
-	if r := s.execute(python("open('o','w').write('o'); print('well')")); r.Stdout != "well\n" || len(r.Files) != 1 {
-		t.Errorf("afterwards: %+v", r)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
 	}
-	s.kill()
-	next := serve(t, who, disk)
-	if got := next.do("GET", "/api/v1/files/"+stored[0].ID+"/content", ""); got.status != 200 || hashOf(got.body) != stored[0].SHA256 {
-		t.Errorf("after a restart: %d", got.status)
-	}
-	next.stop()
 }
 
 // testFewFiles gives the service fewer files than its clients take: it turns

@@ -20,6 +20,9 @@ const bufferSize = 128 << 10
 // room, and engine.ErrCanceled when ctx ended. When it returns without an
 // error the bytes survive a power cut; else nothing of them can be seen.
 func (s *Store) Put(ctx context.Context, r io.Reader, limit int64) (engine.Blob, error) {
+	if err := s.room(); err != nil {
+		return engine.Blob{}, err
+	}
 	up, err := s.newUpload()
 	if err != nil {
 		return engine.Blob{}, failed(opPut, "", err)
@@ -171,6 +174,9 @@ func (up *upload) fill(ctx context.Context, r io.Reader, limit int64) (engine.Bl
 		}
 		hash.Write(buffer[:n])
 		if n > 0 {
+			if err := up.store.room(); err != nil {
+				return engine.Blob{}, err
+			}
 			if _, err := up.file.Write(buffer[:n]); err != nil {
 				return engine.Blob{}, failed(opPut, "", err)
 			}

@@ -38,13 +38,22 @@ type Store struct {
 	seals    seals
 	contents contents
 
+	room func() error // returns nil as long as there is some
+
 	mu      sync.Mutex
 	uploads map[string]bool // temporary files that a Put is writing
 }
 
+// Option changes how a store is opened.
+type Option func(*Store)
+
+// WithRoom sets what is asked before anything is written: an error of it is
+// that of the Put.
+func WithRoom(room func() error) Option { return func(s *Store) { s.room = room } }
+
 // Open opens the store in dir and makes it when it is missing. The directory
 // is the store's own: <data>/files.
-func Open(dir string) (*Store, error) {
+func Open(dir string, options ...Option) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		err = makeDir(dir)
@@ -61,7 +70,10 @@ func Open(dir string) (*Store, error) {
 		root.Close()
 		return nil, failed(opStore, "", err)
 	}
-	s := &Store{root: root, dir: top, disk: rootDisk{root}, uploads: map[string]bool{}}
+	s := &Store{root: root, dir: top, disk: rootDisk{root}, uploads: map[string]bool{}, room: func() error { return nil }}
+	for _, option := range options {
+		option(s)
+	}
 	if err := s.disk.mkdir(tmpDir); err != nil && !errors.Is(err, fs.ErrExist) {
 		s.Close()
 		return nil, failed(opStore, "", err)

@@ -67,7 +67,7 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 	if c.folder, err = os.MkdirTemp("", "airlock-run-"); err != nil {
 		return nil, fail(exitUnavailable, "set TMPDIR to a folder that you can write to", "no folder for temporary files: %w", err)
 	}
-	if c.service, err = a.startService(ctx, c.folder, a.ownLauncher(0)); err != nil {
+	if c.service, err = a.startService(ctx, c.folder, nil, a.ownLauncher(0)); err != nil {
 		return nil, err
 	}
 	listener := newMemoryListener()

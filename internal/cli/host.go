@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/user"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/setup"
 )
@@ -25,6 +27,8 @@ type hostReport struct {
 	User   string `json:"user"`
 	Data   string `json:"data"`
 	Free   int64  `json:"data_free_bytes"` // -1: the directory does not exist yet
+	Floor  int64  `json:"data_min_free_bytes,omitempty"`
+	Low    bool   `json:"data_low,omitempty"` // uploads and runs are refused
 }
 
 func (a *app) examineHost() hostReport {
@@ -41,9 +45,8 @@ func (a *app) examineHost() hostReport {
 	if u, err := user.Current(); err == nil {
 		r.User = u.Username
 	}
-	var disk unix.Statfs_t
-	if unix.Statfs(r.Data, &disk) == nil {
-		r.Free = int64(disk.Bavail) * disk.Bsize
+	if room, err := disk.Look(r.Data, a.cfg.MinFree); err == nil {
+		r.Free, r.Floor, r.Low = room.Free, room.Floor, room.Low
 	}
 	return r
 }
@@ -84,6 +87,10 @@ func (r hostReport) text(p *page) {
 		free = humanize.IBytes(uint64(r.Free)) + " free"
 	}
 	fact("data", r.Data+" ("+free+")")
+	if r.Low {
+		p.row("disk", 13, red, "low", fmt.Sprintf("A service refuses uploads and runs: less than %s or too few inodes are free.", humanize.IBytes(uint64(r.Floor))))
+		p.row("", 13, "", "", "Cure: make room on this disk, delete files, wait until some expire, or set min_free lower")
+	}
 }
 
 // languageReport says whether a language is there.

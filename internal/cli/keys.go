@@ -131,7 +131,7 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 		}
 		return childError(a.asUser(who, args...).Run())
 	}
-	kept, err := a.openStorage(ctx, a.cfg.Data)
+	kept, err := a.openStorage(ctx, a.cfg.Data, nil)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,12 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 		return err
 	}
 	defer tcp.Close()
-	s, err := a.startService(ctx, a.cfg.Data, launcher)
+	space, started, err := a.watchDisk()
+	if err != nil {
+		return err
+	}
+	defer started()
+	s, err := a.startService(ctx, a.cfg.Data, space, launcher)
 	if err != nil {
 		return err
 	}
@@ -82,6 +87,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 		unixSocket.Close()
 		return errors.Join(a.explainDoor(err), shutDownNow(s.engine))
 	}
+	started()
 	serving := make(chan error, 1)
 	go func() { serving <- server.Serve() }()
 	a.greet(ctx, s.engine, tcp.Addr())

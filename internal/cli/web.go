@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"net/http"
-	"syscall"
 
+	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/language"
@@ -57,9 +57,9 @@ func languages() func(context.Context) []web.Language {
 
 // disk is the room where the service keeps its data.
 func (a *app) disk() web.Disk {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(a.cfg.Data, &fs); err != nil {
+	room, err := disk.Look(a.cfg.Data, a.cfg.MinFree)
+	if err != nil {
 		return web.Disk{}
 	}
-	return web.Disk{Free: int64(fs.Bavail) * fs.Bsize, Total: int64(fs.Blocks) * fs.Bsize}
+	return web.Disk{Free: room.Free, Total: room.Total, Low: room.Low}
 }

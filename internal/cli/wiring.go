@@ -15,6 +15,7 @@ import (
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/dialect/onyx"
+	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/index"
@@ -44,27 +45,69 @@ type storage struct {
 	blobs *blob.Store
 	// clock is the one by which things expire, for the engine too.
 	clock func() time.Time
+	space engine.Space // nil: of no interest
 }
 
 // openStorage opens what is kept in a data directory, and makes it if need be.
-func (a *app) openStorage(ctx context.Context, data string) (*storage, error) {
+// On the disk of a service a reserve is kept, unless space is nil.
+func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (*storage, error) {
+	if err := makeData(data); err != nil {
+		return nil, err
+	}
+	kept := &storage{clock: engine.SteadyClock(time.Now)}
+	onIndex := []index.Option{index.WithClock(kept.clock), index.WithQuota(ownerQuota(a.cfg))}
+	var onBlobs []blob.Option
+	if space != nil {
+		kept.space = space
+		onIndex = append(onIndex, index.WithReserve(space.Borrow))
+		onBlobs = append(onBlobs, blob.WithRoom(func() error {
+			room, err := space.Room()
+			if err != nil {
+				return err
+			}
+			return room.Check("store file")
+		}))
+	}
+	var err error
+	if kept.index, err = index.Open(ctx, filepath.Join(data, "index.db"), a.log, onIndex...); err != nil {
+		return nil, dataError(data, err)
+	}
+	if kept.blobs, err = blob.Open(filepath.Join(data, "files"), onBlobs...); err != nil {
+		return nil, errors.Join(dataError(data, err), kept.index.Close())
+	}
+	return kept, nil
+}
+
+// makeData makes the data directory if need be.
+func makeData(data string) error {
 	if err := setup.CheckData(data); err != nil {
 		p := explain(err)
-		return nil, fail(exitUnavailable, p.Hint, "%s", p.Message)
+		return fail(exitUnavailable, p.Hint, "%s", p.Message)
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return nil, dataError(data, err)
+		return dataError(data, err)
 	}
-	clock := engine.SteadyClock(time.Now)
-	db, err := index.Open(ctx, filepath.Join(data, "index.db"), a.log, index.WithClock(clock), index.WithQuota(ownerQuota(a.cfg)))
+	return nil
+}
+
+// watchDisk watches the disk of the data directory for a service. To start on a
+// full one takes the reserve, until started is called, once or more.
+func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
+	if err := makeData(a.cfg.Data); err != nil {
+		return nil, nil, err
+	}
+	if space, err = disk.Open(a.cfg.Data, a.cfg.MinFree); err != nil {
+		return nil, nil, dataError(a.cfg.Data, err)
+	}
+	room, err := space.Room()
 	if err != nil {
-		return nil, dataError(data, err)
+		return nil, nil, dataError(a.cfg.Data, err)
 	}
-	blobs, err := blob.Open(filepath.Join(data, "files"))
-	if err != nil {
-		return nil, errors.Join(dataError(data, err), db.Close())
+	if !room.Low {
+		return space, func() {}, nil
 	}
-	return &storage{db, blobs, clock}, nil
+	a.log.Warn("the disk is low: uploads and runs are refused", "data", a.cfg.Data, "free_bytes", room.Free, "min_free", room.Floor)
+	return space, space.Borrow(), nil
 }
 
 func (s *storage) close() error { return errors.Join(s.blobs.Close(), s.index.Close()) }
@@ -87,14 +130,14 @@ func dataError(data string, err error) error {
 
 // startService opens the storage in data, starts a sandbox, and puts an
 // engine on both.
-func (a *app) startService(ctx context.Context, data string, launcher linux.Launcher) (_ *service, err error) {
+func (a *app) startService(ctx context.Context, data string, space *disk.Space, launcher linux.Launcher) (_ *service, err error) {
 	s := &service{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	kept, err := a.openStorage(ctx, data)
+	kept, err := a.openStorage(ctx, data, space)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +147,7 @@ func (a *app) startService(ctx context.Context, data string, launcher linux.Laun
 		return nil, a.sandboxError(err)
 	}
 	s.below = append(s.below, sandbox.Close)
-	s.engine = engine.New(engineConfig(a.cfg, kept.clock), sandbox, kept.blobs, kept.index, a.log)
+	s.engine = engine.New(engineConfig(a.cfg, kept), sandbox, kept.blobs, kept.index, a.log)
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
@@ -128,9 +171,10 @@ func (a *app) ownLauncher(service int) linux.Launcher {
 	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
 }
 
-func engineConfig(c *config.Config, clock func() time.Time) engine.Config {
+func engineConfig(c *config.Config, kept *storage) engine.Config {
 	return engine.Config{
-		Now:           clock,
+		Now:           kept.clock,
+		Space:         kept.space,
 		Concurrency:   c.Concurrency,
 		Queue:         c.Queue,
 		QueuePerOwner: c.OwnerQueue,

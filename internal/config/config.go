@@ -44,7 +44,8 @@ type Config struct {
 	DrainTime     time.Duration  // how long running programs may go on at shutdown
 
 	MaxUpload   int64
-	Concurrency int // 0: twice the number of cores
+	MinFree     int64 // that stays free on the disk; 0: a part of it
+	Concurrency int   // 0: twice the number of cores
 	Queue       int
 	FileTTL     time.Duration
 

@@ -24,6 +24,9 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 		}
 		up.MIME = given
 	}
+	if err := s.roomFor(op); err != nil {
+		return File{}, err
+	}
 	if up.Max <= 0 || up.Max > s.cfg.MaxUpload {
 		up.Max = s.cfg.MaxUpload
 	}

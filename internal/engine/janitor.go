@@ -12,6 +12,7 @@ import (
 const (
 	tidyEvery  = 30 * time.Second
 	sweepEvery = 5 * time.Minute
+	hurryEvery = time.Second // when the disk is low
 	tidyBatch  = 500
 )
 
@@ -21,11 +22,13 @@ type janitor struct {
 	mu      sync.Mutex
 	waiting []Digest      // blobs that may have lost their last file
 	wake    chan struct{} // holds a token while there are some
+	low     chan struct{} // holds a token when the disk turned out to be low
 	cancel  context.CancelFunc
 	done    chan struct{}
 
 	unswept   bool // files have expired since the last sweep
 	lastSweep time.Time
+	lastHurry time.Time // for want of room
 }
 
 // startJanitor is called once, with s.mu held.
@@ -43,7 +46,12 @@ func (s *Service) startJanitor() {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				s.tidy(ctx)
+				s.tidy(ctx, false)
+			case <-j.low:
+				if now := s.now(); now.Sub(j.lastHurry) >= hurryEvery {
+					j.lastHurry = now
+					s.tidy(ctx, true)
+				}
 			case <-j.wake:
 			}
 			s.removeOrphans(ctx)
@@ -86,8 +94,17 @@ func (s *Service) removeOrphans(ctx context.Context) {
 	}
 }
 
-// tidy is one round. What fails is tried again in the next.
-func (s *Service) tidy(ctx context.Context) {
+// hurry has the janitor come soon, for want of room.
+func (j *janitor) hurry() {
+	select {
+	case j.low <- struct{}{}:
+	default:
+	}
+}
+
+// tidy is one round. What fails is tried again in the next. When the disk is
+// low the bytes of what has expired go at once.
+func (s *Service) tidy(ctx context.Context, low bool) {
 	now := s.now()
 	s.settle(ctx)
 	if err := s.touches.flush(ctx, s.index, now); err != nil {
@@ -106,7 +123,7 @@ func (s *Service) tidy(ctx context.Context) {
 	if err != nil {
 		s.complain(ctx, "expire files", err)
 	}
-	if s.janitor.unswept && now.Sub(s.janitor.lastSweep) >= sweepEvery {
+	if s.janitor.unswept && (low || now.Sub(s.janitor.lastSweep) >= sweepEvery) {
 		s.janitor.lastSweep = now
 		if err := s.sweep(ctx); err != nil {
 			s.complain(ctx, "sweep", err)

@@ -39,6 +39,9 @@ type Config struct {
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
 
+	// Space is the disk of the blobs and the index; nil: it is never full.
+	Space Space
+
 	// Now is the time by which objects are created and expire. Give the index
 	// the same clock.
 	Now func() time.Time // nil: SteadyClock(time.Now)
@@ -137,7 +140,7 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 	}
 	s.queue.share = s.share
 	s.reclaim.blobs = blobs
-	s.janitor.wake = make(chan struct{}, 1)
+	s.janitor.wake, s.janitor.low = make(chan struct{}, 1), make(chan struct{}, 1)
 	return s
 }
 
@@ -262,8 +265,28 @@ func (s *Service) Ready(ctx context.Context) error {
 	case !opened:
 		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
 	}
+	if err := s.roomFor(op); err != nil {
+		return err
+	}
 	_, err := s.Isolation(ctx)
 	return err
+}
+
+// roomFor returns an error when the disk has no room for more. What has expired
+// makes some: the janitor comes at once.
+func (s *Service) roomFor(op string) error {
+	if s.cfg.Space == nil {
+		return nil
+	}
+	room, err := s.cfg.Space.Room()
+	if err != nil {
+		return failure(op, "", err)
+	}
+	if err := room.Check(op); err != nil {
+		s.janitor.hurry()
+		return err
+	}
+	return nil
 }
 
 // Isolation says what stands between a program and this host.

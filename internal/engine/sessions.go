@@ -30,6 +30,9 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	if err != nil {
 		return Session{}, err
 	}
+	if err := s.roomFor(op); err != nil {
+		return Session{}, err
+	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	files, err := s.resolve(ctx, op, caller.Owner, req.Files, "")
 	if err != nil {

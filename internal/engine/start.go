@@ -86,6 +86,9 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 			return nil, earlier, err
 		}
 	}
+	if err := s.roomFor(opRun); err != nil {
+		return nil, nil, err
+	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{
 		id: NewID(), owner: caller.Owner, language: lang, request: req,

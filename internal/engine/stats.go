@@ -18,6 +18,8 @@ type Stats struct {
 	Wait     Histogram        // how long runs waited for a slot
 	Duration Histogram        // how long programs ran
 
+	Disk Room // of the data directory; zero where nobody watches it
+
 	// HasKeys says that a key was ever made. Revoked ones count: revoking the
 	// last key must not open the door to everybody.
 	HasKeys bool
@@ -92,7 +94,12 @@ func (s *Service) Stats() Stats {
 	s.meter.mu.Lock()
 	runs := maps.Clone(s.meter.runs)
 	s.meter.mu.Unlock()
+	var room Room
+	if s.cfg.Space != nil {
+		room, _ = s.cfg.Space.Room() // who asks for runs is told why not
+	}
 	return Stats{
+		Disk:  room,
 		Slots: s.queue.slots, Running: running, Queued: queued, Runs: runs, Rejected: s.meter.rejected.Load(),
 		Wait: s.meter.wait.snapshot(), Duration: s.meter.duration.snapshot(), HasKeys: s.meter.keys.Load() > 0,
 	}

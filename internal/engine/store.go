@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -53,6 +55,32 @@ type Content interface {
 type Blob struct {
 	SHA256 Digest
 	Size   int64
+}
+
+// Space watches the disk that blobs and index share.
+type Space interface {
+	// Room says how much room there is. It is cheap: every run asks.
+	Room() (Room, error)
+}
+
+// Room is what is left of a disk.
+type Room struct {
+	Free  int64 // bytes
+	Total int64 // bytes of the disk
+	Floor int64 // bytes that stay free
+	Low   bool  // nothing more is accepted: there is less than that, or too few inodes
+}
+
+// Check returns ErrFull when the disk is low, and says what to do.
+func (r Room) Check(op string) error {
+	if !r.Low {
+		return nil
+	}
+	return &Error{
+		Op: op, Kind: ErrFull, Err: errors.New("the disk is low"),
+		Hint: fmt.Sprintf("The disk of the service is nearly full: %s are free, and below %s (min_free), or with hardly any inodes left, "+
+			"it takes no uploads and no runs. Delete files, wait until some expire, or ask the operator for room.", byteCount(max(r.Free, 0)), byteCount(r.Floor)),
+	}
 }
 
 // Index remembers sessions, files, runs and keys. Each method is one

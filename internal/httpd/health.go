@@ -1,13 +1,15 @@
 package httpd
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
 type healthBody struct {
-	Status    string         `json:"status"` // "ok"; "degraded": runs are not accepted; "draining"
+	Status    string         `json:"status"`            // "ok"; "degraded": runs are not accepted; "draining"
+	Problem   string         `json:"problem,omitempty"` // why runs are not accepted, and what to do
 	Version   string         `json:"version"`
 	Isolation *isolationBody `json:"isolation,omitempty"` // absent when the sandbox does not answer
 }
@@ -31,8 +33,8 @@ type layerBody struct {
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	setRoute(w, "", r.URL.Path)
 	body := healthBody{Status: "ok", Version: s.opts.Version}
-	if s.opts.Engine.Ready(r.Context()) != nil {
-		body.Status = "degraded"
+	if err := s.opts.Engine.Ready(r.Context()); err != nil {
+		body.Status, body.Problem = "degraded", problem(err)
 	}
 	if s.draining.Load() {
 		body.Status = "draining"
@@ -48,6 +50,14 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, body)
 }
 
+// problem says why runs are not accepted, as far as that is everybody's to know.
+func problem(err error) string {
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Hint != "" {
+		return "Runs are not accepted at the moment. " + e.Hint
+	}
+	return "Runs are not accepted at the moment."
+}
+
 // ready answers 503 while new runs would be refused.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	setRoute(w, "", r.URL.Path)
@@ -59,7 +69,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if err := s.opts.Engine.Ready(r.Context()); err != nil {
 		s.opts.Log.Debug("not ready", "err", err)
 		w.Header().Set("Retry-After", "5")
-		refuse(w, r, http.StatusServiceUnavailable, "unavailable", "runs are not accepted at the moment")
+		code := "unavailable"
+		if engine.KindOf(err) == engine.ErrFull {
+			code = "full"
+		}
+		refuse(w, r, http.StatusServiceUnavailable, code, problem(err))
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})

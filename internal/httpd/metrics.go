@@ -90,6 +90,8 @@ var (
 	descRejected = desc("runs_rejected_total", "Runs refused because the queue was full.")
 	descWait     = desc("run_queue_wait_seconds", "How long runs waited for a slot.")
 	descDuration = desc("run_duration_seconds", "How long programs ran.")
+	descFree     = desc("disk_free_bytes", "Room on the disk of the data directory.")
+	descLow      = desc("disk_low", "1 while uploads and runs are refused for want of room on the disk.")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -98,7 +100,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c engineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRuns, descRunning, descQueued, descRejected, descWait, descDuration} {
+	for _, d := range []*prometheus.Desc{descRuns, descRunning, descQueued, descRejected, descWait, descDuration, descFree, descLow} {
 		out <- d
 	}
 }
@@ -118,6 +120,12 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descRunning, gauge, float64(stats.Running))
 	out <- prometheus.MustNewConstMetric(descQueued, gauge, float64(stats.Queued))
 	out <- prometheus.MustNewConstMetric(descRejected, counter, float64(stats.Rejected))
+	low := 0.0
+	if stats.Disk.Low {
+		low = 1
+	}
+	out <- prometheus.MustNewConstMetric(descFree, gauge, float64(stats.Disk.Free))
+	out <- prometheus.MustNewConstMetric(descLow, gauge, low)
 	out <- histogram(descWait, stats.Wait)
 	out <- histogram(descDuration, stats.Duration)
 }

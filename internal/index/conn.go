@@ -27,6 +27,7 @@ func connect(ctx context.Context, path string, settings ...string) (*conn, error
 		"foreign_keys(1)",
 		"trusted_schema(0)",
 		"cell_size_check(1)",
+		"temp_store(2)", // in memory: a full disk has no room for it either
 	}, settings...)
 	name := url.URL{Scheme: "file", OmitHost: true, Path: path,
 		RawQuery: url.Values{"_pragma": settings, "mode": {"rw"}, "_dqs": {"0"}, "_error_rc": {"1"}}.Encode()}
@@ -186,6 +187,31 @@ func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, end *keptRun,
 		return failed(op, id, ctx.Err())
 	case <-db.closed:
 		return failed(op, id, errClosed)
+	}
+}
+
+// erase is write for what makes room, or must be had on a full disk too. There
+// it writes in the reserve, and makes the log, which it lengthened, short again.
+func (db *DB) erase(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
+	err := db.write(ctx, op, id, do)
+	if engine.KindOf(err) != engine.ErrFull {
+		return err
+	}
+	defer db.borrow()()
+	db.shorten(ctx)
+	defer db.shorten(ctx)
+	return db.write(ctx, op, id, do)
+}
+
+// shorten writes the log into the database and gives its room back. It is no
+// harm if it cannot: the next one does.
+func (db *DB) shorten(ctx context.Context) {
+	select {
+	case writer := <-db.writer:
+		defer func() { db.writer <- writer }()
+		_, _ = writer.exec(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)")
+	case <-ctx.Done():
+	case <-db.closed:
 	}
 }
 

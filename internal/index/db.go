@@ -29,6 +29,7 @@ type DB struct {
 	log        *slog.Logger
 	now        func() time.Time
 	quota      engine.Quota
+	borrow     func() (giveBack func())
 	migrations fs.FS
 
 	lock    *os.File
@@ -50,6 +51,12 @@ type Option func(*DB)
 // the default.
 func WithClock(now func() time.Time) Option { return func(db *DB) { db.now = now } }
 
+// WithReserve sets what gives up room on a full disk for as long as a deletion
+// needs it.
+func WithReserve(borrow func() (giveBack func())) Option {
+	return func(db *DB) { db.borrow = borrow }
+}
+
 // Open opens the index at path, makes it if it is missing, and brings an
 // older one up to date. It refuses, with an error that names the cure, one
 // that another process holds (ErrLocked), that a newer version has written
@@ -63,7 +70,7 @@ func Open(ctx context.Context, path string, log *slog.Logger, options ...Option)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{path: path, log: log, now: time.Now, migrations: migrations,
+	db := &DB{path: path, log: log, now: time.Now, migrations: migrations, borrow: func() func() { return func() {} },
 		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
 		files: newFileCache(), closed: make(chan struct{})}
 	for _, option := range options {

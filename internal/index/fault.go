@@ -43,6 +43,9 @@ func meaning(err error) (engine.Kind, string) {
 	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return engine.ErrConflict, ""
 	}
+	if e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the index of a log has no room
+		return engine.ErrFull, hintFull
+	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
 		return engine.ErrFull, hintFull

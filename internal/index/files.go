@@ -97,7 +97,7 @@ func (db *DB) Files(ctx context.Context, q engine.FileQuery) (files []engine.Fil
 // DeleteFile forgets a file and its places in sessions.
 func (db *DB) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
 	defer db.files.forget(id)
-	return db.write(ctx, "delete file", id.String(), func(ctx context.Context, c *conn) error {
+	return db.erase(ctx, "delete file", id.String(), func(ctx context.Context, c *conn) error {
 		return changed(c.exec(ctx, "DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner, db.micros()))
 	})
 }
@@ -109,7 +109,7 @@ func (db *DB) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) er
 		return nil
 	}
 	defer db.files.forget(ids...)
-	return db.write(ctx, "touch files", "", func(ctx context.Context, c *conn) error {
+	return db.erase(ctx, "touch files", "", func(ctx context.Context, c *conn) error {
 		for _, id := range ids {
 			if _, err := c.exec(ctx, touchFile, now.UnixMicro(), id[:]); err != nil {
 				return err
@@ -122,7 +122,7 @@ func (db *DB) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) er
 // ExpireFiles forgets up to limit files that have expired by now.
 func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (gone int, err error) {
 	defer db.files.clear()
-	err = db.write(ctx, "expire files", "", func(ctx context.Context, c *conn) error {
+	err = db.erase(ctx, "expire files", "", func(ctx context.Context, c *conn) error {
 		gone, err = c.exec(ctx, "DELETE FROM files WHERE id IN (SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?)",
 			now.UnixMicro(), limit)
 		return err

@@ -43,7 +43,7 @@ func (db *DB) Keys(ctx context.Context) (keys []engine.Key, err error) {
 
 // RevokeKey ends a key. One that was revoked before keeps its time.
 func (db *DB) RevokeKey(ctx context.Context, id string, now time.Time) error {
-	return db.write(ctx, "revoke key", id, func(ctx context.Context, c *conn) error {
+	return db.erase(ctx, "revoke key", id, func(ctx context.Context, c *conn) error {
 		return changed(c.exec(ctx, "UPDATE keys SET revoked_us = coalesce(revoked_us, ?) WHERE id = ?", now.UnixMicro(), id))
 	})
 }

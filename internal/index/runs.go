@@ -286,7 +286,7 @@ func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 
 // InterruptRuns marks every run that is not final as interrupted at now.
 func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (n int, err error) {
-	err = db.write(ctx, "interrupt runs", "", func(ctx context.Context, c *conn) error {
+	err = db.erase(ctx, "interrupt runs", "", func(ctx context.Context, c *conn) error {
 		n, err = c.exec(ctx, `UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running')`,
 			now.UnixMicro(), "The service stopped during the run; how the program ended is not known.")
 		return err
@@ -299,7 +299,7 @@ func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (n int, err erro
 // its own expiry.
 func (db *DB) ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone := 0
-	err := db.write(ctx, "expire runs", "", func(ctx context.Context, c *conn) error {
+	err := db.erase(ctx, "expire runs", "", func(ctx context.Context, c *conn) error {
 		scan := func(row scanner) (id engine.ID, err error) {
 			err = row.Scan(idColumn{&id})
 			return id, err

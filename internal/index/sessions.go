@@ -156,7 +156,7 @@ func (db *DB) SessionFile(ctx context.Context, owner engine.Owner, session, file
 
 // TouchSession moves the expiry of a session to now + TTL, never backwards.
 func (db *DB) TouchSession(ctx context.Context, id engine.ID, now time.Time) error {
-	return db.write(ctx, "touch session", id.String(), func(ctx context.Context, c *conn) error {
+	return db.erase(ctx, "touch session", id.String(), func(ctx context.Context, c *conn) error {
 		return changed(c.exec(ctx, touchSession, now.UnixMicro(), id[:]))
 	})
 }
@@ -164,7 +164,7 @@ func (db *DB) TouchSession(ctx context.Context, id engine.ID, now time.Time) err
 // DeleteSession forgets a session, also one that has expired, and its links;
 // the files stay.
 func (db *DB) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
-	return db.write(ctx, "delete session", id.String(), func(ctx context.Context, c *conn) error {
+	return db.erase(ctx, "delete session", id.String(), func(ctx context.Context, c *conn) error {
 		return changed(c.exec(ctx, "DELETE FROM sessions WHERE id = ? AND owner = ?", id[:], owner))
 	})
 }

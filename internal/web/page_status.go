@@ -21,10 +21,10 @@ type Health interface {
 }
 
 // Disk is the room where the service keeps its data, in bytes.
-type Disk struct{ Free, Total int64 }
-
-// Low reports whether little is left.
-func (d Disk) Low() bool { return d.Total > 0 && d.Free < d.Total/20 }
+type Disk struct {
+	Free, Total int64
+	Low         bool // so little is free that nothing more is accepted
+}
 
 // statusPage is where a visitor sees how the service is.
 type statusPage struct {
