@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -214,12 +213,12 @@ const (
 
 // SafeName returns the name that a file of the chat has in the sandbox: no
 // folders, nothing hidden, nothing that a path or a shell would read in
-// another way.
+// another way. Joiners and marks of direction stay: they are letters of a name.
 func SafeName(name string) string {
 	var b strings.Builder
 	replaced := false
 	for _, r := range strings.ToValidUTF8(name, "_") {
-		bad := strings.ContainsRune(`/\:*?"<>|`, r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+		bad := strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' || r == 0x7f
 		if bad && !replaced {
 			b.WriteByte('_')
 		} else if !bad {

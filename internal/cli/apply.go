@@ -229,7 +229,7 @@ func heldError(held []workspace.Held) error {
 			if h.Rule != "" {
 				rule = " (" + h.Rule + ")"
 			}
-			list = append(list, printable(h.Path)+": "+printable(h.Reason)+rule)
+			list = append(list, printableName(h.Path)+": "+printable(h.Reason)+rule)
 		}
 	}
 	if code == exitDone {
@@ -371,7 +371,7 @@ func (w *work) archive(ctx context.Context) error {
 	}
 	w.handled.Result.State, w.handled.Result.Reason = conversation.ShownOnly, "the files were written to "+filepath.Base(name)
 	if !w.json {
-		w.say("wrote %s", printable(name))
+		w.say("wrote %s", printableName(name))
 	}
 	return w.end(nil)
 }

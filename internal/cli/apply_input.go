@@ -105,15 +105,15 @@ func (a *app) preview(e reply.Event) {
 	}
 	switch e.Type {
 	case reply.EventOpened:
-		a.say("... %s", printable(what))
+		a.say("... %s", printableName(what))
 	case reply.EventItem:
 		verdict := ""
 		if it.Verdict != reply.VerdictOK {
 			verdict = ", " + string(it.Verdict)
 		}
-		a.say("    %s: %s, %d bytes%s", printable(what), it.Kind, it.Body.Len(), verdict)
+		a.say("    %s: %s, %d bytes%s", printableName(what), it.Kind, it.Body.Len(), verdict)
 	case reply.EventRevised:
-		a.say("    %s: %s after all", printable(what), it.Verdict)
+		a.say("    %s: %s after all", printableName(what), it.Verdict)
 	}
 }
 

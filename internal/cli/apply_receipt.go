@@ -64,7 +64,7 @@ func showReports(p *page, reports []reportShown) {
 func showResult(p *page, r *conversation.Result) {
 	list := func(look, word string, names []string) {
 		for _, name := range names {
-			p.line("%s %s", p.paint(look, pad(word, 10)), printable(name))
+			p.line("%s %s", p.paint(look, pad(word, 10)), printableName(name))
 		}
 	}
 	list(green, "created", r.FilesCreated)

@@ -84,7 +84,7 @@ func (p *asker) pickFiles(ctx context.Context, q conversation.Ask, question, ver
 		yes := strings.HasPrefix(line, "y")
 		if !yes {
 			var one string
-			one, err = p.askLine(ctx, fmt.Sprintf("%s %s (%s)? [y/N] ", verb, printable(f.Path), sizeText(f.Size)))
+			one, err = p.askLine(ctx, fmt.Sprintf("%s %s (%s)? [y/N] ", verb, printableName(f.Path), sizeText(f.Size)))
 			yes = strings.HasPrefix(one, "y")
 		}
 		if yes {
@@ -121,7 +121,7 @@ func (p *asker) more(ctx context.Context, q conversation.Ask) (conversation.Answ
 
 func (p *asker) listFiles(q conversation.Ask) {
 	for _, f := range q.Files {
-		line := fmt.Sprintf("  %s  %s", printable(f.Path), sizeText(f.Size))
+		line := fmt.Sprintf("  %s  %s", printableName(f.Path), sizeText(f.Size))
 		if f.See {
 			line += "  (shown to the model)"
 		}
@@ -154,9 +154,9 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 		yes, err := true, error(nil)
 		switch {
 		case o.Refused != "":
-			p.say("%s cannot be saved: %s", printable(o.Name), printable(o.Refused))
+			p.say("%s cannot be saved: %s", printableName(o.Name), printable(o.Refused))
 		case !ask && o.Warning != "":
-			p.say("%s is not saved without a person: %s", printable(o.Name), printable(o.Warning))
+			p.say("%s is not saved without a person: %s", printableName(o.Name), printable(o.Warning))
 			yes = false
 		case !ask && o.Exists && p.options.yes:
 			pick.Clash = conversation.ClashRename
@@ -178,7 +178,7 @@ func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.Outp
 	switch {
 	case o.Exists:
 		p.shown.overwrite(o.Change)
-		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ", printable(o.Path), printable(p.shown.short(q.Folder))))
+		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ", printableName(o.Path), printable(p.shown.short(q.Folder))))
 		switch {
 		case strings.HasPrefix(line, "y"):
 			pick.Clash = conversation.ClashReplace
@@ -189,7 +189,7 @@ func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.Outp
 		}
 		return true, err
 	case selecting, o.Warning != "":
-		question := "Save " + printable(o.Path) + " (" + sizeText(o.Size) + ", " + printable(o.MIME) + ")"
+		question := "Save " + printableName(o.Path) + " (" + sizeText(o.Size) + ", " + printable(o.MIME) + ")"
 		if o.Warning != "" {
 			question += ": " + printable(o.Warning) + ". Save it"
 		}

@@ -49,7 +49,7 @@ func (r dryRunReport) text(p *page) {
 	}
 	p.line("  files     %s, %s, %s", counted(len(r.Files), "file"), sizeText(r.Bytes), where)
 	for _, f := range r.Files {
-		p.line("            %s  %s  %s", printable(f.Path), sizeText(f.Size), f.MIME)
+		p.line("            %s  %s  %s", printableName(f.Path), sizeText(f.Size), f.MIME)
 	}
 	if r.Folder != "" {
 		p.line("  folder    %s", printable(r.Folder))

@@ -185,7 +185,7 @@ func (s *turnShown) progress(what, name string, done, size int64) {
 		if key := what + " " + name; size >= largeTransfer && quarter > s.quarters[key] && quarter < 4 {
 			s.clear()
 			s.quarters[key] = quarter
-			s.page.line("%s %s: %d %% of %s", what, printable(name), quarter*25, sizeText(size))
+			s.page.line("%s %s: %d %% of %s", what, printableName(name), quarter*25, sizeText(size))
 		}
 		return
 	}
@@ -195,7 +195,7 @@ func (s *turnShown) progress(what, name string, done, size int64) {
 		part = int(min(done, size) * barWidth / size)
 		percent = fmt.Sprintf(" %3d %%", min(done, size)*100/size)
 	}
-	fmt.Fprintf(s.page, "\r\x1b[K%s %s [%s%s]%s %s", what, printable(name), strings.Repeat("#", part), strings.Repeat(" ", barWidth-part), percent, sizeText(done))
+	fmt.Fprintf(s.page, "\r\x1b[K%s %s [%s%s]%s %s", what, printableName(name), strings.Repeat("#", part), strings.Repeat(" ", barWidth-part), percent, sizeText(done))
 	s.bar = true
 }
 
@@ -210,7 +210,7 @@ func (s *turnShown) uploaded(e conversation.Uploaded) {
 		how = "in the request:"
 	}
 	s.begin("files")
-	s.page.line("%s %s (%s)", how, printable(e.Upload.Path), sizeText(e.Upload.Size))
+	s.page.line("%s %s (%s)", how, printableName(e.Upload.Path), sizeText(e.Upload.Size))
 }
 
 // showCode shows code before it runs.
@@ -291,7 +291,7 @@ func (s *turnShown) collected(e conversation.Collected) {
 		if o.Problem != nil {
 			state = s.page.paint(red, "not fetched: "+printable(o.Problem.Message))
 		}
-		s.page.line("  %s  %s  %s  %s", pad(printable(o.Name), min(width, 40)), pad(sizeText(o.Size), 8), pad(printable(o.MIME), min(kinds, 40)), state)
+		s.page.line("  %s  %s  %s  %s", pad(printableName(o.Name), min(width, 40)), pad(sizeText(o.Size), 8), pad(printable(o.MIME), min(kinds, 40)), state)
 	}
 }
 
@@ -300,15 +300,15 @@ func (s *turnShown) saved(outputs []conversation.Output) {
 	for _, o := range outputs {
 		switch o.State {
 		case conversation.OutputSaved:
-			s.page.line("saved %s", printable(s.short(o.Saved)))
+			s.page.line("saved %s", printableName(s.short(o.Saved)))
 		case conversation.OutputUnchanged:
-			s.page.line("unchanged %s", printable(s.short(o.Saved)))
+			s.page.line("unchanged %s", printableName(s.short(o.Saved)))
 		case conversation.OutputExists:
 			s.page.line("not saved: %s", printable(o.Problem.Message))
 		case conversation.OutputDeclined:
-			s.page.line("not saved: %s", printable(o.Name))
+			s.page.line("not saved: %s", printableName(o.Name))
 		case conversation.OutputRefused:
-			s.page.line("not saved: %s: %s", printable(o.Name), printable(o.Problem.Message))
+			s.page.line("not saved: %s: %s", printableName(o.Name), printable(o.Problem.Message))
 		}
 	}
 }

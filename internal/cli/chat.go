@@ -121,7 +121,7 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 			}
 			t.files = append(t.files, more...)
 			for _, f := range more {
-				t.say("with the next prompt: %s (%s)", printable(f.Path), sizeText(f.Size))
+				t.say("with the next prompt: %s (%s)", printableName(f.Path), sizeText(f.Size))
 			}
 		case line != "":
 			return line, nil

@@ -44,10 +44,10 @@ func (r remoteReport) text(p *page) {
 		p.line("There is nothing at %s.", providerTitles[r.Provider])
 	}
 	for _, f := range r.Files {
-		p.line("%s  %s  %s  %s%s", printable(f.ID), pad(sizeText(f.Size), 8), dateText(f.Created), printable(f.Name), marks(f.Ours, f.Kept, true))
+		p.line("%s  %s  %s  %s%s", printable(f.ID), pad(sizeText(f.Size), 8), dateText(f.Created), printableName(f.Name), marks(f.Ours, f.Kept, true))
 	}
 	for _, s := range r.Sessions {
-		p.line("%s  session   %s  %s%s", printable(s.ID), dateText(s.Created), printable(s.Name), marks(s.Ours, s.Kept, s.Active))
+		p.line("%s  session   %s  %s%s", printable(s.ID), dateText(s.Created), printableName(s.Name), marks(s.Ours, s.Kept, s.Active))
 	}
 	if r.More {
 		p.line("There are more: --limit N lists them.")
@@ -85,7 +85,7 @@ func (r putReport) with(e *problem) report { r.Error = e; return r }
 
 func (r putReport) text(p *page) {
 	for _, f := range r.Files {
-		p.line("%s  %s", printable(f.ID), printable(f.Name))
+		p.line("%s  %s", printable(f.ID), printableName(f.Name))
 	}
 }
 
@@ -103,9 +103,9 @@ type getReport struct {
 func (r getReport) text(p *page) {
 	switch r.State {
 	case saveDone:
-		p.line("saved %s (%s, sha256 %s)", printable(r.Path), sizeText(r.Size), r.SHA256)
+		p.line("saved %s (%s, sha256 %s)", printableName(r.Path), sizeText(r.Size), r.SHA256)
 	case saveUnchanged:
-		p.line("unchanged %s", printable(r.Path))
+		p.line("unchanged %s", printableName(r.Path))
 	}
 }
 
@@ -158,7 +158,7 @@ func othersOf(files []provider.FileInfo) []gcOther {
 // showOthers says which files at a provider only a person can judge.
 func showOthers(p *page, files []gcOther) {
 	for _, f := range files {
-		p.line("%s", p.paint(yellow, fmt.Sprintf("perhaps ours: %s %s (%s) at %s", printable(f.ID), printable(f.Name), sizeText(f.Size), providerTitles[f.Provider])))
+		p.line("%s", p.paint(yellow, fmt.Sprintf("perhaps ours: %s %s (%s) at %s", printable(f.ID), printableName(f.Name), sizeText(f.Size), providerTitles[f.Provider])))
 	}
 	if len(files) > 0 {
 		p.line("      made while a turn of ours ran whose reply got lost; `airlock files rm ID` deletes it")
@@ -191,10 +191,10 @@ func (r gcReport) with(e *problem) report { r.Error = e; return r }
 func (r gcReport) text(p *page) {
 	for _, e := range r.Deleted {
 		if e.ID == "" {
-			p.line("nothing was made for %s at %s", printable(e.Name), providerTitles[e.Provider])
+			p.line("nothing was made for %s at %s", printableName(e.Name), providerTitles[e.Provider])
 			continue
 		}
-		p.line("deleted %s %s (%s) at %s", e.Kind, printable(e.ID), printable(e.Name), providerTitles[e.Provider])
+		p.line("deleted %s %s (%s) at %s", e.Kind, printable(e.ID), printableName(e.Name), providerTitles[e.Provider])
 	}
 	for _, e := range r.Left {
 		p.line("%s", p.paint(yellow, "left: "+printable(provider.Entry{Kind: e.Kind, Name: e.Name}.String())+", at "+providerTitles[e.Provider]))

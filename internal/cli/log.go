@@ -113,7 +113,7 @@ func (r logReport) text(p *page) {
 				p.line("    and %d more", len(t.Files)-most)
 				break
 			}
-			p.line("    %s", printable(f))
+			p.line("    %s", printableName(f))
 		}
 	}
 }
@@ -133,10 +133,10 @@ func (r transactionReport) text(p *page) {
 	}
 	if r.Receipt != nil {
 		for _, s := range r.Receipt.FilesSkipped {
-			p.line("%s", p.paint(faint, fmt.Sprintf("skipped %s: %s", printable(s.Path), printable(s.Reason))))
+			p.line("%s", p.paint(faint, fmt.Sprintf("skipped %s: %s", printableName(s.Path), printable(s.Reason))))
 		}
 		for _, k := range r.Receipt.Kept {
-			p.line("%s", strings.TrimSpace(fmt.Sprintf("kept bytes of %s: %s", printable(k.Path), k.Hash)))
+			p.line("%s", strings.TrimSpace(fmt.Sprintf("kept bytes of %s: %s", printableName(k.Path), k.Hash)))
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -124,13 +126,37 @@ func wrap(text string, width int) []string {
 	return append(lines, string(line))
 }
 
-// printable makes a text that came from outside safe for a terminal: control
-// characters, which can move the cursor or retitle the window, become "?".
+// printable makes a sentence that came from outside safe for a terminal: control
+// characters, which can move the cursor or retitle the window, and those that
+// turn the direction of what follows are written as escapes. Joiners stay, which
+// belong to the text of some languages.
 func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '?'
+	return escape(text, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	})
+}
+
+// printableName is printable for a name, and for a line of a file: every
+// character that does not show is written as an escape, so that no two names
+// look alike.
+func printableName(name string) string {
+	return escape(name, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	})
+}
+
+// escape writes some characters, and bytes that are not UTF-8, as a string of Go
+// has them.
+func escape(text string, hidden func(rune) bool) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		one := text[i : i+size]
+		if r == utf8.RuneError && size == 1 || hidden(r) {
+			one = strings.Trim(strconv.QuoteToASCII(one), `"`)
 		}
-		return r
-	}, text)
+		b.WriteString(one)
+		i += size
+	}
+	return b.String()
 }

@@ -27,7 +27,7 @@ func showFile(p *page, f *workspace.FileChange, width int) {
 	if look == "" {
 		look = yellow
 	}
-	p.line("%s  %s", p.paint(bold, f.ID), p.paint(look, printable(f.Summary())))
+	p.line("%s  %s", p.paint(bold, f.ID), p.paint(look, printableName(f.Summary())))
 	showFindings(p, f.Findings)
 	if b := f.Binary; b != nil {
 		size := ""
@@ -153,5 +153,5 @@ func paintLine(p *page, l *workspace.Line, op string, most int) string {
 
 // visible makes a line of a file safe for a terminal.
 func visible(text string) string {
-	return printable(strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\t", "    "))
+	return printableName(strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\t", "    "))
 }

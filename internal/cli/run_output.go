@@ -100,22 +100,22 @@ func (a *app) summarizeRun(r runReport) {
 		a.say("airlock: part of the output was left out, it was too long")
 	}
 	for _, d := range r.Dropped {
-		a.say("airlock: %s was not kept: %s", printable(d.Path), printable(d.Reason))
+		a.say("airlock: %s was not kept: %s", printableName(d.Path), printable(d.Reason))
 	}
 	for _, s := range r.Saved {
 		switch s.State {
 		case saveDone:
-			a.say("saved %s", printable(filepath.Join(r.Folder, s.As)))
+			a.say("saved %s", printableName(filepath.Join(r.Folder, s.As)))
 		case saveUnchanged:
-			a.say("unchanged %s", printable(filepath.Join(r.Folder, s.As)))
+			a.say("unchanged %s", printableName(filepath.Join(r.Folder, s.As)))
 		case saveExists:
-			a.say("not saved: %s exists", printable(filepath.Join(r.Folder, s.Path)))
+			a.say("not saved: %s exists", printableName(filepath.Join(r.Folder, s.Path)))
 		}
 	}
 	if r.Folder == "" && len(r.Files) > 0 {
 		a.say("files (-o DIR saves them):")
 		for _, f := range r.Files {
-			a.say("  %s  %s", printable(f.Path), humanize.IBytes(uint64(max(0, f.Size))))
+			a.say("  %s  %s", printableName(f.Path), humanize.IBytes(uint64(max(0, f.Size))))
 		}
 	}
 }
@@ -199,7 +199,7 @@ func (a *app) offerFolder(run *client.Run, yes bool) (string, error) {
 	}
 	names := make([]string, 0, len(run.Files))
 	for _, f := range run.Files {
-		names = append(names, printable(f.Path))
+		names = append(names, printableName(f.Path))
 	}
 	if len(names) > 5 {
 		names = append(names[:5], fmt.Sprintf("and %d more", len(names)-5))
@@ -220,7 +220,7 @@ func (a *app) chooser(folder string, yes bool) func(string) (choice, error) {
 		case !a.interactive():
 			return chooseNothing, nil
 		}
-		answer, err := a.ask(fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ", printable(filepath.Join(folder, name))))
+		answer, err := a.ask(fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ", printableName(filepath.Join(folder, name))))
 		switch {
 		case err != nil:
 			return chooseSkip, err

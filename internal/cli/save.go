@@ -114,7 +114,7 @@ func (s *saver) save(ctx context.Context, out output) (savedFile, error) {
 	dir, err := s.enter(out.Path)
 	if refusal, ok := errors.AsType[refusedPath](err); ok {
 		saved.State = saveRefused
-		return saved, fail(exitRefused, "", "%s is not saved: %s", printable(out.Path), string(refusal))
+		return saved, fail(exitRefused, "", "%s is not saved: %s", printableName(out.Path), string(refusal))
 	}
 	if err != nil {
 		return saved, err
@@ -168,8 +168,8 @@ func (s *saver) enter(name string) (*os.Root, error) {
 	if !fs.ValidPath(name) || name == "." {
 		return nil, refusedPath("the path leads out of the folder")
 	}
-	if printable(name) != name {
-		return nil, refusedPath("the name has control characters")
+	if strings.ContainsRune(name, 0) {
+		return nil, refusedPath("the name has a NUL")
 	}
 	dir, err := s.root.OpenRoot(".")
 	if err != nil {
@@ -195,9 +195,9 @@ func step(dir *os.Root, name string) (*os.Root, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, refusedPath("it leads through the symbolic link " + name)
+		return nil, refusedPath("it leads through the symbolic link " + printableName(name))
 	case !info.IsDir():
-		return nil, fail(exitConflict, "save into another folder with -o", "%s is a file where a folder is needed", name)
+		return nil, fail(exitConflict, "save into another folder with -o", "%s is a file where a folder is needed", printableName(name))
 	}
 	next, err := dir.OpenRoot(name)
 	if err != nil {
@@ -206,7 +206,7 @@ func step(dir *os.Root, name string) (*os.Root, error) {
 	// The name may have become a link to elsewhere in the folder since.
 	if opened, err := next.Stat("."); err != nil || !os.SameFile(info, opened) {
 		next.Close()
-		return nil, refusedPath(name + " was changed meanwhile")
+		return nil, refusedPath(printableName(name) + " was changed meanwhile")
 	}
 	return next, nil
 }
@@ -229,7 +229,7 @@ func freeName(dir *os.Root, name string, rename bool) (_ string, free bool, err 
 		}
 		candidate = fmt.Sprintf("%s-%d%s", stem, n, ext)
 	}
-	return "", false, fail(exitConflict, "save into another folder with -o", "%s and all its numbered names exist", name)
+	return "", false, fail(exitConflict, "save into another folder with -o", "%s and all its numbered names exist", printableName(name))
 }
 
 // sameFile reports whether the regular file of that name has an output's
@@ -265,10 +265,10 @@ func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output
 	}()
 	sum := sha256.New()
 	if err := s.fetch(ctx, out.ID, &boundedWriter{to: io.MultiWriter(f, sum), left: out.Size}); err != nil {
-		return fmt.Errorf("%s could not be fetched: %w", printable(out.Path), err)
+		return fmt.Errorf("%s could not be fetched: %w", printableName(out.Path), err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != out.SHA256 {
-		return fail(exitFailed, "run it again", "%s did not arrive as it was sent: its checksum is another", printable(out.Path))
+		return fail(exitFailed, "run it again", "%s did not arrive as it was sent: its checksum is another", printableName(out.Path))
 	}
 	if err := f.Sync(); err != nil {
 		return err

@@ -106,7 +106,7 @@ func TestSave(t *testing.T) {
 
 // A service may be anybody: its paths lead nowhere but into the folder.
 func TestSaveRefusesPaths(t *testing.T) {
-	for _, name := range []string{"../x", "/etc/passwd", "a/../../x", "..", ".", "", "a//b", "a/", "./a", "a\x1b[2J", "a\nb", "a\u202egnp.exe"} {
+	for _, name := range []string{"../x", "/etc/passwd", "a/../../x", "..", ".", "", "a//b", "a/", "./a", "a\x00b", "a\xff"} {
 		outside := t.TempDir()
 		dir := filepath.Join(outside, "out")
 		got, err := newSaver(t, dir, chooseReplace).save(t.Context(), made(name, "X"))
@@ -116,6 +116,34 @@ func TestSaveRefusesPaths(t *testing.T) {
 		if files := tree(t, outside); len(files) != 0 {
 			t.Errorf("%q left %v", name, files)
 		}
+	}
+}
+
+// A name is saved with every character that it has, and shown so that a person
+// sees each of them.
+func TestSaveKeepsNames(t *testing.T) {
+	for name, shown := range map[string]string{
+		"می\u200cخواهم.csv":      `می\u200cخواهم.csv`,
+		"👨\u200d👩\u200d👧.png":    `👨\u200d👩\u200d👧.png`,
+		"a\u202egnp.exe":         `a\u202egnp.exe`,
+		"out/a\u2028\u0085b":     `out/a\u2028\u0085b`,
+		"a\x1b[2J\nb":            `a\x1b[2J\nb`,
+		"e\u0301.txt":            "e\u0301.txt",
+		"日本 \"a\" \\ \ufffd.txt": "日本 \"a\" \\ \ufffd.txt",
+	} {
+		dir := filepath.Join(t.TempDir(), "out")
+		if got, err := newSaver(t, dir, chooseReplace).save(t.Context(), made(name, "X")); err != nil || got.State != saveDone {
+			t.Errorf("%q: %v, %v", name, got, err)
+		}
+		if diff := cmp.Diff(map[string]string{name: "X"}, tree(t, dir)); diff != "" {
+			t.Error(diff)
+		}
+		if got := printableName(name); got != shown {
+			t.Errorf("%q is shown as %s, want %s", name, got, shown)
+		}
+	}
+	if got := printable("می\u200cخواهم \u202e\x1b[2J\xff"); got != "می\u200cخواهم "+`\u202e\x1b[2J\xff` {
+		t.Errorf("a sentence is shown as %s", got)
 	}
 }
 

@@ -107,8 +107,8 @@ func TestShowHunk(t *testing.T) {
 		colour bool
 		want   []string
 	}{
-		{80, false, []string{"    -a    b?[2J\n", "    +A    b\n", "     same\n"}},
-		{wide, false, []string{"-a    b?[2J", " | +A    b\n", " same", " |  same\n"}},
+		{80, false, []string{"    -a    b\\x1b[2J\n", "    +A    b\n", "     same\n"}},
+		{wide, false, []string{"-a    b\\x1b[2J", " | +A    b\n", " same", " |  same\n"}},
 		{80, true, []string{"\x1b[31m-\x1b[0m\x1b[31;7ma\x1b[0m", "\x1b[32;7mA\x1b[0m"}},
 	} {
 		var b strings.Builder

@@ -80,9 +80,9 @@ func droppedMessage(dropped []DroppedFile) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		name := d.Path
-		if _, err := CleanPath(name); err != nil {
-			name = fmt.Sprintf("%.80q", name)
+		name := ShownName(d.Path)
+		if name != d.Path {
+			name = fmt.Sprintf("%.80q", d.Path)
 		}
 		fmt.Fprintf(&b, "%s (%s)", name, d.Reason)
 	}

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"errors"
+	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // The lengths of a path in bytes: of each segment, and of the whole.
@@ -16,32 +14,25 @@ const (
 )
 
 // CleanPath returns the one spelling under which we know a path or file name
-// that comes from outside: relative, in NFC, segments divided by single
-// slashes, none of them empty, "." or "..". What it returns never leads out of
-// the directory that it is joined to, and is its own CleanPath.
+// that comes from outside: relative, segments divided by single slashes, none
+// of them empty, "." or "..". What it returns never leads out of the directory
+// that it is joined to, and is its own CleanPath.
 //
-// It refuses what could be read in two ways: control and format characters
-// (bidirectional overrides and zero-width ones among them), line separators,
-// backslashes, a leading slash, "..", bytes that are not UTF-8. A drive letter
-// or a tilde means nothing here and passes.
+// The segments keep their bytes. A program finds a file under the name that its
+// owner gave it, so all that a file system takes is a name: in any
+// normalization form, with joiners and marks of direction, even with control
+// characters. Bytes that are not UTF-8 are refused: every protocol answers in
+// JSON, which cannot say them. Who shows a name uses ShownName.
 func CleanPath(name string) (string, error) {
-	if len(name) > 4*maxPath { // before any work: NFC shortens by less than this
+	switch {
+	case len(name) > 4*maxPath: // before any work
 		return "", errors.New("is too long")
-	}
-	if !utf8.ValidString(name) {
+	case !utf8.ValidString(name):
 		return "", errors.New("is not UTF-8")
-	}
-	name = norm.NFC.String(name)
-	if strings.HasPrefix(name, "/") {
+	case strings.HasPrefix(name, "/"):
 		return "", errors.New("must be relative, without a leading slash")
-	}
-	for _, r := range name {
-		switch {
-		case r == '\\':
-			return "", errors.New("must not contain a backslash")
-		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
-			return "", errors.New("must not contain control or format characters")
-		}
+	case strings.IndexByte(name, 0) >= 0:
+		return "", errors.New("must not contain NUL")
 	}
 	kept := make([]string, 0, 8)
 	for segment := range strings.SplitSeq(name, "/") {
@@ -63,6 +54,17 @@ func CleanPath(name string) (string, error) {
 		return "", errors.New("is longer than 1024 bytes")
 	}
 	return name, nil
+}
+
+// ShownName returns a name for a sentence that a person reads. Characters that
+// do not show, or that change how others show, are written as escapes of a Go
+// string, so that no two names look alike.
+func ShownName(name string) string {
+	quoted := strconv.Quote(name)
+	if quoted[1:len(quoted)-1] == name {
+		return name
+	}
+	return quoted
 }
 
 // parents yields each directory that a clean path goes through, the nearest

@@ -22,7 +22,22 @@ func TestCleanPath(t *testing.T) {
 		{"~/x", "~/x"},
 		{"%2e%2e/x", "%2e%2e/x"},
 		{"日本.csv", "日本.csv"},
-		{"e\u0301.txt", "\u00e9.txt"}, // NFD
+		{"e\u0301.txt", "e\u0301.txt"}, // NFD and
+		{"\u00e9.txt", "\u00e9.txt"},   // NFC are two names
+		{"می\u200cخواهم.csv", "می\u200cخواهم.csv"},
+		{"क\u094d\u200dष.txt", "क\u094d\u200dष.txt"},
+		{"👨\u200d👩\u200d👧.png", "👨\u200d👩\u200d👧.png"},
+		{"\u200eIMG-20240101-WA0001.jpg", "\u200eIMG-20240101-WA0001.jpg"},
+		{"a\u200bb", "a\u200bb"},
+		{"so\u00adft", "so\u00adft"},
+		{"\ufeffa", "\ufeffa"},
+		{"a\u2028b/\u2029", "a\u2028b/\u2029"},
+		{"\u0085/a\u009b", "\u0085/a\u009b"},
+		{"a\u202egnp.exe", "a\u202egnp.exe"},
+		{"a\u2066", "a\u2066"},
+		{"a\nb\t\x1b\x7f", "a\nb\t\x1b\x7f"},
+		{`a\b`, `a\b`},
+		{`..\b`, `..\b`},
 		{strings.Repeat("x", 255), strings.Repeat("x", 255)},
 		{strings.Repeat("a/", 511) + "bc", strings.Repeat("a/", 511) + "bc"},
 	} {
@@ -39,8 +54,8 @@ func TestCleanPath(t *testing.T) {
 		}
 	}
 	for _, in := range []string{
-		"", ".", "/", "./", "//", "..", "../a", "a/../b", "a/..", "/etc/passwd", `a\b`, `..\b`, `C:\x`, "a\x00b", "a\nb", "a\x7f",
-		"a\u202eb", "a\u200bb", "\ufeffa", "a\u2028b", "a\u2066", "\xff", "a/\xc3", "\u0085",
+		"", ".", "/", "./", "//", "..", "../a", "a/../b", "a/..", "/etc/passwd", "a\x00b", "\x00",
+		"\xff", "a/\xc3", "caf\xe9.csv", strings.Repeat("é", 128),
 		strings.Repeat("x", 256), strings.Repeat("a/", 512) + "b", strings.Repeat("x", 1<<20),
 	} {
 		if got, err := CleanPath(in); err == nil {
@@ -59,13 +74,33 @@ func FuzzCleanPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !filepath.IsLocal(clean) || filepath.Clean(clean) != clean || !utf8.ValidString(clean) || strings.ContainsAny(clean, "\\\x00\n\r") {
+		if !filepath.IsLocal(clean) || filepath.Clean(clean) != clean || !utf8.ValidString(clean) || strings.ContainsRune(clean, 0) || len(clean) > maxPath {
 			t.Errorf("CleanPath(%q) = %q, which is not safe", s, clean)
 		}
 		if again, err := CleanPath(clean); err != nil || again != clean {
 			t.Errorf("CleanPath(%q) = %q, then %q, %v", s, clean, again, err)
 		}
 	})
+}
+
+// A name that a person would misread is shown with what is in it.
+func TestShownName(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"out/a b.png", "out/a b.png"},
+		{"日本.csv", "日本.csv"},
+		{"e\u0301.txt", "e\u0301.txt"},
+		{"a\u202egnp.exe", `"a\u202egnp.exe"`},
+		{"a\u200bb", `"a\u200bb"`},
+		{"a\u2028", `"a\u2028"`},
+		{"\u0085", `"\u0085"`},
+		{"a\nb\x1b", `"a\nb\x1b"`},
+		{"caf\xe9", `"caf\xe9"`},
+		{`a\nb`, `"a\\nb"`},
+	} {
+		if got := ShownName(tt.in); got != tt.want {
+			t.Errorf("ShownName(%q) = %s, want %s", tt.in, got, tt.want)
+		}
+	}
 }
 
 func TestTypeOf(t *testing.T) {

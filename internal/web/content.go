@@ -4,14 +4,12 @@ import (
 	"archive/zip"
 	"errors"
 	"io"
-	"io/fs"
 	"mime"
 	"net/http"
-	"path"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // shownImages are the types that a browser may show as a picture. SVG is not
@@ -65,33 +63,7 @@ func safeType(given string) string {
 }
 
 // disposition has a browser save a file under its name.
-func disposition(f engine.File) string {
-	name := strings.ToValidUTF8(path.Base(fileName(f)), "\uFFFD")
-	if name == "." || name == "/" {
-		name = "file"
-	}
-	var plain, exact strings.Builder
-	for _, c := range name {
-		if c < ' ' || c >= 0x7f || strings.ContainsRune(`"\%`, c) {
-			plain.WriteByte('_')
-		} else {
-			plain.WriteRune(c)
-		}
-	}
-	const unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-	var buf [utf8.UTFMax]byte
-	for _, c := range name {
-		for _, b := range buf[:utf8.EncodeRune(buf[:], c)] {
-			if strings.IndexByte(unreserved, b) >= 0 {
-				exact.WriteByte(b)
-			} else {
-				const hex = "0123456789ABCDEF"
-				exact.Write([]byte{'%', hex[b>>4], hex[b&15]})
-			}
-		}
-	}
-	return `attachment; filename="` + plain.String() + `"; filename*=UTF-8''` + exact.String()
-}
+func disposition(f engine.File) string { return wire.Attachment(fileName(f)) }
 
 // fileName is a file's path where it was made, else its name.
 func fileName(f engine.File) string {
@@ -120,8 +92,9 @@ func (p *filesPage) archive(w http.ResponseWriter, v *visit, name string, files 
 	h.Set("Content-Disposition", disposition(engine.File{Name: name}))
 	w.WriteHeader(http.StatusOK)
 	out := zip.NewWriter(w)
+	var names wire.ArchiveNames
 	for _, f := range files {
-		err := p.pack(v, out, f)
+		err := p.pack(v, out, &names, f)
 		if err != nil && !errors.Is(err, engine.ErrNotFound) {
 			// The status is out. A connection that is cut is the only way left
 			// to say that this is not the whole.
@@ -135,9 +108,9 @@ func (p *filesPage) archive(w http.ResponseWriter, v *visit, name string, files 
 	return nil
 }
 
-func (p *filesPage) pack(v *visit, out *zip.Writer, f engine.File) error {
-	name := fileName(f)
-	if !fs.ValidPath(name) || name == "." || strings.Contains(name, `\`) {
+func (p *filesPage) pack(v *visit, out *zip.Writer, names *wire.ArchiveNames, f engine.File) error {
+	name, err := engine.CleanPath(fileName(f))
+	if err != nil {
 		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
 	}
 	_, content, err := p.files.OpenFile(v.Context(), v.caller, f.ID)
@@ -145,7 +118,7 @@ func (p *filesPage) pack(v *visit, out *zip.Writer, f engine.File) error {
 		return err
 	}
 	defer content.Close()
-	entry, err := out.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
+	entry, err := out.CreateHeader(&zip.FileHeader{Name: names.Name(name), Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
 	if err != nil {
 		return err
 	}

@@ -114,6 +114,7 @@ func TestArchive(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	session, err := v.engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
 		{ID: v.put("a.txt", "", "one").ID, Path: "d/a.txt"}, {ID: v.put("b.txt", "", "two").ID},
+		{ID: v.put("c\u202etxt.exe", "", "three").ID}, {ID: v.put(`..\..\d`, "", "four").ID},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -135,8 +136,18 @@ func TestArchive(t *testing.T) {
 		}
 		found[f.Name] = string(text)
 	}
-	if diff := cmp.Diff(map[string]string{"d/a.txt": "one", "b.txt": "two"}, found); diff != "" {
+	if diff := cmp.Diff(map[string]string{"d/a.txt": "one", "b.txt": "two", "c\u202etxt.exe": "three", ".._.._d": "four"}, found); diff != "" {
 		t.Errorf("the archive holds (-want +got)\n%s", diff)
+	}
+}
+
+// A name with a character that would not show is shown with its number.
+func TestShownNames(t *testing.T) {
+	v := visitSite(t, true, prints("x"))
+	v.put("می\u200cخواهم\u202egnp.csv", "", "1")
+	got := v.get("/files").body
+	if strings.Contains(got, "\u202e") || !strings.Contains(got, "می⟨U&#43;200C⟩خواهم⟨U&#43;202E⟩gnp.csv") {
+		t.Errorf("the page says %s", got)
 	}
 }
 

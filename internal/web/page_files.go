@@ -57,12 +57,12 @@ func (s *Site) filesPage(e Engine) {
 // fileView is a file in a page.
 type fileView struct {
 	engine.File
-	Label string // its path, or its name
+	Label string // its path, or its name, as it is shown
 	Kind  string // how it can be looked at: "image", "table", "markdown", "json", "text", or "" for not at all
 }
 
 func (s *Site) fileView(f engine.File) fileView {
-	return fileView{File: f, Label: fileName(f), Kind: previewKind(f)}
+	return fileView{File: f, Label: named(fileName(f)), Kind: previewKind(f)}
 }
 
 // filesView is the list of sessions and files.

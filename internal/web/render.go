@@ -47,6 +47,7 @@ func (s *Site) functions() template.FuncMap {
 		"bytes":    byteCount,
 		"count":    count,
 		"int":      func(n int64) int { return int(n) },
+		"named":    named,
 		"rows":     func(r [][]string) int64 { return int64(len(r)) },
 		"duration": shortDuration,
 		"inc":      func(i int) int { return i + 1 },

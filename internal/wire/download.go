@@ -3,6 +3,7 @@ package wire
 import (
 	"mime"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 )
@@ -28,6 +29,27 @@ func Download(h http.Header, disposition, safeType string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// Attachment is the disposition of a file's download. It spells the name twice,
+// as RFC 6266 has it: in ASCII for old clients, and whole, in the encoding of
+// RFC 5987, which keeps every character. Folders are left out.
+func Attachment(name string) string {
+	name = path.Base(strings.ToValidUTF8(name, "\uFFFD"))
+	if name == "." || name == "/" {
+		name = "file"
+	}
+	return `attachment; filename="` + asciiName(name) + `"; filename*=` + ExtendedValue(name)
+}
+
+// asciiName is a name with "_" for what clients read in different ways.
+func asciiName(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f || strings.ContainsRune(`"\%`, c) {
+			return '_'
+		}
+		return c
+	}, name)
 }
 
 // SafeType is the type that a browser may be told; more are inert types that

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -290,6 +292,32 @@ func TestTruncation(t *testing.T) {
 	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": code.String()}), 200)
 	if len(out.Files) != 300 || out.Truncation == nil || out.Truncation.Count != 5 || out.Truncation.Skipped[0] != "f300.txt" || !strings.Contains(out.Stderr, "f300.txt") {
 		t.Errorf("%d files, %+v, %q", len(out.Files), out.Truncation, out.Stderr)
+	}
+}
+
+// A file keeps its name from the upload to the program and back, whatever a file
+// system takes.
+func TestOddNames(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	for _, name := range []string{
+		"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029", "\u0085\u009b",
+		"a\u202egnp.exe", "e\u0301.txt", "\u00e9.txt",
+	} {
+		ref := r.put(name, "1,2")
+		if ref["name"] != name {
+			t.Errorf("%q is stored as %q", name, ref["name"])
+		}
+		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat " + name + "\nwrite out/" + name + " x", "files": []any{ref}}), 200)
+		if out.Stdout != "1,2" || len(out.Files) != 2 || out.Files[0].Name != name && out.Files[1].Name != name {
+			t.Errorf("%q: %+v", name, out)
+		}
+		for _, f := range out.Files {
+			got := r.send("GET", fmt.Sprintf("/download/%s/%s", f.StorageID, f.ID), "")
+			_, params, err := mime.ParseMediaType(got.Header().Get("Content-Disposition"))
+			if original, _ := url.PathUnescape(got.Header().Get("X-Original-Filename")); err != nil || params["filename"] != name || original != f.Name {
+				t.Errorf("%q is downloaded as %v, %v", name, got.Header(), err)
+			}
+		}
 	}
 }
 

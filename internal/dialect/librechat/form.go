@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -87,11 +85,11 @@ func partName(header string) (field, file string, isFile bool) {
 var formEscapes = strings.NewReplacer("%22", `"`, "%0D", "\r", "%0A", "\n")
 
 // plainName is an upload's name as we keep it. A path that stays below the
-// workspace is kept whole; of any other its last part is. What could be read in
-// two ways becomes an underscore.
+// workspace is kept whole; of any other its last part is. Control
+// characters of ASCII become underscores, as LibreChat has it for its own names.
 func plainName(name string) string {
 	safe := strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if r < ' ' || r == 0x7f {
 			return '_'
 		}
 		return r

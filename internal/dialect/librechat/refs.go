@@ -135,9 +135,10 @@ func (a *api) input(ctx context.Context, caller engine.Caller, f *ref, i int, bo
 	return in, err
 }
 
-// wantedPath is where a client wants a file to lie, if a file can lie there.
+// wantedPath is where a client wants a file to lie, if a file can lie there. The
+// protocol has no backslash in such a name.
 func wantedPath(name string) (string, bool) {
-	if len(name) > maxRefName || strings.Count(name, "/") >= maxRefDepth {
+	if len(name) > maxRefName || strings.Count(name, "/") >= maxRefDepth || strings.Contains(name, `\`) {
 		return "", false
 	}
 	for part := range strings.SplitSeq(name, "/") {

@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // maxArchive bounds one archive's content in bytes: what more there is has to
@@ -42,10 +42,11 @@ func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	out := zip.NewWriter(w)
+	var names wire.ArchiveNames
 	var lost []string
 	for i, f := range files {
 		f.Path = places[i].Path
-		err := a.pack(r.Context(), out, caller, f)
+		err := a.pack(r.Context(), out, &names, caller, f)
 		if engine.KindOf(err) == engine.ErrNotFound {
 			lost = append(lost, f.Path)
 			continue
@@ -67,8 +68,8 @@ func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *api) pack(ctx context.Context, out *zip.Writer, caller engine.Caller, f engine.File) error {
-	if !fs.ValidPath(f.Path) || f.Path == "." || strings.Contains(f.Path, `\`) {
+func (a *api) pack(ctx context.Context, out *zip.Writer, names *wire.ArchiveNames, caller engine.Caller, f engine.File) error {
+	if clean, err := engine.CleanPath(f.Path); err != nil || clean != f.Path {
 		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
 	}
 	_, content, err := a.engine.OpenFile(ctx, caller, f.ID)
@@ -76,7 +77,7 @@ func (a *api) pack(ctx context.Context, out *zip.Writer, caller engine.Caller, f
 		return err
 	}
 	defer content.Close()
-	entry, err := out.CreateHeader(&zip.FileHeader{Name: f.Path, Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
+	entry, err := out.CreateHeader(&zip.FileHeader{Name: names.Name(f.Path), Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
 	if err != nil {
 		return err
 	}

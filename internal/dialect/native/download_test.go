@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 func TestDownload(t *testing.T) {
@@ -86,7 +87,7 @@ func FuzzDownloadName(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		header := disposition(name)
+		header := wire.Attachment(name)
 		for i := range len(header) {
 			if header[i] < ' ' || header[i] > '~' {
 				t.Fatalf("%q has byte %x", header, header[i])

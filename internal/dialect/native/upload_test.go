@@ -46,7 +46,7 @@ func TestForms(t *testing.T) {
 		{"up", "", part(`Content-Disposition: form-data; name="file"; filename="../a"`, "x") + end, 400, "name"},
 		{"up inside", "", part(`Content-Disposition: form-data; name="file"; filename="a/../../b"`, "x") + end, 400, "name"},
 		{"absolute", "", part(`Content-Disposition: form-data; name="file"; filename="/etc/passwd"`, "x") + end, 400, "name"},
-		{"backslashes", "", part(`Content-Disposition: form-data; name="file"; filename="..\b"`, "x") + end, 400, "name"},
+		{"backslashes", "", part(`Content-Disposition: form-data; name="file"; filename="..\b"`, "x") + end, 201, `"name":"..\\b"`},
 		{"not UTF-8", "", part("Content-Disposition: form-data; name=\"file\"; filename=\"\xff\"", "x") + end, 400, "UTF-8"},
 		{"quotes in the name", "", part(`Content-Disposition: form-data; name="file"; filename="a \"b\" %22; c"`, "x") + end, 201, `"name":"a \"b\" %22; c"`},
 		{"over the limit", "", part(file, strings.Repeat("x", 1<<20+1)) + end, 413, "too_large"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -198,7 +199,9 @@ func cleanPath(raw, reserved string) (string, error) {
 		case "..":
 			return "", unprocessable("File paths must not contain '..'.")
 		default:
-			kept = append(kept, part)
+			// Onyx stages every file of a chat and counts characters, not bytes:
+			// one name that is too long must not fail each call of the chat.
+			kept = append(kept, wire.ShortName(part))
 		}
 	}
 	if len(kept) == 0 {

@@ -7,8 +7,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -143,18 +141,13 @@ func partName(header string) (field, file string, isFile bool) {
 }
 
 // plainName is an upload's name as we keep it. A name is data, and any is
-// taken; what could be read in two ways, or lead elsewhere when somebody takes
+// taken; what no file can be called, or would lead elsewhere when somebody takes
 // it for a path, is replaced, and the answer says so.
 func plainName(name string) string {
 	if _, err := engine.CleanPath(name); err == nil {
 		return name
 	}
-	name = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || r == '\\' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return '_'
-		}
-		return r
-	}, strings.TrimLeft(strings.ToValidUTF8(name, "_"), "/"))
+	name = strings.NewReplacer("\x00", "_", `\`, "_").Replace(strings.TrimLeft(strings.ToValidUTF8(name, "_"), "/"))
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
 		if part == ".." {

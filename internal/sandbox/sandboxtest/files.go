@@ -85,6 +85,23 @@ import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock')
 			t.Errorf("dropped %v\n%s", r.Dropped, diff)
 		}
 	})
+	t.Run("names keep their characters", func(t *testing.T) {
+		var spec engine.Spec
+		want := map[string]string{}
+		for _, name := range oddNames {
+			spec.Inputs = append(spec.Inputs, Input(t, "in/"+name, "x"))
+			want["out/"+name] = "x"
+		}
+		code := Python(`import os
+os.mkdir('out')
+for name in os.listdir('in'): open('out/' + name, 'w').write(open('in/' + name).read())`)
+		code.Inputs = spec.Inputs
+		r := b.run(t, code)
+		wantOK(t, r)
+		if diff := cmp.Diff(want, r.Files); diff != "" {
+			t.Error(diff)
+		}
+	})
 	t.Run("long names and deep folders", func(t *testing.T) {
 		spec := Python(`import os
 for i in range(400): open(chr(1) * 200 + f'{i:03}', 'w').close()
@@ -198,4 +215,10 @@ func held(t *testing.T, b *bench) {
 	if _, err := b.sandbox.Run(t.Context(), spec, &recorder{}); engine.KindOf(err) != engine.ErrNotFound {
 		t.Errorf("run in a released workspace: %v, want not found", err)
 	}
+}
+
+// oddNames are names that a file system takes and that few people expect.
+var oddNames = []string{
+	"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029", "\u0085\u009b",
+	"a\u202egnp.exe", "a\n\x1b\x7f", "e\u0301.txt", "\u00e9.txt", `a\b`, `..\b`, " ", "a ", ".. .",
 }

@@ -1,7 +1,7 @@
 // The Ask page: a prompt with files, and a conversation as it goes on. What
 // happens comes as events; parts that the service has rendered are put in
 // their places, and all that a model or a program writes is text.
-import { announce, ask, meta, parts } from "./page.js";
+import { announce, ask, meta, named, parts } from "./page.js";
 import { Uploads } from "./uploads.js";
 import { Steps } from "./steps.js";
 import { watch } from "./previews.js";
@@ -73,10 +73,10 @@ function bar(list, name, done, size, note) {
     item.setAttribute("data-moving", "");
     const label = document.createElement("span");
     label.className = "sent-name";
-    label.textContent = name;
+    label.textContent = named(name);
     const progress = document.createElement("progress");
     progress.max = 1;
-    progress.setAttribute("aria-label", name);
+    progress.setAttribute("aria-label", named(name));
     item.append(label, document.createElement("small"), progress);
     list.append(item);
   }
@@ -115,14 +115,14 @@ const handlers = {
     if (!list) return;
     const item = bar(list, name, size, size, `${amount(size)}, ${note}`);
     item.removeAttribute("data-moving");
-    item.querySelector(".sent-name").textContent = path;
+    item.querySelector(".sent-name").textContent = named(path);
     item.querySelector("progress").remove();
   },
   refused({ turn, name, path, note }) {
     const list = section(turn)?.querySelector(".sent");
     if (!list) return;
     const item = bar(list, name, 0, 1, note);
-    item.querySelector(".sent-name").textContent = path;
+    item.querySelector(".sent-name").textContent = named(path);
     item.querySelector("progress").hidden = true;
     if (note !== "not sent yet") {
       item.removeAttribute("data-moving");

@@ -60,6 +60,12 @@ export function announce(words) {
   region.textContent = words;
 }
 
+// named is a name with every character spelled out that would not show, or that
+// would change how others show.
+export function named(name) {
+  return name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
 export function writing(target) {
   return target.closest?.("input, textarea, select, [contenteditable=true], .cm-editor");
 }

@@ -1,6 +1,6 @@
 // Input files: chosen, dropped or pasted. Each goes to the store at once, as
 // a stream that the browser reads from the disk, with its progress in sight.
-import { announce, meta, problemOf, Problem } from "./page.js";
+import { announce, meta, named, problemOf, Problem } from "./page.js";
 
 function size(n) {
   const units = ["bytes", "KiB", "MiB", "GiB"];
@@ -28,7 +28,7 @@ export class Uploads {
       const item = button.closest("li");
       item.request?.abort();
       const next = item.nextElementSibling ?? item.previousElementSibling;
-      announce(`${item.dataset.name} was taken out.`);
+      announce(`${named(item.dataset.name)} was taken out.`);
       item.remove();
       (next?.querySelector("button") ?? chooser).focus();
     });
@@ -68,14 +68,14 @@ export class Uploads {
     item.dataset.name = name;
     const label = document.createElement("span");
     label.className = "input-name";
-    label.textContent = name;
+    label.textContent = named(name);
     const note = document.createElement("small");
     note.textContent = size(bytes);
     const remove = document.createElement("button");
     remove.type = "button";
     remove.className = "quiet";
     remove.textContent = "Remove";
-    remove.setAttribute("aria-label", `Remove ${name}`);
+    remove.setAttribute("aria-label", `Remove ${named(name)}`);
     item.append(label, note, remove);
     this.list.append(item);
     return { item, note };
@@ -90,7 +90,7 @@ export class Uploads {
     const bar = document.createElement("progress");
     bar.max = 1;
     bar.value = 0;
-    bar.setAttribute("aria-label", `Uploading ${file.name}`);
+    bar.setAttribute("aria-label", `Uploading ${named(file.name)}`);
     item.append(bar);
     const done = new Promise((settle) => {
       const request = new XMLHttpRequest();
