@@ -67,6 +67,10 @@ func (p *Parser) readings(it *Item, f *fence) {
 	if it.Kind != KindFile || it.Binary {
 		return
 	}
+	if f.settled && f.close > 0 {
+		p.otherEnds(it, f)
+		return
+	}
 	it.Readings = append(it.Readings, Reading{"all of it", it.Content})
 	for _, r := range [...]struct {
 		at   int

@@ -26,6 +26,14 @@
 // the rest is read a second time under the plainest rules, and all that this
 // finds needs a person's word; so the time stays linear whatever the input is.
 //
+// A document in a fence of three backticks may hold such fences itself. Its end
+// is the line that leaves all other fences of the reply in pairs, and in pairs
+// that look like fences, so it is known only when the whole reply is: items from
+// such a document on come with Close. Where another end is nearly as good, the
+// document is [VerdictAmbiguous], Readings has it with each end, and so is all
+// that may stand inside of it. Longer fences and those of tildes need no such
+// search; they end where CommonMark says.
+//
 // A fence's path comes from its info string, the line above it or a comment on
 // its first line, each with a confidence of its own; see [PathSource].
 package reply

@@ -46,6 +46,9 @@ func isElision(line []byte, lang string) bool {
 	if isDots(text) {
 		return !prose
 	}
+	if prose && strings.ContainsAny(leader, "*-#") && leader != "<!--" && !strings.HasPrefix(text, "...") && !strings.HasPrefix(text, "…") {
+		return false // an item of a list, or a heading
+	}
 	dots := strings.Contains(text, "...") || strings.Contains(text, "…") || strings.HasSuffix(text, "..")
 	if dots && elides(text) {
 		return leader != "..." || len(text) < 80

@@ -31,6 +31,15 @@ type fence struct {
 	firstInner       int    // the first line that opened one inside
 	firstClose       int    // the first bare run after that
 	markup, shielded bool
+
+	// settled: the fences inside were paired. close is then the line that ends
+	// the fence, or -1 if they do not pair; others are the lines that may end it
+	// where that is not sure, close included, and offer the one of them up to
+	// which the item goes.
+	settled      bool
+	close, offer int
+	others       []int
+	inner        []Span // the fences inside of a document, in order
 }
 
 // run measures a fence's run at the beginning of a line: its column, its length
@@ -139,13 +148,21 @@ func (p *Parser) fenceLine(start, end int) {
 		return
 	}
 	if length >= 3 && char == f.char {
-		p.fenceRun(start, end, line, column, length, at)
+		switch {
+		case f.close > 0 && start == f.close:
+			p.closeFence(start, min(end+1, len(p.buf)))
+		case f.close > 0:
+		case p.isDocument():
+			p.settle()
+		default:
+			p.fenceRun(start, end, line, column, length, at)
+		}
 		return
 	}
 	switch line[at-max(length, 0)] {
 	case '<', '-':
 		f.removed = f.removed || line[0] == '-'
-		if isSearchMark(line[at:]) {
+		if isSearchMark(line[at:]) && f.close <= 0 {
 			f.inHunk, f.searches = p.doubt == "", true
 		} else if bytes.HasPrefix(line[at:], []byte("</think")) && !f.markup {
 			f.tangle("a thought ends inside the fence")
@@ -168,7 +185,7 @@ func (p *Parser) fenceLine(start, end int) {
 			f.examples++
 		}
 	}
-	if !f.elided && at < len(line) && mayElide(line[at]) && isElision(line, f.elisionLang()) {
+	if !f.elided && at < len(line) && mayElide(line[at]) && (!f.markup || column < f.indent+4) && isElision(line, f.elisionLang()) && !f.shows(start) {
 		f.elided = true
 	}
 }

@@ -29,6 +29,7 @@ type Parser struct {
 	buf    []byte // the reply so far
 	next   int    // where the first line begins that was not read yet
 	seen   int    // how far line feeds were looked for
+	ended  bool   // nothing more arrives
 	closed *Reply
 	// sum gives the hash of the reply, where somebody else computes it.
 	sum chan [sha256.Size]byte
@@ -47,6 +48,7 @@ const (
 	inEnvelope // a patch envelope outside of any fence
 	inDiff     // a unified diff outside of any fence
 	inTag
+	inDocument // a document with fences inside, which only the whole reply pairs
 )
 
 // Parse reads a whole reply.
@@ -55,7 +57,7 @@ func Parse(text []byte) *Reply { return ParseWith(text, Options{}) }
 // ParseWith is Parse with options.
 func ParseWith(text []byte, options Options) *Reply {
 	p := NewParser(options)
-	p.buf = text[:len(text):len(text)]
+	p.buf, p.ended = text[:len(text):len(text)], true
 	if len(text) >= hashAside {
 		// The hash takes longer than the reading; finish waits for it.
 		p.sum = make(chan [sha256.Size]byte, 1)
@@ -103,6 +105,10 @@ func (p *Parser) Reply() *Reply { return p.closed }
 // advance reads the lines that are complete.
 func (p *Parser) advance() {
 	for {
+		if p.mode == inDocument {
+			p.seen = len(p.buf)
+			return
+		}
 		i := bytes.IndexByte(p.buf[p.seen:], '\n')
 		if i < 0 {
 			p.seen = len(p.buf)
@@ -136,23 +142,20 @@ var special = func() (t [256]bool) {
 
 // finish reads what is left and settles what only the end can settle.
 func (p *Parser) finish() {
-	p.advance()
-	if p.next < len(p.buf) {
-		start := p.next
-		p.next, p.seen = len(p.buf), len(p.buf)
-		if p.mode == inFence {
-			p.fenceLine(start, len(p.buf))
-		} else {
-			p.line(start, len(p.buf))
-		}
+	p.ended = true
+	if p.mode == inDocument {
+		p.settle()
 	}
-	for p.atEnd() {
-		// The rest is read once more, under plainer rules.
+	for {
 		p.advance()
 		if p.next < len(p.buf) {
 			start := p.next
 			p.next, p.seen = len(p.buf), len(p.buf)
 			p.line(start, len(p.buf))
+		}
+		// At the end the rest may have to be read once more, under plainer rules.
+		if p.next == len(p.buf) && !p.atEnd() {
+			break
 		}
 	}
 	p.closeBlock(len(p.buf), false)
@@ -201,7 +204,7 @@ func (p *Parser) line(start, end int) {
 // Open is the item that is being read, with what there is of its content; its
 // verdict is VerdictTruncated. It is false between items.
 func (p *Parser) Open() (Item, bool) {
-	if p.mode != inFence || !p.fence.named || p.closed != nil {
+	if p.mode != inFence && p.mode != inDocument || !p.fence.named || p.closed != nil {
 		return Item{}, false
 	}
 	probe := p.fence

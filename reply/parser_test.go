@@ -88,6 +88,9 @@ func samples(t testing.TB) []string {
 	for _, c := range blockCases {
 		all = append(all, c.text)
 	}
+	for i := range frames {
+		all = append(all, frames[i].before+"# T\n\nRun:\n```\nnpm i\n```\n\n- x:\n  ```js\n  main.js\n  ```\n\n~~~\n```\n~~~\n"+frames[i].after)
+	}
 	return append(all, Prompt())
 }
 
@@ -178,6 +181,10 @@ func hostile(n int) map[string][]byte {
 		"unclosed openers":         fill("```ts:src/a.ts\n"),
 		"unclosed openers, bare":   fill("```\n\n"),
 		"unclosed openers, lang":   fill("```ts\n"),
+		"bare fences in markdown":  append([]byte("```markdown:README.md\n"), fill("```\nx\n```\n\n")...),
+		"markdown and markdown":    fill("```md:a.md\n```\nx\n```\n```\n\n"),
+		"markdown in lists":        fill("- - - ```md:a.md\n      ```\n      x\n      ```\n      ```\n - "),
+		"longer in markdown":       append([]byte("```md:a.md\n"), ladder(n)...),
 		"unclosed markdown":        fill("```markdown:README.md\n"),
 		"longer and longer":        ladder(n),
 		"blocks without end":       fill("=== SUBMISSION ===\nassignment_id: A1\nsummary: x\n"),

@@ -31,6 +31,12 @@ type state struct {
 	fenceEnd int
 	shown    *Item
 
+	// nestings are the pairings of the fences from a document on, by its
+	// indentation. mayHold is how far a document may go on that was ended before.
+	nestings map[int]*nesting
+	mayHold  int
+	holder   string
+
 	wrapper wrapper
 	thought thought
 	// thoughtItems is how many items turned out to stand in thoughts.
@@ -83,6 +89,9 @@ func (p *Parser) add(it *Item) *Item {
 	}
 	if p.doubt != "" {
 		it.downgrade(VerdictAmbiguous, p.doubt)
+	}
+	if it.Span.Start < p.mayHold {
+		it.downgrade(VerdictAmbiguous, "it may stand inside of "+p.holder+", whose end is not sure")
 	}
 	if p.wrapper.open && p.wrapper.document {
 		it.downgrade(VerdictAmbiguous, "the whole reply is one markdown document; this may be an example in it")

@@ -1,0 +1,206 @@
+package reply
+
+import "bytes"
+
+// fenceMark is a line that opens or closes a fence, or could.
+type fenceMark struct {
+	start, end int // the line, without its line feed
+	char       byte
+	length     int
+	column     int
+	opens      bool // it can only open: it has an info string, or a list's mark before it
+	named      bool // its info string is a path, or a language and a path
+	file       bool // the latter, as only replies have it
+	markup     bool // it would open a document
+	nest       bool // it would open a document inside of a document
+	gapBefore  bool // a blank line, or nothing, stands before it
+	gapBehind  bool
+	abuts      bool // the line before is a mark
+	text       int  // how much the lines behind it, up to the next, look like a document's text
+}
+
+func (m *fenceMark) openCost() int {
+	cost := 0
+	if m.gapBehind {
+		cost += costGap
+	}
+	if !m.gapBefore {
+		cost += costTight
+	}
+	if m.abuts {
+		cost += costAbut
+	}
+	return cost
+}
+
+func (m *fenceMark) closeCost() int {
+	cost := 0
+	if m.gapBefore {
+		cost += costGap
+	}
+	if !m.gapBehind {
+		cost += costTight
+	}
+	return cost
+}
+
+// endCost is the cost of the mark as a document's own closing fence.
+func (m *fenceMark) endCost(indent int) int {
+	cost := 0
+	if m.gapBefore {
+		cost += costEndGap
+	}
+	if !m.gapBehind {
+		cost += costEndTight
+	}
+	if m.column != indent {
+		cost += costShape
+	}
+	if m.length != 3 {
+		cost += costShape
+	}
+	return cost
+}
+
+// fenceMarks collects the marks from an offset on. Those inside of edits are
+// the edits' own, and those deeper than a fence at this indentation can be are
+// a list's.
+func (p *Parser) fenceMarks(from, indent int) []fenceMark {
+	var marks []fenceMark
+	var above Span
+	blanks, inHunk, abuts := 1, false, false
+	for start := from; start < len(p.buf); {
+		end := bytes.IndexByte(p.buf[start:], '\n')
+		if end < 0 {
+			end = len(p.buf) - start
+		}
+		end += start
+		line := p.text(start, end)
+		next := end + 1
+		if len(marks) > 0 {
+			marks[len(marks)-1].text += textScore(line, blanks > 0)
+		}
+		if blank(line) {
+			blanks, abuts = blanks+1, false
+			start = next
+			continue
+		}
+		m, ok := readMark(line)
+		switch {
+		case isSearchMark(line):
+			inHunk = true
+		case inHunk && isReplaceMark(line):
+			inHunk = false
+		}
+		if ok = ok && !inHunk && m.column <= indent+3; ok {
+			m.start, m.end, m.abuts = start, end, abuts
+			m.gapBefore = blanks > 0
+			m.gapBehind = next >= len(p.buf) || blank(p.text(next, p.lineEnd(next)))
+			p.classify(&m, above, blanks)
+			marks = append(marks, m)
+		}
+		above, blanks, abuts = Span{start, end}, 0, ok
+		start = next
+	}
+	return marks
+}
+
+func (p *Parser) lineEnd(start int) int {
+	if i := bytes.IndexByte(p.buf[start:], '\n'); i >= 0 {
+		return start + i
+	}
+	return len(p.buf)
+}
+
+// readMark reads a line as one that opens or closes a fence. Before an opening
+// run a list's mark may stand.
+func readMark(line []byte) (m fenceMark, ok bool) {
+	column, length, at, char := run(line)
+	if length == 0 && at < len(line) {
+		i := at
+		if line[i] == '-' || line[i] == '*' || line[i] == '+' {
+			i++
+		} else {
+			for i < len(line) && isDigit(line[i]) && i-at < 9 {
+				i++
+			}
+			if i == at || i == len(line) || line[i] != '.' && line[i] != ')' {
+				return m, false
+			}
+			i++
+		}
+		if i >= len(line) || line[i] != ' ' && line[i] != '\t' {
+			return m, false
+		}
+		var end int
+		column, length, end, char = runFrom(line[i:], column+i-at)
+		at = i + end
+		m.opens = true
+	}
+	if length < 3 {
+		return m, false
+	}
+	rest := bytes.TrimSpace(line[at:])
+	if char == '`' && bytes.IndexByte(rest, '`') >= 0 {
+		return m, false
+	}
+	m.char, m.length, m.column = char, length, column
+	m.opens = m.opens || len(rest) > 0
+	return m, true
+}
+
+// textScore says how much a line looks like one of a document's text and unlike
+// code: a heading, a link, a sentence.
+func textScore(line []byte, afterBlank bool) int {
+	line = bytes.TrimLeft(line, " \t")
+	if len(line) < 4 {
+		return 0
+	}
+	if title := bytes.TrimLeft(line, "#"); len(title) < len(line) && afterBlank && len(title) > 1 && title[0] == ' ' && len(line)-len(title) <= 6 {
+		if len(line)-len(title) == 1 {
+			return 1 // also a comment
+		}
+		return 3
+	}
+	score := 0
+	if bytes.Contains(line, []byte("](")) {
+		score = 2
+	}
+	letters, spaces, wide := 0, 0, 0
+	for _, c := range line {
+		switch {
+		case c >= 0x80:
+			wide++
+		case isLetter(c):
+			letters++
+		case c == ' ':
+			spaces++
+		}
+	}
+	if letters+wide+spaces < len(line)*85/100 || spaces < 5 && wide < 45 || line[0] == '/' || line[0] == '#' {
+		return score
+	}
+	return score + 1
+}
+
+// classify says what a mark would open.
+func (p *Parser) classify(m *fenceMark, above Span, blanks int) {
+	line := p.text(m.start, m.end)
+	in := parseInfo(string(bytes.TrimSpace(bytes.TrimLeft(line[bytes.IndexByte(line, m.char):], string(m.char)))))
+	d, known := language(in.lang)
+	m.nest = m.opens && known && d.class&classMarkup != 0 && d.class&classPlain == 0
+	m.named = in.raw != "" && (in.from == PathInfo || in.from == PathBareInfo)
+	m.file = m.named && in.from == PathInfo && known
+	raw := in.raw
+	if raw == "" && blanks <= 1 && above.Len() > 0 {
+		c, ok := pathAbove(p.text(above.Start, above.End), nil)
+		if path, _ := lineSuffix(unwrap(c.raw)); ok && c.from == PathAbove && fits(in.lang, path) {
+			raw = c.raw
+		}
+	}
+	m.markup = m.nest
+	if raw != "" {
+		path, _ := lineSuffix(unwrap(raw))
+		m.markup = isMarkup(path) || m.nest && family(path) == ""
+	}
+}

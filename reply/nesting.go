@@ -1,0 +1,388 @@
+package reply
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// A document in a fence of three backticks may hold fences of three backticks
+// itself, and a bare run then closes the document, or opens or closes a fence
+// inside it. No rule about the line alone can tell which. What can be told is
+// which end of the document leaves all other runs of the reply in pairs, and in
+// pairs that look like fences: text begins on the line behind an opening run,
+// and ends on the line before a closing one.
+//
+// So every run gets a cost for each part that it could play, and the reading of
+// the whole rest of the reply with the least cost is found from the end to the
+// beginning, in time linear in the number of runs. The document's end is sure
+// if the reading fits well and any other end costs clearly more.
+
+// The costs. They are differences in the order of a natural logarithm of how
+// often a part is played so in documents and replies.
+const (
+	costGap      = 5 // an opening run before, or a closing run behind, a blank line
+	costTight    = 1 // no blank line on a fence's outer side
+	costEndGap   = 3 // a document's own closing fence behind a blank line
+	costEndTight = 4 // a document's own closing fence before a line of text
+	costEmpty    = 8 // a fence without a line
+	costText     = 6 // a fence that holds text with headings, links and sentences, at most
+	costShape    = 4 // a document's closing fence at another column or of another length
+	costInfo     = 5 // a run with a language inside of a fence that is no document
+	costNamed    = 3 // a fence inside of a document is named as files of replies are
+	costNested   = 2 // a document inside of a document
+	costAbut     = 4 // an opening run right behind another run
+	costUnclosed = 8 // the document's last fence is not closed
+	costCut      = 10
+
+	// sureMargin is what any other end must cost more.
+	sureMargin = 6
+)
+
+// never is the cost of what does not come out.
+const never = math.MaxInt / 4
+
+// nesting has, for each mark, the least cost of reading the reply from there on.
+type nesting struct {
+	indent int
+	marks  []fenceMark
+	infos  []int // how many marks before the i-th can only open
+	texts  []int // how much the lines before the i-th look like text
+	closer []int // the mark that closes a fence opened by the i-th, by CommonMark
+	// prose, document and inner are the costs of being outside of all fences, in
+	// a document, in a document inside of a document, before the i-th mark; ends
+	// are the marks that end the document.
+	prose, document, inner []int
+	ends, innerEnds        []int
+	// The least cost may be that of a reading in which something is odd. It is
+	// the best one, and yet not sure.
+	oddProse, oddDocument, oddInner []odd
+}
+
+// readNesting looks at all marks from a document's first line on.
+func (p *Parser) readNesting(from, indent int) *nesting {
+	n := &nesting{indent: indent, marks: p.fenceMarks(from, indent)}
+	n.findClosers()
+	size := len(n.marks) + 1
+	n.prose, n.document, n.inner = make([]int, size), make([]int, size), make([]int, size)
+	n.ends, n.innerEnds = make([]int, size), make([]int, size)
+	n.oddProse, n.oddDocument, n.oddInner = make([]odd, size), make([]odd, size), make([]odd, size)
+	last := size - 1
+	n.document[last], n.inner[last] = never, never
+	for i := last - 1; i >= 0; i-- {
+		o := cheapest(n.innerOptions(i))
+		n.inner[i], n.innerEnds[i], n.oddInner[i] = o.cost, o.end, o.odd
+		o = cheapest(n.options(i))
+		n.document[i], n.ends[i], n.oddDocument[i] = o.cost, o.end, o.odd
+		n.prose[i], n.oddProse[i] = n.proseCost(i)
+	}
+	return n
+}
+
+// option is one way to go on from a mark inside of a document.
+type option struct {
+	cost, end int
+	next      int // the mark before which the document goes on, -1 if it ends
+	odd       odd
+}
+
+// odd says what is unusual about a reading.
+type odd uint8
+
+const (
+	// oddShape: a fence holds the beginning of another one, or a run stands
+	// where nobody writes one.
+	oddShape odd = 1 << iota
+	// oddFile: a document holds a fence with a language and a path, as a reply
+	// has them for its files.
+	oddFile
+)
+
+func (o odd) when(condition bool) odd {
+	if condition {
+		return o
+	}
+	return 0
+}
+
+func cheapest(options []option) option {
+	best := option{cost: never}
+	for _, o := range options {
+		if o.cost < best.cost {
+			best = o
+		}
+	}
+	return best
+}
+
+// within is the cost of a fence that the i-th mark opens and the e-th closes.
+// It is odd if it holds what looks like the beginning of another fence.
+func (n *nesting) within(i, e int) (cost int, strange odd) {
+	m := &n.marks[i]
+	cost = m.openCost() + n.marks[e].closeCost() + n.texts[e] - n.texts[i]
+	if e == i+1 && n.marks[e].abuts {
+		cost += costEmpty
+	}
+	if infos := n.infos[e] - n.infos[i+1]; infos > 0 && m.length == 3 && m.char == '`' {
+		cost, strange = cost+costInfo*infos, oddShape
+	}
+	return cost, strange
+}
+
+// options are the parts that the i-th mark can play in a document.
+func (n *nesting) options(i int) []option {
+	m := &n.marks[i]
+	var list []option
+	named := 0
+	if m.named {
+		named = costNamed
+	}
+	if m.char == '`' && !m.opens {
+		list = append(list, option{cost: m.endCost(n.indent) + n.prose[i+1], end: i, next: -1, odd: n.oddProse[i+1] | oddShape.when(m.column != n.indent || m.length != 3)})
+	}
+	if e := n.closer[i]; e >= 0 {
+		cost, strange := n.within(i, e)
+		list = append(list, option{cost: named + cost + n.document[e+1], end: n.ends[e+1], next: e + 1, odd: strange | oddFile.when(m.file) | n.oddDocument[e+1]})
+		if n.marks[e].char == '`' {
+			list = append(list, option{cost: named + m.openCost() + costUnclosed + n.marks[e].endCost(n.indent) + n.prose[e+1], end: e, next: -1, odd: oddShape})
+		}
+	}
+	if m.nest {
+		list = append(list, option{cost: named + m.openCost() + costNested + n.inner[i+1], end: n.innerEnds[i+1], next: -1, odd: oddFile.when(m.file) | n.oddInner[i+1]})
+	}
+	return list
+}
+
+// innerOptions are those in a document inside of a document.
+func (n *nesting) innerOptions(i int) []option {
+	m := &n.marks[i]
+	var list []option
+	if m.char == '`' && !m.opens {
+		list = append(list, option{cost: m.closeCost() + n.document[i+1], end: n.ends[i+1], odd: n.oddDocument[i+1]})
+	}
+	if e := n.closer[i]; e >= 0 {
+		cost, strange := n.within(i, e)
+		list = append(list, option{cost: cost + n.inner[e+1], end: n.innerEnds[e+1], odd: strange | n.oddInner[e+1]})
+	}
+	return list
+}
+
+// proseCost is the cost where the i-th mark opens a fence of the reply's own.
+func (n *nesting) proseCost(i int) (cost int, strange odd) {
+	m := &n.marks[i]
+	if m.markup && m.length == 3 && m.char == '`' {
+		return min(never, m.openCost()+n.document[i+1]), n.oddDocument[i+1]
+	}
+	e := n.closer[i]
+	switch {
+	case e < 0 && m.opens:
+		return m.openCost() + costCut, 0 // the reply was cut
+	case e < 0:
+		return never, oddShape
+	}
+	cost, strange = n.within(i, e)
+	return min(never, cost+n.prose[e+1]), strange | oddShape.when(!m.opens && m.gapBehind) | n.oddProse[e+1]
+}
+
+// findClosers finds for each mark the next bare one of its character that is not
+// shorter, and counts what can only open.
+func (n *nesting) findClosers() {
+	size := len(n.marks)
+	n.closer, n.infos, n.texts = make([]int, size), make([]int, size+1), make([]int, size+1)
+	for i := range n.marks {
+		n.infos[i+1] = n.infos[i]
+		n.texts[i+1] = n.texts[i] + min(n.marks[i].text, costText)
+		if n.marks[i].opens {
+			n.infos[i+1]++
+		}
+	}
+	// stacks hold bare marks from right to left, each longer than those above it.
+	stacks := map[byte][]int{}
+	for i := size - 1; i >= 0; i-- {
+		m := &n.marks[i]
+		stack := stacks[m.char]
+		// The nearest that is long enough is the topmost of those.
+		k := sort.Search(len(stack), func(k int) bool { return n.marks[stack[k]].length < m.length })
+		n.closer[i] = -1
+		if k > 0 {
+			n.closer[i] = stack[k-1]
+		}
+		if !m.opens {
+			for len(stack) > 0 && n.marks[stack[len(stack)-1]].length <= m.length {
+				stack = stack[:len(stack)-1]
+			}
+			stacks[m.char] = append(stack, i)
+		}
+	}
+}
+
+// documentEnd is where a document ends.
+type documentEnd struct {
+	close int // the mark, -1 if no reading comes out
+	other int // the mark of the next best reading, -1 if there is none
+	last  int // the last mark that leaves the rest in pairs, -1 if there is none
+	sure  bool
+	inner []Span // the fences inside
+}
+
+// end finds the end of a document whose body begins before a mark.
+func (n *nesting) end(first int) documentEnd {
+	best := documentEnd{close: -1, other: -1, last: -1}
+	for i := len(n.marks) - 1; i >= first && best.last < 0; i-- {
+		if m := &n.marks[i]; !m.opens && m.char == '`' && n.prose[i+1] < never {
+			best.last = i
+		}
+	}
+	if n.document[first] >= never {
+		return best
+	}
+	best.close = n.ends[first]
+	own, second := 0, never
+	passed := 0 // the cost up to the mark at hand
+	for i := first; i >= 0; {
+		options := n.options(i)
+		at := 0
+		for k := range options {
+			if options[k].cost < options[at].cost {
+				at = k
+			}
+		}
+		for k, o := range options {
+			if k != at && o.end != best.close && passed+o.cost < second {
+				second, best.other = passed+o.cost, o.end
+			}
+		}
+		chosen := options[at]
+		if chosen.next < 0 {
+			if chosen.end > i { // a document inside, or a fence that is not closed
+				best.inner = append(best.inner, Span{n.marks[i].start, n.marks[chosen.end].start - 1})
+			}
+			own = passed + chosen.cost - n.prose[best.close+1]
+			break
+		}
+		best.inner = append(best.inner, Span{n.marks[i].start, n.marks[chosen.next-1].end})
+		passed += chosen.cost - n.document[chosen.next]
+		i = chosen.next
+	}
+	total := n.document[first]
+	strange := n.oddDocument[first]
+	best.sure = (strange == 0 || strange == oddFile && second >= never) && second-total >= sureMargin
+	if n.prose[best.close+1] >= costCut {
+		best.sure = best.sure && own == 0
+	}
+	return best
+}
+
+// isDocument reports whether a run in the open fence is one of those that only
+// the whole reply can pair.
+func (p *Parser) isDocument() bool {
+	f := &p.fence
+	return f.markup && f.char == '`' && f.length == 3 && !f.settled && !f.searches && !f.patch && !f.inHunk && p.doubt == ""
+}
+
+// maxNestings bounds the indentations at which documents are paired. More than
+// one or two is no reply of a model.
+const maxNestings = 8
+
+// settle finds the end of the open document, and reads it again from its first
+// line on. While the reply still arrives, it waits.
+func (p *Parser) settle() {
+	if !p.ended {
+		p.mode = inDocument
+		return
+	}
+	f := &p.fence
+	n := p.nestings[f.indent]
+	if n == nil && len(p.nestings) < maxNestings {
+		if p.nestings == nil {
+			p.nestings = map[int]*nesting{}
+		}
+		n = p.readNesting(f.body, f.indent)
+		p.nestings[f.indent] = n
+	}
+	f.settled, f.close, f.others = true, -1, nil
+	if n != nil {
+		p.documentEnd(f, n)
+	}
+	if f.close < 0 {
+		f.tangle("the fences inside of it do not pair")
+	}
+	f.levels, f.nested, f.inPatch, f.searches, f.patch = nil, false, false, false, false
+	f.elided, f.added, f.removed, f.examples, f.firstInner, f.firstClose = false, false, false, 0, -1, -1
+	p.mode = inFence
+	p.next, p.seen = f.body, f.body
+}
+
+func (p *Parser) documentEnd(f *fence, n *nesting) {
+	first := sort.Search(len(n.marks), func(i int) bool { return n.marks[i].start >= f.body })
+	end := n.end(first)
+	if !end.sure && end.last >= 0 {
+		// It may hold all that follows, up to the last fence.
+		p.mayHold, p.holder = n.marks[end.last].end, f.where.raw
+	}
+	if end.close < 0 {
+		return
+	}
+	f.close, f.inner = n.marks[end.close].start, end.inner
+	if end.sure {
+		return
+	}
+	f.tangle("the fences inside of it can be paired in more than one way")
+	f.offer = f.close
+	if end.other > end.close && !n.holdsFile(end.close, end.other) {
+		f.offer = n.at(end.other)
+	}
+	for _, mark := range [...]int{end.close, end.other, end.last} {
+		if at := n.at(mark); at >= 0 && !slices.Contains(f.others, at) {
+			f.others = append(f.others, at)
+		}
+	}
+	slices.Sort(f.others)
+}
+
+// shows reports whether a line of a document stands in a fence of its own,
+// where nothing is left out of the document. Lines come in order.
+func (f *fence) shows(line int) bool {
+	for len(f.inner) > 0 && f.inner[0].End < line {
+		f.inner = f.inner[1:]
+	}
+	return len(f.inner) > 0 && f.inner[0].Start <= line
+}
+
+// holdsFile reports whether a file of the reply seems to begin between two marks.
+func (n *nesting) holdsFile(from, to int) bool {
+	return slices.ContainsFunc(n.marks[from:to], func(m fenceMark) bool { return m.file })
+}
+
+// at is where a mark begins, -1 for none.
+func (n *nesting) at(mark int) int {
+	if mark < 0 {
+		return -1
+	}
+	return n.marks[mark].start
+}
+
+// otherEnds gives the readings of a document whose end is not sure. The longer
+// of the best two is the item's content, since a document that was cut is easily
+// overlooked.
+func (p *Parser) otherEnds(it *Item, f *fence) {
+	if len(f.others) < 2 {
+		return
+	}
+	head := len(f.content(p.buf[it.Body.Start:it.Body.End])) - len(it.Content) // a comment with the path
+	read := func(end int) Reading {
+		line := bytes.Count(p.buf[f.start:end], []byte("\n"))
+		return Reading{fmt.Sprintf("it ends with line %d of its fence", line), f.content(p.buf[f.body:end])[head:]}
+	}
+	it.Readings = append(it.Readings, read(f.offer))
+	it.Content = it.Readings[0].Content
+	for _, end := range slices.Backward(f.others) {
+		if end != f.offer {
+			it.Readings = append(it.Readings, read(end))
+		}
+	}
+	it.Body.End = f.offer
+	it.Span.End = max(it.Span.End, min(p.lineEnd(f.offer)+1, len(p.buf)))
+}
