@@ -33,6 +33,7 @@ var numbers = []number{
 	{"deadline", "a run is answered within 500 ms of its time limit, and its last process gone within 200 ms (p99)", measureDeadline},
 	{"stdout", "private memory while a program prints 1 GB: under 32 MiB", measureStdout},
 	{"neighbour", "beside three CPU hogs, half a second after they began, a neighbour's p95 at most doubles", measureNeighbour},
+	{"tools", "programs that import matplotlib and call tools, 20,000 of three clients: none hangs", measureTools},
 	{"uploads", "acknowledged uploads lost in 1,000 kill -9: none", measureUploads},
 	{"recovery", "ready within 5 s of a start with 100,000 files", measureRecovery},
 }

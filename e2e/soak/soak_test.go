@@ -12,23 +12,8 @@ import (
 
 // TestSoak is the short form of the soak, for every push.
 func TestSoak(t *testing.T) {
-	dir, err := os.MkdirTemp("", "airlock-soak-bin-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // another user executes it
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "airlock")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/airlock-run/airlock/cmd/airlock").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	runtimes := ""
-	if data := os.Getenv("AIRLOCK_TEST_DATA"); data != "" {
-		runtimes = filepath.Join(data, "runtimes")
-	}
-	o := options{binary: binary, runtimes: runtimes, duration: 15 * time.Second, clients: 4, say: t.Output(), out: t.TempDir()}
+	o := testOptions(t)
+	o.duration, o.clients, o.out = 15*time.Second, 4, t.TempDir()
 	if err := run(t.Context(), o); err != nil {
 		t.Error(err)
 	}
@@ -36,6 +21,44 @@ func TestSoak(t *testing.T) {
 	if err != nil || strings.Count(string(picture), "<polyline") != 8 {
 		t.Errorf("the picture: %v", err)
 	}
+}
+
+// TestTools is the short form of a number: between its rounds sandboxes wait that
+// have plotted, in which such programs used to hang.
+func TestTools(t *testing.T) {
+	o := testOptions(t)
+	if _, err := os.Stat(filepath.Join(o.runtimes, "python/lib/matplotlib")); o.runtimes == "" || err != nil {
+		if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
+			t.Fatal("AIRLOCK_TEST_DATA must name a data directory after airlock setup")
+		}
+		t.Skip("needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
+	}
+	o.number, o.runs = "tools", 450
+	if err := run(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+}
+
+// testOptions builds an airlock to test.
+func testOptions(t *testing.T) options {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "airlock-soak-bin-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // another user executes it
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "airlock")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/airlock-run/airlock/cmd/airlock").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o := options{binary: binary, say: t.Output()}
+	if data := os.Getenv("AIRLOCK_TEST_DATA"); data != "" {
+		o.runtimes = filepath.Join(data, "runtimes")
+	}
+	return o
 }
 
 // A verdict has to be able to go against the service.

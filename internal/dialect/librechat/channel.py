@@ -5,6 +5,7 @@ traceback."""
 import fcntl
 import json
 import os
+import stat
 import struct
 import termios
 import time
@@ -19,6 +20,8 @@ class Channel:
 
     def __init__(self):
         numbers = [int(number) for number in os.environ.pop("AIRLOCK_CALLS_FDS").split()]
+        if not all(stat.S_ISFIFO(os.fstat(number).st_mode) for number in numbers):
+            raise RuntimeError("The channel for tool calls is not where it should be")
         self.answers, self.calls = map(os.dup, numbers)  # which no process of the program inherits
         for number in numbers:
             os.close(number)

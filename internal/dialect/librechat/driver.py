@@ -16,6 +16,9 @@ import sys
 import threading
 import types
 
+PATIENCE = 1000  # looks of a loop that does not wait
+
+
 class ToolExecutionError(Exception):
     """A tool that the program called has failed."""
 
@@ -38,20 +41,22 @@ class Calls:
         if len(text) > LARGEST:
             raise ToolExecutionError("The input of %s is too large" % name)
         future = asyncio.get_running_loop().create_future()
-        self.unsent.append((name, text, future))
+        with self.lock:
+            self.unsent.append((name, text, future))
         return await future
 
     def flush(self):
-        """Sends the calls of a loop that is about to wait."""
+        """Sends the calls of a loop that is about to wait. Returns whether there is
+        an answer already: then the loop must not wait."""
         loop = asyncio._get_running_loop()
         if loop is None or not self.unsent:
-            return
+            return False
         with self.lock:
             calls = [call for call in self.unsent if call[2].get_loop() is loop]
             self.unsent = [call for call in self.unsent if call[2].get_loop() is not loop]
             calls = [call for call in calls if not call[2].done()]
             if not calls:
-                return
+                return False
             for stream in (sys.stdout, sys.stderr):
                 try:
                     stream.flush()
@@ -73,6 +78,7 @@ class Calls:
                 self.waiting[number] = [call[2] for call in part]
             if self.waiting:
                 loop.add_reader(self.channel.answers, self.receive, loop)
+            return self.closed
 
     def receive(self, loop):
         with self.lock:
@@ -215,11 +221,16 @@ def drive(main):
     calls = Calls()
 
     class Selector(selectors.DefaultSelector):
-        """Every event loop waits in a selector: that is when its calls leave."""
+        """Every event loop waits in a selector: that is when its calls leave. A
+        loop that never waits, as with asyncio.sleep(0), leaves them too, later."""
+
+        polls = 0  # since it last waited
 
         def select(self, timeout=None):
-            if timeout is None or timeout > 0:
-                calls.flush()
+            waits = timeout is None or timeout > 0
+            self.polls = 0 if waits else self.polls + 1
+            if (waits or self.polls % PATIENCE == 0) and calls.flush():
+                timeout = 0
             return super().select(timeout)
 
     selectors.DefaultSelector = Selector

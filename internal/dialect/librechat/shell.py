@@ -158,7 +158,12 @@ class Shell:
         rest = len(calls)
         for part in groups(calls, lambda call: len(call[2])):
             rest -= len(part)
-            number = self.channel.send([call[1:] for call in part], rest > 0)
+            try:
+                number = self.channel.send([call[1:] for call in part], rest > 0)
+            except OSError:
+                for call in part:
+                    self.answer(call[0], "1Execution failed or timed out")
+                continue
             self.waiting[number] = [call[0] for call in part]
 
     def receive(self):

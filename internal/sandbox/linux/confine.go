@@ -121,6 +121,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("set umask", unix.SYS_UMASK, 0o022),
 			call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
 			closeFrom(3, forkedReport), closeFrom(forkedListener+1, lastFile),
+			reserve(answersFD), reserve(callsFD),
 			call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
 		},
 		wait:     awaitProgram(roomReady, received),
@@ -128,15 +129,21 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 	}
 }
 
+// reserve opens a number, so that nothing that is opened before the program comes
+// takes it: packages that plot beforehand keep their fonts open.
+func reserve(number int) step {
+	return call("reserve the channel for calls", unix.SYS_DUP3, 0, number, unix.O_CLOEXEC)
+}
+
 // awaitProgram tells the executor that a forked sandbox waits, and hands over
 // the filter's listener if that is in the message; then it receives a program,
-// whose files take the lowest numbers.
+// whose files take the lowest numbers: up to callsFD all are free.
 func awaitProgram(ready roomPlace, length *int32) []step {
 	receive := call("receive a program", unix.SYS_RECVMSG, forkedControl, roomReceive, 0)
 	receive.result = length
 	return []step{
 		call("say that it waits", unix.SYS_SENDMSG, forkedControl, ready, 0),
-		closeFrom(forkedListener, forkedListener), closeFrom(0, 2),
+		closeFrom(forkedListener, forkedListener), closeFrom(0, callsFD),
 		receive,
 		closeFrom(forkedControl, forkedControl),
 	}

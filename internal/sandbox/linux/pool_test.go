@@ -93,6 +93,32 @@ func TestIsBusy(t *testing.T) {
 // After a program that plots, a sandbox waits for the next that has plotted
 // already: the memory for that is its own before the request comes.
 func TestRehearsed(t *testing.T) {
+	s := startWarm(t)
+	awaitRehearsed(t, s)
+}
+
+// A program that calls out finds its channel under the numbers that it is told,
+// whatever was opened before it came; and what was opened works.
+func TestCallsAfterRehearsal(t *testing.T) {
+	s := startWarm(t)
+	awaitRehearsed(t, s)
+	spec := sandboxtest.Python(`import os, stat
+import matplotlib.pyplot as plt
+numbers = [int(n) for n in os.environ["AIRLOCK_CALLS_FDS"].split()]
+links = [os.path.realpath(f"/proc/self/fd/{n}") for n in range(20)]
+print([stat.S_ISFIFO(os.fstat(n).st_mode) for n in numbers], any(".ttf" in link for link in links))
+plt.plot([1, 2])
+plt.title("x")
+plt.savefig("a.png")`)
+	spec.Calls = true
+	if r := sandboxtest.Run(t, s, spec); r.Stdout != "[True, True] True\n" || len(r.Files) != 1 {
+		t.Errorf("exit code %d, %d files, stdout %q, stderr %q", r.Code(), len(r.Files), r.Stdout, r.Stderr)
+	}
+}
+
+// awaitRehearsed returns when a sandbox waits that has plotted.
+func awaitRehearsed(t *testing.T, s *Sandbox) {
+	t.Helper()
 	if _, err := os.Stat(os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes/python/lib/matplotlib"); err != nil {
 		sandboxtest.Skip(t, "needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
 	}
@@ -100,7 +126,6 @@ func TestRehearsed(t *testing.T) {
 		sandboxtest.Skip(t, fmt.Sprintf("needs %d MiB of memory", 5*littleMemory>>20))
 	}
 	const own = 12 << 20 // plotting takes some 20 MiB; one that has not plotted has 7
-	s := startWarm(t)
 	executor := executors(t)[0]
 	spec := sandboxtest.Python("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('a.png')")
 	for range 2 {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// toolProgram imports matplotlib and calls tools, one after the other and together.
+// It plots if it is told so, with what another interpreter may have opened.
+const toolProgram = `import matplotlib.pyplot as plt
+one = await add(x=1)
+more = await asyncio.gather(*[add(x=one + i) for i in range(4)])
+if %d:
+    plt.plot(more)
+    plt.title("more")
+    plt.savefig("plot.png")
+print(one, more)
+`
+
+const (
+	toolClients = 3
+	toolRound   = 50                     // programs of each client, and then a pause
+	toolPause   = 300 * time.Millisecond // in which sandboxes are made that have plotted
+	toolLimit   = 20 * time.Second
+)
+
+// measureTools runs programs that import matplotlib and call tools.
+func measureTools(ctx context.Context, o options) (figure, error) {
+	runs := cmp.Or(o.runs, 20_000)
+	return with(ctx, o, func(s *service, who tenant) (figure, error) {
+		var (
+			mu    sync.Mutex
+			times []time.Duration
+			bad   []error
+		)
+		for begun := 0; begun < runs && ctx.Err() == nil; {
+			var clients sync.WaitGroup
+			for range toolClients {
+				count := min(toolRound, runs-begun)
+				begun += count
+				clients.Go(func() {
+					for i := range count {
+						began := time.Now()
+						err := s.callTools(ctx, who.key, i%10 == 0)
+						mu.Lock()
+						times = append(times, time.Since(began))
+						if err != nil {
+							bad = append(bad, err)
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			clients.Wait()
+			time.Sleep(toolPause)
+		}
+		f := figure{found: fmt.Sprintf("%d of %d hung or failed; p50 %v, p99 %v, the longest %v", len(bad), len(times),
+			percentile(times, 0.5).Round(time.Millisecond), percentile(times, 0.99).Round(time.Millisecond), percentile(times, 1).Round(time.Millisecond)), over: len(bad) > 0}
+		return f, errors.Join(append(bad[:min(len(bad), 3)], ctx.Err())...)
+	})
+}
+
+// callTools runs one program to its end, and answers its calls.
+func (s *service) callTools(ctx context.Context, key string, plot bool) error {
+	code := fmt.Sprintf(toolProgram, map[bool]int{true: 1}[plot])
+	request := map[string]any{"code": code, "tools": json.RawMessage(`[{"name":"add","parameters":{"properties":{"x":{}},"required":["x"]}}]`), "timeout": toolLimit.Milliseconds()}
+	for {
+		var answer struct {
+			Status, Stdout, Stderr string
+			Token                  string `json:"continuation_token"`
+			Calls                  []struct {
+				ID    string
+				Input struct{ X int }
+			} `json:"tool_calls"`
+			Files []json.RawMessage
+		}
+		if err := s.ask(ctx, key, request, &answer); err != nil {
+			return err
+		}
+		if answer.Status != "tool_call_required" {
+			if answer.Status != "completed" || answer.Stdout != "2 [3, 4, 5, 6]\n" || len(answer.Files) != map[bool]int{true: 1}[plot] {
+				return fmt.Errorf("a program that calls tools: %+v", answer)
+			}
+			return nil
+		}
+		var results []map[string]any
+		for _, c := range answer.Calls {
+			results = append(results, map[string]any{"call_id": c.ID, "result": c.Input.X + 1})
+		}
+		request = map[string]any{"continuation_token": answer.Token, "tool_results": results}
+	}
+}
+
+// ask sends one request of a program that calls tools.
+func (s *service) ask(ctx context.Context, key string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/librechat/exec/programmatic", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-API-Key", key)
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("a program that calls tools: %s", resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(answer)
+}
