@@ -84,6 +84,28 @@ func TestLibreChatState(t *testing.T) {
 	if r := s.exec("py", "print(z, 'lock' in globals(), x)", "runtime_session_hint", hint); r.Stdout != "1 False 41\n" {
 		t.Errorf("%+v", r)
 	}
+	packages := "import json, email.mime.text, xml.etree.ElementTree\nimport concurrent.futures as cf, pandas as pd\nimport matplotlib.pyplot\nfrom os import path\n" +
+		"with open('fh.txt', 'w') as fh: fh.write('x')\ngen = (i for i in [])\nlist(gen)\nimport threading\nt = threading.Thread(target=print)\nt.start()\nt.join()"
+	if r := s.exec("py", packages, "runtime_session_hint", hint); r.Stderr != "" {
+		t.Errorf("what nobody misses: %+v", r)
+	}
+	for range 2 { // the second finds what the first found
+		code := "print(json.dumps(1), email.mime.text.MIMEText('a')['MIME-Version'], xml.etree.ElementTree.fromstring('<a/>').tag, cf.Future().done(), pd.DataFrame({'a': [1]}).a.sum(), matplotlib.pyplot.get_fignums(), path.basename('a/b'), 'fh' in globals())"
+		if r := s.exec("py", code, "runtime_session_hint", hint); r.Stdout != "1 1.0 a False 1 [] b False\n" || r.Stderr != "" {
+			t.Errorf("packages: %+v", r)
+		}
+	}
+	for lang, code := range map[string]string{"py": "import os\nprint(sorted(os.listdir()))", "bash": "ls -A"} {
+		if r := s.exec(lang, code, "runtime_session_hint", hint); strings.Contains(r.Stdout, "airlock") || !strings.Contains(r.Stdout, "fh.txt") {
+			t.Errorf("what %s sees: %+v", lang, r)
+		}
+	}
+	if r := s.exec("py", "import os\nz = 2\nos.kill(os.getpid(), 9)", "runtime_session_hint", hint); r.Stdout != "" {
+		t.Errorf("%+v", r)
+	}
+	if r := s.exec("py", "print(z, x)", "runtime_session_hint", hint); r.Stdout != "1 41\n" {
+		t.Errorf("after a program that was killed: %+v", r)
+	}
 	for what, more := range map[string][]any{
 		"another hint": {"runtime_session_hint", hint[:len(hint)-1] + "e"}, "another user": {"runtime_session_hint", hint, "user_id", "u2"}, "no name": {},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -126,6 +127,9 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 		Language: j.language, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
 		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
 		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Folders: p.Folders,
+	}
+	if len(stage.private) > 0 {
+		spec.Stdin = slices.Concat(spec.Stdin, stage.private)
 	}
 	if j.session.Kind == SessionHeld {
 		spec.Held = j.session.ID

@@ -265,3 +265,34 @@ func TestPutFile(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A private file of a session follows stdin and is not in the workspace. A program
+// that leaves it anew replaces it; one that does not, leaves it as it was.
+func TestPrivateFile(t *testing.T) {
+	var spec *engine.Spec
+	outcome := leaves(t, "p/state", "one")
+	r := newRig(t, engine.Config{}, func(_ context.Context, s *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+		spec = s
+		return outcome, nil
+	})
+	private := func(session engine.ID, stdin bool) engine.RunRequest {
+		return engine.RunRequest{Language: "python", Session: session, Stdin: []byte("in\n"), Profile: engine.Profile{Private: "p/state", PrivateStdin: stdin}}
+	}
+	run, err := r.Run(t.Context(), alice, private(engine.ID{}, true))
+	if err != nil || string(spec.Stdin) != "in\n" {
+		t.Fatalf("%v, %q", err, spec.Stdin)
+	}
+	outcome = leaves(t)
+	for stdin, want := range map[bool]string{true: "in\none", false: "in\n"} {
+		if _, err := r.Run(t.Context(), alice, private(run.Session, stdin)); err != nil || string(spec.Stdin) != want || len(spec.Inputs) != 0 {
+			t.Errorf("%v: stdin %q, %d inputs", err, spec.Stdin, len(spec.Inputs))
+		}
+	}
+	outcome = leaves(t, "p/state", "two")
+	if _, err := r.Run(t.Context(), alice, private(run.Session, true)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"p/state": "output two"}, r.places(t, alice, run.Session)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 )
 
@@ -13,6 +14,7 @@ type stage struct {
 	entries []staged
 	known   map[string]File // what the session has, by path, staged or not
 	notes   []string        // about files that could not be staged
+	private []byte          // what follows stdin
 }
 
 // staged is one file of a stage.
@@ -65,7 +67,11 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 		if j.session.Kind == SessionHeld || !s.touches.fileExpiry(files[i]).After(now) || !taken.add(place.Path) {
 			continue
 		}
-		err := s.stageFile(ctx, st, staged{file: files[i], path: place.Path, readOnly: place.ReadOnly})
+		if place.Path == j.request.Profile.Private {
+			err = s.readPrivate(ctx, j, st, files[i])
+		} else {
+			err = s.stageFile(ctx, st, staged{file: files[i], path: place.Path, readOnly: place.ReadOnly})
+		}
 		if errors.Is(err, ErrNotFound) {
 			st.notes = append(st.notes, fmt.Sprintf("%q was left out, its content is lost.", place.Path))
 			continue
@@ -76,6 +82,21 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 		s.use(ctx, files[i])
 	}
 	return nil
+}
+
+// readPrivate reads the file of a session that is not put into the workspace, if the
+// program is to have it.
+func (s *Service) readPrivate(ctx context.Context, j *job, st *stage, file File) error {
+	if !j.request.Profile.PrivateStdin {
+		return nil
+	}
+	content, err := s.blobs.Read(ctx, file.SHA256, file.Size)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	st.private, err = io.ReadAll(content)
+	return err
 }
 
 func (s *Service) stageFile(ctx context.Context, st *stage, entry staged) (err error) {

@@ -80,15 +80,33 @@ func malformed(err error) error {
 	return bad("the body is not a JSON object")
 }
 
-// profile checks which of its servers the client means, and tells it that it
-// found that one.
-func profile(w http.ResponseWriter, r *http.Request) error {
-	switch want := r.Header.Get("X-CodeAPI-Expected-Profile"); want {
+// The profiles that a client may expect of a server.
+const (
+	profileDefault  = "default"
+	profileStateful = "stateful"
+)
+
+// profile checks which of its servers the client means, and tells it which one it
+// found. One that keeps state serves both.
+func (a *api) profile(w http.ResponseWriter, r *http.Request) error {
+	want := r.Header.Get("X-CodeAPI-Expected-Profile")
+	actual := want
+	if want == profileStateful && a.State == StateOff {
+		actual = profileDefault
+	}
+	switch want {
 	case "":
-	case "default", "stateful":
-		w.Header().Set("X-CodeAPI-Execution-Profile", want)
+		return nil
+	case profileDefault, profileStateful:
+		w.Header().Set("X-CodeAPI-Execution-Profile", actual)
 	default:
 		return bad("invalid_execution_profile")
+	}
+	if actual != want {
+		return &refusal{http.StatusConflict, errorBody{
+			Error: "execution_profile_mismatch", ExpectedProfile: want, ActualProfile: actual,
+			Message: "This server keeps no state between programs. Its operator can switch that on: librechat_python_state=hint",
+		}}
 	}
 	return nil
 }

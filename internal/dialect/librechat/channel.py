@@ -91,7 +91,8 @@ def let_out():
 
 
 def read_request():
-    """Reads what to run. Then the program's own stdin takes its place."""
+    """Reads what to run, one line, and what follows it. Then the program's own
+    stdin takes its place."""
     parts = []
     while data := os.read(0, 1 << 20):
         parts.append(data)
@@ -100,7 +101,8 @@ def read_request():
     os.close(writing)
     os.dup2(reading, 0)
     os.close(reading)
-    return json.loads(b"".join(parts))
+    request, _, rest = b"".join(parts).partition(b"\n")
+    return json.loads(request), rest
 
 
 def put_source(path, source):

@@ -214,7 +214,7 @@ def import_usual(source, main):
 
 
 def drive(main):
-    request = read_request()
+    request, _ = read_request()
     path = main["__file__"]
     put_source(path, request["source"])
     linecache.checkcache(path)

@@ -21,7 +21,7 @@ type driven struct {
 }
 
 // drive runs a program with the tool f, on a channel of which the program's ends
-// are given. It takes minutes before it says that a program hangs.
+// are given. A program that takes a minute hangs.
 func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

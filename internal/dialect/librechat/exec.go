@@ -68,7 +68,7 @@ func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := profile(w, r); err != nil {
+	if err := a.profile(w, r); err != nil {
 		return err
 	}
 	ticket, err := a.requests.enter(r, caller)

@@ -63,7 +63,7 @@ func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := profile(w, r); err != nil {
+	if err := a.profile(w, r); err != nil {
 		return err
 	}
 	begin := a.begin

@@ -208,3 +208,17 @@ func TestFunctionNames(t *testing.T) {
 		}
 	}
 }
+
+// A client that expects state finds out whether there is any.
+func TestProfile(t *testing.T) {
+	for state, want := range map[State]int{StateOff: http.StatusConflict, StateHint: http.StatusOK, StateOn: http.StatusOK} {
+		r := newRig(t, engine.Config{}, Options{State: state})
+		for _, path := range []string{"/exec", "/exec/programmatic"} {
+			got := r.send("POST", path, `{"code":"print x","lang":"bash"}`, "X-CodeAPI-Expected-Profile", "stateful")
+			actual := map[int]string{http.StatusConflict: "default", http.StatusOK: "stateful"}[want]
+			if got.Code != want || got.Header().Get("X-CodeAPI-Execution-Profile") != actual {
+				t.Errorf("%s %s: %d %v %s", state, path, got.Code, got.Header(), got.Body)
+			}
+		}
+	}
+}

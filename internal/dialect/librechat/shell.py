@@ -213,7 +213,8 @@ class Shell:
 
 
 def drive(main):
-    raise SystemExit(Shell(read_request(), main["__file__"]).run())
+    request, _ = read_request()
+    raise SystemExit(Shell(request, main["__file__"]).run())
 
 
 drive(MAIN)

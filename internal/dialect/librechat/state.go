@@ -22,6 +22,9 @@ const (
 	StateOn State = "on"
 )
 
+// stateFile is where in a session the variables are kept; state.py knows it too.
+const stateFile = ".airlock/python.state"
+
 // maxStates bounds the names of workspaces that are remembered.
 const maxStates = 4096
 
@@ -129,10 +132,12 @@ func (a *api) session(ctx context.Context, caller engine.Caller, name stateName)
 // lasting makes a prepared program one of its workspace.
 func (p *prepared) lasting(w *workspace) {
 	p.Session = w.session
+	p.Profile.Private = stateFile
 	if p.Language != python {
 		return
 	}
-	p.Stdin = encode(program{Source: p.Code, Tools: []tool{}, Args: []string{}})
+	p.Profile.PrivateStdin = true
+	p.Stdin = append(encode(program{Source: p.Code, Tools: []tool{}, Args: []string{}}), '\n')
 	p.Code = driverCode(stateDriver, p.Code)
 }
 

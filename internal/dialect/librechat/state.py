@@ -1,11 +1,13 @@
 """Runs a Python program with the variables that the last one of its session
-left, and keeps those that it leaves itself. They lie in a file in the
-workspace, like everything else that a session keeps, and are read nowhere but
-in the sandbox."""
+left, and keeps those that it leaves itself. They come behind the request, and
+leave in a file, which lies in the workspace only after the program has ended.
+They are read nowhere but in the sandbox."""
 
+import importlib
 import linecache
 import os
 import pickle
+import re
 import sys
 
 STATE = ".airlock/python.state"
@@ -30,21 +32,28 @@ def say(text):
     sys.stderr.write("[sandbox] %s\n" % text)
 
 
-def restore(main):
-    try:
-        with open(STATE, "rb") as file:
-            state = pickle.load(file)
-    except FileNotFoundError:
+def restore(main, text, imports):
+    """Gives a program what the last one left, and adds the names of submodules that
+    are to be imported."""
+    if not text:
         return
+    try:
+        state = pickle.loads(text)
     except Exception as error:
         say("The variables of the program before are lost: %s" % error)
         return
     lost = []
     for name, module in state["modules"].items():
         try:
-            main[name] = __import__(module, fromlist=["."])
+            main[name] = importlib.import_module(module)
         except Exception:
             lost.append(name)
+    imports.update(state.get("imports", ()))
+    for module in imports:
+        try:
+            importlib.import_module(module)
+        except Exception:
+            lost.append(module)
     try:
         main.update(pickle.loads(state["values"]))
     except Exception as error:
@@ -53,7 +62,36 @@ def restore(main):
         say("These modules are not there any more: %s" % ", ".join(lost))
 
 
-def save(main):
+def submodules(source):
+    """Returns what a program imports in the form `import a.b`, which leaves only
+    the name a."""
+    if not re.search(rb"\bimport\b.*\w\.", source):
+        return set()
+    import ast
+
+    try:
+        nodes = ast.walk(ast.parse(source))
+        names = [n for node in nodes if isinstance(node, ast.Import) for n in node.names]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    return {n.name for n in names if "." in n.name and not n.asname}
+
+
+def spent(value):
+    """Reports whether nothing can be done with a value any more: a file that is
+    closed, a generator at its end, a thread that has ended."""
+    try:
+        if "threading" in sys.modules and isinstance(value, sys.modules["threading"].Thread):
+            return not value.is_alive()
+        if "subprocess" in sys.modules and isinstance(value, sys.modules["subprocess"].Popen):
+            return value.returncode is not None
+        frames = [getattr(value, name, value) for name in ("gi_frame", "cr_frame", "ag_frame")]
+        return None in frames or getattr(value, "closed", None) is True
+    except Exception:
+        return False
+
+
+def save(main, imports):
     modules, values, lost = {}, {}, []
     for name, value in list(main.items()):
         if name.startswith("__") and name.endswith("__"):
@@ -62,6 +100,7 @@ def save(main):
             modules[name] = value.__name__
         else:
             values[name] = value
+    imports = {name for name in imports if name in sys.modules and modules.get(name.partition(".")[0]) == name.partition(".")[0]}
     try:
         text = dumps(values)
     except Exception:
@@ -69,8 +108,8 @@ def save(main):
             try:
                 dumps(values[name])
             except Exception:
-                del values[name]
-                lost.append(name)
+                if not spent(values.pop(name)):
+                    lost.append(name)
         try:
             text = dumps(values)
         except Exception as error:
@@ -82,7 +121,7 @@ def save(main):
     try:
         os.makedirs(os.path.dirname(STATE), exist_ok=True)
         with open(STATE + ".new", "wb") as file:
-            pickle.dump({"modules": modules, "values": text}, file)
+            pickle.dump({"modules": modules, "imports": imports, "values": text}, file)
         os.replace(STATE + ".new", STATE)
     except OSError as error:
         say("The variables are not kept: %s" % error)
@@ -92,14 +131,17 @@ def save(main):
 
 
 def drive(main):
-    request = read_request()
+    request, text = read_request()
+    source = request["source"].encode("utf-8", "surrogatepass")
+    imports = set()
     path = main["__file__"]
     put_source(path, request["source"])
     linecache.checkcache(path)
     home = os.getcwd()
-    restore(main)
+    restore(main, text, imports)
+    imports |= submodules(source)
     try:
-        exec(compile(request["source"].encode("utf-8", "surrogatepass"), path, "exec", dont_inherit=True), main)
+        exec(compile(source, path, "exec", dont_inherit=True), main)
     except SystemExit:
         raise
     except BaseException as error:
@@ -108,7 +150,7 @@ def drive(main):
         raise SystemExit(1)
     finally:
         os.chdir(home)
-        save(main)
+        save(main, imports)
 
 
 drive(MAIN)
