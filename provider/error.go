@@ -63,8 +63,13 @@ type Error struct {
 	Err    error
 }
 
-// Error implements error: what was tried, at whom, and what came back.
+// Error implements error: what was tried, at whom, and what came back, without
+// whatever looks like a key in it.
 func (e *Error) Error() string {
+	return RedactKeys(e.text())
+}
+
+func (e *Error) text() string {
 	var b strings.Builder
 	if e.Provider != "" {
 		b.WriteString(e.Provider + ": ")

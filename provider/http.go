@@ -41,12 +41,13 @@ func (t Timeouts) filled() Timeouts {
 
 // HTTPClient returns a client for a provider: limits for connecting and for
 // standing still, none for a transfer that moves, no redirect to another host,
-// which would get the key, and no error that passes for a success.
+// which would get the key, no error that passes for a success, and no answer that
+// repeats the key.
 func HTTPClient(t Timeouts) *http.Client {
 	t = t.filled()
 	dial := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}
 	return &http.Client{
-		Transport: honest{awake{&http.Transport{
+		Transport: silenced{honest{awake{&http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial.DialContext,
 			TLSHandshakeTimeout:   t.Connect,
@@ -55,7 +56,7 @@ func HTTPClient(t Timeouts) *http.Client {
 			IdleConnTimeout:       90 * time.Second,
 			ExpectContinueTimeout: time.Second,
 			HTTP2:                 &http.HTTP2Config{SendPingTimeout: t.Idle, PingTimeout: t.Connect},
-		}, t}},
+		}, t}}},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) >= 5 || r.URL.Host != via[0].URL.Host {
 				return http.ErrUseLastResponse

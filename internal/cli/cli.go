@@ -25,6 +25,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/provider"
 )
 
 // Streams are what a command reads from and writes to.
@@ -42,6 +43,7 @@ type app struct {
 	json    bool
 	out     printer
 	log     *slog.Logger
+	redact  *provider.Redactor
 	split   bool // root's half is another process: see serve_root.go
 }
 
@@ -52,7 +54,7 @@ func Run(ctx context.Context, version string, args []string, streams Streams) in
 	a := &app{streams: streams, release: version, input: config.FromProcess(), log: slog.New(slog.DiscardHandler)}
 	// A command line that cannot be read fails as it asked to.
 	a.json = slices.Contains(args, "--json")
-	a.out = newPrinter(streams, a.json, false)
+	a.out = newPrinter(streams, a.json, false, nil)
 	if a.input.Program == config.OnyxProgram && (len(args) == 0 || strings.HasPrefix(args[0], "-")) {
 		args = append([]string{"serve"}, args...) // it has no other command
 	}
@@ -111,8 +113,9 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	a.cfg = cfg
-	a.out = newPrinter(a.streams, a.json, colourful(a.streams.Out) && !cfg.Plain)
-	a.log = slog.New(slog.NewTextHandler(a.streams.Err, &slog.HandlerOptions{Level: a.logLevel(cmd)}))
+	a.redact = redactor(cfg)
+	a.out = newPrinter(a.streams, a.json, colourful(a.streams.Out) && !cfg.Plain, a.redact)
+	a.log = slog.New(slog.NewTextHandler(a.streams.Err, &slog.HandlerOptions{Level: a.logLevel(cmd), ReplaceAttr: redactLog(a.redact)}))
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/provider"
 )
 
 // The exit codes, which scripts rely on.
@@ -120,6 +121,7 @@ func explain(err error) problem {
 		p.exit, p.Message = exitUnavailable, "the service cannot be reached: "+e.Err.Error()
 		p.Hint = "check the address, and that `airlock serve` runs there"
 	}
+	p.Message, p.Hint = provider.RedactKeys(p.Message), provider.RedactKeys(p.Hint)
 	if p.exit == exitDone { // a code that we do not know
 		p.exit = exitFailed
 	}

@@ -49,7 +49,7 @@ func (a *app) newHost(d *desk, connect func(context.Context, string, conversatio
 	}
 	h, err := conversation.NewHost(conversation.HostOptions{
 		Archive: d.db.Conversations(), Ledger: d.db.Ledger(), Uploads: d.db.Uploads(), Counts: d.db.Uploads(), Desk: d.Desk,
-		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log,
+		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log, Redact: a.redact,
 	})
 	if err != nil {
 		return nil, stateError(dir, err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/provider"
 )
 
 // printer shows how a command ended, to a person or to a program.
@@ -25,14 +27,17 @@ type report interface {
 	text(p *page)
 }
 
-func newPrinter(streams Streams, asJSON, colour bool) printer {
+func newPrinter(streams Streams, asJSON, colour bool, redact *provider.Redactor) printer {
 	if asJSON {
-		return jsonPrinter{streams.Out}
+		return jsonPrinter{streams.Out, redact}
 	}
-	return textPrinter{streams, colour}
+	return textPrinter{streams, colour, redact}
 }
 
-type jsonPrinter struct{ out io.Writer }
+type jsonPrinter struct {
+	out    io.Writer
+	redact *provider.Redactor
+}
 
 func (p jsonPrinter) result(r report) { p.print(r) }
 
@@ -41,25 +46,30 @@ func (p jsonPrinter) fail(err error) {
 }
 
 func (p jsonPrinter) print(v any) {
-	encoder := json.NewEncoder(p.out)
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(v); err != nil {
+		return // of what is made here nothing fails
+	}
 	// The reader may be gone, and then there is nobody to tell.
-	_ = encoder.Encode(v)
+	_, _ = io.WriteString(p.out, p.redact.Known(text.String()))
 }
 
 type textPrinter struct {
 	streams Streams
 	colour  bool
+	redact  *provider.Redactor
 }
 
 func (p textPrinter) result(r report) { r.text(&page{p.streams.Out, p.colour}) }
 
 func (p textPrinter) fail(err error) {
 	shown := explain(err)
-	fmt.Fprintln(p.streams.Err, "error: "+shown.Message)
+	fmt.Fprintln(p.streams.Err, "error: "+p.redact.Error(shown.Message))
 	if shown.Hint != "" {
-		fmt.Fprintln(p.streams.Err, "hint: "+shown.Hint)
+		fmt.Fprintln(p.streams.Err, "hint: "+p.redact.Error(shown.Hint))
 	}
 }
 

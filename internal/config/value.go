@@ -29,6 +29,19 @@ func (c *Config) Values() []Value {
 	return values
 }
 
+// Secrets returns the texts of all secrets that are set, to be looked for where
+// they must not be.
+func (c *Config) Secrets() (texts []string) {
+	for i := range table {
+		if o := &table[i]; o.Secret {
+			if text := o.field.reveal(c); text != "" {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
 // Environ returns the environment for a process of ours that has another
 // user: this one's, with the settings of c in it, so that it need not, and
 // does not, read files that only we may read. Secrets stay out.

@@ -113,7 +113,7 @@ func (c *Chat) Turn(ctx context.Context, p Prompt, person Person, sink Sink) (*T
 	defer c.asking.Unlock()
 	t := c.newTurn(p, person, sink)
 	defer c.silence()
-	t.emit(Begun{Conversation: c.record.ID, Turn: t.record.Number, Provider: c.record.Settings.Provider, Model: c.record.Settings.Model, Prompt: p.Text})
+	t.emit(Begun{Conversation: c.record.ID, Turn: t.record.Number, Provider: c.record.Settings.Provider, Model: c.record.Settings.Model, Prompt: t.record.Prompt})
 	err := t.keep(ctx)
 	if err == nil {
 		err = t.run(ctx)
@@ -123,11 +123,11 @@ func (c *Chat) Turn(ctx context.Context, p Prompt, person Person, sink Sink) (*T
 
 func (c *Chat) newTurn(p Prompt, person Person, sink Sink) *turn {
 	now := c.host.Clock.Now().UTC()
-	t := &turn{chat: c, prompt: p, person: person, sink: sink,
-		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: p.Text,
+	t := &turn{chat: c, prompt: p, person: person, sink: sink, relayed: relayed{redactor: c.host.Redact},
+		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: c.host.Redact.Text(p.Text),
 			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{}, Decisions: []Decision{}, Receipts: []*workspace.Receipt{}}}
 	if c.record.Title == "" {
-		c.record.Title = title(p.Text)
+		c.record.Title = title(t.record.Prompt)
 	}
 	c.record.Turns = append(c.record.Turns, t.record)
 	c.mu.Lock()
@@ -267,7 +267,7 @@ func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
 	swept, err := c.ledger.Clean(ctx, c.backend.Provider)
 	done.Deleted, done.Kept, done.Others = len(swept.Deleted), len(swept.Kept), swept.Others
 	for _, l := range swept.Left {
-		if left := fmt.Sprintf("%v: %v", l.Entry, l.Err); !slices.Contains(done.Left, left) {
+		if left := fmt.Sprintf("%v: %s", l.Entry, c.host.Redact.Error(l.Err.Error())); !slices.Contains(done.Left, left) {
 			done.Left = append(done.Left, left)
 		}
 	}

@@ -22,6 +22,7 @@ type rig struct {
 	*conversation.Desk
 	db   *state.DB
 	root string
+	data string // of the database
 }
 
 func newRig(t *testing.T) *rig {
@@ -36,7 +37,7 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	r := &rig{db: db, root: t.TempDir()}
+	r := &rig{db: db, root: t.TempDir(), data: data}
 	r.Desk = conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	return r
 }

@@ -30,7 +30,7 @@ func (t *turn) embed(ctx context.Context, u *provider.Uploader, files []embeddab
 	}
 	q.Files = t.preview(list)
 	for i, f := range files {
-		q.Files[i].Problem = ProblemOf(f.why)
+		q.Files[i].Problem = t.chat.host.problem(f.why)
 		t.emit(Notice{Text: fmt.Sprintf("%s could not be sent by itself (%v). It may travel within the request instead.", f.file.Path, f.why)})
 	}
 	q.Text = fmt.Sprintf("Send %s (%s) within the request to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)

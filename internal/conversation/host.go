@@ -33,8 +33,8 @@ type CountStore interface {
 	AddCounts(ctx context.Context, rows []provider.Counts) error
 }
 
-// HostOptions are what a Host stands on. All but Stored, Counters, Retry, Clock
-// and Log are required.
+// HostOptions are what a Host stands on. All but Stored, Counters, Retry, Clock,
+// Log and Redact are required.
 type HostOptions struct {
 	Archive Archive
 	Ledger  provider.LedgerStore
@@ -53,7 +53,13 @@ type HostOptions struct {
 	Retry    provider.Retry
 	Clock    provider.Clock
 	Log      *slog.Logger
+	// Redact takes secrets out of all that is told and kept; nil: it takes out
+	// what looks like a key, and knows none.
+	Redact *provider.Redactor
 }
+
+// problem says an error as it is kept, without secrets.
+func (h *Host) problem(err error) *Problem { return redactProblem(h.Redact, ProblemOf(err)) }
 
 // Host holds conversations with models. Its methods may be called at once.
 type Host struct {

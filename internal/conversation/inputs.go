@@ -204,7 +204,7 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	}
 	q := Ask{Kind: AskSkip, Destination: t.chat.backend.Destination}
 	for i, r := range refused {
-		u := Upload{Path: r.Source.Path, Name: r.Source.Name, MIME: r.Source.MIME, Size: r.Source.Size, Problem: ProblemOf(r.Err)}
+		u := Upload{Path: r.Source.Path, Name: r.Source.Name, MIME: r.Source.MIME, Size: r.Source.Size, Problem: t.chat.host.problem(r.Err)}
 		t.record.Inputs = append(t.record.Inputs, u)
 		q.Files = append(q.Files, FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: u.Path, Name: u.Name, Size: u.Size, MIME: u.MIME, Problem: u.Problem})
 		q.Bytes += u.Size

@@ -39,17 +39,14 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 	r.Model = t.chat.record.Settings.Model
 	found, err := t.collector().Collect(ctx, t.chat.noted, before, r)
 	r.Model = answered
-	t.record.Steps = r.Steps // without the files that were in their output
-	if t.record.Steps == nil {
-		t.record.Steps = []provider.Step{}
-	}
+	t.record.Steps = redactSteps(t.chat.host.Redact, r.Steps) // without the files that were in their output
 	var failed error
 	for _, a := range found.Files {
 		t.output(a)
 	}
 	for _, f := range found.Failed {
 		o := t.output(f.Artifact)
-		o.State, o.Problem, o.SHA256 = OutputFailed, ProblemOf(f.Err), ""
+		o.State, o.Problem, o.SHA256 = OutputFailed, t.chat.host.problem(f.Err), ""
 		failed = errors.Join(failed, fmt.Errorf("%s was not fetched: %w", o.Name, f.Err))
 		switch provider.KindOf(f.Err) {
 		case provider.FileNotFound, provider.FileExpired, provider.ContainerExpired, provider.NotDownloadable:
@@ -332,7 +329,7 @@ func (s *saving) write(ctx context.Context, folder string, a Answer) error {
 	receipt, err := w.Commit(ctx, p, approval, workspace.CommitOptions{})
 	if err != nil {
 		for _, o := range saved {
-			o.State, o.Problem = OutputFailed, ProblemOf(err) // it is still held here
+			o.State, o.Problem = OutputFailed, s.host.problem(err) // it is still held here
 		}
 		return err
 	}

@@ -29,6 +29,7 @@ type turn struct {
 
 	telling sync.Mutex
 	order   order
+	relayed relayed
 }
 
 // emit tells the sink, one event at a time. Notices become a part of the
@@ -37,7 +38,9 @@ func (t *turn) emit(e Event) {
 	t.telling.Lock()
 	defer t.telling.Unlock()
 	if n, ok := e.(Notice); ok {
+		n.Text, n.Hint = t.chat.host.Redact.Error(n.Text), t.chat.host.Redact.Error(n.Hint)
 		t.record.Notices = append(t.record.Notices, n.Text)
+		e = n
 	}
 	if t.sink != nil {
 		t.sink(e)
@@ -89,6 +92,7 @@ func (t *turn) run(ctx context.Context) (failed error) {
 	}
 	began := c.host.Clock.Now()
 	result, err := c.tracker.Run(ctx, t.request(ctx), t.relay)
+	t.relayAll(t.relayed.rest(func(*pieces) bool { return true }))
 	c.carry = t.attachments // until it is known that they arrived
 	took := c.host.Clock.Now().Sub(began)
 	defer func() {
@@ -111,8 +115,9 @@ func (t *turn) run(ctx context.Context) (failed error) {
 	if err == nil {
 		c.carry = nil
 		user := provider.Turn{Role: provider.RoleUser, Text: t.prompt.Text, Files: t.attachments}
-		t.record.Exchange = append([]provider.Turn{user}, result.Next...)
-		c.history = append(c.history, t.record.Exchange...)
+		exchange := append([]provider.Turn{user}, result.Next...)
+		c.history = append(c.history, exchange...)
+		t.record.Exchange = redactExchange(c.host.Redact, exchange)
 	}
 	// What there is is fetched although the turn broke off, unless the person
 	// has left.
@@ -203,8 +208,16 @@ func (t *turn) decisions(ctx context.Context) string {
 	return assignment.DecisionText(told)
 }
 
-// relay passes on what the provider tells.
-func (t *turn) relay(e provider.Event) {
+// relay passes on what the provider tells, without secrets.
+func (t *turn) relay(e provider.Event) { t.relayAll(t.relayed.pass(e)) }
+
+func (t *turn) relayAll(all []provider.Event) {
+	for _, e := range all {
+		t.relayOne(e)
+	}
+}
+
+func (t *turn) relayOne(e provider.Event) {
 	t.telling.Lock()
 	t.order.note(e)
 	t.telling.Unlock()
@@ -241,13 +254,13 @@ func (t *turn) framed() bool {
 
 // take puts what came into the record.
 func (t *turn) take(r *provider.RunResult) {
-	n := t.record
-	n.Text, n.Model, n.Stop, n.StopDetail = r.Text, r.Model, r.Stop, r.StopDetail
+	n, redact := t.record, t.chat.host.Redact
+	n.Text, n.Model, n.Stop, n.StopDetail = redact.Text(r.Text), r.Model, r.Stop, redact.Error(r.StopDetail)
 	n.Usage, n.Calls, n.RequestID = r.Usage, r.Calls, r.RequestID
-	n.Steps = append(n.Steps, r.Steps...)
-	n.Order = t.order.in(r.Text)
+	n.Steps = append(n.Steps, redactSteps(redact, r.Steps)...)
+	n.Order = t.order.in(n.Text)
 	if len(t.prompt.Schema) > 0 {
-		n.Answer = firstJSON(r.Text)
+		n.Answer = firstJSON(n.Text)
 	}
 }
 
@@ -304,7 +317,7 @@ func (t *turn) end(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		n.State, n.Problem = TurnInterrupted, &Problem{Kind: "interrupted", Message: "interrupted"}
 	default:
-		n.State, n.Problem = TurnFailed, ProblemOf(err)
+		n.State, n.Problem = TurnFailed, t.chat.host.problem(err)
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -2,9 +2,13 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -45,6 +49,7 @@ const (
 	FaultExpire      FaultKind = "expire"       // all sessions expire just before the request
 	FaultHTML        FaultKind = "html"         // a proxy's page, status 502
 	FaultWrongLength FaultKind = "wrong length" // more promised than sent
+	FaultEcho        FaultKind = "echo"         // Status, and the error repeats the key of the request
 )
 
 // Fault happens to one request.
@@ -69,6 +74,8 @@ func (b *Base) breakOff(w http.ResponseWriter, r *http.Request, f Fault) {
 	switch f.Kind {
 	case FaultStatus:
 		b.dialect.WriteError(w, f.Status, f.RetryAfter)
+	case FaultEcho:
+		b.echo(w, r, f)
 	case FaultErrorAs200:
 		rec := httptest.NewRecorder()
 		b.dialect.WriteError(rec, http.StatusNotFound, 0)
@@ -87,6 +94,23 @@ func (b *Base) breakOff(w http.ResponseWriter, r *http.Request, f Fault) {
 	default:
 		b.garble(w, r, f, record(b.dialect, r))
 	}
+}
+
+// echo refuses a request in words that repeat its key, and in a header.
+func (b *Base) echo(w http.ResponseWriter, r *http.Request, f Fault) {
+	rec := httptest.NewRecorder()
+	b.dialect.WriteError(rec, f.Status, f.RetryAfter)
+	_, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	key = cmp.Or(key, r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
+	for name, values := range rec.Header() {
+		w.Header()[name] = values
+	}
+	w.Header().Del("Content-Length")
+	w.Header().Set("X-Request-Id", "req-"+key)
+	w.Header().Set("Request-Id", "req-"+key)
+	w.WriteHeader(rec.Code)
+	said := regexp.MustCompile(`"(message|error)":\s*"`).ReplaceAllString(rec.Body.String(), `${0}Incorrect API key provided: `+key+`. `)
+	_, _ = io.WriteString(w, said)
 }
 
 // garble sends an answer in a damaged way.
