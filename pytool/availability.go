@@ -1,6 +1,7 @@
 package pytool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -64,7 +65,7 @@ func (t *Tool) Available(ctx context.Context) Availability {
 		at.Cure = "Start the service, and check that " + t.place() + " can be reached from here."
 	default:
 		at.Reason = fmt.Sprintf("The code interpreter is not well: %s.", health.Error)
-		at.Cure = "Look at the log of the service at " + t.place() + "; on its host, `airlock doctor` says what is missing."
+		at.Cure = cmp.Or(health.Cure, "Look at the log of the service at "+t.place()+"; on its host, `airlock doctor` says what is missing.")
 	}
 	return at
 }

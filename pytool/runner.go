@@ -32,6 +32,7 @@ type Health struct {
 	Connected bool   // it answered at all
 	Error     string // empty: it is well
 	Version   string // of the service; "0.0.0" for one that does not say
+	Cure      string // what the operator can do about the error; empty: look at the service
 }
 
 // OK reports whether code can be run.

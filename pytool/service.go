@@ -98,8 +98,34 @@ func (s *Service) Health(ctx context.Context) Health {
 		if body.Message != nil && *body.Message != "" {
 			h.Error = *body.Message
 		}
+		return h
 	}
+	h.Error, h.Cure = s.servesRuns(ctx)
 	return h
+}
+
+// servesRuns says why runs are not to be had at an address whose health is good:
+// another service's health can look the same, and a wrong prefix leads to one.
+// The address of runs is asked with a method that it does not have, which a
+// service answers with 405.
+func (s *Service) servesRuns(ctx context.Context) (problem, cure string) {
+	answer, err := s.do(ctx, healthLimit, http.MethodGet, "/v1/execute", nil)
+	if err == nil {
+		answer.Body.Close()
+		return "", ""
+	}
+	refused, isAnswer := errors.AsType[*StatusError](err)
+	switch {
+	case !isAnswer:
+		return err.Error(), ""
+	case refused.Status == http.StatusNotFound:
+		return "it answers, but runs no programs at this address (HTTP 404 for /v1/execute)",
+			"Set " + EnvBaseURL + " to the address of Onyx's protocol: for Airlock http://host:8000/onyx."
+	case refused.Status == http.StatusUnauthorized, refused.Status == http.StatusForbidden:
+		return fmt.Sprintf("it refuses this application (HTTP %d)", refused.Status),
+			"Let the service trust the network of this application (for Airlock: --trust-network), or have the HTTP client send a key."
+	}
+	return "", ""
 }
 
 const noVersion = "0.0.0"

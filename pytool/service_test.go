@@ -42,7 +42,7 @@ func TestServiceHealth(t *testing.T) {
 		{200, `<html>`, pytool.Health{Error: "Unable to reach the Code Interpreter service", Version: "0.0.0"}},
 	} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/onyx/health" {
+			if r.URL.Path != "/onyx/health" && r.URL.Path != "/onyx/v1/execute" {
 				t.Errorf("asked for %s", r.URL.Path)
 			}
 			w.WriteHeader(test.status)
@@ -58,6 +58,42 @@ func TestServiceHealth(t *testing.T) {
 	}
 	if got := nobody.Health(t.Context()); got.Connected || got.Error != "Unable to reach the Code Interpreter service" {
 		t.Errorf("nobody there: %+v", got)
+	}
+}
+
+// A good health is not enough: where runs are not to be had, the tool is not
+// offered, and its operator is told what to set.
+func TestServiceWithoutRuns(t *testing.T) {
+	for _, test := range []struct {
+		name, health string
+		runs         int // status of GET /v1/execute
+		available    bool
+		cure         string
+	}{
+		{"the service itself", `{"status":"ok","message":null,"version":"0.4.7"}`, 405, true, ""},
+		{"the first versions", `{"status":"ok"}`, 405, true, ""},
+		{"another service's health", `{"status":"ok","version":"0.4.7"}`, 404, false, "/onyx"},
+		{"no more than a health", `{"status":"ok"}`, 404, false, "/onyx"},
+		{"a key is needed", `{"status":"ok"}`, 401, false, "key"},
+		{"a proxy says no", `{"status":"ok"}`, 403, false, "key"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/onyx/health" {
+					fmt.Fprint(w, test.health)
+					return
+				}
+				w.WriteHeader(test.runs)
+			})
+			tool, err := pytool.New(pytool.Options{Store: newStore(nil), Runner: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := tool.Available(t.Context())
+			if at.Available != test.available || !at.Connected || !strings.Contains(at.Cure, test.cure) || at.Available != (at.Reason == "") {
+				t.Errorf("%+v", at)
+			}
+		})
 	}
 }
 

@@ -31,10 +31,15 @@ func (a *app) libreChat(s *service, metrics *httpd.Metrics) (httpd.Mount, error)
 		Metrics: metrics.Handler(), Log: a.log,
 	})
 	s.below = append(s.below, handler.Close)
+	atRoot := map[string]httpd.Claim{}
+	for _, pattern := range librechat.AtRoot() {
+		atRoot[pattern] = nil // what Onyx does not claim
+	}
 	return httpd.Mount{
 		Prefix:       "/librechat",
 		Handler:      handler,
 		Open:         librechat.Open(),
+		AtRoot:       atRoot,
 		Trusted:      true,
 		Keyed:        keys.Any(),
 		Lenient:      true,

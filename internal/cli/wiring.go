@@ -261,6 +261,7 @@ func (a *app) onyx(s *service, metrics *httpd.Metrics) httpd.Mount {
 			Registry: metrics.Registry, Metrics: metrics.Handler(), Log: a.log,
 		}),
 		Open:    onyx.Open(),
+		AtRoot:  onyx.AtRoot(),
 		Trusted: true,
 		MaxBody: max(maxFile, onyx.MaxJSON) + formRoom,
 		Refuse:  onyx.RefuseWith(maxFile),

@@ -358,6 +358,42 @@ func TestRootDialect(t *testing.T) {
 	}
 }
 
+// TestAtRoot checks that mounts share the root by what a request carries, and
+// leave it to a mount that has it.
+func TestAtRoot(t *testing.T) {
+	named := func(name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, name+" "+r.URL.Path) })
+	}
+	short := func(r *http.Request) bool { return len(r.PathValue("id")) < 4 }
+	python := func(r *http.Request) bool { return r.Header.Get("X-Who") == "python" }
+	never := func(*http.Request) bool { return false }
+	mounts := []Mount{
+		{Prefix: "/one", Handler: named("one"), Public: true, AtRoot: map[string]Claim{"/v1/run": nil, "/v1/files/{id}": short, "GET /health": python}},
+		{
+			Prefix: "/two", Handler: named("two"), AtRoot: map[string]Claim{"/exec": nil, "/v1/files/{id}": nil, "/v1/open": nil, "/v1/none": never}, Open: []string{"/v1/open"},
+			Authenticate: func(context.Context, string) (engine.Caller, error) { return engine.Caller{Owner: "two"}, nil },
+			Refuse:       func(w http.ResponseWriter, _ *http.Request, status int, _, _ string) { http.Error(w, "two refuses", status) },
+		},
+	}
+	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, Mounts: mounts})
+	for _, c := range []struct{ path, header, want string }{
+		{"/v1/run", "", "one /v1/run"}, {"/one/v1/run", "", "one /v1/run"}, {"/v1/files/abc", "", "one /v1/files/abc"},
+		{"/exec", "", "two refuses"}, {"/exec", "X-API-Key: k", "two /exec"}, {"/v1/files/abcd", "X-API-Key: k", "two /v1/files/abcd"},
+		{"/v1/open", "", "two /v1/open"}, {"/v1/none", "X-API-Key: k", "not_found"}, {"/v1/runs", "", "not_found"}, {"/run", "", "not_found"},
+		{"/health", "X-Who: python", "one /health"}, {"/health", "", `"isolation"`},
+	} {
+		if _, body := request(t, "GET", address+c.path, c.header, ""); !strings.Contains(body, c.want) {
+			t.Errorf("%s %s: %s", c.path, c.header, body)
+		}
+	}
+	_, address = start(t, Options{Engine: &fakeEngine{}, Mounts: append(mounts, Mount{Prefix: "/", Handler: named("root"), Public: true})})
+	for _, path := range []string{"/v1/run", "/exec", "/health", "/v1/files/abc"} {
+		if _, body := request(t, "GET", address+path, "X-Who: python", ""); body != "root "+path {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+}
+
 // TestShutdown checks that a request under way gets its answer, and one that
 // does not end is cut.
 func TestShutdown(t *testing.T) {

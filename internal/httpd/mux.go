@@ -69,6 +69,12 @@ type Mount struct {
 	// mount that otherwise is not.
 	Open []string
 
+	// AtRoot are patterns of net/http, in the paths of the handler, that the mount
+	// answers without its prefix too, unless a mount has the root: clients are
+	// often given the address of the service and nothing more. Where several
+	// mounts have one pattern, their claims decide; nil claims every request.
+	AtRoot map[string]Claim
+
 	// MaxBody bounds a request's body in bytes; 0: Options.MaxUpload and room
 	// for the multipart framing around it.
 	MaxBody int64
@@ -82,6 +88,9 @@ type Mount struct {
 	// API does. Status and headers such as Retry-After are to be kept.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, code, message string)
 }
+
+// Claim reports whether a request is one of a mount's clients'.
+type Claim = func(r *http.Request) bool
 
 // Options are what New needs. Only Listen and Engine are required.
 type Options struct {
@@ -143,11 +152,14 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	limit := newRateLimit(s.opts.Rate, s.opts.MaxConns/4)
 	rootTaken := false
-	for _, m := range s.opts.Mounts {
+	door := func(m Mount) http.Handler {
 		m.MaxBody = orDefault(m.MaxBody, s.opts.MaxUpload+multipartRoom)
 		h := limitBody(m, strip(m.Prefix, m.Handler))
 		h = limit.rate(m, h)
-		h = s.authenticate(m, h)
+		return s.authenticate(m, h)
+	}
+	for _, m := range s.opts.Mounts {
+		h := door(m)
 		if m.Prefix == "/" {
 			mux.Handle("/", h)
 			rootTaken = true
@@ -163,12 +175,7 @@ func (s *Server) handler() http.Handler {
 	// those that need no key.
 	mux.Handle("GET /metrics", s.authenticate(Mount{Trusted: rootTaken}, s.metrics()))
 	if !rootTaken {
-		mux.HandleFunc("GET /health", s.health)
-		mux.HandleFunc("GET /ready", s.ready)
-		mux.HandleFunc("/", notFound)
-		if s.opts.Home != "" {
-			mux.Handle("GET /{$}", http.RedirectHandler(s.opts.Home, http.StatusSeeOther))
-		}
+		s.openRoot(mux, door)
 	}
 
 	h := refuseForeignOrigin(mux)

@@ -162,6 +162,20 @@ func Open() (paths []string) {
 	return paths
 }
 
+// AtRoot are the routes that have a meaning at the root of a service too, where
+// a LibreChat looks for them that was given no more than host and port.
+func AtRoot() (patterns []string) {
+	for _, base := range []string{"", "/v1"} {
+		for _, path := range []string{
+			"/exec", "/exec/programmatic", "/exec/programmatic/cancel", "/upload", "/upload/batch", "/files/{id}", "/files/{id}/{fid}",
+			"/download/{id}/{fid}", "/sessions/{id}/objects/{fid}",
+		} {
+			patterns = append(patterns, base+path)
+		}
+	}
+	return append(patterns, "/v1/health", "/v1/ready")
+}
+
 // handle makes an http handler of one that may fail.
 func (a *api) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -102,6 +102,34 @@ var routes = map[string]map[string]handler{
 // Open are the addresses that answer without a key.
 func Open() []string { return []string{"/health", "/ready", "/openapi.json", "/docs", "/redoc"} }
 
+// AtRoot are the routes that have a meaning at the root of a service too, where
+// an Onyx looks for them that was given no more than host and port. Each has the
+// claim that tells an Onyx from other callers, nil where nobody else has it.
+func AtRoot() map[string]func(*http.Request) bool {
+	return map[string]func(*http.Request) bool{
+		"/v1/execute":            nil,
+		"/v1/execute/stream":     nil,
+		"/v1/files":              nil,
+		"/v1/files/{id}":         namesFile,
+		"/v1/sessions":           nil,
+		"/v1/sessions/{id}":      nil,
+		"/v1/sessions/{id}/bash": nil,
+		"GET /health":            fromPython,
+		"GET /ready":             fromPython,
+	}
+}
+
+// namesFile reports whether a request names one file by its UUID. LibreChat has
+// the listing of a session at the same address, and names that by 21 characters.
+func namesFile(r *http.Request) bool {
+	_, err := engine.ParseUUID(r.PathValue("id"))
+	return err == nil && !r.URL.Query().Has("detail")
+}
+
+// fromPython reports whether a request comes from a Python program, as Onyx is.
+// It takes a version that is not the original's for one that is too old.
+func fromPython(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "python-") }
+
 // New returns the API as a handler that wants its prefix removed.
 func New(e Engine, o Options) http.Handler {
 	o.fill()
