@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -74,9 +75,21 @@ func (c *Client) SessionFiles(ctx context.Context, id string) ([]SessionFile, er
 	return out.Files, err
 }
 
-// Archive writes the files of a session to w as a zip.
+// Archive writes the files of a session to w as a zip. Hidden files, programs
+// and files that tools run by themselves are left out; LEFT-OUT.txt in the zip
+// names them.
 func (c *Client) Archive(ctx context.Context, id string, w io.Writer) error {
-	resp, err := c.do(ctx, request{method: http.MethodGet, path: "/sessions/" + segment(id) + "/archive"})
+	return c.archive(ctx, id, nil, w)
+}
+
+// ArchiveHeld is Archive with the files that a person should look at first,
+// before a tool sees them. What belongs to Git is left out all the same.
+func (c *Client) ArchiveHeld(ctx context.Context, id string, w io.Writer) error {
+	return c.archive(ctx, id, url.Values{"held": {"true"}}, w)
+}
+
+func (c *Client) archive(ctx context.Context, id string, query url.Values, w io.Writer) error {
+	resp, err := c.do(ctx, request{method: http.MethodGet, path: "/sessions/" + segment(id) + "/archive", query: query})
 	if err != nil {
 		return err
 	}

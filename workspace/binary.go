@@ -44,6 +44,19 @@ func lookBinary(ctx context.Context, c *Content) (*BinaryFacts, error) {
 
 // suspicion says why a binary file needs a person's approval, "" if it does not.
 func (b *BinaryFacts) suspicion(name string, c *Content) string {
+	if why := b.program(name, c); why != "" {
+		return why
+	}
+	kind, _, _ := strings.Cut(b.Type, ";")
+	if slices.Contains([]string{"application/zip", "application/x-tar", "application/gzip", "application/x-7z-compressed", "application/x-rar-compressed",
+		"application/x-xz", "application/x-bzip2", "application/zstd", "application/vnd.ms-cab-compressed", "application/x-archive", "application/lzip"}, kind) {
+		return "it is an archive (" + kind + ")"
+	}
+	return ""
+}
+
+// program says that a file is a program, or a document that may run one.
+func (b *BinaryFacts) program(name string, c *Content) string {
 	kind, _, _ := strings.Cut(b.Type, ";")
 	ext := strings.ToLower(path.Ext(name))
 	switch {
@@ -52,9 +65,6 @@ func (b *BinaryFacts) suspicion(name string, c *Content) string {
 		"application/wasm", "application/java-archive", "application/x-java-applet", "application/vnd.debian.binary-package", "application/x-rpm",
 		"application/vnd.android.package-archive", "application/x-installer", "application/x-cab"}, kind):
 		return "it is a program (" + kind + ")"
-	case slices.Contains([]string{"application/zip", "application/x-tar", "application/gzip", "application/x-7z-compressed", "application/x-rar-compressed",
-		"application/x-xz", "application/x-bzip2", "application/zstd", "application/vnd.ms-cab-compressed", "application/x-archive", "application/lzip"}, kind):
-		return "it is an archive (" + kind + ")"
 	case slices.Contains([]string{".docm", ".dotm", ".xlsm", ".xltm", ".xlam", ".xlsb", ".pptm", ".potm", ".ppam", ".ppsm"}, ext), hasMacros(c, kind):
 		return "it is a document that may run macros"
 	}

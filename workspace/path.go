@@ -226,6 +226,12 @@ func versionControl(name string) string {
 		return "Jujutsu"
 	case ".bzr":
 		return "Bazaar"
+	case "_darcs":
+		return "Darcs"
+	case ".pijul":
+		return "Pijul"
+	case ".fslckout", "_fossil_":
+		return "Fossil"
 	}
 	return ""
 }

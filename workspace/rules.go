@@ -89,25 +89,10 @@ func (pl *planner) placed(d *draft) error {
 	if d.before.fact.Links > 1 {
 		d.find(Note, "path.links", "", "the file has %d names (hard links); only this one will show the change", d.before.fact.Links)
 	}
-	if d.cur != nil && pl.plantsRepository(parent, name) {
-		d.find(Refuse, "path.bare-repository", "", "with it %s would look like a Git repository, whose settings Git obeys", parent)
+	if d.cur != nil && plantsRepository(parent, name, pl.wouldHave) {
+		d.find(Refuse, "path.bare-repository", "", "%s", bareRepository(parent))
 	}
 	return nil
-}
-
-// plantsRepository reports whether HEAD, objects and refs would stand together
-// in a directory on the way to a file that adds to them.
-func (pl *planner) plantsRepository(dir, name string) bool {
-	for {
-		if slices.Contains([]string{"head", "objects", "refs", "config"}, fold(name)) &&
-			pl.wouldHave(dir, "head") && pl.wouldHave(dir, "objects") && pl.wouldHave(dir, "refs") {
-			return true
-		}
-		if dir == "." {
-			return false
-		}
-		dir, name = splitPath(dir)
-	}
 }
 
 // wouldHave reports whether a directory has a name, in any case, or would have

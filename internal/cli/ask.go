@@ -69,6 +69,7 @@ func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) {
 	f.StringVar(&o.resume, "resume", "", "go on with the conversation `ID`")
 	f.StringVar(&o.system, "instructions", "", "rules for the model, for the whole conversation")
 	f.BoolVarP(&o.yes, "yes", "y", false, "agree to send the named files, and rename what would overwrite a file")
+	addAllow(f, &o.allow)
 	addOptions(f, config.Models)
 	addOptions(f, config.Client)
 	addOptions(f, config.Project)
@@ -328,6 +329,10 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 		case provider.OutcomeFailed, provider.OutcomeUnavailable, provider.OutcomeOutputTooLarge:
 			return &failure{code: exitFailed, word: "code_failed", err: errors.New("the last code that the model ran failed: " + string(last.Outcome)), hint: "its output says why; --resume " + t.chat.ID() + " goes on"}
 		}
+	}
+	if held := t.show().held; len(held) > 0 {
+		t.show().held = nil
+		return heldProblem(held[0])
 	}
 	for _, o := range turn.Outputs {
 		switch o.State {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -155,8 +156,13 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 		switch {
 		case o.Refused != "":
 			p.say("%s cannot be saved: %s", printableName(o.Name), printable(o.Refused))
+		case o.Warning != "" && p.allowed(o.Path) && (!o.Exists || !ask):
+			if o.Exists && p.options.yes {
+				pick.Clash = conversation.ClashRename
+			}
 		case !ask && o.Warning != "":
 			p.say("%s is not saved without a person: %s", printableName(o.Name), printable(o.Warning))
+			p.shown.held = append(p.shown.held, o.Path)
 			yes = false
 		case !ask && o.Exists && p.options.yes:
 			pick.Clash = conversation.ClashRename
@@ -173,10 +179,19 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 	return a, nil
 }
 
+// allowed reports whether the command line agrees to a file of this name that
+// wants a person's approval.
+func (p *asker) allowed(name string) bool {
+	return slices.ContainsFunc(p.options.allow, func(pattern string) bool { return workspace.MatchPath(pattern, name) })
+}
+
 // one asks about one output, where there is something to ask.
 func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.OutputAsked, pick *conversation.Pick, selecting bool) (bool, error) {
 	switch {
 	case o.Exists:
+		if o.Warning != "" {
+			p.say("CAREFUL: %s", printable(o.Warning))
+		}
 		p.shown.overwrite(o.Change)
 		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ", printableName(o.Path), printable(p.shown.short(q.Folder))))
 		switch {

@@ -20,7 +20,7 @@ import (
 type askOptions struct {
 	inputs                                                           []string
 	folder, tool, schema, promptFile, project, phase, resume, system string
-	variables                                                        []string
+	variables, allow                                                 []string
 	see, keep, skipFailed, dryRun, yes                               bool
 }
 

@@ -27,6 +27,7 @@ type turnShown struct {
 	model    string           // that is asked
 	block    string           // what was shown last: on a terminal an empty line stands before another
 	asked    conversation.AskKind
+	held     []string // files of the turn that nobody agreed to
 }
 
 func (a *app) showTurns(hold bool) *turnShown {

@@ -53,6 +53,7 @@ func (a *app) files() *cobra.Command {
 	fetch.Flags().StringVarP(&get.folder, "output", "o", ".", "`DIR` to save it into")
 	fetch.Flags().StringVar(&get.session, "session", "", "`ID` of the session that it is in; without a file: all that code has made there")
 	fetch.Flags().BoolVarP(&get.yes, "yes", "y", false, "save under another name where one exists")
+	addAllow(fetch.Flags(), &get.allow)
 	session := false
 	remove := add("rm ID...", "Deletes remote files or sessions", cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error { return a.removeRemote(ctx, args, session) })
 	remove.Flags().BoolVar(&session, "session", false, "the ids are of sessions")

@@ -12,6 +12,7 @@ import (
 
 type fetchOptions struct {
 	folder, session string
+	allow           []string
 	yes             bool
 }
 
@@ -135,7 +136,7 @@ func (a *app) fetchRemote(ctx context.Context, c *account, info provider.FileInf
 		return getReport{}, err
 	}
 	defer root.Close()
-	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), fetch: func(_ context.Context, _ string, to io.Writer) error {
+	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), allow: a.allower(o.folder, o.allow), fetch: func(_ context.Context, _ string, to io.Writer) error {
 		f, err := c.Output(found.SHA256)
 		if err != nil {
 			return err
@@ -151,9 +152,14 @@ func (a *app) fetchRemote(ctx context.Context, c *account, info provider.FileInf
 	return getReport{ID: found.Ref.ID, Name: found.Name, Size: found.Size, MIME: found.MIME, SHA256: found.SHA256, State: saved.State, Path: filepath.Join(o.folder, saved.As)}, nil
 }
 
-// problem says that a file was not saved because its name is taken.
+// problem says that a file was not saved because its name is taken, or because
+// nobody agreed to it.
 func (r getReport) problem(folder string) error {
-	if r.State != saveExists {
+	switch r.State {
+	case saveHeld:
+		return heldProblem(r.Name)
+	case saveExists:
+	default:
 		return nil
 	}
 	return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", r.Name, folder)

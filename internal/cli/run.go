@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
@@ -24,6 +25,7 @@ type runOptions struct {
 	folder   string // to save outputs into; empty: not named
 	timeout  time.Duration
 	stdin    string
+	allow    []string
 	yes      bool
 }
 
@@ -45,7 +47,9 @@ With -o the files that the program made are saved into that folder. A name that
 exists is asked about on a terminal; without one nothing is overwritten and the
 exit code is 3, and with --yes the new file gets another name (plot-1.png).
 Without -o a terminal asks for a folder of the run's own, and else the files are
-listed.
+listed. Hidden files, programs, and files that tools run by themselves (.envrc,
+Makefile, conftest.py) are asked about too, also with --yes; --allow '.envrc'
+agrees to them. What belongs to Git or another such system is never saved.
 
 Exit codes: 0 the program ended well, 1 it failed or was interrupted, 2 usage,
 3 a file waits for approval, 4 conflict, 5 refused, 6 the program ran out of
@@ -64,10 +68,16 @@ time, 7 no sandbox or service available.`,
 	flags.StringVarP(&opts.folder, "output", "o", "", "`DIR` to save the program's files into")
 	flags.DurationVar(&opts.timeout, "timeout", 0, "`TIME` that the program may take, as 90s")
 	flags.StringVar(&opts.stdin, "stdin", "", "`FILE` for the program to read as its standard input; - is ours")
+	addAllow(flags, &opts.allow)
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "agree to everything: save, and rename what would overwrite a file")
 	addOptions(flags, config.Client)
 	a.addJSON(cmd)
 	return cmd
+}
+
+// addAllow adds the flag that agrees to files of some names.
+func addAllow(flags *pflag.FlagSet, allow *[]string) {
+	flags.StringArrayVar(allow, "allow", nil, "save hidden files, programs and files that tools run by themselves whose names match `GLOB`; may be repeated")
 }
 
 // programArgs allows one file, and anything after --.

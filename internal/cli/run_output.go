@@ -15,6 +15,7 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 // runReport is what run --json prints: the run as the API gives it, and what
@@ -110,6 +111,10 @@ func (a *app) summarizeRun(r runReport) {
 			a.say("unchanged %s", printableName(filepath.Join(r.Folder, s.As)))
 		case saveExists:
 			a.say("not saved: %s exists", printableName(filepath.Join(r.Folder, s.Path)))
+		case saveHeld:
+			a.say("not saved: %s: %s", printableName(filepath.Join(r.Folder, s.Path)), printable(s.Reason))
+		case saveRefused:
+			a.say("refused: %s: %s", printableName(s.Path), printable(s.Reason))
 		}
 	}
 	if r.Folder == "" && len(r.Files) > 0 {
@@ -163,7 +168,12 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 		return err
 	}
 	defer root.Close()
-	s := &saver{root: root, fetch: conn.download, choose: a.chooser(r.Folder, opts.yes)}
+	s := &saver{root: root, fetch: conn.download, choose: a.chooser(r.Folder, opts.yes), allow: a.allower(r.Folder, opts.allow)}
+	paths := make([]string, len(r.Files))
+	for i, f := range r.Files {
+		paths[i] = f.Path
+	}
+	s.check(paths)
 	var first error
 	for _, f := range r.Files {
 		saved, err := s.save(ctx, output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
@@ -177,6 +187,9 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 		if ctx.Err() != nil {
 			break
 		}
+	}
+	if i := slices.IndexFunc(r.Saved, func(s savedFile) bool { return s.State == saveHeld }); first == nil && i >= 0 {
+		first = heldProblem(r.Saved[i].Path)
 	}
 	if first == nil && slices.ContainsFunc(r.Saved, func(s savedFile) bool { return s.State == saveExists }) {
 		first = fail(exitApproval, "--yes saves them under new names, and -o may name another folder", "files of the same name exist")
@@ -231,6 +244,37 @@ func (a *app) chooser(folder string, yes bool) func(string) (choice, error) {
 		}
 		return chooseSkip, nil
 	}
+}
+
+// allower decides about files that tools run or obey by themselves, and about
+// programs: those whose names the command line allows, else the person.
+func (a *app) allower(folder string, allowed []string) func(name, why string) (bool, error) {
+	return func(name, why string) (bool, error) {
+		for _, pattern := range allowed {
+			if workspace.MatchPath(pattern, name) {
+				return true, nil
+			}
+		}
+		if !a.interactive() {
+			return false, nil
+		}
+		answer, err := a.ask(fmt.Sprintf("%s: %s. Save it? [y/N] ", printableName(filepath.Join(folder, name)), printable(why)))
+		return answer == "y" || answer == "yes", err
+	}
+}
+
+// heldProblem says what to do about a file that nobody agreed to.
+func heldProblem(name string) error {
+	return fail(exitApproval, "look at it first; --allow "+quoted(name)+" saves it, and a pattern such as --allow '**' saves all of its kind",
+		"a person has to agree first to %s", printableName(name))
+}
+
+// quoted makes a name one word for a shell, where it is none.
+func quoted(name string) string {
+	if name = printableName(name); strings.ContainsAny(name, " '\"\\$`!*?[]{}()<>|&;#~") {
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	}
+	return name
 }
 
 // ask puts a question to the person at the terminal. The end of input is an

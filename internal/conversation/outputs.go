@@ -159,7 +159,7 @@ func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, err
 // meet says what the picked outputs would meet in a folder.
 func (s *saving) meet(ctx context.Context, folder string, list []OutputAsked, picked Answer) ([]OutputAsked, error) {
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		return list, nil // nothing is there to be met
+		return list, s.check(ctx, list) // nothing is there to be met
 	}
 	w, err := s.open(ctx, folder)
 	if err != nil {
@@ -185,11 +185,53 @@ func (s *saving) meet(ctx context.Context, folder string, list []OutputAsked, pi
 			list[i].Exists, list[i].Change = true, shownChange(f)
 		case workspace.Refuse:
 			list[i].Refused = reasonOf(f)
-		case workspace.Ask:
-			list[i].Warning = reasonOf(f)
+		}
+		if f.Verdict() != workspace.Refuse {
+			list[i].Warning = firstOf(f, workspace.Ask)
 		}
 	}
 	return list, nil
+}
+
+// check says of outputs what the rules say that need no folder.
+func (s *saving) check(ctx context.Context, list []OutputAsked) error {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	for i, verdict := range workspace.CheckOutputs(names, nil) {
+		switch verdict.Verdict {
+		case workspace.Refuse:
+			list[i].Refused = verdict.Reason
+			continue
+		case workspace.Ask:
+			list[i].Path, list[i].Warning = verdict.Path, verdict.Reason
+			continue
+		}
+		why, err := s.checkContent(ctx, &list[i].Output)
+		if err != nil {
+			return err
+		}
+		list[i].Path, list[i].Warning = verdict.Path, why
+	}
+	return nil
+}
+
+func (s *saving) checkContent(ctx context.Context, o *Output) (why string, err error) {
+	hash, err := workspace.ParseHash(o.SHA256)
+	if err != nil {
+		return "", err
+	}
+	f, err := s.host.quarantine.Open(o.SHA256)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, err := workspace.File(ctx, f, o.Size, hash)
+	if err != nil {
+		return "", err
+	}
+	return workspace.CheckContent(ctx, o.Name, content)
 }
 
 // shownChange is a change as a question has it: without the difference of texts
@@ -219,9 +261,11 @@ func changeOf(p *workspace.Proposal, id string) (found *workspace.FileChange) {
 }
 
 // reasonOf is the first of the worst findings of a file.
-func reasonOf(f *workspace.FileChange) string {
+func reasonOf(f *workspace.FileChange) string { return firstOf(f, f.Verdict()) }
+
+func firstOf(f *workspace.FileChange, severity workspace.Severity) string {
 	for _, finding := range f.Findings {
-		if finding.Severity == f.Verdict() {
+		if finding.Severity == severity {
 			return strings.TrimSuffix(finding.Message+"; "+finding.Hint, "; ")
 		}
 	}

@@ -282,3 +282,37 @@ func TestInlineIsAsked(t *testing.T) {
 		t.Errorf("sent: %v", within)
 	}
 }
+
+// A file that tools run or obey by themselves is named as such in the question,
+// also where the folder is not there yet, and one that belongs to Git cannot
+// be picked.
+func TestWhatRunsIsAskedAbout(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		s := openAIStage(t)
+		if there {
+			if err := os.MkdirAll(s.folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.server.Script(s.makes("Here.", providertest.Made{Name: "Makefile", Data: []byte("all:; touch pwned")}, providertest.Made{Name: "conftest.py", Data: []byte("import os")},
+			providertest.Made{Name: "tool", Data: []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00")}, providertest.Made{Name: "git~1", Data: []byte("gitdir: evil")},
+			providertest.Made{Name: "plain.txt", Data: []byte("text")}))
+		var asked []conversation.OutputAsked
+		person := answers{conversation.AskSave: func(q conversation.Ask) conversation.Answer {
+			asked = q.Outputs
+			return conversation.Answer{OK: true, Picks: []conversation.Pick{}}
+		}}
+		if _, err := s.turn(t, conversation.Prompt{Text: "Go", Folder: s.folder}, person); err != nil {
+			t.Fatal(err)
+		}
+		if len(asked) != 5 {
+			t.Fatalf("asked about %+v", asked)
+		}
+		for _, o := range asked {
+			warned, refused := o.Name != "plain.txt" && o.Name != "git~1", o.Name == "git~1"
+			if (o.Warning != "") != warned || (o.Refused != "") != refused {
+				t.Errorf("folder there: %v; %s: warning %q, refused %q", there, o.Name, o.Warning, o.Refused)
+			}
+		}
+	}
+}

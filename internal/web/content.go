@@ -10,6 +10,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 // shownImages are the types that a browser may show as a picture. SVG is not
@@ -92,8 +93,16 @@ func (p *filesPage) archive(w http.ResponseWriter, v *visit, name string, files 
 	h.Set("Content-Disposition", disposition(engine.File{Name: name}))
 	w.WriteHeader(http.StatusOK)
 	out := zip.NewWriter(w)
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = fileName(f)
+	}
+	left, note := workspace.LeftOut(paths, v.URL.Query().Get("held") == "true")
 	var names wire.ArchiveNames
-	for _, f := range files {
+	for i, f := range files {
+		if left[i] {
+			continue
+		}
 		err := p.pack(v, out, &names, f)
 		if err != nil && !errors.Is(err, engine.ErrNotFound) {
 			// The status is out. A connection that is cut is the only way left
@@ -102,10 +111,29 @@ func (p *filesPage) archive(w http.ResponseWriter, v *visit, name string, files 
 			panic(http.ErrAbortHandler)
 		}
 	}
+	if note != "" {
+		entry, err := out.CreateHeader(&zip.FileHeader{Name: workspace.NoteName(paths), Method: zip.Deflate, Modified: p.Now().UTC()})
+		if err == nil {
+			_, err = io.WriteString(entry, note)
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
 	if err := out.Close(); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// leavesOut reports whether the archive of these files leaves some of them out.
+func leavesOut(files []fileView) bool {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = fileName(f.File)
+	}
+	_, note := workspace.LeftOut(names, false)
+	return note != ""
 }
 
 func (p *filesPage) pack(v *visit, out *zip.Writer, names *wire.ArchiveNames, f engine.File) error {

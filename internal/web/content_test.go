@@ -114,10 +114,37 @@ func TestArchive(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	session, err := v.engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
 		{ID: v.put("a.txt", "", "one").ID, Path: "d/a.txt"}, {ID: v.put("b.txt", "", "two").ID},
-		{ID: v.put("c\u202etxt.exe", "", "three").ID}, {ID: v.put(`..\..\d`, "", "four").ID},
+		{ID: v.put("c\u202etxt.csv", "", "three").ID}, {ID: v.put(`..\..\d`, "", "four").ID},
 	}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if page := v.get("/sessions/" + session.ID.String()).body; strings.Contains(page, "held=true") {
+		t.Error("a zip with hidden files is offered, and there are none")
+	}
+	risky, err := v.engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
+		{ID: v.put("a.txt", "", "one").ID, Path: ".git/config"}, {ID: v.put("b.txt", "", "two").ID, Path: ".envrc"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "/sessions/" + risky.ID.String()
+	if page := v.get(at).body; !strings.Contains(page, "files.zip?held=true") {
+		t.Error("the files that the zip leaves out are not offered")
+	}
+	for query, want := range map[string]string{"": "LEFT-OUT.txt", "?held=true": ".envrc LEFT-OUT.txt"} {
+		got := v.get(at + "/files.zip" + query)
+		z, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range z.File {
+			names = append(names, f.Name)
+		}
+		if strings.Join(names, " ") != want {
+			t.Errorf("%q holds %q", query, names)
+		}
 	}
 	got := v.get("/sessions/" + session.ID.String() + "/files.zip")
 	z, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
@@ -136,7 +163,7 @@ func TestArchive(t *testing.T) {
 		}
 		found[f.Name] = string(text)
 	}
-	if diff := cmp.Diff(map[string]string{"d/a.txt": "one", "b.txt": "two", "c\u202etxt.exe": "three", ".._.._d": "four"}, found); diff != "" {
+	if diff := cmp.Diff(map[string]string{"d/a.txt": "one", "b.txt": "two", "c\u202etxt.csv": "three", ".._.._d": "four"}, found); diff != "" {
 		t.Errorf("the archive holds (-want +got)\n%s", diff)
 	}
 }

@@ -42,21 +42,22 @@ func loadTemplates(s *Site) (templates, error) {
 
 func (s *Site) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset":    s.assets.address,
-		"at":       s.address,
-		"bytes":    byteCount,
-		"count":    count,
-		"int":      func(n int64) int { return int(n) },
-		"named":    named,
-		"rows":     func(r [][]string) int64 { return int64(len(r)) },
-		"duration": shortDuration,
-		"inc":      func(i int) int { return i + 1 },
-		"dict":     dict,
-		"commands": commands,
-		"since":    func(t time.Time) string { return since(s.Now(), t) },
-		"until":    func(t time.Time) string { return until(s.Now(), t) },
-		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"asset":     s.assets.address,
+		"at":        s.address,
+		"bytes":     byteCount,
+		"count":     count,
+		"int":       func(n int64) int { return int(n) },
+		"named":     named,
+		"rows":      func(r [][]string) int64 { return int64(len(r)) },
+		"duration":  shortDuration,
+		"inc":       func(i int) int { return i + 1 },
+		"dict":      dict,
+		"leavesOut": leavesOut,
+		"commands":  commands,
+		"since":     func(t time.Time) string { return since(s.Now(), t) },
+		"until":     func(t time.Time) string { return until(s.Now(), t) },
+		"clock":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"stamp":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 // maxArchive bounds one archive's content in bytes: what more there is has to
@@ -44,8 +46,16 @@ func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
 	out := zip.NewWriter(w)
 	var names wire.ArchiveNames
 	var lost []string
+	paths := make([]string, len(files))
+	for i := range files {
+		paths[i] = places[i].Path
+	}
+	left, note := workspace.LeftOut(paths, r.URL.Query().Get("held") == "true")
 	for i, f := range files {
-		f.Path = places[i].Path
+		if left[i] {
+			continue
+		}
+		f.Path = paths[i]
 		err := a.pack(r.Context(), out, &names, caller, f)
 		if engine.KindOf(err) == engine.ErrNotFound {
 			lost = append(lost, f.Path)
@@ -55,6 +65,11 @@ func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
 			// The status is out. A connection that is cut is the only way left
 			// to say that this is not the whole.
 			a.Log.WarnContext(r.Context(), "archive not finished", "session", id, "err", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if note != "" {
+		if err := packNote(out, workspace.NoteName(paths), note); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -85,5 +100,15 @@ func (a *api) pack(ctx context.Context, out *zip.Writer, names *wire.ArchiveName
 	if err == nil && n != f.Size {
 		err = io.ErrUnexpectedEOF
 	}
+	return err
+}
+
+// packNote adds what the archive leaves out, and why.
+func packNote(out *zip.Writer, name, note string) error {
+	entry, err := out.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(entry, note)
 	return err
 }

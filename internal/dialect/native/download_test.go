@@ -4,7 +4,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"maps"
 	"mime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,6 +141,23 @@ func TestArchive(t *testing.T) {
 	if diff := cmp.Diff(want, content); diff != "" || comment != "" {
 		t.Errorf("%s, comment %q", diff, comment)
 	}
+
+	// What a tool would run where the zip is unpacked is left out and named.
+	risky, err := r.engine.CreateSession(t.Context(), r.caller, engine.SessionRequest{Files: []engine.FileRef{
+		{ID: a.ID, Path: ".git/config"}, {ID: a.ID, Path: "sub/.envrc"}, {ID: a.ID, Path: "a.txt"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := url
+	for query, files := range map[string]string{"": "[LEFT-OUT.txt a.txt]", "?held=true": "[LEFT-OUT.txt a.txt sub/.envrc]"} {
+		url = "/sessions/" + risky.ID.String() + "/archive" + query
+		content, _ := read()
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(content))); got != files || !strings.Contains(content["LEFT-OUT.txt"], ".git/config") {
+			t.Errorf("%q: %s, %q", query, got, content["LEFT-OUT.txt"])
+		}
+	}
+	url = plain
 
 	// A file whose bytes are lost leaves the rest usable, and is named.
 	r.handler = r.over(lossy{r.engine, a.ID})

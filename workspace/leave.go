@@ -1,0 +1,149 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Leaving is what the rules have to say about a file that a program or a model
+// made, on its way out of the sandbox.
+type Leaving struct {
+	Path    string   // to save it under; "" if it is refused
+	Verdict Severity // Note: it may be saved; Ask: a person looks at it first; Refuse
+	Reason  string   // of an Ask or a Refuse
+}
+
+// CheckOutputs applies the rules about names to files that are going to be
+// saved into one folder or archive. What may change on no account in a
+// workspace, and what asks there, is the same here. has reports whether the folder has an entry of a name, in
+// any case, in a directory of it ("." for the folder itself); nil means that
+// the folder is empty.
+func CheckOutputs(names []string, has func(dir, name string) bool) []Leaving {
+	outputs := make([]Leaving, len(names))
+	folded := make([]string, len(names))
+	for i, name := range names {
+		outputs[i] = Leaving{Path: name, Verdict: Note}
+		if why := unsavable(name); why != "" {
+			outputs[i] = Leaving{Verdict: Refuse, Reason: why}
+			continue
+		}
+		folded[i] = foldPath(name)
+	}
+	would := func(dir, name string) bool {
+		prefix := path.Join(foldPath(dir), name)
+		return slices.ContainsFunc(folded, func(f string) bool { return f != "" && below(f, prefix) }) || has != nil && has(dir, name)
+	}
+	for i := range outputs {
+		o := &outputs[i]
+		if o.Verdict == Refuse {
+			continue
+		}
+		if parent, name := splitPath(o.Path); plantsRepository(parent, name, would) {
+			*o = Leaving{Verdict: Refuse, Reason: bareRepository(parent)}
+		} else if why := sensitive(o.Path); why != "" {
+			o.Verdict, o.Reason = Ask, why
+		}
+	}
+	return outputs
+}
+
+// unsavable says why a file of this name is never saved, "" if it may be. A
+// name may have any characters that a file system takes; that it cannot pass
+// for another one is left to those who show it.
+func unsavable(name string) string {
+	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
+		return "the path leads out of the folder"
+	}
+	// On Windows a backslash divides names too.
+	for part := range strings.SplitSeq(strings.ReplaceAll(name, `\`, "/"), "/") {
+		bare := bareName(part)
+		if system := versionControl(bare); system != "" {
+			return fmt.Sprintf("%q belongs to %s and is never written to", part, system)
+		}
+		if strings.HasPrefix(bare, slotPrefix) {
+			return fmt.Sprintf("names that begin with %q are used while files are being written", slotPrefix)
+		}
+	}
+	return ""
+}
+
+// LeftOut chooses which files of a sandbox go into an archive, in which nobody
+// can be asked about them: those that may be saved without a question, and with
+// held also those that a person should look at first. The note says of the
+// others what they are and why; it is "" if there are none. It goes into the
+// archive under NoteName.
+func LeftOut(names []string, held bool) (left []bool, note string) {
+	left = make([]bool, len(names))
+	var b strings.Builder
+	for i, o := range CheckOutputs(names, nil) {
+		if left[i] = o.Verdict == Refuse || o.Verdict == Ask && !held; left[i] {
+			fmt.Fprintf(&b, "%-6s  %s: %s\n", o.Verdict, strconv.Quote(names[i]), o.Reason)
+		}
+	}
+	if b.Len() == 0 {
+		return left, ""
+	}
+	return left, "These files are not in the archive, since a tool could run or obey them by\nitself where it is unpacked. Each can be fetched by itself; those marked \"ask\"\n" +
+		"are included when the archive is asked for with ?held=true.\n\n" + b.String()
+}
+
+// NoteName returns the name under which a note goes into an archive of files
+// with these names.
+func NoteName(names []string) string {
+	for n, name := 2, "LEFT-OUT.txt"; ; n++ {
+		if !slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) }) {
+			return name
+		}
+		name = fmt.Sprintf("LEFT-OUT-%d.txt", n)
+	}
+}
+
+// CheckContent returns why a file of this name and content needs a person's
+// approval: it is a program, or a document that may run macros. "" if it does
+// not.
+func CheckContent(ctx context.Context, name string, content *Content) (why string, err error) {
+	head, err := content.head(ctx)
+	if err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(string(head), "#!") {
+		return "it is a program: it begins with #!", nil
+	}
+	facts, err := lookBinary(ctx, content)
+	if err != nil {
+		return "", err
+	}
+	if why = facts.program(name, content); why != "" {
+		return why, nil
+	}
+	return "", nil
+}
+
+// gitMarks are the names by which Git takes a directory for a repository, and
+// those whose contents it then obeys.
+var gitMarks = []string{"head", "objects", "refs", "config", "commondir", "hooks", "packed-refs"}
+
+// plantsRepository reports whether a file adds to a directory that Git would
+// take for a repository with it: HEAD, objects and refs stand together there,
+// or HEAD and commondir, which says where the rest is.
+func plantsRepository(dir, name string, would func(dir, name string) bool) bool {
+	for {
+		if slices.Contains(gitMarks, bareName(name)) && would(dir, "head") &&
+			(would(dir, "commondir") || would(dir, "objects") && would(dir, "refs")) {
+			return true
+		}
+		if dir == "." {
+			return false
+		}
+		dir, name = splitPath(dir)
+	}
+}
+
+func bareRepository(dir string) string {
+	return fmt.Sprintf("with it %s would look like a Git repository, whose settings Git obeys", dir)
+}
