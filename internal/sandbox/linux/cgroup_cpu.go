@@ -191,7 +191,7 @@ func (g *group) yieldToOthers() {
 }
 
 // goFirst gets what was killed out of the way: whoever waits for its end
-// should not wait behind those who compute.
+// should not wait behind those who compute, or until there is quota again.
 func (g *group) goFirst() {
 	if g == nil {
 		return
@@ -200,6 +200,18 @@ func (g *group) goFirst() {
 	g.tree.long.leave(g)
 	g.idle(false)
 	g.weigh(weightOfEnded)
+	g.liftQuota()
+}
+
+// liftQuota gives the group all the time that it needs.
+func (g *group) liftQuota() {
+	if folder := g.folder("cpu"); folder == "" {
+		return
+	} else if g.tree.version == 2 {
+		_ = optional(writeFile(folder, "cpu.max", "max"))
+	} else {
+		_ = writeFile(folder, "cpu.cfs_quota_us", "-1")
+	}
 }
 
 // createIdle makes a group for processes of our own that must not stand in any

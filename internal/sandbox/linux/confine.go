@@ -40,6 +40,7 @@ type sandbox struct {
 	group     *group      // nil without control groups
 	ruleset   *os.File    // landlock; nil without
 	kept      *namespaces // nil: new ones, which nobody keeps
+	own       *int32      // its folder of the executor's or the zygote's /proc, open; for those that write there late
 
 	stdin, stdout, stderr *os.File
 	answers, calls        *os.File // what a program reads and writes that calls out; else nil
@@ -65,7 +66,7 @@ func (s *sandbox) script() *script {
 	return &script{
 		group:  s.bornIn(),
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), bringUpLoopback(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
+		setup:  join(s.joinGroup(), s.loopback(), s.beforeProc(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
@@ -112,7 +113,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
 			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
 			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
-		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(), s.mounts(""),
+		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(), s.beforeProc(), s.mounts(""),
 			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(), []step{filter, keep}),
 		init: init,
 		main: []step{
@@ -173,6 +174,14 @@ func (s *sandbox) enterGroup() []step {
 	return []step{call(joinStep, unix.SYS_WRITE, s.group.enter, "0", 1)}
 }
 
+// loopback is the network of a sandbox.
+func (s *sandbox) loopback() []step {
+	if s.group == nil {
+		return append(boundConnections(), bringUpLoopback()...)
+	}
+	return bringUpLoopback()
+}
+
 // bringUpLoopback brings up the loopback device of a fresh network namespace, its
 // only one, so that a program can talk to itself and to nobody else.
 func bringUpLoopback() []step {
@@ -220,17 +229,33 @@ func (s *sandbox) mounts(image string) []step {
 	return append(steps, s.host.hiding[image]...)
 }
 
-// hiding hides files of /proc in the image, which lies at a path.
-func hiding(image string, masks []string) (steps []step) {
-	for _, file := range masks {
-		steps = append(steps, bind("hide "+file, image+nothingPath, image+file))
+// hiding hides what masks names of /proc in the image, which lies at a path, and
+// makes all of /proc read-only. As root inside a container /proc/sys could be
+// writable to us, and its own files are a program's: with those of its processes it
+// could change how soon pid 1 gets the processor, or who dies when memory is short.
+func hiding(image string, masks []hiddenPlace) (steps []step) {
+	for _, m := range masks {
+		by := nothingPath
+		if m.folder {
+			by = emptyPath
+		}
+		steps = append(steps, bind("hide "+m.path, image+by, image+m.path))
 	}
-	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	// As root inside a container /proc/sys could be writable to us; never to a program.
-	return append(steps,
-		bind("bind /proc/sys", image+"/proc/sys", image+"/proc/sys"),
-		mount("make /proc/sys read-only", "", image+"/proc/sys", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|quiet, ""),
-	)
+	const flags = unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	return append(steps, mount("make /proc read-only", "", image+"/proc", "", flags, ""))
+}
+
+// beforeProc does what takes writing to /proc, or to open it, before the sandbox has
+// its own.
+func (s *sandbox) beforeProc() []step {
+	steps := beKilledFirst()
+	if !s.host.root {
+		open := call("open its folder of /proc", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/self", unix.O_PATH|unix.O_CLOEXEC)
+		s.own = new(int32)
+		open.result = s.own
+		steps = append(steps, open)
+	}
+	return steps
 }
 
 // enter leaves the executor's root for the image, for good.
@@ -270,16 +295,22 @@ func (s *sandbox) limits() []step {
 		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
 		steps = append(steps, limit("CPU time", unix.RLIMIT_CPU, seconds))
 	}
-	steps = append(steps, beKilledFirst()...)
 	if s.group == nil {
 		// Without control groups these are what is left: the memory of each
 		// process, and the processes of the sandbox's user, pid 1 among them.
 		steps = append(steps,
 			limit("data", unix.RLIMIT_DATA, uint64(r.Memory)),
 			limit("processes", unix.RLIMIT_NPROC, uint64(r.Processes+1)))
+		// Page tables are counted, but grow fast: this is all that one process gets
+		// between two looks. Node reserves far more than it uses.
+		if len(r.Argv) == 0 || r.Argv[0] != nodePath {
+			steps = append(steps, limit("address space", unix.RLIMIT_AS, uint64(max(mostAddresses, 4*r.Memory))))
+		}
 	}
 	return steps
 }
+
+const mostAddresses = 64 << 30 // whose page tables take 128 MiB
 
 // openFiles is how many files a program may have open: fewer where the service
 // itself was started with a lower limit, which only root could raise.
@@ -295,7 +326,7 @@ func openFiles() uint64 {
 // it ends the service, whose users they are.
 func beKilledFirst() []step {
 	const badness = "500" // of 1000
-	return writeTo("raise the out-of-memory score", "/proc/self/oom_score_adj", badness)
+	return writeTo("raise the out-of-memory score", nil, "/proc/self/oom_score_adj", badness)
 }
 
 // users makes a sandbox's user its own where there is one user for all: in a
@@ -309,17 +340,18 @@ func (s *sandbox) users() []step {
 	itself := fmt.Sprintf("%d %d 1", s.uid, s.uid)
 	return join(
 		[]step{call("new user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
-		writeTo("no groups", "/proc/self/setgroups", "deny"),
-		writeTo("map the user", "/proc/self/uid_map", itself),
-		writeTo("map the group", "/proc/self/gid_map", itself),
+		writeTo("no groups", s.own, "setgroups", "deny"),
+		writeTo("map the user", s.own, "uid_map", itself),
+		writeTo("map the group", s.own, "gid_map", itself),
 	)
 }
 
-// writeTo writes a file of /proc.
-func writeTo(name, path, content string) []step {
+// writeTo writes a file of /proc, whose path begins in an open folder if there is
+// one.
+func writeTo(name string, folder *int32, path, content string) []step {
 	file := new(int32)
 	open := call(name, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
-	open.result = file
+	open.from, open.result = folder, file
 	write := call(name, unix.SYS_WRITE, 0, content, len(content))
 	write.from = file
 	shut := call(name, unix.SYS_CLOSE, 0)
@@ -429,18 +461,26 @@ func forgetRuntime() (steps []step) {
 	return append(steps, call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, byDefault, 0, maskSize))
 }
 
-// hidden are files of /proc that tell of the host or have told of the kernel.
+// hiddenPlace is a file or a folder that no program sees.
+type hiddenPlace struct {
+	path   string
+	folder bool
+}
+
+// hidden are files and folders of /proc that tell of the host or have told of the
+// kernel.
 var hidden = []string{
-	"/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/kallsyms",
-	"/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags", "/proc/locks", "/proc/modules",
-	"/proc/partitions", "/proc/sched_debug", "/proc/schedstat", "/proc/slabinfo", "/proc/softirqs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/vmallocinfo",
+	"/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/fs", "/proc/interrupts", "/proc/iomem", "/proc/ioports",
+	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags", "/proc/locks",
+	"/proc/modules", "/proc/partitions", "/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "/proc/slabinfo", "/proc/softirqs",
+	"/proc/sys/fs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/vmallocinfo",
 }
 
 // present returns those of paths that this kernel has.
-func present(paths []string) (there []string) {
+func present(paths []string) (there []hiddenPlace) {
 	for _, p := range paths {
-		if _, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil {
-			there = append(there, p)
+		if info, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil {
+			there = append(there, hiddenPlace{p, info.IsDir()})
 		}
 	}
 	return there

@@ -56,6 +56,7 @@ type host struct {
 	groups         *cgroupTree       // nil without
 	groupsErr      error
 	heldQuota      int64 // bytes that all held workspaces together may grow to
+	socketMemory   int64 // bytes that a socket may hold, where there are no groups
 }
 
 // executor is the privileged half. It has no network, no keys, no database and
@@ -179,6 +180,12 @@ func (e *executor) prepare(args []string) error {
 		return err
 	}
 	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
+	if h.groups == nil {
+		h.socketMemory = socketMemory()
+		if err := replaceZero(); err != nil {
+			return err
+		}
+	}
 	if h.filter, err = hostFilter(h.groups != nil); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package linux
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -163,8 +162,10 @@ func (g *group) freeze(yes bool) bool {
 				value = "1"
 			}
 			return writeFile(folder, "cgroup.freeze", value) == nil // since Linux 5.2
-		case strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") && g.tree.bases["cpu"] != "":
-			g.unusual = true
+		case folder == g.folder("cpu"):
+			if g.unusual = true; g.ended {
+				return true // it has no quota any more
+			}
 			if yes {
 				return writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(longestPeriod)) == nil &&
 					writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(leastQuota)) == nil

@@ -33,6 +33,8 @@ const (
 	// nothingPath is an empty file, in the place of those that are hidden: unlike
 	// /dev/null it takes no writing either.
 	nothingPath = runtimesPath + "/nothing"
+	// emptyPath is the same for folders.
+	emptyPath = runtimesPath + "/empty"
 )
 
 // sources are what the image takes from the host. Each is opened before the
@@ -175,7 +177,7 @@ func (s *sources) build(at string, uids uidRange) error {
 	}
 	defer root.Close()
 	folders := []string{
-		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "workspace", "opt/airlock/empty",
+		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "workspace", strings.TrimPrefix(emptyPath, "/"),
 	}
 	for _, folder := range folders {
 		if err := root.MkdirAll(folder, 0o755); err != nil {

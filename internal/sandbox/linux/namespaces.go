@@ -129,7 +129,7 @@ func (w *waiting) leaveNamespaces(ended bool) {
 // loopback device.
 func (s *sandbox) enterNamespaces() []step {
 	if s.kept == nil {
-		return append([]step{call("new network and IPC namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNET|unix.CLONE_NEWIPC)}, bringUpLoopback()...)
+		return append([]step{call("new network and IPC namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNET|unix.CLONE_NEWIPC)}, s.loopback()...)
 	}
 	return []step{
 		call("enter the network namespace", unix.SYS_SETNS, s.kept.network, unix.CLONE_NEWNET),
@@ -154,7 +154,7 @@ var toldRules = []argumentRule{
 	{unix.SYS_SOCKET, func() []bpf.Instruction { return told(socketRule()) }},
 	{unix.SYS_SOCKETPAIR, func() []bpf.Instruction { return told(socketPairRule()) }},
 	{unix.SYS_SEMGET, func() []bpf.Instruction { return told([]bpf.Instruction{allow}) }},
-	{unix.SYS_SHMGET, func() []bpf.Instruction { return told([]bpf.Instruction{allow}) }},
+	{unix.SYS_SHMGET, func() []bpf.Instruction { return told(hugeSegments()) }},
 	{unix.SYS_MQ_OPEN, func() []bpf.Instruction { return told([]bpf.Instruction{allow}) }},
 }
 

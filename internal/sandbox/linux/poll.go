@@ -1,9 +1,9 @@
 package linux
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
@@ -16,7 +16,8 @@ import (
 // Where there are no control groups the executor itself looks, again and
 // again, at what the processes of a sandbox use together, and ends it when
 // that is too much. It is weaker than the kernel's limit: between two looks a
-// program can be over it.
+// program can be over it. What cannot be counted from outside does not exist there:
+// see withoutGroups, replaceZero and socketMemory.
 
 const pollInterval = 20 * time.Millisecond
 
@@ -28,13 +29,15 @@ type poller struct {
 	cpu   time.Duration
 	over  bool
 
+	perSocket int64 // bytes
+
 	stop chan struct{}
 	done sync.WaitGroup
 }
 
 // startPoller looks until finish is called, and calls kill once.
-func startPoller(pid int, limit int64, kill func()) *poller {
-	p := &poller{pid: pid, limit: limit, stop: make(chan struct{})}
+func startPoller(pid int, limit, perSocket int64, kill func()) *poller {
+	p := &poller{pid: pid, limit: limit, perSocket: perSocket, stop: make(chan struct{})}
 	p.done.Go(func() {
 		ticker := time.NewTicker(pollInterval)
 		defer ticker.Stop()
@@ -61,21 +64,24 @@ func (p *poller) finish() {
 	p.look()
 }
 
-// look reports whether the limit is exceeded. Resident pages are cheap to ask
-// for and count shared ones in each process; only when they would exceed the
-// limit is the exact share computed.
+// look reports whether the limit is exceeded. What is resident is cheap to ask for
+// and counts shared pages in each process; only when that would exceed the limit is
+// the exact share computed.
 func (p *poller) look() bool {
 	pids := descendants(p.pid)
 	p.cpu = max(p.cpu, cpuTime(p.pid, pids))
-	var resident int64
+	other := p.sockets()
+	resident := other
 	for _, pid := range pids {
-		resident += residentBytes(pid)
+		m := memoryOf(pid)
+		resident += m.pages + m.tables
+		other += m.tables
 	}
 	if resident <= p.limit {
 		p.peak = max(p.peak, resident)
 		return false
 	}
-	var share int64
+	share := other
 	for _, pid := range pids {
 		share += proportionalBytes(pid)
 	}
@@ -165,29 +171,44 @@ func afterName(stat []byte) string {
 	return string(bytes.TrimPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")))
 }
 
-func residentBytes(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("%s/%d/statm", procPath, pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+// memoryUse is what one process has, in bytes.
+type memoryUse struct {
+	pages  int64 // resident or swapped out
+	tables int64 // that say where they are
 }
 
-func proportionalBytes(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("%s/%d/smaps_rollup", procPath, pid))
-	if err != nil {
-		return 0
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); len(fields) == 3 && fields[0] == "Pss:" {
-			kib, _ := strconv.ParseInt(fields[1], 10, 64)
-			return kib << 10
+func memoryOf(pid int) (m memoryUse) {
+	for name, bytes := range sizes(fmt.Sprintf("%s/%d/status", procPath, pid)) {
+		switch name {
+		case "VmRSS", "VmSwap":
+			m.pages += bytes
+		case "VmPTE":
+			m.tables += bytes
 		}
 	}
-	return 0
+	return m
+}
+
+// proportionalBytes is what a process has, where what it shares with others is
+// divided among them.
+func proportionalBytes(pid int) (sum int64) {
+	for name, bytes := range sizes(fmt.Sprintf("%s/%d/smaps_rollup", procPath, pid)) {
+		if name == "Pss" || name == "SwapPss" {
+			sum += bytes
+		}
+	}
+	return sum
+}
+
+// sizes are the lines "name: number kB" of a file, in bytes.
+func sizes(path string) iter.Seq2[string, int64] {
+	b, _ := os.ReadFile(path) // of a process that has ended there is nothing
+	return func(yield func(string, int64) bool) {
+		for line := range strings.Lines(string(b)) {
+			name, value, _ := strings.Cut(line, ":")
+			if number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB"); ok && !yield(name, parseInt(number)<<10) {
+				return
+			}
+		}
+	}
 }

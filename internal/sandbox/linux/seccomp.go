@@ -116,6 +116,44 @@ func cloneRule() []bpf.Instruction {
 // pretend answers that a call was made which was not.
 var pretend = refuse(0)
 
+func pretended() []bpf.Instruction { return []bpf.Instruction{pretend} }
+
+// pretendFor pretends when the argument has a value.
+func pretendFor(arg, value uint32) []bpf.Instruction { return noneOf(arg, 0, value) }
+
+// noBits refuses when the argument has one of some bits.
+func noBits(arg, bits uint32) []bpf.Instruction {
+	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1}, refuse(unix.EPERM), allow}
+}
+
+func hugeSegments() []bpf.Instruction { return noBits(2, shmHugetlb) }
+
+// What x/sys does not have.
+const (
+	fsIocFiemap = 0xc020660b
+	shmHugetlb  = 0o4000
+)
+
+// sharedFileCommands are those of fcntl that leave something on a file which
+// everybody opens: a lease makes the next one who opens it wait, and a hint how
+// long its contents will live stays on it as a message.
+var sharedFileCommands = []uint32{
+	unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETDELEG, unix.F_SET_RW_HINT, unix.F_SET_FILE_RW_HINT,
+}
+
+// priorityRule is for setpriority. A thread sets its own, as nice does, and that
+// ends as the rule says. Groups and users are refused, because pid 1 belongs to the
+// program's: nothing may keep it from the processor when it is killed.
+func priorityRule(own bpf.Instruction) []bpf.Instruction {
+	const which, who = 0, 1
+	return []bpf.Instruction{
+		argument(which), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.PRIO_PROCESS, SkipTrue: 3},
+		argument(who), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 1},
+		own,
+		refuse(unix.EPERM),
+	}
+}
+
 // limitRule is for calls that set a limit: which is argument resource, and
 // arguments 2 and pid are the new limit and the process where the call has
 // them (prlimit64). Two things are not to be had.
@@ -160,15 +198,27 @@ var argumentRules = []argumentRule{
 	{unix.SYS_SETSOCKOPT, optionRule},
 	{unix.SYS_PRLIMIT64, func() []bpf.Instruction { return limitRule(1, true) }},
 	{unix.SYS_SETRLIMIT, func() []bpf.Instruction { return limitRule(0, false) }},
-	// A lease on a file of the runtimes would make whoever else opens it wait.
-	{unix.SYS_FCNTL, func() []bpf.Instruction { return noneOf(1, unix.EPERM, unix.F_SETLEASE, unix.F_NOTIFY) }},
+	{unix.SYS_FCNTL, func() []bpf.Instruction { return noneOf(1, unix.EPERM, sharedFileCommands...) }},
 	// Nothing that a program can write is on a disk, and the host's disks are
 	// not its to wait for.
-	{unix.SYS_SYNC, func() []bpf.Instruction { return []bpf.Instruction{pretend} }},
+	{unix.SYS_SYNC, pretended},
+	{unix.SYS_FSYNC, pretended},
+	{unix.SYS_FDATASYNC, pretended},
+	{unix.SYS_SYNC_FILE_RANGE, pretended},
+	{unix.SYS_FADVISE64, func() []bpf.Instruction { return pretendFor(3, unix.FADV_DONTNEED) }},
+	{unix.SYS_MADVISE, func() []bpf.Instruction {
+		return noneOf(2, unix.EINVAL, unix.MADV_MERGEABLE, unix.MADV_PAGEOUT, unix.MADV_COLLAPSE)
+	}},
+	{unix.SYS_SETPRIORITY, func() []bpf.Instruction { return priorityRule(allow) }},
+	// Huge pages that the host has set aside are counted by no limit of memory.
+	{unix.SYS_MMAP, func() []bpf.Instruction { return noBits(3, unix.MAP_HUGETLB) }},
+	{unix.SYS_MEMFD_CREATE, func() []bpf.Instruction { return noBits(1, unix.MFD_HUGETLB) }},
+	{unix.SYS_SHMGET, hugeSegments},
 	{unix.SYS_CLONE, cloneRule},
-	// Typing into a terminal that the caller may have handed down.
+	// Typing into a terminal that the caller may have handed down, and having a
+	// file of everybody's written to its disk before its extents are listed.
 	{unix.SYS_IOCTL, func() []bpf.Instruction {
-		return noneOf(1, unix.EPERM, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD)
+		return noneOf(1, unix.EPERM, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, fsIocFiemap)
 	}},
 	{unix.SYS_MKNODAT, func() []bpf.Instruction { return fileTypes(2) }},
 	{unix.SYS_PERSONALITY, func() []bpf.Instruction { return oneOf(0, unix.EPERM, 0, 0xffffffff) }},
@@ -302,12 +352,42 @@ func searchFew(list []piece) ([]bpf.Instruction, error) {
 	return append(program, bodies...), nil
 }
 
-// uncounted are calls that get memory which is no process's: without control
-// groups nobody would count it. Programs that ask for such memory have /tmp
-// and /dev/shm instead, which have a size.
-var uncounted = []argumentRule{
+// withoutGroups are the rules of calls that only control groups bound.
+//
+// Memory that is no process's would be counted by nobody: files without a name,
+// segments, and shared mappings of no file, which stay whole as long as one page of
+// them is mapped. Programs that ask for it have /tmp and /dev/shm instead, which
+// have a size. So has what waits in sockets, as long as nobody makes it larger: see
+// socketMemory.
+//
+// A program of low priority would take long to die on a machine that has others to
+// run, so it is told that it has one.
+var withoutGroups = []argumentRule{
 	{unix.SYS_MEMFD_CREATE, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
 	{unix.SYS_SHMGET, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
+	{unix.SYS_MMAP, func() []bpf.Instruction { return append(noShared(3), noBits(3, unix.MAP_HUGETLB)...) }},
+	{unix.SYS_SETSOCKOPT, func() []bpf.Instruction { return append(sameBuffers(), optionRule()...) }},
+	{unix.SYS_SETPRIORITY, func() []bpf.Instruction { return priorityRule(pretend) }},
+}
+
+// noShared refuses mappings that are shared and of no file.
+func noShared(flags uint32) []bpf.Instruction {
+	const both = unix.MAP_SHARED | unix.MAP_ANONYMOUS
+	return []bpf.Instruction{
+		argument(flags), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: both},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: both, SkipTrue: 1}, refuse(unix.EPERM),
+	}
+}
+
+// sameBuffers pretends to set the size of a socket's buffers.
+func sameBuffers() []bpf.Instruction {
+	const level, option = 1, 2
+	return []bpf.Instruction{
+		argument(level), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOL_SOCKET, SkipTrue: 4},
+		argument(option),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_SNDBUF, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SO_RCVBUF, SkipTrue: 1}, pretend,
+	}
 }
 
 // hostFilter is the filter for this machine, in the form the kernel takes; with
@@ -315,7 +395,7 @@ var uncounted = []argumentRule{
 func hostFilter(groups bool, others ...argumentRule) (*unix.SockFprog, error) {
 	rules := replaceRules(hostRules(), others)
 	if !groups {
-		rules = append(rules, uncounted...)
+		rules = replaceRules(rules, withoutGroups)
 	}
 	raw, err := filter(hostArch, hostAllowed(), rules)
 	if err != nil {

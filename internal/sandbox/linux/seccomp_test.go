@@ -83,16 +83,29 @@ func TestFilterDecidesEveryNumber(t *testing.T) {
 	}
 }
 
+const pass = uint32(unix.SECCOMP_RET_ALLOW)
+
+func no(e unix.Errno) uint32 { return errnoOf | uint32(e) }
+
+// ruleTest is a call, and what the filter says of it.
+type ruleTest struct {
+	name string
+	nr   uint32
+	args []uint64
+	want uint32
+}
+
+func testRules(t *testing.T, vm *bpf.VM, tests []ruleTest) {
+	t.Helper()
+	for _, tt := range tests {
+		if got := judge(t, vm, hostArch, tt.nr, tt.args...); got != tt.want {
+			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestFilterRules(t *testing.T) {
-	vm := hostVM(t)
-	pass := uint32(unix.SECCOMP_RET_ALLOW)
-	no := func(e unix.Errno) uint32 { return errnoOf | uint32(e) }
-	tests := []struct {
-		name string
-		nr   uint32
-		args []uint64
-		want uint32
-	}{
+	testRules(t, hostVM(t), []ruleTest{
 		{"unix socket", unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, pass},
 		{"unix socket of any type", unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET, 0}, pass},
 		{"tcp", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.IPPROTO_TCP}, pass},
@@ -139,7 +152,33 @@ func TestFilterRules(t *testing.T) {
 		{"file lock", unix.SYS_FCNTL, []uint64{3, unix.F_SETLK}, pass},
 		{"lease", unix.SYS_FCNTL, []uint64{3, unix.F_SETLEASE}, no(unix.EPERM)},
 		{"directory notice", unix.SYS_FCNTL, []uint64{3, unix.F_NOTIFY}, no(unix.EPERM)},
+		{"delegation", unix.SYS_FCNTL, []uint64{3, unix.F_SETDELEG}, no(unix.EPERM)},
+		{"hint on a file", unix.SYS_FCNTL, []uint64{3, unix.F_SET_RW_HINT}, no(unix.EPERM)},
+		{"hint on an open file", unix.SYS_FCNTL, []uint64{3, 1<<32 | unix.F_SET_FILE_RW_HINT}, no(unix.EPERM)},
 		{"sync", unix.SYS_SYNC, nil, no(0)},
+		{"fsync", unix.SYS_FSYNC, []uint64{3}, no(0)},
+		{"fdatasync", unix.SYS_FDATASYNC, []uint64{3}, no(0)},
+		{"sync_file_range", unix.SYS_SYNC_FILE_RANGE, []uint64{3, 0, 0, 7}, no(0)},
+		{"throwing a file out of memory", unix.SYS_FADVISE64, []uint64{3, 0, 0, unix.FADV_DONTNEED}, no(0)},
+		{"reading a file in order", unix.SYS_FADVISE64, []uint64{3, 0, 0, unix.FADV_SEQUENTIAL}, pass},
+		{"giving memory back", unix.SYS_MADVISE, []uint64{0, 4096, unix.MADV_DONTNEED}, pass},
+		{"merging memory with others", unix.SYS_MADVISE, []uint64{0, 4096, unix.MADV_MERGEABLE}, no(unix.EINVAL)},
+		{"throwing out what is mapped", unix.SYS_MADVISE, []uint64{0, 4096, unix.MADV_PAGEOUT}, no(unix.EINVAL)},
+		{"huge pages in a file", unix.SYS_MADVISE, []uint64{0, 4096, unix.MADV_COLLAPSE}, no(unix.EINVAL)},
+		{"where a file lies", unix.SYS_IOCTL, []uint64{3, fsIocFiemap}, no(unix.EPERM)},
+		{"yielding", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 0, 19}, pass},
+		{"priority of init", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 1, 19}, no(unix.EPERM)},
+		{"priority of init with high bits", unix.SYS_SETPRIORITY, []uint64{1 << 32, 1<<32 | 1, 19}, no(unix.EPERM)},
+		{"priority of its group", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PGRP, 0, 19}, no(unix.EPERM)},
+		{"priority of its user", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_USER, 0, 19}, no(unix.EPERM)},
+		{"memory", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, pass},
+		{"shared memory", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, pass},
+		{"huge pages of the host", unix.SYS_MMAP, []uint64{0, 1 << 21, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
+		{"huge pages of a size", unix.SYS_MMAP, []uint64{0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | 30<<26}, no(unix.EPERM)},
+		{"a segment", unix.SYS_SHMGET, []uint64{0, 4096, 0o600}, pass},
+		{"a segment of huge pages", unix.SYS_SHMGET, []uint64{0, 1 << 21, shmHugetlb | 0o600}, no(unix.EPERM)},
+		{"a file in memory", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_CLOEXEC}, pass},
+		{"a file of huge pages", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_HUGETLB}, no(unix.EPERM)},
 		{"cutting a file", unix.SYS_FTRUNCATE, []uint64{3, language.NodeWaits}, pass},
 		{"what a waiting Node asks", unix.SYS_FTRUNCATE, []uint64{language.NodeDoor, language.NodeWaits}, unix.SECCOMP_RET_USER_NOTIF},
 		{"mount", unix.SYS_MOUNT, nil, no(unix.ENOSYS)},
@@ -147,12 +186,29 @@ func TestFilterRules(t *testing.T) {
 		{"splice", unix.SYS_SPLICE, nil, no(unix.ENOSYS)},
 		{"keyctl", unix.SYS_KEYCTL, nil, no(unix.ENOSYS)},
 		{"process_vm_readv", unix.SYS_PROCESS_VM_READV, nil, no(unix.ENOSYS)},
-	}
-	for _, tt := range tests {
-		if got := judge(t, vm, hostArch, tt.nr, tt.args...); got != tt.want {
-			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
-		}
-	}
+	})
+}
+
+// Without control groups a few calls are refused that would get memory which
+// nobody counts, or keep a killed program from its end.
+func TestFilterRulesWithoutGroups(t *testing.T) {
+	testRules(t, vmOf(t, replaceRules(hostRules(), withoutGroups)), []ruleTest{
+		{"a file in memory", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_CLOEXEC}, no(unix.ENOSYS)},
+		{"a segment", unix.SYS_SHMGET, []uint64{0, 4096, 0o600}, no(unix.ENOSYS)},
+		{"memory", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, pass},
+		{"a shared file", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_SHARED}, pass},
+		{"shared memory", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, no(unix.EPERM)},
+		{"shared memory that is not reserved", unix.SYS_MMAP, []uint64{0, 4096, 3, 1<<32 | unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE}, no(unix.EPERM)},
+		{"huge pages of the host", unix.SYS_MMAP, []uint64{0, 1 << 21, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
+		{"a larger buffer", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, no(0)},
+		{"another larger buffer", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, no(0)},
+		{"reuse of an address", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, pass},
+		{"packet filter", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}, no(unix.EPERM)},
+		{"tls in the kernel", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_TCP, unix.TCP_ULP}, no(unix.ENOPROTOOPT)},
+		{"an option of another level with that number", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_IP, unix.SO_SNDBUF}, pass},
+		{"yielding", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 0, 19}, no(0)},
+		{"priority of init", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 1, 19}, no(unix.EPERM)},
+	})
 }
 
 // Where namespaces are kept, the executor is told of each call that could make

@@ -32,7 +32,7 @@ type watch struct {
 // until its program has and nothing else is left.
 func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	if s.group == nil {
-		w.poller = startPoller(w.pid, s.request.Memory, w.kill)
+		w.poller = startPoller(w.pid, s.request.Memory, s.host.socketMemory, w.kill)
 	}
 	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
 	done, err := w.until(s.group, reports)
@@ -93,13 +93,11 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			return nil, err
 		case n == 0:
 			done.TimedOut = done.Lost
-			g.goFirst()
 			w.kill()
 			deadline = time.Time{}
 			continue
 		case list[polledService].Revents != 0 && !w.still.heed(w.link):
 			w.abandoned = true
-			g.goFirst()
 			w.kill()
 			list[polledService].Fd = -1
 		case list[polledFinish].Revents != 0:
@@ -251,20 +249,29 @@ func (w *watch) quiet(g *group) bool {
 		alone = unix.PidfdSendSignal(int(w.warm.program.Fd()), unix.SIGKILL, nil, 0) == nil
 	}
 	if !alone {
-		g.goFirst()
 		w.kill()
 	}
 	return alone
 }
 
-// kill ends pid 1; the kernel then kills all others of its namespace and lets
-// pid 1 be reaped when the last is gone.
+// kill ends the sandbox, before all others who want the processor.
 func (w *watch) kill() {
+	w.still.group.goFirst()
 	w.end()
 	w.still.thaw()
 }
 
-func (w *watch) end() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0) }
+// end kills pid 1: the kernel then lets no process be born in its namespace, kills
+// all others, and lets pid 1 be reaped when the last is gone. It does so when pid 1
+// gets the processor, so all others are killed here as well: they leave it to pid 1.
+func (w *watch) end() {
+	_ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0)
+	if g := w.still.group; g != nil {
+		g.kill()
+		return
+	}
+	killListed(func() []int { return descendants(w.pid) })
+}
 
 // account reads what the program used.
 func (w *watch) account(g *group, done *outcome) {

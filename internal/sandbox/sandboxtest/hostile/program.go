@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,8 @@ type head struct {
 	ends    string        // how: "well" (the default), "timeout", "killed", "oom", "badly" or "anyhow"
 	timeout time.Duration // of its run
 	memory  int64         // limit; 0: the suite's
+	procs   int           // limit of processes; 0: the suite's
+	cpus    float64       // limit; 0: none
 	needs   string        // "groups": what it attacks is only guarded where there are control groups
 	weaken  []string      // steps without which it succeeds
 	onHost  bool          // it succeeds, and does no harm, outside of any sandbox
@@ -96,6 +99,10 @@ func parseHead(code string) (head, error) {
 		case "memory":
 			h.memory, err = strconv.ParseInt(value, 10, 64)
 			h.memory <<= 20
+		case "processes":
+			h.procs, err = strconv.Atoi(value)
+		case "cpus":
+			h.cpus, err = strconv.ParseFloat(value, 64)
 		case "needs":
 			h.needs = value
 		case "weaken":
@@ -155,6 +162,8 @@ func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *e
 	spec.Env = w.targets(nonce)
 	spec.Calls = p.calls
 	spec.Limits.Timeout = p.timeout
+	spec.Limits.Processes = cmp.Or(p.procs, spec.Limits.Processes)
+	spec.Limits.CPUs = p.cpus
 	if p.memory > 0 {
 		spec.Limits.Memory = p.memory
 	}
