@@ -55,8 +55,8 @@ type host struct {
 	fontLists      []string          // matplotlib's, made at setup
 	groups         *cgroupTree       // nil without
 	groupsErr      error
-	heldQuota      int64 // bytes that all held workspaces together may grow to
-	socketMemory   int64 // bytes that a socket may hold, where there are no groups
+	heldQuota      int64     // bytes that all held workspaces together may grow to
+	most           uncounted // where there are no groups
 }
 
 // executor is the privileged half. It has no network, no keys, no database and
@@ -181,8 +181,7 @@ func (e *executor) prepare(args []string) error {
 	}
 	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
 	if h.groups == nil {
-		h.socketMemory = socketMemory()
-		if err := replaceZero(); err != nil {
+		if h.most, err = newUncounted(); err != nil {
 			return err
 		}
 	}

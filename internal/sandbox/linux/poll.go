@@ -29,15 +29,15 @@ type poller struct {
 	cpu   time.Duration
 	over  bool
 
-	perSocket int64 // bytes
+	most uncounted
 
 	stop chan struct{}
 	done sync.WaitGroup
 }
 
 // startPoller looks until finish is called, and calls kill once.
-func startPoller(pid int, limit, perSocket int64, kill func()) *poller {
-	p := &poller{pid: pid, limit: limit, perSocket: perSocket, stop: make(chan struct{})}
+func startPoller(pid int, limit int64, most uncounted, kill func()) *poller {
+	p := &poller{pid: pid, limit: limit, most: most, stop: make(chan struct{})}
 	p.done.Go(func() {
 		ticker := time.NewTicker(pollInterval)
 		defer ticker.Stop()
@@ -70,7 +70,7 @@ func (p *poller) finish() {
 func (p *poller) look() bool {
 	pids := descendants(p.pid)
 	p.cpu = max(p.cpu, cpuTime(p.pid, pids))
-	other := p.sockets()
+	other := p.sockets() + p.mappings(pids)
 	resident := other
 	for _, pid := range pids {
 		m := memoryOf(pid)

@@ -143,14 +143,17 @@ var sharedFileCommands = []uint32{
 
 // priorityRule is for setpriority. A thread sets its own, as nice does, and that
 // ends as the rule says. Groups and users are refused, because pid 1 belongs to the
-// program's: nothing may keep it from the processor when it is killed.
+// program's: nothing may keep it from the processor when it is killed. Nobody may be
+// preferred, which the kernel says in these words.
 func priorityRule(own bpf.Instruction) []bpf.Instruction {
-	const which, who = 0, 1
+	const which, who, priority, negative = 0, 1, 2, 1 << 31
 	return []bpf.Instruction{
-		argument(which), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.PRIO_PROCESS, SkipTrue: 3},
-		argument(who), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 1},
+		argument(which), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.PRIO_PROCESS, SkipTrue: 5},
+		argument(who), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 3},
+		argument(priority), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: negative, SkipTrue: 2},
 		own,
 		refuse(unix.EPERM),
+		refuse(unix.EACCES),
 	}
 }
 
@@ -355,27 +358,29 @@ func searchFew(list []piece) ([]bpf.Instruction, error) {
 // withoutGroups are the rules of calls that only control groups bound.
 //
 // Memory that is no process's would be counted by nobody: files without a name,
-// segments, and shared mappings of no file, which stay whole as long as one page of
-// them is mapped. Programs that ask for it have /tmp and /dev/shm instead, which
-// have a size. So has what waits in sockets, as long as nobody makes it larger: see
-// socketMemory.
+// segments, and large shared mappings of no file. Programs that ask for it have /tmp
+// and /dev/shm instead, which have a size. So has what waits in sockets, as long as
+// nobody makes it larger: see socketMemory.
 //
 // A program of low priority would take long to die on a machine that has others to
 // run, so it is told that it has one.
 var withoutGroups = []argumentRule{
 	{unix.SYS_MEMFD_CREATE, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
 	{unix.SYS_SHMGET, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
-	{unix.SYS_MMAP, func() []bpf.Instruction { return append(noShared(3), noBits(3, unix.MAP_HUGETLB)...) }},
+	{unix.SYS_MMAP, func() []bpf.Instruction { return append(smallShared(1, 3), noBits(3, unix.MAP_HUGETLB)...) }},
 	{unix.SYS_SETSOCKOPT, func() []bpf.Instruction { return append(sameBuffers(), optionRule()...) }},
 	{unix.SYS_SETPRIORITY, func() []bpf.Instruction { return priorityRule(pretend) }},
 }
 
-// noShared refuses mappings that are shared and of no file.
-func noShared(flags uint32) []bpf.Instruction {
+// smallShared refuses mappings that are shared and of no file, if they are large.
+func smallShared(length, flags uint32) []bpf.Instruction {
 	const both = unix.MAP_SHARED | unix.MAP_ANONYMOUS
 	return []bpf.Instruction{
 		argument(flags), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: both},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: both, SkipTrue: 1}, refuse(unix.EPERM),
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: both, SkipTrue: 5},
+		upperHalf(length), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2},
+		argument(length), bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: mostShared, SkipTrue: 1},
+		refuse(unix.ENOMEM),
 	}
 }
 

@@ -32,7 +32,7 @@ type watch struct {
 // until its program has and nothing else is left.
 func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	if s.group == nil {
-		w.poller = startPoller(w.pid, s.request.Memory, s.host.socketMemory, w.kill)
+		w.poller = startPoller(w.pid, s.request.Memory, s.host.most, w.kill)
 	}
 	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
 	done, err := w.until(s.group, reports)

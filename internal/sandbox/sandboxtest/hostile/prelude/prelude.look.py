@@ -21,6 +21,7 @@ show("libraries", sorted({same(l) for l in open("/proc/self/maps") if " r-xp " i
 show("shared", sorted(l.split()[-1] for l in open("/proc/self/maps") if "s " in l.split()[1] + " "))
 import fcntl
 show("files", [(n, os.readlink("/proc/self/fd/%d" % n).split(":")[0], fcntl.fcntl(n, fcntl.F_GETFL), fcntl.fcntl(n, fcntl.F_GETOWN), os.fstat(n).st_mode) for n in (0, 1, 2)])
+show("hints", [fcntl.fcntl(os.open(p, os.O_RDONLY), 1035, bytes(8)).hex() for p in ("/usr/bin/python3", "/etc/passwd", "/opt/airlock/program.py")])
 show("processes", [p for p in os.listdir("/proc") if p.isdigit()])
 show("limits", [open("/proc/self/limits").read(), os.umask(0o22), os.getpriority(os.PRIO_PROCESS, 0), open("/proc/self/oom_score_adj").read(), os.getcwd()])
 show("signals", [l for l in open("/proc/self/status") if l.startswith(("Sig", "Shd", "Cap", "Seccomp", "NoNew", "Threads"))])

@@ -1,7 +1,6 @@
 // Takes memory with many processes, of which none has much.
 // ends: anyhow
 // memory: 128
-// needs: groups
 static void bombs_memory_of_many(void) {
 	tried("take");
 	for (int i = 0; i < 30; i++)

@@ -1,7 +1,6 @@
 // Takes memory for the tables of memory: a page in each of many regions.
 // ends: anyhow
 // memory: 128
-// needs: groups
 static void bombs_page_tables(void) {
 	tried("map");
 	int n = 0;

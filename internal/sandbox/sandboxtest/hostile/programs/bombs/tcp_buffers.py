@@ -1,7 +1,6 @@
 # Fills the buffers of TCP connections to itself, which count as nobody's memory on some kernels.
 # ends: anyhow
 # memory: 128
-# needs: groups
 import os, socket, sys
 server = socket.create_server(("127.0.0.1", 0), backlog=1000)
 kept, sent = [], 0

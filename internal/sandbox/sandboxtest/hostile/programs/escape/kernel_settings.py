@@ -1,5 +1,5 @@
 # Opens the kernel's settings for writing.
-# weaken: bind /proc/sys, make /proc/sys read-only, set user, set group, landlock
+# weaken: make /proc read-only, set user, set group, landlock
 import os
 count = 0
 for folder, _, names in os.walk("/proc/sys"):

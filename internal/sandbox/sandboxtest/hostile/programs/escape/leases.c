@@ -7,5 +7,8 @@ static void escape_leases(void) {
 		REFUSED_AS("read lease", EPERM, fcntl(fd, F_SETLEASE, F_RDLCK));
 		REFUSED_AS("write lease", EPERM, fcntl(fd, F_SETLEASE, F_WRLCK));
 		REFUSED_AS("directory notice", EPERM, fcntl(fd, F_NOTIFY, 0x8000003f));
+		REFUSED_AS("delegation", EPERM, fcntl(fd, 1040, &(uint64_t){0}));
+		REFUSED_AS("hint on the file", EPERM, fcntl(fd, 1036, &(uint64_t){2}));
+		REFUSED_AS("hint on the open file", EPERM, fcntl(fd, 1038, &(uint64_t){2}));
 	}
 }

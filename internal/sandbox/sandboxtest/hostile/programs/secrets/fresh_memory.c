@@ -9,6 +9,7 @@ static void secrets_fresh_memory(void) {
 	size_t size = 32 << 20;
 	unsigned char *m = mmap(0, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	dirty("private", m, size);
+	size = 4 << 20;
 	m = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (size_t i = 4095; i < size; i += 8192) m[i] = 0; /* let pages come by writing, too */
 	dirty("shared", m, size);
