@@ -16,6 +16,7 @@ type fenceMark struct {
 	gapBefore  bool // a blank line, or nothing, stands before it
 	gapBehind  bool
 	abuts      bool // the line before is a mark
+	before     bool // the next line opens a fence with an info string
 	text       int  // how much the lines behind it, up to the next, look like a document's text
 }
 
@@ -24,10 +25,10 @@ func (m *fenceMark) openCost() int {
 	if m.gapBehind {
 		cost += costGap
 	}
-	if !m.gapBefore {
+	if !m.gapBefore && !m.named {
 		cost += costTight
 	}
-	if m.abuts {
+	if m.abuts && !m.opens {
 		cost += costAbut
 	}
 	return cost
@@ -50,7 +51,7 @@ func (m *fenceMark) endCost(indent int) int {
 	if m.gapBefore {
 		cost += costEndGap
 	}
-	if !m.gapBehind {
+	if !m.gapBehind && !m.before {
 		cost += costEndTight
 	}
 	if m.column != indent {
@@ -97,6 +98,9 @@ func (p *Parser) fenceMarks(from, indent int) []fenceMark {
 			m.gapBefore = blanks > 0
 			m.gapBehind = next >= len(p.buf) || blank(p.text(next, p.lineEnd(next)))
 			p.classify(&m, above, blanks)
+			if abuts && m.opens {
+				marks[len(marks)-1].before = true
+			}
 			marks = append(marks, m)
 		}
 		above, blanks, abuts = Span{start, end}, 0, ok

@@ -98,6 +98,8 @@ const (
 	// oddFile: a document holds a fence with a language and a path, as a reply
 	// has them for its files.
 	oddFile
+	// oddCut: the reply ends inside of a fence.
+	oddCut
 )
 
 func (o odd) when(condition bool) odd {
@@ -178,7 +180,7 @@ func (n *nesting) proseCost(i int) (cost int, strange odd) {
 	e := n.closer[i]
 	switch {
 	case e < 0 && m.opens:
-		return m.openCost() + costCut, 0 // the reply was cut
+		return m.openCost() + costCut, oddCut // the reply was cut
 	case e < 0:
 		return never, oddShape
 	}
@@ -268,10 +270,7 @@ func (n *nesting) end(first int) documentEnd {
 	}
 	total := n.document[first]
 	strange := n.oddDocument[first]
-	best.sure = (strange == 0 || strange == oddFile && second >= never) && second-total >= sureMargin
-	if n.prose[best.close+1] >= costCut {
-		best.sure = best.sure && own == 0
-	}
+	best.sure = second-total >= sureMargin && (strange == 0 || strange == oddFile && second >= never || strange == oddCut && own == 0)
 	return best
 }
 

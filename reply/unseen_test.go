@@ -200,6 +200,7 @@ var unseen = []unseenCase{
 	{"closer and block on one line", "```ts:a.ts\n1\n```=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 5\n=== END ===\n", file("a.ts", "1\n")},
 	{"three in a row, glued", "```ts:a.ts\n1\n``````ts:b.ts\n2\n``````ts:c.ts\n3\n```\n", [][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}, {"c.ts", "3\n"}}},
 	{"anonymous fences in prose are harmless", "```ts:a.ts\n1\n```\n\nTree:\n```\na.ts\n```\n\n```ts:b.ts\n2\n```\n", [][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}}},
+	{"documents in a row", "```txt:a.txt\n1\n```\n```txt:b.txt\n2\n```\n```txt:c.txt\n3\n```\n", [][2]string{{"a.txt", "1\n"}, {"b.txt", "2\n"}, {"c.txt", "3\n"}}},
 	{"bare fences in a README", "```markdown:README.md\n# T\n\nRun:\n\n```\nnpm i\n```\n\nThen use it.\n```\n", file("README.md", "# T\n\nRun:\n\n```\nnpm i\n```\n\nThen use it.\n")},
 	{"bare fences of which the last is the document's last line", "```markdown:README.md\n# T\n\n```\nnpm i\n```\n```\n\nDone.\n", file("README.md", "# T\n\n```\nnpm i\n```\n")},
 	{"a fence whose last line looks like a path", "```markdown:README.md\n# T\n\n```\nsrc/\nmain.py\n```\n\nIt is short.\n```\n\nThat is all.\n", file("README.md", "# T\n\n```\nsrc/\nmain.py\n```\n\nIt is short.\n")},

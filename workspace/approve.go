@@ -250,6 +250,7 @@ func (p *Proposal) approved(ctx context.Context, a Approval, textLimit int64) ([
 			return nil, err
 		}
 		part := *f
+		part.Readings = nil // one of them was chosen
 		if g.Hunks != nil {
 			if err := part.only(ctx, g.Hunks, textLimit); err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Path, err)

@@ -67,4 +67,16 @@ type Change struct {
 	Refusal string
 	// Notes are shown with the file, such as how well an edit matched.
 	Notes []string
+	// Readings are other contents that a Write may mean, with a Doubt that says
+	// so. Content is the one that is proposed until somebody chooses another.
+	Readings []Reading
+}
+
+// Reading is one of several contents that a change may mean.
+type Reading struct {
+	ID   string `json:"id"` // "r1", "r2", ...: a Choice for Workspace.Resolve
+	What string `json:"what"`
+	Post Fact   `json:"post"` // the file with this content
+
+	Content *Content `json:"-"`
 }

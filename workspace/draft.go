@@ -49,8 +49,38 @@ func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 	if err != nil {
 		return err
 	}
+	if err := pl.readings(ctx, d, c); err != nil {
+		return err
+	}
 	d.cur, err = pl.fit(ctx, d, c, data)
 	return err
+}
+
+// readings gives each content that the change may mean the form of the file
+// that it would replace.
+func (pl *planner) readings(ctx context.Context, d *draft, c *Change) error {
+	d.readings = nil
+	var old []byte
+	if d.cur != nil && d.cur.size <= pl.w.limits.TextBytes {
+		var err error
+		if old, err = d.cur.Bytes(ctx, pl.w.limits.TextBytes); err != nil {
+			return err
+		}
+	}
+	for i, r := range c.Readings {
+		data, err := r.Content.Bytes(ctx, pl.w.limits.TextBytes)
+		if err != nil {
+			return err
+		}
+		if d.cur == nil {
+			r.Content = newText(data, pl.tree.newEOL(ctx, d.path))
+		} else {
+			r.Content = Bytes(adopt(old, data))
+		}
+		r.ID, r.Post = fmt.Sprintf("r%d", i+1), Fact{Exists: true, Hash: r.Content.hash, Size: r.Content.size}
+		d.readings = append(d.readings, r)
+	}
+	return nil
 }
 
 // fit gives a text the line ends of the file that it replaces, or of its

@@ -48,6 +48,9 @@ func FromItem(item *reply.Item) (c Change, ok bool) {
 	switch item.Kind {
 	case reply.KindFile:
 		c.Verb, c.Content, c.Exact = Write, Bytes(item.Content), item.Binary
+		for _, r := range item.Readings {
+			c.Readings = append(c.Readings, Reading{What: r.Description, Content: Bytes(r.Content)})
+		}
 		if item.Create {
 			c.Clash = ClashRefuse
 		}

@@ -50,3 +50,35 @@ func TestFromReply(t *testing.T) {
 	s.commit(s.must(s.w.Undo(t.Context(), "")))
 	s.want(before)
 }
+
+// TestReadings: each content that a reply may mean can be chosen, also from a
+// proposal that was kept, and takes over the form of the file.
+func TestReadings(t *testing.T) {
+	s := newSite(t, map[string]string{"README.md": "old\r\n"})
+	p := s.plan(FromReply(reply.Parse([]byte("```markdown:README.md\n# T\n```\nnpm i\n```\nend\n```\n")))...)
+	if f := &p.Files[0]; f.Verdict() != Ask || f.Checked || len(f.Readings) != 2 || string(f.After().data) != "# T\r\n```\r\nnpm i\r\n```\r\nend\r\n" {
+		t.Fatalf("%+v\n%s", f, f.After().data)
+	}
+	if err := s.w.Propose(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.w.Proposal(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.w.Resolve(t.Context(), p, "f1", "r2", nil)
+	if err != nil || next.Token == p.Token {
+		t.Fatalf("%v, the token is the same: %v", err, err == nil)
+	}
+	if _, err := s.w.Resolve(t.Context(), p, "f1", "r3", nil); err == nil {
+		t.Error("there is a third reading")
+	}
+	a, err := next.Approve("f1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.w.Commit(t.Context(), next, a, CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.want(map[string]string{"README.md": "# T\r\n"})
+}

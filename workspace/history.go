@@ -26,6 +26,9 @@ func (w *Workspace) Propose(ctx context.Context, p *Proposal) error {
 		if record.Bases[f.ID].Exists {
 			contents = append(contents, f.merge.base)
 		}
+		for _, r := range f.Readings {
+			contents = append(contents, r.Content)
+		}
 	}
 	kept, err := w.store.Load(ctx, p.ID)
 	if err == nil && kept.State != Proposed && kept.State != Aborted {
@@ -91,6 +94,11 @@ func (w *Workspace) fill(ctx context.Context, f *FileChange) error {
 	}
 	if f.post, err = w.kept(ctx, f.Post); err != nil {
 		return err
+	}
+	for i := range f.Readings {
+		if f.Readings[i].Content, err = w.kept(ctx, f.Readings[i].Post); err != nil {
+			return err
+		}
 	}
 	if f.Text == nil {
 		return nil

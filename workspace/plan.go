@@ -55,6 +55,7 @@ type draft struct {
 	findings []Finding
 	changes  []string
 	merge    *mergeSides
+	readings []Reading
 	exec     bool
 	asked    bool // a change is about it, so it is shown even if nothing happens
 }
@@ -322,7 +323,7 @@ func (f *FileChange) checkable() bool {
 // change makes a FileChange of a draft, nil for one that is part of another or
 // that leaves nothing to show.
 func (pl *planner) change(ctx context.Context, d *draft) (*FileChange, error) {
-	f := &FileChange{Path: d.path, Pre: d.before.fact, Findings: d.findings, Changes: d.changes, pre: d.pre, post: d.cur, merge: d.merge}
+	f := &FileChange{Path: d.path, Pre: d.before.fact, Findings: d.findings, Changes: d.changes, Readings: d.readings, pre: d.pre, post: d.cur, merge: d.merge}
 	source := d
 	switch {
 	case d.movedTo != nil && d.cur == nil && d.movedTo.from == d:

@@ -66,6 +66,9 @@ type FileChange struct {
 	Removed  int          `json:"removed,omitempty"`
 	Findings []Finding    `json:"findings,omitempty"`
 	Changes  []string     `json:"changes,omitempty"` // ids of the changes that it comes from
+	// Readings are the contents that are proposed, one of them at a time, where
+	// the change can be read in several ways.
+	Readings []Reading `json:"readings,omitempty"`
 	// Checked is whether the file is preselected: nothing speaks against it.
 	Checked bool `json:"checked"`
 

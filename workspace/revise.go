@@ -20,7 +20,8 @@ const (
 	Skip   Choice = "skip"   // drop the file from the proposal
 )
 
-// Resolve returns the proposal with a file settled, and a new token. Edited
+// Resolve returns the proposal with a file settled, and a new token. The id of
+// one of the file's readings is a choice, too. Edited
 // takes any text or bytes and also serves to edit a file that is not in
 // conflict. A file that a rule refuses can only be skipped.
 func (w *Workspace) Resolve(ctx context.Context, p *Proposal, file string, choice Choice, content []byte) (*Proposal, error) {
@@ -48,7 +49,11 @@ func (w *Workspace) Resolve(ctx context.Context, p *Proposal, file string, choic
 	case Edited:
 		f.post = Bytes(content)
 	default:
-		return nil, fmt.Errorf("there is no choice %q", choice)
+		i := slices.IndexFunc(f.Readings, func(r Reading) bool { return r.ID == string(choice) })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no choice %q", choice)
+		}
+		f.post = f.Readings[i].Content
 	}
 	return next, w.settle(ctx, next, f)
 }
@@ -155,7 +160,7 @@ func (pl *planner) rebase(ctx context.Context, f *FileChange) error {
 			return nil
 		}
 	}
-	d.changes = append(d.changes, f.Changes...)
+	d.changes, d.readings = append(d.changes, f.Changes...), f.Readings
 	for _, finding := range f.Findings {
 		if carried(finding) {
 			d.find(finding.Severity, finding.Rule, finding.Hint, "%s", finding.Message)

@@ -106,6 +106,9 @@ func (r *Record) Hashes() []Hash {
 		add(r.Files[i].Pre.Hash)
 		add(r.Files[i].Post.Hash)
 		add(r.Bases[r.Files[i].ID].Hash)
+		for _, reading := range r.Files[i].Readings {
+			add(reading.Post.Hash)
+		}
 	}
 	for _, k := range r.Kept {
 		add(k.Hash)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -182,7 +183,8 @@ const reviewHelp = `  a  accept this file            s  skip it
   e  edit it first               h  decide for each hunk
   A  accept it and all that follow, as far as nothing speaks against them
   q  leave, and change nothing
-In a conflict: m keeps the file as it is, t takes the proposed one, e edits.`
+In a conflict: m keeps the file as it is, t takes the proposed one, e edits.
+Where the reply can be read in several ways: r shows the next reading.`
 
 // agree asks about each file and about all together.
 func (r *reviewer) agree(ctx context.Context, reports []reportShown, bestEffort bool) (conversation.Consent, error) {
@@ -240,6 +242,9 @@ func (r *reviewer) file(ctx context.Context, id, position string) ([]string, err
 		if verdict == workspace.Conflict {
 			question, keys = "conflict: [m]ine, [t]heirs, [e]dit, [s]kip, [q]uit, [?] ", "mtesq?"
 		}
+		if len(f.Readings) > 1 {
+			question, keys = "[r]eading, "+question, keys+"r"
+		}
 		key, err := r.ask(ctx, question, keys)
 		if err != nil {
 			return nil, err
@@ -270,6 +275,10 @@ func (r *reviewer) answer(ctx context.Context, f *workspace.FileChange, key byte
 		r.proposal, err = r.resolve(ctx, r.proposal, f.ID, workspace.Theirs, nil)
 	case 'e':
 		err = r.edit(ctx, f)
+	case 'r':
+		at := slices.IndexFunc(f.Readings, func(r workspace.Reading) bool { return r.Post.Hash == f.Post.Hash })
+		next := f.Readings[(at+1)%len(f.Readings)]
+		r.proposal, err = r.resolve(ctx, r.proposal, f.ID, workspace.Choice(next.ID), nil)
 	default:
 		r.page.line("%s", reviewHelp)
 	}

@@ -29,6 +29,13 @@ func showFile(p *page, f *workspace.FileChange, width int) {
 	}
 	p.line("%s  %s", p.paint(bold, f.ID), p.paint(look, printableName(f.Summary())))
 	showFindings(p, f.Findings)
+	for _, r := range f.Readings {
+		shown := ""
+		if r.Post.Hash == f.Post.Hash {
+			shown = ", which is shown"
+		}
+		p.line("    %s", p.paint(yellow, fmt.Sprintf("reading %s: %s, %s%s", r.ID, r.What, humanize.IBytes(uint64(max(r.Post.Size, 0))), shown)))
+	}
 	if b := f.Binary; b != nil {
 		size := ""
 		if b.Width > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -21,6 +22,7 @@ type proposedView struct {
 	Sides    []sideView // of a conflict: base, ours, theirs
 	Draft    string
 	CanEdit  bool
+	Readings []readingView
 	CanTake  bool // there is a proposed content, or a removal
 	Take     string
 	Notice   string
@@ -67,8 +69,18 @@ func (p *reviewPage) file(w http.ResponseWriter, v *visit) error {
 			body.Sides = append(body.Sides, p.side(v, side.title, side.content, side.none, side.differs))
 		}
 	}
+	for _, r := range f.Readings {
+		body.Readings = append(body.Readings, readingView{r.ID, p.side(v, r.What, r.Content, "", nil), r.Post.Hash == f.Post.Hash})
+	}
 	p.render(w, v, http.StatusOK, "review_file", body.Change.Label, body)
 	return nil
+}
+
+// readingView is one way to read the file.
+type readingView struct {
+	ID    string
+	Side  sideView
+	Taken bool // it is the one that is proposed
 }
 
 func (p *reviewPage) side(v *visit, title string, c *workspace.Content, none string, differs map[int]bool) sideView {
@@ -102,6 +114,9 @@ func (p *reviewPage) resolve(w http.ResponseWriter, v *visit) error {
 	}
 	choices := map[string]workspace.Choice{"mine": workspace.Mine, "theirs": workspace.Theirs, "edited": workspace.Edited, "skip": workspace.Skip}
 	choice, known := choices[v.PostForm.Get("choice")]
+	if id := v.PostForm.Get("choice"); slices.ContainsFunc(f.Readings, func(r workspace.Reading) bool { return r.ID == id }) {
+		choice, known = workspace.Choice(id), true
+	}
 	if !known {
 		return refuse(http.StatusBadRequest, "This choice is not one of those on the page.", "Load the page again.")
 	}

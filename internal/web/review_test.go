@@ -282,6 +282,34 @@ func TestReviewEdit(t *testing.T) {
 }
 
 // A conflict shows three versions, and is settled in each way.
+// A document whose end is not sure is shown with each end, and the one that
+// somebody takes is written.
+func TestReviewReadings(t *testing.T) {
+	r := newReviewer(t)
+	r.link()
+	page := r.paste("```markdown:README.md\n# T\n```\nnpm i\n```\nthe end\n```\n")
+	r.see(page, 200, "can be paired in more than one way")
+	body := r.see(page+"/files/f1", 200, "The reply can be read in 2 ways", "This one is proposed", "Take this reading", "the end")
+	if strings.Count(body, "Take this reading") != 1 {
+		t.Error("the reading that is proposed is offered, too")
+	}
+	r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"r3"}}, 400)
+	for _, c := range []struct{ choice, want string }{{"r2", "# T\n"}, {"r1", "# T\n```\nnpm i\n```\nthe end\n"}} {
+		r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {c.choice}}, 303)
+		_, p, err := r.review.OpenReply(t.Context(), "local", strings.TrimPrefix(page, "/review/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Files[0].After().Bytes(t.Context(), 1<<20); err != nil || string(got) != c.want {
+			t.Errorf("%s: %q, %v", c.choice, got, err)
+		}
+	}
+	r.apply(page, 303, url.Values{"file": {"f1"}})
+	if got := r.file("README.md"); got != "# T\n```\nnpm i\n```\nthe end\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestReviewConflict(t *testing.T) {
 	for choice, want := range map[string]string{"mine": "one\nMINE\nthree\n", "theirs": "one\nTHEIRS\nthree\n", "edited": "one\nboth\nthree\n", "skip": "one\nMINE\nthree\n"} {
 		r := newReviewer(t)
