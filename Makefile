@@ -24,11 +24,11 @@ help: ## this list
 
 .PHONY: build
 build: ## bin/airlock
-	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/airlock ./cmd/airlock
+	@GO='$(GO)' scripts/build-progress env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/airlock ./cmd/airlock
 
 .PHONY: run
-run: build ## set up this machine, then serve on 127.0.0.1:8000
-	@bin/airlock setup
+run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,librechat for those applications
+	@bin/airlock setup --then-serve $(if $(PACKAGES),--packages '$(PACKAGES)')
 	@exec bin/airlock serve
 
 .PHONY: test

@@ -38,6 +38,7 @@ type RunRequest struct {
 	Session   string    `json:"session,omitempty"`
 	TimeoutMS int64     `json:"timeout_ms,omitempty"`
 	Limits    *Limits   `json:"limits,omitempty"`
+	Packages  string    `json:"python_packages,omitempty"` // a set of Python packages, as "onyx"; see Language.PackageSets
 
 	// IdempotencyKey makes it safe to send a request again: a second one with
 	// the same key and content answers with the first one's run.

@@ -51,6 +51,17 @@ type Language struct {
 	Title   string   `json:"title"`
 	Entry   string   `json:"entry"`   // the file that the code is written to
 	Version string   `json:"version"` // what is installed, as it calls itself; empty if nothing is
+
+	// PackageSets are the sets of packages that a run can name; only Python has some.
+	PackageSets []PackageSet `json:"package_sets,omitempty"`
+}
+
+// PackageSet is a set of Python packages, and whose programs get it.
+type PackageSet struct {
+	Name    string   `json:"name"`              // for RunRequest.Packages
+	Default bool     `json:"default,omitempty"` // for programs that no rule gives another one
+	For     []string `json:"for"`               // protocols whose programs get it: "native", "onyx", "librechat"
+	Instead string   `json:"instead,omitempty"` // the set that they get because this one is not installed
 }
 
 // Languages returns the languages that a run can name.

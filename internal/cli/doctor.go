@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -41,6 +40,7 @@ type doctorReport struct {
 	Trial     trialReport      `json:"trial"`
 	Languages []languageReport `json:"languages"`
 	Python    pythonSummary    `json:"python"`
+	Packages  []packagesReport `json:"packages"`
 	Service   serviceReport    `json:"service"`
 }
 
@@ -76,7 +76,7 @@ type serviceReport struct {
 func (a *app) examine(ctx context.Context) doctorReport {
 	r := doctorReport{Host: a.examineHost(), Service: a.examineService(ctx)}
 	r.Languages = findLanguages(ctx)
-	r.Python = a.examinePython()
+	r.Python, r.Packages = a.examinePython(), a.examinePackages()
 	r.Isolation, r.Trial = a.tryRun(ctx)
 	r.Ready = r.Trial.OK
 	return r
@@ -195,16 +195,11 @@ func (r doctorReport) runtimesText(p *page) {
 	if len(others) > 0 {
 		p.row("others", 13, faint, "none", "on request: `airlock setup --languages "+strings.Join(others, ",")+"`")
 	}
-	switch {
-	case r.Python.Version == "":
+	if r.Python.Version == "" {
 		p.row("packages", 13, yellow, "none", "Python has its standard library only. Cure: run `airlock setup`")
-	case len(r.Python.Failed) > 0:
-		p.row("packages", 13, yellow, "weaker", fmt.Sprintf("%d for Python %s; these cannot be imported:", r.Python.Packages, r.Python.Version))
-		for _, f := range r.Python.Failed {
-			p.row("", 13, "", "", f.Name+": "+printable(f.Error))
-		}
-	default:
-		p.row("packages", 13, green, "ok", fmt.Sprintf("%d for Python %s", r.Python.Packages, r.Python.Version))
+	}
+	for _, set := range r.Packages {
+		set.text(p)
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -23,6 +24,14 @@ var gates = []struct{ file, closed, cure string }{
 		"user namespaces are off: as root run `sysctl -w user.max_user_namespaces=10000`, or run airlock as root"},
 }
 
+// mountRefused matches what the executor says when it has its namespaces and may
+// not mount in them. Over its socket only the words arrive.
+var mountRefused = regexp.MustCompile(`(make mounts private|mount \S+|open \S+|attach \S+|make \S+ read-only|pivot_root|leave the host's root): (operation not permitted|permission denied)`)
+
+const mountCure = "something beside the kernel's own rules forbids mounts, as AppArmor, SELinux or the seccomp profile of a container does: " +
+	"in a container add --cap-add SYS_ADMIN --security-opt apparmor=unconfined --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or --privileged; " +
+	"in a service unit allow mounts (no RestrictNamespaces, no SystemCallFilter without @mount); the kernel's log names who refused (dmesg, journalctl -k)"
+
 // namespaceCure says what keeps an ordinary user from having namespaces, or
 // nothing where no setting does.
 func namespaceCure(read func(string) ([]byte, error)) string {
@@ -41,7 +50,11 @@ func sandboxError(err error, root bool, read func(string) ([]byte, error)) error
 	if !root {
 		cure = namespaceCure(read)
 	}
-	if refused := errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC); cure == "" && refused {
+	switch {
+	case cure != "":
+	case mountRefused.MatchString(err.Error()):
+		cure = mountCure
+	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC):
 		cure = "the kernel refused a namespace: run airlock as root, and in a container one that may make namespaces (docker run --privileged)"
 	}
 	if cure == "" {

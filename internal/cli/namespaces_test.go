@@ -13,6 +13,7 @@ import (
 
 func TestSandboxErrorNamesTheSetting(t *testing.T) {
 	refused := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "plain", Err: fmt.Errorf("clone: %w", syscall.EPERM)}
+	mounts := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "see `airlock doctor`", Err: errors.New("make mounts private: permission denied")}
 	other := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "plain", Err: errors.New("less than strict")}
 	tests := []struct {
 		name     string
@@ -26,6 +27,8 @@ func TestSandboxErrorNamesTheSetting(t *testing.T) {
 		{"hardened", refused, false, map[string]string{"kernel/unprivileged_userns_clone": "1\n", "user/max_user_namespaces": "0\n"}, "user.max_user_namespaces"},
 		{"container", refused, false, map[string]string{"user/max_user_namespaces": "96000\n"}, "docker run --privileged"},
 		{"container as root", refused, true, map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n"}, "docker run --privileged"},
+		{"mounts", mounts, false, nil, "--security-opt apparmor=unconfined"},
+		{"mounts as root", mounts, true, nil, "--security-opt apparmor=unconfined"},
 		{"something else", other, false, nil, "plain"},
 	}
 	for _, test := range tests {

@@ -24,6 +24,7 @@ type runOptions struct {
 	inputs   []string
 	folder   string // to save outputs into; empty: not named
 	timeout  time.Duration
+	packages string // set of Python packages; empty: the service's default
 	stdin    string
 	allow    []string
 	yes      bool
@@ -67,6 +68,7 @@ time, 7 no sandbox or service available.`,
 	flags.StringArrayVarP(&opts.inputs, "file", "f", nil, "`INPUT` file to put beside the program; may be repeated")
 	flags.StringVarP(&opts.folder, "output", "o", "", "`DIR` to save the program's files into")
 	flags.DurationVar(&opts.timeout, "timeout", 0, "`TIME` that the program may take, as 90s")
+	flags.StringVar(&opts.packages, "packages", "", "`SET` of Python packages, as onyx; GET /languages and doctor list them")
 	flags.StringVar(&opts.stdin, "stdin", "", "`FILE` for the program to read as its standard input; - is ours")
 	addAllow(flags, &opts.allow)
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "agree to everything: save, and rename what would overwrite a file")
@@ -135,7 +137,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 
 // readRequest reads the code and what goes with it.
 func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunRequest, error) {
-	req := client.RunRequest{TimeoutMS: opts.timeout.Milliseconds()}
+	req := client.RunRequest{TimeoutMS: opts.timeout.Milliseconds(), Packages: opts.packages}
 	name := "-"
 	if dash >= 0 {
 		req.Args = args[dash:]

@@ -193,7 +193,7 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 	p.line("  Page       %s/ui/", url)
 	p.line("  Data       %s", a.cfg.Data)
 	if isolation, err := service.Isolation(ctx); err == nil {
-		p.line("  Isolation  %s (%s)", isolation.Summary, a.cfg.Isolation)
+		p.line("  Isolation  %s (%s)", isolation.Summary, modeWords(a.cfg.Isolation, isolation.Strict))
 		if weak := notEnforced(isolation); weak > 0 {
 			p.line("             %s; see `airlock doctor`", p.paint(yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
 		}
@@ -213,7 +213,7 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 	}
 	p.line("")
 	p.line("Try, in another terminal:")
-	p.line("  %s run -f testdata/sales.csv -o out examples/plot.py", os.Args[0])
+	p.line("  %s run -f testdata/sales.csv -o out examples/plot.py", a.invocation())
 	key := ""
 	if service.Stats().HasKeys {
 		key = `-H "x-api-key: $AIRLOCK_KEY" `
@@ -222,6 +222,18 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 	p.line("       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'")
 	p.line("")
 	p.line("%s", p.paint(faint, "Ctrl-C stops it."))
+}
+
+// modeWords says what was asked for beside what there is, in words that do not
+// praise what is missing.
+func modeWords(mode string, strict bool) string {
+	switch {
+	case mode == config.IsolationStrict:
+		return "strict is required"
+	case strict:
+		return "strict"
+	}
+	return "not strict; strict is not required"
 }
 
 func notEnforced(isolation engine.Isolation) int {

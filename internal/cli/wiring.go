@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -120,6 +121,10 @@ func dataError(data string, err error) error {
 		f.word, f.hint = "data_in_use", "one service at a time holds "+data+"; --data DIR names another directory"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		f.word, f.hint = "data_not_writable", "this user must be able to write to "+data+"; --data DIR names another directory"
+		if who, err := user.Current(); err == nil && who.Username == setup.User {
+			f.hint = "the service runs as the user " + setup.User + ", which must be able to write to " + data + ": `airlock setup --data " + quoteForShell(data) +
+				"` sees to that; --data DIR names another directory"
+		}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		f.word, f.hint = "disk_full", "make room on the disk that holds "+data
 	case errors.Is(err, syscall.ENOTDIR):
@@ -147,7 +152,7 @@ func (a *app) startService(ctx context.Context, data string, space *disk.Space, 
 		return nil, a.sandboxError(err)
 	}
 	s.below = append(s.below, sandbox.Close)
-	s.engine = engine.New(engineConfig(a.cfg, kept), sandbox, kept.blobs, kept.index, a.log)
+	s.engine = engine.New(a.engineConfig(kept), sandbox, kept.blobs, kept.index, a.log)
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
@@ -168,10 +173,11 @@ func (s *service) close() error {
 // A service keeps them warm, unless it was told not to; for a single program,
 // which nobody serves (0), that would take longer than the program.
 func (a *app) ownLauncher(service int) linux.Launcher {
-	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
+	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Packages: a.defaultPackages(), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
 }
 
-func engineConfig(c *config.Config, kept *storage) engine.Config {
+func (a *app) engineConfig(kept *storage) engine.Config {
+	c := a.cfg
 	return engine.Config{
 		Now:           kept.clock,
 		Space:         kept.space,
@@ -190,6 +196,7 @@ func engineConfig(c *config.Config, kept *storage) engine.Config {
 		},
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
+		Packages:  a.packageSets(),
 	}
 }
 

@@ -39,6 +39,7 @@ type Config struct {
 	Listen        string         // host:port
 	TrustNetworks []netip.Prefix // callers from here need no key
 	AllowHosts    []string       // host names under which those callers may come
+	Packages      []string       // rules that give programs a set of Python packages; see checkPackages
 	Isolation     string         // IsolationStrict or IsolationBest
 	Warm          bool           // programs find sandboxes that wait for them
 	DrainTime     time.Duration  // how long running programs may go on at shutdown
@@ -274,7 +275,7 @@ func (c *Config) locate(in Input, file settings) error {
 		}
 	}
 	if in.Root {
-		c.Data = "/var/lib/airlock"
+		c.Data = RootData
 		return nil
 	}
 	if dir, ok := in.Lookup("XDG_DATA_HOME"); ok && filepath.IsAbs(dir) {
@@ -346,6 +347,10 @@ func (c *Config) Loopback() bool {
 
 // Socket is the path of the unix socket of a service on this data directory.
 func (c *Config) Socket() string { return filepath.Join(c.Data, "airlock.sock") }
+
+// RootData is the data directory of a service that root starts, unless it is
+// told otherwise.
+const RootData = "/var/lib/airlock"
 
 // Runtimes is the directory of the installed language packages.
 func (c *Config) Runtimes() string { return filepath.Join(c.Data, "runtimes") }

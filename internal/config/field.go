@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -236,6 +237,29 @@ func checkHost(s string) error {
 		return fmt.Errorf("%q is not a host name: give it without scheme, port and wildcard", s)
 	}
 	return nil
+}
+
+// packagesRule is NAME, or WHO=NAME; see PackagesRule.
+var packagesRule = regexp.MustCompile(`^(?:(native|onyx|librechat|key:[A-Za-z0-9_-]+)=)?(current|onyx|librechat|own)$`)
+
+func checkPackages(s string) error {
+	if !packagesRule.MatchString(s) {
+		return fmt.Errorf("%q is not a rule such as onyx, librechat=current or key:ID=onyx; the sets are current, onyx, librechat and own", s)
+	}
+	return nil
+}
+
+// PackagesRule splits a rule of python_packages: the protocol that it is for, or
+// the public id of a key, both empty if it is for all programs, and the set.
+func PackagesRule(s string) (protocol, key, set string) {
+	parts := packagesRule.FindStringSubmatch(s)
+	if parts == nil {
+		return "", "", ""
+	}
+	if id, ok := strings.CutPrefix(parts[1], "key:"); ok {
+		return "", id, parts[2]
+	}
+	return parts[1], "", parts[2]
 }
 
 func checkServer(s string) error {

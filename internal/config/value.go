@@ -42,6 +42,10 @@ func (c *Config) Secrets() (texts []string) {
 	return texts
 }
 
+// Origin says where a setting comes from: "default", "--listen",
+// "AIRLOCK_LISTEN", "<file>:<line>".
+func (c *Config) Origin(key string) string { return c.origins[key] }
+
 // Environ returns the environment for a process of ours that has another
 // user: this one's, with the settings of c in it, so that it need not, and
 // does not, read files that only we may read. Secrets stay out.

@@ -124,7 +124,7 @@ var errOverdue = errors.New("the sandbox did not end the program in time")
 func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending) error {
 	p := &j.request.Profile
 	spec := &Spec{
-		Language: j.language, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
+		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
 		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
 		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Folders: p.Folders,
 	}

@@ -58,6 +58,7 @@ type RunRequest struct {
 	Stdin    []byte    // nil: end of file at once
 	Files    []FileRef // placed into the workspace before the start
 	Session  ID        // zero: a session of its own
+	Packages string    // set of Python packages; empty: what Config.Packages says
 	Profile  Profile   // what differs between the protocols we serve
 
 	// IdempotencyKey, if set, makes a second request of the same owner with

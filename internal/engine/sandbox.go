@@ -58,6 +58,7 @@ type Pool struct {
 // every default filled in.
 type Spec struct {
 	Language  language.Language
+	Packages  string // set of Python packages; empty: the sandbox's default
 	Code      string
 	Args      []string
 	Stdin     []byte // nil: end of file at once

@@ -34,6 +34,8 @@ type Config struct {
 	// for CPUTime and CPUs.
 	Defaults, Maxima Limits
 
+	Packages PackageSets
+
 	MaxUpload int64 // bytes of one file; 0: 200 MiB
 	MaxCode   int   // bytes of source; 0: 1 MiB
 

@@ -75,6 +75,9 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.choosePackages(caller, &req); err != nil {
+		return nil, nil, err
+	}
 	var print Digest
 	if req.IdempotencyKey != "" {
 		if print, err = fingerprint(asked); err != nil {

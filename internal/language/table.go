@@ -144,6 +144,6 @@ var table = []Language{
 		Entry:    "main.r",
 		Run:      []string{"/usr/bin/Rscript", "--vanilla", "{entry}"},
 		Version:  []string{"/usr/bin/R", "--version"},
-		Packages: []string{"r-base-core"},
+		Packages: []string{"r-base-core", "r-cran-cairo", "r-cran-ggplot2"},
 	},
 }

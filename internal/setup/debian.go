@@ -17,7 +17,7 @@ import (
 const plotFonts = "fonts-dejavu-core"
 
 // debianPackages installs what the languages need and the host lacks.
-func (in *installer) debianPackages(ctx context.Context, languages []language.Language, python bool) error {
+func (in *installer) debianPackages(ctx context.Context, languages []language.Language, sets []kind) error {
 	in.progress.Step("Debian packages")
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
 		if err := in.commandsExist(languages); err != nil {
@@ -26,7 +26,7 @@ func (in *installer) debianPackages(ctx context.Context, languages []language.La
 		in.progress.Done("not a Debian system; the languages' commands are there")
 		return nil
 	}
-	missing, err := in.missing(ctx, languages, python)
+	missing, err := in.missing(ctx, languages, sets)
 	if err != nil {
 		return err
 	}
@@ -50,14 +50,23 @@ func (in *installer) debianPackages(ctx context.Context, languages []language.La
 
 // missing returns the packages that are needed and not installed. A pip that
 // came another way than by apt is good enough.
-func (in *installer) missing(ctx context.Context, languages []language.Language, python bool) ([]string, error) {
+func (in *installer) missing(ctx context.Context, languages []language.Language, sets []kind) ([]string, error) {
 	var wanted []string
 	for _, l := range languages {
 		wanted = append(wanted, l.Packages...)
 	}
-	if python {
+	for _, k := range sets {
+		wanted = append(wanted, k.debian...)
+		if _, err := exec.LookPath(npmCommand[0]); k.node && err != nil {
+			wanted = append(wanted, npmCommand[0])
+		}
+		if len(k.source) > 0 && exec.CommandContext(ctx, in.table, "-c", "import setuptools, wheel").Run() != nil {
+			wanted = append(wanted, "python3-setuptools", "python3-wheel")
+		}
+	}
+	if len(sets) > 0 {
 		wanted = append(wanted, plotFonts)
-		if exec.CommandContext(ctx, in.python, "-m", "pip", "--version").Run() != nil {
+		if exec.CommandContext(ctx, in.table, "-m", "pip", "--version").Run() != nil {
 			wanted = append(wanted, "python3-pip")
 		}
 	}

@@ -57,7 +57,7 @@ func TestMissingPackagesWithoutRoot(t *testing.T) {
 	in, _ := debian(t)
 	script(t, "sudo", "exit 1\n")
 	script(t, "apt-get", "echo must not be called >&2; exit 99\n")
-	err := in.debianPackages(t.Context(), bashOnly(t), false)
+	err := in.debianPackages(t.Context(), bashOnly(t), nil)
 	if err == nil || !strings.Contains(err.Error(), "apt-get install bash jq") {
 		t.Errorf("got %v", err)
 	}
@@ -74,7 +74,7 @@ func TestMissingPackagesAreInstalled(t *testing.T) {
 				in.uid = 0
 				script(t, "sudo", "exit 1\n")
 			}
-			if err := in.debianPackages(t.Context(), bashOnly(t), false); err != nil {
+			if err := in.debianPackages(t.Context(), bashOnly(t), nil); err != nil {
 				t.Fatal(err)
 			}
 			calls, err := os.ReadFile(log)
@@ -97,7 +97,7 @@ func TestAptThatFails(t *testing.T) {
 	in, _ := debian(t)
 	in.uid = 0
 	script(t, "apt-get", "echo 'E: Could not get lock' >&2; exit 100\n")
-	err := in.debianPackages(t.Context(), bashOnly(t), false)
+	err := in.debianPackages(t.Context(), bashOnly(t), nil)
 	if err == nil || !strings.Contains(err.Error(), "E: Could not get lock") || !strings.Contains(err.Error(), "apt-get update && apt-get install bash jq") {
 		t.Errorf("got %v", err)
 	}
@@ -106,11 +106,11 @@ func TestAptThatFails(t *testing.T) {
 func TestNotDebian(t *testing.T) {
 	in, j := bench(t, lockOf(""), "")
 	t.Setenv("PATH", t.TempDir())
-	if err := in.debianPackages(t.Context(), bashOnly(t), false); err != nil || !j.has("not a Debian system") {
+	if err := in.debianPackages(t.Context(), bashOnly(t), nil); err != nil || !j.has("not a Debian system") {
 		t.Errorf("%v\n%s", err, j)
 	}
 	ruby := language.Language{Name: "ruby", Title: "Ruby", Version: []string{"/usr/bin/not-ruby", "--version"}}
-	if err := in.debianPackages(t.Context(), []language.Language{ruby}, false); err == nil || !strings.Contains(err.Error(), "Ruby is missing") {
+	if err := in.debianPackages(t.Context(), []language.Language{ruby}, nil); err == nil || !strings.Contains(err.Error(), "Ruby is missing") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -85,7 +85,7 @@ func (j *journal) has(part string) (found bool) {
 }
 func (j *journal) String() string { return strings.Join(j.lines, "\n") }
 func lockOf(lines ...string) lockFile {
-	return func(int) ([]byte, error) { return []byte(strings.Join(lines, "")), nil }
+	return func(string, int) ([]byte, error) { return []byte(strings.Join(lines, "")), nil }
 }
 
 func rootsOf(names ...string) string { return "# main\n" + strings.Join(names, "\n") + "\n" }
@@ -95,7 +95,7 @@ func bench(t *testing.T, lock lockFile, roots string) (*installer, *journal) {
 	t.Helper()
 	j := &journal{}
 	in := newInstaller(Options{Data: filepath.Join(t.TempDir(), "data"), Progress: j})
-	in.uid, in.room, in.lock, in.roots = 1000, 0, lock, roots
+	in.uid, in.room, in.lock, in.roots = 1000, 0, lock, func(string) string { return roots }
 	if err := in.dataDirectory(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,26 +9,29 @@ import (
 	"strings"
 )
 
-// The oldest and the newest CPython that there is a lock for: 3.x.
-const (
-	oldestMinor = 11
-	newestMinor = 14
-)
-
-//go:embed locks/python-*.txt
+//go:embed locks/*.txt
 var locks embed.FS
 
-// requirementsIn names the packages that users are promised. A lock holds
+// requirements name the packages that users are promised, SET.in. A lock holds
 // these and all that they need.
 //
-//go:embed locks/requirements.in
-var requirementsIn string
+//go:embed locks/*.in
+var requirements embed.FS
 
-// lockFile returns the lock for CPython 3.minor.
-type lockFile func(minor int) ([]byte, error)
+// lockFile returns the lock of a set for CPython 3.minor.
+type lockFile func(set string, minor int) ([]byte, error)
 
-func embeddedLock(minor int) ([]byte, error) {
-	return locks.ReadFile(fmt.Sprintf("locks/python-3.%d.txt", minor))
+func embeddedLock(set string, minor int) ([]byte, error) {
+	return locks.ReadFile(fmt.Sprintf("locks/%s-3.%d.txt", set, minor))
+}
+
+// embeddedRoots returns the names of a set's main packages, one a line.
+func embeddedRoots(set string) string {
+	text, err := requirements.ReadFile("locks/" + set + ".in")
+	if err != nil {
+		return "" // the set "own" has what its file says
+	}
+	return string(text)
 }
 
 func digest(content []byte) string {

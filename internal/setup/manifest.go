@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Installed is the record of the Python packages of a data directory.
+// Installed is the record of one set of Python packages of a data directory.
 type Installed struct {
+	Set          string    `json:"set"`          // "onyx"; empty: current
 	Python       string    `json:"python"`       // "3.11.2"; empty: nothing is installed
 	Lock         string    `json:"lock"`         // SHA-256 of the lock, hexadecimal
 	Requirements string    `json:"requirements"` // SHA-256 of the user's own file; empty: none
@@ -37,11 +38,36 @@ func (i Installed) Failed() []Package {
 	return failed
 }
 
-// Inspect reads what setup recorded in a data directory. Where it never
-// finished, the answer is empty and no error.
+// Inspect reads what setup recorded of the set that programs get which name
+// none. Where it never finished, the answer is empty and no error.
 func Inspect(data string) (Installed, error) {
+	sets, err := InspectSets(data)
+	if err != nil || len(sets) == 0 {
+		return Installed{}, err
+	}
+	return sets[0], nil
+}
+
+// InspectSets reads what setup recorded of every set in a data directory:
+// current first, if it is there.
+func InspectSets(data string) ([]Installed, error) {
+	var sets []Installed
+	for _, k := range kinds {
+		installed, err := inspect(data, k)
+		if err != nil {
+			return nil, err
+		}
+		if installed.Python != "" {
+			sets = append(sets, installed)
+		}
+	}
+	return sets, nil
+}
+
+func inspect(data string, k kind) (Installed, error) {
 	var installed Installed
-	raw, err := os.ReadFile(manifestPath(data))
+	path := filepath.Join(Dir(data), k.suffixed("manifest", ".json"))
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return installed, nil
 	}
@@ -50,22 +76,21 @@ func Inspect(data string) (Installed, error) {
 	}
 	if err := json.Unmarshal(raw, &installed); err != nil {
 		return Installed{}, &Error{
-			Problem: "the list of Python packages in " + manifestPath(data) + " is damaged",
+			Problem: "the list of Python packages in " + path + " is damaged",
 			Cure:    "remove it and run setup again",
 			Err:     err,
 		}
 	}
+	installed.Set = k.name
 	return installed, nil
 }
 
-func manifestPath(data string) string { return filepath.Join(Dir(data), "manifest.json") }
-
-func writeManifest(data string, installed Installed) error {
+func (in *installer) writeManifest(installed Installed) error {
 	raw, err := json.MarshalIndent(installed, "", "  ")
 	if err != nil {
 		return err
 	}
-	return replaceFile(manifestPath(data), append(raw, '\n'))
+	return replaceFile(in.path(in.kind.suffixed("manifest", ".json")), append(raw, '\n'))
 }
 
 // replaceFile writes a file that anyone may read, whole or not at all.

@@ -17,7 +17,7 @@ func (in *installer) pip(ctx context.Context, temporary string, total int, cure 
 	argv := append([]string{in.python, "-m", "pip", "install", "--no-compile", "--no-warn-script-location", "--progress-bar", "off"}, args...)
 	cmd := pythonCommand(ctx, []string{"TMPDIR=" + temporary}, argv...)
 	cmd.ExtraFiles = []*os.File{in.held}
-	var stderr tail
+	var stderr, said tail // what excludes what is on stdout
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -28,6 +28,7 @@ func (in *installer) pip(ctx context.Context, temporary string, total int, cure 
 	}
 	count, current := 0, ""
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		fmt.Fprintln(&said, lines.Text())
 		if name, ok := strings.CutPrefix(lines.Text(), "Collecting "); ok {
 			current, _, _ = strings.Cut(name, " ")
 			count++
@@ -41,7 +42,7 @@ func (in *installer) pip(ctx context.Context, temporary string, total int, cure 
 		return ctx.Err()
 	}
 	if err != nil {
-		return pipError(in.data, current, cure, stderr.String())
+		return pipError(in.data, current, cure, stderr.String()+"\n"+said.String())
 	}
 	return nil
 }
@@ -90,6 +91,9 @@ func pipError(data, at, cure, said string) error {
 			Problem: "the package index has no " + at + " that fits this machine and its Python",
 			Cure:    cure,
 		}
+	}
+	if conflict := explainConflict(said); conflict != "" {
+		return &Error{Problem: conflict, Cure: cure}
 	}
 	why := "pip failed"
 	for _, pattern := range []*regexp.Regexp{pipConflict, pipProblem} {

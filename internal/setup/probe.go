@@ -71,9 +71,9 @@ func (in *installer) try(ctx context.Context, p plan) ([]Package, error) {
 func (in *installer) promised(p plan, there []distribution) []Package {
 	locked := packageNames(string(p.lock))
 	var packages []Package
-	for _, name := range packageNames(in.roots) {
+	for _, name := range packageNames(in.roots(in.kind.name)) {
 		// A package may be left out of the lock of one CPython.
-		if !slices.Contains(locked, name) {
+		if !slices.Contains(locked, name) || slices.Contains(in.kind.broken, name) {
 			continue
 		}
 		found := Package{Name: name, Error: "it is not installed"}

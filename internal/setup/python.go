@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // cpython is an interpreter that can be found in this host.
@@ -21,23 +24,49 @@ const describePython = `import sys, json, platform
 print(json.dumps({"version": platform.python_version(), "major": sys.version_info[0],
                   "minor": sys.version_info[1], "name": sys.implementation.name}))`
 
+// inspectPython chooses the interpreter of the set: the one of the language
+// table, else another of the distribution's that the set is locked for.
 func (in *installer) inspectPython(ctx context.Context) (cpython, error) {
-	var py cpython
-	if _, err := os.Stat(in.python); err != nil {
-		return py, &Error{Problem: "there is no " + in.python, Cure: "install Python 3.11 to 3.14 there (apt-get install python3), then run setup again"}
+	if _, err := os.Stat(in.table); err != nil {
+		return cpython{}, &Error{Problem: "there is no " + in.table, Cure: "install Python 3.11 to 3.14 there (apt-get install python3), then run setup again"}
 	}
-	out, err := pythonCommand(ctx, nil, in.python, "-c", describePython).Output()
+	first, err := in.describe(ctx, in.table)
+	if err != nil || in.fits(first) {
+		in.python = in.table
+		return first, err
+	}
+	for _, minor := range in.kind.minors {
+		path := fmt.Sprintf("%s.%d", in.table, minor)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if py, err := in.describe(ctx, path); err == nil && in.fits(py) {
+			in.python = path
+			return py, nil
+		}
+	}
+	var locked []string
+	for _, minor := range slices.Sorted(slices.Values(in.kind.minors)) {
+		locked = append(locked, fmt.Sprintf("3.%d", minor))
+	}
+	return first, &Error{
+		Problem: fmt.Sprintf("%s is %s %s; the set %s is locked for CPython %s", in.table, first.Name, first.Version, in.kind.name, strings.Join(locked, ", ")),
+		Cure: fmt.Sprintf("install one of these as %s.%d; or use a system that has one, such as Debian 12 or Ubuntu 24.04; or take another set with --packages; without Python packages: --languages bash",
+			in.table, in.kind.minors[0]),
+	}
+}
+
+func (in *installer) fits(py cpython) bool {
+	return py.Name == "cpython" && py.Major == 3 && slices.Contains(in.kind.minors, py.Minor)
+}
+
+func (in *installer) describe(ctx context.Context, path string) (py cpython, err error) {
+	out, err := pythonCommand(ctx, nil, path, "-c", describePython).Output()
 	if err == nil {
 		err = json.Unmarshal(out, &py)
 	}
 	if err != nil {
-		return py, fmt.Errorf("asking %s for its version: %w", in.python, err)
-	}
-	if py.Name != "cpython" || py.Major != 3 || py.Minor < oldestMinor || py.Minor > newestMinor {
-		return py, &Error{
-			Problem: fmt.Sprintf("%s is %s %s; the packages are locked for CPython 3.%d to 3.%d", in.python, py.Name, py.Version, oldestMinor, newestMinor),
-			Cure:    "use a system with one of these, such as Debian 12 or 13 or Ubuntu 24.04; without Python packages: --languages bash",
-		}
+		return py, fmt.Errorf("asking %s for its version: %w", path, err)
 	}
 	return py, nil
 }
@@ -46,10 +75,10 @@ func (in *installer) inspectPython(ctx context.Context) (cpython, error) {
 type plan struct {
 	python cpython
 	lock   []byte
-	main   string // name of the set with the locked packages only
+	main   string // name of the directory with the locked packages only; empty: the set has none
 	user   []byte // the user's own requirements; nil: none
 	source string // the file they came from
-	set    string // name of the set with both
+	set    string // name of the directory with both
 }
 
 func (p plan) wanted() Installed {
@@ -61,22 +90,23 @@ func (p plan) wanted() Installed {
 }
 
 // userFile is where the user's own requirements are kept.
-const userFile = "requirements.txt"
+func (in *installer) userFile() string { return in.path(in.kind.suffixed("requirements", ".txt")) }
 
 func (in *installer) plan(ctx context.Context) (plan, error) {
 	python, err := in.inspectPython(ctx)
 	if err != nil {
 		return plan{}, err
 	}
-	lock, err := in.lock(python.Minor)
-	if err != nil {
-		return plan{}, err
+	p := plan{python: python, source: in.requirements}
+	if !in.own() {
+		if p.lock, err = in.lock(in.kind.name, python.Minor); err != nil {
+			return plan{}, err
+		}
+		p.main = in.kind.directory(python.Minor, digest(p.lock))
+		p.set = p.main
 	}
-	p := plan{python: python, lock: lock, source: in.requirements}
-	p.main = fmt.Sprintf("3.%d-%.16s", python.Minor, digest(lock))
-	p.set = p.main
 	if p.source == "" {
-		p.source = in.path(userFile)
+		p.source = in.userFile()
 	}
 	p.user, err = os.ReadFile(p.source)
 	if err != nil && (in.requirements != "" || !os.IsNotExist(err)) {
@@ -84,11 +114,20 @@ func (in *installer) plan(ctx context.Context) (plan, error) {
 	}
 	if strings.TrimSpace(uncommented(p.user)) == "" {
 		p.user = nil
-	} else {
-		p.set += fmt.Sprintf("-%.16s", digest(p.user))
+	}
+	switch {
+	case in.own() && p.user == nil:
+		return plan{}, &Error{Problem: "the set own has no packages", Cure: "name a file with them: --packages own --python-requirements FILE"}
+	case in.own():
+		p.set = in.kind.directory(python.Minor, digest(p.user))
+	case p.user != nil:
+		p.set = in.kind.directory(python.Minor, digest(p.lock), digest(p.user))
 	}
 	return p, nil
 }
+
+// own reports whether the set has the user's own packages only.
+func (in *installer) own() bool { return in.kind.name == language.OwnPackages }
 
 func uncommented(requirements []byte) string {
 	var out strings.Builder
@@ -103,7 +142,7 @@ func uncommented(requirements []byte) string {
 // upToDate says whether there is nothing to do: the right set is in use, and
 // when it was installed every package could be imported.
 func (in *installer) upToDate(p plan) (Installed, bool) {
-	have, err := Inspect(in.data)
+	have, err := inspect(in.data, in.kind)
 	want := p.wanted()
 	same := err == nil && have.Python == want.Python && have.Lock == want.Lock && have.Requirements == want.Requirements
 	return have, same && in.current() == p.set && len(have.Failed()) == 0
@@ -112,7 +151,11 @@ func (in *installer) upToDate(p plan) (Installed, bool) {
 // pythonPackages brings the set of packages in line with the lock and the
 // user's own requirements.
 func (in *installer) pythonPackages(ctx context.Context) error {
-	in.progress.Step("Python packages")
+	title := "Python packages"
+	if in.kind.name != language.CurrentPackages {
+		title += ", set " + in.kind.name
+	}
+	in.progress.Step(title)
 	p, err := in.plan(ctx)
 	if err != nil {
 		return err
@@ -152,7 +195,7 @@ const mainCure = "run setup again; packages are installed for x86-64 and arm64 w
 
 // installMain makes the set of the locked packages.
 func (in *installer) installMain(ctx context.Context, p plan, work string) error {
-	if in.hasSet(p.main) {
+	if p.main == "" || in.hasSet(p.main) {
 		return nil
 	}
 	if err := in.checkRoom(); err != nil {
@@ -162,8 +205,11 @@ func (in *installer) installMain(ctx context.Context, p plan, work string) error
 	if err := os.WriteFile(lock, p.lock, 0o644); err != nil {
 		return err
 	}
-	err := in.pip(ctx, filepath.Join(work, "tmp"), len(packageNames(string(p.lock))), mainCure,
-		"--require-hashes", "--only-binary", ":all:", "--no-deps", "--target", packages, "-r", lock)
+	args := []string{"--require-hashes", "--only-binary", ":all:", "--no-deps", "--target", packages, "-r", lock}
+	if len(in.kind.source) > 0 {
+		args = append(args, "--no-binary", strings.Join(in.kind.source, ","), "--no-build-isolation")
+	}
+	err := in.pip(ctx, filepath.Join(work, "tmp"), len(packageNames(string(p.lock))), mainCure, args...)
 	if err != nil {
 		return err
 	}
@@ -188,6 +234,7 @@ func (in *installer) finish(ctx context.Context, p plan, work string) error {
 		return err
 	}
 	installed := p.wanted()
+	installed.Set = in.kind.name
 	var err error
 	if installed.Packages, err = in.try(ctx, p); err != nil {
 		return err
@@ -195,7 +242,7 @@ func (in *installer) finish(ctx context.Context, p plan, work string) error {
 	if err := in.use(p.set); err != nil {
 		return err
 	}
-	if err := writeManifest(in.data, installed); err != nil {
+	if err := in.writeManifest(installed); err != nil {
 		return err
 	}
 	failed := installed.Failed()
@@ -209,9 +256,9 @@ func (in *installer) finish(ctx context.Context, p plan, work string) error {
 // remember keeps the user's own requirements for the next lock.
 func (in *installer) remember(p plan) error {
 	if p.user != nil {
-		return replaceFile(in.path(userFile), p.user)
+		return replaceFile(in.userFile(), p.user)
 	}
-	if err := os.Remove(in.path(userFile)); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(in.userFile()); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	return nil

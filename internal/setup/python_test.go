@@ -224,21 +224,21 @@ func TestPythonThatDoesNotFit(t *testing.T) {
 		name, python string
 		want         string
 	}{
-		{"too old", `{"version":"3.10.12","major":3,"minor":10,"name":"cpython"}`, "3.11 to 3.14"},
-		{"too new", `{"version":"3.15.0","major":3,"minor":15,"name":"cpython"}`, "3.11 to 3.14"},
+		{"too old", `{"version":"3.10.12","major":3,"minor":10,"name":"cpython"}`, "3.11, 3.12, 3.13, 3.14"},
+		{"too new", `{"version":"3.15.0","major":3,"minor":15,"name":"cpython"}`, "3.11, 3.12, 3.13, 3.14"},
 		{"another", `{"version":"3.11.9","major":3,"minor":11,"name":"pypy"}`, "is pypy 3.11.9"},
 		{"broken", `Segmentation fault`, "asking"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in, _ := bench(t, lockOf(""), "")
-			in.python = script(t, "python3", "echo '"+test.python+"'\n")
+			in.table = script(t, "python3", "echo '"+test.python+"'\n")
 			if err := in.pythonPackages(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 		})
 	}
 	in, _ := bench(t, lockOf(""), "")
-	in.python = filepath.Join(t.TempDir(), "python3")
+	in.table = filepath.Join(t.TempDir(), "python3")
 	if err := in.pythonPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "apt-get install python3") {
 		t.Errorf("no Python: %v", err)
 	}
@@ -247,7 +247,7 @@ func TestPythonThatDoesNotFit(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	in, _ := bench(t, lockOf("alpha==1\n"), "")
 	in.room = 1 << 60
-	in.python = script(t, "python3", `echo '{"version":"3.11.2","major":3,"minor":11,"name":"cpython"}'`)
+	in.table = script(t, "python3", `echo '{"version":"3.11.2","major":3,"minor":11,"name":"cpython"}'`)
 	if err := in.pythonPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("got %v", err)
 	}
@@ -261,8 +261,9 @@ func TestInspect(t *testing.T) {
 	if err := os.MkdirAll(Dir(data), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want := Installed{Python: "3.11.2", Lock: "l", Packages: []Package{{Name: "a", OK: true}, {Name: "b", Error: "no"}}}
-	if err := writeManifest(data, want); err != nil {
+	in := newInstaller(Options{Data: data})
+	want := Installed{Set: "current", Python: "3.11.2", Lock: "l", Packages: []Package{{Name: "a", OK: true}, {Name: "b", Error: "no"}}}
+	if err := in.writeManifest(want); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Inspect(data)
@@ -272,7 +273,7 @@ func TestInspect(t *testing.T) {
 	if failed := got.Failed(); len(failed) != 1 || failed[0].Name != "b" {
 		t.Errorf("failed: %v", failed)
 	}
-	if err := os.WriteFile(manifestPath(data), []byte("{"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(Dir(data), "manifest.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Inspect(data)

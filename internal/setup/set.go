@@ -12,7 +12,10 @@ import (
 )
 
 // A set is a directory with Python packages, complete from the moment it has
-// its name and never changed after. The link lib says which one is in use.
+// its name and never changed after. The link lib, or lib-NAME of a set other
+// than current, says which one is in use.
+
+func (in *installer) link() string { return in.path(in.kind.suffixed("lib", "")) }
 
 func (in *installer) path(names ...string) string {
 	return filepath.Join(append([]string{Dir(in.data)}, names...)...)
@@ -40,29 +43,29 @@ func (in *installer) hasSet(name string) bool {
 
 // current returns the name of the set in use, empty if there is none.
 func (in *installer) current() string {
-	target, err := os.Readlink(in.path("lib"))
+	target, err := os.Readlink(in.link())
 	if err != nil || !in.hasSet(filepath.Base(target)) {
 		return ""
 	}
 	return filepath.Base(target)
 }
 
-// use points lib at a set, in one step.
+// use points the link at a set, in one step.
 func (in *installer) use(name string) error {
 	if in.current() == name {
 		return nil
 	}
-	link := in.path("lib.new")
+	link := in.link() + ".new"
 	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := os.Symlink(filepath.Join("sets", name), link); err != nil {
 		return err
 	}
-	return os.Rename(link, in.path("lib"))
+	return os.Rename(link, in.link())
 }
 
-// prune removes sets but the ones to keep. The set that was in use before is
+// prune removes directories of this set but the ones to keep. The set that was in use before is
 // worth keeping: a service that is running still has it open.
 func (in *installer) prune(keep ...string) error {
 	entries, err := os.ReadDir(in.path("sets"))
@@ -70,7 +73,7 @@ func (in *installer) prune(keep ...string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if !slices.Contains(keep, entry.Name()) {
+		if in.kind.owns(entry.Name()) && !slices.Contains(keep, entry.Name()) {
 			if err := os.RemoveAll(in.path("sets", entry.Name())); err != nil {
 				return err
 			}

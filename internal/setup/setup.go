@@ -8,9 +8,11 @@
 // that there is no moment without a working set:
 //
 //	runtimes/python/lib            -> sets/3.11-4f0c…
+//	runtimes/python/lib-onyx       -> sets/onyx-3.11-77a1…
 //	runtimes/python/sets/3.11-4f0c…   numpy/ pandas/ …
 //	runtimes/python/matplotlib/       the font cache
 //	runtimes/python/manifest.json     what is installed, and what imports
+//	runtimes/node/lib              -> sets/5b21…
 //
 // Everything under runtimes is read-only in the sandbox. As root it belongs
 // to root, so that not even the service can change what programs import.
@@ -31,9 +33,14 @@ type Options struct {
 	Data      string   // the data directory
 	Languages []string // names or aliases, or "all"; none: the table's defaults
 
+	// Packages are the names of sets of Python packages; none: those that are
+	// installed, else current. Other sets stay as they are.
+	Packages []string
+
 	// Requirements is the path of a pip requirements file with the user's own
-	// packages. Empty keeps what an earlier setup was given; a file that asks
-	// for nothing drops it.
+	// packages, which are added to each set in Packages, or to the first of the
+	// installed ones. Empty keeps what an earlier setup was given; a file that
+	// asks for nothing drops it.
 	Requirements string
 
 	Progress Progress // nil: silent
@@ -47,22 +54,24 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	opts.Data = data
-	return newInstaller(opts).run(ctx, opts.Languages)
+	return newInstaller(opts).run(ctx, opts)
 }
 
 // installer is one setup of one data directory.
 type installer struct {
 	data         string
+	kind         kind // the set that is being installed
 	requirements string
 	progress     Progress
 	held         *os.File // the lock of this setup
 
 	// What a test replaces.
 	uid    int
-	python string   // the interpreter that sandboxes run
-	roots  string   // names of the main packages, one a line: locks/requirements.in
-	lock   lockFile // the lock for a CPython version
-	room   int64    // bytes that must be free
+	table  string                  // the interpreter of the language table
+	python string                  // the one that the set's programs run
+	roots  func(set string) string // names of a set's main packages, one a line: locks/SET.in
+	lock   lockFile                // the lock for a CPython version
+	room   int64                   // bytes that must be free
 }
 
 func newInstaller(opts Options) *installer {
@@ -71,8 +80,10 @@ func newInstaller(opts Options) *installer {
 		requirements: opts.Requirements,
 		progress:     opts.Progress,
 		uid:          os.Geteuid(),
+		kind:         kinds[0],
+		table:        interpreter(),
 		python:       interpreter(),
-		roots:        requirementsIn,
+		roots:        embeddedRoots,
 		lock:         embeddedLock,
 		room:         roomNeeded,
 	}
@@ -90,23 +101,43 @@ func interpreter() string {
 	return "/usr/bin/python3"
 }
 
-func (in *installer) run(ctx context.Context, names []string) error {
-	languages, err := choose(names)
+func (in *installer) run(ctx context.Context, opts Options) error {
+	languages, err := choose(opts.Languages)
 	if err != nil {
 		return err
 	}
-	python := slices.ContainsFunc(languages, func(l language.Language) bool { return l.Name == "python" })
-	if in.requirements != "" && !python {
-		return &Error{Problem: "there are Python requirements, but Python is not among the languages", Cure: "add python to --languages"}
+	chosen, err := chooseKinds(in.data, opts.Packages)
+	if err != nil {
+		return err
 	}
-	if err := in.debianPackages(ctx, languages, python); err != nil {
+	has := func(name string) bool {
+		return slices.ContainsFunc(languages, func(l language.Language) bool { return l.Name == name })
+	}
+	if (in.requirements != "" || len(opts.Packages) > 0) && !has("python") {
+		return &Error{Problem: "there are Python packages to install, but Python is not among the languages", Cure: "add python to --languages"}
+	}
+	if !has("python") {
+		chosen = nil
+	}
+	if err := in.debianPackages(ctx, languages, chosen); err != nil {
 		return err
 	}
 	if err := in.dataDirectory(ctx); err != nil {
 		return err
 	}
-	if python {
-		return in.pythonPackages(ctx)
+	for i, k := range chosen {
+		in.kind, in.requirements = k, opts.Requirements
+		if len(opts.Packages) == 0 && i > 0 {
+			in.requirements = "" // it is for the first of the installed sets
+		}
+		if err := in.pythonPackages(ctx); err != nil {
+			return err
+		}
+		if k.node && has("js") {
+			if err := in.nodePackages(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -13,7 +13,12 @@ import (
 //go:embed merge.py
 var mergeScript string
 
-const userCure = "mend the file, then run setup again with --python-requirements"
+const ownCure = "correct the file, then run setup again with --python-requirements"
+
+// userCure is what to do about requirements that do not go with a set.
+func userCure(file string) string {
+	return "correct the file and run setup again; or install a set of its own, with the packages of that file and what they need: airlock setup --packages own --python-requirements " + file
+}
 
 // installUser makes the set that has the user's own packages besides the main
 // ones. The lock binds pip: what is in it keeps its version, so that a user's
@@ -23,11 +28,14 @@ func (in *installer) installUser(ctx context.Context, p plan, work string) error
 		return nil
 	}
 	in.progress.Update(0, 0, "packages of "+p.source)
+	if p.main == "" {
+		return in.installOwn(ctx, p, work)
+	}
 	constraints, extra, packages := filepath.Join(work, "constraints.txt"), filepath.Join(work, "extra"), filepath.Join(work, "packages")
 	if err := os.WriteFile(constraints, pins(p.lock), 0o644); err != nil {
 		return err
 	}
-	err := in.pip(ctx, filepath.Join(work, "tmp"), 0, userCure, "--prefer-binary", "--target", extra, "-r", p.source, "-c", constraints)
+	err := in.pip(ctx, filepath.Join(work, "tmp"), 0, userCure(p.source), "--prefer-binary", "--target", extra, "-r", p.source, "-c", constraints)
 	if err != nil {
 		return err
 	}
@@ -41,6 +49,16 @@ func (in *installer) installUser(ctx context.Context, p plan, work string) error
 	return in.keep(ctx, packages, p.set)
 }
 
+// installOwn makes the set that has the user's own packages only.
+func (in *installer) installOwn(ctx context.Context, p plan, work string) error {
+	packages := filepath.Join(work, "packages")
+	err := in.pip(ctx, filepath.Join(work, "tmp"), 0, ownCure, "--prefer-binary", "--target", packages, "-r", p.source)
+	if err != nil {
+		return err
+	}
+	return in.keep(ctx, packages, p.set)
+}
+
 // withoutUser leaves a working set behind when the user's own packages could
 // not be installed for the reason why, and returns an error that says so.
 func (in *installer) withoutUser(ctx context.Context, p plan, work string, why error) error {
@@ -48,7 +66,10 @@ func (in *installer) withoutUser(ctx context.Context, p plan, work string, why e
 		return err
 	}
 	left := "the packages that were there before still work"
-	if !strings.HasPrefix(in.current(), p.main) {
+	switch {
+	case p.main == "" && in.current() == "":
+		left = "the set " + in.kind.name + " is not there"
+	case !strings.HasPrefix(in.current(), p.main):
 		left = "the main packages work"
 		main := p
 		main.user, main.set = nil, p.main

@@ -33,6 +33,7 @@ type runBody struct {
 	SessionID string          `json:"session_id"`
 	Hint      string          `json:"runtime_session_hint"`
 	Timeout   json.RawMessage `json:"timeout"` // ms
+	Packages  string          `json:"python_packages"`
 
 	Tools       []tool           `json:"tools"`
 	Token       *string          `json:"continuation_token"`

@@ -18,6 +18,8 @@ type Engine interface {
 	Keys
 	// Languages returns the languages that a run can name.
 	Languages() []language.Language
+	// PackageSets returns the sets of Python packages that a run can name.
+	PackageSets() []engine.PackageSet
 	// Limits returns what zero limits become, and the most that may be asked for.
 	Limits() (defaults, maxima engine.Limits)
 }

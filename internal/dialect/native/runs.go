@@ -77,6 +77,7 @@ func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
 		Args:     o.texts("args"),
 		Files:    readFileRefs(o),
 		Session:  o.id("session"),
+		Packages: o.text("python_packages"),
 		Profile:  engine.Profile{Origin: engine.OriginNative},
 	}
 	if stdin := o.text("stdin"); stdin != "" {

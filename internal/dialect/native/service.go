@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"net/http"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 )
 
@@ -13,7 +14,13 @@ var openAPI []byte
 func (a *api) languages(w http.ResponseWriter, r *http.Request) error {
 	versions := a.versions.Get(r.Context())
 	writeJSON(w, http.StatusOK, each(a.engine.Languages(), func(l language.Language) languageBody {
-		return languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry, Version: versions[l.Name]}
+		body := languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry, Version: versions[l.Name]}
+		if l.Name == "python" {
+			for _, set := range a.engine.PackageSets() {
+				body.PackageSets = append(body.PackageSets, packageSetBody{set.Name, set.Default, append([]engine.Origin{}, set.Origins...), set.Instead})
+			}
+		}
+		return body
 	}))
 	return nil
 }

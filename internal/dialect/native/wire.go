@@ -123,6 +123,15 @@ type languageBody struct {
 	Title   string   `json:"title"`
 	Entry   string   `json:"entry"`
 	Version string   `json:"version"` // empty: not installed
+
+	PackageSets []packageSetBody `json:"package_sets,omitempty"` // Python's only
+}
+
+type packageSetBody struct {
+	Name    string          `json:"name"`
+	Default bool            `json:"default,omitempty"`
+	For     []engine.Origin `json:"for"`
+	Instead string          `json:"instead,omitempty"`
 }
 
 // limitsBody is what a request sends and what GET /limits answers; there, 0

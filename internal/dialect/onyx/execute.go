@@ -25,6 +25,8 @@ type executeRequest struct {
 	limit int64 // ms
 	echo  bool
 	files []fileRef
+
+	packages *string // set of Python packages; no field of the original
 }
 
 func readExecute(w http.ResponseWriter, r *http.Request) (executeRequest, error) {
@@ -38,6 +40,8 @@ func readExecute(w http.ResponseWriter, r *http.Request) (executeRequest, error)
 		limit: body.whole("timeout_ms", defaultTimeout, noMaximum),
 		echo:  body.flag("last_line_interactive", true),
 		files: body.files(),
+
+		packages: body.optionalText("python_packages"),
 	}
 	return req, body.done()
 }
@@ -98,6 +102,9 @@ func (a *api) prepare(ctx context.Context, caller engine.Caller, in executeReque
 	req := engine.RunRequest{Language: "python", Code: in.code, Profile: a.profile(timeout)}
 	req.Profile.Entry = entry
 	req.Profile.EchoLast = in.echo
+	if in.packages != nil {
+		req.Packages = *in.packages
+	}
 	if in.stdin != nil {
 		req.Stdin = []byte(*in.stdin)
 	}

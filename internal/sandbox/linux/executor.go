@@ -25,6 +25,7 @@ import (
 type executorConfig struct {
 	Runtimes string // folder of installed runtimes
 	Instance string // name of this executor's control groups
+	Packages string // name of the default set of Python packages; empty: see defaultSet
 	Warm     string // "": every program starts cold; or when zygotes are started: in the background, or first
 	// Weaken names steps of a sandbox's script to leave out. Only tests set it,
 	// to see that they fail without the protection.
@@ -51,9 +52,11 @@ type host struct {
 	filter         *unix.SockFprog
 	told           *unix.SockFprog // the same, which tells of what happens in namespaces; nil where none is kept
 	lastCapability int
-	hiding         map[string][]step // by where the image lies
-	fontLists      []string          // matplotlib's, made at setup
-	groups         *cgroupTree       // nil without
+	hiding         map[string][]step     // by where the image lies
+	fontLists      []string              // matplotlib's, made at setup
+	set            string                // name of the default set of Python packages
+	sets           map[string]packageSet // all, by name
+	groups         *cgroupTree           // nil without
 	groupsErr      error
 	heldQuota      int64     // bytes that all held workspaces together may grow to
 	most           uncounted // where there are no groups
@@ -66,7 +69,7 @@ type executor struct {
 	host   *host
 	uids   chan int
 
-	pools map[string]*pool     // by tier; never changed
+	pools map[string]*pool     // by poolName; never changed
 	nodes map[string]*nodePool // by language; never changed
 
 	usual []string // environment of a Python program
@@ -156,10 +159,11 @@ func (e *executor) prepare(args []string) error {
 	if !h.root {
 		h.uids = userUIDs
 	}
-	from, err := openSources(e.config.Runtimes)
+	from, err := openSources(e.config.Runtimes, e.config.Packages)
 	if err != nil {
 		return err
 	}
+	h.set, h.sets = from.set, from.sets
 	if err := from.enter(h.uids); err != nil {
 		return err
 	}

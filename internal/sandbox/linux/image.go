@@ -40,7 +40,9 @@ const (
 // sources are what the image takes from the host. Each is opened before the
 // host's root goes out of sight.
 type sources struct {
-	runtimes string // folder of installed runtimes; may not exist yet
+	runtimes string                // folder of installed runtimes; may not exist yet
+	set      string                // name of the default set of Python packages; empty: none is installed
+	sets     map[string]packageSet // all, by name
 	etc      map[string][]byte
 	mounts   []source
 
@@ -67,7 +69,7 @@ var (
 	etcFolders = []string{"alternatives", "fonts", "ld.so.conf.d"}
 )
 
-func openSources(runtimes string) (*sources, error) {
+func openSources(runtimes, packages string) (*sources, error) {
 	s := &sources{runtimes: runtimes, etc: map[string][]byte{}}
 	if err := s.add("/usr", "usr"); err != nil {
 		return nil, err
@@ -94,15 +96,8 @@ func openSources(runtimes string) (*sources, error) {
 			return nil, err
 		}
 	}
-	for host, inside := range map[string]string{"python/lib": packagesPath, "python/matplotlib": fontsPath} {
-		folder, err := filepath.EvalSymlinks(filepath.Join(runtimes, host))
-		if err != nil {
-			continue // nothing is installed: the standard library still is
-		}
-		if err := s.add(folder, strings.TrimPrefix(inside, "/")); err != nil {
-			return nil, err
-		}
-		s.mounts[len(s.mounts)-1].nameless = true
+	if err := s.addPackages(packages); err != nil {
+		return nil, err
 	}
 	return s, s.addLanguages()
 }

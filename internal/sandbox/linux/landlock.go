@@ -2,6 +2,7 @@ package linux
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -90,9 +91,13 @@ func openReadable() (list []readable, err error) {
 		{"/usr", landlockRead},
 		{"/etc", landlockRead},
 		{"/opt", landlockRead},
+		{modulesPath, landlockRead},
 		{"/dev", landlockDevice},
 	} {
 		fd, err := unix.Open(imagePath+place.folder, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if place.folder == modulesPath && errors.Is(err, unix.ENOENT) {
+			continue // no packages of Node are installed
+		}
 		if err != nil {
 			return nil, &fs.PathError{Op: "open", Path: imagePath + place.folder, Err: err}
 		}

@@ -32,6 +32,7 @@ type Launcher interface {
 // LaunchOptions say what an executor gets.
 type LaunchOptions struct {
 	Runtimes string // folder of installed runtimes; may be missing or empty
+	Packages string // the set of Python packages that programs get which name none; empty: current if installed
 	Log      *slog.Logger
 	// Warm keeps interpreters with their packages imported, and sandboxes forked
 	// from them, ready. For a single program it is not worth its time.
@@ -81,7 +82,7 @@ const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEW
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	instance := engine.NewID().String()
-	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.warm(), l.options.weaken})
+	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.Packages, l.options.warm(), l.options.weaken})
 	if err != nil {
 		return nil, err
 	}

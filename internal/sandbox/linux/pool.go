@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,14 +22,15 @@ type shape struct {
 	processes int
 	cpus      float64
 	cpuTime   time.Duration
+	packages  string
 }
 
 func shapeOf(r *runRequest) shape {
-	return shape{r.Workspace, r.Inodes, r.Memory, r.Processes, r.CPUs, r.CPUTime}
+	return shape{r.Workspace, r.Inodes, r.Memory, r.Processes, r.CPUs, r.CPUTime, r.Packages}
 }
 
 func (s shape) request() *runRequest {
-	return &runRequest{Workspace: s.workspace, Inodes: s.inodes, Memory: s.memory, Processes: s.processes, CPUs: s.cpus, CPUTime: s.cpuTime}
+	return &runRequest{Workspace: s.workspace, Inodes: s.inodes, Memory: s.memory, Processes: s.processes, CPUs: s.cpus, CPUTime: s.cpuTime, Packages: s.packages}
 }
 
 // pool keeps a zygote for one tier and a few sandboxes forked from it. Each is
@@ -37,6 +39,7 @@ func (s shape) request() *runRequest {
 // waits for it.
 type pool struct {
 	executor *executor
+	set      string // of Python packages; empty: the default one
 	tier     tier
 	group    *group // the zygote's; nil without control groups
 
@@ -54,6 +57,8 @@ type pool struct {
 	wanted  int // requests that wait for the zygote
 	filling bool
 	closed  bool
+	awake   bool        // of a set that is not the default one: the zygote is there or being started
+	expiry  *time.Timer // of the same
 
 	failures int // of zygotes in a row, to start
 }
@@ -75,24 +80,25 @@ const (
 	mostFailures = 5
 )
 
-// newPools makes the pools that have something to preload. Their zygotes are
-// started one after the other, the smallest first.
+// newPools makes the pools that have something to preload. The zygotes of the
+// default set are started one after the other, the smallest first; those of
+// another set by its first program.
 func (e *executor) newPools() {
 	e.pools = map[string]*pool{}
-	for _, t := range tiers {
-		if len(t.serves) > 0 {
-			if _, err := os.Stat(imagePath + packagesPath + "/" + t.serves[0]); err != nil {
+	for _, set := range append([]string{""}, e.host.otherSets()...) {
+		for _, t := range tiers {
+			if len(t.serves) > 0 && !hasPackage(set, t.serves[0]) {
 				continue
 			}
-		}
-		p := &pool{executor: e, tier: t, size: leastWaiting}
-		if e.host.groups != nil {
-			var err error
-			if p.group, err = e.host.groups.createIdle("zygote-" + t.name); err != nil {
-				fmt.Fprintln(os.Stderr, "airlock executor: no control group for a zygote:", err)
+			p := &pool{executor: e, set: set, tier: t, size: leastWaiting}
+			if e.host.groups != nil {
+				var err error
+				if p.group, err = e.host.groups.createIdle("zygote-" + strings.TrimPrefix(set+"-"+t.name, "-")); err != nil {
+					fmt.Fprintln(os.Stderr, "airlock executor: no control group for a zygote:", err)
+				}
 			}
+			e.pools[poolName(set, t.name)] = p
 		}
-		e.pools[t.name] = p
 	}
 }
 
@@ -104,13 +110,19 @@ func (e *executor) startPools() {
 	}
 }
 
-// describePools says what waits: the smallest tier of Python first, and other
-// languages as long as they are used.
+// describePools says what waits: the smallest tier of Python first, then those
+// of other sets and other languages as long as they are used.
 func (e *executor) describePools() (list []engine.Pool) {
-	for _, t := range tiers {
-		if p := e.pools[t.name]; p != nil {
+	for _, set := range append([]string{""}, e.host.otherSets()...) {
+		for _, t := range tiers {
+			p := e.pools[poolName(set, t.name)]
+			if p == nil {
+				continue
+			}
 			p.mu.Lock()
-			list = append(list, engine.Pool{Name: t.name, Ready: p.zygote != nil, Waiting: len(p.ready), Wanted: p.enough()})
+			if set == "" || p.awake {
+				list = append(list, engine.Pool{Name: poolName(set, t.name), Ready: p.zygote != nil, Waiting: len(p.ready), Wanted: p.enough()})
+			}
 			p.mu.Unlock()
 		}
 	}
@@ -137,7 +149,7 @@ func (p *pool) start() {
 			z.link.close()
 		}
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+p.tier.name+" tier start cold:", err)
+		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+poolName(p.set, p.tier.name)+" tier start cold:", err)
 		if p.failures++; p.failures < mostFailures {
 			time.AfterFunc(zygotePause<<p.failures, p.start)
 		}
@@ -151,6 +163,7 @@ func (p *pool) start() {
 // nil, and then the program starts cold.
 func (p *pool) take(s shape) *waiting {
 	p.executor.pace.note(time.Now())
+	p.wake()
 	z, w := p.pick(s)
 	for ; w != nil; z, w = p.pick(s) {
 		if w.alive() {
@@ -227,7 +240,10 @@ func (p *pool) refill(s shape) {
 		return
 	}
 	p.filling = true
-	defer func() { p.filling = false }()
+	defer func() {
+		p.filling = false
+		p.stayAwake()
+	}()
 	for p.zygote != nil && !p.closed {
 		z := p.zygote
 		stale := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape != s })
@@ -333,6 +349,9 @@ func (p *pool) isClosed() bool {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
+	if p.expiry != nil {
+		p.expiry.Stop()
+	}
 	ready, z := p.ready, p.zygote
 	p.ready, p.zygote = nil, nil
 	p.mu.Unlock()

@@ -19,6 +19,9 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := r.check(); err != nil {
 		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
 	}
+	if err := e.choosePackages(r); err != nil {
+		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error(), Hint: "install it with `airlock setup --packages`, then restart the service"}
+	}
 	if r.Env == nil {
 		r.Env = e.usual
 	}

@@ -232,7 +232,8 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	}
 	l := spec.Limits
 	p.request = runRequest{
-		Argv: spec.Language.Command(language.Program{Entry: entry, Code: spec.Code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Root: spec.Root,
+		Packages: spec.Packages,
+		Argv:     spec.Language.Command(language.Program{Entry: entry, Code: spec.Code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Root: spec.Root,
 		EchoLast: echo, ShowPlots: plots, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,

@@ -27,7 +27,7 @@ type handedProgram struct {
 
 // warm takes a waiting sandbox for a request, nil if it is to start cold.
 func (e *executor) warm(r *runRequest) *waiting {
-	p := e.pools[r.Tier]
+	p := e.poolOf(r)
 	if p == nil || r.Held != "" || !r.isScript() {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (e *executor) warm(r *runRequest) *waiting {
 // the program is done and its files are sent; the sandbox is ended after that,
 // and then the next is made.
 func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
-	defer w.executor.pools[r.Tier].refill(w.shape)
+	defer w.executor.poolOf(r).refill(w.shape)
 	defer w.close()
 	defer w.executor.running.Add(-1)
 	w.request = r

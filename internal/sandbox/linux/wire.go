@@ -243,6 +243,7 @@ type runRequest struct {
 	Argv      []string
 	Env       []string `json:",omitzero"` // nil: what usualEnvironment says
 	Root      string   // /workspace or /mnt/data
+	Packages  string   `json:",omitempty"` // set of Python packages; empty: the default one
 	Tier      string   // of the zygote to start from; empty: start cold
 	Entry     string   // the file that is the code, never an output; may be empty
 	Code      []byte   `json:",omitzero"` // the content of that file, unless it is long and comes as an input

@@ -1,0 +1,247 @@
+package linux
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Sets of Python packages. One is the default: it lies where interpreters look
+// for packages, and its zygotes are always there. A sandbox of another set has
+// that set mounted over the default one, so that every interpreter in it,
+// also one that the program starts, finds the same packages. The zygotes of
+// such a set are started by its first program and end when it is idle.
+
+const (
+	setsPath    = runtimesPath + "/sets"
+	modulesPath = "/node_modules" // where Node looks, whatever folder a program is in
+
+	// currentLink is the link to the set "current"; other sets have currentLink-NAME.
+	currentLink = "lib"
+	currentSet  = "current"
+)
+
+// setIdleTime is how long the zygotes of a set that is not the default one stay
+// after its last program.
+const setIdleTime = 5 * time.Minute
+
+// packageSet is an installed set of Python packages.
+type packageSet struct {
+	folder string
+	// python is the interpreter that it was installed for, where that is not
+	// /usr/bin/python3 itself: it then stands in that one's place.
+	python string
+}
+
+// linkedSets returns the installed sets by their names.
+func linkedSets(runtimes string) map[string]packageSet {
+	found := map[string]packageSet{}
+	links, err := filepath.Glob(filepath.Join(runtimes, "python", currentLink+"*"))
+	if err != nil {
+		return nil // the folder's name is no pattern
+	}
+	for _, link := range links {
+		name := currentSet
+		if base := filepath.Base(link); base != currentLink {
+			if name = strings.TrimPrefix(base, currentLink+"-"); name == base || strings.Contains(name, ".") {
+				continue // a link that setup is making
+			}
+		}
+		if folder, err := filepath.EvalSymlinks(link); err == nil {
+			found[name] = packageSet{folder, otherPython(folder, usualPython())}
+		}
+	}
+	return found
+}
+
+// usualPython is the file that /usr/bin/python3 is, such as /usr/bin/python3.11.
+func usualPython() string {
+	python, _ := language.Find("python")
+	file, err := filepath.EvalSymlinks(python.Run[0])
+	if err != nil {
+		return ""
+	}
+	return file
+}
+
+var minorOfSet = regexp.MustCompile(`(?:^|-)(3\.\d+)-[0-9a-f]+(?:-[0-9a-f]+)?$`)
+
+// otherPython is the interpreter that a set was installed for, by the name of
+// its folder, if it is not the usual one.
+func otherPython(folder, usual string) string {
+	version := minorOfSet.FindStringSubmatch(filepath.Base(folder))
+	if version == nil || usual == "" || strings.HasSuffix(usual, "python"+version[1]) {
+		return ""
+	}
+	other := filepath.Join(filepath.Dir(usual), "python"+version[1])
+	if _, err := os.Stat(other); err != nil {
+		return ""
+	}
+	return other
+}
+
+// defaultSet chooses among the installed sets: the one that is asked for, else
+// current, else the first.
+func defaultSet(sets map[string]packageSet, asked string) string {
+	for _, name := range []string{asked, currentSet} {
+		if sets[name].folder != "" {
+			return name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		return name
+	}
+	return ""
+}
+
+// addPackages opens the sets, the list of fonts that goes with them, and the
+// packages of Node.
+func (s *sources) addPackages(asked string) error {
+	s.sets = linkedSets(s.runtimes)
+	s.set = defaultSet(s.sets, asked)
+	places := map[string]string{fontsPath: filepath.Join(s.runtimes, "python/matplotlib"), modulesPath: filepath.Join(s.runtimes, "node/lib")}
+	for name, set := range s.sets {
+		inside := setsPath + "/" + name
+		if name == s.set && set.python == "" {
+			inside = packagesPath
+		}
+		places[inside] = set.folder
+	}
+	for _, inside := range slices.Sorted(maps.Keys(places)) {
+		folder, err := filepath.EvalSymlinks(places[inside])
+		if err != nil {
+			continue // it is not installed: the standard library still is
+		}
+		if err := s.add(folder, strings.TrimPrefix(inside, "/")); err != nil {
+			return err
+		}
+		s.mounts[len(s.mounts)-1].nameless = true
+	}
+	return nil
+}
+
+// bindPackages mounts a set over the default one, in the image that lies at a
+// path, and the interpreter that goes with it over the usual one; nothing for
+// no set.
+func (h *host) bindPackages(name, image string) []step {
+	if name == "" {
+		return nil
+	}
+	steps := []step{bind("mount the package set "+name, image+setsPath+"/"+name, image+packagesPath)}
+	if python := h.sets[name].python; python != "" {
+		steps = append(steps, bind("mount "+python, image+python, image+usualPython()))
+	}
+	return steps
+}
+
+// otherSets are the names of the sets that a sandbox must mount: all but the
+// default one, and that one too if it has an interpreter of its own.
+func (h *host) otherSets() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(h.sets)) {
+		if name != h.set || h.sets[name].python != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// choosePackages makes a request for the set that is in place already one for no
+// set, and refuses one for a set that is not there.
+func (e *executor) choosePackages(r *runRequest) error {
+	if r.Packages == "" {
+		r.Packages = e.host.set
+	}
+	switch set, ok := e.host.sets[r.Packages]; {
+	case ok && r.Packages == e.host.set && set.python == "":
+		r.Packages = ""
+	case !ok && r.Packages != "":
+		return fmt.Errorf("the set of Python packages %q is not installed", r.Packages)
+	}
+	return nil
+}
+
+// poolOf is the pool that a program can come from, nil if there is none.
+func (e *executor) poolOf(r *runRequest) *pool { return e.pools[poolName(r.Packages, r.Tier)] }
+
+// poolName names the pool of a tier of a set.
+func poolName(set, tier string) string {
+	if set == "" {
+		return tier
+	}
+	return set + " " + tier
+}
+
+// wake starts the zygote of a set that is not the default one, when its first
+// program comes. That program does not wait for it.
+func (p *pool) wake() {
+	p.mu.Lock()
+	asleep := p.set != "" && !p.awake && !p.closed
+	p.awake = p.awake || asleep
+	p.mu.Unlock()
+	switch {
+	case asleep && p.executor.config.Warm == warmFirst:
+		p.start()
+	case asleep:
+		go p.start()
+	}
+}
+
+// stayAwake lets the zygote of such a set end some time after its last program.
+// The caller holds the lock.
+func (p *pool) stayAwake() {
+	if p.set == "" || p.closed {
+		return
+	}
+	if p.expiry == nil {
+		p.expiry = time.AfterFunc(p.executor.idleTime(), p.sleep)
+		return
+	}
+	p.expiry.Reset(p.executor.idleTime())
+}
+
+// idleTime is setIdleTime; tests shorten it.
+func (e *executor) idleTime() time.Duration {
+	if slices.Contains(e.config.Weaken, weakIdleTime) {
+		return 200 * time.Millisecond
+	}
+	return setIdleTime
+}
+
+// weakIdleTime is for tests.
+const weakIdleTime = "idle time of sets"
+
+// sleep ends what waits, and the zygote.
+func (p *pool) sleep() {
+	p.mu.Lock()
+	if p.filling || p.wanted > 0 || p.closed {
+		p.stayAwake()
+		p.mu.Unlock()
+		return
+	}
+	ready, z := p.ready, p.zygote
+	p.ready, p.zygote, p.awake = nil, nil, p.awake && z == nil // one that is being started stays
+	p.mu.Unlock()
+	for _, w := range ready {
+		w.close()
+	}
+	if z != nil {
+		z.link.close()
+	}
+}
+
+// hasPackage reports whether a set, by default the default one, has a package.
+func hasPackage(set, name string) bool {
+	folder := packagesPath
+	if set != "" {
+		folder = setsPath + "/" + set
+	}
+	_, err := os.Stat(imagePath + folder + "/" + name)
+	return err == nil
+}

@@ -1,0 +1,164 @@
+package linux
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// runtimesWith makes a folder of runtimes with sets that have one package each,
+// chosen, whose version is the set's name.
+func runtimesWith(t *testing.T, sets ...string) string {
+	t.Helper()
+	runtimes := t.TempDir()
+	if err := os.Chmod(runtimes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range sets {
+		folder, link := filepath.Join(runtimes, "python", "sets", name+"-folder"), "lib-"+name
+		if name == currentSet {
+			link = currentLink
+		}
+		if err := os.MkdirAll(folder+"/chosen", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(folder+"/chosen/__init__.py", []byte("version = '"+name+"'\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(folder, filepath.Join(runtimes, "python", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return runtimes
+}
+
+func startWith(t *testing.T, options LaunchOptions) *Sandbox {
+	t.Helper()
+	s, err := Start(t.Context(), Config{Launcher: NewLauncher(options), Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// inSet is a program that says which set it and a process that it starts have.
+func inSet(set string) *engine.Spec {
+	spec := sandboxtest.Python("import chosen, subprocess, sys\nprint(chosen.version, subprocess.run([sys.executable, '-c', 'import chosen; print(chosen.version)'], capture_output=True, text=True).stdout.strip())\n")
+	spec.Packages = set
+	return spec
+}
+
+// A program and what it starts have the packages of the set that it asks for,
+// warm and cold, the first time and later.
+func TestPackageSets(t *testing.T) {
+	runtimes := runtimesWith(t, "current", "onyx", "own")
+	for _, test := range []struct {
+		name, standard string
+		warm           bool
+	}{
+		{"cold", "", false},
+		{"warm", "", true},
+		{"warm with another default", "onyx", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := startWith(t, LaunchOptions{Runtimes: runtimes, Packages: test.standard, Warm: test.warm, warmFirst: test.warm})
+			usual := test.standard
+			if usual == "" {
+				usual = currentSet
+			}
+			for range 3 {
+				for ask, want := range map[string]string{"": usual, "current": "current", "onyx": "onyx", "own": "own"} {
+					if r := sandboxtest.Run(t, s, inSet(ask)); r.Stdout != want+" "+want+"\n" {
+						t.Errorf("asked for %q: exit code %d, stdout %q, stderr %q", ask, r.Code(), r.Stdout, r.Stderr)
+					}
+				}
+			}
+			bash := sandboxtest.Spec("bash", "python3 -c 'import chosen; print(chosen.version)'")
+			bash.Packages = "own"
+			if r := sandboxtest.Run(t, s, bash); r.Stdout != "own\n" {
+				t.Errorf("from a shell: stdout %q, stderr %q", r.Stdout, r.Stderr)
+			}
+			if _, err := s.Run(t.Context(), inSet("nosuch"), silent{}); err == nil || !strings.Contains(err.Error(), `"nosuch" is not installed`) {
+				t.Errorf("a set that is not there: %v", err)
+			}
+		})
+	}
+}
+
+// Only the zygotes of the default set are there from the beginning. Those of
+// another come with its first program, and go when it is not used any more.
+func TestZygotesOfASetComeAndGo(t *testing.T) {
+	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), warmFirst: true, weaken: []string{weakIdleTime}})
+	names := func() (list []string) {
+		t.Helper()
+		pools, err := s.Pools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pools {
+			list = append(list, p.Name)
+		}
+		return list
+	}
+	executor := executors(t)[0]
+	usual := names()
+	zygotes := len(zygotesOf(executor))
+	if slices.ContainsFunc(usual, func(name string) bool { return strings.HasPrefix(name, "onyx") }) || zygotes != len(usual) {
+		t.Fatalf("at the start there are %v, %d zygotes", usual, zygotes)
+	}
+	for range 3 { // it comes again after it went
+		if r := sandboxtest.Run(t, s, inSet("onyx")); r.Stdout != "onyx onyx\n" {
+			t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+		}
+		if now := names(); len(now) > len(usual)+1 {
+			t.Errorf("with a program of onyx there are %v", now)
+		}
+		gone := false
+		for end := time.Now().Add(30 * time.Second); !gone && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			gone = slices.Equal(names(), usual) && len(zygotesOf(executor)) == zygotes
+		}
+		if !gone {
+			t.Fatalf("they stay: %v, %d zygotes of %d", names(), len(zygotesOf(executor)), zygotes)
+		}
+	}
+}
+
+// The folder's name says which interpreter a set was installed for.
+func TestInterpreterOfASet(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"python3.12", "python3.13"} {
+		if err := os.WriteFile(filepath.Join(bin, name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	usual := filepath.Join(bin, "python3.13")
+	for folder, want := range map[string]string{
+		"/sets/onyx-3.12-0123456789abcdef": filepath.Join(bin, "python3.12"), "/sets/3.12-0123456789abcdef-0123456789abcdef": filepath.Join(bin, "python3.12"),
+		"/sets/3.13-0123456789abcdef": "", "/sets/onyx-3.11-0123456789abcdef": "", "/sets/odd": "",
+	} {
+		if got := otherPython(folder, usual); got != want {
+			t.Errorf("%s: %q, want %q", folder, got, want)
+		}
+	}
+	h := &host{set: "onyx", sets: map[string]packageSet{"onyx": {python: "/usr/bin/python3.12"}, "current": {}}}
+	if others := h.otherSets(); !slices.Equal(others, []string{"current", "onyx"}) {
+		t.Errorf("to be mounted: %v", others)
+	}
+	steps := h.bindPackages("onyx", imagePath)
+	if len(steps) != 2 || steps[1].given[0] != imagePath+"/usr/bin/python3.12" || steps[1].given[1] != imagePath+usualPython() {
+		t.Errorf("%d steps", len(steps))
+	}
+	e := &executor{host: h}
+	for ask, want := range map[string]string{"": "onyx", "onyx": "onyx", "current": "current"} {
+		if r := (&runRequest{Packages: ask}); e.choosePackages(r) != nil || r.Packages != want {
+			t.Errorf("asked for %q: %q, want %q", ask, r.Packages, want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package setup
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed locks/node/package.json locks/node/package-lock.json
+var nodeLock embed.FS
+
+// npmCommand installs what the lock says. Scripts of packages are not run:
+// those that bring machine code bring it ready-made.
+var npmCommand = []string{"npm", "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"}
+
+// nodePackages installs the packages of Node that belong to a set. Every
+// program of Node finds them, whatever its set of Python packages is.
+func (in *installer) nodePackages(ctx context.Context) error {
+	in.progress.Step("npm packages")
+	files := map[string][]byte{}
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		content, err := nodeLock.ReadFile("locks/node/" + name)
+		if err != nil {
+			return err
+		}
+		files[name] = content
+	}
+	set := fmt.Sprintf("%.16s", digest(files["package-lock.json"]))
+	if target, err := os.Readlink(in.nodePath("lib")); err == nil && target == nodeTarget(set) {
+		in.progress.Done("up to date")
+		return nil
+	}
+	if err := in.installNode(ctx, files, set); err != nil {
+		return inDirectory(in.data, err)
+	}
+	entries, err := os.ReadDir(in.nodePath("lib"))
+	if err != nil {
+		return err
+	}
+	in.progress.Done(fmt.Sprintf("%d folders of packages", len(entries)))
+	return nil
+}
+
+func (in *installer) nodePath(names ...string) string {
+	return filepath.Join(append([]string{in.data, runtimesName, "node"}, names...)...)
+}
+
+func nodeTarget(set string) string { return filepath.Join("sets", set, "node_modules") }
+
+func (in *installer) installNode(ctx context.Context, files map[string][]byte, set string) error {
+	if _, err := exec.LookPath(npmCommand[0]); err != nil {
+		return &Error{Problem: "there is no npm, which installs the packages of Node", Cure: "install it (apt-get install npm), then run setup again"}
+	}
+	release, err := in.lockSetup()
+	if err != nil {
+		return err
+	}
+	defer release()
+	for _, dir := range []string{in.nodePath(), in.nodePath("sets")} {
+		if err := makeDirectory(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	work, place := in.nodePath("work"), in.nodePath("sets", set)
+	if err := errors.Join(os.RemoveAll(work), os.RemoveAll(place)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := makeDirectory(work, 0o755); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(work, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	in.progress.Update(0, 0, "npm ci")
+	cmd := command(ctx, npmCommand...)
+	cmd.Dir = work
+	cmd.ExtraFiles = []*os.File{in.held}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return npmError(in.data, string(out))
+	}
+	if err := os.Rename(work, place); err != nil {
+		return err
+	}
+	link := in.nodePath("lib.new")
+	if err := os.Remove(link); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := os.Symlink(nodeTarget(set), link); err != nil {
+		return err
+	}
+	if err := os.Rename(link, in.nodePath("lib")); err != nil {
+		return err
+	}
+	return in.pruneNode(set)
+}
+
+// pruneNode removes what earlier versions of the lock installed.
+func (in *installer) pruneNode(keep string) error {
+	entries, err := os.ReadDir(in.nodePath("sets"))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() != keep {
+			if err := os.RemoveAll(in.nodePath("sets", entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// npmError turns npm's last words into ours.
+func npmError(data, said string) error {
+	why := ""
+	for line := range strings.Lines(said) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "npm error "); ok && why == "" && !strings.HasPrefix(text, "code ") {
+			why = text
+		}
+	}
+	switch {
+	case pipFull.MatchString(said) || strings.Contains(said, "ENOSPC"):
+		return diskFull(data)
+	case strings.Contains(said, "EINTEGRITY"):
+		return &Error{
+			Problem: "an npm package came with other bytes than the ones that were locked",
+			Cure:    "do not install it; if you use a mirror of the registry, it serves altered files",
+			Err:     errors.New(why),
+		}
+	}
+	if why == "" {
+		why = "npm ci failed"
+	}
+	return &Error{
+		Problem: "the npm packages could not be installed",
+		Cure:    "check the connection (behind a proxy set HTTPS_PROXY), then run setup again",
+		Err:     errors.New(why),
+	}
+}
