@@ -11,7 +11,7 @@ import (
 // FromReply makes changes of what a reply proposes for files. Items that are
 // not meant as writes, such as citations and examples, are left out; those
 // that are unsure come with a doubt, and those that must not be written, such
-// as parts of files, with a refusal, so that they are shown.
+// as parts of files and malformed edits, with a refusal, so that they are shown.
 func FromReply(r *reply.Reply) []Change {
 	var changes []Change
 	for _, item := range r.Items {
@@ -37,6 +37,8 @@ func FromItem(item *reply.Item) (c Change, ok bool) {
 		c.Refusal = reason(item, "it is a part of a file and not the whole")
 	case reply.VerdictTruncated:
 		c.Refusal = reason(item, "the reply ended in the middle of it")
+	case reply.VerdictInvalid:
+		c.Refusal = reason(item, "it is malformed")
 	case reply.VerdictRefused:
 		c.Refusal = reason(item, "the path leads out of the folder or cannot be a name")
 	default: // citations, examples, what was said twice

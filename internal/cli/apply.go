@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +22,7 @@ type applyOptions struct {
 	root, project, phase, message, approve, zip string
 	only                                        []string
 	propose, bestEffort, prompt, yes            bool
+	ours, theirs, readings                      []string
 }
 
 func (a *app) apply() *cobra.Command {
@@ -41,6 +41,10 @@ A script does it in two steps, or says that it agrees:
   airlock apply --propose --json reply.md         what would change, with ids
   airlock apply --approve TXN --only f1 --only p1
   airlock apply --yes reply.md                    all that needs no person
+  airlock apply --yes --theirs src/a.go reply.md  and this file over what is there
+
+The exit code is 3 if files wait for a person or the reply has nothing to apply,
+4 after a conflict, and 5 if anything in the reply was refused.
 
 With --project the folder is the one that the project is linked with, and
 progress, submissions and escalations in the reply are reported to its API.
@@ -58,6 +62,9 @@ airlock undo takes everything back.`,
 	f.BoolVar(&o.propose, "propose", false, "keep the proposal for --approve, and change nothing")
 	f.StringVar(&o.approve, "approve", "", "carry out the kept proposal `TXN`")
 	f.StringArrayVar(&o.only, "only", nil, "`GLOB` of files; with --approve the id of a file (f1), a hunk (f1:h2) or a report (p1); may be repeated")
+	f.StringArrayVar(&o.ours, "ours", nil, "`GLOB` of files in conflict that stay as they are in the folder; may be repeated")
+	f.StringArrayVar(&o.theirs, "theirs", nil, "`GLOB` of files in conflict of which the proposed content is taken; may be repeated")
+	f.StringArrayVar(&o.readings, "reading", nil, "`FILE=ID` takes one reading of a file that can be read in several ways, such as README.md=r2; may be repeated")
 	f.BoolVar(&o.bestEffort, "best-effort", false, "make each file a transaction of its own, so that one failure stops no other")
 	f.StringVar(&o.zip, "zip", "", "write the proposed files to the archive `FILE` and change nothing")
 	f.BoolVar(&o.prompt, "print-prompt", false, "print the text that makes a model write such replies, and with --project the decisions to tell it")
@@ -83,8 +90,11 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 		if err != nil {
 			return err
 		}
-		m.Only, w.message = o.only, file
+		m.Only, w.message, w.from, w.reply = o.only, file, m, r
 		if w.handled, w.proposal, err = d.Propose(ctx, owner, m, r); err != nil {
+			return err
+		}
+		if err := w.settleFiles(ctx); err != nil {
 			return err
 		}
 		return w.decide(ctx)
@@ -143,6 +153,10 @@ type work struct {
 	handled  *conversation.Handled
 	proposal *workspace.Proposal // nil: there is no folder
 	message  *messageFile
+	from     conversation.Message
+	reply    *reply.Reply        // nil: the proposal was kept
+	held     []workspace.Held    // what a commit leaves to a person
+	left     []workspace.Skipped // what --ours left as it is
 }
 
 // decide finds out who approves, and goes on from there.
@@ -153,6 +167,8 @@ func (w *work) decide(ctx context.Context) error {
 		return w.archive(ctx)
 	case w.handled.Gate != "":
 		return w.closed(ctx)
+	case w.empty():
+		return w.nothing(ctx)
 	case o.propose:
 		if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
 			return err
@@ -164,15 +180,14 @@ func (w *work) decide(ctx context.Context) error {
 		return err
 	}
 	if o.yes {
-		automatic := workspace.Automatic()
-		policy = &automatic
+		return w.agree(ctx)
 	}
 	if policy != nil {
 		consent, err := w.automatic(*policy)
 		if err == nil {
 			return w.commit(ctx, consent)
 		}
-		if o.yes || !w.canAsk() {
+		if !w.canAsk() {
 			return w.refuse(ctx, err)
 		}
 	}
@@ -265,6 +280,9 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 		}
 		return fmt.Errorf("%w: it is %s", conversation.ErrDone, w.handled.Result.State)
 	}
+	if err := w.settleFiles(ctx); err != nil {
+		return err
+	}
 	if len(w.options.only) == 0 {
 		consent, err := w.automatic(workspace.Automatic())
 		if err != nil {
@@ -323,7 +341,15 @@ func (w *work) settle(ctx context.Context) error {
 		}
 	}
 	w.proposal = nil // what it was is in the receipt now
-	return w.end(resultError(w.handled.Result))
+	problem := w.resultError()
+	if len(w.held) > 0 {
+		rest, err := w.keepRest(ctx)
+		if err != nil {
+			return err
+		}
+		problem = rest
+	}
+	return w.end(problem)
 }
 
 // failed keeps what went wrong. After a conflict the proposal is made anew, on
@@ -341,19 +367,6 @@ func (w *work) failed(ctx context.Context, cause error) error {
 		return w.end(fail(exitConflict, "look at the merged proposal and run `airlock apply --approve "+w.handled.ID+"`", "%w", cause))
 	}
 	return w.end(workError(cause))
-}
-
-// resultError is the exit code of a best-effort commit in which something went
-// wrong.
-func resultError(r *conversation.Result) error {
-	failed := len(r.Conflicts) > 0 || slices.ContainsFunc(r.FilesSkipped, func(s workspace.Skipped) bool { return s.Rule != "" })
-	switch {
-	case len(r.Conflicts) > 0:
-		return exit(exitConflict)
-	case len(r.Errors) > 0, failed:
-		return exit(exitFailed)
-	}
-	return nil
 }
 
 // archive writes the proposed files to a ZIP file.
@@ -379,6 +392,7 @@ func (w *work) archive(ctx context.Context) error {
 // end stores the receipt with the message, and shows it.
 func (w *work) end(problem error) error {
 	r := applyReport{Proposal: w.proposal, Reports: reportsOf(w.handled)}
+	w.handled.Result.FilesSkipped = append(w.handled.Result.FilesSkipped, w.left...)
 	r.Metadata.ExecutionResult = w.handled.Result
 	if err := w.message.store(w.handled.Result); err != nil {
 		problem = errors.Join(problem, err)

@@ -173,12 +173,7 @@ func (d *Desk) plan(ctx context.Context, h *Handled, m Message, r *reply.Reply) 
 // wanted reports whether a path is one that somebody asked for: that one of
 // the patterns matches, in the language of a workspace's policy.
 func wanted(patterns []string, path string) bool {
-	probe := workspace.Proposal{Files: []workspace.FileChange{{ID: "f", Path: path}}}
-	matches := func(pattern string) bool {
-		_, held := probe.ApproveBy(workspace.Policy{Rules: []workspace.PolicyRule{{Glob: pattern, Decision: workspace.Allow}}})
-		return len(held) == 0
-	}
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, matches)
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool { return pattern == path || workspace.MatchPath(pattern, path) })
 }
 
 // shown lists what the reply has besides changes and reports.

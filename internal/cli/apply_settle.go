@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/reply"
+	"github.com/airlock-run/airlock/workspace"
+)
+
+// settleFiles settles what the command line decides: files in conflict, and
+// files that can be read in several ways.
+func (w *work) settleFiles(ctx context.Context) error {
+	o := &w.options
+	if w.proposal == nil || len(o.ours)+len(o.theirs)+len(o.readings) == 0 {
+		return nil
+	}
+	for _, file := range slices.Clone(w.proposal.Files) {
+		choice := workspace.Choice("")
+		if file.Verdict() == workspace.Conflict {
+			switch ours, theirs := picks(o.ours, &file), picks(o.theirs, &file); {
+			case ours && theirs:
+				return fail(exitUsage, "", "both --ours and --theirs name %s", printable(file.Path))
+			case ours:
+				choice = workspace.Mine
+			case theirs:
+				choice = workspace.Theirs
+			}
+		}
+		for _, reading := range o.readings {
+			if name, id, _ := strings.Cut(reading, "="); picks([]string{name}, &file) {
+				choice = workspace.Choice(id)
+			}
+		}
+		if choice == "" {
+			continue
+		}
+		next, err := w.resolve(ctx, w.proposal, file.ID, choice, nil)
+		if err != nil {
+			return fail(exitConflict, "look at it with `airlock apply --propose`", "%s cannot be settled so: %w", printable(file.Path), err)
+		}
+		if w.proposal = next; choice == workspace.Mine {
+			w.left = append(w.left, workspace.Skipped{Path: file.Path, Reason: "it stays as it is (--ours)"})
+		}
+	}
+	return nil
+}
+
+// picks reports whether one of the patterns names a file, by its id or path.
+func picks(patterns []string, file *workspace.FileChange) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return pattern == file.ID || pattern == file.Path || workspace.MatchPath(pattern, file.Path)
+	})
+}
+
+// empty reports whether there is nothing that anybody could agree to.
+func (w *work) empty() bool {
+	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 &&
+		(w.proposal == nil || !slices.ContainsFunc(w.proposal.Files, func(f workspace.FileChange) bool { return f.Verdict() != workspace.Refuse }))
+}
+
+// nothing ends a reply of which nothing can be applied: it says what was
+// refused, or that nothing was found.
+func (w *work) nothing(ctx context.Context) error {
+	w.handled.Done, w.handled.Result.State = true, conversation.ShownOnly
+	problem := w.refusals()
+	if problem != nil {
+		w.handled.Result.Reason = "all that it would change was refused"
+	} else {
+		w.handled.Result.Reason = "the reply has nothing to apply"
+		problem = &failure{code: exitApproval, word: "nothing_found", err: fmt.Errorf("there is no file, edit, patch or report in the reply"),
+			hint: "`airlock apply --print-prompt` prints the text that makes a model write what is found"}
+	}
+	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
+		return err
+	}
+	return w.end(problem)
+}
+
+// refusals says what of the reply was refused, nil if nothing was.
+func (w *work) refusals() error {
+	var list []string
+	if w.proposal != nil {
+		for i := range w.proposal.Files {
+			if f := &w.proposal.Files[i]; f.Verdict() == workspace.Refuse {
+				list = append(list, printable(f.Path)+": "+refusalOf(f))
+			}
+		}
+	}
+	for _, s := range w.handled.Shown {
+		if s.Block == "" && s.Path == "" && slices.Contains([]reply.Verdict{reply.VerdictInvalid, reply.VerdictAmbiguous, reply.VerdictTruncated, reply.VerdictRefused}, s.Verdict) {
+			list = append(list, fmt.Sprintf("a change at byte %d of the reply: %s", s.Offset, printable(s.Reason)))
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return fail(exitRefused, "ask the model for it again, with the reason", "refused: %s", strings.Join(list, "; "))
+}
+
+func refusalOf(f *workspace.FileChange) string {
+	for _, finding := range f.Findings {
+		if finding.Severity == workspace.Refuse {
+			return printable(finding.Message) + " (" + finding.Rule + ")"
+		}
+	}
+	return ""
+}
+
+// agree carries out all that needs no person. What only needs one is left, and
+// waits as a proposal of its own. Where something is in conflict or refused,
+// nothing is done, unless each file is for itself.
+func (w *work) agree(ctx context.Context) error {
+	consent := conversation.Consent{BestEffort: w.options.bestEffort}
+	if w.proposal == nil {
+		return w.commit(ctx, consent)
+	}
+	var held []workspace.Held
+	consent.Approval, held = w.proposal.ApproveBy(workspace.Automatic())
+	some := len(consent.Approval.Files) > 0
+	asks := !slices.ContainsFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
+	if len(held) > 0 && !(some && (asks || w.options.bestEffort)) {
+		return w.refuse(ctx, heldError(held))
+	}
+	w.held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
+	return w.commit(ctx, consent)
+}
+
+// keepRest keeps what a commit has left to a person, and says so.
+func (w *work) keepRest(ctx context.Context) (problem error, err error) { //nolint:staticcheck // the first is what the command ends with
+	m := w.from
+	m.Only = nil
+	var list []string
+	for _, h := range w.held {
+		m.Only = append(m.Only, h.Path)
+		list = append(list, printable(h.Path)+": "+printable(h.Reason))
+	}
+	h, p, err := w.desk.Propose(ctx, owner, m, w.reply)
+	if err != nil {
+		return nil, err
+	}
+	h.Batch.Posts = nil // they went out
+	if err := w.desk.Keep(ctx, h, p); err != nil {
+		return nil, err
+	}
+	return fail(exitApproval, "look at it, and run `airlock apply --approve "+h.ID+" --only ID`", "the rest was applied; it waits for a person: %s", strings.Join(list, "; ")), nil
+}
+
+// resultError is the exit code of a commit in which something was left or went
+// wrong, unless somebody has named what to apply.
+func (w *work) resultError() error {
+	r := w.handled.Result
+	refused := slices.ContainsFunc(r.FilesSkipped, func(s workspace.Skipped) bool { return s.Rule != "" })
+	switch {
+	case len(r.Conflicts) > 0:
+		return exit(exitConflict)
+	case refused && len(w.options.only) == 0:
+		return exit(exitRefused)
+	case len(r.Errors) > 0:
+		return exit(exitFailed)
+	case w.reply != nil:
+		return w.refusals()
+	}
+	return nil
+}
