@@ -1,6 +1,8 @@
 """Runs a bash program whose tools are functions. A function leaves its call in
 a pipe and waits for the answer in another. Calls that were made together, with
-"&", go out together: when every process of the program stands still."""
+"&", go out together: when every process of the program stands still. A tool that
+fails ends the program, wherever it was called: in a pipe or a substitution the
+shell would go on with no data."""
 
 import os
 import select
@@ -24,12 +26,7 @@ _ptc_call() {
 	builtin printf '%s' "${1-"{}"}" >|"$_PTC_DIR/$_ptc_id.input"
 	builtin printf '%s\n' "$_ptc_id $# $_ptc_name" >|"$_PTC_DIR/calls"
 	_ptc_answer=$(<"$_PTC_DIR/$_ptc_id.answer")
-	if [[ ${_ptc_answer:0:1} == 0 ]]; then
-		builtin printf '%s\n' "${_ptc_answer:1}"
-	else
-		builtin printf '%s\n' "${_ptc_answer:1}" >&2
-		builtin return 1
-	fi
+	builtin printf '%s\n' "$_ptc_answer"
 }
 """
 
@@ -112,11 +109,11 @@ class Shell:
         except ValueError:
             value = None
         if tool not in self.tools:
-            self.answer(name, "1%s: is no tool" % tool)
+            self.fail("%s: is no tool" % tool)
         elif count not in ("0", "1") or not isinstance(value, dict):
-            self.answer(name, "1" + usage)
+            self.fail(usage)
         elif len(given) > LARGEST:
-            self.answer(name, "1%s: the input is too large" % tool)
+            self.fail("%s: the input is too large" % tool)
         else:
             self.unsent.append((name, self.tools[tool], json.dumps(value)))
             self.since = time.monotonic()
@@ -161,28 +158,30 @@ class Shell:
             try:
                 number = self.channel.send([call[1:] for call in part], rest > 0)
             except OSError:
-                for call in part:
-                    self.answer(call[0], "1Execution failed or timed out")
-                continue
+                self.fail("Execution failed or timed out")
             self.waiting[number] = [call[0] for call in part]
 
     def receive(self):
         for number, answers in self.channel.receive():
             if number is None:  # nobody will answer any more
                 self.poll.unregister(self.channel.answers)
-                for names in self.waiting.values():
-                    for name in names:
-                        self.answer(name, "1Execution failed or timed out")
-                self.waiting.clear()
+                if self.waiting:
+                    self.fail("Execution failed or timed out")
                 return
             names = self.waiting.pop(number, [])
             if not isinstance(answers, list) or len(answers) != len(names):
                 answers = [{"error": "Execution failed or timed out"}] * len(names)
             for name, answer in zip(names, answers):
                 if "error" in answer:
-                    self.answer(name, "1" + answer["error"])
+                    self.fail(answer["error"])
                 else:
-                    self.answer(name, "0" + json.dumps(answer.get("result"), separators=(",", ":"), ensure_ascii=False))
+                    self.answer(name, json.dumps(answer.get("result"), separators=(",", ":"), ensure_ascii=False))
+
+    def fail(self, message):
+        """Ends the program, and with it the sandbox."""
+        sys.stderr.write(message + "\n")
+        self.program.kill()
+        raise SystemExit(1)
 
     def answer(self, name, text, until=None):
         """Gives a function its answer, as soon as it reads."""
