@@ -51,5 +51,5 @@ func (a *app) libreChat(s *service, metrics *httpd.Metrics) (httpd.Mount, error)
 
 func libreChatLanguage(name string) (librechat.Language, bool) {
 	l, ok := language.Find(name)
-	return librechat.Language{Name: l.Name, Entry: l.Entry}, ok
+	return librechat.Language{Name: l.Name, Entry: l.Entry, Source: l.Source}, ok
 }

@@ -147,3 +147,31 @@ func TestVersions(t *testing.T) {
 		t.Errorf("a command that is not there says %q", version)
 	}
 }
+
+// A program's text is the same whatever encoding it names for its file.
+func TestSource(t *testing.T) {
+	python, _ := Find("python")
+	bash, _ := Find("bash")
+	for code, want := range map[string]string{
+		"# -*- coding: latin-1 -*-\nx = 'ü'":              "# -*- coding: utf-8 -*-\nx = 'ü'",
+		"#!/usr/bin/python\r\n# coding=cp1252\r\nx = '€'": "#!/usr/bin/python\r\n# coding=utf-8\r\nx = '€'",
+		"\n  # vim: set fileencoding=iso-8859-15 :\n'é'":  "\n  # vim: set fileencoding=utf-8 :\n'é'",
+		"# coding: latin-1\nx = 'u'":                      "",
+		"# coding: UTF-8\nx = 'ü'":                        "",
+		"# -*- coding: utf_8_sig -*-\nx = 'ü'":            "",
+		"x = 1\n# coding: latin-1\ny = 'ü'":               "",
+		"\n\n# coding: latin-1\ny = 'ü'":                  "",
+		"x = 'coding: latin-1 ü'":                         "",
+		"# ü is no encoding\n# nor encoded: latin-1\n'ü'": "",
+	} {
+		if want == "" {
+			want = code
+		}
+		if got := python.Source(code); got != want {
+			t.Errorf("%q: %q, want %q", code, got, want)
+		}
+		if got := bash.Source(code); got != code {
+			t.Errorf("bash: %q", got)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *w
 		return nil, err
 	}
 	p := &prepared{inputs: inputs, RunRequest: engine.RunRequest{
-		Language: lang.Name, Code: *body.Code, Packages: body.Packages, Args: args, Stdin: []byte("\n"), Files: fileRefs(inputs),
+		Language: lang.Name, Code: lang.Source(*body.Code), Packages: body.Packages, Args: args, Stdin: []byte("\n"), Files: fileRefs(inputs),
 		Profile: engine.Profile{
 			Origin: engine.OriginLibreChat, Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
 			FileTTL: a.FileTTL, ShowPlots: lang.Name == python, Folders: true,

@@ -60,6 +60,8 @@ type Options struct {
 type Language struct {
 	Name  string // "python"
 	Entry string // name of the file that the code is put into
+
+	Source func(code string) string // what is in that file
 }
 
 // UnknownSession is an answer to a listing of a session that there is not.

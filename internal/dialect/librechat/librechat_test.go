@@ -83,7 +83,7 @@ func build(t *testing.T, cfg engine.Config, o Options, sandbox *sandboxtest.Fake
 	}
 	o.Language = func(name string) (Language, bool) {
 		l, ok := language.Find(name)
-		return Language{l.Name, l.Entry}, ok
+		return Language{l.Name, l.Entry, l.Source}, ok
 	}
 	o.Version = "1.2.3"
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
