@@ -1,6 +1,7 @@
 package linux
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // The image is the root that every sandbox sees: a small read-only tmpfs with
@@ -60,7 +63,12 @@ type source struct {
 // masked are the folders of /usr that are the host's own business: what its
 // administrator built, and the Python packages of its distribution, whose
 // versions would shadow ours.
-var masked = []string{"/usr/local", "/usr/lib/python3/dist-packages"}
+var masked = []string{localFolder, debianPackages}
+
+const (
+	localFolder    = "/usr/local"
+	debianPackages = "/usr/lib/python3/dist-packages"
+)
 
 // etcFiles and etcFolders are the parts of the host's /etc that programs need
 // and that say nothing about it.
@@ -287,22 +295,49 @@ func mask(at string) error {
 		if err := unix.Mount("airlock", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,mode=755"); err != nil {
 			return fmt.Errorf("mask %s: %w", folder, err)
 		}
-		if folder == "/usr/local" {
-			for minor := 11; minor <= 14; minor++ {
-				lib := fmt.Sprintf("%s/lib/python3.%d", target, minor)
-				if err := os.MkdirAll(lib, 0o755); err != nil {
-					return err
-				}
-				if err := os.Symlink(packagesPath, lib+"/dist-packages"); err != nil {
-					return err
-				}
-			}
+		fill := map[string]func(string) error{localFolder: fillLocal, debianPackages: placePip}[folder]
+		if err := fill(target); err != nil {
+			return err
 		}
 		if err := unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fillLocal puts into /usr/local where Debian's interpreters find packages, and the
+// commands that people expect and Debian names otherwise or lacks.
+func fillLocal(target string) error {
+	for minor := 11; minor <= 14; minor++ {
+		lib := fmt.Sprintf("%s/lib/python3.%d", target, minor)
+		if err := os.MkdirAll(lib, 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink(packagesPath, lib+"/dist-packages"); err != nil {
+			return err
+		}
+	}
+	bin := target + "/bin"
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		return err
+	}
+	python, _ := language.Find("python")
+	return errors.Join(
+		os.Symlink(python.Run[0], bin+"/python"),
+		os.WriteFile(bin+"/pip", pipProgram, 0o755), //nolint:gosec // a command
+		os.Symlink("pip", bin+"/pip3"),
+	)
+}
+
+// pipProgram is a command, and the module of `python -m pip`.
+//
+//go:embed pip.py
+var pipProgram []byte
+
+// placePip puts the module where only Debian's interpreters look.
+func placePip(target string) error {
+	return os.WriteFile(target+"/pip.py", pipProgram, 0o644)
 }
 
 // etcContent is the /etc of a sandbox: nothing of the host's but what programs

@@ -1,0 +1,25 @@
+#!/usr/bin/python3
+"""What stands in for pip in a sandbox, as a command and as a module: packages cannot
+be installed there, and it says what to do. It lists those that are there."""
+
+import sys
+
+SENTENCE = """pip: packages cannot be installed here: a sandbox has no network.
+What `pip list` names is there already. For more, ask the operator of this service to run
+`airlock setup --python-requirements FILE` with the packages in FILE, one on each line."""
+
+
+def main(arguments=None):
+    words = [word for word in (sys.argv[1:] if arguments is None else arguments) if not word.startswith("-")]
+    if words[:1] not in (["list"], ["freeze"]):
+        print(SENTENCE, file=sys.stderr)
+        return 1
+    from importlib.metadata import distributions
+
+    for name, version in sorted({(d.metadata["Name"], d.version) for d in distributions()}, key=lambda d: d[0].lower()):
+        print(f"{name}=={version}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
