@@ -9,11 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// How fine the log is. The first events pass on as they come; a program that
-// goes on printing has its text gathered, so that the number of events, and
-// with it the memory of the log, is bounded by the limits of output and time.
+// How fine the log is. Text that comes after a while passes on at once. What follows
+// it closely is gathered for a moment, as long as it is of one stream: a traceback comes
+// in hundreds of pieces. A program that goes on printing has its text gathered for
+// longer, and both streams beside each other, so that the number of events, and with it
+// the memory of the log, is bounded by the limits of output and time.
 const (
 	eagerEvents  = 1000
+	momentTime   = time.Millisecond
 	gatherBytes  = 4 << 10
 	gatherTime   = 100 * time.Millisecond
 	largestEvent = 32 << 10
@@ -32,6 +35,7 @@ type recorder struct {
 	gather  map[Stream][]byte // text that is not yet in an event
 	first   Stream            // of the two, whose text came first
 	timer   *time.Timer       // runs while there is such text
+	flushed time.Time         // when there was an event of output last
 	changed chan struct{}     // closed at the next event; nil: nobody waits
 	ended   bool
 }
@@ -58,6 +62,10 @@ func (r *recorder) output(stream Stream, data []byte) {
 	if c == nil || r.ended {
 		return
 	}
+	eager := len(r.events) < eagerEvents
+	if eager && r.first != "" && r.first != stream {
+		r.flush() // what came first stays first
+	}
 	text := c.write(r.gather[stream], data)
 	if len(text) == 0 {
 		return
@@ -66,15 +74,24 @@ func (r *recorder) output(stream Stream, data []byte) {
 		r.first = stream
 	}
 	r.gather[stream] = text
+	wait := gatherTime
+	if eager {
+		wait = momentTime - time.Since(r.flushed)
+	}
 	switch {
-	case len(r.events) < eagerEvents || len(text) >= gatherBytes:
+	case wait <= 0 || len(text) >= gatherBytes:
 		r.flush()
 	case r.timer == nil:
-		r.timer = time.AfterFunc(gatherTime, func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.flush()
-		})
+		r.timer = time.AfterFunc(wait, r.flushNow)
+	}
+}
+
+// flushNow passes on what has been gathered.
+func (r *recorder) flushNow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended { // the timer may have run out beside the end
+		r.flush()
 	}
 }
 
@@ -100,6 +117,7 @@ func (r *recorder) flush() {
 			}
 			r.add(Event{Type: EventOutput, Stream: stream, Data: string(text[:n])})
 			text = text[n:]
+			r.flushed = time.Now()
 		}
 		r.gather[stream] = r.gather[stream][:0]
 	}

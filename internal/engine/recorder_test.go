@@ -178,11 +178,12 @@ func TestRecorderInvariant(t *testing.T) {
 		}
 		// Coming back in the middle, and after the end.
 		var rest []Event
-		for e := range r.watch(t.Context(), 700) {
+		middle := len(early) / 2
+		for e := range r.watch(t.Context(), middle) {
 			rest = append(rest, e)
 		}
-		if diff := cmp.Diff(early[700:], rest); diff != "" {
-			t.Errorf("after 700:\n%s", diff)
+		if diff := cmp.Diff(early[middle:], rest); diff != "" {
+			t.Errorf("after %d of %d:\n%s", middle, len(early), diff)
 		}
 		for _, after := range []int{len(early), len(early) + 10} {
 			for e := range r.watch(t.Context(), after) {
@@ -232,6 +233,51 @@ func TestRecorderGathers(t *testing.T) {
 			t.Errorf("after %v a watcher has %d bytes", 2*gatherTime, got)
 		}
 		r.closeOutput()
+	})
+}
+
+// Text passes on at once, and what follows it closely soon after in few events, in the
+// order in which it came.
+func TestRecorderMoments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder(OutputLimit{Bytes: 1 << 20})
+		texts := func() (list []string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, e := range r.events {
+				list = append(list, string(e.Stream)+" "+e.Data)
+			}
+			return list
+		}
+		r.output(Stdout, []byte("first"))
+		if diff := cmp.Diff([]string{"stdout first"}, texts()); diff != "" {
+			t.Errorf("at once: %s", diff)
+		}
+		for range 350 {
+			r.output(Stderr, []byte("x"))
+		}
+		r.output(Stdout, []byte("a"))
+		r.output(Stderr, []byte("b"))
+		r.output(Stdout, []byte("c"))
+		time.Sleep(momentTime)
+		synctest.Wait()
+		want := []string{"stdout first", "stderr " + strings.Repeat("x", 350), "stdout a", "stderr b", "stdout c"}
+		if diff := cmp.Diff(want, texts()); diff != "" {
+			t.Errorf("after a moment: %s", diff)
+		}
+		time.Sleep(momentTime)
+		r.output(Stderr, []byte("later"))
+		if diff := cmp.Diff(append(want, "stderr later"), texts()); diff != "" {
+			t.Errorf("after a while: %s", diff)
+		}
+		r.output(Stderr, []byte("more"))
+		r.flushNow()
+		if diff := cmp.Diff(append(want, "stderr later", "stderr more"), texts()); diff != "" {
+			t.Errorf("before a call: %s", diff)
+		}
+		r.output(Stderr, []byte("end"))
+		r.closeOutput()
+		r.flushNow()
 	})
 }
 
