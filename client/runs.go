@@ -40,6 +40,10 @@ type RunRequest struct {
 	Limits    *Limits   `json:"limits,omitempty"`
 	Packages  string    `json:"python_packages,omitempty"` // a set of Python packages, as "onyx"; see Language.PackageSets
 
+	// MergeOutput sends stderr where stdout goes, in the order in which the
+	// program writes; Stderr is empty then.
+	MergeOutput bool `json:"merge_output,omitempty"`
+
 	// IdempotencyKey makes it safe to send a request again: a second one with
 	// the same key and content answers with the first one's run.
 	IdempotencyKey string `json:"-"`

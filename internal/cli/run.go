@@ -116,6 +116,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if req.Files, err = conn.upload(ctx, opts.inputs); err != nil {
 		return interrupted(ctx, err)
 	}
+	req.MergeOutput = !a.json && samePlace(a.streams.Out, a.streams.Err)
 	run, err := a.follow(ctx, conn, req)
 	if err != nil {
 		return interrupted(ctx, err)

@@ -61,6 +61,19 @@ func (a *app) follow(ctx context.Context, conn *connection, req client.RunReques
 	return run, nil
 }
 
+// samePlace reports whether two streams end in one file, as on a terminal. What a
+// program writes to both then has an order, which two streams would lose.
+func samePlace(a, b io.Writer) bool {
+	one, ok1 := a.(*os.File)
+	other, ok2 := b.(*os.File)
+	if !ok1 || !ok2 {
+		return false
+	}
+	first, err1 := one.Stat()
+	second, err2 := other.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(first, second)
+}
+
 // screen guards a terminal from what an untrusted program prints: no escape
 // sequence reaches it, so that nothing retitles the window, reads the
 // clipboard or hides what was printed. A pipe gets every byte.

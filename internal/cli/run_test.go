@@ -54,6 +54,28 @@ func TestRunLeavesNothing(t *testing.T) {
 	}
 }
 
+// Where both streams end in one file, lines come in the order in which the program
+// wrote them.
+func TestRunKeepsOrder(t *testing.T) {
+	needSandbox(t)
+	for range 5 {
+		file, err := os.Create(filepath.Join(t.TempDir(), "both"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("AIRLOCK_DATA", t.TempDir())
+		t.Setenv("AIRLOCK_CONFIG", config.NoFile)
+		code := "echo 1; echo 2 >&2; echo 3; echo 4 >&2; echo 5; exit 0"
+		if exit := Run(t.Context(), "", []string{"run", "-l", "bash"}, Streams{In: strings.NewReader(code), Out: file, Err: file}); exit != 0 {
+			t.Errorf("exit code %d", exit)
+		}
+		if text, err := os.ReadFile(file.Name()); !strings.HasPrefix(string(text), "1\n2\n3\n4\n5\n") {
+			t.Errorf("%q, %v", text, err)
+		}
+		file.Close()
+	}
+}
+
 // watched calls then when a text appears in what is written to it.
 type watched struct {
 	seen string

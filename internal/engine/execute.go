@@ -126,7 +126,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	spec := &Spec{
 		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
 		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
-		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Folders: p.Folders,
+		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Folders: p.Folders, Merge: p.MergeOutput,
 	}
 	if len(stage.private) > 0 {
 		spec.Stdin = slices.Concat(spec.Stdin, stage.private)
@@ -271,6 +271,7 @@ func (h *host) Call(ctx context.Context, name string, input []byte) (answer []by
 			answer, err = nil, errors.New("internal fault")
 		}
 	}()
+	h.job.log.flushNow() // what was printed before a call is seen before it
 	if h.pauses == nil {
 		return handler.Call(ctx, name, input)
 	}

@@ -92,9 +92,12 @@ type Profile struct {
 	Discard   bool              // what the program leaves is not stored: its session's workspace has it
 	Host      CallHandler       // answers calls from inside the sandbox; nil: there is no channel
 	Pauses    time.Duration     // with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
-	Private   string            // path of a file of the session that is not put into the workspace, where it is written anew; empty: none
+	// MergeOutput says that stderr goes where stdout goes, in the order in which the
+	// program writes. The run's Stderr is empty then.
+	MergeOutput bool   `json:",omitempty"`
+	Private     string `json:",omitempty"` // path of a file of the session that is not put into the workspace, where it is written anew; empty: none
 	// PrivateStdin says that the content of Private follows Stdin.
-	PrivateStdin bool
+	PrivateStdin bool   `json:",omitempty"`
 	Scope        string // Session.Scope of a session that is made for this run
 }
 

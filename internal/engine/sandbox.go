@@ -73,6 +73,7 @@ type Spec struct {
 	Calls     bool // give the program a channel to Host.Call
 	EchoLast  bool
 	ShowPlots bool
+	Merge     bool // stderr goes where stdout goes
 	Folders   bool // an empty folder is an output: FolderMark in it
 }
 

@@ -91,6 +91,7 @@ func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
 	case timeout != 0:
 		o.fail("timeout_ms", "is there twice: by itself and in limits")
 	}
+	req.Profile.MergeOutput = o.flag("merge_output", false)
 	wait = o.flag("wait", true)
 	return req, wait, o.done()
 }

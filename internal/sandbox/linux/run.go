@@ -48,7 +48,9 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 
 	var reading sync.WaitGroup
 	reading.Go(func() { pump(p.stdout, engine.Stdout, host) })
-	reading.Go(func() { pump(p.stderr, engine.Stderr, host) })
+	if p.stderr != nil {
+		reading.Go(func() { pump(p.stderr, engine.Stderr, host) })
+	}
 	calls, endCalls := context.WithCancel(ctx)
 	if p.calls != nil {
 		reading.Go(func() {
@@ -204,7 +206,7 @@ type program struct {
 	list    []input
 	files   []*os.File // of list; not ours, but for the code
 
-	stdout, stderr *os.File     // our ends
+	stdout, stderr *os.File     // our ends; stderr is nil where it goes to stdout
 	calls          *callChannel // nil without
 	theirs         []*os.File
 	code           *os.File
@@ -218,22 +220,22 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 		}
 	}()
 	p.list, p.files = fromInputs(spec.Inputs)
-	entry := path.Join(spec.Root, spec.Entry)
+	entry, code := path.Join(spec.Root, spec.Entry), spec.Language.Source(spec.Code)
 	python := spec.Language.Name == "python"
 	echo, plots := python && spec.EchoLast, python && spec.ShowPlots
 	inline := spec.Inline && spec.Language.Inline != nil && !echo && !plots
-	long := !inline && len(spec.Code) > maxCode
+	long := !inline && len(code) > maxCode
 	if long {
-		if p.code, err = memoryFile("code", []byte(spec.Code)); err != nil {
+		if p.code, err = memoryFile("code", []byte(code)); err != nil {
 			return nil, err
 		}
-		p.list = append(p.list, input{Path: spec.Entry, Size: int64(len(spec.Code))})
+		p.list = append(p.list, input{Path: spec.Entry, Size: int64(len(code))})
 		p.files = append(p.files, p.code)
 	}
 	l := spec.Limits
 	p.request = runRequest{
 		Packages: spec.Packages,
-		Argv:     spec.Language.Command(language.Program{Entry: entry, Code: spec.Code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Root: spec.Root,
+		Argv:     spec.Language.Command(language.Program{Entry: entry, Code: code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Root: spec.Root,
 		EchoLast: echo, ShowPlots: plots, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,
@@ -245,7 +247,7 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 		p.request.Entry = spec.Entry
 	}
 	if !inline && !long {
-		p.request.Code = []byte(spec.Code)
+		p.request.Code = []byte(code)
 	}
 	if !inline && python && spec.Held.IsZero() && startsAlike(spec) {
 		p.request.Tier = tierOf(spec.Code)
@@ -262,6 +264,10 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 // openFiles makes the program's stdin, stdout, stderr and channel for calls.
 func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], error)) error {
 	for _, ours := range []**os.File{&p.stdout, &p.stderr} {
+		if spec.Merge && ours == &p.stderr {
+			p.theirs = append(p.theirs, p.theirs[0])
+			continue
+		}
 		pipe, err := output()
 		if err != nil {
 			return err

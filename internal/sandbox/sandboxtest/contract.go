@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,25 @@ if __name__ == "__main__":
 		wantOutput(t, b.run(t, spec), "arg\n")
 	})
 	t.Run("output comes while the program runs", func(t *testing.T) { contractStreaming(t, b) })
+	t.Run("commands", func(t *testing.T) { contractCommands(t, b) })
+	t.Run("both streams in one", func(t *testing.T) {
+		for lang, code := range map[string]string{
+			"python": "import os, sys\nfor i in range(100):\n    print(i)\n    print(i, file=sys.stderr)\n    os.system(f'echo {i}' + ' >&2' * (i % 2))",
+			"bash":   "for i in {0..99}; do echo $i; echo $i >&2; sh -c \"echo $i\"; done",
+		} {
+			spec := Spec(lang, code)
+			spec.Merge = true
+			var want strings.Builder
+			for i := range 100 {
+				fmt.Fprintf(&want, "%d\n%d\n%d\n", i, i, i)
+			}
+			r := b.run(t, spec)
+			wantOutput(t, r, want.String())
+			if r.Stderr != "" {
+				t.Errorf("stderr %q", r.Stderr)
+			}
+		}
+	})
 	t.Run("calls", func(t *testing.T) { contractCalls(t, b) })
 	t.Run("account", func(t *testing.T) { contractAccount(t, b) })
 	t.Run("at once", func(t *testing.T) { contractParallel(t, b) })
@@ -132,6 +152,32 @@ func contractStreaming(t *testing.T, b *bench) {
 	if !r.Cancelled || r.Stdout != "now" {
 		t.Errorf("cancelled %v, stdout %q", r.Cancelled, r.Stdout)
 	}
+}
+
+// contractCommands looks for the commands that programs expect, from a shell and from
+// Python, of which the backend may start the one cold and the other warm.
+func contractCommands(t *testing.T, b *bench) {
+	commands := []struct{ line, want string }{
+		{"python -c 'import sys; print(sys.version_info[0])'", "3\n0"},
+		{"python3 -c 'print(3)'", "3\n0"},
+		{"/usr/bin/env python -c 'import sys; print(sys.prefix)'", "/usr\n0"},
+		{"sh -c 'echo sh'", "sh\n0"},
+		{"pip --version >/dev/null 2>&1", "1"},
+		{"pip install nothing 2>&1 | grep -o 'no network'", "no network\n0"},
+		{"pip3 install nothing 2>&1 | grep -o 'airlock setup --python-requirements'", "airlock setup --python-requirements\n0"},
+		{"python -m pip install nothing >/dev/null 2>&1", "1"},
+		{"python3 -m pip install nothing 2>&1 | grep -o 'no network'", "no network\n0"},
+		{"pip list >/dev/null", "0"},
+	}
+	if _, err := os.Stat("/usr/bin/node"); err == nil {
+		commands = append(commands, struct{ line, want string }{"node -e 'console.log(4)'", "4\n0"})
+	}
+	for _, c := range commands {
+		wantOutput(t, b.run(t, Spec("bash", c.line+"; printf $?")), c.want)
+		program := fmt.Sprintf("import subprocess\nprint(subprocess.run(['bash', '-c', %q], capture_output=True, text=True).stdout, end='')", c.line+"; printf $?")
+		wantOutput(t, b.run(t, Python(program)), c.want)
+	}
+	wantOutput(t, b.run(t, Python("import subprocess, sys\nprint(subprocess.run(['python', '-c', 'print(5)'], capture_output=True).stdout, subprocess.run([sys.executable, '-m', 'pip', 'install', 'x'], capture_output=True).returncode)")), "b'5\\n' 1\n")
 }
 
 const callProgram = `import os, json, struct
