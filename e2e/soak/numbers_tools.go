@@ -59,7 +59,11 @@ func measureTools(ctx context.Context, o options) (figure, error) {
 				})
 			}
 			clients.Wait()
-			time.Sleep(toolPause)
+			pause := time.NewTimer(toolPause)
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
 		}
 		f := figure{found: fmt.Sprintf("%d of %d hung or failed; p50 %v, p99 %v, the longest %v", len(bad), len(times),
 			percentile(times, 0.5).Round(time.Millisecond), percentile(times, 0.99).Round(time.Millisecond), percentile(times, 1).Round(time.Millisecond)), over: len(bad) > 0}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,7 +102,6 @@ func TestRehearsed(t *testing.T) {
 // whatever was opened before it came; and what was opened works.
 func TestCallsAfterRehearsal(t *testing.T) {
 	s := startWarm(t)
-	awaitRehearsed(t, s)
 	spec := sandboxtest.Python(`import os, stat
 import matplotlib.pyplot as plt
 numbers = [int(n) for n in os.environ["AIRLOCK_CALLS_FDS"].split()]
@@ -111,9 +111,17 @@ plt.plot([1, 2])
 plt.title("x")
 plt.savefig("a.png")`)
 	spec.Calls = true
-	if r := sandboxtest.Run(t, s, spec); r.Stdout != "[True, True] True\n" || len(r.Files) != 1 {
-		t.Errorf("exit code %d, %d files, stdout %q, stderr %q", r.Code(), len(r.Files), r.Stdout, r.Stderr)
+	for range 10 { // one that has not plotted may be taken before
+		awaitRehearsed(t, s)
+		r := sandboxtest.Run(t, s, spec)
+		if !strings.HasPrefix(r.Stdout, "[True, True] ") || len(r.Files) != 1 {
+			t.Fatalf("exit code %d, %d files, stdout %q, stderr %q", r.Code(), len(r.Files), r.Stdout, r.Stderr)
+		}
+		if strings.HasSuffix(r.Stdout, " True\n") {
+			return
+		}
 	}
+	t.Error("no program came to a sandbox that had plotted")
 }
 
 // awaitRehearsed returns when a sandbox waits that has plotted.
