@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -183,6 +185,8 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		Space:         kept.space,
 		Concurrency:   c.Concurrency,
 		Queue:         c.Queue,
+		QueueTime:     max(c.QueueTime, 1), // 0 would be no bound
+		Memory:        programMemory(),
 		QueuePerOwner: c.OwnerQueue,
 		RunsPerOwner:  c.OwnerRuns,
 		Quota:         ownerQuota(c),
@@ -198,6 +202,16 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		FileTTL:   c.FileTTL,
 		Packages:  a.packageSets(),
 	}
+}
+
+// programMemory is what programs may take that only wait, and those beside them:
+// half of the machine's. The other half is for held workspaces and for us.
+func programMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit) / 2
 }
 
 // ownerQuota is what one owner may keep.

@@ -48,6 +48,7 @@ type Config struct {
 	MinFree     int64 // that stays free on the disk; 0: a part of it
 	Concurrency int   // 0: twice the number of cores
 	Queue       int
+	QueueTime   time.Duration
 	FileTTL     time.Duration
 
 	// What one owner may have of what all share.

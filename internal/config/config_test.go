@@ -145,8 +145,8 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 	samples := map[string]string{
 		"data": "/some/dir", "log_level": "warn", "verbose": "true", "listen": "127.0.0.1:9",
 		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "isolation": "strict", "warm": "false", "python_packages": "librechat=onyx", "drain_time": "5s",
-		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "file_ttl": "2h",
-		"min_free": "64MiB",
+		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "queue_time": "9s", "file_ttl": "2h",
+		"min_free":   "64MiB",
 		"owner_runs": "3", "owner_queue": "4", "owner_rate": "5", "owner_disk": "6GiB", "owner_files": "7",
 		"owner_sessions": "8", "owner_results": "9MiB",
 		"default_timeout": "3s", "max_timeout": "4m", "default_memory": "64MiB", "max_memory": "2GiB",

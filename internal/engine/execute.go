@@ -59,9 +59,16 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 			end.interrupt(internalFault(j))
 		}
 	}()
-	waited, err := s.queue.wait(ctx, j.ticket)
+	waited, err := s.awaitSlot(ctx, j)
 	s.meter.wait.observe(waited)
 	j.laps.end("queue")
+	if errors.Is(err, errCrowded) {
+		s.meter.rejected.Add(1)
+		end.err = s.queue.tooLong(j.patience, 0)
+		end.run.Status = StatusCancelled
+		end.run.Message = fmt.Sprintf("The run was given up before it started: its turn did not come within %v. Try again later.", j.patience)
+		return end
+	}
 	if err != nil {
 		end.run.Status = StatusCancelled
 		end.run.Message = "The run was cancelled before it started: " + err.Error() + "."

@@ -23,6 +23,9 @@ type job struct {
 	log      *recorder
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when nothing is left of the run
+	gaveUp   bool          // when its turn did not come in time; known once turn is closed
+	turn     chan struct{} // closed when the run waits for its slot no longer
+	patience time.Duration // how long it may wait for that; 0: for as long as it takes
 	accepted bool          // by the index; guarded by Service.mu
 	laps     laps
 	listing  listing

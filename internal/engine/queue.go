@@ -7,23 +7,32 @@ import (
 	"time"
 )
 
-// queue decides which run is next. It bounds how many wait and how many run,
-// serves owners in turn and each owner's runs in order, gives none of them
-// more than a share of the slots, and lets the runs of
+// queue decides which run is next. It bounds how many wait, how many go on and
+// how many of those compute, serves owners in turn and each owner's runs in
+// order, gives none of them more than a share of the slots, and lets the runs of
 // one session through one at a time; a run that waits for its session takes
 // no slot from others.
+//
+// A slot is for a program that computes. One that rests, because it waits for a
+// time or an answer, gives its slot to another, as long as there are seats and
+// memory for both.
 type queue struct {
 	slots, most, mostPerOwner int
 	share                     func() int // slots that one owner may have; nil: all
+	seats                     int        // runs that go on, those that rest included
+	memory                    int64      // for all of them, once there are more than slots
 
 	mu      sync.Mutex
-	running int
-	waiting int // reserved places included
+	running int   // that compute
+	seated  int   // that go on
+	taken   int64 // of memory, by those
+	waiting int   // reserved places included
 	lines   map[Owner]*line
 	busy    map[ID]bool // sessions with a run in a slot
 	turn    uint64      // of the last ticket that got a slot
 	arrival uint64
 	usual   time.Duration // moving average of how long a slot is held
+	recent  holds
 }
 
 // line is one owner's part of the queue. It lasts while the owner has a
@@ -34,6 +43,7 @@ type line struct {
 	held    int    // tickets of any state
 	waiting int
 	running int
+	seated  int
 	tickets []*ticket // waiting, the oldest first
 }
 
@@ -45,7 +55,11 @@ type ticket struct {
 	inside  bool          // its run has begun: the session is busy with it
 	ready   chan struct{} // closed when the ticket has a slot
 	state   ticketState
-	since   time.Time // it has been in this state
+	since   time.Time     // it has been in this state, or has computed
+	resting bool          // running, but without a slot
+	held    time.Duration // its slot, up to since
+	memory  int64         // its limit
+	counted int64         // what of that counts as taken
 }
 
 type ticketState int
@@ -60,7 +74,7 @@ const (
 
 func newQueue(slots, most, mostPerOwner int) *queue {
 	return &queue{
-		slots: slots, most: most, mostPerOwner: mostPerOwner,
+		slots: slots, most: most, mostPerOwner: mostPerOwner, seats: slots,
 		lines: map[Owner]*line{}, busy: map[ID]bool{}, usual: time.Second,
 	}
 }
@@ -147,9 +161,9 @@ func (q *queue) leave(t *ticket) {
 		l.waiting--
 		q.waiting--
 	case ticketRunning:
-		q.running--
-		l.running--
-		q.usual += (time.Since(t.since) - q.usual) / 8
+		q.stand(t)
+		q.usual += (t.held - q.usual) / 8
+		q.recent.add(t.held)
 	}
 	if t.inside {
 		delete(q.busy, t.session)
@@ -168,9 +182,8 @@ func (q *queue) park(t *ticket) {
 	if t.state != ticketRunning {
 		return
 	}
+	q.stand(t)
 	t.state = ticketParked
-	q.running--
-	q.lines[t.owner].running--
 	q.dispatch()
 }
 
@@ -199,21 +212,20 @@ func (q *queue) unpark(t *ticket) {
 
 // dispatch hands out free slots.
 func (q *queue) dispatch() {
-	for q.running < q.slots {
+	for q.running < q.slots && q.seated < q.seats {
 		l, i := q.next()
-		if l == nil {
+		if l == nil || !q.fits(l, l.tickets[i]) {
 			return
 		}
 		t := l.tickets[i]
 		l.tickets = append(l.tickets[:i:i], l.tickets[i+1:]...)
 		l.waiting--
 		q.waiting--
-		q.running++
-		l.running++
+		q.sit(t)
 		q.busy[t.session] = true
 		q.turn++
 		l.served, l.fresh = q.turn, false
-		t.state, t.since, t.inside = ticketRunning, time.Now(), true
+		t.state, t.inside = ticketRunning, true
 		close(t.ready)
 	}
 }
@@ -226,7 +238,7 @@ func (q *queue) next() (best *line, at int) {
 		share = q.share()
 	}
 	for _, l := range q.lines {
-		if l.running >= share {
+		if l.running >= share || l.seated >= q.seats-q.slots+share {
 			continue
 		}
 		for i, t := range l.tickets {
@@ -253,9 +265,9 @@ func before(a *line, i int, b *line, j int) bool {
 	return a.tickets[i].number < b.tickets[j].number
 }
 
-// load returns how many runs have a slot and how many wait for one.
-func (q *queue) load() (running, waiting int) {
+// load returns how many runs go on, how many of them rest, and how many wait.
+func (q *queue) load() (seated, resting, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.running, q.waiting
+	return q.seated, max(q.seated-q.running, 0), q.waiting
 }

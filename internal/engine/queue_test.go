@@ -148,7 +148,7 @@ func TestQueueLeave(t *testing.T) {
 	}
 	q.leave(waits)
 	q.leave(slot)
-	if r, w := q.load(); r != 0 || w != 0 {
+	if r, _, w := q.load(); r != 0 || w != 0 {
 		t.Errorf("%d run, %d wait", r, w)
 	}
 	if _, err := q.wait(ctx, slot); !errors.Is(err, why) {

@@ -61,6 +61,10 @@ type RunRequest struct {
 	Packages string    // set of Python packages; empty: what Config.Packages says
 	Profile  Profile   // what differs between the protocols we serve
 
+	// Attended says that somebody waits for the run although it is only started:
+	// like one that is waited for it is refused when its turn takes too long.
+	Attended bool
+
 	// IdempotencyKey, if set, makes a second request of the same owner with
 	// the same key and content return the first one's run, and one with other
 	// content fail with ErrConflict.

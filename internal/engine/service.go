@@ -15,9 +15,17 @@ import (
 // Config sets up a Service. Its zero value is what surface documents as the
 // native defaults.
 type Config struct {
-	Concurrency   int // runs at once; 0: twice the number of cores
+	Concurrency   int // runs at once; 0: twice the number of cores compute, others may rest
 	Queue         int // runs that wait, of all owners; 0: 256
 	QueuePerOwner int // runs that wait, of one owner; 0: 64
+
+	// QueueTime is how long a run that somebody waits for may wait for its
+	// slot before it is refused; 0: for as long as it takes.
+	QueueTime time.Duration
+
+	// Memory is what runs may take together that go on beside Concurrency
+	// others because some of those rest, if Concurrency is 0; 0: none do.
+	Memory int64
 
 	// RunsPerOwner is how many runs of one owner go on at once. 0: as many as
 	// there are slots; once there are keys, and so maybe strangers, one less,
@@ -48,6 +56,10 @@ type Config struct {
 	// the same clock.
 	Now func() time.Time // nil: SteadyClock(time.Now)
 }
+
+// restingPerCore is how many runs go on at the most for each core, with enough
+// memory, when nearly all of them rest.
+const restingPerCore = 32
 
 const (
 	mebibyte      = 1 << 20
@@ -125,6 +137,7 @@ type Service struct {
 
 // New returns a service that accepts nothing before Open.
 func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger) *Service {
+	resting := cfg.Concurrency <= 0 && cfg.Memory > 0
 	cfg = cfg.filled()
 	s := &Service{
 		cfg:     cfg,
@@ -141,6 +154,9 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 		dying:   map[ID]bool{},
 	}
 	s.queue.share = s.share
+	if resting {
+		s.queue.seats, s.queue.memory = max(restingPerCore*runtime.NumCPU(), cfg.Concurrency), cfg.Memory
+	}
 	s.reclaim.blobs = blobs
 	s.janitor.wake, s.janitor.low = make(chan struct{}, 1), make(chan struct{}, 1)
 	return s

@@ -29,10 +29,10 @@ func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run,
 			return s.GetRun(ctx, caller, earlier.ID)
 		}
 	}
-	select {
-	case <-j.done:
+	if err := s.attend(ctx, j); err == nil {
 		return j.result()
-	case <-ctx.Done():
+	} else if errors.Is(err, errCrowded) {
+		return nil, err
 	}
 	if req.IdempotencyKey == "" {
 		j.cancel(errLeft)
@@ -78,6 +78,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	if err := s.choosePackages(caller, &req); err != nil {
 		return nil, nil, err
 	}
+	attended := waited || req.Attended
 	var print Digest
 	if req.IdempotencyKey != "" {
 		if print, err = fingerprint(asked); err != nil {
@@ -98,6 +99,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 		within: req.Session,
 		log:    newRecorder(req.Profile.Limits.Output),
 		done:   make(chan struct{}),
+		turn:   make(chan struct{}),
 	}
 	j.laps.start()
 	if req.Session.IsZero() {
@@ -111,7 +113,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	// not its end. It is there before anybody can find the job.
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	j.cancel = cancel
-	if j.ticket, err = s.queue.reserve(caller.Owner, j.within); err != nil {
+	if j.ticket, err = s.place(j, attended); err != nil {
 		cancel(nil)
 		s.meter.rejected.Add(1)
 		return nil, nil, err

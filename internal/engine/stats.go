@@ -10,8 +10,9 @@ import (
 
 // Stats is what the service counts about itself.
 type Stats struct {
-	Slots    int              // runs that can go on at the same time
-	Running  int              // runs that have a slot
+	Slots    int              // runs that can compute at the same time
+	Running  int              // runs that go on
+	Resting  int              // of those, the ones that wait for something and need no slot
 	Queued   int              // runs that wait for one
 	Runs     map[Status]int64 // ended since the start, by final status
 	Rejected int64            // refused because the queue was full
@@ -90,7 +91,7 @@ func (h *histogram) snapshot() Histogram {
 
 // Stats returns the counts as they are now.
 func (s *Service) Stats() Stats {
-	running, queued := s.queue.load()
+	running, resting, queued := s.queue.load()
 	s.meter.mu.Lock()
 	runs := maps.Clone(s.meter.runs)
 	s.meter.mu.Unlock()
@@ -100,7 +101,7 @@ func (s *Service) Stats() Stats {
 	}
 	return Stats{
 		Disk:  room,
-		Slots: s.queue.slots, Running: running, Queued: queued, Runs: runs, Rejected: s.meter.rejected.Load(),
+		Slots: s.queue.slots, Running: running, Resting: resting, Queued: queued, Runs: runs, Rejected: s.meter.rejected.Load(),
 		Wait: s.meter.wait.snapshot(), Duration: s.meter.duration.snapshot(), HasKeys: s.meter.keys.Load() > 0,
 	}
 }

@@ -85,7 +85,8 @@ type engineCollector struct{ engine Engine }
 
 var (
 	descRuns     = desc("runs_total", "Runs that ended, by final status.", "status")
-	descRunning  = desc("runs_running", "Runs that have a slot.")
+	descRunning  = desc("runs_running", "Runs that go on, those that rest included.")
+	descResting  = desc("runs_resting", "Runs that go on and wait for something, so that they need no slot.")
 	descQueued   = desc("runs_queued", "Runs that wait for a slot.")
 	descRejected = desc("runs_rejected_total", "Runs refused because the queue was full.")
 	descWait     = desc("run_queue_wait_seconds", "How long runs waited for a slot.")
@@ -100,7 +101,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c engineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRuns, descRunning, descQueued, descRejected, descWait, descDuration, descFree, descLow} {
+	for _, d := range []*prometheus.Desc{descRuns, descRunning, descResting, descQueued, descRejected, descWait, descDuration, descFree, descLow} {
 		out <- d
 	}
 }
@@ -118,6 +119,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(descRuns, counter, float64(stats.Runs[status]), string(status))
 	}
 	out <- prometheus.MustNewConstMetric(descRunning, gauge, float64(stats.Running))
+	out <- prometheus.MustNewConstMetric(descResting, gauge, float64(stats.Resting))
 	out <- prometheus.MustNewConstMetric(descQueued, gauge, float64(stats.Queued))
 	out <- prometheus.MustNewConstMetric(descRejected, counter, float64(stats.Rejected))
 	low := 0.0

@@ -97,6 +97,7 @@ func (x *executions) start(ctx context.Context, caller engine.Caller, p *prepare
 		return nil, err
 	}
 	p.Profile.Host, p.Profile.Pauses = e, maxPauses
+	p.Attended = true
 	run, err := x.engine.Start(ctx, caller, p.RunRequest)
 	if err != nil {
 		x.drop(e)

@@ -22,6 +22,7 @@ const (
 // the result, the run is cancelled, unless it has a key under which the client
 // can come back for it.
 func (a *api) streamRun(w http.ResponseWriter, r *http.Request, caller engine.Caller, req engine.RunRequest) error {
+	req.Attended = true
 	run, err := a.engine.Start(r.Context(), caller, req)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package onyx
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"time"
@@ -14,8 +15,8 @@ import (
 const cancelLimit = 30 * time.Second
 
 // executeStream runs a program and sends its output as it comes. Whatever is
-// wrong with the request is an ordinary answer; the stream begins as soon as
-// the run has its place in the queue.
+// wrong with the request is an ordinary answer; the stream begins when it is
+// the run's turn.
 func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
 	in, err := readExecute(w, r)
 	if err != nil {
@@ -27,7 +28,13 @@ func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	count := a.meter.begin("execute_stream")
+	req.Attended = true
 	run, err := a.engine.Start(r.Context(), caller, req)
+	if err == nil {
+		if err = a.engine.AwaitTurn(r.Context(), caller, run.ID); errors.Is(err, engine.ErrCanceled) {
+			a.cancel(r.Context(), caller, run.ID)
+		}
+	}
 	if err != nil {
 		count.end(nil, err)
 		return a.runError(r.Context(), caller, in.files, err)
@@ -39,13 +46,18 @@ func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
 	}
 	count.end(result, err)
 	if result == nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelLimit)
-		defer cancel()
-		if cancelErr := a.engine.CancelRun(ctx, caller, run.ID); cancelErr != nil && engine.KindOf(cancelErr) != engine.ErrNotFound {
-			a.Log.ErrorContext(ctx, "cancel a run whose client left", "run", run.ID, "err", cancelErr)
-		}
+		a.cancel(r.Context(), caller, run.ID)
 	}
 	return err
+}
+
+// cancel ends a run whose client left.
+func (a *api) cancel(ctx context.Context, caller engine.Caller, id engine.ID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
+	defer cancel()
+	if err := a.engine.CancelRun(ctx, caller, id); err != nil && engine.KindOf(err) != engine.ErrNotFound {
+		a.Log.ErrorContext(ctx, "cancel a run whose client left", "run", id, "err", err)
+	}
 }
 
 // sendEvents answers with an event stream and returns the run that it ended

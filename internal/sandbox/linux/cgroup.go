@@ -26,6 +26,7 @@ type cgroupTree struct {
 	bases   map[string]string // controller to the folder of this executor; version 2 has one entry, ""
 	long    *longRuns         // those that have run for long enough to yield to others
 	kept    keptGroups
+	bounded bool // the kernel bounds what all groups take together
 }
 
 const (
@@ -61,6 +62,7 @@ func openCgroups(root, own, instance string) (*cgroupTree, error) {
 			delete(t.bases, controller)
 		}
 	}
+	t.bound()
 	if base, ok := t.bases["cpu"]; ok {
 		_ = setWeight(1, filepath.Join(base, cgroupExecutor), weightOfOurs)
 	}
@@ -120,8 +122,33 @@ func openUnified(base, instance string) (*cgroupTree, error) {
 	if err := enableControllers(t.bases[""]); err != nil {
 		return nil, err
 	}
+	t.bound()
 	_ = setWeight(2, filepath.Join(t.bases[""], cgroupExecutor), weightOfOurs)
 	return t, nil
+}
+
+// restOfHost is the part of the machine's memory that programs, held workspaces
+// and zygotes together leave to everything else: one of so many.
+const restOfHost = 8
+
+// bound lets the kernel bound what all groups of this executor take together, so
+// that however many programs want all that they may have at the same time, it is
+// one of them that is ended and not something else on this machine.
+func (t *cgroupTree) bound() {
+	all, err := totalMemory()
+	if err != nil {
+		return
+	}
+	most := strconv.FormatInt(all-all/restOfHost, 10)
+	if t.version == 2 {
+		t.bounded = writeFile(t.bases[""], "memory.max", most) == nil
+		return
+	}
+	folder := t.bases[memoryController]
+	if strings.TrimSpace(readSmall(folder, "memory.use_hierarchy")) == "0" {
+		return // each group is counted for itself, before Linux 5.11
+	}
+	t.bounded = writeFile(folder, "memory.limit_in_bytes", most) == nil
 }
 
 func enableControllers(base string) error {

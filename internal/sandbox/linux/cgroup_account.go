@@ -67,6 +67,14 @@ func (g *group) cpu() time.Duration {
 // memoryPeak is the most memory that was used at once, in bytes.
 func (g *group) memoryPeak() int64 { return parseInt(readAgain(g.peakFile)) }
 
+// memoryNow is the memory in use, in bytes.
+func (g *group) memoryNow() int64 {
+	if g.tree.version == 2 {
+		return parseInt(readSmall(g.folders[0], "memory.current"))
+	}
+	return parseInt(readAgain(g.memoryFile))
+}
+
 // oomKills counts the processes that the kernel killed for want of memory.
 func (g *group) oomKills() int64 {
 	if g.tree.version == 2 {

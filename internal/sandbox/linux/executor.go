@@ -316,11 +316,15 @@ func availableMemory() int64 {
 // halfOfMemory is what held workspaces may take of this machine: they are
 // memory, and nobody but their owner can end them before they expire.
 func halfOfMemory() (int64, error) {
+	all, err := totalMemory()
+	return all / 2, err
+}
+
+// totalMemory is the machine's.
+func totalMemory() (int64, error) {
 	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 0, err
-	}
-	return int64(info.Totalram) * int64(info.Unit) / 2, nil
+	err := unix.Sysinfo(&info)
+	return int64(info.Totalram) * int64(info.Unit), err
 }
 
 // inUserNamespace reports whether uid 0 here is not the machine's.

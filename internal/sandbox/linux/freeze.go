@@ -71,6 +71,13 @@ func (s *standstill) set(frozen bool) {
 	s.signal(unix.SIGCONT)
 }
 
+// stands reports whether the program was told to stand still.
+func (s *standstill) stands() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.frozen
+}
+
 // end is called when the sandbox has ended, and reports whether that was
 // because it did not stand still.
 func (s *standstill) end() (restless bool) {

@@ -58,7 +58,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 			answerCalls(calls, p.calls, host)
 		})
 	}
-	outcome, err := collectAnswers(l)
+	outcome, err := collectAnswers(l, host)
 	if err != nil {
 		p.close() // a program that outlived its executor is impossible, a reader is not
 	}
@@ -118,7 +118,7 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 const mostTries = mostNodes + 2
 
 // collectAnswers reads to the executor's last word.
-func collectAnswers(l *link) (_ *engine.Outcome, err error) {
+func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, err error) {
 	o := &engine.Outcome{}
 	defer func() {
 		if err != nil {
@@ -136,6 +136,9 @@ func collectAnswers(l *link) (_ *engine.Outcome, err error) {
 		if a.Error != nil {
 			closeAll(files)
 			return nil, fromFailure("run", a.Error)
+		}
+		if a.Rest != nil {
+			a.Rest.heed(host)
 		}
 		if len(files) != len(a.Outputs) {
 			closeAll(files)

@@ -26,6 +26,8 @@ type watch struct {
 
 	rusage unix.Rusage
 	poller *poller // nil with control groups
+	memory int64   // that it may have
+	rest   rest
 }
 
 // supervise stays with a sandbox until it has ended, or, if a zygote made it,
@@ -34,6 +36,7 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	if s.group == nil {
 		w.poller = startPoller(w.pid, s.request.Memory, s.host.most, w.kill)
 	}
+	w.memory = s.request.Memory
 	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
 	done, err := w.until(s.group, reports)
 	restless := w.still.end()
@@ -74,7 +77,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	done := &outcome{Lost: true, Started: time.Now()}
 	deadline := done.Started.Add(w.timeout)
-	patience := done.Started.Add(shortRun)
+	patience, restless := done.Started.Add(shortRun), done.Started.Add(firstRest)
 	list := []unix.PollFd{
 		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
 		polledService: {Fd: int32(service), Events: unix.POLLIN},
@@ -82,10 +85,15 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	var failed error
 	for {
-		n, err := w.poll(list, earlier(deadline, patience))
+		next := earlier(patience, restless)
+		n, err := w.poll(list, earlier(deadline, next))
 		switch {
-		case err == nil && n == 0 && !patience.IsZero() && (deadline.IsZero() || patience.Before(deadline)):
-			patience = g.age(time.Now())
+		case err == nil && n == 0 && !next.IsZero() && (deadline.IsZero() || next.Before(deadline)):
+			if next.Equal(patience) {
+				patience = g.age(time.Now())
+			} else {
+				restless = w.lookAtRest(g, time.Now())
+			}
 			continue
 		case err != nil:
 			w.kill()
@@ -96,7 +104,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			w.kill()
 			deadline = time.Time{}
 			continue
-		case list[polledService].Revents != 0 && !w.still.heed(w.link):
+		case list[polledService].Revents != 0 && !w.heed():
 			w.abandoned = true
 			w.kill()
 			list[polledService].Fd = -1
@@ -125,6 +133,13 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			failed = w.script.stepError(r)
 		}
 	}
+}
+
+// heed does what the service says of standing still. A program that does so does
+// not rest: the service knows already.
+func (w *watch) heed() bool {
+	w.rest = rest{}
+	return w.still.heed(w.link)
 }
 
 // What is waited for.

@@ -288,8 +288,8 @@ type input struct {
 }
 
 // answer is what the executor sends back. For a run: one that says Accepted,
-// before which nothing has happened, any number with Outputs, Deleted and
-// Dropped, and a last one with Done or Error.
+// before which nothing has happened, any number with Rest, any with Outputs,
+// Deleted and Dropped, and a last one with Done or Error.
 type answer struct {
 	Accepted bool              `json:",omitempty"`
 	Outputs  []output          `json:",omitempty"` // their files are with the packet
@@ -299,6 +299,7 @@ type answer struct {
 	Report   *engine.Isolation `json:",omitempty"`
 	Pools    []engine.Pool     `json:",omitempty"`
 	Error    *failure          `json:",omitempty"`
+	Rest     *restNotice       `json:",omitempty"`
 }
 
 type output struct {

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Programs that only wait do not keep others waiting: many go on at once,
+// whatever the number of processors.
+func TestSleepersGoOnTogether(t *testing.T) {
+	who := whoever(t)
+	s := serve(t, who, dataFolder(t, who))
+	s.execute(python("print('warm')"))
+	const sleepers, nap = 20, 1
+	began := time.Now()
+	var all sync.WaitGroup
+	most := 0
+	for range sleepers {
+		all.Go(func() {
+			got := s.do("POST", runs, `{"language":"python","code":"import time; time.sleep(`+strconv.Itoa(nap)+`)"}`)
+			if got.status != 200 || !strings.Contains(string(got.body), `"status":"ok"`) {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for looking := true; looking; {
+		select {
+		case <-done:
+			looking = false
+		case <-look.C:
+			for line := range strings.Lines(string(s.do("GET", "/metrics", "").body)) {
+				if n, ok := strings.CutPrefix(line, "airlock_runs_running "); ok {
+					now, _ := strconv.Atoi(strings.TrimSpace(n))
+					most = max(most, now)
+				}
+			}
+		}
+	}
+	t.Logf("%d programs that sleep %d s took %v; up to %d at once", sleepers, nap, time.Since(began).Round(time.Millisecond), most)
+	if most < sleepers/2 {
+		t.Errorf("only %d went on at once", most)
+	}
+}
+
+// A run whose turn does not come in time is refused, in each protocol's words,
+// and says when to come back.
+func TestQueueTime(t *testing.T) {
+	who := whoever(t)
+	s := serveWith(t, who, dataFolder(t, who), []string{"MAX_CONCURRENT_EXECUTIONS=1", "EXECUTION_QUEUE_TIMEOUT_SEC=1"}, "--drain-time", "1s")
+	code, _ := sleeper()
+	if got := s.do("POST", runs, `{"language":"bash","wait":false,"timeout_ms":60000,"code":`+strconv.Quote(code)+`}`); got.status != 202 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	eventually(t, patience, "it runs", func() bool {
+		return strings.Contains(string(s.do("GET", "/metrics", "").body), "airlock_runs_running 1")
+	})
+	for path, body := range map[string]string{
+		runs:                      `{"language":"python","code":"print(1)"}`,
+		"/onyx/v1/execute":        `{"code":"print(1)","timeout_ms":1000}`,
+		"/onyx/v1/execute/stream": `{"code":"print(1)","timeout_ms":1000}`,
+	} {
+		began := time.Now()
+		got := s.do("POST", path, body)
+		after, _ := strconv.Atoi(got.header.Get("Retry-After"))
+		if got.status != 429 || after < 1 || time.Since(began) > patience {
+			t.Errorf("%s: %d after %v, Retry-After %q: %s", path, got.status, time.Since(began), got.header.Get("Retry-After"), got.body)
+		}
+	}
+	if metrics := string(s.do("GET", "/metrics", "").body); !strings.Contains(metrics, "airlock_runs_rejected_total 3") {
+		t.Error("the refusals are not counted")
+	}
+}

@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Restful is a Host that wants to know when its program needs no processor: it
+// waits for a time, an answer or a child.
+type Restful interface {
+	// Rest says that the program rests. So much memory is to be set aside for it
+	// until it computes again.
+	Rest(memory int64)
+	// Wake says that it computes again.
+	Wake()
+}
+
+// Rest implements Restful.
+func (h *host) Rest(memory int64) { h.service.queue.rest(h.job.ticket, memory) }
+
+// Wake implements Restful.
+func (h *host) Wake() { h.service.queue.wake(h.job.ticket) }
+
+// fits reports whether there is memory for one more. As many as there are slots
+// go on whatever memory there is, and so does one of each owner: what they take
+// is bounded by their limits and by the kernel.
+func (q *queue) fits(l *line, t *ticket) bool {
+	return q.seated < q.slots || l.seated == 0 || q.taken+t.memory <= q.memory
+}
+
+// sit gives a ticket a seat and a slot.
+func (q *queue) sit(t *ticket) {
+	l := q.lines[t.owner]
+	q.running++
+	l.running++
+	q.seated++
+	l.seated++
+	t.counted, t.resting, t.since = t.memory, false, time.Now()
+	q.taken += t.counted
+}
+
+// stand takes seat and slot from a ticket that has them.
+func (q *queue) stand(t *ticket) {
+	l := q.lines[t.owner]
+	if !t.resting {
+		q.running--
+		l.running--
+		t.held += time.Since(t.since)
+	}
+	q.seated--
+	l.seated--
+	q.taken -= t.counted
+	t.counted, t.resting = 0, false
+}
+
+// rest gives the slot of a run to others, which keeps its seat.
+func (q *queue) rest(t *ticket, memory int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.state != ticketRunning || t.resting {
+		return
+	}
+	q.running--
+	q.lines[t.owner].running--
+	memory = min(max(memory, 0), t.memory)
+	q.taken += memory - t.counted
+	t.counted, t.resting, t.held = memory, true, t.held+time.Since(t.since)
+	q.dispatch()
+}
+
+// wake gives a resting run a slot at once, for it computes already. Nobody else
+// gets one until there are no more that compute than slots.
+func (q *queue) wake(t *ticket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.state != ticketRunning || !t.resting {
+		return
+	}
+	q.running++
+	q.lines[t.owner].running++
+	q.taken += t.memory - t.counted
+	t.counted, t.resting, t.since = t.memory, false, time.Now()
+}
+
+// holds remembers how long the last runs held their slots.
+type holds struct {
+	last [31]time.Duration
+	n    int // that there were
+}
+
+func (h *holds) add(d time.Duration) {
+	h.last[h.n%len(h.last)] = d
+	h.n++
+}
+
+// typical is their median: a run of minutes says little about the next one.
+func (h *holds) typical() time.Duration {
+	known := h.last
+	sorted := known[:min(h.n, len(known))]
+	if len(sorted) == 0 {
+		return 0
+	}
+	slices.Sort(sorted)
+	return sorted[len(sorted)/2]
+}
+
+// expected is how long a new run of an owner would wait at least, if those
+// before it are like the last ones. What those that go on have left is not known.
+func (q *queue) expected(owner Owner) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	own := 0
+	if l := q.lines[owner]; l != nil {
+		own = l.waiting
+	}
+	ahead := own
+	for other, l := range q.lines {
+		if other != owner {
+			ahead += min(l.waiting, own+1) // they are served in turn
+		}
+	}
+	return q.recent.typical() * time.Duration(ahead) / time.Duration(q.slots)
+}
+
+// tooLong refuses a run whose turn would come too late, or did not come in time.
+func (q *queue) tooLong(most, expected time.Duration) *Error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.refusal(fmt.Sprintf("no slot within %v", most)).(*Error)
+	err.RetryAfter = min(max(err.RetryAfter, expected-most), maxRetryAfter).Round(time.Second)
+	err.Err = errors.Join(errCrowded, err.Err)
+	return err
+}
+
+// errCrowded is why a run is given up whose turn did not come in time.
+var errCrowded = errors.New("too many runs are waiting")

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// place takes a place in the queue. A run that somebody waits for gets none when
+// its turn would come too late.
+func (s *Service) place(j *job, attended bool) (*ticket, error) {
+	most := s.cfg.QueueTime
+	if attended && most > 0 {
+		if expected := s.queue.expected(j.owner); expected > most {
+			return nil, s.queue.tooLong(most, expected)
+		}
+		if j.request.IdempotencyKey == "" {
+			j.patience = most // one with a key waits on: its caller comes back for it
+		}
+	}
+	t, err := s.queue.reserve(j.owner, j.within)
+	if err == nil {
+		t.memory = j.request.Profile.Limits.Memory
+	}
+	return t, err
+}
+
+// awaitSlot returns when a run has its slot, and errCrowded when its patience is
+// at its end.
+func (s *Service) awaitSlot(ctx context.Context, j *job) (time.Duration, error) {
+	defer close(j.turn)
+	patient := ctx
+	select {
+	case <-j.ticket.ready: // at once, however little patience there is
+	default:
+		if j.patience <= 0 {
+			break
+		}
+		var cancel context.CancelFunc
+		patient, cancel = context.WithTimeoutCause(ctx, j.patience, errCrowded)
+		defer cancel()
+	}
+	waited, err := s.queue.wait(patient, j.ticket)
+	j.gaveUp = errors.Is(err, errCrowded)
+	return waited, err
+}
+
+// AwaitTurn returns when a run has its slot or has ended, and ErrBusy when it was
+// given up because its turn did not come in time.
+func (s *Service) AwaitTurn(ctx context.Context, caller Caller, id ID) error {
+	j := s.job(caller.Owner, id)
+	if j == nil {
+		return nil
+	}
+	select {
+	case <-j.turn:
+	case <-ctx.Done():
+		return &Error{Op: opRun, Kind: ErrCanceled, ID: id.String(), Err: context.Cause(ctx)}
+	}
+	if !j.gaveUp {
+		return nil
+	}
+	if err := awaitEnd(ctx, opRun, j); err != nil {
+		return err
+	}
+	_, err := j.result()
+	return err
+}
+
+// attend waits for the end of a run, or of ctx. Of a run with a key, which keeps
+// its place, the caller is told to come back for it.
+func (s *Service) attend(ctx context.Context, j *job) error {
+	var late <-chan time.Time
+	if s.cfg.QueueTime > 0 && j.request.IdempotencyKey != "" {
+		timer := time.NewTimer(s.cfg.QueueTime)
+		defer timer.Stop()
+		late = timer.C
+	}
+	for {
+		select {
+		case <-j.done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late:
+			late = nil
+			select {
+			case <-j.turn:
+				continue
+			default:
+			}
+			err := s.queue.tooLong(s.cfg.QueueTime, 0)
+			err.Hint = "The run keeps its place: send the same request with its key again."
+			return err
+		}
+	}
+}

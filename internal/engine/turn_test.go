@@ -1,0 +1,154 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// sleepy runs programs that take a minute.
+func sleepy(t *testing.T, bound time.Duration) *rig {
+	return newRig(t, engine.Config{Concurrency: 1, QueueTime: bound, Defaults: engine.Limits{Timeout: 5 * time.Minute}}, func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+		select {
+		case <-time.After(time.Minute):
+			return sandboxtest.Exit(0), nil
+		case <-ctx.Done():
+			return &engine.Outcome{Cancelled: true}, nil
+		}
+	})
+}
+
+func TestQueueTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sleepy(t, 30*time.Second)
+		ctx := t.Context()
+		first, err := r.Start(ctx, alice, python(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = r.Run(ctx, bob, python("")) // two owners: nobody else's turn comes first
+		if e := wantKind(t, err, engine.ErrBusy, ""); e.RetryAfter <= 0 || time.Since(began) != 30*time.Second {
+			t.Errorf("after %v: %+v", time.Since(began), e)
+		}
+		time.Sleep(2 * time.Second)
+		attended := python("")
+		attended.Attended = true
+		run, err := r.Start(ctx, bob, attended)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unattended, err := r.Start(ctx, engine.Caller{Owner: "carol"}, python(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := r.AwaitTurn(ctx, alice, first.ID); err != nil {
+			t.Errorf("of one that runs: %v", err)
+		}
+		began = time.Now()
+		if err := r.AwaitTurn(ctx, bob, run.ID); err != nil || time.Since(began) != 27*time.Second {
+			t.Errorf("its turn comes after 28 s: %v after %v", err, time.Since(began))
+		}
+		if got, err := r.GetRun(ctx, bob, run.ID); err != nil || got.Status != engine.StatusRunning {
+			t.Errorf("%+v, %v", got, err)
+		}
+		time.Sleep(2 * time.Minute)
+		if got, err := r.GetRun(ctx, engine.Caller{Owner: "carol"}, unattended.ID); err != nil || got.Status != engine.StatusOK {
+			t.Errorf("nobody waits for it, so it waits for its turn: %+v, %v", got, err)
+		}
+	})
+}
+
+func TestQueueTimeGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sleepy(t, 30*time.Second)
+		ctx := t.Context()
+		if _, err := r.Start(ctx, alice, python("")); err != nil {
+			t.Fatal(err)
+		}
+		attended := python("")
+		attended.Attended = true
+		run, err := r.Start(ctx, bob, attended)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, r.AwaitTurn(ctx, bob, run.ID), engine.ErrBusy, "")
+		if got, err := r.GetRun(ctx, bob, run.ID); err != nil || got.Status != engine.StatusCancelled {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if n := len(r.sandbox.Specs()); n != 1 {
+			t.Errorf("%d programs ran", n)
+		}
+	})
+}
+
+// One with a key keeps its place: the caller comes back for it.
+func TestQueueTimeWithKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sleepy(t, 25*time.Second)
+		ctx := t.Context()
+		if _, err := r.Start(ctx, alice, python("")); err != nil {
+			t.Fatal(err)
+		}
+		req := python("keyed")
+		req.IdempotencyKey = "again"
+		for range 2 {
+			_, err := r.Run(ctx, bob, req)
+			wantKind(t, err, engine.ErrBusy, "")
+		}
+		run, err := r.Run(ctx, bob, req)
+		if err != nil || run.Status != engine.StatusOK {
+			t.Errorf("%+v, %v", run, err)
+		}
+	})
+}
+
+// A bound of nothing refuses what cannot start at once, and nothing else.
+func TestQueueTimeOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sleepy(t, 1)
+		ctx := t.Context()
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Run(ctx, alice, python(""))
+			done <- err
+		}()
+		synctest.Wait()
+		_, err := r.Run(ctx, bob, python(""))
+		wantKind(t, err, engine.ErrBusy, "")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What is expected to take too long is refused at once.
+func TestQueueTimeExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := sleepy(t, 30*time.Second)
+		ctx := t.Context()
+		if _, err := r.Run(ctx, alice, python("")); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := r.Start(ctx, alice, python("")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		_, err := r.Run(ctx, alice, python(""))
+		e := wantKind(t, err, engine.ErrBusy, "")
+		if e.RetryAfter < 30*time.Second || time.Since(began) != 0 {
+			t.Errorf("%+v after %v", e, time.Since(began))
+		}
+		if !errors.Is(err, engine.ErrBusy) || r.Stats().Rejected != 1 {
+			t.Errorf("%d are counted", r.Stats().Rejected)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package linux
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// A program that waits, for a time, an answer or a child, needs no processor.
+// The service is told, and lets another run in its place meanwhile. What counts
+// is what its processes do, not how much they get: on a busy machine a program
+// that computes gets little, but one of its threads is always ready to run.
+
+const (
+	firstRest  = 30 * time.Millisecond // after its start a program is looked at
+	restLook   = 40 * time.Millisecond // and again,
+	laterLook  = 200 * time.Millisecond
+	restNews   = time.Second // less often when it has run for so long
+	restPart   = 20          // it rests if it used less than one of so many parts of that time
+	leastAside = 64 << 20    // memory that is set aside for one that rests
+)
+
+// rest is what is known of a program's rest.
+type rest struct {
+	resting bool
+	began   time.Time
+	looked  time.Time
+	used    time.Duration
+}
+
+// restNotice tells the service that a program rests, or computes again.
+type restNotice struct {
+	Resting bool
+	Memory  int64 // to be set aside for it while it rests
+}
+
+// lookAtRest sees whether the program rests, and tells the service when that has
+// changed. It returns when to look again.
+func (w *watch) lookAtRest(g *group, now time.Time) (next time.Time) {
+	r := &w.rest
+	if w.still.stands() {
+		return now.Add(laterLook)
+	}
+	used := w.used(g)
+	window, spent := now.Sub(r.looked), used-r.used
+	first := r.looked.IsZero()
+	r.looked, r.used = now, used
+	if first {
+		r.began = now
+		return now.Add(restLook)
+	}
+	resting := spent < window/restPart && !runnable(w.pid)
+	if resting != r.resting {
+		r.resting = resting
+		_ = w.link.send(answer{Rest: &restNotice{resting, w.aside(g)}}) // a service that is gone is noticed elsewhere
+	}
+	if now.Sub(r.began) > restNews {
+		return now.Add(laterLook)
+	}
+	return now.Add(restLook)
+}
+
+// used is the processor time of the program so far.
+func (w *watch) used(g *group) time.Duration {
+	if g == nil {
+		return cpuTime(w.pid, descendants(w.pid))
+	}
+	return g.cpu()
+}
+
+// aside is the memory to be set aside for a program that rests: what it has and
+// a little. Whatever all of them then take at once is bounded by the kernel;
+// where it is not, that is all that the program may have.
+func (w *watch) aside(g *group) int64 {
+	if g == nil || !g.tree.bounded {
+		return w.memory
+	}
+	return min(g.memoryNow()+leastAside, w.memory)
+}
+
+// runnable reports whether a thread of a sandbox computes, or would. Before the
+// program starts that is its first process.
+func runnable(init int) bool {
+	for _, pid := range append(descendants(init), init) {
+		folder := procPath + "/" + strconv.Itoa(pid) + "/task"
+		threads, _ := os.ReadDir(folder)
+		for _, thread := range threads {
+			if bytes.HasPrefix([]byte(afterName([]byte(readSmall(folder+"/"+thread.Name(), "stat")))), []byte("R")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// heed hands what the executor says of a program's rest to whoever wants to know.
+func (n *restNotice) heed(host engine.Host) {
+	h, ok := host.(engine.Restful)
+	switch {
+	case !ok:
+	case n.Resting:
+		h.Rest(n.Memory)
+	default:
+		h.Wake()
+	}
+}

@@ -1,0 +1,154 @@
+package linux
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// listener notes what it is told of a program's rest.
+type listener struct {
+	mu     sync.Mutex
+	heard  []string
+	memory []int64
+}
+
+func (l *listener) Output(_ engine.Stream, data []byte) { l.note(strings.Fields(string(data))...) }
+
+func (l *listener) Call(context.Context, string, []byte) ([]byte, error) { return nil, nil }
+
+func (l *listener) Rest(memory int64) {
+	l.note("rest")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.memory = append(l.memory, memory)
+}
+
+func (l *listener) Wake() { l.note("wake") }
+
+func (l *listener) note(words ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = append(l.heard, words...)
+}
+
+// A program that waits is said to rest, for a time, a child or a thread, and one
+// that computes is not, in whichever of its processes.
+func TestRest(t *testing.T) {
+	loops := map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)}
+	const head = "import os, subprocess, sys, threading, time\ndef spin(s):\n  end = time.monotonic() + s\n  while time.monotonic() < end: pass\n"
+	for name, want := range map[string][]string{
+		"print('a', flush=True); time.sleep(2); print('b', flush=True); spin(1.5); print('c')":                     {"a", "rest", "b", "wake", "c"},
+		"time.sleep(1)\nif not os.fork(): spin(1.5); print('c', flush=True); os._exit(0)\nos.wait()":               {"rest", "wake", "c"},
+		"print('a', flush=True); subprocess.run(['sleep', '2']); print('b')":                                       {"a", "rest", "b"},
+		"threading.Thread(target=spin, args=[2]).start(); print('a', flush=True)":                                  {"a"},
+		"if not os.fork(): spin(2); os._exit(0)\nprint('a', flush=True); os.wait(); print('b')":                    {"a", "b"},
+		`print('a', flush=True); subprocess.run(['bash', '-c', 'while [ $SECONDS -lt 2 ]; do :; done']); print(1)`: {"a", "1"},
+	} {
+		for kind, s := range loops {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				spec := sandboxtest.Python(head + name)
+				spec.Limits.Timeout = 60 * time.Second
+				host := &listener{}
+				o, err := s.Run(t.Context(), spec, host)
+				if err != nil || o.ExitCode == nil || *o.ExitCode != 0 {
+					t.Fatalf("%+v %v", o, err)
+				}
+				// On a busy machine a program may stand still between two lines.
+				if heard := slices.Compact(host.heard); !within(want, heard) {
+					t.Errorf("%s\nheard %v, want %v", name, heard, want)
+				}
+				for _, memory := range host.memory {
+					if memory < leastAside || memory > spec.Limits.Memory {
+						t.Errorf("%d bytes are set aside", memory)
+					}
+				}
+			})
+		}
+	}
+}
+
+// within reports whether a list has all of want, in order, and nothing of rest
+// beyond it in a program that never does.
+func within(want, heard []string) bool {
+	for _, word := range heard {
+		if len(want) > 0 && word == want[0] {
+			want = want[1:]
+		}
+	}
+	return len(want) == 0
+}
+
+// A program that gets hardly any of a busy machine's processors does not rest.
+func TestRestOnABusyMachine(t *testing.T) {
+	s := start(t)
+	var others []*exec.Cmd
+	for range 24 {
+		other := exec.Command("sh", "-c", "while :; do :; done")
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, other)
+	}
+	defer func() {
+		for _, other := range others {
+			_ = other.Process.Kill()
+			_ = other.Wait()
+		}
+	}()
+	spec := sandboxtest.Python("import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass")
+	spec.Limits.Timeout = 60 * time.Second
+	host := &listener{}
+	if o, err := s.Run(t.Context(), spec, host); err != nil || o.TimedOut {
+		t.Fatalf("%+v %v", o, err)
+	}
+	if len(host.heard) > 0 {
+		t.Errorf("heard %v", host.heard)
+	}
+}
+
+// What all groups take together is bounded by the kernel.
+func TestGroupsAreBounded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("control groups need root")
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := parseOwnGroups(string(own))
+	name, base := "memory.limit_in_bytes", controllerBase(groupRoot, memoryController, place[memoryController])
+	if unified, ok := unifiedBase(groupRoot, place[""]); ok {
+		name, base = "memory.max", unified
+	}
+	before, _ := os.ReadDir(base + "/" + cgroupParent)
+	start(t)
+	after, err := os.ReadDir(base + "/" + cgroupParent)
+	if err != nil {
+		t.Skipf("no control groups: %v", err)
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		t.Fatal(err)
+	}
+	all := int64(info.Totalram) * int64(info.Unit)
+	for _, instance := range after {
+		if slices.ContainsFunc(before, func(e os.DirEntry) bool { return e.Name() == instance.Name() }) {
+			continue
+		}
+		if limit := parseInt(readSmall(base+"/"+cgroupParent+"/"+instance.Name(), name)); limit < all/2 || limit > all-all/16 {
+			t.Errorf("%s: %d of %d bytes", instance.Name(), limit, all)
+		}
+	}
+}
