@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Programs that only wait do not keep others waiting: many go on at once,
@@ -79,4 +81,54 @@ func TestQueueTime(t *testing.T) {
 	if metrics := string(s.do("GET", "/metrics", "").body); !strings.Contains(metrics, "airlock_runs_rejected_total 3") {
 		t.Error("the refusals are not counted")
 	}
+}
+
+// As many empty sessions as an owner may keep fit into a machine, another
+// owner's too, and each runs commands beside each other.
+func TestManySessions(t *testing.T) {
+	who := whoever(t)
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		t.Fatal(err)
+	}
+	// Half of the memory is for them, and an empty one counts with 4 MiB.
+	many := min(1000, int(info.Totalram)*int(info.Unit)/2/(4<<20)*9/10)
+	s := startAbuse(t, who, "--owner-rate", "100000")
+	first, second := s.owner(), s.owner()
+	hold := func(key string) (id string, got answer) {
+		got = s.as(key, "POST", "/onyx/v1/sessions", `{}`)
+		var session struct {
+			ID string `json:"session_id"`
+		}
+		if got.status == 201 {
+			got.decode(t, &session)
+		}
+		return session.ID, got
+	}
+	began := time.Now()
+	var last string
+	for i := range many {
+		id, got := hold(first)
+		if got.status != 201 {
+			t.Fatalf("after %d sessions: %d %s", i, got.status, got.body)
+		}
+		last = id
+	}
+	t.Logf("%d empty sessions in %v", many, time.Since(began).Round(time.Millisecond))
+	if _, got := hold(second); got.status != 201 {
+		t.Errorf("another owner: %d %s", got.status, got.body)
+	}
+	began = time.Now()
+	var both sync.WaitGroup
+	for _, pair := range [][2]string{{"one", "two"}, {"two", "one"}} {
+		both.Go(func() {
+			cmd := "echo > " + pair[0] + "; until [ -e " + pair[1] + " ]; do sleep 0.01; done; echo met"
+			got := s.as(first, "POST", "/onyx/v1/sessions/"+last+"/bash", `{"cmd":`+strconv.Quote(cmd)+`,"timeout_ms":20000}`)
+			if !strings.Contains(string(got.body), `"met\n"`) {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
+	both.Wait()
+	t.Logf("two commands that wait for each other took %v", time.Since(began).Round(time.Millisecond))
 }

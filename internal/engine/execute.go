@@ -160,6 +160,9 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	}
 	j.laps.end("stage")
 	outcome, err := s.sandbox.Run(guarded, spec, host)
+	if errors.Is(err, ErrFull) && !spec.Held.IsZero() && s.evict(ctx, j.owner, spec.Limits.Workspace) {
+		outcome, err = s.sandbox.Run(guarded, spec, host)
+	}
 	j.laps.end("sandbox")
 	if err != nil {
 		if spec.Held == j.session.ID && errors.Is(err, ErrNotFound) {

@@ -83,7 +83,7 @@ func TestExpiry(t *testing.T) {
 		wantKind(t, err, engine.ErrNotFound, "")
 		time.Sleep(6 * time.Minute)
 		synctest.Wait()
-		if held := r.sandbox.Held(); len(held) != 0 {
+		if held := r.sandbox.Workspaces(); len(held) != 0 {
 			t.Errorf("still held: %v", held)
 		}
 		_, err = r.GetSession(ctx, alice, idle.ID)

@@ -10,8 +10,8 @@ import (
 // queue decides which run is next. It bounds how many wait, how many go on and
 // how many of those compute, serves owners in turn and each owner's runs in
 // order, gives none of them more than a share of the slots, and lets the runs of
-// one session through one at a time; a run that waits for its session takes
-// no slot from others.
+// one session through one at a time, unless they may go on beside each other; a
+// run that waits for its session takes no slot from others.
 //
 // A slot is for a program that computes. One that rests, because it waits for a
 // time or an answer, gives its slot to another, as long as there are seats and
@@ -28,8 +28,8 @@ type queue struct {
 	taken   int64 // of memory, by those
 	waiting int   // reserved places included
 	lines   map[Owner]*line
-	busy    map[ID]bool // sessions with a run in a slot
-	turn    uint64      // of the last ticket that got a slot
+	busy    map[ID]int // how much of a session's room is taken by runs in a slot
+	turn    uint64     // of the last ticket that got a slot
 	arrival uint64
 	usual   time.Duration // moving average of how long a slot is held
 	recent  holds
@@ -51,6 +51,7 @@ type line struct {
 type ticket struct {
 	owner   Owner
 	session ID
+	beside  bool          // runs of its session may go on beside it, and it beside them
 	number  uint64        // order of arrival
 	inside  bool          // its run has begun: the session is busy with it
 	ready   chan struct{} // closed when the ticket has a slot
@@ -60,6 +61,17 @@ type ticket struct {
 	held    time.Duration // its slot, up to since
 	memory  int64         // its limit
 	counted int64         // what of that counts as taken
+}
+
+// sessionRoom is how many runs may be in one session at once. One that must be
+// alone takes all of it.
+const sessionRoom = 8
+
+func (t *ticket) room() int {
+	if t.beside {
+		return 1
+	}
+	return sessionRoom
 }
 
 type ticketState int
@@ -75,7 +87,7 @@ const (
 func newQueue(slots, most, mostPerOwner int) *queue {
 	return &queue{
 		slots: slots, most: most, mostPerOwner: mostPerOwner, seats: slots,
-		lines: map[Owner]*line{}, busy: map[ID]bool{}, usual: time.Second,
+		lines: map[Owner]*line{}, busy: map[ID]int{}, usual: time.Second,
 	}
 }
 
@@ -166,7 +178,9 @@ func (q *queue) leave(t *ticket) {
 		q.recent.add(t.held)
 	}
 	if t.inside {
-		delete(q.busy, t.session)
+		if q.busy[t.session] -= t.room(); q.busy[t.session] <= 0 {
+			delete(q.busy, t.session)
+		}
 	}
 	t.state = ticketGone
 	q.dispatch()
@@ -222,7 +236,9 @@ func (q *queue) dispatch() {
 		l.waiting--
 		q.waiting--
 		q.sit(t)
-		q.busy[t.session] = true
+		if !t.inside {
+			q.busy[t.session] += t.room()
+		}
 		q.turn++
 		l.served, l.fresh = q.turn, false
 		t.state, t.inside = ticketRunning, true
@@ -242,7 +258,7 @@ func (q *queue) next() (best *line, at int) {
 			continue
 		}
 		for i, t := range l.tickets {
-			if q.busy[t.session] && !t.inside {
+			if !t.inside && q.busy[t.session]+t.room() > sessionRoom {
 				continue
 			}
 			if best == nil || before(l, i, best, at) {

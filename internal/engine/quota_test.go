@@ -149,7 +149,7 @@ func testAbandonedSessions(t *testing.T) {
 				refused++
 			}
 		}
-		if held := len(r.sandbox.Held()); refused != 9_500 || held != 250 {
+		if held := len(r.sandbox.Workspaces()); refused != 9_500 || held != 250 {
 			t.Errorf("%d were refused, %d workspaces are held", refused, held)
 		}
 		if _, err := r.CreateSession(t.Context(), bob, engine.SessionRequest{}); err != nil {
@@ -157,7 +157,7 @@ func testAbandonedSessions(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if held := len(r.sandbox.Held()); held != 0 {
+		if held := len(r.sandbox.Workspaces()); held != 0 {
 			t.Errorf("%d workspaces are left", held)
 		}
 		if _, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{}); err != nil {

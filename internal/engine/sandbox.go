@@ -28,12 +28,17 @@ type Sandbox interface {
 	// when Spec.Held names a workspace that is gone.
 	Run(ctx context.Context, spec *Spec, host Host) (*Outcome, error)
 
-	// Hold makes a workspace that stays between runs, with files in it.
+	// Hold makes a workspace that stays between runs, with files in it: ErrFull
+	// when there is no memory for one more, which Run returns, too, when there is
+	// none for a held workspace to grow in. Several runs may be in one at once.
 	Hold(ctx context.Context, id ID, inputs []Input, limits Limits) error
 
 	// Release forgets a held workspace and kills what runs in it. Releasing
 	// an unknown one is not an error.
 	Release(ctx context.Context, id ID) error
+
+	// Held says how much memory each held workspace reserves.
+	Held(ctx context.Context) (map[ID]int64, error)
 
 	// Isolation says what this host enforces.
 	Isolation(ctx context.Context) (Isolation, error)

@@ -94,7 +94,7 @@ func TestHeldSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"d/a.txt"}, r.sandbox.Held()[session.ID]); diff != "" {
+	if diff := cmp.Diff([]string{"d/a.txt"}, r.sandbox.Workspaces()[session.ID]); diff != "" {
 		t.Error(diff)
 	}
 	req := python("")
@@ -120,7 +120,7 @@ func TestHeldSession(t *testing.T) {
 	})
 	_, err = r.CreateSession(t.Context(), alice, engine.SessionRequest{Kind: engine.SessionHeld})
 	wantKind(t, err, engine.ErrFull, "")
-	if held := r.sandbox.Held(); len(held) != 0 {
+	if held := r.sandbox.Workspaces(); len(held) != 0 {
 		t.Errorf("still held: %v", held)
 	}
 }
@@ -163,7 +163,7 @@ func TestDeleteSessionKillsItsRuns(t *testing.T) {
 			go func() {
 				err := r.DeleteSession(t.Context(), alice, session.ID)
 				mu.Lock()
-				if err == nil && (running != 0 || len(r.sandbox.Held()) != 0) {
+				if err == nil && (running != 0 || len(r.sandbox.Workspaces()) != 0) {
 					err = errors.New("deleted, and something is left")
 				}
 				mu.Unlock()

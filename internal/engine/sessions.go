@@ -114,10 +114,21 @@ func (s *Service) hold(ctx context.Context, op string, session Session, refs []F
 			return failure(op, "", err)
 		}
 	}
-	if err := s.sandbox.Hold(ctx, session.ID, st.inputs(), limits); err != nil {
+	err := s.sandbox.Hold(ctx, session.ID, st.inputs(), limits)
+	if errors.Is(err, ErrFull) && s.evict(ctx, session.Owner, sizeOfInputs(files)) {
+		err = s.sandbox.Hold(ctx, session.ID, st.inputs(), limits)
+	}
+	if err != nil {
 		return failure(op, "", err)
 	}
 	return nil
+}
+
+func sizeOfInputs(files []File) (n int64) {
+	for i := range files {
+		n += files[i].Size
+	}
+	return n
 }
 
 // release gives a held workspace back, whatever has become of ctx.

@@ -79,6 +79,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 		return nil, nil, err
 	}
 	attended := waited || req.Attended
+	asked.Attended = false // how somebody waits makes it no other request
 	var print Digest
 	if req.IdempotencyKey != "" {
 		if print, err = fingerprint(asked); err != nil {
@@ -131,6 +132,8 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 		return nil, earlier, err
 	}
 	s.accept(j)
+	// What is not in a file of its own, as a shell command, stands in nobody's way.
+	j.ticket.beside = j.session.Kind == SessionHeld && s.entryOf(&j.request) == ""
 	s.queue.join(j.ticket)
 	j.laps.end("admit")
 	go s.execute(life, j) // Shutdown waits for it: the job is in the books

@@ -58,7 +58,7 @@ func TestQueueTime(t *testing.T) {
 		if got, err := r.GetRun(ctx, bob, run.ID); err != nil || got.Status != engine.StatusRunning {
 			t.Errorf("%+v, %v", got, err)
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		if got, err := r.GetRun(ctx, engine.Caller{Owner: "carol"}, unattended.ID); err != nil || got.Status != engine.StatusOK {
 			t.Errorf("nobody waits for it, so it waits for its turn: %+v, %v", got, err)
 		}

@@ -61,7 +61,7 @@ func CheckData(data string) error {
 
 // serviceOwns tells the service's own entries of the data directory.
 func serviceOwns(name string) bool {
-	return name == "files" || strings.HasPrefix(name, "index.") || strings.HasPrefix(name, "state.") || strings.HasPrefix(name, "airlock.")
+	return name == "files" || name == "reserve" || strings.HasPrefix(name, "index.") || strings.HasPrefix(name, "state.") || strings.HasPrefix(name, "airlock.")
 }
 
 func (in *installer) systemUser(ctx context.Context) (*user.User, error) {

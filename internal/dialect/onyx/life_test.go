@@ -97,7 +97,7 @@ func TestSessionsExpire(t *testing.T) {
 func TestSessionWithoutItsWorkspace(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	session := r.session(`{}`)
-	for id := range r.sandbox.Held() {
+	for id := range r.sandbox.Workspaces() {
 		r.sandbox.Lose(id)
 	}
 	for range 2 {

@@ -39,7 +39,7 @@ type uidRange struct{ first, count int }
 // packages, containers nor /etc/subuid use. Otherwise there is one, which is
 // the service's user under another number.
 var (
-	rootUIDs = uidRange{0x70000000, 512}
+	rootUIDs = uidRange{0x70000000, 4096}
 	userUIDs = uidRange{1000, 1}
 )
 
@@ -228,6 +228,8 @@ func (e *executor) serve(r *request, files []*os.File) {
 	case r.Release != "":
 		e.release(r.Release)
 		err = l.send(answer{})
+	case r.Usage:
+		err = e.usage(l)
 	case r.Inspect:
 		report := e.host.isolation()
 		err = l.send(answer{Report: &report, Pools: e.describePools()})

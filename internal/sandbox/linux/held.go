@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -17,9 +18,37 @@ type heldWorkspace struct {
 	workspace *workspace
 	at        string
 	uid       int
-	size      int64      // that it may grow to
-	busy      sync.Mutex // one run at a time
-	gone      bool       // released while a run waited
+	size      int64        // that it may grow to
+	entered   sync.RWMutex // held by those in it, and to release it
+	gone      bool         // released while a run waited
+
+	runs int   // in it; guarded by executor.mu
+	used int64 // of memory, when it was last looked at; guarded by executor.mu
+}
+
+// What a held workspace takes of the machine's memory. One that nobody is in
+// takes what is in it, for it cannot grow; one with programs in it may grow to
+// its size.
+const (
+	leastHeld = 4 << 20 // also bounds how many there are
+	inodeSize = 1 << 10 // of the kernel's memory
+)
+
+// reserved is what must be there for it. The caller holds executor.mu.
+func (h *heldWorkspace) reserved() int64 {
+	if h.runs > 0 {
+		return max(h.size, leastHeld)
+	}
+	return max(h.used, leastHeld)
+}
+
+// measure looks at what a workspace has in it.
+func (w *workspace) measure() int64 {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(w.root.Fd()), &fs); err != nil {
+		return 0
+	}
+	return int64(fs.Blocks-fs.Bfree)*fs.Bsize + int64(fs.Files-fs.Ffree)*inodeSize
 }
 
 var heldID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -62,15 +91,12 @@ func (e *executor) keep(id string, h *heldWorkspace) error {
 	if e.held[id] != nil {
 		return &failure{Kind: string(engine.ErrConflict), Text: "this workspace is held already"}
 	}
-	total := h.size
-	for _, other := range e.held {
-		total += other.size
+	h.used = h.workspace.measure()
+	if err := e.heldRoom(h, h.reserved()); err != nil {
+		return err
 	}
-	if total > e.host.heldQuota {
-		return &failure{
-			Kind: string(engine.ErrFull), Text: "the memory for workspaces that stay between runs is used up",
-			Hint: "delete sessions that are no longer used, or wait until they expire",
-		}
+	if h.size > e.host.heldQuota { // no program could ever be let in
+		return noHeldRoom()
 	}
 	if err := os.Mkdir(h.at, 0o755); err != nil {
 		return err
@@ -84,27 +110,96 @@ func (e *executor) keep(id string, h *heldWorkspace) error {
 	return nil
 }
 
-// occupy enters a held workspace for one run; leave ends that.
+// heldRoom reports whether there is memory for one to reserve so much. What those
+// that programs are in may grow to comes back when they end.
+func (e *executor) heldRoom(h *heldWorkspace, reserve int64) error {
+	total, growth := reserve, int64(0)
+	for _, other := range e.held {
+		if other != h {
+			total += other.reserved()
+			growth += other.reserved() - max(other.used, leastHeld)
+		}
+	}
+	switch {
+	case total <= e.host.heldQuota:
+		return nil
+	case total-growth <= e.host.heldQuota:
+		return &failure{
+			Kind: string(engine.ErrBusy), Text: "the memory for workspaces that stay between runs is in use",
+			Hint: "try again when other programs in sessions have ended",
+		}
+	}
+	return noHeldRoom()
+}
+
+func noHeldRoom() error {
+	return &failure{
+		Kind: string(engine.ErrFull), Text: "the memory for workspaces that stay between runs is used up",
+		Hint: "delete sessions that are no longer used, or wait until they expire",
+	}
+}
+
+// occupy enters a held workspace for one run; leave ends that. Several runs may
+// be in it at once.
 func (e *executor) occupy(id string) (*heldWorkspace, error) {
 	gone := &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
 	e.mu.Lock()
 	h := e.held[id]
-	e.mu.Unlock()
 	if h == nil {
+		e.mu.Unlock()
 		return nil, gone
 	}
-	h.busy.Lock()
+	if err := e.heldRoom(h, max(h.size, leastHeld)); err != nil {
+		e.mu.Unlock()
+		return nil, err
+	}
+	h.runs++
+	e.mu.Unlock()
+	h.entered.RLock()
 	if h.gone {
-		h.busy.Unlock()
+		e.leave(h)
 		return nil, gone
 	}
 	return h, nil
 }
 
-func (h *heldWorkspace) leave() { h.busy.Unlock() }
+func (e *executor) leave(h *heldWorkspace) {
+	used := int64(0)
+	if !h.gone {
+		used = h.workspace.measure()
+	}
+	h.entered.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h.runs--
+	h.used = used
+}
 
-// release forgets a held workspace once the run in it, if any, has ended: the
-// service closes that run's socket first.
+// view is a held workspace as one of its runs sees it: with marks of its own.
+func (h *heldWorkspace) view() *workspace {
+	w := &workspace{root: h.workspace.root, uid: h.workspace.uid}
+	w.snapshot()
+	return w
+}
+
+// usage lists what the held workspaces reserve, in batches that fit into a packet.
+func (e *executor) usage(l *link) error {
+	e.mu.Lock()
+	var all []heldUse
+	for id, h := range e.held {
+		all = append(all, heldUse{id, h.reserved()})
+	}
+	e.mu.Unlock()
+	for batch := range slices.Chunk(all, usesInPacket) {
+		if err := l.send(answer{Held: batch}); err != nil {
+			return err
+		}
+	}
+	return l.send(answer{})
+}
+
+// release forgets a held workspace once the runs in it, if any, have ended: the
+// service closes those runs' sockets first.
 func (e *executor) release(id string) {
 	e.mu.Lock()
 	h := e.held[id]
@@ -113,8 +208,8 @@ func (e *executor) release(id string) {
 	if h == nil {
 		return
 	}
-	h.busy.Lock()
-	defer h.busy.Unlock()
+	h.entered.Lock()
+	defer h.entered.Unlock()
 	h.gone = true
 	_ = unix.Unmount(h.at, unix.MNT_DETACH)
 	_ = os.Remove(h.at)

@@ -52,9 +52,8 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 		if err != nil {
 			return err
 		}
-		defer h.leave()
-		s.workspace, s.heldAt, s.uid = h.workspace, h.at, h.uid
-		s.workspace.snapshot()
+		defer e.leave(h)
+		s.workspace, s.heldAt, s.uid = h.view(), h.at, h.uid
 	} else {
 		uid, err := e.leaseUID()
 		if err != nil {

@@ -178,6 +178,39 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 	return err
 }
 
+// Held says what held workspaces reserve.
+func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
+	l, err := s.open(ctx, request{Usage: true})
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	stop := context.AfterFunc(ctx, func() { l.close() })
+	defer stop()
+	held := map[engine.ID]int64{}
+	for {
+		var a answer
+		files, err := l.receive(&a)
+		closeAll(files)
+		if a.Error != nil {
+			return nil, fromFailure("sandbox", a.Error)
+		}
+		if err != nil {
+			return nil, lost(err)
+		}
+		if len(a.Held) == 0 {
+			return held, nil
+		}
+		for _, use := range a.Held {
+			id, err := engine.ParseID(use.ID)
+			if err != nil {
+				return nil, lost(err)
+			}
+			held[id] = use.Memory
+		}
+	}
+}
+
 // Isolation says what the executor enforces.
 func (s *Sandbox) Isolation(context.Context) (engine.Isolation, error) {
 	s.mu.Lock()

@@ -234,7 +234,16 @@ type request struct {
 	Hold    *holdRequest `json:",omitempty"`
 	Release string       `json:",omitempty"` // id of a held workspace
 	Inspect bool         `json:",omitempty"`
+	Usage   bool         `json:",omitempty"` // of held workspaces
 }
+
+// heldUse is the memory that a held workspace reserves.
+type heldUse struct {
+	ID     string
+	Memory int64
+}
+
+const usesInPacket = 500
 
 // runRequest comes with the files stdout, stderr, stdin if there is any, and what the
 // program reads and writes to call out if Calls is set. Inputs follow in messages of
@@ -300,6 +309,7 @@ type answer struct {
 	Pools    []engine.Pool     `json:",omitempty"`
 	Error    *failure          `json:",omitempty"`
 	Rest     *restNotice       `json:",omitempty"`
+	Held     []heldUse         `json:",omitempty"` // a last one has none
 }
 
 type output struct {

@@ -24,6 +24,7 @@ type Fake struct {
 	mu    sync.Mutex
 	specs []engine.Spec
 	held  map[engine.ID][]string
+	most  int // that are held; 0: no bound
 	fault error
 }
 
@@ -62,6 +63,9 @@ func (f *Fake) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, li
 	if f.fault != nil {
 		return f.fault
 	}
+	if f.most > 0 && len(f.held) >= f.most {
+		return engine.ErrFull
+	}
 	paths := []string{}
 	for _, input := range inputs {
 		paths = append(paths, input.Path)
@@ -76,6 +80,17 @@ func (f *Fake) Release(ctx context.Context, id engine.ID) error {
 	defer f.mu.Unlock()
 	delete(f.held, id)
 	return f.fault
+}
+
+// Held says that each reserves one byte.
+func (f *Fake) Held(ctx context.Context) (map[engine.ID]int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := map[engine.ID]int64{}
+	for id := range f.held {
+		held[id] = 1
+	}
+	return held, f.fault
 }
 
 // Isolation says that there is none.
@@ -108,8 +123,15 @@ func (f *Fake) Specs() []engine.Spec {
 	return append([]engine.Spec(nil), f.specs...)
 }
 
-// Held returns the held workspaces, and the paths that each began with.
-func (f *Fake) Held() map[engine.ID][]string {
+// Bound makes Hold answer ErrFull once so many workspaces are held.
+func (f *Fake) Bound(most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.most = most
+}
+
+// Workspaces returns the held workspaces, and the paths that each began with.
+func (f *Fake) Workspaces() map[engine.ID][]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	held := map[engine.ID][]string{}

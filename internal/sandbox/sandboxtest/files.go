@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,6 +207,7 @@ func held(t *testing.T, b *bench) {
 	spec := Spec("bash", "ls")
 	spec.Held, spec.Inline = other, true
 	wantOutput(t, b.run(t, spec), "")
+	heldTogether(t, b, other)
 	for _, gone := range []engine.ID{id, other, id} {
 		if err := b.sandbox.Release(t.Context(), gone); err != nil {
 			t.Errorf("release: %v", err)
@@ -221,4 +223,56 @@ func held(t *testing.T, b *bench) {
 var oddNames = []string{
 	"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029", "\u0085\u009b",
 	"a\u202egnp.exe", "a\n\x1b\x7f", "e\u0301.txt", "\u00e9.txt", `a\b`, `..\b`, " ", "a ", ".. .",
+}
+
+// heldTogether runs two commands at once in a held workspace, each of which waits
+// for what the other does.
+func heldTogether(t *testing.T, b *bench, id engine.ID) {
+	var both sync.WaitGroup
+	for _, pair := range [][2]string{{"one", "two"}, {"two", "one"}} {
+		both.Go(func() {
+			spec := Spec("bash", "echo "+pair[0]+" > "+pair[0]+"; until [ -s "+pair[1]+" ]; do sleep 0.01; done; cat "+pair[1])
+			spec.Held, spec.Inline, spec.Limits.Timeout = id, true, 30*time.Second
+			host := &recorder{}
+			if o, err := b.sandbox.Run(t.Context(), spec, host); err != nil || o.TimedOut || host.stdout.String() != pair[1]+"\n" {
+				t.Errorf("%s beside %s: %+v, %v", pair[0], pair[1], o, err)
+			}
+		})
+	}
+	both.Wait()
+}
+
+// manyHeld holds more empty workspaces than would fit if each reserved its size.
+func manyHeld(t *testing.T, b *bench) {
+	var all []engine.ID
+	limits := Limits()
+	limits.Workspace = 512 << 20
+	for range 200 {
+		id := engine.NewID()
+		if err := b.sandbox.Hold(t.Context(), id, nil, limits); err != nil {
+			t.Fatalf("after %d: %v", len(all), err)
+		}
+		all = append(all, id)
+	}
+	spec := Spec("bash", "head -c 100000000 /dev/zero > big")
+	spec.Held, spec.Inline, spec.Limits = all[0], true, limits
+	b.run(t, spec)
+	held, err := b.sandbox.Held(t.Context())
+	for deadline := time.Now().Add(10 * time.Second); err == nil && held[all[0]] == limits.Workspace && time.Now().Before(deadline); {
+		held, err = b.sandbox.Held(t.Context()) // the run's answer comes a moment before its end
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(held) != len(all) || held[all[0]] < 100_000_000 || held[all[0]] > 200_000_000 || held[all[1]] < 1 || held[all[1]] > 16<<20 {
+		t.Errorf("%d are held; one with 100 MB reserves %d bytes, an empty one %d", len(held), held[all[0]], held[all[1]])
+	}
+	for _, id := range all {
+		if err := b.sandbox.Release(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	if held, err := b.sandbox.Held(t.Context()); err != nil || len(held) != 0 {
+		t.Errorf("afterwards: %v, %v", held, err)
+	}
 }
