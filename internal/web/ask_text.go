@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"html/template"
 	"net/url"
 	"strings"
@@ -9,30 +8,22 @@ import (
 
 	"github.com/alecthomas/chroma/v2"
 	"github.com/alecthomas/chroma/v2/lexers"
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
 )
 
-// spoken renders what a model says: Markdown without raw HTML, without
-// pictures, and with links that lead only where a person can see.
-var spoken = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
-	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(noPictures{}, 100), util.Prioritized(spokenNodes{}, 90))))
+// spoken renders what a model says: links lead only where a person can see.
+var spoken = newMarkdown(spokenNodes{})
 
-// maxSpoken is the longest text that is rendered as Markdown; a longer one is
-// shown as it is.
-const maxSpoken = 256 << 10
-
-// say renders what a model says.
+// say renders what a model says. What exceeds the bounds of Markdown is shown
+// as it is.
 func say(text string) template.HTML {
 	text = strings.TrimSpace(text)
-	var html bytes.Buffer
-	if len(text) > maxSpoken || spoken.Convert([]byte(text), &html) != nil {
-		return template.HTML(`<pre class="text">` + template.HTMLEscapeString(text) + `</pre>`) //nolint:gosec // escaped
+	if html, ok := renderMarkdown(spoken, text); ok {
+		return html
 	}
-	return template.HTML(html.String()) //nolint:gosec // raw HTML is off, and the policy of the page lets nothing run
+	return template.HTML(`<pre class="text">` + template.HTMLEscapeString(text) + `</pre>`) //nolint:gosec // escaped
 }
 
 // spokenNodes renders links and code.
@@ -107,23 +98,42 @@ func (spokenNodes) code(w util.BufWriter, source []byte, n ast.Node, entering bo
 	if l, path, ok := strings.Cut(language, ":"); ok && path != "" {
 		language, name = l, `<span class="fence">`+template.HTMLEscapeString(named(path))+`</span>`
 	}
-	_, err := w.WriteString(`<pre class="text" tabindex="0">` + name + `<code>` + string(highlight(language, text.String())) + `</code></pre>`)
+	code := string(workOf(n).palette.colour(language, text.String()))
+	_, err := w.WriteString(`<pre class="text" tabindex="0">` + name + `<code>` + code + `</code></pre>`)
 	return ast.WalkSkipChildren, err
 }
 
+// Bounds of the code in one document that is coloured; the rest stays plain.
 const (
-	maxHighlight  = 64 << 10               // bytes of code that are coloured
-	highlightTime = 150 * time.Millisecond // then the rest stays plain: lexers can be led astray
+	maxHighlight  = 32 << 10 // bytes of one block
+	maxTokens     = 12_000   // each takes some 2.5 KB of a lexer's memory
+	highlightTime = 300 * time.Millisecond
 )
 
+// palette is what is left of these bounds.
+type palette struct {
+	tokens int
+	time   time.Duration
+}
+
+func newPalette() *palette { return &palette{maxTokens, highlightTime} }
+
 // highlight colours code. Whatever is in it, it becomes text in spans.
-func highlight(language, code string) (html template.HTML) {
+func highlight(language, code string) template.HTML {
+	rendering <- struct{}{}
+	defer func() { <-rendering }()
+	return newPalette().colour(language, code)
+}
+
+func (p *palette) colour(language, code string) (html template.HTML) {
 	plain := template.HTML(template.HTMLEscapeString(code)) //nolint:gosec // escaped
 	name := coloured[strings.ToLower(language)]
-	if name == "" || len(code) > maxHighlight {
+	if name == "" || len(code) > maxHighlight || p.time <= 0 || p.tokens <= 0 {
 		return plain
 	}
+	began := time.Now()
 	defer func() {
+		p.time -= time.Since(began)
 		if recover() != nil { // iterators of lexers tell errors so
 			html = plain
 		}
@@ -133,25 +143,35 @@ func highlight(language, code string) (html template.HTML) {
 		return plain
 	}
 	whole := strings.TrimRight(code, "\n") + "\n" // which lexers want at the end
-	next, err := chroma.Coalesce(lexer).Tokenise(&chroma.TokeniseOptions{State: "root"}, whole)
+	next, err := lexer.Tokenise(&chroma.TokeniseOptions{State: "root"}, whole)
 	if err != nil {
 		return plain
 	}
 	var b strings.Builder
-	done, end := 0, time.Now().Add(highlightTime)
+	done, class := 0, ""
 	for token := next(); token != chroma.EOF; token = next() {
-		if !strings.HasPrefix(whole[done:], token.Value) || time.Now().After(end) {
+		p.tokens--
+		if !strings.HasPrefix(whole[done:], token.Value) || p.tokens <= 0 || time.Since(began) > p.time {
 			break
 		}
-		done += len(token.Value)
-		text := template.HTMLEscapeString(token.Value)
-		if class := tokenClass(token.Type); class != "" {
-			text = `<span class="` + class + `">` + text + `</span>`
+		if c := tokenClass(token.Type); c != class {
+			closeSpan(&b, class)
+			if class = c; class != "" {
+				b.WriteString(`<span class="` + class + `">`)
+			}
 		}
-		b.WriteString(text)
+		b.WriteString(template.HTMLEscapeString(token.Value))
+		done += len(token.Value)
 	}
-	b.WriteString(template.HTMLEscapeString(whole[done:])) // what the lexer has changed or not come to
+	closeSpan(&b, class)
+	b.WriteString(template.HTMLEscapeString(whole[done:])) // what the lexer changed or did not reach
 	return template.HTML(b.String())                       //nolint:gosec // escaped
+}
+
+func closeSpan(b *strings.Builder, class string) {
+	if class != "" {
+		b.WriteString("</span>")
+	}
 }
 
 // coloured are the languages that models write, by the names that they give

@@ -16,9 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
 
@@ -128,27 +126,59 @@ func readText(content io.Reader, body *previewView) error {
 	text := strings.ToValidUTF8(string(raw), "\uFFFD")
 	switch {
 	case body.File.Kind == "markdown" && !body.Cut:
-		var html bytes.Buffer
-		if err := markdown.Convert([]byte(text), &html); err != nil {
-			return err
+		html, ok := renderMarkdown(markdown, text)
+		if ok {
+			body.HTML = html
+			return nil
 		}
-		body.HTML = template.HTML(html.String()) //nolint:gosec // raw HTML is off, and the policy of the page lets nothing run
-		return nil
+		body.Problem = "This is too large or too deeply nested to show as Markdown. Its text, as it is:"
 	case body.File.Kind == "json" && !body.Cut:
-		var indented bytes.Buffer
-		if err := json.Indent(&indented, raw, "", "  "); err != nil {
-			body.Problem = "This is not valid JSON: " + err.Error() + ". Its text, as it is:"
-		} else if indented.Len() <= 4*shownText { // deep nesting grows by its square
-			text = indented.String()
-		}
+		text = indented(text, body)
 	}
 	body.Text = plainText(text)
 	return nil
 }
 
-// markdown renders without raw HTML and without links that run something.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
-	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(noPictures{}, 100), util.Prioritized(lowerHeadings{}, 100))))
+// indented returns a JSON text with indents, or as it is with the reason.
+func indented(text string, body *previewView) string {
+	if indentedSize(text) > 4*shownText {
+		body.Problem = "This is too deeply nested to show with indents. Its text, as it is:"
+		return text
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
+		body.Problem = "This is not valid JSON: " + err.Error() + ". Its text, as it is:"
+		return text
+	}
+	return out.String()
+}
+
+// indentedSize returns the size that json.Indent needs at most, which grows
+// with the square of the depth.
+func indentedSize(text string) int {
+	size, depth, quoted := len(text), 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+			size += 2*depth + 1
+		case c == ',':
+			size += 2*depth + 1
+		case c == '}', c == ']':
+			depth--
+			size += 2*max(depth, 0) + 1
+		}
+	}
+	return size
+}
+
+// markdown renders a file that a run left.
+var markdown = newMarkdown(lowerHeadings{})
 
 // noPictures shows what is said of a picture in its place: a file that is
 // looked at loads nothing from elsewhere.
