@@ -73,7 +73,8 @@ func orSent(o *Outcome) Outcome {
 
 // judge makes an outcome of an answer.
 func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outcome {
-	problem := fmt.Sprintf("%s answered %d%s", host, a.status, a.words())
+	// Its words are not quoted: what a caller can read here may be any server's.
+	problem := fmt.Sprintf("%s answered %d (%s)", host, a.status, http.StatusText(a.status))
 	switch {
 	case a.status >= 200 && a.status < 300:
 		return Outcome{Sent: true}
@@ -104,7 +105,7 @@ func (s *Sender) compare(ctx context.Context, p *Post, host string) (known bool,
 	case a.err != nil:
 		return false, &Outcome{Unsure: true, Problem: explain(a.err)}
 	case a.status == http.StatusTooManyRequests, a.status >= 500 && a.status != http.StatusNotImplemented:
-		return false, &Outcome{Unsure: true, Retry: a.retryAfter(s.o.Now()), Problem: fmt.Sprintf("%s answered %d%s", host, a.status, a.words())}
+		return false, &Outcome{Unsure: true, Retry: a.retryAfter(s.o.Now()), Problem: fmt.Sprintf("%s answered %d (%s)", host, a.status, http.StatusText(a.status))}
 	case a.status != http.StatusOK:
 		return false, nil
 	}
@@ -201,29 +202,6 @@ func explain(err error) string {
 		return "interrupted"
 	}
 	return err.Error()
-}
-
-// words returns what an answer says for a person, at a length that fits.
-func (a answer) words() string {
-	said := decode[struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-	}](a.body)
-	text := said.Message
-	if text == "" && len(said.Error) > 0 {
-		if err := json.Unmarshal(said.Error, &text); err != nil {
-			text = decode[struct {
-				Message string `json:"message"`
-			}](said.Error).Message
-		}
-	}
-	if text = oneLine(strings.ToValidUTF8(text, "?")); text == "" {
-		return ""
-	}
-	if runes := []rune(text); len(runes) > 200 {
-		text = string(runes[:200]) + "..."
-	}
-	return ": " + text
 }
 
 // retryAfter reads the header of that name, in seconds or as a date. It is

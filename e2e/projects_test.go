@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +68,43 @@ func TestServedProject(t *testing.T) {
 		got := call("GET", "/demo/api/v1/projects/P1/assignments/A1", "", 200)
 		if got["status"] != "SUBMITTED" || got["submission_summary"] != "done" {
 			t.Errorf("the project has %v", got)
+		}
+	})
+}
+
+// TestProjectAddress names addresses for a project's API that are not public: to
+// a service of this machine's user alone, to one with keys, and to one whose
+// operator allows the address.
+func TestProjectAddress(t *testing.T) {
+	forEachPerson(t, func(t *testing.T, who person) {
+		owner := who.credential
+		if who.service != nil {
+			owner = who.service
+		}
+		root := folder(t, owner)
+		inner := httptest.NewServer(http.NotFoundHandler())
+		defer inner.Close()
+		link := func(s *service, key, api string) answer {
+			t.Helper()
+			return s.do("PUT", "/api/v1/projects/P1", fmt.Sprintf(`{"folder": %q, "api": %q}`, root, api), "Content-Type", "application/json", "X-API-Key", key)
+		}
+		const metadata = "https://169.254.169.254"
+		data := dataFolder(t, who)
+		s := serve(t, who, data, "--workspace", root)
+		if got := link(s, "", metadata); got.status != 400 || !strings.Contains(string(got.body), "--project-api") {
+			t.Errorf("the metadata address: %d %s", got.status, got.body)
+		}
+		if got := link(s, "", inner.URL); got.status != 200 {
+			t.Errorf("loopback without keys: %d %s", got.status, got.body)
+		}
+		made := who.run(t, nil, "keys", "create", "--data", data)
+		key := strings.TrimSpace(made.stdout)
+		if got := link(s, key, inner.URL); made.code != 0 || got.status != 400 || !strings.Contains(string(got.body), "--project-api") {
+			t.Errorf("loopback with keys: %+v, %d %s", made, got.status, got.body)
+		}
+		s = serve(t, who, dataFolder(t, who), "--workspace", root, "--project-api", "169.254.0.0/16")
+		if got := link(s, "", metadata); got.status != 200 {
+			t.Errorf("an address that the operator allows: %d %s", got.status, got.body)
 		}
 	})
 }

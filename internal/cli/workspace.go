@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -55,8 +56,13 @@ func (a *app) newDesk(db *state.DB, dir string) *desk {
 		Desk:   conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{dir}, Log: a.log}),
 		db:     db,
 		outbox: outbox,
-		sender: assignment.NewSender(db.Outbox(), assignment.SenderOptions{Token: a.tokenFor(db), Log: a.log}),
+		sender: a.newSender(db, nil),
 	}
+}
+
+// newSender delivers the posts of a state with the client; nil: the default one.
+func (a *app) newSender(db *state.DB, web *http.Client) *assignment.Sender {
+	return assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: web, Token: a.tokenFor(db), Log: a.log})
 }
 
 // stateDir is the data directory, unless root would have to trust what the

@@ -68,6 +68,7 @@ type Config struct {
 	LibreChat   LibreChat
 
 	Workspaces      []string // folders that callers may link with a project
+	ProjectAPIs     []string // addresses that callers may name although they are not public
 	CodeInterpreter string   // URL of the run_python tool's service; empty: none
 	DemoProject     bool     // serve a project API under /demo
 

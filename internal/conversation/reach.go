@@ -22,6 +22,9 @@ type Reach struct {
 	Folders []string
 	// Wake makes the sender look for posts at once.
 	Wake func()
+	// CheckAPI returns an error if callers may not have reports sent to an
+	// address; nil: they may name any.
+	CheckAPI func(ctx context.Context, api string) error
 }
 
 // ErrOutside says that a folder is none of those that callers may link.
@@ -62,6 +65,11 @@ func (r *Reach) LinkFolder(ctx context.Context, l Link) (Link, error) {
 	}
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return l, fmt.Errorf("%w: it is not a folder", ErrInvalid)
+	}
+	if l.API != "" && r.CheckAPI != nil {
+		if err := r.CheckAPI(ctx, l.API); err != nil {
+			return l, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
 	}
 	l.Root = root
 	return r.Link(ctx, l)

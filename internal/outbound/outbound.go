@@ -1,0 +1,216 @@
+// Package outbound decides which addresses the service connects to for its
+// callers.
+//
+// A caller may name the API that a project reports to. Without a check such an
+// address makes the service a proxy into the operator's network: to metadata
+// services, databases, other services on loopback. So a Policy allows public
+// addresses and those that the operator names, and nothing else. It checks an
+// address twice: when it is set, to give a helpful error, and on each
+// connection after the name was resolved, since a name may resolve differently
+// then.
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Policy says where the service may connect to.
+type Policy struct {
+	hosts    map[string]bool // "host" or "host:port", lower case
+	networks []netip.Prefix
+	loopback func() bool
+}
+
+// New returns a policy that allows public addresses and the named ones, each an
+// address such as https://projects.example.com, a host name with or without a
+// port, or a network such as 10.1.2.0/24. Loopback addresses are allowed while
+// loopback reports true; nil: never.
+func New(allowed []string, loopback func() bool) (*Policy, error) {
+	p := &Policy{hosts: map[string]bool{}, loopback: loopback}
+	for _, entry := range allowed {
+		if network, err := netip.ParsePrefix(entry); err == nil {
+			p.networks = append(p.networks, network.Masked())
+			continue
+		}
+		host, err := hostOf(entry)
+		if err != nil {
+			return nil, err
+		}
+		p.hosts[host] = true
+	}
+	return p, nil
+}
+
+// Valid returns an error if New would refuse the entry.
+func Valid(entry string) error {
+	_, err := New([]string{entry}, nil)
+	return err
+}
+
+func hostOf(entry string) (string, error) {
+	rest := entry
+	if u, err := url.Parse(entry); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+		if u.User != nil {
+			return "", fmt.Errorf("%q holds a user: name the host alone", entry)
+		}
+		if rest = u.Host; u.Port() == "" && u.Hostname() != "" {
+			rest = net.JoinHostPort(u.Hostname(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
+		}
+	}
+	if rest == "" || strings.ContainsAny(rest, "/ @?#") {
+		return "", fmt.Errorf("%q is not an address (https://host), a host name or a network (10.1.2.0/24)", entry)
+	}
+	return strings.ToLower(strings.Trim(rest, "[]")), nil
+}
+
+// RefusedError says that the policy does not allow an address.
+type RefusedError struct {
+	Host string
+	IP   netip.Addr
+}
+
+// Error names the setting that allows the address.
+func (e *RefusedError) Error() string {
+	where := e.Host
+	if where != e.IP.String() {
+		where += " (" + e.IP.String() + ")"
+	}
+	return fmt.Sprintf("%s is not a public address, and the service connects to such an address only if its operator names it with --project-api", where)
+}
+
+// Check resolves the host of an address and returns a *RefusedError if the
+// policy does not allow one of its IP addresses. A name that does not resolve
+// passes: each connection is checked again.
+func (p *Policy) Check(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return fmt.Errorf("%q is not an address", address)
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	if p.named(host, port) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	for _, ip := range ips {
+		if !p.allows(ip) {
+			return &RefusedError{host, ip.Unmap()}
+		}
+	}
+	return nil
+}
+
+func (p *Policy) named(host, port string) bool {
+	return p.hosts[host] || p.hosts[net.JoinHostPort(host, port)]
+}
+
+func (p *Policy) allows(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	for _, network := range p.networks {
+		if network.Contains(ip) {
+			return true
+		}
+	}
+	if ip.IsLoopback() {
+		return p.loopback != nil && p.loopback()
+	}
+	return public(ip)
+}
+
+// special are networks that are not public and that netip has no method for:
+// "this network", carrier-grade NAT, protocol assignments, benchmarking,
+// reserved, and prefixes of IPv6 that carry an IPv4 address.
+var special = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
+}
+
+func public(ip netip.Addr) bool {
+	for _, network := range special {
+		if network.Contains(ip) {
+			return false
+		}
+	}
+	return ip.IsGlobalUnicast() && !ip.IsPrivate()
+}
+
+// Transport returns a copy of base whose connections the policy checks.
+func (p *Policy) Transport(base *http.Transport) http.RoundTripper {
+	direct, proxied := base.Clone(), base.Clone()
+	direct.Proxy = nil
+	direct.DialContext = p.dial
+	return &transport{p, direct, proxied}
+}
+
+func (p *Policy) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if host = strings.ToLower(host); p.named(host, port) {
+		return d.DialContext(ctx, network, address)
+	}
+	d.Control = func(_, resolved string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(resolved)
+		if err != nil {
+			return err
+		}
+		if !p.allows(to.Addr()) {
+			return &RefusedError{host, to.Addr().Unmap()}
+		}
+		return nil
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// transport sends requests through the proxy that the environment names, if
+// any, and checks their address itself then: the proxy makes the connection.
+type transport struct {
+	policy          *Policy
+	direct, proxied *http.Transport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.proxied.Proxy == nil {
+		return t.direct.RoundTrip(r)
+	}
+	proxy, err := t.proxied.Proxy(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case proxy == nil:
+		return t.direct.RoundTrip(r)
+	}
+	if err := t.policy.Check(r.Context(), r.URL.String()); err != nil {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, err
+	}
+	return t.proxied.RoundTrip(r)
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections through.
+func (t *transport) CloseIdleConnections() {
+	t.direct.CloseIdleConnections()
+	t.proxied.CloseIdleConnections()
+}
