@@ -226,11 +226,11 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}
+	api := native.New(s.engine, options)
 	mounts := []httpd.Mount{
-		{Prefix: "/api/v1", Handler: native.New(s.engine, options), Open: []string{"/openapi.yaml"}, Trusted: true},
+		{Prefix: "/api/v1", Handler: api, Access: api.Access},
 		a.onyx(s, metrics),
 	}
-	mounts = append(mounts, projectMounts(mounts[0])...)
 	if a.cfg.DemoProject {
 		mounts = append(mounts, demoMount())
 	}

@@ -2,14 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/airlock-run/airlock/assignment/assignmenttest"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/web"
 )
 
@@ -20,6 +22,11 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err != nil {
 		return err
 	}
+	policy, err := a.outbound(s, a.cfg.ProjectAPIs)
+	if err != nil {
+		return errors.Join(err, d.close())
+	}
+	d.sender = a.newSender(d.db, &http.Client{Transport: policy.Transport(http.DefaultTransport.(*http.Transport))})
 	s.providers = d.db.Uploads().Counts
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
@@ -32,38 +39,21 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err := a.startConversations(ctx, s, d); err != nil {
 		return err
 	}
-	reach := &conversation.Reach{Desk: d.Desk, Folders: a.cfg.Workspaces, Wake: d.sender.Wake}
+	reach := &conversation.Reach{Desk: d.Desk, Folders: a.cfg.Workspaces, Wake: d.sender.Wake, CheckAPI: policy.Check}
 	s.work = &native.Work{Reach: reach, Outbox: d.outbox}
 	s.review = &web.Review{Reach: reach, Replies: d.db.Projects()}
 	return nil
 }
 
-// projectMounts are the addresses about folders, projects and conversations. They are a part
-// of the native API, but callers from trusted networks need a key there: what
-// is changed is no sandbox.
-func projectMounts(api httpd.Mount) []httpd.Mount {
-	var mounts []httpd.Mount
-	for _, path := range []string{"/replies", "/proposals", "/projects", "/outbox", "/conversations"} {
-		m := api
-		m.Prefix, m.Trusted, m.Open = api.Prefix+path, false, nil
-		m.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			below := *r
-			address := *r.URL
-			if address.Path = path + r.URL.Path; r.URL.Path == "/" {
-				address.Path = path
-			}
-			if r.URL.RawPath != "" {
-				address.RawPath = path + r.URL.RawPath
-			}
-			below.URL = &address
-			api.Handler.ServeHTTP(w, &below)
-			// The metrics count by the route below the mount's prefix.
-			method, route, _ := strings.Cut(below.Pattern, " ")
-			r.Pattern = method + " " + strings.TrimPrefix(route, path)
-		})
-		mounts = append(mounts, m)
+// outbound returns where a service connects to for its callers. A service that
+// only this machine can reach, and that has no keys, is its user's own: there
+// loopback is allowed as well.
+func (a *app) outbound(s *service, allowed []string) (*outbound.Policy, error) {
+	host, _, err := net.SplitHostPort(a.cfg.Listen)
+	if err != nil {
+		return nil, err
 	}
-	return mounts
+	return outbound.New(allowed, func() bool { return isLoopback(host) && !s.engine.Stats().HasKeys })
 }
 
 // demoMount serves the reference API of a project, which keeps everything in

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,39 +10,9 @@ import (
 
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
-	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/workspace"
 )
-
-// The addresses that change folders are not among those that callers of a
-// trusted network reach without a key, and the API sees its own paths.
-func TestProjectMounts(t *testing.T) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /projects", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	mux.HandleFunc("GET /projects/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.PathValue("id"))) })
-	mounts := projectMounts(httpd.Mount{Prefix: "/api/v1", Handler: mux, Trusted: true, Open: []string{"/openapi.yaml"}})
-	for _, m := range mounts {
-		if m.Trusted || len(m.Open) > 0 || m.Public || !strings.HasPrefix(m.Prefix, "/api/v1/") {
-			t.Errorf("%+v", m)
-		}
-		if m.Prefix != "/api/v1/projects" {
-			continue
-		}
-		// httpd removes the prefix.
-		w := httptest.NewRecorder()
-		m.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
-		if w.Code != http.StatusTeapot {
-			t.Errorf("/: %d", w.Code)
-		}
-		w = httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(t.Context(), "GET", "/P%201", nil)
-		m.Handler.ServeHTTP(w, r)
-		if w.Body.String() != "P 1" || r.Pattern != "GET /{id}" {
-			t.Errorf("/P%%201: %q, route %q", w.Body, r.Pattern)
-		}
-	}
-}
 
 // What root does with folders is recorded where nobody else can write, and
 // never in the way of the service.

@@ -32,6 +32,12 @@ func Caller(r *http.Request) engine.Caller {
 // body is read.
 func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := m
+		public := m.Public || slices.Contains(m.Open, below(m.Prefix, r).URL.Path)
+		if m.Access != nil {
+			network, everyone := m.Access(below(m.Prefix, r))
+			m.Trusted, public = network, public || everyone
+		}
 		caller, err := s.caller(m, r)
 		if err == nil {
 			if v := watch(w); v != nil {
@@ -40,8 +46,7 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 			return
 		}
-		below := strings.TrimPrefix(r.URL.Path, strings.TrimSuffix(m.Prefix, "/"))
-		if m.Public || slices.Contains(m.Open, below) {
+		if public {
 			next.ServeHTTP(w, r)
 			return
 		}

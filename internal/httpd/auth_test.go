@@ -191,6 +191,29 @@ func TestPublicMounts(t *testing.T) {
 	}
 }
 
+// TestAccess is about a mount whose routes differ in who needs no key.
+func TestAccess(t *testing.T) {
+	_, address := start(t, Options{
+		Engine: &fakeEngine{hasKeys: true}, TrustNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Mounts: []Mount{{Prefix: "/api/v1", Handler: dialect(), Access: func(r *http.Request) (network, everyone bool) {
+			return r.URL.Path == "/network" || r.URL.Path == "/all", r.URL.Path == "/all"
+		}}},
+	})
+	for path, want := range map[string]struct {
+		status   int
+		contains string
+	}{
+		"/network": {200, "owner=local"}, "/all": {200, "owner="}, "/other": {401, "key"}, "/network/": {401, "key"}, "/": {401, "key"},
+	} {
+		if resp, body := request(t, "GET", address+"/api/v1"+path, "", ""); resp.StatusCode != want.status || !strings.Contains(body, want.contains) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	if resp, body := request(t, "GET", address+"/api/v1/all", "X-Forwarded-For: 203.0.113.7", ""); resp.StatusCode != 200 {
+		t.Errorf("open to all: %d %s", resp.StatusCode, body)
+	}
+}
+
 // TestSignedIn is about a mount that knows its callers by a cookie.
 func TestSignedIn(t *testing.T) {
 	_, address := start(t, Options{Home: "/ui/", Mounts: []Mount{

@@ -444,7 +444,10 @@ func TestMetrics(t *testing.T) {
 	if resp, _ := request(t, "GET", address+"/metrics", "", ""); resp.StatusCode != 401 {
 		t.Errorf("metrics without a key: %d", resp.StatusCode)
 	}
-	_, body := request(t, "GET", address+"/metrics", key, "")
+	if resp, body := request(t, "GET", address+"/metrics", key, ""); resp.StatusCode != 403 || strings.Contains(body, "airlock_runs") {
+		t.Errorf("metrics with a tenant's key: %d %s", resp.StatusCode, body)
+	}
+	_, body := request(t, "GET", address+"/metrics", "X-API-Key: "+adminKey, "")
 	for _, want := range []string{
 		`airlock_http_requests_total{code="200",method="GET",route="/api/v1/who/{id}"} 3`,
 		`airlock_http_requests_total{code="404",method="GET",route="other"} 1`,

@@ -45,9 +45,17 @@ func NewMetrics(e Engine) *Metrics {
 }
 
 // Handler answers a scrape. Dialects that have a metrics address of their own
-// serve it too.
+// serve it too. The metrics are about all owners, so that a key must be an
+// admin's; where no key is needed, none is.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	scrape := promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := Caller(r); !c.Admin && (c.Owner != engine.Local || c.Key != "") {
+			refuse(w, r, http.StatusForbidden, "forbidden", "the metrics are about all owners: this needs an admin key")
+			return
+		}
+		scrape.ServeHTTP(w, r)
+	})
 }
 
 // count observes each request under the route that answered it.

@@ -58,6 +58,10 @@ type Mount struct {
 	Public bool
 	// Trusted lets callers from Options.TrustNetworks in without a key.
 	Trusted bool
+	// Access reports which callers may make a request, its prefix removed,
+	// without a key: those from Options.TrustNetworks, or all. It is for a
+	// dialect whose routes differ in that; nil: Trusted and Public tell.
+	Access func(r *http.Request) (network, everyone bool)
 	// Keyed says that the dialect has keys of its own, besides the engine's:
 	// nobody comes in from loopback without one, unless that is trusted.
 	Keyed bool
@@ -194,11 +198,18 @@ func (s *Server) handler() http.Handler {
 func strip(prefix string, h http.Handler) http.Handler {
 	prefix = strings.TrimSuffix(prefix, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner, address := *r, *r.URL
-		address.Path = orDefault(strings.TrimPrefix(r.URL.Path, prefix), "/")
-		address.RawPath = strings.TrimPrefix(r.URL.RawPath, prefix)
-		inner.URL, inner.Pattern = &address, ""
+		inner := below(prefix, r)
 		defer func() { setRoute(w, prefix, inner.Pattern) }()
-		h.ServeHTTP(w, &inner)
+		h.ServeHTTP(w, inner)
 	})
+}
+
+// below returns a request as the mount sees it: without the mount's prefix.
+func below(prefix string, r *http.Request) *http.Request {
+	prefix = strings.TrimSuffix(prefix, "/")
+	inner, address := *r, *r.URL
+	address.Path = orDefault(strings.TrimPrefix(r.URL.Path, prefix), "/")
+	address.RawPath = strings.TrimPrefix(r.URL.RawPath, prefix)
+	inner.URL, inner.Pattern = &address, ""
+	return &inner
 }

@@ -122,8 +122,7 @@ func (a *api) conversations(r *http.Request) (Conversations, string, error) {
 	switch {
 	case a.Conversations == nil:
 		return nil, "", &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service keeps no conversations."}
-	// Without a key they are on the machine: this part of the API trusts no
-	// network. See projectMounts in internal/cli.
+	// Without a key they are on the machine: these routes are keyed.
 	case !caller.Admin && (caller.Owner != engine.Local || caller.Key != ""):
 		return nil, "", &engine.Error{Kind: engine.ErrForbidden, Hint: "An admin key is needed, or a connection from the machine itself."}
 	}

@@ -43,62 +43,90 @@ type api struct {
 	versions language.Versions
 }
 
+// access says who may use a route without a key. A route that does not say is
+// for callers with a key and for the machine itself.
+type access int
+
+const (
+	keyed   access = iota
+	trusted        // callers from a trusted network as well: what the route changes is in a sandbox
+	public         // every caller
+)
+
 // route is one method of one path. The path is relative to the prefix.
 type route struct {
 	method, path string
 	serve        func(*api, http.ResponseWriter, *http.Request) error
+	access       access
 }
 
 // routes is the whole surface. openapi.yaml describes exactly these.
 var routes = []route{
-	{"POST", "/runs", (*api).createRun},
-	{"GET", "/runs", (*api).listRuns},
-	{"GET", "/runs/{id}", (*api).getRun},
-	{"DELETE", "/runs/{id}", (*api).cancelRun},
-	{"GET", "/runs/{id}/events", (*api).runEvents},
+	{"POST", "/runs", (*api).createRun, trusted},
+	{"GET", "/runs", (*api).listRuns, trusted},
+	{"GET", "/runs/{id}", (*api).getRun, trusted},
+	{"DELETE", "/runs/{id}", (*api).cancelRun, trusted},
+	{"GET", "/runs/{id}/events", (*api).runEvents, trusted},
 
-	{"POST", "/files", (*api).createFile},
-	{"GET", "/files", (*api).listFiles},
-	{"GET", "/files/{id}", (*api).getFile},
-	{"DELETE", "/files/{id}", (*api).deleteFile},
-	{"GET", "/files/{id}/content", (*api).fileContent},
+	{"POST", "/files", (*api).createFile, trusted},
+	{"GET", "/files", (*api).listFiles, trusted},
+	{"GET", "/files/{id}", (*api).getFile, trusted},
+	{"DELETE", "/files/{id}", (*api).deleteFile, trusted},
+	{"GET", "/files/{id}/content", (*api).fileContent, trusted},
 
-	{"POST", "/sessions", (*api).createSession},
-	{"GET", "/sessions", (*api).listSessions},
-	{"GET", "/sessions/{id}", (*api).getSession},
-	{"DELETE", "/sessions/{id}", (*api).deleteSession},
-	{"GET", "/sessions/{id}/files", (*api).sessionFiles},
-	{"GET", "/sessions/{id}/archive", (*api).sessionArchive},
+	{"POST", "/sessions", (*api).createSession, trusted},
+	{"GET", "/sessions", (*api).listSessions, trusted},
+	{"GET", "/sessions/{id}", (*api).getSession, trusted},
+	{"DELETE", "/sessions/{id}", (*api).deleteSession, trusted},
+	{"GET", "/sessions/{id}/files", (*api).sessionFiles, trusted},
+	{"GET", "/sessions/{id}/archive", (*api).sessionArchive, trusted},
 
-	{"POST", "/keys", (*api).createKey},
-	{"GET", "/keys", (*api).listKeys},
-	{"DELETE", "/keys/{id}", (*api).revokeKey},
+	{"POST", "/keys", (*api).createKey, keyed},
+	{"GET", "/keys", (*api).listKeys, keyed},
+	{"DELETE", "/keys/{id}", (*api).revokeKey, keyed},
 
-	{"POST", "/replies", (*api).createReply},
-	{"GET", "/proposals/{id}", (*api).getProposal},
-	{"POST", "/proposals/{id}/approve", (*api).approveProposal},
-	{"POST", "/proposals/{id}/undo", (*api).undoProposal},
-	{"DELETE", "/proposals/{id}", (*api).declineProposal},
-	{"GET", "/projects", (*api).listProjects},
-	{"PUT", "/projects/{id}", (*api).putProject},
-	{"DELETE", "/projects/{id}", (*api).deleteProject},
-	{"POST", "/projects/{id}/prompt", (*api).projectPrompt},
-	{"POST", "/projects/{id}/escalations/{escalation}", (*api).answerEscalation},
-	{"GET", "/outbox", (*api).listPosts},
-	{"POST", "/outbox/{id}", (*api).changePost},
+	{"POST", "/replies", (*api).createReply, keyed},
+	{"GET", "/proposals/{id}", (*api).getProposal, keyed},
+	{"POST", "/proposals/{id}/approve", (*api).approveProposal, keyed},
+	{"POST", "/proposals/{id}/undo", (*api).undoProposal, keyed},
+	{"DELETE", "/proposals/{id}", (*api).declineProposal, keyed},
+	{"GET", "/projects", (*api).listProjects, keyed},
+	{"PUT", "/projects/{id}", (*api).putProject, keyed},
+	{"DELETE", "/projects/{id}", (*api).deleteProject, keyed},
+	{"POST", "/projects/{id}/prompt", (*api).projectPrompt, keyed},
+	{"POST", "/projects/{id}/escalations/{escalation}", (*api).answerEscalation, keyed},
+	{"GET", "/outbox", (*api).listPosts, keyed},
+	{"POST", "/outbox/{id}", (*api).changePost, keyed},
 
-	{"GET", "/conversations", (*api).listConversations},
-	{"GET", "/conversations/{id}", (*api).getConversation},
-	{"DELETE", "/conversations/{id}", (*api).deleteConversation},
-	{"GET", "/conversations/{id}/outputs/{sha256}", (*api).conversationOutput},
+	{"GET", "/conversations", (*api).listConversations, keyed},
+	{"GET", "/conversations/{id}", (*api).getConversation, keyed},
+	{"DELETE", "/conversations/{id}", (*api).deleteConversation, keyed},
+	{"GET", "/conversations/{id}/outputs/{sha256}", (*api).conversationOutput, keyed},
 
-	{"GET", "/languages", (*api).languages},
-	{"GET", "/limits", (*api).limits},
-	{"GET", "/openapi.yaml", (*api).openAPI},
+	{"GET", "/languages", (*api).languages, trusted},
+	{"GET", "/limits", (*api).limits, trusted},
+	{"GET", "/openapi.yaml", (*api).openAPI, public},
 }
 
-// New returns the API as a handler that wants its prefix removed.
-func New(e Engine, o Options) http.Handler {
+// API is a handler that wants its prefix removed.
+type API struct {
+	mux    *http.ServeMux
+	access map[string]access // by pattern
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// Access reports which callers may make a request without a key: those from
+// trusted networks, or all.
+func (a *API) Access(r *http.Request) (network, everyone bool) {
+	_, pattern := a.mux.Handler(r)
+	is := a.access[pattern]
+	return is == trusted || is == public, is == public
+}
+
+// New returns the API.
+func New(e Engine, o Options) *API {
 	if o.Prefix == "" {
 		o.Prefix = "/api/v1"
 	}
@@ -114,8 +142,9 @@ func New(e Engine, o Options) http.Handler {
 	a := &api{engine: e, Options: o}
 
 	mux := http.NewServeMux()
-	allow := map[string][]string{}
+	allow, accesses := map[string][]string{}, map[string]access{}
 	for _, r := range routes {
+		accesses[r.method+" "+r.path] = r.access
 		mux.HandleFunc(r.method+" "+r.path, a.handle(r.serve))
 		allow[r.path] = append(allow[r.path], r.method)
 		if r.method == http.MethodGet {
@@ -133,7 +162,7 @@ func New(e Engine, o Options) http.Handler {
 	mux.HandleFunc("/", a.handle(func(*api, http.ResponseWriter, *http.Request) error {
 		return refuse(http.StatusNotFound, "not_found", "nothing lives at this address")
 	}))
-	return mux
+	return &API{mux, accesses}
 }
 
 // handle makes an http handler of one that may fail.

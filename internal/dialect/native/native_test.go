@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -350,4 +351,32 @@ func readAll(t *testing.T, r io.Reader) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestAccess names the routes that callers from trusted networks may use without
+// a key, and those that are open to all. A route that is added is closed.
+func TestAccess(t *testing.T) {
+	api := New(nil, Options{})
+	network := []string{
+		"DELETE /files/{id}", "DELETE /runs/{id}", "DELETE /sessions/{id}", "GET /files", "GET /files/{id}", "GET /files/{id}/content",
+		"GET /languages", "GET /limits", "GET /openapi.yaml", "GET /runs", "GET /runs/{id}", "GET /runs/{id}/events", "GET /sessions",
+		"GET /sessions/{id}", "GET /sessions/{id}/archive", "GET /sessions/{id}/files", "POST /files", "POST /runs", "POST /sessions",
+	}
+	for _, r := range routes {
+		name := r.method + " " + r.path
+		req := httptest.NewRequest(r.method, strings.NewReplacer("{id}", "a%2Fb", "{escalation}", "e", "{sha256}", "s").Replace(r.path), http.NoBody)
+		trusts, everyone := api.Access(req)
+		if trusts != slices.Contains(network, name) || everyone != (name == "GET /openapi.yaml") {
+			t.Errorf("%s: networks %v, everyone %v", name, trusts, everyone)
+		}
+	}
+	for _, other := range []string{"PATCH /runs", "GET /nothing", "GET /", "POST /openapi.yaml", "GET /runs/a/b/c"} {
+		method, path, _ := strings.Cut(other, " ")
+		if trusts, everyone := api.Access(httptest.NewRequest(method, path, http.NoBody)); trusts || everyone {
+			t.Errorf("%s is open", other)
+		}
+	}
+	if trusts, everyone := api.Access(httptest.NewRequest("HEAD", "/runs", http.NoBody)); !trusts || everyone {
+		t.Errorf("HEAD /runs: networks %v, everyone %v", trusts, everyone)
+	}
 }
