@@ -372,7 +372,9 @@ func TestAtRoot(t *testing.T) {
 		{
 			Prefix: "/two", Handler: named("two"), AtRoot: map[string]Claim{"/exec": nil, "/v1/files/{id}": nil, "/v1/open": nil, "/v1/none": never}, Open: []string{"/v1/open"},
 			Authenticate: func(context.Context, string) (engine.Caller, error) { return engine.Caller{Owner: "two"}, nil },
-			Refuse:       func(w http.ResponseWriter, _ *http.Request, status int, _, _ string) { http.Error(w, "two refuses", status) },
+			Refuse: func(w http.ResponseWriter, _ *http.Request, status int, _, _ string) {
+				http.Error(w, "two refuses", status)
+			},
 		},
 	}
 	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, Mounts: mounts})

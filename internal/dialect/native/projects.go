@@ -2,9 +2,8 @@ package native
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"os"
-	"path/filepath"
 
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -123,15 +122,10 @@ func (a *api) putProject(w http.ResponseWriter, r *http.Request) error {
 	if err := body.done(); err != nil {
 		return err
 	}
-	// Before the folder is looked at: callers must not learn what else is there.
-	root, err := filepath.EvalSymlinks(l.Root)
-	if err != nil || !filepath.IsAbs(l.Root) || !work.Allows(root) {
-		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "the folder is none of those that this service was given with --workspace")
+	if l, err = work.LinkFolder(r.Context(), l); errors.Is(err, conversation.ErrOutside) {
+		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "%s", err.Error())
 	}
-	if info, err := os.Stat(root); err != nil || !info.IsDir() {
-		return invalid("folder is not a folder")
-	}
-	if l, err = work.Link(r.Context(), l); err != nil {
+	if err != nil {
 		return workError(err)
 	}
 	b, err := work.project(r.Context(), l)
