@@ -130,7 +130,7 @@ type Output struct {
 // Isolation says what stands between a program and its host.
 type Isolation struct {
 	Backend string  // "linux"
-	Strict  bool    // memory and process limits are enforced by the kernel
+	Strict  bool    // memory and process limits are enforced by the kernel, and a crash tells the host nothing
 	Summary string  // one line for a person: "root, cgroup v1"
 	Layers  []Layer // in the order in which they are worth reading
 }

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -9,7 +10,12 @@ import (
 // isolation says what this host enforces, layer by layer, in the words that
 // doctor, /health and the start of the service show.
 func (h *host) isolation() engine.Isolation {
-	i := engine.Isolation{Backend: "linux", Strict: h.groups != nil}
+	return h.isolationWith(readSmall(procPath+"/sys/kernel", "core_pattern"))
+}
+
+// isolationWith is the same where the kernel does that with a crashed program.
+func (h *host) isolationWith(corePattern string) engine.Isolation {
+	i := engine.Isolation{Backend: "linux", Strict: h.groups != nil && !streamsCores(corePattern)}
 	i.Layers = []engine.Layer{
 		enforced("file system", "its own root: read-only /usr, an /etc of its own, nothing else of the host"),
 		enforced("network", "its own network namespace with nothing but loopback; no resolver"),
@@ -22,9 +28,29 @@ func (h *host) isolation() engine.Isolation {
 		h.processLayer(),
 		h.groupLayer("CPU limit", "a program may use every core, and yields only to its neighbours", engine.LayerMissing),
 		enforced("disk limit", "each workspace is a file system of its own with a size and a number of inodes"),
+		coreLayer(corePattern),
 	}
 	i.Summary = h.summary()
+	if streamsCores(corePattern) {
+		i.Summary += ", core dumps go to a socket"
+	}
 	return i
+}
+
+// streamsCores reports whether the kernel (since Linux 6.16) sends the memory of who
+// crashes to a socket of the host. No limit of core files keeps it from that. Who is
+// not dumpable is left alone, but executing anything makes a program dumpable.
+func streamsCores(pattern string) bool { return strings.HasPrefix(pattern, "@") }
+
+func coreLayer(pattern string) engine.Layer {
+	const name = "core dumps"
+	if streamsCores(pattern) {
+		return engine.Layer{
+			Name: name, State: engine.LayerMissing, Detail: "the kernel sends the memory of a program that crashes to a socket of the host, whatever its limits",
+			Cure: "sysctl -w kernel.core_pattern=core, or a pattern that begins with |",
+		}
+	}
+	return enforced(name, "none is written, and no handler of the host is started")
 }
 
 func (h *host) summary() string {

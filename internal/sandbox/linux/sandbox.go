@@ -15,7 +15,7 @@ import (
 // Config is what Start needs.
 type Config struct {
 	Launcher Launcher // closed with the sandbox
-	Strict   bool     // refuse a host that cannot enforce memory and process limits
+	Strict   bool     // refuse a host that cannot enforce memory and process limits, or hands out core dumps
 	Log      *slog.Logger
 }
 
@@ -81,7 +81,7 @@ func (s *Sandbox) launch(ctx context.Context) error {
 		err = &engine.Error{
 			Op: "start the sandbox", Kind: engine.ErrUnavailable,
 			Err:  fmt.Errorf("strict isolation was asked for, and this host gives less: %s", a.Report.Summary),
-			Hint: "run as root with the memory and pids controllers, or accept less with --isolation=best; `airlock doctor` tells what is missing",
+			Hint: "run as root with the memory and pids controllers and a kernel.core_pattern that does not begin with @, or accept less with --isolation=best; `airlock doctor` tells what is missing",
 		}
 	}
 	if err != nil {

@@ -118,7 +118,8 @@ def practise(place, constants):
 
 
 def own_steps(constants):
-    """What a child must not share with others: its processor, its random numbers."""
+    """What a child must not share with others: its processor, its random numbers,
+    the key with which its processes trust one another."""
     steps = [room.find_rseq(constants["rseq"], constants["flags"])]
     if "random" in sys.modules:
         state = lesson.random_state()
@@ -127,6 +128,9 @@ def own_steps(constants):
             AFTER_FORK.append(lambda: _random.Random.seed(sys.modules["random"]._inst, None))
     if "numpy.random" in sys.modules:
         steps.append((constants["getrandom"], lesson.numpy_state(), 4 * lesson.WORDS))
+    if "multiprocessing.process" in sys.modules:
+        key = sys.modules["multiprocessing.process"].current_process().authkey
+        steps.append((constants["getrandom"], id(key) + bytes.__basicsize__ - 1, len(key)))  # nothing has its hash yet
     return list(filter(None, steps))
 
 

@@ -43,19 +43,41 @@ func TestRandomNumbersDiffer(t *testing.T) {
 	if _, err := os.Stat(os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes/python/lib/numpy"); err == nil {
 		code += "import numpy\nprint(numpy.random.rand(), numpy.random.default_rng().random())\n"
 	}
-	seen := map[string]bool{}
-	for range 8 {
-		for line := range strings.Lines(sandboxtest.Run(t, warm, sandboxtest.Python(code)).Stdout) {
-			for _, number := range strings.Fields(line) {
-				if seen[number] {
-					t.Errorf("%s came twice", number)
+	keys := "import multiprocessing, ssl, sqlite3, tempfile, uuid\nprint(multiprocessing.current_process().authkey.hex(), ssl.RAND_bytes(16).hex(), tempfile.mktemp(), uuid.uuid1(), uuid.getnode())\n" +
+		"print(sqlite3.connect(':memory:').execute('select hex(randomblob(16))').fetchone()[0])\n"
+	for _, code := range []string{code, keys} {
+		seen := map[string]bool{}
+		for range 8 {
+			r := sandboxtest.Run(t, warm, sandboxtest.Python(code))
+			for line := range strings.Lines(r.Stdout) {
+				for _, number := range strings.Fields(line) {
+					if seen[number] {
+						t.Errorf("%s came twice", number)
+					}
+					seen[number] = true
 				}
-				seen[number] = true
+			}
+			if r.Code() != 0 {
+				t.Error(r.Stderr)
 			}
 		}
+		if len(seen) < 16 {
+			t.Errorf("only %d numbers were drawn", len(seen))
+		}
 	}
-	if len(seen) < 16 {
-		t.Errorf("only %d numbers were drawn", len(seen))
+}
+
+// The key with which processes of a program trust one another is drawn anew, and works.
+func TestProcessesTrustOneAnother(t *testing.T) {
+	r := sandboxtest.Run(t, startWarm(t), sandboxtest.Python(`import multiprocessing, multiprocessing.connection
+if __name__ == "__main__":
+    key = multiprocessing.current_process().authkey
+    print(len(key), hash(key) == hash(bytes(key)), multiprocessing.current_process().authkey == bytes(key))
+    with multiprocessing.Manager() as manager:
+        shared = manager.dict(a=1)
+        print(dict(shared))`))
+	if want := "32 True True\n{'a': 1}\n"; r.Stdout != want {
+		t.Errorf("%q, want %q\n%s", r.Stdout, want, r.Stderr)
 	}
 }
 

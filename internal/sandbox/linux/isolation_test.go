@@ -1,0 +1,27 @@
+package linux
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// A host that sends the memory of crashed programs to a socket is not strict, and
+// says what to do.
+func TestCoreDumpsThatAreStreamed(t *testing.T) {
+	h := &host{root: true, uids: rootUIDs, landlock: 7, groups: &cgroupTree{version: 2}}
+	for pattern, streamed := range map[string]bool{
+		"core\n": false, "\n": false, "": false, "/var/crash/core.%p\n": false, "|/usr/lib/systemd/systemd-coredump %P\n": false, "core@host\n": false,
+		"@/run/coredump.socket\n": true, "@@/run/coredump.socket\n": true, "@linuxafsk/coredump.socket\n": true,
+	} {
+		i := h.isolationWith(pattern)
+		if i.Strict == streamed || strings.Contains(i.Summary, "core dumps") != streamed {
+			t.Errorf("%q: strict %v, %s", pattern, i.Strict, i.Summary)
+		}
+		layer := i.Layers[len(i.Layers)-1]
+		if layer.Name != "core dumps" || (layer.State == engine.LayerMissing) != streamed || (layer.Cure != "") != streamed {
+			t.Errorf("%q: %+v", pattern, layer)
+		}
+	}
+}
