@@ -31,6 +31,7 @@ type figure struct {
 var numbers = []number{
 	{"leftovers", "processes, mounts, control groups, users, files and goroutines left by 10,000 runs, a third of them hostile: none", measureLeftovers},
 	{"deadline", "a run is answered within 500 ms of its time limit, and its last process gone within 200 ms (p99)", measureDeadline},
+	{"priorities", "beside twice as many hogs as processors, whatever priorities a program sets and however many compute, its last process is gone within 500 ms of its time limit (p99)", measurePriorities},
 	{"stdout", "private memory while a program prints 1 GB: under 32 MiB", measureStdout},
 	{"neighbour", "beside three CPU hogs, half a second after they began, a neighbour's p95 at most doubles", measureNeighbour},
 	{"tools", "programs that import matplotlib and call tools, 20,000 of three clients: none hangs", measureTools},
@@ -119,23 +120,11 @@ func measureDeadline(ctx context.Context, o options) (figure, error) {
 			mark := fmt.Sprintf("1000.%d", time.Now().UnixNano())
 			code := []string{"sleep " + mark, "trap '' TERM; sleep " + mark + " & sleep " + mark, "for i in 1 2 3 4 5; do setsid sleep " + mark + " & done; while :; do :; done"}[i%3]
 			limit := 200 + rand.IntN(200)
-			gone := make(chan time.Time, 1)
-			watching, stop := context.WithCancel(ctx)
-			go watchGone(watching, mark, gone)
-			began := time.Now()
-			run, err := who.Run(ctx, client.RunRequest{Language: "bash", Code: code, TimeoutMS: int64(limit)})
-			answered := time.Since(began)
+			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, TimeoutMS: int64(limit)}, mark)
 			if err != nil {
-				stop()
 				return figure{}, err
 			}
-			end := <-gone
-			stop()
-			if run.Status != client.StatusTimeout {
-				return figure{}, wrong("a timeout", run)
-			}
-			answers = append(answers, answered-time.Duration(limit)*time.Millisecond)
-			ends = append(ends, end.Sub(began)-time.Duration(limit)*time.Millisecond)
+			answers, ends = append(answers, answered), append(ends, end)
 		}
 		ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 		return figure{
@@ -144,6 +133,27 @@ func measureDeadline(ctx context.Context, o options) (figure, error) {
 			over: late(answers) > 500*time.Millisecond || late(ends) > 200*time.Millisecond,
 		}, nil
 	})
+}
+
+// overdue runs a program that does not end by itself. It returns how long after its
+// time limit it was answered, and how long after it the last process with a word on its
+// command line was gone.
+func overdue(ctx context.Context, who tenant, r client.RunRequest, word string) (answered, end time.Duration, err error) {
+	gone := make(chan time.Time, 1)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go watchGone(watching, word, gone)
+	limit := time.Now().Add(time.Duration(r.TimeoutMS) * time.Millisecond)
+	run, err := who.Run(ctx, r)
+	answered = time.Since(limit)
+	if err != nil {
+		return 0, 0, err
+	}
+	last := <-gone
+	if run.Status != client.StatusTimeout {
+		return 0, 0, wrong("a timeout", run)
+	}
+	return answered, last.Sub(limit), nil
 }
 
 // watchGone tells when the last process with a word on its command line is
