@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -81,8 +80,8 @@ func measurePriorities(ctx context.Context, o options) (figure, error) {
 		var answers, ends []time.Duration
 		for i := range runs {
 			word := fmt.Sprintf("reluctant-%d", time.Now().UnixNano())
-			code := "exec python3 -c '" + reluctantPrelude + strings.ReplaceAll(reluctant[i%len(reluctant)], "'", "\"") + "' " + word
-			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, TimeoutMS: limit}, word)
+			code := "exec python3 -c '" + reluctantPrelude + reluctant[i%len(reluctant)] + "' $1"
+			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, Args: []string{word}, TimeoutMS: limit}, word)
 			if err != nil {
 				return figure{}, err
 			}

@@ -54,6 +54,7 @@ try: socket.create_connection(('127.0.0.1', %s), timeout=2); print('breach')
 except OSError: pass`, port)},
 		{"host name", []string{"set the host name"}, "import socket\nif socket.gethostname() != 'airlock': print('breach')"},
 		{"hidden files", []string{"hide /proc/cmdline"}, "if open('/proc/cmdline').read(): print('breach')"},
+		{"read-only /proc", []string{"make /proc read-only"}, "import os\ntry: os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'900'); print('breach')\nexcept OSError: pass"},
 		{"open files", []string{"limit open files"}, "import resource\nif resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 1024: print('breach')"},
 		{"core files", []string{"limit core files"}, "import resource\nif resource.getrlimit(resource.RLIMIT_CORE)[1] != 1: print('breach')"},
 		{"signal mask", []string{"unblock signals"}, "import signal\nif signal.pthread_sigmask(signal.SIG_BLOCK, []): print('breach')"},
