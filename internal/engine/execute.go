@@ -75,7 +75,7 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 		return end
 	}
 	if !j.listing.later {
-		s.touches.session(j.session, s.now())
+		s.useSession(ctx, j.session, s.now())
 	}
 	stage, err := s.stage(ctx, j)
 	defer stage.close()
@@ -213,7 +213,7 @@ func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
 		s.log.ErrorContext(ctx, "a run's end could not be recorded", "run", j.id, "error", err)
 	}
 	if end.session == nil {
-		s.touches.session(j.session, run.FinishedAt)
+		s.useSession(ctx, j.session, run.FinishedAt)
 	}
 	s.meter.ended(run)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // PutFile stores a file. Its name must pass CleanPath and is kept as it was
@@ -132,7 +133,19 @@ func (s *Service) use(ctx context.Context, file File) {
 	if file.ExpiresAt.Sub(now) > 2*tidyEvery {
 		return
 	}
-	if err := s.index.TouchFiles(ctx, []ID{file.ID}, now); err != nil {
+	if err := s.index.TouchFiles(ctx, map[ID]time.Time{file.ID: now}); err != nil {
+		s.complain(ctx, "write down a use", err)
+	}
+}
+
+// useSession is use for a session.
+func (s *Service) useSession(ctx context.Context, session Session, now time.Time) {
+	left := s.touches.sessionExpiry(session).Sub(now)
+	s.touches.session(session, now)
+	if left > 2*tidyEvery {
+		return
+	}
+	if err := s.index.TouchSession(ctx, session.ID, now); err != nil && !errors.Is(err, ErrNotFound) {
 		s.complain(ctx, "write down a use", err)
 	}
 }

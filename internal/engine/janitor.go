@@ -107,7 +107,7 @@ func (j *janitor) hurry() {
 func (s *Service) tidy(ctx context.Context, low bool) {
 	now := s.now()
 	s.settle(ctx)
-	if err := s.touches.flush(ctx, s.index, now); err != nil {
+	if err := s.touches.flush(ctx, s.index); err != nil {
 		s.complain(ctx, "write down uses", err)
 		return // else what is in use would expire
 	}

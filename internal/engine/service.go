@@ -235,7 +235,7 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	s.settle(last)
-	if err := s.touches.flush(last, s.index, s.now()); err != nil {
+	if err := s.touches.flush(last, s.index); err != nil {
 		s.complain(last, "write down uses", err)
 	}
 	return late

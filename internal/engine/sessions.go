@@ -218,7 +218,7 @@ func (s *Service) SessionFile(ctx context.Context, caller Caller, session, file 
 		return Session{}, File{}, SessionFile{}, missing
 	}
 	s.use(ctx, found)
-	s.touches.session(within, s.now())
+	s.useSession(ctx, within, s.now())
 	found.ExpiresAt = s.touches.fileExpiry(found)
 	return within, found, place, nil
 }
@@ -235,7 +235,7 @@ func (s *Service) UseSession(ctx context.Context, caller Caller, id ID) (Session
 	if err != nil {
 		return Session{}, nil, nil, err
 	}
-	s.touches.session(session, s.now())
+	s.useSession(ctx, session, s.now())
 	for i := range files {
 		s.use(ctx, files[i])
 		files[i].ExpiresAt = s.touches.fileExpiry(files[i])

@@ -104,8 +104,9 @@ type FileIndex interface {
 	Files(ctx context.Context, query FileQuery) ([]File, error)
 	// DeleteFile forgets a file and its places in sessions.
 	DeleteFile(ctx context.Context, owner Owner, id ID) error
-	// TouchFiles moves the expiry of files to now + TTL, never backwards.
-	TouchFiles(ctx context.Context, ids []ID, now time.Time) error
+	// TouchFiles moves the expiry of files to when they were used + TTL, never
+	// backwards.
+	TouchFiles(ctx context.Context, uses map[ID]time.Time) error
 	// ExpireFiles forgets up to limit files that expired before now, and
 	// returns how many.
 	ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 )
@@ -52,41 +53,34 @@ func later(expiry, use time.Time, ttl time.Duration) time.Time {
 	return use.Add(ttl)
 }
 
-// flush writes the uses down. One that was made in the meantime stays for the
-// next time, and all of them do if the index fails.
-func (t *touches) flush(ctx context.Context, index Index, now time.Time) error {
+// flush writes the uses down, each with its own time: written down as of now it
+// would bring back what expired after its last use. One that was made in the
+// meantime stays for the next time, and all of them do if the index fails.
+func (t *touches) flush(ctx context.Context, index Index) error {
 	t.mu.Lock()
-	files, sessions := keysOf(t.files), keysOf(t.sessions)
+	files, sessions := maps.Clone(t.files), maps.Clone(t.sessions)
 	t.mu.Unlock()
 	if len(files) > 0 {
-		if err := index.TouchFiles(ctx, files, now); err != nil {
+		if err := index.TouchFiles(ctx, files); err != nil {
 			return err
 		}
-		t.settle(t.files, files, now)
+		t.settle(t.files, files)
 	}
-	for _, id := range sessions {
-		if err := index.TouchSession(ctx, id, now); err != nil && !errors.Is(err, ErrNotFound) {
+	for id, use := range sessions {
+		if err := index.TouchSession(ctx, id, use); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}
-	t.settle(t.sessions, sessions, now)
+	t.settle(t.sessions, sessions)
 	return nil
 }
 
-func keysOf(uses map[ID]time.Time) []ID {
-	ids := make([]ID, 0, len(uses))
-	for id := range uses {
-		ids = append(ids, id)
-	}
-	return ids
-}
-
-// settle forgets uses that were written down as of now.
-func (t *touches) settle(uses map[ID]time.Time, ids []ID, now time.Time) {
+// settle forgets uses that were written down.
+func (t *touches) settle(uses, written map[ID]time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, id := range ids {
-		if !uses[id].After(now) {
+	for id, use := range written {
+		if !uses[id].After(use) {
 			delete(uses, id)
 		}
 	}

@@ -102,16 +102,20 @@ func (db *DB) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) 
 	})
 }
 
-// TouchFiles moves the expiry of files to now + TTL, never backwards. Files
-// that are gone are passed over.
-func (db *DB) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) error {
-	if len(ids) == 0 {
+// TouchFiles moves the expiry of files to when they were used + TTL, never
+// backwards. Files that are gone are passed over.
+func (db *DB) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) error {
+	if len(uses) == 0 {
 		return nil
 	}
-	defer db.files.forget(ids...)
+	defer func() {
+		for id := range uses {
+			db.files.forget(id)
+		}
+	}()
 	return db.erase(ctx, "touch files", "", func(ctx context.Context, c *conn) error {
-		for _, id := range ids {
-			if _, err := c.exec(ctx, touchFile, now.UnixMicro(), id[:]); err != nil {
+		for id, use := range uses {
+			if _, err := c.exec(ctx, touchFile, use.UnixMicro(), id[:]); err != nil {
 				return err
 			}
 		}

@@ -195,14 +195,14 @@ func (x *Index) dropFile(id engine.ID) {
 }
 
 // TouchFiles moves the expiry of files.
-func (x *Index) TouchFiles(ctx context.Context, ids []engine.ID, now time.Time) error {
+func (x *Index) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) error {
 	if err := x.begin(ctx, "TouchFiles"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
-	for _, id := range ids {
+	for id, use := range uses {
 		if r, ok := x.files[id]; ok {
-			if expiry := now.Add(r.object.TTL); expiry.After(r.object.ExpiresAt) {
+			if expiry := use.Add(r.object.TTL); expiry.After(r.object.ExpiresAt) {
 				r.object.ExpiresAt = expiry
 			}
 		}
