@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // places are where a step's files can be.
@@ -60,11 +62,21 @@ func (x *transaction) mkdir(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
+	made := d.mkdir(name)
+	if made != nil && !errors.Is(made, fs.ErrExist) {
+		return made
+	}
+	in, err := x.tree.dir(dir) // that it is a directory, and no link
+	if err != nil || made != nil {
 		return err
 	}
-	_, err = x.tree.dir(dir) // that it is a directory, and no link
-	return err
+	// Whoever owns the parent could have put another directory in its place.
+	if names, err := in.names(); err != nil || len(names) > 0 {
+		return err
+	}
+	return belong(d, func(uid, gid int) error {
+		return in.do("give away", ".", func(fd int) error { return unix.Fchown(fd, uid, gid) })
+	})
 }
 
 // do carries out one step and checks what it displaced.

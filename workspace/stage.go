@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // slotPrefix begins the names of files that a transaction uses for itself.
@@ -222,6 +224,8 @@ func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source st
 	}
 	if err == nil && source != "" {
 		err = inherit(out, d, source, s)
+	} else if err == nil {
+		err = belong(d, out.Chown)
 	}
 	if err == nil {
 		err = out.Sync()
@@ -236,6 +240,22 @@ func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source st
 	hash := s.Post.Hash
 	s.Post = n.fact
 	s.Post.Hash = hash
+	return nil
+}
+
+// belong gives what root has made in somebody's directory to the directory's
+// owner, who could not change it otherwise.
+func belong(d *folder, chown func(uid, gid int) error) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	n, err := d.stat(".")
+	if err != nil || n.uid == 0 {
+		return err
+	}
+	if err := chown(n.uid, n.gid); err != nil && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,26 +79,53 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 	if err := o.check(args); err != nil {
 		return err
 	}
-	return a.withDesk(ctx, func(d *desk) error {
-		if o.prompt {
-			return a.printPrompt(ctx, d, o)
+	if o.prompt {
+		return a.withOutbox(ctx, func(d *desk) error { return a.printPrompt(ctx, d, o) })
+	}
+	w := &work{app: a, options: o}
+	var m conversation.Message
+	var r *reply.Reply
+	var source []byte
+	if o.approve == "" { // before root becomes another user
+		var err error
+		if o.propose && o.message == "" && os.Geteuid() == 0 { // the service is told too
+			if source, err = a.read(args[0]); err != nil {
+				return err
+			}
+			a.streams.In = bytes.NewReader(source)
 		}
-		w := &work{app: a, desk: d, options: o}
+		if m, r, w.message, err = a.readReply(ctx, o, args); err != nil {
+			return err
+		}
+		m.Only, w.from, w.reply = o.only, m, r
+		w.from.Only = o.only
+	}
+	folder, err := a.folderOf(ctx, o, m)
+	if err != nil {
+		return err
+	}
+	return a.withDeskFor(ctx, folder, func(d *desk) (err error) {
+		w.desk = d
 		if o.approve != "" {
 			return w.approveKept(ctx)
 		}
-		m, r, file, err := a.readReply(ctx, o, args)
-		if err != nil {
-			return err
-		}
-		m.Only, w.message, w.from, w.reply = o.only, file, m, r
 		if w.handled, w.proposal, err = d.Propose(ctx, owner, m, r); err != nil {
 			return err
 		}
 		if err := w.settleFiles(ctx); err != nil {
 			return err
 		}
-		return w.decide(ctx)
+		if err := w.decide(ctx); err != nil || !o.propose || w.handled.Root == "" {
+			return err
+		}
+		tell := []string{"apply", "--propose", "--json", "--root", w.handled.Root, "-"}
+		for flag, value := range map[string]string{"--project": m.Project, "--phase": m.Phase} {
+			if value != "" {
+				tell = append(tell, flag, value)
+			}
+		}
+		a.tell(d, w.handled.Root, bytes.NewReader(source), tell...)
+		return nil
 	})
 }
 

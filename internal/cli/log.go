@@ -23,7 +23,7 @@ func (a *app) history() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return workError(a.withDesk(ctx, func(d *desk) error {
+			return workError(a.withDeskFor(ctx, folder, func(d *desk) error {
 				ws, err := d.Workspace(ctx, folder)
 				if err != nil {
 					return err

@@ -27,14 +27,14 @@ Reports are sent when a reply is applied, by airlock serve while it runs, and by
 off after its first characters.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withDesk(cmd.Context(), func(d *desk) error { return a.showOutbox(cmd.Context(), d, all) })
+			return a.withOutbox(cmd.Context(), func(d *desk) error { return a.showOutbox(cmd.Context(), d, all) })
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list what was sent or dropped too")
 	post := func(use, short string, do func(context.Context, *desk, string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return workError(a.withDesk(ctx, func(d *desk) error {
+			return workError(a.withOutbox(ctx, func(d *desk) error {
 				if err := do(ctx, d, args[0]); err != nil {
 					return err
 				}
@@ -45,7 +45,7 @@ off after its first characters.`,
 	commands := []*cobra.Command{
 		{Use: "send", Short: "Sends what waits now, parked reports too", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			return workError(a.withDesk(ctx, func(d *desk) error {
+			return workError(a.withOutbox(ctx, func(d *desk) error {
 				if err := d.outbox.Retry(ctx, ""); err != nil {
 					return err
 				}
@@ -86,7 +86,7 @@ func (a *app) answer() *cobra.Command {
 			if who, err := user.Current(); err == nil {
 				answer.By = who.Username
 			}
-			return workError(a.withDesk(ctx, func(d *desk) error {
+			return workError(a.withOutbox(ctx, func(d *desk) error {
 				if _, err := d.outbox.Answer(ctx, args[0], answer); err != nil {
 					return err
 				}

@@ -70,7 +70,7 @@ func (a *app) takeBack(ctx context.Context, o undoOptions, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.withDesk(ctx, func(d *desk) error {
+	return a.withDeskFor(ctx, root, func(d *desk) error {
 		ws, err := d.Workspace(ctx, root)
 		if err != nil {
 			return err

@@ -32,6 +32,9 @@ type desk struct {
 	db     *state.DB
 	outbox *assignment.Outbox
 	sender *assignment.Sender
+	// service is the user of the service, where this state is root's own and
+	// the service has another; else nil.
+	service *syscall.Credential
 }
 
 // openDesk opens the state in the data directory.
@@ -63,26 +66,6 @@ func (a *app) newDesk(db *state.DB, dir string) *desk {
 // newSender delivers the posts of a state with the client; nil: the default one.
 func (a *app) newSender(db *state.DB, web *http.Client) *assignment.Sender {
 	return assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: web, Token: a.tokenFor(db), Log: a.log})
-}
-
-// stateDir is the data directory, unless root would have to trust what the
-// service's user can write there: a journal says what is written where.
-func (a *app) stateDir() (string, error) {
-	if os.Geteuid() != 0 {
-		return a.cfg.Data, nil
-	}
-	// One that is not there yet is going to be the service's too, and what root
-	// left in it the service could not read.
-	info, err := os.Stat(a.cfg.Data)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", dataError(a.cfg.Data, err)
-	}
-	if err == nil && info.Mode().Perm()&0o022 == 0 {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid == 0 {
-			return a.cfg.Data, nil
-		}
-	}
-	return filepath.Join(a.input.Home, ".local", "share", "airlock"), nil
 }
 
 func stateError(dir string, err error) error {
@@ -168,19 +151,20 @@ folder, with an approval each. Unlinking takes it back.`,
 		Short: "Gives a project a folder; --api says where the project is told",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withDesk(cmd.Context(), func(d *desk) error {
-				root, err := filepath.Abs(args[1])
-				if err != nil {
-					return err
-				}
-				if info, err := os.Stat(root); err != nil || !info.IsDir() {
-					return fail(exitUsage, "make the folder first", "%s is not a folder", args[1])
-				}
+			root, err := filepath.Abs(args[1])
+			if err != nil {
+				return err
+			}
+			if info, err := os.Stat(root); err != nil || !info.IsDir() {
+				return fail(exitUsage, "make the folder first", "%s is not a folder", args[1])
+			}
+			return a.withDeskFor(cmd.Context(), root, func(d *desk) error {
 				l, err := d.Link(cmd.Context(), conversation.Link{Owner: owner, Project: args[0], Root: root, API: a.cfg.API})
 				if err != nil {
 					return workError(err)
 				}
 				a.out.result(linkReport{l})
+				a.tell(d, l.Root, nil, "workspace", "link", l.Project, l.Root)
 				return nil
 			})
 		},
@@ -190,13 +174,11 @@ folder, with an approval each. Unlinking takes it back.`,
 		Short: "Takes a project's folder back; the folder stays as it is",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withDesk(cmd.Context(), func(d *desk) error {
-				if err := d.Store.DropLink(cmd.Context(), owner, args[0]); err != nil {
-					return workError(err)
-				}
-				a.out.result(unlinkReport{args[0]})
-				return nil
-			})
+			if err := a.unlink(cmd.Context(), args[0]); err != nil {
+				return workError(err)
+			}
+			a.out.result(unlinkReport{args[0]})
+			return nil
 		},
 	}
 	list := &cobra.Command{
@@ -204,14 +186,12 @@ folder, with an approval each. Unlinking takes it back.`,
 		Short: "Lists the links",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withDesk(cmd.Context(), func(d *desk) error {
-				links, err := d.Store.Links(cmd.Context(), owner)
-				if err != nil {
-					return err
-				}
-				a.out.result(linksReport{append([]conversation.Link{}, links...)})
-				return nil
-			})
+			links, err := a.allLinks(cmd.Context())
+			if err != nil {
+				return err
+			}
+			a.out.result(linksReport{append([]conversation.Link{}, links...)})
+			return nil
 		},
 	}
 	addOptions(link.Flags(), config.Project)

@@ -29,7 +29,7 @@ func TestRootsOwnState(t *testing.T) {
 	a := &app{cfg: &config.Config{}}
 	a.input.Home = "/home/root"
 	const own = "/home/root/.local/share/airlock"
-	for dir, want := range map[string]string{private: private, shared: own, filepath.Join(private, "none"): own} {
+	for dir, want := range map[string]string{private: private, shared: own, filepath.Join(private, "none"): filepath.Join(private, "none")} {
 		a.cfg.Data = dir
 		if got, err := a.stateDir(); got != want || err != nil {
 			t.Errorf("%s: %s, %v", dir, got, err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,7 +62,9 @@ func CheckData(data string) error {
 
 // serviceOwns tells the service's own entries of the data directory.
 func serviceOwns(name string) bool {
-	return name == "files" || name == "reserve" || strings.HasPrefix(name, "index.") || strings.HasPrefix(name, "state.") || strings.HasPrefix(name, "airlock.")
+	// root may have kept state here before there was a service.
+	return slices.Contains([]string{"files", "reserve", "locks", "contents", "outputs"}, name) ||
+		strings.HasPrefix(name, "index.") || strings.HasPrefix(name, "state.") || strings.HasPrefix(name, "airlock.")
 }
 
 func (in *installer) systemUser(ctx context.Context) (*user.User, error) {

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/internal/state"
+)
+
+// As root the service runs as the user airlock, and its state belongs to that
+// user. Root must not trust it: it says what is written where. So a command
+// about folders that root runs goes one of two ways.
+//
+// Where the service's user can write to the folder, the command becomes that
+// user for good and works on the service's own state: what the terminal does
+// the page shows, and the other way round. It can do no more than the service
+// could.
+//
+// Where it cannot, the command stays root and keeps what it does in a state of
+// root's own, which nobody else can write to. Links and proposals are told to
+// the service as well, by a process of its user, so that the page shows them.
+
+// sharedState reports whether the data directory is one that the service's user
+// can write to and this process, which is root's, must not trust.
+func (a *app) sharedState() (bool, error) {
+	if os.Geteuid() != 0 {
+		return false, nil
+	}
+	info, err := os.Stat(a.cfg.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // it is made for root; setup gives it away later
+	}
+	if err != nil {
+		return false, dataError(a.cfg.Data, err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || stat.Uid != 0 || info.Mode().Perm()&0o022 != 0, nil
+}
+
+// stateDir is the data directory, unless root would have to trust what the
+// service's user can write there.
+func (a *app) stateDir() (string, error) {
+	shared, err := a.sharedState()
+	if err != nil || !shared {
+		return a.cfg.Data, err
+	}
+	return a.rootState(), nil
+}
+
+// rootState is the directory of root's own state.
+func (a *app) rootState() string { return filepath.Join(a.input.Home, ".local", "share", "airlock") }
+
+// openDeskFor opens the state for a command about a folder, "" for one that is
+// about none. After it the process may be the service's user: what only root
+// can read has to be read before.
+func (a *app) openDeskFor(ctx context.Context, folder string) (*desk, error) {
+	shared, err := a.sharedState()
+	if err != nil {
+		return nil, err
+	}
+	if !shared {
+		return a.openDesk(ctx)
+	}
+	service, err := a.serviceUser()
+	if err != nil || folder != "" && !canUse(service, folder, unix.W_OK) {
+		d, opened := a.openDesk(ctx)
+		if opened == nil && err == nil {
+			d.service = service
+		}
+		return d, opened
+	}
+	if err := become(service); err != nil {
+		return nil, fail(exitUnavailable, "", "root could not become the user %s: %w", setup.User, err)
+	}
+	return a.openDesk(ctx)
+}
+
+// withDeskFor is withDesk for a command about a folder.
+func (a *app) withDeskFor(ctx context.Context, folder string, do func(*desk) error) error {
+	d, err := a.openDeskFor(ctx, folder)
+	if err != nil {
+		return err
+	}
+	err = do(d)
+	if closed := d.close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// become makes the whole process another user's, without a way back.
+func become(c *syscall.Credential) error {
+	if err := syscall.Setgroups([]int{int(c.Gid)}); err != nil {
+		return err
+	}
+	if err := syscall.Setresgid(int(c.Gid), int(c.Gid), int(c.Gid)); err != nil {
+		return err
+	}
+	return syscall.Setresuid(int(c.Uid), int(c.Uid), int(c.Uid))
+}
+
+// canUse reports whether a user may use a folder in a way. It asks the kernel,
+// with a thread that has that user's rights to files for the moment.
+func canUse(c *syscall.Credential, folder string, how uint32) bool {
+	runtime.LockOSThread()
+	groups, err := unix.Getgroups()
+	if err != nil || setThreadGroups(nil) != nil {
+		runtime.UnlockOSThread()
+		return false
+	}
+	_ = unix.Setfsgid(int(c.Gid)) // they report nothing: what they did is asked
+	_ = unix.Setfsuid(int(c.Uid))
+	uid, _ := unix.SetfsuidRetUid(-1)
+	can := uid == int(c.Uid) && unix.Faccessat(unix.AT_FDCWD, folder, how|unix.X_OK, unix.AT_EACCESS) == nil
+	_ = unix.Setfsuid(0)
+	_ = unix.Setfsgid(os.Getegid())
+	if setThreadGroups(groups) == nil {
+		runtime.UnlockOSThread() // else the thread goes with its goroutine
+	}
+	return can
+}
+
+// setThreadGroups sets the supplementary groups of the calling thread alone.
+func setThreadGroups(groups []int) error {
+	ids := make([]uint32, len(groups)+1) // never empty: its address is needed
+	for i, g := range groups {
+		ids[i] = uint32(g)
+	}
+	if _, _, err := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&ids[0])), 0); err != 0 {
+		return err
+	}
+	return nil
+}
+
+// fromRoot does something with root's own state before a command turns to the
+// service's, if there are two and root has one.
+func (a *app) fromRoot(ctx context.Context, do func(*desk) error) error {
+	shared, err := a.sharedState()
+	if err != nil || !shared {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(a.rootState(), state.Name)); err != nil {
+		return nil //nolint:nilerr // root has kept nothing
+	}
+	return a.withDesk(ctx, do)
+}
+
+// folderOf is the folder that a reply is for: the one that it names, or the one
+// that root itself has linked its project with. "" means that only the service
+// may know.
+func (a *app) folderOf(ctx context.Context, o applyOptions, m conversation.Message) (folder string, err error) {
+	switch {
+	case o.zip != "", o.message != "":
+		return "/", nil // what is written is a file of root's
+	case m.Root != "":
+		return m.Root, nil
+	}
+	err = a.fromRoot(ctx, func(d *desk) error {
+		if o.approve != "" {
+			if h, _, err := d.Open(ctx, owner, o.approve); err == nil {
+				folder = h.Root
+			}
+		} else if l, err := d.Store.Link(ctx, owner, m.Project); err == nil {
+			folder = l.Root
+		}
+		return nil
+	})
+	return folder, err
+}
+
+// withOutbox does something with the reports that wait: those in root's own
+// state while there are any, else those of the service.
+func (a *app) withOutbox(ctx context.Context, do func(*desk) error) error {
+	waits := false
+	err := a.fromRoot(ctx, func(d *desk) error {
+		lanes, err := d.outbox.Lanes(ctx, assignment.Query{})
+		if waits = len(lanes) > 0; err != nil || !waits {
+			return err
+		}
+		a.say("note: these reports wait in root's own state, %s", a.rootState())
+		return do(d)
+	})
+	if err != nil || waits {
+		return err
+	}
+	return a.withDeskFor(ctx, "", do)
+}
+
+// tell runs a command of ours as the service's user, so that the service's
+// state has what root's own has. The service knows less without it and does
+// nothing wrong, so a failure is a note.
+func (a *app) tell(d *desk, folder string, in io.Reader, args ...string) {
+	if d.service == nil {
+		return
+	}
+	if !canUse(d.service, folder, unix.R_OK) {
+		a.say("note: the page cannot show this: the service's user %s may not read %s", setup.User, printableName(folder))
+		return
+	}
+	if a.cfg.API != "" {
+		args = append(args, "--api", a.cfg.API)
+	}
+	cmd := a.asUser(d.service, args...)
+	var said strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, nil, &said
+	if err := cmd.Run(); err != nil {
+		a.say("note: the page does not show this (%s)", printable(strings.TrimSpace(said.String())))
+		return
+	}
+	if !canUse(d.service, folder, unix.W_OK) {
+		a.say("note: the page shows this and cannot apply it: the service's user %s may not write to %s", setup.User, printableName(folder))
+	}
+}
+
+// allLinks are those of root's own state and of the service's.
+func (a *app) allLinks(ctx context.Context) (links []conversation.Link, err error) {
+	collect := func(d *desk) error {
+		more, err := d.Store.Links(ctx, owner)
+		for _, l := range more {
+			if !slices.ContainsFunc(links, func(k conversation.Link) bool { return k.Project == l.Project }) {
+				links = append(links, l)
+			}
+		}
+		return err
+	}
+	if err := a.fromRoot(ctx, collect); err != nil {
+		return nil, err
+	}
+	return links, a.withDeskFor(ctx, "", collect)
+}
+
+// unlink drops a link from both states.
+func (a *app) unlink(ctx context.Context, project string) error {
+	dropped := false
+	drop := func(d *desk) error {
+		err := d.Store.DropLink(ctx, owner, project)
+		if err == nil {
+			dropped = true
+		}
+		if errors.Is(err, conversation.ErrNotFound) && dropped {
+			return nil
+		}
+		return err
+	}
+	if err := a.fromRoot(ctx, drop); err != nil && !errors.Is(err, conversation.ErrNotFound) {
+		return err
+	}
+	return a.withDeskFor(ctx, "", drop)
+}
