@@ -63,9 +63,9 @@ func Run(ctx context.Context, version string, args []string, streams Streams) in
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	err := root.ExecuteContext(ctx)
+	used, err := root.ExecuteContextC(ctx)
 	if err != nil && a.cfg == nil {
-		err = usage(err)
+		err = usage(used, err)
 	}
 	code, quiet := exitOf(err)
 	if err != nil && !quiet {
@@ -93,6 +93,9 @@ no network, nothing of the host in sight.
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	v := readVersion(a.release)
+	root.Version = v.Version
+	root.SetVersionTemplate("airlock {{.Version}}\n")
 	addOptions(root.PersistentFlags(), config.Global)
 	root.PersistentFlags().String("config", "", "`FILE` with settings, instead of the usual ones; \"none\" for no file")
 	root.AddCommand(a.serve(), a.run(), a.doctor(), a.setup(), a.keys(), a.config(), a.version())

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -36,17 +37,21 @@ type configReport struct {
 }
 
 func (r configReport) text(p *page) {
-	for _, v := range r.Settings {
-		value := strings.Join(v.Values, ", ")
-		if value == "" {
-			value = "-"
+	const widest = 40 // of a value: a longer one moves only its own origin
+	keys, values := 0, 0
+	shown := make([]string, len(r.Settings))
+	for i, v := range r.Settings {
+		if shown[i] = strings.Join(v.Values, ", "); shown[i] == "" {
+			shown[i] = "-"
 		}
-		origin := p.paint(faint, v.Origin)
+		keys = max(keys, utf8.RuneCountInString(v.Key))
+		values = max(values, min(widest, utf8.RuneCountInString(shown[i])))
+	}
+	for i, v := range r.Settings {
+		value := pad(shown[i], values)
 		if v.Origin != "default" {
-			value = p.paint(bold, value) + strings.Repeat(" ", max(0, 26-len(value)))
-		} else {
-			value = pad(value, 26)
+			value = p.paint(bold, value)
 		}
-		p.line("%-18s %s  %s", v.Key, value, origin)
+		p.line("%s  %s  %s", pad(v.Key, keys), value, p.paint(faint, v.Origin))
 	}
 }

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/airlock-run/airlock/client"
@@ -107,33 +105,6 @@ func (c *connection) close() {
 	if c.folder != "" {
 		_ = os.RemoveAll(c.folder)
 	}
-}
-
-// upload stages the input files, under their base names.
-func (c *connection) upload(ctx context.Context, names []string) ([]client.FileRef, error) {
-	var refs []client.FileRef
-	for _, name := range names {
-		ref, err := c.uploadOne(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		refs = append(refs, ref)
-	}
-	return refs, nil
-}
-
-func (c *connection) uploadOne(ctx context.Context, name string) (client.FileRef, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return client.FileRef{}, unreadable(name, err)
-	}
-	defer f.Close()
-	base := filepath.Base(name)
-	stored, err := c.client.Upload(ctx, base, f, 0)
-	if err != nil {
-		return client.FileRef{}, err
-	}
-	return client.FileRef{ID: stored.ID, Path: base}, nil
 }
 
 // download writes a file's bytes.

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
@@ -25,6 +29,29 @@ const (
 	exitTimeout     = 6 // the program took too long
 	exitUnavailable = 7 // this host, or the service, cannot do it now
 )
+
+// The exit codes of airlock run, beside the program's own. Those that docker
+// and timeout have too mean the same there.
+const (
+	exitLost        = 123 // a file that the program left was not kept
+	exitRunTimeout  = 124
+	exitAirlock     = 125 // Airlock could not run the program
+	exitSignal      = 128 // plus the signal's number
+	exitInterrupted = exitSignal + int(syscall.SIGINT)
+)
+
+// coded gives an error another exit code.
+type coded struct {
+	code int
+	error
+}
+
+func (c *coded) Unwrap() error { return c.error }
+
+// ranError is the exit code of a program that ran. All was said already.
+type ranError struct{ code int }
+
+func (e *ranError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 // failure is an error with an exit code and a hint at what to do.
 type failure struct {
@@ -50,14 +77,51 @@ func exit(code int) error {
 }
 
 // usage marks an error as the command line's, if it is not more than that.
-func usage(err error) error {
+func usage(cmd *cobra.Command, err error) error {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return err
 	}
 	if _, ok := errors.AsType[*failure](err); ok {
 		return err
 	}
-	return &failure{code: exitUsage, err: err, hint: "`airlock --help` lists the commands, and each has its own --help"}
+	hint := "`airlock --help` lists the commands, and each has its own --help"
+	if cmd != nil && cmd.HasParent() {
+		hint = "`" + cmd.CommandPath() + " --help` says more"
+	}
+	if meant := nearestWord(cmd, err.Error()); meant != "" {
+		hint = "did you mean " + meant + "? " + hint
+	}
+	return &failure{code: exitUsage, err: err, hint: hint}
+}
+
+// nearestWord is what a mistyped command or flag most likely meant.
+func nearestWord(cmd *cobra.Command, message string) string {
+	if cmd == nil {
+		return ""
+	}
+	if _, rest, ok := strings.Cut(message, "unknown flag: --"); ok {
+		var flags []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				flags = append(flags, f.Name)
+			}
+		})
+		word, _, _ := strings.Cut(rest, " ")
+		if meant := config.Nearest(word, flags); meant != "" {
+			return "--" + meant
+		}
+	}
+	if _, rest, ok := strings.Cut(message, `unknown command "`); ok {
+		var commands []string
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				commands = append(commands, c.Name())
+			}
+		}
+		word, _, _ := strings.Cut(rest, `"`)
+		return config.Nearest(word, commands)
+	}
+	return ""
 }
 
 // exitOf returns the exit code that an error means, and whether it is to be
@@ -68,7 +132,8 @@ func exitOf(err error) (code int, quiet bool) {
 	}
 	p := explain(err)
 	f, ok := errors.AsType[*failure](err)
-	return p.exit, ok && f.quiet
+	_, ran := errors.AsType[*ranError](err)
+	return p.exit, ran || ok && f.quiet
 }
 
 // problem is an error as it is shown.
@@ -122,11 +187,20 @@ func explain(err error) problem {
 		p.Hint = "check the address, and that `airlock serve` runs there"
 	}
 	p.Message, p.Hint = provider.RedactKeys(p.Message), provider.RedactKeys(p.Hint)
+	if e, ok := errors.AsType[*ranError](err); ok {
+		p.exit, p.Code = e.code, "program_failed"
+	}
 	if p.exit == exitDone { // a code that we do not know
 		p.exit = exitFailed
 	}
-	if p.Code == "" {
+	if p.Code == "" && p.exit < len(words) {
 		p.Code = words[p.exit]
+	}
+	if e, ok := errors.AsType[*coded](err); ok {
+		p.exit = e.code
+	}
+	if p.exit == exitLost {
+		p.Code = "output_lost"
 	}
 	return p
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/provider"
@@ -54,7 +55,25 @@ func (p jsonPrinter) print(v any) {
 		return // of what is made here nothing fails
 	}
 	// The reader may be gone, and then there is nobody to tell.
-	_, _ = io.WriteString(p.out, p.redact.Known(text.String()))
+	_, _ = io.WriteString(p.out, escapeJSON(p.redact.Known(text.String())))
+}
+
+// escapeJSON writes the characters of a document that would not show, or that
+// a terminal would obey, by their numbers. They are within strings only.
+func escapeJSON(document string) string {
+	var b strings.Builder
+	for _, r := range document {
+		switch {
+		case r < 0x7f || !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 type textPrinter struct {

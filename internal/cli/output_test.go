@@ -97,7 +97,7 @@ func TestUsage(t *testing.T) {
 func TestScreen(t *testing.T) {
 	const hostile = "ok\tred\x1b[31m\x1b]52;c;ZXZpbA==\x07\x9b\u009b2J\r\nbell\x7f"
 	var terminal bytes.Buffer
-	w := &screenWriter{&terminal}
+	w := &screenWriter{to: &terminal}
 	if n, err := w.Write([]byte(hostile)); n != len(hostile) || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -106,6 +106,40 @@ func TestScreen(t *testing.T) {
 	}
 	if !strings.Contains(terminal.String(), "ok\tred\u241b[31m") {
 		t.Errorf("got %q", terminal.String())
+	}
+}
+
+// A line cannot be written over, and no mark turns what is read, whatever
+// chunks it comes in; the two bytes of a Windows line end are one.
+func TestScreenLines(t *testing.T) {
+	const hostile = "safe\rEVIL\b\b a\u202eb\u2066c \u2028 win\r\nend é\r"
+	const want = "safe\u240d\nEVIL\u2408\u2408 a\\u202eb\\u2066c \\u2028 win\nend é\u240d\n"
+	for size := 1; size <= len(hostile); size++ {
+		var terminal strings.Builder
+		w := &screenWriter{to: &terminal}
+		for rest := []byte(hostile); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			if _, err := w.Write(rest[:min(size, len(rest))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.flush()
+		if got := terminal.String(); got != want {
+			t.Fatalf("in chunks of %d: %q", size, got)
+		}
+	}
+}
+
+// A document has no character that a terminal would obey, and means the same.
+func TestJSONOnTerminal(t *testing.T) {
+	const hostile = "a\u009b2Jb\u202ec\x7f\u2028\U000e0041 é 👨 \u200d<&>"
+	var b strings.Builder
+	jsonPrinter{out: &b}.print(map[string]string{"stdout": hostile})
+	if strings.ContainsAny(b.String(), "\u009b\u202e\x7f\u2028\U000e0041\u200d") || !strings.Contains(b.String(), `\udb40\udc41`) || !strings.Contains(b.String(), "é 👨") {
+		t.Errorf("%q", b.String())
+	}
+	var back map[string]string
+	if err := json.Unmarshal([]byte(b.String()), &back); err != nil || back["stdout"] != hostile {
+		t.Errorf("%q, %v", back, err)
 	}
 }
 

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -21,6 +26,10 @@ import (
 // runOptions are the flags of airlock run.
 type runOptions struct {
 	language string
+	code     string // given on the command line, if coded
+	coded    bool
+	quiet    bool
+	memory   string
 	inputs   []string
 	folder   string // to save outputs into; empty: not named
 	timeout  time.Duration
@@ -37,9 +46,9 @@ func (a *app) run() *cobra.Command {
 		Short: "Runs a program in the sandbox and brings back the files it made",
 		Long: `Runs a program in the sandbox and brings back the files it made.
 
-The code comes from FILE, or from standard input for - or no FILE. The language
-is told by FILE's ending; code from standard input is Python unless -l says
-otherwise. What follows -- are the program's arguments.
+The code comes from FILE, from -c CODE, or from standard input for - or no FILE.
+The language is told by FILE's ending; other code is Python unless -l says
+otherwise. What follows FILE and -- are the program's arguments.
 
 It runs through the service that holds the data directory, if one is running,
 else in this process, which leaves nothing behind; or on --server URL.
@@ -52,29 +61,58 @@ listed. Hidden files, programs, and files that tools run by themselves (.envrc,
 Makefile, conftest.py) are asked about too, also with --yes; --allow '.envrc'
 agrees to them. What belongs to Git or another such system is never saved.
 
-Exit codes: 0 the program ended well, 1 it failed or was interrupted, 2 usage,
-3 a file waits for approval, 4 conflict, 5 refused, 6 the program ran out of
-time, 7 no sandbox or service available.`,
+The exit code is the program's own. 124: it ran out of time. 125: Airlock could
+not run it. 128 and more: a signal ended it, 137 too much memory, 130 Ctrl-C.
+Where the program ended well: 2 usage, 3 a file waits for approval, 4 conflict,
+5 a file is refused, 123 a file was lost, since it was over a limit.`,
 		Example: `  airlock run -f sales.csv -o out plot.py
   echo 'print(6 * 7)' | airlock run -
   airlock run -l bash job.txt -- --fast`,
 		Args: programArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runProgram(cmd.Context(), opts, args, cmd.ArgsLenAtDash())
+			opts.coded = cmd.Flags().Changed("code")
+			return a.runCoded(cmd.Context(), opts, args, cmd.ArgsLenAtDash())
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&opts.language, "language", "l", "", "`LANG` of the code, as python or bash")
-	flags.StringArrayVarP(&opts.inputs, "file", "f", nil, "`INPUT` file to put beside the program; may be repeated")
+	flags.StringArrayVarP(&opts.inputs, "file", "f", nil, "`INPUT` file or folder to put beside the program; may be repeated")
 	flags.StringVarP(&opts.folder, "output", "o", "", "`DIR` to save the program's files into")
-	flags.DurationVar(&opts.timeout, "timeout", 0, "`TIME` that the program may take, as 90s")
+	flags.StringVarP(&opts.code, "code", "c", "", "run `CODE` instead of a file")
+	flags.Var((*seconds)(&opts.timeout), "timeout", "`TIME` that the program may take, as 90s or 2m; a plain number is seconds")
+	flags.StringVar(&opts.memory, "memory", "", "`SIZE` of memory that the program may use, as 512MiB")
+	flags.BoolVarP(&opts.quiet, "quiet", "q", false, "say nothing but errors beside what the program prints")
 	flags.StringVar(&opts.packages, "packages", "", "`SET` of Python packages, as onyx; GET /languages and doctor list them")
 	flags.StringVar(&opts.stdin, "stdin", "", "`FILE` for the program to read as its standard input; - is ours")
 	addAllow(flags, &opts.allow)
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "agree to everything: save, and rename what would overwrite a file")
 	addOptions(flags, config.Client)
 	a.addJSON(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return languageNames(), cobra.ShellCompDirectiveNoFileComp
+	}) // it fails for a flag that is not there
 	return cmd
+}
+
+// seconds is a time limit as a flag: a plain number is seconds.
+type seconds time.Duration
+
+func (s *seconds) String() string { return "" }
+func (s *seconds) Type() string   { return "duration" }
+
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, number := strconv.ParseFloat(text, 64); number == nil {
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not a time such as 90s, 1.5m or 2", text)
+	}
+	if d < time.Millisecond || d > 24*time.Hour {
+		return fmt.Errorf("a program cannot end within %s", text)
+	}
+	*s = seconds(d)
+	return nil
 }
 
 // addAllow adds the flag that agrees to files of some names.
@@ -95,13 +133,48 @@ func programArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// runCoded is runProgram with the exit codes of airlock run.
+func (a *app) runCoded(ctx context.Context, opts runOptions, args []string, dash int) error {
+	err := a.runProgram(ctx, opts, args, dash)
+	if err == nil {
+		return nil
+	}
+	if _, ended := errors.AsType[*ranError](err); ended {
+		return err // the program ran, and its code is what counts
+	}
+	code, _ := exitOf(err)
+	switch {
+	case ctx.Err() != nil:
+		code = exitInterrupted
+	case code != exitUsage && code != exitConflict:
+		code = exitAirlock
+	}
+	return &coded{code, flagNames(err)}
+}
+
+// flagNames says of a setting that the service does not accept by which flag
+// it came.
+func flagNames(err error) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	named := *e
+	named.Message = strings.NewReplacer("limits.timeout_ms", "--timeout", "timeout_ms", "--timeout", "limits.memory_bytes", "--memory", "python_packages", "--packages").Replace(e.Message)
+	return &named
+}
+
 func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, dash int) error {
 	req, err := a.readRequest(opts, args, dash)
 	if err != nil {
 		return err
 	}
-	if err := checkInputs(opts.inputs); err != nil {
+	inputs, err := findInputs(opts.inputs)
+	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(inputs, func(in input) bool { return in.path == req.Entry }) {
+		req.Entry = "" // the program stands aside
 	}
 	if opts.folder != "" {
 		if err := checkFolder(opts.folder); err != nil {
@@ -113,7 +186,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 		return err
 	}
 	defer conn.close()
-	if req.Files, err = conn.upload(ctx, opts.inputs); err != nil {
+	if req.Files, err = conn.upload(ctx, inputs, a.sending(opts.quiet)); err != nil {
 		return interrupted(ctx, err)
 	}
 	req.MergeOutput = !a.json && samePlace(a.streams.Out, a.streams.Err)
@@ -123,6 +196,9 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	}
 	report := runReport{Run: run, Saved: []savedFile{}}
 	problem := a.saveOutputs(ctx, conn, &report, opts)
+	if problem == nil {
+		problem = conn.lost(ctx, run)
+	}
 	if problem != nil {
 		shown := explain(problem)
 		report.Problem = &shown
@@ -130,7 +206,9 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if a.json {
 		a.out.result(report)
 	} else {
-		a.summarizeRun(report)
+		if !opts.quiet {
+			a.summarizeRun(report)
+		}
 		a.firstUseHint(run)
 	}
 	return a.verdict(report, problem)
@@ -140,6 +218,9 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunRequest, error) {
 	req := client.RunRequest{TimeoutMS: opts.timeout.Milliseconds(), Packages: opts.packages}
 	name := "-"
+	if dash == 0 && !opts.coded && len(args) > 0 {
+		dash = 1 // run -- FILE ARG...
+	}
 	if dash >= 0 {
 		req.Args = args[dash:]
 		args = args[:dash]
@@ -147,13 +228,25 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	if len(args) == 1 {
 		name = args[0]
 	}
-	if opts.timeout != 0 && req.TimeoutMS <= 0 {
-		return req, fail(exitUsage, "give a time such as 90s", "a program cannot end within %v", opts.timeout)
+	if opts.coded && len(args) > 0 {
+		return req, fail(exitUsage, "its arguments come after --", "there is a program, %s, and -c CODE", name)
+	}
+	if opts.memory != "" {
+		bytes, err := humanize.ParseBytes(opts.memory)
+		if err != nil || bytes == 0 || bytes > math.MaxInt64 {
+			return req, fail(exitUsage, "give a size such as 512MiB or 2GiB", "%q is not a size of memory", opts.memory)
+		}
+		req.Limits = &client.Limits{MemoryBytes: int64(bytes)}
 	}
 	var err error
 	if req.Language, err = languageOf(opts.language, name); err != nil {
 		return req, err
 	}
+	if opts.coded {
+		req.Code = opts.code
+		return a.readStdin(req, opts)
+	}
+	req.Entry = programName(req.Language, name)
 	if name == "-" && opts.stdin == "-" {
 		return req, fail(exitUsage, "put one of them into a file", "the code and the program's input cannot both come from standard input")
 	}
@@ -165,6 +258,10 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		return req, err
 	}
 	req.Code = string(code)
+	return a.readStdin(req, opts)
+}
+
+func (a *app) readStdin(req client.RunRequest, opts runOptions) (client.RunRequest, error) {
 	if opts.stdin != "" {
 		stdin, err := a.read(opts.stdin)
 		if err != nil {
@@ -177,14 +274,14 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 
 // languageOf finds the language by its name, else by the ending of the file.
 func languageOf(asked, file string) (string, error) {
-	var names []string
-	for _, l := range language.All() {
-		names = append(names, l.Name)
-	}
+	names := languageNames()
 	hint := "-l names the language: " + strings.Join(names, ", ")
 	if asked != "" {
 		l, ok := language.Find(asked)
 		if !ok {
+			if meant := config.Nearest(asked, names); meant != "" {
+				hint = fmt.Sprintf("did you mean %s? ", meant) + hint
+			}
 			return "", fail(exitUsage, hint, "there is no language %q", asked)
 		}
 		return l.Name, nil
@@ -199,6 +296,29 @@ func languageOf(asked, file string) (string, error) {
 		}
 	}
 	return "", fail(exitUsage, hint, "the name of %s does not tell the language", file)
+}
+
+func languageNames() (names []string) {
+	for _, l := range language.All() {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// programName is the name that a program has in the sandbox: its own, so that a
+// traceback says where the person finds the line. "" is the language's usual
+// one, for a name that the language's tools would not take.
+func programName(lang, file string) string {
+	l, ok := language.Find(lang)
+	name := filepath.Base(file)
+	plain := func(r rune) bool {
+		return r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r))
+	}
+	if !ok || filepath.Ext(name) != filepath.Ext(l.Entry) || l.Compile != nil || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") ||
+		strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
+		return ""
+	}
+	return name
 }
 
 // maxText bounds what is read into memory; the service has limits of its own.
@@ -229,27 +349,6 @@ func unreadable(name string, err error) error {
 		err = pathErr.Err
 	}
 	return fail(exitUsage, "", "%s cannot be read: %w", name, err)
-}
-
-// checkInputs finds out before anything starts whether the inputs are there,
-// and whether their names fit into one folder.
-func checkInputs(names []string) error {
-	seen := map[string]string{}
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if err != nil {
-			return unreadable(name, err)
-		}
-		if !info.Mode().IsRegular() {
-			return fail(exitUsage, "give its files one by one with -f", "%s is not a file", name)
-		}
-		base := filepath.Base(name)
-		if other, twice := seen[base]; twice {
-			return fail(exitUsage, "rename one of them", "%s and %s would both be %s for the program", other, name, base)
-		}
-		seen[base] = name
-	}
-	return nil
 }
 
 // interrupted says it in one word when the person ended the command.

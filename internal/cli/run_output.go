@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -55,6 +59,11 @@ func (a *app) follow(ctx context.Context, conn *connection, req client.RunReques
 			run = event.Run
 		}
 	}
+	for _, out := range []io.Writer{stdout, stderr} {
+		if s, ok := out.(*screenWriter); ok {
+			s.flush()
+		}
+	}
 	if run == nil {
 		return nil, fail(exitFailed, "the run may still be going on", "the connection to the service ended before the run did")
 	}
@@ -81,27 +90,61 @@ func (a *app) screen(to io.Writer) io.Writer {
 	if !isTerminal(to) {
 		return to
 	}
-	return &screenWriter{to}
+	return &screenWriter{to: to}
 }
 
-type screenWriter struct{ to io.Writer }
+// screenWriter keeps what it needs of the chunk before: a carriage return, and
+// the beginning of a character.
+type screenWriter struct {
+	to      io.Writer
+	pending []byte
+}
 
 func (s *screenWriter) Write(p []byte) (int, error) {
-	safe := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t', r == '\r', r == '\b':
-			return r
-		case r < 0x20:
-			return 0x2400 + r // the picture of the control character
-		case r == 0x7f, r >= 0x80 && r < 0xa0:
-			return '\ufffd'
+	text := append(s.pending, p...)
+	s.pending = nil
+	var b strings.Builder
+	for len(text) > 0 {
+		if text[0] == '\r' && len(text) == 1 || !utf8.FullRune(text) {
+			s.pending = bytes.Clone(text)
+			break
 		}
-		return r
-	}, string(p))
-	if _, err := io.WriteString(s.to, safe); err != nil {
+		r, size := utf8.DecodeRune(text)
+		if !(r == '\r' && text[1] == '\n') {
+			b.WriteString(onScreen(r))
+		}
+		text = text[size:]
+	}
+	if _, err := io.WriteString(s.to, b.String()); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// flush writes what is left at the end.
+func (s *screenWriter) flush() {
+	for _, r := range string(s.pending) {
+		_, _ = io.WriteString(s.to, onScreen(r)) // the run has ended, whatever becomes of its last byte
+	}
+	s.pending = nil
+}
+
+// onScreen is how a character of an untrusted program is shown: one that would
+// move the cursor, or turn the direction of what follows, is shown as itself.
+func onScreen(r rune) string {
+	switch {
+	case r == '\n', r == '\t':
+		return string(r)
+	case r == '\r': // what follows would be written over the line
+		return "\u240d\n"
+	case r < 0x20:
+		return string(0x2400 + r) // the picture of the control character
+	case r == 0x7f:
+		return "\u2421"
+	case r >= 0x80 && r < 0xa0, unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp):
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	return string(r)
 }
 
 // summarizeRun says what is worth saying after a run, and nothing after one
@@ -316,14 +359,59 @@ func (a *app) verdict(r runReport, problem error) error {
 	if problem != nil && !a.json { // else it is in the document
 		a.out.fail(problem)
 	}
-	switch {
-	case r.Status == client.StatusTimeout:
-		return exit(exitTimeout)
-	case r.Status != client.StatusOK:
-		return exit(exitFailed)
-	case problem != nil:
-		code, _ := exitOf(problem)
-		return exit(code)
+	code := programCode(r.Run)
+	if code == exitDone && problem != nil {
+		code, _ = exitOf(problem)
 	}
-	return nil
+	if code == exitDone {
+		return nil
+	}
+	return &ranError{code}
+}
+
+// programCode is how a program ended, as a shell has it.
+func programCode(run *client.Run) int {
+	switch run.Status {
+	case client.StatusOK:
+		return exitDone
+	case client.StatusTimeout:
+		return exitRunTimeout
+	case client.StatusOOM:
+		return exitSignal + int(unix.SIGKILL)
+	case client.StatusKilled:
+		if n := unix.SignalNum(run.Signal); n > 0 {
+			return exitSignal + int(n)
+		}
+		return exitSignal + int(unix.SIGKILL)
+	case client.StatusCancelled:
+		return exitInterrupted
+	case client.StatusError:
+		if run.ExitCode != nil && *run.ExitCode != 0 {
+			return *run.ExitCode
+		}
+		return exitFailed
+	}
+	return exitAirlock
+}
+
+// lost says which files a run has lost, and by which limits.
+func (c *connection) lost(ctx context.Context, run *client.Run) error {
+	if len(run.Dropped) == 0 {
+		return nil
+	}
+	n := 0
+	for _, d := range run.Dropped {
+		n += 1 + d.More
+	}
+	hint := "write fewer or smaller files, or pack them into one archive"
+	if limits, err := c.client.Limits(ctx); err == nil {
+		d := limits.Defaults
+		hint = fmt.Sprintf("a run keeps %s at most, %s each and %s together; %s", counted(d.OutputFiles, "file"), humanize.IBytes(uint64(max(0, d.OutputFileBytes))), humanize.IBytes(uint64(max(0, d.OutputTotalBytes))), hint)
+	}
+	first := run.Dropped[0]
+	what := counted(n, "file")
+	if n == 1 {
+		what = printableName(first.Path)
+	}
+	return &failure{code: exitLost, word: "output_lost", hint: hint, err: fmt.Errorf("%s was lost: %s", what, printable(first.Reason))}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
 )
 
@@ -32,7 +33,7 @@ func execute(ctx context.Context, t *testing.T, stdin string, out io.Writer, arg
 
 func needSandbox(t *testing.T) {
 	t.Helper()
-	if code, stderr := execute(t.Context(), t, "true", io.Discard, "run", "-l", "bash"); code == exitUnavailable {
+	if code, stderr := execute(t.Context(), t, "true", io.Discard, "run", "-l", "bash"); code == exitAirlock {
 		if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
 			t.Fatalf("AIRLOCK_NO_SKIP=1, but there is no sandbox: %s", stderr)
 		}
@@ -95,7 +96,7 @@ func TestInterruptedRun(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	began := time.Now()
 	code, stderr := execute(ctx, t, "echo up; sleep 60; echo down", &watched{text: "up", then: interrupt}, "run", "-l", "bash")
-	if code != exitFailed || !strings.Contains(stderr, "error: interrupted") {
+	if code != exitInterrupted || !strings.Contains(stderr, "error: interrupted") {
 		t.Errorf("%d %q", code, stderr)
 	}
 	if took := time.Since(began); took > 10*time.Second {
@@ -111,7 +112,7 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestReaderGone(t *testing.T) {
 	needSandbox(t)
 	code, stderr := execute(t.Context(), t, "echo lost; sleep 60", broken{}, "run", "-l", "bash")
-	if code != exitFailed || !strings.Contains(stderr, "cannot be written") {
+	if code != exitAirlock || !strings.Contains(stderr, "cannot be written") {
 		t.Errorf("%d %q", code, stderr)
 	}
 }
@@ -147,13 +148,60 @@ func TestCheckInputs(t *testing.T) {
 		}
 		return names
 	}
-	if err := checkInputs(in("a/x", "b/y")); err != nil {
-		t.Error(err)
+	got, err := findInputs(in("a/x", "b"))
+	if err != nil || len(got) != 3 || got[0].path != "x" || got[1].path != "b/x" || got[2].path != "b/y" {
+		t.Errorf("%+v, %v", got, err)
 	}
-	for want, names := range map[string][]string{"both be x": in("a/x", "b/x"), "is not a file": in("a"), "no such file": in("c")} {
-		err := checkInputs(names)
+	for want, names := range map[string][]string{"both be x": in("a/x", "b/x"), "both be b/x": in("b", "b"), "no such file": in("c")} {
+		_, err := findInputs(names)
 		if code, _ := exitOf(err); code != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", names, err)
+		}
+	}
+}
+
+// The exit code of airlock run is the program's own, and Airlock's failures
+// have codes that no program of the usual kind has.
+func TestProgramCode(t *testing.T) {
+	seven, zero := 7, 0
+	for _, c := range []struct {
+		run     client.Run
+		problem error
+		want    int
+	}{
+		{client.Run{Status: client.StatusOK, ExitCode: &zero}, nil, 0},
+		{client.Run{Status: client.StatusError, ExitCode: &seven}, nil, 7},
+		{client.Run{Status: client.StatusError, ExitCode: &seven}, fail(exitApproval, "", "x"), 7},
+		{client.Run{Status: client.StatusOK}, fail(exitApproval, "", "x"), 3},
+		{client.Run{Status: client.StatusOK}, fail(exitLost, "", "x"), 123},
+		{client.Run{Status: client.StatusTimeout}, nil, 124},
+		{client.Run{Status: client.StatusKilled, Signal: "SIGSEGV"}, nil, 139},
+		{client.Run{Status: client.StatusKilled, Signal: "SIGTERM"}, nil, 143},
+		{client.Run{Status: client.StatusOOM}, nil, 137},
+		{client.Run{Status: client.StatusCancelled}, nil, 130},
+		{client.Run{Status: client.StatusInterrupted}, nil, 125},
+	} {
+		a := &app{json: true}
+		if got, _ := exitOf(a.verdict(runReport{Run: &c.run}, c.problem)); got != c.want {
+			t.Errorf("%s %s with %v: %d, want %d", c.run.Status, c.run.Signal, c.problem, got, c.want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for text, want := range map[string]time.Duration{"2": 2 * time.Second, "0.5": time.Second / 2, "90s": 90 * time.Second, "1.5m": 90 * time.Second, "300ms": 300 * time.Millisecond,
+		"-1s": 0, "0": 0, "soon": 0, "": 0, "NaN": 0, "1e300": 0, "-5": 0} {
+		var s seconds
+		if err := s.Set(text); (err == nil) != (want != 0) || time.Duration(s) != want {
+			t.Errorf("%q: %v, %v", text, time.Duration(s), err)
+		}
+	}
+}
+
+func TestProgramName(t *testing.T) {
+	for file, want := range map[string]string{"plot.py": "plot.py", "a/b/plot.py": "plot.py", "-": "", "plot": "", ".hidden.py": "", "a b.py": "", "é.py": "", "plot.txt": ""} {
+		if got := programName("python", file); got != want {
+			t.Errorf("%s: %q", file, got)
 		}
 	}
 }

@@ -3,10 +3,20 @@ package config
 // nearest returns the key that a mistyped one most likely meant, or nothing
 // when none is close.
 func nearest(key string) string {
-	best, least := "", len(key)/3+2
+	words := make([]string, len(table))
 	for i := range table {
-		if d := distance(key, table[i].Key); d < least {
-			best, least = table[i].Key, d
+		words[i] = table[i].Key
+	}
+	return Nearest(key, words)
+}
+
+// Nearest returns the word that a mistyped one most likely meant, or nothing
+// when none is close.
+func Nearest(typed string, words []string) string {
+	best, least := "", len(typed)/3+2
+	for _, word := range words {
+		if d := distance(typed, word); d < least {
+			best, least = word, d
 		}
 	}
 	return best

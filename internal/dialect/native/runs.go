@@ -78,7 +78,7 @@ func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
 		Files:    readFileRefs(o),
 		Session:  o.id("session"),
 		Packages: o.text("python_packages"),
-		Profile:  engine.Profile{Origin: engine.OriginNative},
+		Profile:  engine.Profile{Origin: engine.OriginNative, Entry: o.text("entry")},
 	}
 	if stdin := o.text("stdin"); stdin != "" {
 		req.Stdin = []byte(stdin)

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/airlock-run/airlock/client"
+)
+
+// input is a file that is put beside a program.
+type input struct {
+	name string // here
+	path string // in the workspace
+	size int64
+}
+
+// maxInputs bounds what a folder may hold: a program takes no more.
+const maxInputs = 10_000
+
+// findInputs finds out before anything starts whether the inputs are there, and
+// whether their names fit into one folder. A folder stands for all files in it,
+// under its own name.
+func findInputs(names []string) (inputs []input, err error) {
+	seen := map[string]string{}
+	add := func(name, path string, size int64) error {
+		if other, twice := seen[path]; twice {
+			return fail(exitUsage, "rename one of them", "%s and %s would both be %s for the program", other, name, path)
+		}
+		if seen[path] = name; len(seen) > maxInputs {
+			return fail(exitUsage, "pack them into an archive", "more than %d files are too many for a program", maxInputs)
+		}
+		inputs = append(inputs, input{name, path, size})
+		return nil
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, unreadable(name, err)
+		}
+		absolute, err := filepath.Abs(name)
+		if err != nil {
+			return nil, unreadable(name, err)
+		}
+		switch base := filepath.Base(absolute); {
+		case info.Mode().IsRegular():
+			err = add(name, base, info.Size())
+		case !info.IsDir():
+			err = fail(exitUsage, "give files and folders with -f", "%s is neither a file nor a folder", name)
+		default:
+			err = walkInputs(name, base, add)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return inputs, nil
+}
+
+// walkInputs adds the files of a folder. Links and what belongs to Git are left
+// out: they are not what somebody means by its files.
+func walkInputs(root, base string, add func(name, path string, size int64) error) error {
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return unreadable(name, err)
+		}
+		if entry.IsDir() && entry.Name() == ".git" && name != root {
+			return fs.SkipDir
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		below, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return unreadable(name, err)
+		}
+		return add(name, path.Join(base, filepath.ToSlash(below)), info.Size())
+	})
+}
+
+// sending shows how far a large input has come.
+func (a *app) sending(quiet bool) func(in input, done int64) {
+	if quiet || a.json {
+		return func(input, int64) {}
+	}
+	shown := a.showTurns(false)
+	return func(in input, done int64) {
+		switch {
+		case in.size < largeTransfer:
+		case done >= in.size:
+			shown.clear()
+		default:
+			shown.progress("sending", in.name, done, in.size)
+		}
+	}
+}
+
+// upload stages the input files.
+func (c *connection) upload(ctx context.Context, inputs []input, tell func(in input, done int64)) ([]client.FileRef, error) {
+	var refs []client.FileRef
+	for _, in := range inputs {
+		ref, err := c.uploadOne(ctx, in, tell)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", printableName(in.name), err)
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+func (c *connection) uploadOne(ctx context.Context, in input, tell func(in input, done int64)) (client.FileRef, error) {
+	f, err := os.Open(in.name)
+	if err != nil {
+		return client.FileRef{}, unreadable(in.name, err)
+	}
+	defer f.Close()
+	stored, err := c.client.Upload(ctx, path.Base(in.path), &toldReader{from: f, tell: func(done int64) { tell(in, done) }}, 0)
+	if err != nil {
+		return client.FileRef{}, err
+	}
+	tell(in, in.size)
+	return client.FileRef{ID: stored.ID, Path: in.path}, nil
+}
+
+// toldReader says how much was read, every now and then.
+type toldReader struct {
+	from       io.Reader
+	tell       func(done int64)
+	done, told int64
+}
+
+func (r *toldReader) Read(p []byte) (int, error) {
+	const step = 1 << 20
+	n, err := r.from.Read(p)
+	if r.done += int64(n); r.done-r.told >= step {
+		r.told = r.done
+		r.tell(r.done)
+	}
+	return n, err
+}
