@@ -16,13 +16,14 @@ type Fuzz int
 const (
 	FuzzExact       Fuzz = iota // the same bytes
 	FuzzTrailing                // but for white space at the ends of lines
-	FuzzIndent                  // but for an indentation shifted as a whole
+	FuzzIndent                  // but for an indentation shifted as a whole, or that of the first line
+	FuzzBlank                   // but for blank lines
 	FuzzTrim                    // but for white space at both ends of lines
 	FuzzPunctuation             // but for quotes, dashes and spaces of other kinds
 )
 
 func (f Fuzz) String() string {
-	return [...]string{"exact", "trailing space", "indentation", "white space", "punctuation"}[f]
+	return [...]string{"exact", "trailing space", "indentation", "blank lines", "white space", "punctuation"}[f]
 }
 
 // Result is what an item makes of a file.
@@ -30,8 +31,8 @@ type Result struct {
 	// Content is the new content, with the byte order mark, line endings and
 	// final newline of the current file. It is nil for a KindDelete.
 	Content []byte
-	// Fuzz is the largest of the hunks' fuzzes. A person should hear of anything
-	// above FuzzTrailing.
+	// Fuzz is the largest of the hunks' fuzzes. A person should see what is above
+	// FuzzTrailing, and decide about what is above FuzzBlank.
 	Fuzz  Fuzz
 	Hunks []AppliedHunk
 	// Warnings are about how the item was applied. Their offsets are the hunks'.
@@ -174,24 +175,38 @@ func applyHunks(it *Item, current []byte, all bool) (*Result, error) {
 		if !ordered {
 			from = 0
 		}
-		place, err := text.find(&it.Hunks[i], from, delta)
-		if err != nil {
-			var apply *ApplyError
-			if errors.As(err, &apply) {
-				apply.Hunk = i + 1
+		pieces, elided := it.Hunks[i].pieces()
+		if elided {
+			if place, err := text.find(&it.Hunks[i], from, delta); err == nil && place.fuzz <= FuzzTrailing {
+				pieces = []*Hunk{&it.Hunks[i]} // the dots are the file's own
 			}
-			return nil, err
 		}
-		grown := text.change(&it.Hunks[i], place)
-		if place.hinted {
-			r.Warnings = append(r.Warnings, Warning{"hunk.hint", fmt.Sprintf("hunk %d is found more than once; the place at line %d was taken, which it names", i+1, place.line+1), it.Hunks[i].Span.Start})
+		for k, h := range pieces {
+			place, err := text.find(h, from, delta)
+			if err == nil && k > 0 && place.line < from {
+				err = &ApplyError{Err: ErrNoMatch}
+			}
+			if err != nil {
+				var apply *ApplyError
+				if errors.As(err, &apply) {
+					apply.Hunk = i + 1
+				}
+				return nil, err
+			}
+			if place.hunk != nil {
+				h = place.hunk
+			}
+			grown := text.change(h, place)
+			if place.hinted {
+				r.Warnings = append(r.Warnings, Warning{"hunk.hint", fmt.Sprintf("hunk %d is found more than once; the place at line %d was taken, which it names", i+1, place.line+1), it.Hunks[i].Span.Start})
+			}
+			if place.fuzz > FuzzTrailing {
+				r.Warnings = append(r.Warnings, Warning{"hunk.fuzz", fmt.Sprintf("hunk %d matches but for %s", i+1, place.fuzz), it.Hunks[i].Span.Start})
+			}
+			r.Fuzz = max(r.Fuzz, place.fuzz)
+			r.Hunks = append(r.Hunks, AppliedHunk{place.fuzz, place.line + 1, place.count})
+			from, delta = place.line+place.count+grown, delta+grown
 		}
-		if place.fuzz > FuzzTrailing {
-			r.Warnings = append(r.Warnings, Warning{"hunk.fuzz", fmt.Sprintf("hunk %d matches but for %s", i+1, place.fuzz), it.Hunks[i].Span.Start})
-		}
-		r.Fuzz = max(r.Fuzz, place.fuzz)
-		r.Hunks = append(r.Hunks, AppliedHunk{place.fuzz, place.line + 1, place.count})
-		from, delta = place.line+place.count+grown, delta+grown
 	}
 	r.Content = text.bytes()
 	if all {

@@ -15,6 +15,7 @@ type fence struct {
 	named  bool
 
 	start, body int // where the opener, and the body, begin
+	above       Span
 	// levels are the lengths of fences that were opened inside.
 	levels []int
 
@@ -81,6 +82,9 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 	}
 	f := fence{char: char, length: length, indent: column, start: start, body: p.next, firstInner: -1, firstClose: -1}
 	f.info = parseInfo(string(rest))
+	if p.blanks <= 1 {
+		f.above = p.above
+	}
 	f.where = f.info.candidate
 	if f.where.raw == "" && p.blanks <= 1 && p.above.Len() > 0 && len(rest) < 200 {
 		if c, ok := pathAbove(p.text(p.above.Start, p.above.End), p.text(p.sibling.Start, p.sibling.End)); ok && fitsAbove(&c, f.info.lang) {

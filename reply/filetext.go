@@ -120,6 +120,7 @@ func keepEnds(old, next *fileText) {
 // many lines the text grew.
 func (t *fileText) change(h *Hunk, at place) int {
 	var lines, ends []string
+	begun := false
 	old := at.line
 	end := at.line + at.count
 	for _, line := range h.Lines[at.skip : len(h.Lines)-at.skipEnd] {
@@ -127,13 +128,15 @@ func (t *fileText) change(h *Hunk, at place) int {
 		case ' ':
 			lines, ends = append(lines, t.lines[old]), append(ends, t.ends[old])
 			old++
+			begun = true
 		case '-':
 			old++
 		default:
 			text := line.Text
 			if at.fuzz == FuzzIndent {
-				text = at.shift.apply(text)
+				text = at.shift.apply(text, !begun)
 			}
+			begun = true
 			lines, ends = append(lines, text), append(ends, t.eol)
 		}
 	}

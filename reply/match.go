@@ -14,19 +14,8 @@ type place struct {
 	// skip and skipEnd are lines of the hunk that were left out of the search:
 	// empty lines of context at its ends, which models add.
 	skip, skipEnd int
-}
-
-// shift is an indentation put before or taken off every line.
-type shift struct{ add, remove string }
-
-func (s shift) apply(line string) string {
-	if strings.TrimSpace(line) == "" {
-		return line
-	}
-	if s.remove != "" {
-		return strings.TrimPrefix(line, s.remove)
-	}
-	return s.add + line
+	// hunk is the hunk with the blank lines that the file has, where they differ.
+	hunk *Hunk
 }
 
 // find looks for a hunk's old lines from a line on, then anywhere.
@@ -65,9 +54,9 @@ func (t *fileText) find(h *Hunk, from, delta int) (place, error) {
 	return p, err
 }
 
-// trimContext leaves empty lines of context at both ends of a hunk away.
+// trimContext leaves empty old lines at both ends of a hunk away.
 func trimContext(h *Hunk, old []string) (trimmed []string, skip, skipEnd int) {
-	isEmpty := func(l Line) bool { return l.Op == ' ' && strings.TrimSpace(l.Text) == "" }
+	isEmpty := func(l Line) bool { return l.Op != '+' && strings.TrimSpace(l.Text) == "" }
 	for skip < len(h.Lines) && isEmpty(h.Lines[skip]) {
 		skip++
 	}
@@ -138,7 +127,13 @@ func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error)
 		from = len(t.lines)
 	}
 	for fuzz := FuzzExact; fuzz <= FuzzPunctuation; fuzz++ {
-		found, shifts := t.rung(old, from, fuzz)
+		if fuzz == FuzzBlank {
+			if p, ok := t.withBlanks(h, from); ok {
+				return p, nil
+			}
+			continue
+		}
+		found, shifts := t.rung(old, h, from, fuzz)
 		if h.EOF {
 			atEnd := func(i int) bool { return i+len(old) == len(t.lines) }
 			if i := slices.IndexFunc(found, atEnd); i >= 0 {
@@ -165,7 +160,7 @@ func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error)
 }
 
 // rung finds all places at one rung.
-func (t *fileText) rung(old []string, from int, fuzz Fuzz) ([]int, []shift) {
+func (t *fileText) rung(old []string, h *Hunk, from int, fuzz Fuzz) ([]int, []shift) {
 	fold := exactly
 	switch fuzz {
 	case FuzzTrailing:
@@ -185,38 +180,12 @@ func (t *fileText) rung(old []string, from int, fuzz Fuzz) ([]int, []shift) {
 	}
 	kept := 0
 	for _, at := range found {
-		if s, ok := uniformShift(old, t.lines[at:at+len(old)]); ok {
+		if s, ok := shiftOf(old, t.lines[at:at+len(old)]); ok && s.fits(h) {
 			found[kept], shifts[kept] = at, s
 			kept++
 		}
 	}
 	return found[:kept], shifts[:kept]
-}
-
-// uniformShift finds the indentation by which all lines differ.
-func uniformShift(old, file []string) (shift, bool) {
-	var s shift
-	known := false
-	for i := range old {
-		if strings.TrimSpace(old[i]) == "" {
-			continue
-		}
-		a, b := indentation(old[i]), indentation(file[i])
-		var here shift
-		switch {
-		case strings.HasSuffix(b, a):
-			here.add = b[:len(b)-len(a)]
-		case strings.HasSuffix(a, b):
-			here.remove = a[:len(a)-len(b)]
-		default:
-			return s, false
-		}
-		if known && here != s {
-			return s, false
-		}
-		s, known = here, true
-	}
-	return s, known
 }
 
 func indentation(line string) string {

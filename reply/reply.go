@@ -1,6 +1,9 @@
 package reply
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Kind says what an item would do to a folder, or that it is a status block.
 type Kind string
@@ -155,6 +158,9 @@ type Item struct {
 	Create bool `json:"create,omitempty"`
 	// Hunks are the edits of a KindEdit or KindRename, in order.
 	Hunks []Hunk `json:"hunks,omitempty"`
+	// Guessed says that an edit is VerdictAmbiguous for its path alone. That the
+	// file there has the lines to change, and once, speaks for the path.
+	Guessed bool `json:"guessed,omitempty"`
 	// Block is the status block of a KindBlock.
 	Block *Block `json:"block,omitempty"`
 
@@ -183,6 +189,24 @@ func (it *Item) Proposable() bool {
 		return it.Kind == KindBlock || it.Path != ""
 	}
 	return false
+}
+
+// Substantial reports whether each hunk looks for so much text that it hardly
+// stands anywhere by chance.
+func (it *Item) Substantial() bool {
+	for i := range it.Hunks {
+		size, lines := 0, 0
+		for _, line := range it.Hunks[i].Lines {
+			if text := strings.TrimSpace(line.Text); line.Op != '+' && text != "" {
+				size += len(text)
+				lines++
+			}
+		}
+		if size < 12 || lines < 2 && size < 20 {
+			return false
+		}
+	}
+	return len(it.Hunks) > 0
 }
 
 // Reply is a reply of a model, read.

@@ -78,7 +78,11 @@ func parseSearches(lines []bodyLine) (groups []edits, stray bool, problem string
 			}
 			part, old, new, hunk = 'o', nil, nil, Hunk{Span: Span{Start: line.start}}
 		case part == 0:
-			if path := hunkPath(line.text); path != "" && (len(groups) == 0 || groups[len(groups)-1].path != path) {
+			path := hunkPath(line.text)
+			if path == "" && i+1 < len(lines) && isSearchMark([]byte(lines[i+1].text)) {
+				path = barePath(line.text)
+			}
+			if path != "" && (len(groups) == 0 || groups[len(groups)-1].path != path) {
 				groups = append(groups, edits{path: path})
 			} else if path == "" && strings.TrimSpace(line.text) != "" && strings.Trim(line.text, "`~ ") != "" {
 				stray = true
@@ -144,6 +148,16 @@ func hunkPath(line string) string {
 	return ""
 }
 
+// barePath reads a line right above an edit that is nothing but a path, with an
+// ending that may be of no known kind: only a path stands there.
+func barePath(line string) string {
+	t := readTitle(line)
+	if path := unescape(t.text); !strings.ContainsAny(path, " ()") && pathShape(path) >= shapeWeak && !isLanguage(path) {
+		return path
+	}
+	return ""
+}
+
 // opsOf makes lines of a hunk of an old and a new text. Lines at both ends that
 // are the same stay, so that the file keeps its own bytes for them.
 func opsOf(old, new []string) []Line {
@@ -174,6 +188,11 @@ func opsOf(old, new []string) []Line {
 // readSearches makes items of a fence with edits in it.
 func (p *Parser) readSearches(lines []bodyLine, where candidate, f *fence, span, body Span) []*Item {
 	groups, stray, problem := parseSearches(lines)
+	if where.raw == "" && f.above.Len() > 0 {
+		if path := barePath(string(p.text(f.above.Start, f.above.End))); path != "" {
+			where = candidate{raw: path, from: PathAbove, conf: 0.85}
+		}
+	}
 	if problem != "" || stray {
 		if where.raw == "" && len(groups) > 0 && groups[0].path != "" {
 			where = candidate{raw: groups[0].path, from: PathHeader, conf: 0.9}
@@ -190,6 +209,7 @@ func (p *Parser) readSearches(lines []bodyLine, where candidate, f *fence, span,
 			it.downgrade(VerdictInvalid, problem)
 		} else {
 			it.downgrade(VerdictAmbiguous, "there is text between the edits that is no edit")
+			it.Guessed = len(groups) == 1
 		}
 		return []*Item{it}
 	}
@@ -228,12 +248,13 @@ func (p *Parser) newEdit(where candidate, hunks []Hunk, span, body Span) *Item {
 	}
 	it := p.newItem(KindEdit, FormSearch, where, span, body)
 	it.Hunks = hunks
+	it.Guessed = it.Verdict == VerdictAmbiguous
 	if it.Verdict == VerdictPartial && it.From != PathTag { // an edit is for a part of the file anyway
 		it.Verdict, it.Reason = VerdictOK, ""
 	}
 	for _, h := range hunks {
 		for _, line := range h.Lines {
-			if line.Op == '+' && isElision([]byte(line.Text), it.langOfPath()) {
+			if h.elides(line, it.langOfPath()) {
 				it.downgrade(VerdictPartial, "the new text leaves something out: "+strings.TrimSpace(line.Text))
 			}
 		}
@@ -253,8 +274,11 @@ func (it *Item) langOfPath() string {
 func (p *Parser) openSearch(start int) {
 	p.search = search{start: start}
 	if p.blanks <= 1 && p.above.Len() > 0 {
-		if c, ok := pathAbove(p.text(p.above.Start, p.above.End), nil); ok {
+		line := p.text(p.above.Start, p.above.End)
+		if c, ok := pathAbove(line, nil); ok {
 			p.search.where = c
+		} else if path := barePath(string(line)); path != "" {
+			p.search.where = candidate{raw: path, from: PathAbove, conf: 0.85}
 		}
 	}
 	p.mode = inSearch

@@ -134,10 +134,14 @@ func (p *Parser) supersede(it *Item) {
 // downgrade makes an OK or ambiguous item less than that. What is worse already
 // stays as it is.
 func (it *Item) downgrade(v Verdict, reason string) bool {
+	if it.Guessed && v == VerdictAmbiguous {
+		it.Reason, it.Guessed = reason, false
+		return true
+	}
 	if it.Verdict == v && v != VerdictOK || it.Verdict != VerdictOK && it.Verdict != VerdictAmbiguous && it.Verdict != VerdictSuperseded {
 		return false
 	}
-	it.Verdict, it.Reason = v, reason
+	it.Verdict, it.Reason, it.Guessed = v, reason, false
 	if v == VerdictAmbiguous && it.Confidence > 0.8 {
 		it.Confidence = 0.8
 	}

@@ -62,6 +62,9 @@ type Change struct {
 	// Doubt says why the change should not be made unseen: a guessed path, a
 	// part of a file. It leaves the file unchecked.
 	Doubt string
+	// Guess says that the Doubt is about the path alone: an Edit that fits the
+	// file there exactly takes it away.
+	Guess bool
 	// Refusal says why the change must not be made at all: it is shown, and
 	// cannot be approved.
 	Refusal string

@@ -155,7 +155,11 @@ func mergeContents(base, mine, theirs *Content) (merged []byte, conflicts int, o
 
 // modify makes a draft by an edit of the present content.
 func (pl *planner) modify(ctx context.Context, d *draft, c *Change) error {
+	before := len(d.findings)
 	edited, err := pl.edit(ctx, d, d, c)
+	if c.Guess && (edited == nil || len(d.findings) > before) {
+		d.find(Ask, "change.doubt", "", "%s", c.Doubt)
+	}
 	if edited != nil {
 		d.cur = edited
 	}
@@ -187,7 +191,11 @@ func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Cont
 	}
 	edited, err := c.Edit(data)
 	if inexact, ok := errors.AsType[*Inexact](err); ok && edited != nil {
-		d.find(Ask, "edit.inexact", "", "%s", inexact.Reason)
+		severity := Ask
+		if inexact.Sure {
+			severity = Note
+		}
+		d.find(severity, "edit.inexact", "", "%s", inexact.Reason)
 		err = nil
 	}
 	if err != nil {

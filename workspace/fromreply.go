@@ -33,6 +33,7 @@ func FromItem(item *reply.Item) (c Change, ok bool) {
 	case reply.VerdictOK:
 	case reply.VerdictAmbiguous:
 		c.Doubt = reason(item, "it can be read in more than one way")
+		c.Guess = item.Guessed && item.Substantial()
 	case reply.VerdictPartial:
 		c.Refusal = reason(item, "it is a part of a file and not the whole")
 	case reply.VerdictTruncated:
@@ -103,15 +104,21 @@ func apply(item *reply.Item) func([]byte) ([]byte, error) {
 			return nil, explainApply(err)
 		}
 		if result.Fuzz > reply.FuzzTrailing {
-			return result.Content, &Inexact{Reason: "it fits only if " + result.Fuzz.String() + " is not looked at"}
+			sure := result.Fuzz <= reply.FuzzBlank && item.Substantial()
+			return result.Content, &Inexact{Reason: "it fits only if " + result.Fuzz.String() + " is not looked at", Sure: sure}
 		}
 		return result.Content, nil
 	}
 }
 
 // Inexact is returned by a Change's Edit, together with a result, if the edit
-// fits but not exactly: a person has to look at it.
-type Inexact struct{ Reason string }
+// fits but not exactly: a person has to look at it, unless it is sure.
+type Inexact struct {
+	Reason string
+	// Sure says that there is only one way to make it fit, so that it is enough
+	// to say so.
+	Sure bool
+}
 
 func (e *Inexact) Error() string { return e.Reason }
 

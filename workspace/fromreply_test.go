@@ -82,3 +82,26 @@ func TestReadings(t *testing.T) {
 	}
 	s.want(map[string]string{"README.md": "# T\r\n"})
 }
+
+// TestGuessedPath: an edit without a path of its own is for the file of the
+// edit before if it fits there exactly and is long enough to say so.
+func TestGuessedPath(t *testing.T) {
+	for _, c := range []struct {
+		name, search string
+		want         Severity
+	}{
+		{"fits", "\treturn compute(second)", ""},
+		{"is too short", "\tx", Ask},
+		{"is not there", "\treturn compute(third)", Conflict},
+		{"fits but for white space", "return  compute(second)", Conflict},
+		{"fits but for quotes", "\tsay(\"it is the quoted text\")", Ask},
+	} {
+		s := newSite(t, map[string]string{"a.go": "\treturn compute(first)\n\treturn compute(second)\n\tx\n\tsay(“it is the quoted text”)\n"})
+		text := "a.go\n```go\n<<<<<<< SEARCH\n\treturn compute(first)\n=======\n\treturn 1\n>>>>>>> REPLACE\n```\n\nAnd then:\n\n```go\n<<<<<<< SEARCH\n" +
+			c.search + "\n=======\n\treturn 2\n>>>>>>> REPLACE\n```\n"
+		p := s.plan(FromReply(reply.Parse([]byte(text)))...)
+		if len(p.Files) != 1 || p.Files[0].Verdict() != c.want {
+			t.Errorf("%s: %+v", c.name, p.Files)
+		}
+	}
+}

@@ -122,7 +122,7 @@ func (w *work) agree(ctx context.Context) error {
 	consent.Approval, held = w.proposal.ApproveBy(workspace.Automatic())
 	some := len(consent.Approval.Files) > 0
 	asks := !slices.ContainsFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
-	if len(held) > 0 && !(some && (asks || w.options.bestEffort)) {
+	if len(held) > 0 && (!some || !asks && !w.options.bestEffort) {
 		return w.refuse(ctx, heldError(held))
 	}
 	w.held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
@@ -130,7 +130,7 @@ func (w *work) agree(ctx context.Context) error {
 }
 
 // keepRest keeps what a commit has left to a person, and says so.
-func (w *work) keepRest(ctx context.Context) (problem error, err error) { //nolint:staticcheck // the first is what the command ends with
+func (w *work) keepRest(ctx context.Context) (problem, err error) {
 	m := w.from
 	m.Only = nil
 	var list []string
