@@ -186,7 +186,7 @@ var table = []Option{
 		Help:  "refuse tokens of LibreChat's that name no tenant",
 		field: truth(func(c *Config) *bool { return &c.LibreChat.JWTStrictTenant })},
 	{Key: "librechat_user_scope", Scope: Service, Value: "MODE", Default: UserScopeShared,
-		Help:  "strict keeps the users of one LibreChat key apart where requests name them; shared trusts in ids that nobody guesses",
+		Help:  "what requests with a LibreChat key that name no user may do: shared lets them find every user's files by their ids, strict refuses them",
 		field: text(func(c *Config) *string { return &c.LibreChat.UserScope }, oneOf(UserScopeShared, UserScopeStrict))},
 	{Key: "librechat_unknown_session", Scope: Service, Value: "ANSWER", Default: "auto",
 		Help:  "what a listing of an unknown session answers LibreChat: 404, 403, empty, or auto (404 for a summary, else empty)",

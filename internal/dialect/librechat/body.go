@@ -156,8 +156,5 @@ func isNull(raw json.RawMessage) bool {
 
 // user is whom the request is for, as far as it says.
 func (b *runBody) user(r *http.Request) string {
-	if b.UserID != "" {
-		return b.UserID
-	}
-	return r.Header.Get("User-Id")
+	return orElse(r.Header.Get(userHeader), b.UserID)
 }

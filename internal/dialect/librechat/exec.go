@@ -44,6 +44,9 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *w
 		return nil, err
 	}
 	user := body.user(r)
+	if err := a.checkUser(caller, user); err != nil {
+		return nil, err
+	}
 	inputs, err := a.inputs(r.Context(), caller, body, user, w)
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s, err := queryScope(r)
-	if err != nil {
+	if err := cmp.Or(err, a.checkUser(caller, s.user)); err != nil {
 		return err
 	}
 	detail := r.URL.Query().Get("detail")
@@ -188,7 +188,7 @@ func (a *api) named(r *http.Request) (engine.Caller, *place, error) {
 		return caller, nil, err
 	}
 	s, err := queryScope(r)
-	if err != nil {
+	if err := cmp.Or(err, a.checkUser(caller, s.user)); err != nil {
 		return caller, nil, err
 	}
 	sid, knownSession, err := parseID(r.PathValue("sid"))

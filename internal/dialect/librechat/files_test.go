@@ -96,30 +96,75 @@ func TestTenantsShareSkills(t *testing.T) {
 	}
 }
 
-func TestStrictUsers(t *testing.T) {
-	for _, strict := range []bool{false, true} {
-		r := newRig(t, engine.Config{}, Options{StrictUsers: strict})
-		ref := r.put("a.txt", "a", "kind=user", "id=u1")
-		want := http.StatusOK
-		if strict {
-			want = http.StatusNotFound
-		}
-		if got := r.send("GET", address(ref)+"?kind=user&id=u2", ""); got.Code != want {
-			t.Errorf("strict %t: another user: %d", strict, got.Code)
-		}
-		for _, query := range []string{"", "?kind=user&id=u1"} {
-			if got := r.send("GET", address(ref)+query, ""); got.Code != http.StatusOK {
-				t.Errorf("strict %t, %q: %d", strict, query, got.Code)
+// Users of one key are apart as soon as a request names one.
+func TestUsersOfOneKey(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	for name, ref := range map[string]map[string]any{
+		"by its fields": r.put("a.txt", "a", "kind=user", "id=u1"),
+		"by its header": r.putAs("u1", "a.txt", "a"),
+	} {
+		download := fmt.Sprintf("/download/%s/%s", ref["storage_session_id"], ref["id"])
+		list := fmt.Sprintf("/files/%s", ref["storage_session_id"])
+		for _, c := range []struct {
+			path, user string
+			status     int
+		}{
+			{address(ref) + "?kind=user&id=u2", "", 404}, {address(ref), "u2", 404}, {download, "u2", 404}, {download + "?kind=user&id=u2", "", 404},
+			{download + "?kind=user&id=u1", "u2", 404}, {list + "?detail=summary", "u2", 404},
+			{address(ref), "", 200}, {address(ref) + "?kind=user&id=u1", "", 200}, {download, "u1", 200}, {list + "?detail=summary", "u1", 200}, {download, "", 200},
+		} {
+			if got := r.send("GET", c.path, "", userHeader, c.user); got.Code != c.status {
+				t.Errorf("%s: %s as %q: %d, want %d", name, c.path, c.user, got.Code, c.status)
 			}
 		}
-		out := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u2", "files": []any{ref}})
-		if strict != (out.Code == http.StatusForbidden) {
-			t.Errorf("strict %t: exec %d", strict, out.Code)
+		if got := r.send("DELETE", address(ref), "", userHeader, "u2"); got.Code != 404 {
+			t.Errorf("%s: another one deletes it: %d", name, got.Code)
 		}
-		made := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u1"}), 200)
-		if got := r.send("GET", "/files/"+made.SessionID+"?detail=summary&kind=user&id=u2", ""); got.Code != want {
-			t.Errorf("strict %t: list of another user's session: %d", strict, got.Code)
+		for user, status := range map[string]int{"u1": 200, "u2": 403, "": 200} {
+			if got := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": user, "files": []any{ref}}); got.Code != status {
+				t.Errorf("%s: exec as %q: %d, want %d", name, user, got.Code, status)
+			}
 		}
+		if got := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u1", "files": []any{ref}}, userHeader, "u2"); got.Code != 403 {
+			t.Errorf("%s: the body says another user than the header: %d", name, got.Code)
+		}
+	}
+	made := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u1"}), 200)
+	if got := r.send("GET", "/files/"+made.SessionID+"?detail=summary&kind=user&id=u2", ""); got.Code != 404 {
+		t.Errorf("list of another user's session: %d", got.Code)
+	}
+	if got := r.send("GET", fmt.Sprintf("/download/%s/%s", made.SessionID, made.Files[0].ID), "", userHeader, "u2"); got.Code != 404 {
+		t.Errorf("another user's output: %d", got.Code)
+	}
+	for _, fields := range [][]string{{"kind=agent", "id=g1"}, {"entity_id=g1"}, {"kind=skill", "id=s1", "version=1"}} {
+		ref := r.putAs("u1", "a.txt", "a", fields...)
+		if got := r.exec(map[string]any{"lang": "py", "code": "inputs", "user_id": "u2", "files": []any{ref}}); got.Code != 200 {
+			t.Errorf("%q: another user runs it: %d %s", fields, got.Code, got.Body)
+		}
+	}
+}
+
+// A strict server refuses who names no user, but not the owner of a token.
+func TestStrictUsers(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{StrictUsers: true})
+	ref := r.putAs("u1", "a.txt", "a")
+	if got := r.upload("/upload", []string{"a.txt<a"}); got.Code != 403 {
+		t.Errorf("upload: %d", got.Code)
+	}
+	for user, status := range map[string]int{"u1": 200, "u2": 404, "": 403} {
+		if got := r.send("GET", address(ref), "", userHeader, user); got.Code != status {
+			t.Errorf("object as %q: %d, want %d", user, got.Code, status)
+		}
+	}
+	for user, status := range map[string]int{"u1": 200, "": 403} {
+		for _, path := range []string{"/exec", "/exec/programmatic"} {
+			if got := r.send("POST", path, `{"lang":"py","code":"print x","user_id":"`+user+`"}`); got.Code != status {
+				t.Errorf("%s as %q: %d, want %d: %s", path, user, got.Code, status, got.Body)
+			}
+		}
+	}
+	if got := r.send("POST", "/exec", `{"lang":"py","code":"print x"}`, "X-API-Key", "", "Authorization", "Bearer jwt/t/user/u"); got.Code != 200 {
+		t.Errorf("with a token: %d %s", got.Code, got.Body)
 	}
 }
 

@@ -41,8 +41,8 @@ type Options struct {
 	FileTTL   time.Duration // lifetime of a file since its last use; 0: 7 days
 	TokenTTL  time.Duration // how long a program waits for the answers to its calls; 0: 600 s
 
-	// StrictUsers keeps the end users of one key apart, as far as they are
-	// named: what one uploaded is unknown when another one asks.
+	// StrictUsers refuses requests with a plain key that name no end user. What
+	// one uploaded is unknown when another one asks, also without it.
 	StrictUsers bool
 	// UnknownSession is what a listing of an unknown session answers.
 	UnknownSession UnknownSession

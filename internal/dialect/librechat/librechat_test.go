@@ -191,6 +191,13 @@ func (r *rig) upload(path string, parts []string, headers ...string) *httptest.R
 	return r.send("POST", path, body, append([]string{"Content-Type", contentType}, headers...)...)
 }
 
+// putAs is put on behalf of a user.
+func (r *rig) putAs(user, name, content string, more ...string) (ref map[string]any) {
+	r.t.Helper()
+	up := decode[uploaded](r.t, r.upload("/upload", append(more, name+"<"+content), userHeader, user), 200)
+	return map[string]any{"id": up.Files[0].ID, "storage_session_id": up.Session, "name": up.Files[0].Filename}
+}
+
 // put uploads one file, and returns how a program names it.
 func (r *rig) put(name, content string, more ...string) (ref map[string]any) {
 	r.t.Helper()

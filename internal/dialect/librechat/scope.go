@@ -19,10 +19,11 @@ import (
 // refused.
 //
 // A caller with a plain key, or from a trusted network, is one owner, however
-// many users are behind it: kind, id and user are remarks and no gates, since
-// clients of that age make them on one call and leave them out on the next.
-// Users are kept apart by ids that nobody guesses and, with StrictUsers, by the
-// user that both calls name.
+// many users are behind it. What came with the name of a user is that user's:
+// whoever names another one does not find it. Clients of that age name a user on
+// one call and leave the name out on the next, so a request without one finds
+// everything, unless StrictUsers refuses it; ids that nobody guesses are what
+// protects then. Skills and the files of agents are for all users.
 
 // userOwner is the owner of what a user of a tenant keeps. A key's owner has
 // no slash in its name.
@@ -53,6 +54,18 @@ const (
 	kindAgent = "agent"
 	kindUser  = "user"
 )
+
+// userHeader names the user on whose behalf a request comes. It goes before what
+// the request says elsewhere: the body and the address have what models wrote.
+const userHeader = "User-Id"
+
+// checkUser refuses a request that must name its user and does not.
+func (a *api) checkUser(caller engine.Caller, user string) error {
+	if a.StrictUsers && user == "" && sharedOwner(caller.Owner) == "" {
+		return refuse(http.StatusForbidden, "This server keeps users apart: name the user, in the header User-Id or in user_id")
+	}
+	return nil
+}
 
 // check refuses a scope that means nothing.
 func (s scope) check() error {
@@ -86,7 +99,7 @@ func (s scope) shared() bool { return s.kind == kindSkill || s.kind == kindAgent
 func (s scope) mark(caller engine.Caller) string {
 	switch {
 	case sharedOwner(caller.Owner) == "":
-		if s.user == "" {
+		if s.user == "" || s.shared() {
 			return ""
 		}
 		return "user:" + s.user
@@ -101,10 +114,11 @@ func (s scope) mark(caller engine.Caller) string {
 // queryScope reads the scope that stands in an address.
 func queryScope(r *http.Request) (scope, error) {
 	q := r.URL.Query()
-	s := scope{kind: q.Get("kind"), id: q.Get("id"), version: q.Get("version"), user: r.Header.Get("User-Id")}
-	if s.kind == kindUser && s.id != "" {
+	s := scope{kind: q.Get("kind"), id: q.Get("id"), version: q.Get("version")}
+	if s.kind == kindUser {
 		s.user = s.id
 	}
+	s.user = orElse(r.Header.Get(userHeader), s.user)
 	if s.kind == "" {
 		s.id, s.version = "", ""
 		if entity := q.Get("entity_id"); entity != "" {
@@ -141,7 +155,7 @@ func (s scope) holders(caller engine.Caller) []engine.Caller {
 func (s scope) admits(a *api, caller engine.Caller, session engine.Session) bool {
 	switch shared := sharedOwner(caller.Owner); {
 	case shared == "":
-		return !a.StrictUsers || session.Scope == "" || s.user == "" || session.Scope == "user:"+s.user
+		return session.Scope == "" || s.user == "" || session.Scope == "user:"+s.user
 	case session.Owner == shared:
 		return s.kind == "" || s.mark(caller) == session.Scope
 	}

@@ -2,6 +2,7 @@ package librechat
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -158,10 +159,8 @@ func (a *api) receive(r *http.Request) (*batch, string, error) {
 		return nil, "", err
 	}
 	s := fieldScope(form.fields)
-	if s.user == "" {
-		s.user = r.Header.Get("User-Id")
-	}
-	if err := s.check(); err != nil {
+	s.user = orElse(r.Header.Get(userHeader), s.user)
+	if err := cmp.Or(s.check(), a.checkUser(caller, s.user)); err != nil {
 		b.discard()
 		return nil, "", err
 	}
