@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/config"
@@ -15,7 +16,7 @@ func (a *app) libreChat(s *service, metrics *httpd.Metrics) (httpd.Mount, error)
 	c := &a.cfg.LibreChat
 	keys := &librechat.Keys{Static: string(c.APIKey), Others: s.engine.Authenticate}
 	tokens := librechat.TokenConfig{
-		PublicKey: c.JWTPublicKey, Secret: string(c.JWTSecret), KeyID: c.JWTKeyID, Directory: c.JWTKeysDir, JWKS: c.JWTKeySet,
+		PublicKey: c.JWTPublicKey, Secret: string(c.JWTSecret), KeyID: c.JWTKeyID, Directory: c.JWTKeysDir, JWKS: c.JWTKeySet, SecretID: c.JWTSecretKeyID, Algorithms: c.JWTAlgorithms, Trust: c.JWTTrust, MaxLife: c.JWTMaxLife, Skew: cmp.Or(c.JWTSkew, -1),
 		Issuer: c.JWTIssuer, Audience: c.JWTAudience, Tenant: c.JWTTenant, Strict: c.JWTStrictTenant,
 	}
 	if !tokens.Empty() {

@@ -134,8 +134,11 @@ type LibreChat struct {
 	// The tokens that LibreChat makes for its users. Without a key none is taken.
 	JWTPublicKey, JWTKeyID, JWTKeysDir, JWTKeySet string
 	JWTSecret                                     Secret
+	JWTSecretKeyID                                string
 	JWTIssuer, JWTAudience, JWTTenant             string
 	JWTStrictTenant                               bool
+	JWTAlgorithms, JWTTrust                       string
+	JWTMaxLife, JWTSkew                           time.Duration
 
 	UserScope      string // UserScopeShared or UserScopeStrict
 	UnknownSession string

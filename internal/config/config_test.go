@@ -163,6 +163,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"librechat_api_key": "sample", "librechat_file_ttl": "3h", "librechat_jwt_public_key": "pem", "librechat_jwt_kid": "k1",
 		"librechat_jwt_keys_dir": "/keys", "librechat_jwt_jwks": "/keys/set.json", "librechat_jwt_secret": "sample",
 		"librechat_jwt_issuer": "chat", "librechat_jwt_audience": "code", "librechat_jwt_tenant": "t1", "librechat_jwt_strict_tenant": "true",
+		"librechat_jwt_secret_kid": "k2", "librechat_jwt_algorithms": "RS256", "librechat_jwt_trust": "entries", "librechat_jwt_max_life": "1m", "librechat_jwt_skew": "10s",
 		"librechat_user_scope": "strict", "librechat_unknown_session": "empty", "librechat_peer_ptc_errors": "true",
 		"librechat_python_state": "hint",
 	}

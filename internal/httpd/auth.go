@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -78,19 +79,25 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 		if m.Authenticate != nil {
 			check = m.Authenticate
 		}
-		var refused error
+		var found engine.Caller
+		refused := false
 		for _, token := range tokens {
 			caller, err := check(r.Context(), token)
 			switch {
 			case err == nil:
-				return caller, nil
+				found = cmp.Or(found, caller)
 			case errors.Is(err, engine.ErrForbidden):
-				refused = err
+				refused = true // also beside a good key
 			case !errors.Is(err, engine.ErrUnauthorized):
 				return engine.Caller{}, err
 			}
 		}
-		if refused != nil || !m.Lenient {
+		switch {
+		case refused:
+			return engine.Caller{}, unauthorized("that key is not valid")
+		case found.Owner != "":
+			return found, nil
+		case !m.Lenient:
 			return engine.Caller{}, unauthorized("that key is not valid")
 		}
 	}

@@ -214,6 +214,47 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestBadBesideGood checks that a token which its dialect refuses is refused
+// beside a good key too, wherever each of them stands.
+func TestBadBesideGood(t *testing.T) {
+	_, address := start(t, Options{Mounts: []Mount{{
+		Prefix: "/own", Handler: dialect(), Lenient: true,
+		Authenticate: func(_ context.Context, token string) (engine.Caller, error) {
+			switch token {
+			case "good":
+				return engine.Caller{Owner: "alice"}, nil
+			case "bad.token.x":
+				return engine.Caller{}, engine.ErrForbidden
+			}
+			return engine.Caller{}, engine.ErrUnauthorized
+		},
+	}}})
+	for _, c := range []struct {
+		bearer, key string
+		status      int
+	}{
+		{"good", "", 200}, {"good", "junk", 200}, {"junk", "good", 200}, {"good", "good", 200},
+		{"bad.token.x", "good", 401}, {"good", "bad.token.x", 401}, {"bad.token.x", "", 401}, {"bad.token.x", "bad.token.x", 401},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", address+"/own/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+c.bearer)
+		if c.key != "" {
+			req.Header.Set("X-API-Key", c.key)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.status {
+			t.Errorf("%q beside %q: %d, want %d", c.bearer, c.key, resp.StatusCode, c.status)
+		}
+	}
+}
+
 // TestSignedIn is about a mount that knows its callers by a cookie.
 func TestSignedIn(t *testing.T) {
 	_, address := start(t, Options{Home: "/ui/", Mounts: []Mount{
@@ -262,7 +303,7 @@ func TestLenientMounts(t *testing.T) {
 			}
 			for header, want := range map[string]string{
 				"": open, "X-API-Key: whatever": open, "Authorization: Bearer jwt": "owner=tenant", "Authorization: Bearer jwt\nX-API-Key: x": "owner=tenant",
-				"Authorization: Bearer expired": "", "Authorization: Bearer expired\nX-API-Key: x": "", "Authorization: Bearer expired\nX-API-Key: jwt": "owner=tenant",
+				"Authorization: Bearer expired": "", "Authorization: Bearer expired\nX-API-Key: x": "", "Authorization: Bearer expired\nX-API-Key: jwt": "",
 			} {
 				resp, body := request(t, "GET", address+"/chat/x", header, "")
 				if want == "" && resp.StatusCode != 401 || want != "" && !strings.Contains(body, want+" ") {

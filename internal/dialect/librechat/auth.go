@@ -1,6 +1,7 @@
 package librechat
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -29,7 +30,7 @@ func (k *Keys) Any() bool { return k.Tokens != nil || k.Static != "" }
 // LibreChat's and is not a good one is ErrForbidden where such tokens are
 // taken: its bearer must not pass for somebody without a key.
 func (k *Keys) Authenticate(ctx context.Context, token string) (engine.Caller, error) {
-	if k.Tokens != nil && strings.Count(token, ".") == 2 {
+	if k.Tokens != nil && looksLikeToken(token) {
 		return k.Tokens.Verify(token)
 	}
 	if k.Static != "" {
@@ -40,6 +41,9 @@ func (k *Keys) Authenticate(ctx context.Context, token string) (engine.Caller, e
 	}
 	return k.Others(ctx, token)
 }
+
+// looksLikeToken tells a token of LibreChat's, good or bad, from a key.
+func looksLikeToken(s string) bool { return strings.Count(s, ".") == 2 }
 
 // caller returns who makes a request that shows its key outside of the body.
 func (a *api) caller(r *http.Request) (engine.Caller, error) {
@@ -52,20 +56,23 @@ func (a *api) caller(r *http.Request) (engine.Caller, error) {
 
 // callerOf returns who makes a request whose key may stand in its body.
 func (a *api) callerOf(r *http.Request, keys ...string) (engine.Caller, error) {
-	if caller := a.Caller(r); caller.Owner != "" {
-		return caller, nil
-	}
+	caller := a.Caller(r)
 	for _, key := range keys {
-		if key == "" || len(key) > 8<<10 {
+		if key == "" || len(key) > 8<<10 || caller.Owner != "" && !looksLikeToken(key) {
 			continue
 		}
-		caller, err := a.Authenticate(r.Context(), key)
-		if err == nil {
-			return caller, nil
-		}
-		if !errors.Is(err, engine.ErrUnauthorized) && !errors.Is(err, engine.ErrForbidden) {
+		found, err := a.Authenticate(r.Context(), key)
+		switch {
+		case err == nil:
+			caller = cmp.Or(caller, found)
+		case errors.Is(err, engine.ErrForbidden):
+			return engine.Caller{}, errNoKey() // whatever stands beside it
+		case !errors.Is(err, engine.ErrUnauthorized):
 			return engine.Caller{}, err
 		}
 	}
-	return engine.Caller{}, errNoKey()
+	if caller.Owner == "" {
+		return engine.Caller{}, errNoKey()
+	}
+	return caller, nil
 }

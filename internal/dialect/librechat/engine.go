@@ -24,6 +24,8 @@ type Runs interface {
 	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
 	// Watch gives the events with Seq > after, up to the result or the end of ctx.
 	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
+	// GetRun returns a run as it stands.
+	GetRun(ctx context.Context, caller engine.Caller, id engine.ID) (*engine.Run, error)
 	// CancelRun returns when nothing of the run is left.
 	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
 }
@@ -32,6 +34,8 @@ type Runs interface {
 type Files interface {
 	// PutFile reads content to its end. When it returns, the file is safe.
 	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
+	// GetFile returns what is known of a file.
+	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
 	// OpenFile returns the bytes too, which the caller closes.
 	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
 	// HasContent reports whether a file's bytes are there.

@@ -55,6 +55,7 @@ type execution struct {
 	key    executionKey
 	owner  *executions
 	caller engine.Caller
+	scope  string // see scope.mark
 	inputs []input
 	tools  map[string]bool
 	out    func(bool) // tells the engine that the program waits for its client, and that it no longer does
@@ -88,7 +89,7 @@ type call struct {
 
 // start begins an execution.
 func (x *executions) start(ctx context.Context, caller engine.Caller, p *prepared, tools []tool) (*execution, error) {
-	e := &execution{owner: x, caller: caller, inputs: p.inputs, tools: map[string]bool{}, changed: make(chan struct{}), answers: map[string]string{}, serving: true, out: func(bool) {}}
+	e := &execution{owner: x, caller: caller, scope: p.Profile.Scope, inputs: p.inputs, tools: map[string]bool{}, changed: make(chan struct{}), answers: map[string]string{}, serving: true, out: func(bool) {}}
 	rand.Read(e.key[:])
 	for _, t := range tools {
 		e.tools[t.Name] = true
@@ -192,9 +193,25 @@ func (e *execution) token() string {
 func parseToken(token string) (key executionKey, round int, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) != len(key)+4 {
+		if officialToken(token) {
+			return key, 0, expired() // as for one of ours that nobody knows any more
+		}
 		return key, 0, bad("continuation_token is invalid")
 	}
 	return executionKey(raw[:len(key)]), int(binary.BigEndian.Uint32(raw[len(key):])), nil
+}
+
+// officialToken reports whether a token has the form of the official server's:
+// the base64 of a JSON object. After a move its clients still show some.
+func officialToken(token string) bool {
+	token = strings.TrimRight(token, "=")
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		var content map[string]any
+		if raw, err := encoding.DecodeString(token); err == nil && json.Unmarshal(raw, &content) == nil && len(content) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Rounds implements engine.RoundHandler.

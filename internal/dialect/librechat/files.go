@@ -94,9 +94,9 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 			continue
 		case err != nil:
 			return err
-		case !s.admits(a, caller, session) && sharedOwner(caller.Owner) != "":
+		case !s.admits(caller, session) && sharedOwner(caller.Owner) != "":
 			return errForbidden()
-		case !s.admits(a, caller, session):
+		case !s.admits(caller, session):
 			return a.unknownSession(w, detail)
 		}
 		files, places = a.whole(r.Context(), files, places)

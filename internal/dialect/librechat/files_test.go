@@ -96,6 +96,37 @@ func TestTenantsShareSkills(t *testing.T) {
 	}
 }
 
+// An output is found by the session of an upload that its program was given, as
+// on servers that run a program in that session, and by no other.
+func TestOutputByTheSessionOfAnInput(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	ref, other := r.putAs("u1", "in.txt", "in"), r.put("other.txt", "x")
+	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "write out.txt left", "user_id": "u1", "files": []any{ref}}), 200)
+	var made fileBody
+	for _, f := range out.Files {
+		if f.Name == "out.txt" {
+			made = f
+		}
+	}
+	for _, c := range []struct {
+		sid, user, key string
+		status         int
+	}{
+		{ref["storage_session_id"].(string), "u1", aliceKey, 200}, {ref["storage_session_id"].(string), "", aliceKey, 200}, {out.SessionID, "u1", aliceKey, 200},
+		{ref["storage_session_id"].(string), "u2", aliceKey, 404}, {ref["storage_session_id"].(string), "u1", bobKey, 404},
+		{other["storage_session_id"].(string), "u1", aliceKey, 404}, {engine.NewID().String(), "u1", aliceKey, 404},
+	} {
+		got := r.send("GET", "/download/"+c.sid+"/"+made.ID, "", "X-API-Key", c.key, userHeader, c.user)
+		if got.Code != c.status || c.status == 200 && got.Body.String() != "left" {
+			t.Errorf("%+v: %d %s", c, got.Code, got.Body)
+		}
+	}
+	named := map[string]any{"id": made.ID, "storage_session_id": ref["storage_session_id"], "name": "out.txt"}
+	if got := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat out.txt", "files": []any{named}}), 200); got.Stdout != "left" {
+		t.Errorf("a program reads %q", got.Stdout)
+	}
+}
+
 // Users of one key are apart as soon as a request names one.
 func TestUsersOfOneKey(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})

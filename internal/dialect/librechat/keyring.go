@@ -1,6 +1,8 @@
 package librechat
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
@@ -11,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +26,7 @@ import (
 // one away when its last token has expired.
 type keyring struct {
 	config TokenConfig
+	trusts []trust
 	now    func() time.Time
 
 	mu     sync.Mutex
@@ -46,8 +50,8 @@ const (
 	maxDirectory = 256
 )
 
-func newKeyring(c TokenConfig, now func() time.Time) (*keyring, error) {
-	r := &keyring{config: c, now: now}
+func newKeyring(c TokenConfig, entries []trust, now func() time.Time) (*keyring, error) {
+	r := &keyring{config: c, trusts: entries, now: now}
 	keys, err := r.load()
 	if err != nil {
 		return nil, err
@@ -92,14 +96,17 @@ func (r *keyring) load() (map[string]any, error) {
 		return nil
 	}
 	if r.config.PublicKey != "" {
-		key, err := publicKey([]byte(r.config.PublicKey))
-		if err := add(r.config.KeyID, key, err); err != nil {
+		key, kid, err := publicKey([]byte(r.config.PublicKey))
+		if r.config.KeyID != defaultKeyID || kid == "" {
+			kid = r.config.KeyID // what an operator says goes before what a JWK says
+		}
+		if err := add(kid, key, err); err != nil {
 			return nil, fmt.Errorf("JWT public key: %w", err)
 		}
 	}
 	if r.config.Secret != "" {
 		key, err := secretKey(r.config.Secret)
-		if err := add(r.config.KeyID, key, err); err != nil {
+		if err := add(cmp.Or(r.config.SecretID, r.config.KeyID), key, err); err != nil {
 			return nil, fmt.Errorf("JWT secret: %w", err)
 		}
 	}
@@ -113,25 +120,30 @@ func (r *keyring) load() (map[string]any, error) {
 			return nil, fmt.Errorf("JWT key set: %w", err)
 		}
 	}
-	return keys, nil
+	return keys, checkKeys(r.trusts, keys)
 }
 
-// directoryKeys reads the PEM files of a directory, each named after its kid.
+// directoryKeys reads the files of a directory, each named after its kid.
 func directoryKeys(dir string, add func(kid string, key any, err error) error) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*.pem"))
+	names, err := filepath.Glob(filepath.Join(dir, "[^.]*")) // mounted secrets have folders that begin with dots
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && info.IsDir()
+	})
 	if len(names) == 0 || len(names) > maxDirectory {
-		return fmt.Errorf("%s has %d .pem files; 1 to %d are expected", dir, len(names), maxDirectory)
+		return fmt.Errorf("%s has %d files; 1 to %d are expected", dir, len(names), maxDirectory)
 	}
 	for _, name := range names {
 		text, err := readBounded(name, maxKeyFile)
 		if err != nil {
 			return err
 		}
-		key, err := publicKey(text)
-		if err := add(strings.TrimSuffix(filepath.Base(name), ".pem"), key, err); err != nil {
+		base := filepath.Base(name)
+		key, _, err := publicKey(text)
+		if err := add(strings.TrimSuffix(base, filepath.Ext(base)), key, err); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -151,8 +163,10 @@ func setKeys(source string, add func(kid string, key any, err error) error) erro
 	if err := json.Unmarshal(text, &set); err != nil {
 		return err
 	}
+	// The official server passes over keys without a kid.
+	set.Keys = slices.DeleteFunc(set.Keys, func(k jose.JSONWebKey) bool { return k.KeyID == "" })
 	if len(set.Keys) == 0 {
-		return errors.New("it holds no key")
+		return errors.New("it holds no key with a kid")
 	}
 	for _, jwk := range set.Keys {
 		key, err := usable(jwk.Key)
@@ -177,18 +191,36 @@ func readBounded(name string, most int64) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// publicKey reads a PEM block, in which line ends may be spelled out as they
-// are in environment variables, or the base64 of one.
-func publicKey(text []byte) (any, error) {
-	text = []byte(strings.ReplaceAll(string(text), `\n`, "\n"))
+// publicKey reads a JSON Web Key, with its kid if it has one, or what pemKey
+// reads.
+func publicKey(text []byte) (key any, kid string, err error) {
+	text = bytes.TrimSpace(bytes.ReplaceAll(text, []byte(`\n`), []byte("\n")))
+	if !bytes.HasPrefix(text, []byte("{")) {
+		key, err := pemKey(text)
+		return key, "", err
+	}
+	var jwk jose.JSONWebKey
+	if err := json.Unmarshal(text, &jwk); err != nil {
+		return nil, "", errors.New("it is not a JSON Web Key")
+	}
+	if !jwk.IsPublic() {
+		return nil, "", errors.New("it is a private or a secret key: here belongs the public one")
+	}
+	key, err = usable(jwk.Key)
+	return key, jwk.KeyID, err
+}
+
+// pemKey reads a PEM block, or the base64 of one or of its content.
+func pemKey(text []byte) (any, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		if raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text))); err == nil {
-			block, _ = pem.Decode(raw)
+		raw, err := base64.StdEncoding.DecodeString(string(text))
+		if err != nil {
+			return nil, errors.New("it is neither PEM nor a JSON Web Key")
 		}
-	}
-	if block == nil {
-		return nil, errors.New("it is not PEM")
+		if block, _ = pem.Decode(raw); block == nil {
+			block = &pem.Block{Type: "PUBLIC KEY", Bytes: raw}
+		}
 	}
 	if strings.Contains(block.Type, "PRIVATE") {
 		return nil, errors.New("it is a private key: here belongs the public one")

@@ -146,7 +146,7 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*exec
 }
 
 // goOn continues a program with the answers to its calls.
-func (a *api) goOn(_ *http.Request, caller engine.Caller, body *runBody) (*execution, *round, error) {
+func (a *api) goOn(r *http.Request, caller engine.Caller, body *runBody) (*execution, *round, error) {
 	if body.Token == nil {
 		return nil, nil, bad("continuation_token is required")
 	}
@@ -162,7 +162,7 @@ func (a *api) goOn(_ *http.Request, caller engine.Caller, body *runBody) (*execu
 	switch {
 	case e == nil:
 		return nil, nil, expired()
-	case e.caller.Owner != caller.Owner:
+	case e.caller.Owner != caller.Owner, !(scope{user: body.user(r)}).admits(caller, engine.Session{Scope: e.scope}):
 		return nil, nil, errForbidden()
 	}
 	again, err := e.resume(turn, results)

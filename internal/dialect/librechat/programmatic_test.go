@@ -86,6 +86,13 @@ func TestTokenExpires(t *testing.T) {
 	if got := r.goOn(token); got.Code != http.StatusNotFound {
 		t.Errorf("an expired token: %d %s", got.Code, got.Body)
 	}
+	for token, status := range map[string]int{ // those of the official server are the base64 of an object
+		"eyJleGVjdXRpb25faWQiOiJ4IiwidHMiOjF9": 404, "eyJpZCI6ICJ4In0=": 404, "e30": 400, "W10": 400, "x": 400, "": 400,
+	} {
+		if got := r.goOn(token); got.Code != status {
+			t.Errorf("the token %q: %d, want %d: %s", token, got.Code, status, got.Body)
+		}
+	}
 	if foreign := r.pause(); r.send("POST", "/exec/programmatic", `{"continuation_token":"`+foreign+`","tool_results":[{"call_id":"call_001","result":1}]}`, "X-API-Key", bobKey).Code != http.StatusForbidden {
 		t.Error("a foreign token is good")
 	}

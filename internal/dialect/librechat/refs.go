@@ -180,7 +180,7 @@ func (a *api) sessionInputs(ctx context.Context, caller engine.Caller, named, us
 	if err != nil {
 		return nil, err
 	}
-	if !(scope{user: user}).admits(a, caller, session) {
+	if !(scope{user: user}).admits(caller, session) {
 		return list, nil
 	}
 	files, places = a.whole(ctx, files, places)

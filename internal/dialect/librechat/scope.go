@@ -152,7 +152,7 @@ func (s scope) holders(caller engine.Caller) []engine.Caller {
 // admits reports whether a session that was made in some scope is open to a
 // caller who names this one. A session that is not the tenant's own but the
 // caller's is no skill and no agent.
-func (s scope) admits(a *api, caller engine.Caller, session engine.Session) bool {
+func (s scope) admits(caller engine.Caller, session engine.Session) bool {
 	switch shared := sharedOwner(caller.Owner); {
 	case shared == "":
 		return session.Scope == "" || s.user == "" || session.Scope == "user:"+s.user
@@ -191,18 +191,51 @@ func (a *api) find(ctx context.Context, caller engine.Caller, s scope, sid, fid 
 	refused := errNoFile()
 	for _, holder := range s.holders(caller) {
 		session, file, at, err := a.engine.SessionFile(ctx, holder, sid, fid)
+		if errors.Is(err, engine.ErrNotFound) && holder.Owner == caller.Owner {
+			session, file, at, err = a.outputFor(ctx, caller, sid, fid)
+		}
 		switch {
 		case errors.Is(err, engine.ErrNotFound):
 			continue
 		case err != nil:
 			return nil, err
-		case s.admits(a, caller, session):
+		case s.admits(caller, session):
 			return &place{session, file, at}, nil
 		case sharedOwner(caller.Owner) != "":
 			refused = errForbidden()
 		}
 	}
 	return nil, refused
+}
+
+// outputFor finds a file that a program left, by the session of one of its
+// inputs. On servers that run a program in the session that its caller brought,
+// that is the session of its outputs too, and their clients go by it.
+func (a *api) outputFor(ctx context.Context, caller engine.Caller, sid, fid engine.ID) (engine.Session, engine.File, engine.SessionFile, error) {
+	none := func(err error) (engine.Session, engine.File, engine.SessionFile, error) {
+		return engine.Session{}, engine.File{}, engine.SessionFile{}, err
+	}
+	file, err := a.engine.GetFile(ctx, caller, fid)
+	if err != nil {
+		return none(err)
+	}
+	if file.Run.IsZero() {
+		return none(engine.ErrNotFound)
+	}
+	run, err := a.engine.GetRun(ctx, caller, file.Run)
+	if err != nil {
+		return none(err)
+	}
+	for _, in := range run.Inputs {
+		_, _, _, err := a.engine.SessionFile(ctx, caller, sid, in.ID)
+		if err == nil {
+			return a.engine.SessionFile(ctx, caller, run.Session, fid)
+		}
+		if !errors.Is(err, engine.ErrNotFound) {
+			return none(err)
+		}
+	}
+	return none(engine.ErrNotFound)
 }
 
 // parseFileID is parseID for a file, whose extension clients of old do not cut

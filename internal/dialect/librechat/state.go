@@ -92,7 +92,7 @@ func (a *api) ranIn(ctx context.Context, caller engine.Caller, user string, id e
 	if errors.Is(err, engine.ErrNotFound) {
 		return false, nil
 	}
-	if err != nil || !(scope{user: user}).admits(a, caller, session) {
+	if err != nil || !(scope{user: user}).admits(caller, session) {
 		return false, err
 	}
 	for i := range files {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -16,6 +17,7 @@ import (
 // Tokens verifies the tokens that LibreChat makes for its users.
 type Tokens struct {
 	config TokenConfig
+	trusts []trust
 	keys   *keyring
 	now    func() time.Time
 }
@@ -23,14 +25,20 @@ type Tokens struct {
 // TokenConfig says which tokens are good. Its sources of keys add up; at least
 // one is needed.
 type TokenConfig struct {
-	PublicKey string // PEM, Ed25519 or RSA; line ends may be written \n
+	PublicKey string // PEM or JWK, Ed25519 or RSA; line ends may be written \n
 	Secret    string // shared with LibreChat, for HS256
 	KeyID     string // of PublicKey and Secret; empty: lc-codeapi-2026-05, as LibreChat has it
-	Directory string // of <kid>.pem files, read again while we run
+	SecretID  string // of Secret alone; empty: KeyID
+	Directory string // of files with a public key each, called <kid>.pem; read again while we run
 	JWKS      string // a JSON Web Key Set, or the name of a file that holds one and is read again
 
-	Issuer   string // empty: librechat
-	Audience string // empty: codeapi
+	Issuer     string // empty: librechat
+	Audience   string // empty: codeapi
+	Algorithms string // that tokens may use, with commas; empty: each key's own
+	Trust      string // JSON: issuers with their audiences, keys, algorithms and sources, in the place of the three above
+
+	MaxLife time.Duration // from a token's iat to its exp; 0, and at most: 300 s
+	Skew    time.Duration // by which clocks may differ; 0, and at most: 30 s; negative: not at all
 
 	Tenant string // of tokens that name none; empty: legacy
 	Strict bool   // tokens must name their tenant
@@ -61,11 +69,16 @@ func (c *TokenConfig) Empty() bool {
 func NewTokens(c TokenConfig, now func() time.Time) (*Tokens, error) {
 	c.KeyID = cmp.Or(c.KeyID, defaultKeyID)
 	c.Issuer, c.Audience, c.Tenant = cmp.Or(c.Issuer, defaultIssuer), cmp.Or(c.Audience, defaultAudience), cmp.Or(c.Tenant, defaultTenant)
-	keys, err := newKeyring(c, now)
+	c.MaxLife, c.Skew = min(cmp.Or(c.MaxLife, tokenLife), tokenLife), max(min(cmp.Or(c.Skew, clockSkew), clockSkew), 0)
+	entries, err := trusts(c)
 	if err != nil {
 		return nil, err
 	}
-	return &Tokens{config: c, keys: keys, now: now}, nil
+	keys, err := newKeyring(c, entries, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Tokens{config: c, trusts: entries, keys: keys, now: now}, nil
 }
 
 // claims are what a token says. The context that auth_context_hash covers
@@ -101,6 +114,18 @@ func (t *Tokens) verify(token string) (engine.Caller, error) {
 	if head.KeyID == "" {
 		return engine.Caller{}, errors.New("there is no kid")
 	}
+	var c claims
+	if err := parsed.UnsafeClaimsWithoutVerification(&c); err != nil { // to choose what is to hold; it is verified below
+		return engine.Caller{}, err
+	}
+	at := slices.IndexFunc(t.trusts, func(e trust) bool { return e.Issuer == c.Issuer })
+	if at < 0 {
+		return engine.Caller{}, errors.New("its issuer is not trusted")
+	}
+	issuer := &t.trusts[at]
+	if !issuer.anyKey && !slices.Contains(issuer.KeyIDs, head.KeyID) {
+		return engine.Caller{}, errors.New("its kid is not the issuer's")
+	}
 	key, err := t.keys.find(head.KeyID)
 	if err != nil {
 		return engine.Caller{}, err
@@ -109,11 +134,14 @@ func (t *Tokens) verify(token string) (engine.Caller, error) {
 	if alg := algorithmOf(key); string(alg) != head.Algorithm {
 		return engine.Caller{}, fmt.Errorf("the key is for %s, the token is signed by %s", alg, head.Algorithm)
 	}
-	var c claims
+	if !slices.Contains(issuer.Algorithms, head.Algorithm) {
+		return engine.Caller{}, fmt.Errorf("%s is not allowed", head.Algorithm)
+	}
+	c = claims{}
 	if err := parsed.Claims(key, &c); err != nil {
 		return engine.Caller{}, err
 	}
-	tenant, err := t.check(&c)
+	tenant, err := t.check(issuer, &c)
 	if err != nil {
 		return engine.Caller{}, err
 	}
@@ -121,30 +149,32 @@ func (t *Tokens) verify(token string) (engine.Caller, error) {
 	return engine.Caller{Owner: owner, Key: "jwt:" + head.KeyID}, nil
 }
 
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
 // check looks at the claims of a token whose signature is good, and returns its
 // tenant.
-func (t *Tokens) check(c *claims) (tenant string, err error) {
+func (t *Tokens) check(issuer *trust, c *claims) (tenant string, err error) {
 	if c.Expiry == nil || c.IssuedAt == nil || c.NotBefore == nil {
 		return "", errors.New("iat, nbf or exp is missing")
 	}
-	if c.Expiry.Time().Sub(c.IssuedAt.Time()) > tokenLife {
-		return "", errors.New("it lives for too long")
+	if life := c.Expiry.Time().Sub(c.IssuedAt.Time()); life <= 0 || life > t.config.MaxLife {
+		return "", errors.New("it lives for too long, or for no time")
 	}
-	expected := jwt.Expected{Issuer: t.config.Issuer, AnyAudience: jwt.Audience{t.config.Audience}, Time: t.now()}
-	if err := c.ValidateWithLeeway(expected, clockSkew); err != nil {
+	expected := jwt.Expected{Issuer: issuer.Issuer, AnyAudience: issuer.Audiences, Time: t.now()}
+	if err := c.ValidateWithLeeway(expected, t.config.Skew); err != nil {
 		return "", err
 	}
 	switch {
-	case c.Subject == "" || len(c.Subject) > maxName:
-		return "", errors.New("sub is missing or too long")
-	case c.ID == "" || len(c.ID) > maxJTI:
-		return "", errors.New("jti is missing or too long")
-	case !slices.Contains([]string{"librechat_jwt", "openid_reuse"}, c.Source):
-		return "", errors.New("principal_source is not known")
-	case c.Context == "":
-		return "", errors.New("auth_context_hash is missing")
-	case len(c.Tenant) > maxName:
-		return "", errors.New("tenant_id is too long")
+	case blank(c.Subject) || len(c.Subject) > maxName:
+		return "", errors.New("sub is missing, blank or too long")
+	case blank(c.ID) || len(c.ID) > maxJTI:
+		return "", errors.New("jti is missing, blank or too long")
+	case !slices.Contains(issuer.Sources, c.Source):
+		return "", errors.New("principal_source is not the issuer's")
+	case blank(c.Context):
+		return "", errors.New("auth_context_hash is missing or blank")
+	case c.Tenant != "" && blank(c.Tenant) || len(c.Tenant) > maxName:
+		return "", errors.New("tenant_id is blank or too long")
 	case c.Tenant == "" && t.config.Strict:
 		return "", errors.New("tenant_id is missing")
 	}

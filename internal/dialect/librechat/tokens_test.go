@@ -59,6 +59,17 @@ func pemOf(t *testing.T, key crypto.PublicKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
+func jwkOf(t *testing.T, key any, kid string) string {
+	t.Helper()
+	text, err := json.Marshal(jose.JSONWebKey{Key: key, KeyID: kid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const librechatTrust = `[{"issuer":"librechat","audiences":["codeapi"],"keyIds":["k"],"allowedAlgorithms":["EdDSA"],"principalSources":["librechat_jwt"]}]`
+
 func edKey(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -108,6 +119,12 @@ func TestTokenSources(t *testing.T) {
 		"directory, Ed25519": {TokenConfig{Directory: dir}, jose.EdDSA, private, "one"},
 		"directory, RSA":     {TokenConfig{Directory: dir}, jose.RS256, rsaKey, "two"},
 		"key set":            {TokenConfig{JWKS: string(set)}, jose.RS256, rsaKey, "two"},
+		"JWK":                {TokenConfig{PublicKey: jwkOf(t, public, "")}, jose.EdDSA, private, defaultKeyID},
+		"JWK with a kid":     {TokenConfig{PublicKey: jwkOf(t, public, "mine")}, jose.EdDSA, private, "mine"},
+		"JWK, another kid":   {TokenConfig{PublicKey: jwkOf(t, &rsaKey.PublicKey, "mine"), KeyID: "k"}, jose.RS256, rsaKey, "k"},
+		"DER in base64":      {TokenConfig{PublicKey: strings.Join(strings.Split(pemOf(t, public), "\n")[1:2], "")}, jose.EdDSA, private, defaultKeyID},
+		"secret's own kid":   {TokenConfig{Secret: secret, SecretID: "hs", PublicKey: pemOf(t, public)}, jose.HS256, []byte(secret), "hs"},
+		"trust entries":      {TokenConfig{PublicKey: pemOf(t, public), KeyID: "k", Trust: librechatTrust}, jose.EdDSA, private, "k"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tokens := newTokens(t, test.config)
@@ -163,6 +180,11 @@ func TestTokenClaims(t *testing.T) {
 		"another audience":     {set("aud", "x"), false, ""},
 		"no audience":          {set("aud", nil), false, ""},
 		"no subject":           {set("sub", nil), false, ""},
+		"a blank subject":      {set("sub", " \t"), false, ""},
+		"a blank jti":          {set("jti", " "), false, ""},
+		"a blank context":      {set("auth_context_hash", " "), false, ""},
+		"a blank tenant":       {set("tenant_id", " "), false, ""},
+		"no life":              {set("exp", now), false, ""},
 		"no jti":               {set("jti", nil), false, ""},
 		"a long jti":           {set("jti", strings.Repeat("x", 257)), false, ""},
 		"another source":       {set("principal_source", "me"), false, ""},
@@ -186,6 +208,72 @@ func TestTokenClaims(t *testing.T) {
 		if _, err := tokens.Verify(token); err == nil {
 			t.Errorf("%s is good", name)
 		}
+	}
+}
+
+// Each issuer has its own keys, audiences, algorithms and sources, and none of
+// another's.
+func TestTrustEntries(t *testing.T) {
+	public, private := edKey(t)
+	other, otherKey := edKey(t)
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "a"}, {Key: other, KeyID: "b"}, {Key: public}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const both = `[{"issuer":"librechat","audiences":["codeapi","code2"],"keyIds":["a"],"allowedAlgorithms":["EdDSA"],"principalSources":["librechat_jwt"]},
+		{"issuer":"school","audiences":["codeapi"],"keyIds":["b","hs"],"allowedAlgorithms":["EdDSA","HS256"],"principalSources":["external:school"]}]`
+	tokens := newTokens(t, TokenConfig{JWKS: string(set), Secret: secret, SecretID: "hs", Trust: both})
+	of := func(issuer, audience, source string) func(map[string]any) {
+		return func(c map[string]any) { c["iss"], c["aud"], c["principal_source"] = issuer, audience, source }
+	}
+	for name, c := range map[string]struct {
+		token string
+		good  bool
+	}{
+		"the first":             {sign(t, jose.EdDSA, private, "a", of("librechat", "code2", "librechat_jwt")), true},
+		"the second":            {sign(t, jose.EdDSA, otherKey, "b", of("school", "codeapi", "external:school")), true},
+		"the second, by secret": {sign(t, jose.HS256, []byte(secret), "hs", of("school", "codeapi", "external:school")), true},
+		"the other's key":       {sign(t, jose.EdDSA, otherKey, "b", of("librechat", "codeapi", "librechat_jwt")), false},
+		"the other's source":    {sign(t, jose.EdDSA, otherKey, "b", of("school", "codeapi", "librechat_jwt")), false},
+		"the other's audience":  {sign(t, jose.EdDSA, otherKey, "b", of("school", "code2", "external:school")), false},
+		"a source of no entry":  {sign(t, jose.EdDSA, private, "a", of("librechat", "codeapi", "openid_reuse")), false},
+		"an issuer of no entry": {sign(t, jose.EdDSA, private, "a", of("other", "codeapi", "librechat_jwt")), false},
+		"no issuer":             {sign(t, jose.EdDSA, private, "a", of("", "codeapi", "librechat_jwt")), false},
+		"a key under its kid":   {sign(t, jose.EdDSA, otherKey, "a", of("librechat", "codeapi", "librechat_jwt")), false},
+	} {
+		if _, err := tokens.Verify(c.token); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	few := newTokens(t, TokenConfig{JWKS: string(set), Algorithms: "RS256"})
+	if _, err := few.Verify(sign(t, jose.EdDSA, private, "a", nil)); err == nil {
+		t.Error("an algorithm that is not allowed is good")
+	}
+	short := newTokens(t, TokenConfig{JWKS: string(set), MaxLife: time.Minute})
+	if _, err := short.Verify(sign(t, jose.EdDSA, private, "a", nil)); err == nil {
+		t.Error("a token that lives longer than allowed is good")
+	}
+	for name, c := range map[string]TokenConfig{
+		"no JSON": {Trust: "x"}, "no list": {Trust: "{}"}, "an empty list": {Trust: "[]"}, "two lists": {Trust: both + both},
+		"an unknown field":    {Trust: strings.Replace(both, `"issuer"`, `"admin":true,"issuer"`, 1)},
+		"an issuer twice":     {Trust: strings.Replace(both, `"school"`, `"librechat"`, 1)},
+		"a key twice":         {Trust: strings.Replace(both, `"b",`, `"a",`, 1)},
+		"a key of no entry":   {Trust: strings.Replace(both, `"b",`, ``, 1)},
+		"a key nobody has":    {Trust: strings.Replace(both, `["a"]`, `["a","z"]`, 1)},
+		"a wrong algorithm":   {Trust: strings.Replace(both, `["EdDSA"]`, `["RS256"]`, 1)},
+		"no such algorithm":   {Trust: strings.Replace(both, `["EdDSA"]`, `["EdDSA","none"]`, 1)},
+		"no audience":         {Trust: strings.Replace(both, `["codeapi","code2"]`, `[]`, 1)},
+		"no such source":      {Trust: strings.Replace(both, `external:school`, `external:none`, 1)},
+		"an issuer beside it": {Trust: both, Issuer: "x"},
+		"algorithms beside":   {Trust: both, Algorithms: "EdDSA"},
+	} {
+		c.JWKS, c.Secret, c.SecretID = string(set), secret, "hs"
+		if _, err := NewTokens(c, time.Now); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if _, err := NewTokens(TokenConfig{JWKS: string(set), Algorithms: "none"}, time.Now); err == nil {
+		t.Error("an unknown algorithm is taken")
 	}
 }
 
@@ -250,7 +338,8 @@ func TestBadKeys(t *testing.T) {
 	}
 	for name, c := range map[string]TokenConfig{
 		"no PEM": {PublicKey: "x"}, "weak RSA": {PublicKey: pemOf(t, &weak.PublicKey)}, "short secret": {Secret: "x"},
-		"private key":     {PublicKey: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))},
+		"private key": {PublicKey: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))},
+		"private JWK": {PublicKey: jwkOf(t, private, "")}, "secret JWK": {PublicKey: jwkOf(t, []byte(secret), "")}, "no JWK": {PublicKey: "{}"},
 		"empty directory": {Directory: t.TempDir()}, "empty set": {JWKS: `{"keys":[]}`}, "no file": {JWKS: "/nonexistent"},
 		"two with one kid": {Secret: secret, PublicKey: pemOf(t, private.Public())},
 	} {
