@@ -84,6 +84,12 @@ var programs = []struct {
 	{name: "runs", language: "fortran", code: "program p\n  character(len=5) :: s\n  read *, s\n  print '(a)', s\n  stop 3\nend program", stdout: "typed\n", stderr: []string{"STOP 3"}, exit: 3},
 	{name: "compile error", language: "fortran", code: "program p\n  implicit none\n  x = 1\nend program", exit: 1, stderr: []string{"main.f90:3:"}},
 	{name: "runs", language: "r", code: "args <- commandArgs(trailingOnly = TRUE)\ns <- readLines(file('stdin'))\ncat(args[1], s[1], mean(c(1, 2, 3)), '\\n')\nquit(status = 3)", stdout: "one typed 2 \n", exit: 3},
+	{
+		name: "Cairo and ggplot2", language: "r", stdout: "TRUE TRUE \n",
+		code: "library(Cairo)\nlibrary(ggplot2)\nCairoPNG('base.png', width = 400, height = 300)\nplot(1:10)\ninvisible(dev.off())\n" +
+			"p <- ggplot(data.frame(x = 1:5, y = (1:5)^2), aes(x, y)) + geom_line()\nsuppressMessages(ggsave('gg.png', p, width = 4, height = 3, dpi = 100))\n" +
+			"cat(file.size('base.png') > 1000, file.size('gg.png') > 1000, '\\n')",
+	},
 	{name: "error", language: "r", code: "stop('no')", exit: 1, stderr: []string{"Error: no"}},
 }
 
