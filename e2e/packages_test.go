@@ -280,10 +280,11 @@ if numba.njit(lambda a: a + 1)(2) != 3:
 if "plotly" not in px.bar(x=[1], y=[2]).to_html(include_plotlyjs=False):
     print("plotly")
 qrcode.make("hello").save("q.png")
+print("done")
 `
 	s := serve(t, anybody(t), dataFolder(t, anybody(t)))
 	r := s.exec("py", code, "timeout", 240_000)
-	if r.Stdout != "" || r.Stderr != "" {
+	if r.Stdout != "done\n" { // on stderr chdb says that it finds no control groups
 		t.Errorf("%s%s", r.Stdout, r.Stderr)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/airlock-run/airlock/internal/setup"
 )
@@ -29,4 +30,18 @@ func (s pythonSummary) String() string {
 		return fmt.Sprintf("%d Python packages, %d more failed", s.Packages, len(s.Failed))
 	}
 	return fmt.Sprintf("%d Python packages", s.Packages)
+}
+
+// packagesLine lists the sets, and reports whether something is wrong with them.
+func packagesLine(installed []setup.Installed) (line string, wrong bool) {
+	var sets []string
+	for _, set := range installed {
+		summary := summarize(set)
+		wrong = wrong || len(summary.Failed) > 0
+		sets = append(sets, summary.String()+" ("+set.Set+")")
+	}
+	if len(sets) == 0 {
+		return summarize(setup.Installed{}).String(), true
+	}
+	return strings.Join(sets, ", "), wrong
 }

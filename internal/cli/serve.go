@@ -198,13 +198,7 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 			p.line("             %s; see `airlock doctor`", p.paint(yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
 		}
 	}
-	installed, _ := setup.Inspect(a.cfg.Data) // without it there are none
-	python := summarize(installed)
-	line := python.String()
-	if python.Version == "" || len(python.Failed) > 0 {
-		line = p.paint(yellow, line) + "; see `airlock doctor`"
-	}
-	p.line("  Runtimes   %s", line)
+	a.greetPackages(p)
 	if a.cfg.DemoProject {
 		p.line("  Project    %s/demo (in memory, to try things out: --api)", url)
 	}
@@ -222,6 +216,16 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 	p.line("       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'")
 	p.line("")
 	p.line("%s", p.paint(faint, "Ctrl-C stops it."))
+}
+
+// greetPackages lists the sets of Python packages.
+func (a *app) greetPackages(p *page) {
+	installed, _ := setup.InspectSets(a.cfg.Data) // without it there are none
+	line, look := packagesLine(installed)
+	if look {
+		line = p.paint(yellow, line) + "; see `airlock doctor`"
+	}
+	p.line("  Runtimes   %s", line)
 }
 
 // modeWords says what was asked for beside what there is, in words that do not

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
@@ -38,7 +37,7 @@ started again.`,
 			if err != nil {
 				return err
 			}
-			report := setupReport{Data: a.cfg.Data, Sets: []setReport{}, Python: summarize(setup.Installed{}), serving: serving, command: a.invocation()}
+			report := setupReport{Data: a.cfg.Data, Sets: []setReport{}, Python: summarize(setup.Installed{}), serving: serving, command: a.invocation(), installed: installed}
 			for i, set := range installed {
 				if i == 0 {
 					report.Python = summarize(set)
@@ -65,6 +64,8 @@ type setupReport struct {
 
 	serving bool   // the service is started next anyway
 	command string // how another terminal runs this program on the same data
+
+	installed []setup.Installed
 }
 
 type setReport struct {
@@ -73,17 +74,13 @@ type setReport struct {
 }
 
 func (r setupReport) text(p *page) {
-	var sets []string
 	for _, set := range r.Sets {
 		for _, failed := range set.Failed {
 			p.line("%s %s cannot be imported: %s", p.paint(yellow, "warning:"), failed.Name, printable(failed.Error))
 		}
-		sets = append(sets, fmt.Sprintf("%s (%s)", set.pythonSummary, set.Name))
 	}
-	if len(sets) == 0 {
-		sets = []string{r.Python.String()}
-	}
-	p.line("Ready: %s in %s", strings.Join(sets, ", "), r.Data)
+	line, _ := packagesLine(r.installed)
+	p.line("Ready: %s in %s", line, r.Data)
 	if r.serving {
 		return
 	}
