@@ -83,7 +83,9 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 
 // makeData makes the data directory if need be.
 func makeData(data string) error {
-	if err := setup.CheckData(data); err != nil {
+	if err := setup.CheckData(data); errors.Is(err, fs.ErrPermission) {
+		return dataError(data, err)
+	} else if err != nil {
 		p := explain(err)
 		return fail(exitUnavailable, p.Hint, "%s", p.Message)
 	}
