@@ -35,6 +35,7 @@ var numbers = []number{
 	{"stdout", "private memory while a program prints 1 GB: under 32 MiB", measureStdout},
 	{"neighbour", "beside three CPU hogs, half a second after they began, a neighbour's p95 at most doubles", measureNeighbour},
 	{"tools", "programs that import matplotlib and call tools, 20,000 of three clients: none hangs", measureTools},
+	{"previews", "memory of the service while 1,000 hostile files are previewed: under 256 MiB more", measurePreviews},
 	{"uploads", "acknowledged uploads lost in 1,000 kill -9: none", measureUploads},
 	{"recovery", "ready within 5 s of a start with 100,000 files", measureRecovery},
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -59,6 +61,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
+	limitMemory()
 	// The port first: it is what most often is taken, and costs nothing to try.
 	tcp, err := listenTCP(a.cfg.Listen)
 	if err != nil {
@@ -100,6 +103,21 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	}
 	a.log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running", s.engine.Stats().Running, "drain_time", a.cfg.DrainTime)
 	return errors.Join(a.drain(s.engine, server, signals), <-serving)
+}
+
+// limitMemory has the garbage collector work harder before the service takes
+// memory that programs need, unless GOMEMLIMIT says otherwise. The limit is far
+// above what the service uses; requests have bounds of their own.
+func limitMemory() {
+	const most = 1 << 30
+	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		return
+	}
+	limit := int64(most)
+	if programs := programMemory(); programs > 0 {
+		limit = min(limit, programs/4)
+	}
+	debug.SetMemoryLimit(limit)
 }
 
 // drain lets running programs end, in time or until another signal comes.
