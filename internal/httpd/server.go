@@ -70,7 +70,7 @@ func (s *Server) Serve() error {
 	var listeners sync.WaitGroup
 	for _, l := range s.opts.Listen {
 		listeners.Go(func() {
-			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.http.Serve(strictListener{l}); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 				s.http.Close() // one address that is silently gone is worse than a restart
 			}

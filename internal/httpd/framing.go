@@ -1,0 +1,174 @@
+package httpd
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// net/http takes two things that RFC 9112 lets a server refuse: a header line
+// that ends with a bare LF, and one that is folded (obs-fold). A proxy in front
+// may read such a header differently, so that the two disagree where a request
+// ends and who sent it. A strictListener makes net/http answer 400 to both.
+type strictListener struct{ net.Listener }
+
+// Accept returns a connection whose headers are checked, if it is TCP: peers on
+// the unix socket have no proxy in between.
+func (l strictListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
+		return &strictConn{TCPConn: tcp}, nil
+	}
+	return c, err
+}
+
+// strictConn follows the framing of the requests that are read from it.
+// Everything but Read is the TCP connection's own, ReadFrom with its sendfile
+// included.
+type strictConn struct {
+	*net.TCPConn
+	framing framing
+	refusal string // what net/http reads in place of the rest
+}
+
+// Read implements net.Conn. Where a header breaks the rules, it continues with a
+// line that net/http refuses, and ends.
+func (c *strictConn) Read(p []byte) (int, error) {
+	if c.framing.broken {
+		n := copy(p, c.refusal)
+		if c.refusal = c.refusal[n:]; n == 0 {
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+	n, err := c.TCPConn.Read(p)
+	valid := c.framing.follow(p[:n])
+	if !c.framing.broken {
+		return n, err
+	}
+	refusal := "\x01\r\n\r\n"
+	n = copy(p[valid:], refusal)
+	c.refusal = refusal[n:]
+	return valid + n, nil
+}
+
+// framing is where in its requests a stream is.
+type framing struct {
+	part    part
+	started bool   // the request line was read
+	line    []byte // what was read of a line, at most maxField bytes
+	cr      bool   // the last byte of the line is a CR
+	length  int64  // of the body, as the header says
+	chunked bool
+	skip    int64 // bytes of the body that are to come
+	broken  bool
+}
+
+type part int
+
+const (
+	inHeader part = iota
+	inBody
+	inSize // the line before a chunk
+	inChunk
+	inTrailer
+	unframed // net/http refuses what came: the rest does not matter
+)
+
+// maxField is more than a valid Content-Length or Transfer-Encoding takes.
+const maxField = 128
+
+// follow returns how many bytes are valid: all, unless the framing is broken.
+func (f *framing) follow(p []byte) int {
+	for i := 0; i < len(p); {
+		switch f.part {
+		case unframed:
+			return len(p)
+		case inBody, inChunk:
+			n := min(f.skip, int64(len(p)-i))
+			i += int(n)
+			if f.skip -= n; f.skip == 0 && f.part == inChunk {
+				f.part = inSize
+			} else if f.skip == 0 {
+				f.part = inHeader
+			}
+			continue
+		}
+		if fields := f.started && f.part != inSize; fields && len(f.line) == 0 && (p[i] == ' ' || p[i] == '\t') {
+			f.broken = true
+			return i
+		}
+		rest, _, ended := bytes.Cut(p[i:], []byte("\n"))
+		if len(rest) > 0 {
+			f.cr = rest[len(rest)-1] == '\r'
+			f.line = append(f.line, rest[:min(len(rest), maxField-len(f.line))]...)
+		}
+		if i += len(rest); !ended {
+			return i
+		}
+		if f.broken = !f.cr || !f.endLine(strings.TrimSuffix(string(f.line), "\r")); f.broken {
+			return i
+		}
+		f.line, f.cr = f.line[:0], false
+		i++
+	}
+	return len(p)
+}
+
+// endLine reads a complete line, and returns false if the framing is broken.
+func (f *framing) endLine(line string) bool {
+	switch {
+	case f.part == inSize:
+		return f.readSize(line)
+	case line != "" && !f.started:
+		f.started = true
+	case line != "" && f.part == inHeader:
+		return f.readField(line)
+	case line != "" || !f.started: // a trailer; an empty line before a request, which net/http passes over
+	case f.part == inTrailer || !f.chunked && f.length == 0:
+		*f = framing{line: f.line}
+	case f.chunked:
+		f.part = inSize
+	default:
+		*f = framing{line: f.line, part: inBody, skip: f.length}
+	}
+	return true
+}
+
+// readSize reads the line before a chunk.
+func (f *framing) readSize(line string) bool {
+	size, _, _ := strings.Cut(line, ";")
+	n, err := strconv.ParseUint(strings.TrimSpace(size), 16, 62)
+	switch {
+	case err != nil:
+		f.part = unframed
+	case n == 0:
+		f.part = inTrailer
+	default:
+		f.part, f.skip = inChunk, int64(n)+2
+	}
+	return true
+}
+
+// readField looks for what says where the body ends.
+func (f *framing) readField(line string) bool {
+	name, value, _ := strings.Cut(line, ":")
+	value = strings.TrimSpace(value)
+	switch strings.ToLower(name) {
+	case "content-length":
+		n, err := strconv.ParseUint(value, 10, 62)
+		if err != nil {
+			f.part = unframed
+		}
+		f.length = int64(n)
+	case "transfer-encoding":
+		if f.chunked = strings.EqualFold(value, "chunked"); !f.chunked {
+			f.part = unframed
+		}
+	default:
+		return true
+	}
+	return len(line) < maxField-1
+}
