@@ -67,7 +67,8 @@ func escalationID(lane LaneID, question string) string {
 	return "e" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:12]
 }
 
-func escalationOf(p *Post) Escalation {
+// EscalationOf reads the question that a post asks.
+func EscalationOf(p *Post) Escalation {
 	b := decode[QuestionBody](p.Body)
 	return Escalation{ID: p.Escalation, LaneID: p.LaneID, Question: b.Question, Options: b.Options,
 		Recommendation: b.Recommendation, Rationale: b.Rationale, Deadline: b.Deadline, Asked: b.Asked}

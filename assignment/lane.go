@@ -138,7 +138,7 @@ func (l *Lane) ask(p *Post, now time.Time) {
 	body.Asked = now
 	p.Body = encode(body)
 	if l.Escalation(p.Escalation) == nil {
-		l.Escalations = append(l.Escalations, escalationOf(p))
+		l.Escalations = append(l.Escalations, EscalationOf(p))
 	}
 	question := l.Escalation(p.Escalation).Question
 	for i := range l.Posts {

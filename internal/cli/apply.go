@@ -58,7 +58,7 @@ airlock undo takes everything back.`,
 	f := cmd.Flags()
 	f.StringVar(&o.root, "root", "", "`DIR` to apply the reply to; the project's folder, or else the current one")
 	f.StringVar(&o.project, "project", "", "`ID` of the project whose folder it is, and to whom is reported")
-	f.StringVar(&o.phase, "phase", "", "phase of the conversation; a reply is applied in E (EXECUTE) only and shown in others")
+	f.StringVar(&o.phase, "phase", "", "phase of the conversation; a reply is applied in E (EXECUTE) or without a phase, and only shown in others")
 	f.StringVar(&o.message, "message", "", "JSON `FILE` with the reply as a message; the receipt is stored in it as metadata.executionResult")
 	f.BoolVar(&o.propose, "propose", false, "keep the proposal for --approve, and change nothing")
 	f.StringVar(&o.approve, "approve", "", "carry out the kept proposal `TXN`")
@@ -424,6 +424,9 @@ func (w *work) end(problem error) error {
 	r.Metadata.ExecutionResult = w.handled.Result
 	if err := w.message.store(w.handled.Result); err != nil {
 		problem = errors.Join(problem, err)
+	}
+	if problem == nil {
+		problem = unanswered(w.handled.Result)
 	}
 	if problem == nil {
 		w.out.result(r)

@@ -103,6 +103,20 @@ func showResult(p *page, r *conversation.Result) {
 	}
 }
 
+// unanswered says that questions of a reply reached nobody but the person here.
+func unanswered(r *conversation.Result) error {
+	n := 0
+	for _, q := range r.Questions {
+		if q.Unsent {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fail(exitApproval, "answer in your next prompt; `airlock workspace link PROJECT DIR --api URL` links a project whose API takes such questions", "%s of the reply was not sent, and waits for you", counted(n, "question"))
+}
+
 // showQuestions writes escalations that are open.
 func showQuestions(p *page, r *conversation.Result) {
 	for _, q := range r.Questions {
@@ -112,6 +126,10 @@ func showQuestions(p *page, r *conversation.Result) {
 		}
 		if q.Recommendation != "" {
 			p.line("%s recommended: %s", pad("", 10), printable(q.Recommendation))
+		}
+		if q.Unsent {
+			p.line("%s it was not sent: answer the model in your next prompt, or link the project's API and apply the reply again", pad("", 10))
+			continue
 		}
 		p.line("%s answer with `airlock outbox answer %s CHOICE`", pad("", 10), q.ID)
 	}

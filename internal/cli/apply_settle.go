@@ -159,7 +159,7 @@ func (w *work) resultError() error {
 		return exit(exitConflict)
 	case refused && len(w.options.only) == 0:
 		return exit(exitRefused)
-	case len(r.Errors) > 0:
+	case r.Failed():
 		return exit(exitFailed)
 	case w.reply != nil:
 		return w.refusals()

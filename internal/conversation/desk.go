@@ -150,7 +150,16 @@ func (d *Desk) reports(h *Handled, m Message, r *reply.Reply) error {
 		}
 	}
 	h.Batch = assignment.NewBatch(blocks, assignment.Source{API: h.API, Project: h.Project, Reply: h.Message, Assignments: m.Assignments})
-	if len(h.Batch.Posts) > 0 && (h.Project == "" || h.API == "") {
+	unlinked := h.Project == "" || h.API == ""
+	for i := range h.Batch.Posts {
+		if p := &h.Batch.Posts[i]; p.Kind == assignment.Question && (unlinked || h.Gate != "") {
+			e := assignment.EscalationOf(p)
+			q := QuestionOf(&e)
+			q.Unsent = true
+			h.Questions = append(h.Questions, q)
+		}
+	}
+	if len(h.Batch.Posts) > 0 && unlinked {
 		h.Batch.Warnings = append(h.Batch.Warnings, fmt.Sprintf("%d report(s) of the reply are not sent: name the project with --project and its API with --api", len(h.Batch.Posts)))
 		h.Batch.Posts = nil
 	}

@@ -65,8 +65,11 @@ type Handled struct {
 	ByLink  bool             `json:"by_link,omitempty"` // Root is the folder that the project was linked with
 	Phase   string           `json:"phase,omitempty"`
 	Batch   assignment.Batch `json:"batch"`
-	Notes   []reply.Warning  `json:"notes,omitempty"`
-	Shown   []Shown          `json:"shown,omitempty"`
+	// Questions are escalations that cannot be sent, since no API is linked or
+	// nothing may be applied. They are for the person alone.
+	Questions []Question      `json:"questions,omitempty"`
+	Notes     []reply.Warning `json:"notes,omitempty"`
+	Shown     []Shown         `json:"shown,omitempty"`
 	// Gate says why nothing may be applied; empty: it may.
 	Gate string `json:"gate,omitempty"`
 	// Done is set once it was approved or turned down.

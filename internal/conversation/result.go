@@ -3,6 +3,7 @@ package conversation
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/assignment"
@@ -66,6 +67,8 @@ type Question struct {
 	Options        []string `json:"options"`
 	Recommendation string   `json:"recommendation,omitempty"`
 	Rationale      string   `json:"rationale,omitempty"`
+	// Unsent says that no project knows of it: the person answers the model.
+	Unsent bool `json:"unsent,omitempty"`
 }
 
 // newResult begins the result of a message with what its reply says by itself.
@@ -85,8 +88,32 @@ func newResult(h *Handled) *Result {
 		}
 		r.Warnings = append(r.Warnings, reply.Warning{Code: "shown." + string(s.Verdict), Message: what + ": " + s.Reason, Offset: s.Offset})
 	}
+	r.Questions, r.Escalations = slices.Clone(h.Questions), len(h.Questions)
+	for _, q := range h.Questions {
+		r.Warnings = append(r.Warnings, reply.Warning{Code: "question.unsent", Message: strings.TrimSpace("not sent: the question "+q.Assignment) + ": " + q.Question})
+	}
 	r.fill()
 	return r
+}
+
+// notReported begins an error that is about a report.
+const notReported = "not reported: "
+
+// Failed reports whether anything else went wrong than a report: those are in the
+// outbox, and leave from there.
+func (r *Result) Failed() bool {
+	return slices.ContainsFunc(r.Errors, func(e string) bool { return !strings.HasPrefix(e, notReported) })
+}
+
+// reported takes what went wrong with reports into the errors, in the place of what
+// was known before.
+func (r *Result) reported() {
+	r.Errors = slices.DeleteFunc(r.Errors, func(e string) bool { return strings.HasPrefix(e, notReported) })
+	for _, p := range r.Posts {
+		if p.State == assignment.Parked { // the others are tried again
+			r.Errors = append(r.Errors, fmt.Sprintf("%s%s: %s", notReported, strings.TrimSpace(string(p.Kind)+" "+p.Assignment), p.Problem))
+		}
+	}
 }
 
 // fill makes every list one that is written as [].
@@ -140,6 +167,7 @@ func (r *Result) posts(batch assignment.Batch, lanes []assignment.Lane) {
 			}
 		}
 	}
+	r.reported()
 	r.fill()
 }
 
