@@ -76,8 +76,8 @@ func TestAskInterrupted(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a chat, at its prompt and in the middle of a turn, and what was
-// made is deleted.
+// Ctrl-C ends a chat at its prompt, and in the middle of a turn the turn: the chat
+// goes on. What was made is deleted in the end.
 func TestChatInterrupted(t *testing.T) {
 	for _, when := range []string{"prompt", "turn"} {
 		t.Run(when, func(t *testing.T) {
@@ -96,8 +96,17 @@ func TestChatInterrupted(t *testing.T) {
 				term.until("made.txt\r\n> ")
 			}
 			term.press("\x03")
+			want, wantCode := "error: interrupted", 1
+			if when == "turn" {
+				want, wantCode = "error: the turn was interrupted", 0
+				term.until("Ctrl-C at its prompt ends it\r\n> ")
+				access.server.Rescript(makesOne())
+				term.press("again\n")
+				term.until("made.txt\r\n> ")
+				term.press("/exit\n")
+			}
 			code, screen := term.end()
-			if code != 1 || !strings.Contains(screen, "error: interrupted") || !strings.Contains(screen, "--resume") {
+			if code != wantCode || !strings.Contains(screen, want) || !strings.Contains(screen, "--resume") {
 				t.Errorf("exit code %d: %s", code, screen)
 			}
 			if left := access.server.Objects(); len(left) > 0 {

@@ -49,7 +49,7 @@ Exit codes: 0 done, 1 failed, the last code too, or interrupted, 2 usage,
 	a.addAskFlags(cmd, &o)
 	f := cmd.Flags()
 	f.StringVar(&o.schema, "schema", "", "JSON schema `FILE` that the answer follows")
-	f.StringVar(&o.promptFile, "prompt-file", "", "`FILE` with the prompt; {{name}} in it is filled by --var")
+	f.StringVar(&o.promptFile, "prompt-file", "", "`FILE` with the prompt, a template: {{name}} is filled by --var, {{if}} and {{range}} work, {{file \"notes.txt\"}} is a file's text")
 	f.StringArrayVar(&o.variables, "var", nil, "`NAME=VALUE` for the prompt file; may be repeated")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check key, model, files, folder and limits, and send nothing")
 	return cmd
@@ -63,7 +63,7 @@ func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) {
 	f.StringVar(&o.tool, "tool", "auto", "what the model runs code with: auto, python, shell or none")
 	f.BoolVar(&o.see, "see", false, "show images and PDFs to the model too, not to its code only")
 	f.StringVar(&o.project, "project", "", "`ID` of the project that it is about: replies change its folder, and report to it")
-	f.StringVar(&o.phase, "phase", "", "phase of the conversation; replies are applied in E (EXECUTE) only")
+	f.StringVar(&o.phase, "phase", "", "phase of the conversation; replies are applied in E (EXECUTE) or without a phase, and only shown in others")
 	f.BoolVar(&o.keep, "keep", false, "leave files and sessions at the provider")
 	f.BoolVar(&o.skipFailed, "skip-failed-uploads", false, "go on without files that cannot be sent")
 	f.StringVar(&o.resume, "resume", "", "go on with the conversation `ID`")
@@ -77,7 +77,7 @@ func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) {
 }
 
 func (a *app) askModel(ctx context.Context, o askOptions, args []string) error {
-	text, err := a.promptText(o, args)
+	text, inside, err := a.promptText(o, args)
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,18 @@ func (a *app) askModel(ctx context.Context, o askOptions, args []string) error {
 		if err := t.prepare(ctx); err != nil {
 			return err
 		}
+		if err := t.offer(ctx, text); err != nil {
+			return t.explain(ctx, err)
+		}
 		prompt := t.prompt(text)
 		prompt.Schema = schema
 		if err := t.open(ctx); err != nil {
 			return t.explain(ctx, err)
+		}
+		if err := t.agreeTo(ctx, inside); err != nil {
+			_, closing := t.chat.Close(ctx, nil)
+			t.sweep.Wait()
+			return errors.Join(t.explain(ctx, err), closing)
 		}
 		if o.dryRun {
 			return t.check(ctx, prompt)
@@ -107,14 +115,15 @@ func (a *app) askModel(ctx context.Context, o askOptions, args []string) error {
 // talk is a conversation on the command line.
 type talk struct {
 	*app
-	options askOptions
-	host    *modelHost
-	files   []conversation.File
-	root    string // of the project
-	chat    *conversation.Chat
-	shown   *turnShown
-	sweep   sync.WaitGroup
-	others  []provider.FileInfo // that the sweep found and left
+	options    askOptions
+	host       *modelHost
+	files      []conversation.File
+	root       string // of the project
+	chat       *conversation.Chat
+	shown      *turnShown
+	interrupts *interrupts // nil: a signal ends all
+	sweep      sync.WaitGroup
+	others     []provider.FileInfo // that the sweep found and left
 }
 
 // prepare finds out what is wrong before anything is connected.
@@ -130,7 +139,7 @@ func (t *talk) prepare(ctx context.Context) (err error) {
 	if t.root, err = t.projectRoot(ctx, t.host.desk, t.options.project); err != nil {
 		return err
 	}
-	t.files, err = openInputs(t.options.inputs, t.root, t.options.see)
+	t.files, err = openInputs(t.options.inputs, t.root, t.options.see, func(missing error) error { return t.without(ctx, missing) })
 	return err
 }
 
@@ -172,7 +181,7 @@ func (t *talk) change(s *conversation.Settings) {
 	for _, given := range []struct {
 		to    *string
 		value string
-	}{{&s.Provider, t.cfg.Provider}, {&s.Model, t.cfg.Model}, {&s.Project, t.options.project}, {&s.Phase, t.options.phase}, {&s.API, t.cfg.API}, {&s.Instructions, t.options.system}} {
+	}{{&s.Provider, t.cfg.Provider}, {&s.Model, t.cfg.Model}, {&s.ModelURL, t.cfg.ModelURL}, {&s.Project, t.options.project}, {&s.Phase, t.options.phase}, {&s.API, t.cfg.API}, {&s.Instructions, t.options.system}} {
 		if given.value != "" {
 			*given.to = given.value
 		}
@@ -206,7 +215,7 @@ func (t *talk) sweepBehind(ctx context.Context) {
 const sweepTime = 20 * time.Second
 
 func (t *talk) prompt(text string) conversation.Prompt {
-	p := conversation.Prompt{Text: text, Files: t.files, SkipFailed: t.options.skipFailed, Browse: t.root, Folder: t.options.folder}
+	p := conversation.Prompt{Text: text, Files: t.files, SkipFailed: t.options.skipFailed, Browse: t.root, Folder: t.options.folder, Expect: t.options.folder != ""}
 	if p.Folder == "" && t.interactive() {
 		p.Folder = "airlock-" + time.Now().Format("20060102-150405")
 	}
@@ -243,7 +252,7 @@ func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
 	s := t.chat.Settings()
 	r := dryRunReport{DryRun: true, Provider: s.Provider, Model: s.Model, Destination: t.chat.Destination(), Folder: p.Folder, Files: []dryRunFile{}}
 	for _, f := range p.Files {
-		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME})
+		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME, f.Doubt()})
 		r.Bytes += f.Size
 	}
 	t.out.result(r)
@@ -286,11 +295,29 @@ func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem erro
 	if problem != nil && !quiet {
 		t.out.fail(problem)
 	}
+	if held := unsaved(turns); held > 0 && t.options.folder == "" && !t.interactive() {
+		t.say("%s not saved: `airlock files save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does", counted(held, "file"), r.Conversation)
+	}
 	t.say("conversation %s (--resume goes on with it)", r.Conversation)
 	if problem != nil {
 		return exit(code)
 	}
 	return nil
+}
+
+// unsaved counts the files that are held and in no folder.
+func unsaved(turns []*conversation.Turn) (n int) {
+	for _, turn := range turns {
+		if turn == nil {
+			continue
+		}
+		for _, o := range turn.Outputs {
+			if o.State == conversation.OutputFetched {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // report sends what the reply reports to the project, as far as that goes now.
@@ -347,6 +374,9 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 	}
 	if turn.Result != nil && turn.Result.State == conversation.Declined {
 		return fail(exitApproval, "", "the reply was turned down")
+	}
+	if turn.Result != nil {
+		return unanswered(turn.Result)
 	}
 	return nil
 }

@@ -61,6 +61,11 @@ func (p *asker) yesNo(ctx context.Context, _ conversation.Ask, question string) 
 // the command line names.
 func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	if p.options.yes {
+		for _, f := range q.Files {
+			if f.Doubt != "" && !p.json {
+				p.say("%s  %s%s; --yes agrees to send it to %s", printableName(f.Path), sizeText(f.Size), careful(f.Doubt), q.Destination)
+			}
+		}
 		return conversation.Answer{OK: true}, nil
 	}
 	if !p.interactive() {
@@ -129,10 +134,7 @@ func (p *asker) listFiles(q conversation.Ask) {
 		if f.Again {
 			line += "  (again, from an earlier turn)"
 		}
-		if f.Doubt != "" {
-			line += "  CAREFUL: " + f.Doubt
-		}
-		p.say("%s", line)
+		p.say("%s", line+careful(f.Doubt))
 	}
 }
 

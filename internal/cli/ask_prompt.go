@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,32 +24,31 @@ type askOptions struct {
 }
 
 // promptText is what the model is asked: an argument, a file, or standard
-// input.
-func (a *app) promptText(o askOptions, args []string) (string, error) {
+// input; and the files whose content it has.
+func (a *app) promptText(o askOptions, args []string) (text string, inside []conversation.File, err error) {
 	switch {
 	case len(args) > 0 && o.promptFile != "":
-		return "", fail(exitUsage, "keep one of the two", "there is a PROMPT and a --prompt-file")
+		return "", nil, fail(exitUsage, "keep one of the two", "there is a PROMPT and a --prompt-file")
 	case len(args) == 0 && o.promptFile == "":
-		return "", fail(exitUsage, `give it as an argument, "-" for standard input, or --prompt-file FILE`, "there is no prompt")
+		return "", nil, fail(exitUsage, `give it as an argument, "-" for standard input, or --prompt-file FILE`, "there is no prompt")
 	case len(args) > 0 && args[0] != "-":
 		if len(o.variables) > 0 {
-			return "", fail(exitUsage, "--var fills a --prompt-file", "there is no file for --var to fill")
+			return "", nil, fail(exitUsage, "--var fills a --prompt-file", "there is no file for --var to fill")
 		}
-		return args[0], nonempty(args[0])
+		return args[0], nil, nonempty(args[0])
 	}
 	name := o.promptFile
 	if name == "" {
 		name = "-"
 	}
-	text, err := a.read(name)
+	given, err := a.read(name)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	filled, err := fill(name, string(text), o.variables)
-	if err != nil {
-		return "", err
+	if text, inside, err = fill(name, string(given), o.variables); err != nil {
+		return "", nil, err
 	}
-	return filled, nonempty(filled)
+	return text, inside, nonempty(text)
 }
 
 func nonempty(prompt string) error {
@@ -58,44 +56,6 @@ func nonempty(prompt string) error {
 		return fail(exitUsage, "say what the model shall do", "the prompt is empty")
 	}
 	return nil
-}
-
-// placeholder is where a variable goes: {{name}}.
-var placeholder = regexp.MustCompile(`\{\{ *([A-Za-z_][A-Za-z0-9_-]*) *\}\}`)
-
-// fill puts variables into a prompt. One that is missing, and one that is
-// nowhere used, is a mistake that would cost tokens.
-func fill(name, text string, variables []string) (string, error) {
-	values, used := map[string]string{}, map[string]bool{}
-	for _, v := range variables {
-		key, value, ok := strings.Cut(v, "=")
-		if !ok || key == "" {
-			return "", fail(exitUsage, "write --var name=value", "%q is no variable", v)
-		}
-		values[key] = value
-	}
-	if len(values) == 0 && name == "-" {
-		return text, nil
-	}
-	var missing []string
-	filled := placeholder.ReplaceAllStringFunc(text, func(found string) string {
-		key := placeholder.FindStringSubmatch(found)[1]
-		value, ok := values[key]
-		if !ok && !slices.Contains(missing, key) {
-			missing = append(missing, key)
-		}
-		used[key] = true
-		return value
-	})
-	if len(missing) > 0 {
-		return "", fail(exitUsage, "give it with --var "+missing[0]+"=VALUE", "%s has variables without a value: %s", name, strings.Join(missing, ", "))
-	}
-	for key := range values {
-		if !used[key] {
-			return "", fail(exitUsage, "write it as {{"+key+"}} where it belongs", "%s has no place for the variable %s", name, key)
-		}
-	}
-	return filled, nil
 }
 
 // readSchema reads the JSON schema of the answer.
@@ -116,18 +76,28 @@ func (a *app) readSchema(name string) (json.RawMessage, error) {
 
 // openInputs finds the files that -f names. A name that is a pattern means all
 // files that match; those of a project must be inside its folder.
-func openInputs(names []string, root string, see bool) ([]conversation.File, error) {
+// One that cannot be read is left out if skip agrees to that; nil never does.
+func openInputs(names []string, root string, see bool, skip func(error) error) ([]conversation.File, error) {
+	if skip == nil {
+		skip = func(err error) error { return err }
+	}
 	var files []conversation.File
 	seen := map[string]string{}
 	for _, name := range names {
 		found, err := matching(name)
 		if err != nil {
-			return nil, err
+			if err := skip(err); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		for _, one := range found {
 			f, err := conversation.OpenFile(one)
 			if err != nil {
-				return nil, inputError(one, err)
+				if err := skip(inputError(one, err)); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if other, twice := seen[f.Name]; twice {
 				if other == f.Local {

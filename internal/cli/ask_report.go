@@ -37,6 +37,16 @@ type dryRunFile struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
 	MIME string `json:"mime"`
+	// Doubt says why it may hold a secret.
+	Doubt string `json:"doubt,omitempty"`
+}
+
+// careful warns of what may be a secret.
+func careful(doubt string) string {
+	if doubt == "" {
+		return ""
+	}
+	return "  CAREFUL: " + doubt
 }
 
 func (r dryRunReport) text(p *page) {
@@ -49,7 +59,7 @@ func (r dryRunReport) text(p *page) {
 	}
 	p.line("  files     %s, %s, %s", counted(len(r.Files), "file"), sizeText(r.Bytes), where)
 	for _, f := range r.Files {
-		p.line("            %s  %s  %s", printableName(f.Path), sizeText(f.Size), f.MIME)
+		p.line("            %s  %s  %s%s", printableName(f.Path), sizeText(f.Size), f.MIME, careful(f.Doubt))
 	}
 	if r.Folder != "" {
 		p.line("  folder    %s", printable(r.Folder))

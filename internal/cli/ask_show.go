@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
@@ -18,21 +17,21 @@ type turnShown struct {
 	quiet    bool  // JSON: nothing is shown
 	hold     bool  // the answer is shown at its end
 	bars     bool
-	bar      bool // one is on the line
-	midLine  bool // the answer has not ended its line
-	code     map[string]bool
-	printed  map[string]bool  // steps whose output was shown as it came
-	quarters map[string]int64 // that a pipe was told of, by transfer
-	line     strings.Builder  // output that has not ended its line
-	model    string           // that is asked
-	block    string           // what was shown last: on a terminal an empty line stands before another
+	bar      bool                  // one is on the line
+	midLine  bool                  // the answer has not ended its line
+	steps    map[string]*stepShown // that have begun and not ended
+	begun    int                   // steps of this turn
+	quarters map[string]int64      // that a pipe was told of, by transfer
+	model    string                // that is asked
+	provider string                // of the turn
+	block    string                // what was shown last: on a terminal an empty line stands before another
 	asked    conversation.AskKind
 	held     []string // files of the turn that nobody agreed to
 }
 
 func (a *app) showTurns(hold bool) *turnShown {
 	return &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json, hold: hold,
-		bars: isTerminal(a.streams.Err), code: map[string]bool{}, printed: map[string]bool{}, quarters: map[string]int64{}}
+		bars: isTerminal(a.streams.Err), steps: map[string]*stepShown{}, quarters: map[string]int64{}}
 }
 
 // tell is a conversation.Sink.
@@ -98,7 +97,8 @@ func (s *turnShown) wait(e conversation.Event) {
 	what := "waiting for " + printable(s.model) + " ..."
 	switch e := e.(type) {
 	case conversation.Begun:
-		s.model, s.block = e.Model, ""
+		s.model, s.provider, s.block = e.Model, e.Provider, ""
+		s.steps, s.begun = map[string]*stepShown{}, 0
 		what = "waiting for " + printable(s.model) + " ..."
 	case conversation.CodeStarted:
 		what = "running ..."
@@ -214,68 +214,6 @@ func (s *turnShown) uploaded(e conversation.Uploaded) {
 	s.page.line("%s %s (%s)", how, printableName(e.Upload.Path), sizeText(e.Upload.Size))
 }
 
-// showCode shows code before it runs.
-func (s *turnShown) showCode(step provider.Step) {
-	if s.code[step.ID] || step.Code == "" {
-		return
-	}
-	s.code[step.ID] = true
-	language := step.Language
-	if language == "" {
-		language = "code"
-	}
-	s.begin("code " + step.ID)
-	s.page.line("%s", s.page.paint(bold, "runs "+printable(language)+":"))
-	for line := range strings.Lines(plainText(strings.TrimRight(step.Code, "\n"))) {
-		s.page.line("%s", strings.TrimRight("  | "+line, " \n"))
-	}
-}
-
-// output shows whole lines of what running code prints.
-func (s *turnShown) output(e conversation.CodeOutput) {
-	s.printed[e.Step] = true
-	s.line.WriteString(e.Data)
-	text := s.line.String()
-	end := strings.LastIndexByte(text, '\n') + 1
-	s.outputLines(text[:end])
-	s.line.Reset()
-	s.line.WriteString(text[end:])
-}
-
-func (s *turnShown) outputLines(text string) {
-	if text == "" {
-		return
-	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(plainText(text), "\n"), "\n") {
-		s.page.line("  %s", s.page.paint(faint, line))
-	}
-}
-
-// ended shows the outcome of a step.
-func (s *turnShown) ended(step provider.Step) {
-	s.showCode(step)
-	s.outputLines(s.line.String())
-	s.line.Reset()
-	if !s.printed[step.ID] {
-		s.outputLines(step.Stdout)
-		s.outputLines(step.Stderr)
-	}
-	look, line := green, string(step.Outcome)
-	if step.Outcome != provider.OutcomeOK {
-		look = red
-	}
-	if step.ExitCode != nil && *step.ExitCode != 0 {
-		line += fmt.Sprintf(" (exit code %d)", *step.ExitCode)
-	}
-	if took := step.Ended.Sub(step.Started); !step.Started.IsZero() && took >= 10*time.Millisecond {
-		line += fmt.Sprintf(" after %v", took.Round(10*time.Millisecond))
-	}
-	if step.Detail != "" && step.Detail != "completed" && !strings.HasSuffix(step.Detail, string(step.Outcome)) {
-		line += ": " + printable(step.Detail)
-	}
-	s.page.line("  %s", s.page.paint(look, line))
-}
-
 // collected lists what the turn has made.
 func (s *turnShown) collected(e conversation.Collected) {
 	if len(e.Outputs) == 0 {
@@ -335,7 +273,11 @@ func (s *turnShown) cleaned(c conversation.Cleaned) {
 	case c.Kept > 0:
 		s.page.line("%s kept at the provider; `airlock files ls` lists them", counted(c.Kept, "object"))
 	case c.Deleted > 0:
-		s.page.line("%s", s.page.paint(faint, counted(c.Deleted, "object")+" at the provider deleted"))
+		where := " at the provider deleted"
+		if s.provider == provider.Local {
+			where = " of this conversation deleted from the service"
+		}
+		s.page.line("%s", s.page.paint(faint, counted(c.Deleted, "object")+where))
 	}
 	for _, left := range c.Left {
 		s.page.line("%s", s.page.paint(yellow, "left at the provider: "+printable(left)))

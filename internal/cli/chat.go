@@ -24,9 +24,10 @@ that later turns find the files of earlier ones. These lines are for airlock:
   /file PATH    give a file to the next prompt; a pattern gives all that match
   /exit         end the conversation, as Ctrl-D does
 
-Ctrl-C ends it too, also in the middle of a turn, whose files are not fetched
-then; the exit code is 1. However it ends, what was made at the provider is
-deleted unless --keep, and --resume ID goes on with the conversation.`,
+Ctrl-C in the middle of a turn ends the turn, whose files are not fetched then.
+At the prompt, a second time, or without a terminal it ends the conversation; the
+exit code is 1. However it ends, what was made at the provider is deleted unless
+--keep, and --resume ID goes on with the conversation.`,
 		Example: `  airlock chat --provider anthropic --model claude-opus-4-5 -f sales.csv -o out`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.chatWithModel(cmd.Context(), o) },
@@ -36,8 +37,10 @@ deleted unless --keep, and --resume ID goes on with the conversation.`,
 }
 
 func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
+	ctx, turns, stop := a.interruptible(ctx)
+	defer stop()
 	return a.withHost(ctx, func(h *modelHost) error {
-		t := &talk{app: a, options: o, host: h}
+		t := &talk{app: a, options: o, host: h, interrupts: turns}
 		if err := t.prepare(ctx); err != nil {
 			return err
 		}
@@ -67,9 +70,14 @@ func (t *talk) converse(ctx context.Context) (turns []*conversation.Turn, proble
 		if err != nil {
 			return turns, t.explain(ctx, err)
 		}
-		turn, err := t.chat.Turn(ctx, t.prompt(line), t.asker(), t.show().tell)
+		during, over := t.interrupts.turn(ctx)
+		turn, err := t.chat.Turn(during, t.prompt(line), t.asker(), t.show().tell)
 		turns, t.files = append(turns, turn), nil
 		problem = t.verdict(ctx, turn, errors.Join(err, t.report(ctx, turn)))
+		if during.Err() != nil && ctx.Err() == nil {
+			problem = &failure{code: exitFailed, word: "interrupted", err: errors.New("the turn was interrupted"), hint: "the chat goes on; /exit, Ctrl-D, or Ctrl-C at its prompt ends it"}
+		}
+		over()
 		if problem == nil && ctx.Err() != nil {
 			problem = t.explain(ctx, ctx.Err())
 		}
@@ -111,7 +119,7 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 		case line == "/exit", line == "/quit":
 			return "", io.EOF
 		case isFile:
-			more, err := openInputs([]string{strings.TrimSpace(name)}, t.root, t.options.see)
+			more, err := openInputs([]string{strings.TrimSpace(name)}, t.root, t.options.see, nil)
 			if err != nil && !t.interactive() {
 				return "", err
 			}

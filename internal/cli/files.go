@@ -54,6 +54,11 @@ func (a *app) files() *cobra.Command {
 	fetch.Flags().StringVar(&get.session, "session", "", "`ID` of the session that it is in; without a file: all that code has made there")
 	fetch.Flags().BoolVarP(&get.yes, "yes", "y", false, "save under another name where one exists")
 	addAllow(fetch.Flags(), &get.allow)
+	var save fetchOptions
+	saving := add("save CONVERSATION", "Saves the files that a conversation has made and that are still held here", cobra.ExactArgs(1), func(ctx context.Context, args []string) error { return a.saveHeld(ctx, args[0], save) })
+	saving.Flags().StringVarP(&save.folder, "output", "o", ".", "`DIR` to save them into")
+	saving.Flags().BoolVarP(&save.yes, "yes", "y", false, "save under other names where files of these names exist")
+	addAllow(saving.Flags(), &save.allow)
 	session := false
 	remove := add("rm ID...", "Deletes remote files or sessions", cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error { return a.removeRemote(ctx, args, session) })
 	remove.Flags().BoolVar(&session, "session", false, "the ids are of sessions")
@@ -147,7 +152,7 @@ func (a *app) listRemote(ctx context.Context, limit int) error {
 // putRemote uploads files. They are in the ledger as kept: what a person put
 // there no clean-up takes away.
 func (a *app) putRemote(ctx context.Context, names []string) error {
-	inputs, err := openInputs(names, "", false)
+	inputs, err := openInputs(names, "", false, nil)
 	if err != nil {
 		return err
 	}
@@ -189,7 +194,9 @@ func (a *app) finish(r interface{ with(*problem) report }, failed error) error {
 		a.out.result(r.with(nil))
 		return nil
 	}
-	failed = modelError(failed)
+	if _, known := errors.AsType[*failure](failed); !known {
+		failed = modelError(failed)
+	}
 	shown := explain(failed)
 	code, _ := exitOf(failed)
 	a.out.result(r.with(&shown))
@@ -254,7 +261,7 @@ func (a *app) collectGarbage(ctx context.Context) error {
 // sweepable are the accounts that a clean-up is about.
 func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.Provider, done func(), err error) {
 	if a.cfg.Provider == provider.Local {
-		b, err := a.connectLocal(ctx)
+		b, err := a.connectLocal(ctx, a.cfg.ModelURL)
 		if err != nil {
 			return nil, nil, err
 		}

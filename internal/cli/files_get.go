@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
+	"slices"
 
+	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -131,13 +134,20 @@ func (a *app) fetchRemote(ctx context.Context, c *account, info provider.FileInf
 	if err != nil {
 		return getReport{}, err
 	}
+	r, err := a.saveOutput(ctx, c.modelHost, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size, SHA256: found.SHA256}, o)
+	r.MIME = found.MIME
+	return r, err
+}
+
+// saveOutput saves a file that is held here.
+func (a *app) saveOutput(ctx context.Context, h *modelHost, out output, o fetchOptions) (getReport, error) {
 	root, err := openFolder(o.folder)
 	if err != nil {
 		return getReport{}, err
 	}
 	defer root.Close()
 	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), allow: a.allower(o.folder, o.allow), fetch: func(_ context.Context, _ string, to io.Writer) error {
-		f, err := c.Output(found.SHA256)
+		f, err := h.Output(out.SHA256)
 		if err != nil {
 			return err
 		}
@@ -145,11 +155,11 @@ func (a *app) fetchRemote(ctx context.Context, c *account, info provider.FileInf
 		_, err = io.Copy(to, f)
 		return err
 	}}
-	saved, err := s.save(ctx, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size, SHA256: found.SHA256})
+	saved, err := s.save(ctx, out)
 	if err != nil {
 		return getReport{}, err
 	}
-	return getReport{ID: found.Ref.ID, Name: found.Name, Size: found.Size, MIME: found.MIME, SHA256: found.SHA256, State: saved.State, Path: filepath.Join(o.folder, saved.As)}, nil
+	return getReport{ID: out.ID, Name: out.Path, Size: out.Size, SHA256: out.SHA256, State: saved.State, Path: filepath.Join(o.folder, saved.As)}, nil
 }
 
 // problem says that a file was not saved because its name is taken, or because
@@ -163,6 +173,52 @@ func (r getReport) problem(folder string) error {
 		return nil
 	}
 	return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", r.Name, folder)
+}
+
+// saveHeld saves the outputs of a conversation that nobody has saved. Of those of
+// one name it saves the last.
+func (a *app) saveHeld(ctx context.Context, id string, o fetchOptions) error {
+	if err := checkFolder(o.folder); err != nil {
+		return err
+	}
+	return a.withHost(ctx, func(h *modelHost) error {
+		c, err := h.Conversation(ctx, owner, id)
+		if errors.Is(err, conversation.ErrNotFound) {
+			return fail(exitUsage, "each command that asks a model names its conversation; they are kept for 90 days", "there is no conversation %s", id)
+		}
+		if err != nil {
+			return err
+		}
+		r := getAllReport{Provider: c.Settings.Provider, Session: id, Files: []getReport{}}
+		var failed error
+		for _, out := range lastOutputs(c) {
+			one, err := a.saveOutput(ctx, h, output{ID: out.ID, Path: out.Name, Size: out.Size, SHA256: out.SHA256}, o)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fail(exitFailed, "outputs are held for 7 days", "%s is not held here any more", out.Name)
+			}
+			if err == nil {
+				one.MIME = out.MIME
+				r.Files = append(r.Files, one)
+				err = one.problem(o.folder)
+			}
+			failed = errors.Join(failed, err)
+		}
+		return a.finish(r, failed)
+	})
+}
+
+// lastOutputs are the fetched outputs of a conversation, of each name the last.
+func lastOutputs(c *conversation.Conversation) (list []conversation.Output) {
+	for _, turn := range c.Turns {
+		for _, out := range turn.Outputs {
+			if out.SHA256 == "" {
+				continue
+			}
+			list = slices.DeleteFunc(list, func(o conversation.Output) bool { return o.Name == out.Name })
+			list = append(list, out)
+		}
+	}
+	return list
 }
 
 // listSession lists the files of a session.
@@ -202,6 +258,6 @@ func (r getAllReport) text(p *page) {
 		f.text(p)
 	}
 	if len(r.Files) == 0 && r.Error == nil {
-		p.line("Code has made no files in %s.", printable(r.Session))
+		p.line("There are no files of %s.", printable(r.Session))
 	}
 }

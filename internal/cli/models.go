@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (a *app) chosenProvider() (string, error) {
 // connectModel connects the provider of a conversation of the command line.
 func (a *app) connectModel(ctx context.Context, _ string, s conversation.Settings) (*conversation.Backend, error) {
 	if s.Provider == provider.Local {
-		return a.connectLocal(ctx)
+		return a.connectLocal(ctx, cmp.Or(a.cfg.ModelURL, s.ModelURL))
 	}
 	return a.connectRemote(ctx, s)
 }
@@ -145,8 +146,8 @@ func asProvider[C provider.Provider](client C, err error) (provider.Provider, er
 // connectLocal puts a model at any endpoint together with a sandbox: that of
 // the service at --server, of the one that holds the data directory, or of
 // this process.
-func (a *app) connectLocal(ctx context.Context) (*conversation.Backend, error) {
-	if a.cfg.ModelURL == "" {
+func (a *app) connectLocal(ctx context.Context, modelURL string) (*conversation.Backend, error) {
+	if modelURL == "" {
 		return nil, errNoModel()
 	}
 	conn, err := a.connect(ctx)
@@ -157,7 +158,7 @@ func (a *app) connectLocal(ctx context.Context) (*conversation.Backend, error) {
 	if conn.service != nil {
 		runner = &toolRunner{conn.service.engine, engine.Caller{Owner: engine.Local}}
 	}
-	b, err := a.localBackend(runner, func() error { conn.close(); return nil })
+	b, err := a.localBackend(runner, modelURL, func() error { conn.close(); return nil })
 	if err != nil {
 		conn.close()
 		return nil, err
@@ -173,14 +174,14 @@ func errNoModel() error {
 	return fail(exitUsage, "give the model's endpoint with --model-url, such as http://localhost:11434/v1 for Ollama", "the provider local needs a model")
 }
 
-func (a *app) localBackend(runner local.Runner, closing func() error) (*conversation.Backend, error) {
+func (a *app) localBackend(runner local.Runner, modelURL string, closing func() error) (*conversation.Backend, error) {
 	web := a.webClient()
-	p, err := asProvider(local.New(local.Options{URL: a.cfg.ModelURL, Key: a.cfg.ModelKey.Reveal(), Runner: runner, HTTP: web}))
+	p, err := asProvider(local.New(local.Options{URL: modelURL, Key: a.cfg.ModelKey.Reveal(), Runner: runner, HTTP: web}))
 	if err != nil {
 		return nil, err
 	}
 	b := &conversation.Backend{Provider: p, Close: func() error { web.CloseIdleConnections(); return closing() }}
-	if host := modelHostname(a.cfg.ModelURL); !isLoopback(host) {
+	if host := modelHostname(modelURL); !isLoopback(host) {
 		b.Shown = "the model at " + host
 	}
 	return b, nil

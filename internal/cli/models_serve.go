@@ -22,7 +22,7 @@ func (a *app) startConversations(ctx context.Context, s *service, d *desk) error
 		if a.cfg.ModelURL == "" {
 			return nil, errNoModel()
 		}
-		return a.localBackend(&toolRunner{s.engine, engine.Caller{Owner: engine.Owner(owner)}}, func() error { return nil })
+		return a.localBackend(&toolRunner{s.engine, engine.Caller{Owner: engine.Owner(owner)}}, a.cfg.ModelURL, func() error { return nil })
 	})
 	if err != nil {
 		return err

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+
+	"github.com/airlock-run/airlock/provider"
 )
 
 // Again says of a conversation that has ended which inputs its next turn brings
@@ -31,13 +34,60 @@ func (h *Host) again(ctx context.Context, c *Conversation) (files []File, gone [
 	return files, gone
 }
 
+// made are the outputs of a conversation that are held here, the last of each
+// name: code of a later turn expects what earlier code left. lost are those whose
+// time is over.
+func (h *Host) made(c *Conversation) (files []File, lost []Upload) {
+	for _, t := range c.Turns {
+		for _, o := range t.Outputs {
+			if o.SHA256 == "" {
+				continue // it was never here
+			}
+			files = slices.DeleteFunc(files, func(f File) bool { return f.Name == o.Name })
+			lost = slices.DeleteFunc(lost, func(u Upload) bool { return u.Name == o.Name })
+			f := h.heldFile(o.Name, o.MIME, o.Size, o.SHA256)
+			if content, err := f.Open(); err != nil {
+				lost = append(lost, Upload{Path: o.Name, Name: o.Name})
+				continue
+			} else if err := content.Close(); err != nil {
+				continue
+			}
+			f.again, f.was, f.made = true, o.SHA256, true
+			files = append(files, f)
+		}
+	}
+	return files, lost
+}
+
+// heldFile is an output as a file of a turn.
+func (h *Host) heldFile(name, kind string, size int64, sha256 string) File {
+	return File{Source: provider.Source{Path: name, Name: name, MIME: kind, Size: size,
+		Open: func() (io.ReadSeekCloser, error) { return h.quarantine.Open(sha256) }}}
+}
+
+// resume prepares the files that the next turn brings once more: inputs, and, where
+// code finds what earlier code left, outputs in the place of inputs of their name.
+func (c *Chat) resume(ctx context.Context) {
+	c.resend, c.lost = c.host.again(ctx, c.record)
+	if !c.backend.Provider.Caps().Sessions {
+		return
+	}
+	made, lost := c.host.made(c.record)
+	for _, f := range made {
+		same := func(name string) bool { return name == f.Name }
+		c.resend = slices.DeleteFunc(c.resend, func(in File) bool { return same(in.Name) })
+		c.lost = slices.DeleteFunc(c.lost, func(in Upload) bool { return same(in.Name) })
+	}
+	c.resend, c.lost = append(c.resend, made...), append(c.lost, lost...)
+}
+
 // inputsOf are the files that a conversation was given, each once: of those
 // with the same place the last.
 func inputsOf(c *Conversation) (list []Upload) {
 	for _, t := range c.Turns {
 		for _, in := range t.Inputs {
-			if in.SHA256 == "" {
-				continue // it was not sent
+			if in.SHA256 == "" || in.Made {
+				continue // it was not sent, or is an output
 			}
 			list = slices.DeleteFunc(list, func(old Upload) bool { return old.place() == in.place() })
 			list = append(list, in)
@@ -77,6 +127,13 @@ func (h *Host) reopen(ctx context.Context, owner string, in Upload) (File, error
 		f, err := h.Stored(ctx, owner, in.Stored)
 		f.Stored = in.Stored
 		return f, err
+	case in.Made:
+		f := h.heldFile(in.Name, in.MIME, in.Size, in.SHA256)
+		content, err := f.Open()
+		if err != nil {
+			return File{}, err
+		}
+		return f, content.Close()
 	}
 	return File{}, errNotHere
 }

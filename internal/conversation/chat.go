@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,11 +35,12 @@ type Chat struct {
 
 	asking sync.Mutex // held by a turn
 
-	history []provider.Turn       // what the model has been told and has said
-	carry   []provider.Attachment // files of a turn that failed: the next one brings them
-	resend  []File                // inputs of before a clean-up
-	lost    []Upload              // of those, what is not here any more
-	missed  []provider.FileRef    // what may hold outputs that could not be fetched
+	history      []provider.Turn       // what the model has been told and has said
+	carry        []provider.Attachment // files of a turn that failed: the next one brings them
+	resend       []File                // inputs of before a clean-up
+	lost         []Upload              // of those, what is not here any more
+	sameProvider bool                  // as in earlier processes
+	missed       []provider.FileRef    // what may hold outputs that could not be fetched
 
 	mu      sync.Mutex
 	sources map[string]sent // by remote id
@@ -62,6 +64,9 @@ type Prompt struct {
 	// Folder is where outputs may be saved; empty: nobody is asked, and they
 	// are held here.
 	Folder string
+	// Expect says that files are expected: a turn whose answer promises one that does
+	// not exist fails.
+	Expect bool
 	// Browse is the folder of which the model may ask for files; empty: it
 	// may not.
 	Browse string
@@ -123,7 +128,7 @@ func (c *Chat) Turn(ctx context.Context, p Prompt, person Person, sink Sink) (*T
 
 func (c *Chat) newTurn(p Prompt, person Person, sink Sink) *turn {
 	now := c.host.Clock.Now().UTC()
-	t := &turn{chat: c, prompt: p, person: person, sink: sink, relayed: relayed{redactor: c.host.Redact},
+	t := &turn{chat: c, prompt: p, person: person, sink: sink, relayed: relayed{redactor: c.host.Redact}, names: newStepNames(c.record.Turns),
 		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: c.host.Redact.Text(p.Text),
 			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{}, Decisions: []Decision{}, Receipts: []*workspace.Receipt{}}}
 	if c.record.Title == "" {
@@ -165,8 +170,9 @@ func (c *Chat) repeated(err error, wait time.Duration) {
 func (c *Chat) remember(ctx context.Context, sameProvider bool) {
 	c.kept, c.before = true, len(c.record.Turns)
 	alive := sameProvider && c.record.Session.ID != ""
+	c.sameProvider = sameProvider
 	if !alive {
-		c.resend, c.lost = c.host.again(ctx, c.record)
+		c.resume(ctx)
 	}
 	for _, t := range c.record.Turns {
 		if t.State == TurnRunning { // its process is no more
@@ -332,6 +338,9 @@ func (c *Chat) Provider() provider.Provider { return c.backend.Provider }
 
 // Destination is where files go; empty: they stay on this machine.
 func (c *Chat) Destination() string { return c.backend.Destination }
+
+// ModelDestination is where a prompt goes; empty: the model is on this machine.
+func (c *Chat) ModelDestination() string { return cmp.Or(c.backend.Shown, c.backend.Destination) }
 
 // Passing reports whether all that is made at the provider ends with this
 // process.

@@ -12,6 +12,9 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
+// Doubt says why the file may hold a secret, "" where nothing points to one.
+func (f File) Doubt() string { return doubt(f) }
+
 // doubt says why a file may not be for others' eyes: a person looks at it
 // before it leaves the machine.
 func doubt(f File) string {

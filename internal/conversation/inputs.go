@@ -9,6 +9,7 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type File struct {
 	asked bool   // by the model
 	again bool   // an earlier turn brought it
 	was   string // and then it was this SHA-256
+	made  bool   // code of an earlier turn made it
 }
 
 // ErrNotFile says that something is a directory, a device, a link to nothing.
@@ -121,10 +123,21 @@ func (t *turn) send(ctx context.Context) error {
 	if err := t.skip(ctx, files, refused); err != nil {
 		return err
 	}
+	// What came from this very provider does not leave the machine by going back.
+	var back []File
+	if c.sameProvider {
+		possible = slices.DeleteFunc(possible, func(f File) bool {
+			if f.made {
+				back = append(back, f)
+			}
+			return f.made
+		})
+	}
 	agreed, err := t.consent(ctx, AskSend, possible, "")
 	if err != nil {
 		return err
 	}
+	agreed = append(agreed, back...)
 	attachments, refused, err := t.stage(ctx, agreed)
 	t.attachments = append(t.attachments, attachments...)
 	if ctx.Err() != nil {
@@ -271,7 +284,7 @@ func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 		c.sources[s.File.Ref.ID] = sent{f.Source, s.SHA256}
 	}
 	c.mu.Unlock()
-	up := Upload{Path: f.Path, Local: f.Local, Stored: f.Stored, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked}
+	up := Upload{Path: f.Path, Local: f.Local, Stored: f.Stored, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked, Made: f.made}
 	up.Remote.Inline = nil
 	t.record.Inputs = append(t.record.Inputs, up)
 	t.emit(Uploaded{Upload: up, Cached: s.Cached, Inline: s.Inline})

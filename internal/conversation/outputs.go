@@ -54,18 +54,20 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 			t.chat.unfetched(ctx, f.Artifact.Ref)
 		}
 	}
-	t.record.Missing = append(t.record.Missing, found.Missing...)
 	for i, blind := range found.Blind {
 		t.emit(Notice{Text: fmt.Sprintf("The session could not be listed (%v): files that the answer does not speak of may have been overlooked.", blind)})
 		if provider.KindOf(blind) != provider.ContainerExpired { // what it had is still there
 			t.chat.unfetched(ctx, provider.FileRef{Scope: provider.ScopeSession, Session: found.Unlisted[i]})
 		}
 	}
-	for _, name := range found.Missing {
-		t.emit(Notice{Text: "The answer promises " + name + ", and there is no such file.", Hint: "Ask the model to write it again."})
-	}
+	missing := t.unkept(found.Missing)
+	t.record.Missing = append(t.record.Missing, missing...)
 	t.emit(Collected{slices.Clone(t.record.Outputs), slices.Clone(t.record.Missing)})
-	return errors.Join(err, failed, found.Problem())
+	problem := found.Problem()
+	if problem == nil {
+		problem = t.broken(missing)
+	}
+	return errors.Join(err, failed, problem)
 }
 
 func (t *turn) output(a provider.Artifact) *Output {

@@ -11,8 +11,11 @@ import (
 
 // Settings are what a conversation is held with. They stay through its turns.
 type Settings struct {
-	Provider string            `json:"provider"`
-	Model    string            `json:"model"`
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	// ModelURL is the endpoint of the model of the local provider, where the command
+	// line named it.
+	ModelURL string            `json:"model_url,omitempty"`
 	Tool     provider.Tool     `json:"tool"`
 	Hints    provider.HintMode `json:"hints"`
 	// Instructions are the person's own rules for the model.
@@ -111,7 +114,9 @@ type Upload struct {
 	SHA256 string           `json:"sha256,omitempty"` // of what was sent; empty: it was not
 	Remote provider.FileRef `json:"remote,omitzero"`
 	// Asked says that the model has asked for it.
-	Asked   bool     `json:"asked,omitempty"`
+	Asked bool `json:"asked,omitempty"`
+	// Made says that code of an earlier turn made it.
+	Made    bool     `json:"made,omitempty"`
 	Problem *Problem `json:"problem,omitempty"` // why it was not sent
 }
 

@@ -30,6 +30,7 @@ type turn struct {
 	telling sync.Mutex
 	order   order
 	relayed relayed
+	names   stepNames
 }
 
 // emit tells the sink, one event at a time. Notices become a part of the
@@ -93,6 +94,10 @@ func (t *turn) run(ctx context.Context) (failed error) {
 	began := c.host.Clock.Now()
 	result, err := c.tracker.Run(ctx, t.request(ctx), t.relay)
 	t.relayAll(t.relayed.rest(func(*pieces) bool { return true }))
+	if result != nil {
+		t.names.steps(result.Steps)
+		t.names.artifacts(result.Artifacts)
+	}
 	c.carry = t.attachments // until it is known that they arrived
 	took := c.host.Clock.Now().Sub(began)
 	defer func() {
@@ -209,7 +214,7 @@ func (t *turn) decisions(ctx context.Context) string {
 }
 
 // relay passes on what the provider tells, without secrets.
-func (t *turn) relay(e provider.Event) { t.relayAll(t.relayed.pass(e)) }
+func (t *turn) relay(e provider.Event) { t.relayAll(t.relayed.pass(t.names.rename(e))) }
 
 func (t *turn) relayAll(all []provider.Event) {
 	for _, e := range all {

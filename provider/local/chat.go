@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/airlock-run/airlock/provider"
@@ -90,16 +92,17 @@ type answer struct {
 	model  string
 	usage  provider.Usage
 	begun  bool
+	used   map[string]bool // ids of calls of the whole conversation
 }
 
 // complete makes one request.
-func (c *Client) complete(ctx context.Context, q request, sink provider.Sink) (*answer, error) {
+func (c *Client) complete(ctx context.Context, q request, used map[string]bool, sink provider.Sink) (*answer, error) {
 	resp, err := c.send(ctx, "run", http.MethodPost, "/chat/completions", q)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	a := &answer{model: q.Model}
+	a := &answer{model: q.Model, used: used}
 	if strings.Contains(resp.Header.Get("Content-Type"), "application/json") {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		if err == nil {
@@ -170,26 +173,39 @@ func (a *answer) take(data []byte, sink provider.Sink) error {
 	return nil
 }
 
+// unique is an id that no other call of the conversation has: some models use one
+// twice, and some servers give none.
+func (a *answer) unique(id string) string {
+	if id == "" {
+		id = "call_" + strconv.Itoa(len(a.calls))
+	}
+	free := func(id string) bool {
+		return !a.used[id] && !slices.ContainsFunc(a.calls, func(c toolCall) bool { return c.ID == id })
+	}
+	unique := id
+	for n := 2; !free(unique); n++ {
+		unique = fmt.Sprintf("%s_%d", id, n)
+	}
+	return unique
+}
+
 // piece takes a piece of a call. Some servers number all calls 0, and some do not
 // number them: a new id or a new name begins a new one.
 func (a *answer) piece(index *int, id, name, args string, sink provider.Sink) {
 	last := len(a.calls) - 1
 	at := last
 	switch {
-	case last < 0, id != "" && id != a.calls[last].ID && (index == nil || *index > last || a.calls[min(*index, last)].ID != id):
+	case last < 0, id != "" && id != a.calls[last].given && (index == nil || *index > last || a.calls[min(*index, last)].given != id):
 		at = -1
 	case id == "" && name != "" && a.calls[last].Function.Arguments != "" && (index == nil || *index > last):
 		at = -1
-	case index != nil && *index <= last && id != "" && a.calls[*index].ID == id:
+	case index != nil && *index <= last && id != "" && a.calls[*index].given == id:
 		at = *index
 	case index != nil && *index <= last && id == "":
 		at = *index
 	}
 	if at < 0 {
-		if id == "" {
-			id = fmt.Sprintf("call_%d", len(a.calls))
-		}
-		a.calls = append(a.calls, toolCall{ID: id, Type: "function"})
+		a.calls = append(a.calls, toolCall{ID: a.unique(id), Type: "function", given: id})
 		at = len(a.calls) - 1
 	}
 	call := &a.calls[at]

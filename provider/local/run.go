@@ -29,7 +29,7 @@ type turn struct {
 	result  *provider.RunResult
 	session string
 	said    []json.RawMessage // what this turn adds to the conversation
-	ids     map[string]bool   // of calls: some models use one twice
+	ids     map[string]bool   // of calls, also of earlier turns
 }
 
 // Run implements provider.Provider.
@@ -108,6 +108,7 @@ func (t *turn) conversation(ctx context.Context) (all []json.RawMessage, err err
 				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "run", Message: "an earlier turn of the conversation cannot be read", Err: err}
 			}
 			all = append(all, raw...)
+			t.know(raw)
 			continue
 		}
 		m := message{Role: string(turn.Role), Content: turn.Text}
@@ -119,6 +120,19 @@ func (t *turn) conversation(ctx context.Context) (all []json.RawMessage, err err
 		add(m)
 	}
 	return all, nil
+}
+
+// know takes up the ids of the calls of an earlier turn.
+func (t *turn) know(raw []json.RawMessage) {
+	for _, text := range raw {
+		var m message
+		if json.Unmarshal(text, &m) != nil {
+			continue // it is the model's to understand
+		}
+		for _, call := range m.ToolCalls {
+			t.ids[call.ID] = true
+		}
+	}
 }
 
 // question is the last turn, with the names of the files, which nobody else tells
@@ -228,23 +242,19 @@ func (t *turn) ask(ctx context.Context, q request) (a *answer, err error) {
 		}
 	}
 	if t.result.Calls == 0 {
-		return t.c.complete(ctx, q, sink)
+		return t.c.complete(ctx, q, t.ids, sink)
 	}
 	err = t.c.options.Retry.Do(ctx, func(ctx context.Context) (err error) {
-		a, err = t.c.complete(ctx, q, sink)
+		a, err = t.c.complete(ctx, q, t.ids, sink)
 		return err
 	})
 	return a, err
 }
 
-// tell adds an answer to the conversation. Calls get ids of their own where the
-// model gave one twice.
+// tell adds an answer to the conversation.
 func (t *turn) tell(a *answer) {
-	for i := range a.calls {
-		for n, id := 2, a.calls[i].ID; t.ids[a.calls[i].ID]; n++ {
-			a.calls[i].ID = fmt.Sprintf("%s_%d", id, n)
-		}
-		t.ids[a.calls[i].ID] = true
+	for _, call := range a.calls {
+		t.ids[call.ID] = true
 	}
 	m := message{Role: "assistant", Content: a.text.String(), ToolCalls: a.calls}
 	if len(t.r.Schema) > 0 {

@@ -33,6 +33,8 @@ type toolCall struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"` // "function"
 	Function function `json:"function"`
+
+	given string // the model's id, which it may have used before
 }
 
 type function struct {

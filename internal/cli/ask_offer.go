@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+)
+
+// namedFile matches what may be the name of a file in a prompt.
+var namedFile = regexp.MustCompile(`[\pL\pN_][\pL\pN_./-]*\.[A-Za-z0-9]{1,8}`)
+
+// mostOffered bounds how often a person is asked.
+const mostOffered = 10
+
+// offer asks about files of this folder that the prompt names and -f does not.
+func (t *talk) offer(ctx context.Context, text string) error {
+	if !t.interactive() || t.options.dryRun || t.options.yes || t.options.resume != "" {
+		return nil
+	}
+	var offered []string
+	for _, name := range namedFile.FindAllString(text, -1) {
+		info, err := os.Lstat(name)
+		given := slices.ContainsFunc(t.files, func(f conversation.File) bool { return f.Name == filepath.Base(name) })
+		if err != nil || !info.Mode().IsRegular() || !filepath.IsLocal(name) || given || slices.Contains(offered, name) || len(offered) == mostOffered {
+			continue
+		}
+		offered = append(offered, name)
+		line, err := t.askLine(ctx, fmt.Sprintf("The prompt names %s (%s), which is here. Give it to the model's code? [y/N] ", printable(name), sizeText(info.Size())))
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(line, "y") {
+			continue
+		}
+		more, err := openInputs([]string{name}, t.root, t.options.see, nil)
+		if err != nil {
+			return err
+		}
+		t.files = append(t.files, more...)
+	}
+	return nil
+}
+
+// without asks whether to go on without an input that cannot be read.
+func (t *talk) without(ctx context.Context, missing error) error {
+	if t.options.skipFailed {
+		t.say("note: %v; it is left out", missing)
+		return nil
+	}
+	if !t.interactive() {
+		return missing
+	}
+	line, err := t.askLine(ctx, fmt.Sprintf("%v. Go on without it? [y/N] ", missing))
+	if err != nil || !strings.HasPrefix(line, "y") {
+		return errors.Join(err, missing)
+	}
+	return nil
+}
+
+// agreeTo asks whether the text of files may leave the machine in the prompt.
+func (t *talk) agreeTo(ctx context.Context, files []conversation.File) error {
+	where := t.chat.ModelDestination()
+	if len(files) == 0 || where == "" || t.options.dryRun {
+		return nil
+	}
+	if !t.json || !t.options.yes {
+		t.say("The text of these files is in the prompt, and would go to %s:", where)
+		for _, f := range files {
+			t.say("  %s  %s%s", printable(f.Path), sizeText(f.Size), careful(f.Doubt()))
+		}
+	}
+	if t.options.yes {
+		return nil
+	}
+	if !t.interactive() {
+		return fail(exitApproval, "--yes agrees to it", "%s would leave this machine in the prompt", counted(len(files), "file"))
+	}
+	line, err := t.askLine(ctx, "Send it? [y/N] ")
+	if err == nil && !strings.HasPrefix(line, "y") {
+		return fmt.Errorf("%w: nothing was sent", conversation.ErrDeclined)
+	}
+	return err
+}

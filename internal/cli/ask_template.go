@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+)
+
+// variable is a variable alone in its braces, as prompt files have always had it.
+var variable = regexp.MustCompile(`\{\{(-?) *([A-Za-z_][A-Za-z0-9_-]*) *(-?)\}\}`)
+
+// promptFile is a prompt that is a template of the standard library: {{name}} is
+// a variable, and there are its conditions and loops, and the functions below.
+type promptFile struct {
+	name   string
+	values map[string]string
+	used   map[string]bool
+	read   []conversation.File // whose content it has
+	total  int64
+}
+
+// maxPromptFile bounds the content of files in a prompt.
+const maxPromptFile = 1 << 20
+
+// fill puts variables into a prompt. One that is missing, and one that is nowhere
+// used, is a mistake that would cost tokens.
+func fill(name, text string, variables []string) (string, []conversation.File, error) {
+	p := &promptFile{name: name, values: map[string]string{}, used: map[string]bool{}}
+	for _, v := range variables {
+		key, value, ok := strings.Cut(v, "=")
+		if !ok || key == "" {
+			return "", nil, fail(exitUsage, "write --var name=value", "%q is no variable", v)
+		}
+		p.values[key] = value
+	}
+	if len(p.values) == 0 && name == "-" {
+		return text, nil, nil
+	}
+	t, err := p.parse(text)
+	if err != nil {
+		return "", nil, err
+	}
+	for key := range p.values {
+		if !p.used[key] {
+			return "", nil, fail(exitUsage, "write it as {{"+key+"}} where it belongs", "%s has no place for the variable %s", name, key)
+		}
+	}
+	var filled strings.Builder
+	if err := t.Execute(&filled, nil); err != nil {
+		if f, ok := errors.AsType[*failure](err); ok {
+			return "", nil, f
+		}
+		return "", nil, fail(exitUsage, "", "%s cannot be filled: %w", name, err)
+	}
+	return filled.String(), p.read, nil
+}
+
+// parse reads the template, and finds which variables it uses.
+func (p *promptFile) parse(text string) (*template.Template, error) {
+	functions := template.FuncMap{
+		"value": func(key string) string { return p.values[key] },
+		"file":  p.file, "json": readJSON, "lines": linesOf, "split": split,
+		"join": func(list []string, by string) string { return strings.Join(list, by) },
+		"trim": strings.TrimSpace, "upper": strings.ToUpper, "lower": strings.ToLower,
+		"contains": strings.Contains, "base": filepath.Base,
+	}
+	var missing []string
+	text = variable.ReplaceAllStringFunc(text, func(found string) string {
+		m := variable.FindStringSubmatch(found)
+		switch m[2] {
+		case "end", "else", "break", "continue", "if", "range", "with", "define", "block", "template", "nil":
+			return found
+		}
+		if _, ok := p.values[m[2]]; !ok {
+			missing = append(missing, m[2])
+		}
+		p.used[m[2]] = true
+		return fmt.Sprintf("{{%s value %q %s}}", m[1], m[2], m[3])
+	})
+	for key := range p.values {
+		functions[strings.ReplaceAll(key, "-", "_")] = func() string { return p.values[key] }
+	}
+	t, err := template.New(filepath.Base(p.name)).Option("missingkey=error").Funcs(functions).Parse(text)
+	if m := undefined.FindStringSubmatch(fmt.Sprint(err)); err != nil && m != nil {
+		missing = append(missing, m[1])
+	}
+	if len(missing) > 0 {
+		return nil, fail(exitUsage, "give it with --var "+missing[0]+"=VALUE", "%s has variables without a value: %s", p.name, strings.Join(missing, ", "))
+	}
+	if err != nil {
+		return nil, fail(exitUsage, `prompt files are templates: {{"{{"}} stands for two braces`, "%s is no template: %w", p.name, err)
+	}
+	p.note(t.Tree)
+	return t, nil
+}
+
+var undefined = regexp.MustCompile(`function "([^"]+)" not defined`)
+
+// note finds the variables in conditions, loops and calls.
+func (p *promptFile) note(t *parse.Tree) {
+	for key := range p.values {
+		if regexp.MustCompile(`\b` + regexp.QuoteMeta(strings.ReplaceAll(key, "-", "_")) + `\b`).MatchString(actions(t.Root)) {
+			p.used[key] = true
+		}
+	}
+}
+
+// actions are the parts of a template that are not text.
+func actions(n parse.Node) string {
+	switch n := n.(type) {
+	case *parse.ListNode:
+		var all strings.Builder
+		if n != nil {
+			for _, one := range n.Nodes {
+				all.WriteString(actions(one) + "\n")
+			}
+		}
+		return all.String()
+	case *parse.ActionNode:
+		return n.Pipe.String()
+	case *parse.IfNode:
+		return n.Pipe.String() + "\n" + actions(n.List) + actions(n.ElseList)
+	case *parse.RangeNode:
+		return n.Pipe.String() + "\n" + actions(n.List) + actions(n.ElseList)
+	case *parse.WithNode:
+		return n.Pipe.String() + "\n" + actions(n.List) + actions(n.ElseList)
+	}
+	return ""
+}
+
+// file is the text of a file below the current folder: a prompt file of somebody
+// else names no other. Its content becomes a part of the prompt, and so leaves the
+// machine with it.
+func (p *promptFile) file(name string) (string, error) {
+	if !filepath.IsLocal(name) {
+		return "", fail(exitRefused, "go to the folder that has it, or give it with -f", "%s asks for %s, which is outside of this folder", p.name, name)
+	}
+	here, err := os.OpenRoot(".")
+	if err != nil {
+		return "", err
+	}
+	defer here.Close()
+	f, err := here.Open(name)
+	if err != nil {
+		return "", inputError(name, err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxPromptFile+1))
+	if err != nil {
+		return "", inputError(name, err)
+	}
+	if p.total += int64(len(content)); p.total > maxPromptFile {
+		return "", fail(exitRefused, "give large files with -f: code reads them", "the files in %s are over 1 MiB together", p.name)
+	}
+	if !utf8.Valid(content) {
+		return "", fail(exitUsage, "give it with -f: code reads it", "%s is no text", name)
+	}
+	opened, err := conversation.OpenFile(name)
+	if err != nil {
+		return "", inputError(name, err)
+	}
+	p.read = append(p.read, opened)
+	return string(content), nil
+}
+
+func readJSON(text string) (v any, err error) {
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	return v, nil
+}
+
+func linesOf(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
+
+func split(text, by string) (list []string) {
+	for _, one := range strings.Split(text, by) {
+		list = append(list, strings.TrimSpace(one))
+	}
+	return list
+}
