@@ -18,9 +18,6 @@ import (
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 1 << 20
 
-// leastToken is shorter than a token is.
-const leastToken = 6
-
 // attempt tries once to deliver a post.
 func (s *Sender) attempt(ctx context.Context, p *Post) Outcome {
 	o := s.try(ctx, p)
@@ -168,9 +165,6 @@ func (s *Sender) call(ctx context.Context, method, address string, p *Post, host
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil && method == http.MethodGet {
 		return answer{err: err, arrived: true}
-	}
-	if token := s.o.Token(p.API); len(token) >= leastToken { // some APIs repeat it in an error
-		text = bytes.ReplaceAll(text, []byte(token), []byte("[token removed]"))
 	}
 	// For a POST the status is the answer, wherever its words end.
 	return answer{status: response.StatusCode, header: response.Header, body: text}

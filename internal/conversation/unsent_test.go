@@ -64,7 +64,7 @@ func TestFailedReportsAreErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if e := h.Result.Errors; len(e) != 1 || !strings.HasPrefix(e[0], "not reported: progress A1: ") || !strings.Contains(e[0], "no such assignment") {
+	if e := h.Result.Errors; len(e) != 1 || !strings.HasPrefix(e[0], "not reported: progress A1: ") || !strings.Contains(e[0], "answered 422") {
 		t.Errorf("%q", e)
 	}
 }
