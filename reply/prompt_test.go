@@ -46,7 +46,7 @@ func TestPromptExamples(t *testing.T) {
 			got = append(got, string(it.Kind)+" "+it.Path)
 		}
 	}
-	want := []string{"file src/api/auth.ts", "edit src/api/auth.ts", "delete src/api/old.ts", "rename src/api/names.ts", BlockProgress, BlockSubmission, BlockEscalation}
+	want := []string{"file src/api/auth.ts", "edit src/api/auth.ts", "delete src/api/old.ts", "rename src/api/names.ts", "file assets/dot.gif", BlockProgress, BlockSubmission, BlockEscalation}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

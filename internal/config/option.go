@@ -277,7 +277,7 @@ var table = []Option{
 		Help:  "token for that API; better in AIRLOCK_API_TOKEN or a file than on a command line",
 		field: secret(func(c *Config) *Secret { return &c.APIToken })},
 	{Key: "policy", Scope: Project, Value: "FILE",
-		Help:  "JSON file with rules that approve changes of files without asking",
+		Help:  "JSON file with rules that approve changes of files without asking; docs/workspace.md explains them",
 		field: text(func(c *Config) *string { return &c.Policy }, anything)},
 	{Key: "editor", Scope: Project, Value: "COMMAND", Foreign: []Foreign{{"VISUAL", ""}, {"EDITOR", ""}}, Default: "vi",
 		Help:  "program with which a proposed file is edited",
