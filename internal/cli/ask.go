@@ -421,5 +421,17 @@ func modelError(err error) error {
 	case e.Kind.Retryable(), e.Kind == provider.Quota:
 		f.code = exitUnavailable
 	}
+	if f.hint != "" && of {
+		f.hint += " (docs/troubleshooting.md#" + troubles(e.Kind) + ")"
+	}
 	return f
+}
+
+// troubles is the section of docs/troubleshooting.md about errors of a kind.
+func troubles(k provider.Kind) string {
+	switch k {
+	case provider.OutputsMissing, provider.NotDownloadable, provider.FileNotFound, provider.FileExpired:
+		return "files-that-code-makes"
+	}
+	return "providers-of-models"
 }
