@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,16 +29,65 @@ import (
 // launcherSocket is the number of that socket in the service.
 const launcherSocket = 3
 
-// serveAsRoot is the parent. It ends when the service does, with its exit
-// code.
+// serveAsRoot is the parent. It ends when the service does, with its exit code. A
+// service that was killed, as for want of memory, or that crashed, it starts again.
 func (a *app) serveAsRoot(ctx context.Context) error {
 	credential, err := a.serviceUser()
 	if err != nil {
 		return err
 	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	wait := firstRestart
+	for {
+		began := time.Now()
+		asked, err := a.serveOnce(ctx, credential, signals)
+		lived := time.Since(began)
+		if asked || !crashed(err, lived) {
+			return childError(err)
+		}
+		if lived > steadyAfter {
+			wait = firstRestart
+		}
+		a.log.Error("the service ended unexpectedly and is started again", "error", err, "wait", wait)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-signals:
+			timer.Stop()
+			return childError(err)
+		}
+		wait = min(2*wait, lastRestart)
+	}
+}
+
+// How soon a service that crashed is started again: at first almost at once, then
+// ever later, until one has lived for a while.
+const (
+	firstRestart = 200 * time.Millisecond
+	lastRestart  = 30 * time.Second
+	steadyAfter  = time.Minute
+
+	panicked  = 2 // the exit code of Go's runtime, which is also that of bad usage:
+	usageTime = 2 * time.Second
+)
+
+// crashed reports whether a service ended otherwise than it wanted to.
+func crashed(err error, lived time.Duration) bool {
+	exited, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	return !exited.Exited() || exited.ExitCode() == panicked && lived > usageTime
+}
+
+// serveOnce starts the service and returns how it ended, and whether it was asked
+// to.
+func (a *app) serveOnce(ctx context.Context, credential *syscall.Credential, signals <-chan os.Signal) (asked bool, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "service"), os.NewFile(uintptr(fds[1]), "launcher")
 
@@ -50,17 +100,13 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 	// pass it on.
 	cmd.SysProcAttr.Setsid = true
 
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(signals)
-
 	started, ended := make(chan error), make(chan error, 1)
 	go runOnOneThread(cmd, started, ended)
 	err = <-started
 	theirs.Close()
 	if err != nil {
 		ours.Close()
-		return fail(exitUnavailable, "", "the service could not be started as user %s: %w", setup.User, err)
+		return false, fail(exitUnavailable, "", "the service could not be started as user %s: %w", setup.User, err)
 	}
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -74,14 +120,16 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 	defer stop()
 
 	if ctx.Err() != nil {
+		asked = true
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it came before we listened
 	}
 	for {
 		select {
 		case s := <-signals:
+			asked = true
 			_ = cmd.Process.Signal(s) // it may just have ended, and then so do we
 		case err := <-ended:
-			return childError(err)
+			return asked, err
 		}
 	}
 }
@@ -102,9 +150,12 @@ func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
 // childError passes on how a process of ours ended. It said why itself.
 func childError(err error) error {
 	exited, ok := errors.AsType[*exec.ExitError](err)
+	own, said := errors.AsType[*failure](err)
 	switch {
 	case err == nil:
 		return nil
+	case said:
+		return own
 	case ok && exited.ExitCode() > 0:
 		return exit(exited.ExitCode())
 	}
