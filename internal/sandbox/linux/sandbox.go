@@ -139,6 +139,9 @@ func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link
 		s.executor = nil // its watcher closes it
 	}
 	socket.ours.close()
+	if engine.KindOf(err) == engine.ErrInternal { // between two executors
+		err = lost(err)
+	}
 	return nil, err
 }
 
@@ -268,6 +271,6 @@ func fromFailure(op string, f *failure) error {
 func lost(err error) error {
 	return &engine.Error{
 		Op: "sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf("the executor did not answer: %w", err),
-		Hint: "another executor is being started; try again",
+		Hint: "another executor is being started; try again", RetryAfter: time.Second,
 	}
 }

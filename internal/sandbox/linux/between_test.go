@@ -1,0 +1,34 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// noLauncher starts nothing, as one whose parent is busy or gone.
+type noLauncher struct{}
+
+func (noLauncher) Launch(context.Context) (*os.File, error) { return nil, errors.New("broken pipe") }
+func (noLauncher) Close() error                             { return nil }
+
+// Between two executors the sandbox is unavailable, which is no fault of the
+// service and passes.
+func TestBetweenExecutors(t *testing.T) {
+	s := &Sandbox{
+		config: Config{Launcher: noLauncher{}, Log: quiet},
+		links:  spares[*link]{create: newRequestEnds, enough: spareLinks}, pipes: spares[*os.File]{create: newOutputEnds, enough: sparePipes},
+	}
+	_, run := s.Run(t.Context(), sandboxtest.Python("1"), &listener{})
+	_, held := s.Held(t.Context())
+	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), nil, sandboxtest.Limits()), s.Release(t.Context(), engine.NewID())} {
+		e, ok := errors.AsType[*engine.Error](err)
+		if !ok || e.Kind != engine.ErrUnavailable || e.RetryAfter == 0 {
+			t.Errorf("%#v", err)
+		}
+	}
+}
