@@ -1,9 +1,17 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,4 +139,85 @@ func TestManySessions(t *testing.T) {
 	}
 	both.Wait()
 	t.Logf("two commands that wait for each other took %v", time.Since(began).Round(time.Millisecond))
+}
+
+// A service that is killed is started again by its parent, which keeps root's
+// rights: what was stored is there, and programs run.
+func TestServiceIsKilled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("without root there is no parent: the service is the process that was started")
+	}
+	who := root(t)
+	s := serve(t, who, dataFolder(t, who))
+	kept := s.upload("kept", "kept")
+	socket := filepath.Join(s.data, "airlock.sock")
+	for range 2 {
+		killed := false
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", s.cmd.Process.Pid, s.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
+		for _, name := range threads {
+			more, _ := os.ReadFile(name)
+			children = append(append(children, ' '), more...)
+		}
+		for child := range strings.FieldsSeq(string(children)) {
+			command, _ := os.ReadFile("/proc/" + child + "/cmdline")
+			if pid, err := strconv.Atoi(child); err == nil && strings.Contains(string(command), "--launcher-socket") {
+				killed = syscall.Kill(pid, syscall.SIGKILL) == nil || killed
+			}
+		}
+		if !killed {
+			t.Fatal("there is no service to be killed")
+		}
+		eventually(t, patience, "it runs programs again", func() bool {
+			conn, err := net.Dial("unix", socket)
+			if err != nil {
+				return false
+			}
+			conn.Close()
+			return strings.Contains(ask(t, socket, `{"language":"python","code":"print('on')"}`), `on\n`)
+		})
+	}
+	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost/api/v1/files/"+kept.ID+"/content", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	got, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if text, err := io.ReadAll(got.Body); err != nil || string(text) != "kept" {
+		t.Errorf("%q, %v", text, err)
+	}
+	s.stop()
+}
+
+// What Onyx's own service returns, ours does: thousands of files. A file that is
+// lost is named on stderr, with how many are kept.
+func TestManyOutputs(t *testing.T) {
+	who := whoever(t)
+	s := serve(t, who, dataFolder(t, who))
+	for _, n := range []int{1000, 5000} {
+		got := s.do("POST", "/onyx/v1/execute", fmt.Sprintf(`{"code":"for i in range(%d): open(f'{i:04}', 'w').write(str(i))","timeout_ms":30000}`, n))
+		var run struct {
+			Stderr string
+			Files  []struct{ Path string }
+		}
+		got.decode(t, &run)
+		t.Logf("%d files: %d came back; %q", n, len(run.Files), run.Stderr)
+		switch {
+		case n == 1000 && (len(run.Files) != n || run.Stderr != ""):
+			t.Errorf("%d of %d files, %q", len(run.Files), n, run.Stderr)
+		case n == 5000 && !strings.Contains(run.Stderr, fmt.Sprintf("A run may leave %d files", len(run.Files))):
+			t.Errorf("%d of %d files, %q", len(run.Files), n, run.Stderr)
+		}
+	}
+	metrics := string(s.do("GET", "/metrics", "").body)
+	if !strings.Contains(metrics, `code_interpreter_executions_rejected_total{operation="execute",reason="concurrency_limit",status="429"} 0`) {
+		t.Error("what was never counted is absent")
+	}
 }

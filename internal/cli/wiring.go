@@ -199,11 +199,23 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		Maxima: engine.Limits{
 			Timeout: c.MaxTimeout, Memory: c.MaxMemory, Processes: c.MaxProcesses,
 			Output: engine.OutputLimit{Bytes: int(c.MaxOutput)},
+			Files:  engine.FileLimit{Count: mostOutputs(), Total: 512 << 20},
 		},
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
 		Packages:  a.packageSets(),
 	}
+}
+
+// mostOutputs is how many files a run may leave at the most: each is open until it
+// is stored, and no run may take more than a quarter of what we may have open.
+func mostOutputs() int {
+	const most = 3000
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
+		return 0
+	}
+	return int(min(most, files.Cur/4))
 }
 
 // programMemory is what programs may take that only wait, and those beside them:

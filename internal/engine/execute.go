@@ -204,7 +204,7 @@ func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
 	run.FinishedAt = s.now()
 	end.chunks, run.Stdout, run.Stderr, run.Truncated = j.log.closeOutput()
 	if len(run.Dropped) > 0 {
-		run.Message = sentences(run.Message, droppedMessage(run.Dropped))
+		run.Message = sentences(run.Message, droppedMessage(run.Dropped, j.request.Profile.Limits.Files))
 	}
 	if err := s.listed(ctx, j, end); err != nil {
 		s.log.ErrorContext(ctx, "a run could not be recorded", "run", j.id, "error", err)
@@ -255,7 +255,7 @@ func (e *ending) dropAll(reason string) {
 	for i := range e.run.Inputs {
 		e.run.Inputs[i].Changed = false
 	}
-	e.run.Message = sentences(e.run.Message, droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):]))
+	e.run.Message = sentences(e.run.Message, droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):], FileLimit{}))
 	e.run.Files = nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -65,7 +66,7 @@ func signalWords(o *Outcome, limits Limits) string {
 const namedFiles = 5
 
 // droppedMessage says which files were not kept, and why.
-func droppedMessage(dropped []DroppedFile) string {
+func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
 	var b strings.Builder
 	all := 0
 	for _, d := range dropped {
@@ -89,8 +90,15 @@ func droppedMessage(dropped []DroppedFile) string {
 	if more := all - min(len(dropped), namedFiles); more > 0 {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
-	return b.String() + "."
+	b.WriteString(".")
+	if limits.Count > 0 && slices.ContainsFunc(dropped, func(d DroppedFile) bool { return slices.Contains(reasonsOfLimits, d.Reason) }) {
+		fmt.Fprintf(&b, " A run may leave %d files of %s, %s together.", limits.Count, byteCount(limits.Bytes), byteCount(limits.Total))
+	}
+	return b.String()
 }
+
+// reasonsOfLimits are those for which it helps to know how much is kept.
+var reasonsOfLimits = []string{reasonTooMany, reasonTooLarge, "all files together are too large"}
 
 // sentences joins those that are not empty.
 func sentences(s ...string) string {

@@ -83,6 +83,7 @@ func (a *api) limits() engine.Limits {
 	limits := engine.Limits{
 		Memory: a.Memory, CPUTime: a.CPUTime,
 		Output: engine.OutputLimit{Bytes: a.MaxOutput, Marker: marker},
+		Files:  maxima.Files,
 	}
 	if most := maxima.Output.Bytes; most > 0 {
 		limits.Output.Bytes = min(limits.Output.Bytes, most)

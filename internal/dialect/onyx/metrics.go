@@ -55,8 +55,26 @@ func newMeter(o *Options, e Engine) *meter {
 	if o.Metrics == nil {
 		o.Metrics = http.NotFoundHandler()
 	}
+	// A rate over what was never counted is nothing, not zero.
+	for _, operation := range operations {
+		m.active.WithLabelValues(operation)
+		for kind, reason := range rejections {
+			m.rejected.WithLabelValues(operation, strconv.Itoa(statuses[kind]), reason)
+		}
+		for _, outcome := range []string{"ok", "timed_out", "error"} {
+			m.completed.WithLabelValues(operation, outcome)
+		}
+	}
 	o.Registry.MustRegister(m.active, m.rejected, m.completed, m.wait, m.duration, limit)
 	return m
+}
+
+// operations are what is counted.
+var operations = []string{"execute", "execute_stream", "session_create", "session_bash"}
+
+// rejections are the reasons for which an execution is refused before it begins.
+var rejections = map[engine.Kind]string{
+	engine.ErrBusy: "concurrency_limit", engine.ErrFull: "quota_exceeded", engine.ErrUnavailable: "unschedulable",
 }
 
 // execution is one that is being counted.
@@ -80,15 +98,8 @@ func (x execution) end(run *engine.Run, err error) {
 	switch kind := engine.KindOf(err); {
 	case err != nil && (kind == engine.ErrNotFound || kind == engine.ErrInvalid || kind == engine.ErrTooLarge):
 		return // the request was at fault, and nothing was executed
-	case err != nil && (kind == engine.ErrBusy || kind == engine.ErrFull):
-		reason := "concurrency_limit"
-		if kind == engine.ErrFull {
-			reason = "quota_exceeded"
-		}
-		m.rejected.WithLabelValues(x.operation, strconv.Itoa(statuses[kind]), reason).Inc()
-		return
-	case err != nil && kind == engine.ErrUnavailable:
-		m.rejected.WithLabelValues(x.operation, strconv.Itoa(statuses[kind]), "unschedulable").Inc()
+	case err != nil && rejections[kind] != "":
+		m.rejected.WithLabelValues(x.operation, strconv.Itoa(statuses[kind]), rejections[kind]).Inc()
 		return
 	case err != nil:
 		outcome = "error"
