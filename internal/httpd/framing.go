@@ -61,8 +61,8 @@ type framing struct {
 	line    []byte // what was read of a line, at most maxField bytes
 	cr      bool   // the last byte of the line is a CR
 	length  int64  // of the body, as the header says
-	chunked bool
-	skip    int64 // bytes of the body that are to come
+	last    bool   // the connection ends with this request
+	skip    int64  // bytes of the body that are to come
 	broken  bool
 }
 
@@ -71,13 +71,10 @@ type part int
 const (
 	inHeader part = iota
 	inBody
-	inSize // the line before a chunk
-	inChunk
-	inTrailer
-	unframed // net/http refuses what came: the rest does not matter
+	unframed // no request follows
 )
 
-// maxField is more than a valid Content-Length or Transfer-Encoding takes.
+// maxField is more than a valid Content-Length takes.
 const maxField = 128
 
 // follow returns how many bytes are valid: all, unless the framing is broken.
@@ -86,17 +83,15 @@ func (f *framing) follow(p []byte) int {
 		switch f.part {
 		case unframed:
 			return len(p)
-		case inBody, inChunk:
+		case inBody:
 			n := min(f.skip, int64(len(p)-i))
 			i += int(n)
-			if f.skip -= n; f.skip == 0 && f.part == inChunk {
-				f.part = inSize
-			} else if f.skip == 0 {
+			if f.skip -= n; f.skip == 0 {
 				f.part = inHeader
 			}
 			continue
 		}
-		if fields := f.started && f.part != inSize; fields && len(f.line) == 0 && (p[i] == ' ' || p[i] == '\t') {
+		if f.started && len(f.line) == 0 && (p[i] == ' ' || p[i] == '\t') {
 			f.broken = true
 			return i
 		}
@@ -120,55 +115,32 @@ func (f *framing) follow(p []byte) int {
 // endLine reads a complete line, and returns false if the framing is broken.
 func (f *framing) endLine(line string) bool {
 	switch {
-	case f.part == inSize:
-		return f.readSize(line)
-	case line != "" && !f.started:
-		f.started = true
-	case line != "" && f.part == inHeader:
+	case line != "" && f.started:
 		return f.readField(line)
-	case line != "" || !f.started: // a trailer; an empty line before a request, which net/http passes over
-	case f.part == inTrailer || !f.chunked && f.length == 0:
-		*f = framing{line: f.line}
-	case f.chunked:
-		f.part = inSize
-	default:
-		*f = framing{line: f.line, part: inBody, skip: f.length}
-	}
-	return true
-}
-
-// readSize reads the line before a chunk.
-func (f *framing) readSize(line string) bool {
-	size, _, _ := strings.Cut(line, ";")
-	n, err := strconv.ParseUint(strings.TrimSpace(size), 16, 62)
-	switch {
-	case err != nil:
+	case line != "":
+		f.started = true
+	case !f.started: // an empty line before a request: net/http refuses it
+	case f.last:
 		f.part = unframed
-	case n == 0:
-		f.part = inTrailer
+	case f.length > 0:
+		*f = framing{line: f.line, part: inBody, skip: f.length}
 	default:
-		f.part, f.skip = inChunk, int64(n)+2
+		*f = framing{line: f.line}
 	}
 	return true
 }
 
-// readField looks for what says where the body ends.
+// readField looks for what says where the body ends. limitBody ends a connection
+// after a body in chunks, and net/http after a length that it cannot read.
 func (f *framing) readField(line string) bool {
 	name, value, _ := strings.Cut(line, ":")
-	value = strings.TrimSpace(value)
 	switch strings.ToLower(name) {
 	case "content-length":
-		n, err := strconv.ParseUint(value, 10, 62)
-		if err != nil {
-			f.part = unframed
-		}
-		f.length = int64(n)
+		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 62)
+		f.length, f.last = int64(n), f.last || err != nil
+		return len(line) < maxField-1
 	case "transfer-encoding":
-		if f.chunked = strings.EqualFold(value, "chunked"); !f.chunked {
-			f.part = unframed
-		}
-	default:
-		return true
+		f.last = true
 	}
-	return len(line) < maxField-1
+	return true
 }
