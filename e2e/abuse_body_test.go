@@ -70,7 +70,7 @@ var bodyAbuses = []misuse{
 		for name, body := range map[string]string{
 			"deep":  with(`"args":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)),
 			"wide":  with(`"args":[` + strings.Repeat("1,", 1_000_000) + "1]"),
-			"long":  `{"` + strings.Repeat("k", 10<<20) + `":1}`,
+			"long":  `{"` + strings.Repeat("k", 25<<20) + `":1}`,
 			"empty": with(`"args":[` + strings.Repeat("[],", 1_000_000) + "[]]"),
 		} {
 			// The binary under test is built as it is shipped, so the bounds hold as

@@ -29,7 +29,7 @@ func (a *app) libreChat(s *service, metrics *httpd.Metrics) (httpd.Mount, error)
 		Caller: httpd.Caller, Authenticate: keys.Authenticate, Language: libreChatLanguage,
 		Version: readVersion(a.release).Version, MaxUpload: a.cfg.MaxUpload, FileTTL: c.FileTTL,
 		StrictUsers: c.UserScope == config.UserScopeStrict, UnknownSession: librechat.UnknownSession(c.UnknownSession), PeerErrors: c.PeerErrors, State: librechat.State(c.PythonState),
-		Metrics: metrics.Handler(), Log: a.log,
+		Bodies: &s.bodies, Metrics: metrics.Handler(), Log: a.log,
 	})
 	s.below = append(s.below, handler.Close)
 	atRoot := map[string]httpd.Claim{}

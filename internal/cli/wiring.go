@@ -25,6 +25,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
 	"github.com/airlock-run/airlock/internal/web"
+	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/provider/metrics"
 )
 
@@ -40,6 +41,7 @@ type service struct {
 	review *web.Review        // the same for the page
 	live   *conversation.Live // conversations with models; nil: none
 	below  []func() error     // to be closed, last first
+	bodies wire.Bodies        // of all dialects
 }
 
 // storage are the two halves of what the engine keeps.
@@ -236,7 +238,7 @@ func ownerQuota(c *config.Config) engine.Quota {
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
-	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Log: a.log, Work: s.work}
+	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log, Work: s.work}
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}
@@ -293,7 +295,7 @@ func (a *app) onyx(s *service, metrics *httpd.Metrics) httpd.Mount {
 			Caller:     httpd.Caller,
 			MaxTimeout: c.MaxTimeout, MaxOutput: int(c.MaxOutput), MaxFile: maxFile, FileTTL: c.FileTTL,
 			Memory: c.Memory, CPUTime: c.CPUTime,
-			Registry: metrics.Registry, Metrics: metrics.Handler(), Log: a.log,
+			Bodies: &s.bodies, Registry: metrics.Registry, Metrics: metrics.Handler(), Log: a.log,
 		}),
 		Open:    onyx.Open(),
 		AtRoot:  onyx.AtRoot(),

@@ -73,8 +73,8 @@ func (s *Service) checkCode(req *RunRequest) error {
 		return tooLarge("code", len(req.Code), s.cfg.MaxCode)
 	case !utf8.ValidString(req.Code):
 		return Invalid("code", "is not valid UTF-8")
-	case len(req.Stdin) > maxStdin:
-		return tooLarge("stdin", len(req.Stdin), maxStdin)
+	case len(req.Stdin) > s.maxStdin(req):
+		return tooLarge("stdin", len(req.Stdin), s.maxStdin(req))
 	case !req.Profile.Inline:
 		return nil
 	case len(req.Code) > maxInline:
@@ -83,6 +83,15 @@ func (s *Service) checkCode(req *RunRequest) error {
 		return Invalid("code", "must not contain NUL")
 	}
 	return nil
+}
+
+// maxStdin is how long the input of a program may be. That of an edge's driver
+// has a source in it, and escaping can double that.
+func (s *Service) maxStdin(req *RunRequest) int {
+	if req.Profile.SourceInStdin {
+		return maxStdin + 2*s.cfg.MaxCode
+	}
+	return maxStdin
 }
 
 func tooLarge(field string, size, most int) error {

@@ -82,20 +82,23 @@ type FileRef struct {
 // Profile carries what differs between the protocols (the edges) through
 // which a run can come. An edge fills it; the engine passes most of it on.
 type Profile struct {
-	Origin    Origin            // who lists the run and its files
-	Root      string            // working directory: /workspace (default) or /mnt/data, the same place under two names
-	Entry     string            // file name of the code; empty: the language's, such as main.py
-	Inline    bool              // code goes on the command line (bash -c), not into a file
-	Env       map[string]string // added to the language's environment
-	Home      string            // $HOME; empty: Root
-	Limits    Limits            // zero fields: the service's defaults; above the maxima: ErrInvalid
-	FileTTL   time.Duration     // lifetime of the outputs; zero: the service's default
-	EchoLast  bool              // print the value of a last expression, as a notebook does
-	ShowPlots bool              // plt.show() leaves plot_N.png
-	Folders   bool              // an empty folder leaves FolderMark, from which another run gets it back
-	Discard   bool              // what the program leaves is not stored: its session's workspace has it
-	Host      CallHandler       // answers calls from inside the sandbox; nil: there is no channel
-	Pauses    time.Duration     // with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
+	Origin Origin // who lists the run and its files
+	Root   string // working directory: /workspace (default) or /mnt/data, the same place under two names
+	Entry  string // file name of the code; empty: the language's, such as main.py
+	// SourceInStdin says that a program of the edge's runs the source that is in
+	// its input.
+	SourceInStdin bool
+	Inline        bool              // code goes on the command line (bash -c), not into a file
+	Env           map[string]string // added to the language's environment
+	Home          string            // $HOME; empty: Root
+	Limits        Limits            // zero fields: the service's defaults; above the maxima: ErrInvalid
+	FileTTL       time.Duration     // lifetime of the outputs; zero: the service's default
+	EchoLast      bool              // print the value of a last expression, as a notebook does
+	ShowPlots     bool              // plt.show() leaves plot_N.png
+	Folders       bool              // an empty folder leaves FolderMark, from which another run gets it back
+	Discard       bool              // what the program leaves is not stored: its session's workspace has it
+	Host          CallHandler       // answers calls from inside the sandbox; nil: there is no channel
+	Pauses        time.Duration     // with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
 	// MergeOutput says that stderr goes where stdout goes, in the order in which the
 	// program writes. The run's Stderr is empty then.
 	MergeOutput bool   `json:",omitempty"`

@@ -45,7 +45,7 @@ type Config struct {
 	Packages PackageSets
 
 	MaxUpload int64 // bytes of one file; 0: 200 MiB
-	MaxCode   int   // bytes of source; 0: 1 MiB
+	MaxCode   int   // bytes of source; 0: 16 MiB
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
 
@@ -90,7 +90,7 @@ func (cfg Config) filled() Config {
 	positive(&cfg.Concurrency, 2*runtime.NumCPU())
 	positive(&cfg.Queue, 256)
 	positive(&cfg.QueuePerOwner, 64)
-	positive(&cfg.MaxCode, mebibyte)
+	positive(&cfg.MaxCode, 16*mebibyte)
 	if cfg.MaxUpload <= 0 {
 		cfg.MaxUpload = 200 * mebibyte
 	}

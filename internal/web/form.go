@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxCode   = 2 << 20  // the engine has its own, lower bound and better words
+	maxCode   = 17 << 20 // the engine has its own, lower bound and better words
 	maxStdin  = 11 << 20 // as above
 	maxField  = 4 << 10
 	maxInputs = 256

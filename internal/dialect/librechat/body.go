@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -51,7 +51,10 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*runBody, engine
 	if a.Caller(r).Owner == "" {
 		most = maxStranger
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
+	if errors.Is(err, wire.ErrBodies) {
+		return nil, engine.Caller{}, &engine.Error{Op: "read", Kind: engine.ErrBusy, RetryAfter: time.Second, Err: err}
+	}
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok && most == maxStranger {
 			return nil, engine.Caller{}, errNoKey()

@@ -96,6 +96,21 @@ func TestTenantsShareSkills(t *testing.T) {
 	}
 }
 
+// Code may be as long as the content of a file that a tool of LibreChat's writes.
+func TestLongCode(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	long := func(n int) string { return "print x\nerr " + strings.Repeat("#", n-len("print x\nerr ")) }
+	for size, status := range map[int]int{600 << 10: 200, 16 << 20: 200, 16<<20 + 1: 400} {
+		body := `{"lang":"py","code":` + string(encode(long(size))) + `}`
+		if got := r.send("POST", "/exec", body); got.Code != status || status == 200 && decode[runReply](t, got, 200).Stdout != "x\n" {
+			t.Errorf("%d bytes: %d, want %d: %.200s", size, got.Code, status, got.Body)
+		}
+	}
+	if got := r.send("POST", "/exec", `{"lang":"py","code":"print x"}`); got.Code != 200 {
+		t.Errorf("the next one: %d %s", got.Code, got.Body)
+	}
+}
+
 // An output is found by the session of an upload that its program was given, as
 // on servers that run a program in that session, and by no other.
 func TestOutputByTheSessionOfAnInput(t *testing.T) {

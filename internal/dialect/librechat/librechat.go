@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // Options set up the dialect. Only Caller and Language are required.
@@ -52,6 +53,7 @@ type Options struct {
 	// State says which programs go on where the last one stopped; empty: none.
 	State State
 
+	Bodies  *wire.Bodies // counts the memory of large JSON bodies; nil: by itself
 	Metrics http.Handler // answers /metrics; nil: nobody does
 	Log     *slog.Logger // for causes that the client must not see; nil: nothing is logged
 }
@@ -89,6 +91,9 @@ func (o *Options) fill() {
 	fillZero(&o.State, StateOff)
 	if o.Authenticate == nil {
 		o.Authenticate = func(context.Context, string) (engine.Caller, error) { return engine.Caller{}, engine.ErrUnauthorized }
+	}
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxSource = 1 << 20
+	maxSource = 16 << 20
 	bash      = "bash"
 )
 
@@ -134,6 +134,7 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*exec
 		return nil, nil, bad("code has %d bytes, at most %d are allowed", len(p.Code), maxSource)
 	}
 	// Either language is run by a driver in Python.
+	p.Profile.SourceInStdin = true
 	p.Stdin = encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...), Args: append([]string{}, p.Args...)})
 	if lang.Name == bash {
 		p.Code = driverCode(shellDriver, "")

@@ -136,7 +136,7 @@ func (p *prepared) lasting(w *workspace) {
 	if p.Language != python {
 		return
 	}
-	p.Profile.PrivateStdin = true
+	p.Profile.PrivateStdin, p.Profile.SourceInStdin = true, true
 	p.Stdin = append(encode(program{Source: p.Code, Tools: []tool{}, Args: []string{}}), '\n')
 	p.Code = driverCode(stateDriver, p.Code)
 }

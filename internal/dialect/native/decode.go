@@ -1,18 +1,18 @@
 package native
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // JSON has one reading here, or none. encoding/json alone would replace bytes
@@ -42,43 +42,17 @@ func (a *api) readObject(w http.ResponseWriter, r *http.Request) (*object, error
 	return parseObject(body)
 }
 
-// proven is how many bytes of a body must have come before there is room made
-// for all that it may have: to announce a large body costs a client nothing.
-const proven = 256 << 10
-
-// readBody reads a body to its end, holding it once.
+// readBody reads a body to its end.
 func (a *api) readBody(w http.ResponseWriter, r *http.Request) (string, error) {
-	from := http.MaxBytesReader(w, r.Body, a.MaxJSON)
-	var begin bytes.Buffer
-	if _, err := begin.ReadFrom(io.LimitReader(from, proven)); err != nil {
+	body, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, a.MaxJSON), r.ContentLength, a.MaxJSON)
+	switch {
+	case errors.Is(err, wire.ErrBodies):
+		return "", refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "%s", err.Error())
+	case err != nil:
 		return "", brokenBody(err)
 	}
-	if begin.Len() < proven {
-		return begin.String(), nil
-	}
-	whole := a.MaxJSON
-	if r.ContentLength > 0 {
-		whole = r.ContentLength
-	}
-	owner := a.Caller(r).Owner
-	if !a.bodies.take(owner, whole) {
-		return "", refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "too many large requests are coming in: try again")
-	}
-	defer a.bodies.give(owner, whole)
-	var body strings.Builder
-	body.Grow(int(max(whole, proven)))
-	body.Write(begin.Bytes())
-	piece := begin.Bytes() // it has been written, and is a buffer now
-	for {
-		n, err := from.Read(piece)
-		body.Write(piece[:n])
-		if err == io.EOF {
-			return body.String(), nil
-		}
-		if err != nil {
-			return "", brokenBody(err)
-		}
-	}
+	//nolint:gosec // nothing else holds the bytes, and a copy would double the memory
+	return unsafe.String(unsafe.SliceData(body), len(body)), nil
 }
 
 func brokenBody(err error) error {

@@ -83,7 +83,7 @@ func TestStrictJSON(t *testing.T) {
 		{"very deep and closed", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 400, "nested"},
 		{"many values", with(`"args":[` + strings.Repeat(`"",`, 1_000_000) + `""]`), 400, "values"},
 		{"long key", `{"` + strings.Repeat("k", 7<<20) + `":1}`, 400, "language is missing"},
-		{"over the limit", `{"` + strings.Repeat("k", 10<<20) + `":1}`, 413, "too_large"},
+		{"over the limit", `{"` + strings.Repeat("k", 25<<20) + `":1}`, 413, "too_large"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

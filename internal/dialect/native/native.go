@@ -17,6 +17,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // Options set up the dialect. Only Caller is required.
@@ -27,7 +28,8 @@ type Options struct {
 
 	Prefix    string       // where the handler is mounted, for Location headers; empty: "/api/v1"
 	MaxUpload int64        // bytes of one file, told by GET /limits; 0: 200 MiB
-	MaxJSON   int64        // bytes of a JSON body; 0: 8 MiB
+	MaxJSON   int64        // bytes of a JSON body; 0: 24 MiB
+	Bodies    *wire.Bodies // counts the memory of large JSON bodies; nil: by itself
 	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
 	// Conversations are those with models; nil: those addresses are not
@@ -38,7 +40,6 @@ type Options struct {
 // api is the dialect at work.
 type api struct {
 	engine Engine
-	bodies bodies
 	Options
 	versions language.Versions
 }
@@ -134,7 +135,10 @@ func New(e Engine, o Options) *API {
 		o.MaxUpload = 200 << 20
 	}
 	if o.MaxJSON <= 0 {
-		o.MaxJSON = 8 << 20
+		o.MaxJSON = 24 << 20
+	}
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))

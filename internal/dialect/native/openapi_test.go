@@ -78,7 +78,7 @@ func TestDocumentIsTrue(t *testing.T) {
 		{"POST", "/runs", "", "", accept, `{"language":"python","code":"x"}`, 200},
 		{"POST", "/runs", "", "", "", `{}`, 415},
 		{"POST", "/runs", "", "", jsonType, `{}`, 400},
-		{"POST", "/runs", "", "", jsonType, `{"language":"` + strings.Repeat("x", 9<<20) + `"}`, 413},
+		{"POST", "/runs", "", "", jsonType, `{"language":"` + strings.Repeat("x", 25<<20) + `"}`, 413},
 		{"GET", "/runs", "", "?limit=1", "", "", 200},
 		{"GET", "/runs", "", "?limit=x", "", "", 400},
 		{"GET", "/runs/{id}", run.ID.String(), "", "", "", 200},

@@ -29,8 +29,8 @@ type executeRequest struct {
 	packages *string // set of Python packages; no field of the original
 }
 
-func readExecute(w http.ResponseWriter, r *http.Request) (executeRequest, error) {
-	body, err := readBody(w, r)
+func (a *api) readExecute(w http.ResponseWriter, r *http.Request) (executeRequest, error) {
+	body, err := a.readBody(w, r)
 	if err != nil {
 		return executeRequest{}, err
 	}
@@ -121,7 +121,7 @@ func (a *api) prepare(ctx context.Context, caller engine.Caller, in executeReque
 }
 
 func (a *api) execute(w http.ResponseWriter, r *http.Request) error {
-	in, err := readExecute(w, r)
+	in, err := a.readExecute(w, r)
 	if err != nil {
 		return err
 	}

@@ -249,11 +249,11 @@ func TestSizes(t *testing.T) {
 		req.ContentLength = length
 		w := httptest.NewRecorder()
 		r.handler.ServeHTTP(w, req)
-		if w.Code != 413 || w.Body.String() != `{"detail":"Request body exceeds maximum of 24 MB"}` {
+		if w.Code != 413 || w.Body.String() != `{"detail":"Request body exceeds maximum of 50 MB"}` {
 			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
 		}
 	}
-	contains(t, r.send("POST", "/v1/execute", `{"code":"`+strings.Repeat("#", 1<<20+1)+`"}`), 413, "code has 1048577 bytes, at most 1048576 are allowed")
+	contains(t, r.send("POST", "/v1/execute", `{"code":"`+strings.Repeat("#", 16<<20+1)+`"}`), 413, "code has 16777217 bytes, at most 16777216 are allowed")
 	contains(t, r.send("POST", "/v1/execute", `{"code":"print 1"}`), 200)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // Version is the version of the original whose behaviour this is. Its clients
@@ -42,6 +43,7 @@ type Options struct {
 	Memory     int64         // bytes for one run; 0: the service's default
 	CPUTime    time.Duration // for one run; 0: no limit
 
+	Bodies   *wire.Bodies          // counts the memory of large JSON bodies; nil: by itself
 	Registry prometheus.Registerer // for the metrics; nil: one of its own
 	Metrics  http.Handler          // answers /metrics; nil: with what is in its own registry
 	Log      *slog.Logger          // for causes that the client must not see; nil: nothing is logged
@@ -61,6 +63,9 @@ func (o *Options) fill() {
 	fillZero(&o.MaxOutput, defaultMaxOutput)
 	fillZero(&o.MaxFile, DefaultMaxFile)
 	fillZero(&o.FileTTL, defaultFileTTL)
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}

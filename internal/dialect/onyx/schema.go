@@ -2,17 +2,19 @@ package onyx
 
 import (
 	"errors"
-	"io"
 	"math"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// MaxJSON bounds a body that is JSON. Code may have 1 MiB and stdin 10, and
+// MaxJSON bounds a body that is JSON. Code may have 16 MiB and stdin 10, and
 // escaping can double that.
-const MaxJSON = 24 << 20
+const MaxJSON = 50 << 20
 
 // problem is one entry of the list that answers a body of the wrong shape.
 type problem struct {
@@ -62,11 +64,14 @@ const bodyLoc = "body"
 const notAnObject = "Input should be a valid dictionary or object to extract fields from"
 
 // readBody reads a request's body, which must be one JSON object.
-func readBody(w http.ResponseWriter, r *http.Request) (*fields, error) {
+func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*fields, error) {
 	if r.ContentLength > MaxJSON {
 		return nil, &http.MaxBytesError{Limit: MaxJSON}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxJSON))
+	body, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxJSON), r.ContentLength, MaxJSON)
+	if errors.Is(err, wire.ErrBodies) {
+		return nil, &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
+	}
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, err

@@ -35,7 +35,7 @@ func noSession(r *http.Request) error {
 }
 
 func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	body, err := a.readBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *api) deleteSession(w http.ResponseWriter, r *http.Request) error {
 // bash runs a command in a session: a new shell each time, in a workspace that
 // stays.
 func (a *api) bash(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	body, err := a.readBody(w, r)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const cancelLimit = 30 * time.Second
 // wrong with the request is an ordinary answer; the stream begins when it is
 // the run's turn.
 func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
-	in, err := readExecute(w, r)
+	in, err := a.readExecute(w, r)
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,16 @@ import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock')
 			t.Errorf("dropped %v\n%s", r.Dropped, diff)
 		}
 	})
+	t.Run("a source of 16 MiB", func(t *testing.T) {
+		spec := Python("")
+		const front, back = `text = """`, `"""` + "\nprint(len(text), len(open(__file__).read()))\n"
+		spec.Code = front + strings.Repeat("0123456789abcde\n", (16<<20-len(front)-len(back))/16) + back
+		r := b.run(t, spec)
+		wantOK(t, r)
+		if want := fmt.Sprintln(len(spec.Code)-len(front)-len(back), len(spec.Code)); r.Stdout != want {
+			t.Errorf("printed %.200q, want %q", r.Stdout, want)
+		}
+	})
 	t.Run("names keep their characters", func(t *testing.T) {
 		var spec engine.Spec
 		want := map[string]string{}

@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+)
+
+// What large JSON bodies that are on their way in may take of the memory, all
+// together and those of one owner. A small one is not worth counting.
+const (
+	maxBodies      = 256 << 20
+	maxOwnerBodies = maxBodies / 4
+	smallBody      = 256 << 10
+	usualBody      = 8 << 20 // as far as a body of unknown length is believed at first
+)
+
+// ErrBodies says that there is no room for one more large body at the moment.
+var ErrBodies = errors.New("too many large requests are coming in: try again")
+
+// Bodies counts the memory that large bodies take while they arrive, which can
+// be as long as their senders like. The zero value is ready.
+type Bodies struct {
+	mu    sync.Mutex
+	all   int64
+	owner map[string]int64
+}
+
+// Read reads a body to its end: up to most bytes, length of them if that is not
+// negative. Room is made as the bytes come, so that to announce a large body
+// costs its sender nothing. ErrBodies says that there is none; other errors are
+// those of the body.
+func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte, error) {
+	var begin bytes.Buffer
+	if _, err := begin.ReadFrom(io.LimitReader(from, smallBody)); err != nil {
+		return nil, err
+	}
+	if begin.Len() < smallBody {
+		return begin.Bytes(), nil
+	}
+	room := most + 1
+	if length >= 0 {
+		room = min(room, max(length, smallBody)+1) // one more for the end to be seen
+	}
+	text, taken := begin.Bytes(), int64(0)
+	defer func() { b.give(owner, taken) }()
+	for {
+		if len(text) == cap(text) || taken == 0 {
+			grown := room
+			if length < 0 && taken == 0 {
+				grown = min(room, usualBody+1)
+			}
+			if grown <= int64(len(text)) {
+				grown = int64(len(text)) + 512 // longer than it may be: its reader says so
+			}
+			if !b.take(owner, grown) {
+				return nil, ErrBodies
+			}
+			next := make([]byte, len(text), grown)
+			copy(next, text)
+			b.give(owner, taken)
+			text, taken = next, grown
+		}
+		n, err := from.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		if err == io.EOF {
+			return text, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take reports whether there is room for n bytes more; they are given back
+// with give.
+func (b *Bodies) take(owner string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all+n > maxBodies || b.owner[owner]+n > maxOwnerBodies {
+		return false
+	}
+	if b.owner == nil {
+		b.owner = map[string]int64{}
+	}
+	b.all += n
+	b.owner[owner] += n
+	return true
+}
+
+func (b *Bodies) give(owner string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all -= n
+	if b.owner[owner] -= n; b.owner[owner] == 0 {
+		delete(b.owner, owner)
+	}
+}
