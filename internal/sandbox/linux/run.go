@@ -47,10 +47,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	l.setReadDeadline(time.Now().Add(spec.Limits.Timeout + stageTime + endTime))
 
 	var reading sync.WaitGroup
-	reading.Go(func() { pump(p.stdout, engine.Stdout, host) })
-	if p.stderr != nil {
-		reading.Go(func() { pump(p.stderr, engine.Stderr, host) })
-	}
+	reading.Go(func() { p.outputs.pump(host) })
 	calls, endCalls := context.WithCancel(ctx)
 	if p.calls != nil {
 		reading.Go(func() {
@@ -185,23 +182,6 @@ func (d *outcome) fill(o *engine.Outcome) {
 	o.ExitCode = &code
 }
 
-var outputs = sync.Pool{New: func() any { return new([64 << 10]byte) }}
-
-// pump hands over what the program writes until nobody can write any more.
-func pump(from *os.File, stream engine.Stream, host engine.Host) {
-	buffer := outputs.Get().(*[64 << 10]byte)
-	defer outputs.Put(buffer)
-	for {
-		n, err := from.Read(buffer[:])
-		if n > 0 {
-			host.Output(stream, buffer[:n])
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
 // program is a run on the service's side: its request, and the files at both
 // ends of it.
 type program struct {
@@ -209,10 +189,10 @@ type program struct {
 	list    []input
 	files   []*os.File // of list; not ours, but for the code
 
-	stdout, stderr *os.File     // our ends; stderr is nil where it goes to stdout
-	calls          *callChannel // nil without
-	theirs         []*os.File
-	code           *os.File
+	outputs *outputs
+	calls   *callChannel // nil without
+	theirs  []*os.File
+	code    *os.File
 }
 
 func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *program, err error) {
@@ -266,17 +246,24 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 
 // openFiles makes the program's stdin, stdout, stderr and channel for calls.
 func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], error)) error {
-	for _, ours := range []**os.File{&p.stdout, &p.stderr} {
-		if spec.Merge && ours == &p.stderr {
+	var ours []*os.File
+	for i := range streams {
+		if spec.Merge && i > 0 {
 			p.theirs = append(p.theirs, p.theirs[0])
 			continue
 		}
 		pipe, err := output()
 		if err != nil {
+			closeAll(ours)
 			return err
 		}
-		*ours = pipe.ours
+		ours = append(ours, pipe.ours)
 		p.theirs = append(p.theirs, pipe.theirs)
+	}
+	var err error
+	if p.outputs, err = newOutputs(ours); err != nil {
+		closeAll(ours)
+		return err
 	}
 	if len(spec.Stdin) > 0 {
 		stdin, err := memoryFile("stdin", spec.Stdin)
@@ -304,10 +291,11 @@ func (p *program) closeTheirs() {
 
 func (p *program) close() {
 	p.closeTheirs()
-	for _, f := range []*os.File{p.stdout, p.stderr, p.code} {
-		if f != nil {
-			f.Close()
-		}
+	if p.code != nil {
+		p.code.Close()
+	}
+	if p.outputs != nil {
+		p.outputs.close()
 	}
 	if p.calls != nil {
 		p.calls.close()

@@ -1,0 +1,121 @@
+package linux
+
+import (
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// outputs are the pipes that a program writes to. They are read in the order in
+// which they became readable, which the kernel keeps for a set of files that is
+// watched together: what a program prints before an error comes before it. Where
+// it writes to one, to the other and to the first again before anybody reads, the
+// order is lost.
+type outputs struct {
+	poll  *os.File
+	pipes []*os.File // by streams; one if stderr goes where stdout goes
+	conns []syscall.RawConn
+}
+
+var streams = [...]engine.Stream{engine.Stdout, engine.Stderr}
+
+// mostReads bounds how long one stream is read while the other waits.
+const mostReads = 16
+
+var outputBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+func newOutputs(pipes []*os.File) (_ *outputs, err error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // so that waiting for it holds no thread
+		unix.Close(fd)
+		return nil, err
+	}
+	o := &outputs{poll: os.NewFile(uintptr(fd), "outputs"), pipes: pipes}
+	for i, pipe := range pipes {
+		conn, err := pipe.SyscallConn()
+		if err == nil {
+			o.conns = append(o.conns, conn)
+			err = o.watch(fd, i, unix.EPOLL_CTL_ADD)
+		}
+		if err != nil {
+			o.poll.Close()
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// watch has a pipe reported when something comes, and now if something is there.
+func (o *outputs) watch(poll, index, how int) (err error) {
+	event := &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(index)}
+	closed := o.conns[index].Control(func(fd uintptr) { err = unix.EpollCtl(poll, how, int(fd), event) })
+	if closed != nil {
+		return closed
+	}
+	return err
+}
+
+// pump hands over what the program writes until nobody can write any more.
+func (o *outputs) pump(host engine.Host) {
+	buffer := outputBuffers.Get().(*[64 << 10]byte)
+	defer outputBuffers.Put(buffer)
+	conn, err := o.poll.SyscallConn()
+	if err != nil {
+		return
+	}
+	var events [len(streams)]unix.EpollEvent
+	for open := len(o.pipes); open > 0; {
+		var n int
+		err := conn.Read(func(fd uintptr) bool {
+			n, err = unix.EpollWait(int(fd), events[:], 0)
+			return n > 0 || err != nil && err != unix.EINTR
+		})
+		if err != nil || n <= 0 {
+			return // it was closed
+		}
+		for _, event := range events[:n] {
+			if !o.drain(conn, int(event.Fd), buffer[:], host) {
+				open--
+			}
+		}
+	}
+}
+
+// drain hands over what is in a pipe, and reports whether more may come.
+func (o *outputs) drain(poll syscall.RawConn, index int, buffer []byte, host engine.Host) bool {
+	for range mostReads {
+		var n int
+		var err error
+		closed := o.conns[index].Read(func(fd uintptr) bool {
+			n, err = unix.Read(int(fd), buffer)
+			return true
+		})
+		switch {
+		case closed != nil:
+			return false
+		case err == unix.EAGAIN:
+			return true
+		case err == unix.EINTR:
+		case err != nil || n == 0:
+			return false
+		default:
+			host.Output(streams[index], buffer[:n])
+		}
+	}
+	var err error
+	closed := poll.Control(func(fd uintptr) { err = o.watch(int(fd), index, unix.EPOLL_CTL_MOD) })
+	return closed == nil && err == nil
+}
+
+func (o *outputs) close() {
+	for _, f := range append([]*os.File{o.poll}, o.pipes...) {
+		f.Close()
+	}
+}

@@ -1,0 +1,113 @@
+package linux
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// heard is a host that notes which stream said what, in order.
+type heard struct {
+	parts []string
+	sizes map[engine.Stream]int
+}
+
+func (h *heard) Output(stream engine.Stream, data []byte) {
+	h.sizes[stream] += len(data)
+	if len(data) < 100 {
+		h.parts = append(h.parts, fmt.Sprintf("%s %s", stream, data))
+	}
+}
+
+func (h *heard) Call(context.Context, string, []byte) ([]byte, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// twoPipes makes outputs, and the ends that a program has.
+func twoPipes(t *testing.T) (_ *outputs, stdout, stderr *os.File) {
+	t.Helper()
+	var ours, theirs []*os.File
+	for range streams {
+		p, err := newOutputEnds()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs = append(ours, p.ours), append(theirs, p.theirs)
+	}
+	o, err := newOutputs(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.close(); closeAll(theirs) })
+	return o, theirs[0], theirs[1]
+}
+
+// The stream that was written to first is heard first, whatever else is there when
+// somebody begins to read.
+func TestOutputsInOrder(t *testing.T) {
+	for i := range 100 {
+		o, first, second := twoPipes(t)
+		want := []string{"stdout a", "stderr b"}
+		if i%2 == 1 {
+			first, second = second, first
+			want = []string{"stderr a", "stdout b"}
+		}
+		fmt.Fprint(first, "a")
+		fmt.Fprint(second, "b")
+		first.Close()
+		second.Close()
+		h := &heard{sizes: map[engine.Stream]int{}}
+		o.pump(h)
+		if fmt.Sprint(h.parts) != fmt.Sprint(want) {
+			t.Fatalf("%q, want %q", h.parts, want)
+		}
+	}
+}
+
+// A stream that never stops keeps nobody from hearing the other, and no byte is lost.
+func TestOutputsFirehose(t *testing.T) {
+	o, stdout, stderr := twoPipes(t)
+	block := bytes.Repeat([]byte("x"), 1<<20)
+	go func() {
+		defer stdout.Close()
+		for range 64 {
+			if _, err := stdout.Write(block); err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer stderr.Close()
+		for range 100 {
+			fmt.Fprint(stderr, "y")
+		}
+	}()
+	h := &heard{sizes: map[engine.Stream]int{}}
+	o.pump(h)
+	if h.sizes[engine.Stdout] != 64<<20 || h.sizes[engine.Stderr] != 100 {
+		t.Errorf("%v", h.sizes)
+	}
+}
+
+// Who closes the pipes is not kept by one that reads them.
+func TestOutputsClose(t *testing.T) {
+	o, stdout, _ := twoPipes(t)
+	fmt.Fprint(stdout, "a")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.pump(&heard{sizes: map[engine.Stream]int{}})
+	}()
+	o.close()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Error("it still reads")
+	}
+}
