@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,33 +17,62 @@ import (
 // A created file goes only if it is as it was created. The proposal is approved
 // and committed like any other, and can be taken back in turn.
 func (w *Workspace) Undo(ctx context.Context, id string, only ...string) (*Proposal, error) {
-	records, err := w.store.List(ctx, w.id, 0, Committed)
+	find := newestToUndo
+	if id != "" {
+		find = func(records []*Record) string {
+			if slices.ContainsFunc(records, func(r *Record) bool { return r.ID == id || r.Group == id }) {
+				return id
+			}
+			return ""
+		}
+	}
+	found, records, err := w.newest(ctx, find)
 	if err != nil {
 		return nil, err
 	}
-	if id == "" {
-		id = newestToUndo(records)
-	}
-	if id == "" {
+	if found == "" && id == "" {
 		return nil, ErrNothing
 	}
-	origin := Origin{Kind: "undo", Reverts: id, Partial: len(only) > 0}
-	return w.takeBack(ctx, origin, members(records, id), only)
+	origin := Origin{Kind: "undo", Reverts: cmp.Or(found, id), Partial: len(only) > 0}
+	return w.takeBack(ctx, origin, members(records, found), only)
+}
+
+// fewRecords is how many records of the history are read at first.
+const fewRecords = 2
+
+// newest reads committed transactions, the newest first, until find finds one
+// among them, and all files that were committed with it. A long history costs
+// only as much as has to be read of it.
+func (w *Workspace) newest(ctx context.Context, find func([]*Record) string) (id string, records []*Record, err error) {
+	for limit := fewRecords; ; limit *= 4 {
+		if records, err = w.store.List(ctx, w.id, limit, Committed); err != nil {
+			return "", nil, err
+		}
+		id = find(records)
+		if all := len(records) < limit; all || id != "" && records[limit-1].ID != id && records[limit-1].Group != id {
+			return id, records, nil
+		}
+	}
 }
 
 // Redo proposes to take back the newest undo that stands.
 func (w *Workspace) Redo(ctx context.Context) (*Proposal, error) {
-	records, err := w.store.List(ctx, w.id, 0, Committed)
+	id, records, err := w.newest(ctx, func(records []*Record) string {
+		reverted := reversals(records)
+		for _, r := range records {
+			if r.Origin.Kind == "undo" && reverted[r.ID] == "" {
+				return r.ID
+			}
+		}
+		return ""
+	})
 	if err != nil {
 		return nil, err
 	}
-	reverted := reversals(records)
-	for _, r := range records {
-		if r.Origin.Kind == "undo" && reverted[r.ID] == "" {
-			return w.takeBack(ctx, Origin{Kind: "redo", Reverts: r.ID}, members(records, r.ID), nil)
-		}
+	if id == "" {
+		return nil, fmt.Errorf("%w: nothing was undone, or it was redone already", ErrNothing)
 	}
-	return nil, fmt.Errorf("%w: nothing was undone, or it was redone already", ErrNothing)
+	return w.takeBack(ctx, Origin{Kind: "redo", Reverts: id}, members(records, id), nil)
 }
 
 // UndoTo proposes to take back every transaction that came after the one with

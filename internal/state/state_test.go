@@ -240,3 +240,59 @@ func benchmarkCommit(b *testing.B, files int) {
 
 func BenchmarkCommit3(b *testing.B)   { benchmarkCommit(b, 3) }
 func BenchmarkCommit100(b *testing.B) { benchmarkCommit(b, 100) }
+
+// TestUndoOfALongHistory: what an undo takes does not grow with the history.
+func TestUndoOfALongHistory(t *testing.T) {
+	db, err := Open(t.Context(), t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	w, err := workspace.Open(t.Context(), t.TempDir(), workspace.Options{Store: db.Journal()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []workspace.Change
+	for i := range 110 {
+		changes = append(changes, workspace.Change{Verb: workspace.Write, Path: fmt.Sprintf("dir/file%d.txt", i), Content: workspace.Bytes([]byte("text\n"))})
+	}
+	p, err := w.Plan(t.Context(), workspace.Origin{}, changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := p.Approve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(t.Context(), p, a, workspace.CommitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	undo := func() time.Duration {
+		best := time.Hour
+		for range 7 {
+			start := time.Now()
+			if p, err := w.Undo(t.Context(), ""); err != nil || len(p.Files) != 110 {
+				t.Fatalf("%v, %+v", err, p)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	short := undo()
+	_, record, err := w.Transaction(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		older := *record
+		older.ID, older.Created = fmt.Sprintf("%024d", i), record.Created.Add(-time.Duration(i+1)*time.Second)
+		if err := db.Journal().Save(t.Context(), &older); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := undo()
+	t.Logf("undo of 110 files: %v after 1 transaction, %v after 401", short, long)
+	if long > 4*short {
+		t.Errorf("it grows from %v to %v", short, long)
+	}
+}
