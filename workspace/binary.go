@@ -99,16 +99,22 @@ func (b *BinaryFacts) mismatch(name string) string {
 			return ""
 		}
 	}
-	promised := map[string]string{
+	promised := promisedType(name)
+	if promised == "" || promised == kind {
+		return ""
+	}
+	return fmt.Sprintf("the name ends in %s, but the content is %s", ext, kind)
+}
+
+// promisedType is the type of which a file is by its name, "" if that says
+// nothing.
+func promisedType(name string) string {
+	return map[string]string{
 		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".bmp": "image/bmp",
 		".pdf": "application/pdf", ".zip": "application/zip", ".gz": "application/gzip", ".mp3": "audio/mpeg", ".mp4": "video/mp4",
 		".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 		".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 		".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 		".txt":  "text/plain", ".md": "text/plain", ".csv": "text/csv", ".json": "application/json", ".py": "text/x-python", ".js": "text/javascript", ".html": "text/html",
-	}[ext]
-	if promised == "" || promised == kind {
-		return ""
-	}
-	return fmt.Sprintf("the name ends in %s, but the content is %s", ext, kind)
+	}[strings.ToLower(path.Ext(name))]
 }

@@ -1,11 +1,13 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gabriel-vasile/mimetype"
 )
@@ -41,6 +43,11 @@ func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 			d.exec = true
 		}
 	}
+	if !c.Exact && !c.Generated {
+		if err := pl.unlikely(ctx, d, content); err != nil {
+			return err
+		}
+	}
 	if c.Exact || content.size > pl.w.limits.TextBytes {
 		d.cur = content
 		return nil
@@ -54,6 +61,49 @@ func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 	}
 	d.cur, err = pl.fit(ctx, d, c, data)
 	return err
+}
+
+// unlikely finds what the author of a text hardly means: to empty a file, or to
+// put a text in the place of a picture. A text that is too large is refused.
+func (pl *planner) unlikely(ctx context.Context, d *draft, content *Content) error {
+	head, err := content.head(ctx)
+	if err != nil || !isText(head) {
+		return err
+	}
+	if content.size > pl.w.limits.TextBytes {
+		d.find(Refuse, "quota.size", "", "%d bytes are more than a text file may have (%d)", content.size, pl.w.limits.TextBytes)
+	}
+	if d.cur != nil && d.cur.size > 0 && len(bytes.TrimSpace(head)) == 0 && content.size == int64(len(head)) {
+		d.find(Ask, "write.empty", "", "it would leave nothing of the %d bytes of the file", d.cur.size)
+	}
+	if d.cur != nil {
+		old, err := d.cur.head(ctx)
+		if err != nil {
+			return err
+		}
+		if !isText(old) {
+			d.find(Ask, "binary.replaced", "", "a text would take the place of a file that is no text (%s)", mimetype.Detect(old).String())
+			return nil
+		}
+	}
+	if kind := promisedType(d.path); kind != "" && !strings.HasPrefix(kind, "text/") && kind != "application/json" {
+		d.find(Ask, "binary.replaced", "", "the name is that of a file of type %s, and the content is a text", kind)
+	}
+	return nil
+}
+
+// isText reports whether the first bytes of a file are those of a text.
+func isText(head []byte) bool {
+	if len(head) >= sniffLength { // it may end within a character
+		for cut := range utf8.UTFMax {
+			if utf8.Valid(head[:len(head)-cut]) {
+				head = head[:len(head)-cut]
+				break
+			}
+		}
+	}
+	_, _, ok := decodeText(head)
+	return ok
 }
 
 // readings gives each content that the change may mean the form of the file
@@ -161,6 +211,9 @@ func (pl *planner) modify(ctx context.Context, d *draft, c *Change) error {
 		d.find(Ask, "change.doubt", "", "%s", c.Doubt)
 	}
 	if edited != nil {
+		if limit := pl.w.limits.TextBytes; edited.size > limit {
+			d.find(Refuse, "quota.size", "", "%d bytes are more than a text file may have (%d)", edited.size, limit)
+		}
 		d.cur = edited
 	}
 	return err

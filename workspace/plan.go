@@ -38,7 +38,7 @@ type planner struct {
 	tree   *tree
 	drafts map[string]*draft
 	order  []*draft
-	folded map[string]string // folded path to the path that a draft has
+	folded map[string]string // folded path, of a file or a directory, to the spelling that a draft has
 	unsafe int               // changes whose path cannot be used
 }
 

@@ -47,7 +47,9 @@ func (w *Workspace) Resolve(ctx context.Context, p *Proposal, file string, choic
 			f.post = f.merge.theirs
 		}
 	case Edited:
-		f.post = Bytes(content)
+		if f.post = Bytes(content); f.post.size > w.limits.TextBytes && isText(content) {
+			return nil, fmt.Errorf("%w: %s: %d bytes are more than a text file may have (%d) (quota.size)", ErrRefused, f.Path, f.post.size, w.limits.TextBytes)
+		}
 	default:
 		i := slices.IndexFunc(f.Readings, func(r Reading) bool { return r.ID == string(choice) })
 		if i < 0 {

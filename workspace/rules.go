@@ -38,6 +38,11 @@ func (pl *planner) clash(d *draft) error {
 	}
 	pl.folded[folded] = d.path
 	for _, dir := range parents(d.path) {
+		if other, ok := pl.folded[foldPath(dir)]; ok && other != dir && !d.before.exists() {
+			d.find(Refuse, "path.collision", "", "the directories %q and %q are the same on some systems", dir, other)
+		} else if !ok {
+			pl.folded[foldPath(dir)] = dir
+		}
 		if other, ok := pl.drafts[dir]; ok && other.cur != nil {
 			d.find(Refuse, "path.clash", "", "%s would be a file and a directory", dir)
 			other.find(Refuse, "path.clash", "", "%s would be a file and a directory", dir)

@@ -1,0 +1,59 @@
+package workspace
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/airlock-run/airlock/reply"
+)
+
+// TestUnlikelyReplies: what a reply hardly means needs a person, and what the
+// documents call refused is.
+func TestUnlikelyReplies(t *testing.T) {
+	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+	for _, c := range []struct {
+		name, text, path string
+		rule             string
+		want             Severity
+	}{
+		{"an empty fence over a file", "```txt:a.txt\n```\n", "a.txt", "write.empty", Ask},
+		{"blank lines over a file", "```txt:a.txt\n\n\n```\n", "a.txt", "write.empty", Ask},
+		{"an empty fence that makes a file", "```py:pkg/__init__.py\n```\n", "pkg/__init__.py", "", ""},
+		{"an empty fence over an empty file", "```txt:empty.txt\n```\n", "empty.txt", "", ""},
+		{"a text over a picture", "```txt:logo.png\nthe logo\n```\n", "logo.png", "binary.replaced", Ask},
+		{"a text over bytes of no kind", "```txt:data.bin\nx\n```\n", "data.bin", "binary.replaced", Ask},
+		{"a text as a new picture", "```txt:new.png\nthe logo\n```\n", "new.png", "binary.replaced", Ask},
+		{"a picture as a new picture", "```base64:new.png\niVBORw0KGgo=\n```\n", "new.png", "", ""},
+		{"a text that is too large", "```txt:large.txt\n" + strings.Repeat("0123456789abcde\n", (10<<20)/16+1) + "```\n", "large.txt", "quota.size", Refuse},
+		{"a key", "*** Begin Patch\n*** Add File: id_rsa\n+x\n*** End Patch\n", "id_rsa", "path.sensitive", Ask},
+		{"a key below a directory", "*** Begin Patch\n*** Add File: keys/id_ed25519\n+x\n*** End Patch\n", "keys/id_ed25519", "path.sensitive", Ask},
+		{"directories that are one on some systems", "```txt:dir/a.txt\nx\n```\n```txt:Dir/b.txt\nx\n```\n", "Dir/b.txt", "path.collision", Refuse},
+		{"a directory within them", "```txt:x/Dir/a.txt\nx\n```\n```txt:x/dir/sub/b.txt\nx\n```\n", "x/dir/sub/b.txt", "path.collision", Refuse},
+		{"the same directory twice", "```txt:dir/a.txt\nx\n```\n```txt:dir/b.txt\nx\n```\n", "dir/b.txt", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, map[string]string{"a.txt": "mine\n", "empty.txt": "", "logo.png": png, "data.bin": "\x00\x01\x02"})
+			p := s.plan(FromReply(reply.Parse([]byte(c.text)))...)
+			for i := range p.Files {
+				f := &p.Files[i]
+				if f.Path != c.path {
+					continue
+				}
+				if f.Verdict() != c.want || c.rule != "" && (len(f.Findings) == 0 || f.Findings[0].Rule != c.rule) {
+					t.Errorf("%q: %+v", f.Verdict(), f.Findings)
+				}
+				return
+			}
+			t.Errorf("%s is not in the proposal", c.path)
+		})
+	}
+}
+
+// An edit of the proposal is held to the same size.
+func TestEditedTextIsNotTooLarge(t *testing.T) {
+	s := newSite(t, nil)
+	p := s.plan(write("a.txt", "x\n"))
+	if _, err := s.w.Resolve(t.Context(), p, "f1", Edited, []byte(strings.Repeat("x", 10<<20+1))); err == nil {
+		t.Error("a text of more than 10 MiB is taken")
+	}
+}
