@@ -69,7 +69,9 @@ vet: ## go vet
 	@$(GO) vet ./...
 
 .PHONY: lint
-lint: $(GOLANGCI) ## format check and golangci-lint, import rules included
+lint: $(GOLANGCI) ## what may be tracked, format check and golangci-lint, import rules included
+	@echo '== tracked files'
+	@scripts/check-tree
 	@echo '== format'
 	@$(GOLANGCI) fmt --diff
 	@echo '== lint'
