@@ -1,12 +1,16 @@
 package linux
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // All of a group is killed, without the help of a pid namespace: who is deaf, who has
@@ -54,6 +58,53 @@ while :; do sh -c 'sleep 0.01 &'; done`, "sh")
 	if g.keep() {
 		t.Error("a group in which nobody can be born serves again")
 	}
+}
+
+// On version 2 the kernel does it, also with what is frozen.
+func TestGroupIsKilledByTheKernel(t *testing.T) {
+	folder := unifiedFolder(t)
+	g := &group{tree: &cgroupTree{version: 2}, folders: []string{folder}}
+	shell := exec.Command("/bin/sh", "-c", `echo 0 > $1/cgroup.procs || exit
+for i in 1 2 3 4 5 6 7 8 9 10; do setsid sleep 600 & done
+while :; do sh -c 'sleep 0.01 &'; done`, "sh", folder)
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); len(processesIn(folder)) < 8; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("only %v were started", processesIn(folder))
+		}
+	}
+	if !g.freeze(true) {
+		t.Fatal("it cannot be frozen")
+	}
+	g.kill()
+	if err := shell.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the first ended with %v", err)
+	}
+	for begin := time.Now(); len(processesIn(folder)) > 0; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("%v are left", processesIn(folder))
+		}
+	}
+}
+
+// unifiedFolder is a new group of version 2. No controller is needed in it.
+func unifiedFolder(t *testing.T) string {
+	t.Helper()
+	name := "airlock-test-" + engine.NewID().String()
+	for _, root := range []string{groupRoot, groupRoot + "/unified"} {
+		folder := filepath.Join(root, name)
+		if _, err := os.Stat(root + "/cgroup.procs"); err != nil || os.Mkdir(folder, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() { removeGroup(folder) })
+		if _, err := os.Stat(folder + "/cgroup.kill"); err == nil {
+			return folder
+		}
+	}
+	sandboxtest.Skip(t, "needs root and control groups of version 2 on Linux 5.14 or later, mounted beside those of version 1 or alone")
+	return ""
 }
 
 // The number of a process that has ended may be another's by the time it is killed.

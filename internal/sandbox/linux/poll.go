@@ -29,7 +29,9 @@ type poller struct {
 	cpu   time.Duration
 	over  bool
 
-	most uncounted
+	most     uncounted
+	shared   int64     // by its mappings, when they were last looked at,
+	lookNext time.Time // and when they are again
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -70,7 +72,7 @@ func (p *poller) finish() {
 func (p *poller) look() bool {
 	pids := descendants(p.pid)
 	p.cpu = max(p.cpu, cpuTime(p.pid, pids))
-	other := p.sockets() + p.mappings(pids)
+	other := p.sockets() + p.mapped(pids)
 	resident := other
 	for _, pid := range pids {
 		m := memoryOf(pid)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +64,22 @@ func sharedDevice() (string, error) {
 }
 
 const inodeField = 4 // of a line of /proc/PID/maps; the device is before it
+
+// Looking at all mappings of many processes takes long. It is done in a part of the
+// time, but often enough.
+const (
+	mappingsPart  = 8
+	mappingsPause = 100 * time.Millisecond
+)
+
+// mapped is what mappings has found, a moment ago at most.
+func (p *poller) mapped(pids []int) int64 {
+	if now := time.Now(); !now.Before(p.lookNext) {
+		p.shared = p.mappings(pids)
+		p.lookNext = now.Add(min(mappingsPart*time.Since(now), mappingsPause))
+	}
+	return p.shared
+}
 
 // mappings is the most that the sandbox's shared mappings of no file can hold.
 func (p *poller) mappings(pids []int) int64 {

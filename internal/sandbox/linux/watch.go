@@ -285,7 +285,18 @@ func (w *watch) end() {
 		g.kill()
 		return
 	}
-	killListed(func() []int { return descendants(w.pid) })
+	killListed(func() []int {
+		if w.ended() {
+			return nil
+		}
+		return descendants(w.pid)
+	})
+}
+
+// ended reports whether pid 1, and with it all others, has ended.
+func (w *watch) ended() bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(w.pidfd), Events: unix.POLLIN}}, 0)
+	return n > 0
 }
 
 // account reads what the program used.
