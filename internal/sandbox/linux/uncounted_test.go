@@ -75,7 +75,7 @@ func TestPageTablesAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(m) //nolint:errcheck // it is mapped
+	defer unix.Munmap(m)
 	if err := unix.Madvise(m, unix.MADV_NOHUGEPAGE); err != nil {
 		t.Fatal(err)
 	}
