@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/setup"
 )
 
 func (a *app) doctor() *cobra.Command {
@@ -41,6 +43,7 @@ type doctorReport struct {
 	Languages []languageReport `json:"languages"`
 	Python    pythonSummary    `json:"python"`
 	Packages  []packagesReport `json:"packages"`
+	Node      []string         `json:"npm_packages"`
 	Service   serviceReport    `json:"service"`
 }
 
@@ -77,6 +80,7 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	r := doctorReport{Host: a.examineHost(), Service: a.examineService(ctx)}
 	r.Languages = findLanguages(ctx)
 	r.Python, r.Packages = a.examinePython(), a.examinePackages()
+	r.Node = append([]string{}, setup.NodePackages(a.cfg.Data)...)
 	r.Isolation, r.Trial = a.tryRun(ctx)
 	r.Ready = r.Trial.OK
 	return r
@@ -200,6 +204,9 @@ func (r doctorReport) runtimesText(p *page) {
 	}
 	for _, set := range r.Packages {
 		set.text(p)
+	}
+	if len(r.Node) > 0 {
+		p.row("npm packages", 13, green, "ok", fmt.Sprintf("%d in /node_modules: %s", len(r.Node), strings.Join(r.Node, ", ")))
 	}
 }
 

@@ -3,11 +3,14 @@ package setup
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -38,12 +41,26 @@ func (in *installer) nodePackages(ctx context.Context) error {
 	if err := in.installNode(ctx, files, set); err != nil {
 		return inDirectory(in.data, err)
 	}
-	entries, err := os.ReadDir(in.nodePath("lib"))
-	if err != nil {
-		return err
-	}
-	in.progress.Done(fmt.Sprintf("%d folders of packages", len(entries)))
+	in.progress.Done(fmt.Sprintf("%d and what they need", len(NodePackages(in.data))))
 	return nil
+}
+
+// NodePackages returns the names of the npm packages that are installed in a data
+// directory, in order.
+func NodePackages(data string) []string {
+	modules, err := filepath.EvalSymlinks(filepath.Join(data, runtimesName, "node", "lib"))
+	if err != nil {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(modules), "package.json"))
+	if err != nil {
+		return nil
+	}
+	var manifest struct{ Dependencies map[string]string }
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(manifest.Dependencies))
 }
 
 func (in *installer) nodePath(names ...string) string {

@@ -80,6 +80,20 @@ func TestPackageSets(t *testing.T) {
 					}
 				}
 			}
+			for _, set := range []string{"", "own"} {
+				spec := sandboxtest.Python("for place in '/opt/airlock/python', '/opt/airlock/python/chosen', '/opt/airlock/sets', '/opt/airlock/sets/own':\n" +
+					"    try: open(place + '/poison.py', 'w'); print('wrote to', place)\n    except OSError: pass\n")
+				spec.Packages = set
+				if r := sandboxtest.Run(t, s, spec); r.Stdout != "" || r.Code() != 0 {
+					t.Errorf("in the set %q: %s%s", set, r.Stdout, r.Stderr)
+				}
+				mounts := sandboxtest.Python("mounts = [line.split() for line in open('/proc/mounts') if '/opt/airlock/python' in line]\n" +
+					"print(len(mounts) > 0, [m for m in mounts if 'ro' not in m[3].split(',')])\n")
+				mounts.Packages = set
+				if r := sandboxtest.Run(t, s, mounts); r.Stdout != "True []\n" {
+					t.Errorf("not read-only in the set %q: %s%s", set, r.Stdout, r.Stderr)
+				}
+			}
 			bash := sandboxtest.Spec("bash", "python3 -c 'import chosen; print(chosen.version)'")
 			bash.Packages = "own"
 			if r := sandboxtest.Run(t, s, bash); r.Stdout != "own\n" {
