@@ -142,7 +142,7 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Batch.Posts = nil // they went out
+	h.Batch.Posts, h.Questions = nil, nil // they went out, or were shown
 	if err := w.desk.Keep(ctx, h, p); err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (p *promptFile) parse(text string) (*template.Template, error) {
 	functions := template.FuncMap{
 		"value": func(key string) string { return p.values[key] },
 		"file":  p.file, "json": readJSON, "lines": linesOf, "split": split,
-		"join": func(list []string, by string) string { return strings.Join(list, by) },
+		"join": strings.Join,
 		"trim": strings.TrimSpace, "upper": strings.ToUpper, "lower": strings.ToLower,
 		"contains": strings.Contains, "base": filepath.Base,
 	}

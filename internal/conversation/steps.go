@@ -31,7 +31,7 @@ func newStepNames(earlier []*Turn) stepNames {
 // than the last of the same id, if that has ended.
 func (n *stepNames) name(id string, begins bool) string {
 	given := n.given[id]
-	if len(given) > 0 && !(begins && n.over[id]) {
+	if len(given) > 0 && (!begins || !n.over[id]) {
 		return given[len(given)-1]
 	}
 	first := cmp.Or(id, "code")

@@ -80,6 +80,9 @@ func (p *reviewPage) showReply(w http.ResponseWriter, v *visit, status int, h *c
 	for _, note := range h.Notes {
 		body.Warnings = append(body.Warnings, prose(note.Message))
 	}
+	for _, q := range h.Questions {
+		body.Warnings = append(body.Warnings, prose(unsentText(q)))
+	}
 	for _, warning := range h.Batch.Warnings {
 		body.Warnings = append(body.Warnings, prose(warning))
 	}
@@ -100,6 +103,22 @@ func (p *reviewPage) showReply(w http.ResponseWriter, v *visit, status int, h *c
 	}
 	p.render(w, v, status, "review_reply", body.What+" "+h.Project, body)
 	return nil
+}
+
+// unsentText says a question that no project knows of.
+func unsentText(q conversation.Question) string {
+	text := "The model asks"
+	if q.Assignment != "" {
+		text += " about " + q.Assignment
+	}
+	text += ": " + q.Question
+	if len(q.Options) > 0 {
+		text += " Options: " + strings.Join(q.Options, "; ") + "."
+	}
+	if q.Recommendation != "" {
+		text += " It recommends: " + q.Recommendation + "."
+	}
+	return text + " No project is told of it: answer in the next prompt."
 }
 
 func receiptOf(r *conversation.Result) *receiptView {

@@ -396,3 +396,11 @@ func TestReviewWithoutFolder(t *testing.T) {
 	r.do("/review", url.Values{"text": {text}, "project": {"P1"}}, 404)
 	r.see("/review", 200, "Nothing waits.")
 }
+
+// A question that no project is told of is on the page of its reply.
+func TestReviewShowsUnsentQuestions(t *testing.T) {
+	r := newReviewer(t)
+	r.do("/projects", url.Values{"project": {"P1"}, "folder": {r.root}}, 303)
+	page := r.paste("=== ESCALATION ===\nassignment_id: A7\ndecision_needed: Which login?\noptions: JWT | Session\nrecommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n```txt:a.txt\na\n```\n")
+	r.see(page, 200, "Which login?", "JWT; Session", "answer in the next prompt")
+}
