@@ -118,7 +118,11 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	a.cfg = cfg
 	a.redact = redactor(cfg)
 	a.out = newPrinter(a.streams, a.json, colourful(a.streams.Out) && !cfg.Plain, a.redact)
-	a.log = slog.New(slog.NewTextHandler(a.streams.Err, &slog.HandlerOptions{Level: a.logLevel(cmd), ReplaceAttr: redactLog(a.redact)}))
+	options := &slog.HandlerOptions{Level: a.logLevel(cmd), ReplaceAttr: redactLog(a.redact)}
+	a.log = slog.New(slog.NewTextHandler(a.streams.Err, options))
+	if a.cfg.LogFormat == config.LogJSON {
+		a.log = slog.New(slog.NewJSONHandler(a.streams.Err, options))
+	}
 	return nil
 }
 

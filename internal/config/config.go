@@ -32,9 +32,10 @@ const FileName = "airlock.yaml"
 // Config holds the effective settings. Its fields are filled by the rows of
 // the option table and by nothing else.
 type Config struct {
-	Data     string // directory for all that Airlock keeps; absolute
-	LogLevel slog.Level
-	Verbose  bool
+	Data      string // directory for all that Airlock keeps; absolute
+	LogLevel  slog.Level
+	LogFormat string // LogJSON, or text
+	Verbose   bool
 
 	Listen        string         // host:port
 	TrustNetworks []netip.Prefix // callers from here need no key
@@ -108,6 +109,12 @@ type Account struct {
 const (
 	IsolationStrict = "strict" // refuse to start where memory and processes cannot be limited
 	IsolationBest   = "best"   // start with what this host can enforce
+)
+
+// The values of Config.LogFormat.
+const (
+	LogText = "text"
+	LogJSON = "json"
 )
 
 // The values of Config.RootDialect.

@@ -59,7 +59,8 @@ func TestCalledByAnotherName(t *testing.T) {
 		file, listen string
 	}{
 		{"nothing set", nil, "", "0.0.0.0:8000"},
-		{"theirs", map[string]string{"HOST": "::1", "PORT": "99"}, "", "[::1]:99"},
+		{"plain log", map[string]string{"LOG_FORMAT": "plain"}, "", "0.0.0.0:8000"},
+		{"theirs", map[string]string{"HOST": "::1", "PORT": "99", "LOG_FORMAT": "JSON"}, "", "[::1]:99"},
 		{"file", map[string]string{"PORT": "99"}, "listen: 127.0.0.1:7\n", "127.0.0.1:7"},
 		{"ours", map[string]string{"PORT": "99", "AIRLOCK_LISTEN": "127.0.0.1:8"}, "", "127.0.0.1:8"},
 	} {
@@ -67,6 +68,9 @@ func TestCalledByAnotherName(t *testing.T) {
 			in := world(t, test.env, test.file)
 			in.Program = OnyxProgram
 			c := load(t, in)
+			if want := test.env["LOG_FORMAT"] == "JSON"; (c.LogFormat == LogJSON) != want {
+				t.Errorf("the log is written as %s", c.LogFormat)
+			}
 			if c.Listen != test.listen || c.RootDialect != DialectOnyx {
 				t.Errorf("listens on %s, speaks %q at the root", c.Listen, c.RootDialect)
 			}

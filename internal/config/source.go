@@ -84,6 +84,7 @@ func fromName(in Input) settings {
 		"root_dialect": {[]string{DialectOnyx}, OnyxProgram},
 		"listen":       {[]string{net.JoinHostPort(or("HOST", "0.0.0.0"), or("PORT", "8000"))}, "HOST and PORT"},
 		"log_level":    {[]string{strings.ToLower(or("LOG_LEVEL", "info"))}, "LOG_LEVEL"},
+		"log_format":   {[]string{strings.ToLower(or("LOG_FORMAT", LogText))}, "LOG_FORMAT"},
 	}
 }
 

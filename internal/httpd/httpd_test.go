@@ -396,6 +396,25 @@ func TestAtRoot(t *testing.T) {
 	}
 }
 
+// TestEncodedPath checks that a path of no reading is refused in the words of the
+// mount that it seems to be for.
+func TestEncodedPath(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{{
+		Prefix: "/onyx", Handler: dialect(),
+		Refuse: func(w http.ResponseWriter, _ *http.Request, status int, _, _ string) {
+			http.Error(w, `{"detail":"Not Found"}`, status)
+		},
+	}, {Prefix: "/two", Handler: dialect()}}})
+	for path, want := range map[string]string{
+		"/onyx/v1/files/a%2Fb": `{"detail"`, "/onyx/v1/files/%2e%2e": `{"detail"`, "/onyx//x": `{"detail"`,
+		"/two/a%2fb": `{"error"`, "/a%2fb": `{"error"`, "/onyxx/a%2fb": `{"error"`,
+	} {
+		if resp, body := request(t, "GET", address+path, "", ""); resp.StatusCode != 404 || !strings.HasPrefix(body, want) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+}
+
 // TestShutdown checks that a request under way gets its answer, and one that
 // does not end is cut.
 func TestShutdown(t *testing.T) {

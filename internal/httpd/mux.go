@@ -183,7 +183,7 @@ func (s *Server) handler() http.Handler {
 	}
 
 	h := refuseForeignOrigin(mux)
-	h = cleanPath(h)
+	h = s.cleanPath(h)
 	h = s.checkHost(h)
 	h = progress(s.opts.Timeouts, h)
 	h = s.recovery(h)

@@ -11,20 +11,34 @@ import (
 const maxTarget = 8 << 10
 
 // cleanPath lets only those paths through that have one reading. A path that
-// the router would clean or decode into another one names nothing here.
-func cleanPath(next http.Handler) http.Handler {
+// the router would clean or decode into another one names nothing here, and the
+// mount that it seems to be for says so in its own words.
+func (s *Server) cleanPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case len(r.RequestURI) > maxTarget:
 			refuse(w, r, http.StatusRequestURITooLong, "too_large", "the address is too long")
 		case !onePath(r.URL.Path, r.URL.RawPath):
-			notFound(w, r)
+			s.nothingHere(w, r)
 		case keyInQuery(r):
 			refuse(w, r, http.StatusUnauthorized, "unauthorized", "a key in the address ends up in logs: send it in the Authorization header")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// nothingHere refuses a path of no reading.
+func (s *Server) nothingHere(w http.ResponseWriter, r *http.Request) {
+	setRoute(w, "", "")
+	for i := range s.opts.Mounts {
+		m := &s.opts.Mounts[i]
+		if m.Prefix == "/" || strings.HasPrefix(r.URL.Path, m.Prefix+"/") {
+			m.refuse(w, r, http.StatusNotFound, "not_found", "nothing lives at this address")
+			return
+		}
+	}
+	notFound(w, r)
 }
 
 // onePath reports whether a path has one reading: absolute, clean, without

@@ -61,6 +61,9 @@ type errorBody struct {
 
 // Refuse answers with an error that the front door found.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+	if status == http.StatusNotFound {
+		message = "Not Found" // as for every address that there is not
+	}
 	writeJSON(w, status, errorBody{message})
 }
 
