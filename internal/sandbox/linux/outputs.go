@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -73,12 +74,15 @@ func (o *outputs) pump(host engine.Host) {
 	var events [len(streams)]unix.EpollEvent
 	for open := len(o.pipes); open > 0; {
 		var n int
-		err := conn.Read(func(fd uintptr) bool {
+		closed := conn.Read(func(fd uintptr) bool {
 			n, err = unix.EpollWait(int(fd), events[:], 0)
-			return n > 0 || err != nil && err != unix.EINTR
+			return n != 0
 		})
-		if err != nil || n <= 0 {
-			return // it was closed
+		switch {
+		case closed == nil && errors.Is(err, unix.EINTR):
+			continue
+		case closed != nil || err != nil:
+			return
 		}
 		for _, event := range events[:n] {
 			if !o.drain(conn, int(event.Fd), buffer[:], host) {
@@ -100,9 +104,9 @@ func (o *outputs) drain(poll syscall.RawConn, index int, buffer []byte, host eng
 		switch {
 		case closed != nil:
 			return false
-		case err == unix.EAGAIN:
+		case errors.Is(err, unix.EAGAIN):
 			return true
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 		case err != nil || n == 0:
 			return false
 		default:
