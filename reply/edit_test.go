@@ -95,6 +95,8 @@ func TestEdits(t *testing.T) {
 
 		{"envelope", "*** Begin Patch\n*** Add File: a.ts\n+x\n+\n+y\n*** Update File: b.ts\n@@ class A\n-a\n+b\n*** Delete File: c.ts\n*** Update File: d.ts\n*** Move to: e.ts\n@@\n x\n-a\n+b\n*** End of File\n*** End Patch\n",
 			[]string{`file ok a.ts new "x\n\ny\n"`, "edit ok b.ts {@class A@-a/+b}", "delete ok c.ts", "rename ok d.ts to e.ts { x/-a/+b EOF}"}},
+		{"envelope with padded markers", "```\n  *** Begin Patch  \n  *** Update File: b.ts  \n@@\n-a\n+b\n  *** Delete File: c.ts\n  *** End Patch  \n```\n", []string{"edit ok b.ts {-a/+b}", "delete ok c.ts"}},
+		{"envelope with a marker as context", "*** Begin Patch\n*** Update File: b.md\n@@\n *** Delete File: c.ts\n-a\n+b\n*** End Patch\n", []string{"edit ok b.md { *** Delete File: c.ts/-a/+b}"}},
 		{"envelope in a fence", "```patch\n*** Begin Patch\n*** Add File: a.md\n+```\n+x\n+```\n*** End Patch\n```\n", []string{`file ok a.md new "` + "```" + `\nx\n` + "```" + `\n"`}},
 		{"envelope in a heredoc", "```bash\napply_patch <<'EOF'\n*** Begin Patch\n*** Delete File: a.ts\n*** End Patch\nEOF\n```\n", []string{"delete ok a.ts"}},
 		{"context over context", "*** Begin Patch\n*** Update File: b.ts\n@@ class A\n@@ def f\n-a\n+b\n*** End Patch\n", []string{"edit ok b.ts {@class A@@def f@-a/+b}"}},

@@ -18,7 +18,7 @@ const (
 // and its command may stand.
 func (p *Parser) readEnvelope(lines []bodyLine, span, body Span) ([]*Item, bool) {
 	first := 0
-	for ; first < len(lines) && !strings.HasPrefix(lines[first].text, patchBegin); first++ {
+	for ; first < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[first].text), patchBegin); first++ {
 		text := strings.TrimSpace(lines[first].text)
 		if text != "" && !strings.Contains(text, "apply_patch") && !strings.Contains(text, "<<") {
 			return nil, false
@@ -30,7 +30,7 @@ func (p *Parser) readEnvelope(lines []bodyLine, span, body Span) ([]*Item, bool)
 	e := envelope{p: p, span: span, body: body}
 	ended := false
 	for _, line := range lines[first+1:] {
-		if strings.HasPrefix(line.text, patchEnd) {
+		if line.text = e.unpad(line.text); strings.HasPrefix(line.text, patchEnd) {
 			ended = true
 			break
 		}
@@ -62,6 +62,21 @@ type envelope struct {
 	blanks     int // blank lines of a new file that nothing has followed yet
 	hunk       *Hunk
 	problem    string
+}
+
+// unpad takes the white space off a marker, which some models put around it.
+// Behind a single space it could be a line of context in a hunk.
+func (e *envelope) unpad(text string) string {
+	trimmed := strings.TrimSpace(text)
+	if !strings.HasPrefix(trimmed, "*** ") || text[0] == ' ' && !strings.HasPrefix(text, "  ") && e.hunk != nil {
+		return text
+	}
+	for _, marker := range [...]string{patchEnd, "*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:", "*** End of File"} {
+		if strings.HasPrefix(trimmed, marker) {
+			return trimmed
+		}
+	}
+	return text
 }
 
 // read takes the next line.

@@ -177,7 +177,7 @@ func (p *Parser) fenceLine(start, end int) {
 			f.inHunk = false
 		}
 	case '*':
-		if t := line[at:]; column == 0 && bytes.HasPrefix(t, []byte("*** ")) {
+		if t := line[at:]; column <= f.indent+4 && bytes.HasPrefix(t, []byte("*** ")) {
 			if bytes.HasPrefix(t, []byte("*** Begin Patch")) {
 				f.inPatch, f.patch = p.doubt == "", true
 			} else if bytes.HasPrefix(t, []byte("*** End Patch")) {

@@ -153,3 +153,37 @@ func BenchmarkChunks(b *testing.B) {
 		})
 	}
 }
+
+// TestTranscriptSpeed prints what the parser does with replies of real text:
+// Markdown documents with their own fences in them, and prose around. Generated
+// replies of long code with few fences, which TestSpeed takes, are read faster.
+func TestTranscriptSpeed(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector slows everything down")
+	}
+	var replies [][]byte
+	size := 0
+	for i, text := range documents(t) {
+		f := &frames[i%len(frames)]
+		replies = append(replies, []byte(f.before+text+f.after))
+		size += len(replies[i])
+	}
+	if size == 0 {
+		t.Skip("no Markdown documents are at hand on this machine")
+	}
+	rate := func(d time.Duration) float64 { return float64(size) / d.Seconds() / 1e6 }
+	whole := rate(quickest(func() {
+		for _, text := range replies {
+			Parse(text)
+		}
+	}))
+	chunks := rate(quickest(func() {
+		for _, text := range replies {
+			inChunks(text, 4)
+		}
+	}))
+	t.Logf("%d replies, %d bytes: whole %.0f MB/s, in chunks of 4 bytes %.0f MB/s", len(replies), size, whole, chunks)
+	if whole < 2 || chunks < 1 {
+		t.Errorf("far too slow: whole %.0f MB/s, in chunks %.0f MB/s", whole, chunks)
+	}
+}

@@ -226,6 +226,11 @@ func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Cont
 		return nil, errors.New("a change that modifies a file needs an edit")
 	}
 	if source.cur == nil {
+		// An edit that only adds can be meant as a new file.
+		if added, err := c.Edit(nil); err == nil && len(added) > 0 && source == d {
+			d.find(Ask, "edit.creates", "", "there is no such file to edit; it would be new, with the lines that the edit adds")
+			return newText(added, pl.tree.newEOL(ctx, d.path)), nil
+		}
 		d.find(Conflict, "edit.missing", "", "there is no such file to edit")
 		return nil, nil
 	}

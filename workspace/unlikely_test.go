@@ -29,6 +29,8 @@ func TestUnlikelyReplies(t *testing.T) {
 		{"a key below a directory", "*** Begin Patch\n*** Add File: keys/id_ed25519\n+x\n*** End Patch\n", "keys/id_ed25519", "path.sensitive", Ask},
 		{"directories that are one on some systems", "```txt:dir/a.txt\nx\n```\n```txt:Dir/b.txt\nx\n```\n", "Dir/b.txt", "path.collision", Refuse},
 		{"a directory within them", "```txt:x/Dir/a.txt\nx\n```\n```txt:x/dir/sub/b.txt\nx\n```\n", "x/dir/sub/b.txt", "path.collision", Refuse},
+		{"an update of a file that is not there, which only adds", "*** Begin Patch\n*** Update File: new.txt\n@@\n+x\n+y\n*** End Patch\n", "new.txt", "edit.creates", Ask},
+		{"an update of a file that is not there", "*** Begin Patch\n*** Update File: new.txt\n@@\n-x\n+y\n*** End Patch\n", "new.txt", "edit.missing", Conflict},
 		{"the same directory twice", "```txt:dir/a.txt\nx\n```\n```txt:dir/b.txt\nx\n```\n", "dir/b.txt", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func picks(patterns []string, file *workspace.FileChange) bool {
 
 // empty reports whether there is nothing that anybody could agree to.
 func (w *work) empty() bool {
-	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 &&
+	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 && len(w.handled.Questions) == 0 &&
 		(w.proposal == nil || !slices.ContainsFunc(w.proposal.Files, func(f workspace.FileChange) bool { return f.Verdict() != workspace.Refuse }))
 }
 
