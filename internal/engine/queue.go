@@ -122,7 +122,7 @@ const (
 	maxRetryAfter = time.Minute
 )
 
-func (q *queue) refusal(reason string) error {
+func (q *queue) refusal(reason string) *Error {
 	wait := q.usual * time.Duration(q.waiting+q.running) / time.Duration(q.slots)
 	return &Error{
 		Op: "run", Kind: ErrBusy, Hint: "Try again later.",

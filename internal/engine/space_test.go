@@ -34,9 +34,8 @@ func TestLowDisk(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		disk.low.Store(true)
 		_, err = r.Run(ctx, alice, python(""))
-		wantKind(t, err, engine.ErrFull, "")
-		if !strings.Contains(err.(*engine.Error).Hint, "5 MiB are free, and below 10 MiB (min_free)") {
-			t.Errorf("%q", err.(*engine.Error).Hint)
+		if e := wantKind(t, err, engine.ErrFull, ""); !strings.Contains(e.Hint, "5 MiB are free, and below 10 MiB (min_free)") {
+			t.Errorf("%q", e.Hint)
 		}
 		_, err = r.PutFile(ctx, alice, engine.Upload{Name: "x"}, strings.NewReader("x"))
 		wantKind(t, err, engine.ErrFull, "")
