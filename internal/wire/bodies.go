@@ -64,7 +64,7 @@ func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte,
 		}
 		n, err := from.Read(text[len(text):cap(text)])
 		text = text[:len(text)+n]
-		if err == io.EOF { //nolint:errorlint // a wrapped one is a body that was cut short
+		if err == io.EOF { // a wrapped one is a body that was cut short
 			return text, nil
 		}
 		if err != nil {
