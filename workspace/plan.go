@@ -119,7 +119,7 @@ func (pl *planner) remember(d *draft, c *Change) {
 	if c.ID != "" {
 		d.changes = append(d.changes, c.ID)
 	}
-	if c.Doubt != "" && !(c.Guess && c.Verb == Modify) {
+	if c.Doubt != "" && (!c.Guess || c.Verb != Modify) {
 		d.find(Ask, "change.doubt", "", "%s", c.Doubt)
 	}
 	for _, note := range c.Notes {
