@@ -116,6 +116,28 @@ func TestChatInterrupted(t *testing.T) {
 	}
 }
 
+// Lines for airlock do not go to the model.
+func TestChatCommands(t *testing.T) {
+	who, access := asks(), accesses()[provider.OpenAI](t)
+	access.server.Rescript(makesOne())
+	term := onTerminal(t, who.command(t, askEnv(t, who, access), "chat", "--yes", "-o", folder(t, who.credential)))
+	term.until("> ")
+	term.press("/help\n")
+	term.until("All others are for the model.")
+	term.press("/nonsense\n")
+	term.until("there is no /nonsense")
+	if n := access.server.Count(providertest.OpRun); n != 0 {
+		t.Errorf("%d lines for airlock went to the model", n)
+	}
+	term.press("hello\n")
+	term.until("made.txt\r\n> ")
+	term.press("\x04")
+	code, screen := term.end()
+	if n := access.server.Count(providertest.OpRun); code != 0 || n != 1 {
+		t.Errorf("exit code %d, %d calls: %s", code, n, screen)
+	}
+}
+
 // Ctrl-C while a question waits.
 func TestAskInterruptedAtQuestions(t *testing.T) {
 	for _, c := range []struct{ until, answer, last string }{

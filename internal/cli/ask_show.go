@@ -26,12 +26,17 @@ type turnShown struct {
 	provider string                // of the turn
 	block    string                // what was shown last: on a terminal an empty line stands before another
 	asked    conversation.AskKind
-	held     []string // files of the turn that nobody agreed to
+	held     []string  // files of the turn that nobody agreed to
+	rendered *markdown // shows the answer on a terminal; nil: it is shown as it is
 }
 
 func (a *app) showTurns(hold bool) *turnShown {
-	return &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json, hold: hold,
+	s := &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json, hold: hold,
 		bars: isTerminal(a.streams.Err), steps: map[string]*stepShown{}, quarters: map[string]int64{}}
+	if colourful(a.streams.Out) && !a.cfg.Plain {
+		s.rendered = newMarkdown(a.streams.Out, s.width())
+	}
+	return s
 }
 
 // tell is a conversation.Sink.
@@ -132,6 +137,14 @@ func (s *turnShown) text(text string) {
 	if s.hold || text == "" {
 		return
 	}
+	if s.rendered != nil {
+		if s.block != "answer" {
+			s.clearBar()
+			s.begin("answer")
+		}
+		s.rendered.write(text)
+		return
+	}
 	s.clearBar()
 	s.begin("answer")
 	fmt.Fprint(s.streams.Out, plainText(text))
@@ -157,6 +170,9 @@ func (s *turnShown) clear() {
 		return
 	}
 	s.clearBar()
+	if s.rendered != nil {
+		s.rendered.flush()
+	}
 	if s.midLine {
 		fmt.Fprintln(s.streams.Out)
 		s.midLine = false

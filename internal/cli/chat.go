@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,10 @@ Each line is a prompt. The session at the provider stays alive between turns, so
 that later turns find the files of earlier ones. These lines are for airlock:
 
   /file PATH    give a file to the next prompt; a pattern gives all that match
+  /help         say what there is
   /exit         end the conversation, as Ctrl-D does
+
+On a terminal the answer's Markdown is rendered.
 
 Ctrl-C in the middle of a turn ends the turn, whose files are not fetched then.
 At the prompt, a second time, or without a terminal it ends the conversation; the
@@ -118,6 +122,10 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 		switch {
 		case line == "/exit", line == "/quit":
 			return "", io.EOF
+		case line == "/help", line == "/?":
+			t.say("%s", chatHelp)
+		case t.interactive() && unknownCommand.MatchString(line):
+			t.say("there is no %s; %s", printable(line), chatHelp)
 		case isFile:
 			more, err := openInputs([]string{strings.TrimSpace(name)}, t.root, t.options.see, nil)
 			if err != nil && !t.interactive() {
@@ -136,3 +144,13 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 		}
 	}
 }
+
+const chatHelp = `these lines are for airlock:
+  /file PATH    give a file to the next prompt; a pattern gives all that match
+  /help         say what there is
+  /exit         end the conversation, as Ctrl-D does
+All others are for the model.`
+
+// unknownCommand matches a line that is one word after a slash, which hardly
+// anybody means for the model.
+var unknownCommand = regexp.MustCompile(`^/[A-Za-z?]+$`)
