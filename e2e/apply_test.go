@@ -148,6 +148,7 @@ func TestReviewOnTerminal(t *testing.T) {
 		{"all", "Ay", 0, "ONE\n", strings.NewReplacer("1!", "1", "12\n", "12!\n").Replace(numbers), true},
 		{"skip", "asay", 0, "ONE\n", numbers, true},
 		{"a hunk", "shsasy", 0, "one\n", strings.Replace(numbers, "12\n", "12!\n", 1), false},
+		{"a hunk by yes and no", "nhnyny", 0, "one\n", strings.Replace(numbers, "12\n", "12!\n", 1), false},
 		{"leave", "aq", 3, "one\n", numbers, false},
 		{"no", "aaan", 3, "one\n", numbers, false},
 		{"ctrl-c", "a\x03", 1, "one\n", numbers, false},

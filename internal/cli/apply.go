@@ -197,6 +197,8 @@ func (w *work) decide(ctx context.Context) error {
 		return w.closed(ctx)
 	case w.empty():
 		return w.nothing(ctx)
+	case w.same():
+		return w.unchanged(ctx)
 	case o.propose:
 		if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
 			return err
@@ -314,7 +316,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 	if len(w.options.only) == 0 {
 		consent, err := w.automatic(workspace.Automatic())
 		if err != nil {
-			return w.end(err)
+			return w.end(w.nameThem(err))
 		}
 		return w.commit(ctx, consent)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,6 +61,40 @@ func picks(patterns []string, file *workspace.FileChange) bool {
 func (w *work) empty() bool {
 	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 && len(w.handled.Questions) == 0 &&
 		(w.proposal == nil || !slices.ContainsFunc(w.proposal.Files, func(f workspace.FileChange) bool { return f.Verdict() != workspace.Refuse }))
+}
+
+// same reports whether the folder has all that the reply would change.
+func (w *work) same() bool {
+	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 && w.proposal != nil &&
+		!slices.ContainsFunc(w.proposal.Files, func(f workspace.FileChange) bool {
+			return f.Op != workspace.OpUnchanged || f.Verdict() == workspace.Conflict
+		})
+}
+
+// unchanged ends a reply that changes nothing: there is nothing to agree to.
+func (w *work) unchanged(ctx context.Context) error {
+	w.handled.Done, w.handled.Result.State = true, conversation.ShownOnly
+	w.handled.Result.Reason = "the folder has all of it already"
+	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
+		return err
+	}
+	return w.end(w.refusals())
+}
+
+// nameThem says of a proposal that was kept, and that needs a person, how the
+// person agrees to it.
+func (w *work) nameThem(err error) error {
+	f, ok := errors.AsType[*failure](err)
+	if !ok || f.code != exitApproval {
+		return err
+	}
+	command := "airlock apply --approve " + w.handled.ID
+	for i := range w.proposal.Files {
+		if file := &w.proposal.Files[i]; file.Verdict() != workspace.Refuse && file.Verdict() != workspace.Conflict {
+			command += " --only " + file.ID
+		}
+	}
+	return fail(exitApproval, "look at them; `"+command+"` agrees to each file by its id", "%w", f.err)
 }
 
 // nothing ends a reply of which nothing can be applied: it says what was

@@ -179,7 +179,7 @@ type reviewer struct {
 	rest     bool // accept all that follow
 }
 
-const reviewHelp = `  a  accept this file            s  skip it
+const reviewHelp = `  a  accept this file (or y)     s  skip it (or n)
   e  edit it first               h  decide for each hunk
   A  accept it and all that follow, as far as nothing speaks against them
   q  leave, and change nothing
@@ -209,7 +209,7 @@ func (r *reviewer) agree(ctx context.Context, reports []reportShown, bestEffort 
 		r.page.line("There is nothing to apply.")
 		return consent, errQuit
 	}
-	key, err := r.ask(ctx, fmt.Sprintf("Apply %d change(s) and send %d report(s)? [y/n] ", len(ids), len(reports)), "ynq")
+	key, err := r.ask(ctx, fmt.Sprintf("Apply %s and send %s? [y/n] ", counted(len(ids), "change"), counted(len(reports), "report")), "ynq")
 	if err != nil || key != 'y' {
 		return consent, errors.Join(err, errQuit)
 	}
@@ -238,7 +238,7 @@ func (r *reviewer) file(ctx context.Context, id, position string) ([]string, err
 		case f.Op == workspace.OpUnchanged && verdict != workspace.Conflict:
 			return []string{id}, nil
 		}
-		question, keys := "[a]ccept, [s]kip, [e]dit, [h]unks, [A]ll, [q]uit, [?] ", "asehAq?"
+		question, keys := "[a]ccept, [s]kip, [e]dit, [h]unks, [A]ll, [q]uit, [?] ", "asehAq?yn"
 		if verdict == workspace.Conflict {
 			question, keys = "conflict: [m]ine, [t]heirs, [e]dit, [s]kip, [q]uit, [?] ", "mtesq?"
 		}
@@ -259,12 +259,12 @@ func (r *reviewer) file(ctx context.Context, id, position string) ([]string, err
 // again.
 func (r *reviewer) answer(ctx context.Context, f *workspace.FileChange, key byte) (accepted []string, done bool, err error) {
 	switch key {
-	case 'a':
+	case 'a', 'y':
 		return []string{f.ID}, true, nil
 	case 'A':
 		r.rest = true
 		return []string{f.ID}, true, nil
-	case 's', 'm':
+	case 's', 'm', 'n':
 		return nil, true, nil
 	case 'q':
 		return nil, true, errQuit
@@ -294,12 +294,12 @@ func (r *reviewer) hunks(ctx context.Context, f *workspace.FileChange) ([]string
 	for i := range f.Hunks {
 		h := &f.Hunks[i]
 		showHunk(r.page, h, r.width())
-		key, err := r.ask(ctx, fmt.Sprintf("hunk %d of %d: [a]ccept, [s]kip, [q]uit ", i+1, len(f.Hunks)), "asq")
+		key, err := r.ask(ctx, fmt.Sprintf("hunk %d of %d: [a]ccept, [s]kip, [q]uit ", i+1, len(f.Hunks)), "asqyn")
 		if err != nil {
 			return nil, err
 		}
 		switch key {
-		case 'a':
+		case 'a', 'y':
 			accepted = append(accepted, f.ID+":"+h.ID)
 		case 'q':
 			return nil, errQuit

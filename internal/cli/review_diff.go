@@ -27,7 +27,11 @@ func showFile(p *page, f *workspace.FileChange, width int) {
 	if look == "" {
 		look = yellow
 	}
-	p.line("%s  %s", p.paint(bold, f.ID), p.paint(look, printableName(f.Summary())))
+	summary := f.Summary()
+	if f.Verdict() == workspace.Refuse {
+		look, summary = red, "refused "+f.Path
+	}
+	p.line("%s  %s", p.paint(bold, f.ID), p.paint(look, printableName(summary)))
 	showFindings(p, f.Findings)
 	for _, r := range f.Readings {
 		shown := ""
