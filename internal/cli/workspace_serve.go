@@ -53,7 +53,11 @@ func (a *app) outbound(s *service, allowed []string) (*outbound.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return outbound.New(allowed, func() bool { return isLoopback(host) && !s.engine.Stats().HasKeys })
+	policy, err := outbound.New(allowed, func() bool { return isLoopback(host) && !s.engine.Stats().HasKeys })
+	if err != nil {
+		return nil, fail(exitUsage, "", "--project-api: %w", err)
+	}
+	return policy, nil
 }
 
 // demoMount serves the reference API of a project, which keeps everything in

@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-
-	"github.com/airlock-run/airlock/internal/outbound"
 )
 
 // Scope says which commands take an option as a flag. In the environment and
@@ -101,7 +99,7 @@ var table = []Option{
 		field: texts(func(c *Config) *[]string { return &c.AllowHosts }, checkHost)},
 	{Key: "project_api", Scope: Service, Value: "ADDRESS", Many: true,
 		Help:  "address of a project's API that callers may name although it is not public: https://host, a host or a network such as 10.1.2.0/24; may be repeated",
-		field: texts(func(c *Config) *[]string { return &c.ProjectAPIs }, outbound.Valid)},
+		field: texts(func(c *Config) *[]string { return &c.ProjectAPIs }, anything)},
 	{Key: "isolation", Scope: Service, Value: "MODE",
 		Help:  "strict refuses to start without memory and process limits, best takes what there is; best on loopback, else strict",
 		field: text(func(c *Config) *string { return &c.Isolation }, oneOf(IsolationStrict, IsolationBest))},

@@ -49,12 +49,6 @@ func New(allowed []string, loopback func() bool) (*Policy, error) {
 	return p, nil
 }
 
-// Valid returns an error if New would refuse the entry.
-func Valid(entry string) error {
-	_, err := New([]string{entry}, nil)
-	return err
-}
-
 func hostOf(entry string) (string, error) {
 	rest := entry
 	if u, err := url.Parse(entry); err == nil && (u.Scheme == "https" || u.Scheme == "http") {

@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("loopback, allowed: %v", err)
 	}
 	for _, bad := range []string{"", "https://", "https://user@host", "10.0.0.0/40", "a b"} {
-		if outbound.Valid(bad) == nil {
+		if _, err := outbound.New([]string{bad}, nil); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}
