@@ -101,7 +101,7 @@ type screenWriter struct {
 }
 
 func (s *screenWriter) Write(p []byte) (int, error) {
-	text := append(s.pending, p...)
+	text := slices.Concat(s.pending, p)
 	s.pending = nil
 	var b strings.Builder
 	for len(text) > 0 {
@@ -110,7 +110,7 @@ func (s *screenWriter) Write(p []byte) (int, error) {
 			break
 		}
 		r, size := utf8.DecodeRune(text)
-		if !(r == '\r' && text[1] == '\n') {
+		if r != '\r' || text[1] != '\n' {
 			b.WriteString(onScreen(r))
 		}
 		text = text[size:]
