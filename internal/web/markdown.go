@@ -21,13 +21,13 @@ import (
 // goldmark needs memory and time that grow with the square of some of these
 // quantities. A document beyond a bound is shown as plain text.
 const (
-	maxMarkdown  = 128 << 10       // bytes
-	maxDepth     = 32              // quotes and lists that one line begins
-	maxCells     = 20_000          // cells of all tables, the missing ones that goldmark adds included
-	maxMarks     = 40_000          // characters that may begin inline markup
-	maxBlockMark = 2_000           // the same in one paragraph, heading or cell
-	maxRendered  = 1 << 20         // bytes of HTML
-	renderTime   = 2 * time.Second // the last resort: the bounds above keep a document below 0.1 s
+	maxMarkdown  = 128 << 10        // bytes
+	maxDepth     = 32               // quotes and lists that one line begins
+	maxCells     = 20_000           // cells of all tables, the missing ones that goldmark adds included
+	maxMarks     = 40_000           // characters that may begin inline markup
+	maxBlockMark = 2_000            // the same in one paragraph, heading or cell
+	maxRendered  = 1 << 20          // bytes of HTML
+	renderTime   = 10 * time.Second // the last resort: the bounds above keep a document below 0.1 s
 )
 
 // errUnbounded ends the rendering of a document that exceeds a bound.
