@@ -73,6 +73,9 @@ func (w *work) same() bool {
 
 // unchanged ends a reply that changes nothing: there is nothing to agree to.
 func (w *work) unchanged(ctx context.Context) error {
+	if _, err := w.readPolicy(); err != nil { // it is wrong whatever the reply is
+		return err
+	}
 	w.handled.Done, w.handled.Result.State = true, conversation.ShownOnly
 	w.handled.Result.Reason = "the folder has all of it already"
 	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
