@@ -76,6 +76,7 @@ type execution struct {
 	stderr  strings.Builder
 	result  *engine.Run // it has ended
 	ended   bool        // it has ended, or nobody can tell
+	refused error       // instead of a result: its turn did not come in time
 }
 
 // call is one call of a program.
@@ -148,6 +149,10 @@ func (e *execution) follow(ctx context.Context) {
 			e.expiry.Stop()
 		}
 	})
+	if err := e.owner.engine.AwaitTurn(ctx, e.caller, e.run); errors.Is(err, engine.ErrBusy) {
+		e.change(func() { e.refused = err })
+		return
+	}
 	events, err := e.owner.engine.Watch(ctx, e.caller, e.run, 0)
 	if err != nil {
 		e.owner.log.ErrorContext(ctx, "a program cannot be followed", "run", e.run, "err", err)
@@ -290,7 +295,7 @@ func (e *execution) next(ctx context.Context, tick <-chan time.Time, beat func()
 		e.mu.Unlock()
 		switch {
 		case ended:
-			return e.last(), nil
+			return e.last()
 		case ready:
 			pause := time.NewTimer(settleTime)
 			<-pause.C
@@ -341,11 +346,11 @@ func (e *execution) expire() {
 	e.cancel()
 }
 
-func (e *execution) last() *round {
+func (e *execution) last() (*round, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.serving = false
-	return &round{ended: true, result: e.result, session: e.within, stdout: e.stdout.String(), stderr: e.stderr.String()}
+	return &round{ended: true, result: e.result, session: e.within, stdout: e.stdout.String(), stderr: e.stderr.String()}, e.refused
 }
 
 // resume gives the program the answers to its calls. A request that comes a

@@ -87,6 +87,10 @@ func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
 	next, err := e.next(ticket.request.Context(), tick.C, out.beat)
+	if err != nil && next != nil && out.begun() { // the status was given away
+		_, body := describe(r, err)
+		return out.finish((&roundReply{SessionID: next.session.String()}).fail(orElse(body.Message, body.Error), "", ""))
+	}
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,45 @@ func TestTooManyPausedPrograms(t *testing.T) {
 	r.pause("X-API-Key", bobKey)
 }
 
+// A program whose turn does not come in time is refused as every other run is:
+// with the status, or, when spaces have given that away, with the same words.
+func TestProgramGivenUpInTheQueue(t *testing.T) {
+	for _, patience := range []time.Duration{200 * time.Millisecond, pulse + pulse/4} {
+		t.Run(patience.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, engine.Config{Concurrency: 1, QueueTime: patience}, Options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			held := make(chan struct{})
+			go func() {
+				defer close(held)
+				req := httptest.NewRequestWithContext(ctx, "POST", "/exec", strings.NewReader(`{"lang":"py","code":"wait"}`))
+				req.Header.Set("X-API-Key", bobKey)
+				r.handler.ServeHTTP(httptest.NewRecorder(), req)
+			}()
+			r.eventually("the slot is taken", func() bool { return r.engine.Stats().Running == 1 })
+			got := r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`)
+			body := got.Body.String()
+			if !strings.Contains(body, "Please retry in") {
+				t.Errorf("given up: %d %s", got.Code, body)
+			}
+			if patience < pulse && (got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" || !strings.Contains(body, `"rate_limited"`)) {
+				t.Errorf("before a space: %d %v %s", got.Code, got.Header(), body)
+			}
+			if patience > pulse {
+				if out := decode[roundReply](t, got, 200); out.Status != "error" || out.Error == nil || out.SessionID == "" || out.Files == nil {
+					t.Errorf("after a space: %+v", out)
+				}
+			}
+			r.eventually("nothing of it is left", func() bool { return r.lives() == 0 })
+			cancel()
+			<-held
+			if out := decode[roundReply](t, r.goOn(r.pause()), 200); out.Status != "completed" {
+				t.Errorf("the next one: %+v", out)
+			}
+		})
+	}
+}
+
 func TestTokenExpires(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{TokenTTL: 50 * time.Millisecond})
 	token := r.pause()
