@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -267,14 +268,22 @@ func TestUndoOfALongHistory(t *testing.T) {
 	if _, err := w.Commit(t.Context(), p, a, workspace.CommitOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	// The processor's time: a busy machine stretches the other.
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
 	undo := func() time.Duration {
 		best := time.Hour
 		for range 7 {
-			start := time.Now()
+			start := used()
 			if p, err := w.Undo(t.Context(), ""); err != nil || len(p.Files) != 110 {
 				t.Fatalf("%v, %+v", err, p)
 			}
-			best = min(best, time.Since(start))
+			best = min(best, used()-start)
 		}
 		return best
 	}
