@@ -10,7 +10,7 @@
 //
 // The way of a request: body.go reads it, refs.go finds the files that it
 // names, exec.go asks the engine to run it, result.go says what came out.
-// Programs that call tools are in programmatic.go, execution.go and round.go;
+// Programs that call tools are in programmatic.go and execution.go;
 // their side in the sandbox is in driver.py and shell.py. Programs that go on where
 // the last one stopped are in state.go and state.py.
 package librechat
