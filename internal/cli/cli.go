@@ -101,6 +101,7 @@ no network, nothing of the host in sight.
 	root.AddCommand(a.serve(), a.run(), a.doctor(), a.setup(), a.keys(), a.config(), a.version())
 	root.AddCommand(a.askCommand(), a.chat(), a.files())
 	root.AddCommand(a.apply(), a.undo(), a.redo(), a.history(), a.outbox(), a.workspace())
+	groupHelp(root)
 	return root
 }
 

@@ -1,6 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/airlock-run/airlock/internal/config"
@@ -28,8 +33,46 @@ func addOptions(flags *pflag.FlagSet, scope config.Scope) {
 		if o.Secret {
 			file := config.Option{Key: o.Key + secretFile, Value: "FILE"}
 			flags.Var(&optionFlag{option: file}, file.Flag(), "file that holds the "+o.Key)
+			flags.Lookup(file.Flag()).Annotations = under(o.Group)
+		}
+		flags.Lookup(o.Flag()).Annotations = under(o.Group)
+	}
+}
+
+// groupAnnotation is what a flag's heading is annotated with.
+const groupAnnotation = "airlock_group"
+
+func under(group string) map[string][]string { return map[string][]string{groupAnnotation: {group}} }
+
+// groupHelp has the help of a command and of those below it list flags under
+// the headings of the option table. Those of the command alone come first.
+func groupHelp(root *cobra.Command) {
+	const flat = "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
+	cobra.AddTemplateFunc("groupedFlags", groupedFlags)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), flat, "{{groupedFlags .LocalFlags}}", 1))
+}
+
+func groupedFlags(flags *pflag.FlagSet) string {
+	groups := []string{""}
+	for _, o := range config.Options() {
+		if !slices.Contains(groups, o.Group) {
+			groups = append(groups, o.Group)
 		}
 	}
+	var texts []string
+	for _, group := range groups {
+		some := pflag.NewFlagSet(group, pflag.ContinueOnError)
+		flags.VisitAll(func(f *pflag.Flag) {
+			if strings.Join(f.Annotations[groupAnnotation], "") == group {
+				some.AddFlag(f)
+			}
+		})
+		heading := cmp.Or(group, "Flags")
+		if some.HasAvailableFlags() {
+			texts = append(texts, heading+":\n"+strings.TrimRight(some.FlagUsages(), "\n"))
+		}
+	}
+	return strings.Join(texts, "\n\n")
 }
 
 // optionFlag collects what a flag was given.
