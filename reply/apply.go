@@ -37,6 +37,8 @@ type Result struct {
 	Hunks []AppliedHunk
 	// Warnings are about how the item was applied. Their offsets are the hunks'.
 	Warnings []Warning
+	// Guesses are what ApplyFirst decided without being sure, in sentences.
+	Guesses []string
 }
 
 // AppliedHunk is where a hunk found its place.
@@ -53,6 +55,8 @@ var (
 	ErrNoMatch = errors.New("the lines to change are not in the file")
 	// ErrManyMatches: what a hunk looks for is in the file more than once.
 	ErrManyMatches = errors.New("the lines to change are in the file more than once")
+	// ErrRepeated: a hunk is given again for the place that it already changed.
+	ErrRepeated = errors.New("the same change is given twice")
 	// ErrExists: the item calls the file new, or searches for nothing, and the
 	// file has content.
 	ErrExists = errors.New("the file exists")
@@ -80,7 +84,7 @@ func (e *ApplyError) Error() string {
 	s := fmt.Sprintf("hunk %d: %v", e.Hunk, e.Err)
 	switch {
 	case errors.Is(e.Err, ErrManyMatches):
-		s += fmt.Sprintf(", at lines %s; more lines around the change would tell them apart", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Lines), " ", ", "), "[]"))
+		s += fmt.Sprintf(", at lines %s; more lines around the change would tell them apart", listed(e.Lines))
 	case len(e.Lines) > 0 && e.Nearest != "":
 		s += fmt.Sprintf("; the nearest are at line %d", e.Lines[0])
 	}
@@ -97,7 +101,14 @@ func (e *ApplyError) Unwrap() error { return e.Err }
 // A whole file takes over the current file's byte order mark, line endings and
 // final newline. Hunks change the lines that they name and leave every other
 // byte alone; lines of context keep the file's own spelling.
-func Apply(it *Item, current []byte) (*Result, error) {
+func Apply(it *Item, current []byte) (*Result, error) { return apply(it, current, false) }
+
+// ApplyFirst is Apply where that fails with ErrManyMatches or ErrRepeated: it
+// takes the first of several places, as some programs do, and leaves out a hunk
+// that is given again. Result.Guesses says so; a person must decide about it.
+func ApplyFirst(it *Item, current []byte) (*Result, error) { return apply(it, current, true) }
+
+func apply(it *Item, current []byte, first bool) (*Result, error) {
 	if it.Kind == KindBlock || !it.Proposable() {
 		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotApplicable, it.Verdict, it.Reason)
 	}
@@ -109,11 +120,11 @@ func Apply(it *Item, current []byte) (*Result, error) {
 			return nil, ErrMissing
 		}
 		if len(it.Hunks) > 0 {
-			return applyHunks(it, current, true)
+			return applyHunks(it, current, first)
 		}
 		return &Result{}, nil
 	case KindEdit, KindRename:
-		return applyEdit(it, current)
+		return applyEdit(it, current, first)
 	}
 	return nil, ErrNotApplicable
 }
@@ -140,23 +151,29 @@ func applyFile(it *Item, current []byte) (*Result, error) {
 	return r, nil
 }
 
-func applyEdit(it *Item, current []byte) (*Result, error) {
+func applyEdit(it *Item, current []byte, first bool) (*Result, error) {
+	if it.Repeated && current != nil {
+		if first {
+			return &Result{Content: current, Guesses: []string{"the edit was given before and is left out"}}, nil
+		}
+		return nil, ErrRepeated
+	}
 	if len(it.Hunks) == 0 {
 		if current == nil {
 			return nil, ErrMissing
 		}
 		return &Result{Content: current}, nil // a rename
 	}
-	return applyHunks(it, current, false)
+	return applyHunks(it, current, first)
 }
 
-// applyHunks applies one hunk after the other. all says that together they must
-// take the whole file away.
-func applyHunks(it *Item, current []byte, all bool) (*Result, error) {
-	first := &it.Hunks[0]
-	if first.searchesNothing() && len(it.Hunks) == 1 && len(bytes.TrimSpace(current)) == 0 {
-		content := first.New()
-		if first.NewNoEOL {
+// applyHunks applies one hunk after the other. A KindDelete's must together take
+// the whole file away.
+func applyHunks(it *Item, current []byte, first bool) (*Result, error) {
+	h := &it.Hunks[0]
+	if h.searchesNothing() && len(it.Hunks) == 1 && len(bytes.TrimSpace(current)) == 0 {
+		content := h.New()
+		if h.NewNoEOL {
 			content = strings.TrimSuffix(content, "\n")
 		}
 		return &Result{Content: []byte(content), Hunks: []AppliedHunk{{Line: 1}}}, nil
@@ -168,54 +185,133 @@ func applyHunks(it *Item, current []byte, all bool) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{}
-	from, delta := 0, 0 // in order: where the hunk before ended, and by how much lines moved
-	ordered := it.Form == FormDiff || it.Form == FormEnvelope
+	text.first = first
+	a := applier{text: text, ordered: it.Form == FormDiff || it.Form == FormEnvelope, done: make(map[string][]*AppliedHunk)}
 	for i := range it.Hunks {
-		if !ordered {
-			from = 0
-		}
-		pieces, elided := it.Hunks[i].pieces()
-		if elided {
-			if place, err := text.find(&it.Hunks[i], from, delta); err == nil && place.fuzz <= FuzzTrailing {
-				pieces = []*Hunk{&it.Hunks[i]} // the dots are the file's own
+		if err := a.apply(i+1, &it.Hunks[i]); err != nil {
+			var apply *ApplyError
+			if errors.As(err, &apply) {
+				apply.Hunk = i + 1
 			}
-		}
-		for k, h := range pieces {
-			place, err := text.find(h, from, delta)
-			if err == nil && k > 0 && place.line < from {
-				err = &ApplyError{Err: ErrNoMatch}
-			}
-			if err != nil {
-				var apply *ApplyError
-				if errors.As(err, &apply) {
-					apply.Hunk = i + 1
-				}
-				return nil, err
-			}
-			if place.hunk != nil {
-				h = place.hunk
-			}
-			grown := text.change(h, place)
-			if place.hinted {
-				r.Warnings = append(r.Warnings, Warning{"hunk.hint", fmt.Sprintf("hunk %d is found more than once; the place at line %d was taken, which it names", i+1, place.line+1), it.Hunks[i].Span.Start})
-			}
-			if place.fuzz > FuzzTrailing {
-				r.Warnings = append(r.Warnings, Warning{"hunk.fuzz", fmt.Sprintf("hunk %d matches but for %s", i+1, place.fuzz), it.Hunks[i].Span.Start})
-			}
-			r.Fuzz = max(r.Fuzz, place.fuzz)
-			r.Hunks = append(r.Hunks, AppliedHunk{place.fuzz, place.line + 1, place.count})
-			from, delta = place.line+place.count+grown, delta+grown
+			return nil, err
 		}
 	}
+	r := &a.result
 	r.Content = text.bytes()
-	if all {
+	if it.Kind == KindDelete {
 		if len(bytes.TrimSpace(r.Content)) > 0 {
 			return nil, &ApplyError{Hunk: len(it.Hunks), Err: fmt.Errorf("%w: it deletes the file but does not name all of its lines", ErrNoMatch)}
 		}
 		r.Content = nil
 	}
 	return r, nil
+}
+
+// applier applies the hunks of an item in order.
+type applier struct {
+	text    *fileText
+	ordered bool
+	// from and delta: where the hunk before ended, and by how much lines moved.
+	from, delta int
+	// done are the places that were changed, by what the hunk is; their lines
+	// are those of the text as it is now.
+	done   map[string][]*AppliedHunk
+	result Result
+}
+
+// apply applies the hunk of a number.
+func (a *applier) apply(number int, hunk *Hunk) error {
+	if !a.ordered {
+		a.from = 0
+	}
+	key := hunk.key()
+	twins := a.done[key]
+	pieces, elided := hunk.pieces()
+	if elided {
+		if place, err := a.text.find(hunk, a.from, a.delta); err == nil && place.fuzz <= FuzzTrailing && a.text.several == nil {
+			pieces = []*Hunk{hunk} // the dots are the file's own
+		}
+	}
+	for k, h := range pieces {
+		place, err := a.find(number, h)
+		if err == nil && k > 0 && place.line < a.from {
+			err = &ApplyError{Err: ErrNoMatch}
+		}
+		if len(twins) > 0 && k == 0 && (errors.Is(err, ErrNoMatch) || err == nil && place.within(twins)) {
+			if a.text.first {
+				a.result.Guesses = append(a.result.Guesses, fmt.Sprintf("hunk %d was given before and is left out", number))
+				return nil
+			}
+			err = &ApplyError{Err: ErrRepeated}
+		}
+		if err != nil {
+			return err
+		}
+		a.change(number, key, hunk, h, place)
+	}
+	return nil
+}
+
+// find looks for a hunk, and notes where it took the first of several places.
+func (a *applier) find(number int, h *Hunk) (place, error) {
+	found, err := a.text.find(h, a.from, a.delta)
+	if err == nil && a.text.several != nil {
+		a.result.Guesses = append(a.result.Guesses, fmt.Sprintf("the lines of hunk %d are at lines %s; the first place is taken", number, listed(a.text.several)))
+	}
+	return found, err
+}
+
+// change changes the text and notes what was done.
+func (a *applier) change(number int, key string, hunk, h *Hunk, place place) {
+	if place.hunk != nil {
+		h = place.hunk
+	}
+	grown := a.text.change(h, place)
+	r := &a.result
+	if place.hinted {
+		r.Warnings = append(r.Warnings, Warning{"hunk.hint", fmt.Sprintf("hunk %d is found more than once; the place at line %d was taken, which it names", number, place.line+1), hunk.Span.Start})
+	}
+	if place.fuzz > FuzzTrailing {
+		r.Warnings = append(r.Warnings, Warning{"hunk.fuzz", fmt.Sprintf("hunk %d matches but for %s", number, place.fuzz), hunk.Span.Start})
+	}
+	r.Fuzz = max(r.Fuzz, place.fuzz)
+	r.Hunks = append(r.Hunks, AppliedHunk{place.fuzz, place.line + 1, place.count})
+	for _, places := range a.done {
+		for _, other := range places {
+			if other.Line > place.line+1 {
+				other.Line += grown
+			}
+		}
+	}
+	a.done[key] = append(a.done[key], &AppliedHunk{Line: place.line + 1, Lines: place.count + grown})
+	a.from, a.delta = place.line+place.count+grown, a.delta+grown
+}
+
+// within reports whether a place overlaps lines that were changed already.
+func (p place) within(done []*AppliedHunk) bool {
+	return slices.ContainsFunc(done, func(h *AppliedHunk) bool {
+		end := h.Line + max(h.Lines, 1)
+		return h.Line < p.line+1+max(p.count, 1) && (p.line+1 < end || p.count == 0 && p.line+1 == end)
+	})
+}
+
+// key is the same for hunks that say the same.
+func (h *Hunk) key() string {
+	var b strings.Builder
+	for _, context := range h.Context {
+		fmt.Fprintf(&b, "@%s\n", context)
+	}
+	for _, line := range h.Lines {
+		b.WriteByte(line.Op)
+		b.WriteString(line.Text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// listed writes line numbers with commas.
+func listed(lines []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(lines), " ", ", "), "[]")
 }
 
 // searchesNothing: the hunk has no old lines.

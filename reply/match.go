@@ -20,6 +20,7 @@ type place struct {
 
 // find looks for a hunk's old lines from a line on, then anywhere.
 func (t *fileText) find(h *Hunk, from, delta int) (place, error) {
+	t.several = nil
 	var old []string
 	for _, line := range h.Lines {
 		if line.Op != '+' {
@@ -95,10 +96,19 @@ func (t *fileText) findContext(context string, from int) (int, error) {
 		case 1:
 			return found[0], nil
 		default:
-			return 0, &ApplyError{Lines: oneBased(found), Err: ErrManyMatches}
+			return t.oneOf(found)
 		}
 	}
 	return 0, &ApplyError{Err: ErrNoMatch}
+}
+
+// oneOf is the first of several places, if that may be taken.
+func (t *fileText) oneOf(found []int) (int, error) {
+	if !t.first {
+		return 0, &ApplyError{Lines: oneBased(found), Err: ErrManyMatches}
+	}
+	t.several = oneBased(found)
+	return found[0], nil
 }
 
 func exactly(s string) string  { return s }
@@ -149,7 +159,8 @@ func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error)
 		if i := slices.Index(found, h.At-1+delta); h.At > 0 && i >= 0 && fuzz == FuzzExact {
 			return place{line: found[i], count: len(old), hinted: true}, nil
 		}
-		return place{}, &ApplyError{Lines: oneBased(found[:min(len(found), 9)]), Err: ErrManyMatches}
+		at, err := t.oneOf(found[:min(len(found), 9)])
+		return place{line: at, count: len(old), fuzz: fuzz, shift: shifts[0]}, err
 	}
 	line, nearest := t.nearest(old)
 	e := &ApplyError{Err: ErrNoMatch, Nearest: nearest}

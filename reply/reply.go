@@ -161,6 +161,9 @@ type Item struct {
 	// Guessed says that an edit is VerdictAmbiguous for its path alone. That the
 	// file there has the lines to change, and once, speaks for the path.
 	Guessed bool `json:"guessed,omitempty"`
+	// Repeated says that an edit of the reply before has the same hunks for the
+	// same file.
+	Repeated bool `json:"repeated,omitempty"`
 	// Block is the status block of a KindBlock.
 	Block *Block `json:"block,omitempty"`
 

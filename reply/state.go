@@ -1,6 +1,9 @@
 package reply
 
-import "bytes"
+import (
+	"bytes"
+	"crypto/sha256"
+)
 
 // state is where a Parser stands.
 type state struct {
@@ -51,6 +54,8 @@ type state struct {
 	lastTag      *Item
 	// byPath are the items that are OK, by path.
 	byPath map[string][]*Item
+	// edits are what the edits hold that are OK, by path.
+	edits map[string]map[[sha256.Size]byte]bool
 	// lastEdit is the last edit that had a path of its own.
 	lastEdit *Item
 }
@@ -96,6 +101,9 @@ func (p *Parser) add(it *Item) *Item {
 	if p.wrapper.open && p.wrapper.document {
 		it.downgrade(VerdictAmbiguous, "the whole reply is one markdown document; this may be an example in it")
 	}
+	if it.Kind == KindEdit && len(it.Hunks) > 0 {
+		p.repeated(it)
+	}
 	it.Ordinal = len(p.items) + 1
 	if p.block != nil && it.Kind != KindBlock {
 		p.block.files = append(p.block.files, it.Ordinal)
@@ -118,6 +126,28 @@ func (p *Parser) add(it *Item) *Item {
 	return it
 }
 
+// repeated marks an edit that was given before: what it changes may be changed
+// already.
+func (p *Parser) repeated(it *Item) {
+	hash := sha256.New()
+	for i := range it.Hunks {
+		_, _ = hash.Write([]byte(it.Hunks[i].key() + "\n"))
+	}
+	sum := [sha256.Size]byte(hash.Sum(nil))
+	switch {
+	case p.edits[it.Path][sum]:
+		it.Repeated = it.downgrade(VerdictAmbiguous, "the reply gives this edit twice") || it.Verdict == VerdictAmbiguous
+	case it.Verdict == VerdictOK:
+		if p.edits == nil {
+			p.edits = make(map[string]map[[sha256.Size]byte]bool)
+		}
+		if p.edits[it.Path] == nil {
+			p.edits[it.Path] = make(map[[sha256.Size]byte]bool)
+		}
+		p.edits[it.Path][sum] = true
+	}
+}
+
 // supersede marks what came before for a path that is now given whole.
 func (p *Parser) supersede(it *Item) {
 	for _, old := range p.byPath[it.Path] {
@@ -129,6 +159,7 @@ func (p *Parser) supersede(it *Item) {
 		}
 	}
 	p.byPath[it.Path] = p.byPath[it.Path][:0]
+	delete(p.edits, it.Path)
 }
 
 // downgrade makes an OK or ambiguous item less than that. What is worse already

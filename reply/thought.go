@@ -94,7 +94,7 @@ func (p *Parser) orphanThought(start, end int, line []byte) bool {
 			p.closeBlock(start, false)
 		}
 		p.thoughtItems = len(p.items)
-		p.byPath, p.lastEdit, p.last = nil, nil, closedFence{}
+		p.byPath, p.edits, p.lastEdit, p.last = nil, nil, nil, closedFence{}
 		p.wrapper = wrapper{}
 		p.begun = false
 		p.above, p.sibling, p.blanks = Span{}, Span{}, 0

@@ -96,10 +96,16 @@ func reason(item *reply.Item, otherwise string) string {
 }
 
 // apply returns the edit of an item. An edit that had to be stretched to fit
-// fails with an *inexact, which still has its result.
+// fails with an *Inexact, which still has its result; so does one that fits in
+// several places, of which the first is offered.
 func apply(item *reply.Item) func([]byte) ([]byte, error) {
 	return func(current []byte) ([]byte, error) {
 		result, err := reply.Apply(item, current)
+		if errors.Is(err, reply.ErrManyMatches) || errors.Is(err, reply.ErrRepeated) {
+			if guess, second := reply.ApplyFirst(item, current); second == nil && len(guess.Guesses) > 0 {
+				return guess.Content, &Inexact{Reason: strings.Join(guess.Guesses, "; ")}
+			}
+		}
 		if err != nil {
 			return nil, explainApply(err)
 		}

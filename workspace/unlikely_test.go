@@ -31,10 +31,13 @@ func TestUnlikelyReplies(t *testing.T) {
 		{"a directory within them", "```txt:x/Dir/a.txt\nx\n```\n```txt:x/dir/sub/b.txt\nx\n```\n", "x/dir/sub/b.txt", "path.collision", Refuse},
 		{"an update of a file that is not there, which only adds", "*** Begin Patch\n*** Update File: new.txt\n@@\n+x\n+y\n*** End Patch\n", "new.txt", "edit.creates", Ask},
 		{"an update of a file that is not there", "*** Begin Patch\n*** Update File: new.txt\n@@\n-x\n+y\n*** End Patch\n", "new.txt", "edit.missing", Conflict},
+		{"an edit with two places", "*** Begin Patch\n*** Update File: twice.txt\n@@\n-x\n+y\n*** End Patch\n", "twice.txt", "edit.inexact", Ask},
+		{"a hunk given twice", "mine.txt\n```\n" + strings.Repeat("<<<<<<< SEARCH\nmine\n=======\nmine\nyours\n>>>>>>> REPLACE\n", 2) + "```\n", "mine.txt", "edit.inexact", Ask},
+		{"an edit given twice", strings.Repeat("mine.txt\n```\n<<<<<<< SEARCH\nmine\n=======\nmine\nyours\n>>>>>>> REPLACE\n```\n\n", 2), "mine.txt", "", Ask},
 		{"the same directory twice", "```txt:dir/a.txt\nx\n```\n```txt:dir/b.txt\nx\n```\n", "dir/b.txt", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t, map[string]string{"a.txt": "mine\n", "empty.txt": "", "logo.png": png, "data.bin": "\x00\x01\x02"})
+			s := newSite(t, map[string]string{"a.txt": "mine\n", "mine.txt": "mine\n", "twice.txt": "x\nb\nx\n", "empty.txt": "", "logo.png": png, "data.bin": "\x00\x01\x02"})
 			p := s.plan(FromReply(reply.Parse([]byte(c.text)))...)
 			for i := range p.Files {
 				f := &p.Files[i]
