@@ -178,18 +178,38 @@ func poolName(set, tier string) string {
 	return set + " " + tier
 }
 
+// setStartTime is how long the first programs of a set wait for its zygote, which
+// imports what they are about to import. The wait is no part of their time limit:
+// one of two seconds, as Onyx has, would end in the imports of a cold program.
+const setStartTime = 10 * time.Second
+
 // wake starts the zygote of a set that is not the default one, when its first
-// program comes. That program does not wait for it.
+// program comes, and waits for a zygote that is being started.
 func (p *pool) wake() {
 	p.mu.Lock()
-	asleep := p.set != "" && !p.awake && !p.closed
-	p.awake = p.awake || asleep
+	if p.set == "" || p.closed || p.zygote != nil {
+		p.mu.Unlock()
+		return
+	}
+	if !p.awake {
+		started := make(chan struct{})
+		p.awake, p.started = true, started
+		go func() {
+			defer close(started)
+			p.start()
+		}()
+	}
+	started := p.started
 	p.mu.Unlock()
-	switch {
-	case asleep && p.executor.config.Warm == warmFirst:
-		p.start()
-	case asleep:
-		go p.start()
+	var enough <-chan time.Time
+	if p.executor.config.Warm != warmFirst {
+		limit := time.NewTimer(setStartTime)
+		defer limit.Stop()
+		enough = limit.C
+	}
+	select {
+	case <-started:
+	case <-enough:
 	}
 }
 

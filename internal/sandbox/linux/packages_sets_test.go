@@ -106,6 +106,22 @@ func TestPackageSets(t *testing.T) {
 	}
 }
 
+// The first program of a set is warm: it waits for the zygote, and its time limit
+// does not.
+func TestFirstProgramOfASet(t *testing.T) {
+	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), Warm: true})
+	if r := sandboxtest.Run(t, s, inSet("onyx")); r.Stdout != "onyx onyx\n" {
+		t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
+	}
+	pools, err := s.Pools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(pools, func(p engine.Pool) bool { return strings.HasPrefix(p.Name, "onyx") && p.Ready }) {
+		t.Errorf("there is no zygote of the set: %+v", pools)
+	}
+}
+
 // Only the zygotes of the default set are there from the beginning. Those of
 // another come with its first program, and go when it is not used any more.
 func TestZygotesOfASetComeAndGo(t *testing.T) {

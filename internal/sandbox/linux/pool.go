@@ -57,8 +57,10 @@ type pool struct {
 	wanted  int // requests that wait for the zygote
 	filling bool
 	closed  bool
-	awake   bool        // of a set that is not the default one: the zygote is there or being started
-	expiry  *time.Timer // of the same
+	// Of a set that is not the default one:
+	awake   bool          // the zygote is there or being started
+	started chan struct{} // closed when its start has succeeded or failed
+	expiry  *time.Timer
 
 	failures int // of zygotes in a row, to start
 }
