@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -127,14 +128,20 @@ func (s *service) kill() {
 	s.t.Helper()
 	// The service itself: as root a small parent stands above it.
 	serving := processes(func(p process) bool { return p.parent == s.cmd.Process.Pid && len(p.argv) > 1 && p.argv[1] == "serve" })
-	victim := s.cmd.Process.Pid
-	if len(serving) == 1 {
-		victim = serving[0].pid
+	// The parent first: it would start the service again.
+	victims := []int{s.cmd.Process.Pid}
+	for _, p := range serving {
+		victims = append(victims, p.pid)
 	}
-	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
-		s.t.Fatal(err)
+	for _, victim := range victims {
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			s.t.Fatal(err)
+		}
 	}
 	s.wait()
+	eventually(s.t, patience, "the processes are gone", func() bool {
+		return len(processes(func(p process) bool { return slices.Contains(victims, p.pid) })) == 0
+	})
 }
 
 func testKilledInRun(t *testing.T) {
