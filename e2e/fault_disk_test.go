@@ -21,25 +21,8 @@ import (
 // Uploads and runs are refused, it says that it is not ready, deletions work,
 // also after it was killed, and so does expiry without anybody's help.
 func testFull(t *testing.T, options, content string) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a small disk needs root")
-	}
 	who := root(t)
-	data := dataFolder(t, who)
-	disk := filepath.Join(data, "disk")
-	if err := os.Mkdir(disk, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, options); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
-	if err := os.Rename(filepath.Join(data, "runtimes"), filepath.Join(data, "r")); err == nil {
-		if err := os.Symlink(filepath.Join(data, "r"), filepath.Join(disk, "runtimes")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	give(t, disk, who.service)
+	disk := smallDisk(t, who, options)
 	s := serve(t, who, disk)
 	kept := s.upload("kept", "kept") // by its use, however often others expire
 	stored := fillUp(t, s, content)
@@ -101,6 +84,27 @@ func testFull(t *testing.T, options, content string) {
 	fillDisk(t, disk)
 	works(s)
 	s.stop()
+}
+
+// smallDisk mounts a small disk for a service's data directory.
+func smallDisk(t *testing.T, who person, options string) string {
+	t.Helper()
+	data := dataFolder(t, who)
+	disk := filepath.Join(data, "disk")
+	if err := os.Mkdir(disk, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	if err := os.Rename(filepath.Join(data, "runtimes"), filepath.Join(data, "r")); err == nil {
+		if err := os.Symlink(filepath.Join(data, "r"), filepath.Join(disk, "runtimes")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give(t, disk, who.service)
+	return disk
 }
 
 // fillUp uploads until the service refuses more, and returns what it took.

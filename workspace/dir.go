@@ -212,13 +212,11 @@ func lockFile(ctx context.Context, path string, exclusive bool) (func() error, e
 		return nil, err
 	}
 	if exclusive {
-		err := f.Truncate(0)
-		if err == nil {
-			_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		}
-		if err != nil {
+		if err := f.Truncate(0); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
+		// The pid is for a message only: a full disk has no room for it.
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return f.Close, nil
 }

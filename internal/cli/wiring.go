@@ -106,6 +106,7 @@ func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
 	if space, err = disk.Open(a.cfg.Data, a.cfg.MinFree); err != nil {
 		return nil, nil, dataError(a.cfg.Data, err)
 	}
+	a.borrow = space.Borrow
 	room, err := space.Room()
 	if err != nil {
 		return nil, nil, dataError(a.cfg.Data, err)
@@ -115,6 +116,21 @@ func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
 	}
 	a.log.Warn("the disk is low: uploads and runs are refused", "data", a.cfg.Data, "free_bytes", room.Free, "min_free", room.Floor)
 	return space, space.Borrow(), nil
+}
+
+// reserveOf gives up the reserve in a directory with state: in a service the one
+// that it keeps, in a command the one that is there once the disk is full.
+func (a *app) reserveOf(dir string) func() (giveBack func()) {
+	if a.borrow != nil {
+		return a.borrow
+	}
+	return func() (giveBack func()) {
+		space, err := disk.Open(dir, a.cfg.MinFree)
+		if err != nil {
+			return func() {} // the error is that of the full disk
+		}
+		return space.Borrow()
+	}
 }
 
 func (s *storage) close() error { return errors.Join(s.blobs.Close(), s.index.Close()) }

@@ -46,7 +46,7 @@ func (a *app) openDesk(ctx context.Context) (*desk, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, dataError(dir, err)
 	}
-	db, err := state.Open(ctx, dir, a.log)
+	db, err := state.Open(ctx, dir, a.log, state.WithReserve(a.reserveOf(dir)))
 	if err != nil {
 		return nil, stateError(dir, err)
 	}

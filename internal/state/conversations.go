@@ -154,7 +154,7 @@ func (s *Conversations) Conversations(ctx context.Context, owner string, p conve
 
 // DropConversation implements conversation.Archive.
 func (s *Conversations) DropConversation(ctx context.Context, owner, id string) error {
-	return s.db.write(ctx, func(tx *sql.Tx) error {
+	return s.db.erase(ctx, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, "DELETE FROM conversations WHERE owner = ? AND id = ?", owner, id)
 		if err != nil {
 			return err

@@ -44,12 +44,23 @@ type row struct {
 	data   []byte // nil for a file
 }
 
-// Save implements workspace.Store.
+// Save implements workspace.Store. On a full disk an undo, and the end of what
+// has begun, may use the reserve: the one makes room, the other leaves no folder
+// between two states.
 func (j *Journal) Save(ctx context.Context, r *workspace.Record, contents ...*workspace.Content) error {
 	record, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
+	save := func() error { return full(j.storeAndSave(ctx, r, record, contents)) }
+	begins := r.State == workspace.Proposed || r.State == workspace.Staging || r.State == workspace.Committing
+	if begins && r.Origin.Kind != "undo" {
+		return save()
+	}
+	return j.db.makeRoom(ctx, save)
+}
+
+func (j *Journal) storeAndSave(ctx context.Context, r *workspace.Record, record []byte, contents []*workspace.Content) error {
 	for {
 		rows := make([]row, 0, len(contents))
 		for _, c := range contents {

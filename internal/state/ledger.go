@@ -40,7 +40,7 @@ func (l *Ledger) Put(ctx context.Context, e provider.Entry) error {
 
 // Remove implements provider.LedgerStore.
 func (l *Ledger) Remove(ctx context.Context, key string) error {
-	return l.db.write(ctx, func(tx *sql.Tx) error {
+	return l.db.erase(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM ledger WHERE key = ?", key)
 		return err
 	})

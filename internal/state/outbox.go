@@ -23,9 +23,25 @@ var _ assignment.Store = (*Outbox)(nil)
 // Outbox returns the store of what is reported to projects.
 func (db *DB) Outbox() *Outbox { return &Outbox{db} }
 
-// Change implements assignment.Store.
+// Change implements assignment.Store. On a full disk a change may use the reserve
+// unless it adds a post: to drop one, and to note that one was sent, must work.
 func (o *Outbox) Change(ctx context.Context, id assignment.LaneID, do func(*assignment.Lane) error) error {
-	return o.db.write(ctx, func(tx *sql.Tx) error { return changeLane(ctx, tx, id, do) })
+	adds := false
+	change := func() error {
+		return o.db.write(ctx, func(tx *sql.Tx) error {
+			return changeLane(ctx, tx, id, func(l *assignment.Lane) error {
+				posts := len(l.Posts)
+				err := do(l)
+				adds = len(l.Posts) > posts
+				return err
+			})
+		})
+	}
+	err := change()
+	if !errors.Is(err, ErrFull) || adds {
+		return err
+	}
+	return o.db.makeRoom(ctx, change)
 }
 
 // changeLane changes a lane within a transaction.

@@ -70,7 +70,7 @@ func (s *Projects) PutLink(ctx context.Context, l conversation.Link) error {
 
 // DropLink implements conversation.Store.
 func (s *Projects) DropLink(ctx context.Context, owner, project string) error {
-	return s.db.write(ctx, func(tx *sql.Tx) error {
+	return s.db.erase(ctx, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, "DELETE FROM links WHERE owner = ? AND project = ?", owner, project)
 		if err != nil {
 			return err
@@ -88,7 +88,11 @@ func (s *Projects) PutHandled(ctx context.Context, h *conversation.Handled) erro
 	if err != nil {
 		return err
 	}
-	return s.db.write(ctx, func(tx *sql.Tx) error {
+	write := s.db.write
+	if h.Kind == "undo" || h.Done && h.Result.State != conversation.ShownOnly {
+		write = s.db.erase // it takes something back, or ends what was kept before
+	}
+	return write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO replies (id, owner, created, handled) VALUES (?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET handled = excluded.handled`, h.ID, h.Owner, h.Created.UnixMicro(), string(text))
 		if err != nil {

@@ -20,7 +20,7 @@ func (j *Journal) Prune(ctx context.Context, keep workspace.Keep) error {
 	if err != nil || !needed {
 		return err
 	}
-	return j.db.write(ctx, func(tx *sql.Tx) error {
+	return j.db.erase(ctx, func(tx *sql.Tx) error {
 		if keep.Age > 0 {
 			_, err := tx.ExecContext(ctx, "DELETE FROM transactions WHERE updated < ? AND state NOT IN ('staging', 'committing', 'published')",
 				now.Add(-keep.Age).UnixMicro())

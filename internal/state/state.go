@@ -45,6 +45,7 @@ type DB struct {
 	reader   *sql.DB
 	contents *workspace.ContentDir
 	pack     *zstd.Encoder
+	borrow   func() (giveBack func()) // see WithReserve
 
 	// committed run in the SQL transaction in which a workspace's transaction
 	// becomes Committed, so that what follows from it is neither lost nor done
@@ -52,17 +53,26 @@ type DB struct {
 	committed []func(context.Context, *sql.Tx, *workspace.Record) error
 }
 
+// Option changes how a database is opened.
+type Option func(*DB)
+
+// WithReserve sets what gives up room on a full disk for as long as a deletion
+// needs it.
+func WithReserve(borrow func() (giveBack func())) Option {
+	return func(db *DB) { db.borrow = borrow }
+}
+
 // Open opens state.db in the data directory, makes it if it is missing, and
 // brings an older one up to date.
-func Open(ctx context.Context, dir string, log *slog.Logger) (*DB, error) {
-	db, err := open(ctx, dir, log)
+func Open(ctx context.Context, dir string, log *slog.Logger, options ...Option) (*DB, error) {
+	db, err := open(ctx, dir, log, options)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", filepath.Join(dir, Name), err)
 	}
 	return db, nil
 }
 
-func open(ctx context.Context, dir string, log *slog.Logger) (_ *DB, err error) {
+func open(ctx context.Context, dir string, log *slog.Logger, options []Option) (_ *DB, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -74,7 +84,13 @@ func open(ctx context.Context, dir string, log *slog.Logger) (_ *DB, err error) 
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{dir: dir, log: log, committed: []func(context.Context, *sql.Tx, *workspace.Record) error{queueReports}}
+	db := &DB{
+		dir: dir, log: log, borrow: func() func() { return func() {} },
+		committed: []func(context.Context, *sql.Tx, *workspace.Record) error{queueReports},
+	}
+	for _, set := range options {
+		set(db)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, db.Close())
@@ -217,7 +233,7 @@ func (db *DB) write(ctx context.Context, do func(*sql.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return within(context.WithoutCancel(ctx), db.writer, do)
+	return full(within(context.WithoutCancel(ctx), db.writer, do))
 }
 
 // read runs do on a snapshot of the database.

@@ -61,7 +61,7 @@ func (u *Uploads) PutUpload(ctx context.Context, c provider.CachedUpload) error 
 
 // RemoveUpload implements provider.UploadStore.
 func (u *Uploads) RemoveUpload(ctx context.Context, key provider.UploadKey, id string) error {
-	return u.db.write(ctx, func(tx *sql.Tx) error {
+	return u.db.erase(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM uploads WHERE key = ? AND id = ?", uploadKey(key), id)
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"syscall"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
@@ -28,6 +29,7 @@ func askProblem(err error) error {
 		{workspace.ErrStale, http.StatusConflict, "The file is not the one that you were shown, so nothing was saved.", "Load the page again."},
 		{workspace.ErrConflict, http.StatusConflict, "The folder has changed in the meantime, so nothing was saved.", "Try again."},
 		{workspace.ErrBusy, http.StatusServiceUnavailable, "Somebody else is writing into this folder at the moment.", "Try again."},
+		{syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was kept.", "Delete conversations or files that are no longer needed, or make room, and try again."},
 		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder.", "Give the user that it runs as access to it, or download the file."},
 	} {
 		if errors.Is(err, known.is) {

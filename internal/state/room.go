@@ -1,0 +1,54 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// ErrFull says that the disk has no room for a change, whatever SQLite calls that.
+var ErrFull = fmt.Errorf("the disk of the data directory is full: %w", syscall.ENOSPC)
+
+// full gives an error that says so the mark ErrFull.
+func full(err error) error {
+	if err == nil || errors.Is(err, ErrFull) {
+		return err
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	// The index of the log is a file of its own, whose lack of room has its own code.
+	if ok && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) ||
+		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
+}
+
+// erase is write for what makes room, or ends what has begun: it must work on a
+// full disk too. There it writes in the reserve, and makes the log, which it
+// lengthened, short again. It may call do twice.
+func (db *DB) erase(ctx context.Context, do func(*sql.Tx) error) error {
+	return db.makeRoom(ctx, func() error { return db.write(ctx, do) })
+}
+
+// makeRoom does something again with the reserve if there is no room for it.
+func (db *DB) makeRoom(ctx context.Context, do func() error) error {
+	err := do()
+	if !errors.Is(err, ErrFull) {
+		return err
+	}
+	defer db.borrow()()
+	db.shorten(ctx)
+	defer db.shorten(ctx)
+	return do()
+}
+
+// shorten writes the log into the database and gives its room back. If it
+// cannot, a later one does.
+func (db *DB) shorten(ctx context.Context) {
+	_, _ = db.writer.ExecContext(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)")
+}
