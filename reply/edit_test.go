@@ -124,6 +124,87 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// TestCalls: what stands in a tag that stands for a fence, or in a call of a
+// tool, is read, asked about or refused by its path; none is passed over.
+func TestCalls(t *testing.T) {
+	write := func(path, content string) string {
+		return "<write_to_file>\n<path>" + path + "</path>\n<content>\n" + content + "</content>\n</write_to_file>\n"
+	}
+	roo := "<<<<<<< SEARCH\n:start_line:7\n-------\na\n=======\nb\n>>>>>>> REPLACE\n"
+	cline := "------- SEARCH\na\n=======\nb\n+++++++ REPLACE\n"
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"source with a path", "<source path=\"src/a.ts\">\n" + one + "</source>\n", []string{`file ok src/a.ts "export const a = 1;\n"`}},
+		{"source with a file", "<codeblock lang=\"ts\" file=\"src/a.ts\">\n" + one + "</codeblock>\n", []string{`file ok src/a.ts "export const a = 1;\n"`}},
+		{"source below a path", "src/a.ts\n<source>\n" + one + "</source>\n", []string{`file ok src/a.ts "export const a = 1;\n"`}},
+		{"source of a language below a path", "**src/a.ts**\n\n<source>typescript\n" + one + "</source>\n", []string{`file ok src/a.ts "export const a = 1;\n"`}},
+		{"two of them", "a.ts\n<sourcecode>\n1\n</sourcecode>\n\nb.ts\n<sourcecode>\n2\n</sourcecode>\n", []string{`file ok a.ts "1\n"`, `file ok b.ts "2\n"`}},
+		{"source with an edit", "src/a.ts\n<source>\n" + hunkAB + "</source>\n", []string{"edit ok src/a.ts {-a/+b}"}},
+		{"source with a malformed edit", "src/a.ts\n<source>\n<<<<<<< SEARCH\na\n</source>\n", []string{"edit invalid src/a.ts"}},
+		{"source with a diff", "src/a.ts\n<source>\n@@ -1 +1 @@\n-a\n+b\n</source>\n", []string{`file partial src/a.ts "@@ -1 +1 @@\n-a\n+b\n"`}},
+		{"source of another language", "README.md\n<source>python\nx\n</source>\n", []string{`file ambiguous README.md "x\n"`}},
+		{"source that leaves out", "src/a.ts\n<source>\n// ... existing code ...\n</source>\n", []string{`file partial src/a.ts "// ... existing code ...\n"`}},
+		{"source that leads out", "<source path=\"../a.ts\">\nx\n</source>\n", []string{`file refused ../a.ts "x\n"`}},
+		{"source that does not end", "src/a.ts\n<source>\nx\n", []string{`file truncated src/a.ts "x\n"`}},
+		{"source twice closed", "src/a.xml\n<source>\n<a>\n</source>\n</a>\n</source>\n", []string{`file ambiguous src/a.xml "<a>\n"`}},
+		{"source in the content", "pom.xml\n<source>\n<a>\n  <source>1.8</source>\n  <b><source>1.8</source>\n</a>\n</source>\n", []string{`file ok pom.xml "<a>\n  <source>1.8</source>\n  <b><source>1.8</source>\n</a>\n"`}},
+		{"sources of a video in the content", "a.html\n<source>\n<video>\n<source src=\"a.mp4\">\n</video>\n</source>\n", []string{`file ok a.html "<video>\n<source src=\"a.mp4\">\n</video>\n"`}},
+		{"a source of a video", "a.html\n<source src=\"a.mp4\" type=\"video/mp4\">\nx\n", nil},
+		{"source below a sentence", "This is the code.\n<source>\nx\n</source>\n", nil},
+		{"pre below a path", "src/a.ts\n<pre>\na &lt; b\n</pre>\n", []string{`file ambiguous src/a.ts "a &lt; b\n"`}},
+		{"pre with an edit", "src/a.ts\n<pre>\n" + hunkAB + "</pre>\n", []string{"edit ambiguous src/a.ts {-a/+b}"}},
+
+		{"write", write("src/a.ts", one), []string{`file ambiguous src/a.ts "export const a = 1;\n"`}},
+		{"write of two files", write("a.ts", "1\n") + "\n" + write("b.ts", "2\n"), []string{`file ambiguous a.ts "1\n"`, `file ambiguous b.ts "2\n"`}},
+		{"write with the number of lines", "<write_to_file>\n  <path>src/a.ts</path>\n  <content>\nx\n  </content>\n<line_count>1</line_count>\n</write_to_file>\n", []string{`file ambiguous src/a.ts "x\n"`}},
+		{"write in a line", "<write_to_file><path>a.txt</path><content>x</content></write_to_file>\n", []string{`file ambiguous a.txt "x"`}},
+		{"two writes in a line", "<write_to_file><path>a.txt</path><content>x</content></write_to_file><write_to_file><path>b.txt</path><content>y</content></write_to_file>\n", []string{`file ambiguous a.txt "x"`, `file ambiguous b.txt "y"`}},
+		{"two files in a line", "<file path=\"a.txt\">x</file> <file path=\"b.txt\">y</file>\n", []string{`file ok a.txt "x"`, `file ok b.txt "y"`}},
+		{"write, the content first", "<write_to_file>\n<content>x</content>\n<path>a.txt</path>\n</write_to_file>\n", []string{`file ambiguous a.txt "x"`}},
+		{"write of a fence", write("src/a.ts", "```ts\n"+one+"```\n"), []string{`file ambiguous src/a.ts "export const a = 1;\n"`}},
+		{"write of fences", write("a.md", "# A\n```ts:src/a.ts\nx\n```\n"), []string{`file ambiguous a.md "# A\n` + "```ts:src/a.ts\\nx\\n```" + `\n"`}},
+		{"write of a closing tag", write("a.xml", "<content>\n1\n</content>\n"), []string{`file ambiguous a.xml "<content>\n1\n</content>\n"`}},
+		{"write that leaves out", write("a.ts", "// ... existing code ...\n"), []string{`file partial a.ts "// ... existing code ...\n"`}},
+		{"write that leads out", write("/etc/passwd", "x\n"), []string{`file refused /etc/passwd "x\n"`}},
+		{"write without a path", "<write_to_file>\n<content>\nx\n</content>\n</write_to_file>\n", []string{`file invalid  "x\n"`}},
+		{"write without content", "<write_to_file>\n<path>a.ts</path>\n</write_to_file>\n", []string{`file invalid a.ts ""`}},
+		{"write that does not end", "<write_to_file>\n<path>a.ts</path>\n<content>\nx\n", []string{`file invalid a.ts ""`}},
+		{"write in a thought", "<think>\n" + write("a.ts", "x\n") + "</think>\n", nil},
+		{"write in an example", "<example>\n" + write("a.ts", "x\n") + "</example>\n", nil},
+		{"write in a fence", "```xml\n" + write("a.ts", "x\n") + "```\n", nil},
+		{"write in indented code", "So:\n\n    <write_to_file>\n    ```ts:a.ts\n    x\n    ```\n    </write_to_file>\n", nil},
+
+		{"roo's edit", "<apply_diff>\n<path>src/a.ts</path>\n<diff>\n" + roo + "</diff>\n</apply_diff>\n", []string{"edit ambiguous src/a.ts {-a/+b}"}},
+		{"cline's edit", "<replace_in_file>\n<path>src/a.ts</path>\n<diff>\n" + cline + "\n" + cline + "</diff>\n</replace_in_file>\n", []string{"edit ambiguous src/a.ts {-a/+b} {-a/+b}"}},
+		{"roo's edit of two files", "<apply_diff>\n<args>\n<file>\n  <path>a.ts</path>\n  <diff>\n    <content>\n<![CDATA[\n" + roo + "]]>\n    </content>\n    <start_line>7</start_line>\n  </diff>\n</file>\n<file>\n  <path>b.ts</path>\n<diff><content>\n" + roo + "</content></diff>\n</file>\n</args>\n</apply_diff>\n",
+			[]string{"edit ambiguous a.ts {-a/+b}", "edit ambiguous b.ts {-a/+b}"}},
+		{"a path in a hunk", "<replace_in_file>\n<path>a.xml</path>\n<diff>\n------- SEARCH\n<path>x</path>\n=======\n<path>y</path>\n+++++++ REPLACE\n</diff>\n</replace_in_file>\n", []string{"edit ambiguous a.xml {-<path>x</path>/+<path>y</path>}"}},
+		{"an edit without its end", "<apply_diff>\n<path>a.ts</path>\n<diff>\n<<<<<<< SEARCH\na\n</diff>\n</apply_diff>\n", []string{"edit invalid a.ts"}},
+		{"an edit without hunks", "<apply_diff>\n<path>a.ts</path>\n<diff>\n-a\n+b\n</diff>\n</apply_diff>\n", []string{"edit invalid a.ts"}},
+		{"an edit without a path", "<apply_diff>\n<diff>\n" + roo + "</diff>\n</apply_diff>\n", []string{"edit invalid  {-a/+b}"}},
+		{"an edit that leads out", "<apply_diff>\n<path>../a.ts</path>\n<diff>\n" + roo + "</diff>\n</apply_diff>\n", []string{"edit refused ../a.ts {-a/+b}"}},
+		{"an edit with elisions", "<apply_diff>\n<path>a.ts</path>\n<diff>\n<<<<<<< SEARCH\na\n=======\n// ... existing code ...\n>>>>>>> REPLACE\n</diff>\n</apply_diff>\n", []string{"edit partial a.ts {-a/+// ... existing code ...}"}},
+		{"an insertion", "<insert_content>\n<path>a.ts</path>\n<line>3</line>\n<content>x</content>\n</insert_content>\n", []string{"edit invalid a.ts"}},
+		{"search and replace", "<search_and_replace>\n<path>a.ts</path>\n<search>x</search>\n<replace>y</replace>\n</search_and_replace>\n", []string{"edit invalid a.ts"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sound(t, []byte(c.text))
+			sound(t, []byte(strings.ReplaceAll(c.text, "\n", "\r\n")))
+			r := Parse([]byte(c.text))
+			var got []string
+			for _, it := range r.Items {
+				got = append(got, summary(it))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				b, _ := r.JSON()
+				t.Errorf("%s\n%s", diff, b)
+			}
+		})
+	}
+}
+
 func TestGroupOfAnEnvelope(t *testing.T) {
 	r := Parse([]byte("```ts:x.ts\n1\n```\n" + strings.Repeat("*** Begin Patch\n*** Delete File: a.ts\n*** Delete File: b.ts\n*** End Patch\n", 1)))
 	if len(r.Items) != 3 || r.Items[0].Group != 0 || r.Items[1].Group != 2 || r.Items[2].Group != 2 {

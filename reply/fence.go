@@ -86,12 +86,9 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 		f.above = p.above
 	}
 	f.where = f.info.candidate
-	if f.where.raw == "" && p.blanks <= 1 && p.above.Len() > 0 && len(rest) < 200 {
-		if c, ok := pathAbove(p.text(p.above.Start, p.above.End), p.text(p.sibling.Start, p.sibling.End)); ok && fitsAbove(&c, f.info.lang) {
+	if f.where.raw == "" && len(rest) < 200 {
+		if c := p.nameAbove(f.info.lang); c.raw != "" {
 			f.where = c
-			if p.block != nil && isListItem(p.text(p.above.Start, p.above.End)) {
-				f.where.doubt(0.5, "it may be an item of the block's list")
-			}
 		}
 	} else if f.where.raw != "" && p.blanks <= 1 && showsOld(p.text(p.above.Start, p.above.End)) {
 		f.where.mark(VerdictCitation, "the line above calls it the old code")
@@ -124,6 +121,21 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 			Span: Span{start, p.next}, Body: Span{p.next, p.next}, Path: c.path, RawPath: f.where.raw, From: f.where.from, Lang: f.info.lang})
 	}
 	return true
+}
+
+// nameAbove is the name that the line above gives to a fence of a language.
+func (p *Parser) nameAbove(lang string) candidate {
+	if p.blanks > 1 || p.above.Len() == 0 {
+		return candidate{}
+	}
+	c, ok := pathAbove(p.text(p.above.Start, p.above.End), p.text(p.sibling.Start, p.sibling.End))
+	if !ok || !fitsAbove(&c, lang) {
+		return candidate{}
+	}
+	if p.block != nil && isListItem(p.text(p.above.Start, p.above.End)) {
+		c.doubt(0.5, "it may be an item of the block's list")
+	}
+	return c
 }
 
 // fitsAbove weighs a name above a fence against the fence's language. Commands

@@ -64,7 +64,7 @@ const (
 	FormSearch   Form = "search-replace" // <<<<<<< SEARCH ... >>>>>>> REPLACE
 	FormDiff     Form = "unified-diff"   // --- a/p, +++ b/p, @@
 	FormEnvelope Form = "envelope"       // *** Begin Patch ... *** End Patch
-	FormTag      Form = "tag"            // <file path="p">, <boltAction>, <PlandexBlock>
+	FormTag      Form = "tag"            // <file path="p">, <boltAction>, <PlandexBlock>, <source>, <write_to_file>
 	FormList     Form = "list"           // ### Move Files, ### Remove Files
 	FormBlock    Form = "block"          // === NAME === ... === END NAME ===
 )
@@ -158,7 +158,8 @@ type Item struct {
 	Create bool `json:"create,omitempty"`
 	// Hunks are the edits of a KindEdit or KindRename, in order.
 	Hunks []Hunk `json:"hunks,omitempty"`
-	// Guessed says that an edit is VerdictAmbiguous for its path alone. That the
+	// Guessed says that an edit is VerdictAmbiguous for its path, or for standing in
+	// a tool's call, alone. That the
 	// file there has the lines to change, and once, speaks for the path.
 	Guessed bool `json:"guessed,omitempty"`
 	// Repeated says that an edit of the reply before has the same hunks for the

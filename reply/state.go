@@ -52,6 +52,7 @@ type state struct {
 	blocks       map[string]*Item // those that count, by digest and by type and id
 	fileOps      fileOps
 	lastTag      *Item
+	lastTagName  string
 	// byPath are the items that are OK, by path.
 	byPath map[string][]*Item
 	// edits are what the edits hold that are OK, by path.

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// tag is an open tag with a file's content: <file path="p">.
+// tag is an open tag with a file's content: <file path="p">, a tag that stands
+// for a fence, or a call of a tool.
 type tag struct {
 	name        string
 	start, body int
@@ -13,6 +14,9 @@ type tag struct {
 	lang        string
 	depth       int
 	elided      bool
+	// fenced: it stands for a code fence, so that what a fence may hold is in it.
+	fenced bool
+	call   bool // of a tool
 }
 
 // fileOps is an open list under ### Move Files or ### Remove Files.
@@ -22,13 +26,13 @@ type fileOps struct {
 }
 
 // openTag begins a file in a tag: <file path="p">, <boltAction type="file"
-// filePath="p">, <PlandexBlock lang="go" path="p">.
+// filePath="p">, <PlandexBlock lang="go" path="p">, <source> below a path.
 func (p *Parser) openTag(start, end int, line []byte) bool {
 	if bytes.HasPrefix(line, []byte("<EndPlandexFileOps")) {
 		p.endFileOps()
 		return true
 	}
-	if p.lastTag != nil && bytes.HasPrefix(line, []byte("</file>")) {
+	if p.lastTag != nil && bytes.HasPrefix(line, []byte("</"+p.lastTagName+">")) {
 		p.revise(p.lastTag, VerdictAmbiguous, "its closing tag stands twice: the first may belong to its content")
 		p.lastTag = nil
 		return false
@@ -37,7 +41,7 @@ func (p *Parser) openTag(start, end int, line []byte) bool {
 	if !ok {
 		return false
 	}
-	t := tag{name: name, start: start}
+	t := tag{name: name, start: start, fenced: fenceTag(name)}
 	for s := attributes; s != ""; s = strings.TrimLeft(s, " \t") {
 		key, value, rest := attribute(s)
 		s = rest
@@ -48,25 +52,54 @@ func (p *Parser) openTag(start, end int, line []byte) bool {
 			}
 		case "lang":
 			t.lang = value
-		case "path", "filepath", "name", "filename":
-			t.where = candidate{raw: value, from: PathTag, conf: 0.95}
-			if pathShape(value) < shapeStrong && refusal(value) == "" {
-				t.where.doubt(0.7, "it may be no path")
-			}
+		case "path", "filepath", "name", "filename", "file":
+			t.where = tagPath(value)
 		}
+	}
+	rest := string(bytes.TrimSpace(line[bytes.IndexByte(line, '>')+1:]))
+	if t.where.raw == "" && t.fenced && attributes == "" && (rest == "" || isLanguage(rest)) {
+		t.where, t.lang = p.nameAbove(rest), rest
+		line = line[:bytes.IndexByte(line, '>')+1]
+		end = start + bytes.IndexByte(p.buf[start:end], '>') + 1
 	}
 	if t.where.raw == "" {
 		return false
 	}
+	if name == "code" || name == "pre" {
+		t.where.doubt(0.7, "<"+name+"> is HTML, which may only show code")
+	}
+	p.beginTag(t, end, line)
+	return true
+}
+
+// tagPath is a path that a tag gives.
+func tagPath(value string) candidate {
+	c := candidate{raw: value, from: PathTag, conf: 0.95}
+	if pathShape(value) < shapeStrong && refusal(value) == "" {
+		c.doubt(0.7, "it may be no path")
+	}
+	return c
+}
+
+// beginTag begins to read what stands in a tag, from the tag's own line on.
+func (p *Parser) beginTag(t tag, end int, line []byte) {
 	closing := bytes.IndexByte(line, '>')
-	t.body = start + bytes.IndexByte(p.buf[start:end], '<') + closing + 1
+	t.body = t.start + bytes.IndexByte(p.buf[t.start:end], '<') + closing + 1
 	p.mode, p.tag = inTag, t
 	if rest := p.text(t.body, end); blank(rest) {
 		p.tag.body = p.next
 	} else {
 		p.tagLine(t.body, end)
 	}
-	return true
+}
+
+// fenceTag reports whether a tag can stand for a code fence, as in aider.
+func fenceTag(name string) bool {
+	switch name {
+	case "source", "sourcecode", "codeblock", "code", "pre":
+		return true
+	}
+	return false
 }
 
 // fileTag cuts a tag that can hold a file into its name and attributes.
@@ -79,6 +112,9 @@ func fileTag(line []byte) (name, attributes string, ok bool) {
 	switch name {
 	case "file", "boltAction", "PlandexBlock":
 		return name, strings.TrimSpace(attributes), ok
+	}
+	if fenceTag(name) {
+		return name, strings.TrimSpace(attributes), true
 	}
 	return "", "", false
 }
@@ -95,48 +131,78 @@ func (p *Parser) tagLine(start, end int) {
 	}
 	closing := []byte("</" + t.name + ">")
 	trimmed := bytes.TrimSpace(line)
-	if bytes.HasPrefix(trimmed, []byte("<"+t.name+">")) || bytes.HasPrefix(trimmed, []byte("<"+t.name+" ")) {
+	if bytes.HasPrefix(trimmed, []byte("<"+t.name+">")) || !t.fenced && bytes.HasPrefix(trimmed, []byte("<"+t.name+" ")) {
 		if !bytes.HasSuffix(trimmed, closing) && !bytes.HasSuffix(trimmed, []byte("/>")) {
 			t.depth++
 		}
 		return
 	}
 	switch {
-	case !bytes.HasPrefix(trimmed, closing) && !bytes.HasSuffix(trimmed, closing):
+	case !bytes.HasPrefix(trimmed, closing) && (t.fenced || !bytes.HasSuffix(trimmed, closing)):
 		return
 	case t.depth > 0:
 		t.depth--
 		return
 	}
-	p.endTag(start+bytes.Index(line, closing), min(end+1, len(p.buf)), false)
+	at := start + bytes.Index(line, closing)
+	rest := at + len(closing)
+	if next := bytes.TrimLeft(p.text(rest, end), " \t"); len(next) > 1 && len(next) < 4096 && next[0] == '<' && next[1] != '/' {
+		p.endTag(at, rest, false)
+		p.line(rest, end) // another one on the same line
+		return
+	}
+	p.endTag(at, min(end+1, len(p.buf)), false)
 }
 
-// endTag adds the file that stood in a tag.
+// endTag adds what stood in a tag.
 func (p *Parser) endTag(bodyEnd, end int, truncated bool) {
 	t := p.tag
 	p.mode, p.tag = inProse, tag{}
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
-	it := p.newItem(KindFile, FormTag, t.where, Span{t.start, end}, Span{t.body, max(t.body, bodyEnd)})
-	it.Lang = t.lang
-	f := fence{indent: 0, info: info{lang: t.lang}, elided: t.elided}
-	it.Content = f.content(p.buf[it.Body.Start:it.Body.End])
-	if inner, ok := onlyFence(it.Content); ok && !isMarkup(it.Path) {
-		it.Content = inner
-	} else if bytes.HasPrefix(bytes.TrimSpace(it.Content), []byte("<![CDATA[")) && bytes.HasSuffix(bytes.TrimSpace(it.Content), []byte("]]>")) {
-		body := bytes.TrimSpace(it.Content)
-		it.Content = bytes.TrimPrefix(body[len("<![CDATA["):len(body)-len("]]>")], []byte("\n"))
+	span, body := Span{t.start, end}, Span{t.body, max(t.body, bodyEnd)}
+	var items []*Item
+	if t.call {
+		items = p.readCall(&t, span, body)
+	} else {
+		items = p.readTag(&t, span, body)
 	}
+	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	for _, it := range items {
+		if truncated {
+			it.downgrade(VerdictTruncated, "the reply ended inside of it")
+		}
+		p.add(it)
+		if t.name == "file" || t.fenced {
+			p.lastTag, p.lastTagName = it, t.name
+		}
+	}
+}
+
+// readTag makes items of what stands in a tag: the file, or edits of it.
+func (p *Parser) readTag(t *tag, span, body Span) []*Item {
+	f := fence{indent: 0, info: info{lang: t.lang}, elided: t.elided}
+	content := f.content(p.buf[body.Start:body.End])
+	if first, _, _ := bytes.Cut(bytes.TrimSpace(content), []byte("\n")); t.fenced && isSearchMark(first) {
+		return p.readSearches(p.bodyLines(body.Start, body.End, 0), t.where, &f, span, body)
+	}
+	it := p.newItem(KindFile, FormTag, t.where, span, body)
+	it.Lang = t.lang
+	it.Content = unpacked(content, it.Path)
 	p.judgeFile(it, &f)
 	if bytes.Contains(it.Content, []byte("<<<<<<< SEARCH")) || looksLikeDiff(it.Content) {
 		it.downgrade(VerdictPartial, "it holds edits, not the file")
 	}
-	if truncated {
-		it.downgrade(VerdictTruncated, "the reply ended inside of it")
+	return []*Item{it}
+}
+
+// unpacked takes a fence or a CDATA section off that is all of a tag's content.
+func unpacked(content []byte, path string) []byte {
+	if inner, ok := onlyFence(content); ok && !isMarkup(path) {
+		return inner
 	}
-	p.add(it)
-	if t.name == "file" {
-		p.lastTag = it
+	if body := bytes.TrimSpace(content); bytes.HasPrefix(body, []byte("<![CDATA[")) && bytes.HasSuffix(body, []byte("]]>")) {
+		return bytes.TrimPrefix(body[len("<![CDATA["):len(body)-len("]]>")], []byte("\n"))
 	}
+	return content
 }
 
 // onlyFence: the whole content is one fence, which a model put into the tag.

@@ -15,13 +15,14 @@ type thought struct {
 // thoughts are the tags in which models think aloud.
 var thoughts = [...]string{"think", "thinking", "thought", "reasoning", "reflection", "scratchpad", "antthinking", "analysis"}
 
-// shows are tags around what a reply only shows, or what another program reads.
-var shows = [...]string{"example", "examples", "sample", "write_to_file", "replace_in_file", "apply_diff", "search_and_replace", "insert_content"}
+// shows are tags around what a reply only shows. Calls are no more where they
+// are indented as code is.
+var shows = slices.Concat([]string{"example", "examples", "sample"}, calls[:])
 
 // tagLike looks at a line with an angle bracket in it: the beginning of a
 // thought, the end of one that had no beginning, a tag with a file.
 func (p *Parser) tagLike(start, end, column int, line []byte, at int) bool {
-	if line[at] == '<' && p.doubtlessThought(start, end, line, at) {
+	if line[at] == '<' && (column <= 3 && p.openCall(start, end, line[at:]) || p.doubtlessThought(start, end, line, at)) {
 		return true
 	}
 	if p.orphanThought(start, end, line) {
@@ -55,7 +56,7 @@ func thoughtTag(line []byte) (open int, closing string) {
 		return 0, ""
 	}
 	name := strings.ToLower(string(line[1:end]))
-	if slices.Contains(thoughts[:], name) || slices.Contains(shows[:], name) {
+	if slices.Contains(thoughts[:], name) || slices.Contains(shows, name) {
 		return end + 1, "</" + name + ">"
 	}
 	return 0, ""
