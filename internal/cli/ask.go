@@ -122,6 +122,7 @@ type talk struct {
 	chat       *conversation.Chat
 	shown      *turnShown
 	interrupts *interrupts // nil: a signal ends all
+	editor     *lineEditor // nil: lines are read as they come
 	sweep      sync.WaitGroup
 	others     []provider.FileInfo // that the sweep found and left
 }

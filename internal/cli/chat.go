@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 )
@@ -26,10 +27,13 @@ that later turns find the files of earlier ones. These lines are for airlock:
   /help         say what there is
   /exit         end the conversation, as Ctrl-D does
 
-On a terminal the answer's Markdown is rendered.
+On a terminal the answer's Markdown is rendered, and a prompt can be edited: arrow
+keys, Home, End, Ctrl-A, -E, -K, -U and -W, and the prompts before it with the up
+arrow. Text that is pasted is one prompt however many lines it has. Ctrl-C empties
+a line. The history is not kept after the chat.
 
 Ctrl-C in the middle of a turn ends the turn, whose files are not fetched then.
-At the prompt, a second time, or without a terminal it ends the conversation; the
+On an empty prompt, a second time, or without a terminal it ends the conversation; the
 exit code is 1. However it ends, what was made at the provider is deleted unless
 --keep, and --resume ID goes on with the conversation.`,
 		Example: `  airlock chat --provider anthropic --model claude-opus-4-5 -f sales.csv -o out`,
@@ -44,7 +48,7 @@ func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
 	ctx, turns, stop := a.interruptible(ctx)
 	defer stop()
 	return a.withHost(ctx, func(h *modelHost) error {
-		t := &talk{app: a, options: o, host: h, interrupts: turns}
+		t := &talk{app: a, options: o, host: h, interrupts: turns, editor: a.lineEditor()}
 		if err := t.prepare(ctx); err != nil {
 			return err
 		}
@@ -113,7 +117,7 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 	}
 	for {
 		t.show().clear()
-		line, err := t.readLine(ctx, question)
+		line, err := t.readPrompt(ctx, question)
 		line = strings.TrimSpace(line)
 		if line == "" && err != nil {
 			return "", err
@@ -143,6 +147,23 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 			return line, nil
 		}
 	}
+}
+
+// readPrompt reads a line, or on a terminal what was edited there.
+func (t *talk) readPrompt(ctx context.Context, question string) (string, error) {
+	if t.editor == nil {
+		return t.readLine(ctx, question)
+	}
+	line, err := t.editor.readLine(ctx, question)
+	if errors.Is(err, errInterrupted) {
+		// The key is the signal that it would have been: all that wait for it see it.
+		if err := unix.Kill(unix.Getpid(), unix.SIGINT); err != nil {
+			return "", err
+		}
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return line, err
 }
 
 const chatHelp = `these lines are for airlock:

@@ -95,6 +95,8 @@ type Config struct {
 
 	// Plain is set where the environment asks for output without colour.
 	Plain bool
+	// Dumb is set where the terminal cannot move its cursor.
+	Dumb bool
 
 	origins map[string]string
 }
@@ -254,7 +256,7 @@ func Load(in Input) (*Config, error) {
 			}
 		}
 	}
-	c.Plain = plain(in.Lookup)
+	c.Plain, c.Dumb = plain(in.Lookup), dumb(in.Lookup)
 	return c, c.settle()
 }
 

@@ -229,6 +229,11 @@ func plain(lookup func(string) (string, bool)) bool {
 	if v, ok := lookup("NO_COLOR"); ok && v != "" {
 		return true
 	}
+	return dumb(lookup)
+}
+
+// dumb reports whether the terminal obeys no escape sequences.
+func dumb(lookup func(string) (string, bool)) bool {
 	term, _ := lookup("TERM")
 	return term == "dumb"
 }
