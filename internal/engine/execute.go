@@ -26,6 +26,8 @@ type ending struct {
 func (s *Service) execute(ctx context.Context, j *job) {
 	defer s.retire(j)
 	defer j.cancel(nil)
+	j.inUse = s.keep(ctx, j)
+	defer j.inUse.end()
 	end := s.attempt(ctx, j)
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -124,16 +124,26 @@ func (s *Service) HasContent(ctx context.Context, file *File) bool {
 	return s.blobs.Has(ctx, file.SHA256, file.Size)
 }
 
-// use begins a file's lifetime anew. That is written down by the janitor, and
-// at once only when it might come too late: the index does not know of uses
+// use begins the lifetime of files anew. That is written down by the janitor,
+// and at once only when it might come too late: the index does not know of uses
 // that are not written down.
-func (s *Service) use(ctx context.Context, file File) {
+func (s *Service) use(ctx context.Context, files ...File) {
 	now := s.now()
-	s.touches.file(file, now)
-	if file.ExpiresAt.Sub(now) > 2*tidyEvery {
+	var soon map[ID]time.Time
+	for i := range files {
+		s.touches.file(files[i], now)
+		if files[i].ExpiresAt.Sub(now) > 2*tidyEvery {
+			continue
+		}
+		if soon == nil {
+			soon = map[ID]time.Time{}
+		}
+		soon[files[i].ID] = now
+	}
+	if len(soon) == 0 {
 		return
 	}
-	if err := s.index.TouchFiles(ctx, map[ID]time.Time{file.ID: now}); err != nil {
+	if err := s.index.TouchFiles(ctx, soon); err != nil {
 		s.complain(ctx, "write down a use", err)
 	}
 }

@@ -29,6 +29,7 @@ type job struct {
 	accepted bool          // by the index; guarded by Service.mu
 	laps     laps
 	listing  listing
+	inUse    *inUse // set by execute
 
 	mu  sync.Mutex
 	run Run

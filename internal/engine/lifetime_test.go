@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -14,6 +16,76 @@ import (
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
+
+// A run may take longer than its session and its files last: they are in use for
+// as long as it waits and goes on, and their time begins anew when it ends.
+func TestRunsOutlastLifetimes(t *testing.T) {
+	for _, ttl := range []time.Duration{500 * time.Millisecond, 2 * time.Second, 29 * time.Second, 61 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			db, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "index.db"), slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			long := 3*ttl + 40*time.Second // the janitor comes in the meantime
+			r := &rig{sandbox: sandboxtest.NewFake(func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+				select {
+				case <-time.After(long):
+				case <-ctx.Done():
+				}
+				return sandboxtest.Exit(0), nil
+			})}
+			cfg := engine.Config{FileTTL: ttl, SessionTTL: ttl, Defaults: engine.Limits{Timeout: time.Hour}, Maxima: engine.Limits{Timeout: time.Hour}}
+			r.Service = enginetest.StartOn(t, cfg, r.sandbox, enginetest.NewBlobs(), db)
+			defer r.Shutdown(t.Context())
+			ctx := t.Context()
+			placed, given, unused := r.put(t, alice, "placed", "p"), r.put(t, alice, "given", "g"), r.put(t, alice, "unused", "u")
+			session, err := r.CreateSession(ctx, alice, engine.SessionRequest{Files: []engine.FileRef{{ID: placed.ID}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := python("")
+			first.Session = session.ID
+			second := first // it waits for the first
+			second.Files = []engine.FileRef{{ID: given.ID}}
+			for _, req := range []engine.RunRequest{first, second} {
+				if _, err := r.Start(ctx, alice, req); err != nil {
+					t.Fatal(err)
+				}
+			}
+			there := func() error { // no look at them is a use
+				_, err := r.GetSession(ctx, alice, session.ID)
+				files, _, filesErr := r.SessionFiles(ctx, alice, session.ID)
+				_, placedErr := r.GetFile(ctx, alice, placed.ID)
+				_, givenErr := r.GetFile(ctx, alice, given.ID)
+				list, listErr := r.ListSessions(ctx, alice, engine.SessionQuery{})
+				if listErr == nil && len(list) != 1 || filesErr == nil && len(files) == 0 {
+					listErr = fmt.Errorf("%d sessions with %d files", len(list), len(files))
+				}
+				return errors.Join(err, filesErr, placedErr, givenErr, listErr)
+			}
+			began := time.Now()
+			for time.Since(began) < 2*long+ttl*9/10 {
+				if err := there(); err != nil {
+					t.Fatalf("a lifetime of %v, after %v of runs that take %v: %v", ttl, time.Since(began), 2*long, err)
+				}
+				time.Sleep(ttl * 3 / 10)
+			}
+			if _, err := r.GetFile(ctx, alice, unused.ID); err == nil {
+				t.Error("a file that no run uses is there")
+			}
+			time.Sleep(ttl)
+			for what, err := range map[string]error{
+				"the session": func() error { _, err := r.GetSession(ctx, alice, session.ID); return err }(),
+				"a file":      func() error { _, err := r.GetFile(ctx, alice, placed.ID); return err }(),
+			} {
+				if err == nil || !strings.Contains(err.Error(), "not_found") {
+					t.Errorf("%s, a lifetime of %v after the runs: %v", what, ttl, err)
+				}
+			}
+		})
+	}
+}
 
 // Whatever its lifetime, what is used often enough is there each time, and what
 // is not used is gone when its time is over.

@@ -80,6 +80,7 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 			return err
 		}
 		s.use(ctx, files[i])
+		j.inUse.add(files[i])
 	}
 	return nil
 }
