@@ -42,6 +42,7 @@ func (p *Parser) endFence(bodyEnd, itemEnd int, truncated bool) *Item {
 	p.last, p.fenceEnd = closedFence{}, itemEnd
 	items := p.readFence(&f, Span{f.start, itemEnd}, Span{f.body, max(f.body, bodyEnd)})
 	if len(items) == 0 {
+		p.pass(&f, bodyEnd, itemEnd)
 		p.examples += f.examples
 		if p.block != nil {
 			p.rawLines(f.start, itemEnd)

@@ -158,6 +158,7 @@ func (p *Parser) finish() {
 			break
 		}
 	}
+	p.settleBelow()
 	p.closeBlock(len(p.buf), false)
 	p.closeWrapper()
 	p.settleBlocks()

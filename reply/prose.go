@@ -50,6 +50,9 @@ func (p *Parser) remember(start, end int) {
 		p.last.text = true
 	}
 	p.begun = true
+	if p.unnamed.end > 0 {
+		p.nameBelow(start, end)
+	}
 	if column, _, _, _ := run(p.buf[start:end]); p.listContent > 0 && column == 0 && p.blanks > 0 && !isListItem(p.text(start, min(end, start+8))) {
 		p.listContent = 0
 	}

@@ -34,6 +34,10 @@ type state struct {
 	fenceEnd int
 	shown    *Item
 
+	// unnamed is the last fence without a name; below are those with a path below.
+	unnamed passed
+	below   []passed
+
 	// nestings are the pairings of the fences from a document on, by its
 	// indentation. mayHold is how far a document may go on that was ended before.
 	nestings map[int]*nesting

@@ -96,7 +96,7 @@ func (p *Parser) orphanThought(start, end int, line []byte) bool {
 		}
 		p.thoughtItems = len(p.items)
 		p.byPath, p.edits, p.lastEdit, p.last = nil, nil, nil, closedFence{}
-		p.wrapper = wrapper{}
+		p.wrapper, p.below = wrapper{}, nil
 		p.begun = false
 		p.above, p.sibling, p.blanks = Span{}, Span{}, 0
 		if rest := start + i + len(closing); rest < end && !blank(p.text(rest, end)) {
