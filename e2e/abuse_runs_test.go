@@ -29,7 +29,7 @@ var runAbuses = []misuse{
 	}},
 	{"A43 code of every length", func(t *testing.T, a *abuse) {
 		key := a.owner()
-		for size, status := range map[int]int{0: 200, 1 << 20: 200, 1<<20 + 1: 413} {
+		for size, status := range map[int]int{0: 200, 16 << 20: 200, 16<<20 + 1: 413} {
 			body, err := json.Marshal(python(strings.Repeat("#", size)))
 			if err != nil {
 				t.Fatal(err)

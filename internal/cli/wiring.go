@@ -260,7 +260,10 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	}
 	api := native.New(s.engine, options)
 	mounts := []httpd.Mount{
-		{Prefix: "/api/v1", Handler: api, Access: api.Access},
+		{
+			Prefix: "/api/v1", Handler: api, Access: api.Access,
+			MaxBody: max(a.cfg.MaxUpload, native.MaxJSON) + formRoom,
+		},
 		a.onyx(s, metrics),
 	}
 	if a.cfg.DemoProject {

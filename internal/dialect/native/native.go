@@ -20,6 +20,9 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
+// MaxJSON is the usual limit of a JSON body in bytes: 16 MiB of code, escaped.
+const MaxJSON = 24 << 20
+
 // Options set up the dialect. Only Caller is required.
 type Options struct {
 	// Caller says who makes a request. Whoever serves the handler has made
@@ -28,7 +31,7 @@ type Options struct {
 
 	Prefix    string       // where the handler is mounted, for Location headers; empty: "/api/v1"
 	MaxUpload int64        // bytes of one file, told by GET /limits; 0: 200 MiB
-	MaxJSON   int64        // bytes of a JSON body; 0: 24 MiB
+	MaxJSON   int64        // bytes of a JSON body; 0: MaxJSON
 	Bodies    *wire.Bodies // counts the memory of large JSON bodies; nil: by itself
 	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
@@ -135,7 +138,7 @@ func New(e Engine, o Options) *API {
 		o.MaxUpload = 200 << 20
 	}
 	if o.MaxJSON <= 0 {
-		o.MaxJSON = 24 << 20
+		o.MaxJSON = MaxJSON
 	}
 	if o.Bodies == nil {
 		o.Bodies = &wire.Bodies{}
