@@ -104,6 +104,7 @@ func TestExpiry(t *testing.T) {
 func TestExpiryWithoutUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, engine.Config{FileTTL: time.Hour}, nil)
+		r.index.Now = nil // this is about what the janitor removes
 		file := r.put(t, alice, "a", "a")
 		r.index.Fail(func(method string) error {
 			if method == "TouchFiles" {

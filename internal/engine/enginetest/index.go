@@ -15,6 +15,10 @@ import (
 // test can start a second one on it.
 type Index struct {
 	Quota engine.Quota // to be set before the first call
+	// Now is the clock by which things expire, to be set before the first call. Nil
+	// is an index in which nothing does, for a test whose clock leaps before the
+	// janitor can write uses down.
+	Now func() time.Time
 
 	faults faults
 
@@ -51,6 +55,7 @@ type repeat struct {
 // NewIndex returns an empty index.
 func NewIndex() *Index {
 	return &Index{
+		Now:      time.Now,
 		files:    map[engine.ID]*row[engine.File]{},
 		sessions: map[engine.ID]*row[engine.Session]{},
 		runs:     map[engine.ID]*row[recorded]{},
@@ -83,6 +88,33 @@ func (x *Index) begin(ctx context.Context, method string) error {
 	x.mu.Lock()
 	x.calls[method]++
 	return nil
+}
+
+func (x *Index) lasts(expiry time.Time) bool { return x.Now == nil || expiry.After(x.Now()) }
+
+// file finds a file of an owner that has not expired.
+func (x *Index) file(owner engine.Owner, id engine.ID) (*row[engine.File], error) {
+	r, ok := x.files[id]
+	if !ok || r.object.Owner != owner || !x.lasts(r.object.ExpiresAt) {
+		return nil, engine.ErrNotFound
+	}
+	return r, nil
+}
+
+// session finds a session of an owner that has not expired.
+func (x *Index) session(owner engine.Owner, id engine.ID) (*row[engine.Session], error) {
+	r, ok := x.sessions[id]
+	if !ok || r.object.Owner != owner || !x.lasts(r.object.ExpiresAt) {
+		return nil, engine.ErrNotFound
+	}
+	return r, nil
+}
+
+// extend moves an expiry, never backwards.
+func extend(expiry *time.Time, to time.Time) {
+	if to.After(*expiry) {
+		*expiry = to
+	}
 }
 
 func (x *Index) next() int {
@@ -155,9 +187,9 @@ func (x *Index) File(ctx context.Context, owner engine.Owner, id engine.ID) (eng
 		return engine.File{}, err
 	}
 	defer x.mu.Unlock()
-	r, ok := x.files[id]
-	if !ok || r.object.Owner != owner {
-		return engine.File{}, engine.ErrNotFound
+	r, err := x.file(owner, id)
+	if err != nil {
+		return engine.File{}, err
 	}
 	return r.object, nil
 }
@@ -169,7 +201,7 @@ func (x *Index) Files(ctx context.Context, q engine.FileQuery) ([]engine.File, e
 	}
 	defer x.mu.Unlock()
 	return page(x.files, q.Page, func(f engine.File) bool {
-		return f.Owner == q.Owner && (q.Origin == "" || f.Origin == q.Origin)
+		return f.Owner == q.Owner && (q.Origin == "" || f.Origin == q.Origin) && x.lasts(f.ExpiresAt)
 	}), nil
 }
 
@@ -179,9 +211,8 @@ func (x *Index) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID
 		return err
 	}
 	defer x.mu.Unlock()
-	r, ok := x.files[id]
-	if !ok || r.object.Owner != owner {
-		return engine.ErrNotFound
+	if _, err := x.file(owner, id); err != nil {
+		return err
 	}
 	x.dropFile(id)
 	return nil
@@ -202,15 +233,13 @@ func (x *Index) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) er
 	defer x.mu.Unlock()
 	for id, use := range uses {
 		if r, ok := x.files[id]; ok {
-			if expiry := use.Add(r.object.TTL); expiry.After(r.object.ExpiresAt) {
-				r.object.ExpiresAt = expiry
-			}
+			extend(&r.object.ExpiresAt, use.Add(r.object.TTL))
 		}
 	}
 	return nil
 }
 
-// ExpireFiles forgets files that expired before now.
+// ExpireFiles forgets files that have expired by now.
 func (x *Index) ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := x.begin(ctx, "ExpireFiles"); err != nil {
 		return 0, err
@@ -218,7 +247,7 @@ func (x *Index) ExpireFiles(ctx context.Context, now time.Time, limit int) (int,
 	defer x.mu.Unlock()
 	n := 0
 	for id, r := range x.files {
-		if n < limit && r.object.ExpiresAt.Before(now) {
+		if n < limit && !r.object.ExpiresAt.After(now) {
 			x.dropFile(id)
 			n++
 		}

@@ -23,6 +23,12 @@ func (x *Index) StartRun(ctx context.Context, run *engine.Run, session *engine.S
 	}
 	if session != nil {
 		x.addSession(*session, nil)
+	} else if !run.Session.IsZero() {
+		r, err := x.session(run.Owner, run.Session)
+		if err != nil {
+			return engine.ID{}, err
+		}
+		extend(&r.object.ExpiresAt, run.CreatedAt.Add(r.object.TTL))
 	}
 	x.runs[run.ID] = &row[recorded]{recorded{run: *run, print: print}, x.next()}
 	if key != "" {
@@ -58,6 +64,14 @@ func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.Out
 		return engine.ErrNotFound
 	}
 	r.object.run, r.object.log = *run, slices.Clone(log)
+	if s, ok := x.sessions[run.Session]; ok { // its use ends now, and that of the inputs
+		extend(&s.object.ExpiresAt, run.FinishedAt.Add(s.object.TTL))
+	}
+	for _, input := range run.Inputs {
+		if f, ok := x.files[input.ID]; ok {
+			extend(&f.object.ExpiresAt, run.FinishedAt.Add(f.object.TTL))
+		}
+	}
 	places := x.places[run.Session]
 	for _, path := range deleted {
 		delete(places, path)

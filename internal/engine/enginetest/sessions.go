@@ -39,9 +39,9 @@ func (x *Index) Session(ctx context.Context, owner engine.Owner, id engine.ID) (
 		return engine.Session{}, err
 	}
 	defer x.mu.Unlock()
-	r, ok := x.sessions[id]
-	if !ok || r.object.Owner != owner {
-		return engine.Session{}, engine.ErrNotFound
+	r, err := x.session(owner, id)
+	if err != nil {
+		return engine.Session{}, err
 	}
 	return r.object, nil
 }
@@ -53,7 +53,7 @@ func (x *Index) Sessions(ctx context.Context, q engine.SessionQuery) ([]engine.S
 	}
 	defer x.mu.Unlock()
 	return page(x.sessions, q.Page, func(s engine.Session) bool {
-		return s.Owner == q.Owner && !s.Implicit && (q.Origin == "" || s.Origin == q.Origin)
+		return s.Owner == q.Owner && !s.Implicit && (q.Origin == "" || s.Origin == q.Origin) && x.lasts(s.ExpiresAt)
 	}), nil
 }
 
@@ -64,8 +64,16 @@ func (x *Index) LinkFiles(ctx context.Context, files []engine.SessionFile) error
 	}
 	defer x.mu.Unlock()
 	for _, f := range files {
-		if x.places[f.Session] == nil || x.files[f.File] == nil {
+		r, ok := x.sessions[f.Session]
+		if !ok {
 			return engine.ErrNotFound
+		}
+		_, err := x.session(r.object.Owner, f.Session)
+		if err == nil {
+			_, err = x.file(r.object.Owner, f.File)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, f := range files {
@@ -80,12 +88,15 @@ func (x *Index) SessionFiles(ctx context.Context, owner engine.Owner, id engine.
 		return nil, nil, err
 	}
 	defer x.mu.Unlock()
-	r, ok := x.sessions[id]
-	if !ok || r.object.Owner != owner {
-		return nil, nil, engine.ErrNotFound
+	if _, err := x.session(owner, id); err != nil {
+		return nil, nil, err
 	}
 	places := slices.SortedFunc(maps.Values(x.places[id]), func(a, b engine.SessionFile) int {
 		return strings.Compare(a.Path, b.Path)
+	})
+	places = slices.DeleteFunc(places, func(p engine.SessionFile) bool {
+		_, err := x.file(owner, p.File)
+		return err != nil
 	})
 	files := make([]engine.File, len(places))
 	for i, p := range places {
@@ -119,9 +130,7 @@ func (x *Index) TouchSession(ctx context.Context, id engine.ID, now time.Time) e
 	if !ok {
 		return engine.ErrNotFound
 	}
-	if expiry := now.Add(r.object.TTL); expiry.After(r.object.ExpiresAt) {
-		r.object.ExpiresAt = expiry
-	}
+	extend(&r.object.ExpiresAt, now.Add(r.object.TTL))
 	return nil
 }
 
@@ -140,13 +149,13 @@ func (x *Index) DeleteSession(ctx context.Context, owner engine.Owner, id engine
 	return nil
 }
 
-// ExpiredSessions returns sessions that expired before now.
+// ExpiredSessions returns sessions that have expired by now.
 func (x *Index) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]engine.Session, error) {
 	if err := x.begin(ctx, "ExpiredSessions"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
-	return page(x.sessions, engine.Page{Limit: limit}, func(s engine.Session) bool { return s.ExpiresAt.Before(now) }), nil
+	return page(x.sessions, engine.Page{Limit: limit}, func(s engine.Session) bool { return !s.ExpiresAt.After(now) }), nil
 }
 
 // HeldSessions returns every held session.
