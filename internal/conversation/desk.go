@@ -160,7 +160,7 @@ func (d *Desk) reports(h *Handled, m Message, r *reply.Reply) error {
 		}
 	}
 	if len(h.Batch.Posts) > 0 && unlinked {
-		h.Batch.Warnings = append(h.Batch.Warnings, fmt.Sprintf("%d report(s) of the reply are not sent: name the project with --project and its API with --api", len(h.Batch.Posts)))
+		h.Batch.Warnings = append(h.Batch.Warnings, counted(len(h.Batch.Posts), "report")+" of the reply cannot be sent: name the project with --project and its API with --api")
 		h.Batch.Posts = nil
 	}
 	return nil
