@@ -199,8 +199,11 @@ func (s *service) stop() error {
 // kill ends the process that serves as kill -9 does, and waits for the rest.
 func (s *service) kill() error {
 	s.own = s.below()
-	if err := syscall.Kill(s.pid, syscall.SIGKILL); err != nil {
-		return err
+	// The parent first, if there is one: it would start the service again.
+	for _, pid := range []int{s.cmd.Process.Pid, s.pid} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
 	}
 	<-s.ended
 	return nil
