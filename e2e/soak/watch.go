@@ -344,6 +344,7 @@ const (
 	slackMemory     = 4 << 20  // how unevenly a garbage collector comes
 	slackRest       = 2 << 20  // caches that were not quite full
 	fullCaches      = 20 << 20 // beyond the heap: those of the index's connections, each of which is opened when it is needed
+	fullHeap        = 40 << 20 // of the executor, whose heap may be five times what lives in it
 	slackOfFiles    = 8        // index connections, and clients that have not gone yet
 	slackOfRoutines = 16       // two for each of those
 )
@@ -387,7 +388,8 @@ func judgeGrowth(samples []sample) error {
 	if samples[len(samples)-1].at >= longEnough {
 		judge("the service's memory", slackMemory, func(s sample) int64 { return s.serviceMemory })
 	}
-	judge("the executor's memory", slackMemory, func(s sample) int64 { return s.executorMemory })
+	// On a slow machine its heap takes more than two thirds of a short soak to fill.
+	judge("the executor's memory", slackMemory, func(s sample) int64 { return max(s.executorMemory, fullHeap) })
 	judge("the service's number of open files", slackOfFiles, func(s sample) int64 { return int64(s.serviceFiles) })
 	// Pools may still grow by some sandboxes, after a burst.
 	judge("the executor's number of open files", slackOfFiles+waitingFiles*slackWaiting, func(s sample) int64 { return int64(s.executorFiles) })
