@@ -113,7 +113,7 @@ var bodyAbuses = []misuse{
 
 func testTooMuch(t *testing.T, a *abuse) {
 	key := a.owner()
-	long := with(`"stdin":"` + strings.Repeat("x", 8<<20) + `"`)
+	long := with(`"stdin":"` + strings.Repeat("x", 24<<20) + `"`)
 	expect(t, "with its length", a.as(key, "POST", runs, long), 413)
 	send := func(path, kind, encoding, body string) answer {
 		t.Helper()
@@ -144,7 +144,7 @@ func testTooMuch(t *testing.T, a *abuse) {
 		expect(t, "gzip to "+path, send(path, "application/json", "gzip", bomb.String()), 415)
 	}
 	// What is announced is refused before it comes.
-	announced := a.speak(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", runs, key, 8<<20+1), 5*time.Second)
+	announced := a.speak(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", runs, key, 24<<20+1), 5*time.Second)
 	if !strings.HasPrefix(announced, "HTTP/1.1 413 ") {
 		t.Errorf("announced: %.200q", announced)
 	}

@@ -59,7 +59,7 @@ var echoes = []struct {
 	{name: "return value", code: "open('f', 'w').write('abc')", stdout: "3\n"},
 	{name: "multi-line string", code: "s = '''a\n  b\n\tc'''\ns", stdout: "'a\\n  b\\n\\tc'\n"},
 	{name: "byte order mark", code: "\ufeff4 + 4", stdout: "8\n"},
-	{name: "encoding", code: "# -*- coding: latin-1 -*-\nlen('é')", stdout: "2\n"},
+	{name: "encoding", code: "# -*- coding: latin-1 -*-\nlen('é')", stdout: "1\n"},
 	{name: "windows lines", code: "x = 1\r\nx\r\n", stdout: "1\n"},
 	{name: "names are the program's", code: "tree = ast = code = exec = last = echo = run = 1\nsorted(k for k in globals() if not k.startswith('__'))",
 		stdout: "['ast', 'code', 'echo', 'exec', 'last', 'run', 'tree']\n"},

@@ -33,11 +33,11 @@ type watch struct {
 // supervise stays with a sandbox until it has ended, or, if a zygote made it,
 // until its program has and nothing else is left.
 func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
-	if s.group == nil {
-		w.poller = startPoller(w.pid, s.request.Memory, s.host.most, w.kill)
-	}
 	w.memory = s.request.Memory
 	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
+	if s.group == nil { // last: it may call kill at once
+		w.poller = startPoller(w.pid, s.request.Memory, s.host.most, w.kill)
+	}
 	done, err := w.until(s.group, reports)
 	restless := w.still.end()
 	if w.poller != nil {
