@@ -194,7 +194,7 @@ func (a *arena) wantPlain(t *testing.T, when string) {
 func (a *arena) wantNoStrays(t *testing.T, kind string) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(answerTime); time.Now().Before(end); {
+	for end := time.Now().Add(answerTime(kind)); time.Now().Before(end); {
 		if left = a.backend.Strays(t); len(left) == 0 {
 			return
 		}
