@@ -92,14 +92,7 @@ func (a *app) openDeskFor(ctx context.Context, folder string) (*desk, error) {
 // withDeskFor is withDesk for a command about a folder.
 func (a *app) withDeskFor(ctx context.Context, folder string, do func(*desk) error) error {
 	d, err := a.openDeskFor(ctx, folder)
-	if err != nil {
-		return err
-	}
-	err = do(d)
-	if closed := d.close(); err == nil {
-		err = closed
-	}
-	return err
+	return useDesk(d, err, do)
 }
 
 // become makes the whole process another user's, without a way back.

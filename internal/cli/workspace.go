@@ -81,6 +81,11 @@ func (d *desk) close() error { return d.db.Close() }
 // withDesk does something with the desk.
 func (a *app) withDesk(ctx context.Context, do func(*desk) error) error {
 	d, err := a.openDesk(ctx)
+	return useDesk(d, err, do)
+}
+
+// useDesk does something with a desk that was opened, and closes it.
+func useDesk(d *desk, err error, do func(*desk) error) error {
 	if err != nil {
 		return err
 	}
