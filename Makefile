@@ -63,6 +63,12 @@ test-packages: build ## all sets of packages: their programs answer as in plain 
 	done
 	@AIRLOCK_TEST_PACKAGES=all $(GO) test -count=1 -v -run 'TestVersions|TestSetOf|TestLibreChatPackages' ./e2e
 
+# The languages that are installed on request take some 2 GB of Debian packages.
+.PHONY: test-languages
+test-languages: build ## all 13 languages in the sandbox
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --languages all
+	@AIRLOCK_NO_SKIP=1 $(GO) test -count=1 -v -run TestLanguages ./internal/sandbox/linux
+
 .PHONY: vet
 vet: ## go vet
 	@echo '== vet'
