@@ -9,12 +9,9 @@ import (
 	"time"
 )
 
-// The ceilings of one rendering. The time is that of the processor, which a busy
-// machine does not stretch, and has room for the race detector.
-const (
-	renderMemory  = 64 << 20
-	renderCeiling = 5 * time.Second
-)
+// renderCeiling is the time of the processor that one rendering may take, which
+// a busy machine does not stretch. It has room for the race detector.
+const renderCeiling = 5 * time.Second
 
 // processorTime is what this process has used so far.
 func processorTime(t testing.TB) time.Duration {
