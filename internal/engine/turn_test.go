@@ -55,6 +55,7 @@ func TestQueueTime(t *testing.T) {
 		if err := r.AwaitTurn(ctx, bob, run.ID); err != nil || time.Since(began) != 27*time.Second {
 			t.Errorf("its turn comes after 28 s: %v after %v", err, time.Since(began))
 		}
+		synctest.Wait() // its slot comes before its status
 		if got, err := r.GetRun(ctx, bob, run.ID); err != nil || got.Status != engine.StatusRunning {
 			t.Errorf("%+v, %v", got, err)
 		}
