@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
@@ -122,6 +123,24 @@ type PolicyRule struct {
 // decides; a file that none matches is held.
 type Policy struct {
 	Rules []PolicyRule `json:"rules"`
+}
+
+// ParsePolicy reads a policy from its JSON.
+func ParsePolicy(text []byte) (Policy, error) {
+	var policy Policy
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&policy); err != nil {
+		return policy, fmt.Errorf(`%w; a policy is such as {"rules": [{"glob": "docs/**", "decision": "allow"}]}`, err)
+	}
+	for i, r := range policy.Rules {
+		switch r.Decision {
+		case Allow, Deny, Hold:
+		default:
+			return policy, fmt.Errorf("rule %d has the decision %q; a decision is allow, deny or hold", i+1, r.Decision)
+		}
+	}
+	return policy, nil
 }
 
 // Automatic returns the policy that approves all but what needs a person.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -241,13 +242,9 @@ func (w *work) closed(ctx context.Context) error {
 // automatic is the consent that a policy gives. It covers the whole reply, or,
 // with --best-effort, what it can.
 func (w *work) automatic(policy workspace.Policy) (conversation.Consent, error) {
-	consent := conversation.Consent{BestEffort: w.options.bestEffort}
-	if w.proposal == nil {
-		return consent, nil
-	}
-	var held []workspace.Held
-	consent.Approval, held = w.proposal.ApproveBy(policy)
-	if w.options.bestEffort && len(consent.Approval.Files) > 0 {
+	consent, held := conversation.CoveredBy(policy, w.proposal, w.options.bestEffort)
+	if consent.Covers(held) {
+		w.held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
 		return consent, nil
 	}
 	return consent, heldError(held)

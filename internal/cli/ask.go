@@ -14,6 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 func (a *app) askCommand() *cobra.Command {
@@ -119,6 +120,7 @@ type talk struct {
 	host       *modelHost
 	files      []conversation.File
 	root       string // of the project
+	policy     *workspace.Policy
 	chat       *conversation.Chat
 	shown      *turnShown
 	interrupts *interrupts // nil: a signal ends all
@@ -135,6 +137,9 @@ func (t *talk) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if _, err := toolOf(t.options.tool); err != nil {
+		return err
+	}
+	if t.policy, err = t.readPolicy(); err != nil { // it is wrong whatever the reply is
 		return err
 	}
 	if t.root, err = t.projectRoot(ctx, t.host.desk, t.options.project); err != nil {
@@ -189,6 +194,9 @@ func (t *talk) change(s *conversation.Settings) {
 	}
 	if t.options.tool != "auto" || s.Tool == "" {
 		s.Tool = provider.Tool(t.options.tool)
+	}
+	if s.Policy = t.policy; t.options.yes {
+		s.Policy = nil // --yes goes further
 	}
 	s.Hints, s.MaxDownload, s.Keep = provider.HintMode(t.cfg.Hints), t.cfg.MaxDownload, t.options.keep
 }

@@ -219,16 +219,8 @@ func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.Outp
 // apply lets the person review a reply for their project.
 func (p *asker) apply(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	w := &work{app: p.app, desk: p.desk, handled: q.Handled, proposal: q.Proposal}
-	policy, err := w.readPolicy()
-	if err != nil {
-		return conversation.Answer{}, err
-	}
 	if p.options.yes {
-		automatic := workspace.Automatic()
-		policy = &automatic
-	}
-	if policy != nil {
-		consent, err := w.automatic(*policy)
+		consent, err := w.automatic(workspace.Automatic())
 		if err == nil {
 			return conversation.Answer{OK: true, Consent: &consent}, nil
 		}

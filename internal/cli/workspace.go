@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -248,20 +246,11 @@ func (a *app) readPolicy() (*workspace.Policy, error) {
 	if err != nil {
 		return nil, unreadable(a.cfg.Policy, err)
 	}
-	policy := &workspace.Policy{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(policy); err != nil {
-		return nil, fail(exitUsage, `such as {"rules": [{"glob": "docs/**", "decision": "allow"}]}`, "%s is not a policy: %w", a.cfg.Policy, err)
+	policy, err := workspace.ParsePolicy(text)
+	if err != nil {
+		return nil, fail(exitUsage, "docs/workspace.md explains the rules", "%s is not a policy: %w", a.cfg.Policy, err)
 	}
-	for i, r := range policy.Rules {
-		switch r.Decision {
-		case workspace.Allow, workspace.Deny, workspace.Hold:
-		default:
-			return nil, fail(exitUsage, "a decision is allow, deny or hold", "%s: rule %d has the decision %q", a.cfg.Policy, i+1, r.Decision)
-		}
-	}
-	return policy, nil
+	return &policy, nil
 }
 
 // workError gives an error of a folder or a project its exit code.

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
@@ -43,7 +44,7 @@ func (t *turn) apply(ctx context.Context) error {
 func (t *turn) approve(ctx context.Context, h *Handled, p *workspace.Proposal) error {
 	d := t.chat.host.Desk
 	for {
-		a, err := t.ask(ctx, Ask{Kind: AskApply, Text: "Apply the reply to the project " + h.Project + "?", Handled: h, Proposal: p})
+		a, err := t.decide(ctx, h, p)
 		switch {
 		case errors.Is(err, ErrNobody), err == nil && a.Later:
 			return nil // it is a proposal, for another place
@@ -60,4 +61,21 @@ func (t *turn) approve(ctx context.Context, h *Handled, p *workspace.Proposal) e
 			return err
 		}
 	}
+}
+
+// decide answers by the conversation's policy, or asks where it does not cover
+// all of the reply.
+func (t *turn) decide(ctx context.Context, h *Handled, p *workspace.Proposal) (Answer, error) {
+	if policy := t.chat.record.Settings.Policy; policy != nil {
+		consent, held := CoveredBy(*policy, p, false)
+		if consent.Covers(held) {
+			return Answer{OK: true, Consent: &consent}, nil
+		}
+		var names []string
+		for _, f := range held {
+			names = append(names, f.Path+": "+f.Reason)
+		}
+		t.emit(Notice{Text: "the policy does not cover all of the reply: " + strings.Join(names, "; ")})
+	}
+	return t.ask(ctx, Ask{Kind: AskApply, Text: "Apply the reply to the project " + h.Project + "?", Handled: h, Proposal: p})
 }

@@ -26,6 +26,25 @@ type Consent struct {
 	BestEffort bool
 }
 
+// CoveredBy is the consent that a policy gives to a reply without asking, and
+// the files that keep the policy from covering all of it. If there are any, the
+// consent holds with bestEffort alone, for the rest.
+func CoveredBy(policy workspace.Policy, p *workspace.Proposal, bestEffort bool) (Consent, []workspace.Held) {
+	c := Consent{BestEffort: bestEffort}
+	if p == nil {
+		return c, nil
+	}
+	var held []workspace.Held
+	c.Approval, held = p.ApproveBy(policy)
+	held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind == workspace.Note }) // the policy leaves them out
+	return c, held
+}
+
+// Covers reports whether the consent that CoveredBy returned is one.
+func (c Consent) Covers(held []workspace.Held) bool {
+	return len(held) == 0 || c.BestEffort && len(c.Approval.Files) > 0
+}
+
 // Approve carries out what was agreed to, and keeps the result with the
 // message. After an error nothing is changed; a *workspace.ConflictError can
 // be answered with a new proposal, by Rebase.

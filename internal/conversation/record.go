@@ -25,6 +25,8 @@ type Settings struct {
 	Project string `json:"project,omitempty"`
 	API     string `json:"api,omitempty"`   // of the project; empty: where its link says
 	Phase   string `json:"phase,omitempty"` // of the conversation, such as "E"
+	// Policy approves what replies change without asking; nil: a person does.
+	Policy *workspace.Policy `json:"policy,omitempty"`
 	// Keep leaves at the provider what is made there.
 	Keep bool `json:"keep,omitempty"`
 	// MaxDownload bounds one output; 0: 100 MiB.

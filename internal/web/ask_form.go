@@ -9,6 +9,7 @@ import (
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 const maxPrompt = 1 << 20
@@ -19,6 +20,7 @@ type promptForm struct {
 	Text    string
 	See     bool // show pictures to the model itself
 	Propose bool // replies may propose changes of the project's files
+	Policy  *workspace.Policy
 	Files   []engine.File
 	Paths   []string // of files in the project's folder
 }
@@ -48,7 +50,7 @@ func (p *askPage) readPromptPart(v *visit, part *multipart.Part, f *promptForm) 
 		return err
 	}
 	most := int64(maxField)
-	if name := part.FormName(); name == "prompt" || name == "paths" || name == "instructions" {
+	if name := part.FormName(); name == "prompt" || name == "paths" || name == "policy" || name == "instructions" {
 		most = maxPrompt
 	}
 	text, err := field(part, most)
@@ -57,6 +59,9 @@ func (p *askPage) readPromptPart(v *visit, part *multipart.Part, f *promptForm) 
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n") // browsers send forms that way
 	switch part.FormName() {
+	case "policy":
+		f.Policy, err = policyOf(text)
+		return err
 	case "prompt":
 		f.Text = text
 	case "provider":
@@ -121,7 +126,7 @@ func (p *askPage) settings(v *visit, f *promptForm) (conversation.Settings, erro
 		if err != nil {
 			return s, err
 		}
-		s.Project, s.API = link.Project, link.API
+		s.Project, s.API, s.Policy = link.Project, link.API, f.Policy
 	}
 	return s, nil
 }

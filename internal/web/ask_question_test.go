@@ -282,3 +282,25 @@ func TestAskReview(t *testing.T) {
 		t.Error("the turn does not say where the reply is")
 	}
 }
+
+// TestAskPolicy has replies that change the project under rules: what they
+// cover is applied unasked, and all else is asked about.
+func TestAskPolicy(t *testing.T) {
+	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
+	a.model.server.Rescript(providertest.Turn{Text: "```md:docs/guide.md\n# Guide\n```\n"}, providertest.Turn{Text: "```md:src/guide.md\n# Guide\n```\n"})
+	if _, err := a.host.Desk.Link(t.Context(), conversation.Link{Owner: "local", Project: "atlas", Root: a.project}); err != nil {
+		t.Fatal(err)
+	}
+	at := a.begins([2]string{"prompt", "Go"}, [2]string{"project", "atlas"}, [2]string{"propose", "1"}, [2]string{"policy", `{"rules": [{"glob": "docs/**", "decision": "allow"}]}`})
+	a.follow(at, "", "ended")
+	if text, err := os.ReadFile(filepath.Join(a.project, "docs", "guide.md")); string(text) != "# Guide\n" {
+		t.Errorf("docs/guide.md is %q: %v", text, err)
+	}
+	if page := a.get(at).body; !strings.Contains(page, "approved by 1 rule") {
+		t.Error("the page does not say that rules approve")
+	}
+	a.asks(strings.TrimPrefix(at, "/ui"), [2]string{"prompt", "Again"})
+	if _, page := a.asked(at, conversation.AskApply); !strings.Contains(page, "src/guide.md") {
+		t.Error("what the rules do not cover is not asked about")
+	}
+}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"mime"
 	"net/http"
 	"strings"
@@ -253,6 +254,10 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *visit) error {
 	if strings.TrimSpace(text) == "" {
 		return refuse(http.StatusBadRequest, "There is no reply to look at.", "Paste what the model has written.")
 	}
+	policy, err := policyOf(v.PostForm.Get("policy"))
+	if err != nil {
+		return err
+	}
 	project := v.PostForm.Get("project")
 	if project == "" {
 		return p.unlinked(w, v, text)
@@ -267,7 +272,27 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *visit) error {
 	if err := p.Keep(v.Context(), h, proposal); err != nil {
 		return err
 	}
+	if policy != nil && h.Gate == "" && !h.Done {
+		if consent, held := conversation.CoveredBy(*policy, proposal, false); consent.Covers(held) {
+			if _, err := p.Apply(v.Context(), h, proposal, conversation.Token(h, proposal), consent); err != nil && !errors.Is(err, workspace.ErrConflict) {
+				return err
+			}
+		}
+	}
 	return p.to(w, v, "/review/"+h.ID)
+}
+
+// policyOf reads the rules of a form that approve without asking; nil: there are
+// none.
+func policyOf(text string) (*workspace.Policy, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	policy, err := workspace.ParsePolicy([]byte(text))
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "The rules are not a policy: "+err.Error()+".", "Write them as in a file for --policy, or leave the field empty.")
+	}
+	return &policy, nil
 }
 
 // unlinkedView is a reply for which there is no folder.

@@ -404,3 +404,22 @@ func TestReviewShowsUnsentQuestions(t *testing.T) {
 	page := r.paste("=== ESCALATION ===\nassignment_id: A7\ndecision_needed: Which login?\noptions: JWT | Session\nrecommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n```txt:a.txt\na\n```\n")
 	r.see(page, 200, "Which login?", "JWT; Session", "answer in the next prompt")
 }
+
+// A policy approves a pasted reply that it covers, and nothing else.
+func TestReviewPolicy(t *testing.T) {
+	r := newReviewer(t)
+	r.link()
+	paste := func(name, policy string, status int, contains ...string) answer {
+		return r.do("/review", url.Values{"text": {"```go:" + name + "\npackage a\n```\n"}, "project": {"P1"}, "policy": {policy}}, status, contains...)
+	}
+	const docs = `{"rules": [{"glob": "docs/**", "decision": "allow"}]}`
+	page := r.where(paste("docs/a.go", docs, 303))
+	r.see(page, 200, "applied", "new docs/a.go")
+	page = r.where(paste("src/a.go", docs, 303))
+	r.see(page, 200, "waits for you")
+	if a, b := r.file("docs/a.go"), r.file("src/a.go"); a != "package a\n" || b != "missing" {
+		t.Errorf("docs/a.go is %q, src/a.go is %q", a, b)
+	}
+	paste("docs/b.go", "allow all", 400, "The rules are not a policy")
+	r.see("/review", 200, "Approve by rules")
+}

@@ -19,6 +19,7 @@ type proposalBody struct {
 	Files     []workspace.FileChange `json:"files"`
 	Findings  []workspace.Finding    `json:"findings"`
 	Reports   []reportBody           `json:"reports"`
+	Held      []workspace.Held       `json:"held,omitzero"` // what the policy of the request does not cover
 	Metadata  metadataBody           `json:"metadata"`
 }
 

@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,6 +42,7 @@ func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	policy := readPolicy(body)
 	m, err := readMessage(body)
 	if err != nil {
 		return err
@@ -55,9 +57,40 @@ func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
 	if err := work.Keep(r.Context(), h, p); err != nil {
 		return workError(err)
 	}
+	answer := proposalOf(h, p)
+	if policy != nil && h.Gate == "" && !h.Done {
+		consent, held := conversation.CoveredBy(*policy, p, false)
+		if consent.Covers(held) {
+			if _, err := work.Approve(r.Context(), h, p, consent); err != nil {
+				return a.approvalFailed(work, r, h, p, err)
+			}
+			work.Wake()
+			answer = proposalOf(h, nil)
+		}
+		answer.Held = append([]workspace.Held{}, held...)
+	}
 	w.Header().Set("Location", a.Prefix+"/proposals/"+h.ID)
-	writeJSON(w, http.StatusCreated, proposalOf(h, p))
+	writeJSON(w, http.StatusCreated, answer)
 	return nil
+}
+
+// readPolicy takes the rules that approve without asking; nil: there are none.
+func readPolicy(body *object) *workspace.Policy {
+	rules, ok := take[map[string]any](body, "policy", "an object")
+	if !ok {
+		return nil
+	}
+	text, err := json.Marshal(rules)
+	if err != nil {
+		body.fail("policy", "cannot be read: %v", err)
+		return nil
+	}
+	policy, err := workspace.ParsePolicy(text)
+	if err != nil {
+		body.fail("policy", "is not a policy: %v", err)
+		return nil
+	}
+	return &policy
 }
 
 // readMessage reads what a client has of a model's reply.

@@ -295,3 +295,33 @@ func TestWorkRequestSchemas(t *testing.T) {
 		}
 	}
 }
+
+// TestReplyPolicy hands replies in with rules: what they cover is carried out
+// at once, and all else waits with the reason.
+func TestReplyPolicy(t *testing.T) {
+	r := newWorkRig(t)
+	r.link()
+	hand := func(name, policy string, status int, contains ...string) map[string]any {
+		text := fmt.Sprintf("```go:%s\npackage a\n```\n", name)
+		return r.do("POST", "/replies", "/replies", fmt.Sprintf(`{"text":%q,"project":"P1","policy":%s}`, text, policy), status, contains...)
+	}
+	const docs = `{"rules":[{"glob":"docs/**","decision":"allow"}]}`
+	p := hand("docs/a.go", docs, 201)
+	if p["state"] != "applied" || p["token"] != "" || r.content("docs/a.go") != "package a\n" {
+		t.Errorf("covered: %v, the file %q", p, r.content("docs/a.go"))
+	}
+	p = hand("src/a.go", docs, 201, "no policy approves it")
+	if p["state"] != "proposed" || p["token"] == "" || r.content("src/a.go") != "missing" {
+		t.Errorf("not covered: %v, the file %q", p, r.content("src/a.go"))
+	}
+	if p := hand("docs/b.go", "null", 201); p["state"] != "proposed" || r.content("docs/b.go") != "missing" {
+		t.Errorf("without a policy: %v", p)
+	}
+	p = r.do("POST", "/replies", "/replies", fmt.Sprintf(`{"text":%q,"project":"P1","policy":%s,"conversation":{"objective":"o","capsule":{"phase":"P"}}}`, "```go:docs/c.go\npackage c\n```\n", docs), 201)
+	if p["state"] != "shown" || r.content("docs/c.go") != "missing" {
+		t.Errorf("a phase that only shows: %v", p)
+	}
+	hand("x.go", `{"rules":[{"decision":"maybe"}]}`, 400, "policy is not a policy: rule 1 has the decision")
+	hand("x.go", `{"rule":[]}`, 400, "unknown field")
+	hand("x.go", `[]`, 400, "policy must be an object")
+}
