@@ -188,7 +188,7 @@ func modelCommand(ts *testscript.TestScript, _ bool, args []string) {
 	for i := range turns {
 		for j := range turns[i].Steps {
 			step := &turns[i].Steps[j]
-			if access.name == provider.Gemini && ts.Getenv("AIRLOCK_GEMINI_ENVIRONMENTS") != "true" || access.name == provider.XAI {
+			if access.name == provider.Gemini || access.name == provider.XAI {
 				for _, f := range step.Files {
 					step.Stdout += provider.Frame(f.Name, f.Data)
 				}

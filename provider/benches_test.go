@@ -19,7 +19,7 @@ type bench struct {
 	make func(testing.TB) providertest.Bench
 }
 
-// benches are all providers, and Gemini's preview.
+// benches are all providers.
 func benches() []bench {
 	must := func(tb testing.TB, err error) {
 		if err != nil {
@@ -31,14 +31,6 @@ func benches() []bench {
 		c := provider.HTTPClient(provider.Timeouts{})
 		tb.Cleanup(c.CloseIdleConnections)
 		return c
-	}
-	googles := func(environments bool) func(testing.TB) providertest.Bench {
-		return func(tb testing.TB) providertest.Bench {
-			s := providertest.NewGeminiServer(tb)
-			c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, HTTP: web(tb), Clock: s.Clock, Environments: environments})
-			must(tb, err)
-			return providertest.Bench{Provider: c, Server: s, Clock: s.Clock, Model: providertest.GeminiModel}
-		}
 	}
 	return []bench{
 		{provider.OpenAI, func(tb testing.TB) providertest.Bench {
@@ -53,8 +45,12 @@ func benches() []bench {
 			must(tb, err)
 			return providertest.Bench{Provider: c, Server: s, Clock: s.Clock, Model: providertest.AnthropicModel}
 		}},
-		{provider.Gemini, googles(false)},
-		{provider.Gemini + " environments", googles(true)},
+		{provider.Gemini, func(tb testing.TB) providertest.Bench {
+			s := providertest.NewGeminiServer(tb)
+			c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, HTTP: web(tb), Clock: s.Clock})
+			must(tb, err)
+			return providertest.Bench{Provider: c, Server: s, Clock: s.Clock, Model: providertest.GeminiModel}
+		}},
 		{provider.XAI, func(tb testing.TB) providertest.Bench {
 			s := providertest.NewXAIServer(tb)
 			c, err := xai.New(xai.Options{Key: "test", URL: s.URL + "/v1", HTTP: web(tb), Clock: s.Clock})

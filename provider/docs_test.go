@@ -116,7 +116,6 @@ func capabilities(t *testing.T) string {
 	})
 	yes("exit codes", func(c provider.Capabilities) bool { return c.ExitCode })
 	yes("stdout and stderr apart", func(c provider.Capabilities) bool { return c.SplitStderr })
-	yes("code reaches the internet unless told otherwise", func(c provider.Capabilities) bool { return c.Network })
 	yes("shows images and PDFs to the model", func(c provider.Capabilities) bool { return c.See })
 	yes("calls functions of ours", func(c provider.Capabilities) bool { return c.Functions })
 	yes("answers by a JSON schema", func(c provider.Capabilities) bool { return c.Schema })

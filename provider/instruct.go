@@ -9,9 +9,8 @@ const HintsVersion = "2026-11-2"
 // hint is what models of a provider are told about files.
 type hint struct {
 	provider string
-	outputs  OutputMode // empty: any
-	prefix   string     // of the model's name; empty: all others
-	tool     Tool       // empty: any
+	prefix   string // of the model's name; empty: all others
+	tool     Tool   // empty: any
 	text     string
 }
 
@@ -33,14 +32,13 @@ const (
 // 1397663, and ostruct's live tests of R-02).
 func hints() []hint {
 	return []hint{
-		{OpenAI, "", "", ToolShell, shellText},
-		{OpenAI, "", "gpt-4.1", "", openAIText + " This is required: an answer without the link of a file that you saved is incomplete."},
-		{OpenAI, "", "", "", openAIText},
-		{Anthropic, "", "", "", "Your input files are in $INPUT_DIR. Copy every result file to the top level of $OUTPUT_DIR in the same command that makes it, then list that folder: files anywhere else are lost."},
-		{Gemini, OutputListing, "", "", "Your input files are in the folder inputs of the working directory: list it first. Save every result file in the working directory, outside of that folder, and name each one in your answer."},
-		{Gemini, "", "", "", "Figures that matplotlib shows come back as they are. " + framesText},
-		{XAI, "", "", "", framesText},
-		{Local, "", "", "", "Use run_python. Your input files are in the working directory. Save every result file there and name each one in your answer."},
+		{OpenAI, "", ToolShell, shellText},
+		{OpenAI, "gpt-4.1", "", openAIText + " This is required: an answer without the link of a file that you saved is incomplete."},
+		{OpenAI, "", "", openAIText},
+		{Anthropic, "", "", "Your input files are in $INPUT_DIR. Copy every result file to the top level of $OUTPUT_DIR in the same command that makes it, then list that folder: files anywhere else are lost."},
+		{Gemini, "", "", "Figures that matplotlib shows come back as they are. " + framesText},
+		{XAI, "", "", framesText},
+		{Local, "", "", "Use run_python. Your input files are in the working directory. Save every result file there and name each one in your answer."},
 	}
 }
 
@@ -56,21 +54,11 @@ const (
 // Instruct is what a model is told about files, "" when the tool or the hints are
 // off: a model that runs no code must not be told of folders.
 func Instruct(provider, model string, tool Tool, mode HintMode) string {
-	return instruct(provider, "", model, tool, mode)
-}
-
-// InstructFor is Instruct for a provider as it was opened: Gemini brings files
-// back in another way when it runs code in environments.
-func InstructFor(p Provider, model string, tool Tool, mode HintMode) string {
-	return instruct(p.Name(), p.Caps().Outputs, model, tool, mode)
-}
-
-func instruct(provider string, outputs OutputMode, model string, tool Tool, mode HintMode) string {
 	if tool == ToolNone || mode == HintsOff {
 		return ""
 	}
 	for _, h := range hints() {
-		if h.provider == provider && (h.outputs == "" || h.outputs == outputs) && strings.HasPrefix(model, h.prefix) && (h.tool == "" || h.tool == tool) {
+		if h.provider == provider && strings.HasPrefix(model, h.prefix) && (h.tool == "" || h.tool == tool) {
 			return h.text
 		}
 	}

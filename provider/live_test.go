@@ -20,11 +20,6 @@ type service struct {
 }
 
 func services() []service {
-	google := func(environments bool) func(*testing.T, string) (provider.Provider, error) {
-		return func(t *testing.T, key string) (provider.Provider, error) {
-			return gemini.New(t.Context(), gemini.Options{Key: key, URL: os.Getenv("GEMINI_BASE_URL"), Environments: environments})
-		}
-	}
 	return []service{
 		{provider.OpenAI, "OPENAI_API_KEY", "AIRLOCK_LIVE_OPENAI_MODEL", "gpt-5.1", func(_ *testing.T, key string) (provider.Provider, error) {
 			return openai.New(openai.Options{Key: key, URL: os.Getenv("OPENAI_BASE_URL")})
@@ -32,8 +27,9 @@ func services() []service {
 		{provider.Anthropic, "ANTHROPIC_API_KEY", "AIRLOCK_LIVE_ANTHROPIC_MODEL", "claude-sonnet-5", func(_ *testing.T, key string) (provider.Provider, error) {
 			return anthropic.New(anthropic.Options{Key: key, URL: os.Getenv("ANTHROPIC_BASE_URL")})
 		}},
-		{provider.Gemini, "GEMINI_API_KEY", "AIRLOCK_LIVE_GEMINI_MODEL", "gemini-3-pro", google(false)},
-		{provider.Gemini + " environments", "GEMINI_API_KEY", "AIRLOCK_LIVE_GEMINI_MODEL", "gemini-3-pro", google(true)},
+		{provider.Gemini, "GEMINI_API_KEY", "AIRLOCK_LIVE_GEMINI_MODEL", "gemini-3-pro", func(t *testing.T, key string) (provider.Provider, error) {
+			return gemini.New(t.Context(), gemini.Options{Key: key, URL: os.Getenv("GEMINI_BASE_URL")})
+		}},
 		{provider.XAI, "XAI_API_KEY", "AIRLOCK_LIVE_XAI_MODEL", "grok-5", func(_ *testing.T, key string) (provider.Provider, error) {
 			return xai.New(xai.Options{Key: key, URL: os.Getenv("XAI_BASE_URL")})
 		}},
@@ -51,9 +47,6 @@ func TestLive(t *testing.T) {
 			key := os.Getenv(s.key)
 			if key == "" {
 				t.Skipf("%s is not set", s.key)
-			}
-			if s.name == provider.Gemini+" environments" && os.Getenv("AIRLOCK_LIVE_GEMINI_ENVIRONMENTS") != "1" {
-				t.Skip("the preview is asked with AIRLOCK_LIVE_GEMINI_ENVIRONMENTS=1")
 			}
 			model := os.Getenv(s.model)
 			if model == "" {

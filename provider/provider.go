@@ -73,7 +73,6 @@ type Capabilities struct {
 	ExitCode       bool
 	SplitStderr    bool
 	Stream         bool
-	Network        bool // code reaches the internet unless told otherwise
 	See            bool // images and PDFs can be shown to the model
 	Functions      bool // the model can call functions of ours
 	Schema         bool // the answer can be made to follow a JSON schema

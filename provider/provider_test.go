@@ -99,16 +99,6 @@ func TestInstruct(t *testing.T) {
 			t.Errorf("%s %s %s %s:\n%s", c.provider, c.model, c.tool, c.mode, cmp.Diff(c.want, got))
 		}
 	}
-	outputs := func(name string, mode provider.OutputMode) provider.Provider {
-		return outputsProvider{name: name, mode: mode}
-	}
-	const inside = "Your input files are in the folder inputs of the working directory: list it first. Save every result file in the working directory, outside of that folder, and name each one in your answer."
-	if got := provider.InstructFor(outputs(provider.Gemini, provider.OutputListing), "m", provider.ToolAuto, provider.HintsAuto); got != inside {
-		t.Error(cmp.Diff(inside, got))
-	}
-	if got := provider.InstructFor(outputs(provider.Gemini, provider.OutputStdout), "m", provider.ToolAuto, provider.HintsAuto); got != provider.Instruct(provider.Gemini, "m", provider.ToolAuto, provider.HintsAuto) {
-		t.Errorf("generateContent: %s", got)
-	}
 	for _, p := range []string{provider.Gemini, provider.XAI} { // what they are told is what Unframe reads
 		if got := provider.Instruct(p, "m", provider.ToolAuto, provider.HintsAuto); !strings.Contains(got, "===AIRLOCK FILE ") || !strings.Contains(got, "===AIRLOCK END===") {
 			t.Errorf("%s: %s", p, got)
@@ -277,13 +267,3 @@ func (f *fakeFiles) Stat(context.Context, provider.FileRef) (provider.FileInfo, 
 	}
 	return provider.FileInfo{}, nil
 }
-
-// outputsProvider is one that brings files back in a certain way.
-type outputsProvider struct {
-	provider.Provider
-	name string
-	mode provider.OutputMode
-}
-
-func (p outputsProvider) Name() string                { return p.name }
-func (p outputsProvider) Caps() provider.Capabilities { return provider.Capabilities{Outputs: p.mode} }

@@ -50,9 +50,6 @@ func TestLargeTransfers(t *testing.T) {
 		"gemini": func() (provider.Provider, error) {
 			return gemini.New(t.Context(), gemini.Options{Key: "k", URL: server.URL, HTTP: web})
 		},
-		"gemini environments": func() (provider.Provider, error) {
-			return gemini.New(t.Context(), gemini.Options{Key: "k", URL: server.URL, HTTP: web, Environments: true})
-		},
 		"xai": func() (provider.Provider, error) {
 			return xai.New(xai.Options{Key: "k", URL: server.URL, HTTP: web})
 		},

@@ -119,7 +119,7 @@ func (a *app) remoteProvider(ctx context.Context, name string, web *http.Client)
 		p, err = asProvider(anthropic.New(anthropic.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
 	case provider.Gemini:
 		account, address = c.Gemini, gemini.DefaultURL
-		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web, Environments: c.GeminiEnvironments}))
+		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
 	case provider.XAI:
 		account, address = c.XAI, xai.DefaultURL
 		p, err = asProvider(xai.New(xai.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
@@ -203,9 +203,8 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// accountsOf are the accounts that the settings have a key for: of all
-// providers elsewhere or, given a name, of that one. Gemini has two for a key,
-// with its environments and without.
+// accountsOf returns the accounts that the settings have a key for: of all
+// remote providers or, given a name, of that one.
 func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (list []provider.Provider, err error) {
 	for _, name := range providerNames {
 		if name == provider.Local || only != "" && name != only {
@@ -219,13 +218,6 @@ func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (li
 			return nil, failed
 		}
 		list = append(list, p)
-		if name == provider.Gemini {
-			other, failed := asProvider(gemini.New(ctx, gemini.Options{Key: a.cfg.Gemini.Key.Reveal(), URL: a.cfg.Gemini.URL, HTTP: web, Environments: !a.cfg.GeminiEnvironments}))
-			if failed != nil {
-				return nil, failed
-			}
-			list = append(list, other)
-		}
 	}
 	return list, nil
 }

@@ -87,7 +87,6 @@ type Config struct {
 
 	// The accounts at providers.
 	OpenAI, Anthropic, Gemini, XAI    Account
-	GeminiEnvironments                bool
 	OpenAIOrganization, OpenAIProject string
 
 	Server string // URL of a service elsewhere; empty: this machine

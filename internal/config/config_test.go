@@ -154,7 +154,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"provider": "gemini", "model": "some-model", "hints": "off", "max_download": "3MiB", "model_url": "http://localhost:11434/v1", "model_key": "sample",
 		"openai_api_key": "sample", "openai_base_url": "https://models.example.com/v1", "openai_organization": "org-1", "openai_project": "proj-1",
 		"anthropic_api_key": "sample", "anthropic_base_url": "https://models.example.com", "gemini_api_key": "sample", "gemini_base_url": "https://models.example.com",
-		"gemini_environments": "true", "xai_api_key": "sample", "xai_base_url": "https://models.example.com/v1",
+		"xai_api_key": "sample", "xai_base_url": "https://models.example.com/v1",
 		"server": "http://host:1", "key": "ak_sample",
 		"workspace": "/srv/projects", "demo_project": "true", "code_interpreter_url": "http://host:1/onyx",
 		"api": "https://projects.example.com", "api_token": "sample", "policy": "policy.json", "editor": "nano",

@@ -170,7 +170,7 @@ func (t *turn) request(ctx context.Context) provider.RunRequest {
 		tool = provider.ToolAuto
 	}
 	rules := []string{s.Instructions}
-	if hint := provider.InstructFor(c.backend.Provider, s.Model, tool, s.Hints); hint != "" {
+	if hint := provider.Instruct(c.backend.Provider.Name(), s.Model, tool, s.Hints); hint != "" {
 		rules = append(rules, hint)
 		t.record.HintsVersion = provider.HintsVersion
 	}

@@ -68,12 +68,6 @@ func delay(details []map[string]any) time.Duration {
 	return 0
 }
 
-// isExpired recognises what is said of an environment whose time is over.
-func isExpired(message string) bool {
-	said := strings.ToLower(message)
-	return strings.Contains(said, "environment") && (strings.Contains(said, "expired") || strings.Contains(said, "not found"))
-}
-
 func kindOf(api genai.APIError, comesBack bool) provider.Kind {
 	said := strings.ToLower(api.Message)
 	has := func(words ...string) bool {
@@ -85,8 +79,6 @@ func kindOf(api genai.APIError, comesBack bool) provider.Kind {
 		return false
 	}
 	switch {
-	case isExpired(api.Message):
-		return provider.ContainerExpired
 	case has("api key not valid", "api key expired"): // comes as a 400
 		return provider.Auth
 	case api.Code == http.StatusForbidden && has("may not exist"): // of a file that is not there

@@ -37,10 +37,6 @@ type Options struct {
 	// PartSize is how much of an upload is sent at once, and held in memory for
 	// being sent again; 0: 8 MiB.
 	PartSize int
-	// Environments runs code in environments, a preview of the service: machines
-	// that keep files by name between turns, where generateContent brings back
-	// pictures and text only.
-	Environments bool
 }
 
 // Client is one account.
@@ -90,24 +86,10 @@ func New(ctx context.Context, o Options) (*Client, error) {
 func (c *Client) Name() string { return provider.Gemini }
 
 // Account implements provider.Provider.
-func (c *Client) Account() string {
-	if c.options.Environments { // what is made there cannot be found without
-		return provider.AccountOf(c.options.URL+"#environments", c.options.Key)
-	}
-	return provider.AccountOf(c.options.URL, c.options.Key)
-}
+func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.options.Key) }
 
 // Caps implements provider.Provider.
 func (c *Client) Caps() provider.Capabilities {
-	if c.options.Environments {
-		return provider.Capabilities{
-			Outputs: provider.OutputListing, Sessions: true, SessionCreate: true, SessionFiles: true, SessionDelete: true,
-			UploadReadable: true, InlineUpload: true, Stream: true, Network: true, Functions: true, Schema: true,
-			Limits:  provider.Limits{Upload: 2 << 30, Inline: 14 << 20, NameLength: 255},
-			IdleTTL: kept, FileTTL: kept,
-			Tools: []provider.Tool{provider.ToolPython, provider.ToolShell}, Languages: []string{"python", "bash"},
-		}
-	}
 	return provider.Capabilities{
 		Outputs: provider.OutputStdout, InlineUpload: true, Stream: true, See: true, Functions: true, Schema: true,
 		// 20 MB a request; base64 takes a third of it.
@@ -130,10 +112,5 @@ func (c *Client) Check(ctx context.Context, model string) error {
 // Files implements provider.Provider.
 func (c *Client) Files() provider.FileStore { return files{c} }
 
-// Sessions implements provider.Provider: only environments are any.
-func (c *Client) Sessions() provider.SessionStore {
-	if c.options.Environments {
-		return environments{c}
-	}
-	return provider.NoSessions{Provider: c.Name()}
-}
+// Sessions implements provider.Provider: there are none.
+func (c *Client) Sessions() provider.SessionStore { return provider.NoSessions{Provider: c.Name()} }

@@ -29,9 +29,6 @@ type turn struct {
 
 // Run implements provider.Provider. It always streams.
 func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
-	if c.options.Environments {
-		return c.interact(ctx, r, sink)
-	}
 	before, err := conversation(r)
 	if err != nil {
 		return nil, err
@@ -95,13 +92,16 @@ func invalid(what string, err error) error {
 func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
 	given := map[string]bool{}
 	for i, t := range r.Input {
-		if len(t.Raw) > 0 && t.Provider == provider.Gemini && !areSteps(t.Raw) {
+		if len(t.Raw) > 0 && t.Provider == provider.Gemini {
 			var raw []*genai.Content
 			if err := json.Unmarshal(t.Raw, &raw); err != nil {
 				return nil, invalid("an earlier turn of the conversation cannot be read", err)
 			}
-			all = append(all, raw...)
-			continue
+			// Turns of another API of the service have no parts: their text is sent.
+			if !slices.ContainsFunc(raw, func(c *genai.Content) bool { return c == nil || len(c.Parts) == 0 }) {
+				all = append(all, raw...)
+				continue
+			}
 		}
 		c := &genai.Content{Role: genai.RoleUser}
 		if t.Role == provider.RoleAssistant {

@@ -32,18 +32,6 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// The preview passes the same suite.
-func TestEnvironmentsSuite(t *testing.T) {
-	providertest.Suite(t, func(tb testing.TB) providertest.Bench {
-		s := providertest.NewGeminiServer(tb)
-		c, err := gemini.New(tb.Context(), gemini.Options{Key: "test", URL: s.URL, Clock: s.Clock, Environments: true})
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return providertest.Bench{Provider: c, Server: s, Clock: s.Clock, Model: providertest.GeminiModel}
-	})
-}
-
 // An upload goes on where it broke off, whatever its size and whichever request
 // fails.
 func TestUploadIsResumed(t *testing.T) {
@@ -115,6 +103,21 @@ func TestConversation(t *testing.T) {
 		t.Errorf("%+v, %v", second, err)
 	}
 	if got, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: input}, nil); err != nil || got.Stop != provider.StopDone {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A conversation that has a turn of another API of the service goes on with its text.
+func TestForeignTurn(t *testing.T) {
+	c, s := open(t, 0)
+	s.Script(providertest.Turn{Text: "fine"})
+	input := []provider.Turn{
+		{Role: provider.RoleUser, Text: "go"},
+		{Role: provider.RoleAssistant, Text: "hm", Provider: provider.Gemini, Raw: []byte(`[{"type":"model_output","content":[{"type":"text","text":"hm"}]}]`)},
+		{Role: provider.RoleUser, Text: "and now?"},
+	}
+	got, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: input}, nil)
+	if err != nil || got.Text != "fine" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

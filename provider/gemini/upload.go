@@ -34,10 +34,9 @@ func (c *Client) request(ctx context.Context, method, where string, body io.Read
 // belongs, the last with "finalize", and after a failure the question how much has
 // arrived.
 type upload struct {
-	c    *Client
-	op   string
-	url  string
-	bare bool // the last answer has no file in it
+	c   *Client
+	op  string
+	url string
 }
 
 // Upload implements provider.FileStore. It holds one part in memory.
@@ -46,9 +45,6 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 		if u.MIME, _, _ = strings.Cut(mime.TypeByExtension(path.Ext(u.Name)), ";"); u.MIME == "" {
 			u.MIME = "application/octet-stream"
 		}
-	}
-	if f.c.options.Environments {
-		return f.uploadAlone(ctx, u)
 	}
 	up := &upload{c: f.c, op: "upload " + u.Name}
 	if err := up.start(ctx, u); err != nil {
@@ -86,18 +82,13 @@ func (u *upload) content(ctx context.Context, in provider.Upload) (*genai.File, 
 	}
 }
 
-// start opens the upload.
+// start asks where to send the parts.
 func (u *upload) start(ctx context.Context, in provider.Upload) error {
 	about, err := json.Marshal(map[string]any{"file": map[string]string{"displayName": in.Name, "mimeType": in.MIME}})
 	if err != nil {
 		return provider.Failed(provider.Gemini, u.op, err)
 	}
-	return u.begin(ctx, http.MethodPost, "/upload/"+apiVersion+"/files", about, in)
-}
-
-// begin asks where to send the parts.
-func (u *upload) begin(ctx context.Context, method, where string, about []byte, in provider.Upload) error {
-	r, err := u.c.request(ctx, method, where, bytes.NewReader(about))
+	r, err := u.c.request(ctx, http.MethodPost, "/upload/"+apiVersion+"/files", bytes.NewReader(about))
 	if err != nil {
 		return err
 	}
@@ -214,9 +205,6 @@ func (u *upload) received(ctx context.Context) (int64, *genai.File, error) {
 
 // file reads the answer to a whole upload.
 func (u *upload) file(body []byte) (*genai.File, error) {
-	if u.bare {
-		return &genai.File{}, nil
-	}
 	var w struct {
 		File *genai.File `json:"file"`
 	}

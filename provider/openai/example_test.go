@@ -16,7 +16,7 @@ func Example() {
 	}
 	_, err = client.Run(context.Background(), provider.RunRequest{
 		Model:        "gpt-5.1",
-		Instructions: provider.InstructFor(client, "gpt-5.1", provider.ToolAuto, provider.HintsAuto),
+		Instructions: provider.Instruct(client.Name(), "gpt-5.1", provider.ToolAuto, provider.HintsAuto),
 		Input:        []provider.Turn{{Role: provider.RoleUser, Text: "Plot sin(x) and save it as sin.png."}},
 	}, nil)
 	fmt.Println(errors.Is(err, provider.Transient))

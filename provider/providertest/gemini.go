@@ -27,20 +27,17 @@ type GeminiServer struct {
 	mu      sync.Mutex
 	uploads map[string]*geminiUpload
 	waits   map[string]int // of files that are not ready
-
-	environments map[string]*geminiEnvironment
 }
 
 // geminiUpload is one under way.
 type geminiUpload struct {
-	file   *shelved
-	final  bool
-	inside *geminiEnvironment // where it goes; nil: the account's files
+	file  *shelved
+	final bool
 }
 
 // NewGeminiServer starts one, which ends with the test.
 func NewGeminiServer(tb testing.TB) *GeminiServer {
-	s := &GeminiServer{uploads: map[string]*geminiUpload{}, waits: map[string]int{}, environments: map[string]*geminiEnvironment{}}
+	s := &GeminiServer{uploads: map[string]*geminiUpload{}, waits: map[string]int{}}
 	NewBase(tb, s, &s.Base)
 	return s
 }
@@ -51,12 +48,8 @@ func (s *GeminiServer) Op(r *http.Request) Op {
 	switch {
 	case path == "/upload/v1beta/files" && strings.Contains(r.Header.Get("X-Goog-Upload-Command"), "finalize"):
 		return OpUpload
-	case path == "/upload/v1beta/files", strings.HasPrefix(path, "/upload/v1beta/environments/"):
+	case path == "/upload/v1beta/files":
 		return OpUploadPart
-	case path == "/v1beta/interactions":
-		return OpRun
-	case strings.HasPrefix(path, "/v1beta/environments"):
-		return environmentOp(r)
 	case strings.HasSuffix(path, ":streamGenerateContent"):
 		return OpRun
 	case strings.HasPrefix(path, "/v1beta/models"):
@@ -74,9 +67,7 @@ func (s *GeminiServer) Op(r *http.Request) Op {
 }
 
 // Objects implements Dialect.
-func (s *GeminiServer) Objects() []string {
-	return append(s.files.objects(s.Clock.Now()), s.environmentObjects()...)
-}
+func (s *GeminiServer) Objects() []string { return s.files.objects(s.Clock.Now()) }
 
 // WriteError implements Dialect.
 func (s *GeminiServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
@@ -99,18 +90,10 @@ func (s *GeminiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		geminiError(w, 400, "API key not valid. Please pass a valid API key.", 0)
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/v1beta/environments") {
-		s.environment(w, r)
-		return
-	}
 	switch s.Op(r) {
 	case OpUpload, OpUploadPart:
 		s.upload(w, r)
 	case OpRun:
-		if r.URL.Path == "/v1beta/interactions" {
-			s.interact(w, r)
-			return
-		}
 		s.generate(w, r)
 	case OpCheck:
 		s.models(w, r)
@@ -163,12 +146,6 @@ func (s *GeminiServer) upload(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(command, "finalize") {
 			u.final = true
 			u.file.created = s.Clock.Now()
-			if u.inside != nil {
-				u.inside.put(u.file)
-				w.Header().Set("X-Goog-Upload-Status", "final")
-				writeJSON(w, 200, map[string]any{})
-				return
-			}
 			u.file.expires = u.file.created.Add(48 * time.Hour)
 			s.waits[u.file.id] = s.Processing
 			s.files.put(u.file)
@@ -180,20 +157,12 @@ func (s *GeminiServer) upload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("X-Goog-Upload-Status", "final")
-	if u.inside != nil {
-		writeJSON(w, 200, map[string]any{})
-		return
-	}
 	writeJSON(w, 200, map[string]any{"file": s.describe(u.file)})
 }
 
 func (s *GeminiServer) start(w http.ResponseWriter, r *http.Request) {
 	var about struct {
 		File struct{ DisplayName, MimeType string }
-	}
-	if strings.HasPrefix(r.URL.Path, "/upload/v1beta/environments/") {
-		s.startInside(w, r)
-		return
 	}
 	if err := json.NewDecoder(r.Body).Decode(&about); err != nil || r.Header.Get("X-Goog-Upload-Protocol") != "resumable" {
 		http.Error(w, "bad start", http.StatusBadRequest)
@@ -256,3 +225,6 @@ func (s *GeminiServer) file(w http.ResponseWriter, r *http.Request) {
 		f.serve(w, r)
 	}
 }
+
+// ExpireSessions implements Dialect: there are none.
+func (s *GeminiServer) ExpireSessions() {}

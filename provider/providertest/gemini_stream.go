@@ -27,6 +27,9 @@ type geminiRequest struct {
 func (s *GeminiServer) check(q geminiRequest) (status int, message string) {
 	calls := 0
 	for _, c := range q.Contents {
+		if len(c.Parts) == 0 {
+			return 400, "contents.parts must not be empty."
+		}
 		for _, p := range c.Parts {
 			if p.FileData != nil {
 				id := strings.TrimPrefix(p.FileData.FileURI, s.URL+"/v1beta/")

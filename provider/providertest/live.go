@@ -79,7 +79,7 @@ func liveTurn(ctx context.Context, t *testing.T, whole provider.Provider, in pro
 	tracker := &provider.Tracker{Provider: whole, Clock: clock}
 	result, err := tracker.Run(ctx, provider.RunRequest{
 		Model: model, Tool: provider.ToolAuto, Files: []provider.Attachment{in},
-		Instructions: provider.InstructFor(whole, model, provider.ToolAuto, provider.HintsAuto),
+		Instructions: provider.Instruct(whole.Name(), model, provider.ToolAuto, provider.HintsAuto),
 		Input:        []provider.Turn{{Role: provider.RoleUser, Text: "Run code that adds up column n of numbers.csv and saves the sum as sum.txt, the number alone. Hand over sum.txt.", Files: []provider.Attachment{in}}},
 	}, func(e provider.Event) {
 		switch e := e.(type) {

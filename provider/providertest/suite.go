@@ -125,7 +125,7 @@ func (r *rig) ask(text string, sink provider.Sink, files ...provider.Attachment)
 	}
 	turn := provider.Turn{Role: provider.RoleUser, Text: text, Files: files}
 	result, err := r.tracker.Run(r.ctx, provider.RunRequest{Model: r.Model, Input: append(slices.Clone(r.input), turn), Files: files, Tool: provider.ToolAuto,
-		Instructions: provider.InstructFor(r.Provider, r.Model, provider.ToolAuto, provider.HintsAuto)}, sink)
+		Instructions: provider.Instruct(r.Provider.Name(), r.Model, provider.ToolAuto, provider.HintsAuto)}, sink)
 	if result == nil {
 		return nil, nil, err
 	}
