@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/url"
-
-	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 // conn is one connection with the statements that it has compiled so far.
@@ -19,23 +17,13 @@ type conn struct {
 	statements map[string]*sql.Stmt
 }
 
-// connect opens a connection to an existing database. Every setting that a
-// connection has of its own is here.
+// connect opens a connection to an existing database.
 func connect(ctx context.Context, path string, settings ...string) (*conn, error) {
-	settings = append([]string{
-		"busy_timeout(5000)", // a checkpoint may meet a reader
-		"foreign_keys(1)",
-		"trusted_schema(0)",
-		"cell_size_check(1)",
-		"temp_store(2)", // in memory: a full disk has no room for it either
-	}, settings...)
-	name := url.URL{Scheme: "file", OmitHost: true, Path: path,
-		RawQuery: url.Values{"_pragma": settings, "mode": {"rw"}, "_dqs": {"0"}, "_error_rc": {"1"}}.Encode()}
-	pool, err := sql.Open("sqlite", name.String())
+	// A checkpoint may meet a reader.
+	pool, err := sqlite.Open(path, 1, append([]string{"busy_timeout(5000)"}, settings...)...)
 	if err != nil {
 		return nil, err
 	}
-	pool.SetMaxOpenConns(1)
 	c, err := pool.Conn(ctx)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())

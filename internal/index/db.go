@@ -60,7 +60,7 @@ func WithReserve(borrow func() (giveBack func())) Option {
 // Open opens the index at path, makes it if it is missing, and brings an
 // older one up to date. It refuses, with an error that names the cure, one
 // that another process holds (ErrLocked), that a newer version has written
-// (ErrNewer), or that is damaged (ErrDamaged).
+// (sqlite.ErrNewer), or that is damaged (sqlite.ErrDamaged).
 func Open(ctx context.Context, path string, log *slog.Logger, options ...Option) (*DB, error) {
 	migrations, err := fs.Sub(released, "migrations")
 	if err != nil {
@@ -87,34 +87,30 @@ func Open(ctx context.Context, path string, log *slog.Logger, options ...Option)
 
 // open connects to the database, once the lock is held.
 func (db *DB) open(ctx context.Context) error {
-	steps, err := readMigrations(db.migrations)
+	schema, err := schemaOf(db.migrations)
 	if err != nil {
 		return err
 	}
-	if err := create(ctx, db.path, steps); err != nil {
+	if err := create(ctx, db.path, schema); err != nil {
 		return err
 	}
 	writer, err := connect(ctx, db.path, "synchronous(FULL)", "journal_size_limit(67108864)")
 	if err != nil {
-		return unreadable(db.path, err)
+		return schema.Unreadable(db.path, err)
 	}
 	db.all = append(db.all, writer)
-	before, err := check(ctx, writer, db.path, len(steps))
+	before, err := check(ctx, writer, db.path, schema)
 	if err != nil {
 		return err
 	}
-	var mode string
-	if err := writer.row(ctx, []any{&mode}, "PRAGMA journal_mode = WAL"); err != nil {
+	if err := schema.WriteAhead(ctx, writer.conn, db.path); err != nil {
 		return err
 	}
-	if mode != "wal" {
-		return fmt.Errorf("%s: its file system cannot hold a write-ahead log (journal mode %q): use a local disk", db.path, mode)
-	}
-	if err := migrate(ctx, writer, before, steps); err != nil {
+	if err := writer.upgrade(ctx, before, schema); err != nil {
 		return err
 	}
-	if before < len(steps) {
-		db.log.InfoContext(ctx, "index brought up to date", "from", before, "to", len(steps))
+	if before < len(schema.Steps) {
+		db.log.InfoContext(ctx, "index brought up to date", "from", before, "to", len(schema.Steps))
 	}
 	if db.light, err = connect(ctx, db.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 func tryOpen(t *testing.T, path string, options ...Option) error {
@@ -169,7 +170,7 @@ func TestMigration(t *testing.T) {
 	}
 
 	err = tryOpen(t, path) // the old program again
-	if !errors.Is(err, ErrNewer) {
+	if !errors.Is(err, sqlite.ErrNewer) {
 		t.Fatalf("a newer index: %v", err)
 	}
 	for _, part := range []string{fmt.Sprint("has version ", known+2), fmt.Sprint("up to ", known), "install the newer program", path} {
@@ -181,7 +182,7 @@ func TestMigration(t *testing.T) {
 
 func TestMigrationNumbers(t *testing.T) {
 	dir := fstest.MapFS{"0001_a.sql": {}, "0003_b.sql": {}}
-	if _, err := readMigrations(dir); err == nil {
+	if _, err := sqlite.ReadSteps(dir); err == nil {
 		t.Error("a gap in the numbers was accepted")
 	}
 }
@@ -236,7 +237,7 @@ func testDamage(t *testing.T) {
 			before, _ := os.ReadFile(path)
 			for range 2 {
 				err := tryOpen(t, path)
-				if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "put back a backup") {
+				if !errors.Is(err, sqlite.ErrDamaged) || !strings.Contains(err.Error(), "put back a backup") {
 					t.Fatalf("Open = %v", err)
 				}
 			}
@@ -254,7 +255,7 @@ func testNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{path, filepath.Join(path, "absent", "index.db")} {
-		if err := tryOpen(t, path); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if err := tryOpen(t, path); err == nil || errors.Is(err, sqlite.ErrDamaged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("Open = %v", err)
 		}
 	}
@@ -307,7 +308,7 @@ func testLockAfterFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := tryOpen(t, path); !errors.Is(err, ErrDamaged) {
+		if err := tryOpen(t, path); !errors.Is(err, sqlite.ErrDamaged) {
 			t.Fatalf("Open = %v", err)
 		}
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 const hintFull = "The service's disk is full: delete files that are no longer needed, or have the operator free space in the data directory."
@@ -35,20 +35,15 @@ func failed(op, id string, err error) error {
 
 // meaning finds the kind of an error of the database.
 func meaning(err error) (engine.Kind, string) {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return engine.ErrInternal, ""
-	}
-	switch e.Code() {
+	code := sqlite.Code(err)
+	switch code {
 	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return engine.ErrConflict, ""
 	}
-	if e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the index of a log has no room
+	if sqlite.IsFull(err) {
 		return engine.ErrFull, hintFull
 	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_FULL:
-		return engine.ErrFull, hintFull
+	switch code & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return engine.ErrUnavailable, "The index is busy: try again."
 	case sqlite3.SQLITE_INTERRUPT:
@@ -60,12 +55,8 @@ func meaning(err error) (engine.Kind, string) {
 // ownFault reports whether an error is of what was to be written, and would come
 // again on any disk.
 func ownFault(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return true
-	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+	switch sqlite.Code(err) & 0xff {
+	case 0, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
 		return true
 	}
 	return false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 // Conversations is the conversation.Archive in the database.
@@ -94,7 +95,7 @@ func (s *Conversations) Conversation(ctx context.Context, owner, id string) (c *
 func readConversation(owner, text string) (*conversation.Conversation, error) {
 	c := &conversation.Conversation{}
 	if err := json.Unmarshal([]byte(text), c); err != nil {
-		return nil, fmt.Errorf("%w: a conversation: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: a conversation: %w", sqlite.ErrDamaged, err)
 	}
 	c.Owner = owner
 	return c, nil
@@ -113,7 +114,7 @@ func readTurns(ctx context.Context, tx *sql.Tx, c *conversation.Conversation) (e
 		}
 		t := &conversation.Turn{}
 		if err := errors.Join(json.Unmarshal([]byte(text), t), json.Unmarshal([]byte(exchange), &t.Exchange)); err != nil {
-			return fmt.Errorf("%w: a turn of a conversation: %w", ErrDamaged, err)
+			return fmt.Errorf("%w: a turn of a conversation: %w", sqlite.ErrDamaged, err)
 		}
 		c.Turns = append(c.Turns, t)
 	}

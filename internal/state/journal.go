@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -192,7 +193,7 @@ func (j *Journal) Load(ctx context.Context, id string) (*workspace.Record, error
 func decode(text string) (*workspace.Record, error) {
 	r := &workspace.Record{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("%w: a transaction: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: a transaction: %w", sqlite.ErrDamaged, err)
 	}
 	return r, nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -60,7 +61,7 @@ func (l *Ledger) Entries(ctx context.Context) (entries []provider.Entry, err err
 			return nil, err
 		}
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
-			return nil, fmt.Errorf("%w: an entry of the ledger: %w", ErrDamaged, err)
+			return nil, fmt.Errorf("%w: an entry of the ledger: %w", sqlite.ErrDamaged, err)
 		}
 		entries = append(entries, e)
 	}

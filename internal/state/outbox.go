@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -74,7 +75,7 @@ func changeLane(ctx context.Context, tx *sql.Tx, id assignment.LaneID, do func(*
 func decodeLane(text string) (*assignment.Lane, error) {
 	lane := &assignment.Lane{}
 	if err := json.Unmarshal([]byte(text), lane); err != nil {
-		return nil, fmt.Errorf("%w: the posts of an assignment: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: the posts of an assignment: %w", sqlite.ErrDamaged, err)
 	}
 	return lane, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 // Projects is the conversation.Store in the database: the folders of projects,
@@ -115,7 +116,7 @@ func (s *Projects) Handled(ctx context.Context, owner, id string) (*conversation
 	}
 	h := &conversation.Handled{}
 	if err := json.Unmarshal([]byte(text), h); err != nil {
-		return nil, fmt.Errorf("%w: a reply: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: a reply: %w", sqlite.ErrDamaged, err)
 	}
 	return h, nil
 }
@@ -136,7 +137,7 @@ func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit
 		}
 		h := &conversation.Handled{}
 		if err := json.Unmarshal([]byte(text), h); err != nil {
-			return nil, fmt.Errorf("%w: a reply: %w", ErrDamaged, err)
+			return nil, fmt.Errorf("%w: a reply: %w", sqlite.ErrDamaged, err)
 		}
 		list = append(list, h)
 	}

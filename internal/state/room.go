@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 // ErrFull says that the disk has no room for a change, whatever SQLite calls that.
@@ -19,10 +18,7 @@ func full(err error) error {
 	if err == nil || errors.Is(err, ErrFull) {
 		return err
 	}
-	e, ok := errors.AsType[*sqlite.Error](err)
-	// The index of the log is a file of its own, whose lack of room has its own code.
-	if ok && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) ||
-		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if sqlite.IsFull(err) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return err

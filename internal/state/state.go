@@ -8,30 +8,23 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/klauspost/compress/zstd"
-	"modernc.org/sqlite" // the driver "sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/workspace"
 )
 
 // Name is the file's name in the data directory.
 const Name = "state.db"
 
-// ErrNewer says that a newer version of the program has written the database.
-var ErrNewer = errors.New("state is newer than this program")
-
-// ErrDamaged says that the database cannot be read as one.
-var ErrDamaged = errors.New("state is damaged")
-
 // applicationID marks a SQLite database as ours: "AirS".
 const applicationID = 0x41697253
+
+// busyTimeout is how long a connection waits for another process.
+const busyTimeout = "busy_timeout(20000)"
 
 //go:embed migrations/*.sql
 var released embed.FS
@@ -80,10 +73,6 @@ func open(ctx context.Context, dir string, log *slog.Logger, options []Option) (
 	if err := os.MkdirAll(filepath.Join(dir, "locks"), 0o700); err != nil {
 		return nil, err
 	}
-	migrations, err := readMigrations(released)
-	if err != nil {
-		return nil, err
-	}
 	db := &DB{
 		dir: dir, log: log, borrow: func() func() { return func() {} },
 		committed: []func(context.Context, *sql.Tx, *workspace.Record) error{queueReports},
@@ -108,39 +97,11 @@ func open(ctx context.Context, dir string, log *slog.Logger, options []Option) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if db.writer, err = connect(filepath.Join(dir, Name), 1, "synchronous(FULL)", "journal_size_limit(67108864)"); err != nil {
+	if err := db.upgrade(ctx, filepath.Join(dir, Name)); err != nil {
 		return nil, err
 	}
-	if err := db.upgrade(ctx, migrations); err != nil {
-		return nil, err
-	}
-	db.reader, err = connect(filepath.Join(dir, Name), 4, "query_only(1)")
+	db.reader, err = sqlite.Open(filepath.Join(dir, Name), 4, busyTimeout, "query_only(1)")
 	return db, err
-}
-
-// connect opens a pool of connections. Every setting that a connection has of
-// its own is here.
-func connect(path string, connections int, settings ...string) (*sql.DB, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // SQLite would ask the umask
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	settings = append([]string{"busy_timeout(20000)", "foreign_keys(1)", "trusted_schema(0)", "cell_size_check(1)"}, settings...)
-	name := url.URL{Scheme: "file", OmitHost: true, Path: path,
-		RawQuery: url.Values{"_pragma": settings, "mode": {"rw"}, "_txlock": {"immediate"}, "_dqs": {"0"}, "_error_rc": {"1"}}.Encode()}
-	if connections > 1 { // readers
-		name.RawQuery = strings.Replace(name.RawQuery, "_txlock=immediate", "_txlock=deferred", 1)
-	}
-	pool, err := sql.Open("sqlite", name.String())
-	if err != nil {
-		return nil, err
-	}
-	pool.SetMaxOpenConns(connections)
-	pool.SetMaxIdleConns(connections)
-	return pool, nil
 }
 
 // Close ends the database after what is going on. A second Close does nothing.
@@ -157,73 +118,39 @@ func (db *DB) Close() error {
 	return errors.Join(errs...)
 }
 
-// readMigrations returns the scripts 0001_*.sql, 0002_*.sql, ... in order.
-// Script n makes version n out of version n-1.
-func readMigrations(dir fs.FS) ([]string, error) {
-	names, err := fs.Glob(dir, "migrations/*.sql") // sorted
+// upgrade makes the file if it is missing and brings it to the newest version.
+func (db *DB) upgrade(ctx context.Context, path string) error {
+	migrations, err := fs.Sub(released, "migrations")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var steps []string
-	for i, name := range names {
-		number, _, _ := strings.Cut(strings.TrimPrefix(name, "migrations/"), "_")
-		if n, err := strconv.Atoi(number); err != nil || n != i+1 {
-			return nil, fmt.Errorf("migration %s: number %d is expected", name, i+1)
-		}
-		script, err := fs.ReadFile(dir, name)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, string(script))
+	schema := sqlite.Schema{Application: applicationID, Loss: "undo and what waits to be sent"}
+	if schema.Steps, err = sqlite.ReadSteps(migrations); err != nil {
+		return err
 	}
-	return steps, nil
-}
-
-// upgrade brings the database to the newest version, each step in a
-// transaction of its own.
-func (db *DB) upgrade(ctx context.Context, steps []string) error {
-	var mode string
-	if err := db.writer.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
-		return db.unreadable(err)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // SQLite would ask the umask
+	if err != nil {
+		return err
 	}
-	if mode != "wal" {
-		return fmt.Errorf("its file system cannot hold a write-ahead log (journal mode %q): use a data directory on a local disk", mode)
+	if err := f.Close(); err != nil {
+		return err
 	}
-	var version, application, tables int
-	for query, into := range map[string]*int{
-		"PRAGMA user_version": &version, "PRAGMA application_id": &application, "SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if err := db.writer.QueryRowContext(ctx, query).Scan(into); err != nil {
-			return db.unreadable(err)
-		}
+	if db.writer, err = sqlite.Open(path, 1, busyTimeout, "synchronous(FULL)", "journal_size_limit(67108864)"); err != nil {
+		return err
 	}
-	switch {
-	case application != applicationID && tables+version > 0:
-		return fmt.Errorf("%w: it is a database of something else: move it away", ErrDamaged)
-	case version > len(steps):
-		return fmt.Errorf("%w: it has version %d, this program knows versions up to %d: install the newer program again", ErrNewer, version, len(steps))
+	if err := schema.WriteAhead(ctx, db.writer, path); err != nil {
+		return err
 	}
-	for ; version < len(steps); version++ {
-		err := db.write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, steps[version]+fmt.Sprintf("\n;PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version+1))
+	version, err := schema.Version(ctx, db.writer, path)
+	if err != nil {
+		return err
+	}
+	return schema.Upgrade(version, func(script string) error {
+		return db.write(ctx, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, script)
 			return err
 		})
-		if err != nil {
-			return fmt.Errorf("bring it to version %d: %w", version+1, err)
-		}
-	}
-	return nil
-}
-
-// unreadable tells damage from the rest that can go wrong with a file.
-func (db *DB) unreadable(err error) error {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return fmt.Errorf("%w: %w: put back a backup; or, to lose undo and what waits to be sent, move it away together with %s-wal", ErrDamaged, err, Name)
-		}
-	}
-	return err
+	})
 }
 
 // write runs do in a transaction that has the right to write from its start.

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/workspace"
 	"github.com/airlock-run/airlock/workspace/workspacetest"
 )
@@ -76,13 +77,13 @@ func TestOpenRefuses(t *testing.T) {
 		spoil func(t *testing.T, path string)
 		want  error
 	}{
-		{"newer", func(t *testing.T, path string) { execute(t, path, "PRAGMA user_version = 99") }, ErrNewer},
-		{"of something else", func(t *testing.T, path string) { execute(t, path, "PRAGMA application_id = 7") }, ErrDamaged},
+		{"newer", func(t *testing.T, path string) { execute(t, path, "PRAGMA user_version = 99") }, sqlite.ErrNewer},
+		{"of something else", func(t *testing.T, path string) { execute(t, path, "PRAGMA application_id = 7") }, sqlite.ErrDamaged},
 		{"no database", func(t *testing.T, path string) {
 			if err := os.WriteFile(path, []byte(strings.Repeat("no database at all ", 500)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrDamaged},
+		}, sqlite.ErrDamaged},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -39,7 +40,7 @@ func (u *Uploads) Uploads(ctx context.Context, key provider.UploadKey) (found []
 			return nil, err
 		}
 		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			return nil, fmt.Errorf("%w: an upload: %w", ErrDamaged, err)
+			return nil, fmt.Errorf("%w: an upload: %w", sqlite.ErrDamaged, err)
 		}
 		found = append(found, c)
 	}
@@ -108,7 +109,7 @@ func (u *Uploads) Counts(ctx context.Context) (all []provider.Counts, err error)
 			return nil, err
 		}
 		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			return nil, fmt.Errorf("%w: the counts of a provider: %w", ErrDamaged, err)
+			return nil, fmt.Errorf("%w: the counts of a provider: %w", sqlite.ErrDamaged, err)
 		}
 		all = append(all, c)
 	}
