@@ -299,7 +299,7 @@ print('done')`})
 			t.Errorf("%q is served: %q", name, content)
 		}
 	}
-	if got["new\nline"] != "x" || got[`a\b`] != "x" {
+	if got["%FF%FE"] != "bytes" || got["new\nline"] != "x" || got[`a\b`] != "x" {
 		t.Errorf("odd names: %q", got)
 	}
 	if got["plain"] != "plain" || got["hard"] != "plain" || got["sparse"] != strings.Repeat("\x00", 10) {

@@ -52,6 +52,8 @@ type collector struct {
 	end     *ending
 	chosen  []*keeping
 	changed map[string]bool
+
+	respelled []string // names that are not the program's
 }
 
 // keeping is a file that is to be kept.
@@ -91,7 +93,7 @@ func (s *Service) collect(ctx context.Context, j *job, st *stage, outcome *Outco
 			ID: e.file.ID, Path: e.path, Changed: c.changed[e.path], Deleted: slices.Contains(end.deleted, e.path),
 		})
 	}
-	run.Message = sentences(append([]string{run.Message}, st.notes...)...)
+	run.Message = sentences(append([]string{run.Message, respelledMessage(c.respelled)}, st.notes...)...)
 }
 
 func (c *collector) drop(name, reason string) {
@@ -114,6 +116,9 @@ func (c *collector) choose(ctx context.Context, outputs []Output) {
 		}
 		seen[name] = true
 		c.take(name, output.File)
+		if output.Respelled {
+			c.respelled = append(c.respelled, name)
+		}
 	}
 }
 

@@ -50,6 +50,22 @@ func TestOutputLimits(t *testing.T) {
 	}
 }
 
+// What a program called a file is said where the file has another name.
+func TestRespelledOutputs(t *testing.T) {
+	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		o := leaves(t, "caf%E9.txt", "1", "plain", "2")
+		o.Outputs[0].Respelled = true
+		return o, nil
+	})
+	run, err := r.Run(t.Context(), alice, python(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Names that are not UTF-8 are written with %XX: caf%E9.txt."; run.Message != want || len(run.Files) != 2 {
+		t.Errorf("%d files, message %q", len(run.Files), run.Message)
+	}
+}
+
 func TestDiskFullOnOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {

@@ -97,6 +97,22 @@ func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
 	return b.String()
 }
 
+// respelledMessage says under which names files are kept whose own cannot be sent.
+func respelledMessage(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	shown := make([]string, 0, namedFiles)
+	for _, name := range names[:min(len(names), namedFiles)] {
+		shown = append(shown, ShownName(name))
+	}
+	text := "Names that are not UTF-8 are written with %XX: " + strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + "."
+}
+
 // reasonsOfLimits are those for which it helps to know how much is kept.
 var reasonsOfLimits = []string{reasonTooMany, reasonTooLarge, "all files together are too large"}
 

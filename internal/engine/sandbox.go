@@ -125,6 +125,9 @@ type Output struct {
 	File  *os.File
 	Size  int64
 	Input bool // it was staged as an input under this path
+	// Respelled says that the program's name for it is not UTF-8: each byte that is
+	// not is in Path as %XX.
+	Respelled bool
 }
 
 // Isolation says what stands between a program and its host.

@@ -3,6 +3,7 @@ package linux
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -19,10 +20,11 @@ type left struct {
 }
 
 type leftFile struct {
-	path  string
-	file  *os.File
-	size  int64
-	input bool
+	path      string
+	file      *os.File
+	size      int64
+	input     bool
+	respelled bool // path is not what the program called it
 }
 
 func (l *left) close() {
@@ -36,7 +38,7 @@ const (
 	reasonCount = "too many files"
 	reasonSize  = "too large"
 	reasonTotal = "all files together are too large"
-	reasonName  = "its name is not valid UTF-8"
+	reasonName  = "its name is not valid UTF-8, and another file has the name that stands for it"
 	reasonKind  = "not a regular file"
 	reasonOpen  = "unreadable"
 	reasonDepth = "too many folders deep"
@@ -60,6 +62,7 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 	there := map[string]bool{} // of what was staged
 	var total int64
 	latest := map[string]int{} // entry of each reason
+	var respelled []leftFile
 	drop := func(path, reason string) {
 		i, known := latest[reason]
 		if known && len(l.dropped) >= maxDropped {
@@ -90,8 +93,8 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 			return true
 		case input && before == markOf(&f.stat):
 			return true
-		case !utf8.ValidString(f.path):
-			drop(f.path, reasonName)
+		case len(spell(f.path)) > maxPathLength:
+			drop(f.path, reasonPath)
 			return true
 		case f.stat.Size > limits.bytes:
 			drop(f.path, reasonSize)
@@ -109,9 +112,22 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 			return true
 		}
 		total += f.stat.Size
-		l.files = append(l.files, leftFile{f.path, os.NewFile(uintptr(fd), f.name), f.stat.Size, input})
+		file := leftFile{path: spell(f.path), file: os.NewFile(uintptr(fd), f.name), size: f.stat.Size, input: input}
+		if file.respelled = file.path != f.path; file.respelled {
+			respelled = append(respelled, file)
+		} else {
+			l.files = append(l.files, file)
+		}
 		return true
 	})
+	for _, file := range respelled {
+		if there[file.path] || slices.ContainsFunc(l.files, func(f leftFile) bool { return f.path == file.path }) {
+			drop(file.path, reasonName)
+			file.file.Close()
+			continue
+		}
+		l.files = append(l.files, file)
+	}
 	for path := range w.staged {
 		if !there[path] && path != entry {
 			l.deleted = append(l.deleted, path)
@@ -120,6 +136,24 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 	slices.Sort(l.deleted)
 	slices.SortFunc(l.files, func(a, b leftFile) int { return cmp.Compare(a.path, b.path) })
 	return l
+}
+
+// spell returns a path as JSON can carry it: each byte that is not UTF-8 as %XX.
+func spell(path string) string {
+	if utf8.ValidString(path) {
+		return path
+	}
+	var b strings.Builder
+	for len(path) > 0 {
+		r, n := utf8.DecodeRuneInString(path)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, "%%%02X", path[0])
+		} else {
+			b.WriteString(path[:n])
+		}
+		path = path[n:]
+	}
+	return b.String()
 }
 
 // openFound opens a regular file for reading. What was opened is what was

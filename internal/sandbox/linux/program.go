@@ -318,7 +318,7 @@ func (s *sandbox) answer(l *link, done *outcome) error {
 		var a answer
 		files := make([]*os.File, len(batch))
 		for i, f := range batch {
-			a.Outputs = append(a.Outputs, output{f.path, f.size, f.input})
+			a.Outputs = append(a.Outputs, output{f.path, f.size, f.input, f.respelled})
 			files[i] = f.file
 		}
 		if err := l.send(a, files...); err != nil {

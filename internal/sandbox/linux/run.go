@@ -146,7 +146,7 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, err error) {
 				closeAll(files[i:])
 				return nil, lost(err)
 			}
-			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input})
+			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input, Respelled: out.Respelled})
 		}
 		o.Deleted = append(o.Deleted, a.Deleted...)
 		for _, d := range a.Dropped {

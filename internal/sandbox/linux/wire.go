@@ -313,9 +313,10 @@ type answer struct {
 }
 
 type output struct {
-	Path  string
-	Size  int64
-	Input bool
+	Path      string
+	Size      int64
+	Input     bool
+	Respelled bool `json:",omitempty"`
 }
 
 // check refuses what no honest executor calls an output.

@@ -80,9 +80,14 @@ import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock')
 			t.Errorf("outputs %v", r.Files)
 		}
 	})
-	t.Run("a name that is not UTF-8 loses no other", func(t *testing.T) {
-		r := b.run(t, Python(`open(b'bad\xff', 'w').write('x'); open('good', 'w').write('g')`))
-		if diff := cmp.Diff(map[string]string{"good": "g"}, r.Files); diff != "" || len(r.Dropped) != 1 {
+	t.Run("a name that is not UTF-8 is spelled", func(t *testing.T) {
+		spec := Python(`import os
+os.mkdir(b'\xe9')
+for name in b'caf\xe9.txt', b'\xe9/\xc3\xa9\xff', b'good', b'both\xff', b'both%FF', b'in\xff': open(name, 'wb').write(name)`)
+		spec.Inputs = []engine.Input{Input(t, "in%FF", "x")}
+		r := b.run(t, spec)
+		want := map[string]string{"caf%E9.txt": "caf\xe9.txt", "%E9/é%FF": "\xe9/é\xff", "good": "good", "both%FF": "both%FF"}
+		if diff := cmp.Diff(want, r.Files); diff != "" || len(r.Dropped) != 2 {
 			t.Errorf("dropped %v\n%s", r.Dropped, diff)
 		}
 	})
