@@ -2,6 +2,7 @@ package index
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,7 +13,12 @@ import (
 // What may be somebody's only copy waits for the disk, and what costs every
 // program time does not: docs/decisions/0012.
 func TestWhichWritesWait(t *testing.T) {
-	path := newPath(t)
+	folder, err := os.MkdirTemp("/var/tmp", "airlock-index-") // on a disk, also where other temporary files are in memory
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) }) // after the database is closed
+	path := filepath.Join(folder, "index.db")
 	db := openAt(t, path)
 	log, err := os.Open(path + "-wal")
 	if err != nil {
