@@ -167,7 +167,7 @@ func TestControlC(t *testing.T) {
 		began := time.Now()
 		term.press("\x03")
 		code, screen := term.end()
-		if code != 130 || !strings.Contains(screen, "interrupted") || time.Since(began) > 5*time.Second {
+		if code != 130 || !strings.Contains(screen, "interrupted") || time.Since(began) > patience {
 			t.Errorf("exit code %d after %v:\n%s", code, time.Since(began), screen)
 		}
 		if left := withWord(word); len(left) > 0 {

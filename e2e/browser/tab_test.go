@@ -35,7 +35,7 @@ func open(t *testing.T, how look) *tab {
 	}
 	ctx, leave := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
 	t.Cleanup(leave)
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, look: how}
 	// The tab lives as long as the context of the first thing done in it.
@@ -162,9 +162,18 @@ func (b *tab) text(selector string) string {
 	return eval[string](b, "document.querySelector("+quote(selector)+")?.innerText ?? ''")
 }
 
+// click clicks on what a selector finds. A page that is told something meanwhile may put
+// another node in its place, between the look and the click: then that one is meant.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.do(chromedp.Click(chromedp.CSS(selector)))
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for {
+			err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector)))
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Could not find node with given id") {
+				return err
+			}
+		}
+	}))
 }
 
 // write puts a program into the editor, in place of what is there.

@@ -63,7 +63,7 @@ func testManySlowPeers(t *testing.T) {
 			times = append(times, time.Since(begin))
 		}
 		slices.Sort(times)
-		return times[len(times)/2]
+		return times[len(times)/10] // a busy machine stretches some of them
 	}
 	alone := good()
 	var slow []net.Conn

@@ -188,9 +188,9 @@ func TestPlainText(t *testing.T) {
 		}
 	}
 	// Many lines that begin anew take no longer than their length.
-	start := time.Now()
+	start := processorTime(t)
 	plainText("x" + strings.Repeat("\r"+strings.Repeat("y", 3), 1<<20))
-	if took := time.Since(start); took > 5*time.Second {
+	if took := processorTime(t) - start; took > 5*time.Second {
 		t.Errorf("4 MB of carriage returns took %v", took)
 	}
 }

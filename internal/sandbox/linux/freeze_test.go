@@ -80,13 +80,13 @@ func (h *pausing) Call(ctx context.Context, _ string, input []byte) ([]byte, err
 func pausedSpec() *engine.Spec {
 	spec := sandboxtest.Python(busy)
 	spec.Calls = true
-	spec.Limits.Timeout = 30 * time.Second
+	spec.Limits.Timeout = 2 * time.Minute
 	return spec
 }
 
-func usedInPause(t *testing.T, s engine.Sandbox, freezing bool) float64 {
+func usedInPause(t *testing.T, s engine.Sandbox, freezing bool, pause time.Duration) float64 {
 	t.Helper()
-	host := &pausing{t: t, freezing: freezing, frozen: time.Second}
+	host := &pausing{t: t, freezing: freezing, frozen: pause}
 	o, err := s.Run(t.Context(), pausedSpec(), host)
 	if err != nil {
 		t.Fatal(err)
@@ -102,11 +102,16 @@ func usedInPause(t *testing.T, s engine.Sandbox, freezing bool) float64 {
 func TestFrozenProgram(t *testing.T) {
 	for name, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
 		t.Run(name, func(t *testing.T) {
-			if used := usedInPause(t, s, true); used > 0.25 {
-				t.Errorf("%.2f s of processor time in a pause of 1 s", used)
+			// A busy machine gives it less: the pause is as long as it takes to see it.
+			pause, free := time.Second, usedInPause(t, s, false, time.Second)
+			for ; free < 0.5 && pause < 16*time.Second; free = usedInPause(t, s, false, pause) {
+				pause *= 2
 			}
-			if used := usedInPause(t, s, false); used < 0.3 {
-				t.Errorf("%.2f s without being frozen: this test shows nothing", used)
+			if free < 0.5 {
+				t.Errorf("%.2f s of processor time in %v without being frozen: this test shows nothing", free, pause)
+			}
+			if used := usedInPause(t, s, true, pause); used > free/2 {
+				t.Errorf("%.2f s of processor time in a pause of %v, and %.2f s without being frozen", used, pause, free)
 			}
 		})
 	}
@@ -129,7 +134,7 @@ func TestEndOfFrozenProgram(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	spec := pausedSpec()
@@ -175,8 +180,12 @@ func TestStoppedBySignal(t *testing.T) {
 		t.Errorf("%v of processor time while it is stopped", used)
 	}
 	s.set(false)
-	if used := usedIn(pid, time.Second); used < 100*time.Millisecond {
-		t.Errorf("%v of processor time in a second after it", used)
+	var used time.Duration
+	for end := time.Now().Add(30 * time.Second); used < 100*time.Millisecond && time.Now().Before(end); {
+		used += usedIn(pid, 50*time.Millisecond)
+	}
+	if used < 100*time.Millisecond {
+		t.Errorf("%v of processor time after it", used)
 	}
 	if s.end() {
 		t.Error("it is called restless")

@@ -8,13 +8,17 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
+// answerTime is how long an answer may take after the end, on a machine that has other
+// things to do. What does not end takes far longer; `make numbers` has the figures.
+const answerTime = 30 * time.Second
+
 // endings tests how programs end, and that all of them do.
 func endings(t *testing.T, b *bench) {
 	t.Run("children end with the program", func(t *testing.T) {
 		begin := time.Now()
-		r := b.run(t, Spec("bash", "(sleep 15; echo late) & setsid sleep 15 & nohup sleep 15 & echo done"))
+		r := b.run(t, Spec("bash", "(sleep 90; echo late) & setsid sleep 90 & nohup sleep 90 & echo done"))
 		wantOutput(t, r, "done\n")
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > answerTime {
 			t.Errorf("the answer came after %v", d)
 		}
 	})
@@ -22,11 +26,11 @@ func endings(t *testing.T, b *bench) {
 		ctx, cancel := context.WithCancel(t.Context())
 		host := &recorder{seen: func(engine.Stream, []byte) { cancel() }}
 		begin := time.Now()
-		r := run(ctx, t, b.sandbox, Spec("bash", "echo x > early; echo on; sleep 15 & sleep 15"), host)
+		r := run(ctx, t, b.sandbox, Spec("bash", "echo x > early; echo on; sleep 90 & sleep 90"), host)
 		if !r.Cancelled || r.ExitCode != nil {
 			t.Errorf("cancelled %v, exit code %d", r.Cancelled, r.Code())
 		}
-		if d := time.Since(begin); d > time.Second {
+		if d := time.Since(begin); d > answerTime {
 			t.Errorf("the program died after %v", d)
 		}
 	})
