@@ -84,7 +84,7 @@ func whoever(t *testing.T) (who person) {
 
 func startAbuse(t *testing.T, who person, args ...string) *abuse {
 	t.Helper()
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	made := who.run(t, nil, "keys", "create", "--data", data, "--admin", "--owner", "operator")
 	if made.code != 0 {
 		t.Fatalf("keys create: %+v", made)

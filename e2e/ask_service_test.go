@@ -15,7 +15,7 @@ import (
 // callers on this machine.
 func TestAskThroughService(t *testing.T) {
 	who, access := asks(), accesses()[provider.Local](t)
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	s := serve(t, who, data)
 	access.server.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "open('made.txt', 'w').write(open('in.csv').read().upper())\nprint('done')"}}, Text: "Made."})
 	out := folder(t, who.credential)
@@ -72,7 +72,7 @@ func TestAskThroughService(t *testing.T) {
 // command nothing can be kept, which is said.
 func TestAskKeepsLocally(t *testing.T) {
 	who, access := asks(), accesses()[provider.Local](t)
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	env := append(askEnv(t, who, access), "AIRLOCK_DATA="+data)
 	writes := providertest.Turn{Steps: []providertest.Step{{Code: "open('made.txt', 'w').write(open('in.csv').read().upper())"}}, Text: "Made."}
 	reads := providertest.Turn{Steps: []providertest.Step{{Code: "print(open('made.txt').read())"}}, Text: "Read."}

@@ -89,7 +89,7 @@ func testFull(t *testing.T, options, content string) {
 // smallDisk mounts a small disk for a service's data directory.
 func smallDisk(t *testing.T, who person, options string) string {
 	t.Helper()
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	disk := filepath.Join(data, "disk")
 	if err := os.Mkdir(disk, 0o711); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func fillDisk(t *testing.T, disk string) {
 func testFewFiles(t *testing.T) {
 	who := whoever(t)
 	who.files = 1100 // programs are promised 1024
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithoutPackages(t, who))
 	address := strings.TrimPrefix(s.url, "http://")
 	var held []net.Conn
 	for range 1300 {
@@ -207,7 +207,7 @@ func testFewFiles(t *testing.T) {
 // says why, or what is damaged is not found and the rest is as it was.
 func testDamaged(t *testing.T) {
 	who := whoever(t)
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	s := serve(t, who, data)
 	whole, cut, changed := s.upload("a", "whole"), s.upload("b", "cut off"), s.upload("c", "removed")
 	s.stop()
@@ -257,7 +257,7 @@ func testDamaged(t *testing.T) {
 // testNoLog takes away who reads what the service logs.
 func testNoLog(t *testing.T) {
 	who := whoever(t)
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func testGroupsRemoved(t *testing.T) {
 		t.Skip("removing control groups needs root")
 	}
 	who := root(t)
-	s := serve(t, who, dataFolder(t, who), "--warm=false")
+	s := serve(t, who, dataWithoutPackages(t, who), "--warm=false")
 	group := s.footprint().group
 	if group == "" {
 		t.Skip("this host has no control groups")

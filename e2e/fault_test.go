@@ -146,7 +146,7 @@ func (s *service) kill() {
 
 func testKilledInRun(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		var id string
 		for round := range 3 {
 			s := serve(t, who, data)
@@ -190,10 +190,10 @@ func testKilledInRun(t *testing.T) {
 			if e, more := events.next(); more {
 				t.Errorf("after the end came %v", e)
 			}
-			eventually(t, 5*time.Second, "all of it is gone", func() bool { return len(withWord(word)) == 0 && processesGone(whole) })
+			eventually(t, patience, "all of it is gone", func() bool { return len(withWord(word)) == 0 && processesGone(whole) })
 			// What only the next start can remove is gone 5 s after that.
 			next := serve(t, who, data)
-			eventually(t, 5*time.Second, fmt.Sprint("nothing is left: ", whole.left()), func() bool { return len(whole.left()) == 0 })
+			eventually(t, patience, fmt.Sprint("nothing is left: ", whole.left()), func() bool { return len(whole.left()) == 0 })
 			next.stop()
 		}
 	})
@@ -224,7 +224,7 @@ func wait(t *testing.T, d time.Duration) {
 // of the rest nothing is there.
 func testKilledInUpload(t *testing.T, rounds int) {
 	who := whoever(t)
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	acked := map[string]string{} // hash by id
 	for range rounds {
 		s := serve(t, who, data)
@@ -313,7 +313,7 @@ func (s *service) upload64(name string, steps int) (f file, err error) {
 
 func testSameKeyAfterRestart(t *testing.T) {
 	who := whoever(t)
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	body := `{"language":"python","code":"import time; print(time.time_ns())"}`
 	s := serve(t, who, data)
 	var first, again run
@@ -331,7 +331,7 @@ func testSameKeyAfterRestart(t *testing.T) {
 // works: each run ends well or says that it was interrupted, and it goes on.
 func testKilledBelow(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		stop := make(chan struct{})
 		var crowd sync.WaitGroup
 		for i := range 3 {

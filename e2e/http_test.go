@@ -19,7 +19,7 @@ import (
 
 func TestHello(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		got := s.do("POST", "/api/v1/runs", `{"language":"python","code":"print(1)"}`)
 		var r run
 		got.decode(t, &r)
@@ -99,7 +99,7 @@ func TestPlot(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		// It stops in the middle until its file is there: output is not held back.
 		events := s.stream("POST", "/api/v1/runs", `{"language":"python","code":"import time\nprint('first', flush=True)\ntime.sleep(0.4)\nprint('second')"}`)
 		started := events.until("started", "")
@@ -144,7 +144,7 @@ func find(data map[string]any, name string) string {
 
 func TestFiles(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		content := strings.Repeat("0123456789", 1000)
 		f := s.upload("data.txt", content)
 		sum := sha256.Sum256([]byte(content))
@@ -190,7 +190,7 @@ func TestSessions(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		for _, kind := range []string{"files", "held"} {
 			t.Run(kind, func(t *testing.T) {
-				s := serve(t, who, dataFolder(t, who))
+				s := serve(t, who, dataWithoutPackages(t, who))
 				made := s.do("POST", "/api/v1/sessions", `{"kind":"`+kind+`"}`)
 				var session struct {
 					ID string `json:"id"`
@@ -222,7 +222,7 @@ func TestSessions(t *testing.T) {
 // works.
 func TestBadRequests(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who), "--max-upload", "1KiB")
+		s := serve(t, who, dataWithoutPackages(t, who), "--max-upload", "1KiB")
 		const unknown = "AAAAAAAAAAAAAAAAAAAAA"
 		tests := []struct {
 			method, path, body string
@@ -266,10 +266,10 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// The run of a client that leaves dies within a second.
+// The run of a client that leaves dies: `make numbers` says how soon.
 func TestClientLeaves(t *testing.T) {
 	eachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		for _, streaming := range []bool{true, false} {
 			word := fmt.Sprintf("leaves-%s-%v-%d", who.name, streaming, os.Getpid())
 			// Bash starts cold: its arguments are on its command line.
@@ -284,8 +284,8 @@ func TestClientLeaves(t *testing.T) {
 			}
 			eventually(t, patience, "the program runs", func() bool { return len(withWord(word)) > 0 })
 			leave()
-			eventually(t, time.Second, "the program is gone", func() bool { return len(withWord(word)) == 0 })
-			eventually(t, time.Second, "the run is recorded as cancelled", func() bool {
+			eventually(t, patience, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+			eventually(t, patience, "the run is recorded as cancelled", func() bool {
 				return bytes.Contains(s.do("GET", "/api/v1/runs", "").body, []byte(`"cancelled"`))
 			})
 		}

@@ -58,7 +58,7 @@ func TestLibreChatClient(t *testing.T) {
 			if os.Geteuid() == 0 {
 				who = root(t)
 			}
-			s := serveWith(t, who, dataFolder(t, who), env)
+			s := serveWith(t, who, dataWithoutPackages(t, who), env)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, "node", "librechat/client.mjs")
@@ -117,7 +117,7 @@ func TestLibreChatRestart(t *testing.T) {
 	if os.Geteuid() == 0 {
 		who = root(t)
 	}
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	s := serve(t, who, data)
 	up := s.post("/librechat/upload", "größe/ü.csv", bytes.NewReader([]byte("a\n1\n")))
 	var uploaded struct {

@@ -15,7 +15,7 @@ import (
 // An executor that is killed takes its runs along and nothing else.
 func TestKilledExecutor(t *testing.T) {
 	eachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		kept := s.upload("kept.txt", "kept")
 		word := fmt.Sprintf("executor-%s-%d", who.name, os.Getpid())
 		body, _ := json.Marshal(python("import time\nprint('up', flush=True)\ntime.sleep(120)", word))
@@ -31,7 +31,7 @@ func TestKilledExecutor(t *testing.T) {
 		if result := events.until("result", ""); find(result.data, "status") != "interrupted" {
 			t.Errorf("got %v", result.data)
 		}
-		eventually(t, time.Second, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+		eventually(t, patience, "the program is gone", func() bool { return len(withWord(word)) == 0 })
 		eventually(t, patience, "the service is ready again", func() bool { return s.do("GET", "/ready", "").status == 200 })
 		if r := s.execute(python("print('next')")); r.Stdout != "next\n" {
 			t.Errorf("the next run: %+v", r)
@@ -44,7 +44,7 @@ func TestKilledExecutor(t *testing.T) {
 
 func testSecondService(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		s := serve(t, who, data)
 		got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0")
 		if got.code != 7 || !strings.Contains(got.stderr, "error: ") || !strings.Contains(got.stderr, "hint: ") || !strings.Contains(got.stderr, data) {
@@ -66,7 +66,7 @@ func testPortInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		got := who.run(t, nil, "serve", "--data", dataFolder(t, who), "--listen", l.Addr().String())
+		got := who.run(t, nil, "serve", "--data", dataWithoutPackages(t, who), "--listen", l.Addr().String())
 		if got.code != 7 || !strings.Contains(got.stderr, "in use") || !strings.Contains(got.stderr, "--listen") {
 			t.Errorf("%+v", got)
 		}
@@ -88,7 +88,7 @@ func testDataNotWritable(t *testing.T) {
 
 func TestNoKeysBeyondLoopback(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		got := who.run(t, nil, "serve", "--data", data, "--listen", "0.0.0.0:0", "--isolation", "best")
 		if got.code != 7 || !strings.Contains(got.stderr, "airlock keys create") {
 			t.Errorf("without keys: %+v", got)
@@ -126,7 +126,7 @@ func TestNoKeysBeyondLoopback(t *testing.T) {
 // root their files belong to the service's user.
 func TestKeysBeforeService(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		made := who.run(t, nil, "keys", "create", "--data", data, "--admin")
 		if made.code != 0 {
 			t.Fatalf("%+v", made)
@@ -141,7 +141,7 @@ func TestKeysBeforeService(t *testing.T) {
 // A signal lets running programs end, and takes no new ones.
 func testDrain(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		events := s.stream("POST", "/api/v1/runs", `{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('done')"}`)
 		events.until("output", "up")
 		s.signal(syscall.SIGTERM)
@@ -164,8 +164,8 @@ func testDrain(t *testing.T) {
 
 func testSecondSignalHurries(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
-		s := serve(t, who, data)
+		data := dataWithoutPackages(t, who)
+		s := serve(t, who, data, "--drain-time", "100s")
 		word := fmt.Sprintf("hurry-%s-%d", who.name, os.Getpid())
 		body, _ := json.Marshal(python("import time\nprint('up', flush=True)\ntime.sleep(50)", word))
 		events := s.stream("POST", "/api/v1/runs", string(body))
@@ -174,7 +174,7 @@ func testSecondSignalHurries(t *testing.T) {
 		s.signal(syscall.SIGTERM)
 		eventually(t, patience, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
 		s.signal(syscall.SIGINT)
-		if code := s.wait(); code != 0 || time.Since(began) > 15*time.Second {
+		if code := s.wait(); code != 0 || time.Since(began) > patience {
 			t.Errorf("exit code %d after %v:\n%s", code, time.Since(began), s.log)
 		}
 		if left := withWord(word); len(left) > 0 {
@@ -186,7 +186,7 @@ func testSecondSignalHurries(t *testing.T) {
 // However the service ends, nothing of it stays.
 func TestKilledService(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		s := serve(t, who, data)
 		word := fmt.Sprintf("killed-%s-%d", who.name, os.Getpid())
 		body, _ := json.Marshal(python("import time\nprint('up', flush=True)\ntime.sleep(120)", word))
@@ -196,7 +196,7 @@ func TestKilledService(t *testing.T) {
 		ours := processes(func(p process) bool { return below(p, s.cmd.Process.Pid) })
 		s.signal(syscall.SIGKILL)
 		s.wait()
-		eventually(t, 5*time.Second, "all its processes are gone", func() bool {
+		eventually(t, patience, "all its processes are gone", func() bool {
 			for _, p := range ours {
 				if syscall.Kill(p.pid, 0) == nil && !zombie(p.pid) {
 					return false

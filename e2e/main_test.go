@@ -132,20 +132,27 @@ func give(t *testing.T, dir string, owner *syscall.Credential) {
 }
 
 // dataFolder makes a data directory for a service or a command of somebody,
-// with the runtimes that setup made for the tests.
+// with the runtimes that setup made for the tests. A service imports them at once:
+// tests that use none of them take dataWithoutPackages.
 func dataFolder(t *testing.T, who person) string {
 	t.Helper()
-	owner := who.credential
-	if who.service != nil {
-		owner = who.service
-	}
-	dir := folder(t, owner)
+	dir := dataWithoutPackages(t, who)
 	if runtimes := testRuntimes(); runtimes != "" {
 		if err := os.Symlink(runtimes, filepath.Join(dir, "runtimes")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
+}
+
+// dataWithoutPackages makes an empty data directory.
+func dataWithoutPackages(t *testing.T, who person) string {
+	t.Helper()
+	owner := who.credential
+	if who.service != nil {
+		owner = who.service
+	}
+	return folder(t, owner)
 }
 
 func testRuntimes() string {

@@ -18,7 +18,7 @@ func TestOnyxDownloadFromMemory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		who = root(t)
 	}
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithoutPackages(t, who))
 	get := func(id string) answer { return s.do("GET", "/onyx/v1/files/"+id, "") }
 	const text = "kept in memory, as small files are"
 	first, second, third := s.onyxUpload("a.txt", text), s.onyxUpload("b.txt", text), s.onyxUpload("c.txt", text)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Whoever can replace only the image finds the commands of the original, its
@@ -30,7 +29,7 @@ func TestOnyxByAnotherName(t *testing.T) {
 			t.Fatal(err)
 		}
 		give(t, image, who.credential)
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		cmd := exec.Command("/bin/bash", "./entrypoint.sh", "code-interpreter-api")
 		cmd.Dir = image
 		prepared := who.command(t, []string{"HOST=127.0.0.1", "PORT=0", "AIRLOCK_DATA=" + data, "FILE_TTL_SEC=60"})
@@ -156,14 +155,14 @@ func TestOnyxFromAnotherNetwork(t *testing.T) {
 // serveAt starts a service on a free port of an address.
 func serveAt(t *testing.T, who person, address string, args ...string) *service {
 	t.Helper()
-	data := dataFolder(t, who)
+	data := dataWithoutPackages(t, who)
 	return launch(t, who, data, who.command(t, nil, append([]string{"serve", "--data", data, "--listen", address + ":0"}, args...)...))
 }
 
-// A client that leaves in the middle takes its program along within a second.
+// A client that leaves in the middle takes its program along: `make numbers` says how soon.
 func TestOnyxClientLeaves(t *testing.T) {
 	eachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		for _, path := range []string{"/onyx/v1/execute", "/onyx/v1/execute/stream"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			curl := exec.CommandContext(ctx, "curl", "-sN", s.url+path, "-H", "content-type: application/json",
@@ -173,13 +172,9 @@ func TestOnyxClientLeaves(t *testing.T) {
 				t.Skip("this needs curl")
 			}
 			eventually(t, patience, "it runs", func() bool { return len(withWord("86415")) > 0 })
-			left := time.Now()
 			cancel()
 			_ = curl.Wait()
 			eventually(t, patience, "it is gone", func() bool { return len(withWord("86415")) == 0 })
-			if took := time.Since(left); took > time.Second {
-				t.Errorf("%s: it went on for %v", path, took)
-			}
 		}
 	})
 }

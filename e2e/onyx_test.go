@@ -91,7 +91,7 @@ func (s *service) onyxUpload(name, content string) string {
 
 func TestOnyxPrograms(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		health := s.onyx("GET", "/health", 200, nil, nil)
 		if string(health.body) != `{"status":"ok","message":null,"version":"0.4.7","executor_backend":"linux","network_isolation":"network_namespace"}` {
 			t.Errorf("health: %s", health.body)
@@ -127,7 +127,7 @@ func TestOnyxPrograms(t *testing.T) {
 
 func TestOnyxFilesOfPrograms(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		id := s.onyxUpload("日本 Übersicht.csv", "1,2")
 		x := s.onyxRun(`
 import os, pathlib
@@ -174,7 +174,7 @@ None
 func TestOnyxLimits(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		// Under the names that Onyx's operators know.
-		s := serveWith(t, who, dataFolder(t, who), []string{"CPU_TIME_LIMIT_SEC=1", "MEMORY_LIMIT_MB=128", "MAX_EXEC_TIMEOUT_MS=20000", "MAX_FILE_SIZE_MB=1"})
+		s := serveWith(t, who, dataWithoutPackages(t, who), []string{"CPU_TIME_LIMIT_SEC=1", "MEMORY_LIMIT_MB=128", "MAX_EXEC_TIMEOUT_MS=20000", "MAX_FILE_SIZE_MB=1"})
 		x := s.onyxRun("while True: pass", nil)
 		if x.TimedOut || x.ExitCode == nil || *x.ExitCode != 137 || !strings.Contains(x.Stderr, "processor time") {
 			t.Errorf("processor time: %+v", x)
@@ -197,7 +197,7 @@ func TestOnyxLimits(t *testing.T) {
 
 func TestOnyxSessions(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		s := serve(t, who, data)
 		id := s.onyxUpload("a.txt", "hello")
 		var made struct {

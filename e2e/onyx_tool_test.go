@@ -238,20 +238,16 @@ func toolAgainstTheService(t *testing.T, who person) {
 	<-printed
 	eventually(t, patience, "it runs", func() bool { return len(withWord("86414")) > 0 })
 	cancel()
-	left := time.Now()
 	if result := <-done; *result.ExitCode != -1 {
 		t.Errorf("%s", result.JSON())
 	}
-	eventually(t, patience, "it is gone", func() bool { return len(withWord("86414")) == 0 })
-	if took := time.Since(left); took > 5*time.Second {
-		t.Errorf("it went on for %v", took)
-	}
+	eventually(t, patience/2, "it is gone", func() bool { return len(withWord("86414")) == 0 })
 }
 
 // Whether the tool is offered, with the address set, unset and empty.
 func TestToolAvailability(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithoutPackages(t, who))
 		available := func(env map[string]string) pytool.Availability {
 			t.Helper()
 			cfg, err := pytool.ReadConfig(func(name string) (string, bool) { v, ok := env[name]; return v, ok })

@@ -22,7 +22,7 @@ import (
 // whatever the number of processors.
 func TestSleepersGoOnTogether(t *testing.T) {
 	who := whoever(t)
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithoutPackages(t, who))
 	s.execute(python("print('warm')"))
 	const sleepers, nap = 20, 1
 	began := time.Now()
@@ -66,7 +66,7 @@ func TestSleepersGoOnTogether(t *testing.T) {
 // and says when to come back.
 func TestQueueTime(t *testing.T) {
 	who := whoever(t)
-	s := serveWith(t, who, dataFolder(t, who), []string{"MAX_CONCURRENT_EXECUTIONS=1", "EXECUTION_QUEUE_TIMEOUT_SEC=1"}, "--drain-time", "1s")
+	s := serveWith(t, who, dataWithoutPackages(t, who), []string{"MAX_CONCURRENT_EXECUTIONS=1", "EXECUTION_QUEUE_TIMEOUT_SEC=1"}, "--drain-time", "1s")
 	code, _ := sleeper()
 	if got := s.do("POST", runs, `{"language":"bash","wait":false,"timeout_ms":60000,"code":`+strconv.Quote(code)+`}`); got.status != 202 {
 		t.Fatalf("%d %s", got.status, got.body)
@@ -148,7 +148,7 @@ func TestServiceIsKilled(t *testing.T) {
 		t.Skip("without root there is no parent: the service is the process that was started")
 	}
 	who := root(t)
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithoutPackages(t, who))
 	kept := s.upload("kept", "kept")
 	socket := filepath.Join(s.data, "airlock.sock")
 	for range 2 {
@@ -200,7 +200,7 @@ func TestServiceIsKilled(t *testing.T) {
 // lost is named on stderr, with how many are kept.
 func TestManyOutputs(t *testing.T) {
 	who := whoever(t)
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithoutPackages(t, who))
 	for _, n := range []int{1000, 5000} {
 		got := s.do("POST", "/onyx/v1/execute", fmt.Sprintf(`{"code":"for i in range(%d): open(f'{i:04}', 'w').write(str(i))","timeout_ms":30000}`, n))
 		var run struct {

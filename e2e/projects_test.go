@@ -22,7 +22,7 @@ func TestServedProject(t *testing.T) {
 			owner = who.service
 		}
 		root := folder(t, owner)
-		s := serve(t, who, dataFolder(t, who), "--workspace", root, "--demo-project")
+		s := serve(t, who, dataWithoutPackages(t, who), "--workspace", root, "--demo-project")
 		call := func(method, path, body string, status int) map[string]any {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, bytes.NewReader([]byte(body)))
@@ -89,7 +89,7 @@ func TestProjectAddress(t *testing.T) {
 			return s.do("PUT", "/api/v1/projects/P1", fmt.Sprintf(`{"folder": %q, "api": %q}`, root, api), "Content-Type", "application/json", "X-API-Key", key)
 		}
 		const metadata = "https://169.254.169.254"
-		data := dataFolder(t, who)
+		data := dataWithoutPackages(t, who)
 		s := serve(t, who, data, "--workspace", root)
 		if got := link(s, "", metadata); got.status != 400 || !strings.Contains(string(got.body), "--project-api") {
 			t.Errorf("the metadata address: %d %s", got.status, got.body)
@@ -102,7 +102,7 @@ func TestProjectAddress(t *testing.T) {
 		if got := link(s, key, inner.URL); made.code != 0 || got.status != 400 || !strings.Contains(string(got.body), "--project-api") {
 			t.Errorf("loopback with keys: %+v, %d %s", made, got.status, got.body)
 		}
-		s = serve(t, who, dataFolder(t, who), "--workspace", root, "--project-api", "169.254.0.0/16")
+		s = serve(t, who, dataWithoutPackages(t, who), "--workspace", root, "--project-api", "169.254.0.0/16")
 		if got := link(s, "", metadata); got.status != 200 {
 			t.Errorf("an address that the operator allows: %d %s", got.status, got.body)
 		}

@@ -176,7 +176,7 @@ func TestPicture(t *testing.T) {
 		t.Log("only with -picture")
 		return
 	}
-	s := serve(t)
+	s := shared(t)
 	b := open(t, look{"picture", false, 1280, 900})
 	b.goTo(s.url + "/")
 	b.runs(plots)

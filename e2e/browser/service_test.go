@@ -19,7 +19,7 @@ import (
 
 // patience is how long a test waits for what must come soon, on a machine that
 // is busy with other tests.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // service is a running `airlock serve`.
 type service struct {
@@ -33,7 +33,8 @@ type service struct {
 	dead chan struct{}
 }
 
-// serve starts a service with the Python packages on a free port.
+// serve starts a service on a free port, without the Python packages, which it would
+// import at once: shared has them.
 func serve(t *testing.T, args ...string) *service {
 	t.Helper()
 	s := &service{t: t, log: t.Output(), data: dataFolder(t), args: args}
@@ -51,7 +52,7 @@ var common *service
 func shared(t *testing.T) *service {
 	t.Helper()
 	if common == nil {
-		s := &service{t: t, log: os.Stderr, data: dataFolder(t)}
+		s := &service{t: t, log: os.Stderr, data: packagesFolder(t)}
 		s.start("127.0.0.1:0")
 		common = s
 	}
@@ -60,18 +61,25 @@ func shared(t *testing.T) *service {
 	return &s
 }
 
-// dataFolder makes a data directory for a service of whoever runs the tests.
-func dataFolder(t *testing.T) string {
+// packagesFolder makes a data directory with the Python packages.
+func packagesFolder(t *testing.T) string {
 	t.Helper()
 	runtimes := filepath.Join(os.Getenv("AIRLOCK_TEST_DATA"), "runtimes")
 	if _, err := os.Stat(filepath.Join(runtimes, "python", "manifest.json")); err != nil {
 		skip(t, "this needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
 	}
-	dir, err := os.MkdirTemp("", "airlock-browser-")
-	if err != nil {
+	dir := dataFolder(t)
+	if err := os.Symlink(runtimes, filepath.Join(dir, "runtimes")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(runtimes, filepath.Join(dir, "runtimes")); err != nil {
+	return dir
+}
+
+// dataFolder makes a data directory for a service of whoever runs the tests.
+func dataFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "airlock-browser-")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o711); err != nil {
