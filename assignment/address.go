@@ -10,7 +10,7 @@ import (
 
 // CheckAPI reads the address of a project's API and returns it in the form
 // that a LaneID has. It must be https, or http on this machine: a token and
-// the state of somebody's work travel there.
+// the state of the user's work travel there.
 func CheckAPI(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -22,14 +22,14 @@ const maxAnswer = 1 << 20
 func (s *Sender) attempt(ctx context.Context, p *Post) Outcome {
 	o := s.try(ctx, p)
 	switch {
-	case o.Sent, o.Parked:
+	case o.Sent, o.DeadLetter:
 	case ctx.Err() != nil: // the sender ends, which says nothing about the API
 		o.Retry = 0
 	case o.Untried:
 	default:
 		o.Retry = max(o.Retry, s.backoff(p.Attempts))
 		if s.o.Now().Sub(p.First) >= s.o.Total {
-			o.Parked = true
+			o.DeadLetter = true
 			o.Problem = fmt.Sprintf("it was tried %d times in %s: %s", p.Attempts, s.o.Total, o.Problem)
 		}
 	}
@@ -38,11 +38,11 @@ func (s *Sender) attempt(ctx context.Context, p *Post) Outcome {
 
 func (s *Sender) try(ctx context.Context, p *Post) Outcome {
 	if _, err := CheckAPI(p.API); err != nil {
-		return Outcome{Parked: true, Problem: err.Error()}
+		return Outcome{DeadLetter: true, Problem: err.Error()}
 	}
 	address, err := p.address()
 	if err != nil {
-		return Outcome{Parked: true, Problem: err.Error()}
+		return Outcome{DeadLetter: true, Problem: err.Error()}
 	}
 	host := Origin(p.API)
 	if wait, open := s.closed(host); !open {
@@ -76,21 +76,21 @@ func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outc
 	case a.status >= 200 && a.status < 300:
 		return Outcome{Sent: true}
 	case a.status == http.StatusConflict:
-		// Somebody reported before us, or this very post did.
+		// The user reported before us, or this very post did.
 		known, o := s.compare(ctx, p, host)
 		if known || o != nil {
 			return orSent(o)
 		}
-		return Outcome{Parked: true, Problem: problem}
+		return Outcome{DeadLetter: true, Problem: problem}
 	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly, a.status == http.StatusTooManyRequests, a.status >= 500:
 		// An error inside may have come after the work was done.
 		return Outcome{Retry: a.retryAfter(s.o.Now()), Unsure: a.status >= 500, Problem: problem}
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
-		return Outcome{Parked: true, Problem: problem + ": the token is missing, or not good for this"}
+		return Outcome{DeadLetter: true, Problem: problem + ": the token is missing, or not good for this"}
 	case a.status >= 300 && a.status < 400:
-		return Outcome{Parked: true, Problem: problem + ": redirects are not followed, since the token would go along"}
+		return Outcome{DeadLetter: true, Problem: problem + ": redirects are not followed, since the token would go along"}
 	}
-	return Outcome{Parked: true, Problem: problem}
+	return Outcome{DeadLetter: true, Problem: problem}
 }
 
 // compare asks what the API knows, and reports whether the post is part of it.

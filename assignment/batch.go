@@ -159,7 +159,7 @@ func (b *Batch) fill(p *Post, it *reply.Item) bool {
 }
 
 // collide settles what one reply says twice of one assignment: of progress the
-// last counts, of submissions that differ somebody chooses.
+// last counts, of submissions that differ the user chooses.
 func (b *Batch) collide() {
 	var kept []Post
 	for i, p := range b.Posts {
@@ -200,9 +200,9 @@ const (
 	Left                     // the reply had it, and it was not written
 )
 
-// Weigh holds every submission that has a file as evidence which was not
-// written, and warns of evidence that is nowhere.
-func (b *Batch) Weigh(look func(evidence string) FileState) {
+// CheckEvidence holds every submission whose evidence names a file that was not
+// written, and warns of evidence that does not exist.
+func (b *Batch) CheckEvidence(look func(evidence string) FileState) {
 	for i := range b.Posts {
 		p := &b.Posts[i]
 		if p.Kind != Submission {

@@ -119,7 +119,7 @@ func TestWeigh(t *testing.T) {
 		warned   bool
 	}{{"there.go", false, false}, {"left.go", true, false}, {"gone.go", false, true}, {"https://example.com/a.go", false, false}} {
 		b := read(t, "=== SUBMISSION ===\nassignment_id: A1\nsummary: s\nevidence: "+c.evidence+"\n=== END SUBMISSION ===\n")
-		b.Weigh(func(e string) assignment.FileState { return states[e] })
+		b.CheckEvidence(func(e string) assignment.FileState { return states[e] })
 		if held := len(b.Posts[0].Holds) > 0; held != c.held || (len(b.Warnings) > 0) != c.warned {
 			t.Errorf("%s: held %v, warnings %q", c.evidence, held, b.Warnings)
 		}

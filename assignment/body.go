@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProgressBody is what the API is told of an assignment that goes on.
+// ProgressBody is what the API is told of an assignment that continues.
 type ProgressBody struct {
 	Percent   int      `json:"progress_percent"`
 	Notes     string   `json:"progress_notes"`

@@ -1,5 +1,5 @@
 // Package assignment tells a project what became of its assignments: how far
-// each one is, which are done, and where somebody has to decide.
+// each one is, which are done, and where the user has to decide.
 //
 // A language model writes these reports into its reply, as blocks that package
 // reply finds. They become Posts, and a Post is a promise: it is delivered to
@@ -17,7 +17,7 @@
 //     the same transaction in which its files become durable; Outbox is what
 //     people and programs do with a store.
 //   - A Sender carries posts out, retries them, and parks what the API refuses
-//     until somebody looks.
+//     until the user looks.
 //
 // # Effectively once
 //

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Escalation is a question that somebody has to decide before an assignment
+// Escalation is a question that the user has to decide before an assignment
 // can be submitted.
 type Escalation struct {
 	ID string `json:"id"` // "e" and 12 letters and digits, of the question itself
@@ -23,7 +23,7 @@ type Escalation struct {
 	Answer         *Answer   `json:"answer,omitempty"`
 }
 
-// Verdict is how a question was settled.
+// Verdict is how a question was resolved.
 type Verdict string
 
 // The ways to settle a question. To defer it is to leave it open.
@@ -32,7 +32,7 @@ const (
 	Rejected Verdict = "rejected" // none of it: the question does not stand
 )
 
-// Answer is what somebody decided.
+// Answer is what the user decided.
 type Answer struct {
 	Verdict Verdict   `json:"verdict"`
 	Choice  string    `json:"choice,omitempty"`
@@ -43,7 +43,7 @@ type Answer struct {
 	Told    bool      `json:"told"`   // a prompt has told the model
 }
 
-// AnsweredError says that somebody was first.
+// AnsweredError says that the user was first.
 type AnsweredError struct{ Escalation Escalation }
 
 func (e *AnsweredError) Error() string {

@@ -54,12 +54,12 @@ func (l *Lane) Add(posts []Post, now time.Time) []Entry {
 	l.Posts = slices.DeleteFunc(l.Posts, func(p Post) bool { return p.State.Final() && now.Sub(p.Done) > keepFinal })
 	var entries []Entry
 	for _, p := range posts {
-		if known := l.same(p); known != nil {
+		if known := l.duplicateOf(p); known != nil {
 			entries = append(entries, Entry{Post: *known, Repeated: true})
 			continue
 		}
 		l.Posts = slices.DeleteFunc(l.Posts, func(old Post) bool { return old.Key == p.Key })
-		entry := Entry{Warnings: l.doubts(p)}
+		entry := Entry{Warnings: l.warnings(p)}
 		p.Created = now
 		l.Posts = append(l.Posts, p)
 		last := &l.Posts[len(l.Posts)-1]
@@ -74,8 +74,8 @@ func (l *Lane) Add(posts []Post, now time.Time) []Entry {
 	return entries
 }
 
-// same returns the post in the lane that says the same, nil for none.
-func (l *Lane) same(p Post) *Post {
+// duplicateOf returns the post in the lane with the same content, nil for none.
+func (l *Lane) duplicateOf(p Post) *Post {
 	for i := range l.Posts {
 		old := &l.Posts[i]
 		asked := p.Kind == Question && old.Kind == Question && old.Escalation == p.Escalation
@@ -86,8 +86,8 @@ func (l *Lane) same(p Post) *Post {
 	return nil
 }
 
-// doubts says what is odd about a post, given what was reported before.
-func (l *Lane) doubts(p Post) []string {
+// warnings returns what contradicts a post in what was reported before.
+func (l *Lane) warnings(p Post) []string {
 	if p.Kind != Progress {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (l *Lane) top() (seq int64) {
 func (l *Lane) queue() []*Post {
 	var queue []*Post
 	for i := range l.Posts {
-		if p := &l.Posts[i]; p.State == Pending || p.State == Sending || p.State == Parked {
+		if p := &l.Posts[i]; p.State == Pending || p.State == Sending || p.State == DeadLetter {
 			queue = append(queue, p)
 		}
 	}
@@ -228,13 +228,13 @@ func (l *Lane) Answered(id string, answer Answer, now time.Time) error {
 		l.release(&l.Posts[len(l.Posts)-1], now)
 	}
 	if l.open() == nil {
-		l.free(now, HoldEscalation)
+		l.clearHolds(now, HoldEscalation)
 	}
 	return nil
 }
 
-// free takes reasons to wait away, and releases what has none left.
-func (l *Lane) free(now time.Time, reasons ...Reason) {
+// clearHolds removes reasons to hold posts, and releases those that have none left.
+func (l *Lane) clearHolds(now time.Time, reasons ...Reason) {
 	for i := range l.Posts {
 		if p := &l.Posts[i]; p.State == Held && p.unhold(reasons...) {
 			l.release(p, now)

@@ -74,20 +74,20 @@ func (o *Outbox) Lanes(ctx context.Context, q Query) ([]Lane, error) { return o.
 // those that were parked. An empty id means all of them.
 func (o *Outbox) Retry(ctx context.Context, id string) error {
 	if id != "" {
-		return o.withPost(ctx, id, func(l *Lane, id string) error { return l.Hurry(id, o.now()) })
+		return o.withPost(ctx, id, func(l *Lane, id string) error { return l.RetryNow(id, o.now()) })
 	}
 	lanes, err := o.store.Load(ctx, Query{})
 	if err != nil {
 		return err
 	}
 	for _, lane := range lanes {
-		if !slices.ContainsFunc(lane.Posts, func(p Post) bool { return p.State == Pending || p.State == Parked }) {
+		if !slices.ContainsFunc(lane.Posts, func(p Post) bool { return p.State == Pending || p.State == DeadLetter }) {
 			continue
 		}
 		err := o.store.Change(ctx, lane.LaneID, func(l *Lane) error {
 			for _, p := range l.Posts {
-				if p.State == Pending || p.State == Parked {
-					if err := l.Hurry(p.ID, o.now()); err != nil {
+				if p.State == Pending || p.State == DeadLetter {
+					if err := l.RetryNow(p.ID, o.now()); err != nil {
 						return err
 					}
 				}
@@ -161,7 +161,7 @@ func (o *Outbox) Escalation(ctx context.Context, id string) (Escalation, error) 
 	return Escalation{}, fmt.Errorf("escalation %q: %w", id, ErrNotFound)
 }
 
-// Answer settles an escalation, posts the decision, and lets the submissions
+// Answer resolves an escalation, posts the decision, and lets the submissions
 // go that waited for it. The first answer counts; after it the error is an
 // *AnsweredError.
 func (o *Outbox) Answer(ctx context.Context, id string, a Answer) (Escalation, error) {

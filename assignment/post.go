@@ -27,13 +27,13 @@ type State string
 
 // The states of a post. Sent, Merged and Dropped are final.
 const (
-	Held    State = "held"    // waits for what its Holds say
-	Pending State = "pending" // leaves when its turn comes
-	Sending State = "sending" // a process is at it, or died at it
-	Parked  State = "parked"  // the API refused it, or a day of trying was not enough: somebody has to look
-	Sent    State = "sent"    // the API has it
-	Merged  State = "merged"  // its news went into a later progress post
-	Dropped State = "dropped" // somebody decided against it
+	Held       State = "held"    // waits for what its Holds say
+	Pending    State = "pending" // leaves when its turn comes
+	Sending    State = "sending" // a process is at it, or died at it
+	DeadLetter State = "parked"  // the API refused it, or retries ended after a day: the user has to decide
+	Sent       State = "sent"    // the API has it
+	Merged     State = "merged"  // its news went into a later progress post
+	Dropped    State = "dropped" // somebody decided against it
 )
 
 // Final reports whether nothing will happen to the post any more.
@@ -44,10 +44,10 @@ type Reason string
 
 // The reasons to hold a post.
 const (
-	// HoldConfirm wants somebody to look first, since the post is not certain
+	// HoldConfirm wants the user to look first, since the post is not certain
 	// to be what the reply meant.
 	HoldConfirm Reason = "confirm"
-	// HoldEvidence wants somebody to look first, since a file that proves the
+	// HoldEvidence wants the user to look first, since a file that proves the
 	// work was not written.
 	HoldEvidence Reason = "evidence"
 	// HoldEscalation waits for the answer to an escalation of the assignment.

@@ -107,7 +107,7 @@ func (s *Sender) Wake() {
 }
 
 // Run sends posts until the context ends, and waits for the requests that are
-// going on then: they are cut, and count as unsure.
+// in progress then: they are cut, and count as unsure.
 func (s *Sender) Run(ctx context.Context) {
 	_ = s.loop(ctx, Query{}, true) // it ends with the context, and logs the rest
 }
@@ -206,7 +206,7 @@ func (s *Sender) lane(ctx context.Context, id LaneID) {
 		}
 		if !outcome.Sent {
 			s.o.Log.InfoContext(ctx, "a post was not sent", "kind", claimed.Kind, "project", id.Project, "assignment", id.Assignment,
-				"attempt", claimed.Attempts, "parked", outcome.Parked, "problem", outcome.Problem)
+				"attempt", claimed.Attempts, "parked", outcome.DeadLetter, "problem", outcome.Problem)
 			return
 		}
 	}

@@ -246,7 +246,7 @@ func TestParked(t *testing.T) {
 			r.project.Inject(assignmenttest.Fault{Status: status})
 			r.report(progress("A1", 40, "x") + submission("A1", "done") + progress("A2", 1, "y"))
 			r.run(time.Hour)
-			// The rest of the lane waits for somebody; the other lane does not.
+			// The rest of the lane waits for the user; the other lane does not.
 			states := r.states("A1") + " " + r.states("A2")
 			if !strings.Contains(states, "parked") || strings.Count(states, "sent") != 1 && strings.Count(states, "sent") != 2 {
 				t.Errorf("%d: %s", status, states)
@@ -353,7 +353,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := outbox.Post(t.Context(), "x")
-	if err != nil || p.State != assignment.Parked || asked != 0 {
+	if err != nil || p.State != assignment.DeadLetter || asked != 0 {
 		t.Errorf("%s %s, %v, asked %d", p.State, p.Problem, err, asked)
 	}
 }
@@ -370,7 +370,7 @@ func TestHostileIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.drain()
-			if p, err := r.outbox.Post(t.Context(), "x"); err != nil || p.State != assignment.Parked || r.project.Requests() != 0 {
+			if p, err := r.outbox.Post(t.Context(), "x"); err != nil || p.State != assignment.DeadLetter || r.project.Requests() != 0 {
 				t.Errorf("%q: %s, %v, %d requests", id, p.State, err, r.project.Requests())
 			}
 		})

@@ -8,11 +8,11 @@ import (
 // What happens to a post between its turn and its end.
 
 // Next returns the post whose turn it is and which may be tried now, nil for
-// none; then wake is when to look again, zero if only somebody's doing can
+// none; then wake is when to look again, zero if only the user's doing can
 // change it.
 func (l *Lane) Next(now time.Time) (p *Post, wake time.Time) {
 	queue := l.queue()
-	if len(queue) == 0 || queue[0].State == Parked {
+	if len(queue) == 0 || queue[0].State == DeadLetter {
 		return nil, time.Time{}
 	}
 	if head := queue[0]; head.NotBefore.After(now) {
@@ -42,12 +42,12 @@ func (l *Lane) Claim(now time.Time, lease time.Duration) *Post {
 
 // Outcome is how an attempt to send a post ended.
 type Outcome struct {
-	Sent    bool
-	Parked  bool
-	Retry   time.Duration // otherwise: wait this long
-	Unsure  bool          // the request may have arrived
-	Untried bool          // nothing was sent at all: the attempt does not count
-	Problem string
+	Sent       bool
+	DeadLetter bool
+	Retry      time.Duration // otherwise: wait this long
+	Unsure     bool          // the request may have arrived
+	Untried    bool          // nothing was sent at all: the attempt does not count
+	Problem    string
 }
 
 // Finish records how the attempt ended that Claim began.
@@ -69,8 +69,8 @@ func (l *Lane) Finish(claimed *Post, o Outcome, now time.Time) {
 	if o.Untried {
 		p.Attempts--
 	}
-	if o.Parked {
-		p.State, p.NotBefore = Parked, time.Time{}
+	if o.DeadLetter {
+		p.State, p.NotBefore = DeadLetter, time.Time{}
 		return
 	}
 	p.State, p.NotBefore = Pending, now.Add(o.Retry)
@@ -98,16 +98,16 @@ func (l *Lane) accepted(p *Post, now time.Time) {
 	l.Status.Updated = now
 }
 
-// Hurry makes a post that waits for its next attempt, or that was parked,
-// leave as soon as its turn comes.
-func (l *Lane) Hurry(id string, now time.Time) error {
+// RetryNow lets a post that waits for its next attempt, or that is a dead letter,
+// be sent as soon as it is first in its lane.
+func (l *Lane) RetryNow(id string, now time.Time) error {
 	p := l.Post(id)
 	switch {
 	case p == nil:
 		return ErrNotFound
 	case p.State == Pending:
 		p.NotBefore = now
-	case p.State == Parked:
+	case p.State == DeadLetter:
 		p.State, p.NotBefore, p.First = Pending, now, time.Time{}
 	case p.State == Held:
 		return &StateError{*p, "it waits for somebody: confirm it, or drop it"}

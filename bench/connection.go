@@ -31,7 +31,7 @@ func dial(address string) (*connection, error) {
 
 func (c *connection) close() { c.conn.Close() }
 
-// answerTime is how long an answer may take before the service is given up.
+// answerTime is how long an answer may take before the service is abandoned.
 const answerTime = 5 * time.Minute
 
 // newRequest writes a request as it goes over the wire. Headers are whole

@@ -55,7 +55,7 @@ func parseStat(pid int, stat []byte) (process, bool) {
 	return process{pid: pid, parent: number(1), state: fields[0][0], ticks: number(11) + number(12), resident: number(21)}, true
 }
 
-// family is a service of ours as its processes show it.
+// family is an Airlock service as its processes show it.
 type family struct {
 	parent, service, executor []process // executor: with the keepers of its zygotes
 	zygotes                   []zygote  // the smallest first

@@ -114,7 +114,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// startAirlock starts a service of ours with a data directory of its own.
+// startAirlock starts an Airlock service with a data directory of its own.
 func (b *bench) startAirlock(args ...string) (*server, error) {
 	data, err := os.MkdirTemp(b.scratch, "data-")
 	if err != nil {
@@ -151,7 +151,7 @@ func giveToService(dir string) error {
 
 const runsPath, filesPath = "/api/v1/runs", "/api/v1/files"
 
-// airlock is a service of ours as a contestant. Inputs are uploaded once, and
+// airlock is an Airlock service as a contestant. Inputs are uploaded once, and
 // outputs stay in the service's store, as they do for a client that hands on
 // their addresses.
 func airlock(name string, s *server) contestant {

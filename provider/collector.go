@@ -133,7 +133,7 @@ func fileKey(r FileRef) string {
 // asked about them: what waits for a person must not expire meanwhile. The error
 // is the context's; all else is in the collection.
 func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r *RunResult) (*Collection, error) {
-	found := &finds{provider: p.Name()}
+	found := &discovery{provider: p.Name()}
 	for _, a := range r.Artifacts {
 		found.add(a)
 	}

@@ -25,7 +25,7 @@ type Counts struct {
 	UploadTime time.Duration      `json:"upload_time"`
 	Files      map[Evidence]int64 `json:"files"`     // by the best reason to believe in them
 	Downloads  int64              `json:"downloads"` // that came
-	// DownloadTime is the sum over downloads, of which several go on at once.
+	// DownloadTime is the sum over downloads, of which several continue at once.
 	DownloadTime     time.Duration `json:"download_time"`
 	DownloadsRetried int64         `json:"downloads_retried"` // attempts after the first
 	Bytes            int64         `json:"bytes"`

@@ -57,10 +57,10 @@ type Error struct {
 	// Attempts is how often it was tried by [Retry.Do], which repeats nothing
 	// that has been repeated before.
 	Attempts int
-	// Unsure says that the provider may have done it all the same: a request
+	// Ambiguous says that the provider may have done it all the same: a request
 	// that was sent and whose answer was not seen. [Ledger] looks for what it left.
-	Unsure bool
-	Err    error
+	Ambiguous bool
+	Err       error
 }
 
 // Error implements error: what was tried, at whom, and what came back, without

@@ -63,7 +63,7 @@ func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifa
 	return a, tries, nil
 }
 
-// fetchOnce is one attempt, which goes on where the one before it stopped.
+// fetchOnce is one attempt, which continues where the one before it stopped.
 func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *draft, most int64) (err error) {
 	if a.Ref.Scope == ScopeInline {
 		if int64(len(a.Ref.Inline)) > most {

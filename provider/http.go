@@ -16,7 +16,7 @@ import (
 )
 
 // Timeouts of a provider's connections. There is no limit on a whole transfer:
-// a large file that moves is fine, one that stands still is not.
+// a large file that moves is fine, one that makes no progress is not.
 type Timeouts struct {
 	Connect time.Duration // 10 s
 	Idle    time.Duration // 30 s of a transfer, or of an answer to a look-up, that stands still
@@ -47,7 +47,7 @@ func HTTPClient(t Timeouts) *http.Client {
 	t = t.filled()
 	dial := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}
 	return &http.Client{
-		Transport: silenced{honest{awake{&http.Transport{
+		Transport: silenced{errorStatusTransport{idleTimeoutTransport{&http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial.DialContext,
 			TLSHandshakeTimeout:   t.Connect,
@@ -67,7 +67,7 @@ func HTTPClient(t Timeouts) *http.Client {
 }
 
 // CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (h honest) CloseIdleConnections() {
+func (h errorStatusTransport) CloseIdleConnections() {
 	if c, ok := h.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
@@ -122,22 +122,22 @@ func Failed(name, op string, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	e := &Error{Kind: Transient, Provider: name, Op: op, Err: err, Unsure: true}
+	e := &Error{Kind: Transient, Provider: name, Op: op, Err: err, Ambiguous: true}
 	switch dns, isDNS := errors.AsType[*net.DNSError](err); {
 	case errors.Is(err, context.Canceled):
 		e.Message = "interrupted"
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Message = "out of time"
 	case isDNS && dns.IsNotFound:
-		e.Unsure = false
+		e.Ambiguous = false
 		e.Hint = "The provider's address is not known: check the network, the proxy, and the base address."
-	case errors.Is(err, errSilent):
+	case errors.Is(err, errIdle):
 		e.Message = "the connection stood still for too long and was given up"
 	case isUntrusted(err):
-		e.Kind, e.Unsure = Invalid, false
+		e.Kind, e.Ambiguous = Invalid, false
 		e.Hint = "The certificate of the provider's address is not trusted: check the base address, the clock, and a proxy that looks into connections."
 	case isRefused(err):
-		e.Unsure = false
+		e.Ambiguous = false
 		e.Hint = "Nothing answers at the provider's address: check the network, the proxy, and the base address."
 	}
 	return e

@@ -20,7 +20,7 @@ const (
 	EntryRun EntryKind = "run"
 )
 
-// Entry is something of ours at a provider: about to be made while ID is empty,
+// Entry is an object of Airlock at a provider: about to be made while ID is empty,
 // made once it is not.
 type Entry struct {
 	Key          string    `json:"key"`
@@ -58,9 +58,9 @@ type LedgerStore interface {
 	Put(ctx context.Context, e Entry) error // a new one, or in the place of the one with its Key
 	Remove(ctx context.Context, key string) error
 	Entries(ctx context.Context) ([]Entry, error)
-	// Hold says that a holder lives, until release or the end of the process.
-	Hold(ctx context.Context, holder string) (release func() error, err error)
-	Held(ctx context.Context, holder string) (bool, error)
+	// MarkAlive marks a holder as alive until release or the end of the process.
+	MarkAlive(ctx context.Context, holder string) (release func() error, err error)
+	Alive(ctx context.Context, holder string) (bool, error)
 }
 
 // Ledger records everything that is made at providers before it is made, and
@@ -82,7 +82,7 @@ type Ledger struct {
 func OpenLedger(ctx context.Context, store LedgerStore, conversation string, retry Retry) (*Ledger, error) {
 	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation, holder: newKey("h-")}
 	var err error
-	l.release, err = store.Hold(ctx, l.holder)
+	l.release, err = store.MarkAlive(ctx, l.holder)
 	return l, err
 }
 
@@ -140,8 +140,8 @@ func (l *Ledger) each(ctx context.Context, do func(Entry) error) error {
 	return nil
 }
 
-// intend writes down what is about to be made.
-func (l *Ledger) intend(ctx context.Context, p Provider, kind EntryKind, name string, size int64) (Entry, error) {
+// recordIntent writes an entry before the remote object is created.
+func (l *Ledger) recordIntent(ctx context.Context, p Provider, kind EntryKind, name string, size int64) (Entry, error) {
 	l.mu.Lock()
 	keep := l.keep
 	l.mu.Unlock()
@@ -156,9 +156,9 @@ func (l *Ledger) intend(ctx context.Context, p Provider, kind EntryKind, name st
 	return e, nil
 }
 
-// settle writes down how it ended. The provider has been asked: this is done even
-// when the person has left.
-func (l *Ledger) settle(ctx context.Context, e Entry, id string, failure error) error {
+// recordResult records how a request ended, even after the caller has left: the
+// provider was asked.
+func (l *Ledger) recordResult(ctx context.Context, e Entry, id string, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if failure != nil && id == "" && !unsure(failure) {
@@ -171,14 +171,14 @@ func (l *Ledger) settle(ctx context.Context, e Entry, id string, failure error) 
 // unsure reports whether a failed request may have made something.
 func unsure(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return !ok || e.Unsure || e.Status >= 500 || e.Status/100 == 2
+	return !ok || e.Ambiguous || e.Status >= 500 || e.Status/100 == 2
 }
 
 // Swept is what a clean-up did.
 type Swept struct {
 	Deleted []Entry
-	Kept    []Entry // because they are marked so
-	Left    []Left  // could not be deleted: tried again by the next one
+	Kept    []Entry     // because they are marked so
+	Left    []Undeleted // could not be deleted: tried again by the next one
 	// Unfetched may hold outputs that are nowhere else, and stay for now.
 	Unfetched []Entry
 	// Others were made while a turn of ours ran whose reply got lost, and have names
@@ -186,8 +186,8 @@ type Swept struct {
 	Others []FileInfo
 }
 
-// Left is an entry that a clean-up could not deal with.
-type Left struct {
+// Undeleted is an entry that a clean-up could not delete.
+type Undeleted struct {
 	Entry Entry
 	Err   error
 }
@@ -217,16 +217,15 @@ func SweepAll(ctx context.Context, store LedgerStore, retry Retry, providers ...
 }
 
 func sweepGone(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, spare func(Entry) bool) (Swept, error) {
-	gone, unknown := goneHolders(ctx, store)
+	gone, unknown := deadHolders(ctx, store)
 	s, err := sweep(ctx, store, retry, providers, func(e Entry) bool { return gone[e.Holder] }, spare)
 	return s, errors.Join(err, unknown)
 }
 
-// goneHolders are those that have entries and live no more. What they have
-// written is to be read only now: until their end they may have marked an entry
-// as to be kept. One that cannot be asked about keeps its entries, and stops
-// nothing.
-func goneHolders(ctx context.Context, store LedgerStore) (map[string]bool, error) {
+// deadHolders returns the holders of entries that are not alive. Their entries are read
+// only after this: until its end a holder may have marked one as to be kept. A holder
+// whose state is not known keeps its entries.
+func deadHolders(ctx context.Context, store LedgerStore) (map[string]bool, error) {
 	entries, err := store.Entries(ctx)
 	if err != nil {
 		return nil, err
@@ -237,7 +236,7 @@ func goneHolders(ctx context.Context, store LedgerStore) (map[string]bool, error
 		if _, asked := gone[e.Holder]; asked {
 			continue
 		}
-		held, err := store.Held(ctx, e.Holder)
+		held, err := store.Alive(ctx, e.Holder)
 		gone[e.Holder], failed = err == nil && !held, errors.Join(failed, err)
 		if ctx.Err() != nil {
 			break
@@ -272,7 +271,7 @@ func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Prov
 			}
 			if kind == EntryRun {
 				if err := s.afterRun(ctx, p, retry, e, known); err != nil {
-					s.Left = append(s.Left, Left{e, err})
+					s.Left = append(s.Left, Undeleted{e, err})
 					continue
 				}
 				if err := store.Remove(ctx, e.Key); err != nil {
@@ -281,7 +280,7 @@ func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Prov
 				continue
 			}
 			if err := remove(ctx, p, retry, &e, known); err != nil {
-				s.Left = append(s.Left, Left{e, err})
+				s.Left = append(s.Left, Undeleted{e, err})
 				if ctx.Err() != nil {
 					return s, ctx.Err()
 				}
@@ -323,9 +322,9 @@ func remove(ctx context.Context, p Provider, retry Retry, e *Entry, known map[st
 	})
 }
 
-// clocksApart is how far a provider's clock and ours may be from each other, and
-// how long after its request something may come to be.
-const clocksApart = 2 * time.Minute
+// maxClockSkew bounds the difference between a provider's clock and this machine's, and
+// the time from a request to the creation of its object.
+const maxClockSkew = 2 * time.Minute
 
 // maxTurn is longer than a turn lasts of which only the beginning is known.
 const maxTurn = time.Hour
@@ -351,12 +350,12 @@ func lookFor(ctx context.Context, p Provider, e Entry, known map[string]bool) (s
 	}
 	// The nearest in time: of several attempts with one file each finds its own.
 	best, distance := "", time.Duration(0)
-	for f, err := range p.Files().List(ctx, Filter{Name: e.Name, CreatedAfter: e.Created.Add(-clocksApart)}) {
+	for f, err := range p.Files().List(ctx, Filter{Name: e.Name, CreatedAfter: e.Created.Add(-maxClockSkew)}) {
 		if err != nil {
 			return "", err
 		}
 		if f.Name != e.Name || e.Size >= 0 && f.Size != e.Size || known[e.Account+" "+f.Ref.ID] ||
-			f.Created.Before(e.Created.Add(-clocksApart)) || f.Created.After(end.Add(clocksApart)) {
+			f.Created.Before(e.Created.Add(-maxClockSkew)) || f.Created.After(end.Add(maxClockSkew)) {
 			continue
 		}
 		if d := f.Created.Sub(e.Created.Truncate(time.Second)).Abs(); best == "" || d < distance {

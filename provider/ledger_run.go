@@ -48,7 +48,7 @@ func (l *Ledger) beginRun(ctx context.Context, p Provider, r RunRequest) (*watch
 	if p.Caps().Outputs != OutputByID || r.Tool == ToolNone {
 		return nil, nil
 	}
-	e, err := l.intend(ctx, p, EntryRun, "run", -1)
+	e, err := l.recordIntent(ctx, p, EntryRun, "run", -1)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (w *watchRun) end(ctx context.Context, failure error) error {
 // arrived reports whether a request that failed may have been begun with.
 func arrived(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Unsure {
+	if !ok || e.Ambiguous {
 		return true
 	}
 	dns, unknown := errors.AsType[*net.DNSError](err)
@@ -146,7 +146,7 @@ func (s *Swept) afterRun(ctx context.Context, p Provider, retry Retry, e Entry, 
 // madeMeanwhile lists the files that code made while a turn ran: those whose names
 // its code speaks of, and others.
 func madeMeanwhile(ctx context.Context, p Provider, retry Retry, e Entry, known func(id string) bool) (made, others []FileInfo, err error) {
-	begin, end := e.Created.Add(-clocksApart), e.Ended.Add(clocksApart)
+	begin, end := e.Created.Add(-maxClockSkew), e.Ended.Add(maxClockSkew)
 	if e.Ended.IsZero() {
 		end = e.Created.Add(maxTurn)
 	}

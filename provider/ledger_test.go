@@ -16,13 +16,13 @@ type ending struct {
 	last map[string]func() error
 }
 
-func (e ending) Held(ctx context.Context, holder string) (bool, error) {
+func (e ending) Alive(ctx context.Context, holder string) (bool, error) {
 	if do := e.last[holder]; do != nil {
 		if err := do(); err != nil {
 			return false, err
 		}
 	}
-	return e.Store.Held(ctx, holder)
+	return e.Store.Alive(ctx, holder)
 }
 
 // What a process marks as to be kept right before it ends is kept, and one that

@@ -75,7 +75,7 @@ type Turn struct {
 	Provider string          `json:"provider,omitempty"`
 }
 
-// Function is something of ours that the model may call.
+// Function is an object of Airlock that the model may call.
 type Function struct {
 	Name        string
 	Description string
@@ -98,7 +98,7 @@ type RunResult struct {
 	// Artifacts are the files that the reply itself speaks of: citations, ids in
 	// result blocks, inline parts. The [Collector] adds what it finds elsewhere.
 	Artifacts []Artifact `json:"artifacts,omitempty"`
-	// Sessions are those that the reply names, in order; the last is to go on with.
+	// Sessions are those that the reply names, in order; the last is to continue with.
 	Sessions []Session `json:"sessions,omitempty"`
 	Stop     Stop      `json:"stop"`
 	// StopDetail is the provider's word, when Stop does not say it all.
@@ -216,9 +216,9 @@ type (
 	// SessionStarted names the session as soon as it is known, so that it can be
 	// recorded and cleaned up.
 	SessionStarted struct{ Session Session }
-	// Paused says that the provider broke off a long turn and is asked to go on.
+	// Paused says that the provider broke off a long turn and is asked to continue.
 	Paused struct{ Calls int }
-	// FunctionCalled says that the model calls a function of ours.
+	// FunctionCalled says that the model calls a function of the caller.
 	FunctionCalled struct {
 		Name      string
 		Arguments json.RawMessage

@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// What stands still is given up, whichever part of a request it is; what moves
+// What makes no progress is abandoned, whichever part of a request it is; what moves
 // may take longer than any of the limits.
 func TestSilence(t *testing.T) {
 	release := make(chan struct{})
@@ -89,7 +89,7 @@ func TestSilence(t *testing.T) {
 	all.Wait()
 }
 
-// An upload that nobody takes is given up; one that is answered before its end is
+// An upload that nobody takes is abandoned; one that is answered before its end is
 // not.
 func TestSilentUpload(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // it accepts, and reads nothing

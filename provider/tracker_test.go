@@ -108,7 +108,7 @@ func (f *listedFiles) add(id string) {
 
 func (f *listedFiles) Upload(context.Context, provider.Upload) (provider.FileInfo, error) {
 	f.add(f.clock.Now().String())
-	return provider.FileInfo{}, &provider.Error{Kind: provider.Transient, Unsure: true}
+	return provider.FileInfo{}, &provider.Error{Kind: provider.Transient, Ambiguous: true}
 }
 
 func (f *listedFiles) List(context.Context, provider.Filter) iter.Seq2[provider.FileInfo, error] {

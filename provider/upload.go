@@ -13,7 +13,7 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// Source is a file of ours that shall go to a provider.
+// Source is a local file that shall go to a provider.
 type Source struct {
 	Path string // as the person knows it: relative to the project
 	Name string // what the model shall know it as
@@ -23,7 +23,7 @@ type Source struct {
 	Open func() (io.ReadSeekCloser, error)
 }
 
-// Staged is a file of ours at a provider. An output that would take the place of
+// Staged is a local file at a provider. An output that would take the place of
 // Path is only written where the file still has this SHA256.
 type Staged struct {
 	Path   string   `json:"path"`
@@ -57,7 +57,7 @@ type Refused struct {
 	Err    error
 }
 
-// Stage sends files. What fails is named and stops no other; whether to go on
+// Stage sends files. What fails is named and stops no other; whether to continue
 // without it is for the person to say.
 func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged, refused []Refused) {
 	wanted := make([]Wanted, len(sources))

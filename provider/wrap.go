@@ -32,12 +32,12 @@ func (r *recorded) Files() FileStore       { return recordedFiles{r.Provider.Fil
 func (r *recorded) Sessions() SessionStore { return recordedSessions{r.Provider.Sessions(), r} }
 
 func (f recordedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
-	e, err := f.r.ledger.intend(ctx, f.r.Provider, EntryFile, u.Name, u.Size)
+	e, err := f.r.ledger.recordIntent(ctx, f.r.Provider, EntryFile, u.Name, u.Size)
 	if err != nil {
 		return FileInfo{}, err
 	}
 	info, err := f.FileStore.Upload(ctx, u)
-	return info, join(err, f.r.ledger.settle(ctx, e, info.Ref.ID, err))
+	return info, join(err, f.r.ledger.recordResult(ctx, e, info.Ref.ID, err))
 }
 
 // join is errors.Join which leaves a single error as it is.
@@ -49,13 +49,13 @@ func join(a, b error) error {
 }
 
 func (s recordedSessions) Create(ctx context.Context, spec SessionSpec) (Session, error) {
-	e, err := s.r.ledger.intend(ctx, s.r.Provider, EntrySession, spec.Name, -1)
+	e, err := s.r.ledger.recordIntent(ctx, s.r.Provider, EntrySession, spec.Name, -1)
 	if err != nil {
 		return Session{}, err
 	}
 	spec.Name = e.Name
 	session, err := s.SessionStore.Create(ctx, spec)
-	return session, join(err, s.r.ledger.settle(ctx, e, session.ID, err))
+	return session, join(err, s.r.ledger.recordResult(ctx, e, session.ID, err))
 }
 
 // Run records what the provider makes by itself as soon as it is known: sessions,
@@ -72,8 +72,8 @@ func (r *recorded) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult
 		known, err := r.ledger.knows(ctx, r, kind, id)
 		if err == nil && !known {
 			var e Entry
-			if e, err = r.ledger.intend(ctx, r.Provider, kind, name, size); err == nil {
-				err = r.ledger.settle(ctx, e, id, nil)
+			if e, err = r.ledger.recordIntent(ctx, r.Provider, kind, name, size); err == nil {
+				err = r.ledger.recordResult(ctx, e, id, nil)
 			}
 		}
 		failed = errors.Join(failed, err)
@@ -245,8 +245,8 @@ func (f retriedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
 			return FileInfo{}, &Error{Kind: Invalid, Op: "upload " + u.Name, Message: "the file cannot be read from its start again"}
 		}
 		one := u
-		loan := Lend(u.Body)
-		defer loan.Over()
+		loan := NewAttemptReader(u.Body)
+		defer loan.Revoke()
 		one.Body = lentSeeker{loan, seeker}
 		return f.FileStore.Upload(ctx, one)
 	})
@@ -254,7 +254,7 @@ func (f retriedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
 
 // lentSeeker lets a provider that sends parts go back to the start of one.
 type lentSeeker struct {
-	*Loan
+	*AttemptReader
 	io.Seeker
 }
 

@@ -187,7 +187,7 @@ func prioritize(code string, files []*candidate) []*candidate {
 const entry = "__main__.py"
 
 // name gives each file of the chat a name of its own. It depends on the files
-// before it only, so that it stays the same for as long as the chat goes on.
+// before it only, so that it stays the same for as long as the chat continues.
 func name(files []ChatFile) []*candidate {
 	taken := map[string]bool{entry: true}
 	candidates := make([]*candidate, len(files))

@@ -284,7 +284,7 @@ type closedFence struct {
 }
 
 // mayGoOn is asked when a bare fence opens: whether the fence before may have
-// been ended by a fence of its own content, which goes on here.
+// been ended by a fence of its own content, which continues here.
 func (c *closedFence) mayGoOn() bool {
 	return c.item != nil && (c.odd || c.item.unbalanced() || c.text && isMarkup(c.item.Path))
 }

@@ -81,7 +81,7 @@ func (p *Parser) readNesting(from, indent int) *nesting {
 	return n
 }
 
-// option is one way to go on from a mark inside of a document.
+// option is one way to continue from a mark inside of a document.
 type option struct {
 	cost, end int
 	next      int // the mark before which the document goes on, -1 if it ends

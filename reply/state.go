@@ -39,7 +39,7 @@ type state struct {
 	below   []passed
 
 	// nestings are the pairings of the fences from a document on, by its
-	// indentation. mayHold is how far a document may go on that was ended before.
+	// indentation. mayHold is how far a document may continue that was ended before.
 	nestings map[int]*nesting
 	mayHold  int
 	holder   string

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Approval is somebody's consent to a proposal, or to parts of it. It holds
+// Approval is the user's consent to a proposal, or to parts of it. It holds
 // for the contents that were shown and for no others: it has the proposal's
 // token, which changes with any of them.
 type Approval struct {

@@ -71,7 +71,7 @@ type Change struct {
 	// Notes are shown with the file, such as how well an edit matched.
 	Notes []string
 	// Readings are other contents that a Write may mean, with a Doubt that says
-	// so. Content is the one that is proposed until somebody chooses another.
+	// so. Content is the one that is proposed until the user chooses another.
 	Readings []Reading
 }
 

@@ -117,7 +117,7 @@ func (w *Workspace) record(p *Proposal, id string) *Record {
 		Origin: p.Origin, Key: p.key, Findings: p.Findings, Unmake: p.unmake}
 }
 
-// transaction is a commit that is going on, or that is recovered.
+// transaction is a commit that is in progress, or that is recovered.
 type transaction struct {
 	w        *Workspace
 	tree     *tree

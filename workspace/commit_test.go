@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEditorBetweenApprovalAndCommit: somebody saves a file after it was
+// TestEditorBetweenApprovalAndCommit: the user saves a file after it was
 // approved. Nothing is changed and nothing is lost; a rebased proposal merges.
 func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 	const text = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
@@ -74,7 +74,7 @@ func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 	}
 }
 
-// TestEditorDuringCommit: somebody saves a file in the moment in which it is
+// TestEditorDuringCommit: the user saves a file in the moment in which it is
 // published, at each step of the commit, by writing over it or by renaming a
 // file over it. Whatever happens, what was saved last is in the folder, and
 // what was saved before it is there or in the store.
@@ -131,7 +131,7 @@ func TestEditorDuringCommit(t *testing.T) {
 	}
 }
 
-// TestEditorTwice: somebody saves just before a file is exchanged, and again
+// TestEditorTwice: the user saves just before a file is exchanged, and again
 // just after. The second is in the folder, and the first in the store.
 func TestEditorTwice(t *testing.T) {
 	for _, how := range []string{"in place", "rename"} {
@@ -318,7 +318,7 @@ func TestHunks(t *testing.T) {
 	s.commit(undo)
 	want = strings.Replace(want, "LX\n", "lx\n", 1)
 	s.want(map[string]string{"a.txt": want})
-	// It was a part, so the whole can still be taken back.
+	// It was a part, so the whole can still be undone.
 	s.commit(s.must(s.w.Undo(t.Context(), "")))
 	s.want(map[string]string{"a.txt": old})
 }

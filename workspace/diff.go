@@ -9,7 +9,7 @@ import (
 )
 
 // Hunk is one place of a text that changes, with some lines around it. It can
-// be approved and taken back by itself.
+// be approved and undone by itself.
 type Hunk struct {
 	ID       string `json:"id"` // "h1", "h2", ... in the order of the file
 	OldStart int    `json:"old_start"`

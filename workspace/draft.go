@@ -163,7 +163,7 @@ func newText(data []byte, eol string) *Content {
 	return Bytes(data)
 }
 
-// mergeIn brings a change together with what somebody else did to the file.
+// mergeIn brings a change together with what another process did to the file.
 // Where they do not go together it is a conflict, and theirs is what is shown.
 func (d *draft) mergeIn(base, mine, theirs *Content, since string) *Content {
 	d.merge = &mergeSides{base, mine, theirs}

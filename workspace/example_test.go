@@ -11,7 +11,7 @@ import (
 )
 
 // A reply of a model changes a folder: planned, shown, approved, committed,
-// and taken back.
+// and undone.
 func Example() {
 	ctx := context.Background()
 	base, err := os.MkdirTemp("", "example")

@@ -25,7 +25,7 @@ import (
 //nolint:gochecknoglobals // a flag of the test
 var raceTime = flag.Duration("race-time", time.Second, "how long the racer of symbolic links runs")
 
-// TestSymlinkRacer: somebody swaps a directory of the folder for a link to the
+// TestSymlinkRacer: another process swaps a directory of the folder for a link to the
 // outside and back, as fast as possible, while files below it are planned and
 // committed. Nothing outside changes.
 func TestSymlinkRacer(t *testing.T) {

@@ -151,7 +151,7 @@ func (w *Workspace) Discard(ctx context.Context, id string) error {
 type Transaction struct {
 	*Record
 	// Reverted is the transaction that took this one back as a whole, "" if
-	// none did, or if that one was taken back in turn.
+	// none did, or if that one was undone in turn.
 	Reverted string `json:"reverted,omitempty"`
 }
 
@@ -179,7 +179,7 @@ func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]
 	return all, nil
 }
 
-// reversals returns which transactions are taken back, and by which. Records
+// reversals returns which transactions are undone, and by which. Records
 // are the newest first, so whether a reversal itself stands is known when its
 // turn comes.
 func reversals(records []*Record) map[string]string {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// attack is a path that somebody tries, and the rule that must say no to it:
+// attack is a path that an attacker tries, and the rule that must say no to it:
 // refuse it, or hold it for a person.
 type attack struct {
 	path string

@@ -17,7 +17,7 @@ const (
 	OpUnchanged Op = "unchanged" // it has this content already
 )
 
-// Fact is what a file was when somebody looked. The zero Fact is a file that
+// Fact is what a file was when it was examined. The zero Fact is a file that
 // is not there.
 type Fact struct {
 	Exists  bool        `json:"exists"`
@@ -76,7 +76,7 @@ type FileChange struct {
 	merge     *mergeSides
 }
 
-// Proposal is a set of changes that somebody can look at and approve. It
+// Proposal is a set of changes that the user can look at and approve. It
 // belongs to one workspace and changes nothing by itself.
 type Proposal struct {
 	ID      string       `json:"id"`

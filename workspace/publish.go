@@ -19,7 +19,7 @@ type stepPlaces struct {
 func (x *transaction) places(s *Step) (p stepPlaces, err error) {
 	parent, name := splitPath(s.Path)
 	slotParent, slot := splitPath(s.Slot)
-	p.name, p.slotName, p.aside = name, slot, slot+asideSuffix
+	p.name, p.slotName, p.aside = name, slot, slot+backupSuffix
 	if p.target, err = x.tree.dir(parent); err != nil {
 		return p, err
 	}
@@ -112,7 +112,7 @@ func (x *transaction) do(ctx context.Context, i int) error {
 	if x.isPre(ctx, i, p.slot, p.slotName) {
 		return nil
 	}
-	return x.giveBack(ctx, s, p)
+	return x.swapBack(ctx, s, p)
 }
 
 // isPre compares a displaced file with what it should be.
@@ -131,10 +131,10 @@ func isPost(ctx context.Context, s *Step, d *folder, name string) bool {
 	return err == nil && n.same(s.Post) && n.fact.Hash == s.Post.Hash
 }
 
-// giveBack exchanges a file again that was not what it should be. If somebody
-// has written to the new one in that moment, that is the newest there is and
-// stays in place; what it displaced is kept in the store.
-func (x *transaction) giveBack(ctx context.Context, s *Step, p stepPlaces) error {
+// swapBack exchanges two files again, if the displaced one was not the expected one. A
+// file that another process wrote to in between is the newest and stays in place; what
+// it displaced is kept in the store.
+func (x *transaction) swapBack(ctx context.Context, s *Step, p stepPlaces) error {
 	c := newClash(s, "was changed")
 	if err := p.slot.exchange(p.slotName, p.target, p.name); err != nil {
 		return errors.Join(c, fmt.Errorf("its content is in %s: %w", s.Slot, err))
@@ -189,7 +189,7 @@ func (x *transaction) replace(ctx context.Context, i int, p stepPlaces) error {
 	}
 	err := p.slot.move(p.slotName, p.target, p.name)
 	if errors.Is(err, fs.ErrExist) {
-		// Somebody has put a file there in this moment. The one that went
+		// Another process has put a file there in this moment. The one that went
 		// aside is older, and its content is in the store.
 		return newClash(&x.record.Steps[i], "was replaced")
 	}
@@ -242,7 +242,7 @@ func (x *transaction) position(s *Step) (position, error) {
 }
 
 // reverse takes back every step that was done, and ends the transaction. What
-// somebody has changed since is left alone and listed.
+// another process has changed since is left alone and listed.
 func (x *transaction) reverse(ctx context.Context, cause error) error {
 	x.w.at("reversing")
 	for i := len(x.record.Steps) - 1; i >= 0; i-- {
@@ -322,7 +322,7 @@ func (x *transaction) undo(ctx context.Context, s *Step) (left string, err error
 		}
 		return taken(p.slot.move(p.aside, p.target, p.name))
 	}
-	return x.unpublish(ctx, s, p)
+	return x.restore(ctx, s, p)
 }
 
 func taken(err error) (string, error) {
@@ -332,8 +332,8 @@ func taken(err error) (string, error) {
 	return "", err
 }
 
-// unpublish takes a new file out of its place and puts the old one back.
-func (x *transaction) unpublish(ctx context.Context, s *Step, p stepPlaces) (string, error) {
+// restore removes a published file and puts the old one back.
+func (x *transaction) restore(ctx context.Context, s *Step, p stepPlaces) (string, error) {
 	const changed = "somebody has changed it since"
 	if !isPost(ctx, s, p.target, p.name) {
 		return changed, nil

@@ -16,7 +16,7 @@ type Receipt struct {
 	// Undo is what Workspace.Undo takes to take it all back; "" if nothing
 	// was changed.
 	Undo string `json:"undo,omitempty"`
-	// Kept names bytes of somebody else that were met while files changed
+	// Kept names bytes of another process that were met while files changed
 	// places, and are kept in the store.
 	Kept []KeptBytes `json:"kept,omitempty"`
 }
@@ -34,7 +34,7 @@ type Skipped struct {
 	Rule   string `json:"rule,omitempty"`
 }
 
-// KeptBytes is a content that somebody wrote to a file in the moment in which
+// KeptBytes is a content that another process wrote to a file in the moment in which
 // it was published, and that is not in the folder any more.
 type KeptBytes struct {
 	Path string `json:"path"`

@@ -40,7 +40,7 @@ func (s *site) dieAt(p *Proposal, step string, editAt string, edit func()) {
 	s.w.at = func(string) {}
 }
 
-// TestCrashAndEditor: the process dies in the middle of a commit, and somebody
+// TestCrashAndEditor: the process dies in the middle of a commit, and another process
 // has saved a file just before, or saves one before the recovery.
 func TestCrashAndEditor(t *testing.T) {
 	old := map[string]string{"a.txt": "old a\n", "b.txt": "old b\n", "gone.txt": "going\n"}
@@ -109,7 +109,7 @@ func TestCrashAndEditor(t *testing.T) {
 	}
 }
 
-// TestSlotRemoved: somebody cleans the folder while a commit is unfinished.
+// TestSlotRemoved: another process cleans the folder while a commit is unfinished.
 func TestSlotRemoved(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "old a\n", "b.txt": "old b\n"})
 	s.dieAt(s.plan(write("a.txt", "new a\n"), write("b.txt", "new b\n"), write("c.txt", "c\n")), "done a.txt", "", nil)

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Choice settles a file in conflict.
+// Choice resolves a file in conflict.
 type Choice string
 
 // The choices.
@@ -20,7 +20,7 @@ const (
 	Skip   Choice = "skip"   // drop the file from the proposal
 )
 
-// Resolve returns the proposal with a file settled, and a new token. The id of
+// Resolve returns the proposal with a file resolved, and a new token. The id of
 // one of the file's readings is a choice, too. Edited
 // takes any text or bytes and also serves to edit a file that is not in
 // conflict. A file that a rule refuses can only be skipped.
@@ -57,11 +57,11 @@ func (w *Workspace) Resolve(ctx context.Context, p *Proposal, file string, choic
 		}
 		f.post = f.Readings[i].Content
 	}
-	return next, w.settle(ctx, next, f)
+	return next, w.replan(ctx, next, f)
 }
 
-// settle works out a file whose content was chosen.
-func (w *Workspace) settle(ctx context.Context, p *Proposal, f *FileChange) error {
+// replan recomputes the change of a file whose content was chosen.
+func (w *Workspace) replan(ctx context.Context, p *Proposal, f *FileChange) error {
 	f.Findings = slices.DeleteFunc(f.Findings, func(f Finding) bool { return f.Severity == Conflict })
 	if f.post != nil {
 		limit := w.limits.BinaryBytes
@@ -211,7 +211,7 @@ func (pl *planner) rebased(d, source *draft, f *FileChange) (*Content, error) {
 }
 
 // WriteZip writes the proposed contents of the files with the ids, all that
-// are not refused if there are none, as a ZIP archive, for somebody who may
+// are not refused if there are none, as a ZIP archive, for a user who may
 // not write to the folder.
 func (p *Proposal) WriteZip(ctx context.Context, to io.Writer, ids ...string) error {
 	z := zip.NewWriter(to)

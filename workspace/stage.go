@@ -13,9 +13,9 @@ import (
 // slotPrefix begins the names of files that a transaction uses for itself.
 const slotPrefix = ".airlock-"
 
-// asideSuffix ends the name under which a displaced file waits where two files
+// backupSuffix ends the name under which a displaced file waits where two files
 // cannot change places.
-const asideSuffix = "-old"
+const backupSuffix = "-old"
 
 // verify compares every file with what the proposal was made from, and returns
 // the contents that undo will need.
@@ -243,7 +243,7 @@ func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source st
 	return nil
 }
 
-// belong gives what root has made in somebody's directory to the directory's
+// belong gives what root has made in another user's directory to the directory's
 // owner, who could not change it otherwise.
 func belong(d *folder, chown func(uid, gid int) error) error {
 	if os.Geteuid() != 0 {
@@ -311,7 +311,7 @@ func (x *transaction) sync() error {
 	return parallel(len(dirs), func(i int) error { return dirs[i].sync() })
 }
 
-// keep saves a file of somebody else in the store.
+// keep saves a file of another process in the store.
 func (x *transaction) keep(ctx context.Context, d *folder, name, path string) error {
 	f, n, err := d.open(name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // sweep removes the slots of a transaction. A slot may hold the staged file,
 // which is ours, or a displaced one, whose content the store has; anything
-// else was written by somebody in the moment in which it changed places, and
+// else was written by another process in the moment in which it changed places, and
 // goes into the store first.
 func (x *transaction) sweep(ctx context.Context) error {
 	for i := range x.record.Steps {
@@ -28,7 +28,7 @@ func (x *transaction) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range []string{slot, slot + asideSuffix} {
+		for _, name := range []string{slot, slot + backupSuffix} {
 			if err := x.sweepFile(ctx, i, d, name); err != nil {
 				return fmt.Errorf("clear %s away: %w", s.Slot, err)
 			}

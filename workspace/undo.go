@@ -9,13 +9,13 @@ import (
 )
 
 // Undo proposes to take a committed transaction back: the newest that is not
-// taken back yet if id is "", all of it, or the files and hunks with the ids
+// undone yet if id is "", all of it, or the files and hunks with the ids
 // in only ("f2", "f2:h1").
 //
 // A file that was edited since is merged: what the transaction did goes, the
 // later edits stay. Where they touch, the file is a Conflict that shows both.
 // A created file goes only if it is as it was created. The proposal is approved
-// and committed like any other, and can be taken back in turn.
+// and committed like any other, and can be undone in turn.
 func (w *Workspace) Undo(ctx context.Context, id string, only ...string) (*Proposal, error) {
 	find := newestToUndo
 	if id != "" {
@@ -34,7 +34,7 @@ func (w *Workspace) Undo(ctx context.Context, id string, only ...string) (*Propo
 		return nil, ErrNothing
 	}
 	origin := Origin{Kind: "undo", Reverts: cmp.Or(found, id), Partial: len(only) > 0}
-	return w.takeBack(ctx, origin, members(records, found), only)
+	return w.planRevert(ctx, origin, members(records, found), only)
 }
 
 // fewRecords is how many records of the history are read at first.
@@ -55,7 +55,7 @@ func (w *Workspace) newest(ctx context.Context, find func([]*Record) string) (id
 	}
 }
 
-// Redo proposes to take back the newest undo that stands.
+// Redo proposes to undo the newest undo that stands.
 func (w *Workspace) Redo(ctx context.Context) (*Proposal, error) {
 	id, records, err := w.newest(ctx, func(records []*Record) string {
 		reverted := reversals(records)
@@ -72,10 +72,10 @@ func (w *Workspace) Redo(ctx context.Context) (*Proposal, error) {
 	if id == "" {
 		return nil, fmt.Errorf("%w: nothing was undone, or it was redone already", ErrNothing)
 	}
-	return w.takeBack(ctx, Origin{Kind: "redo", Reverts: id}, members(records, id), nil)
+	return w.planRevert(ctx, Origin{Kind: "redo", Reverts: id}, members(records, id), nil)
 }
 
-// UndoTo proposes to take back every transaction that came after the one with
+// UndoTo proposes to undo every transaction that came after the one with
 // the id, as one.
 func (w *Workspace) UndoTo(ctx context.Context, id string) (*Proposal, error) {
 	records, err := w.store.List(ctx, w.id, 0, Committed)
@@ -90,7 +90,7 @@ func (w *Workspace) UndoTo(ctx context.Context, id string) (*Proposal, error) {
 	if len(later) == 0 {
 		return nil, ErrNothing
 	}
-	return w.takeBack(ctx, Origin{Kind: "undo", Ref: id, Note: "back to " + id}, later, nil)
+	return w.planRevert(ctx, Origin{Kind: "undo", Ref: id, Note: "back to " + id}, later, nil)
 }
 
 // newestToUndo returns the newest transaction that changed something, is no
@@ -122,8 +122,8 @@ func members(records []*Record, id string) []*Record {
 	return all
 }
 
-// takeBack plans the reversal of transactions, the newest first.
-func (w *Workspace) takeBack(ctx context.Context, origin Origin, records []*Record, only []string) (*Proposal, error) {
+// planRevert plans the reversal of transactions, the newest first.
+func (w *Workspace) planRevert(ctx context.Context, origin Origin, records []*Record, only []string) (*Proposal, error) {
 	if len(records) == 0 {
 		return nil, fmt.Errorf("transaction %q: %w among the committed ones of %s", origin.Reverts, ErrNotFound, w.root)
 	}
@@ -232,7 +232,7 @@ func (pl *planner) revertCreate(d *draft, f *FileChange) {
 }
 
 // reverted returns the content from before a change, with what was edited
-// since; nil where there is nothing to take back.
+// since; nil where there is nothing to undo.
 func (pl *planner) reverted(d, source *draft, f *FileChange) *Content {
 	switch {
 	case source.cur == nil:

@@ -39,7 +39,7 @@ func bases(files []FileChange) map[string]Fact {
 	return all
 }
 
-// Draft returns the text with which somebody begins who edits the proposed
+// Draft returns the text with which the user begins who edits the proposed
 // content: without byte order mark, and with LF line ends. Where two sides
 // changed the same lines it has both, between conflict marks. ok is false for
 // what cannot be edited as a text without damage.
@@ -76,7 +76,7 @@ func editable(ctx context.Context, c *Content, limit int64) (text string, ok boo
 	return text, ok && facts.Encoding != "unknown" && !strings.Contains(text, "\r"), nil
 }
 
-// Undraft returns the bytes of a text that somebody made of a Draft: with the
+// Undraft returns the bytes of a text that the user made of a Draft: with the
 // byte order mark, the encoding and the line ends of the file.
 func (f *FileChange) Undraft(ctx context.Context, text string, limit int64) ([]byte, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")

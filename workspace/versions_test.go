@@ -60,7 +60,7 @@ func TestVersionsAreKept(t *testing.T) {
 	s.want(map[string]string{"a": "one\nTHEIRS\nthree\n"})
 }
 
-// A file that was created, and edited since, goes if somebody says so, in
+// A file that was created, and edited since, goes if the user says so, in
 // another process too.
 func TestUndoOfAnEditedFileIsKept(t *testing.T) {
 	s := newSite(t, nil)

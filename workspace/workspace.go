@@ -1,5 +1,5 @@
-// Package workspace changes files in a folder safely, on behalf of somebody
-// who is not trusted to: an AI model, or a program that it wrote.
+// Package workspace changes files in a folder safely, on behalf of a party
+// that is not trusted to: an AI model, or a program that it wrote.
 //
 // A workspace is a folder. Changes become a Proposal: rules decide which paths
 // may be written at all, and every file is shown as it is and as it would be.
@@ -9,10 +9,10 @@
 //
 //   - All or nothing. After Commit, and after a crash and the next Open, every
 //     approved file is in its new state, or every one is in its old state.
-//   - No byte that somebody else wrote is lost. What is not what it was when
+//   - No byte that another process wrote is lost. What is not what it was when
 //     the proposal was made is never replaced: the commit reverses itself and
 //     says so. Rebase offers a three-way merge.
-//   - What was changed can be taken back, as a whole or by file or hunk, with
+//   - What was changed can be undone, as a whole or by file or hunk, with
 //     Undo, which keeps what was edited since, or says why it cannot. Undo is
 //     a transaction like any other, so Redo works too. Git is not needed.
 //
@@ -20,7 +20,7 @@
 // can see some of them new and others old.
 //
 // Files are reached by open directories and single names, never through a
-// symbolic link, so nobody who swaps directories can lead a write out of the
+// symbolic link, so that swapping directories cannot lead a write out of the
 // folder. What a workspace remembers is in a Store outside of the folder; Dir
 // is one in a directory.
 //

@@ -5,7 +5,7 @@
 // that it must get. Between them come hostile programs and hostile clients.
 // Meanwhile the memory and the open files of the service and of its executor
 // are watched. It fails when an honest client gets a wrong answer, when memory
-// or files grow and go on growing, and when anything is left at the end.
+// or files grow and continue growing, and when anything is left at the end.
 //
 //	go run ./e2e/soak -binary bin/airlock -duration 10m
 //
@@ -122,7 +122,7 @@ func soak(ctx context.Context, o options) (err error) {
 	return verdict
 }
 
-// long is how long a soak has to go on to be worth a place in a document.
+// long is how long a soak has to continue to be worth a place in a document.
 const long = 10 * time.Minute
 
 func write(dir, report, picture string) error {

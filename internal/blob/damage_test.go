@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// contentOf reads a blob as somebody who fetches it does.
+// contentOf reads a blob as its reader does.
 func contentOf(t *testing.T, s *Store, blob engine.Blob) (string, error) {
 	t.Helper()
 	r, err := s.Read(t.Context(), blob.SHA256, blob.Size)

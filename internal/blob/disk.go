@@ -31,7 +31,7 @@ type dir interface {
 }
 
 // rootDisk is the real disk. os.Root keeps every name below the store's
-// directory, whatever links somebody put there.
+// directory, whatever links another process put there.
 type rootDisk struct{ root *os.Root }
 
 func (d rootDisk) create(name string) (file, error) {

@@ -21,7 +21,7 @@ func failed(op, id string, err error) error {
 	e := &engine.Error{Op: op, Kind: engine.ErrInternal, ID: id, Err: err}
 	switch {
 	case op == opOpen && damaged(err):
-		// Elsewhere a name that is missing means that somebody removed parts
+		// Elsewhere a name that is missing means that another process removed parts
 		// of the store.
 		e.Kind = engine.ErrNotFound
 	case errors.Is(err, syscall.ENOSPC):

@@ -46,7 +46,7 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 	shard := s.shard(blob.SHA256)
 	// The one long step, writing out the file, does not hold up the shard.
 	if !s.has(blob) {
-		if err := up.settle(); err != nil {
+		if err := up.finalize(); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 	if shard.durable[blob.SHA256] && s.sealed(blob) {
 		return nil
 	}
-	if err := up.settle(); err != nil {
+	if err := up.finalize(); err != nil {
 		return err
 	}
 	if err := s.makeShard(blob.SHA256); err != nil {
@@ -73,7 +73,7 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 	}
 	up.renamed = true
 	// Should this fail, the blob stays: it is whole, nobody was told of it,
-	// and if it has replaced a blob that somebody was told of, removing it
+	// and if it has replaced a blob that a caller was told of, removing it
 	// would lose that one.
 	if err := syncDir(parent); err != nil {
 		return err
@@ -190,9 +190,9 @@ func (up *upload) fill(ctx context.Context, r io.Reader, limit int64) (engine.Bl
 	}
 }
 
-// settle makes the bytes durable and closes the file. It does so once; a
-// second call gives the first one's answer.
-func (up *upload) settle() error {
+// finalize makes the bytes durable and closes the file. A second call returns the
+// result of the first.
+func (up *upload) finalize() error {
 	if up.file == nil {
 		return up.settled
 	}

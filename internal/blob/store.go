@@ -100,7 +100,7 @@ func (s *Store) open(ctx context.Context, d engine.Digest, size int64) (_ *os.Fi
 	if err := ctx.Err(); err != nil {
 		return nil, file, &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
 	}
-	// A pipe that somebody put there must not hold us up.
+	// A pipe that another process put there must not hold us up.
 	f, err := s.root.OpenFile(blobName(d), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if info, stat := s.root.Lstat(blobName(d)); stat == nil && !info.Mode().IsRegular() {
@@ -155,7 +155,7 @@ func (s *Store) check(ctx context.Context, d engine.Digest, f *os.File, size int
 	return nil
 }
 
-// Read returns the bytes of a blob to somebody in this process, under the
+// Read returns the bytes of a blob, under the
 // conditions of Open. Small ones may come from memory.
 func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.Content, error) {
 	if size > smallBlob {

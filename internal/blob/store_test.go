@@ -192,7 +192,7 @@ func TestFailedPutLeavesNoPin(t *testing.T) {
 }
 
 // A blob that Put returned stays until its Unpin, whatever deletes and sweeps
-// go on beside it.
+// continue beside it.
 func testPutAgainstDelete(t *testing.T) {
 	s := open(t, t.TempDir())
 	const content = "contended"
@@ -258,7 +258,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An upload that is going on keeps its temporary file.
+	// An upload that is in progress keeps its temporary file.
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	var upload sync.WaitGroup
 	upload.Go(func() {

@@ -113,7 +113,7 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 		if w.handled, w.proposal, err = d.Propose(ctx, owner, m, r); err != nil {
 			return err
 		}
-		if err := w.settleFiles(ctx); err != nil {
+		if err := w.deliverFiles(ctx); err != nil {
 			return err
 		}
 		if err := w.decide(ctx); err != nil || !o.propose || w.handled.Root == "" {
@@ -188,7 +188,7 @@ type work struct {
 	left     []workspace.Skipped // what --ours left as it is
 }
 
-// decide finds out who approves, and goes on from there.
+// decide finds out who approves, and continues from there.
 func (w *work) decide(ctx context.Context) error {
 	o := w.options
 	switch {
@@ -280,7 +280,7 @@ func heldError(held []workspace.Held) error {
 	return fail(code, hints[code], "nothing was changed, since some files %s: %s", word, strings.Join(list, "; "))
 }
 
-// refuse keeps what cannot go on without a person, and shows it.
+// refuse keeps what cannot continue without a person, and shows it.
 func (w *work) refuse(ctx context.Context, why error) error {
 	if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
 		return err
@@ -307,7 +307,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 		}
 		return fmt.Errorf("%w: it is %s", conversation.ErrDone, w.handled.Result.State)
 	}
-	if err := w.settleFiles(ctx); err != nil {
+	if err := w.deliverFiles(ctx); err != nil {
 		return err
 	}
 	if len(w.options.only) == 0 {
@@ -354,11 +354,11 @@ func (w *work) commit(ctx context.Context, consent conversation.Consent) error {
 	if _, err := w.desk.Approve(ctx, w.handled, w.proposal, consent); err != nil {
 		return w.failed(ctx, err)
 	}
-	return w.settle(ctx)
+	return w.deliver(ctx)
 }
 
-// settle tells the project what can be told now, and ends.
-func (w *work) settle(ctx context.Context) error {
+// deliver sends the reports that can be sent now, and ends.
+func (w *work) deliver(ctx context.Context) error {
 	if len(w.handled.Result.Posts) > 0 {
 		if err := w.desk.send(ctx, assignment.Query{API: w.handled.API, Project: w.handled.Project}); err != nil {
 			w.log.Warn("the reports wait", "err", err)

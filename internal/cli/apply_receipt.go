@@ -143,7 +143,7 @@ func showPost(p *page, s conversation.PostState) {
 	look, state, why := green, string(s.State), s.Problem
 	switch s.State {
 	case assignment.Sent:
-	case assignment.Held, assignment.Parked:
+	case assignment.Held, assignment.DeadLetter:
 		look = yellow
 		for _, h := range s.Holds {
 			why = h.Detail

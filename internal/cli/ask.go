@@ -157,7 +157,7 @@ func toolOf(name string) (provider.Tool, error) {
 	return "", fail(exitUsage, "there are auto, python, shell and none", "there is no tool %q", name)
 }
 
-// open begins the conversation, or goes on with one.
+// open begins the conversation, or continues with one.
 func (t *talk) open(ctx context.Context) (err error) {
 	if t.options.resume != "" {
 		t.chat, err = t.host.Resume(ctx, owner, t.options.resume, t.change)

@@ -80,7 +80,7 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 }
 
 // closeTime is how long a service of our own may take to end. What it runs by
-// then was given up by whoever asked for it.
+// then was abandoned by the caller for it.
 const closeTime = 10 * time.Second
 
 // close ends a service of our own, and what still runs in it.

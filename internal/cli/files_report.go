@@ -124,7 +124,7 @@ func (r removeReport) text(p *page) {
 	}
 }
 
-// gcEntry is something of ours at a provider.
+// gcEntry is an object of Airlock at a provider.
 type gcEntry struct {
 	Provider string             `json:"provider"`
 	Kind     provider.EntryKind `json:"kind"`

@@ -75,7 +75,7 @@ func fileConn(fd int) (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-// Close ends Accept. Connections that were made go on.
+// Close ends Accept. Connections that were made continue.
 func (l *memoryListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil

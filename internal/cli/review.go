@@ -152,7 +152,7 @@ func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent conversa
 		if err != nil {
 			return false, w.failed(ctx, err)
 		}
-		return false, w.settle(ctx)
+		return false, w.deliver(ctx)
 	}
 	for _, f := range conflict.Files {
 		k.page.line("%s", k.page.paint(red, printable(f.Path+" "+f.Reason)))

@@ -193,7 +193,7 @@ func (a *app) withOutbox(ctx context.Context, do func(*desk) error) error {
 	return a.withDeskFor(ctx, "", do)
 }
 
-// tell runs a command of ours as the service's user, so that the service's
+// tell runs an Airlock command as the service's user, so that the service's
 // state has what root's own has. The service knows less without it and does
 // nothing wrong, so a failure is a note.
 func (a *app) tell(d *desk, folder string, in io.Reader, args ...string) {

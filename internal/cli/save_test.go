@@ -106,7 +106,7 @@ func TestSave(t *testing.T) {
 }
 
 // TestSaveAsksAboutWhatRuns: what a tool would run or obey by itself is saved
-// only if somebody agreed to it, and what belongs to Git never.
+// only if the user agreed to it, and what belongs to Git never.
 func TestSaveAsksAboutWhatRuns(t *testing.T) {
 	for _, test := range []struct {
 		name, content string

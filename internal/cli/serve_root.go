@@ -147,7 +147,7 @@ func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
 	}
 }
 
-// childError passes on how a process of ours ended. It said why itself.
+// childError passes on how a child process ended. It said why itself.
 func childError(err error) error {
 	exited, ok := errors.AsType[*exec.ExitError](err)
 	own, said := errors.AsType[*failure](err)

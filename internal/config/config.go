@@ -256,7 +256,7 @@ func Load(in Input) (*Config, error) {
 		}
 	}
 	c.Plain, c.Dumb = plain(in.Lookup), dumb(in.Lookup)
-	return c, c.settle()
+	return c, c.finalize()
 }
 
 // readFirst reads the file that was named, or the system's.
@@ -302,8 +302,8 @@ func (c *Config) locate(in Input, file settings) error {
 	return nil
 }
 
-// settle fills what depends on other settings, and checks across them.
-func (c *Config) settle() error {
+// finalize fills what depends on other settings, and checks across them.
+func (c *Config) finalize() error {
 	if c.Isolation == "" {
 		c.Isolation, c.origins["isolation"] = IsolationBest, "default on loopback"
 		if !c.Loopback() {

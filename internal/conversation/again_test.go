@@ -20,7 +20,7 @@ type bytesFile struct{ *bytes.Reader }
 func (bytesFile) Close() error { return nil }
 
 // TestAgain takes a conversation up again that had uploaded files: they are
-// given again once somebody agreed, of those of one name the last, and what is
+// given again once the user agreed, of those of one name the last, and what is
 // not here any more is said.
 func TestAgain(t *testing.T) {
 	s := newStage(t, remotes()[provider.OpenAI])

@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Consent is what somebody agreed to.
+// Consent is what the user agreed to.
 type Consent struct {
 	// Approval names the files. One without files is for a reply that changes
 	// none.
@@ -62,7 +62,7 @@ func (d *Desk) Approve(ctx context.Context, h *Handled, p *workspace.Proposal, c
 	var result *Result
 	attach := func(r *workspace.Receipt) (json.RawMessage, error) {
 		warned := len(batch.Warnings)
-		batch.Weigh(func(evidence string) assignment.FileState { return evidenceState(h.Root, r, evidence) })
+		batch.CheckEvidence(func(evidence string) assignment.FileState { return evidenceState(h.Root, r, evidence) })
 		h.Batch.Warnings = append(h.Batch.Warnings, batch.Warnings[warned:]...)
 		return json.Marshal(assignment.Attachment{Reports: batch})
 	}
@@ -146,7 +146,7 @@ func (d *Desk) Rebase(ctx context.Context, h *Handled, p *workspace.Proposal) (*
 	return next, d.Keep(ctx, h, next)
 }
 
-// Revise keeps a proposal that somebody has edited. What went wrong with the
+// Revise keeps a proposal that the user has edited. What went wrong with the
 // one before it is over.
 func (d *Desk) Revise(ctx context.Context, h *Handled, p *workspace.Proposal) error {
 	h.Result = newResult(h)
@@ -197,7 +197,7 @@ func (d *Desk) Refresh(ctx context.Context, h *Handled) error {
 	return d.Store.PutHandled(ctx, h)
 }
 
-// Undo proposes to take back what a message did, all of it or the files and
+// Undo proposes to undo what a message did, all of it or the files and
 // hunks with the ids, and keeps the proposal as a message of its own, which
 // reports nothing.
 func (d *Desk) Undo(ctx context.Context, h *Handled, only ...string) (*Handled, *workspace.Proposal, error) {

@@ -22,7 +22,7 @@ const requestFiles = "request_files"
 // mostRequested bounds what one call may ask for.
 const mostRequested = 20
 
-// browsing is the tool, where there is a folder to ask about, somebody to
+// browsing is the tool, where there is a folder to ask about, the user to
 // answer, and a provider that can call.
 func (t *turn) browsing() (provider.Function, bool) {
 	s := t.chat.record.Settings

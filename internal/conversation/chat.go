@@ -17,7 +17,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Chat is a conversation with a model that is going on in this process. One
+// Chat is a conversation with a model that is in progress in this process. One
 // turn at a time; Close ends it.
 type Chat struct {
 	host    *Host
@@ -57,7 +57,7 @@ func (c *Chat) Settings() Settings { return c.record.Settings }
 type Prompt struct {
 	Text  string
 	Files []File
-	// SkipFailed goes on without files that cannot be sent, unasked.
+	// SkipFailed continues without files that cannot be sent, unasked.
 	SkipFailed bool
 	// Schema is the JSON schema of the answer; empty: free text.
 	Schema json.RawMessage
@@ -233,7 +233,7 @@ const cleanTime = 30 * time.Second
 
 // Close ends the conversation: what was made at the provider is deleted unless
 // it is to be kept, whether or not the context has ended. A turn must not be
-// going on.
+// in progress.
 func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()

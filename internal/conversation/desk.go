@@ -179,7 +179,7 @@ func (d *Desk) plan(ctx context.Context, h *Handled, m Message, r *reply.Reply) 
 	return w.Plan(ctx, workspace.Origin{Kind: "reply", Ref: h.Message}, changes...)
 }
 
-// wanted reports whether a path is one that somebody asked for: that one of
+// wanted reports whether a path is one that the user asked for: that one of
 // the patterns matches, in the language of a workspace's policy.
 func wanted(patterns []string, path string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool { return pattern == path || workspace.MatchPath(pattern, path) })

@@ -54,7 +54,7 @@ func (r *rig) propose(t *testing.T, m conversation.Message) (*conversation.Handl
 	return h, p
 }
 
-// Without a link nothing is applied; with one it is, until it is taken back.
+// Without a link nothing is applied; with one it is, until it is undone.
 func TestLinkIsConsent(t *testing.T) {
 	r := newRig(t)
 	m := conversation.Message{Text: text, Project: "P1"}

@@ -1,9 +1,9 @@
 // Package conversation is what the command line and the page share: a turn with
-// a model that runs code on somebody's files, and what becomes of its reply.
+// a model that runs code on the user's files, and what becomes of its reply.
 //
 // # A turn
 //
-// A Host keeps conversations. A Chat is one that is going on, and Chat.Turn has
+// A Host keeps conversations. A Chat is one that is in progress, and Chat.Turn has
 // one turn of it: it asks for consent, sends the files, lets the provider run
 // the model's code, finds and fetches what the code made, asks what is to be
 // saved, saves it, and keeps a record of all of it. Chat.Close deletes what was
@@ -28,7 +28,7 @@
 //
 // A Desk is handed finished replies. It reads one, finds the folder that the
 // project is linked with, and makes a proposal: which files would change, and
-// what would be reported to the project. Somebody approves it or a part of it,
+// what would be reported to the project. The user approves it or a part of it,
 // here or in another process, and the desk carries it out: the files in one
 // transaction, the reports queued in the same step, and a Result that says
 // what became of each, kept with the message.

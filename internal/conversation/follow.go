@@ -8,7 +8,7 @@ import (
 )
 
 // tell is the sink of a turn. A question waits from the moment on in which
-// somebody can see it.
+// the user can see it.
 func (c *liveChat) tell(e Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

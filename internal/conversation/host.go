@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Backend is a provider that somebody has connected.
+// Backend is a provider that the user has connected.
 type Backend struct {
 	Provider provider.Provider
 	// Destination is where files go, as a person would say it: "OpenAI
@@ -101,7 +101,7 @@ func (h *Host) Begin(ctx context.Context, owner string, s Settings) (*Chat, erro
 	return h.open(ctx, &Conversation{ID: assignment.NewID(), Owner: owner, Created: now, Updated: now, Settings: s})
 }
 
-// Resume goes on with a conversation. change may alter its settings; nil
+// Resume continues with a conversation. change may alter its settings; nil
 // leaves them. What was cleaned up at the provider is gone: the model is told
 // the conversation as text, and inputs that are still on this machine are sent
 // again with the next turn, after it was agreed to: see Again.
@@ -150,12 +150,12 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	return chat, nil
 }
 
-// hold keeps other processes from going on with a conversation.
+// hold keeps other processes from continuing a conversation.
 func (h *Host) hold(ctx context.Context, id string) (release func() error, err error) {
-	if held, err := h.Ledger.Held(ctx, "conversation-"+id); err != nil || held {
+	if held, err := h.Ledger.Alive(ctx, "conversation-"+id); err != nil || held {
 		return nil, errors.Join(err, ErrTurn)
 	}
-	return h.Ledger.Hold(ctx, "conversation-"+id)
+	return h.Ledger.MarkAlive(ctx, "conversation-"+id)
 }
 
 func closeBackend(b *Backend) error {
@@ -198,7 +198,7 @@ func (h *Host) Save(ctx context.Context, owner, id string, turn int, a Answer) (
 	return nil, fmt.Errorf("turn %d: %w", turn, ErrNotFound)
 }
 
-// Drop forgets a conversation; one that goes on somewhere is ErrTurn.
+// Drop forgets a conversation; one that continues somewhere is ErrTurn.
 func (h *Host) Drop(ctx context.Context, owner, id string) (err error) {
 	if _, err := h.Archive.Conversation(ctx, owner, id); err != nil {
 		return err

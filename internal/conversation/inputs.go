@@ -210,7 +210,7 @@ func (t *turn) preview(files []File) []FileAsked {
 	return list
 }
 
-// skip asks whether to go on without files that cannot be sent.
+// skip asks whether to continue without files that cannot be sent.
 func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refused) error {
 	if len(refused) == 0 {
 		return nil
@@ -306,7 +306,7 @@ type sent struct {
 	sha256 string
 }
 
-// again sends a file once more that the provider has lost. It is what somebody
+// again sends a file once more that the provider has lost. It is what the user
 // agreed to, and nothing else under its name.
 func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInfo, error) {
 	c.mu.Lock()

@@ -86,7 +86,7 @@ func (h *Host) decide(ctx context.Context, owner, id string, turn int, change fu
 // Held is how long outputs are held here after they were fetched.
 func (h *Host) Held() time.Duration { return holdOutputs }
 
-// Until is when the session of a conversation that is going on dies, unless it
+// Until is when the session of a conversation that is in progress dies, unless it
 // is used before; zero: it has none, or its time is not known.
 func (l *Live) Until(owner, id string) (time.Time, error) {
 	c, err := l.find(owner, id)

@@ -23,7 +23,7 @@ type Live struct {
 	group sync.WaitGroup
 }
 
-// liveChat is one conversation that is going on.
+// liveChat is one conversation that is in progress.
 type liveChat struct {
 	chat  *Chat
 	owner string
@@ -81,7 +81,7 @@ func (l *Live) Begin(ctx context.Context, owner string, s Settings) (string, err
 	return chat.ID(), l.hold(ctx, owner, chat)
 }
 
-// Resume goes on with a conversation that is not going on. One that is stays
+// Resume continues with a conversation that is not in progress. One that is stays
 // as it is.
 func (l *Live) Resume(ctx context.Context, owner, id string, change func(*Settings)) error {
 	if _, err := l.find(owner, id); err == nil {
@@ -212,7 +212,7 @@ func (l *Live) Answer(owner, id, question string, a Answer) error {
 	return ErrAnswered
 }
 
-// Running reports whether a conversation goes on here, and whether a turn of
+// Running reports whether a conversation continues here, and whether a turn of
 // it does.
 func (l *Live) Running(owner, id string) (open, turn bool) {
 	c, err := l.find(owner, id)

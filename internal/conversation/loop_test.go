@@ -185,7 +185,7 @@ func each(t *testing.T, test func(*testing.T, *stage)) {
 }
 
 // A whole turn: consent, code, two outputs of which one is saved, and nothing
-// left. Then the conversation goes on from what was kept.
+// left. Then the conversation continues from what was kept.
 func TestTurn(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.server.Script(s.makes("Here.", providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")}, providertest.Made{Name: "sums.csv", Data: []byte("a,b\n3,4\n")}))
@@ -296,7 +296,7 @@ func TestLive(t *testing.T) {
 }
 
 // A turn that waits can be stopped; outputs can be saved later; a conversation
-// goes on in one place at a time.
+// continues in one place at a time.
 func TestLiveStopsAndSavesLater(t *testing.T) {
 	s := newStage(t, remotes()[provider.OpenAI])
 	live := conversation.NewLive(s.Host, 0)

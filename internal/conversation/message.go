@@ -20,7 +20,7 @@ type Message struct {
 	Project string
 	// API is where the project is told; empty: where its link says.
 	API string
-	// Root is the folder, where somebody named it: that is consent. Empty: the
+	// Root is the folder, where the user named it: that is consent. Empty: the
 	// one that the project is linked with.
 	Root string
 	// Phase is the phase of the conversation, such as "E" for EXECUTE; empty:

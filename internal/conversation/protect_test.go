@@ -39,7 +39,7 @@ func (s *stage) turn(t *testing.T, p conversation.Prompt, person conversation.Pe
 	return turn, err
 }
 
-// Nothing leaves the machine before somebody has agreed, and only what they
+// Nothing leaves the machine before the user has agreed, and only what they
 // agreed to.
 func TestConsent(t *testing.T) {
 	s := openAIStage(t)
@@ -92,7 +92,7 @@ func TestApprovalIsOfBytes(t *testing.T) {
 	}
 }
 
-// A file that exists stays as it is unless somebody chose otherwise, and an
+// A file that exists stays as it is unless the user chose otherwise, and an
 // input that has changed meanwhile is not replaced even then.
 func TestNothingIsOverwritten(t *testing.T) {
 	s := openAIStage(t)

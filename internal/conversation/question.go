@@ -24,8 +24,8 @@ var (
 	ErrApproval = errors.New("somebody has to agree first")
 	// ErrDeclined says that the person did not agree.
 	ErrDeclined = errors.New("it was turned down")
-	// ErrTurn says that a turn is going on already, or that the conversation
-	// goes on somewhere else.
+	// ErrTurn says that a turn is in progress already, or that the conversation
+	// continues somewhere else.
 	ErrTurn = errors.New("the conversation is going on")
 )
 
@@ -38,7 +38,7 @@ const (
 	// AskSend: may these files leave the machine? OK: those that are picked go.
 	// Else the turn ends with ErrDeclined, and nothing was sent.
 	AskSend AskKind = "send"
-	// AskSkip: these files cannot be sent; go on without them? Else the turn
+	// AskSkip: these files cannot be sent; continue without them? Else the turn
 	// ends with the error of the first.
 	AskSkip AskKind = "skip"
 	// AskInline: these files could not be sent by themselves, since the

@@ -77,7 +77,7 @@ func (r *Reach) LinkFolder(ctx context.Context, l Link) (Link, error) {
 
 // OpenReply returns a message of an owner, with its proposal as long as it can
 // be approved, and its reports as far as they have come. A project whose link
-// was taken back has closed the gate for what waits.
+// was revoked has closed the gate for what waits.
 func (r *Reach) OpenReply(ctx context.Context, owner, id string) (*Handled, *workspace.Proposal, error) {
 	h, p, err := r.Open(ctx, owner, id)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Reach) OpenReply(ctx context.Context, owner, id string) (*Handled, *wor
 }
 
 // CloseUnlinked closes the gate for a message that waits, whose project is not
-// linked with the folder any more: a link is consent, and can be taken back.
+// linked with the folder any more: a link is consent, and can be revoked.
 func (d *Desk) CloseUnlinked(ctx context.Context, h *Handled) error {
 	if h.Done || h.Project == "" || h.Gate != "" || h.Root == "" {
 		return nil
@@ -108,7 +108,7 @@ func (d *Desk) CloseUnlinked(ctx context.Context, h *Handled) error {
 	return nil
 }
 
-// Token stands for what somebody was shown; "" for what cannot be approved.
+// Token stands for what the user was shown; "" for what cannot be approved.
 func Token(h *Handled, p *workspace.Proposal) string {
 	switch {
 	case h.Done || h.Gate != "":
@@ -147,7 +147,7 @@ func ConsentTo(h *Handled, p *workspace.Proposal, ids []string) (c Consent, err 
 	return c, err
 }
 
-// Apply carries out what was agreed to by somebody who was shown what the token
+// Apply carries out what was agreed to by a user who was shown what the token
 // stands for. After a conflict the proposal is made anew, on the files as they
 // are now, and wants another look.
 func (r *Reach) Apply(ctx context.Context, h *Handled, p *workspace.Proposal, token string, c Consent) (*Result, error) {

@@ -69,7 +69,7 @@ func TestReachOfOthers(t *testing.T) {
 	}
 }
 
-// Only what somebody was shown is applied.
+// Only what the user was shown is applied.
 func TestApplyWantsTheToken(t *testing.T) {
 	r, reach, h := linked(t)
 	h, p, err := reach.OpenReply(t.Context(), "local", h.ID)
@@ -110,7 +110,7 @@ func TestApplyWantsTheToken(t *testing.T) {
 	}
 }
 
-// A link that is taken back is the end of what waits.
+// A link that is revoked is the end of what waits.
 func TestUnlinkClosesWhatWaits(t *testing.T) {
 	r, reach, h := linked(t)
 	if err := r.Store.DropLink(t.Context(), "local", "P1"); err != nil {

@@ -156,7 +156,7 @@ func (o *Output) artifact() provider.Artifact {
 	return provider.Artifact{Ref: o.Remote, Name: o.Name, MIME: o.MIME, Size: o.Size, SHA256: o.SHA256, FoundBy: o.FoundBy, StepID: o.Step}
 }
 
-// Decision is what somebody has decided.
+// Decision is what the user has decided.
 type Decision struct {
 	Ask    Ask       `json:"question"`
 	Answer Answer    `json:"answer"`

@@ -110,7 +110,7 @@ func (r *Result) Failed() bool {
 func (r *Result) reported() {
 	r.Errors = slices.DeleteFunc(r.Errors, func(e string) bool { return strings.HasPrefix(e, notReported) })
 	for _, p := range r.Posts {
-		if p.State == assignment.Parked { // the others are tried again
+		if p.State == assignment.DeadLetter { // the others are tried again
 			r.Errors = append(r.Errors, fmt.Sprintf("%s%s: %s", notReported, strings.TrimSpace(string(p.Kind)+" "+p.Assignment), p.Problem))
 		}
 	}

@@ -51,9 +51,9 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A kept conversation goes on with its files: those that were given to it and
+// A kept conversation continues with its files: those that were given to it and
 // those that code made, also when the provider has lost them meanwhile. What has
-// changed since is not what somebody agreed to.
+// changed since is not what the user agreed to.
 func TestKeptGoesOn(t *testing.T) {
 	for _, name := range []string{provider.OpenAI, provider.Local} {
 		t.Run(name, func(t *testing.T) {

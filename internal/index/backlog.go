@@ -33,15 +33,15 @@ const (
 
 type backlog struct {
 	mu      sync.Mutex
-	runs    []keptRun
+	runs    []bufferedRun
 	due     [2]bool      // a timer runs for those that have ended, or go on
 	taken   int          // how often all were taken: timers of before that are void
 	failing bool         // the last try failed: whoever comes next is told
 	waiting atomic.Int32 // len(runs), or more while they are being written
 }
 
-// keptRun is a run that has ended or, without text, one that goes on.
-type keptRun struct {
+// bufferedRun is a run that has ended or, without text, one that continues.
+type bufferedRun struct {
 	run      *engine.Run
 	session  *engine.Session
 	text     logText
@@ -59,18 +59,18 @@ func (db *DB) KeepRun(ctx context.Context, run *engine.Run, session *engine.Sess
 		return failed("keep run", run.ID.String(), err)
 	}
 	kept.session = session
-	return db.gather(ctx, "keep run", kept)
+	return db.enqueue(ctx, "keep run", kept)
 }
 
-// ListRun records a run that goes on, and of which nobody has heard yet, with
+// ListRun records a run that is running, and of which nobody has heard yet, with
 // its implicit session, as KeepRun does.
 func (db *DB) ListRun(ctx context.Context, run *engine.Run, session *engine.Session) error {
-	return db.gather(ctx, "list run", keptRun{run: run, session: session})
+	return db.enqueue(ctx, "list run", bufferedRun{run: run, session: session})
 }
 
 // ended makes a record of a final run.
-func (db *DB) ended(run *engine.Run, log []engine.OutputChunk) (k keptRun, err error) {
-	k = keptRun{run: run, finished: run.FinishedAt}
+func (db *DB) ended(run *engine.Run, log []engine.OutputChunk) (k bufferedRun, err error) {
+	k = bufferedRun{run: run, finished: run.FinishedAt}
 	if k.finished.IsZero() {
 		k.finished = db.now()
 	}
@@ -78,17 +78,17 @@ func (db *DB) ended(run *engine.Run, log []engine.OutputChunk) (k keptRun, err e
 	return k, err
 }
 
-func (db *DB) gather(ctx context.Context, op string, k keptRun) error {
+func (db *DB) enqueue(ctx context.Context, op string, k bufferedRun) error {
 	if db.backlog.add(k, db.catchUp) {
 		return nil
 	}
-	return db.writeLightly(ctx, op, k.run.ID.String(), func(ctx context.Context, c *conn) error {
-		return db.insertKept(ctx, c, k)
+	return db.writeNoSync(ctx, op, k.run.ID.String(), func(ctx context.Context, c *conn) error {
+		return db.insertBufferedRun(ctx, c, k)
 	})
 }
 
 // add takes a run, unless there are enough or they cannot be written.
-func (b *backlog) add(k keptRun, later func()) bool {
+func (b *backlog) add(k bufferedRun, later func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failing || len(b.runs) >= maxGather {
@@ -119,8 +119,8 @@ func (b *backlog) untaken(taken int) bool {
 }
 
 // takeAll is for who holds the writer. To everybody else the runs still wait,
-// until they are settled.
-func (b *backlog) takeAll() []keptRun {
+// until they are resolved.
+func (b *backlog) takeAll() []bufferedRun {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	runs := b.runs
@@ -135,8 +135,8 @@ func (b *backlog) isFailing() bool {
 	return b.failing
 }
 
-// settled says what of that is left to try again.
-func (b *backlog) settled(runs []keptRun) {
+// requeue ends the flush that takeAll began; runs are those to try again.
+func (b *backlog) requeue(runs []bufferedRun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failing = len(runs) > 0
@@ -152,34 +152,34 @@ func (db *DB) catchUp() {
 	select {
 	case writer := <-db.writer:
 		defer func() { db.writer <- writer }()
-		db.settle()
+		db.flush()
 	case <-db.closed: // Close does it
 	}
 }
 
-// settle is catchUp for who holds the writer. What cannot be written stays for
-// the next time; a run that alone cannot be is given up.
-func (db *DB) settle() {
+// flush is catchUp for the holder of the writer. What cannot be written stays in the
+// buffer; a run that cannot be written alone is dropped.
+func (db *DB) flush() {
 	if db.backlog.waiting.Load() == 0 {
 		return
 	}
-	db.settleApart(db.backlog.takeAll())
+	db.flushApart(db.backlog.takeAll())
 }
 
-// settleApart writes what was gathered in a transaction of its own.
-func (db *DB) settleApart(runs []keptRun) {
+// flushApart writes buffered runs in a transaction of its own.
+func (db *DB) flushApart(runs []bufferedRun) {
 	if db.insertAll(runs) == nil {
 		runs = nil
 	} else {
 		runs = db.insertEach(runs)
 	}
-	db.backlog.settled(runs)
+	db.backlog.requeue(runs)
 }
 
-// settleWith writes what was gathered in the transaction of do, which is one
-// less; where that fails, each by itself. With an end it writes that in the
-// place of its run's beginning, if that is there, and else does.
-func (db *DB) settleWith(ctx context.Context, c *conn, end *keptRun, do func() error) error {
+// flushWith writes the buffered runs in the transaction of do, which saves one; if
+// that fails, each in its own. An end replaces the buffered start of its run; if
+// there is none, do writes it.
+func (db *DB) flushWith(ctx context.Context, c *conn, end *bufferedRun, do func() error) error {
 	if db.backlog.waiting.Load() == 0 {
 		return c.within(ctx, "BEGIN IMMEDIATE", do)
 	}
@@ -187,17 +187,17 @@ func (db *DB) settleWith(ctx context.Context, c *conn, end *keptRun, do func() e
 	write, replaced := withEnd(runs, end)
 	begun := false
 	err := c.within(ctx, "BEGIN IMMEDIATE", func() error {
-		if err := db.insertKepts(ctx, c, write); err != nil || replaced {
+		if err := db.insertBuffered(ctx, c, write); err != nil || replaced {
 			return err
 		}
 		begun = true
 		return do()
 	})
 	if err == nil {
-		db.backlog.settled(nil)
+		db.backlog.requeue(nil)
 		return nil
 	}
-	db.settleApart(runs)
+	db.flushApart(runs)
 	if begun {
 		return err
 	}
@@ -209,11 +209,11 @@ func (db *DB) settleWith(ctx context.Context, c *conn, end *keptRun, do func() e
 }
 
 // withEnd puts an end in the place of its run's beginning, if that is there.
-func withEnd(runs []keptRun, end *keptRun) (_ []keptRun, replaced bool) {
+func withEnd(runs []bufferedRun, end *bufferedRun) (_ []bufferedRun, replaced bool) {
 	if end == nil {
 		return runs, false
 	}
-	i := slices.IndexFunc(runs, func(k keptRun) bool { return k.run.ID == end.run.ID && !k.run.Status.Final() })
+	i := slices.IndexFunc(runs, func(k bufferedRun) bool { return k.run.ID == end.run.ID && !k.run.Status.Final() })
 	if i < 0 {
 		return runs, false
 	}
@@ -225,10 +225,10 @@ func withEnd(runs []keptRun, end *keptRun) (_ []keptRun, replaced bool) {
 
 // insertEach writes runs one by one and returns those to try again: none if any
 // could be written, for then it is not the disk that keeps the others out.
-func (db *DB) insertEach(runs []keptRun) (again []keptRun) {
+func (db *DB) insertEach(runs []bufferedRun) (again []bufferedRun) {
 	var faults []error
 	for _, k := range runs {
-		if err := db.insertAll([]keptRun{k}); err != nil {
+		if err := db.insertAll([]bufferedRun{k}); err != nil {
 			again, faults = append(again, k), append(faults, err)
 		}
 	}
@@ -237,10 +237,10 @@ func (db *DB) insertEach(runs []keptRun) (again []keptRun) {
 		if k.tries++; k.tries == 1 {
 			k.tried = db.now()
 		}
-		// That one goes on is never given up for want of room: its end would find no run.
-		tired := k.run.Status.Final() && k.tries >= maxTries && db.now().Sub(k.tried) >= tryTime
-		if tired || len(faults) < len(runs) || ownFault(faults[i]) {
-			db.giveUp(k, faults[i])
+		// That one continues is never abandoned for want of room: its end would find no run.
+		exhausted := k.run.Status.Final() && k.tries >= maxTries && db.now().Sub(k.tried) >= tryTime
+		if exhausted || len(faults) < len(runs) || ownFault(faults[i]) {
+			db.drop(k, faults[i])
 			continue
 		}
 		kept = append(kept, k)
@@ -248,36 +248,36 @@ func (db *DB) insertEach(runs []keptRun) (again []keptRun) {
 	return kept
 }
 
-// settleLast is settle for when there is no next time.
-func (db *DB) settleLast() {
-	db.settle()
+// flushLast is flush at the end: what fails is dropped.
+func (db *DB) flushLast() {
+	db.flush()
 	for _, k := range db.backlog.runs {
-		db.giveUp(k, errClosed)
+		db.drop(k, errClosed)
 	}
 }
 
-// giveUp tells of a run that will not be found among those of its owner.
-func (db *DB) giveUp(k keptRun, err error) {
+// drop logs a run that is missing from its owner's list from now on.
+func (db *DB) drop(k bufferedRun, err error) {
 	db.log.Error("a run could not be recorded", "run", k.run.ID, "tries", k.tries, "error", err)
 }
 
-func (db *DB) insertAll(runs []keptRun) error {
+func (db *DB) insertAll(runs []bufferedRun) error {
 	ctx := context.Background() //nolint:contextcheck // of many requests, and of none
-	return db.light.within(ctx, "BEGIN IMMEDIATE", func() error {
-		return db.insertKepts(ctx, db.light, runs)
+	return db.noSync.within(ctx, "BEGIN IMMEDIATE", func() error {
+		return db.insertBuffered(ctx, db.noSync, runs)
 	})
 }
 
-func (db *DB) insertKepts(ctx context.Context, c *conn, runs []keptRun) error {
+func (db *DB) insertBuffered(ctx context.Context, c *conn, runs []bufferedRun) error {
 	for _, k := range runs {
-		if err := db.insertKept(ctx, c, k); err != nil {
+		if err := db.insertBufferedRun(ctx, c, k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (db *DB) insertKept(ctx context.Context, c *conn, k keptRun) error {
+func (db *DB) insertBufferedRun(ctx context.Context, c *conn, k bufferedRun) error {
 	session, r := *k.session, k.run
 	if len(r.Files) > 0 || r.Keyed {
 		return errors.New("only a run without files and without a key is kept this way")

@@ -120,7 +120,7 @@ func TestKeptRunThatCannotBe(t *testing.T) {
 	}
 }
 
-// A run that cannot be written and is alone is given up as well: at once if
+// A run that cannot be written and is alone is abandoned as well: at once if
 // nothing will ever take it, and after some tries over some time if it is the
 // disk. The log says so, and the runs of others are gathered again.
 func TestLoneRunThatCannotBe(t *testing.T) {
@@ -153,7 +153,7 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 				change("ALTER TABLE runs RENAME TO gone") // no such table: not a fault of any run
 			}
 			run, session, _ := kept("ada")
-			if !db.backlog.add(keptRun{run: run, session: session, finished: now}, func() {}) {
+			if !db.backlog.add(bufferedRun{run: run, session: session, finished: now}, func() {}) {
 				t.Fatal("not taken")
 			}
 			for try := 1; try <= c.tries; try++ {
@@ -202,7 +202,7 @@ func TestLoneRunOutlastsTheDisk(t *testing.T) {
 	db := openAt(t, newPath(t))
 	change(t, db, "ALTER TABLE runs RENAME TO gone")
 	run, session, _ := kept("ada")
-	if !db.backlog.add(keptRun{run: run, session: session, finished: time.Now()}, func() {}) {
+	if !db.backlog.add(bufferedRun{run: run, session: session, finished: time.Now()}, func() {}) {
 		t.Fatal("not taken")
 	}
 	for range 3 * maxTries {
@@ -224,7 +224,7 @@ func count(t *testing.T, db *DB, table string) (n int) {
 	return n
 }
 
-// listed records a run that goes on.
+// listed records a run that is running.
 func listed(t *testing.T, db *DB) (*engine.Run, []engine.OutputChunk) {
 	t.Helper()
 	run, session := newRun("ada"), newSession("ada")
@@ -238,7 +238,7 @@ func listed(t *testing.T, db *DB) (*engine.Run, []engine.OutputChunk) {
 	return run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}}
 }
 
-// A run that goes on is seen as such; its end comes in its place, whether it was
+// A run that is running is seen as such; its end comes in its place, whether it was
 // written by then or not, and is written when FinishRun returns.
 func TestListedRuns(t *testing.T) {
 	for name, between := range map[string]func(*testing.T, *DB, *engine.Run){

@@ -144,22 +144,21 @@ func (c *conn) within(ctx context.Context, begin string, do func() error) error 
 }
 
 // write runs do in a transaction, of which there is one at a time that writes.
-// Once it has begun it is not interrupted, so that whoever asked knows how it
+// Once it has begun it is not interrupted, so that the caller knows how it
 // ended. It returns when the disk has it.
 func (db *DB) write(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
 	return db.writeOn(ctx, nil, op, id, nil, do)
 }
 
-// writeLightly is write for what may be forgotten if the machine itself stops
-// within the next moments: a killed service loses none of it, and the next
-// write that waits for the disk takes it along.
-func (db *DB) writeLightly(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
-	return db.writeOn(ctx, db.light, op, id, nil, do)
+// writeNoSync is write without an fsync: a killed service loses nothing, a machine
+// that stops loses what came after the last write that waited for the disk.
+func (db *DB) writeNoSync(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
+	return db.writeOn(ctx, db.noSync, op, id, nil, do)
 }
 
 // writeOn writes on a connection, by default the one that waits for the disk;
-// what was gathered goes along, see settleWith.
-func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, end *keptRun, do func(context.Context, *conn) error) error {
+// buffered runs are written with it, see flushWith.
+func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, end *bufferedRun, do func(context.Context, *conn) error) error {
 	select {
 	case writer := <-db.writer:
 		defer func() { db.writer <- writer }()
@@ -170,7 +169,7 @@ func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, end *keptRun,
 			return failed(op, id, err)
 		}
 		ctx = context.WithoutCancel(ctx)
-		return failed(op, id, db.settleWith(ctx, c, end, func() error { return do(ctx, c) }))
+		return failed(op, id, db.flushWith(ctx, c, end, func() error { return do(ctx, c) }))
 	case <-ctx.Done():
 		return failed(op, id, ctx.Err())
 	case <-db.closed:

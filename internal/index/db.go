@@ -17,7 +17,7 @@ import (
 
 var _ engine.Index = (*DB)(nil)
 
-// readerCount is how many reads can go on at once.
+// readerCount is how many reads can continue at once.
 const readerCount = 4
 
 //go:embed migrations/*.sql
@@ -36,7 +36,7 @@ type DB struct {
 	all     []*conn
 	ready   bool       // the connections are in the channels
 	writer  chan *conn // holds the connection that writes, unless one is writing
-	light   *conn      // writes in its place, without waiting for the disk
+	noSync  *conn      // writes in its place, without waiting for the disk
 	readers chan *conn
 	backlog backlog
 	files   *fileCache
@@ -112,10 +112,10 @@ func (db *DB) open(ctx context.Context) error {
 	if before < len(schema.Steps) {
 		db.log.InfoContext(ctx, "index brought up to date", "from", before, "to", len(schema.Steps))
 	}
-	if db.light, err = connect(ctx, db.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
+	if db.noSync, err = connect(ctx, db.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
 		return err
 	}
-	db.all = append(db.all, db.light)
+	db.all = append(db.all, db.noSync)
 	for range readerCount {
 		reader, err := connect(ctx, db.path, "query_only(1)")
 		if err != nil {
@@ -132,7 +132,7 @@ func (db *DB) open(ctx context.Context) error {
 // micros is the present instant as the database counts.
 func (db *DB) micros() int64 { return db.now().UnixMicro() }
 
-// Close ends the index after the transactions that are going on, and gives
+// Close ends the index after the transactions that are in progress, and gives
 // up the lock. A second Close does nothing.
 func (db *DB) Close() (err error) {
 	db.closing.Do(func() {
@@ -140,7 +140,7 @@ func (db *DB) Close() (err error) {
 		if db.ready {
 			// Whoever is at work puts its connection back.
 			<-db.writer
-			db.settleLast()
+			db.flushLast()
 			for range readerCount {
 				<-db.readers
 			}

@@ -358,7 +358,7 @@ func testKill(t *testing.T) {
 	}
 }
 
-// On a full disk writes fail with the cure, reads go on, and all is well
+// On a full disk writes fail with the cure, reads continue, and all is well
 // again once there is room.
 func testFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {

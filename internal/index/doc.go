@@ -9,7 +9,7 @@
 // Every query about an object names its owner, and what belongs to another,
 // what has expired and what never was give one and the same answer. A file or
 // session is gone from the moment of its expiry, although its row stays until
-// somebody comes to clear it away.
+// the janitor removes it.
 //
 // The schema grows by the numbered files under migrations/. One that was
 // released is never edited.

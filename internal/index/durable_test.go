@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// What may be somebody's only copy waits for the disk, and what costs every
+// What may be the only copy waits for the disk, and what costs every
 // program time does not: docs/decisions/0012.
 func TestWhichWritesWait(t *testing.T) {
 	folder, err := os.MkdirTemp("/var/tmp", "airlock-index-") // on a disk, also where other temporary files are in memory

@@ -98,7 +98,7 @@ func (p *process) kill() {
 	_ = p.Wait()
 }
 
-// clock stands still until it is moved.
+// clock makes no progress until it is moved.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time

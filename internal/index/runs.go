@@ -30,7 +30,7 @@ func scanRun(row scanner) (r engine.Run, err error) {
 //
 // Without a key it does not wait for the disk.
 func (db *DB) StartRun(ctx context.Context, run *engine.Run, session *engine.Session, key string, fingerprint engine.Digest) (earlier engine.ID, err error) {
-	write := db.writeLightly
+	write := db.writeNoSync
 	if key != "" {
 		write = db.write
 	}
@@ -112,7 +112,7 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 	for _, input := range run.Inputs {
 		defer db.files.forget(input.ID)
 	}
-	c, instead := db.light, &end
+	c, instead := db.noSync, &end
 	if len(run.Files) > 0 || len(deleted) > 0 || run.Keyed {
 		c, instead = nil, nil
 	}
@@ -144,7 +144,7 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 				return err
 			}
 		}
-		return settleSession(ctx, c, run, finished, deleted)
+		return updateSession(ctx, c, run, finished, deleted)
 	})
 }
 
@@ -169,8 +169,8 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 	return &engine.Error{Op: "finish run", Kind: engine.ErrConflict, ID: r.ID.String(), Err: fmt.Errorf("the run has ended before, as %q", status)}
 }
 
-// settleSession brings a run's session to the state that the run left.
-func settleSession(ctx context.Context, c *conn, run *engine.Run, finished time.Time, deleted []string) error {
+// updateSession brings a run's session to the state that the run left.
+func updateSession(ctx context.Context, c *conn, run *engine.Run, finished time.Time, deleted []string) error {
 	if run.Session.IsZero() {
 		return nil
 	}

@@ -123,7 +123,7 @@ func (j *Journal) save(ctx context.Context, tx *sql.Tx, r *workspace.Record, rec
 	if err := j.saveContents(ctx, tx, rows); err != nil {
 		return err
 	}
-	// A commit that goes on needs what it needed when it was decided.
+	// A commit that continues needs what it needed when it was decided.
 	goesOn := before.String == string(workspace.Committing) && r.State == workspace.Published ||
 		before.String == string(workspace.Published) && r.State == workspace.Committed
 	if !goesOn || len(rows) > 0 {

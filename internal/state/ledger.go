@@ -74,8 +74,8 @@ func (l *Ledger) holderPath(holder string) string {
 	return filepath.Join(l.db.dir, "locks", "holder-"+filepath.Base(holder))
 }
 
-// Hold implements provider.LedgerStore.
-func (l *Ledger) Hold(ctx context.Context, holder string) (func() error, error) {
+// MarkAlive implements provider.LedgerStore.
+func (l *Ledger) MarkAlive(ctx context.Context, holder string) (func() error, error) {
 	path := l.holderPath(holder)
 	unlock, err := workspace.LockFile(ctx, path)
 	if err != nil {
@@ -87,8 +87,8 @@ func (l *Ledger) Hold(ctx context.Context, holder string) (func() error, error) 
 // lookedAt is how long a lock is tried for to see whether it is held.
 const lookedAt = 20 * time.Millisecond
 
-// Held implements provider.LedgerStore.
-func (l *Ledger) Held(ctx context.Context, holder string) (bool, error) {
+// Alive implements provider.LedgerStore.
+func (l *Ledger) Alive(ctx context.Context, holder string) (bool, error) {
 	path := l.holderPath(holder)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return false, nil

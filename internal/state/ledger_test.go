@@ -57,12 +57,12 @@ func TestLedgerKnowsWhoLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer two.Close()
-	release, err := one.Ledger().Hold(ctx, "h")
+	release, err := one.Ledger().MarkAlive(ctx, "h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []bool{true, false} {
-		if got, err := two.Ledger().Held(ctx, "h"); err != nil || got != want {
+		if got, err := two.Ledger().Alive(ctx, "h"); err != nil || got != want {
 			t.Errorf("held %v, %v; want %v", got, err, want)
 		}
 		if want {
@@ -87,7 +87,7 @@ func TestLedgerHoldersInTurn(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 50 {
-				release, err := db.Ledger().Hold(ctx, "h")
+				release, err := db.Ledger().MarkAlive(ctx, "h")
 				if err != nil {
 					t.Error(err)
 					return
@@ -104,7 +104,7 @@ func TestLedgerHoldersInTurn(t *testing.T) {
 		})
 		all.Go(func() {
 			for range 50 {
-				if _, err := db.Ledger().Held(ctx, "h"); err != nil {
+				if _, err := db.Ledger().Alive(ctx, "h"); err != nil {
 					t.Error(err)
 				}
 			}

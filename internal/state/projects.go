@@ -122,7 +122,7 @@ func (s *Projects) Handled(ctx context.Context, owner, id string) (*conversation
 }
 
 // Recent returns the newest replies of an owner, the newest first: those that
-// are settled, or those that wait.
+// are resolved, or those that wait.
 func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit int) (list []*conversation.Handled, err error) {
 	rows, err := s.db.reader.QueryContext(ctx, `SELECT handled FROM replies WHERE owner = ? AND coalesce(json_extract(handled, '$.done'), 0) = ?
 		ORDER BY created DESC, id LIMIT ?`, owner, settled, limit)

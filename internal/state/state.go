@@ -104,7 +104,7 @@ func open(ctx context.Context, dir string, log *slog.Logger, options []Option) (
 	return db, err
 }
 
-// Close ends the database after what is going on. A second Close does nothing.
+// Close ends the database after what is in progress. A second Close does nothing.
 func (db *DB) Close() error {
 	var errs []error
 	for _, pool := range []*sql.DB{db.reader, db.writer} {
@@ -154,7 +154,7 @@ func (db *DB) upgrade(ctx context.Context, path string) error {
 }
 
 // write runs do in a transaction that has the right to write from its start.
-// Once it has begun it is not interrupted, so that whoever asked knows how it
+// Once it has begun it is not interrupted, so that the caller knows how it
 // ended.
 func (db *DB) write(ctx context.Context, do func(*sql.Tx) error) error {
 	if err := ctx.Err(); err != nil {

@@ -58,7 +58,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("signed in, the page is %d", got.status)
 	}
 
-	// A cookie from before the sign-in, which somebody may have planted, is worth nothing.
+	// A cookie from before the sign-in, which an attacker may have planted, is worth nothing.
 	r := v.request("GET", "/", nil)
 	r.AddCookie(&http.Cookie{Name: cookieName, Value: before})
 	if got := v.another().send(r); got.status != http.StatusSeeOther {
@@ -111,7 +111,7 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 
 func TestSignInEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newVisits(time.Now)
+		v := newSignInStore(time.Now)
 		cookie := v.enter("the key")
 		time.Sleep(signInTime - time.Minute)
 		if _, ok := v.key(cookie); !ok {

@@ -12,7 +12,7 @@ import (
 )
 
 // answer answers a question that waits, from whichever tab it comes first.
-func (p *askPage) answer(w http.ResponseWriter, v *visit) error {
+func (p *askPage) answer(w http.ResponseWriter, v *webRequest) error {
 	id := v.PathValue("id")
 	pending, err := p.Live.Pending(p.owner(v), id)
 	if err != nil {
@@ -86,8 +86,8 @@ func clashOf(text string) (conversation.Clash, error) {
 	return "", refuse(http.StatusBadRequest, "An existing file can be replaced, kept beside the new one, or left alone.", "Choose one of the three.")
 }
 
-// settle saves or discards an output of a turn that is over.
-func (p *askPage) settle(w http.ResponseWriter, v *visit) error {
+// decideOutput saves or discards an output of a turn that is over.
+func (p *askPage) decideOutput(w http.ResponseWriter, v *webRequest) error {
 	id, output := v.PathValue("id"), v.PathValue("output")
 	number, err := strconv.Atoi(v.PathValue("turn"))
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *askPage) settle(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-func (p *askPage) save(v *visit, id string, turn int, output string) (*conversation.Turn, error) {
+func (p *askPage) save(v *webRequest, id string, turn int, output string) (*conversation.Turn, error) {
 	link, err := p.project(v, v.PostForm.Get("project"))
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 // look. A browser that lost the connection comes back by itself and says which
 // event was its last. Numbers begin anew when a conversation is taken up
 // again, so an event's id has the number of the first turn before its own.
-func (p *askPage) events(w http.ResponseWriter, v *visit) error {
+func (p *askPage) events(w http.ResponseWriter, v *webRequest) error {
 	id := v.PathValue("id")
 	era, after, err := lastSeen(v.Header.Get("Last-Event-ID"))
 	if err != nil {
@@ -65,12 +65,12 @@ func lastSeen(text string) (era, after int64, err error) {
 // textEvery is how often an answer that is being written is rendered anew.
 const textEvery = 100 * time.Millisecond
 
-// askStream is one visitor's view of a conversation that goes on. It takes in
+// askStream is one visitor's view of a conversation that continues. It takes in
 // all events, so that it knows what the earlier ones have built, and sends
 // those that this visitor has not seen.
 type askStream struct {
 	*askPage
-	visit    *visit
+	visit    *webRequest
 	id       string
 	projects []conversation.Link
 

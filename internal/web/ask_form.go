@@ -14,7 +14,7 @@ import (
 
 const maxPrompt = 1 << 20
 
-// promptForm is what somebody has sent to a model.
+// promptForm is what the user has sent to a model.
 type promptForm struct {
 	askForm
 	Text    string
@@ -26,9 +26,9 @@ type promptForm struct {
 }
 
 // readPrompt reads the form of a turn.
-func (p *askPage) readPrompt(v *visit) (*promptForm, error) {
+func (p *askPage) readPrompt(v *webRequest) (*promptForm, error) {
 	f := &promptForm{}
-	if err := p.visits.eachPart(v, func(part *multipart.Part) error { return p.readPromptPart(v, part, f) }); err != nil {
+	if err := p.signIns.eachPart(v, func(part *multipart.Part) error { return p.readPromptPart(v, part, f) }); err != nil {
 		return nil, err
 	}
 	switch {
@@ -40,7 +40,7 @@ func (p *askPage) readPrompt(v *visit) (*promptForm, error) {
 	return f, nil
 }
 
-func (p *askPage) readPromptPart(v *visit, part *multipart.Part, f *promptForm) error {
+func (p *askPage) readPromptPart(v *webRequest, part *multipart.Part, f *promptForm) error {
 	if part.FormName() == "upload" {
 		if part.FileName() == "" {
 			return nil // no file was chosen
@@ -91,7 +91,7 @@ func (p *askPage) readPromptPart(v *visit, part *multipart.Part, f *promptForm) 
 }
 
 // addFile adds a file that is in the store already.
-func (p *askPage) addFile(v *visit, f *promptForm, text string) error {
+func (p *askPage) addFile(v *webRequest, f *promptForm, text string) error {
 	id, err := engine.ParseID(text)
 	if err != nil {
 		return engine.ErrNotFound
@@ -105,7 +105,7 @@ func (p *askPage) addFile(v *visit, f *promptForm, text string) error {
 }
 
 // settings are those of a new conversation.
-func (p *askPage) settings(v *visit, f *promptForm) (conversation.Settings, error) {
+func (p *askPage) settings(v *webRequest, f *promptForm) (conversation.Settings, error) {
 	s := p.Settings
 	s.Provider, s.Model, s.Instructions = f.Provider, f.Model, f.Instructions
 	if err := p.askable(v, s.Provider); err != nil {
@@ -132,7 +132,7 @@ func (p *askPage) settings(v *visit, f *promptForm) (conversation.Settings, erro
 }
 
 // project is one that the visitor may use.
-func (p *askPage) project(v *visit, name string) (conversation.Link, error) {
+func (p *askPage) project(v *webRequest, name string) (conversation.Link, error) {
 	projects, err := p.Projects(v.Context(), p.owner(v))
 	if err != nil {
 		return conversation.Link{}, err
@@ -146,7 +146,7 @@ func (p *askPage) project(v *visit, name string) (conversation.Link, error) {
 }
 
 // prompt is the turn that a form asks for.
-func (p *askPage) prompt(v *visit, f *promptForm) (conversation.Prompt, error) {
+func (p *askPage) prompt(v *webRequest, f *promptForm) (conversation.Prompt, error) {
 	prompt := conversation.Prompt{Text: f.Text}
 	for _, file := range f.Files {
 		given := uploaded(v.Context(), p.files, v.caller, file)
@@ -185,7 +185,7 @@ type folderView struct {
 }
 
 // folder lists a folder of a project, to choose files from.
-func (p *askPage) folder(w http.ResponseWriter, v *visit) error {
+func (p *askPage) folder(w http.ResponseWriter, v *webRequest) error {
 	link, err := p.project(v, v.PathValue("project"))
 	if err != nil {
 		return err

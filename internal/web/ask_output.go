@@ -16,7 +16,7 @@ import (
 )
 
 // output finds one of a conversation of the visitor's, and opens it.
-func (p *askPage) output(v *visit) (conversation.Output, *os.File, error) {
+func (p *askPage) output(v *webRequest) (conversation.Output, *os.File, error) {
 	c, err := p.find(v)
 	if err != nil {
 		return conversation.Output{}, nil, err
@@ -38,9 +38,9 @@ func (p *askPage) output(v *visit) (conversation.Output, *os.File, error) {
 	return conversation.Output{}, nil, engine.ErrNotFound
 }
 
-// fetched are the outputs of a turn that goes on: it is written down when it
+// fetched are the outputs of a turn that continues: it is written down when it
 // has ended.
-func (p *askPage) fetched(v *visit, id string) (list []conversation.Output) {
+func (p *askPage) fetched(v *webRequest, id string) (list []conversation.Output) {
 	there, end := context.WithCancel(v.Context())
 	end() // those events that there are, and no waiting for more
 	events, err := p.Live.Follow(there, p.owner(v), id, 0, 0)
@@ -56,7 +56,7 @@ func (p *askPage) fetched(v *visit, id string) (list []conversation.Output) {
 }
 
 // content serves the bytes of an output, by the rules of content.go.
-func (p *askPage) content(w http.ResponseWriter, v *visit) error {
+func (p *askPage) content(w http.ResponseWriter, v *webRequest) error {
 	o, content, err := p.output(v)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (p *askPage) typeOf(o conversation.Output) string {
 const previewFile = 10 * time.Minute
 
 // preview is the part of a page that shows an output's content.
-func (p *askPage) preview(w http.ResponseWriter, v *visit) error {
+func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
 	o, content, err := p.output(v)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// decided says in a sentence what somebody has decided.
+// decided says in a sentence what the user has decided.
 func decided(q conversation.Ask, a conversation.Answer) string {
 	picked := len(q.Files)
 	if q.Kind == conversation.AskSave {
@@ -105,8 +105,8 @@ type changeAsked struct {
 
 const namedChanges = 12
 
-func (p *askPage) askedView(v *visit, id string, q conversation.Ask) askedView {
-	view := askedView{Ask: q, Token: p.visits.token(v.cookie), Chat: p.address("/ask/" + id)}
+func (p *askPage) askedView(v *webRequest, id string, q conversation.Ask) askedView {
+	view := askedView{Ask: q, Token: p.signIns.token(v.cookie), Chat: p.address("/ask/" + id)}
 	view.Title, view.Lead = questionWords(q)
 	lines := newBudget()
 	for _, o := range q.Outputs {
@@ -186,7 +186,7 @@ func applyWords(q conversation.Ask) (title, lead string) {
 }
 
 // replaces shows what saving an output in place of another file would change.
-func (p *askPage) replaces(w http.ResponseWriter, v *visit) error {
+func (p *askPage) replaces(w http.ResponseWriter, v *webRequest) error {
 	number, err := strconv.Atoi(v.PathValue("turn"))
 	if err != nil {
 		return engine.ErrNotFound

@@ -162,7 +162,7 @@ func TestAskAsides(t *testing.T) {
 	}
 }
 
-// TestAskAgain goes on with a conversation that has ended: what was uploaded is
+// TestAskAgain continues with a conversation that has ended: what was uploaded is
 // given again, and what has gone is said before anybody asks.
 func TestAskAgain(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))

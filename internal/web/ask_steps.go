@@ -6,7 +6,7 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// liveStep is code of a turn that goes on.
+// liveStep is code of a turn that continues.
 type liveStep struct {
 	tab     int // its place in the turn, from 1 on
 	tool    bool

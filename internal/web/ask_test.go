@@ -270,7 +270,7 @@ func TestAskLater(t *testing.T) {
 	}
 }
 
-// TestAskForOperators tries every address as somebody whose key has no admin
+// TestAskForOperators tries every address as the user whose key has no admin
 // rights, and as another admin.
 func TestAskForOperators(t *testing.T) {
 	a := askSite(t, false, scriptedProviders()[provider.Local](t))

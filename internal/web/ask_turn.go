@@ -9,7 +9,7 @@ import (
 )
 
 // begin starts a conversation with its first turn.
-func (p *askPage) begin(w http.ResponseWriter, v *visit) error {
+func (p *askPage) begin(w http.ResponseWriter, v *webRequest) error {
 	f, err := p.readPrompt(v)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (p *askPage) begin(w http.ResponseWriter, v *visit) error {
 }
 
 // goOn adds a turn to a conversation, and takes it up again if it is closed.
-func (p *askPage) goOn(w http.ResponseWriter, v *visit) error {
+func (p *askPage) goOn(w http.ResponseWriter, v *webRequest) error {
 	f, err := p.readPrompt(v)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (p *askPage) goOn(w http.ResponseWriter, v *visit) error {
 	return p.ask(w, v, id, prompt)
 }
 
-func (p *askPage) ask(w http.ResponseWriter, v *visit, id string, prompt conversation.Prompt) error {
+func (p *askPage) ask(w http.ResponseWriter, v *webRequest, id string, prompt conversation.Prompt) error {
 	if err := p.Live.Turn(p.owner(v), id, prompt); err != nil {
 		return err
 	}
@@ -64,12 +64,12 @@ func (p *askPage) ask(w http.ResponseWriter, v *visit, id string, prompt convers
 }
 
 // to sends the visitor to a conversation; a script is told where it is.
-func (p *askPage) to(w http.ResponseWriter, v *visit, id string) error {
+func (p *askPage) to(w http.ResponseWriter, v *webRequest, id string) error {
 	return p.at(w, v, id, p.address("/ask/"+id))
 }
 
 // at sends the visitor to where something is.
-func (p *askPage) at(w http.ResponseWriter, v *visit, id, address string) error {
+func (p *askPage) at(w http.ResponseWriter, v *webRequest, id, address string) error {
 	if v.wants("application/json") {
 		writeJSON(w, http.StatusCreated, map[string]string{"id": id, "url": address})
 		return nil
@@ -79,7 +79,7 @@ func (p *askPage) at(w http.ResponseWriter, v *visit, id, address string) error 
 }
 
 // askable says why a provider cannot be asked.
-func (p *askPage) askable(v *visit, name string) error {
+func (p *askPage) askable(v *webRequest, name string) error {
 	for _, m := range p.Providers(v.Context()) {
 		if m.Provider != name {
 			continue
@@ -93,7 +93,7 @@ func (p *askPage) askable(v *visit, name string) error {
 }
 
 // stop ends the turn that runs.
-func (p *askPage) stop(w http.ResponseWriter, v *visit) error {
+func (p *askPage) stop(w http.ResponseWriter, v *webRequest) error {
 	ctx, cancel := context.WithTimeout(v.Context(), stopTime)
 	defer cancel()
 	id := v.PathValue("id")
@@ -104,7 +104,7 @@ func (p *askPage) stop(w http.ResponseWriter, v *visit) error {
 }
 
 // close ends a conversation: what it has at the provider is deleted now.
-func (p *askPage) close(w http.ResponseWriter, v *visit) error {
+func (p *askPage) close(w http.ResponseWriter, v *webRequest) error {
 	id := v.PathValue("id")
 	if _, err := p.Live.Close(v.Context(), p.owner(v), id); err != nil && !errors.Is(err, conversation.ErrNotFound) {
 		return err
@@ -113,7 +113,7 @@ func (p *askPage) close(w http.ResponseWriter, v *visit) error {
 }
 
 // remove forgets a conversation.
-func (p *askPage) remove(w http.ResponseWriter, v *visit) error {
+func (p *askPage) remove(w http.ResponseWriter, v *webRequest) error {
 	id := v.PathValue("id")
 	if _, err := p.Live.Close(v.Context(), p.owner(v), id); err != nil && !errors.Is(err, conversation.ErrNotFound) {
 		return err

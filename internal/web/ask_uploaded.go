@@ -50,7 +50,7 @@ type keptView struct {
 	Local bool // they stay on this machine
 }
 
-func (p *askPage) kept(v *visit, c *conversation.Conversation) keptView {
+func (p *askPage) kept(v *webRequest, c *conversation.Conversation) keptView {
 	view := keptView{Local: c.Settings.Provider == provider.Local}
 	view.Again, view.Gone = p.Live.Host().Again(v.Context(), c)
 	return view

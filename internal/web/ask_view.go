@@ -68,7 +68,7 @@ type outputView struct {
 	Until   time.Time // when it goes, unless it is saved
 }
 
-func (p *askPage) turnView(v *visit, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link, running bool) turnView {
+func (p *askPage) turnView(v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link, running bool) turnView {
 	chat := p.address("/ask/" + c.ID)
 	view := turnView{Turn: t, Chat: chat, Sent: sentOf(t.Inputs), History: savedInto(t, projects), Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
 	if view.Live {
@@ -147,16 +147,16 @@ func languageTitle(name string) string {
 	return name
 }
 
-func (p *askPage) outputs(v *visit, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link) outputsView {
+func (p *askPage) outputs(v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link) outputsView {
 	return p.outputsOf(v, c.ID, t.Number, t.Outputs, projects, projectOf(c, projects), t.State != conversation.TurnRunning, t.Ended)
 }
 
-// outputsOf are outputs of a turn. As long as it goes on there is nothing to
+// outputsOf are outputs of a turn. As long as it continues there is nothing to
 // decide but what it asks.
-func (p *askPage) outputsOf(v *visit, id string, turn int, list []conversation.Output, projects []conversation.Link, project string, over bool, since time.Time) outputsView {
+func (p *askPage) outputsOf(v *webRequest, id string, turn int, list []conversation.Output, projects []conversation.Link, project string, over bool, since time.Time) outputsView {
 	view := outputsView{Turn: turn}
 	for _, o := range list {
-		f := outputView{Output: o, Token: p.visits.token(v.cookie), Chat: p.address("/ask/" + id), Turn: turn, Folders: projects, Project: project}
+		f := outputView{Output: o, Token: p.signIns.token(v.cookie), Chat: p.address("/ask/" + id), Turn: turn, Folders: projects, Project: project}
 		f.Words, f.Class = outputWords(o)
 		f.Where = o.Saved
 		for _, l := range projects {

@@ -26,7 +26,7 @@ const filePolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 // content serves a file's bytes. Pictures can be shown in a page; the rest is
 // only ever downloaded, and no browser is told that it is HTML, SVG, a script
 // or anything else that runs.
-func (p *filesPage) content(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) content(w http.ResponseWriter, v *webRequest) error {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound
@@ -79,7 +79,7 @@ const maxArchive = 8 << 30
 
 // archive sends files as a zip while it is made, so that it costs neither
 // memory nor disk, whatever its size.
-func (p *filesPage) archive(w http.ResponseWriter, v *visit, name string, files []engine.File) error {
+func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, files []engine.File) error {
 	var total int64
 	for _, f := range files {
 		total += f.Size
@@ -136,7 +136,7 @@ func leavesOut(files []fileView) bool {
 	return note != ""
 }
 
-func (p *filesPage) pack(v *visit, out *zip.Writer, names *wire.ArchiveNames, f engine.File) error {
+func (p *filesPage) pack(v *webRequest, out *zip.Writer, names *wire.ArchiveNames, f engine.File) error {
 	name, err := engine.CleanPath(fileName(f))
 	if err != nil {
 		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through

@@ -91,7 +91,7 @@ func fieldWords(field string) string {
 }
 
 // fail answers with an error: a page for a person, JSON for a script.
-func (s *Site) fail(w http.ResponseWriter, v *visit, err error) {
+func (s *Site) fail(w http.ResponseWriter, v *webRequest, err error) {
 	p := describe(err)
 	if v.Context().Err() != nil && p.Status >= http.StatusInternalServerError {
 		p.Status = statusClosed
@@ -115,7 +115,7 @@ func (s *Site) fail(w http.ResponseWriter, v *visit, err error) {
 // Refuse answers for the front door, when it turns a visitor away itself.
 func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, _, message string) {
 	secure(w.Header())
-	v := &visit{Request: r, cookie: cookieOf(r)}
+	v := &webRequest{Request: r, cookie: cookieOf(r)}
 	v.caller, _ = s.Caller(r)
 	p := problem{Status: status, Message: "The service turned this request away: " + message + ".", RequestID: w.Header().Get("X-Request-Id")}
 	if v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {

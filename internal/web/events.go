@@ -17,7 +17,7 @@ const keepAlive = 15 * time.Second
 
 // events sends what a run does, as it does it. A browser that lost the
 // connection comes back by itself and says which event was its last.
-func (p *runPage) events(w http.ResponseWriter, v *visit) error {
+func (p *runPage) events(w http.ResponseWriter, v *webRequest) error {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound
@@ -41,7 +41,7 @@ func (p *runPage) events(w http.ResponseWriter, v *visit) error {
 }
 
 // stream writes events until the result, or until the visitor leaves.
-func (p *runPage) stream(w http.ResponseWriter, v *visit, id engine.ID, after int, events iter.Seq[engine.Event]) {
+func (p *runPage) stream(w http.ResponseWriter, v *webRequest, id engine.ID, after int, events iter.Seq[engine.Event]) {
 	out := http.NewResponseController(w)
 	if _, err := w.Write([]byte("retry: 500\n\n")); err != nil || out.Flush() != nil {
 		return
@@ -100,7 +100,7 @@ type stateBody struct {
 
 // appendEvent writes one event. JSON has no line breaks, so a program that
 // prints "\n\nevent: result" cannot forge one.
-func (p *runPage) appendEvent(b []byte, v *visit, e engine.Event) []byte {
+func (p *runPage) appendEvent(b []byte, v *webRequest, e engine.Event) []byte {
 	var data any
 	switch e.Type {
 	case engine.EventOutput:

@@ -23,7 +23,7 @@ var errForm = refuse(http.StatusBadRequest, "This form could not be read to its 
 
 // eachPart gives the parts of a form that may have files. Files are stored as
 // they come, but only once the token was there and right: it is the first field.
-func (s *visits) eachPart(v *visit, do func(*multipart.Part) error) error {
+func (s *signInStore) eachPart(v *webRequest, do func(*multipart.Part) error) error {
 	form, err := v.MultipartReader()
 	if err != nil {
 		return errForm
@@ -55,9 +55,9 @@ func (s *visits) eachPart(v *visit, do func(*multipart.Part) error) error {
 }
 
 // readForm reads the form of the run page.
-func (p *runPage) readForm(v *visit) (*source, error) {
+func (p *runPage) readForm(v *webRequest) (*source, error) {
 	src := &source{}
-	if err := p.visits.eachPart(v, func(part *multipart.Part) error { return p.readPart(v, part, src) }); err != nil {
+	if err := p.signIns.eachPart(v, func(part *multipart.Part) error { return p.readPart(v, part, src) }); err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(src.Code) == "" {
@@ -71,7 +71,7 @@ func (p *runPage) readForm(v *visit) (*source, error) {
 	return src, nil
 }
 
-func (p *runPage) readPart(v *visit, part *multipart.Part, src *source) error {
+func (p *runPage) readPart(v *webRequest, part *multipart.Part, src *source) error {
 	if part.FormName() == "upload" {
 		if part.FileName() == "" {
 			return nil // no file was chosen

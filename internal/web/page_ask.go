@@ -52,7 +52,7 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 	}
 	p := &askPage{s, ask, e, newPreviews(e, s.Now)}
 	s.nav = append(s.nav, navEntry{"ask", "Ask", "/ask"})
-	look := map[string]func(http.ResponseWriter, *visit) error{
+	look := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/ask":                   p.list,
 		"/ask-files/{project}":   p.folder,
 		"/ask/{id}":              p.show,
@@ -67,9 +67,9 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 	}
 	s.mux.HandleFunc("POST /ask", s.change(p.guarded(p.begin)))
 	s.mux.HandleFunc("POST /ask/{id}", s.change(p.guarded(p.goOn)))
-	act := map[string]func(http.ResponseWriter, *visit) error{
+	act := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/ask/{id}/answers/{question}":            p.answer,
-		"/ask/{id}/turns/{turn}/outputs/{output}": p.settle,
+		"/ask/{id}/turns/{turn}/outputs/{output}": p.decideOutput,
 		"/ask/{id}/stop":                          p.stop,
 		"/ask/{id}/close":                         p.close,
 		"/ask/{id}/delete":                        p.remove,
@@ -81,8 +81,8 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 
 // guarded lets only those in who run the machine: a model is asked with their
 // keys, and their folders are read and written.
-func (p *askPage) guarded(serve func(http.ResponseWriter, *visit) error) func(http.ResponseWriter, *visit) error {
-	return func(w http.ResponseWriter, v *visit) error {
+func (p *askPage) guarded(serve func(http.ResponseWriter, *webRequest) error) func(http.ResponseWriter, *webRequest) error {
+	return func(w http.ResponseWriter, v *webRequest) error {
 		if !v.operator() {
 			return &engine.Error{Op: "ask", Kind: engine.ErrForbidden, Hint: "Models are asked with this service's keys, and may use folders of its machine. That takes a key with admin rights (`airlock keys create --admin`), or a browser on the machine itself while there are no keys."}
 		}
@@ -92,8 +92,8 @@ func (p *askPage) guarded(serve func(http.ResponseWriter, *visit) error) func(ht
 
 // plainForm reads a form without files. One in parts is refused: its token is
 // not looked at before the handler.
-func plainForm(serve func(http.ResponseWriter, *visit) error) func(http.ResponseWriter, *visit) error {
-	return func(w http.ResponseWriter, v *visit) error {
+func plainForm(serve func(http.ResponseWriter, *webRequest) error) func(http.ResponseWriter, *webRequest) error {
+	return func(w http.ResponseWriter, v *webRequest) error {
 		if kind, _, err := mime.ParseMediaType(v.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 			return refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.", "Load the page again and repeat what you did.")
 		}
@@ -105,7 +105,7 @@ func plainForm(serve func(http.ResponseWriter, *visit) error) func(http.Response
 	}
 }
 
-func (p *askPage) owner(v *visit) string { return string(v.caller.Owner) }
+func (p *askPage) owner(v *webRequest) string { return string(v.caller.Owner) }
 
 // askView is what the page shows: the list of conversations, or one of them.
 type askView struct {
@@ -147,7 +147,7 @@ type pastView struct {
 	Who string
 }
 
-func (p *askPage) fill(v *visit, body *askView) (err error) {
+func (p *askPage) fill(v *webRequest, body *askView) (err error) {
 	for _, m := range p.Providers(v.Context()) {
 		body.Providers = append(body.Providers, modelView{m, abilities(m)})
 	}
@@ -204,7 +204,7 @@ func abilities(m Model) (can []string) {
 const pastPerPage = 30
 
 // list is the page before anything was asked.
-func (p *askPage) list(w http.ResponseWriter, v *visit) error {
+func (p *askPage) list(w http.ResponseWriter, v *webRequest) error {
 	body := askView{Address: p.address("/ask"), Form: askForm{Provider: p.Settings.Provider, Model: p.Settings.Model, Tool: string(provider.ToolAuto)}}
 	if err := p.fill(v, &body); err != nil {
 		return err
@@ -266,8 +266,8 @@ func (p *askPage) propose(body *askView) {
 	}
 }
 
-// show is a conversation: what was said, and a form to go on.
-func (p *askPage) show(w http.ResponseWriter, v *visit) error {
+// show is a conversation: what was said, and a form to continue.
+func (p *askPage) show(w http.ResponseWriter, v *webRequest) error {
 	c, err := p.find(v)
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func (p *askPage) show(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-func (p *askPage) until(v *visit, id string) time.Time {
+func (p *askPage) until(v *webRequest, id string) time.Time {
 	end, err := p.Live.Until(p.owner(v), id)
 	if err != nil {
 		return time.Time{} // it is closed
@@ -331,7 +331,7 @@ func projectOf(c *conversation.Conversation, projects []conversation.Link) strin
 const recordTime = 2 * time.Second
 
 // find returns the conversation of the request.
-func (p *askPage) find(v *visit) (*conversation.Conversation, error) {
+func (p *askPage) find(v *webRequest) (*conversation.Conversation, error) {
 	id := v.PathValue("id")
 	ctx, cancel := context.WithTimeout(v.Context(), recordTime)
 	defer cancel()
@@ -354,7 +354,7 @@ func (p *askPage) find(v *visit) (*conversation.Conversation, error) {
 }
 
 // turn is one turn as it is kept, for a script that has not seen all of it.
-func (p *askPage) turn(w http.ResponseWriter, v *visit) error {
+func (p *askPage) turn(w http.ResponseWriter, v *webRequest) error {
 	c, err := p.find(v)
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ type filesView struct {
 
 const filesPerPage = 50
 
-func (p *filesPage) list(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 	body := filesView{MaxSize: p.MaxUpload}
 	query := engine.FileQuery{Origin: engine.OriginNative, Page: engine.Page{Limit: filesPerPage}}
 	if a := v.URL.Query().Get("after"); a != "" {
@@ -106,7 +106,7 @@ func (p *filesPage) list(w http.ResponseWriter, v *visit) error {
 
 // upload stores the request's body under the name in the address. Its bytes go
 // to the store as they come.
-func (p *filesPage) upload(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) upload(w http.ResponseWriter, v *webRequest) error {
 	if v.Header.Get(tokenHeader) == "" {
 		return errToken
 	}
@@ -118,7 +118,7 @@ func (p *filesPage) upload(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-func (p *filesPage) find(v *visit) (engine.File, error) {
+func (p *filesPage) find(v *webRequest) (engine.File, error) {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {
 		return engine.File{}, engine.ErrNotFound
@@ -127,7 +127,7 @@ func (p *filesPage) find(v *visit) (engine.File, error) {
 }
 
 // show is a file's own page.
-func (p *filesPage) show(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) show(w http.ResponseWriter, v *webRequest) error {
 	file, err := p.find(v)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (p *filesPage) show(w http.ResponseWriter, v *visit) error {
 }
 
 // preview is the part of a page that shows a file's content.
-func (p *filesPage) preview(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) preview(w http.ResponseWriter, v *webRequest) error {
 	file, err := p.find(v)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (p *filesPage) preview(w http.ResponseWriter, v *visit) error {
 	return p.fragment(w, v, "file", "preview", body)
 }
 
-func (p *filesPage) remove(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) remove(w http.ResponseWriter, v *webRequest) error {
 	file, err := p.find(v)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (p *filesPage) remove(w http.ResponseWriter, v *visit) error {
 	return p.deleted(w, v)
 }
 
-func (p *filesPage) deleted(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) deleted(w http.ResponseWriter, v *webRequest) error {
 	if v.wants("application/json") {
 		writeJSON(w, http.StatusOK, map[string]bool{"deleted": true})
 		return nil
@@ -169,7 +169,7 @@ func (p *filesPage) deleted(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-func (p *filesPage) runArchive(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) runArchive(w http.ResponseWriter, v *webRequest) error {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound
@@ -182,7 +182,7 @@ func (p *filesPage) runArchive(w http.ResponseWriter, v *visit) error {
 }
 
 // sessionFiles returns a session and its files, each under its path there.
-func (p *filesPage) sessionFiles(v *visit) (engine.Session, []engine.File, error) {
+func (p *filesPage) sessionFiles(v *webRequest) (engine.Session, []engine.File, error) {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {
 		return engine.Session{}, nil, engine.ErrNotFound
@@ -201,7 +201,7 @@ func (p *filesPage) sessionFiles(v *visit) (engine.Session, []engine.File, error
 	return session, files, nil
 }
 
-func (p *filesPage) session(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) session(w http.ResponseWriter, v *webRequest) error {
 	session, files, err := p.sessionFiles(v)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (p *filesPage) session(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-func (p *filesPage) sessionArchive(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) sessionArchive(w http.ResponseWriter, v *webRequest) error {
 	session, files, err := p.sessionFiles(v)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (p *filesPage) sessionArchive(w http.ResponseWriter, v *visit) error {
 	return p.archive(w, v, "session-"+session.ID.String()+".zip", files)
 }
 
-func (p *filesPage) removeSession(w http.ResponseWriter, v *visit) error {
+func (p *filesPage) removeSession(w http.ResponseWriter, v *webRequest) error {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound

@@ -44,7 +44,7 @@ const (
 	searchOutput = 64 << 10        // bytes of each stream
 )
 
-func (p *runPage) list(w http.ResponseWriter, v *visit) error {
+func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 	query := v.URL.Query()
 	body := historyView{Query: strings.TrimSpace(query.Get("q"))}
 	var after engine.ID
@@ -67,8 +67,8 @@ func (p *runPage) list(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-// history lists runs, and says after which id the list goes on.
-func (p *runPage) history(v *visit, after engine.ID, limit int) ([]pastRun, string, error) {
+// history lists runs, and says after which id the list continues.
+func (p *runPage) history(v *webRequest, after engine.ID, limit int) ([]pastRun, string, error) {
 	runs, err := p.runs.ListRuns(v.Context(), v.caller, engine.RunQuery{
 		Origin: engine.OriginNative, Page: engine.Page{Limit: limit, After: after},
 	})
@@ -178,7 +178,7 @@ type diffLine struct {
 	Text          string
 }
 
-func (p *runPage) compare(w http.ResponseWriter, v *visit) error {
+func (p *runPage) compare(w http.ResponseWriter, v *webRequest) error {
 	var runs [2]*engine.Run
 	picked := v.URL.Query()["run"]
 	if a, b := v.URL.Query().Get("a"), v.URL.Query().Get("b"); a != "" && b != "" {

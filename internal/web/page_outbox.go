@@ -26,7 +26,7 @@ type outboxEntry struct {
 	CanRetry, CanConfirm, CanDrop bool
 }
 
-func (p *reviewPage) outbox(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) outbox(w http.ResponseWriter, v *webRequest) error {
 	body := outboxView{}
 	err := p.eachPost(v, func(post *assignment.Post) error {
 		e := outboxEntryOf(post)
@@ -51,7 +51,7 @@ func outboxEntryOf(p *assignment.Post) outboxEntry {
 	words := postWords[p.State]
 	e := outboxEntry{ID: p.ID, Kind: kindTitles[p.Kind], Project: p.Project, Assignment: p.Assignment, Summary: named(p.Summary()), State: words.words, Class: words.class,
 		Problem: prose(p.Problem), Attempts: p.Attempts, Created: p.Created, NotBefore: p.NotBefore, Done: p.Done,
-		CanRetry: p.State == assignment.Pending || p.State == assignment.Parked, CanConfirm: p.State == assignment.Held, CanDrop: !p.State.Final() && p.State != assignment.Sending}
+		CanRetry: p.State == assignment.Pending || p.State == assignment.DeadLetter, CanConfirm: p.State == assignment.Held, CanDrop: !p.State.Final() && p.State != assignment.Sending}
 	for _, h := range p.Holds {
 		e.Holds = append(e.Holds, assignment.Hold{Reason: h.Reason, Detail: prose(h.Detail)})
 		e.CanConfirm = e.CanConfirm && h.Reason != assignment.HoldEscalation
@@ -60,7 +60,7 @@ func outboxEntryOf(p *assignment.Post) outboxEntry {
 }
 
 // eachPost visits the posts of the projects of an owner.
-func (p *reviewPage) eachPost(v *visit, do func(*assignment.Post) error) error {
+func (p *reviewPage) eachPost(v *webRequest, do func(*assignment.Post) error) error {
 	links, err := p.links(v)
 	if err != nil {
 		return err
@@ -82,9 +82,9 @@ func (p *reviewPage) eachPost(v *visit, do func(*assignment.Post) error) error {
 }
 
 // retryAll sends what waits now.
-func (p *reviewPage) retryAll(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) retryAll(w http.ResponseWriter, v *webRequest) error {
 	err := p.eachPost(v, func(post *assignment.Post) error {
-		if post.State != assignment.Pending && post.State != assignment.Parked {
+		if post.State != assignment.Pending && post.State != assignment.DeadLetter {
 			return nil
 		}
 		return p.Outbox.Retry(v.Context(), post.ID)
@@ -96,8 +96,8 @@ func (p *reviewPage) retryAll(w http.ResponseWriter, v *visit) error {
 	return p.to(w, v, "/outbox")
 }
 
-// changePost does with a report what somebody has decided.
-func (p *reviewPage) changePost(w http.ResponseWriter, v *visit) error {
+// changePost does with a report what the user has decided.
+func (p *reviewPage) changePost(w http.ResponseWriter, v *webRequest) error {
 	actions := map[string]func(context.Context, string) error{"retry": p.Outbox.Retry, "confirm": p.Outbox.Confirm, "drop": p.Outbox.Drop}
 	do := actions[v.PostForm.Get("action")]
 	if do == nil {

@@ -47,7 +47,7 @@ func permissionOf(folder string) permission {
 	return permission{"readable and writable", "ok", ""}
 }
 
-func (p *reviewPage) projects(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
 	links, err := p.Store.Links(v.Context(), p.owner(v))
 	if err != nil {
 		return err
@@ -79,14 +79,14 @@ func (p *reviewPage) projects(w http.ResponseWriter, v *visit) error {
 }
 
 // lanes are what is known of the assignments of a project.
-func (p *reviewPage) lanes(v *visit, l conversation.Link) ([]assignment.Lane, error) {
+func (p *reviewPage) lanes(v *webRequest, l conversation.Link) ([]assignment.Lane, error) {
 	if l.API == "" || !p.Allows(l.Root) {
 		return nil, nil
 	}
 	return p.Outbox.Lanes(v.Context(), assignment.Query{API: l.API, Project: l.Project})
 }
 
-func (p *reviewPage) link(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) link(w http.ResponseWriter, v *webRequest) error {
 	l := conversation.Link{Owner: p.owner(v), Project: strings.TrimSpace(v.PostForm.Get("project")),
 		Root: strings.TrimSpace(v.PostForm.Get("folder")), API: strings.TrimSpace(v.PostForm.Get("api"))}
 	if l.Project == "" || l.Root == "" {
@@ -100,15 +100,15 @@ func (p *reviewPage) link(w http.ResponseWriter, v *visit) error {
 
 // unlink takes a link back: also one that the command line has made to a
 // folder out of this service's reach.
-func (p *reviewPage) unlink(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) unlink(w http.ResponseWriter, v *webRequest) error {
 	if err := p.Store.DropLink(v.Context(), p.owner(v), v.PathValue("project")); err != nil {
 		return err
 	}
 	return p.to(w, v, "/projects")
 }
 
-// answer settles an escalation of a project.
-func (p *reviewPage) answer(w http.ResponseWriter, v *visit) error {
+// answer resolves an escalation of a project.
+func (p *reviewPage) answer(w http.ResponseWriter, v *webRequest) error {
 	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ var workWords = map[assignment.Work]struct{ words, class string }{
 	assignment.Complete:  {"complete", "ok"},
 }
 
-func (p *reviewPage) timeline(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest) error {
 	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *visit) error {
 const mostHistory = 100
 
 // history lists what was done to the folder of a project, and what waits.
-func (p *reviewPage) history(v *visit, l conversation.Link, body *timelineView) error {
+func (p *reviewPage) history(v *webRequest, l conversation.Link, body *timelineView) error {
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
 		return err

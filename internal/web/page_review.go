@@ -22,11 +22,11 @@ type Review struct {
 // Replies lists what was handed in.
 type Replies interface {
 	// Recent returns the newest replies of an owner, the newest first: those
-	// that are settled, or those that wait.
+	// that are resolved, or those that wait.
 	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.Handled, error)
 }
 
-// reviewPage shows what a model wants to change, and lets somebody decide.
+// reviewPage shows what a model wants to change, and lets the user decide.
 type reviewPage struct {
 	*Site
 	*Review
@@ -41,7 +41,7 @@ func (s *Site) reviewPages(review *Review) {
 	for _, page := range []string{"review_reply", "review_file", "review_files", "projects", "timeline", "transaction", "outbox"} {
 		s.sections[page] = "review"
 	}
-	look := map[string]func(http.ResponseWriter, *visit) error{
+	look := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/review":                           p.list,
 		"/review/{id}":                      p.reply,
 		"/review/{id}/files.zip":            p.zip,
@@ -55,7 +55,7 @@ func (s *Site) reviewPages(review *Review) {
 	for path, serve := range look {
 		s.mux.HandleFunc("GET "+path, s.handle(worded(serve)))
 	}
-	do := map[string]func(http.ResponseWriter, *visit) error{
+	do := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/review":                                      p.propose,
 		"/review/files.zip":                            p.zipText,
 		"/review/{id}/apply":                           p.apply,
@@ -78,8 +78,8 @@ func (s *Site) reviewPages(review *Review) {
 
 // decision is change for a form without files, of which a handler finds the
 // fields in PostForm. Without this, a form in parts would pass unchecked.
-func (s *Site) decision(serve func(http.ResponseWriter, *visit) error) http.HandlerFunc {
-	checked := s.change(func(w http.ResponseWriter, v *visit) error {
+func (s *Site) decision(serve func(http.ResponseWriter, *webRequest) error) http.HandlerFunc {
+	checked := s.change(func(w http.ResponseWriter, v *webRequest) error {
 		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
 		if err := v.ParseForm(); err != nil {
 			return err
@@ -101,10 +101,10 @@ func (s *Site) decision(serve func(http.ResponseWriter, *visit) error) http.Hand
 	}
 }
 
-func (p *reviewPage) owner(v *visit) string { return string(v.caller.Owner) }
+func (p *reviewPage) owner(v *webRequest) string { return string(v.caller.Owner) }
 
 // to sends the visitor on to another page.
-func (p *reviewPage) to(w http.ResponseWriter, v *visit, path string) error {
+func (p *reviewPage) to(w http.ResponseWriter, v *webRequest, path string) error {
 	http.Redirect(w, v.Request, p.address(path), http.StatusSeeOther)
 	return nil
 }
@@ -131,7 +131,7 @@ type replyEntry struct {
 
 const mostListed = 50
 
-func (p *reviewPage) list(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) list(w http.ResponseWriter, v *webRequest) error {
 	body := listView{}
 	var err error
 	if body.Projects, err = p.links(v); err != nil {
@@ -237,7 +237,7 @@ func stateWords(h *conversation.Handled) (words, class string) {
 }
 
 // links are the projects whose replies can be applied here.
-func (p *reviewPage) links(v *visit) ([]conversation.Link, error) {
+func (p *reviewPage) links(v *webRequest) ([]conversation.Link, error) {
 	all, err := p.Store.Links(v.Context(), p.owner(v))
 	var allowed []conversation.Link
 	for _, l := range all {
@@ -249,7 +249,7 @@ func (p *reviewPage) links(v *visit) ([]conversation.Link, error) {
 }
 
 // propose takes a reply that was pasted.
-func (p *reviewPage) propose(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 	text := strings.ReplaceAll(v.PostForm.Get("text"), "\r\n", "\n") // browsers send forms that way
 	if strings.TrimSpace(text) == "" {
 		return refuse(http.StatusBadRequest, "There is no reply to look at.", "Paste what the model has written.")
@@ -314,7 +314,7 @@ const looseBytes = 256 << 10 // of one file, to be copied
 
 // unlinked shows a reply for which there is no folder: its files can be copied
 // one by one, or taken as an archive. Nothing of it is kept.
-func (p *reviewPage) unlinked(w http.ResponseWriter, v *visit, text string) error {
+func (p *reviewPage) unlinked(w http.ResponseWriter, v *webRequest, text string) error {
 	parsed := reply.Parse([]byte(text))
 	proposal, err := p.Unlinked(v.Context(), parsed)
 	if err != nil {
@@ -342,7 +342,7 @@ func (p *reviewPage) unlinked(w http.ResponseWriter, v *visit, text string) erro
 }
 
 // zipText packs the files of a reply for which there is no folder.
-func (p *reviewPage) zipText(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) zipText(w http.ResponseWriter, v *webRequest) error {
 	proposal, err := p.Unlinked(v.Context(), reply.Parse([]byte(strings.ReplaceAll(v.PostForm.Get("text"), "\r\n", "\n"))))
 	if err != nil {
 		return err
@@ -350,9 +350,9 @@ func (p *reviewPage) zipText(w http.ResponseWriter, v *visit) error {
 	return p.sendZip(w, v, proposal, "reply.zip")
 }
 
-// zip packs the proposed files, for somebody who does not want them in the
+// zip packs the proposed files, for a user who does not want them in the
 // folder.
-func (p *reviewPage) zip(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) zip(w http.ResponseWriter, v *webRequest) error {
 	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	if err != nil {
 		return err

@@ -84,13 +84,13 @@ func (p *runPage) limits() runLimits {
 const recentRuns = 8
 
 // blank is the page before anything was run.
-func (p *runPage) blank(w http.ResponseWriter, v *visit) error {
+func (p *runPage) blank(w http.ResponseWriter, v *webRequest) error {
 	return p.page(w, v, &runView{Source: source{Language: "python"}})
 }
 
 // show is a run's own page: what it was, and a place to change it and run it
 // again.
-func (p *runPage) show(w http.ResponseWriter, v *visit) error {
+func (p *runPage) show(w http.ResponseWriter, v *webRequest) error {
 	run, err := p.find(v)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (p *runPage) show(w http.ResponseWriter, v *visit) error {
 	return p.page(w, v, body)
 }
 
-func (p *runPage) page(w http.ResponseWriter, v *visit, body *runView) error {
+func (p *runPage) page(w http.ResponseWriter, v *webRequest, body *runView) error {
 	body.Languages, body.Limits = p.Languages(v.Context()), p.limits()
 	recent, _, err := p.history(v, engine.ID{}, recentRuns)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *runPage) page(w http.ResponseWriter, v *visit, body *runView) error {
 	return nil
 }
 
-func (p *runPage) find(v *visit) (*engine.Run, error) {
+func (p *runPage) find(v *webRequest) (*engine.Run, error) {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {
 		return nil, engine.ErrNotFound
@@ -136,7 +136,7 @@ func (p *runPage) find(v *visit) (*engine.Run, error) {
 
 // start runs what the form says. A script gets the run's address; a browser
 // without one goes there.
-func (p *runPage) start(w http.ResponseWriter, v *visit) error {
+func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 	src, err := p.readForm(v)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (p *runPage) start(w http.ResponseWriter, v *visit) error {
 // stopTime is how long a visitor waits for a run to be gone.
 const stopTime = 20 * time.Second
 
-func (p *runPage) stop(w http.ResponseWriter, v *visit) error {
+func (p *runPage) stop(w http.ResponseWriter, v *webRequest) error {
 	run, err := p.find(v)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (p *runPage) stop(w http.ResponseWriter, v *visit) error {
 }
 
 // result is the part of a run's page that is there once it has ended.
-func (p *runPage) result(w http.ResponseWriter, v *visit) error {
+func (p *runPage) result(w http.ResponseWriter, v *webRequest) error {
 	run, err := p.find(v)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (p *runPage) result(w http.ResponseWriter, v *visit) error {
 }
 
 // recent is the part of the page that lists the latest runs.
-func (p *runPage) recent(w http.ResponseWriter, v *visit) error {
+func (p *runPage) recent(w http.ResponseWriter, v *webRequest) error {
 	runs, _, err := p.history(v, engine.ID{}, recentRuns)
 	if err != nil {
 		return err
@@ -280,7 +280,7 @@ const shownOutput = 128 << 10
 
 // readOutput puts the output into a run's page, in the order in which it came,
 // for readers without scripts.
-func (p *runPage) readOutput(v *visit, run *engine.Run, body *runView) error {
+func (p *runPage) readOutput(v *webRequest, run *engine.Run, body *runView) error {
 	if !run.Status.Final() {
 		return nil
 	}

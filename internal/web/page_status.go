@@ -87,7 +87,7 @@ func (s *Site) statusPage(health Health) {
 	s.mux.HandleFunc("GET /status", s.handle(p.show))
 }
 
-func (p *statusPage) show(w http.ResponseWriter, v *visit) error {
+func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 	stats := p.health.Stats()
 	body := statusView{
 		Stats: stats, Charts: charts(p.sampler.history()),

@@ -70,7 +70,7 @@ func (s *Site) toolsPage() {
 	s.mux.HandleFunc("POST /tools/run_python", s.change(p.turn))
 }
 
-func (p *toolsPage) show(w http.ResponseWriter, v *visit) error {
+func (p *toolsPage) show(w http.ResponseWriter, v *webRequest) error {
 	body := toolsView{ToolState: p.Tool.State(v.Context()), MaySwitch: v.operator()}
 	if v.wants("application/x-part") {
 		return p.fragment(w, v, "tools", "live", body)
@@ -79,7 +79,7 @@ func (p *toolsPage) show(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-func (p *toolsPage) turn(w http.ResponseWriter, v *visit) error {
+func (p *toolsPage) turn(w http.ResponseWriter, v *webRequest) error {
 	if !v.operator() {
 		return &engine.Error{Op: "switch a tool", Kind: engine.ErrForbidden}
 	}

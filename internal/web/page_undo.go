@@ -19,7 +19,7 @@ type transactionView struct {
 }
 
 // transaction shows what a transaction did to the folder of a project.
-func (p *reviewPage) transaction(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest) error {
 	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (p *reviewPage) transaction(w http.ResponseWriter, v *visit) error {
 
 // undo proposes to take a transaction back: all of it, the marked files and
 // hunks, or all that came after it. It is approved like any other proposal.
-func (p *reviewPage) undo(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) undo(w http.ResponseWriter, v *webRequest) error {
 	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func everything(p *workspace.Proposal, ids []string) bool {
 	return true
 }
 
-func (p *reviewPage) redo(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest) error {
 	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (p *reviewPage) redo(w http.ResponseWriter, v *visit) error {
 }
 
 // takeBack keeps an undo or a redo for an approval, if it would do anything.
-func (p *reviewPage) takeBack(w http.ResponseWriter, v *visit, l conversation.Link, propose func(*workspace.Workspace) (*workspace.Proposal, error)) error {
+func (p *reviewPage) takeBack(w http.ResponseWriter, v *webRequest, l conversation.Link, propose func(*workspace.Workspace) (*workspace.Proposal, error)) error {
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
 		return err

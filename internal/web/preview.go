@@ -69,7 +69,7 @@ type table struct {
 	Problem string     `json:"problem"`
 }
 
-func (p *filesPage) makePreview(v *visit, body *previewView) {
+func (p *filesPage) makePreview(v *webRequest, body *previewView) {
 	var err error
 	switch body.File.Kind {
 	case "table":
@@ -83,7 +83,7 @@ func (p *filesPage) makePreview(v *visit, body *previewView) {
 	}
 }
 
-func (p *filesPage) tablePreview(v *visit, body *previewView) error {
+func (p *filesPage) tablePreview(v *webRequest, body *previewView) error {
 	t, err := p.previews.table(v.Context(), v.caller, body.File.File)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (p *filesPage) tablePreview(v *visit, body *previewView) error {
 
 // textPreview reads the beginning of a file. Markdown and JSON are rendered
 // only if that was all of it.
-func (p *filesPage) textPreview(v *visit, body *previewView) error {
+func (p *filesPage) textPreview(v *webRequest, body *previewView) error {
 	_, content, err := p.files.OpenFile(v.Context(), v.caller, body.File.ID)
 	if err != nil {
 		return err

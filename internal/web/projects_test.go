@@ -42,7 +42,7 @@ func TestProjects(t *testing.T) {
 	r.do("/projects/P3/unlink", nil, 303)
 	r.do("/projects/P3/unlink", nil, 404)
 
-	// A link that is taken back closes what waits.
+	// A link that is revoked closes what waits.
 	revision := r.revision(page)
 	r.do("/projects/P1/unlink", nil, 303)
 	r.see(page, 200, "It can only be looked at", "not linked with this folder any more")
@@ -268,7 +268,7 @@ func TestReviewIsOptional(t *testing.T) {
 	}
 }
 
-// Somebody with a project of their own, in the same folder even, does not reach
+// The user with a project of their own, in the same folder even, does not reach
 // what waits for somebody else.
 func TestNeighbours(t *testing.T) {
 	r := newReviewer(t)

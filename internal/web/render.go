@@ -104,9 +104,9 @@ type view struct {
 
 // render answers with a page. It is whole before its first byte goes out, so
 // that what fails becomes an error and not half a page.
-func (s *Site) render(w http.ResponseWriter, v *visit, status int, name, title string, body any) {
+func (s *Site) render(w http.ResponseWriter, v *webRequest, status int, name, title string, body any) {
 	page := view{
-		Title: title, Page: name, Nonce: newCookie(), Token: s.visits.token(v.cookie),
+		Title: title, Page: name, Nonce: newCookie(), Token: s.signIns.token(v.cookie),
 		SignOut: v.signedIn, Owner: string(v.caller.Owner), Body: body,
 	}
 	if section := s.sections[name]; section != "" {
@@ -126,9 +126,9 @@ func (s *Site) render(w http.ResponseWriter, v *visit, status int, name, title s
 }
 
 // fragment answers with a part of a page, for a script to put in its place.
-func (s *Site) fragment(w http.ResponseWriter, v *visit, page, part string, body any) error {
+func (s *Site) fragment(w http.ResponseWriter, v *webRequest, page, part string, body any) error {
 	var text bytes.Buffer
-	if err := s.execute(&text, page, part, view{Token: s.visits.token(v.cookie), Owner: string(v.caller.Owner), Body: body}); err != nil {
+	if err := s.execute(&text, page, part, view{Token: s.signIns.token(v.cookie), Owner: string(v.caller.Owner), Body: body}); err != nil {
 		return err
 	}
 	s.send(w, v, http.StatusOK, text.Bytes())
@@ -146,7 +146,7 @@ func (s *Site) execute(to *bytes.Buffer, page, part string, with view) error {
 // Documents from this size on go out compressed.
 const compressFrom = 4 << 10
 
-func (s *Site) send(w http.ResponseWriter, v *visit, status int, text []byte) {
+func (s *Site) send(w http.ResponseWriter, v *webRequest, status int, text []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	// The form token stands next to text that others chose, and the length of

@@ -30,7 +30,7 @@ type proposedView struct {
 
 // file shows one file: its whole diff, the three versions of a conflict, and
 // a field to edit it in.
-func (p *reviewPage) file(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) file(w http.ResponseWriter, v *webRequest) error {
 	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ type readingView struct {
 	Taken bool // it is the one that is proposed
 }
 
-func (p *reviewPage) side(v *visit, title string, c *workspace.Content, none string, differs map[int]bool) sideView {
+func (p *reviewPage) side(v *webRequest, title string, c *workspace.Content, none string, differs map[int]bool) sideView {
 	if c == nil {
 		return sideView{Title: title, None: none}
 	}
@@ -97,9 +97,9 @@ func (p *reviewPage) side(v *visit, title string, c *workspace.Content, none str
 	return sideOf(title, string(data), differs, soloBudget())
 }
 
-// resolve settles a file as somebody has decided. What comes of it is another
+// resolve resolves a file as the user has decided. What comes of it is another
 // proposal, which wants an approval of its own.
-func (p *reviewPage) resolve(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) resolve(w http.ResponseWriter, v *webRequest) error {
 	h, proposal, err := p.openToChange(v)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func conflictMark(text string) string {
 
 // content serves the proposed bytes of a file. Only pictures of types that
 // cannot hold a script are shown; all else is saved under its name.
-func (p *reviewPage) content(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) content(w http.ResponseWriter, v *webRequest) error {
 	_, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (p *reviewPage) content(w http.ResponseWriter, v *visit) error {
 	return nil
 }
 
-func (p *reviewPage) sendZip(w http.ResponseWriter, v *visit, proposal *workspace.Proposal, name string) error {
+func (p *reviewPage) sendZip(w http.ResponseWriter, v *webRequest, proposal *workspace.Proposal, name string) error {
 	h := w.Header()
 	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Content-Type", "application/zip")

@@ -52,7 +52,7 @@ func (r *receiptView) Nothing() bool {
 	return len(r.Created)+len(r.Updated)+len(r.Deleted)+len(r.Renamed) == 0
 }
 
-func (p *reviewPage) reply(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) reply(w http.ResponseWriter, v *webRequest) error {
 	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (p *reviewPage) reply(w http.ResponseWriter, v *visit) error {
 	return p.showReply(w, v, http.StatusOK, h, proposal, "")
 }
 
-func (p *reviewPage) showReply(w http.ResponseWriter, v *visit, status int, h *conversation.Handled, proposal *workspace.Proposal, notice string) error {
+func (p *reviewPage) showReply(w http.ResponseWriter, v *webRequest, status int, h *conversation.Handled, proposal *workspace.Proposal, notice string) error {
 	body := replyView{
 		ID: h.ID, What: kindWords(h.Kind), Project: h.Project, Root: named(h.Root), Created: h.Created, Done: h.Done, Gate: h.Gate, Notice: notice,
 		Revision: conversation.Token(h, proposal), CanUndo: h.Result.State == conversation.Applied && h.Result.Undo != "",
@@ -149,7 +149,7 @@ func receiptOf(r *conversation.Result) *receiptView {
 
 // chosen are the ids that a form names: of a file whose hunks were shown one
 // by one, all of it, or the hunks that were left marked.
-func chosen(v *visit, proposal *workspace.Proposal) []string {
+func chosen(v *webRequest, proposal *workspace.Proposal) []string {
 	if proposal == nil {
 		return nil
 	}
@@ -177,7 +177,7 @@ func chosen(v *visit, proposal *workspace.Proposal) []string {
 const staleNotice = "The proposal has changed since you looked at it, so nothing was applied. This is how it is now."
 
 // apply carries out what was marked, if it is what was shown.
-func (p *reviewPage) apply(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) apply(w http.ResponseWriter, v *webRequest) error {
 	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (p *reviewPage) apply(w http.ResponseWriter, v *visit) error {
 	return p.to(w, v, "/review/"+h.ID)
 }
 
-func (p *reviewPage) decline(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) decline(w http.ResponseWriter, v *webRequest) error {
 	h, _, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (p *reviewPage) decline(w http.ResponseWriter, v *visit) error {
 }
 
 // rebase makes the proposal anew on the files as they are now.
-func (p *reviewPage) rebase(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) rebase(w http.ResponseWriter, v *webRequest) error {
 	h, proposal, err := p.openToChange(v)
 	if err != nil {
 		return err
@@ -234,8 +234,8 @@ func (p *reviewPage) rebase(w http.ResponseWriter, v *visit) error {
 	return p.to(w, v, "/review/"+h.ID)
 }
 
-// openToChange opens a proposal that somebody edits, who was shown it as it is.
-func (p *reviewPage) openToChange(v *visit) (*conversation.Handled, *workspace.Proposal, error) {
+// openToChange opens a proposal that the user edits, who was shown it as it is.
+func (p *reviewPage) openToChange(v *webRequest) (*conversation.Handled, *workspace.Proposal, error) {
 	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	switch {
 	case err != nil:
@@ -252,7 +252,7 @@ func (p *reviewPage) openToChange(v *visit) (*conversation.Handled, *workspace.P
 	return h, proposal, nil
 }
 
-func (p *reviewPage) undoReply(w http.ResponseWriter, v *visit) error {
+func (p *reviewPage) undoReply(w http.ResponseWriter, v *webRequest) error {
 	h, _, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	if err != nil {
 		return err

@@ -49,13 +49,13 @@ var kindTitles = map[assignment.Kind]string{
 
 // postWords says where a report is on its way.
 var postWords = map[assignment.State]struct{ words, class string }{
-	assignment.Held:    {"held back", "weaker"},
-	assignment.Pending: {"waits to be sent", "queued"},
-	assignment.Sending: {"is being sent", "running"},
-	assignment.Parked:  {"was refused", "error"},
-	assignment.Sent:    {"sent", "ok"},
-	assignment.Merged:  {"went into a later report", "ok"},
-	assignment.Dropped: {"dropped", ""},
+	assignment.Held:       {"held back", "weaker"},
+	assignment.Pending:    {"waits to be sent", "queued"},
+	assignment.Sending:    {"is being sent", "running"},
+	assignment.DeadLetter: {"was refused", "error"},
+	assignment.Sent:       {"sent", "ok"},
+	assignment.Merged:     {"went into a later report", "ok"},
+	assignment.Dropped:    {"dropped", ""},
 }
 
 // reportsOf shows the reports of a reply.

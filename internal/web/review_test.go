@@ -171,7 +171,7 @@ const wholeReply = "```go:a.go\npackage a\n```\n\n```go:sub/b.go\npackage b\n```
 	"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: Which of both?\noptions: JWT | Sessions\n=== END ESCALATION ===\n" +
 	"=== STANDUP ===\nworking_on: a\n=== END STANDUP ===\n"
 
-// A reply is pasted, looked at, applied in part, and taken back.
+// A reply is pasted, looked at, applied in part, and undone.
 func TestReviewFlow(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -281,9 +281,9 @@ func TestReviewEdit(t *testing.T) {
 	r.see(page+"/files/f1", 303)
 }
 
-// A conflict shows three versions, and is settled in each way.
+// A conflict shows three versions, and is resolved in each way.
 // A document whose end is not sure is shown with each end, and the one that
-// somebody takes is written.
+// the user takes is written.
 func TestReviewReadings(t *testing.T) {
 	r := newReviewer(t)
 	r.link()

@@ -11,7 +11,7 @@ import (
 
 // Names and contents that a model chose are shown as they are. Characters that
 // would not show, or that would change how others show, are spelled out, so
-// that what somebody approves is what they see.
+// that what the user approves is what they see.
 
 // stretch is a part of a text that looks one way.
 type stretch struct {

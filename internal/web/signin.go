@@ -21,9 +21,9 @@ type signInView struct {
 	Problem string
 }
 
-// stranger answers somebody who is not known: a person is sent to the sign-in
-// and back, a script is told.
-func (s *Site) stranger(w http.ResponseWriter, v *visit) {
+// requireSignIn sends a browser without a sign-in to the form and back; a script gets
+// an error.
+func (s *Site) requireSignIn(w http.ResponseWriter, v *webRequest) {
 	if v.Method != http.MethodGet || v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {
 		s.fail(w, v, &engine.Error{Op: "page", Kind: engine.ErrUnauthorized})
 		return
@@ -48,7 +48,7 @@ func (s *Site) signInForm(w http.ResponseWriter, r *http.Request) {
 func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 	v, _ := s.visit(w, r)
 	r.Body = http.MaxBytesReader(w, r.Body, maxSignIn)
-	if err := r.ParseForm(); err != nil || !s.visits.holds(v.cookie, r.PostForm.Get("token")) {
+	if err := r.ParseForm(); err != nil || !s.signIns.holds(v.cookie, r.PostForm.Get("token")) {
 		s.fail(w, v, errToken)
 		return
 	}
@@ -57,8 +57,8 @@ func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 	_, err := s.Authenticate(r.Context(), key)
 	switch {
 	case err == nil:
-		s.visits.leave(v.cookie)
-		s.setCookie(w, r, s.visits.enter(key))
+		s.signIns.leave(v.cookie)
+		s.setCookie(w, r, s.signIns.enter(key))
 		http.Redirect(w, r, s.address(ownPath(form.Next)), http.StatusSeeOther)
 	case engine.KindOf(err) == engine.ErrUnauthorized:
 		form.Problem = "This key is not known here, or it was revoked."
@@ -71,8 +71,8 @@ func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 // maxSignIn bounds the sign-in form.
 const maxSignIn = 16 << 10
 
-func (s *Site) signOut(w http.ResponseWriter, v *visit) error {
-	s.visits.leave(v.cookie)
+func (s *Site) signOut(w http.ResponseWriter, v *webRequest) error {
+	s.signIns.leave(v.cookie)
 	s.setCookie(w, v.Request, newCookie())
 	http.Redirect(w, v.Request, s.address("/sign-in"), http.StatusSeeOther)
 	return nil

@@ -63,7 +63,7 @@ type Site struct {
 	mux       *http.ServeMux
 	assets    *assets
 	templates templates
-	visits    *visits
+	signIns   *signInStore
 	nav       []navEntry
 	sections  map[string]string // of pages without an entry of their own: which entry is the current one
 	closing   []func()          // to be called by Close
@@ -90,7 +90,7 @@ func New(o Options) (*Site, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	s := &Site{Options: o, mux: http.NewServeMux(), visits: newVisits(o.Now), sections: map[string]string{}}
+	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now), sections: map[string]string{}}
 	var err error
 	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func New(o Options) (*Site, error) {
 	s.statusPage(o.Engine)
 	s.toolsPage()
 
-	s.mux.HandleFunc("/", s.handle(func(http.ResponseWriter, *visit) error { return engine.ErrNotFound }))
+	s.mux.HandleFunc("/", s.handle(func(http.ResponseWriter, *webRequest) error { return engine.ErrNotFound }))
 	return s, nil
 }
 
@@ -130,11 +130,11 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // handle makes a handler of a page: it finds out who asks, and sends
 // strangers to the sign-in.
-func (s *Site) handle(serve func(http.ResponseWriter, *visit) error) http.HandlerFunc {
+func (s *Site) handle(serve func(http.ResponseWriter, *webRequest) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, known := s.visit(w, r)
 		if !known {
-			s.stranger(w, v)
+			s.requireSignIn(w, v)
 			return
 		}
 		if err := serve(w, v); err != nil {
@@ -146,8 +146,8 @@ func (s *Site) handle(serve func(http.ResponseWriter, *visit) error) http.Handle
 // change is handle for what changes something. The request must bear the
 // token of the visitor's own pages, as a header or as the field "token" of a
 // form; a form with files is read by the handler, which checks the token.
-func (s *Site) change(serve func(http.ResponseWriter, *visit) error) http.HandlerFunc {
-	return s.handle(func(w http.ResponseWriter, v *visit) error {
+func (s *Site) change(serve func(http.ResponseWriter, *webRequest) error) http.HandlerFunc {
+	return s.handle(func(w http.ResponseWriter, v *webRequest) error {
 		if strings.HasPrefix(v.Header.Get("Content-Type"), "multipart/") && v.Header.Get(tokenHeader) == "" {
 			return serve(w, v)
 		}
@@ -159,7 +159,7 @@ func (s *Site) change(serve func(http.ResponseWriter, *visit) error) http.Handle
 			}
 			token = v.PostForm.Get("token")
 		}
-		if !s.visits.holds(v.cookie, token) {
+		if !s.signIns.holds(v.cookie, token) {
 			return errToken
 		}
 		return serve(w, v)

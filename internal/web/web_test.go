@@ -19,7 +19,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// visitor is somebody with a browser and no scripts.
+// visitor is a user with a browser and no scripts.
 type visitor struct {
 	t      *testing.T
 	site   *Site

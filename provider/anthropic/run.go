@@ -17,7 +17,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// How often a turn goes on: after a pause of the service, whose own loop has ten
+// How often a turn continues: after a pause of the service, whose own loop has ten
 // rounds each time, and in all.
 const (
 	maxPauses = 5
@@ -197,8 +197,8 @@ func (t *turn) askOnce(ctx context.Context, messages []message) (*reply, error) 
 	return &reply{whole, m.StopReason}, nil
 }
 
-// settleTime is how long a turn that is given up waits for code that runs.
-const settleTime = 5 * time.Second
+// drainTimeout is how long a cancelled turn waits for code that runs.
+const drainTimeout = 5 * time.Second
 
 // linger returns a context for a request that ends with ctx, but, while code runs,
 // a little later: the ids of files come with the result, and nothing else tells
@@ -210,7 +210,7 @@ func (t *turn) linger(ctx context.Context) (context.Context, context.CancelFunc)
 		if !t.running.Load() {
 			return
 		}
-		timer := time.NewTimer(settleTime)
+		timer := time.NewTimer(drainTimeout)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -233,7 +233,7 @@ func broken(err error, begun bool) error {
 	return &e
 }
 
-// call calls the functions of ours that the model asks for.
+// call calls the functions of the caller that the model asks for.
 func (t *turn) call(ctx context.Context, m message) (message, error) {
 	answer := message{Role: "user"}
 	var files []provider.Attachment

@@ -92,7 +92,7 @@ func (b *body) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// A paused turn goes on with what came, unchanged, in the same container and
+// A paused turn continues with what came, unchanged, in the same container and
 // without a word of ours.
 func TestPause(t *testing.T) {
 	s := providertest.NewAnthropicServer(t)
@@ -285,8 +285,8 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p[:min(len(p), 16)])
 }
 
-// A turn that is given up while code runs waits for the result, so that what it
-// made is known; one that is given up otherwise does not.
+// A turn that is abandoned while code runs waits for the result, so that what it
+// made is known; one that is abandoned otherwise does not.
 func TestLeavingWhileCodeRuns(t *testing.T) {
 	s := providertest.NewAnthropicServer(t)
 	left := make(chan struct{})

@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if web.Transport == nil {
 		web.Transport = http.DefaultTransport
 	}
-	web.Transport = quiet{web.Transport}
+	web.Transport = sseFilter{web.Transport}
 	sdk, err := genai.NewClient(ctx, &genai.ClientConfig{
 		APIKey: o.Key, Backend: genai.BackendGeminiAPI, HTTPClient: &web,
 		HTTPOptions: genai.HTTPOptions{BaseURL: o.URL + "/", APIVersion: apiVersion},

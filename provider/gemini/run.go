@@ -197,7 +197,7 @@ func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *g
 	begun, finish := false, genai.FinishReason("")
 	var usage *genai.GenerateContentResponseUsageMetadata
 	ctx, ended := withEnding(ctx)
-	// An error is the end: the SDK would go on with a response that is not there.
+	// An error is the end: the SDK would continue with a response that is not there.
 	for resp, err := range t.c.sdk.Models.GenerateContentStream(ctx, t.r.Model, contents, config) {
 		if err != nil {
 			return nil, broken(t.c.failed("run", err), begun)
@@ -320,7 +320,7 @@ func (t *turn) ran(r *genai.CodeExecutionResult) {
 	t.sink.Send(provider.StepDone{Step: *s})
 }
 
-// call calls the functions of ours that the model asks for.
+// call calls the functions of the caller that the model asks for.
 func (t *turn) call(ctx context.Context, calls []*genai.FunctionCall) (*genai.Content, error) {
 	reply := &genai.Content{Role: genai.RoleUser}
 	var brought []provider.Attachment

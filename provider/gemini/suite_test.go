@@ -32,7 +32,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// An upload goes on where it broke off, whatever its size and whichever request
+// An upload continues where it broke off, whatever its size and whichever request
 // fails.
 func TestUploadIsResumed(t *testing.T) {
 	for _, size := range []int{0, 1, 9, 10, 11, 25, 30} {
@@ -107,7 +107,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A conversation that has a turn of another API of the service goes on with its text.
+// A conversation that has a turn of another API of the service continues with its text.
 func TestForeignTurn(t *testing.T) {
 	c, s := open(t, 0)
 	s.Script(providertest.Turn{Text: "fine"})

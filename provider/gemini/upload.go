@@ -156,7 +156,7 @@ func (u *upload) part(ctx context.Context, data []byte, offset int64, last bool)
 	})
 	if err != nil && last { // it may have arrived whole
 		if e, ok := errors.AsType[*provider.Error](err); ok {
-			e.Unsure = true
+			e.Ambiguous = true
 		}
 	}
 	return file, err
@@ -209,7 +209,7 @@ func (u *upload) file(body []byte) (*genai.File, error) {
 		File *genai.File `json:"file"`
 	}
 	if err := json.Unmarshal(body, &w); err != nil || w.File == nil || w.File.Name == "" {
-		return nil, &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op, Message: "the answer to the upload has no file in it", Err: err, Unsure: true}
+		return nil, &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op, Message: "the answer to the upload has no file in it", Err: err, Ambiguous: true}
 	}
 	return w.File, nil
 }

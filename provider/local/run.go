@@ -271,7 +271,7 @@ func (t *turn) reply(id, text string) {
 }
 
 // answer carries calls out and says to the model what came of them, in their
-// order: scripts at the same time, then functions of ours one by one.
+// order: scripts at the same time, then functions of the caller one by one.
 func (t *turn) answer(ctx context.Context, calls []toolCall) error {
 	var scripts []toolCall
 	for _, call := range calls {
@@ -353,7 +353,7 @@ func (t *turn) keep(ctx context.Context, r ran) {
 	t.sink.Send(provider.StepDone{Step: r.step})
 }
 
-// call calls a function of ours.
+// call calls a function of the caller.
 func (t *turn) call(ctx context.Context, call toolCall) (string, error) {
 	args := json.RawMessage(call.Function.Arguments)
 	for _, f := range t.r.Functions {

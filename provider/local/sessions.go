@@ -54,7 +54,7 @@ func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provide
 	return n.info, nil
 }
 
-// add puts a file of ours into the session, under a name of its own.
+// add puts a local file into the session, under a name of its own.
 func (n *session) add(f provider.FileInfo) provider.FileInfo {
 	name := pytool.SafeName(f.Name)
 	stem, ending := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name)

@@ -22,7 +22,7 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// maxRows bounds the labels: names of models come from whoever asks.
+// maxRows bounds the labels: names of models come from the caller.
 const maxRows = 100
 
 // scrapeTime bounds how long a scrape waits for the source.

@@ -49,7 +49,7 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// Names of models come from whoever asks: they must not become labels without end.
+// Names of models come from the caller: they must not become labels without end.
 func TestLabelsAreBounded(t *testing.T) {
 	var c provider.Counters
 	for i := range 500 {

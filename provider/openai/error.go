@@ -54,7 +54,7 @@ func (c *Client) refusedBy(op string, resp *http.Response) error {
 
 func (c *Client) refused(op string, status int, header http.Header, p problem) error {
 	e := &provider.Error{Kind: kindOf(status, p), Provider: provider.OpenAI, Op: op, Status: status, Code: p.Code, Message: p.Message,
-		RequestID: header.Get("x-request-id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now()), Unsure: status >= 500}
+		RequestID: header.Get("x-request-id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now()), Ambiguous: status >= 500}
 	if e.Code == "" {
 		e.Code = p.Type
 	}
@@ -99,5 +99,5 @@ func (c *Client) ended(op string, p problem) error {
 	case p.Code == "insufficient_quota":
 		kind = provider.Quota
 	}
-	return &provider.Error{Kind: kind, Provider: provider.OpenAI, Op: op, Code: p.Code, Message: p.Message, Unsure: true}
+	return &provider.Error{Kind: kind, Provider: provider.OpenAI, Op: op, Code: p.Code, Message: p.Message, Ambiguous: true}
 }

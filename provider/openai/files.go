@@ -165,7 +165,7 @@ func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (prov
 		if _, err := s.Add(ctx, made.ID, f); err != nil {
 			_ = s.Delete(context.WithoutCancel(ctx), made.ID)
 			e := *provider.Failed(provider.OpenAI, "make a container", err)
-			e.Unsure = true // whether it is gone
+			e.Ambiguous = true // whether it is gone
 			return provider.Session{}, &e
 		}
 	}

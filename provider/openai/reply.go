@@ -261,5 +261,5 @@ func (t *turn) stream(ctx context.Context, p responses.ResponseNewParams) (*resp
 	if err := events.Err(); err != nil {
 		return nil, t.client.failed("run", err)
 	}
-	return nil, &provider.Error{Kind: provider.Transient, Provider: provider.OpenAI, Op: "run", Message: "the answer broke off before its end", Unsure: true}
+	return nil, &provider.Error{Kind: provider.Transient, Provider: provider.OpenAI, Op: "run", Message: "the answer broke off before its end", Ambiguous: true}
 }

@@ -159,8 +159,8 @@ func (f files) part(ctx context.Context, u provider.Upload, upload string, at in
 				return err
 			}
 		}
-		loan := provider.Lend(u.Body)
-		defer loan.Over()
+		loan := provider.NewAttemptReader(u.Body)
+		defer loan.Revoke()
 		var made struct{ ID string }
 		piece := provider.Upload{Name: u.Name, MIME: u.MIME, Size: size, Body: &telling{Reader: io.LimitReader(loan, size), sent: at, tell: u.Progress}}
 		err := f.c.post(ctx, "upload "+u.Name, "uploads/"+upload+"/parts", nil, "data", piece, &made)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Clock is a provider.Clock that stands still. A Wait advances it and returns at
+// Clock is a provider.Clock that makes no progress. A Wait advances it and returns at
 // once.
 type Clock struct {
 	mu    sync.Mutex

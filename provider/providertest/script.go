@@ -8,11 +8,11 @@ import "encoding/json"
 type Turn struct {
 	Steps []Step
 	Text  string // the answer; links in it are up to the script
-	// Calls are functions of ours that the model calls before it answers: the
+	// Calls are functions of the caller that the model calls before it answers: the
 	// next Turn of the script is what it does with the replies.
 	Calls []Call
 	// Pause breaks the turn off after the steps (Anthropic's pause_turn); the next
-	// Turn of the script goes on. Providers that never pause go on by themselves.
+	// Turn of the script continues. Providers that never pause continue by themselves.
 	Pause bool
 	// Unmentioned leaves out what the reply would say of its files: annotations.
 	// The files are there all the same.
@@ -41,7 +41,7 @@ type Made struct {
 	Shown bool
 }
 
-// Call is a call of a function of ours.
+// Call is a call of a function of the caller.
 type Call struct {
 	Name      string
 	Arguments json.RawMessage

@@ -47,8 +47,8 @@ func (s *Store) Entries(context.Context) ([]provider.Entry, error) {
 	return slices.Clone(s.entries), nil
 }
 
-// Hold implements provider.LedgerStore.
-func (s *Store) Hold(_ context.Context, holder string) (func() error, error) {
+// MarkAlive implements provider.LedgerStore.
+func (s *Store) MarkAlive(_ context.Context, holder string) (func() error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.holders == nil {
@@ -68,8 +68,8 @@ func (s *Store) Crash(holder string) {
 	delete(s.holders, holder)
 }
 
-// Held implements provider.LedgerStore.
-func (s *Store) Held(_ context.Context, holder string) (bool, error) {
+// Alive implements provider.LedgerStore.
+func (s *Store) Alive(_ context.Context, holder string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.holders[holder], nil

@@ -64,7 +64,7 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 		return provider.FileInfo{}, err
 	}
 	if made.ID == "" {
-		return provider.FileInfo{}, &provider.Error{Kind: provider.Transient, Provider: provider.XAI, Op: op, Message: "the answer to the upload has no id", Unsure: true}
+		return provider.FileInfo{}, &provider.Error{Kind: provider.Transient, Provider: provider.XAI, Op: op, Message: "the answer to the upload has no id", Ambiguous: true}
 	}
 	info := made.describe()
 	info.MIME = u.MIME

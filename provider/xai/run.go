@@ -180,7 +180,7 @@ func broken(err error, begun bool) error {
 	return &e
 }
 
-// answer calls the functions of ours that the model asks for.
+// answer calls the functions of the caller that the model asks for.
 func (t *turn) answer(ctx context.Context, calls []item) error {
 	for _, c := range calls {
 		text := "There is no function of this name."

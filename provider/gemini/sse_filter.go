@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// quiet stands between the SDK and a stream. The SDK prints what a broken stream
-// fails with to the program's log, and then ends as if all were well; and it takes
-// a line that is no data, such as the comments that keep a connection open, for a
-// fault (v1.77.0). So it gets whole lines of data, and a quiet end; what it was is
-// kept for whoever asked.
-type quiet struct{ next http.RoundTripper }
+// sseFilter hands only whole lines of data to the SDK, and ends a broken stream with
+// io.EOF. The SDK (v1.77.0) prints the error of a broken stream to the program's log
+// and returns none, and it takes a line that is not data, such as a comment that keeps
+// the connection open, for a fault. The error is kept in the request's ending.
+type sseFilter struct{ next http.RoundTripper }
 
 // ending is how a stream ended that a request was answered with.
 type ending struct{ err error }
@@ -29,25 +28,25 @@ func withEnding(ctx context.Context) (context.Context, *ending) {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
+func (q sseFilter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := q.next.RoundTrip(r)
 	if err != nil || !strings.Contains(resp.Header.Get("Content-Type"), "event-stream") {
 		return resp, err
 	}
 	if e, ok := r.Context().Value(endingKey{}).(*ending); ok {
-		resp.Body = &quietBody{Closer: resp.Body, lines: bufio.NewReaderSize(resp.Body, 64<<10), ending: e}
+		resp.Body = &sseFilterBody{Closer: resp.Body, lines: bufio.NewReaderSize(resp.Body, 64<<10), ending: e}
 	}
 	return resp, nil
 }
 
 // CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (q quiet) CloseIdleConnections() {
+func (q sseFilter) CloseIdleConnections() {
 	if c, ok := q.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-type quietBody struct {
+type sseFilterBody struct {
 	io.Closer
 	lines  *bufio.Reader
 	rest   []byte
@@ -59,7 +58,7 @@ type quietBody struct {
 const maxLine = 64 << 20
 
 // Read implements io.Reader.
-func (b *quietBody) Read(p []byte) (int, error) {
+func (b *sseFilterBody) Read(p []byte) (int, error) {
 	for len(b.rest) == 0 {
 		line, err := b.line()
 		if err != nil { // what there is of a line is none
@@ -79,7 +78,7 @@ func (b *quietBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (b *quietBody) line() (line []byte, err error) {
+func (b *sseFilterBody) line() (line []byte, err error) {
 	for {
 		part, err := b.lines.ReadSlice('\n')
 		line = append(line, part...)

@@ -28,16 +28,16 @@ const (
 	maxSignIns  = 10_000
 )
 
-// visit is one request of a visitor.
-type visit struct {
+// webRequest is a request with its caller.
+type webRequest struct {
 	*http.Request
 	caller   engine.Caller
 	cookie   string
 	signedIn bool // by key, so that signing out means something
 }
 
-// visits remembers who has signed in.
-type visits struct {
+// signInStore maps cookies to the keys that signed in with them.
+type signInStore struct {
 	secret [32]byte // of the tokens; a new one with each start
 	now    func() time.Time
 
@@ -52,26 +52,26 @@ type signIn struct {
 	used   time.Time
 }
 
-func newVisits(now func() time.Time) *visits {
-	v := &visits{now: now, signIns: map[[32]byte]*list.Element{}, recent: list.New()}
+func newSignInStore(now func() time.Time) *signInStore {
+	v := &signInStore{now: now, signIns: map[[32]byte]*list.Element{}, recent: list.New()}
 	rand.Read(v.secret[:])
 	return v
 }
 
 // token is what the forms of a visitor's pages bear.
-func (v *visits) token(cookie string) string {
+func (v *signInStore) token(cookie string) string {
 	mac := hmac.New(sha256.New, v.secret[:])
 	mac.Write([]byte(cookie))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // holds reports whether a token is the one of this visitor's pages.
-func (v *visits) holds(cookie, token string) bool {
+func (v *signInStore) holds(cookie, token string) bool {
 	return cookie != "" && subtle.ConstantTimeCompare([]byte(v.token(cookie)), []byte(token)) == 1
 }
 
 // key returns the key that this visitor showed, and counts as a use.
-func (v *visits) key(cookie string) (string, bool) {
+func (v *signInStore) key(cookie string) (string, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e, ok := v.signIns[sha256.Sum256([]byte(cookie))]
@@ -89,15 +89,15 @@ func (v *visits) key(cookie string) (string, bool) {
 }
 
 // has reports whether a visitor has signed in.
-func (v *visits) has(cookie string) bool {
+func (v *signInStore) has(cookie string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.signIns[sha256.Sum256([]byte(cookie))] != nil
 }
 
 // enter signs a visitor in under a new cookie, which it returns: one that
-// somebody else may have planted before is worth nothing.
-func (v *visits) enter(key string) (cookie string) {
+// an attacker may have planted before is worth nothing.
+func (v *signInStore) enter(key string) (cookie string) {
 	cookie = newCookie()
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -110,7 +110,7 @@ func (v *visits) enter(key string) (cookie string) {
 }
 
 // leave signs a visitor out.
-func (v *visits) leave(cookie string) {
+func (v *signInStore) leave(cookie string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if e, ok := v.signIns[sha256.Sum256([]byte(cookie))]; ok {
@@ -118,7 +118,7 @@ func (v *visits) leave(cookie string) {
 	}
 }
 
-func (v *visits) drop(e *list.Element) {
+func (v *signInStore) drop(e *list.Element) {
 	delete(v.signIns, v.recent.Remove(e).(*signIn).cookie)
 }
 
@@ -152,39 +152,39 @@ func (s *Site) SignedIn(r *http.Request) (engine.Caller, bool) {
 	if cookie == "" {
 		return engine.Caller{}, false
 	}
-	key, ok := s.visits.key(cookie)
+	key, ok := s.signIns.key(cookie)
 	if !ok {
 		return engine.Caller{}, false
 	}
 	caller, err := s.Authenticate(r.Context(), key)
 	if err != nil {
 		if engine.KindOf(err) == engine.ErrUnauthorized {
-			s.visits.leave(cookie)
+			s.signIns.leave(cookie)
 		}
 		return engine.Caller{}, false
 	}
 	return caller, true
 }
 
-// visit finds out who makes a request. A visitor without a cookie gets one.
-func (s *Site) visit(w http.ResponseWriter, r *http.Request) (_ *visit, known bool) {
-	v := &visit{Request: r, cookie: cookieOf(r)}
+// visit identifies the caller of a request. A browser without a cookie gets one.
+func (s *Site) visit(w http.ResponseWriter, r *http.Request) (_ *webRequest, known bool) {
+	v := &webRequest{Request: r, cookie: cookieOf(r)}
 	if v.cookie == "" {
 		v.cookie = newCookie()
 		s.setCookie(w, r, v.cookie)
 	}
 	v.caller, known = s.Caller(r)
-	v.signedIn = known && v.caller.Key != "" && s.visits.has(v.cookie)
+	v.signedIn = known && v.caller.Key != "" && s.signIns.has(v.cookie)
 	return v, known
 }
 
 // operator reports whether the visitor may change what is everybody's: with an
 // admin key, or on loopback while there are no keys.
-func (v *visit) operator() bool {
+func (v *webRequest) operator() bool {
 	return v.caller.Admin || v.caller.Owner == engine.Local && v.caller.Key == ""
 }
 
 // wants reports whether the request is made by a script that wants this type.
-func (v *visit) wants(mediaType string) bool {
+func (v *webRequest) wants(mediaType string) bool {
 	return strings.Contains(v.Header.Get("Accept"), mediaType)
 }

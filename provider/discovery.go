@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// finds gathers artifacts, each once.
-type finds struct {
+// discovery collects the artifacts of a turn, each once.
+type discovery struct {
 	provider string
 	all      []*Artifact
 }
 
 // add takes an artifact, or adds to one that is known what this one tells of it.
-func (f *finds) add(a Artifact) *Artifact {
+func (f *discovery) add(a Artifact) *Artifact {
 	if a.Ref.Provider == "" {
 		a.Ref.Provider = f.provider
 	}
@@ -58,7 +58,7 @@ func (a *Artifact) learn(b Artifact) {
 }
 
 // sessions are all that the reply names: a turn may use more than one.
-func (f *finds) sessions(r *RunResult) (ids []string) {
+func (f *discovery) sessions(r *RunResult) (ids []string) {
 	add := func(id string) {
 		if id != "" && !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -74,7 +74,7 @@ func (f *finds) sessions(r *RunResult) (ids []string) {
 }
 
 // has reports whether a file is known.
-func (f *finds) has(r FileRef) bool {
+func (f *discovery) has(r FileRef) bool {
 	return slices.ContainsFunc(f.all, func(k *Artifact) bool {
 		return k.Ref.Scope == r.Scope && k.Ref.Session == r.Session && fileKey(k.Ref) == fileKey(r)
 	})
@@ -83,7 +83,7 @@ func (f *finds) has(r FileRef) bool {
 // frames takes the files out of the output of the steps, which keep a short line
 // in the place of each. Output of code that failed in the end is all stderr at
 // some providers.
-func (f *finds) frames(steps []Step) (failed []Failure) {
+func (f *discovery) frames(steps []Step) (failed []Failure) {
 	for i := range steps {
 		s := &steps[i]
 		for _, output := range []*string{&s.Stdout, &s.Stderr} {
@@ -96,7 +96,7 @@ func (f *finds) frames(steps []Step) (failed []Failure) {
 }
 
 // framed takes the files out of a text.
-func (f *finds) framed(text, step string) (rest string, failed []Failure) {
+func (f *discovery) framed(text, step string) (rest string, failed []Failure) {
 	files, rest := Unframe(text, MaxFrame)
 	for _, file := range files {
 		a := Artifact{Ref: FileRef{Provider: f.provider, Scope: ScopeInline, Inline: file.Data}, Name: file.Name,
@@ -113,7 +113,7 @@ func (f *finds) framed(text, step string) (rest string, failed []Failure) {
 
 // newest keeps one of each path of a session: the one that was made last. Times
 // may be whole seconds: of two that are equal the one that was found later.
-func (f *finds) newest() {
+func (f *discovery) newest() {
 	place := map[[2]string]int{}
 	var kept []*Artifact
 	for _, a := range f.all {
@@ -147,8 +147,8 @@ var (
 // folders begin the addresses of links that promise a file.
 var folders = []string{"sandbox:", "file:///mnt/data/", "/mnt/data/", "$OUTPUT_DIR/", "/files/output/"}
 
-// promised goes through the text and returns the addresses, as they are written.
-func promised(text string) (all []string) {
+// fileLinks returns the addresses of a text, as they are written.
+func fileLinks(text string) (all []string) {
 	for _, m := range linked.FindAllStringSubmatch(text, -1) {
 		address := strings.TrimSpace(title.ReplaceAllString(m[1]+m[2], ""))
 		for _, folder := range folders {
@@ -183,8 +183,8 @@ func spellings(address string) (names []string) {
 
 // links goes through the links of the answer and returns those that no file
 // stands behind. A link to an input promises nothing.
-func (f *finds) links(text string, inputs []FileInfo) (missing []string) {
-	for _, address := range promised(text) {
+func (f *discovery) links(text string, inputs []FileInfo) (missing []string) {
+	for _, address := range fileLinks(text) {
 		names := spellings(address)
 		known := func(name string) bool {
 			return f.linked(name) || slices.ContainsFunc(inputs, func(i FileInfo) bool { return CleanName(i.Name) == name || base(i.Ref.Path) == name })
@@ -200,7 +200,7 @@ func (f *finds) links(text string, inputs []FileInfo) (missing []string) {
 	return missing
 }
 
-func (f *finds) linked(name string) (found bool) {
+func (f *discovery) linked(name string) (found bool) {
 	for _, a := range f.all {
 		if CleanName(a.Name) == name || base(a.Ref.Path) == name || StagedName(a.Ref.Path) == name && a.Ref.Path != "" {
 			a.FoundBy = addEvidence(a.FoundBy, ByLinkText)

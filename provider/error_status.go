@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// honest gives errors that come under a status of success that of a gateway that
-// failed, so that they are seen and tried again: some gateways pass on a
-// provider's 404 as a 200 (LiteLLM PR 37737), and a list that is read from such a
-// body is empty. Content of files is left alone:
-// it may look like anything (the Collector looks at it).
-type honest struct{ next http.RoundTripper }
+// errorStatusTransport turns an error body under status 200 into a 502, which is
+// retried: some gateways pass on a provider's 404 as a 200 (LiteLLM PR 37737), and a
+// list read from such a body is empty. Contents of files are not looked at here: they
+// may look like anything. The Collector checks them.
+type errorStatusTransport struct{ next http.RoundTripper }
 
 const errorPeek = 4096
 
 // RoundTrip implements http.RoundTripper.
-func (h honest) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h errorStatusTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := h.next.RoundTrip(r)
 	if err != nil || resp.StatusCode/100 != 2 || !strings.Contains(resp.Header.Get("Content-Type"), "json") || isContent(r) {
 		return resp, err

@@ -12,9 +12,9 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// settleFiles settles what the command line decides: files in conflict, and
-// files that can be read in several ways.
-func (w *work) settleFiles(ctx context.Context) error {
+// deliverFiles applies the decisions of the command line: on files in conflict, and
+// on files that can be read in several ways.
+func (w *work) deliverFiles(ctx context.Context) error {
 	o := &w.options
 	if w.proposal == nil || len(o.ours)+len(o.theirs)+len(o.readings) == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 }
 
 // resultError is the exit code of a commit in which something was left or went
-// wrong, unless somebody has named what to apply.
+// wrong, unless the user has named what to apply.
 func (w *work) resultError() error {
 	r := w.handled.Result
 	refused := slices.ContainsFunc(r.FilesSkipped, func(s workspace.Skipped) bool { return s.Rule != "" })

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// awake gives up a request that stands still: an upload of which nothing is
-// taken, an answer that does not come, a body that brings nothing. Whatever moves
-// may take as long as it likes.
-type awake struct {
+// idleTimeoutTransport cancels a request that makes no progress: an upload that is not
+// read, an answer that does not come, a body that brings nothing. A request that makes
+// progress may take any time.
+type idleTimeoutTransport struct {
 	next http.RoundTripper
 	t    Timeouts
 }
 
-// errSilent is what a request fails with that stood still.
-var errSilent = errors.New("nothing moved for too long")
+// errIdle is the cause of a request cancelled for lack of progress.
+var errIdle = errors.New("nothing moved for too long")
 
 // RoundTrip implements http.RoundTripper.
-func (a awake) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a idleTimeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	w := &watch{stop: cancel}
 	r = r.Clone(ctx)
@@ -37,7 +37,7 @@ func (a awake) RoundTrip(r *http.Request) (*http.Response, error) {
 		silent := w.silent()
 		cancel()
 		if silent {
-			err = errSilent
+			err = errIdle
 		}
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (a awake) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // answerWithin is how long the answer may take to begin. What is asked of a model
 // takes its time; everything else is a look-up.
-func (a awake) answerWithin(r *http.Request) time.Duration {
+func (a idleTimeoutTransport) answerWithin(r *http.Request) time.Duration {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete {
 		return a.t.Idle
 	}
@@ -60,7 +60,7 @@ func (a awake) answerWithin(r *http.Request) time.Duration {
 }
 
 // CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (a awake) CloseIdleConnections() {
+func (a idleTimeoutTransport) CloseIdleConnections() {
 	if c, ok := a.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
@@ -167,7 +167,7 @@ func (b *receivedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.w.wait(0)
 	if err != nil && !errors.Is(err, io.EOF) && b.w.silent() {
-		err = errSilent
+		err = errIdle
 	}
 	return n, err
 }
