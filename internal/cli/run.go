@@ -311,10 +311,11 @@ func languageNames() (names []string) {
 func programName(lang, file string) string {
 	l, ok := language.Find(lang)
 	name := filepath.Base(file)
+	compiled := l.Compile != nil && l.Compile[0] != language.Toolchain // that keeps the name of a source by its map
 	plain := func(r rune) bool {
 		return r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r))
 	}
-	if !ok || filepath.Ext(name) != filepath.Ext(l.Entry) || l.Compile != nil || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") ||
+	if !ok || filepath.Ext(name) != filepath.Ext(l.Entry) || compiled || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") ||
 		strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
 		return ""
 	}

@@ -204,4 +204,9 @@ func TestProgramName(t *testing.T) {
 			t.Errorf("%s: %q", file, got)
 		}
 	}
+	for lang, want := range map[string]string{"ts": "plot.ts", "c": ""} {
+		if got := programName(lang, "plot."+lang); got != want {
+			t.Errorf("%s: %q", lang, got)
+		}
+	}
 }
