@@ -39,24 +39,36 @@ func (t Timeouts) filled() Timeouts {
 	return t
 }
 
+// HTTPOption changes how an HTTPClient connects.
+type HTTPOption func(*http.Transport) http.RoundTripper
+
+// WithTransport has an HTTPClient make its requests with what a function returns for
+// its own transport: one that checks where it connects to, or a proxy's.
+func WithTransport(of func(base *http.Transport) http.RoundTripper) HTTPOption { return of }
+
 // HTTPClient returns a client for a provider: limits for connecting and for
 // standing still, none for a transfer that moves, no redirect to another host,
 // which would get the key, no error that passes for a success, and no answer that
 // repeats the key.
-func HTTPClient(t Timeouts) *http.Client {
+func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 	t = t.filled()
 	dial := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}
+	base := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           dial.DialContext,
+		TLSHandshakeTimeout:   t.Connect,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   16,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: t.Idle, PingTimeout: t.Connect},
+	}
+	var below http.RoundTripper = base
+	for _, option := range options {
+		below = option(base)
+	}
 	return &http.Client{
-		Transport: silenced{errorStatusTransport{idleTimeoutTransport{&http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           dial.DialContext,
-			TLSHandshakeTimeout:   t.Connect,
-			ForceAttemptHTTP2:     true,
-			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       90 * time.Second,
-			ExpectContinueTimeout: time.Second,
-			HTTP2:                 &http.HTTP2Config{SendPingTimeout: t.Idle, PingTimeout: t.Connect},
-		}, t}}},
+		Transport: silenced{errorStatusTransport{idleTimeoutTransport{below, t}}},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) >= 5 || r.URL.Host != via[0].URL.Host {
 				return http.ErrUseLastResponse

@@ -241,7 +241,7 @@ func (a *app) removeRemote(ctx context.Context, ids []string, session bool) erro
 // chosen, or in all that there are keys for.
 func (a *app) collectGarbage(ctx context.Context) error {
 	return a.withHost(ctx, func(h *modelHost) error {
-		web := a.webClient()
+		web := a.webClient(a.providerAddresses()...)
 		defer web.CloseIdleConnections()
 		providers, done, err := a.sweepable(ctx, web)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/anthropic"
 	"github.com/airlock-run/airlock/provider/gemini"
@@ -96,7 +97,7 @@ func (a *app) connectModel(ctx context.Context, _ string, s conversation.Setting
 }
 
 func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conversation.Backend, error) {
-	web := a.webClient()
+	web := a.webClient(a.providerAddresses()...)
 	p, address, err := a.remoteProvider(ctx, s.Provider, web)
 	if err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func errNoModel() error {
 }
 
 func (a *app) localBackend(runner local.Runner, modelURL string, closing func() error) (*conversation.Backend, error) {
-	web := a.webClient()
+	web := a.webClient(modelURL)
 	p, err := asProvider(local.New(local.Options{URL: modelURL, Key: a.cfg.ModelKey.Reveal(), Runner: runner, HTTP: web}))
 	if err != nil {
 		return nil, err
@@ -222,14 +223,41 @@ func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (li
 	return list, nil
 }
 
-// webClient is for providers. With --verbose it tells of each call, without
+// providerAddresses are those of all providers elsewhere.
+func (a *app) providerAddresses() []string {
+	c := a.cfg
+	return []string{
+		cmp.Or(c.OpenAI.URL, openai.DefaultURL), cmp.Or(c.Anthropic.URL, anthropic.DefaultURL),
+		cmp.Or(c.Gemini.URL, gemini.DefaultURL), cmp.Or(c.XAI.URL, xai.DefaultURL),
+	}
+}
+
+// webClient is for providers at addresses that the operator set, or ours. Beside them
+// it connects to public addresses alone. With --verbose it tells of each call, without
 // anything secret: no header, no query, no body.
-func (a *app) webClient() *http.Client {
-	c := provider.HTTPClient(provider.Timeouts{})
+func (a *app) webClient(addresses ...string) *http.Client {
+	c := provider.HTTPClient(provider.Timeouts{}, provider.WithTransport(operatorsPolicy(addresses...).Transport))
 	if a.log.Enabled(context.Background(), slog.LevelDebug) {
 		c.Transport = loggedCalls{c.Transport, a.log}
 	}
 	return c
+}
+
+// operatorsPolicy allows the addresses that the operator set, whatever they are, and
+// public ones.
+func operatorsPolicy(addresses ...string) *outbound.Policy {
+	var hosts []string
+	for _, address := range addresses {
+		// A wrong one is refused by what is to use it, which knows its name.
+		if u, err := url.Parse(address); err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") {
+			hosts = append(hosts, (&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
+		}
+	}
+	policy, err := outbound.New(hosts, nil)
+	if err != nil { // one has a host that no name has
+		policy, _ = outbound.New(nil, nil)
+	}
+	return policy
 }
 
 type loggedCalls struct {

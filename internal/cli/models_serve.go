@@ -46,7 +46,7 @@ func (a *app) startConversations(ctx context.Context, s *service, d *desk) error
 // sweepAtStart does what airlock files gc does, with the providers that there
 // are keys for.
 func (a *app) sweepAtStart(ctx context.Context, host *conversation.Host) {
-	web := a.webClient()
+	web := a.webClient(a.providerAddresses()...)
 	defer web.CloseIdleConnections()
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -53,7 +53,7 @@ func (a *app) pageProjects(ctx context.Context, d *conversation.Desk, owner stri
 
 // askedModels are all providers, in words for the page.
 func (a *app) askedModels(ctx context.Context) []web.Model {
-	client := a.webClient()
+	client := a.webClient(a.providerAddresses()...)
 	defer client.CloseIdleConnections()
 	var list []web.Model
 	for _, name := range providerNames {

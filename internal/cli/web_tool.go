@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -45,7 +46,8 @@ func (a *app) pageTool() (*pageTool, error) {
 	}
 	options := pytool.Options{Config: pytool.Config{BaseURL: p.url}, Store: noFiles{}, Enabled: p.on, Log: a.log}
 	if p.url != "" {
-		if p.service, err = pytool.NewService(p.url); err != nil {
+		web := &http.Client{Transport: operatorsPolicy(p.url).Transport(http.DefaultTransport.(*http.Transport))}
+		if p.service, err = pytool.NewService(p.url, pytool.WithHTTPClient(web)); err != nil {
 			return nil, fail(exitUsage, "as http://127.0.0.1:8000/onyx", "%w", err)
 		}
 		options.Runner = p.service

@@ -1,5 +1,4 @@
-// Package outbound decides which addresses the service connects to for its
-// callers.
+// Package outbound decides which addresses the service connects to.
 //
 // A caller may name the API that a project reports to. Without a check such an
 // address makes the service a proxy into the operator's network: to metadata
@@ -7,7 +6,9 @@
 // addresses and those that the operator names, and nothing else. It checks an
 // address twice: when it is set, to give a helpful error, and on each
 // connection after the name was resolved, since a name may resolve differently
-// then.
+// then. Providers, models and run_python services are at addresses that the operator
+// sets; a redirect, or a link in what they answer, leads nowhere else that is not
+// public.
 package outbound
 
 import (
@@ -77,7 +78,7 @@ func (e *RefusedError) Error() string {
 	if where != e.IP.String() {
 		where += " (" + e.IP.String() + ")"
 	}
-	return fmt.Sprintf("%s is not a public address, and the service connects to such an address only if its operator names it with --project-api", where)
+	return fmt.Sprintf("%s is not a public address, and the service connects to such an address only if its operator names it (for projects with --project-api)", where)
 }
 
 // Check resolves the host of an address and returns a *RefusedError if the
@@ -154,7 +155,7 @@ func (p *Policy) Transport(base *http.Transport) http.RoundTripper {
 }
 
 func (p *Policy) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
