@@ -43,6 +43,7 @@ func settleLogin() {
 func reexecute(args []string) error {
 	runtime.LockOSThread()
 	settleLogin()
+	askForSlice(shortSlice)
 	var kept uint64
 	for _, c := range needed {
 		kept |= 1 << c

@@ -26,6 +26,7 @@ type cgroupTree struct {
 	bases   map[string]string // controller to the folder of this executor; version 2 has one entry, ""
 	long    *longRuns         // those that have run for long enough to yield to others
 	kept    keptGroups
+	dying   dying
 	bounded bool // the kernel bounds what all groups take together
 }
 
@@ -361,6 +362,9 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 // remove gives the group back. Its processes are gone by then.
 func (g *group) remove() {
 	g.tree.long.leave(g)
+	if g.ended {
+		g.tree.dying.add(g.tree, -1)
+	}
 	if !g.keep() {
 		g.giveUp()
 	}

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -196,11 +197,47 @@ func (g *group) goFirst() {
 	if g == nil {
 		return
 	}
-	g.ended = true
+	if !g.ended {
+		g.ended = true
+		g.tree.dying.add(g.tree, 1)
+	}
 	g.tree.long.leave(g)
 	g.idle(false)
 	g.weigh(weightOfEnded)
 	g.liftQuota()
+}
+
+// dying is how many groups were killed and are not gone. While there is one, all of
+// Airlock goes before what else the machine does: the weight of a group counts among
+// its siblings alone, and on a machine with many sessions all of Airlock's together
+// has the share of two. On version 2 the operator's service manager decides that.
+type dying struct {
+	mu    sync.Mutex
+	count int
+	usual string // shares otherwise
+}
+
+const weightOfEnding = 100 * weightOfOne
+
+func (d *dying) add(t *cgroupTree, n int) {
+	const shares = "cpu.shares"
+	parent := filepath.Dir(t.bases["cpu"])
+	if t.version != 1 || filepath.Base(parent) != cgroupParent {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.count
+	d.count += n
+	switch {
+	case before == 0:
+		if d.usual == "" {
+			d.usual = strings.TrimSpace(readSmall(parent, shares))
+		}
+		_ = setWeight(1, parent, weightOfEnding)
+	case d.count == 0 && d.usual != "":
+		_ = writeFile(parent, shares, d.usual)
+	}
 }
 
 // liftQuota gives the group all the time that it needs.

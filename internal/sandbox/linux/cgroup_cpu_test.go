@@ -202,3 +202,35 @@ func read(t *testing.T, name string) string {
 	}
 	return string(b)
 }
+
+// While a killed program is not gone, all of Airlock goes before what else the machine
+// does, and no longer.
+func TestEndingGoesFirst(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), cgroupParent)
+	base := filepath.Join(parent, "instance")
+	tree := &cgroupTree{version: 1, bases: map[string]string{"cpu": base}}
+	make := func(name string) *group {
+		folder := filepath.Join(base, name)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return &group{tree: tree, folders: []string{folder}}
+	}
+	first, second, third := make("first"), make("second"), make("third")
+	shares := filepath.Join(parent, "cpu.shares")
+	if err := os.WriteFile(shares, []byte("200000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		do   func()
+		want string
+	}{
+		{first.goFirst, "102400"}, {first.goFirst, "102400"}, {second.goFirst, "102400"}, {third.remove, "102400"},
+		{first.remove, "102400"}, {second.remove, "200000"},
+	} {
+		step.do()
+		if got := strings.TrimSpace(read(t, shares)); got != step.want {
+			t.Errorf("step %d: %s shares, not %s", i, got, step.want)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func (s *sandbox) script() *script {
 	return &script{
 		group:  s.bornIn(),
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), s.loopback(), s.beforeProc(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
+		setup:  join(s.joinGroup(), sliceOfInit(), s.loopback(), s.beforeProc(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
@@ -113,10 +113,10 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
 			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
 			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
-		}, s.enterGroup(), s.joinGroup(), []step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(), s.beforeProc(), s.mounts(""),
+		}, s.enterGroup(), s.joinGroup(), sliceOfInit(), []step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(), s.beforeProc(), s.mounts(""),
 			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(), []step{filter, keep}),
 		init: init,
-		main: []step{
+		main: append(s.ownSession(), []step{
 			// What execve would do: a program may look at itself. Pid 1 stays shut.
 			call("allow inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
 			call("set umask", unix.SYS_UMASK, 0o022),
@@ -124,7 +124,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			closeFrom(3, forkedReport), closeFrom(forkedListener+1, lastFile),
 			reserve(answersFD), reserve(callsFD),
 			call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
-		},
+		}...),
 		wait:     awaitProgram(roomReady, received),
 		received: received,
 	}
@@ -424,11 +424,11 @@ func (s *sandbox) becomeInit(report int) []step {
 // becomeProgram puts the files in place, undoes what the executor's runtime
 // did to signals, and executes the program.
 func (s *sandbox) becomeProgram() []step {
-	steps := []step{
+	steps := append(s.ownSession(),
 		call("place stdin", unix.SYS_DUP3, s.stdin, 0, 0),
 		call("place stdout", unix.SYS_DUP3, s.stdout, 1, 0),
 		call("place stderr", unix.SYS_DUP3, s.stderr, 2, 0),
-	}
+	)
 	first := answersFD
 	for _, f := range []*os.File{s.answers, s.calls} {
 		if f != nil {

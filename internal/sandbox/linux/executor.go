@@ -75,6 +75,7 @@ type executor struct {
 	usual []string // environment of a Python program
 
 	namespaces spareNamespaces // for the next sandboxes
+	guard      *guard          // nil where there are control groups
 
 	running atomic.Int32 // programs
 	pace    pace
@@ -104,6 +105,9 @@ func ExecutorMain(args []string) int {
 	// would cost more than it frees.
 	debug.SetGCPercent(400)
 	e := &executor{held: map[string]*heldWorkspace{}}
+	if len(args) == 1 && args[0] == guardName {
+		return guardMain()
+	}
 	if len(args) == 1 {
 		fmt.Fprintln(os.Stderr, "airlock executor:", reexecute(args)) // it returns only with an error
 		return 1
@@ -164,6 +168,11 @@ func (e *executor) prepare(args []string) error {
 		return err
 	}
 	h.set, h.sets = from.set, from.sets
+	if !h.root {
+		if e.guard, err = startGuard(); err != nil {
+			return fmt.Errorf("start the guard of time limits: %w", err)
+		}
+	}
 	if err := from.enter(h.uids); err != nil {
 		return err
 	}
@@ -184,6 +193,10 @@ func (e *executor) prepare(args []string) error {
 		return err
 	}
 	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
+	if h.groups != nil && e.guard != nil {
+		e.guard.close()
+		e.guard = nil
+	}
 	if h.groups == nil {
 		if h.most, err = newUncounted(); err != nil {
 			return err

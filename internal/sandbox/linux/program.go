@@ -242,7 +242,7 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 			*f = nil
 		}
 	}
-	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.Timeout}
+	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.Timeout, guard: e.guard, cold: true}
 	return w.supervise(s, reports)
 }
 

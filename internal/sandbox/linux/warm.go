@@ -61,7 +61,7 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	closeAll(files)
 	watch := &watch{
 		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout,
-		warm: w,
+		warm: w, guard: w.executor.guard,
 	}
 	began := time.Now()
 	done, err := watch.supervise(w.sandbox, w.reports)

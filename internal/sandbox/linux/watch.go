@@ -18,6 +18,8 @@ type watch struct {
 	pidfd   int
 	timeout time.Duration
 	warm    *waiting // nil: it was started cold, and is our own child
+	guard   *guard
+	cold    bool // its program has yet to start, and says so
 
 	abandoned bool // the service gave the request up
 	still     standstill
@@ -83,6 +85,9 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		polledService: {Fd: int32(service), Events: unix.POLLIN},
 		polledFinish:  {Fd: w.finishes(), Events: unix.POLLIN},
 	}
+	if !w.cold {
+		w.guard.end(w.pidfd, deadline)
+	}
 	var failed error
 	for {
 		next := earlier(patience, restless)
@@ -122,11 +127,14 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		switch {
 		case !ok: // every holder of the pipe's other end is gone
 			w.await()
+			late := !deadline.IsZero() && !time.Now().Before(deadline) // the guard was first
+			done.TimedOut = done.TimedOut || late && done.Lost
 			done.Duration = time.Since(done.Started)
 			return done, failed
 		case r.kind == reportStarted:
 			done.Started = time.Now()
 			deadline = done.Started.Add(w.timeout)
+			w.guard.end(w.pidfd, deadline)
 		case r.kind == reportExit:
 			done.Status, done.Lost = r.value, false
 		default:

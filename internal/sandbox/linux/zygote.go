@@ -138,7 +138,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8", "LD_BIND_NOW=1"}, python.Env...)
 	script := &script{
 		group: s.bornIn(), flags: unix.CLONE_NEWNS, report: int(report.Fd()),
-		setup: join(s.joinGroup(), e.host.bindPackages(p.set, imagePath), []step{
+		setup: join(s.joinGroup(), sliceOfInit(), e.host.bindPackages(p.set, imagePath), []step{
 			moveMount("mount /tmp", tmp, imagePath+"/tmp"),
 			mount("mount /proc", "proc", imagePath+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
 		}, s.enter()),

@@ -107,7 +107,11 @@ func (a *arena) fight(t *testing.T, p *program) {
 	spec := p.spec(t, a.world, nonce, launcher)
 	begin := time.Now()
 	r := sandboxtest.Run(t, a.sandbox, spec)
-	faults := p.judge(a.world, nonce, r, spec.Limits, time.Since(begin))
+	took := time.Since(begin)
+	if r.TimedOut {
+		t.Logf("answered %v after its limit", (took - p.timeout).Round(time.Millisecond))
+	}
+	faults := p.judge(a.world, nonce, r, spec.Limits, took)
 	if look := looks[p.label()]; look != nil {
 		faults = append(faults, look(r)...)
 	}
@@ -194,7 +198,7 @@ func (a *arena) wantPlain(t *testing.T, when string) {
 func (a *arena) wantNoStrays(t *testing.T, kind string) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(answerTime(kind)); time.Now().Before(end); {
+	for end := time.Now().Add(answerTime); time.Now().Before(end); {
 		if left = a.backend.Strays(t); len(left) == 0 {
 			return
 		}

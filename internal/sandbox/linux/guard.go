@@ -1,0 +1,141 @@
+package linux
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Without control groups the executor itself reads what the processes of a sandbox
+// use, and however many there are, it has the share of one session. A program of a
+// hundred sessions can use that up, and would run on after its time limit until the
+// executor gets the processor again. So a process with a session of its own ends
+// sandboxes at their limits, too: it sleeps until then, so it is due at once, as does
+// pid 1, which it kills.
+
+// guard is the executor's end of it; nil is none.
+type guard struct{ socket int }
+
+// guardName is the argument with which an executor executes itself as a guard.
+const guardName = "guard"
+
+// startGuard starts the process, before the executor leaves the host's files. It dies
+// with the executor, whose pid namespace it is in.
+func startGuard() (*guard, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	g := &guard{fds[0]}
+	theirs := os.NewFile(uintptr(fds[1]), "guard")
+	defer theirs.Close()
+	command := exec.Command("/proc/self/exe", "executor", guardName)
+	command.Args[0] = "airlock"
+	command.Env = []string{"GOMAXPROCS=1"}
+	command.Stderr = os.Stderr
+	command.Dir = "/"
+	command.ExtraFiles = []*os.File{theirs}
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		g.close()
+		return nil, err
+	}
+	go func() { _ = command.Wait() }() // it ends when its socket is closed
+	theirs.Close()
+	if _, err := unix.Read(g.socket, make([]byte, 1)); err != nil { // it is there
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *guard) close() { unix.Close(g.socket) }
+
+// end has a process killed at a time, unless it has ended by then. Should the guard
+// not take it, the executor's own look at the time remains.
+func (g *guard) end(pidfd int, deadline time.Time) {
+	if g == nil || deadline.IsZero() {
+		return
+	}
+	left := time.Until(deadline)
+	at := binary.NativeEndian.AppendUint64(nil, uint64(monotonic()+left)) // in this order it is not too early
+	_ = unix.Sendmsg(g.socket, at, unix.UnixRights(pidfd), nil, unix.MSG_DONTWAIT)
+}
+
+// monotonic is the time of a clock that all processes share.
+func monotonic() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it cannot fail
+	return time.Duration(now.Nano())
+}
+
+// guarded is a process and when it is killed.
+type guarded struct {
+	pidfd    int
+	deadline time.Duration
+}
+
+// guardMain is the process. It needs no rights: all have its user.
+func guardMain() int {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capset(&header, &make([]unix.CapUserData, 2)[0]); err != nil {
+		return 1
+	}
+	if _, err := unix.Write(executorSocket, []byte{0}); err != nil {
+		return 1
+	}
+	var all []guarded
+	for {
+		list := []unix.PollFd{{Fd: executorSocket, Events: unix.POLLIN}}
+		var next time.Time
+		for _, p := range all {
+			list = append(list, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
+			next = earlier(next, time.Now().Add(p.deadline-monotonic()))
+		}
+		if _, err := pollUntil(list, next); err != nil {
+			return 1
+		}
+		now, i := monotonic(), 0
+		all = slices.DeleteFunc(all, func(p guarded) bool {
+			i++
+			ended := list[i].Revents != 0
+			if !ended && now >= p.deadline {
+				_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) // it may just have ended
+				ended = true
+			}
+			if ended {
+				unix.Close(p.pidfd)
+			}
+			return ended
+		})
+		if list[0].Revents != 0 {
+			p, ok := receiveGuarded()
+			if !ok {
+				return 0 // the executor is gone, or has no use for a guard
+			}
+			all = append(all, p)
+		}
+	}
+}
+
+func receiveGuarded() (p guarded, ok bool) {
+	at, rights := make([]byte, 8), make([]byte, unix.CmsgSpace(4))
+	n, length, _, _, err := unix.Recvmsg(executorSocket, at, rights, unix.MSG_CMSG_CLOEXEC)
+	if err != nil || n != len(at) {
+		return p, false
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:length])
+	if err != nil || len(messages) != 1 {
+		return p, false
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return p, false
+	}
+	return guarded{fds[0], time.Duration(binary.NativeEndian.Uint64(at))}, true
+}

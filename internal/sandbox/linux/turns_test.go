@@ -1,0 +1,106 @@
+package linux
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// The executor and each pid 1 ask for short slices, programs do not.
+func TestShortSlices(t *testing.T) {
+	before := executors(t)
+	s := startBare(t, true)
+	executor := slices.DeleteFunc(executors(t), func(pid int) bool { return slices.Contains(before, pid) })[0]
+	slice := func(pid int) time.Duration {
+		attr, err := unix.SchedGetAttr(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(attr.Runtime)
+	}
+	usual := slice(0)
+	if usual == 0 {
+		t.Log("this kernel has one slice for all")
+		return
+	}
+	if got := slice(executor); got != shortSlice {
+		t.Errorf("the executor has slices of %v", got)
+	}
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); r.Code() != 0 {
+		t.Fatal(r.Stderr)
+	}
+	var inits []int
+	for begin := time.Now(); len(inits) == 0; time.Sleep(time.Millisecond) {
+		if inits = waitingPids(executor); time.Since(begin) > 30*time.Second {
+			t.Fatal("no sandbox waits")
+		}
+	}
+	for _, pid := range inits {
+		if got := slice(pid); got != shortSlice {
+			t.Errorf("pid 1 of a sandbox has slices of %v", got)
+		}
+		for _, program := range ofInit(pid) {
+			if got := slice(program); got != usual {
+				t.Errorf("a program has slices of %v, not %v", got, usual)
+			}
+		}
+	}
+}
+
+// Without control groups pid 1 is in a session without its program.
+func TestSessionOfInit(t *testing.T) {
+	for way, run := range ways(t) {
+		t.Run(way, func(t *testing.T) {
+			r := run(t, ordinaryPython("import os\nprint(os.getsid(0) == os.getsid(1))"))
+			if want := map[bool]string{true: "True\n", false: "False\n"}[os.Geteuid() == 0]; r.Stdout != want {
+				t.Errorf("in pid 1's session: %q %s", r.Stdout, r.Stderr)
+			}
+		})
+	}
+}
+
+// The guard kills what is alive at its time, and nothing before.
+func TestGuard(t *testing.T) {
+	g, err := startGuard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	sleep := func(deadline time.Duration) (*exec.Cmd, time.Time) {
+		t.Helper()
+		command, pidfd := exec.Command("sleep", "600"), -1
+		command.SysProcAttr = &unix.SysProcAttr{PidFD: &pidfd, Pdeathsig: unix.SIGKILL}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(deadline)
+		g.end(pidfd, at)
+		unix.Close(pidfd)
+		return command, at
+	}
+	later, _ := sleep(time.Hour)
+	ended, _ := sleep(10 * time.Millisecond)
+	if err := ended.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = ended.Wait() // killed
+	for range 3 {
+		command, at := sleep(20 * time.Millisecond)
+		if err := command.Wait(); err == nil || err.Error() != "signal: killed" || time.Now().Before(at) {
+			t.Errorf("%v, %v after its time", err, time.Since(at))
+		}
+	}
+	if err := later.Process.Signal(unix.Signal(0)); err != nil {
+		t.Error(err)
+	}
+	if err := later.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = later.Wait() // killed
+}
