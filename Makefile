@@ -68,7 +68,7 @@ test-packages: build ## all sets of packages: their programs answer as in plain 
 .PHONY: test-languages
 test-languages: build ## all 13 languages in the sandbox
 	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --languages all
-	@AIRLOCK_NO_SKIP=1 $(GO) test -count=1 -v -run TestLanguages ./internal/sandbox/linux
+	@AIRLOCK_NO_SKIP=1 AIRLOCK_TEST_LANGUAGES=all $(GO) test -count=1 -v -run TestLanguages ./internal/sandbox/linux
 
 .PHONY: vet
 vet: ## go vet
