@@ -13,20 +13,38 @@ import (
 // and <!-- /soak:name -->. A document without them would keep figures of another
 // run.
 func fill(name, part, text string) error {
-	document, err := os.ReadFile(name)
+	before, _, after, err := cut(name, part)
 	if err != nil {
 		return err
 	}
-	begin, end := "<!-- soak:"+part+" -->\n", "<!-- /soak:"+part+" -->"
-	before, rest, found := strings.Cut(string(document), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return fmt.Errorf("%s has no place for %q", name, part)
-	}
-	return os.WriteFile(name, []byte(before+begin+strings.TrimRight(text, "\n")+"\n"+end+after), 0o644)
+	return os.WriteFile(name, []byte(before+strings.TrimRight(text, "\n")+"\n"+after), 0o644)
 }
 
-// machine says what was measured on, and when.
+// part returns what stands between the marks of a part.
+func part(name, part string) (text string, err error) {
+	_, text, _, err = cut(name, part)
+	return text, err
+}
+
+// cut takes a document apart at the marks of a part, which stay outside.
+func cut(name, part string) (before, text, after string, err error) {
+	document, err := os.ReadFile(name)
+	if err != nil {
+		return "", "", "", err
+	}
+	begin, end := "<!-- soak:"+part+" -->\n", "<!-- /soak:"+part+" -->"
+	before, rest, found := strings.Cut(string(document), begin)
+	text, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return "", "", "", fmt.Errorf("%s has no place for %q", name, part)
+	}
+	return before + begin, text, end + after, nil
+}
+
+// today is the day of a measurement.
+func today() string { return time.Now().UTC().Format("2 January 2006") }
+
+// machine says what was measured on.
 func machine() string {
 	var name syscall.Utsname
 	if err := syscall.Uname(&name); err != nil {
@@ -39,5 +57,5 @@ func machine() string {
 		}
 		release = append(release, byte(c))
 	}
-	return fmt.Sprintf("%d processors, Linux %s, %s.", runtime.NumCPU(), release, time.Now().UTC().Format("2 January 2006"))
+	return fmt.Sprintf("%d processors, Linux %s", runtime.NumCPU(), release)
 }

@@ -116,7 +116,7 @@ func soak(ctx context.Context, o options) (err error) {
 	}
 	if o.document != "" && verdict == nil && ctx.Err() == nil && o.duration >= long && o.runs == 0 {
 		verdict = errors.Join(
-			fill(o.document, "load", machine()+"\n\n```\n"+report+"```\n"),
+			fill(o.document, "load", machine()+", "+today()+".\n\n```\n"+report+"```\n"),
 			os.WriteFile(strings.TrimSuffix(o.document, ".md")+".svg", []byte(picture), 0o644))
 	}
 	return verdict

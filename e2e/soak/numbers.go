@@ -51,8 +51,8 @@ func numberNames() string {
 // measure measures one number or all, and says of each what was found.
 func measure(ctx context.Context, o options) error {
 	var errs []error
-	var rows strings.Builder
-	began := time.Now()
+	rows := map[string]string{} // by what is promised
+	began, known := time.Now(), false
 	for _, n := range numbers {
 		if n.name != o.number && o.number != "all" {
 			continue
@@ -68,15 +68,43 @@ func measure(ctx context.Context, o options) error {
 			verdict = "**missed**"
 		}
 		fmt.Fprintf(o.say, "  %s: %s (%v since the start)\n", verdict, f.found, time.Since(began).Round(time.Second))
-		fmt.Fprintf(&rows, "| %s | %s | %s |\n", n.what, f.found, verdict)
+		known = true
+		if f.found != "" {
+			rows[n.what] = fmt.Sprintf("| %s | %s | %s | %s |", n.what, f.found, verdict, today())
+		}
 	}
-	if rows.Len() == 0 {
+	if !known {
 		return fmt.Errorf("there is no number %q: there are %s", o.number, numberNames())
 	}
-	if o.document != "" && o.number == "all" && o.runs == 0 {
-		errs = append(errs, fill(o.document, "numbers", machine()+"\n\n| promised | found | |\n|---|---|---|\n"+rows.String()))
+	if o.document != "" && o.runs == 0 && len(rows) > 0 {
+		errs = append(errs, fillNumbers(o.document, rows))
 	}
 	return errors.Join(errs...)
+}
+
+// fillNumbers writes the rows that were measured into a document, and keeps those of
+// the other numbers. Each has its day; all are of one machine.
+func fillNumbers(document string, rows map[string]string) error {
+	was, err := part(document, "numbers")
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(was, "\n")
+	if len(rows) < len(numbers) && lines[0] != machine()+"." {
+		return fmt.Errorf("the numbers of %s are of another machine than this (%s): measure all of them", document, machine())
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.\n\n| promised | found | | on |\n|---|---|---|---|\n", machine())
+	for _, n := range numbers {
+		row := rows[n.what]
+		if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "| "+n.what+" |") }); row == "" && i >= 0 {
+			row = lines[i]
+		}
+		if row != "" {
+			fmt.Fprintln(&b, row)
+		}
+	}
+	return fill(document, "numbers", b.String())
 }
 
 func measureLeftovers(ctx context.Context, o options) (figure, error) {
@@ -140,16 +168,17 @@ func measureDeadline(ctx context.Context, o options) (figure, error) {
 // time limit it was answered, and how long after it the last process with a word on its
 // command line was gone.
 func overdue(ctx context.Context, who tenant, r client.RunRequest, word string) (answered, end time.Duration, err error) {
-	gone := make(chan time.Time, 1)
+	gone, over := make(chan time.Time, 1), make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go watchGone(watching, word, gone)
+	go watchGone(watching, word, over, gone)
 	limit := time.Now().Add(time.Duration(r.TimeoutMS) * time.Millisecond)
 	run, err := who.Run(ctx, r)
 	answered = time.Since(limit)
 	if err != nil {
 		return 0, 0, err
 	}
+	close(over)
 	last := <-gone
 	if run.Status != client.StatusTimeout {
 		return 0, 0, wrong("a timeout", run)
@@ -157,20 +186,22 @@ func overdue(ctx context.Context, who tenant, r client.RunRequest, word string) 
 	return answered, last.Sub(limit), nil
 }
 
-// watchGone tells when the last process with a word on its command line is
-// gone, having seen one.
-func watchGone(ctx context.Context, word string, gone chan<- time.Time) {
+// watchGone tells when the last process with a word on its command line is gone: having
+// seen one, or after the run is over, since on a busy machine one may come and go unseen.
+func watchGone(ctx context.Context, word string, over <-chan struct{}, gone chan<- time.Time) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	seen := map[int]bool{}
+	seen, ended := map[int]bool{}, false
 	for {
 		select {
 		case <-ctx.Done():
 			gone <- time.Now()
 			return
+		case <-over:
+			over, ended = nil, true
 		case <-tick.C:
 		}
-		if len(seen) == 0 {
+		if len(seen) == 0 && !ended {
 			for _, p := range processes() {
 				if slices.Contains(p.argv, word) {
 					seen[p.pid] = true

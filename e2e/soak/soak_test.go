@@ -83,6 +83,7 @@ func TestJudge(t *testing.T) {
 		"a leak under load":  {func(i int) sample { return sample{serviceFiles: 40 + i%17*20 + i/3} }, false},
 		"a burst at the end": {func(i int) sample { return sample{serviceFiles: 40 + max(i-70, 0)*20} }, true},
 		"the executor's":     {func(i int) sample { return sample{executorMemory: int64(50+3*i) << 20} }, false},
+		"its slow leak":      {func(i int) sample { return sample{executorMemory: 10<<20 + int64(i)*(slackMemory+1<<20)/30} }, false},
 		"files":              {func(i int) sample { return sample{serviceFiles: 40 + 3*i} }, false},
 		"the executor's too": {func(i int) sample { return sample{executorFiles: 300 + 6*i} }, false},
 		"goroutines":         {func(i int) sample { return sample{goroutines: 30 + 6*i} }, false},
@@ -163,5 +164,33 @@ func TestJudge(t *testing.T) {
 	l.perform(act{name: "liar", do: func(context.Context, *load, tenant) error { return os.ErrInvalid }}, tenant{})
 	if l.verdict() == nil {
 		t.Error("a wrong answer is no fault")
+	}
+}
+
+// One number takes its own place in the document, and leaves the others as they were.
+func TestFillNumbers(t *testing.T) {
+	document := filepath.Join(t.TempDir(), "soak.md")
+	first, second, last := numbers[0].what, numbers[1].what, numbers[len(numbers)-1].what
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(document, []byte("# Head\n<!-- soak:numbers -->\n"+text+"<!-- /soak:numbers -->\nTail\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const head = "\n\n| promised | found | | on |\n|---|---|---|---|\n"
+	write(machine() + "." + head + "| " + first + " | a | kept | 1 May 2026 |\n| " + last + " | z | kept | 1 May 2026 |\n")
+	for range 2 {
+		if err := fillNumbers(document, map[string]string{second: "| " + second + " | new | kept | 2 May 2026 |"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "# Head\n<!-- soak:numbers -->\n" + machine() + "." + head + "| " + first + " | a | kept | 1 May 2026 |\n| " + second + " | new | kept | 2 May 2026 |\n| " +
+		last + " | z | kept | 1 May 2026 |\n<!-- /soak:numbers -->\nTail\n"
+	if got, err := os.ReadFile(document); string(got) != want || err != nil {
+		t.Errorf("%s %v", got, err)
+	}
+	write("another machine." + head)
+	if err := fillNumbers(document, map[string]string{second: "| x |"}); err == nil {
+		t.Error("rows of two machines are in one table")
 	}
 }
