@@ -90,7 +90,7 @@ func TestRequests(t *testing.T) {
 		{func() error { return c.DeleteSession(ctx, "id") }, `DELETE /api/v1/sessions/id Bearer secret `},
 		{func() error { _, err := c.SessionFiles(ctx, "id"); return err }, `GET /api/v1/sessions/id/files Bearer secret `},
 		{func() error { return c.Archive(ctx, "id", io.Discard) }, `GET /api/v1/sessions/id/archive Bearer secret `},
-		{func() error { _, err := c.CreateKey(ctx, "alice", true); return err }, `POST /api/v1/keys Bearer secret {"owner":"alice","admin":true} application/json`},
+		{func() error { _, err := c.CreateKey(ctx, NewKey{Owner: "alice", Admin: true}); return err }, `POST /api/v1/keys Bearer secret {"owner":"alice","admin":true} application/json`},
 		{func() error { _, err := c.ListKeys(ctx); return err }, `GET /api/v1/keys Bearer secret `},
 		{func() error { return c.RevokeKey(ctx, "id") }, `DELETE /api/v1/keys/id Bearer secret `},
 		{func() error { _, err := c.Languages(ctx); return err }, `GET /api/v1/languages Bearer secret `},

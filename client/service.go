@@ -12,19 +12,23 @@ type Key struct {
 	Owner     string    `json:"owner"`
 	Admin     bool      `json:"admin"`
 	CreatedAt time.Time `json:"created_at"`
-	RevokedAt time.Time `json:"revoked_at,omitzero"` // zero: in force
-	Token     string    `json:"token,omitempty"`     // only in the answer of CreateKey
+	RevokedAt time.Time `json:"revoked_at,omitzero"`       // zero: in force
+	Packages  string    `json:"python_packages,omitempty"` // set of Python packages of its programs; empty: as the protocol's
+	Token     string    `json:"token,omitempty"`           // only in the answer of CreateKey
+}
+
+// NewKey is a key to be made.
+type NewKey struct {
+	Owner    string `json:"owner"`
+	Admin    bool   `json:"admin"`
+	Packages string `json:"python_packages,omitempty"` // set of Python packages of its programs
 }
 
 // CreateKey makes a key. Its Token is told this once. It needs an admin key,
 // as ListKeys and RevokeKey do.
-func (c *Client) CreateKey(ctx context.Context, owner string, admin bool) (*Key, error) {
-	body := struct {
-		Owner string `json:"owner"`
-		Admin bool   `json:"admin"`
-	}{owner, admin}
+func (c *Client) CreateKey(ctx context.Context, wanted NewKey) (*Key, error) {
 	var key Key
-	if err := c.call(ctx, request{method: http.MethodPost, path: "/keys", body: body}, &key); err != nil {
+	if err := c.call(ctx, request{method: http.MethodPost, path: "/keys", body: wanted}, &key); err != nil {
 		return nil, err
 	}
 	return &key, nil

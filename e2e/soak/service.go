@@ -170,7 +170,7 @@ func (s *service) as(ctx context.Context, owner string) (*client.Client, string,
 	if err != nil {
 		return nil, "", err
 	}
-	key, err := operator.CreateKey(ctx, owner, false)
+	key, err := operator.CreateKey(ctx, client.NewKey{Owner: owner})
 	if err != nil {
 		return nil, "", err
 	}

@@ -28,7 +28,7 @@ asked; --server URL asks one elsewhere, with a key that has admin rights.`,
 }
 
 func (a *app) keysCreate() *cobra.Command {
-	owner, admin := string(engine.Local), false
+	wanted := client.NewKey{Owner: string(engine.Local)}
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Makes a key and prints its token, this once",
@@ -37,12 +37,12 @@ it is kept. Files and runs belong to the key's owner; keys of one owner share
 them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			args := []string{"create", "--owner", owner}
-			if admin {
+			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages}
+			if wanted.Admin {
 				args = append(args, "--admin")
 			}
 			return a.withKeys(cmd.Context(), args, func(ctx context.Context, ring keyRing) error {
-				made, err := ring.CreateKey(ctx, owner, admin)
+				made, err := ring.CreateKey(ctx, wanted)
 				if err != nil {
 					return err
 				}
@@ -54,8 +54,9 @@ them.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&owner, "owner", owner, "`NAME` of whom the key's files and runs belong to")
-	cmd.Flags().BoolVar(&admin, "admin", false, "let its holder manage keys")
+	cmd.Flags().StringVar(&wanted.Owner, "owner", wanted.Owner, "`NAME` of whom the key's files and runs belong to")
+	cmd.Flags().BoolVar(&wanted.Admin, "admin", false, "let its holder manage keys")
+	cmd.Flags().StringVar(&wanted.Packages, "packages", "", "`SET` of Python packages of its programs: current, onyx, librechat or own; else their protocol's")
 	return a.keyCommand(cmd)
 }
 
@@ -103,7 +104,7 @@ func (a *app) keyCommand(cmd *cobra.Command) *cobra.Command {
 // keyRing is where keys are kept: behind a service, which a *client.Client
 // speaks for, or in storage that nobody holds.
 type keyRing interface {
-	CreateKey(ctx context.Context, owner string, admin bool) (*client.Key, error)
+	CreateKey(ctx context.Context, wanted client.NewKey) (*client.Key, error)
 	ListKeys(ctx context.Context) ([]client.Key, error)
 	RevokeKey(ctx context.Context, id string) error
 }
@@ -150,8 +151,8 @@ type localKeys struct{ service *engine.Service }
 var operator = engine.Caller{Owner: engine.Local, Admin: true}
 
 // CreateKey makes a key.
-func (k localKeys) CreateKey(ctx context.Context, owner string, admin bool) (*client.Key, error) {
-	key, token, err := k.service.CreateKey(ctx, operator, engine.Owner(owner), admin)
+func (k localKeys) CreateKey(ctx context.Context, wanted client.NewKey) (*client.Key, error) {
+	key, token, err := k.service.CreateKey(ctx, operator, engine.Owner(wanted.Owner), wanted.Admin, wanted.Packages)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (k localKeys) RevokeKey(ctx context.Context, id string) error {
 }
 
 func describeKey(key engine.Key) client.Key {
-	return client.Key{ID: key.ID, Owner: string(key.Owner), Admin: key.Admin, CreatedAt: key.CreatedAt, RevokedAt: key.RevokedAt}
+	return client.Key{ID: key.ID, Owner: string(key.Owner), Admin: key.Admin, CreatedAt: key.CreatedAt, RevokedAt: key.RevokedAt, Packages: key.Packages}
 }
 
 func adminWord(admin bool) string {
@@ -201,7 +202,7 @@ func (k keyList) text(p *page) {
 		p.line("There are no keys: callers on this machine need none. `airlock keys create` makes one.")
 		return
 	}
-	p.line("%s", p.paint(bold, pad("ID", 14)+pad("OWNER", 24)+pad("ADMIN", 7)+pad("MADE", 12)+"REVOKED"))
+	p.line("%s", p.paint(bold, pad("ID", 14)+pad("OWNER", 24)+pad("ADMIN", 7)+pad("MADE", 12)+pad("REVOKED", 12)+"PACKAGES"))
 	for _, key := range k.Keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
@@ -210,7 +211,11 @@ func (k keyList) text(p *page) {
 		if !key.RevokedAt.IsZero() {
 			revoked = key.RevokedAt.Local().Format(time.DateOnly)
 		}
-		p.line("%s%s%s%s%s", pad(key.ID, 14), pad(printable(key.Owner), 24), pad(admin, 7), pad(key.CreatedAt.Local().Format(time.DateOnly), 12), revoked)
+		packages := "-"
+		if key.Packages != "" {
+			packages = printable(key.Packages)
+		}
+		p.line("%s%s%s%s%s%s", pad(key.ID, 14), pad(printable(key.Owner), 24), pad(admin, 7), pad(key.CreatedAt.Local().Format(time.DateOnly), 12), pad(revoked, 12), packages)
 	}
 }
 

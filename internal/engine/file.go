@@ -14,6 +14,8 @@ type Caller struct {
 	Owner Owner
 	Key   string // public id of the key that was used; empty: none was needed
 	Admin bool   // may manage keys
+
+	Packages string // set of Python packages of the key's programs; empty: as their protocol's
 }
 
 // Local is the caller that needs no key: on loopback, on the unix socket, and
@@ -138,4 +140,5 @@ type Key struct {
 	Hash      Digest // SHA-256 of the whole token
 	CreatedAt time.Time
 	RevokedAt time.Time // zero: in force
+	Packages  string    // set of Python packages of its programs; empty: as their protocol's
 }

@@ -7,7 +7,10 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
+
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // A token is "ak_", the public id of its key, "_", and 256 random bits.
@@ -37,7 +40,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error
 	if err != nil || !match || !key.RevokedAt.IsZero() {
 		return Caller{}, refused
 	}
-	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin}, nil
+	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages}, nil
 }
 
 // keyIDOf returns the public part of a token that has the right form.
@@ -69,8 +72,9 @@ func newKeyID() string {
 }
 
 // CreateKey makes a key for an owner and returns it with its token, which is
-// kept nowhere. The caller must be an admin.
-func (s *Service) CreateKey(ctx context.Context, caller Caller, owner Owner, admin bool) (Key, string, error) {
+// kept nowhere. Its programs get a set of Python packages, if one is named. The
+// caller must be an admin.
+func (s *Service) CreateKey(ctx context.Context, caller Caller, owner Owner, admin bool, packages string) (Key, string, error) {
 	const op = "create key"
 	if err := adminOnly(op, caller); err != nil {
 		return Key{}, "", err
@@ -80,9 +84,12 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, owner Owner, adm
 	}) {
 		return Key{}, "", Invalid("owner", "must have 1 to %d printable ASCII characters, without spaces, slashes and quotes", maxOwnerName)
 	}
+	if packages != "" && !slices.Contains(language.PackageSets(), packages) {
+		return Key{}, "", missingSet(packages, nil)
+	}
 	var secret [secretBytes]byte
 	rand.Read(secret[:])
-	key := Key{ID: newKeyID(), Owner: owner, Admin: admin, CreatedAt: s.now()}
+	key := Key{ID: newKeyID(), Owner: owner, Admin: admin, CreatedAt: s.now(), Packages: packages}
 	token := tokenPrefix + key.ID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	key.Hash = sha256.Sum256([]byte(token))
 	if err := s.index.AddKey(ctx, key); err != nil {

@@ -58,7 +58,7 @@ func (p *PackageSets) Describe() []PackageSet {
 // of chooses the set of a run whose request names none; empty where nothing is
 // installed.
 func (p *PackageSets) of(caller Caller, origin Origin) string {
-	for _, name := range []string{p.Keys[caller.Key], p.Origins[origin]} {
+	for _, name := range []string{p.Keys[caller.Key], caller.Packages, p.Origins[origin]} {
 		if name != "" && slices.Contains(p.Installed, name) {
 			return name
 		}

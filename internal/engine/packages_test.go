@@ -18,6 +18,7 @@ func TestChoosePackages(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, asked, key string
+		made             string // set of the key
 		origin           Origin
 		sets             PackageSets
 		want, fault      string
@@ -28,6 +29,8 @@ func TestChoosePackages(t *testing.T) {
 		{name: "by key", key: "k1", origin: OriginNative, sets: sets, want: "onyx"},
 		{name: "key before protocol", key: "k3", origin: OriginOnyx, sets: sets, want: ""},
 		{name: "key's set is not installed", key: "k2", origin: OriginOnyx, sets: sets, want: "onyx"},
+		{name: "as the key was made", key: "k4", made: "onyx", origin: OriginNative, sets: sets, want: "onyx"},
+		{name: "setting before key", key: "k3", made: "onyx", origin: OriginOnyx, sets: sets, want: ""},
 		{name: "request before key", asked: "current", key: "k1", origin: OriginOnyx, sets: sets, want: ""},
 		{name: "by request", asked: "onyx", origin: OriginNative, sets: sets, want: "onyx"},
 		{name: "not installed", asked: "librechat", sets: sets, fault: `"librechat" is not installed on this server; there are current, onyx`},
@@ -38,7 +41,7 @@ func TestChoosePackages(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := &Service{cfg: Config{Packages: test.sets}}
 			req := &RunRequest{Packages: test.asked, Profile: Profile{Origin: test.origin}}
-			err := s.choosePackages(Caller{Key: test.key}, req)
+			err := s.choosePackages(Caller{Key: test.key, Packages: test.made}, req)
 			switch {
 			case test.fault != "":
 				if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), test.fault) {

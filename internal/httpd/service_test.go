@@ -213,10 +213,10 @@ func TestFirstKey(t *testing.T) {
 		}
 		return e.Status
 	}
-	if _, err := open.CreateKey(ctx, "eve", true); refused(err) != http.StatusForbidden {
+	if _, err := open.CreateKey(ctx, client.NewKey{Owner: "eve", Admin: true}); refused(err) != http.StatusForbidden {
 		t.Errorf("a caller on loopback makes keys: %v", err)
 	}
-	key := must[*client.Key](t)(admin.CreateKey(ctx, "alice", false))
+	key := must[*client.Key](t)(admin.CreateKey(ctx, client.NewKey{Owner: "alice"}))
 	if _, err := open.Limits(ctx); refused(err) != http.StatusUnauthorized {
 		t.Errorf("without a key: %v", err)
 	}

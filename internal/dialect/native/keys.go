@@ -12,11 +12,11 @@ func (a *api) createKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	owner, admin := engine.Owner(body.needText("owner")), body.flag("admin", false)
+	owner, admin, packages := engine.Owner(body.needText("owner")), body.flag("admin", false), body.text("python_packages")
 	if err := body.done(); err != nil {
 		return err
 	}
-	key, token, err := a.engine.CreateKey(r.Context(), a.Caller(r), owner, admin)
+	key, token, err := a.engine.CreateKey(r.Context(), a.Caller(r), owner, admin, packages)
 	if err != nil {
 		return err
 	}

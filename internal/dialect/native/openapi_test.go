@@ -58,7 +58,7 @@ func TestDocumentIsTrue(t *testing.T) {
 	doc := loadDocument(t)
 	file, run := r.put("a.txt", "hello"), r.run("x")
 	spare := r.put("b.txt", "hello")
-	key, _, err := r.engine.CreateKey(t.Context(), r.caller, "carol", false)
+	key, _, err := r.engine.CreateKey(t.Context(), r.caller, "carol", false, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,11 +110,12 @@ type keyBody struct {
 	Admin     bool         `json:"admin"`
 	CreatedAt string       `json:"created_at"`
 	RevokedAt string       `json:"revoked_at,omitempty"`
+	Packages  string       `json:"python_packages,omitempty"`
 	Token     string       `json:"token,omitempty"` // once, in the answer that made it
 }
 
 func keyOf(k engine.Key) keyBody {
-	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt), RevokedAt: timeOf(k.RevokedAt)}
+	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt), RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages}
 }
 
 type languageBody struct {
