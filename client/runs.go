@@ -45,6 +45,10 @@ type RunRequest struct {
 	// program writes; Stderr is empty then.
 	MergeOutput bool `json:"merge_output,omitempty"`
 
+	// EchoLast prints the value of an expression on the last line, as a notebook
+	// does. Of Python only.
+	EchoLast bool `json:"echo_last,omitempty"`
+
 	// IdempotencyKey makes it safe to send a request again: a second one with
 	// the same key and content answers with the first one's run.
 	IdempotencyKey string `json:"-"`

@@ -15,7 +15,6 @@ import (
 
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
-	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/anthropic"
@@ -155,11 +154,7 @@ func (a *app) connectLocal(ctx context.Context, modelURL string) (*conversation.
 	if err != nil {
 		return nil, err
 	}
-	var runner local.Runner = serviceRunner{conn.client}
-	if conn.service != nil {
-		runner = &toolRunner{conn.service.engine, engine.Caller{Owner: engine.Local}}
-	}
-	b, err := a.localBackend(runner, modelURL, func() error { conn.close(); return nil })
+	b, err := a.localBackend(serviceRunner{conn.client}, modelURL, func() error { conn.close(); return nil })
 	if err != nil {
 		conn.close()
 		return nil, err

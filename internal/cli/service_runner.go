@@ -15,8 +15,8 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// serviceRunner is a service, here or elsewhere, as the local provider wants
-// its sandbox.
+// serviceRunner implements local.Runner with a service: a remote one, that of this
+// machine, or one in this process.
 type serviceRunner struct {
 	client *client.Client
 }
@@ -46,7 +46,7 @@ func (r serviceRunner) Upload(ctx context.Context, name string, size int64, cont
 
 // Execute implements pytool.Runner.
 func (r serviceRunner) Execute(ctx context.Context, req pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
-	ask := client.RunRequest{Language: "python", Code: req.Code, TimeoutMS: req.Timeout.Milliseconds()}
+	ask := client.RunRequest{Language: "python", Code: req.Code, Entry: toolEntry, EchoLast: true, TimeoutMS: req.Timeout.Milliseconds()}
 	for _, f := range req.Files {
 		ask.Files = append(ask.Files, client.FileRef{ID: f.ID, Path: f.Path})
 	}
@@ -121,7 +121,7 @@ func (r serviceRunner) Files(ctx context.Context) iter.Seq2[provider.FileInfo, e
 	}
 }
 
-// runnerFile is a stored file as providers describe theirs.
+// runnerFile returns the description of a stored file.
 func runnerFile(id, name, mime, sha256 string, size int64, created, expires time.Time, made bool) provider.FileInfo {
 	f := provider.FileInfo{Ref: provider.FileRef{ID: id}, Name: name, MIME: mime, Size: size, SHA256: sha256, Created: created, Expires: expires,
 		Origin: provider.OriginUser, State: provider.StateReady}
@@ -131,7 +131,7 @@ func runnerFile(id, name, mime, sha256 string, size int64, created, expires time
 	return f
 }
 
-// gone says of a file that is not there what the tool knows.
+// gone marks the error of a missing file with pytool.ErrFileGone.
 func gone(err error) error {
 	if client.IsNotFound(err) || errors.Is(err, engine.ErrNotFound) {
 		return fmt.Errorf("%w: %w", pytool.ErrFileGone, err)

@@ -14,16 +14,17 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// The run_python tool knows a service over HTTP. In this process it runs on
-// the engine itself, and keeps what it makes in the engine's own store.
-
-// toolRunner is the engine as the tool wants it.
+// toolRunner implements local.Runner with the engine of this process, for any of its
+// owners. Commands use a serviceRunner; both run code alike.
 type toolRunner struct {
 	engine *engine.Service
 	caller engine.Caller
 }
 
 var _ local.Runner = (*toolRunner)(nil)
+
+// toolEntry is the file name of the tool's code, as tracebacks show it.
+const toolEntry = "__main__.py"
 
 // toolFileTTL is how long staged files are kept after their last use.
 const toolFileTTL = time.Hour
@@ -52,7 +53,7 @@ func (r *toolRunner) Upload(ctx context.Context, name string, size int64, conten
 // Execute implements pytool.Runner.
 func (r *toolRunner) Execute(ctx context.Context, req pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
 	ask := engine.RunRequest{Language: "python", Code: req.Code, Profile: engine.Profile{
-		Entry: "__main__.py", EchoLast: true, FileTTL: toolFileTTL, Limits: engine.Limits{Timeout: req.Timeout},
+		Entry: toolEntry, EchoLast: true, FileTTL: toolFileTTL, Limits: engine.Limits{Timeout: req.Timeout},
 	}}
 	for _, f := range req.Files {
 		id, err := engine.ParseID(f.ID)
@@ -141,32 +142,6 @@ func (r *toolRunner) Delete(ctx context.Context, id string) error {
 	}
 	return gone(r.engine.DeleteFile(ctx, r.caller, parsed))
 }
-
-// toolFiles is the engine's store as the tool's FileStore.
-type toolFiles struct {
-	engine *engine.Service
-	caller engine.Caller
-	base   string // of links: "https://host/api/v1/files"
-}
-
-var _ pytool.FileStore = (*toolFiles)(nil)
-
-// Open implements pytool.FileStore.
-func (f *toolFiles) Open(ctx context.Context, id string) (io.ReadCloser, error) {
-	return openStored(ctx, f.engine, f.caller, id)
-}
-
-// Save implements pytool.FileStore.
-func (f *toolFiles) Save(ctx context.Context, name, mimeType string, content io.Reader) (string, error) {
-	file, err := f.engine.PutFile(ctx, f.caller, engine.Upload{Name: name, MIME: mimeType}, content)
-	if err != nil {
-		return "", err
-	}
-	return file.ID.String(), nil
-}
-
-// Link implements pytool.FileStore.
-func (f *toolFiles) Link(id string) string { return f.base + "/" + id }
 
 func openStored(ctx context.Context, e *engine.Service, caller engine.Caller, id string) (io.ReadCloser, error) {
 	parsed, err := engine.ParseID(id)

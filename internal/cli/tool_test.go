@@ -2,17 +2,49 @@ package cli
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/dialect/dialecttest"
+	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 	"github.com/airlock-run/airlock/pytool"
 )
+
+// toolFiles is the engine's store as the tool's FileStore.
+type toolFiles struct {
+	engine *engine.Service
+	caller engine.Caller
+	base   string // of links: "https://host/api/v1/files"
+}
+
+var _ pytool.FileStore = (*toolFiles)(nil)
+
+// Open implements pytool.FileStore.
+func (f *toolFiles) Open(ctx context.Context, id string) (io.ReadCloser, error) {
+	return openStored(ctx, f.engine, f.caller, id)
+}
+
+// Save implements pytool.FileStore.
+func (f *toolFiles) Save(ctx context.Context, name, mimeType string, content io.Reader) (string, error) {
+	file, err := f.engine.PutFile(ctx, f.caller, engine.Upload{Name: name, MIME: mimeType}, content)
+	if err != nil {
+		return "", err
+	}
+	return file.ID.String(), nil
+}
+
+// Link implements pytool.FileStore.
+func (f *toolFiles) Link(id string) string { return f.base + "/" + id }
 
 // A whole turn of the tool on the engine in this process: a file of the chat
 // goes in, what the program makes comes into the store, and its copy is gone.
@@ -69,5 +101,30 @@ func TestToolInProcess(t *testing.T) {
 	cancel()
 	if result, _ := run(ctx, `{"code":"wait"}`); *result.ExitCode != -1 {
 		t.Errorf("of a user who left: %s", result.JSON())
+	}
+}
+
+// Code runs alike at a service and on the engine of this process.
+func TestRunnersAgree(t *testing.T) {
+	caller := engine.Caller{Owner: engine.Local}
+	service := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(dialecttest.Script))
+	api := native.New(service, native.Options{Caller: func(*http.Request) engine.Caller { return caller }})
+	server := httptest.NewServer(http.StripPrefix("/api/v1", api))
+	defer server.Close()
+	remote, err := client.New(client.Options{Server: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remote.Close()
+	run := func(r pytool.Runner) (text string) {
+		_, err := r.Execute(t.Context(), pytool.Request{Code: "spec", Timeout: time.Minute}, func(_ pytool.Stream, s string) { text += s })
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
+	here := run(&toolRunner{service, caller})
+	if diff := cmp.Diff(here, run(serviceRunner{remote})); diff != "" || !strings.Contains(here, "echo=true") {
+		t.Error(here, diff)
 	}
 }

@@ -76,6 +76,7 @@ func TestStrictJSON(t *testing.T) {
 		{"limits array", with(`"limits":[]`), 400, "limits must be an object, not an array"},
 		{"merge text", with(`"merge_output":"no"`), 400, "merge_output must be true or false, not a string"},
 		{"merge", with(`"merge_output":true`), 200, ""},
+		{"echo", with(`"echo_last":true`), 200, ""},
 		{"wait text", with(`"wait":"no"`), 400, "wait must be true or false, not a string"},
 		{"deep", with(`"args":` + strings.Repeat("[", 17) + strings.Repeat("]", 17)), 400, "nested"},
 		{"very deep", strings.Repeat("[", 100_000), 400, "nested"},

@@ -92,6 +92,7 @@ func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
 		o.fail("timeout_ms", "is there twice: by itself and in limits")
 	}
 	req.Profile.MergeOutput = o.flag("merge_output", false)
+	req.Profile.EchoLast = o.flag("echo_last", false)
 	wait = o.flag("wait", true)
 	return req, wait, o.done()
 }
