@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -22,6 +23,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/index"
+	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
 	"github.com/airlock-run/airlock/internal/web"
@@ -36,12 +38,13 @@ import (
 type service struct {
 	providers metrics.Source // what all processes have counted of them; nil: nothing
 
-	engine *engine.Service
-	work   *native.Work       // folders and projects; nil: none
-	review *web.Review        // the same for the page
-	live   *conversation.Live // conversations with models; nil: none
-	below  []func() error     // to be closed, last first
-	bodies wire.Bodies        // of all dialects
+	engine       *engine.Service
+	work         *native.Work       // folders and projects; nil: none
+	review       *web.Review        // the same for the page
+	live         *conversation.Live // conversations with models; nil: none
+	interpreters *live.Service      // of live sessions
+	below        []func() error     // to be closed, last first
+	bodies       wire.Bodies        // of all dialects
 }
 
 // storage are the two halves of what the engine keeps.
@@ -178,6 +181,8 @@ func (a *app) startService(ctx context.Context, data string, space *disk.Space, 
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
+	s.interpreters = live.New(a.liveConfig(), s.engine, a.log)
+	s.below = append(s.below, s.interpreters.Close)
 	return s, nil
 }
 
@@ -222,6 +227,17 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
 		Packages:  a.packageSets(),
+	}
+}
+
+// liveMemory is what is set aside for a live interpreter that waits. Python's has a
+// few MiB of its own, and its workspace as much as there is in it.
+const liveMemory = 16 << 20
+
+func (a *app) liveConfig() live.Config {
+	return live.Config{
+		Idle: a.cfg.LiveIdle, PerOwner: a.cfg.OwnerLive,
+		Total: cmp.Or(a.cfg.Live, int(programMemory()/liveMemory)),
 	}
 }
 

@@ -59,6 +59,10 @@ type Config struct {
 	OwnerFiles, OwnerSessions int // 0: no limit
 	OwnerResults              int64
 
+	// Live interpreters.
+	Live, OwnerLive int // Live 0: by memory
+	LiveIdle        time.Duration
+
 	DefaultTimeout, MaxTimeout     time.Duration
 	DefaultMemory, MaxMemory       int64
 	DefaultProcesses, MaxProcesses int

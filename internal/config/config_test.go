@@ -148,7 +148,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "queue_time": "9s", "file_ttl": "2h",
 		"min_free":   "64MiB",
 		"owner_runs": "3", "owner_queue": "4", "owner_rate": "5", "owner_disk": "6GiB", "owner_files": "7",
-		"owner_sessions": "8", "owner_results": "9MiB",
+		"owner_sessions": "8", "live": "9", "owner_live": "10", "live_idle": "11m", "owner_results": "9MiB",
 		"default_timeout": "3s", "max_timeout": "4m", "default_memory": "64MiB", "max_memory": "2GiB",
 		"default_processes": "9", "max_processes": "200", "default_output": "7KiB", "max_output": "20MiB",
 		"provider": "gemini", "model": "some-model", "hints": "off", "max_download": "3MiB", "model_url": "http://localhost:11434/v1", "model_key": "sample",

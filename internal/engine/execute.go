@@ -140,13 +140,16 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	if len(stage.private) > 0 {
 		spec.Stdin = slices.Concat(spec.Stdin, stage.private)
 	}
-	if j.session.Kind == SessionHeld {
+	if j.session.Kind == SessionHeld || p.Live {
 		spec.Held = j.session.ID
 	}
 	if p.Discard {
 		spec.Limits.Files = FileLimit{}
 	}
-	if p.Host != nil {
+	switch {
+	case p.Live:
+		spec.Live, spec.Limits.Timeout = true, endless
+	case p.Host != nil:
 		spec.Limits.Timeout += p.Pauses
 	}
 	j.started(s.now())
@@ -156,18 +159,24 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	guarded, stop := context.WithCancelCause(guarded)
 	defer stop(nil)
 	host := &host{job: j, service: s}
-	if p.Host != nil && p.Pauses > 0 {
+	if p.Host != nil && (p.Pauses > 0 || p.Live) {
 		host.pauses = newPauses(s.queue, j.ticket, p, func() { stop(errOverdue) })
 		defer host.pauses.end()
 	}
 	j.laps.end("stage")
-	outcome, err := s.sandbox.Run(guarded, spec, host)
+	run := s.sandbox.Run
+	if p.Live {
+		run = func(ctx context.Context, spec *Spec, host Host) (*Outcome, error) {
+			return s.runLive(ctx, j, spec, host)
+		}
+	}
+	outcome, err := run(guarded, spec, host)
 	if errors.Is(err, ErrFull) && !spec.Held.IsZero() && s.evict(ctx, j.owner, spec.Limits.Workspace) {
-		outcome, err = s.sandbox.Run(guarded, spec, host)
+		outcome, err = run(guarded, spec, host)
 	}
 	j.laps.end("sandbox")
 	if err != nil {
-		if spec.Held == j.session.ID && errors.Is(err, ErrNotFound) {
+		if spec.Held == j.session.ID && !p.Live && errors.Is(err, ErrNotFound) {
 			s.forget(ctx, j.session)
 			return &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession, Err: errors.New("its workspace is gone")}
 		}
@@ -268,7 +277,13 @@ type host struct {
 	pauses  *pauses // nil: waiting for an answer is running
 }
 
-func (h *host) Output(stream Stream, data []byte) { h.job.log.output(stream, data) }
+func (h *host) Output(stream Stream, data []byte) {
+	if resident, ok := h.job.request.Profile.Host.(Resident); ok && h.job.request.Profile.Live {
+		resident.Output(stream, data)
+		return
+	}
+	h.job.log.output(stream, data)
+}
 
 // Call passes a call on to the edge. Its panic must not reach the sandbox's
 // goroutine, where it would end the service.
@@ -291,6 +306,9 @@ func (h *host) Call(ctx context.Context, name string, input []byte) (answer []by
 	answer, err = handler.Call(ctx, name, input)
 	if late := h.pauses.resume(ctx); late != nil {
 		return nil, late
+	}
+	if resident, ok := handler.(Resident); ok {
+		resident.Resumed()
 	}
 	return answer, err
 }

@@ -79,6 +79,9 @@ const (
 	// SessionHeld keeps the workspace itself, in memory, until the session
 	// expires or the executor ends.
 	SessionHeld SessionKind = "held"
+	// SessionLive is SessionFiles with an interpreter that stays between pieces of
+	// code: what these change is stored after each. See the package live.
+	SessionLive SessionKind = "live"
 )
 
 // Session is a workspace over several runs, which go one after the other.
@@ -89,6 +92,7 @@ type Session struct {
 	Kind      SessionKind
 	Implicit  bool   // made on the side: for a single run, or by an edge for an upload
 	Scope     string // what the edge that made it remembers of its caller; nothing to the engine
+	Live      string // of a live session: what starts its interpreter; nothing to the engine
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	TTL       time.Duration // a use moves ExpiresAt to now + TTL
@@ -104,6 +108,7 @@ type SessionRequest struct {
 
 	Implicit bool   // see Session
 	Scope    string // see Session
+	Live     string // see Session; of SessionLive, and not empty
 }
 
 // SessionQuery selects sessions for a list, newest first. Implicit sessions

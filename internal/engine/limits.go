@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// or returns l with its zero fields taken from defaults. Output counts as one
+// Or returns l with its zero fields taken from defaults. Output counts as one
 // field once it has a number of bytes, so that "no marker" can be said.
-func (l Limits) or(defaults Limits) Limits {
+func (l Limits) Or(defaults Limits) Limits {
 	l.Timeout = cmp.Or(l.Timeout, defaults.Timeout)
 	l.CPUTime = cmp.Or(l.CPUTime, defaults.CPUTime)
 	l.Memory = cmp.Or(l.Memory, defaults.Memory)
@@ -30,7 +30,7 @@ func (l Limits) or(defaults Limits) Limits {
 func (l Limits) atLeast(defaults Limits) Limits {
 	native := nativeDefaults
 	native.Timeout = nativeMaxTimeout
-	l = l.or(native)
+	l = l.Or(native)
 	l.Timeout = max(l.Timeout, defaults.Timeout)
 	l.Memory = max(l.Memory, defaults.Memory)
 	l.Processes = max(l.Processes, defaults.Processes)
@@ -47,7 +47,7 @@ func (l Limits) atLeast(defaults Limits) Limits {
 // negative or above a maximum, by name.
 func (s *Service) limits(asked Limits) (Limits, error) {
 	most := s.cfg.Maxima
-	given := asked.or(s.cfg.Defaults)
+	given := asked.Or(s.cfg.Defaults)
 	if given.CPUTime == 0 {
 		given.CPUTime = most.CPUTime
 	}

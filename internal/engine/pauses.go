@@ -54,6 +54,9 @@ type pauses struct {
 
 func newPauses(q *queue, t *ticket, p *Profile, over func()) *pauses {
 	limit := p.Limits.Timeout
+	if p.Live {
+		limit = endless
+	}
 	pauses := &pauses{queue: q, ticket: t, over: over, left: limit, since: time.Now(), timer: time.AfterFunc(limit, over)}
 	pauses.patience = time.AfterFunc(time.Hour, pauses.park)
 	pauses.patience.Stop()

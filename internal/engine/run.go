@@ -106,6 +106,9 @@ type Profile struct {
 	// PrivateStdin says that the content of Private follows Stdin.
 	PrivateStdin bool   `json:",omitempty"`
 	Scope        string // Session.Scope of a session that is made for this run
+	// Live says that the program is the interpreter of its live session, and not
+	// the code: it goes on until it is cancelled. Host is a Resident.
+	Live bool `json:",omitempty"`
 }
 
 // FolderMark is the name of the empty file that stands for an empty folder.
@@ -120,6 +123,7 @@ const (
 	OriginNative    Origin = "native"
 	OriginOnyx      Origin = "onyx"
 	OriginLibreChat Origin = "librechat"
+	OriginLive      Origin = "live" // of the runs that are interpreters
 )
 
 // Limits bound what one run may use.

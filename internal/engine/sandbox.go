@@ -37,6 +37,11 @@ type Sandbox interface {
 	// an unknown one is not an error.
 	Release(ctx context.Context, id ID) error
 
+	// Changes opens what is new or changed in a held workspace since the last call,
+	// or since it was made, and says what its interpreter has used. ErrNotFound when
+	// it is gone.
+	Changes(ctx context.Context, id ID, limits FileLimit) (*Changes, error)
+
 	// Held says how much memory each held workspace reserves.
 	Held(ctx context.Context) (map[ID]int64, error)
 
@@ -80,6 +85,7 @@ type Spec struct {
 	ShowPlots bool
 	Merge     bool // stderr goes where stdout goes
 	Folders   bool // an empty folder is an output: FolderMark in it
+	Live      bool // the interpreter of a live session, in place of Code; its time is not limited
 }
 
 // Input is a file to place into the workspace. The sandbox reads it from the
@@ -128,6 +134,16 @@ type Output struct {
 	// Respelled says that the program's name for it is not UTF-8: each byte that is
 	// not is in Path as %XX.
 	Respelled bool
+}
+
+// Changes are what became of a held workspace.
+type Changes struct {
+	Outputs []Output // as of an Outcome
+	Deleted []string
+	Dropped []DroppedFile
+
+	CPU        time.Duration // that all programs of its live interpreter have used; 0: there is none
+	MemoryPeak int64
 }
 
 // Isolation says what stands between a program and its host.

@@ -102,7 +102,7 @@ func (cfg Config) filled() Config {
 	if cfg.Now == nil {
 		cfg.Now = SteadyClock(time.Now)
 	}
-	cfg.Defaults = cfg.Defaults.or(nativeDefaults)
+	cfg.Defaults = cfg.Defaults.Or(nativeDefaults)
 	cfg.Maxima = cfg.Maxima.atLeast(cfg.Defaults)
 	return cfg
 }

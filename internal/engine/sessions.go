@@ -49,7 +49,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 		}
 	}
 	session := s.newSession(caller, req.Origin, req.Kind, req.TTL)
-	session.Implicit, session.Scope = req.Implicit, req.Scope
+	session.Implicit, session.Scope, session.Live = req.Implicit, req.Scope, req.Live
 	places := make([]SessionFile, len(files))
 	for i, ref := range req.Files {
 		places[i] = SessionFile{Session: session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}
@@ -89,8 +89,12 @@ func (s *Service) checkSession(req *SessionRequest) (Limits, error) {
 	case "":
 		req.Kind = SessionFiles
 	case SessionFiles, SessionHeld:
+	case SessionLive:
+		if req.Live == "" { // its room makes it
+			return Limits{}, Invalid("kind", "live sessions are made with a language")
+		}
 	default:
-		return Limits{}, Invalid("kind", "must be %s or %s", SessionFiles, SessionHeld)
+		return Limits{}, Invalid("kind", "must be %s, %s or %s", SessionFiles, SessionHeld, SessionLive)
 	}
 	if req.TTL < 0 {
 		return Limits{}, Invalid("ttl", "must not be negative")
@@ -301,7 +305,7 @@ func (s *Service) buried(id ID) {
 func (s *Service) dropSession(ctx context.Context, op string, session Session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if session.Kind == SessionHeld {
+	if session.Kind != SessionFiles {
 		if err := s.sandbox.Release(ctx, session.ID); err != nil {
 			return failure(op, session.ID.String(), err)
 		}

@@ -152,6 +152,9 @@ func (s *Service) enlist(ctx context.Context, j *job, print Digest) (earlier *Ru
 	} else if j.session, err = s.session(ctx, opRun, fieldSession, j.owner, j.within); err != nil {
 		return nil, err
 	}
+	if j.session.Kind == SessionLive && !j.request.Profile.Live {
+		return nil, Invalid(fieldSession, "is live: it runs cells")
+	}
 	if j.files, err = s.resolve(ctx, opRun, j.owner, j.request.Files, s.entryOf(&j.request)); err != nil {
 		return nil, err
 	}

@@ -152,6 +152,9 @@ type RunIndex interface {
 	// their places in its session, and removes from the session the paths in
 	// deleted, all in one transaction.
 	FinishRun(ctx context.Context, run *Run, log []OutputChunk, deleted []string) error
+	// SaveFiles records files of a session, and their places in it, without the
+	// paths in deleted: of a run that is no run of its own.
+	SaveFiles(ctx context.Context, run *Run, deleted []string, now time.Time) error
 	// KeepRun records a run without files that began and ended unrecorded, with
 	// its implicit session and its output events. Every later call sees it; it
 	// alone need not be durable when KeepRun returns.

@@ -148,6 +148,26 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 	})
 }
 
+// SaveFiles records what changed in a session outside of any run, which is run in
+// name only, and touches the session.
+func (db *DB) SaveFiles(ctx context.Context, run *engine.Run, deleted []string, now time.Time) error {
+	const op = "save files"
+	return db.write(ctx, op, run.Session.String(), func(ctx context.Context, c *conn) error {
+		for _, file := range run.Files {
+			file.Run, file.Owner = run.ID, run.Owner
+			if err := insertFile(ctx, c, file); err != nil {
+				return err
+			}
+		}
+		if len(run.Files) > 0 {
+			if err := db.checkFiles(ctx, c, op, run.Owner); err != nil {
+				return err
+			}
+		}
+		return updateSession(ctx, c, run, now, deleted)
+	})
+}
+
 // updateRun makes a run final.
 func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) error {
 	if !r.Status.Final() {

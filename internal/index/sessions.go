@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	sessionColumns = "id, owner, origin, kind, implicit, scope, created_us, expires_us, ttl_us"
+	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us"
 
 	touchSession = "UPDATE sessions SET expires_us = max(expires_us, ? + ttl_us) WHERE id = ?"
 
@@ -24,14 +24,21 @@ const (
 const always int64 = math.MinInt64
 
 func scanSession(row scanner) (s engine.Session, err error) {
-	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit, &s.Scope,
+	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit, &s.Scope, &s.Live,
 		timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL})
+	if s.Live != "" {
+		s.Kind = engine.SessionLive
+	}
 	return s, err
 }
 
 func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
-	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		s.ID[:], s.Owner, s.Origin, s.Kind, s.Implicit, s.Scope, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(), s.TTL.Microseconds())
+	kind := s.Kind
+	if kind == engine.SessionLive { // it keeps its files as those do
+		kind = engine.SessionFiles
+	}
+	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		s.ID[:], s.Owner, s.Origin, kind, s.Implicit, s.Scope, s.Live, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(), s.TTL.Microseconds())
 	return err
 }
 

@@ -55,14 +55,19 @@ func (in *installer) use(name string) error {
 	if in.current() == name {
 		return nil
 	}
-	link := in.link() + ".new"
-	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+	return pointAt(in.link(), name)
+}
+
+// pointAt makes a link point at a set.
+func pointAt(link, name string) error {
+	fresh := link + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.Symlink(filepath.Join("sets", name), link); err != nil {
+	if err := os.Symlink(filepath.Join("sets", name), fresh); err != nil {
 		return err
 	}
-	return os.Rename(link, in.link())
+	return os.Rename(fresh, link)
 }
 
 // prune removes directories of this set but the ones to keep. The set that was in use before is

@@ -9,6 +9,7 @@
 //
 //	runtimes/python/lib            -> sets/3.11-4f0c…
 //	runtimes/python/lib-onyx       -> sets/onyx-3.11-77a1…
+//	runtimes/python/live-3.11      -> sets/live-3.11-0fd0…
 //	runtimes/python/sets/3.11-4f0c…   numpy/ pandas/ …
 //	runtimes/python/matplotlib/       the font cache
 //	runtimes/python/manifest.json     what is installed, and what imports
@@ -131,6 +132,9 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 			in.requirements = "" // it is for the first of the installed sets
 		}
 		if err := in.pythonPackages(ctx); err != nil {
+			return err
+		}
+		if err := in.livePackages(ctx); err != nil {
 			return err
 		}
 		if k.node && has("js") {

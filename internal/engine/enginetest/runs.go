@@ -72,6 +72,12 @@ func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.Out
 			extend(&f.object.ExpiresAt, run.FinishedAt.Add(f.object.TTL))
 		}
 	}
+	x.settle(run, deleted)
+	return nil
+}
+
+// settle brings a session to the state that a run left.
+func (x *Index) settle(run *engine.Run, deleted []string) {
 	places := x.places[run.Session]
 	for _, path := range deleted {
 		delete(places, path)
@@ -82,6 +88,18 @@ func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.Out
 			places[file.Path] = engine.SessionFile{Session: run.Session, File: file.ID, Path: file.Path, Role: engine.RoleOutput}
 		}
 	}
+}
+
+// SaveFiles records files of a session.
+func (x *Index) SaveFiles(ctx context.Context, run *engine.Run, deleted []string, now time.Time) error {
+	if err := x.begin(ctx, "SaveFiles"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	if s, ok := x.sessions[run.Session]; ok {
+		extend(&s.object.ExpiresAt, now.Add(s.object.TTL))
+	}
+	x.settle(run, deleted)
 	return nil
 }
 

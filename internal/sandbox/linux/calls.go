@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -15,10 +16,13 @@ import (
 // four bytes, most significant first, and that many bytes of JSON. It writes
 // {"id": 1, "name": "add", "input": {...}} and reads {"id": 1, "result": ...}
 // or {"id": 1, "error": "..."}; answers come in the order in which they are
-// ready. Whatever is not of that form ends the channel, not the program.
+// ready. A message without an id is a notice: it has no answer, and is dealt with
+// before the next message is read. Whatever is not of that form ends the channel,
+// not the program.
 
 const (
 	maxCall      = 5 << 20
+	maxNotice    = 32 << 20 // of a live interpreter: what it displays
 	maxCallsOpen = 16
 )
 
@@ -35,11 +39,14 @@ type callAnswer struct {
 }
 
 // callChannel is our end of one.
-type callChannel struct{ calls, answers *os.File }
+type callChannel struct {
+	calls, answers *os.File
+	most           uint32 // bytes of a message
+}
 
 // newCallChannel makes one, and the program's end of it: what it reads, and what it
 // writes.
-func newCallChannel() (_ *callChannel, theirs []*os.File, err error) {
+func newCallChannel(live bool) (_ *callChannel, theirs []*os.File, err error) {
 	calls, err := newPipeEnds(0)
 	if err != nil {
 		return nil, nil, err
@@ -49,7 +56,11 @@ func newCallChannel() (_ *callChannel, theirs []*os.File, err error) {
 		closeAll([]*os.File{calls.ours, calls.theirs})
 		return nil, nil, err
 	}
-	return &callChannel{calls.ours, answers.ours}, []*os.File{answers.theirs, calls.theirs}, nil
+	most := uint32(maxCall)
+	if live {
+		most = maxNotice
+	}
+	return &callChannel{calls.ours, answers.ours, most}, []*os.File{answers.theirs, calls.theirs}, nil
 }
 
 func (c *callChannel) close() { closeAll([]*os.File{c.calls, c.answers}) }
@@ -66,13 +77,17 @@ func answerCalls(ctx context.Context, channel *callChannel, host engine.CallHand
 	defer open.Wait()
 	defer cancel()
 	for {
-		body, err := readMessage(channel.calls)
+		body, err := readMessage(channel.calls, channel.most)
 		if err != nil {
 			return
 		}
 		var c callMessage
 		if err := json.Unmarshal(body, &c); err != nil || c.Name == "" {
 			return
+		}
+		if c.ID == "" {
+			_, _ = host.Call(ctx, c.Name, c.Input) // nobody waits for an answer
+			continue
 		}
 		places <- struct{}{}
 		open.Go(func() {
@@ -97,18 +112,23 @@ func answerCall(ctx context.Context, host engine.CallHandler, c callMessage) cal
 	return callAnswer{ID: c.ID, Result: result}
 }
 
-func readMessage(r io.Reader) ([]byte, error) {
+func readMessage(r io.Reader, most uint32) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(length[:])
-	if n > maxCall {
+	if n > most {
 		return nil, io.ErrShortBuffer
 	}
-	body := make([]byte, n)
-	_, err := io.ReadFull(r, body)
-	return body, err
+	if n <= maxCall {
+		body := make([]byte, n)
+		_, err := io.ReadFull(r, body)
+		return body, err
+	}
+	var body bytes.Buffer // which grows with what comes: the length may be a lie
+	_, err := io.CopyN(&body, r, int64(n))
+	return body.Bytes(), err
 }
 
 func writeMessage(w io.Writer, message any) error {

@@ -81,6 +81,9 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 			drop(f.path[:maxPathLength], reasonPath)
 			return true
 		}
+		if w.seen != nil && f.kind == unix.S_IFREG {
+			w.seen[f.path] = markOf(&f.stat)
+		}
 		before, input := w.staged[f.path]
 		if input {
 			there[f.path] = true

@@ -56,6 +56,7 @@ type host struct {
 	fontLists      []string              // matplotlib's, made at setup
 	set            string                // name of the default set of Python packages
 	sets           map[string]packageSet // all, by name
+	python         string                // the file that the usual interpreter is
 	groups         *cgroupTree           // nil without
 	groupsErr      error
 	heldQuota      int64     // bytes that all held workspaces together may grow to
@@ -81,8 +82,9 @@ type executor struct {
 	pace    pace
 	ending  atomic.Int32 // sandboxes that are being ended
 
-	mu   sync.Mutex
-	held map[string]*heldWorkspace
+	mu       sync.Mutex
+	held     map[string]*heldWorkspace
+	standing map[string]*standing // by the workspace that it is in; guarded by mu
 
 	work sync.WaitGroup
 }
@@ -104,7 +106,7 @@ func ExecutorMain(args []string) int {
 	// What a run leaves behind is little: collecting it after every few runs
 	// would cost more than it frees.
 	debug.SetGCPercent(400)
-	e := &executor{held: map[string]*heldWorkspace{}}
+	e := &executor{held: map[string]*heldWorkspace{}, standing: map[string]*standing{}}
 	if len(args) == 1 && args[0] == guardName {
 		return guardMain()
 	}
@@ -167,7 +169,7 @@ func (e *executor) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
-	h.set, h.sets = from.set, from.sets
+	h.set, h.sets, h.python = from.set, from.sets, usualPython()
 	if !h.root {
 		if e.guard, err = startGuard(); err != nil {
 			return fmt.Errorf("start the guard of time limits: %w", err)
@@ -241,6 +243,8 @@ func (e *executor) serve(r *request, files []*os.File) {
 	case r.Release != "":
 		e.release(r.Release)
 		err = l.send(answer{})
+	case r.Changes != nil:
+		err = e.changes(l, r.Changes)
 	case r.Usage:
 		err = e.usage(l)
 	case r.Inspect:

@@ -19,11 +19,15 @@ import (
 
 // control is what the service says while a program runs.
 type control struct {
-	Frozen bool
+	Frozen    bool
+	Interrupt bool `json:",omitempty"` // and nothing else
 }
 
 // freeze tells the executor to stop a program, or to let it go on.
-func (l *link) freeze(frozen bool) error { return l.send(control{frozen}) }
+func (l *link) freeze(frozen bool) error { return l.send(control{Frozen: frozen}) }
+
+// interrupt tells the executor to interrupt a live interpreter.
+func (l *link) interrupt() error { return l.send(control{Interrupt: true}) }
 
 // standstill is the executor's side of it, for one sandbox.
 type standstill struct {
@@ -46,6 +50,12 @@ func (s *standstill) heed(l *link) bool {
 	closeAll(files)
 	if err != nil {
 		return false
+	}
+	if c.Interrupt {
+		// The sandbox's first process leads the group of all that its program runs in
+		// the foreground, and takes no signal that it has not asked for.
+		_ = unix.Kill(-s.pid, unix.SIGINT)
+		return true
 	}
 	s.set(c.Frozen)
 	return true

@@ -21,8 +21,9 @@ type heldWorkspace struct {
 	size      int64        // that it may grow to
 	entered   sync.RWMutex // held by those in it, and to release it
 	gone      bool         // released while a run waited
+	saving    sync.Mutex   // held while somebody asks what has changed
 
-	runs int   // in it; guarded by executor.mu
+	runs int   // in it, but for a live interpreter; guarded by executor.mu
 	used int64 // of memory, when it was last looked at; guarded by executor.mu
 }
 
@@ -139,9 +140,9 @@ func noHeldRoom() error {
 	}
 }
 
-// occupy enters a held workspace for one run; leave ends that. Several runs may
-// be in it at once.
-func (e *executor) occupy(id string) (*heldWorkspace, error) {
+// occupy enters a held workspace for one run, or for a live interpreter; leave ends
+// that. Several runs may be in it at once.
+func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 	gone := &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
 	e.mu.Lock()
 	h := e.held[id]
@@ -149,21 +150,29 @@ func (e *executor) occupy(id string) (*heldWorkspace, error) {
 		e.mu.Unlock()
 		return nil, gone
 	}
-	if err := e.heldRoom(h, max(h.size, leastHeld)); err != nil {
+	need := max(h.size, leastHeld)
+	if live {
+		// It stands still most of the time. While it computes the queue has set its
+		// memory aside, of which the workspace is a part.
+		need = h.reserved()
+	}
+	if err := e.heldRoom(h, need); err != nil {
 		e.mu.Unlock()
 		return nil, err
 	}
-	h.runs++
+	if !live {
+		h.runs++
+	}
 	e.mu.Unlock()
 	h.entered.RLock()
 	if h.gone {
-		e.leave(h)
+		e.leave(h, live)
 		return nil, gone
 	}
 	return h, nil
 }
 
-func (e *executor) leave(h *heldWorkspace) {
+func (e *executor) leave(h *heldWorkspace, live bool) {
 	used := int64(0)
 	if !h.gone {
 		used = h.workspace.measure()
@@ -171,7 +180,9 @@ func (e *executor) leave(h *heldWorkspace) {
 	h.entered.RUnlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	h.runs--
+	if !live {
+		h.runs--
+	}
 	h.used = used
 }
 

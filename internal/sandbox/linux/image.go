@@ -104,7 +104,7 @@ func openSources(runtimes, packages string) (*sources, error) {
 			return nil, err
 		}
 	}
-	if err := s.addPackages(packages); err != nil {
+	if err := errors.Join(s.addPackages(packages), s.addLive()); err != nil {
 		return nil, err
 	}
 	return s, s.addLanguages()
@@ -212,7 +212,7 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
-	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, serverPath: serverProgram, roomPath: roomProgram, lessonPath: lessonProgram, rehearsalPath: rehearsalProgram, driverPath: driverProgram} {
+	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, serverPath: serverProgram, roomPath: roomProgram, lessonPath: lessonProgram, rehearsalPath: rehearsalProgram, driverPath: driverProgram, livePath: liveProgram} {
 		if err := root.WriteFile(strings.TrimPrefix(path, "/"), content, 0o644); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ type outputs struct {
 	poll  *os.File
 	pipes []*os.File // by streams; one if stderr goes where stdout goes
 	conns []syscall.RawConn
+	mu    sync.Mutex // held while what was read is handed over
 }
 
 var streams = [...]engine.Stream{engine.Stdout, engine.Stderr}
@@ -95,27 +96,52 @@ func (o *outputs) pump(host engine.Host) {
 // drain hands over what is in a pipe, and reports whether more may come.
 func (o *outputs) drain(poll syscall.RawConn, index int, buffer []byte, host engine.Host) bool {
 	for range mostReads {
-		var n int
-		var err error
-		closed := o.conns[index].Read(func(fd uintptr) bool {
-			n, err = unix.Read(int(fd), buffer)
-			return true
-		})
-		switch {
-		case closed != nil:
-			return false
-		case errors.Is(err, unix.EAGAIN):
-			return true
-		case errors.Is(err, unix.EINTR):
-		case err != nil || n == 0:
-			return false
-		default:
-			host.Output(streams[index], buffer[:n])
+		if more, open := o.read(index, buffer, host); !more {
+			return open
 		}
 	}
 	var err error
 	closed := poll.Control(func(fd uintptr) { err = o.watch(int(fd), index, unix.EPOLL_CTL_MOD) })
 	return closed == nil && err == nil
+}
+
+// read hands over some of what is in a pipe. It reports whether there may be more
+// now, and whether more may come.
+func (o *outputs) read(index int, buffer []byte, host engine.Host) (more, open bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var n int
+	var err error
+	closed := o.conns[index].Read(func(fd uintptr) bool {
+		n, err = unix.Read(int(fd), buffer)
+		return true
+	})
+	switch {
+	case closed != nil:
+		return false, false
+	case errors.Is(err, unix.EAGAIN):
+		return false, true
+	case errors.Is(err, unix.EINTR):
+		return true, true
+	case err != nil || n == 0:
+		return false, false
+	}
+	host.Output(streams[index], buffer[:n])
+	return true, true
+}
+
+// await returns when what the program has written until now is handed over, or much
+// of it if it goes on writing.
+func (o *outputs) await(host engine.Host) {
+	buffer := outputBuffers.Get().(*[64 << 10]byte)
+	defer outputBuffers.Put(buffer)
+	for index := range o.pipes {
+		for range mostReads {
+			if more, _ := o.read(index, buffer[:], host); !more {
+				break
+			}
+		}
+	}
 }
 
 func (o *outputs) close() {

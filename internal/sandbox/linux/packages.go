@@ -183,11 +183,12 @@ func poolName(set, tier string) string {
 // one of two seconds, as Onyx has, would end in the imports of a cold program.
 const setStartTime = 10 * time.Second
 
-// wake starts the zygote of a set that is not the default one, when its first
-// program comes, and waits for a zygote that is being started.
+// wake starts the zygote of a set that is not the default one, or of live
+// interpreters, when its first program comes, and waits for a zygote that is being
+// started.
 func (p *pool) wake() {
 	p.mu.Lock()
-	if p.set == "" || p.closed || p.zygote != nil {
+	if p.set == "" && !p.tier.live || p.closed || p.zygote != nil {
 		p.mu.Unlock()
 		return
 	}

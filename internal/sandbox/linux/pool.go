@@ -57,7 +57,7 @@ type pool struct {
 	wanted  int // requests that wait for the zygote
 	filling bool
 	closed  bool
-	// Of a set that is not the default one:
+	// Of a set that is not the default one, or of live interpreters:
 	awake   bool          // the zygote is there or being started
 	started chan struct{} // closed when its start has succeeded or failed
 	expiry  *time.Timer
@@ -89,7 +89,7 @@ func (e *executor) newPools() {
 	e.pools = map[string]*pool{}
 	for _, set := range append([]string{""}, e.host.otherSets()...) {
 		for _, t := range tiers {
-			if len(t.serves) > 0 && !hasPackage(set, t.serves[0]) {
+			if len(t.serves) > 0 && !hasPackage(set, t.serves[0]) || t.live && !e.host.hasLive(set) {
 				continue
 			}
 			p := &pool{executor: e, set: set, tier: t, size: leastWaiting}
@@ -106,7 +106,11 @@ func (e *executor) newPools() {
 
 func (e *executor) startPools() {
 	for _, t := range tiers {
-		if p := e.pools[t.name]; p != nil {
+		switch p := e.pools[t.name]; {
+		case p == nil:
+		case t.live:
+			p.wake() // somebody may have done so
+		default:
 			p.start()
 		}
 	}
@@ -180,7 +184,7 @@ func (p *pool) take(s shape) *waiting {
 	}
 	p.hurry(z, +1)
 	defer p.hurry(z, -1)
-	forked, err := p.executor.forkWaiting(z, s, claimed)
+	forked, err := p.executor.forkWaiting(z, s, claimed, nil)
 	if err != nil {
 		p.failed(z, err)
 		return nil
@@ -268,7 +272,7 @@ func (p *pool) refill(s shape) {
 			how = rehearsed
 		}
 		p.mu.Unlock()
-		w, err := p.executor.forkWaiting(z, s, how)
+		w, err := p.executor.forkWaiting(z, s, how, nil)
 		if err != nil {
 			p.failed(z, err)
 		}
@@ -328,6 +332,9 @@ func (p *pool) mayRehearse() bool {
 
 // enough is how many are to wait now. The caller holds the lock.
 func (p *pool) enough() int {
+	if p.tier.live {
+		return 0 // a sandbox is forked for its workspace
+	}
 	if p.size > leastWaiting && time.Since(p.missed) > longAgo {
 		p.size--
 		p.missed = time.Now()

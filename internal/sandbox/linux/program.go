@@ -22,6 +22,9 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := e.choosePackages(r); err != nil {
 		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error(), Hint: "install it with `airlock setup --packages`, then restart the service"}
 	}
+	if err := e.checkLive(r); err != nil {
+		return err
+	}
 	if r.Env == nil {
 		r.Env = e.usual
 	}
@@ -30,7 +33,11 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 		return err
 	}
 	e.running.Add(1)
-	if w := e.warm(r); w != nil {
+	switch w, err := e.warm(r); {
+	case err != nil:
+		e.running.Add(-1)
+		return err
+	case w != nil:
 		return w.run(l, r, files, ends)
 	}
 	if !r.Stdin {
@@ -48,11 +55,11 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	s := &sandbox{host: e.host, request: r}
 	defer s.release()
 	if r.Held != "" {
-		h, err := e.occupy(r.Held)
+		h, err := e.occupy(r.Held, r.Live)
 		if err != nil {
 			return err
 		}
-		defer e.leave(h)
+		defer e.leave(h, r.Live)
 		s.workspace, s.heldAt, s.uid = h.view(), h.at, h.uid
 	} else {
 		uid, err := e.leaseUID()
@@ -242,7 +249,8 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 			*f = nil
 		}
 	}
-	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.Timeout, guard: e.guard, cold: true}
+	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.limit(), guard: e.guard, cold: true}
+	defer e.stand(s, w)()
 	return w.supervise(s, reports)
 }
 
@@ -306,7 +314,7 @@ const weakNetwork = "network namespace"
 // answer sends what is left, in packets of bounded size, then how it ended.
 func (s *sandbox) answer(l *link, done *outcome) error {
 	r := s.request
-	if s.workspace.untouched() {
+	if r.Live || s.workspace.untouched() { // what a live interpreter leaves is asked for
 		return l.send(answer{Done: done})
 	}
 	found := s.workspace.collect(r.Entry, collectLimits{r.Count, r.Bytes, r.Total})
@@ -314,6 +322,14 @@ func (s *sandbox) answer(l *link, done *outcome) error {
 		found.markFolders(s.workspace, r.Count)
 	}
 	defer found.close()
+	if err := found.send(l); err != nil {
+		return err
+	}
+	return l.send(answer{Done: done})
+}
+
+// send sends what is left, in packets of bounded size.
+func (found *left) send(l *link) error {
 	for batch := range batches(found.files, func(f leftFile) string { return f.path }) {
 		var a answer
 		files := make([]*os.File, len(batch))
@@ -335,7 +351,7 @@ func (s *sandbox) answer(l *link, done *outcome) error {
 			return err
 		}
 	}
-	return l.send(answer{Done: done})
+	return nil
 }
 
 // batches cuts a list into parts that fit into a packet each, whatever their

@@ -36,6 +36,9 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	if f, ok := host.(engine.Freezable); ok {
 		f.Freezer(l.freeze)
 	}
+	if f, ok := host.(engine.Led); ok && spec.Live {
+		f.Lead(engine.Reins{Interrupt: l.interrupt, Drain: func() { p.outputs.await(host) }})
+	}
 
 	// Cancelling closes our half of the socket: the executor kills the program
 	// and still answers. One that does not is given up.
@@ -55,7 +58,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 			answerCalls(calls, p.calls, host)
 		})
 	}
-	outcome, err := collectAnswers(l, host)
+	outcome, _, err := collectAnswers(l, host)
 	if err != nil {
 		p.close() // a program that outlived its executor is impossible, a reader is not
 	}
@@ -114,8 +117,9 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 // have died a moment ago.
 const mostTries = mostNodes + 2
 
-// collectAnswers reads to the executor's last word.
-func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, err error) {
+// collectAnswers reads to the executor's last word: how a program ended, or what a
+// live interpreter has used.
+func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err error) {
 	o := &engine.Outcome{}
 	defer func() {
 		if err != nil {
@@ -128,23 +132,23 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, err error) {
 		var a answer
 		files, err := l.receive(&a)
 		if err != nil {
-			return nil, lost(err)
+			return nil, nil, lost(err)
 		}
 		if a.Error != nil {
 			closeAll(files)
-			return nil, fromFailure("run", a.Error)
+			return nil, nil, fromFailure("run", a.Error)
 		}
 		if a.Rest != nil {
 			a.Rest.heed(host)
 		}
 		if len(files) != len(a.Outputs) {
 			closeAll(files)
-			return nil, lost(errors.New("outputs and their files do not match"))
+			return nil, nil, lost(errors.New("outputs and their files do not match"))
 		}
 		for i, out := range a.Outputs {
 			if err := out.check(files[i]); err != nil {
 				closeAll(files[i:])
-				return nil, lost(err)
+				return nil, nil, lost(err)
 			}
 			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input, Respelled: out.Respelled})
 		}
@@ -153,11 +157,13 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, err error) {
 			o.Dropped = append(o.Dropped, engine.DroppedFile(d))
 		}
 		if len(o.Outputs)+len(o.Deleted)+len(o.Dropped) > maxAnswers {
-			return nil, lost(errors.New("more files than a workspace can hold"))
+			return nil, nil, lost(errors.New("more files than a workspace can hold"))
 		}
 		if a.Done != nil {
 			a.Done.fill(o)
-			return o, nil
+		}
+		if a.Done != nil || a.Used != nil {
+			return o, a.Used, nil
 		}
 	}
 }
@@ -206,7 +212,7 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	entry, code := path.Join(spec.Root, spec.Entry), spec.Language.Source(spec.Code)
 	python := spec.Language.Name == "python"
 	echo, plots := python && spec.EchoLast, python && spec.ShowPlots
-	inline := spec.Inline && spec.Language.Inline != nil && !echo && !plots
+	inline := spec.Inline && spec.Language.Inline != nil && !echo && !plots || spec.Live
 	long := !inline && len(code) > maxCode
 	if long {
 		if p.code, err = memoryFile("code", []byte(code)); err != nil {
@@ -235,7 +241,10 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	if !inline && python && spec.Held.IsZero() && startsAlike(spec) {
 		p.request.Tier = tierOf(spec.Code)
 	}
-	if spec.Language.Run[0] == nodePath {
+	if spec.Live {
+		p.request.live(spec)
+	}
+	if spec.Language.Run[0] == nodePath && !spec.Live {
 		p.request.Node = &nodeProgram{spec.Language.Name, spec.Args}
 	}
 	if !spec.Held.IsZero() {
@@ -276,7 +285,7 @@ func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], er
 	if !spec.Calls {
 		return nil
 	}
-	channel, theirs, err := newCallChannel()
+	channel, theirs, err := newCallChannel(spec.Live)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import time
 
 REHEARSAL = os.path.join(os.path.dirname(__file__), "rehearsal.py")
 AFTER_FORK = []  # what packages want done in a child
+LIVE = []  # the driver of a live interpreter, in the tier for that
 # Modules that want it for locks, which nobody holds in a process without
 # threads, or for what is done here in another way.
 LEFT_OUT = {"random", "logging", "concurrent.futures.thread"}
@@ -51,6 +52,14 @@ def preload(modules):
     return left_out
 
 
+def make_live():
+    """Makes the shell of live interpreters. What is the main module stays it."""
+    first = sys.modules["__main__"]
+    driver = load("live").Driver()
+    sys.modules["__main__"] = first
+    return driver
+
+
 def rehearse_plot():
     """Draws a small plot, so that what a first one loads is there already."""
     import io
@@ -80,6 +89,8 @@ def begin():
     place.receive(server)
     place.walk(room.STEPS, place.number(room.SETUP), room.SETUP_ERROR)  # what confines this process and all that it forks
     left_out = preload(constants["preload"])
+    if constants["live"]:
+        LIVE.append(make_live())
     for hook in AFTER_FORK:
         hook()  # what it closes is still open here
     practise(place, constants)
@@ -277,6 +288,9 @@ def conduct(handed, source):
     if handed.env is not None:  # else it is the one of our rehearsals
         set_environment(handed.env)
     gc.enable()
+    if LIVE:
+        LIVE[0].begin()
+        return LIVE[0].serve()
     return program.conduct(handed.argv[0], handed.argv[1:], handed.echo_last, handed.show_plots, handed.alone, source)
 
 

@@ -14,6 +14,7 @@ type tier struct {
 	preload []string
 	serves  []string // packages whose import asks for this tier
 	plots   bool     // and is better for having plotted before
+	live    bool     // for live interpreters: with IPython's shell
 	offline bool     // hardly a program of it has a socket: its namespaces serve again
 }
 
@@ -47,6 +48,7 @@ var tiers = []tier{
 		name: "full", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "PIL.Image"}),
 		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"}, plots: true,
 	},
+	{name: liveTier, preload: standard, live: true},
 }
 
 var imports = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)`)

@@ -29,6 +29,7 @@ type waiting struct {
 	rehearsed bool
 	// untouched says that what is kept of it is as it was when it was made.
 	untouched bool
+	held      *heldWorkspace // of a live interpreter, which it has entered; else nil
 }
 
 // haste is how a sandbox is made.
@@ -46,24 +47,16 @@ func (h haste) prepare() int {
 }
 
 // forkWaiting makes a sandbox with a zygote and waits until it stands.
-func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err error) {
-	uid, err := e.leaseUID()
-	if err != nil {
+func (e *executor) forkWaiting(z *zygote, s shape, how haste, h *heldWorkspace) (_ *waiting, err error) {
+	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, rehearsed: how == rehearsed, held: h}
+	if err := w.takeWorkspace(); err != nil {
 		return nil, err
 	}
-	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request(), uid: uid}, executor: e, shape: s, rehearsed: how == rehearsed}
 	defer func() {
 		if err != nil {
 			w.close()
 		}
 	}()
-	if w.workspace, err = newWorkspace(s.workspace, s.inodes, uid); err != nil {
-		return nil, err
-	}
-	python, _ := language.Find("python")
-	if err := w.workspace.expect(python.Entry); err != nil {
-		return nil, err
-	}
 	if err := w.furnish(e.host); err != nil {
 		return nil, err
 	}
@@ -106,6 +99,27 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste) (_ *waiting, err e
 		return nil, err
 	}
 	return w, nil
+}
+
+// takeWorkspace makes a workspace, or takes the one that is held for it.
+func (w *waiting) takeWorkspace() (err error) {
+	if w.held != nil {
+		w.uid = w.held.uid
+		w.workspace, err = w.held.clone()
+		return err
+	}
+	if w.uid, err = w.executor.leaseUID(); err != nil {
+		return err
+	}
+	if w.workspace, err = newWorkspace(w.shape.workspace, w.shape.inodes, w.uid); err == nil {
+		python, _ := language.Find("python")
+		if err = w.workspace.expect(python.Entry); err == nil {
+			return nil
+		}
+		w.workspace.close()
+	}
+	w.executor.returnUID(w.uid)
+	return err
 }
 
 // onlyChild opens the one child of a sandbox's init.
@@ -154,6 +168,10 @@ func (w *waiting) close() {
 	w.release()
 	if w.workspace != nil {
 		w.workspace.close()
+	}
+	if w.held != nil {
+		w.executor.leave(w.held, true)
+		return
 	}
 	w.executor.returnUID(w.uid)
 }

@@ -26,19 +26,26 @@ type handedProgram struct {
 }
 
 // warm takes a waiting sandbox for a request, nil if it is to start cold.
-func (e *executor) warm(r *runRequest) *waiting {
+func (e *executor) warm(r *runRequest) (*waiting, error) {
 	p := e.poolOf(r)
-	if p == nil || r.Held != "" || !r.isScript() {
-		return nil
+	switch {
+	case p == nil || !r.isScript():
+		return nil, nil
+	case r.Live:
+		return p.forkLive(r)
+	case r.Held != "":
+		return nil, nil
 	}
-	return p.take(shapeOf(r))
+	return p.take(shapeOf(r)), nil
 }
 
 // run is a run in a sandbox that waited for it. The answer is given as soon as
 // the program is done and its files are sent; the sandbox is ended after that,
 // and then the next is made.
 func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
-	defer w.executor.poolOf(r).refill(w.shape)
+	if !r.Live {
+		defer w.executor.poolOf(r).refill(w.shape)
+	}
 	defer w.close()
 	defer w.executor.running.Add(-1)
 	w.request = r
@@ -60,9 +67,10 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	}
 	closeAll(files)
 	watch := &watch{
-		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout,
+		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.limit(),
 		warm: w, guard: w.executor.guard,
 	}
+	defer w.executor.stand(w.sandbox, watch)()
 	began := time.Now()
 	done, err := watch.supervise(w.sandbox, w.reports)
 	if err != nil {

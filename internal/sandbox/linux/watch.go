@@ -78,7 +78,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		return nil, err
 	}
 	done := &outcome{Lost: true, Started: time.Now()}
-	deadline := done.Started.Add(w.timeout)
+	deadline := w.deadline(done.Started)
 	patience, restless := done.Started.Add(shortRun), done.Started.Add(firstRest)
 	list := []unix.PollFd{
 		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
@@ -133,7 +133,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			return done, failed
 		case r.kind == reportStarted:
 			done.Started = time.Now()
-			deadline = done.Started.Add(w.timeout)
+			deadline = w.deadline(done.Started)
 			w.guard.end(w.pidfd, deadline)
 		case r.kind == reportExit:
 			done.Status, done.Lost = r.value, false
@@ -141,6 +141,14 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			failed = w.script.stepError(r)
 		}
 	}
+}
+
+// deadline is when a program that began then is out of time; zero: never.
+func (w *watch) deadline(began time.Time) time.Time {
+	if w.timeout == 0 {
+		return time.Time{}
+	}
+	return began.Add(w.timeout)
 }
 
 // heed does what the service says of standing still. A program that does so does

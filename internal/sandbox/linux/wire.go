@@ -230,11 +230,12 @@ func closeAll(files []*os.File) {
 // request is what a request begins with. Its first open file is the request's
 // socket. Exactly one field is set.
 type request struct {
-	Run     *runRequest  `json:",omitempty"`
-	Hold    *holdRequest `json:",omitempty"`
-	Release string       `json:",omitempty"` // id of a held workspace
-	Inspect bool         `json:",omitempty"`
-	Usage   bool         `json:",omitempty"` // of held workspaces
+	Run     *runRequest     `json:",omitempty"`
+	Hold    *holdRequest    `json:",omitempty"`
+	Release string          `json:",omitempty"` // id of a held workspace
+	Changes *changesRequest `json:",omitempty"`
+	Inspect bool            `json:",omitempty"`
+	Usage   bool            `json:",omitempty"` // of held workspaces
 }
 
 // heldUse is the memory that a held workspace reserves.
@@ -262,7 +263,8 @@ type runRequest struct {
 	ShowPlots bool     // leave the plots that it shows as files
 	Folders   bool     // an empty folder is an output
 	Calls     bool
-	Inputs    int // that follow
+	Live      bool `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
+	Inputs    int  // that follow
 	Workspace int64
 	Inodes    int
 	Memory    int64
@@ -283,6 +285,13 @@ type holdRequest struct {
 	Workspace int64
 	Inodes    int
 	Inputs    int
+}
+
+// changesRequest asks what has changed in a held workspace.
+type changesRequest struct {
+	ID           string
+	Count        int
+	Bytes, Total int64
 }
 
 // inputs is one packet of input files, as many as are open with it.
@@ -310,6 +319,13 @@ type answer struct {
 	Error    *failure          `json:",omitempty"`
 	Rest     *restNotice       `json:",omitempty"`
 	Held     []heldUse         `json:",omitempty"` // a last one has none
+	Used     *used             `json:",omitempty"` // the last one of changes
+}
+
+// used is what a live interpreter has used.
+type used struct {
+	CPU        time.Duration
+	MemoryPeak int64
 }
 
 type output struct {
@@ -388,7 +404,9 @@ func (r *runRequest) check() error {
 		return errors.New("only a Python script's last expression can be echoed, and its plots be left")
 	case r.Entry != "" && checkPath(r.Entry) != nil, r.Entry == "" && r.Code != nil:
 		return errors.New("bad entry path")
-	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || r.Timeout > 24*time.Hour:
+	case r.Live && (r.Held == "" || r.Entry != "" || !r.Calls):
+		return errors.New("a live interpreter without a workspace or a channel")
+	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || !r.Live && r.Timeout > 24*time.Hour:
 		return errors.New("a limit is out of range")
 	case r.CPUs < 0 || r.CPUTime < 0 || r.Count < 0 || r.Bytes < 0 || r.Total < 0:
 		return errors.New("a negative limit")

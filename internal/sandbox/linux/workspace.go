@@ -19,6 +19,7 @@ type workspace struct {
 	root   *os.File
 	uid    int // owner of what is put in
 	staged map[string]mark
+	seen   map[string]mark // by the collect that goes on; nil: nobody asks
 	blank  *blank
 }
 

@@ -70,6 +70,7 @@ type zygoteHello struct {
 	Sigaction int      `json:"sigaction"`
 	Preload   []string `json:"preload"`
 	Env       []string `json:"env"` // of most programs
+	Live      bool     `json:"live"`
 }
 
 // zygoteReady is its answer.
@@ -176,7 +177,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 func (z *zygote) greet(h *host, weaken []string) error {
 	hello := zygoteHello{
 		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE, Flags: unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
-		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM, Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.preload...), Env: usualEnvironment(),
+		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM, Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.preload...), Env: usualEnvironment(), Live: z.tier.live,
 	}
 	if !slices.Contains(weaken, weakSpawn) {
 		hello.Spawn = hex.EncodeToString(spawnCode())

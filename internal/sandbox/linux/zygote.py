@@ -52,7 +52,7 @@ def beside(name):
 
 server = load("server")
 server.room, server.lesson, server.program = load("room"), load("lesson"), load("program")
-server.program.OWN, server.in_child = OWN, in_child
+server.program.OWN, server.in_child, server.load = OWN, in_child, load
 server.program.reopen_streams()
 try:
     server.begin()

@@ -82,6 +82,16 @@ func (f *Fake) Release(ctx context.Context, id engine.ID) error {
 	return f.fault
 }
 
+// Changes says that there are none.
+func (f *Fake) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, held := f.held[id]; !held {
+		return nil, engine.ErrNotFound
+	}
+	return &engine.Changes{}, f.fault
+}
+
 // Held says that each reserves one byte.
 func (f *Fake) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	f.mu.Lock()

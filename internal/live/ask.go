@@ -1,0 +1,113 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Completion is what could stand between two offsets of code, in characters.
+type Completion struct {
+	Matches []string `json:"matches"`
+	Start   int      `json:"start"`
+	End     int      `json:"end"`
+}
+
+// Inspection is what is known of a name, by MIME type.
+type Inspection struct {
+	Found bool                       `json:"found"`
+	Data  map[string]json.RawMessage `json:"data"`
+}
+
+// Variable is one name that the session's code made.
+type Variable struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape string `json:"shape"` // "(3, 4)", or a length; empty: none
+	Repr  string `json:"repr"`  // short; empty where it would run code
+	Size  int64  `json:"size"`  // bytes, without what it refers to; 0: not known
+}
+
+// asked is a question about code.
+type asked struct {
+	Do     string `json:"do"`
+	Code   string `json:"code"`
+	Cursor int    `json:"cursor"`
+	Detail int    `json:"detail,omitempty"`
+}
+
+// Complete says how code could go on at an offset in characters. It waits for the
+// cells before it.
+func (s *Service) Complete(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (Completion, error) {
+	var c Completion
+	if err := checkCursor(code, cursor); err != nil {
+		return c, err
+	}
+	err := s.question(ctx, caller, session, asked{Do: "complete", Code: code, Cursor: cursor}, &c)
+	return c, err
+}
+
+// Inspect says what is known of the name at an offset in characters.
+func (s *Service) Inspect(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (Inspection, error) {
+	var i Inspection
+	if err := checkCursor(code, cursor); err != nil {
+		return i, err
+	}
+	err := s.question(ctx, caller, session, asked{Do: "inspect", Code: code, Cursor: cursor, Detail: detail}, &i)
+	return i, err
+}
+
+func checkCursor(code string, cursor int) error {
+	if len(code) > largestCell {
+		return &engine.Error{Op: "ask", Kind: engine.ErrTooLarge, ID: "code", Err: errors.New("code may have 16 MiB")}
+	}
+	if cursor < 0 || cursor > utf8.RuneCountInString(code) {
+		return engine.Invalid("cursor", "is not in the code")
+	}
+	return nil
+}
+
+// IsComplete says whether code could be run as it stands: complete, incomplete (and
+// how the next line is indented), invalid or unknown.
+func (s *Service) IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error) {
+	var answer struct{ Status, Indent string }
+	if err := checkCursor(code, 0); err != nil {
+		return "", "", err
+	}
+	err = s.question(ctx, caller, session, asked{Do: "is_complete", Code: code}, &answer)
+	return answer.Status, answer.Indent, err
+}
+
+// Variables lists the names that the session's code made.
+func (s *Service) Variables(ctx context.Context, caller engine.Caller, session engine.ID) ([]Variable, error) {
+	var answer struct{ Variables []Variable }
+	err := s.question(ctx, caller, session, asked{Do: "variables"}, &answer)
+	return answer.Variables, err
+}
+
+// question asks an interpreter something, in its turn.
+func (s *Service) question(ctx context.Context, caller engine.Caller, session engine.ID, q asked, answer any) error {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return err
+	}
+	o := &order{do: q.Do, text: q, reply: make(chan reply, 1)}
+	if err := at.enqueue(ctx, o); err != nil {
+		return err
+	}
+	select {
+	case r := <-o.reply:
+		if r.err != nil {
+			return r.err
+		}
+		if err := json.Unmarshal(r.report, answer); err != nil {
+			return &engine.Error{Op: q.Do, Kind: engine.ErrInternal, Err: errors.New("the interpreter's answer makes no sense")}
+		}
+		return nil
+	case <-ctx.Done():
+		return canceled(ctx)
+	}
+}

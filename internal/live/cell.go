@@ -1,0 +1,319 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// CellRequest is a piece of code to run.
+type CellRequest struct {
+	Code       string
+	Timeout    time.Duration // of its running, not of its waiting; zero: the session's
+	AllowInput bool          // the caller answers input() with Answer; else it is an EOFError
+	Silent     bool          // neither counted nor remembered, and it has no result
+}
+
+// Status is how a cell stands or ended.
+type Status string
+
+// A cell is queued, then running, then in one of the other states for ever.
+const (
+	StatusQueued      Status = "queued"
+	StatusRunning     Status = "running"
+	StatusOK          Status = "ok"
+	StatusError       Status = "error"       // it raised
+	StatusInterrupted Status = "interrupted" // somebody asked for it
+	StatusTimeout     Status = "timeout"     // it ran for longer than it may
+	StatusLost        Status = "lost"        // its interpreter ended: memory, os._exit, a crash, the service
+)
+
+// Final reports whether a cell in this state has ended.
+func (s Status) Final() bool { return s != StatusQueued && s != StatusRunning }
+
+// Cell is a piece of code that runs, or has run, as it stands.
+type Cell struct {
+	ID             engine.ID
+	Session        engine.ID
+	ExecutionCount int // 0 until it has one
+	Status         Status
+	Outputs        []Output             // in order; neighbouring text of one stream is one output
+	Files          []engine.File        // new and changed, in order of path
+	Deleted        []string             // paths of files that are gone
+	Dropped        []engine.DroppedFile // in the workspace, but not stored
+	Usage          Usage
+	Restarted      bool   // the first of an interpreter that follows a lost one: variables are gone, files are there
+	Message        string // for a person: why it was lost, or why there is a new interpreter
+	CreatedAt      time.Time
+	FinishedAt     time.Time // zero until final
+}
+
+// Usage is what a cell used.
+type Usage struct {
+	Duration   time.Duration // of its running
+	CPU        time.Duration // of all in the sandbox since the cell before; 0 where the host cannot measure it
+	MemoryPeak int64         // of the sandbox so far; 0 where the host cannot measure it
+}
+
+// OutputType tells outputs and events apart.
+type OutputType string
+
+// What a cell puts out.
+const (
+	Stdout  OutputType = "stdout"
+	Stderr  OutputType = "stderr"
+	Display OutputType = "display"
+	Result  OutputType = "result" // the value of the last expression
+	Error   OutputType = "error"
+)
+
+// What else is in a cell's log.
+const (
+	StartedEvent OutputType = "started"
+	InputEvent   OutputType = "input" // the cell waits for Answer
+	ClearEvent   OutputType = "clear" // what was displayed before is to be forgotten
+	DoneEvent    OutputType = "done"  // the last
+)
+
+// Output is one thing that a cell puts out.
+type Output struct {
+	Type      OutputType
+	Text      string                     // of stdout and stderr
+	Data      map[string]json.RawMessage // of display and result, by MIME type: a string, base64 for what is no text, or any JSON for JSON types
+	Metadata  json.RawMessage            // an object; nil: none
+	DisplayID string                     // a display that may be updated
+	Update    bool                       // of the display with that DisplayID
+	Name      string                     // of an error
+	Value     string                     // of an error
+	Traceback []string                   // of an error, without colours
+}
+
+// Event is one entry of a cell's log.
+type Event struct {
+	Output
+	Seq      int    // 1, 2, 3, ...
+	Prompt   string // of input
+	Password bool   // of input
+	Cell     *Cell  // of started and done
+}
+
+// What a cell may put out. Text is bounded by the session's limits of output.
+const (
+	mostDisplays  = 1000
+	displayBytes  = 16 << 20
+	textGather    = 4 << 10
+	textWait      = 5 * time.Millisecond
+	keptCells     = 100
+	keptBytes     = 16 << 20 // of the outputs of ended cells of one session
+	largestCell   = 16 << 20
+	mostWaiting   = 64 // cells of one session
+	interruptTime = 2 * time.Second
+)
+
+// cell is one that is kept. What is not the log's is guarded by the session.
+type cell struct {
+	Cell
+	request  CellRequest
+	timer    *time.Timer // until its time is over
+	left     time.Duration
+	since    time.Time // it has been running; zero: it is not
+	timedOut bool
+	stopping bool // it was interrupted
+	done     chan struct{}
+
+	log log
+}
+
+// log is what a cell puts out, as it comes. Nobody who reads it is waited for.
+type log struct {
+	mu       sync.Mutex
+	events   []Event // only ever added to
+	changed  chan struct{}
+	kind     OutputType // of text that is not yet in an event
+	text     strings.Builder
+	flushed  time.Time
+	timer    *time.Timer
+	limit    int // bytes of each stream
+	texts    map[OutputType]int
+	displays int
+	bytes    int // of displays
+	ended    bool
+}
+
+// write adds text. What is beyond the limit is left out, and that is said.
+func (l *log) write(kind OutputType, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended || text == "" {
+		return
+	}
+	room := l.limit - l.texts[kind]
+	if room <= 0 {
+		return
+	}
+	l.texts[kind] += len(text)
+	if len(text) >= room {
+		text = strings.ToValidUTF8(text[:room], "") + fmt.Sprintf("\n[... output over %d bytes left out ...]\n", l.limit)
+	}
+	if l.kind != kind {
+		l.flush()
+	}
+	l.kind = kind
+	l.text.WriteString(text)
+	switch wait := textWait - time.Since(l.flushed); {
+	case wait <= 0 || l.text.Len() >= textGather:
+		l.flush()
+	case l.timer == nil:
+		l.timer = time.AfterFunc(wait, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.timer = nil
+			l.flush()
+		})
+	}
+}
+
+// flush makes an event of the text. The caller holds mu.
+func (l *log) flush() {
+	if l.text.Len() == 0 || l.ended {
+		return
+	}
+	l.append(Event{Output: Output{Type: l.kind, Text: l.text.String()}})
+	l.text.Reset()
+	l.flushed = time.Now()
+}
+
+// add adds what is not text.
+func (l *log) add(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	l.flush()
+	if e.Type == Display || e.Type == Result {
+		size := len(e.Metadata)
+		for _, form := range e.Data {
+			size += len(form)
+		}
+		l.displays++
+		l.bytes += size
+		if l.displays > mostDisplays || l.bytes > displayBytes {
+			if !l.full() {
+				l.append(Event{Output: Output{Type: Stderr, Text: leftOut}})
+			}
+			l.bytes -= size
+			return
+		}
+	}
+	l.append(e)
+}
+
+var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", mostDisplays, displayBytes>>20)
+
+// full reports whether displays were left out before.
+func (l *log) full() bool {
+	for _, e := range l.events {
+		if e.Text == leftOut {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *log) append(e Event) {
+	e.Seq = len(l.events) + 1
+	l.events = append(l.events, e)
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// end adds the last event.
+func (l *log) end(last Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flush()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.append(last)
+	l.ended = true
+}
+
+// outputs are what the events amount to.
+func (l *log) outputs() (all []Output, size int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flush()
+	for _, e := range l.events {
+		switch e.Type {
+		case Stdout, Stderr:
+			if n := len(all); n > 0 && all[n-1].Type == e.Type {
+				all[n-1].Text += e.Text
+				continue
+			}
+			all = append(all, e.Output)
+		case Display, Result, Error:
+			all = append(all, e.Output)
+		case ClearEvent:
+			all = nil
+		}
+	}
+	return all, l.bytes + l.texts[Stdout] + l.texts[Stderr]
+}
+
+// since returns the events after the first n, a channel that closes when there are
+// more, and whether there will be none.
+func (l *log) since(n int) (events []Event, changed <-chan struct{}, ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < len(l.events) {
+		return l.events[n:len(l.events):len(l.events)], nil, false
+	}
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return nil, l.changed, l.ended
+}
+
+// watch yields the events with Seq > after, to the last or the end of ctx.
+func (l *log) watch(ctx context.Context, after int) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		seen := max(after, 0)
+		for {
+			events, changed, ended := l.since(seen)
+			for _, e := range events {
+				if ctx.Err() != nil || !yield(e) {
+					return
+				}
+				seen = e.Seq
+			}
+			switch {
+			case changed == nil:
+				continue
+			case ended:
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}
+}
+
+// snapshot is the cell as it stands. The caller holds the session's mu.
+func (c *cell) snapshot() Cell {
+	snapshot := c.Cell
+	snapshot.Outputs, _ = c.log.outputs()
+	return snapshot
+}

@@ -1,0 +1,379 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
+)
+
+// plain is the text of a cell's result.
+func plain(t *testing.T, c Cell) string {
+	t.Helper()
+	for _, o := range c.Outputs {
+		if o.Type == Result {
+			return form(t, o, "text/plain")
+		}
+	}
+	return ""
+}
+
+func form(t *testing.T, o Output, kind string) (text string) {
+	t.Helper()
+	if len(o.Data[kind]) == 0 {
+		t.Fatalf("no %s among %d forms", kind, len(o.Data))
+	}
+	if err := json.Unmarshal(o.Data[kind], &text); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// text is what a cell wrote to a stream.
+func text(c Cell, stream OutputType) (all string) {
+	for _, o := range c.Outputs {
+		if o.Type == stream {
+			all += o.Text
+		}
+	}
+	return all
+}
+
+// raised is the error of a cell.
+func raised(c Cell) Output {
+	for _, o := range c.Outputs {
+		if o.Type == Error {
+			return o
+		}
+	}
+	return Output{}
+}
+
+func (p *place) want(c Cell, status Status) Cell {
+	p.t.Helper()
+	if c.Status != status {
+		p.t.Fatalf("the cell is %s, not %s: %q %s %v", c.Status, status, c.Message, text(c, Stderr), raised(c))
+	}
+	return c
+}
+
+func TestPython(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	t.Run("variables stay", func(t *testing.T) {
+		c := p.want(p.run(s, "x = 40\nprint('before')\nx + 2"), StatusOK)
+		if got := plain(t, c); got != "42" || text(c, Stdout) != "before\n" || c.ExecutionCount != 1 || c.Restarted {
+			t.Errorf("%q, %q, count %d, restarted %v", got, text(c, Stdout), c.ExecutionCount, c.Restarted)
+		}
+		if got := plain(t, p.run(s, "_ + x")); got != "82" {
+			t.Errorf("the second cell says %s", got)
+		}
+	})
+	t.Run("error", func(t *testing.T) {
+		c := p.want(p.run(s, "def f():\n    1/0\nf()"), StatusError)
+		e := raised(c)
+		if e.Name != "ZeroDivisionError" || e.Value != "division by zero" || !strings.Contains(strings.Join(e.Traceback, "\n"), "Cell In[3], line 2") {
+			t.Errorf("%+v", e)
+		}
+		if c := p.run(s, "import sys; sys.exit(3)"); raised(c).Name != "SystemExit" || plain(t, p.run(s, "x")) != "40" {
+			t.Errorf("sys.exit: %v, and x is gone", raised(c))
+		}
+	})
+	t.Run("figure", func(t *testing.T) {
+		c := p.want(p.run(s, "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"), StatusOK)
+		if len(c.Outputs) != 1 || c.Outputs[0].Type != Display || !strings.HasPrefix(form(t, c.Outputs[0], "image/png"), "iVBOR") {
+			t.Errorf("%d outputs", len(c.Outputs))
+		}
+	})
+	t.Run("order", func(t *testing.T) {
+		c := p.want(p.run(s, "import os, sys\nprint('a')\nprint('b', file=sys.stderr)\ndisplay('c')\n!echo d\nprint('e')\n'f'"), StatusOK)
+		var kinds []string
+		for _, o := range c.Outputs {
+			kinds = append(kinds, string(o.Type)+o.Text)
+		}
+		if got := strings.Join(kinds, "|"); got != "stdout"+"a\n|stderrb\n|display|stdoutd\ne\n|result" {
+			t.Errorf("%q", got)
+		}
+		if c := p.run(s, "os.system('echo from below')"); text(c, Stdout) != "from below\n" {
+			t.Errorf("a process wrote %q", text(c, Stdout))
+		}
+	})
+	t.Run("await", func(t *testing.T) {
+		p.want(p.run(s, "import asyncio\nt = asyncio.create_task(asyncio.sleep(0.01, 'later'))"), StatusOK)
+		if got := plain(t, p.run(s, "await t")); got != "'later'" {
+			t.Errorf("a task of an earlier cell says %s", got)
+		}
+		if got := plain(t, p.run(s, "asyncio.run(asyncio.sleep(0, 'run'))")); got != "'run'" {
+			t.Errorf("asyncio.run says %s", got)
+		}
+	})
+	t.Run("input", func(t *testing.T) {
+		if c := p.want(p.run(s, "input('name? ')"), StatusError); raised(c).Name != "EOFError" || !strings.Contains(raised(c).Value, "no input") {
+			t.Errorf("%+v", raised(c))
+		}
+		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: "input('name? ') + '!'", AllowInput: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, err := p.Watch(t.Context(), p.caller, s, c.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := range events {
+			if e.Type != InputEvent {
+				continue
+			}
+			if e.Prompt != "name? " {
+				t.Errorf("prompt %q", e.Prompt)
+			}
+			if err := p.Answer(t.Context(), p.caller, s, "Ann"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := plain(t, p.end(s, c.ID)); got != "'Ann!'" {
+			t.Errorf("%s", got)
+		}
+		if err := p.Answer(t.Context(), p.caller, s, "Ann"); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("an answer that nobody waits for: %v", err)
+		}
+	})
+	t.Run("questions", func(t *testing.T) {
+		done, err := p.Complete(t.Context(), p.caller, s, "pri", 3)
+		if err != nil || !slices.Contains(done.Matches, "print") || done.Start != 0 || done.End != 3 {
+			t.Errorf("%+v, %v", done, err)
+		}
+		seen, err := p.Inspect(t.Context(), p.caller, s, "len", 2, 0)
+		if err != nil || !seen.Found || !strings.Contains(string(seen.Data["text/plain"]), "number of items") {
+			t.Errorf("%+v, %v", seen, err)
+		}
+		names, err := p.Variables(t.Context(), p.caller, s)
+		if err != nil || !slices.ContainsFunc(names, func(v Variable) bool { return v.Name == "x" && v.Type == "int" && v.Repr == "40" }) {
+			t.Errorf("%+v, %v", names, err)
+		}
+		status, indent, err := p.IsComplete(t.Context(), p.caller, s, "for i in x:")
+		if err != nil || status != "incomplete" || indent != "    " {
+			t.Errorf("%s %q %v", status, indent, err)
+		}
+	})
+}
+
+func TestInterrupt(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	p.run(s, "x = 1")
+	for _, code := range []string{"while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)", "!sleep 60"} {
+		c := p.started(s, begun+code)
+		began := time.Now()
+		if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "KeyboardInterrupt" || took > interruptTime {
+			t.Errorf("%s: %+v after %v", code, raised(c), took)
+		}
+	}
+	if c := p.run(s, "x"); plain(t, c) != "1" || c.Restarted {
+		t.Errorf("after interrupts: %+v", c)
+	}
+	c := p.started(s, "open('left.txt', 'w').write('x')\nimport signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"+begun+"while True: pass")
+	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+		t.Fatal(err)
+	}
+	if c = p.want(p.end(s, c.ID), StatusInterrupted); !strings.Contains(c.Message, "was killed") || len(c.Files) != 1 {
+		t.Errorf("%q, %v", c.Message, c.Files)
+	}
+	if c := p.want(p.run(s, "open('left.txt').read()"), StatusOK); !c.Restarted || plain(t, c) != "'x'" || !strings.Contains(c.Message, "variables are gone") {
+		t.Errorf("after a kill: %+v", c)
+	}
+	if c := p.want(p.run(s, "x"), StatusError); raised(c).Name != "NameError" || c.Restarted {
+		t.Errorf("%+v", c)
+	}
+}
+
+const begun = "print('begun')\n"
+
+// started starts a cell, and returns when it has printed something.
+func (p *place) started(session engine.ID, code string) Cell {
+	p.t.Helper()
+	c, err := p.Start(p.t.Context(), p.caller, session, CellRequest{Code: code})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	events, err := p.Watch(p.t.Context(), p.caller, session, c.ID, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for e := range events {
+		if e.Type == Stdout {
+			return c
+		}
+	}
+	p.t.Fatalf("%s has not begun: %+v", code, p.end(session, c.ID))
+	return c
+}
+
+func TestTimeout(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	c := p.want(p.runCell(s, CellRequest{Code: "while True: pass", Timeout: 100 * time.Millisecond}), StatusTimeout)
+	if raised(c).Name != "KeyboardInterrupt" || !strings.Contains(c.Message, "100ms") {
+		t.Errorf("%+v", c)
+	}
+	if _, err := p.Start(t.Context(), p.caller, s, CellRequest{Timeout: 24 * time.Hour}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("a day: %v", err)
+	}
+}
+
+func TestLost(t *testing.T) {
+	p := open(t, Config{})
+	made, err := p.Create(t.Context(), p.caller, Request{Limits: engine.Limits{Memory: 100 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := made.ID
+	for code, why := range map[string]string{
+		"import os; os._exit(3)":            "exit code 3",
+		"b = bytearray(200 << 20)":          "memory limit",
+		"import os; os.kill(os.getpid(),9)": "SIGKILL",
+		"import os; os.close(4)":            "",
+	} {
+		c := p.want(p.run(s, "open('a.txt', 'a').write('x')\n"+code), StatusLost)
+		if !strings.Contains(c.Message, why) || len(c.Files) != 1 {
+			t.Errorf("%s: %q, %v", code, c.Message, c.Files)
+		}
+		if c := p.want(p.run(s, "len(open('a.txt').read()) > 0"), StatusOK); !c.Restarted || plain(t, c) != "True" {
+			t.Errorf("after %s: %+v", code, c)
+		}
+	}
+	p.want(p.run(s, "exit()"), StatusOK)
+	if c := p.run(s, "1"); !c.Restarted || !strings.Contains(c.Message, "exit()") {
+		t.Errorf("after exit(): %+v", c)
+	}
+}
+
+// What a cell left is there after the executor and the service are gone.
+func TestRestartOfTheService(t *testing.T) {
+	blobs, index := enginetest.NewBlobs(), enginetest.NewIndex()
+	first := open(t, Config{})
+	p := openOn(t, Config{}, first.sandbox, blobs, index)
+	s := p.session("python")
+	p.run(s, "import os\nopen('a.txt', 'w').write('one')\nopen('b.txt', 'w').write('two')\nos.mkdir('d')\nopen('d/c.txt','w').write('three')")
+	if c := p.run(s, "os.remove('b.txt')\nopen('a.txt', 'a').write(', more')"); len(c.Files) != 1 || !slices.Equal(c.Deleted, []string{"b.txt"}) {
+		t.Errorf("%v, %v", c.Files, c.Deleted)
+	}
+	if err := p.engine.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if err := p.sandbox.Release(t.Context(), s); err != nil { // as the end of the executor does
+		t.Fatal(err)
+	}
+	again := openOn(t, Config{}, first.sandbox, blobs, index)
+	c := again.want(again.run(s, "import os\nopen('a.txt').read(), sorted(os.listdir()), open('d/c.txt').read()"), StatusOK)
+	if got := plain(t, c); got != "('one, more', ['a.txt', 'd'], 'three')" || !c.Restarted || !strings.Contains(c.Message, "service was restarted") {
+		t.Errorf("%s, restarted %v: %q", got, c.Restarted, c.Message)
+	}
+}
+
+func TestOthers(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	c := p.run(s, "1")
+	other, ctx := engine.Caller{Owner: "bob"}, t.Context()
+	for name, do := range map[string]func() error{
+		"info":      func() error { _, err := p.Info(ctx, other, s); return err },
+		"start":     func() error { _, err := p.Start(ctx, other, s, CellRequest{}); return err },
+		"wait":      func() error { _, err := p.Wait(ctx, other, s, c.ID); return err },
+		"cell":      func() error { _, err := p.Cell(ctx, other, s, c.ID); return err },
+		"cells":     func() error { _, err := p.Cells(ctx, other, s); return err },
+		"watch":     func() error { _, err := p.Watch(ctx, other, s, c.ID, 0); return err },
+		"cancel":    func() error { return p.CancelCell(ctx, other, s, c.ID) },
+		"interrupt": func() error { return p.Interrupt(ctx, other, s) },
+		"restart":   func() error { return p.Restart(ctx, other, s) },
+		"complete":  func() error { _, err := p.Complete(ctx, other, s, "", 0); return err },
+		"inspect":   func() error { _, err := p.Inspect(ctx, other, s, "", 0, 0); return err },
+		"whole":     func() error { _, _, err := p.IsComplete(ctx, other, s, ""); return err },
+		"names":     func() error { _, err := p.Variables(ctx, other, s); return err },
+		"answer":    func() error { return p.Answer(ctx, other, s, "") },
+	} {
+		if err := do(); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Who needs room has the interpreter ended that was idle for longest, and its next
+// answer says so.
+func TestRoom(t *testing.T) {
+	p := open(t, Config{PerOwner: 2, Total: 3})
+	a, b, c := p.session("python"), p.session("python"), p.session("python")
+	p.run(a, "x = 1\nopen('a.txt', 'w').write('x')")
+	p.run(b, "x = 2")
+	p.run(c, "x = 3")
+	if n := p.Counts(); n.Interpreters != 2 || n.Evicted != 1 {
+		t.Errorf("%+v", n)
+	}
+	if got := p.run(a, "open('a.txt').read()"); !got.Restarted || !strings.Contains(got.Message, "make room") || plain(t, got) != "'x'" {
+		t.Errorf("%+v", got)
+	}
+	if got := p.run(c, "x"); got.Restarted || plain(t, got) != "3" {
+		t.Errorf("the one that was used last: %+v", got)
+	}
+	busy := p.started(c, begun+"import time; time.sleep(60)")
+	p.started(a, begun+"import time; time.sleep(60)")
+	_, err := p.Start(t.Context(), p.caller, b, CellRequest{Code: "1"})
+	if !errors.Is(err, engine.ErrBusy) {
+		t.Errorf("with all of them busy: %v", err)
+	}
+	if err := p.CancelCell(t.Context(), p.caller, c, busy.ID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestIdle(t *testing.T) {
+	p := open(t, Config{Idle: 50 * time.Millisecond})
+	s := p.session("python")
+	p.run(s, "x = 1")
+	p.await(func() bool { return p.Counts().Expired == 1 && p.Counts().Interpreters == 0 })
+	if c := p.run(s, "1"); !c.Restarted || !strings.Contains(c.Message, "without a cell") {
+		t.Errorf("%+v", c)
+	}
+}
+
+// await polls until something is so.
+func (p *place) await(so func() bool) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	for look := time.NewTicker(5 * time.Millisecond); !so(); {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			p.t.Fatal("it did not come")
+		}
+	}
+}
+
+func TestDeleted(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	c := p.started(s, begun+"import time; time.sleep(60)")
+	_, watched, err := p.cell(t.Context(), p.caller, s, c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.engine.DeleteSession(t.Context(), p.caller, s); err != nil {
+		t.Fatal(err)
+	}
+	<-watched.done
+	if _, err := p.Start(t.Context(), p.caller, s, CellRequest{}); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("a cell in a deleted session: %v", err)
+	}
+	p.await(func() bool { return len(p.all()) == 0 })
+}

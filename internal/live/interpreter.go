@@ -1,0 +1,512 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// interpreter is one of a session: a run of the engine's that asks what to do.
+type interpreter struct {
+	at   *session
+	run  engine.ID
+	gone chan struct{} // closed when nothing is left of it
+
+	// Guarded by the session's mu:
+	out      func(bool) // tells the engine that it waits, or no longer does
+	reins    engine.Reins
+	orders   chan struct{} // has an entry when there may be something to do
+	began    bool          // it has asked what to do
+	fresh    bool          // it has run no cell
+	question *question     // that its cell waits with
+	ending   string        // why it is being ended; empty: it is not
+	vacate   bool          // the workspace is to go with it
+	guests   int           // who use its sandbox beside it
+	carry    map[engine.Stream][]byte
+}
+
+// question is an input() that waits.
+type question struct {
+	answer chan reply
+}
+
+// launch starts an interpreter. The caller holds mu.
+func (at *session) launch() error {
+	it := &interpreter{
+		at: at, gone: make(chan struct{}), orders: make(chan struct{}, 1), fresh: true, out: func(bool) {},
+		carry: map[engine.Stream][]byte{},
+	}
+	s := at.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
+	}
+	run, err := s.engine.Start(s.life, at.caller, engine.RunRequest{
+		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages,
+		Profile: engine.Profile{
+			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Discard: true, FileTTL: at.record.TTL,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	it.run = run.ID
+	at.interpreter, at.cpu = it, 0
+	s.work.Go(func() { it.follow(s.life) })
+	return nil
+}
+
+// call tells the interpreter that there is something to do.
+func (it *interpreter) call() {
+	select {
+	case it.orders <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until nothing is left of it.
+func (it *interpreter) await(ctx context.Context) error {
+	select {
+	case <-it.gone:
+		return nil
+	case <-ctx.Done():
+		return canceled(ctx)
+	}
+}
+
+// end has it ended. The caller holds mu.
+func (it *interpreter) end(why string) {
+	if it.ending != "" {
+		return
+	}
+	it.ending = why
+	it.at.service.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), endTime)
+		defer cancel()
+		if err := it.at.service.engine.CancelRun(ctx, it.at.caller, it.run); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			it.at.service.log.Error("a live interpreter could not be ended", "run", it.run, "error", err)
+		}
+	})
+}
+
+// endTime is for the engine to end a run, and to store what a cell left.
+const endTime = 30 * time.Second
+
+// interrupt sends it the signal. One that waits for an answer gets that as well, for
+// it may stand still. The caller holds mu.
+func (it *interpreter) interrupt() {
+	if it.reins.Interrupt != nil {
+		_ = it.reins.Interrupt() // then it is killed
+	}
+	if q := it.question; q != nil {
+		it.question = nil
+		q.answer <- reply{err: errors.New("the cell was interrupted")}
+	}
+}
+
+// Rounds implements engine.RoundHandler.
+func (it *interpreter) Rounds(out func(bool)) {
+	it.at.mu.Lock()
+	defer it.at.mu.Unlock()
+	it.out = out
+}
+
+// Reins implements engine.Resident.
+func (it *interpreter) Reins(reins engine.Reins) {
+	it.at.mu.Lock()
+	defer it.at.mu.Unlock()
+	it.reins = reins
+}
+
+// Resumed implements engine.Resident: the clock of a cell runs from here.
+func (it *interpreter) Resumed() {
+	at := it.at
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if at.current == nil || at.current.cell == nil || it.question != nil {
+		return
+	}
+	c := at.current.cell
+	if c.Status == StatusQueued {
+		c.Status = StatusRunning
+		if it.fresh && at.why != "" {
+			c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there.", at.why)
+		}
+		it.fresh, at.why = false, ""
+		started := c.Cell
+		c.log.add(Event{Output: Output{Type: StartedEvent}, Cell: &started})
+	}
+	c.run(func() {
+		at.mu.Lock()
+		defer at.mu.Unlock()
+		if !c.Status.Final() && !c.stopping {
+			c.timedOut = true
+			at.stop(c)
+		}
+	})
+}
+
+// Output implements engine.Resident: what processes of the cell write themselves.
+func (it *interpreter) Output(stream engine.Stream, data []byte) {
+	at := it.at
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	text := slices.Concat(it.carry[stream], data)
+	whole := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if utf8.RuneStart(text[len(text)-back]) {
+			if !utf8.FullRune(text[len(text)-back:]) {
+				whole = len(text) - back
+			}
+			break
+		}
+	}
+	it.carry[stream] = slices.Clone(text[whole:])
+	if c := it.speaking(); c != nil {
+		c.log.write(OutputType(stream), strings.ToValidUTF8(string(text[:whole]), "\uFFFD"))
+	}
+}
+
+// speaking is the cell whose output it is. The caller holds mu.
+func (it *interpreter) speaking() *cell {
+	if it.at.current != nil && it.at.current.cell != nil {
+		return it.at.current.cell
+	}
+	return nil
+}
+
+// message is what a driver sends, of any kind.
+type message struct {
+	Text      string                     `json:"text"`
+	Data      map[string]json.RawMessage `json:"data"`
+	Metadata  json.RawMessage            `json:"metadata"`
+	DisplayID string                     `json:"display_id"`
+	Update    bool                       `json:"update"`
+	Name      string                     `json:"name"`
+	Value     string                     `json:"value"`
+	Traceback []string                   `json:"traceback"`
+	Prompt    string                     `json:"prompt"`
+	Password  bool                       `json:"password"`
+}
+
+// Call implements engine.CallHandler.
+func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]byte, error) {
+	switch name {
+	case "next":
+		return it.next(ctx, input)
+	case "exit":
+		it.report(input)
+		it.at.mu.Lock()
+		if it.ending == "" {
+			it.ending = "It was left with exit()."
+		}
+		it.at.mu.Unlock()
+		return []byte("null"), nil
+	}
+	var m message
+	if err := json.Unmarshal(input, &m); err != nil {
+		return nil, errors.New("this is no message of a driver")
+	}
+	if name == "input" {
+		return it.ask(ctx, &m)
+	}
+	it.at.mu.Lock()
+	c := it.speaking()
+	it.at.mu.Unlock()
+	if c == nil {
+		return nil, nil
+	}
+	switch kind := OutputType(name); kind {
+	case Stdout, Stderr:
+		c.log.write(kind, m.Text)
+	case Display, Result:
+		c.log.add(Event{Output: Output{Type: kind, Data: m.Data, Metadata: m.Metadata, DisplayID: m.DisplayID, Update: m.Update}})
+	case Error:
+		it.drain()
+		c.log.add(Event{Output: Output{Type: kind, Name: m.Name, Value: m.Value, Traceback: m.Traceback}})
+	case ClearEvent:
+		c.log.add(Event{Output: Output{Type: kind}})
+	}
+	return nil, nil
+}
+
+// drain has all that was written until now in the log.
+func (it *interpreter) drain() {
+	it.at.mu.Lock()
+	drain := it.reins.Drain
+	it.at.mu.Unlock()
+	if drain != nil {
+		drain()
+	}
+}
+
+// next takes the report about the last order and gives out the next one.
+func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) {
+	it.report(report)
+	at := it.at
+	at.mu.Lock()
+	it.began = true
+	for len(at.orders) == 0 || it.ending != "" {
+		if it.guests == 0 {
+			it.out(true)
+		}
+		at.mu.Unlock()
+		select {
+		case <-it.orders:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		at.mu.Lock()
+	}
+	defer at.mu.Unlock()
+	it.out(false)
+	at.current = at.orders[0]
+	at.orders = slices.Delete(at.orders, 0, 1)
+	if at.idle != nil {
+		at.idle.Stop()
+	}
+	return json.Marshal(at.current.text)
+}
+
+// report ends the current order.
+func (it *interpreter) report(text []byte) {
+	at := it.at
+	at.mu.Lock()
+	o := at.current
+	at.mu.Unlock()
+	if o == nil {
+		return
+	}
+	if o.cell == nil {
+		at.mu.Lock()
+		at.current = nil
+		at.rest()
+		at.mu.Unlock()
+		o.reply <- reply{report: slices.Clone(text)}
+		return
+	}
+	var result struct {
+		Status      string `json:"status"`
+		Count       int    `json:"count"`
+		Interrupted bool   `json:"interrupted"`
+		Failed      string `json:"failed"`
+	}
+	_ = json.Unmarshal(text, &result) // then it is an error
+	it.drain()
+	it.at.mu.Lock()
+	o.cell.hold()
+	it.at.mu.Unlock()
+	it.save(o.cell)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	c := o.cell
+	status := StatusError
+	switch {
+	case c.timedOut:
+		status = StatusTimeout
+	case c.stopping:
+		status = StatusInterrupted
+	case result.Status == "ok":
+		status = StatusOK
+	}
+	message := result.Failed
+	if c.timedOut {
+		message = fmt.Sprintf("It was interrupted: it ran for longer than %v.", c.request.Timeout)
+	}
+	if !c.request.Silent {
+		c.ExecutionCount, at.count = result.Count, result.Count
+	}
+	at.current = nil
+	at.finish(c, status, message)
+	at.rest()
+}
+
+// rest begins the time after which an idle interpreter is ended. The caller holds mu.
+func (at *session) rest() {
+	if at.idle != nil {
+		at.idle.Stop()
+	}
+	idle := at.service.config.Idle
+	at.idle = time.AfterFunc(idle, func() {
+		if at.endIdle(fmt.Sprintf("It was ended after %v without a cell.", idle)) {
+			at.service.expired.Add(1)
+		}
+	})
+}
+
+// save stores the files that a cell has changed.
+func (it *interpreter) save(c *cell) {
+	at := it.at
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	saved, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if err != nil {
+		if !errors.Is(err, engine.ErrNotFound) { // else there is nothing left to store
+			at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
+		}
+		c.Message = sentence(c.Message, "Its files could not be stored.")
+		return
+	}
+	c.Files, c.Deleted, c.Dropped = saved.Files, saved.Deleted, saved.Dropped
+	if saved.CPU > 0 {
+		c.Usage.CPU, at.cpu = max(0, saved.CPU-at.cpu), saved.CPU
+	}
+	c.Usage.MemoryPeak = saved.MemoryPeak
+}
+
+// ask puts a cell's question to its caller.
+func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
+	at := it.at
+	it.drain()
+	at.mu.Lock()
+	c := it.speaking()
+	switch {
+	case c == nil || it.question != nil:
+		at.mu.Unlock()
+		return nil, errors.New("there is nobody to ask")
+	case c.stopping:
+		at.mu.Unlock()
+		return nil, errors.New("the cell was interrupted")
+	case !c.request.AllowInput:
+		at.mu.Unlock()
+		return nil, errors.New("this cell has no input: its caller answers no questions; put the value into the code, or read it from a file")
+	}
+	q := &question{answer: make(chan reply, 1)}
+	it.question = q
+	c.hold()
+	it.out(true)
+	at.mu.Unlock()
+	c.log.add(Event{Output: Output{Type: InputEvent}, Prompt: m.Prompt, Password: m.Password})
+	select {
+	case r := <-q.answer:
+		at.mu.Lock()
+		it.out(false)
+		at.mu.Unlock()
+		return r.report, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Answer answers the input() that the running cell waits with.
+func (s *Service) Answer(ctx context.Context, caller engine.Caller, session engine.ID, text string) error {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return err
+	}
+	answer, err := json.Marshal(strings.TrimSuffix(text, "\n"))
+	if err != nil {
+		return err
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if at.interpreter == nil || at.interpreter.question == nil {
+		return &engine.Error{Op: "answer", Kind: engine.ErrConflict, Err: errors.New("no cell of this session waits for an answer")}
+	}
+	q := at.interpreter.question
+	at.interpreter.question = nil
+	q.answer <- reply{report: answer}
+	return nil
+}
+
+// follow waits for its end.
+func (it *interpreter) follow(ctx context.Context) {
+	at := it.at
+	result := &engine.Run{Status: engine.StatusInterrupted}
+	events, err := at.service.engine.Watch(context.WithoutCancel(ctx), at.caller, it.run, 0)
+	if err != nil {
+		at.service.log.Error("a live interpreter cannot be followed", "run", it.run, "error", err)
+	} else {
+		for e := range events {
+			if e.Type == engine.EventResult {
+				result = e.Run
+			}
+		}
+	}
+	it.ended(result)
+	close(it.gone)
+}
+
+// ended does what is to be done when it is gone: the cell that it had is lost, what
+// waits is for the next one.
+func (it *interpreter) ended(run *engine.Run) {
+	at := it.at
+	at.mu.Lock()
+	o := at.current
+	at.mu.Unlock()
+	if o != nil && o.cell != nil {
+		it.save(o.cell)
+	}
+	if it.vacate {
+		ctx, cancel := context.WithTimeout(context.Background(), endTime)
+		_ = at.service.engine.Vacate(ctx, at.record) // logged by the engine
+		cancel()
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	why := it.ending
+	if why == "" {
+		why = reason(run)
+	}
+	at.interpreter, at.current = nil, nil
+	if at.idle != nil {
+		at.idle.Stop()
+	}
+	if o != nil {
+		status := StatusLost
+		if o.cell != nil && o.cell.timedOut {
+			status = StatusTimeout
+		} else if o.cell != nil && o.cell.stopping {
+			status = StatusInterrupted
+		} else if it.ending == "" {
+			at.service.lost.Add(1)
+		}
+		at.give(o, status, "Its interpreter ended. "+why)
+	}
+	if !it.fresh || it.began || at.why == "" {
+		at.why = why
+	}
+	if len(at.orders) == 0 {
+		return
+	}
+	err := errors.New(why)
+	if it.began && it.ending == "" || o != nil { // it did something: the next one may do more
+		if err = at.launch(); err == nil {
+			at.interpreter.call()
+			return
+		}
+	}
+	for _, waiting := range at.orders {
+		at.give(waiting, StatusLost, "There was no interpreter for it. "+err.Error())
+	}
+	at.orders = nil
+}
+
+// reason says why an interpreter ended that nobody has ended.
+func reason(run *engine.Run) string {
+	switch {
+	case run.Status == engine.StatusOOM:
+		return "It was over the memory limit of its session, and was killed."
+	case run.Status == engine.StatusOK || run.Status == engine.StatusError:
+		code := 0
+		if run.ExitCode != nil {
+			code = *run.ExitCode
+		}
+		return fmt.Sprintf("It ended with exit code %d.", code)
+	case run.Signal != "":
+		return fmt.Sprintf("It was killed by %s.", run.Signal)
+	case run.Message != "":
+		return run.Message
+	}
+	return "It was killed."
+}

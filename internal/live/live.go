@@ -1,0 +1,297 @@
+// Package live holds interpreters that stay between pieces of code. A live session
+// is a session of the engine's with one interpreter, which keeps its variables: what
+// it is given to run are cells, one after the other.
+//
+// An interpreter is one long run of the engine's. Its driver asks over the channel
+// for calls what to do next, and the answer to that question is a cell. While it
+// waits the run's clock stands still, and soon it does too, without slot or
+// processor. Files that a cell changed are stored after it, so that they outlive the
+// interpreter, the executor and the service; variables do not, and the next cell's
+// answer says so.
+package live
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Config bounds what live sessions take.
+type Config struct {
+	Idle     time.Duration // an interpreter without a cell for so long is ended; 0: 30 min
+	PerOwner int           // interpreters of one owner; 0: 16
+	Total    int           // interpreters of all; 0: by memory
+}
+
+const (
+	defaultIdle     = 30 * time.Minute
+	defaultPerOwner = 16
+	defaultTotal    = 64
+)
+
+// Service holds the interpreters. Its methods may be called from many goroutines.
+// Errors are *engine.Error: ErrNotFound for what is not there or is another owner's.
+type Service struct {
+	config Config
+	engine Engine
+	log    *slog.Logger
+
+	life context.Context //nolint:containedctx // of the goroutines that follow interpreters
+	end  context.CancelCauseFunc
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions map[engine.ID]*session
+	closed   bool
+
+	cells, lost, evicted, expired atomic.Uint64
+}
+
+var errClosing = errors.New("the service is shutting down")
+
+// New returns a service over the engine.
+func New(config Config, e Engine, log *slog.Logger) *Service {
+	config.Idle = cmp.Or(config.Idle, defaultIdle)
+	config.PerOwner = cmp.Or(config.PerOwner, defaultPerOwner)
+	config.Total = cmp.Or(config.Total, defaultTotal)
+	s := &Service{config: config, engine: e, log: log, sessions: map[engine.ID]*session{}}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	return s
+}
+
+// Close ends every interpreter and waits for that. The engine has been shut down
+// before.
+func (s *Service) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	all := make([]*session, 0, len(s.sessions))
+	for _, at := range s.sessions {
+		all = append(all, at)
+	}
+	s.mu.Unlock()
+	for _, at := range all {
+		at.quit("The service was shut down.")
+	}
+	s.end(errClosing)
+	s.work.Wait()
+	return nil
+}
+
+// Request asks for a live session.
+type Request struct {
+	Language string           // python (default), javascript or bash; aliases of the language table
+	Packages string           // set of Python packages; empty: the service's default
+	Limits   engine.Limits    // zero fields: the service's defaults. Timeout is a cell's, if that names none
+	Files    []engine.FileRef // placed into the workspace
+	TTL      time.Duration    // of the session after its last use; zero: the service's default
+	Origin   engine.Origin    // empty: native
+}
+
+// settings are what starts the interpreter of a session. The session remembers them.
+type settings struct {
+	Language string        `json:"language"`
+	Packages string        `json:"packages,omitempty"`
+	Limits   engine.Limits `json:"limits"`
+}
+
+// languages that have a live interpreter, by name of the language table.
+var languages = []string{"python", "js", "bash"}
+
+// Create makes a live session. Its interpreter starts with its first cell.
+func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request) (engine.Session, error) {
+	name := cmp.Or(req.Language, languages[0])
+	lang, ok := language.Find(name)
+	if !ok || !slices.Contains(languages, lang.Name) {
+		return engine.Session{}, engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash", name)
+	}
+	defaults, _ := s.engine.Limits()
+	limits := req.Limits.Or(defaults)
+	remembered, err := json.Marshal(settings{lang.Name, req.Packages, limits})
+	if err != nil {
+		return engine.Session{}, err
+	}
+	made, err := s.engine.CreateSession(ctx, caller, engine.SessionRequest{
+		Origin: req.Origin, Kind: engine.SessionLive, TTL: req.TTL, Files: req.Files, Limits: limits, Live: string(remembered),
+	})
+	if err != nil {
+		return engine.Session{}, err
+	}
+	_, err = s.add(caller, made, "")
+	return made, err
+}
+
+// Language is the language of a live session: python, javascript or bash.
+func Language(of engine.Session) string {
+	var known settings
+	if json.Unmarshal([]byte(of.Live), &known) != nil {
+		return ""
+	}
+	if known.Language == "js" {
+		return "javascript"
+	}
+	return known.Language
+}
+
+// add takes a session in, unless another goroutine has.
+func (s *Service) add(caller engine.Caller, record engine.Session, why string) (*session, error) {
+	at := &session{service: s, caller: caller, record: record, why: why, used: time.Now()}
+	if err := json.Unmarshal([]byte(record.Live), &at.settings); err != nil {
+		return nil, fmt.Errorf("the settings of a live session: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.sessions[record.ID]; known != nil {
+		return known, nil
+	}
+	if s.closed {
+		return nil, &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
+	}
+	s.sessions[record.ID] = at
+	return at, nil
+}
+
+func missing(what string) error {
+	return &engine.Error{Op: "live session", Kind: engine.ErrNotFound, ID: what}
+}
+
+// find returns a caller's live session. As long as its interpreter goes on, the
+// session does.
+func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) (*session, error) {
+	s.mu.Lock()
+	at := s.sessions[id]
+	s.mu.Unlock()
+	if at != nil && at.caller.Owner != caller.Owner {
+		return nil, missing(id.String())
+	}
+	if at != nil && at.alive() {
+		return at, nil
+	}
+	record, err := s.engine.GetSession(ctx, caller, id)
+	if err != nil {
+		if errors.Is(err, engine.ErrNotFound) {
+			s.forget(id)
+		}
+		return nil, err
+	}
+	if record.Kind != engine.SessionLive {
+		return nil, &engine.Error{Op: "live session", Kind: engine.ErrConflict, ID: id.String(),
+			Hint: "Make a session of the kind live.", Err: errors.New("the session has no live interpreter")}
+	}
+	if at != nil {
+		return at, nil
+	}
+	return s.add(caller, record, "The service was restarted.")
+}
+
+func (s *Service) forget(id engine.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, id)
+}
+
+// Counts are for operators.
+type Counts struct {
+	Interpreters int    // alive
+	Busy         int    // run a cell
+	Total        int    // interpreters at most
+	PerOwner     int    // of one owner
+	Cells        uint64 // that have ended, since the start
+	Lost         uint64 // interpreters that ended in a cell: memory, a crash, an interrupt they did not heed
+	Evicted      uint64 // ended because somebody needed the room
+	Expired      uint64 // ended idle
+}
+
+// Counts says how many interpreters there are.
+func (s *Service) Counts() Counts {
+	c := Counts{
+		Total: s.config.Total, PerOwner: s.config.PerOwner,
+		Cells: s.cells.Load(), Lost: s.lost.Load(), Evicted: s.evicted.Load(), Expired: s.expired.Load(),
+	}
+	for _, at := range s.all() {
+		at.mu.Lock()
+		if at.interpreter != nil {
+			c.Interpreters++
+			if at.current != nil {
+				c.Busy++
+			}
+		}
+		at.mu.Unlock()
+	}
+	return c
+}
+
+func (s *Service) all() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*session, 0, len(s.sessions))
+	for _, at := range s.sessions {
+		all = append(all, at)
+	}
+	return all
+}
+
+// makeRoom ends the interpreter that was idle for longest, if there are as many as
+// there may be: of the owner, or of all.
+func (s *Service) makeRoom(ctx context.Context, owner engine.Owner) error {
+	for range 2 {
+		var mine, others []*session // with an interpreter
+		for _, at := range s.all() {
+			if !at.alive() {
+				continue
+			}
+			if at.caller.Owner == owner {
+				mine = append(mine, at)
+			} else {
+				others = append(others, at)
+			}
+		}
+		switch {
+		case len(mine) >= s.config.PerOwner:
+			if !s.evict(ctx, mine) {
+				return tooMany("you have as many live interpreters as one owner may have, and all run cells")
+			}
+		case len(mine)+len(others) >= s.config.Total:
+			if !s.evict(ctx, slices.Concat(mine, others)) {
+				return tooMany("there are as many live interpreters as fit, and all run cells")
+			}
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+func tooMany(why string) error {
+	return &engine.Error{
+		Op: "live session", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second, Err: errors.New(why),
+		Hint: "Try again later, or delete a live session that is no longer used.",
+	}
+}
+
+// evict ends the interpreter of the session that was idle for longest.
+func (s *Service) evict(ctx context.Context, among []*session) bool {
+	slices.SortFunc(among, func(a, b *session) int { return a.lastUse().Compare(b.lastUse()) })
+	for _, at := range among {
+		if at.endIdle("It was ended to make room for another one, because it was idle for longest.") {
+			s.evicted.Add(1)
+			at.await(ctx)
+			return true
+		}
+	}
+	return false
+}
+
+func sentence(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " ")
+}

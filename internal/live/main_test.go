@@ -1,0 +1,99 @@
+package live
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
+)
+
+// The executor of a test's sandbox is this test binary, executed again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "executor" {
+		os.Exit(linux.ExecutorMain(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// place is a room over a real sandbox.
+type place struct {
+	*Service
+	t       *testing.T
+	engine  *engine.Service
+	sandbox *linux.Sandbox
+	caller  engine.Caller
+}
+
+// open opens a room whose interpreters are forked from a zygote, as in a service.
+func open(t *testing.T, config Config) *place {
+	t.Helper()
+	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes", Warm: true})
+	sandbox, err := linux.Start(t.Context(), linux.Config{Launcher: launcher, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sandbox.Close() })
+	return openOn(t, config, sandbox, enginetest.NewBlobs(), enginetest.NewIndex())
+}
+
+func openOn(t *testing.T, config Config, sandbox *linux.Sandbox, blobs engine.Blobs, index engine.Index) *place {
+	t.Helper()
+	core := enginetest.StartOn(t, engine.Config{}, sandbox, blobs, index)
+	s := New(config, core, quiet)
+	var once sync.Once
+	p := &place{Service: s, t: t, engine: core, sandbox: sandbox, caller: engine.Caller{Owner: "ann"}}
+	t.Cleanup(func() {
+		once.Do(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			if err := core.Shutdown(ctx); err != nil {
+				t.Error(err)
+			}
+			s.Close()
+		})
+	})
+	return p
+}
+
+// session makes a session.
+func (p *place) session(language string) engine.ID {
+	p.t.Helper()
+	made, err := p.Create(p.t.Context(), p.caller, Request{Language: language})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made.ID
+}
+
+// run runs a cell to its end.
+func (p *place) run(session engine.ID, code string) Cell {
+	p.t.Helper()
+	return p.runCell(session, CellRequest{Code: code})
+}
+
+func (p *place) runCell(session engine.ID, req CellRequest) Cell {
+	p.t.Helper()
+	c, err := p.Start(p.t.Context(), p.caller, session, req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.end(session, c.ID)
+}
+
+func (p *place) end(session, cell engine.ID) Cell {
+	p.t.Helper()
+	c, err := p.Wait(p.t.Context(), p.caller, session, cell)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,441 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// session is a live session: what it has to do, and who does it.
+type session struct {
+	service  *Service
+	caller   engine.Caller
+	record   engine.Session
+	settings settings
+
+	mu          sync.Mutex
+	interpreter *interpreter // nil: there is none
+	orders      []*order     // that wait, in order
+	current     *order       // that the interpreter has
+	cells       []*cell      // kept, oldest first
+	count       int          // of the last cell
+	used        time.Time
+	idle        *time.Timer
+	why         string // what the next cell says about the interpreter before its own; empty: nothing
+	cpu         time.Duration
+}
+
+// order is something for an interpreter to do: a cell, or a question.
+type order struct {
+	do    string
+	text  any // the order as the driver gets it
+	cell  *cell
+	reply chan reply // of a question
+}
+
+type reply struct {
+	report json.RawMessage
+	err    error
+}
+
+// State is how a live session stands.
+type State string
+
+// The states of a live session.
+const (
+	StateNone    State = "none"    // there is no interpreter: the next cell starts one
+	StateIdle    State = "idle"    // it waits, and stands still
+	StateBusy    State = "busy"    // it runs a cell
+	StateWaiting State = "waiting" // its cell waits for an answer to input()
+)
+
+// Info is a live session as it stands.
+type Info struct {
+	Session  engine.Session
+	Language string
+	State    State
+	Cell     engine.ID // that runs; zero: none
+	Queued   int       // cells that wait
+	Count    int       // execution count of the last cell
+	LastUse  time.Time
+}
+
+// Info says how a session stands.
+func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) (Info, error) {
+	at, err := s.find(ctx, caller, id)
+	if err != nil {
+		return Info{}, err
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	info := Info{Session: at.record, Language: Language(at.record), State: StateNone, Count: at.count, LastUse: at.used}
+	for _, o := range at.orders {
+		if o.cell != nil {
+			info.Queued++
+		}
+	}
+	switch {
+	case at.interpreter == nil:
+	case at.current == nil || at.current.cell == nil:
+		info.State = StateIdle
+	default:
+		info.State, info.Cell = StateBusy, at.current.cell.ID
+		if at.interpreter.question != nil {
+			info.State = StateWaiting
+		}
+	}
+	return info, nil
+}
+
+// Start puts a cell in its session's queue, and returns at once.
+func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID, req CellRequest) (Cell, error) {
+	at, err := s.find(ctx, caller, id)
+	if err != nil {
+		return Cell{}, err
+	}
+	_, maxima := s.engine.Limits()
+	switch {
+	case len(req.Code) > largestCell:
+		return Cell{}, &engine.Error{Op: "start cell", Kind: engine.ErrTooLarge, ID: "code", Err: errors.New("a cell may have 16 MiB")}
+	case req.Timeout < 0, maxima.Timeout > 0 && req.Timeout > maxima.Timeout:
+		return Cell{}, engine.Invalid("timeout", "must be at most %v", maxima.Timeout)
+	case req.Timeout == 0:
+		req.Timeout = at.settings.Limits.Timeout
+	}
+	c := &cell{
+		Cell:    Cell{ID: engine.NewID(), Session: id, Status: StatusQueued, CreatedAt: time.Now()},
+		request: req, left: req.Timeout, done: make(chan struct{}),
+		log: log{limit: at.settings.Limits.Output.Bytes, texts: map[OutputType]int{}},
+	}
+	o := &order{do: "run", cell: c, text: struct {
+		Do     string `json:"do"`
+		Code   string `json:"code"`
+		Silent bool   `json:"silent,omitempty"`
+	}{"run", req.Code, req.Silent}}
+	if err := at.enqueue(ctx, o); err != nil {
+		return Cell{}, err
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return c.snapshot(), nil
+}
+
+// enqueue has an interpreter do something, which is started if there is none.
+func (at *session) enqueue(ctx context.Context, o *order) error {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if len(at.orders) >= mostWaiting {
+		return &engine.Error{Op: "start cell", Kind: engine.ErrBusy, RetryAfter: time.Second, Err: errors.New("too many cells of this session wait")}
+	}
+	if err := at.ensure(ctx); err != nil {
+		return err
+	}
+	at.orders = append(at.orders, o)
+	if o.cell != nil {
+		at.keep(o.cell)
+	}
+	at.interpreter.call()
+	return nil
+}
+
+// ensure starts an interpreter if there is none. The caller holds mu, which is let
+// go of in the meantime.
+func (at *session) ensure(ctx context.Context) error {
+	for at.interpreter == nil || at.interpreter.ending != "" {
+		if it := at.interpreter; it != nil { // its successor comes when it is gone
+			at.mu.Unlock()
+			err := it.await(ctx)
+			at.mu.Lock()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		at.mu.Unlock()
+		err := at.service.makeRoom(ctx, at.caller.Owner)
+		at.mu.Lock()
+		if err != nil {
+			return err
+		}
+		if at.interpreter == nil {
+			return at.launch()
+		}
+	}
+	return nil
+}
+
+// keep remembers a cell, and forgets old ones. The caller holds mu.
+func (at *session) keep(c *cell) {
+	at.cells = append(at.cells, c)
+	bytes, first := 0, 0
+	for i, older := range slices.Backward(at.cells[:len(at.cells)-1]) {
+		_, size := older.log.outputs()
+		bytes += size
+		if older.Status.Final() && (bytes > keptBytes || len(at.cells)-i > keptCells) {
+			first = i + 1
+			break
+		}
+	}
+	at.cells = slices.Delete(at.cells, 0, first)
+}
+
+// cell finds one that is kept.
+func (s *Service) cell(ctx context.Context, caller engine.Caller, session, id engine.ID) (*session, *cell, error) {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return nil, nil, err
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	i := slices.IndexFunc(at.cells, func(c *cell) bool { return c.ID == id })
+	if i < 0 {
+		return nil, nil, missing("cell " + id.String())
+	}
+	return at, at.cells[i], nil
+}
+
+// Cell returns a cell as it stands. The last ones of a session are kept, as long as
+// the service runs.
+func (s *Service) Cell(ctx context.Context, caller engine.Caller, session, id engine.ID) (Cell, error) {
+	at, c, err := s.cell(ctx, caller, session, id)
+	if err != nil {
+		return Cell{}, err
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return c.snapshot(), nil
+}
+
+// Cells returns those that are kept, oldest first.
+func (s *Service) Cells(ctx context.Context, caller engine.Caller, session engine.ID) ([]Cell, error) {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return nil, err
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	all := make([]Cell, len(at.cells))
+	for i, c := range at.cells {
+		all[i] = c.snapshot()
+	}
+	return all, nil
+}
+
+// Wait returns a cell when it has ended. The cell goes on when ctx ends.
+func (s *Service) Wait(ctx context.Context, caller engine.Caller, session, id engine.ID) (Cell, error) {
+	at, c, err := s.cell(ctx, caller, session, id)
+	if err != nil {
+		return Cell{}, err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return Cell{}, canceled(ctx)
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return c.snapshot(), nil
+}
+
+func canceled(ctx context.Context) error {
+	return &engine.Error{Op: "wait for a cell", Kind: engine.ErrCanceled, Err: context.Cause(ctx)}
+}
+
+// Watch yields the events of a cell with Seq > after, up to its done or the end of
+// ctx. Any number may watch.
+func (s *Service) Watch(ctx context.Context, caller engine.Caller, session, id engine.ID, after int) (iter.Seq[Event], error) {
+	_, c, err := s.cell(ctx, caller, session, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.log.watch(ctx, after), nil
+}
+
+// CancelCell takes a cell that waits out of the queue, or interrupts the one that
+// runs. It returns when the cell has ended.
+func (s *Service) CancelCell(ctx context.Context, caller engine.Caller, session, id engine.ID) error {
+	at, c, err := s.cell(ctx, caller, session, id)
+	if err != nil {
+		return err
+	}
+	at.mu.Lock()
+	if i := slices.IndexFunc(at.orders, func(o *order) bool { return o.cell == c }); i >= 0 {
+		at.orders = slices.Delete(at.orders, i, i+1)
+		at.finish(c, StatusInterrupted, "It was cancelled before it ran.")
+	}
+	at.mu.Unlock()
+	return at.interruptCell(ctx, c)
+}
+
+// Interrupt interrupts the cell that runs, if one does, and returns when it has
+// ended. What does not heed it within 2 s is killed, with the interpreter.
+func (s *Service) Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return err
+	}
+	at.mu.Lock()
+	current := at.current
+	at.mu.Unlock()
+	if current == nil || current.cell == nil {
+		return nil
+	}
+	return at.interruptCell(ctx, current.cell)
+}
+
+func (at *session) interruptCell(ctx context.Context, c *cell) error {
+	at.mu.Lock()
+	if at.current != nil && at.current.cell == c {
+		at.stop(c)
+	}
+	at.mu.Unlock()
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return canceled(ctx)
+	}
+}
+
+// stop interrupts the cell that runs. The caller holds mu.
+func (at *session) stop(c *cell) {
+	it := at.interpreter
+	if c.stopping || it == nil {
+		return
+	}
+	c.stopping = true
+	it.interrupt()
+	time.AfterFunc(interruptTime, func() {
+		at.mu.Lock()
+		defer at.mu.Unlock()
+		if at.current != nil && at.current.cell == c && at.interpreter == it {
+			at.service.lost.Add(1)
+			it.end("It did not heed an interrupt within 2 s, and was killed.")
+		}
+	})
+}
+
+// Restart ends the interpreter and all that runs in the session. Cells that wait are
+// interrupted. Files stay.
+func (s *Service) Restart(ctx context.Context, caller engine.Caller, session engine.ID) error {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return err
+	}
+	at.mu.Lock()
+	at.dismiss("It was restarted before this ran.")
+	it := at.interpreter
+	if it != nil {
+		it.end("It was restarted by request.")
+	}
+	at.mu.Unlock()
+	if it == nil {
+		return nil
+	}
+	return it.await(ctx)
+}
+
+// dismiss ends all that waits. The caller holds mu.
+func (at *session) dismiss(why string) {
+	for _, o := range at.orders {
+		at.give(o, StatusInterrupted, why)
+	}
+	at.orders = nil
+}
+
+// give ends an order that the interpreter has not done. The caller holds mu.
+func (at *session) give(o *order, status Status, why string) {
+	if o.cell != nil {
+		at.finish(o.cell, status, why)
+		return
+	}
+	o.reply <- reply{err: &engine.Error{Op: o.do, Kind: engine.ErrUnavailable, Err: errors.New(why), RetryAfter: time.Second}}
+}
+
+// finish ends a cell. The caller holds mu.
+func (at *session) finish(c *cell, status Status, message string) {
+	if c.Status.Final() {
+		return
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.hold()
+	c.Status, c.Message, c.FinishedAt = status, sentence(c.Message, message), time.Now()
+	c.Usage.Duration = c.request.Timeout - c.left
+	last := c.Cell
+	at.service.cells.Add(1)
+	at.used = c.FinishedAt
+	last.Outputs, _ = c.log.outputs()
+	c.log.end(Event{Output: Output{Type: DoneEvent}, Cell: &last})
+	close(c.done)
+}
+
+// run lets a cell's clock run, and hold stops it. The caller holds mu.
+func (c *cell) run(over func()) {
+	if !c.since.IsZero() || c.Status.Final() {
+		return
+	}
+	c.since = time.Now()
+	c.timer = time.AfterFunc(c.left, over)
+}
+
+func (c *cell) hold() {
+	if c.since.IsZero() {
+		return
+	}
+	c.timer.Stop()
+	c.left -= time.Since(c.since)
+	c.since = time.Time{}
+}
+
+func (at *session) alive() bool {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return at.interpreter != nil
+}
+
+func (at *session) lastUse() time.Time {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return at.used
+}
+
+// endIdle ends an interpreter that has nothing to do.
+func (at *session) endIdle(why string) bool {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	it := at.interpreter
+	if it == nil || it.ending != "" || at.current != nil || len(at.orders) > 0 || it.guests > 0 {
+		return false
+	}
+	it.vacate = true
+	it.end(why)
+	return true
+}
+
+// await waits until there is no interpreter that is being ended.
+func (at *session) await(ctx context.Context) {
+	at.mu.Lock()
+	it := at.interpreter
+	at.mu.Unlock()
+	if it != nil {
+		_ = it.await(ctx) // whoever needs the room asks again
+	}
+}
+
+// quit ends what there is, for good.
+func (at *session) quit(why string) {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.dismiss(why)
+	if at.interpreter != nil {
+		at.interpreter.end(why)
+	}
+}

@@ -1,0 +1,228 @@
+package linux
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// A live interpreter is a program that asks over its channel for calls what to do
+// next; see live.py. It runs in a held workspace until the service ends it. Python's
+// is forked from a zygote of its own tier, which has IPython imported and its shell
+// made; IPython lies beside the sets of packages, where no other program finds it.
+
+//go:embed live.py
+var liveProgram []byte
+
+const (
+	livePath   = runtimesPath + "/live.py"
+	liveFolder = runtimesPath + "/live" // with a folder of packages for each CPython
+	liveTier   = "live"
+)
+
+// live makes a request one for an interpreter.
+func (r *runRequest) live(spec *engine.Spec) {
+	r.Live, r.Entry, r.Code, r.Node = true, "", nil, nil
+	switch spec.Language.Name {
+	case "python":
+		r.Argv, r.Tier = []string{spec.Language.Run[0], livePath}, ""
+		if startsAlike(spec) {
+			r.Tier = liveTier
+		}
+	default:
+		r.Argv, r.Tier = []string{spec.Language.Run[0]}, ""
+	}
+}
+
+// limit is how long the program may run; zero: there is no limit.
+func (r *runRequest) limit() time.Duration {
+	if r.Live {
+		return 0
+	}
+	return r.Timeout
+}
+
+// checkLive refuses an interpreter whose packages are not installed.
+func (e *executor) checkLive(r *runRequest) error {
+	if !r.Live || len(r.Argv) < 2 || r.Argv[1] != livePath || e.host.hasLive(r.Packages) {
+		return nil
+	}
+	return &failure{
+		Kind: string(engine.ErrNoLanguage), Text: "the packages of live Python interpreters are not installed",
+		Hint: "install them with `airlock setup`, then restart the service",
+	}
+}
+
+var minorOfPython = regexp.MustCompile(`python(3\.\d+)$`)
+
+// hasLive reports whether there are packages for the interpreter of a set.
+func (h *host) hasLive(set string) bool {
+	python := h.sets[set].python
+	if set == "" {
+		python = h.sets[h.set].python
+	}
+	if python == "" {
+		python = h.python
+	}
+	version := minorOfPython.FindStringSubmatch(python)
+	if version == nil {
+		return false
+	}
+	_, err := os.Stat(imagePath + liveFolder + "/" + version[1] + "/IPython")
+	return err == nil
+}
+
+// addLive opens the packages of live interpreters.
+func (s *sources) addLive() error {
+	links, err := filepath.Glob(filepath.Join(s.runtimes, "python", "live-3.*"))
+	if err != nil {
+		return nil //nolint:nilerr // the folder's name is no pattern
+	}
+	for _, link := range links {
+		folder, err := filepath.EvalSymlinks(link)
+		if err != nil || path.Ext(link) == ".new" {
+			continue
+		}
+		version := filepath.Base(link)[len("live-"):]
+		if err := s.add(folder, (liveFolder + "/" + version)[1:]); err != nil {
+			return err
+		}
+		s.mounts[len(s.mounts)-1].nameless = true
+	}
+	return nil
+}
+
+// forkLive makes a sandbox for an interpreter in its workspace; nil if it is to start
+// cold.
+func (p *pool) forkLive(r *runRequest) (*waiting, error) {
+	p.executor.pace.note(time.Now())
+	p.group.idle(false) // somebody waits for the zygote, if it is not there yet
+	p.wake()
+	p.mu.Lock()
+	z := p.zygote
+	p.stayAwake()
+	p.mu.Unlock()
+	if z == nil {
+		return nil, nil
+	}
+	h, err := p.executor.occupy(r.Held, true)
+	if err != nil {
+		return nil, err
+	}
+	p.hurry(z, +1)
+	defer p.hurry(z, -1)
+	w, err := p.executor.forkWaiting(z, shapeOf(r), claimed, h)
+	if err != nil { // it has left the workspace
+		p.failed(z, err)
+		return nil, nil
+	}
+	return w, nil
+}
+
+// clone is a held workspace as a sandbox of a zygote gets it: a mount that is nowhere
+// yet.
+func (h *heldWorkspace) clone() (*workspace, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, h.at, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open a held workspace: %w", err)
+	}
+	w := &workspace{root: os.NewFile(uintptr(fd), "workspace"), uid: h.uid, staged: map[string]mark{}}
+	w.unlock()
+	return w, nil
+}
+
+// standing is the sandbox of a live interpreter, as others enter it.
+type standing struct {
+	sandbox *sandbox
+	pid     int // of its first process
+	pidfd   int
+	main    int // pid of the interpreter
+	still   *standstill
+}
+
+// stand makes the sandbox of a live interpreter one that can be entered, until the
+// function that it returns is called.
+func (e *executor) stand(s *sandbox, w *watch) func() {
+	r := s.request
+	if !r.Live {
+		return func() {}
+	}
+	at := &standing{sandbox: s, pid: w.pid, pidfd: w.pidfd, still: &w.still}
+	if w.warm != nil {
+		at.main = w.warm.number
+	}
+	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
+	e.mu.Lock()
+	e.standing[r.Held] = at
+	e.mu.Unlock()
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.standing[r.Held] == at {
+			delete(e.standing, r.Held)
+		}
+	}
+}
+
+// changes answers what has changed in a held workspace.
+func (e *executor) changes(l *link, r *changesRequest) error {
+	e.mu.Lock()
+	h, at := e.held[r.ID], e.standing[r.ID]
+	var use used
+	if at != nil && at.sandbox.group != nil {
+		use = used{at.sandbox.group.cpu(), at.sandbox.group.memoryPeak()}
+	}
+	e.mu.Unlock()
+	if h == nil || r.Count < 0 || r.Bytes < 0 || r.Total < 0 {
+		return &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
+	}
+	h.entered.RLock()
+	defer h.entered.RUnlock()
+	h.saving.Lock()
+	defer h.saving.Unlock()
+	if h.gone {
+		return &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
+	}
+	w := h.workspace
+	w.seen = map[string]mark{}
+	found := w.collect("", collectLimits{r.Count, r.Bytes, r.Total})
+	w.staged, w.seen = w.seen, nil
+	defer found.close()
+	if err := found.send(l); err != nil {
+		return err
+	}
+	return l.send(answer{Used: &use})
+}
+
+// Changes implements engine.Sandbox.
+func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
+	l, err := s.open(ctx, request{Changes: &changesRequest{id.String(), limits.Count, limits.Bytes, limits.Total}})
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	s.links.fill()
+	stop := context.AfterFunc(ctx, func() { l.close() })
+	defer stop()
+	o, use, err := collectAnswers(l, nil)
+	if err != nil {
+		return nil, err
+	}
+	if use == nil {
+		for _, output := range o.Outputs {
+			output.File.Close()
+		}
+		return nil, lost(errors.New("an outcome where changes were asked for"))
+	}
+	return &engine.Changes{Outputs: o.Outputs, Deleted: o.Deleted, Dropped: o.Dropped, CPU: use.CPU, MemoryPeak: use.MemoryPeak}, nil
+}

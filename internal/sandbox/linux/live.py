@@ -1,0 +1,532 @@
+"""A live interpreter of Python: IPython's shell without a terminal. It asks over
+the channel for calls what to do next, and says there what a cell puts out.
+
+A zygote of a live tier loads this file and makes the shell, which its sandboxes
+find ready; one that starts cold runs it. What it says is a notice, in the order
+in which it says it; what it wants to know is a call:
+
+    stdout, stderr   {"text"}                     display, result  {"data", "metadata", ...}
+    error            {"name", "value", "traceback"}   clear        {"wait"}
+    next (a call)    how the last order went, to the next one
+    input (a call)   {"prompt", "password"} to the text
+"""
+
+import sys
+
+HERE = "/opt/airlock/live"
+sys.path.append("%s/%d.%d" % (HERE, *sys.version_info[:2]))
+
+import asyncio
+import base64
+import builtins
+import codecs
+import getpass
+import io
+import json
+import os
+import reprlib
+import select
+import signal
+import struct
+import subprocess
+import threading
+import warnings
+
+LARGEST = 8 << 20  # bytes of one form of what is displayed
+PIECE = 64 << 10  # characters of text in one notice
+
+
+class Channel:
+    """Our end of the channel for calls."""
+
+    def __init__(self):
+        numbers = [int(number) for number in os.environ.pop("AIRLOCK_CALLS_FDS").split()]
+        self.answers, self.calls = numbers
+        for number in numbers:
+            os.set_inheritable(number, False)
+        self.process = os.getpid()
+        self.lock = threading.RLock()
+        self.received = bytearray()
+        self.asked = 0
+        self.writing = 0  # a signal must not end it in the middle of a message
+        self.put_off = False  # an interrupt that came in the meantime
+
+    def tell(self, name, value):
+        self.send('{"name":"%s","input":%s}' % (name, value))
+
+    def ask(self, name, value):
+        with self.lock:
+            self.asked += 1
+            self.send('{"id":%d,"name":"%s","input":%s}' % (self.asked, name, value))
+            return self.asked
+
+    def send(self, text):
+        body = text.encode()
+        rest = memoryview(struct.pack(">I", len(body)) + body)
+        self.writing += 1
+        try:
+            with self.lock:
+                while rest:
+                    rest = rest[os.write(self.calls, rest) :]
+        finally:
+            self.writing -= 1
+        if self.put_off and not self.writing and threading.current_thread() is threading.main_thread():
+            self.put_off = False
+            raise KeyboardInterrupt
+
+    def receive(self):
+        """Reads what is there. Returns the answers that are whole, as pairs of the
+        call's number and the answer; None when nothing more will come."""
+        data = os.read(self.answers, 1 << 20)
+        if not data:
+            return None
+        self.received += data
+        answers = []
+        while len(self.received) >= 4:
+            size = struct.unpack_from(">I", self.received)[0]
+            if len(self.received) < 4 + size:
+                break
+            message = json.loads(self.received[4 : 4 + size])
+            del self.received[: 4 + size]
+            answers.append((int(message["id"]), message))
+        return answers
+
+
+class Stream(io.TextIOBase):
+    """What a cell prints to."""
+
+    encoding, errors = "utf-8", "backslashreplace"
+
+    def __init__(self, driver, name, number):
+        self.driver, self.kind, self.number = driver, name, number
+        self.name, self.mode = "<%s>" % name, "w"
+        self.buffer = Bytes(self)
+
+    def fileno(self):
+        return self.number
+
+    def writable(self):
+        return True
+
+    def close(self):
+        pass  # who closes it closes it for the cells that follow
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str, not %s" % type(text).__name__)
+        self.driver.put(self, text)
+        return len(text)
+
+
+class Bytes(io.RawIOBase):
+    """The same, for bytes."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def fileno(self):
+        return self.stream.number
+
+    def writable(self):
+        return True
+
+    def close(self):
+        pass
+
+    def write(self, data):
+        data = bytes(data)
+        self.stream.write(data.decode("utf-8", "replace"))
+        return len(data)
+
+
+def encoded(value):
+    """JSON of a value, whatever it is."""
+    return json.dumps(value, default=reprlib.repr, skipkeys=True)
+
+
+def bundle(data, metadata):
+    """The forms in which something is displayed, as JSON, without those that are
+    too long, which are said."""
+    forms, left_out = {}, []
+    for kind, value in data.items():
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            value = base64.b64encode(value).decode()
+        try:
+            text = encoded(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            left_out.append("%s: %s" % (kind, error))
+            continue
+        if len(text) > LARGEST:
+            left_out.append("%s: %d bytes, at most %d are shown" % (kind, len(text), LARGEST))
+            if kind != "text/plain":
+                continue
+            text = encoded(str(value)[: LARGEST // 8] + "...")
+        forms[str(kind)] = text
+    parts = ",".join("%s:%s" % (json.dumps(kind), text) for kind, text in forms.items())
+    for note in left_out:
+        print("[left out: %s]" % note, file=sys.stderr)
+    try:
+        return parts, encoded(metadata or {})
+    except (TypeError, ValueError, RecursionError):
+        return parts, "{}"
+
+
+def make_shell(driver):
+    """Makes IPython's shell."""
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.history import HistoryManager
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.completer import Completer, IPCompleter
+    from traitlets import Type
+    from traitlets.config import Config
+
+    class Hook(DisplayHook):
+        def write_output_prompt(self):
+            pass
+
+        def write_format_data(self, format_dict, md_dict=None):
+            data, metadata = bundle(format_dict, md_dict)
+            driver.tell("result", '{"data":{%s},"metadata":%s}' % (data, metadata))
+
+        def finish_displayhook(self):
+            self._is_active = False
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **_):
+            name = (transient or {}).get("display_id")
+            data, metadata = bundle(data, metadata)
+            driver.tell("display", '{"data":{%s},"metadata":%s,"display_id":%s,"update":%s}' % (
+                data, metadata, json.dumps(None if name is None else str(name)), json.dumps(bool(update))))
+
+        def clear_output(self, wait=False):
+            driver.tell("clear", json.dumps({"wait": bool(wait)}))
+
+    class Shell(InteractiveShell):
+        displayhook_class = Type(Hook)
+        display_pub_class = Type(Publisher)
+
+        def _showtraceback(self, etype, evalue, stb):
+            driver.failed(etype, evalue, stb)
+
+        def ask_exit(self):
+            driver.leaving = True
+
+        def init_sys_modules(self):
+            pass  # a zygote's own module stays; see Driver.begin
+
+        def system(self, command):
+            """Runs a command. Its output comes in its order among the cell's."""
+            with subprocess.Popen(
+                self.var_expand(command, depth=1), shell=True, executable="/bin/bash",
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            ) as process:
+                decoder = codecs.getincrementaldecoder("utf-8")("replace")
+                try:
+                    while data := os.read(process.stdout.fileno(), 1 << 16):
+                        sys.stdout.write(decoder.decode(data))
+                except KeyboardInterrupt:
+                    process.terminate()
+                    raise
+            self.user_ns["_exit_code"] = process.returncode
+
+        system_piped = system_raw = system
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryAccessor.enabled = False
+    config.Completer.use_jedi = False
+    config.IPCompleter.use_jedi = False
+    config.InteractiveShell.colors = "nocolor"
+    config.InteractiveShell.enable_tip = False
+    config.InteractiveShell.separate_in = ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shell = Shell.instance(config=config)
+    return shell
+
+
+class Driver:
+    """Runs cells."""
+
+    def __init__(self):
+        self.channel = None
+        self.leaving = False  # exit() was called
+        self.running = False  # a cell
+        self.interrupted = False
+        self.error = None  # of the cell: name
+        self.task = None
+        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+        self.shell = make_shell(self)
+
+    def begin(self):
+        """Is called in the process whose interpreter it is."""
+        self.channel = Channel()
+        self.main_thread = threading.main_thread()
+        sys.stdout, sys.stderr = Stream(self, "stdout", 1), Stream(self, "stderr", 2)
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+        sys.argv[:] = [""]
+        sys.path[0] = ""
+        sys.modules["__main__"] = self.shell.user_module
+        builtins.input = self.input
+        getpass.getpass = self.getpass
+        getpass.unix_getpass = getpass.win_getpass = self.getpass
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.free_runners()
+        self.loop.set_exception_handler(self.complain)
+        signal.signal(signal.SIGINT, self.on_interrupt)
+
+    def free_runners(self):
+        """Lets a cell call asyncio.run: our own loop stands still in the meantime."""
+        ours, plain = self.loop, asyncio.Runner.run
+
+        def run(runner, *args, **named):
+            before = asyncio._get_running_loop()
+            if before is not ours:
+                return plain(runner, *args, **named)
+            asyncio._set_running_loop(None)
+            try:
+                return plain(runner, *args, **named)
+            finally:
+                asyncio._set_running_loop(before)
+
+        def run_alone(main, *, debug=None, loop_factory=None):
+            named = {"debug": debug} if loop_factory is None else {"debug": debug, "loop_factory": loop_factory}
+            before = asyncio._get_running_loop()
+            if before is ours:
+                asyncio._set_running_loop(None)
+            try:
+                with asyncio.Runner(**named) as runner:
+                    return runner.run(main)
+            finally:
+                asyncio._set_running_loop(before)
+                asyncio.set_event_loop(ours)
+
+        asyncio.Runner.run = run
+        asyncio.run = run_alone
+
+    # What it says.
+
+    def tell(self, name, value):
+        if os.getpid() == self.channel.process:
+            self.channel.tell(name, value)
+
+    def put(self, stream, text):
+        if os.getpid() != self.channel.process:  # a child of the cell's, whose words would mix with ours
+            os.write(stream.number, text.encode("utf-8", "backslashreplace"))
+            return
+        for start in range(0, len(text), PIECE):
+            self.channel.tell(stream.kind, '{"text":%s}' % json.dumps(text[start : start + PIECE]))
+
+    def failed(self, kind, error, lines):
+        if self.interrupted and issubclass(kind, asyncio.CancelledError):
+            kind, error = KeyboardInterrupt, ""
+        if isinstance(lines, str):
+            lines = lines.splitlines()
+        try:
+            value = str(error)
+        except BaseException:
+            value = "<its __str__ failed>"
+        self.error = kind.__name__
+        traceback = [str(line)[: LARGEST // 64] for line in lines or []][-1000:]
+        self.tell("error", encoded({"name": kind.__name__, "value": value[: LARGEST // 8], "traceback": traceback}))
+
+    def complain(self, loop, context):
+        error = context.get("exception")
+        print("%s%s" % (context.get("message", "a background task failed"), ": %r" % error if error else ""), file=sys.stderr)
+
+    # What it asks.
+
+    def input(self, prompt=""):
+        return self.question(prompt, False)
+
+    def getpass(self, prompt="Password: ", stream=None, **_):
+        return self.question(prompt, True)
+
+    def question(self, prompt, password):
+        if threading.current_thread() is not self.main_thread or os.getpid() != self.channel.process:
+            raise EOFError("input() can only be called from the main thread of a cell")
+        number = self.channel.ask("input", encoded({"prompt": str(prompt), "password": password}))
+        while True:
+            select.select([self.channel.answers], [], [])
+            answers = self.channel.receive()
+            if answers is None:
+                os._exit(0)
+            for answered, message in answers:
+                if answered == number and "error" in message:
+                    raise EOFError(message["error"])
+                if answered == number:
+                    return message["result"]
+
+    def next(self, report):
+        """Waits for the next order. The tasks that cells have left go on meanwhile."""
+        number = self.channel.ask("next", encoded(report))
+        order = self.loop.create_future()
+
+        def arrived():
+            answers = self.channel.receive()
+            if answers is None:
+                os._exit(0)  # the service is gone
+            for answered, message in answers:
+                if answered == number and not order.done():
+                    order.set_result(message.get("result"))
+
+        self.loop.add_reader(self.channel.answers, arrived)
+        self.finish(order)
+        self.loop.remove_reader(self.channel.answers)
+        return order.result()
+
+    def finish(self, awaited):
+        """Runs the loop until something is done, whatever other tasks raise."""
+        while not awaited.done():
+            try:
+                self.loop.run_until_complete(awaited)
+            except BaseException as error:
+                if awaited.done():
+                    break
+                if isinstance(error, KeyboardInterrupt):
+                    if self.task is awaited:
+                        self.task.cancel()
+                elif not isinstance(error, (SystemExit, RuntimeError)):
+                    sys.excepthook(type(error), error, error.__traceback__)
+                if self.loop.is_closed():
+                    os._exit(98)
+
+    def on_interrupt(self, number, frame):
+        if not self.running or os.getpid() != self.channel.process:
+            if os.getpid() != self.channel.process:
+                raise KeyboardInterrupt
+            return
+        self.interrupted = True
+        if self.channel.writing:
+            self.channel.put_off = True
+        elif asyncio._get_running_loop() is self.loop and asyncio.current_task(self.loop) is None:
+            self.task.cancel()
+            self.loop.call_soon_threadsafe(lambda: None)
+        else:
+            raise KeyboardInterrupt
+
+    # What it does.
+
+    def serve(self):
+        report = {}
+        while not self.leaving:
+            order = self.next(report)
+            try:
+                report = getattr(self, "do_" + order["do"])(order)
+            except Exception as error:
+                report = {"failed": "%s: %s" % (type(error).__name__, error)}
+        self.channel.ask("exit", encoded(report))
+
+    def do_run(self, order):
+        self.error, self.interrupted, self.channel.put_off = None, False, False
+        silent = bool(order.get("silent"))
+        if not isinstance(sys.stdout, io.TextIOBase):
+            sys.stdout = sys.__stdout__
+        signal.signal(signal.SIGINT, self.on_interrupt)
+        self.task = self.loop.create_task(self.cell(order["code"], silent))
+        self.running = True
+        self.finish(self.task)
+        self.running = False
+        if os.getpid() != self.channel.process:
+            os._exit(0)  # the cell forked, and this is the other one
+        if self.task.cancelled():
+            error, count = asyncio.CancelledError(), self.shell.execution_count - 1
+            self.failed(asyncio.CancelledError, error, [])
+        else:
+            count, raised = self.task.exception() or self.task.result()
+            if raised is not None and self.error is None:
+                self.error = type(raised).__name__
+        self.task = None
+        self.shell.history_manager.outputs.clear()
+        self.shell.payload_manager.clear_payload()
+        return {"status": "ok" if self.error is None else "error", "count": count, "interrupted": self.interrupted}
+
+    async def cell(self, code, silent):
+        shell, problem, result = self.shell, None, None
+        try:
+            transformed = shell.transform_cell(code)
+        except Exception:
+            transformed, problem = code, sys.exc_info()
+        count = shell.execution_count
+        try:
+            try:
+                result = await shell.run_cell_async(
+                    code, store_history=not silent, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
+            finally:
+                shell.events.trigger("post_execute")
+                if not silent:
+                    shell.events.trigger("post_run_cell", result)
+        except (KeyboardInterrupt, asyncio.CancelledError, Exception) as error:
+            self.failed(type(error), error, [type(error).__name__])
+            return count, error
+        return count, result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
+
+    def do_complete(self, order):
+        from IPython.core.completer import provisionalcompleter, rectify_completions
+
+        code, cursor = order["code"], order["cursor"]
+        with provisionalcompleter():
+            found = list(rectify_completions(code, self.shell.Completer.completions(code, cursor)))[:1000]
+        if not found:
+            return {"matches": [], "start": cursor, "end": cursor}
+        return {"matches": [c.text for c in found], "start": found[0].start, "end": found[0].end}
+
+    def do_inspect(self, order):
+        from IPython.utils.tokenutil import token_at_cursor
+
+        name = token_at_cursor(order["code"], order["cursor"])
+        try:
+            data = self.shell.object_inspect_mime(name, detail_level=order.get("detail", 0))
+        except KeyError:
+            return {"found": False, "data": {}}
+        return {"found": True, "data": {kind: text[: LARGEST // 8] for kind, text in data.items()}}
+
+    def do_is_complete(self, order):
+        status, indent = self.shell.input_transformer_manager.check_complete(order["code"])
+        return {"status": status, "indent": " " * (indent or 0)}
+
+    def do_variables(self, order):
+        hidden, found = self.shell.user_ns_hidden, []
+        for name, value in list(self.shell.user_ns.items()):
+            if name.startswith("_") or name in hidden and hidden[name] is value or isinstance(value, type(sys)):
+                continue
+            found.append(describe(name, value))
+        return {"variables": found[:1000]}
+
+
+PLAIN = (int, float, complex, bool, str, bytes, type(None), list, tuple, dict, set, frozenset, range)
+SHORT = reprlib.Repr()
+SHORT.maxstring = SHORT.maxother = 80
+
+
+def describe(name, value):
+    """What is said of a variable without running any code of its own."""
+    kind = type(value)
+    shape = text = ""
+    try:
+        if kind in PLAIN:
+            text = SHORT.repr(value) if holds_plain(value) else ""
+            shape = str(len(value)) if kind in PLAIN[8:] else ""
+        elif kind.__module__.partition(".")[0] in ("numpy", "pandas", "PIL", "scipy", "torch", "polars", "xarray"):
+            shape = str(getattr(value, "shape", ""))
+        size = sys.getsizeof(value) if kind.__module__ in ("builtins", "numpy") else 0
+    except BaseException:
+        size = 0
+    return {"name": name, "type": kind.__qualname__, "shape": shape, "repr": text[:200], "size": size}
+
+
+def holds_plain(value):
+    if isinstance(value, dict):
+        return all(type(part) in PLAIN[:7] for pair in list(value.items())[:10] for part in pair)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(type(part) in PLAIN[:7] for part in list(value)[:10])
+    return True
+
+
+if __name__ == "__main__":
+    driver = Driver()
+    driver.begin()
+    driver.serve()
