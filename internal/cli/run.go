@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -256,6 +257,9 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	code, err := a.read(name)
 	if err != nil {
 		return req, err
+	}
+	if !utf8.Valid(code) { // a request carries text, and would have U+FFFD in its place
+		return req, fail(exitUsage, "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`", "%s is not UTF-8", printableName(name))
 	}
 	req.Code = string(code)
 	return a.readStdin(req, opts)

@@ -109,7 +109,7 @@ func TestDocumentIsTrue(t *testing.T) {
 		{"GET", "/sessions/{id}/archive", unknown, "", "", "", 404},
 		{"DELETE", "/sessions/{id}", session.ID.String(), "", "", "", 204},
 		{"DELETE", "/sessions/{id}", unknown, "", "", "", 404},
-		{"POST", "/keys", "", "", jsonType, `{"owner":"dora","admin":true}`, 201},
+		{"POST", "/keys", "", "", jsonType, `{"owner":"dora","admin":true,"python_packages":"onyx"}`, 201},
 		{"POST", "/keys", "", "", jsonType, `{}`, 400},
 		{"GET", "/keys", "", "", "", "", 200},
 		{"DELETE", "/keys/{id}", key.ID, "", "", "", 204},
