@@ -51,7 +51,7 @@ func numberNames() string {
 // measure measures one number or all, and says of each what was found.
 func measure(ctx context.Context, o options) error {
 	var errs []error
-	rows := map[string]string{} // by what is promised
+	rows := map[string]string{} // what was found and whether it is kept, by what is promised
 	began, known := time.Now(), false
 	for _, n := range numbers {
 		if n.name != o.number && o.number != "all" {
@@ -70,7 +70,7 @@ func measure(ctx context.Context, o options) error {
 		fmt.Fprintf(o.say, "  %s: %s (%v since the start)\n", verdict, f.found, time.Since(began).Round(time.Second))
 		known = true
 		if f.found != "" {
-			rows[n.what] = fmt.Sprintf("| %s | %s | %s | %s |", n.what, f.found, verdict, today())
+			rows[n.what] = f.found + " | " + verdict
 		}
 	}
 	if !known {
@@ -83,20 +83,24 @@ func measure(ctx context.Context, o options) error {
 }
 
 // fillNumbers writes the rows that were measured into a document, and keeps those of
-// the other numbers. Each has its day; all are of one machine.
+// the other numbers. Each has its day, and its machine where that is not the others'.
 func fillNumbers(document string, rows map[string]string) error {
 	was, err := part(document, "numbers")
 	if err != nil {
 		return err
 	}
 	lines := strings.Split(was, "\n")
-	if len(rows) < len(numbers) && lines[0] != machine()+"." {
-		return fmt.Errorf("the numbers of %s are of another machine than this (%s): measure all of them", document, machine())
+	head, place := machine()+".", ""
+	if len(rows) < len(numbers) && lines[0] != head {
+		head, place = lines[0], ", "+machine()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s.\n\n| promised | found | | on |\n|---|---|---|---|\n", machine())
+	fmt.Fprintf(&b, "%s\n\n| promised | found | | on |\n|---|---|---|---|\n", head)
 	for _, n := range numbers {
-		row := rows[n.what]
+		row, measured := rows[n.what]
+		if measured {
+			row = fmt.Sprintf("| %s | %s | %s%s |", n.what, row, today(), place)
+		}
 		if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "| "+n.what+" |") }); row == "" && i >= 0 {
 			row = lines[i]
 		}
