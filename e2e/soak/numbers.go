@@ -175,8 +175,8 @@ func overdue(ctx context.Context, who tenant, r client.RunRequest, word string) 
 	gone, over := make(chan time.Time, 1), make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go watchGone(watching, word, over, gone)
 	limit := time.Now().Add(time.Duration(r.TimeoutMS) * time.Millisecond)
+	go watchGone(watching, word, limit, over, gone)
 	run, err := who.Run(ctx, r)
 	answered = time.Since(limit)
 	if err != nil {
@@ -192,7 +192,14 @@ func overdue(ctx context.Context, who tenant, r client.RunRequest, word string) 
 
 // watchGone tells when the last process with a word on its command line is gone: having
 // seen one, or after the run is over, since on a busy machine one may come and go unseen.
-func watchGone(ctx context.Context, word string, over <-chan struct{}, gone chan<- time.Time) {
+// It begins at the limit: who looks all the time has used up its share by then, and is late.
+func watchGone(ctx context.Context, word string, limit time.Time, over <-chan struct{}, gone chan<- time.Time) {
+	begin := time.NewTimer(time.Until(limit))
+	defer begin.Stop()
+	select {
+	case <-ctx.Done():
+	case <-begin.C:
+	}
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	seen, ended := map[int]bool{}, false
