@@ -76,29 +76,17 @@ func putTurn(ctx context.Context, tx *sql.Tx, id string, t *conversation.Turn) e
 // Conversation implements conversation.Archive.
 func (s *Conversations) Conversation(ctx context.Context, owner, id string) (c *conversation.Conversation, err error) {
 	err = s.db.read(ctx, func(tx *sql.Tx) error {
-		var text string
-		err := tx.QueryRowContext(ctx, "SELECT conversation FROM conversations WHERE owner = ? AND id = ?", owner, id).Scan(&text)
+		c, err = document[conversation.Conversation](ctx, tx, "a conversation", "SELECT conversation FROM conversations WHERE owner = ? AND id = ?", owner, id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return conversationGone(id)
 		}
 		if err != nil {
 			return err
 		}
-		if c, err = readConversation(owner, text); err != nil {
-			return err
-		}
+		c.Owner = owner
 		return readTurns(ctx, tx, c)
 	})
 	return c, err
-}
-
-func readConversation(owner, text string) (*conversation.Conversation, error) {
-	c := &conversation.Conversation{}
-	if err := json.Unmarshal([]byte(text), c); err != nil {
-		return nil, fmt.Errorf("%w: a conversation: %w", sqlite.ErrDamaged, err)
-	}
-	c.Owner = owner
-	return c, nil
 }
 
 func readTurns(ctx context.Context, tx *sql.Tx, c *conversation.Conversation) (err error) {
@@ -134,35 +122,15 @@ func (s *Conversations) Conversations(ctx context.Context, owner string, p conve
 		query += " AND (updated, id) < (SELECT updated, id FROM conversations WHERE owner = ? AND id = ?)"
 		args = append(args, owner, p.Before)
 	}
-	rows, err := s.db.reader.QueryContext(ctx, query+" ORDER BY updated DESC, id DESC LIMIT ?", append(args, min(p.Limit, mostConversations))...)
-	if err != nil {
-		return nil, err
+	query += " ORDER BY updated DESC, id DESC LIMIT ?"
+	list, err = documents[conversation.Conversation](ctx, s.db.reader, "a conversation", query, append(args, min(p.Limit, mostConversations))...)
+	for _, c := range list {
+		c.Owner = owner
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		c, err := readConversation(owner, text)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, rows.Err()
+	return list, err
 }
 
 // DropConversation implements conversation.Archive.
 func (s *Conversations) DropConversation(ctx context.Context, owner, id string) error {
-	return s.db.erase(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, "DELETE FROM conversations WHERE owner = ? AND id = ?", owner, id)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n > 0 {
-			return err
-		}
-		return conversationGone(id)
-	})
+	return s.db.remove(ctx, conversationGone(id), "DELETE FROM conversations WHERE owner = ? AND id = ?", owner, id)
 }

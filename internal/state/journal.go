@@ -13,9 +13,11 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/workspace"
 )
+
+// transactionText names a document in errors.
+const transactionText = "a transaction"
 
 // Journal is the workspace.Store in the database. Small contents are rows, so
 // that they become durable together with the record that needs them; large
@@ -179,27 +181,15 @@ func (j *Journal) saveNeeds(ctx context.Context, tx *sql.Tx, r *workspace.Record
 
 // Load implements workspace.Store.
 func (j *Journal) Load(ctx context.Context, id string) (*workspace.Record, error) {
-	var text string
-	err := j.db.reader.QueryRowContext(ctx, "SELECT record FROM transactions WHERE id = ?", id).Scan(&text)
+	r, err := document[workspace.Record](ctx, j.db.reader, "a transaction", "SELECT record FROM transactions WHERE id = ?", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("transaction %q: %w", id, workspace.ErrNotFound)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return decode(text)
-}
-
-func decode(text string) (*workspace.Record, error) {
-	r := &workspace.Record{}
-	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("%w: a transaction: %w", sqlite.ErrDamaged, err)
-	}
-	return r, nil
+	return r, err
 }
 
 // List implements workspace.Store.
-func (j *Journal) List(ctx context.Context, id string, limit int, states ...workspace.State) (all []*workspace.Record, err error) {
+func (j *Journal) List(ctx context.Context, id string, limit int, states ...workspace.State) ([]*workspace.Record, error) {
 	query, args := "SELECT record FROM transactions WHERE workspace = ?", []any{id}
 	if len(states) > 0 {
 		query += " AND state IN (?" + strings.Repeat(", ?", len(states)-1) + ")"
@@ -211,23 +201,7 @@ func (j *Journal) List(ctx context.Context, id string, limit int, states ...work
 	if limit <= 0 {
 		limit = -1
 	}
-	rows, err := j.db.reader.QueryContext(ctx, query, append(args, limit)...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		r, err := decode(text)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
-	return all, rows.Err()
+	return documents[workspace.Record](ctx, j.db.reader, "a transaction", query, append(args, limit)...)
 }
 
 // Open implements workspace.Store.

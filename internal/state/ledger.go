@@ -5,12 +5,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -41,31 +39,12 @@ func (l *Ledger) Put(ctx context.Context, e provider.Entry) error {
 
 // Remove implements provider.LedgerStore.
 func (l *Ledger) Remove(ctx context.Context, key string) error {
-	return l.db.erase(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM ledger WHERE key = ?", key)
-		return err
-	})
+	return l.db.remove(ctx, nil, "DELETE FROM ledger WHERE key = ?", key)
 }
 
 // Entries implements provider.LedgerStore.
-func (l *Ledger) Entries(ctx context.Context) (entries []provider.Entry, err error) {
-	rows, err := l.db.reader.QueryContext(ctx, "SELECT entry FROM ledger ORDER BY key")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		var e provider.Entry
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal([]byte(text), &e); err != nil {
-			return nil, fmt.Errorf("%w: an entry of the ledger: %w", sqlite.ErrDamaged, err)
-		}
-		entries = append(entries, e)
-	}
-	return entries, rows.Err()
+func (l *Ledger) Entries(ctx context.Context) ([]provider.Entry, error) {
+	return values(documents[provider.Entry](ctx, l.db.reader, "an entry of the ledger", "SELECT entry FROM ledger ORDER BY key"))
 }
 
 // holderPath is the file that stands for a holder. Its name is the base of what

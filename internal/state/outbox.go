@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/workspace"
 )
+
+// laneText names a document in errors.
+const laneText = "the posts of an assignment"
 
 // Outbox is the assignment.Store in the database.
 type Outbox struct {
@@ -51,7 +53,7 @@ func changeLane(ctx context.Context, tx *sql.Tx, id assignment.LaneID, do func(*
 	var text string
 	err := tx.QueryRowContext(ctx, "SELECT lane FROM lanes WHERE api = ? AND project = ? AND assignment = ?", id.API, id.Project, id.Assignment).Scan(&text)
 	if err == nil {
-		lane, err = decodeLane(text)
+		lane, err = decode[assignment.Lane]("the posts of an assignment", text)
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
@@ -72,16 +74,8 @@ func changeLane(ctx context.Context, tx *sql.Tx, id assignment.LaneID, do func(*
 	return err
 }
 
-func decodeLane(text string) (*assignment.Lane, error) {
-	lane := &assignment.Lane{}
-	if err := json.Unmarshal([]byte(text), lane); err != nil {
-		return nil, fmt.Errorf("%w: the posts of an assignment: %w", sqlite.ErrDamaged, err)
-	}
-	return lane, nil
-}
-
 // Load implements assignment.Store.
-func (o *Outbox) Load(ctx context.Context, q assignment.Query) (lanes []assignment.Lane, err error) {
+func (o *Outbox) Load(ctx context.Context, q assignment.Query) ([]assignment.Lane, error) {
 	query, args := "SELECT lane FROM lanes WHERE true", []any{}
 	if q.API != "" {
 		query, args = query+" AND api = ?", append(args, q.API)
@@ -92,23 +86,8 @@ func (o *Outbox) Load(ctx context.Context, q assignment.Query) (lanes []assignme
 	if q.Waiting {
 		query += " AND waiting = 1"
 	}
-	rows, err := o.db.reader.QueryContext(ctx, query+" ORDER BY api, project, assignment", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		lane, err := decodeLane(text)
-		if err != nil {
-			return nil, err
-		}
-		lanes = append(lanes, *lane)
-	}
-	return lanes, rows.Err()
+	query += " ORDER BY api, project, assignment"
+	return values(documents[assignment.Lane](ctx, o.db.reader, "the posts of an assignment", query, args...))
 }
 
 // queueReports queues what the reply of a transaction reports, in the step in

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
-	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 // Projects is the conversation.Store in the database: the folders of projects,
@@ -71,16 +70,8 @@ func (s *Projects) PutLink(ctx context.Context, l conversation.Link) error {
 
 // DropLink implements conversation.Store.
 func (s *Projects) DropLink(ctx context.Context, owner, project string) error {
-	return s.db.erase(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, "DELETE FROM links WHERE owner = ? AND project = ?", owner, project)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n > 0 {
-			return err
-		}
-		return fmt.Errorf("a folder of the project %q: %w", project, conversation.ErrNotFound)
-	})
+	missing := fmt.Errorf("a folder of the project %q: %w", project, conversation.ErrNotFound)
+	return s.db.remove(ctx, missing, "DELETE FROM links WHERE owner = ? AND project = ?", owner, project)
 }
 
 // PutHandled implements conversation.Store. Replies of long ago make room.
@@ -106,40 +97,16 @@ func (s *Projects) PutHandled(ctx context.Context, h *conversation.Handled) erro
 
 // Handled implements conversation.Store.
 func (s *Projects) Handled(ctx context.Context, owner, id string) (*conversation.Handled, error) {
-	var text string
-	err := s.db.reader.QueryRowContext(ctx, "SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id).Scan(&text)
+	h, err := document[conversation.Handled](ctx, s.db.reader, "a reply", "SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("the reply %q: %w", id, conversation.ErrNotFound)
 	}
-	if err != nil {
-		return nil, err
-	}
-	h := &conversation.Handled{}
-	if err := json.Unmarshal([]byte(text), h); err != nil {
-		return nil, fmt.Errorf("%w: a reply: %w", sqlite.ErrDamaged, err)
-	}
-	return h, nil
+	return h, err
 }
 
 // Recent returns the newest replies of an owner, the newest first: those that
 // are resolved, or those that wait.
-func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit int) (list []*conversation.Handled, err error) {
-	rows, err := s.db.reader.QueryContext(ctx, `SELECT handled FROM replies WHERE owner = ? AND coalesce(json_extract(handled, '$.done'), 0) = ?
-		ORDER BY created DESC, id LIMIT ?`, owner, settled, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		h := &conversation.Handled{}
-		if err := json.Unmarshal([]byte(text), h); err != nil {
-			return nil, fmt.Errorf("%w: a reply: %w", sqlite.ErrDamaged, err)
-		}
-		list = append(list, h)
-	}
-	return list, rows.Err()
+func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.Handled, error) {
+	return documents[conversation.Handled](ctx, s.db.reader, "a reply", `SELECT handled FROM replies
+		WHERE owner = ? AND coalesce(json_extract(handled, '$.done'), 0) = ? ORDER BY created DESC, id LIMIT ?`, owner, settled, limit)
 }

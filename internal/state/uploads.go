@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 
-	"github.com/airlock-run/airlock/internal/sqlite"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -27,24 +25,8 @@ func uploadKey(k provider.UploadKey) string {
 }
 
 // Uploads implements provider.UploadStore.
-func (u *Uploads) Uploads(ctx context.Context, key provider.UploadKey) (found []provider.CachedUpload, err error) {
-	rows, err := u.db.reader.QueryContext(ctx, "SELECT upload FROM uploads WHERE key = ? ORDER BY id", uploadKey(key))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		var c provider.CachedUpload
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			return nil, fmt.Errorf("%w: an upload: %w", sqlite.ErrDamaged, err)
-		}
-		found = append(found, c)
-	}
-	return found, rows.Err()
+func (u *Uploads) Uploads(ctx context.Context, key provider.UploadKey) ([]provider.CachedUpload, error) {
+	return values(documents[provider.CachedUpload](ctx, u.db.reader, "an upload", "SELECT upload FROM uploads WHERE key = ? ORDER BY id", uploadKey(key)))
 }
 
 // PutUpload implements provider.UploadStore.
@@ -62,10 +44,7 @@ func (u *Uploads) PutUpload(ctx context.Context, c provider.CachedUpload) error 
 
 // RemoveUpload implements provider.UploadStore.
 func (u *Uploads) RemoveUpload(ctx context.Context, key provider.UploadKey, id string) error {
-	return u.db.erase(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM uploads WHERE key = ? AND id = ?", uploadKey(key), id)
-		return err
-	})
+	return u.db.remove(ctx, nil, "DELETE FROM uploads WHERE key = ? AND id = ?", uploadKey(key), id)
 }
 
 // AddCounts adds what a process has counted to what all of them have.
@@ -96,22 +75,6 @@ func (u *Uploads) AddCounts(ctx context.Context, rows []provider.Counts) error {
 }
 
 // Counts returns what all processes have counted.
-func (u *Uploads) Counts(ctx context.Context) (all []provider.Counts, err error) {
-	rows, err := u.db.reader.QueryContext(ctx, "SELECT counts FROM provider_counts ORDER BY provider, model")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		var c provider.Counts
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal([]byte(text), &c); err != nil {
-			return nil, fmt.Errorf("%w: the counts of a provider: %w", sqlite.ErrDamaged, err)
-		}
-		all = append(all, c)
-	}
-	return all, rows.Err()
+func (u *Uploads) Counts(ctx context.Context) ([]provider.Counts, error) {
+	return values(documents[provider.Counts](ctx, u.db.reader, "the counts of a provider", "SELECT counts FROM provider_counts ORDER BY provider, model"))
 }

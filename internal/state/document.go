@@ -1,0 +1,74 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/airlock-run/airlock/internal/sqlite"
+)
+
+// decode reads a JSON document; what names it in errors, such as "a reply".
+func decode[T any](what, text string) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", sqlite.ErrDamaged, what, err)
+	}
+	return v, nil
+}
+
+// document returns the document in the only column of a row, sql.ErrNoRows if there
+// is none.
+func document[T any](ctx context.Context, q sqlite.Querier, what, query string, args ...any) (*T, error) {
+	var text string
+	if err := q.QueryRowContext(ctx, query, args...).Scan(&text); err != nil {
+		return nil, err
+	}
+	return decode[T](what, text)
+}
+
+// documents returns the documents in the only column of all rows.
+func documents[T any](ctx context.Context, pool *sql.DB, what, query string, args ...any) (all []*T, err error) {
+	rows, err := pool.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		v, err := decode[T](what, text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// values returns what pointers point to, nil for none.
+func values[T any](pointers []*T, err error) ([]T, error) {
+	var all []T
+	for _, p := range pointers {
+		all = append(all, *p)
+	}
+	return all, err
+}
+
+// remove deletes rows. If there are none it returns missing, which may be nil.
+func (db *DB) remove(ctx context.Context, missing error, query string, args ...any) error {
+	return db.erase(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		return missing
+	})
+}
