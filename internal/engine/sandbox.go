@@ -45,6 +45,8 @@ type Sandbox interface {
 	// Held says how much memory each held workspace reserves.
 	Held(ctx context.Context) (map[ID]int64, error)
 
+	Inside
+
 	// Isolation says what this host enforces.
 	Isolation(ctx context.Context) (Isolation, error)
 

@@ -18,6 +18,7 @@ var needed = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, // workspaces, whatever their modes
 	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, // to give up privilege in a child
 	unix.CAP_SYS_ADMIN,                 // namespaces and mounts
+	unix.CAP_SYS_CHROOT,                // to enter a mount namespace
 	unix.CAP_NET_ADMIN,                 // loopback of a new network namespace
 	unix.CAP_KILL, unix.CAP_SYS_PTRACE, // to end sandboxes and to measure their memory
 	unix.CAP_SYS_RESOURCE, // limits, which may be above our own

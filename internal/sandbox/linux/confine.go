@@ -387,8 +387,13 @@ func (s *sandbox) dropPrivilege() (steps []step) {
 	return append(steps,
 		call("drop capabilities", unix.SYS_CAPSET, header, none),
 		call("no new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-		// Pid 1 keeps this for life: its memory and files are not the program's to read.
-		call("forbid inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+		forbidInspection())
+}
+
+// forbidInspection is what pid 1 keeps for life: its memory and files are not the
+// program's to read.
+func forbidInspection() step {
+	return call("forbid inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
 func (s *sandbox) landlock() []step {

@@ -23,6 +23,11 @@
 // cgroup_again.go). Node cannot be forked; waiting_node.go starts one or two that
 // wait for their program in a system call (notice.go), and pool_node.go keeps them.
 //
+// While a program runs in a held workspace, other processes may be started in its
+// sandbox (standing.go, enter.go, terminal.go), its ports be reached (dial.go), and the
+// workspace's files be read and changed (live_files.go, live_watch.go); inside.go and
+// inside_files.go are the service's side of it.
+//
 // Every protection can be left out by name in a test, and protection_test.go
 // shows that it is then missed.
 package linux

@@ -245,6 +245,12 @@ func (e *executor) serve(r *request, files []*os.File) {
 		err = l.send(answer{})
 	case r.Changes != nil:
 		err = e.changes(l, r.Changes)
+	case r.Enter != nil:
+		err = e.enter(l, r.Enter, files)
+	case r.Dial != nil:
+		err = e.dial(l, r.Dial)
+	case r.Files != nil:
+		err = e.files(l, r.Files)
 	case r.Usage:
 		err = e.usage(l)
 	case r.Inspect:

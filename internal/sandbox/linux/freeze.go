@@ -31,9 +31,10 @@ func (l *link) interrupt() error { return l.send(control{Interrupt: true}) }
 
 // standstill is the executor's side of it, for one sandbox.
 type standstill struct {
-	group *group // nil without control groups
-	pid   int    // pid 1 of the sandbox
-	kill  func() // of pid 1
+	group   *group // nil without control groups
+	pid     int    // pid 1 of the sandbox
+	kill    func() // of pid 1
+	entered *entered
 
 	mu       sync.Mutex
 	frozen   bool
@@ -122,7 +123,7 @@ func (s *standstill) signal(signal unix.Signal) {
 	sent := map[int]bool{}
 	for range looks {
 		fresh := false
-		for _, pid := range descendants(s.pid) {
+		for _, pid := range s.entered.among(s.pid) {
 			if !sent[pid] {
 				sent[pid], fresh = true, true
 				_ = unix.Kill(pid, signal) // it may have ended
@@ -144,15 +145,15 @@ const (
 func (s *standstill) watch(stop <-chan struct{}) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	began := cpuTime(s.pid, descendants(s.pid))
+	began := s.entered.cpu(s.pid, s.entered.among(s.pid))
 	for {
 		select {
 		case <-stop:
 			return
 		case <-ticker.C:
 		}
-		pids := descendants(s.pid)
-		if cpuTime(s.pid, pids)-began > maxAwake {
+		pids := s.entered.among(s.pid)
+		if s.entered.cpu(s.pid, pids)-began > maxAwake {
 			s.restless = true
 			s.kill()
 			return

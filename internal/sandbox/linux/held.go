@@ -23,6 +23,8 @@ type heldWorkspace struct {
 	gone      bool         // released while a run waited
 	saving    sync.Mutex   // held while somebody asks what has changed
 
+	visitors map[*link]bool // who looks at its files or changes them; guarded by executor.mu
+
 	runs int   // in it, but for a live interpreter; guarded by executor.mu
 	used int64 // of memory, when it was last looked at; guarded by executor.mu
 }
@@ -70,7 +72,7 @@ func (e *executor) hold(l *link, r *holdRequest) error {
 		e.returnUID(uid)
 		return err
 	}
-	h := &heldWorkspace{workspace: w, at: heldPath + "/" + r.ID, uid: uid, size: r.Workspace}
+	h := &heldWorkspace{workspace: w, at: heldPath + "/" + r.ID, uid: uid, size: r.Workspace, visitors: map[*link]bool{}}
 	err = l.receiveInputs(r.Inputs, func(in input, f *os.File) error {
 		return w.put(in.Path, f, in.Size, in.ReadOnly && e.host.root)
 	})
@@ -215,6 +217,11 @@ func (e *executor) release(id string) {
 	e.mu.Lock()
 	h := e.held[id]
 	delete(e.held, id)
+	if h != nil {
+		for l := range h.visitors {
+			l.shut()
+		}
+	}
 	e.mu.Unlock()
 	if h == nil {
 		return

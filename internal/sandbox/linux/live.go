@@ -141,39 +141,6 @@ func (h *heldWorkspace) clone() (*workspace, error) {
 	return w, nil
 }
 
-// standing is the sandbox of a live interpreter, as others enter it.
-type standing struct {
-	sandbox *sandbox
-	pid     int // of its first process
-	pidfd   int
-	main    int // pid of the interpreter
-	still   *standstill
-}
-
-// stand makes the sandbox of a live interpreter one that can be entered, until the
-// function that it returns is called.
-func (e *executor) stand(s *sandbox, w *watch) func() {
-	r := s.request
-	if !r.Live {
-		return func() {}
-	}
-	at := &standing{sandbox: s, pid: w.pid, pidfd: w.pidfd, still: &w.still}
-	if w.warm != nil {
-		at.main = w.warm.number
-	}
-	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
-	e.mu.Lock()
-	e.standing[r.Held] = at
-	e.mu.Unlock()
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.standing[r.Held] == at {
-			delete(e.standing, r.Held)
-		}
-	}
-}
-
 // changes answers what has changed in a held workspace.
 func (e *executor) changes(l *link, r *changesRequest) error {
 	e.mu.Lock()

@@ -23,11 +23,12 @@ const pollInterval = 20 * time.Millisecond
 
 // poller watches the memory of one sandbox.
 type poller struct {
-	pid   int // pid 1 of the sandbox
-	limit int64
-	peak  int64
-	cpu   time.Duration
-	over  bool
+	pid     int // pid 1 of the sandbox
+	entered *entered
+	limit   int64
+	peak    int64
+	cpu     time.Duration
+	over    bool
 
 	most     uncounted
 	shared   int64     // by its mappings, when they were last looked at,
@@ -38,8 +39,8 @@ type poller struct {
 }
 
 // startPoller looks until finish is called, and calls kill once.
-func startPoller(pid int, limit int64, most uncounted, kill func()) *poller {
-	p := &poller{pid: pid, limit: limit, most: most, stop: make(chan struct{})}
+func startPoller(pid int, entered *entered, limit int64, most uncounted, kill func()) *poller {
+	p := &poller{pid: pid, entered: entered, limit: limit, most: most, stop: make(chan struct{})}
 	p.done.Go(func() {
 		ticker := time.NewTicker(pollInterval)
 		defer ticker.Stop()
@@ -70,8 +71,8 @@ func (p *poller) finish() {
 // and counts shared pages in each process; only when that would exceed the limit is
 // the exact share computed.
 func (p *poller) look() bool {
-	pids := descendants(p.pid)
-	p.cpu = max(p.cpu, cpuTime(p.pid, pids))
+	pids := p.entered.among(p.pid)
+	p.cpu = max(p.cpu, p.entered.cpu(p.pid, pids))
 	other := p.sockets() + p.mapped(pids)
 	resident := other
 	for _, pid := range pids {

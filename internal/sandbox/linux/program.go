@@ -249,8 +249,7 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 			*f = nil
 		}
 	}
-	w := &watch{script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.limit(), guard: e.guard, cold: true}
-	defer e.stand(s, w)()
+	w := &watch{executor: e, script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.limit(), guard: e.guard, cold: true}
 	return w.supervise(s, reports)
 }
 

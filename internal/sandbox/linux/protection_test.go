@@ -15,7 +15,7 @@ import (
 // Each protection is tried twice with one probe: in place, where the probe
 // must fail, and left out, where it must succeed. A probe that fails both
 // times would prove nothing. All of that is done with sandboxes that start
-// cold, and with those that are forked from a zygote.
+// cold, with those that are forked from a zygote, and with processes that enter one.
 func TestProtections(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
@@ -27,7 +27,7 @@ func TestProtections(t *testing.T) {
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 
-	whole := map[string]engine.Sandbox{"cold": start(t), "warm": startWeak(t)}
+	whole := map[string]*Sandbox{"cold": start(t), "warm": startWeak(t), "entered": start(t)}
 	// A zygote's child has no such steps of its own.
 	coldOnly := []string{"old root", "network", "signal mask"}
 	const status = "status = dict(l.rstrip('\\n').split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)\n"
@@ -67,20 +67,28 @@ try:
     print('breach')
 except OSError: pass`},
 	} {
-		for path, open := range map[string]func(weaken ...string) engine.Sandbox{
-			"cold": func(weaken ...string) engine.Sandbox { return start(t, weaken...) },
-			"warm": func(weaken ...string) engine.Sandbox { return startWeak(t, weaken...) },
+		for path, open := range map[string]func(weaken ...string) *Sandbox{
+			"cold":    func(weaken ...string) *Sandbox { return start(t, weaken...) },
+			"warm":    func(weaken ...string) *Sandbox { return startWeak(t, weaken...) },
+			"entered": func(weaken ...string) *Sandbox { return start(t, weaken...) },
 		} {
-			if path == "warm" && slices.Contains(coldOnly, tt.name) {
+			if path == "warm" && slices.Contains(coldOnly, tt.name) || path == "entered" && tt.name == "old root" { // where it cannot start
 				continue
 			}
 			t.Run(tt.name+"/"+path, func(t *testing.T) {
-				for weak, sandbox := range map[bool]engine.Sandbox{false: whole[path], true: open(tt.weaken...)} {
+				for weak, sandbox := range map[bool]*Sandbox{false: whole[path], true: open(tt.weaken...)} {
 					spec := sandboxtest.Python(tt.probe)
 					spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
-					r := sandboxtest.Run(t, sandbox, spec)
-					if got := strings.Contains(r.Stdout, "breach"); got != weak {
-						t.Errorf("with the protection left out: %v; breach: %v\nstdout: %s\nstderr: %s", weak, got, r.Stdout, r.Stderr)
+					var stdout, stderr string
+					if path == "entered" { // by a process, beside a program behind the same walls
+						held, _ := standingProgram(t, sandbox, func(l *engine.Limits) { l.Memory, l.Processes = spec.Limits.Memory, spec.Limits.Processes })
+						stdout, stderr, _ = inside(t, sandbox, held, &engine.ProcessSpec{Argv: []string{"python3", "-c", tt.probe}})
+					} else {
+						r := sandboxtest.Run(t, sandbox, spec)
+						stdout, stderr = r.Stdout, r.Stderr
+					}
+					if got := strings.Contains(stdout, "breach"); got != weak {
+						t.Errorf("with the protection left out: %v; breach: %v\nstdout: %s\nstderr: %s", weak, got, stdout, stderr)
 					}
 				}
 			})

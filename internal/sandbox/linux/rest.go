@@ -52,7 +52,7 @@ func (w *watch) lookAtRest(g *group, now time.Time) (next time.Time) {
 		r.began = now
 		return now.Add(restLook)
 	}
-	resting := spent < window/restPart && !runnable(w.pid)
+	resting := spent < window/restPart && !runnable(append(w.inside.entered.among(w.pid), w.pid))
 	if resting != r.resting {
 		r.resting = resting
 		_ = w.link.send(answer{Rest: &restNotice{resting, w.aside(g)}}) // a service that is gone is noticed elsewhere
@@ -66,7 +66,7 @@ func (w *watch) lookAtRest(g *group, now time.Time) (next time.Time) {
 // used is the processor time of the program so far.
 func (w *watch) used(g *group) time.Duration {
 	if g == nil {
-		return cpuTime(w.pid, descendants(w.pid))
+		return w.inside.entered.cpu(w.pid, w.inside.entered.among(w.pid))
 	}
 	return g.cpu()
 }
@@ -81,10 +81,10 @@ func (w *watch) aside(g *group) int64 {
 	return min(g.memoryNow()+leastAside, w.memory)
 }
 
-// runnable reports whether a thread of a sandbox computes, or would. Before the
+// runnable reports whether a thread of one of some processes computes, or would. Before the
 // program starts that is its first process.
-func runnable(init int) bool {
-	for _, pid := range append(descendants(init), init) {
+func runnable(pids []int) bool {
+	for _, pid := range pids {
 		folder := procPath + "/" + strconv.Itoa(pid) + "/task"
 		threads, _ := os.ReadDir(folder)
 		for _, thread := range threads {

@@ -346,15 +346,15 @@ func environment(spec *engine.Spec) []string {
 	if spec.Calls {
 		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(answersFD, callsFD)
 	}
-	list := make([]string, 0, len(env)+len(spec.Env)+len(spec.Language.Env))
+	return lastOfEach(slices.Concat(settings(env), spec.Language.Env, settings(spec.Env)))
+}
+
+// settings are the entries of an environment, by name.
+func settings(env map[string]string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
 	}
-	list = append(list, spec.Language.Env...)
-	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
-		list = append(list, name+"="+spec.Env[name])
-	}
-	return lastOfEach(list)
+	return list
 }
 
 // usualEnvironment is that of a Python program of which nothing special was

@@ -293,7 +293,7 @@ func (w *waitingNode) run(l *link, r *runRequest, files, ends []*os.File) error 
 		return err
 	}
 	closeAll(files)
-	watch := &watch{script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout, guard: w.executor.guard}
+	watch := &watch{executor: w.executor, script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout, guard: w.executor.guard}
 	done, err := watch.supervise(w.sandbox, w.reports)
 	if err != nil {
 		return err

@@ -68,9 +68,8 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	closeAll(files)
 	watch := &watch{
 		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.limit(),
-		warm: w, guard: w.executor.guard,
+		executor: w.executor, warm: w, guard: w.executor.guard,
 	}
-	defer w.executor.stand(w.sandbox, watch)()
 	began := time.Now()
 	done, err := watch.supervise(w.sandbox, w.reports)
 	if err != nil {

@@ -30,17 +30,29 @@ type watch struct {
 	poller *poller // nil with control groups
 	memory int64   // that it may have
 	rest   rest
+
+	executor *executor
+	inside   *standing
 }
 
 // supervise stays with a sandbox until it has ended, or, if a zygote made it,
 // until its program has and nothing else is left.
 func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	w.memory = s.request.Memory
-	w.still.group, w.still.pid, w.still.kill = s.group, w.pid, w.end
+	w.inside = newStanding(s, w)
+	entered := w.inside.entered
+	w.still.group, w.still.pid, w.still.kill, w.still.entered = s.group, w.pid, w.end, entered
 	if s.group == nil { // last: it may call kill at once
-		w.poller = startPoller(w.pid, s.request.Memory, s.host.most, w.kill)
+		w.poller = startPoller(w.pid, entered, s.request.Memory, s.host.most, w.kill)
 	}
+	if w.warm != nil {
+		w.inside.complete()
+	}
+	w.executor.stand(w.inside)
 	done, err := w.until(s.group, reports)
+	if w.executor.fall(w.inside) && w.warm != nil {
+		w.warm.untouched = false
+	}
 	restless := w.still.end()
 	if w.poller != nil {
 		w.poller.finish()
@@ -135,6 +147,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			done.Started = time.Now()
 			deadline = w.deadline(done.Started)
 			w.guard.end(w.pidfd, deadline)
+			w.inside.complete()
 		case r.kind == reportExit:
 			done.Status, done.Lost = r.value, false
 		default:
@@ -272,7 +285,7 @@ func (w *watch) quiet(g *group) bool {
 	if g != nil {
 		alone = g.processes() == 2 // and threads: init, and the program's only one
 	} else {
-		left := descendants(w.pid)
+		left := w.inside.entered.among(w.pid)
 		alone = len(left) == 1 && tasks(left[0]) == 1
 	}
 	if alone {
@@ -305,7 +318,7 @@ func (w *watch) end() {
 		if w.ended() {
 			return nil
 		}
-		return descendants(w.pid)
+		return w.inside.entered.among(w.pid)
 	})
 }
 

@@ -100,6 +100,11 @@ func (l *link) closeWrite() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
 }
 
+// shut ends what either side waits for on the link.
+func (l *link) shut() {
+	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+}
+
 func (l *link) setReadDeadline(t time.Time) { _ = l.file.SetReadDeadline(t) }
 
 // number is the open file's, valid until close.
@@ -236,6 +241,10 @@ type request struct {
 	Changes *changesRequest `json:",omitempty"`
 	Inspect bool            `json:",omitempty"`
 	Usage   bool            `json:",omitempty"` // of held workspaces
+
+	Enter *enterRequest `json:",omitempty"`
+	Dial  *dialRequest  `json:",omitempty"`
+	Files *filesRequest `json:",omitempty"`
 }
 
 // heldUse is the memory that a held workspace reserves.
@@ -320,6 +329,10 @@ type answer struct {
 	Rest     *restNotice       `json:",omitempty"`
 	Held     []heldUse         `json:",omitempty"` // a last one has none
 	Used     *used             `json:",omitempty"` // the last one of changes
+	Ended    *processEnd       `json:",omitempty"`
+	Entries  []entry           `json:",omitempty"`
+	More     bool              `json:",omitempty"` // than those entries
+	Events   []fileEvent       `json:",omitempty"`
 }
 
 // used is what a live interpreter has used.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -224,6 +225,11 @@ func (w *workspace) fill(name string, out int, readOnly bool, fill func(out int)
 	return nil
 }
 
+// A program that fills a folder while it is removed keeps nobody for longer.
+const removeTime = 10 * time.Second
+
+var errBusyFolder = errors.New("it changes faster than it can be removed")
+
 // removeAll removes whatever a name in a folder stands for. A program may have
 // nested folders as deeply as it has inodes, so they are taken apart where
 // they lie: each that is not empty moves up to the top, where it is next.
@@ -241,8 +247,11 @@ func removeAll(folder int, name string) error {
 	}
 	top := os.NewFile(uintptr(fd), name)
 	defer top.Close()
-	moved := 0
+	moved, began := 0, time.Now()
 	for {
+		if time.Since(began) > removeTime {
+			return errBusyFolder
+		}
 		entries, err := top.Readdirnames(100)
 		if len(entries) == 0 {
 			if err != nil && !errors.Is(err, io.EOF) {

@@ -5,6 +5,7 @@ package sandboxtest
 
 import (
 	"context"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -26,6 +27,11 @@ type Fake struct {
 	held  map[engine.ID][]string
 	most  int // that are held; 0: no bound
 	fault error
+
+	running map[engine.ID]int // programs, by held workspaces
+	process FakeProcess
+	port    func(port int) (net.Conn, error)
+	folders map[engine.ID]*fakeFolder
 }
 
 var _ engine.Sandbox = (*Fake)(nil)
@@ -36,7 +42,7 @@ func NewFake(program func(ctx context.Context, spec *engine.Spec, host engine.Ho
 	if program == nil {
 		program = func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) { return Exit(0), nil }
 	}
-	return &Fake{program: program, held: map[engine.ID][]string{}}
+	return &Fake{program: program, held: map[engine.ID][]string{}, running: map[engine.ID]int{}, folders: map[engine.ID]*fakeFolder{}}
 }
 
 // Run calls the program. If spec names a held workspace that is not there it
@@ -53,6 +59,8 @@ func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*e
 	if !spec.Held.IsZero() && !held {
 		return nil, engine.ErrNotFound
 	}
+	f.count(spec.Held, 1)
+	defer f.count(spec.Held, -1)
 	return f.program(ctx, spec, host)
 }
 
@@ -78,7 +86,7 @@ func (f *Fake) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, li
 func (f *Fake) Release(ctx context.Context, id engine.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.held, id)
+	f.drop(id)
 	return f.fault
 }
 
@@ -110,8 +118,15 @@ func (f *Fake) Isolation(ctx context.Context) (engine.Isolation, error) {
 	return engine.Isolation{Backend: "fake", Summary: "no isolation: a test"}, f.fault
 }
 
-// Close does nothing: the runs end with their contexts.
-func (f *Fake) Close() error { return nil }
+// Close ends nothing: the runs end with their contexts.
+func (f *Fake) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.folders {
+		f.drop(id)
+	}
+	return nil
+}
 
 // Pools implements engine.Sandbox: what it names does not wait.
 func (f *Fake) Pools(context.Context) ([]engine.Pool, error) {
@@ -155,7 +170,7 @@ func (f *Fake) Workspaces() map[engine.ID][]string {
 func (f *Fake) Lose(id engine.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.held, id)
+	f.drop(id)
 }
 
 // Exit is the outcome of a program that ended by itself.

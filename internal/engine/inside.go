@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Inside reaches into the sandbox of the program that runs in a held workspace,
+// and into the workspace. An unknown workspace is ErrNotFound.
+type Inside interface {
+	// Start starts a process beside the program: in its namespaces, under its
+	// limits and behind the same walls. It ends with the program at the latest.
+	// No program is ErrConflict, as many processes as may be are ErrBusy, and a
+	// command or a folder that is not there is ErrInvalid.
+	Start(ctx context.Context, held ID, spec *ProcessSpec) (Process, error)
+
+	// Dial connects to a TCP port of the sandbox's own loopback. If nobody
+	// listens it is ErrConflict.
+	Dial(ctx context.Context, held ID, port int) (net.Conn, error)
+
+	// Files are those of a held workspace, whether a program runs in it or not.
+	Files(held ID) Files
+}
+
+// ProcessSpec is a process to start.
+type ProcessSpec struct {
+	Argv     []string          // a command without a slash is searched for in PATH
+	Env      map[string]string // beside the usual environment
+	Dir      string            // inside, absolute; empty: the workspace
+	Terminal *TerminalSize     // nil: pipes
+}
+
+// TerminalSize is in characters.
+type TerminalSize struct{ Columns, Rows uint16 }
+
+// Process is a process that was started inside a sandbox. Its streams are to be
+// read until they end, else it blocks.
+type Process interface {
+	Stdin() io.WriteCloser // with a terminal: what is typed; closing it hangs up
+	Stdout() io.ReadCloser // with a terminal: what it shows
+	Stderr() io.ReadCloser // nil with a terminal
+
+	// Signal sends a signal to its process group. ErrConflict: it has ended.
+	Signal(signal syscall.Signal) error
+	// Resize sets the size of its terminal. Without one it is ErrInvalid.
+	Resize(size TerminalSize) error
+	// Wait returns when the process has ended, or with an error when it was lost
+	// with its executor. What it started may still run, and hold its streams.
+	Wait() (ProcessEnd, error)
+	// Close kills the process group and frees what is held for it.
+	Close() error
+}
+
+// ProcessEnd is how a process ended.
+type ProcessEnd struct {
+	ExitCode int    // 128+n after signal n
+	Signal   string // "SIGKILL"; empty unless a signal ended it
+	CPU      time.Duration
+}
+
+// Files are the files of a held workspace. Paths are relative, have one
+// spelling, need not be UTF-8, and lead through no link; "." is the workspace.
+// What is not there is ErrNotFound. A program may change everything at any time.
+type Files interface {
+	// List returns what is in a folder, by path, and what is in its folders down
+	// to a depth, which is at least 1. It reports whether there is more than it
+	// returns.
+	List(ctx context.Context, path string, depth int) (entries []Entry, more bool, err error)
+	Stat(ctx context.Context, path string) (Entry, error)
+	// Open opens a regular file for reading; anything else is ErrInvalid.
+	Open(ctx context.Context, path string) (*os.File, Entry, error)
+	// Write makes or replaces a file: all of it at once, or nothing. It makes
+	// missing folders. ErrTooLarge: the workspace is full.
+	Write(ctx context.Context, path string, content io.Reader) (Entry, error)
+	// MakeFolder makes a folder and missing ones above it. One that is there is
+	// no error.
+	MakeFolder(ctx context.Context, path string) (Entry, error)
+	// Move renames. ErrConflict: there is something by the new name, unless it is
+	// to be replaced.
+	Move(ctx context.Context, from, to string, replace bool) (Entry, error)
+	// Remove removes a file, or a folder with all that is in it. ErrConflict: the
+	// folder is not empty and recursive is false.
+	Remove(ctx context.Context, path string, recursive bool) error
+	// Watch calls seen, from one goroutine, with what changes in a folder and, if
+	// recursive, in those below it, until ctx ends or the workspace is gone.
+	Watch(ctx context.Context, path string, recursive bool, ready func(), seen func([]FileEvent)) error
+}
+
+// EntryKind is what an entry of a folder is.
+type EntryKind string
+
+// The kinds of entries.
+const (
+	EntryFile   EntryKind = "file"
+	EntryFolder EntryKind = "folder"
+	EntryLink   EntryKind = "link"
+	EntryOther  EntryKind = "other" // a FIFO, a socket
+)
+
+// Entry is something in a workspace.
+type Entry struct {
+	Path     string
+	Kind     EntryKind
+	Size     int64 // in bytes, holes of a sparse file included
+	Mode     fs.FileMode
+	Modified time.Time
+	Target   string // of a link
+}
+
+// FileEventKind is what has happened.
+type FileEventKind string
+
+// The kinds of events. After an overflow events are missing: list again.
+const (
+	FileCreated  FileEventKind = "created"
+	FileModified FileEventKind = "modified"
+	FileDeleted  FileEventKind = "deleted"
+	FileMoved    FileEventKind = "moved"
+	FileOverflow FileEventKind = "overflow"
+)
+
+// FileEvent is a change in a workspace.
+type FileEvent struct {
+	Kind   FileEventKind
+	Path   string
+	From   string // of moved
+	Folder bool
+}

@@ -1,0 +1,100 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// dialRequest connects to a port of the sandbox of the program that runs in a
+// held workspace.
+type dialRequest struct {
+	Held string
+	Port int
+}
+
+// dialTime is how long connecting may take. On loopback it takes longer only if
+// whoever listens accepts nothing.
+const dialTime = 2 * time.Second
+
+// dial sends back a connected socket. It is of the sandbox's network namespace,
+// which has nothing but loopback.
+func (e *executor) dial(l *link, r *dialRequest) error {
+	if r.Port < 1 || r.Port > 65535 {
+		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("%d is no port", r.Port)}
+	}
+	at, leave, err := e.standingIn(r.Held)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var four unix.SockaddrInet4
+	copy(four.Addr[:], net.IPv4(127, 0, 0, 1).To4())
+	var six unix.SockaddrInet6
+	copy(six.Addr[:], net.IPv6loopback)
+	four.Port, six.Port = r.Port, r.Port
+	socket, err := connect(at.pidfd, unix.AF_INET, &four)
+	if errors.Is(err, unix.ECONNREFUSED) {
+		var other error
+		if socket, other = connect(at.pidfd, unix.AF_INET6, &six); other == nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		return &failure{
+			Kind: string(engine.ErrConflict), Text: fmt.Sprintf("port %d: %v", r.Port, err),
+			Hint: "a program of the session must listen on this port of 127.0.0.1 or ::1",
+		}
+	}
+	defer socket.Close()
+	return l.send(answer{Accepted: true}, socket)
+}
+
+// connect makes a socket in the network namespace of an init, and connects it.
+func connect(init, family int, address unix.Sockaddr) (*os.File, error) {
+	fd, err := socketIn(init, family)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "port")
+	if err := unix.Connect(fd, address); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		f.Close()
+		return nil, err
+	}
+	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	n, err := pollUntil(list, time.Now().Add(dialTime))
+	if n == 0 && err == nil {
+		err = unix.ETIMEDOUT
+	}
+	if err == nil {
+		var number int
+		if number, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR); number != 0 {
+			err = unix.Errno(number)
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func socketIn(init, family int) (fd int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends in the other namespace
+		if err = unix.Setns(init, unix.CLONE_NEWNET); err == nil {
+			fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		}
+	}()
+	<-done
+	return fd, err
+}

@@ -1,0 +1,312 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// A process that is started inside a sandbox gets there by the list of system
+// calls with which sandboxes are made, but that it enters the namespaces of one
+// instead of making its own. It begins as a copy of the executor that is born in
+// the sandbox's pid namespace. What is in the sandbox can see it, and cannot look
+// into it: as long as it has rights the kernel forbids that, and it cannot be
+// inspected when it gives them up. Who kills or stops it meanwhile gains nothing.
+//
+// Its landlock domain is one of its own, because the kernel lets nobody join one.
+// So it neither signals the program nor looks into it, nor the other way round.
+// The service's signals reach both.
+
+// enterRequest starts a process in the sandbox of the program that runs in a held
+// workspace. With it come its stdin, stdout and stderr, unless it gets a terminal.
+type enterRequest struct {
+	Held     string
+	Argv     []string
+	Env      []string
+	Dir      string
+	Terminal *engine.TerminalSize `json:",omitempty"`
+}
+
+func (r *enterRequest) check() error {
+	size := 0
+	for _, s := range slices.Concat(r.Argv, r.Env, []string{r.Dir}) {
+		size += len(s) + 1
+		if strings.ContainsRune(s, 0) {
+			return errors.New("a NUL in the arguments, the environment or the folder")
+		}
+	}
+	for _, s := range r.Env {
+		if strings.IndexByte(s, '=') < 1 {
+			return errors.New("an environment entry without a name")
+		}
+	}
+	switch {
+	case len(r.Argv) == 0 || r.Argv[0] == "":
+		return errors.New("no command")
+	case size > maxArguments+maxPathLength:
+		return errors.New("arguments and environment are too long")
+	case !path.IsAbs(r.Dir):
+		return errors.New("the folder to start in is not absolute")
+	}
+	return nil
+}
+
+// candidates are the files that may be the command, as execvp(3) tries them.
+func (r *enterRequest) candidates() (list []string) {
+	if strings.Contains(r.Argv[0], "/") {
+		return r.Argv[:1]
+	}
+	for _, entry := range r.Env {
+		if folders, ok := strings.CutPrefix(entry, "PATH="); ok {
+			list = nil
+			for folder := range strings.SplitSeq(folders, ":") {
+				list = append(list, path.Join(folder, r.Argv[0]))
+			}
+		}
+	}
+	return list
+}
+
+// processControl is what the service says of a process that runs.
+type processControl struct{ Signal int }
+
+// processEnd says how a process ended.
+type processEnd struct {
+	Status int32 // as wait(2) gives it
+	CPU    time.Duration
+}
+
+// enterTime is how long a process may take to execute its command. One that
+// others in its sandbox stop meanwhile takes forever.
+const enterTime = 10 * time.Second
+
+// enter starts a process and stays until it has ended. A request that is given
+// up kills its process group.
+func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
+	invalid := func(text string) error { return &failure{Kind: string(engine.ErrInvalid), Text: text} }
+	if err := r.check(); err != nil {
+		return invalid(err.Error())
+	}
+	if r.Terminal == nil && len(files) != 3 || r.Terminal != nil && len(files) != 0 {
+		return invalid("wrong number of open files")
+	}
+	at, leave, err := e.standingIn(r.Held)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var passed []*os.File
+	if r.Terminal != nil {
+		t, err := openTerminal(at.sandbox.uid, *r.Terminal)
+		if err != nil {
+			return fmt.Errorf("open a terminal: %w", err)
+		}
+		defer t.close()
+		if at.sandbox.ruleset != nil { // its names in /proc may be opened, as those of pipes
+			if err := landlockAllow(at.sandbox.ruleset, int(t.root.Fd()), landlockDevice); err != nil {
+				return err
+			}
+		}
+		files, passed = []*os.File{t.slave, t.slave, t.slave}, []*os.File{t.master}
+	}
+	pid, pidfd, err := e.startInside(at, r, files)
+	closeAll(files)
+	if err != nil {
+		return err
+	}
+	if err = l.send(answer{Accepted: true}, passed...); err == nil {
+		closeAll(passed) // else its end would never hang up
+		err = at.entered.follow(l, pid, pidfd)
+	}
+	if err != nil {
+		at.entered.signal(pid, unix.SIGKILL)
+	}
+	status, used := at.entered.reap(pid, pidfd)
+	return l.send(answer{Ended: &processEnd{int32(status), used}})
+}
+
+// follow does what the service says until a process has ended.
+func (n *entered) follow(l *link, pid, pidfd int) error {
+	service, err := l.number()
+	if err != nil {
+		return err
+	}
+	list := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: int32(service), Events: unix.POLLIN}}
+	for {
+		if _, err := pollUntil(list, time.Time{}); err != nil || list[0].Revents != 0 {
+			return err
+		}
+		var c processControl
+		files, err := l.receive(&c)
+		closeAll(files)
+		if err != nil {
+			return err // it is given up
+		}
+		n.signal(pid, unix.Signal(c.Signal))
+	}
+}
+
+// startInside makes a process and returns when it has executed its command.
+func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) (pid, pidfd int, err error) {
+	at.entered.starting.Lock()
+	defer at.entered.starting.Unlock()
+	if at.full() {
+		return 0, 0, errTooMany()
+	}
+	reports, report, err := reportPipe()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer reports.Close()
+	defer report.Close()
+	s := at.newcomer(r)
+	s.report = report
+	err = s.placeFiles(files)
+	defer func() { closeAll([]*os.File{s.stdin, s.stdout, s.stderr}) }()
+	if err != nil {
+		return 0, 0, err
+	}
+	script := s.enteringScript(at.pidfd, r)
+	script.weaken(e.config.Weaken)
+	pid, pidfd, err = at.entered.make(func() (int, int, error) { return script.startIn(at.pidfd) })
+	if err != nil {
+		return 0, 0, err
+	}
+	report.Close()
+	if err := script.executed(reports); err != nil {
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+		at.entered.reap(pid, pidfd)
+		return 0, 0, err
+	}
+	return pid, pidfd, nil
+}
+
+// full reports whether the sandbox has all the processes that it may have: who
+// enters a control group, or a user namespace, is not stopped at its limit.
+func (s *standing) full() bool {
+	running := int64(len(s.entered.among(s.pid))) + 1
+	if g := s.sandbox.group; g != nil {
+		running = g.processes()
+	}
+	return running > int64(s.sandbox.request.Processes)
+}
+
+// newcomer is a sandbox as one who enters it sees it.
+func (s *standing) newcomer(r *enterRequest) *sandbox {
+	request := *s.sandbox.request
+	request.Argv, request.Env, request.Root = r.Argv, r.Env, r.Dir
+	return &sandbox{host: s.sandbox.host, request: &request, uid: s.sandbox.uid, group: s.sandbox.group, ruleset: s.sandbox.ruleset}
+}
+
+// enteringScript is script for a process that enters the sandbox of an init.
+func (s *sandbox) enteringScript(init int, r *enterRequest) *script {
+	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if !s.host.root {
+		namespaces |= unix.CLONE_NEWUSER
+	}
+	var terminal []step
+	if r.Terminal != nil {
+		terminal = []step{call("take the terminal", unix.SYS_IOCTL, s.stdin, unix.TIOCSCTTY, 0)}
+	}
+	return &script{
+		alone: true,
+		group: s.bornIn(),
+		setup: join(s.closeOthers(init), s.joinGroup(), beKilledFirst(),
+			[]step{forbidInspection(), call("enter the namespaces", unix.SYS_SETNS, init, namespaces), leaveTerminal()}, terminal,
+			s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
+		main:   s.becomeAnother(r.candidates()),
+		report: int(s.report.Fd()),
+	}
+}
+
+// closeOthers closes what the executor has open for others, before anything in the
+// sandbox could stop the process and with it whoever waits for such a file to close.
+func (s *sandbox) closeOthers(init int) (steps []step) {
+	keep := []int{init}
+	files := []*os.File{s.report, s.ruleset, s.stdin, s.stdout, s.stderr}
+	if s.group != nil {
+		files = append(files, s.group.join...)
+	}
+	for _, f := range files {
+		if f != nil {
+			keep = append(keep, int(f.Fd()))
+		}
+	}
+	slices.Sort(keep)
+	next := 0
+	for _, fd := range keep {
+		if fd > next {
+			steps = append(steps, closeFrom(next, fd-1))
+		}
+		next = fd + 1
+	}
+	return append(steps, closeFrom(next, lastFile))
+}
+
+// becomeAnother executes the first of some files that is there.
+func (s *sandbox) becomeAnother(files []string) []step {
+	steps := s.becomeProgram()
+	last := len(steps) - 1
+	execute := steps[last]
+	steps = steps[:last]
+	for i, file := range files {
+		step := call(execute.name, unix.SYS_EXECVE, file, cstrings(s.request.Argv), cstrings(s.request.Env))
+		step.orNext = i < len(files)-1
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// startIn starts the script in the pid namespace of an init.
+func (s *script) startIn(init int) (pid, pidfd int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread whose children are born elsewhere is never unlocked: it ends
+		// with this goroutine.
+		runtime.LockOSThread()
+		if err = unix.Setns(init, unix.CLONE_NEWPID); err == nil {
+			pid, pidfd, err = s.start()
+		}
+	}()
+	<-done
+	switch {
+	case errors.Is(err, unix.EAGAIN): // the control group's limit
+		err = errTooMany()
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOMEM): // its init has ended, or is about to
+		err = errNoProgram()
+	}
+	return pid, pidfd, err
+}
+
+// executed waits until a process has executed its command.
+func (s *script) executed(reports *os.File) error {
+	list := []unix.PollFd{{Fd: int32(reports.Fd()), Events: unix.POLLIN}}
+	if n, err := pollUntil(list, time.Now().Add(enterTime)); n == 0 || err != nil {
+		return errors.Join(errors.New("a process did not start in time"), err)
+	}
+	r, failed := readReport(reports)
+	if !failed { // the pipe was closed: by the command's execution, or by its being killed before
+		return nil
+	}
+	errno := unix.Errno(r.value)
+	if r.kind != reportMainError || int(r.index) >= len(s.main) {
+		return s.stepError(r)
+	}
+	switch step := s.main[r.index]; {
+	case step.nr == unix.SYS_EXECVE:
+		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot %s: %v", step.name, errno), Hint: "name a command that is installed, or a file of the workspace that may be executed"}
+	case step.nr == unix.SYS_CHDIR:
+		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot start in that folder: %v", errno)}
+	}
+	return s.stepError(r)
+}

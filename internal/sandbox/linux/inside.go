@@ -1,0 +1,202 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+)
+
+// Start starts a process inside a sandbox; see engine.Inside.
+func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.ProcessSpec) (engine.Process, error) {
+	p := &process{}
+	request := &enterRequest{Held: held.String(), Argv: spec.Argv, Env: processEnvironment(spec), Dir: spec.Dir, Terminal: spec.Terminal}
+	if request.Dir == "" {
+		request.Dir = rootWorkspace
+	}
+	if err := request.check(); err != nil {
+		return nil, &engine.Error{Op: "start a process", Kind: engine.ErrInvalid, Err: err}
+	}
+	var theirs []*os.File
+	defer func() { closeAll(theirs) }()
+	if spec.Terminal == nil {
+		ourEnds := [...]int{1, 0, 0} // we write its stdin, and read the others
+		for i, ours := range []**os.File{&p.stdin, &p.stdout, &p.stderr} {
+			pipe, err := newPipeEnds(ourEnds[i])
+			if err != nil {
+				p.closeFiles()
+				return nil, err
+			}
+			*ours, theirs = pipe.ours, append(theirs, pipe.theirs)
+		}
+	}
+	if err := s.startProcess(ctx, p, request, theirs); err != nil {
+		p.closeFiles()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (s *Sandbox) startProcess(ctx context.Context, p *process, r *enterRequest, theirs []*os.File) error {
+	want := 0
+	if r.Terminal != nil {
+		want = 1
+	}
+	l, files, err := s.begun(ctx, "start a process", request{Enter: r}, theirs, want)
+	if err != nil {
+		return err
+	}
+	if want > 0 {
+		p.stdin, p.stdout, p.terminal = files[0], files[0], true
+	}
+	p.link = l
+	return nil
+}
+
+// begun sends a request and waits until it is accepted, with so many open files.
+func (s *Sandbox) begun(ctx context.Context, op string, r request, theirs []*os.File, want int) (*link, []*os.File, error) {
+	l, err := s.open(ctx, r, theirs...)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.links.fill()
+	l.setReadDeadline(time.Now().Add(enterTime + endTime))
+	stop := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
+	var a answer
+	files, err := l.receive(&a)
+	switch {
+	case !stop():
+		err = &engine.Error{Op: op, Kind: engine.ErrCanceled, Err: ctx.Err()}
+	case err != nil:
+		err = lost(err)
+	case a.Error != nil:
+		err = fromFailure(op, a.Error)
+	case !a.Accepted || len(files) != want:
+		err = lost(errors.New("it was accepted without its files"))
+	}
+	if err != nil {
+		closeAll(files)
+		l.close()
+		return nil, nil, err
+	}
+	l.setReadDeadline(time.Time{})
+	return l, files, nil
+}
+
+// Dial connects to a port inside a sandbox; see engine.Inside.
+func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn, error) {
+	l, files, err := s.begun(ctx, "dial", request{Dial: &dialRequest{held.String(), port}}, nil, 1)
+	if err != nil {
+		return nil, err
+	}
+	l.close()
+	defer files[0].Close()
+	return net.FileConn(files[0])
+}
+
+// processEnvironment is what a process finds in its environment.
+func processEnvironment(spec *engine.ProcessSpec) []string {
+	var all language.Language // it may run any of them
+	for _, name := range []string{"python", "javascript"} {
+		l, _ := language.Find(name)
+		all.Env = append(all.Env, l.Env...)
+	}
+	list := environment(&engine.Spec{Language: all, Home: rootWorkspace, Env: spec.Env})
+	if _, set := spec.Env["TERM"]; spec.Terminal != nil && !set {
+		list = append(list, "TERM=xterm-256color")
+	}
+	return list
+}
+
+// process is a process inside a sandbox, on the service's side.
+type process struct {
+	link                  *link
+	stdin, stdout, stderr *os.File
+	terminal              bool
+}
+
+func (p *process) Stdin() io.WriteCloser { return p.stdin }
+
+func (p *process) Stdout() io.ReadCloser {
+	if p.terminal {
+		return terminalOutput{p.stdout}
+	}
+	return p.stdout
+}
+
+func (p *process) Stderr() io.ReadCloser {
+	if p.terminal {
+		return nil
+	}
+	return p.stderr
+}
+
+// terminalOutput ends when nobody has the terminal open any more, which the
+// kernel calls an error.
+type terminalOutput struct{ *os.File }
+
+func (t terminalOutput) Read(b []byte) (int, error) {
+	n, err := t.File.Read(b)
+	if errors.Is(err, unix.EIO) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (p *process) Signal(signal syscall.Signal) error {
+	if signal < 1 || signal > 64 {
+		return engine.Invalid("signal", "%d is no signal", signal)
+	}
+	if err := p.link.send(processControl{int(signal)}); err != nil {
+		return &engine.Error{Op: "signal", Kind: engine.ErrConflict, Err: errors.New("the process has ended")}
+	}
+	return nil
+}
+
+func (p *process) Resize(size engine.TerminalSize) error {
+	if !p.terminal {
+		return engine.Invalid("terminal", "this process has no terminal")
+	}
+	conn, err := p.stdout.SyscallConn()
+	if err != nil {
+		return err
+	}
+	closed := conn.Control(func(fd uintptr) { err = resize(int(fd), size) })
+	return errors.Join(closed, err)
+}
+
+func (p *process) Wait() (engine.ProcessEnd, error) {
+	var a answer
+	files, err := p.link.receive(&a)
+	closeAll(files)
+	switch {
+	case err != nil:
+		return engine.ProcessEnd{}, lost(err)
+	case a.Ended == nil:
+		return engine.ProcessEnd{}, fromFailure("wait for a process", a.Error)
+	}
+	status := unix.WaitStatus(a.Ended.Status)
+	end := engine.ProcessEnd{ExitCode: status.ExitStatus(), CPU: a.Ended.CPU}
+	if status.Signaled() {
+		end.ExitCode, end.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
+	}
+	return end, nil
+}
+
+func (p *process) Close() error {
+	p.closeFiles()
+	return p.link.close()
+}
+
+func (p *process) closeFiles() {
+	closeAll(slices.DeleteFunc([]*os.File{p.stdin, p.stdout, p.stderr}, func(f *os.File) bool { return f == nil }))
+}

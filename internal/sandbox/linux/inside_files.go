@@ -1,0 +1,213 @@
+package linux
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Files are those of a held workspace; see engine.Files.
+func (s *Sandbox) Files(held engine.ID) engine.Files { return files{s, held.String()} }
+
+type files struct {
+	sandbox *Sandbox
+	held    string
+}
+
+// filesTime is how long an operation may take: removing is the longest.
+const filesTime = removeTime + endTime
+
+// begin sends an operation. The caller closes the link.
+func (f files) begin(ctx context.Context, r filesRequest) (_ *link, stop func(), err error) {
+	r.Held = f.held
+	if len(r.Path) > maxPathLength || len(r.To) > maxPathLength {
+		return nil, nil, engine.Invalid("path", "longer than %d bytes", maxPathLength)
+	}
+	l, err := f.sandbox.open(ctx, request{Files: &r})
+	if err != nil {
+		return nil, nil, err
+	}
+	f.sandbox.links.fill()
+	l.setReadDeadline(time.Now().Add(filesTime))
+	cancel := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
+	return l, func() { cancel(); l.close() }, nil
+}
+
+// next receives an answer with so many open files.
+func (f files) next(ctx context.Context, l *link, op filesOp, want int) (a answer, got []*os.File, err error) {
+	got, err = l.receive(&a)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = &engine.Error{Op: string(op), Kind: engine.ErrCanceled, Err: ctx.Err()}
+	case err != nil:
+		err = lost(err)
+	case a.Error != nil:
+		err = fromFailure(string(op), a.Error)
+	case len(got) != want:
+		err = lost(errors.New("a file is missing"))
+	}
+	if err != nil {
+		closeAll(got)
+	}
+	return a, got, err
+}
+
+// one is an operation whose answer is an entry, and so many open files.
+func (f files) one(ctx context.Context, r filesRequest, want int) (engine.Entry, []*os.File, error) {
+	l, stop, err := f.begin(ctx, r)
+	if err != nil {
+		return engine.Entry{}, nil, err
+	}
+	defer stop()
+	a, got, err := f.next(ctx, l, r.Op, want)
+	if err == nil && len(a.Entries) != 1 {
+		closeAll(got)
+		err = lost(errors.New("an entry is missing"))
+	}
+	if err != nil {
+		return engine.Entry{}, nil, err
+	}
+	return a.Entries[0].engine(), got, nil
+}
+
+func (e entry) engine() engine.Entry {
+	return engine.Entry{Path: string(e.Path), Target: string(e.Target), Kind: e.Kind, Size: e.Size, Mode: fs.FileMode(e.Mode), Modified: e.Modified}
+}
+
+func (f files) List(ctx context.Context, path string, depth int) (entries []engine.Entry, more bool, err error) {
+	l, stop, err := f.begin(ctx, filesRequest{Op: opList, Path: []byte(path), Depth: depth})
+	if err != nil {
+		return nil, false, err
+	}
+	defer stop()
+	for {
+		a, _, err := f.next(ctx, l, opList, 0)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, e := range a.Entries {
+			entries = append(entries, e.engine())
+		}
+		if a.Accepted {
+			slices.SortFunc(entries, func(a, b engine.Entry) int { return cmp.Compare(a.Path, b.Path) })
+			return entries, a.More, nil
+		}
+		if len(entries) > maxListed {
+			return nil, false, lost(errors.New("a list without an end"))
+		}
+	}
+}
+
+func (f files) Stat(ctx context.Context, path string) (engine.Entry, error) {
+	e, _, err := f.one(ctx, filesRequest{Op: opStat, Path: []byte(path)}, 0)
+	return e, err
+}
+
+func (f files) Open(ctx context.Context, path string) (*os.File, engine.Entry, error) {
+	e, got, err := f.one(ctx, filesRequest{Op: opOpen, Path: []byte(path)}, 1)
+	if err != nil {
+		return nil, e, err
+	}
+	return got[0], e, nil
+}
+
+func (f files) Write(ctx context.Context, path string, content io.Reader) (engine.Entry, error) {
+	l, stop, err := f.begin(ctx, filesRequest{Op: opWrite, Path: []byte(path)})
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	defer stop()
+	_, got, err := f.next(ctx, l, opWrite, 1)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	defer got[0].Close()
+	l.setReadDeadline(time.Time{}) // the content comes as it comes
+	if _, err := io.Copy(onlyWriter{got[0]}, content); err != nil {
+		kind := engine.KindOf(err)
+		if errors.Is(err, unix.ENOSPC) {
+			kind = engine.ErrTooLarge
+		} else if kind == engine.ErrInternal {
+			kind = engine.ErrCanceled // whoever sends it has stopped
+		}
+		return engine.Entry{}, &engine.Error{Op: string(opWrite), Kind: kind, Err: err}
+	}
+	if ctx.Err() != nil {
+		return engine.Entry{}, &engine.Error{Op: string(opWrite), Kind: engine.ErrCanceled, Err: ctx.Err()}
+	}
+	l.setReadDeadline(time.Now().Add(filesTime))
+	if err := l.send(filesControl{Commit: true}); err != nil {
+		return engine.Entry{}, lost(err)
+	}
+	a, _, err := f.next(ctx, l, opWrite, 0)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	if len(a.Entries) != 1 {
+		return engine.Entry{}, lost(errors.New("an entry is missing"))
+	}
+	return a.Entries[0].engine(), nil
+}
+
+// onlyWriter hides that a file may read from others by itself, which would take
+// the error of the one for that of the other.
+type onlyWriter struct{ io.Writer }
+
+func (f files) MakeFolder(ctx context.Context, path string) (engine.Entry, error) {
+	e, _, err := f.one(ctx, filesRequest{Op: opMakeFolder, Path: []byte(path)}, 0)
+	return e, err
+}
+
+func (f files) Move(ctx context.Context, from, to string, replace bool) (engine.Entry, error) {
+	e, _, err := f.one(ctx, filesRequest{Op: opMove, Path: []byte(from), To: []byte(to), Replace: replace}, 0)
+	return e, err
+}
+
+func (f files) Remove(ctx context.Context, path string, recursive bool) error {
+	l, stop, err := f.begin(ctx, filesRequest{Op: opRemove, Path: []byte(path), Recursive: recursive})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	_, _, err = f.next(ctx, l, opRemove, 0)
+	return err
+}
+
+func (f files) Watch(ctx context.Context, path string, recursive bool, ready func(), seen func([]engine.FileEvent)) error {
+	l, stop, err := f.begin(ctx, filesRequest{Op: opWatch, Path: []byte(path), Recursive: recursive})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if _, _, err := f.next(ctx, l, opWatch, 0); err != nil {
+		return err
+	}
+	l.setReadDeadline(time.Time{})
+	if ctx.Err() != nil { // its deadline may be the one that was taken back
+		return nil
+	}
+	ready()
+	for {
+		a, _, err := f.next(ctx, l, opWatch, 0)
+		if ctx.Err() != nil || errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var list []engine.FileEvent
+		for _, e := range a.Events {
+			list = append(list, engine.FileEvent{Kind: e.Kind, Path: string(e.Path), From: string(e.From), Folder: e.Folder})
+		}
+		seen(list)
+	}
+}

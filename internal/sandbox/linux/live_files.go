@@ -1,0 +1,448 @@
+package linux
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// The files of a held workspace, while a program may be in it and change all of it
+// at any time. So nothing is looked up twice by its name where it matters, no link
+// is followed, nothing is waited for, and each list is bounded. Contents pass as
+// open files.
+
+// filesRequest is one operation. Names of programs need not be UTF-8.
+type filesRequest struct {
+	Held      string
+	Op        filesOp
+	Path      []byte `json:",omitzero"`
+	To        []byte `json:",omitzero"`  // move
+	Depth     int    `json:",omitempty"` // list
+	Replace   bool   `json:",omitempty"` // move
+	Recursive bool   `json:",omitempty"` // remove, watch
+}
+
+type filesOp string
+
+const (
+	opList       filesOp = "list"
+	opStat       filesOp = "stat"
+	opOpen       filesOp = "open"
+	opWrite      filesOp = "write" // accepted with a file to fill; made when the service says so
+	opMakeFolder filesOp = "make folder"
+	opMove       filesOp = "move"
+	opRemove     filesOp = "remove"
+	opWatch      filesOp = "watch" // accepted, then answers with events until the service closes
+)
+
+// filesControl says that a file is written.
+type filesControl struct{ Commit bool }
+
+// entry is engine.Entry between the processes.
+type entry struct {
+	Path, Target []byte
+	Kind         engine.EntryKind
+	Size         int64
+	Mode         uint32
+	Modified     time.Time
+}
+
+// maxListed bounds the entries of one list.
+const maxListed = 10_000
+
+// temporary begins the names of files that are about to get another.
+const temporary = ".airlock-"
+
+// openWorkspace is a workspace for one operation, of which it has its own open folder:
+// it may be released meanwhile.
+type openWorkspace struct {
+	root *os.File
+	uid  int
+}
+
+func (e *executor) files(l *link, r *filesRequest) error {
+	for _, p := range [][]byte{r.Path, r.To} {
+		if checkPath(string(p)) != nil && string(p) != "." && (p != nil || r.Op == opMove) {
+			return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("bad path %q", p), Hint: "a path is relative to the workspace, with one name between two slashes"}
+		}
+	}
+	if grows := r.Op == opWrite || r.Op == opMakeFolder; grows {
+		h, err := e.occupy(r.Held, false)
+		if err != nil {
+			return err
+		}
+		e.leave(h, false)
+		defer e.measure(r.Held)
+	}
+	w, leave, err := e.openWorkspace(r.Held, l)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := w.do(l, r); err != nil {
+		return filesFailure(r, err)
+	}
+	return nil
+}
+
+// openWorkspace opens a workspace for a request, which ends when the workspace is
+// released.
+func (e *executor) openWorkspace(id string, l *link) (_ *openWorkspace, leave func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.held[id]
+	if h == nil {
+		return nil, nil, &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
+	}
+	fd, err := unix.FcntlInt(h.workspace.root.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &openWorkspace{os.NewFile(uintptr(fd), "workspace"), h.uid}
+	h.visitors[l] = true
+	return w, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(h.visitors, l)
+		w.root.Close()
+	}, nil
+}
+
+// measure notes what a workspace takes that no program is in.
+func (e *executor) measure(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if h := e.held[id]; h != nil {
+		h.used = h.workspace.measure()
+	}
+}
+
+func (w *openWorkspace) do(l *link, r *filesRequest) error {
+	name := string(r.Path)
+	var err error
+	switch r.Op {
+	case opList:
+		return w.list(l, name, r.Depth)
+	case opOpen:
+		return w.open(l, name)
+	case opWrite:
+		err = w.write(l, name)
+	case opMakeFolder:
+		var fd int
+		if fd, err = w.makeFolders(name); err == nil {
+			unix.Close(fd)
+		}
+	case opMove:
+		if err = w.move(name, string(r.To), r.Replace); err == nil {
+			name = string(r.To)
+		}
+	case opRemove:
+		if err = w.remove(name, r.Recursive); err == nil {
+			return l.send(answer{})
+		}
+	case opWatch:
+		return w.watch(l, name, r.Recursive)
+	case opStat:
+	default:
+		err = unix.EINVAL
+	}
+	if err != nil {
+		return err
+	}
+	found, err := w.stat(name)
+	if err != nil {
+		return err
+	}
+	return l.send(answer{Entries: []entry{found}})
+}
+
+// stat looks at what a path names, which may be a link.
+func (w *openWorkspace) stat(name string) (entry, error) {
+	fd, err := beneath(int(w.root.Fd()), name, unix.O_PATH, 0)
+	if err != nil {
+		return entry{}, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return entry{}, err
+	}
+	return entryOf(name, &st, fd, ""), nil
+}
+
+// entryOf describes a file; a link is read beneath an open folder.
+func entryOf(path string, st *unix.Stat_t, folder int, name string) entry {
+	kinds := map[uint32]engine.EntryKind{unix.S_IFREG: engine.EntryFile, unix.S_IFDIR: engine.EntryFolder, unix.S_IFLNK: engine.EntryLink}
+	found := entry{
+		Path: []byte(path), Kind: cmp.Or(kinds[st.Mode&unix.S_IFMT], engine.EntryOther),
+		Mode: st.Mode & 0o777, Modified: time.Unix(st.Mtim.Unix()).UTC(),
+	}
+	if found.Kind == engine.EntryFile {
+		found.Size = st.Size
+	}
+	if found.Kind == engine.EntryLink {
+		target := make([]byte, maxPathLength)
+		n, _ := unix.Readlinkat(folder, name, target)
+		found.Target = target[:max(n, 0)]
+	}
+	return found
+}
+
+func (w *openWorkspace) list(l *link, name string, depth int) error {
+	fd, err := beneath(int(w.root.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	prefix := name + "/"
+	if name == "." {
+		prefix = ""
+	}
+	var all []entry
+	more := listFolder(fd, prefix, min(max(depth, 1), maxDepth), &all)
+	for batch := range batches(all, func(e entry) string { return string(e.Path) + string(e.Target) }) {
+		if err := l.send(answer{Entries: batch}); err != nil {
+			return err
+		}
+	}
+	return l.send(answer{Accepted: true, More: more})
+}
+
+// listFolder owns fd. It reports whether it left something out.
+func listFolder(fd int, prefix string, depth int, all *[]entry) (more bool) {
+	folder := os.NewFile(uintptr(fd), prefix)
+	defer folder.Close()
+	names, _ := folder.Readdirnames(maxListed + 1)
+	slices.Sort(names)
+	for _, name := range names {
+		if len(*all) >= maxListed {
+			return true
+		}
+		var st unix.Stat_t
+		if strings.HasPrefix(name, temporary) || len(prefix)+len(name) > maxPathLength || unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue // it is gone by now
+		}
+		*all = append(*all, entryOf(prefix+name, &st, fd, name))
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR || depth == 1 {
+			continue
+		}
+		next, err := beneath(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err == nil && listFolder(next, prefix+name+"/", depth-1, all) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *openWorkspace) open(l *link, name string) error {
+	fd, err := beneath(int(w.root.Fd()), name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return errNotRegular
+	}
+	// The same file, whatever has its name by now: what else there is could block.
+	opened, err := unix.Open(fmt.Sprintf("%s/self/fd/%d", procPath, fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(opened), name)
+	defer f.Close()
+	return l.send(answer{Accepted: true, Entries: []entry{entryOf(name, &st, fd, "")}}, f)
+}
+
+var errNotRegular = errors.New("it is not a regular file")
+
+// write sends a file without a name, which gets one when the service has filled it.
+func (w *openWorkspace) write(l *link, name string) error {
+	folder, base := path.Split(name)
+	parent, err := w.makeFolders(path.Clean(folder))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	mode, err := w.replaceable(parent, base)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Openat(parent, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if err := errors.Join(unix.Fchown(fd, w.uid, w.uid), unix.Fchmod(fd, mode)); err != nil {
+		return err
+	}
+	if err := l.send(answer{Accepted: true}, f); err != nil {
+		return err
+	}
+	var c filesControl
+	files, err := l.receive(&c)
+	closeAll(files)
+	if err != nil || !c.Commit {
+		return err
+	}
+	if _, err := w.replaceable(parent, base); err != nil { // by now
+		return err
+	}
+	unnamed, other := fmt.Sprintf("%s/self/fd/%d", procPath, fd), temporary+engine.NewID().String()
+	if err := unix.Linkat(unix.AT_FDCWD, unnamed, parent, other, unix.AT_SYMLINK_FOLLOW); err != nil {
+		return err
+	}
+	if err := unix.Renameat(parent, other, parent, base); err != nil {
+		_ = unix.Unlinkat(parent, other, 0)
+		return err
+	}
+	return nil
+}
+
+// replaceable returns the mode of the file that replaces what has a name, or why
+// nothing may.
+func (w *openWorkspace) replaceable(parent int, base string) (mode uint32, err error) {
+	var st unix.Stat_t
+	switch err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case errors.Is(err, unix.ENOENT):
+		return 0o644, nil
+	case err != nil:
+		return 0, err
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return 0, unix.EISDIR
+	case int(st.Uid) != w.uid:
+		return 0, errReadOnly
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return 0o644, nil
+	}
+	return st.Mode & 0o777, nil
+}
+
+var errReadOnly = errors.New("it is a read-only input, or a folder of such")
+
+// mine refuses what does not belong to the session's user.
+func (w *openWorkspace) mine(parent int, base string) (st unix.Stat_t, err error) {
+	if err = unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && int(st.Uid) != w.uid {
+		err = errReadOnly
+	}
+	return st, err
+}
+
+// makeFolders opens a folder, making it and those above it where they are missing.
+func (w *openWorkspace) makeFolders(name string) (int, error) {
+	current, err := beneath(int(w.root.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil || name == "." || name == "" {
+		return current, err
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		made := unix.Mkdirat(current, part, 0o755)
+		var next int
+		if err = made; made == nil || errors.Is(made, unix.EEXIST) {
+			next, err = beneath(current, part, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		}
+		unix.Close(current)
+		if err == nil && made == nil {
+			if err = unix.Fchown(next, w.uid, w.uid); err != nil {
+				unix.Close(next)
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		current = next
+	}
+	return current, nil
+}
+
+// parent opens the folder that a path is in.
+func (w *openWorkspace) parent(name string) (fd int, base string, err error) {
+	folder, base := path.Split(name)
+	fd, err = beneath(int(w.root.Fd()), path.Clean(folder), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	return fd, base, err
+}
+
+func (w *openWorkspace) move(from, to string, replace bool) error {
+	if from == "." || to == "." {
+		return unix.EINVAL
+	}
+	source, name, err := w.parent(from)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(source)
+	target, other, err := w.parent(to)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	if _, err := w.mine(source, name); err != nil {
+		return err
+	}
+	flags := uint(unix.RENAME_NOREPLACE)
+	if replace {
+		flags = 0
+		if _, err := w.mine(target, other); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return unix.Renameat2(source, name, target, other, flags)
+}
+
+func (w *openWorkspace) remove(name string, recursive bool) error {
+	if name == "." {
+		return unix.EINVAL
+	}
+	parent, base, err := w.parent(name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	st, err := w.mine(parent, base)
+	switch {
+	case err != nil:
+		return err
+	case recursive:
+		return removeAll(parent, base)
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return unix.Unlinkat(parent, base, unix.AT_REMOVEDIR)
+	}
+	return unix.Unlinkat(parent, base, 0)
+}
+
+// filesFailure says in the service's terms why an operation failed.
+func filesFailure(r *filesRequest, err error) error {
+	f := &failure{Kind: string(engine.ErrUnavailable), Text: fmt.Sprintf("%s %q: %v", r.Op, r.Path, err)}
+	is := func(list ...error) bool {
+		return slices.ContainsFunc(list, func(target error) bool { return errors.Is(err, target) })
+	}
+	switch {
+	case is(fs.ErrNotExist, unix.ENOTDIR):
+		f.Kind = string(engine.ErrNotFound)
+	case is(unix.ELOOP, unix.EXDEV):
+		f.Kind, f.Hint = string(engine.ErrInvalid), "links are not followed: name the file itself"
+	case is(errNotRegular, unix.EINVAL, unix.ENAMETOOLONG):
+		f.Kind = string(engine.ErrInvalid)
+	case is(unix.ENOSPC, unix.EDQUOT):
+		f.Kind, f.Hint = string(engine.ErrTooLarge), "the workspace is full: remove files"
+	case is(unix.EEXIST, unix.ENOTEMPTY, unix.EISDIR, errReadOnly, errBusyFolder):
+		f.Kind = string(engine.ErrConflict)
+	default:
+		if known, ok := errors.AsType[*failure](err); ok {
+			return known
+		}
+	}
+	return f
+}
