@@ -28,6 +28,9 @@ func buildAndRun(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "airlock")
 	build := exec.Command("go", "build", "-o", binary, "github.com/airlock-run/airlock/cmd/airlock")
+	if made := os.Getenv("AIRLOCK_TEST_BINARY"); made != "" { // where others can reach it
+		build = exec.Command("cp", made, binary)
+	}
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building airlock:", err)
