@@ -290,6 +290,7 @@ func TestWorkRequestSchemas(t *testing.T) {
 	doc := loadDocument(t)
 	for field := range doc.Components.Schemas["ReplyRequest"].Value.Properties {
 		o := &object{members: map[string]any{"text": "x", "project": "x", field: nil}, failed: new(error)}
+		_ = readPolicy(o)
 		if _, err := readMessage(o); err != nil && strings.Contains(err.Error(), "not a field") {
 			t.Errorf("%s: %v", field, err)
 		}
