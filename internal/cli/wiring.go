@@ -295,6 +295,8 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		return nil, err
 	}
 	mounts = append(mounts, page)
+	agents, endAgents := a.mcpMounts(s)
+	mounts = append(mounts, agents...)
 	if a.cfg.RootDialect != "" {
 		for _, m := range mounts {
 			if m.Prefix == "/"+a.cfg.RootDialect {
@@ -304,7 +306,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		}
 	}
 	s.countProviders(metrics)
-	return httpd.New(httpd.Options{
+	server, err := httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,
 		Mounts:        mounts,
@@ -317,6 +319,10 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		Log:           a.log,
 		Version:       readVersion(a.release).Version,
 	})
+	if err == nil {
+		server.OnShutdown(endAgents)
+	}
+	return server, err
 }
 
 // onyx mounts what Onyx speaks. It has no keys, so trusted networks come in

@@ -124,6 +124,7 @@ const (
 	OriginOnyx      Origin = "onyx"
 	OriginLibreChat Origin = "librechat"
 	OriginLive      Origin = "live" // of the runs that are interpreters
+	OriginMCP       Origin = "mcp"
 )
 
 // Limits bound what one run may use.

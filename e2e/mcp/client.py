@@ -1,0 +1,50 @@
+"""The official SDK of Python as a client: client.py URL, or client.py -- COMMAND...
+
+It runs two cells of one session, reads a file of it, cancels a program, and
+prints what it got as one JSON document.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamablehttp_client
+
+
+async def talk(read, write):
+    async with ClientSession(read, write) as session:
+        hello = await session.initialize()
+        tools = await session.list_tools()
+        first = await session.call_tool("run_code", {"code": "x = 41\nopen('made.txt', 'w').write('from python')"})
+        handle = re.search(r"s_[A-Za-z0-9_-]{21}", first.content[0].text).group()
+        second = await session.call_tool("run_code", {"code": "print(x + 1)", "session": handle})
+        waiting = await session.call_tool("run_code", {"code": "import time; print('up', flush=True); time.sleep(2); print('done')", "session": handle, "wait_seconds": 1})
+        run = re.search(r"r_[A-Za-z0-9_-]+", waiting.content[0].text).group()
+        ended = await session.call_tool("wait_run", {"run": run})
+        wrong = await session.call_tool("run_code", {"code": 1})
+        print(json.dumps({
+            "version": hello.protocolVersion,
+            "tools": [t.name for t in tools.tools],
+            "files": [c.type for c in first.content],
+            "second": second.content[0].text,
+            "waiting": waiting.content[0].text,
+            "ended": ended.content[0].text,
+            "wrong": [wrong.isError, wrong.content[0].text],
+        }))
+
+
+async def main():
+    if sys.argv[1] == "--":
+        params = StdioServerParameters(command=sys.argv[2], args=sys.argv[3:], env=dict(os.environ))
+        async with stdio_client(params) as (read, write):
+            await talk(read, write)
+    else:
+        async with streamablehttp_client(sys.argv[1]) as (read, write, _):
+            await talk(read, write)
+
+
+asyncio.run(main())

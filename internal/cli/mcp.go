@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/dialect/mcp"
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+type mcpOptions struct {
+	files, output string
+	workspaces    []string
+	images        int
+	yes           bool
+}
+
+func (a *app) mcp() *cobra.Command {
+	var o mcpOptions
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serves the Model Context Protocol over standard input and output, for agents",
+		Long: `Serves the Model Context Protocol over standard input and output: an agent such
+as Claude, Cursor or VS Code starts this command, and runs code in live sessions
+with files, in the sandbox.
+
+It works through the service that holds the data directory, if one is running,
+else in this process, which leaves nothing behind; or on --server URL.
+airlock mcp install prints what an agent's settings need, and writes it if asked.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.files, "files", "", "`DIR` whose files the agent may hand to programs by their names; nothing is changed in it")
+	flags.StringVarP(&o.output, "output", "o", "", "`DIR` to save the programs' files into")
+	flags.StringArrayVar(&o.workspaces, "workspace", nil, "`DIR` that the agent may propose changes of; may be repeated")
+	flags.IntVar(&o.images, "images", 2, "pictures in an answer, at most `N`; 0 for agents that show them to the model as text")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "agree in advance to all changes of --workspace")
+	addOptions(flags, config.Client)
+	cmd.AddCommand(a.mcpInstall())
+	return cmd
+}
+
+// serveMCP serves until the input ends.
+func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
+	d := &mcpDesk{app: a, options: o, ctx: ctx, sent: map[string]string{}}
+	options := mcp.Options{Version: readVersion(a.release).Version, Log: a.log, Desk: d, Remote: d.remote, Caller: nobody}
+	if len(o.workspaces) > 0 {
+		options.Changes = &folderChanges{app: a, roots: o.workspaces, yes: o.yes}
+	}
+	err := mcp.New(options).Run(ctx, mcp.Stdio(a.streams.In, a.streams.Out))
+	left := ctx.Err() != nil
+	cancel()
+	d.close()
+	if err != nil && !left {
+		return fail(exitFailed, "", "%w", err)
+	}
+	return nil
+}
+
+// nobody calls over HTTP.
+func nobody(*http.Request) engine.Caller { return engine.Caller{} }
+
+// mcpDesk is this machine for an agent: the service that runs its programs, and
+// the folders that files come from and go to.
+type mcpDesk struct {
+	*app
+	options mcpOptions
+	ctx     context.Context //nolint:containedctx // that of the command: a connection outlives the call that made it
+
+	mu   sync.Mutex
+	conn *connection
+	to   *mcp.Remote
+	end  func()            // of a server in this process
+	sent map[string]string // ids of files that were sent, by name, size and time
+}
+
+// remote connects when the first call needs it: what a host asks first is
+// answered before there is a sandbox. A connection that failed is tried again.
+func (d *mcpDesk) remote(context.Context) (*mcp.Remote, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.to != nil {
+		return d.to, nil
+	}
+	if d.conn == nil {
+		conn, err := d.app.connect(d.ctx)
+		if err != nil {
+			p := explain(err)
+			return nil, fmt.Errorf("%s. %s", p.Message, p.Hint)
+		}
+		d.conn = conn
+	}
+	transport, err := d.transport()
+	if err != nil {
+		return nil, err
+	}
+	d.to, err = mcp.Connect(d.ctx, transport, readVersion(d.release).Version)
+	if err != nil {
+		return nil, fmt.Errorf("the service does not answer at /mcp: %w", err)
+	}
+	return d.to, nil
+}
+
+// transport is the way to the tools: in memory where the engine is in this
+// process, else HTTP.
+func (d *mcpDesk) transport() (sdk.Transport, error) {
+	if d.conn.service != nil {
+		server := mcp.New(d.mcpOptionsOf(d.conn.service, d.options.images))
+		here, there := sdk.NewInMemoryTransports()
+		done := make(chan struct{})
+		go func() { defer close(done); _ = server.Run(d.ctx, there) }() // ends with the context
+		d.end = func() { <-done }
+		return here, nil
+	}
+	address, key := d.cfg.Server, d.cfg.Key.Reveal()
+	dial := (&net.Dialer{}).DialContext
+	if socket, ok := strings.CutPrefix(address, "unix://"); ok || address == "" {
+		if !ok {
+			socket = d.cfg.Socket()
+		}
+		address = "http://localhost"
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	u = u.JoinPath("mcp")
+	u.RawQuery = "images=" + strconv.Itoa(d.options.images)
+	own := http.DefaultTransport.(*http.Transport).Clone()
+	own.DialContext = dial
+	return &sdk.StreamableClientTransport{Endpoint: u.String(), HTTPClient: &http.Client{Transport: keyed{own, key}}, DisableStandaloneSSE: true}, nil
+}
+
+// keyed shows a key with every request.
+type keyed struct {
+	http.RoundTripper
+	key string
+}
+
+func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if k.key != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+k.key)
+	}
+	return k.RoundTripper.RoundTrip(r)
+}
+
+func (d *mcpDesk) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.to != nil {
+		_ = d.to.Close() // the service may be gone
+	}
+	if d.end != nil {
+		d.end()
+	}
+	if d.conn != nil {
+		d.conn.close()
+	}
+}
+
+// Send implements mcp.Desk. A name is an id, or that of a file below --files.
+func (d *mcpDesk) Send(ctx context.Context, names []string) ([]string, error) {
+	if d.options.files == "" {
+		return names, nil
+	}
+	root, err := os.OpenRoot(d.options.files)
+	if err != nil {
+		return nil, folderError(d.options.files, err)
+	}
+	defer root.Close()
+	if _, err := d.remote(ctx); err != nil {
+		return nil, err
+	}
+	ids := slices.Clone(names)
+	for i, name := range names {
+		if _, err := engine.ParseID(name); err == nil {
+			continue
+		}
+		if ids[i], err = d.send(ctx, root, name); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+func (d *mcpDesk) send(ctx context.Context, root *os.Root, name string) (string, error) {
+	clean, err := engine.CleanPath(name)
+	if err != nil {
+		return "", fmt.Errorf("files: %q is no name of a file below %s", name, root.Name())
+	}
+	f, err := root.Open(filepath.FromSlash(clean))
+	if err != nil {
+		return "", fmt.Errorf("files: there is no file %q below %s", name, root.Name())
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("files: %q is not a file", name)
+	}
+	version := fmt.Sprint(clean, "\x00", info.Size(), info.ModTime().UnixNano())
+	d.mu.Lock()
+	id := d.sent[version]
+	d.mu.Unlock()
+	if id != "" {
+		if _, err := d.conn.client.GetFile(ctx, id); err == nil {
+			return id, nil
+		}
+	}
+	stored, err := d.conn.client.Upload(ctx, path.Base(clean), f, 0)
+	if err != nil {
+		return "", fmt.Errorf("files: %s was not sent: %w", name, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent[version] = stored.ID
+	return stored.ID, nil
+}
+
+// Save implements mcp.Desk. Nobody can be asked: a name that is taken gets a
+// number, and what a person should look at first is left out.
+func (d *mcpDesk) Save(ctx context.Context, files []mcp.MadeFile) (string, error) {
+	if d.options.output == "" {
+		return "", nil
+	}
+	root, err := openFolder(d.options.output)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	var held string
+	s := &saver{root: root, fetch: d.conn.download,
+		choose: func(string) (choice, error) { return chooseRename, nil },
+		allow:  func(name, why string) (bool, error) { held = printableName(name) + " (" + why + ")"; return false, nil },
+	}
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.Path
+	}
+	s.check(paths)
+	var saved, left []string
+	for _, f := range files {
+		held = ""
+		is, err := s.save(ctx, output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
+		switch {
+		case err != nil && held == "":
+			left = append(left, printableName(f.Path)+" ("+explain(err).Message+")")
+		case held != "":
+			left = append(left, held)
+		default:
+			saved = append(saved, printableName(is.As))
+		}
+	}
+	said := "Saved in " + printableName(root.Name()) + ": " + strings.Join(saved, ", ") + "."
+	if len(saved) == 0 {
+		said = ""
+	}
+	if len(left) > 0 {
+		said += " Not saved, since a person should look first: " + strings.Join(left, ", ") + "."
+	}
+	return strings.TrimSpace(said), nil
+}

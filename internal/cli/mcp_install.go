@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// agent is a program that starts MCP servers, and where its settings are.
+type agent struct {
+	title string
+	file  string   // below the home directory; empty: it is only told what to do
+	keys  []string // the members under which the servers stand
+	stdio bool     // entries say "type": "stdio"
+	say   string   // instead of a file
+}
+
+// agents are those whose settings are JSON, and a few that have a command of
+// their own for it.
+func agents() map[string]agent {
+	desktop, code := ".config/Claude/claude_desktop_config.json", ".config/Code/User/mcp.json"
+	if runtime.GOOS == "darwin" {
+		desktop, code = "Library/Application Support/Claude/claude_desktop_config.json", "Library/Application Support/Code/User/mcp.json"
+	}
+	servers := []string{"mcpServers"}
+	return map[string]agent{
+		"claude":         {title: "Claude Code", file: ".claude.json", keys: servers, stdio: true},
+		"claude-desktop": {title: "Claude Desktop", file: desktop, keys: servers},
+		"cursor":         {title: "Cursor", file: ".cursor/mcp.json", keys: servers},
+		"vscode":         {title: "VS Code", file: code, keys: []string{"servers"}, stdio: true},
+		"windsurf":       {title: "Windsurf", file: ".codeium/windsurf/mcp_config.json", keys: servers},
+		"gemini":         {title: "Gemini CLI", file: ".gemini/settings.json", keys: servers},
+		"lmstudio":       {title: "LM Studio", file: ".lmstudio/mcp.json", keys: servers},
+		"copilot":        {title: "Copilot CLI", file: ".copilot/mcp-config.json", keys: servers},
+		"codex":          {title: "Codex", say: "codex mcp add airlock -- "},
+	}
+}
+
+func (a *app) mcpInstall() *cobra.Command {
+	var write bool
+	var file string
+	names := slices.Sorted(maps.Keys(agents()))
+	cmd := &cobra.Command{
+		Use:       "install CLIENT [-- FLAG...]",
+		Short:     "Prints what an agent's settings need to start this server; --write writes it",
+		Long:      "Prints what an agent's settings need to start this server, and with --write writes it: other\nentries stay as they are, and the file as it was is kept beside it. Flags for airlock mcp come after --.\n\nCLIENT is " + strings.Join(names, ", ") + ".",
+		Example:   "  airlock mcp install cursor\n  airlock mcp install claude --write -- --files ~/data -o ~/out",
+		Args:      cobra.MinimumNArgs(1),
+		ValidArgs: names,
+		RunE: func(_ *cobra.Command, args []string) error {
+			client, ok := agents()[args[0]]
+			if !ok {
+				return fail(exitUsage, "there are "+strings.Join(names, ", "), "no client is called %q", args[0])
+			}
+			return a.installMCP(client, file, write, args[1:])
+		},
+	}
+	cmd.Flags().BoolVar(&write, "write", false, "write it into the agent's settings")
+	cmd.Flags().StringVar(&file, "file", "", "the agent's settings, where they are in another `FILE`")
+	return cmd
+}
+
+// installMCP shows or writes the entry of one agent.
+func (a *app) installMCP(client agent, file string, write bool, flags []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := append([]string{"mcp"}, flags...)
+	if a.cfg.Origin("data") != "default" {
+		args = append(args, "--data", a.cfg.Data)
+	}
+	if client.say != "" {
+		words := []string{quoteForShell(self)}
+		for _, arg := range args {
+			words = append(words, quoteForShell(arg))
+		}
+		fmt.Fprintf(a.streams.Out, "%s is told with its own command:\n\n  %s%s\n", client.title, client.say, strings.Join(words, " "))
+		return nil
+	}
+	if file == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return fail(exitUnavailable, "name the file with --file", "there is no home directory: %w", err)
+		}
+		file = filepath.Join(home, filepath.FromSlash(client.file))
+	}
+	entry := map[string]any{"command": self, "args": args}
+	if client.stdio {
+		entry["type"] = "stdio"
+	}
+	if !write {
+		var whole any = map[string]any{"airlock": entry}
+		for _, key := range slices.Backward(client.keys) {
+			whole = map[string]any{key: whole}
+		}
+		text, err := json.MarshalIndent(whole, "", "  ")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.streams.Out, "For %s, in %s (--write puts it there):\n\n%s\n", client.title, file, text)
+		return nil
+	}
+	backup, err := writeEntry(file, client.keys, entry)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.streams.Out, "%s knows airlock now: %s. Start it anew.\n", client.title, file)
+	if backup != "" {
+		fmt.Fprintf(a.streams.Out, "The settings as they were are in %s.\n", backup)
+	}
+	return nil
+}
+
+// writeEntry sets the entry airlock of a JSON file, and leaves the order and the
+// spelling of everything else as it is. It returns the name of the copy that it
+// made before.
+func writeEntry(file string, keys []string, entry map[string]any) (backup string, err error) {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real // settings are often kept elsewhere and linked
+	}
+	before, err := os.ReadFile(file)
+	mode := fs.FileMode(0o600)
+	switch info, statErr := os.Stat(file); {
+	case err == nil && statErr == nil:
+		mode = info.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", unreadable(file, err)
+	}
+	text := bytes.TrimSpace(before)
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	after, err := setMember(text, append(slices.Clone(keys), "airlock"), entry)
+	if err != nil {
+		return "", fail(exitConflict, "add the entry by hand: without --write it is printed", "%s is not plain JSON: %w", file, err)
+	}
+	var shown bytes.Buffer
+	if err := json.Indent(&shown, after, "", "  "); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return "", folderError(filepath.Dir(file), err)
+	}
+	if before != nil {
+		backup = file + time.Now().Format(".20060102-150405.bak")
+		if err := writeNew(backup, before, mode); err != nil {
+			return "", err
+		}
+	}
+	temporary := file + ".airlock.tmp"
+	if err := writeNew(temporary, append(shown.Bytes(), '\n'), mode); err != nil {
+		return "", err
+	}
+	if err := os.Rename(temporary, file); err != nil {
+		return "", errors.Join(err, os.Remove(temporary))
+	}
+	return backup, nil
+}
+
+func writeNew(name string, content []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return fail(exitConflict, "", "%s cannot be made: %w", name, err)
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// setMember sets a member of a JSON object, or of one in it. The others keep
+// their order and their bytes.
+func setMember(object []byte, path []string, value any) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.Join(errors.New("an object is expected"), err)
+	}
+	var out bytes.Buffer
+	out.WriteByte('{')
+	put := func(key string, raw []byte) {
+		if out.Len() > 1 {
+			out.WriteByte(',')
+		}
+		name, _ := json.Marshal(key) // a string
+		out.Write(append(append(name, ':'), raw...))
+	}
+	var found json.RawMessage
+	set := func() error {
+		if len(path) == 1 {
+			raw, err := json.Marshal(value)
+			put(path[0], raw)
+			return err
+		}
+		if found == nil {
+			found = []byte("{}")
+		}
+		raw, err := setMember(found, path[1:], value)
+		put(path[0], raw)
+		return err
+	}
+	done := false
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return nil, err
+		}
+		if key != path[0] {
+			put(key.(string), raw)
+			continue
+		}
+		found, done = raw, true
+		if err := set(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	if decoder.More() {
+		return nil, errors.New("there is more than one value")
+	}
+	if !done {
+		if err := set(); err != nil {
+			return nil, err
+		}
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}

@@ -1,0 +1,130 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Changes are plans for a person's folders. They lie where `airlock apply` finds
+// them too.
+type Changes interface {
+	// Propose plans what a reply asks for.
+	Propose(ctx context.Context, response, root string) (Plan, error)
+	// Plan returns what was planned.
+	Plan(ctx context.Context, id string) (Plan, error)
+	// Apply carries a plan out, or a part of it, and says what was done. The
+	// person has agreed.
+	Apply(ctx context.Context, id string, only []string) (string, error)
+}
+
+// Plan is a proposed change of a folder.
+type Plan struct {
+	ID      string
+	Summary string // "3 files: +40 -12 in /home/ada/site"
+	Diff    string
+	Done    string // what became of it; empty: it waits
+	Agreed  bool   // the person has said in advance that nothing needs asking
+	Review  string // how the person can approve it elsewhere
+}
+
+func (s *Server) proposeChanges(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	plan, err := s.Changes.Propose(ctx, c.text("response"), c.text("root"))
+	if err != nil {
+		return nil, err
+	}
+	return answer(fmt.Sprintf("Plan %s. %s. Nothing was changed: apply_changes with plan_id=%q asks the person.\n\n%s",
+		plan.ID, plan.Summary, plan.ID, shorten(plan.Diff, defaultChars))), nil
+}
+
+// question is the key of the one thing that a person is asked.
+const question = "confirm"
+
+// applyChanges carries a plan out once the person has agreed. The model cannot
+// agree: what stands for an answer is bound to a question that was put.
+func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	id := c.text("plan_id")
+	plan, err := s.Changes.Plan(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case plan.Done != "":
+		return nil, refused("this plan is used: it is %s", plan.Done)
+	}
+	if !plan.Agreed {
+		given, asked := c.request.Params.InputResponses[question].(*sdk.ElicitResult)
+		if !asked {
+			return s.askFor(c, plan), nil
+		}
+		if !s.questions.take(c.request.Params.RequestState, c.caller.Owner, id) {
+			return nil, refused("that question was answered before, or is older than 10 minutes: call apply_changes again")
+		}
+		if given.Action != "accept" {
+			return answer("The person did not agree. Nothing was changed."), nil
+		}
+	}
+	done, err := s.Changes.Apply(ctx, id, c.list("only"))
+	if err != nil {
+		return nil, err
+	}
+	return answer(done), nil
+}
+
+// askFor puts the question, if the client can show one.
+func (s *Server) askFor(c *call, plan Plan) *sdk.CallToolResult {
+	can := c.request.ClientCapabilities()
+	if can == nil || can.Elicitation == nil || can.Elicitation.Form == nil && can.Elicitation.URL != nil {
+		return answer("Waiting for approval: " + plan.Review + ", then call again.")
+	}
+	return &sdk.CallToolResult{
+		InputRequests: sdk.InputRequestMap{question: &sdk.ElicitParams{
+			Mode: "form", Message: "Change " + plan.Summary + "?",
+			RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
+		}},
+		RequestState: s.questions.put(c.caller.Owner, plan.ID),
+	}
+}
+
+// questions are those that were put to people and not answered yet.
+type questions struct {
+	mu   sync.Mutex
+	open map[string]asked
+}
+
+type asked struct {
+	owner engine.Owner
+	plan  string
+	until time.Time
+}
+
+const (
+	questionTime = 10 * time.Minute
+	maxQuestions = 1000
+)
+
+func (q *questions) put(owner engine.Owner, plan string) (state string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open == nil || len(q.open) >= maxQuestions {
+		q.open = map[string]asked{}
+	}
+	state = rand.Text()
+	q.open[state] = asked{owner, plan, time.Now().Add(questionTime)}
+	return state
+}
+
+// take reports whether a question about a plan was put to an owner. It can be
+// answered once.
+func (q *questions) take(state string, owner engine.Owner, plan string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	is, ok := q.open[state]
+	delete(q.open, state)
+	return ok && is.owner == owner && is.plan == plan && time.Now().Before(is.until)
+}

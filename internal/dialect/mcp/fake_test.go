@@ -1,0 +1,272 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// fakeLive has interpreters of a language of one word and an argument a line:
+// print, error, make, plot, wait (until it is cancelled) and sleepless.
+type fakeLive struct {
+	t      testing.TB
+	engine *engine.Service
+	root   string
+
+	mu       sync.Mutex
+	cells    map[engine.ID]*fakeCell
+	count    map[engine.ID]int
+	canceled int
+
+	languages map[engine.ID]string
+	changed   *sync.Cond
+}
+
+type fakeCell struct {
+	owner engine.Owner
+	cell  live.Cell
+	end   chan struct{} // closed when it is cancelled
+}
+
+func newFakeLive(t testing.TB, e *engine.Service) *fakeLive {
+	f := &fakeLive{t: t, engine: e, root: t.TempDir(), cells: map[engine.ID]*fakeCell{}, count: map[engine.ID]int{}, languages: map[engine.ID]string{}}
+	f.changed = sync.NewCond(&f.mu)
+	return f
+}
+
+func (f *fakeLive) Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error) {
+	s, err := f.engine.CreateSession(ctx, caller, engine.SessionRequest{Origin: req.Origin, Kind: engine.SessionLive, Live: "{}", Files: req.Files})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.languages[s.ID] = req.Language
+	return s, err
+}
+
+func (f *fakeLive) Info(ctx context.Context, caller engine.Caller, id engine.ID) (live.Info, error) {
+	s, err := f.engine.GetSession(ctx, caller, id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return live.Info{Session: s, Language: f.languages[id]}, err
+}
+
+func (f *fakeLive) Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error) {
+	if _, err := f.engine.GetSession(ctx, caller, session); err != nil {
+		return live.Cell{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count[session]++
+	c := &fakeCell{owner: caller.Owner, end: make(chan struct{}), cell: live.Cell{
+		ID: engine.NewID(), Session: session, Status: live.StatusRunning, ExecutionCount: f.count[session],
+	}}
+	f.cells[c.cell.ID] = c
+	f.changed.Broadcast()
+	go f.run(caller, c, req)
+	return c.cell, nil
+}
+
+// run works off a cell's lines.
+func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) {
+	status := live.StatusOK
+	put := func(o live.Output) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		c.cell.Outputs = append(c.cell.Outputs, o)
+		f.changed.Broadcast()
+	}
+	timeout := time.After(cmp.Or(req.Timeout, time.Minute))
+	for line := range strings.Lines(req.Code) {
+		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch word {
+		case "print":
+			put(live.Output{Type: live.Stdout, Text: rest + "\n"})
+		case "error":
+			put(live.Output{Type: live.Error, Name: "ValueError", Value: rest, Traceback: []string{"Traceback", "ValueError: " + rest}})
+			status = live.StatusError
+		case "make":
+			file, err := f.engine.PutFile(context.Background(), caller, engine.Upload{Name: rest, Origin: engine.OriginMCP}, strings.NewReader("made here"))
+			if err == nil {
+				_, err = f.WriteFile(context.Background(), caller, c.cell.Session, rest, strings.NewReader("made here"), 0)
+			}
+			if err != nil {
+				f.t.Error(err)
+			}
+			file.Path = rest
+			f.mu.Lock()
+			c.cell.Files = append(c.cell.Files, file)
+			f.mu.Unlock()
+		case "plot":
+			var width, height int
+			_, _ = fmt.Sscan(rest, &width, &height)
+			quoted, _ := json.Marshal(base64.StdEncoding.EncodeToString(picture1(width, height)))
+			put(live.Output{Type: live.Display, Data: map[string]json.RawMessage{"image/png": quoted, "text/plain": []byte(`"<Figure>"`)}})
+		case "wait":
+			select {
+			case <-c.end:
+				status = live.StatusInterrupted
+			case <-timeout:
+				status = live.StatusTimeout
+			}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.cell.Status = status
+	f.changed.Broadcast()
+}
+
+func picture1(width, height int) []byte {
+	var b bytes.Buffer
+	_ = png.Encode(&b, image.NewGray(image.Rect(0, 0, width, height)))
+	return b.Bytes()
+}
+
+func (f *fakeLive) cell(caller engine.Caller, id engine.ID) (*fakeCell, error) {
+	c := f.cells[id]
+	if c == nil || c.owner != caller.Owner {
+		return nil, &engine.Error{Op: "cell", Kind: engine.ErrNotFound}
+	}
+	return c, nil
+}
+
+func (f *fakeLive) Cell(_ context.Context, caller engine.Caller, _, id engine.ID) (live.Cell, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, err := f.cell(caller, id)
+	if err != nil {
+		return live.Cell{}, err
+	}
+	return c.cell, nil
+}
+
+func final(s live.Status) bool { return s != live.StatusQueued && s != live.StatusRunning }
+
+func (f *fakeLive) Watch(ctx context.Context, caller engine.Caller, _, id engine.ID, _ int) (iter.Seq[live.Event], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, err := f.cell(caller, id)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(live.Event) bool) {
+		defer context.AfterFunc(ctx, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.changed.Broadcast()
+		})()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for n := 0; ; {
+			for ; n < len(c.cell.Outputs); n++ {
+				event := live.Event{Seq: n + 1, Output: c.cell.Outputs[n]}
+				f.mu.Unlock()
+				more := yield(event)
+				f.mu.Lock()
+				if !more {
+					return
+				}
+			}
+			if ctx.Err() != nil || final(c.cell.Status) {
+				return
+			}
+			f.changed.Wait()
+		}
+	}, nil
+}
+
+func (f *fakeLive) CancelCell(_ context.Context, caller engine.Caller, _, id engine.ID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, err := f.cell(caller, id)
+	if err != nil {
+		return err
+	}
+	f.canceled++
+	close(c.end)
+	f.changed.Broadcast()
+	return nil
+}
+
+// awaitCancels returns when so many cells were cancelled.
+func (f *fakeLive) awaitCancels(n int) {
+	f.t.Helper()
+	defer time.AfterFunc(20*time.Second, func() { panic("no cell was cancelled") }).Stop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.canceled < n {
+		f.changed.Wait()
+	}
+}
+
+// awaitCells returns when so many cells were begun.
+func (f *fakeLive) awaitCells(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.cells) < n {
+		f.changed.Wait()
+	}
+}
+
+func (f *fakeLive) at(session engine.ID, path string) string {
+	return filepath.Join(f.root, session.String(), filepath.FromSlash(path))
+}
+
+func (f *fakeLive) ListFiles(_ context.Context, _ engine.Caller, session engine.ID) (found []Entry, _ bool, _ error) {
+	root := f.at(session, "")
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		info, _ := d.Info()
+		name, _ := filepath.Rel(root, path)
+		found = append(found, Entry{Path: name, Size: info.Size()})
+		return nil
+	})
+	return found, false, err
+}
+
+func (f *fakeLive) OpenFile(_ context.Context, _ engine.Caller, session engine.ID, path string) (Entry, *os.File, error) {
+	file, err := os.Open(f.at(session, path))
+	if err != nil {
+		return Entry{}, nil, &engine.Error{Op: "open", Kind: engine.ErrNotFound}
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	return Entry{Path: path, Size: info.Size()}, file, nil
+}
+
+func (f *fakeLive) WriteFile(_ context.Context, _ engine.Caller, session engine.ID, path string, content io.Reader, _ int64) (Entry, error) {
+	data, err := io.ReadAll(content)
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(f.at(session, path)), 0o700); err != nil {
+		return Entry{}, err
+	}
+	return Entry{Path: path, Size: int64(len(data))}, os.WriteFile(f.at(session, path), data, 0o600)
+}
+
+func (f *fakeLive) RemoveFile(_ context.Context, _ engine.Caller, session engine.ID, path string) error {
+	if os.Remove(f.at(session, path)) != nil {
+		return &engine.Error{Op: "remove", Kind: engine.ErrNotFound}
+	}
+	return nil
+}

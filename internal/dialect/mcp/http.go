@@ -1,0 +1,203 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+const (
+	stateless   = "2026-07-28" // from here on each request stands for itself
+	lastSession = "2025-11-25" // the newest version with sessions
+
+	versionHeader = "Mcp-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+	versionKey    = "io.modelcontextprotocol/protocolVersion"
+)
+
+// MaxBody is the limit of a request's body: write_file brings 3 MB, in base64.
+const MaxBody = 8 << 20
+
+// idleSession is how long a session of the protocol lives without a request.
+const idleSession = 24 * time.Hour
+
+// Handler serves the protocol over HTTP below one prefix: "/" is the newer
+// transport, "/sse" and "/python/sse" are the older one.
+type Handler struct {
+	server   *Server
+	modern   http.Handler // one request, one answer
+	sessions http.Handler // the versions with an initialize and a session
+	older    []*eventTransport
+	mux      *http.ServeMux
+}
+
+// NewHandler returns a handler that wants its prefix removed; prefix is where it
+// is mounted.
+func NewHandler(s *Server, prefix string) *Handler {
+	options := func(stateless bool) *sdk.StreamableHTTPOptions {
+		return &sdk.StreamableHTTPOptions{
+			Stateless: stateless, MaxRequestBodyBytes: MaxBody,
+			SessionTimeout: idleSession, PropagateRequestCancellation: true,
+			DisableLocalhostProtection: true, // httpd checks the host, and knows those of proxies
+		}
+	}
+	get := func(*http.Request) *sdk.Server { return s.sdk }
+	h := &Handler{server: s, mux: http.NewServeMux()}
+	h.modern = sdk.NewStreamableHTTPHandler(get, options(true))
+	h.sessions = sdk.NewStreamableHTTPHandler(get, options(false))
+	h.mux.HandleFunc("/{$}", h.streamable)
+	all := &eventTransport{server: s.sdk, open: &s.open, endpoint: prefix + "/sse"}
+	python := &eventTransport{server: s.pythonServer(), open: &s.open, endpoint: prefix + "/python/sse"}
+	h.mux.Handle("/sse", all)
+	h.mux.Handle("/python/sse", python)
+	h.older = []*eventTransport{all, python}
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A page of another site may not even read here: its browser has the network
+	// position of its visitor, and CrossOriginProtection lets GET pass.
+	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
+		http.Error(w, "a request from another site's page is refused", http.StatusForbidden)
+		return
+	}
+	caller := h.server.Caller(r)
+	if caller.Owner == "" {
+		http.Error(w, "a key is needed", http.StatusUnauthorized)
+		return
+	}
+	w.Header().Set("X-Accel-Buffering", "no")
+	identified(caller, h.mux).ServeHTTP(w, r)
+}
+
+// Close ends every session, for those that listen would keep a service from
+// ending.
+func (h *Handler) Close() {
+	h.server.open.cancelAll()
+	for s := range h.server.sdk.Sessions() {
+		_ = s.Close() // it says that it is closed already
+	}
+	for _, t := range h.older {
+		t.close()
+	}
+}
+
+func sameOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+}
+
+// What the SDK hands on of a request are its header fields.
+const (
+	callerKey    = "airlock-run/caller"
+	baseHeader   = "X-Airlock-Base"
+	imagesHeader = "X-Airlock-Images"
+)
+
+// identified tells the SDK who makes a request. Only its own middleware can set
+// what it compares when a session is used again, so it gets a header that says
+// nothing and a verifier that knows.
+func identified(caller engine.Caller, next http.Handler) http.Handler {
+	verify := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: string(caller.Owner), Extra: map[string]any{callerKey: caller}}, nil
+	}
+	with := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer caller")
+		r.Header.Del("X-Api-Key")
+		r.Header.Set(baseHeader, "http://"+r.Host)
+		r.Header.Set(imagesHeader, r.URL.Query().Get("images"))
+		with.ServeHTTP(w, r)
+	})
+}
+
+// callerOf returns who made a request of the protocol. The context of a session
+// with requests of its own is that of the first.
+func (s *Server) callerOf(ctx context.Context, r sdk.Request) engine.Caller {
+	info := auth.TokenInfoFromContext(ctx)
+	if extra := r.GetExtra(); extra != nil && extra.TokenInfo != nil {
+		info = extra.TokenInfo
+	}
+	if info == nil {
+		return s.Local
+	}
+	caller, _ := info.Extra[callerKey].(engine.Caller)
+	return caller
+}
+
+// streamable serves both generations of the protocol at one address.
+func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
+	owner := auth.TokenInfoFromContext(r.Context()).UserID
+	if r.Method == http.MethodDelete {
+		// Closing waits for the calls of a session, so they are ended first.
+		h.server.open.cancel(r.Header.Get(sessionHeader), engine.Owner(owner))
+		h.sessions.ServeHTTP(w, r)
+		return
+	}
+	version := r.Header.Get(versionHeader)
+	modern := version >= stateless
+	if r.Method == http.MethodPost {
+		body, err := h.server.Bodies.Read(owner, http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength, MaxBody)
+		if err != nil {
+			refuseBody(w, err)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if version == "" && r.Header.Get(sessionHeader) == "" {
+			modern = declaresVersion(body)
+		}
+		beating := keepAlive(w, firstComment, nextComment)
+		defer beating.stop()
+		w = beating
+	}
+	if modern {
+		h.modern.ServeHTTP(w, r)
+		return
+	}
+	h.sessions.ServeHTTP(w, r)
+}
+
+func refuseBody(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, wire.ErrBodies):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case isTooLarge(err):
+		http.Error(w, "the request is larger than 8 MiB: send large files with upload_link", http.StatusRequestEntityTooLarge)
+	default:
+		http.Error(w, "the request could not be read", http.StatusBadRequest)
+	}
+}
+
+func isTooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+
+// declaresVersion reports whether a message names the version of the protocol in
+// itself, as only those without sessions do.
+func declaresVersion(body []byte) bool {
+	if !bytes.Contains(body, []byte(versionKey)) {
+		return false
+	}
+	var message struct {
+		Params struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	return json.Unmarshal(body, &message) == nil && message.Params.Meta[versionKey] != nil
+}

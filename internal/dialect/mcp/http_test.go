@@ -1,0 +1,442 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// eras are the versions with sessions, the oldest first.
+var eras = []string{"2024-11-05", "2025-03-26", "2025-06-18", lastSession}
+
+// message is a request of the protocol; with a version it stands for itself.
+func message(id int, method, params, version string) string {
+	if version != "" {
+		params = strings.TrimSuffix(params, "}")
+		if params != "{" {
+			params += ","
+		}
+		params += `"_meta":{"` + versionKey + `":"` + version + `","io.modelcontextprotocol/clientCapabilities":{},` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
+}
+
+func initialize(version, capabilities string) string {
+	return message(1, "initialize", `{"protocolVersion":"`+version+`","capabilities":`+capabilities+`,"clientInfo":{"name":"t","version":"1"}}`, "")
+}
+
+// begin opens a session of the protocol, and returns the header of its requests.
+func (r *rig) begin(owner, version, capabilities string) (header, negotiated string) {
+	r.t.Helper()
+	status, body, h := r.send("POST", r.url, owner, "", initialize(version, capabilities))
+	if status != 200 {
+		r.t.Fatalf("initialize: %d %s", status, body)
+	}
+	_, rest, _ := strings.Cut(body, `"protocolVersion":"`)
+	negotiated, _, _ = strings.Cut(rest, `"`)
+	header = sessionHeader + ": " + h.Get(sessionHeader) + "\n" + versionHeader + ": " + negotiated
+	r.send("POST", r.url, owner, header, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return header, negotiated
+}
+
+const runPrint = `{"name":"run_code","arguments":{"code":"print hello\nmake x.txt"}}`
+
+// Every version is served at one address. Those before links get none, and an
+// initialize of a version that has none is answered with the newest that has.
+func TestVersions(t *testing.T) {
+	r := newRig(t)
+	for _, version := range append(eras, stateless, "1999-01-01") {
+		header, negotiated := r.begin("ada", version, "{}")
+		want := version
+		if version == stateless || version == "1999-01-01" {
+			want = lastSession
+		}
+		_, body, _ := r.send("POST", r.url, "ada", header, message(2, "tools/call", runPrint, ""))
+		if negotiated != want || !strings.Contains(body, "hello") {
+			t.Errorf("%s: %s, %s", version, negotiated, body)
+		}
+		if links := strings.Contains(body, "resource_link"); links != (want >= linksSince) {
+			t.Errorf("%s: links: %v", version, links)
+		}
+	}
+	header := versionHeader + ": " + stateless + "\nMcp-Method: tools/call\nMcp-Name: run_code"
+	if status, body, _ := r.send("POST", r.url, "ada", header, message(1, "tools/call", runPrint, stateless)); status != 200 || !strings.Contains(body, "hello") {
+		t.Errorf("%s: %d %s", stateless, status, body)
+	}
+	if c := r.client("ada", nil); c.InitializeResult().ProtocolVersion != stateless {
+		t.Errorf("the SDK's client speaks %s", c.InitializeResult().ProtocolVersion)
+	}
+}
+
+// What is wrong with a message is said in the protocol's words, and the next one
+// is answered.
+func TestBadMessages(t *testing.T) {
+	r := newRig(t)
+	header, _ := r.begin("ada", lastSession, "{}")
+	modern := versionHeader + ": " + stateless
+	for _, tc := range []struct {
+		name, header, body string
+		status             int
+		contains           string
+	}{
+		{"no JSON", header, `{`, 400, ""},
+		{"nothing", header, ``, 400, ""},
+		{"unknown method", header, message(3, "no/such", `{}`, ""), 400, "no/such"},
+		{"unknown method, newer", modern + "\nMcp-Method: no/such", message(3, "no/such", `{}`, stateless), 404, "-32601"},
+		{"unknown tool", header, message(3, "tools/call", `{"name":"rm"}`, ""), 200, "-32602"},
+		{"arguments of a wrong type", header, message(3, "tools/call", `{"name":"run_code","arguments":[1]}`, ""), 200, "arguments: an object is needed"},
+		{"an unknown session", sessionHeader + ": nope", message(3, "tools/list", `{}`, ""), 404, "session not found"},
+		{"an unknown version", versionHeader + ": 1999-01-01", message(3, "tools/list", `{}`, ""), 400, "Unsupported protocol version"},
+		{"a version of the future", versionHeader + ": 2099-01-01\nMcp-Method: tools/list", message(3, "tools/list", `{}`, "2099-01-01"), 400, "-32022"},
+		{"an unknown resource", header, message(3, "resources/read", `{"uri":"airlock://sessions/s_x/files/y"}`, ""), 200, "error"},
+		{"a foreign resource", header, message(3, "resources/read", `{"uri":"file:///etc/passwd"}`, ""), 200, "error"},
+		{"a batch where there are none", header, `[` + message(3, "tools/list", `{}`, "") + `]`, 400, ""},
+		{"no JSON in a type of text", header + "\nContent-Type: text/plain", message(3, "tools/list", `{}`, ""), 415, ""},
+	} {
+		status, body, _ := r.send("POST", r.url, "ada", tc.header, tc.body)
+		if status != tc.status || !strings.Contains(body, tc.contains) {
+			t.Errorf("%s: %d %s, want %d %s", tc.name, status, body, tc.status, tc.contains)
+		}
+	}
+	if _, body, _ := r.send("POST", r.url, "ada", header, message(4, "tools/call", runPrint, "")); !strings.Contains(body, "hello") {
+		t.Errorf("the next call: %s", body)
+	}
+	old, _ := r.begin("ada", "2025-03-26", "{}")
+	batch := `[` + message(5, "tools/call", runPrint, "") + `,` + message(6, "ping", `{}`, "") + `]`
+	if _, body, _ := r.send("POST", r.url, "ada", old, batch); !strings.Contains(body, "hello") {
+		t.Errorf("a batch of 2025-03-26: %s", body)
+	}
+}
+
+// Whose a session is tells the key of each request, and a key is no other's for
+// having come first.
+func TestForeignSession(t *testing.T) {
+	r := newRig(t)
+	header, _ := r.begin("ada", lastSession, "{}")
+	done := make(chan string)
+	go func() {
+		_, body, _ := r.send("POST", r.url, "ada", header, message(2, "tools/call", `{"name":"run_code","arguments":{"code":"wait","timeout_seconds":5}}`, ""))
+		done <- body
+	}()
+	r.live.awaitCells(1)
+	for _, method := range []string{"POST", "GET", "DELETE"} {
+		if status, body, _ := r.send(method, r.url, "mallory", header, message(3, "tools/list", `{}`, "")); status != 403 {
+			t.Errorf("%s of another owner: %d %s", method, status, body)
+		}
+	}
+	r.live.mu.Lock()
+	canceled := r.live.canceled
+	r.live.mu.Unlock()
+	if canceled != 0 {
+		t.Error("another owner ended a call")
+	}
+	// Closing a session does not wait for its programs: they are ended.
+	if status, _, _ := r.send("DELETE", r.url, "ada", header, ""); status != 204 {
+		t.Errorf("DELETE: %d", status)
+	}
+	r.live.awaitCancels(1)
+	<-done
+}
+
+// A session is the owner's who asks, not of the first request's context.
+func TestOwnerOfEachRequest(t *testing.T) {
+	r := newRig(t)
+	theirs := sessionOf(t, call1(t, r.client("mallory", nil), "write_file", map[string]any{"path": "x", "content": "secret"}))
+	for _, c := range []*sdk.ClientSession{r.client("ada", nil), r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/sse", HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, nil)} {
+		if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "airlock://sessions/" + theirs + "/files/x"}); err == nil {
+			t.Error("another owner's file was read")
+		}
+		list, err := c.ListResources(t.Context(), nil)
+		if err != nil || len(list.Resources) != 0 {
+			t.Errorf("resources: %v, %v", list, err)
+		}
+	}
+}
+
+// The sessions of one owner are bounded: the oldest idle one goes.
+func TestManySessions(t *testing.T) {
+	r := newRig(t)
+	first, _ := r.begin("ada", lastSession, "{}")
+	for range maxSessions {
+		r.begin("ada", lastSession, "{}")
+	}
+	if status, _, _ := r.send("POST", r.url, "ada", first, message(2, "tools/list", `{}`, "")); status != 404 {
+		t.Errorf("the oldest: %d", status)
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	r := newRig(t)
+	for _, method := range []string{"POST", "GET", "DELETE", "PUT"} {
+		if status, _, _ := r.send(method, r.url, "ada", "Origin: https://evil.example", message(1, "ping", "{}", "")); status != 403 {
+			t.Errorf("%s from another site: %d", method, status)
+		}
+	}
+	if status, _, _ := r.send("POST", r.url, "ada", "Origin: "+r.http.URL, initialize(lastSession, "{}")); status != 200 {
+		t.Errorf("from our own page: %d", status)
+	}
+	if status, _, _ := r.send("POST", r.url, "", "", initialize(lastSession, "{}")); status != 401 {
+		t.Errorf("without an owner: %d", status)
+	}
+	// A proxy's name for us is checked by httpd, which knows those that are ours.
+	req := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(initialize(lastSession, "{}")))
+	req.Host = "mcp.example.com"
+	for name, value := range map[string]string{"Authorization": "Bearer ada", "Content-Type": "application/json", "Accept": "*/*"} {
+		req.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, req)
+	if w.Code != 200 {
+		t.Errorf("behind a proxy: %d %s", w.Code, w.Body)
+	}
+}
+
+// What belongs to somebody is not for caches that others share.
+func TestCacheScope(t *testing.T) {
+	r := newRig(t)
+	call1(t, r.client("ada", nil), "run_code", map[string]any{"code": "make x.txt"})
+	for method, want := range map[string]string{"resources/list": "private", "tools/list": "public"} {
+		_, body, _ := r.send("POST", r.url, "ada", versionHeader+": "+stateless+"\nMcp-Method: "+method, message(1, method, "{}", stateless))
+		if !strings.Contains(body, `"cacheScope":"`+want+`"`) {
+			t.Errorf("%s: %s", method, body)
+		}
+	}
+	session := sessionOf(t, call1(t, r.client("ada", nil), "write_file", map[string]any{"path": "x", "content": "secret"}))
+	uri := "airlock://sessions/" + session + "/files/x"
+	_, body, _ := r.send("POST", r.url, "ada", versionHeader+": "+stateless+"\nMcp-Method: resources/read\nMcp-Name: "+uri,
+		message(1, "resources/read", `{"uri":"`+uri+`"}`, stateless))
+	if !strings.Contains(body, `"cacheScope":"private"`) || !strings.Contains(body, "secret") {
+		t.Errorf("resources/read: %s", body)
+	}
+}
+
+func TestLargeBodies(t *testing.T) {
+	r := newRig(t)
+	c := r.client("ada", nil)
+	if got := call1(t, c, "write_file", map[string]any{"path": "big", "content": strings.Repeat("x", maxContent)}); got.IsError {
+		t.Errorf("3 MB: %s", textOf(got))
+	}
+	if got := call1(t, c, "write_file", map[string]any{"path": "big", "content": strings.Repeat("x", maxContent+1)}); !got.IsError || !strings.Contains(textOf(got), "upload_link") {
+		t.Errorf("more than 3 MB: %s", textOf(got))
+	}
+	params := `{"name":"run_code","arguments":{"code":"` + strings.Repeat("x", 20<<20) + `"}}`
+	if status, _, _ := r.send("POST", r.url, "ada", "", message(1, "tools/call", params, "")); status != 413 {
+		t.Errorf("20 MB: %d", status)
+	}
+}
+
+// The oldest transport: another owner cannot post, and the address that clients
+// post to is below the mount.
+func TestEventTransport(t *testing.T) {
+	r := newRig(t)
+	endpoint, _ := r.listen("/sse")
+	if !strings.HasPrefix(endpoint, r.http.URL+"/mcp/sse?") {
+		t.Errorf("endpoint %s", endpoint)
+	}
+	if status, _, _ := r.send("POST", endpoint, "mallory", "", initialize("2024-11-05", "{}")); status != 404 {
+		t.Errorf("another owner's POST: %d", status)
+	}
+	if status, _, _ := r.send("POST", endpoint, "ada", "", initialize("2024-11-05", "{}")); status != 202 {
+		t.Errorf("the owner's POST: %d", status)
+	}
+	if status, _, _ := r.send("PUT", r.url+"/sse", "ada", "", ""); status != 405 {
+		t.Errorf("PUT: %d", status)
+	}
+}
+
+// gpt-oss has one tool, whose connection is its interpreter.
+func TestPython(t *testing.T) {
+	r := newRig(t)
+	c := r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/python/sse", HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, nil)
+	if is := c.InitializeResult(); is.ServerInfo.Name != "python" || !strings.Contains(is.Instructions, "stateful environment") {
+		t.Errorf("server %+v", is)
+	}
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "python" {
+		t.Fatalf("tools %v, %v", list, err)
+	}
+	for _, tc := range [][2]string{{"print a", "a\n"}, {"error x", "Traceback\nValueError: x\n"}, {"none", "[no output: use print to see a value]"}} {
+		if got := textOf(call1(t, c, "python", map[string]any{"code": tc[0]})); got != tc[1] {
+			t.Errorf("%s: %q", tc[0], got)
+		}
+	}
+	r.live.mu.Lock()
+	sessions := len(r.live.count)
+	r.live.mu.Unlock()
+	if sessions != 1 {
+		t.Errorf("%d sessions", sessions)
+	}
+	// A client that vanishes ends its program.
+	endpoint, vanish := r.listen("/python/sse")
+	r.send("POST", endpoint, "ada", "", initialize("2024-11-05", "{}"))
+	r.send("POST", endpoint, "ada", "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	r.send("POST", endpoint, "ada", "", message(2, "tools/call", `{"name":"python","arguments":{"code":"wait"}}`, ""))
+	r.live.awaitCells(4)
+	vanish()
+	r.live.awaitCancels(1)
+}
+
+// listen opens a stream of the oldest transport, and returns where its client
+// posts to.
+func (r *rig) listen(path string) (endpoint string, vanish func()) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	req, err := http.NewRequestWithContext(ctx, "GET", r.url+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer ada")
+	stream, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { cancel(); stream.Body.Close() })
+	lines := bufio.NewScanner(stream.Body)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
+	}
+	return r.http.URL + strings.TrimPrefix(lines.Text(), "data: "), cancel
+}
+
+// An older client cancels with a message; twice is once.
+func TestCancelMessage(t *testing.T) {
+	r := newRig(t)
+	header, _ := r.begin("ada", lastSession, "{}")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.send("POST", r.url, "ada", header, message(7, "tools/call", `{"name":"run_code","arguments":{"code":"wait","timeout_seconds":30}}`, ""))
+	}()
+	r.live.awaitCells(1)
+	for range 2 {
+		r.send("POST", r.url, "ada", header, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	}
+	r.live.awaitCancels(1)
+	<-done
+	if _, body, _ := r.send("POST", r.url, "ada", header, message(8, "tools/call", runPrint, "")); !strings.Contains(body, "hello") {
+		t.Errorf("the next call: %s", body)
+	}
+}
+
+func TestParallelCalls(t *testing.T) {
+	r := newRig(t)
+	c := r.client("ada", nil)
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			want := fmt.Sprint("number ", i)
+			result, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_code", Arguments: map[string]any{"code": "print " + want}})
+			if err != nil || !strings.Contains(textOf(result), want+"\n") {
+				t.Errorf("%s: %v, %v", want, result, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// An answer that takes long begins, and goes on, so that nobody takes it for
+// dead; one that is quick stays as it is.
+func TestKeepAlive(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := keepAlive(w, time.Millisecond, time.Millisecond)
+		if r.URL.Path == "/quick" {
+			a.stop()
+			a.WriteHeader(http.StatusTeapot)
+			return
+		}
+		defer a.stop()
+		for !a.begunAlready() {
+			<-time.After(time.Millisecond)
+		}
+		a.WriteHeader(http.StatusTeapot)
+		_, _ = io.WriteString(a, "data: x\n\n")
+	}))
+	defer server.Close()
+	for path, want := range map[string]int{"/quick": http.StatusTeapot, "/slow": http.StatusOK} {
+		response, err := server.Client().Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.StatusCode != want || path == "/slow" && !strings.HasPrefix(string(body), ": ok\n\n") {
+			t.Errorf("%s: %d %q, %v", path, response.StatusCode, body, err)
+		}
+	}
+}
+
+func (a *aliveWriter) begunAlready() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun
+}
+
+// A line that is no message is answered, and the next one too.
+func TestStdio(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Changes = &folder{} })
+	in, host := io.Pipe()
+	out, answers := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- r.server.Run(t.Context(), Stdio(in, answers)); answers.Close() }()
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	say := func(line string) map[string]any {
+		t.Helper()
+		go func() { _, _ = io.WriteString(host, line+"\n") }()
+		if !lines.Scan() {
+			t.Fatal("no answer")
+		}
+		var got map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		return got
+	}
+	for _, bad := range []string{"hello", `{"jsonrpc":`, strings.Repeat("x", maxLine+10)} {
+		if got := say(bad); got["error"] == nil {
+			t.Errorf("%.20s: %v", bad, got)
+		}
+	}
+	if got := say(initialize(stateless, `{"elicitation":{}}`)); got["result"].(map[string]any)["protocolVersion"] != lastSession {
+		t.Errorf("initialize: %v", got)
+	}
+	if got := say(message(2, "tools/call", runPrint, "")); got["result"] == nil {
+		t.Errorf("a call: %v", got)
+	}
+	// A client that began with initialize is asked in the old way, whatever version it named.
+	if got := say(message(3, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"}}`, "")); got["method"] != "elicitation/create" {
+		t.Errorf("the question: %v", got)
+	}
+	host.Close()
+	if err := <-done; err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// upload_link's address takes one file, from whoever has it.
+func TestUploadLink(t *testing.T) {
+	r := newRig(t)
+	c := r.client("ada", nil)
+	said := textOf(call1(t, c, "upload_link", map[string]any{"path": "data/big.csv"}))
+	_, rest, _ := strings.Cut(said, "-T FILE ")
+	address, _, _ := strings.Cut(rest, "\n")
+	for i, want := range []int{201, 404} {
+		if status, body, _ := r.send("PUT", address, "", "", "a,b\n"); status != want {
+			t.Errorf("%d: %d %s", i, status, body)
+		}
+	}
+	session := sessionOf(t, &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: said}}})
+	if got := textOf(call1(t, c, "read_file", map[string]any{"session": session, "path": "data/big.csv"})); !strings.HasSuffix(got, "a,b\n") {
+		t.Errorf("stored: %q", got)
+	}
+}

@@ -1,0 +1,261 @@
+// Package mcp serves the Model Context Protocol: an agent runs code in live
+// sessions, with files, through a handful of tools.
+//
+// It is an edge. A tool (tool.go has how they are described and read, tools.go
+// the table of them) decodes its arguments, calls the engine or a live
+// interpreter, and tells in a few lines of text what came out (result.go). The
+// protocol itself is the official SDK's; this package adds what hosts need and
+// the SDK leaves open: both generations of the protocol at one address and who
+// may use a session (http.go), the oldest transport (sse.go), answers that do
+// not look dead (alive.go).
+//
+// State never belongs to a connection: hosts reconnect for every turn, or let
+// several agents share one. It is a handle, the argument session.
+package mcp
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// Options set up a Server. Engine and Live, or Remote, are required.
+type Options struct {
+	Engine Engine
+	Live   Live
+	Files  Files // nil: the tools for them are not there
+
+	// Remote connects to another service, which answers instead of Engine and Live.
+	Remote func(context.Context) (*Remote, error)
+	Desk   Desk // with Remote: files of this machine; nil: none
+
+	// Caller says who makes a request over HTTP. Whoever serves the handler has
+	// made sure that there is somebody.
+	Caller func(*http.Request) engine.Caller
+	Local  engine.Caller // who calls where there is no HTTP
+	HTTP   bool          // there is: files can be sent to an address
+
+	Network   bool         // programs may reach others: said to hosts, who ask the person then
+	Changes   Changes      // folders of a person; nil: the tools for them are not there
+	Images    int          // pictures in an answer, at most
+	PublicURL string       // of the service, for addresses of files; empty: none are told
+	Bodies    *wire.Bodies // counts the memory of large requests; nil: by itself
+	Version   string
+	Log       *slog.Logger // nil: nothing is logged
+	Languages func(context.Context) []string
+}
+
+// Server has the tools, resources and prompts.
+type Server struct {
+	Options
+	sdk     *sdk.Server
+	tools   []tool
+	open    openSessions
+	uploads uploads
+
+	questions questions
+
+	decoding sync.Mutex // one picture at a time takes memory
+	listed   sync.Once  // the tools, when the languages are known
+}
+
+// New returns a server.
+func New(o Options) *Server {
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.Languages == nil {
+		o.Languages = installed()
+	}
+	s := &Server{Options: o}
+	s.sdk = s.newSDK("airlock", readText("instructions"))
+	s.tools = s.table()
+	for _, t := range s.tools {
+		s.sdk.AddTool(t.definition(), s.handler(&t))
+	}
+	s.addResources()
+	s.sdk.AddReceivingMiddleware(s.listTools)
+	return s
+}
+
+// Run serves one connection, such as standard input and output, to its end.
+func (s *Server) Run(ctx context.Context, t sdk.Transport) error { return s.sdk.Run(ctx, t) }
+
+func (s *Server) newSDK(name, instructions string) *sdk.Server {
+	server := sdk.NewServer(&sdk.Implementation{Name: name, Title: "Airlock", Version: s.Version}, &sdk.ServerOptions{
+		Instructions: instructions,
+		// Lists do not change, so no host needs a stream to hear of it.
+		Capabilities: &sdk.ServerCapabilities{
+			Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
+		},
+		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
+			switch r.(type) {
+			case *sdk.ReadResourceRequest, *sdk.ListResourcesRequest:
+				c.CacheScope, c.TTLMs = "private", 0
+			default:
+				c.CacheScope, c.TTLMs = "public", int((5 * time.Minute).Milliseconds())
+			}
+		},
+	})
+	server.AddReceivingMiddleware(s.clamp, s.track, s.recovered)
+	return server
+}
+
+// recovered makes an error of a panic. The SDK calls handlers on goroutines of
+// its own, where a panic would end the service.
+func (s *Server) recovered(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (result sdk.Result, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.Log.ErrorContext(ctx, "mcp: panic", "method", method, "panic", p, "stack", string(debug.Stack()))
+				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+			}
+		}()
+		return next(ctx, method, r)
+	}
+}
+
+// clamp answers an initialize of the versions that have none, and of those that
+// nobody knows, with the newest version that has one. The SDK's server would go
+// on to take the client for one of the version that it named.
+func (s *Server) clamp(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		if p, ok := r.GetParams().(*sdk.InitializeParams); ok && p != nil && (p.ProtocolVersion >= stateless || !slices.Contains(sdk.SupportedProtocolVersions(), p.ProtocolVersion)) {
+			p.ProtocolVersion = lastSession
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// track knows the sessions and the calls in them, so that closing one does not
+// wait for its programs.
+func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		session, ok := r.GetSession().(*sdk.ServerSession)
+		switch {
+		case !ok:
+		case method == "initialize":
+			s.open.retain(slices.Collect(s.sdk.Sessions()))
+			if oldest := s.open.begin(session, s.callerOf(ctx, r).Owner); oldest != nil {
+				_ = oldest.Close() // its host gave it up long ago
+			}
+		case method == "tools/call":
+			within, done := s.open.call(ctx, session)
+			defer done()
+			ctx = within
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// listTools puts the installed languages into the definition of run_code before
+// it is asked for: to find them takes longer than a client should wait for its
+// connection.
+func (s *Server) listTools(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		if method == "tools/list" {
+			s.listed.Do(func() { s.complete(ctx) })
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// complete adds to the tools what is only known now.
+func (s *Server) complete(ctx context.Context) {
+	if s.Remote != nil {
+		remote, err := s.Remote(ctx)
+		if err != nil {
+			s.Log.ErrorContext(ctx, "mcp", "error", err)
+			return // the first call says so
+		}
+		for t, err := range remote.Tools(ctx, nil) {
+			if err != nil {
+				s.Log.ErrorContext(ctx, "mcp", "error", err)
+				return
+			}
+			s.sdk.AddTool(t, s.forward)
+		}
+		return
+	}
+	for _, t := range s.tools {
+		if t.name == "run_code" {
+			t.args = slices.Clone(t.args)
+			i := slices.IndexFunc(t.args, func(a argument) bool { return a.name == "language" })
+			t.args[i].enum = s.Languages(ctx)
+			s.sdk.AddTool(t.definition(), s.handler(&t))
+		}
+	}
+}
+
+// installed returns the languages of this host, Python first.
+func installed() func(context.Context) []string {
+	versions := &language.Versions{}
+	return func(ctx context.Context) (names []string) {
+		found := versions.Get(ctx)
+		for _, l := range language.All() {
+			if found[l.Name] != "" {
+				names = append(names, l.Name)
+			}
+		}
+		return names
+	}
+}
+
+// handler makes a handler of the SDK of a tool. What is wrong with a request is
+// a result too, for the model to read; only what the protocol has words for is
+// an error of it.
+func (s *Server) handler(t *tool) sdk.ToolHandler {
+	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		values, err := t.read(r.Params.Arguments)
+		if err != nil {
+			return refusal(err.Error()), nil
+		}
+		if s.Remote != nil && t.remote {
+			return s.forward(ctx, r)
+		}
+		result, err := t.call(s, ctx, &call{caller: s.callerOf(ctx, r), request: r, values: values})
+		if err != nil {
+			return s.refuse(ctx, err), nil
+		}
+		return result, nil
+	}
+}
+
+// refuse says an error of the engine to a model.
+func (s *Server) refuse(ctx context.Context, err error) *sdk.CallToolResult {
+	if e, ok := errorOf(err); ok {
+		return refusal(e)
+	}
+	s.Log.ErrorContext(ctx, "mcp", "error", err)
+	return refusal("the service failed. Try again; its log says why")
+}
+
+// maxRefusal keeps hosts from cutting what is said.
+const maxRefusal = 1000
+
+func refusal(text string) *sdk.CallToolResult {
+	if len(text) > maxRefusal {
+		text = strings.ToValidUTF8(text[:maxRefusal-3], "") + "..."
+	}
+	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+func answer(text string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}

@@ -1,0 +1,167 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+const (
+	namedFiles = 10 // in the text and as links
+	linksSince = "2025-06-18"
+	metaRun    = "airlock-run/run"
+)
+
+// result is a program's end as hosts take it: one text with all that a model
+// needs, then pictures, then links for a person. There is no structured content:
+// large hosts show it instead of text and pictures.
+func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *sdk.CallToolResult {
+	head := heading(out) + s.fileLine(out)
+	r := answer(head + body(out, chars))
+	for _, p := range s.pictures(ctx, c, out) {
+		r.Content = append(r.Content, p)
+	}
+	if c.request.ProtocolVersion() >= linksSince { // older clients fail on the whole result
+		for _, f := range out.files[:min(len(out.files), namedFiles)] {
+			r.Content = append(r.Content, &sdk.ResourceLink{
+				URI: fileURI(out.session, f.Path), Name: f.Path, MIMEType: f.MIME, Size: new(f.Size),
+				Annotations: &sdk.Annotations{Audience: []sdk.Role{"user"}}, // hosts load it for the model otherwise
+			})
+		}
+	}
+	files := make([]map[string]any, len(out.files))
+	for i, f := range out.files {
+		files[i] = map[string]any{
+			"id": f.ID.String(), "path": f.Path, "name": f.Name, "size": f.Size, "mime": f.MIME, "sha256": f.SHA256.String(),
+			"created_at": f.CreatedAt, "expires_at": f.ExpiresAt,
+		}
+	}
+	about := map[string]any{
+		"run": out.run, "session": out.session, "status": out.status, "exit_code": out.exit, "signal": out.signal,
+		"duration_ms": out.took.Milliseconds(), "truncated": out.truncated, "files": files,
+	}
+	if out.variables != "" {
+		about["variables"] = out.variables
+	}
+	r.Meta = sdk.Meta{metaRun: about}
+	return r
+}
+
+// heading says how a program ended and how to go on.
+func heading(out *outcome) string {
+	words := engine.Status(out.status).Words()
+	if out.status == string(live.StatusLost) {
+		words = "the interpreter ended"
+	}
+	words = strings.ToUpper(words[:1]) + words[1:]
+	if out.exit != nil {
+		words += fmt.Sprintf(", exit %d", *out.exit)
+	}
+	if out.signal != "" {
+		words += ", " + out.signal
+	}
+	line := fmt.Sprintf("%s, %.2f s. session %s keeps its files", words, out.took.Seconds(), out.session)
+	switch out.variables {
+	case "new", "kept":
+		line += " and variables: pass it to go on."
+	case "lost":
+		line += ": pass it to go on. The variables of earlier calls are lost."
+	default:
+		line += ": pass it to go on."
+	}
+	if out.message != "" {
+		line += "\n" + out.message
+	}
+	return line
+}
+
+// fileLine names the files that a program made.
+func (s *Server) fileLine(out *outcome) string {
+	var b strings.Builder
+	for i, f := range out.files {
+		switch {
+		case i == namedFiles:
+			fmt.Fprintf(&b, "; %d more", len(out.files)-namedFiles)
+		case i > namedFiles:
+		case i == 0:
+			b.WriteString("\nFiles made: ")
+		default:
+			b.WriteString(", ")
+		}
+		if i < namedFiles {
+			fmt.Fprintf(&b, "%s (%s, %s)", engine.ShownName(f.Path), f.MIME, humanize.Bytes(uint64(f.Size)))
+			if s.PublicURL != "" {
+				b.WriteString(" " + s.PublicURL + "/api/v1/files/" + f.ID.String() + "/content")
+			}
+		}
+	}
+	for i, d := range out.dropped[:min(len(out.dropped), namedFiles)] {
+		if i == 0 {
+			b.WriteString("\nNot kept: ")
+		} else {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s (%s)", engine.ShownName(d.Path), d.Reason)
+	}
+	return b.String()
+}
+
+// body is what a program printed, without its middle if that is too long.
+func body(out *outcome, chars int) string {
+	text := out.stdout
+	if out.stderr != "" {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		text += "--- stderr ---\n" + out.stderr
+	}
+	if text == "" {
+		return ""
+	}
+	return "\n\n" + shorten(text, chars)
+}
+
+// shorten keeps two thirds of chars from the beginning of a text and one third
+// from its end, cut at the ends of lines where there are any near.
+func shorten(text string, chars int) string {
+	runes := []rune(text)
+	if len(runes) <= chars {
+		return text
+	}
+	head, tail := string(runes[:chars*2/3]), string(runes[len(runes)-chars/3:])
+	if i := strings.LastIndexByte(head, '\n'); i > len(head)/2 {
+		head = head[:i+1]
+	}
+	if i := strings.IndexByte(tail, '\n'); i >= 0 && i < len(tail)/2 {
+		tail = tail[i+1:]
+	}
+	left := len(runes) - len([]rune(head)) - len([]rune(tail))
+	if !strings.HasSuffix(head, "\n") {
+		head += "\n"
+	}
+	return fmt.Sprintf("%s[%d characters omitted: print less, or write to a file and read_file it]\n%s", head, left, tail)
+}
+
+// stillRunning hands a program over to wait_run.
+func stillRunning(out *outcome, waited time.Duration, chars int) string {
+	return fmt.Sprintf("Still running after %d s. Call wait_run with run=%q. session %s keeps its files.",
+		int(waited.Seconds()), out.run, out.session) + body(out, chars)
+}
+
+// fileURI is the address of a file in a session. Its path is spelled in ASCII,
+// since header fields repeat the address.
+func fileURI(session, path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return "airlock://sessions/" + session + "/files/" + strings.Join(segments, "/")
+}

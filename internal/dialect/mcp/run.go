@@ -1,0 +1,261 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// interpreters are the languages whose variables stay.
+var interpreters = map[string]bool{"python": true, "js": true, "bash": true}
+
+func (s *Server) runCode(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	lang, ok := language.Find(c.text("language"))
+	if !ok {
+		return nil, s.noLanguage(ctx, c.text("language"))
+	}
+	refs, err := s.inputs(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.start(ctx, c, lang, refs)
+	if errors.Is(err, engine.ErrNoLanguage) {
+		return nil, s.noLanguage(ctx, lang.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.await(ctx, c, p, c.int("max_chars"))
+}
+
+func (s *Server) waitRun(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	p, err := s.program(ctx, c.caller, c.text("run"))
+	if err != nil {
+		return nil, err
+	}
+	return s.await(ctx, c, p, defaultChars)
+}
+
+// inputs finds the files that a program is to have beside it.
+func (s *Server) inputs(ctx context.Context, c *call) (refs []engine.FileRef, err error) {
+	for _, name := range c.list("files") {
+		id, err := engine.ParseID(name)
+		if err == nil {
+			_, err = s.Engine.GetFile(ctx, c.caller, id)
+		}
+		if err != nil {
+			return nil, refused("files: there is no file %.80q", name)
+		}
+		refs = append(refs, engine.FileRef{ID: id})
+	}
+	return refs, nil
+}
+
+// start begins a program: in the interpreter of its session if that speaks its
+// language, else beside it.
+func (s *Server) start(ctx context.Context, c *call, lang language.Language, refs []engine.FileRef) (program, error) {
+	var session engine.ID
+	var speaks string
+	var err error
+	plain := len(c.list("args")) == 0 && c.text("stdin") == ""
+	switch handle := c.text("session"); {
+	case handle != "":
+		session, speaks, err = s.session(ctx, c.caller, handle)
+	case plain && interpreters[lang.Name]:
+		var made engine.Session
+		made, err = s.Live.Create(ctx, c.caller, live.Request{Language: lang.Name, Files: refs, Origin: engine.OriginMCP})
+		session, speaks, refs = made.ID, lang.Name, nil
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case speaks == "":
+		return s.startProgram(ctx, c, lang, session, refs)
+	case speaks != lang.Name:
+		return nil, refused("session: it is one of %s. Leave session out to run %s in one of its own", speaks, lang.Name)
+	case !plain:
+		return nil, refused("session: its interpreter takes neither args nor stdin. Leave session out for a program that does")
+	}
+	for _, ref := range refs {
+		if err := s.place(ctx, c.caller, session, ref.ID); err != nil {
+			return nil, err
+		}
+	}
+	started, err := s.Live.Start(ctx, c.caller, session, live.CellRequest{Code: c.text("code"), Timeout: timeoutOf(c)})
+	if err != nil {
+		return nil, err
+	}
+	return &cell{live: s.Live, caller: c.caller, session: session, id: started.ID}, nil
+}
+
+// startProgram begins a program in a session without an interpreter, which keeps
+// its files; zero: a new one.
+func (s *Server) startProgram(ctx context.Context, c *call, lang language.Language, session engine.ID, refs []engine.FileRef) (program, error) {
+	req := engine.RunRequest{
+		Language: lang.Name, Code: c.text("code"), Args: c.list("args"), Files: refs, Session: session, Attended: true,
+		Profile: engine.Profile{Origin: engine.OriginMCP, ShowPlots: true, Limits: engine.Limits{Timeout: timeoutOf(c)}},
+	}
+	if in := c.text("stdin"); in != "" {
+		req.Stdin = []byte(in)
+	}
+	started, err := s.Engine.Start(ctx, c.caller, req)
+	if err != nil {
+		return nil, err
+	}
+	return &run{s.Engine, c.caller, started.ID}, nil
+}
+
+func timeoutOf(c *call) time.Duration { return time.Duration(c.int("timeout_seconds")) * time.Second }
+
+// place copies a stored file into a session.
+func (s *Server) place(ctx context.Context, caller engine.Caller, session, file engine.ID) error {
+	f, content, err := s.Engine.OpenFile(ctx, caller, file)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	_, err = s.Files.WriteFile(ctx, caller, session, f.Name, content, f.Size)
+	return err
+}
+
+func (s *Server) noLanguage(ctx context.Context, name string) error {
+	return refused("%.40s is not installed here. Installed: %s. The operator can run 'airlock setup'.", name, strings.Join(s.Languages(ctx), ", "))
+}
+
+// cancelTime is how long an abandoned program may take to be gone.
+const cancelTime = 5 * time.Second
+
+// await waits for a program's end, for as long as the caller wants to, and
+// answers with it or with what there is until then.
+func (s *Server) await(ctx context.Context, c *call, p program, chars int) (*sdk.CallToolResult, error) {
+	wait := time.Duration(c.int("wait_seconds")) * time.Second
+	out, err := s.follow(ctx, c, p, wait)
+	if err != nil {
+		return nil, err
+	}
+	if !out.final {
+		return answer(stillRunning(out, wait, chars)), nil
+	}
+	return s.result(ctx, c, out, chars), nil
+}
+
+// follow reports a program's output until it ends or has taken so long, and
+// returns how it stands then. A caller that does not want it any more ends it.
+func (s *Server) follow(ctx context.Context, c *call, p program, wait time.Duration) (*outcome, error) {
+	waiting, done := context.WithTimeout(ctx, wait)
+	defer done()
+	output, err := p.text(waiting)
+	if err != nil {
+		return nil, err
+	}
+	news := reportTo(ctx, c.request)
+	var printed strings.Builder
+	for text := range output {
+		if printed.Len() < maxOutput {
+			printed.WriteString(text)
+		}
+		news.add(text)
+	}
+	news.stop()
+	if ctx.Err() != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+		defer cancel()
+		return nil, errors.Join(ctx.Err(), p.cancel(last))
+	}
+	out, err := p.outcome(ctx)
+	if err == nil && !out.final {
+		out.stdout = printed.String()
+	}
+	return out, err
+}
+
+// Progress tells a client that a program goes on. Clients that give up after a
+// time begin to count anew with each.
+const (
+	progressTime = time.Second     // while there is output
+	silentTicks  = 5               // of progressTime, while there is none
+	maxMessage   = 200             // bytes of the last line
+	maxOutput    = 4 * 1024 * 1024 // bytes kept of what a program printed until the caller gave up waiting
+)
+
+// progress is what a caller hears before the end.
+type progress struct {
+	mu    sync.Mutex
+	last  string // line
+	grown bool
+
+	end  chan struct{}
+	done chan struct{}
+}
+
+// reportTo reports to the caller of a tool, if it wants to hear.
+func reportTo(ctx context.Context, r *sdk.CallToolRequest) *progress {
+	token := r.Params.GetProgressToken()
+	if token == nil {
+		return nil
+	}
+	p := &progress{end: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		tick := time.NewTicker(progressTime)
+		defer tick.Stop()
+		for n, silent := 1.0, 0; ; {
+			line, grown := p.take()
+			if silent++; grown || n == 1 || silent >= silentTicks {
+				message := &sdk.ProgressNotificationParams{ProgressToken: token, Progress: n, Message: line}
+				if r.Session.NotifyProgress(ctx, message) != nil {
+					return // the caller left
+				}
+				n, silent = n+1, 0
+			}
+			select {
+			case <-p.end:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return p
+}
+
+func (p *progress) add(text string) {
+	if p == nil {
+		return
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	line := strings.TrimSpace(lines[len(lines)-1])
+	if len(line) > maxMessage {
+		line = strings.ToValidUTF8(line[:maxMessage], "")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grown = true
+	if line != "" {
+		p.last = line
+	}
+}
+
+func (p *progress) take() (line string, grown bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line, grown, p.grown = p.last, p.grown, false
+	return line, grown
+}
+
+func (p *progress) stop() {
+	if p == nil {
+		return
+	}
+	close(p.end)
+	<-p.done
+}

@@ -1,0 +1,296 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+const (
+	defaultChars = 20_000
+	maxContent   = 3 << 20 // bytes that write_file takes
+)
+
+// table lists the tools.
+func (s *Server) table() []tool {
+	session := argument{name: "session", kind: text}
+	needed := argument{name: "session", kind: text, required: true, min: 1}
+	path := argument{name: "path", kind: text, required: true, min: 1}
+	encoding := argument{name: "encoding", kind: text, enum: []string{"utf8", "base64"}, value: "utf8"}
+	wait := argument{name: "wait_seconds", kind: integer, min: 1, max: 280, value: 45}
+	reads := sdk.ToolAnnotations{ReadOnlyHint: true}
+	destroys := sdk.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}
+	open := sdk.ToolAnnotations{OpenWorldHint: new(s.Network)}
+	tools := []tool{
+		{name: "run_code", title: "Run code", hints: open, remote: true, call: (*Server).runCode, args: []argument{
+			{name: "code", kind: text, required: true, min: 1}, {name: "language", kind: text, value: "python"},
+			session, {name: "files", kind: list, max: 25}, {name: "args", kind: list}, {name: "stdin", kind: text},
+			{name: "timeout_seconds", kind: integer, min: 1, max: 300, value: 60}, wait,
+			{name: "max_chars", kind: integer, min: 1000, max: 100_000, value: defaultChars},
+		}},
+		{name: "wait_run", title: "Wait for a program", hints: reads, remote: true, call: (*Server).waitRun, args: []argument{
+			{name: "run", kind: text, required: true, min: 1}, wait,
+		}},
+		{name: "describe_environment", title: "Describe the environment", hints: reads, remote: true, call: (*Server).describeEnvironment},
+	}
+	if s.Files != nil || s.Remote != nil {
+		tools = append(tools, []tool{
+			{name: "write_file", title: "Write a file", hints: sdk.ToolAnnotations{IdempotentHint: true}, remote: true, call: (*Server).writeFile,
+				args: []argument{path, {name: "content", kind: text, required: true}, encoding, session}},
+			{name: "read_file", title: "Read a file", hints: reads, remote: true, call: (*Server).readFile, args: []argument{
+				needed, path, {name: "offset", kind: integer, value: 0}, {name: "limit", kind: integer, min: 1, max: 40_000, value: 16_000}, encoding,
+			}},
+			{name: "list_files", title: "List files", hints: reads, remote: true, call: (*Server).listFiles, args: []argument{
+				needed, {name: "prefix", kind: text}, {name: "after", kind: text}, {name: "limit", kind: integer, min: 1, max: 1000, value: 200},
+			}},
+			{name: "delete_file", title: "Delete a file", hints: destroys, remote: true, call: (*Server).deleteFile, args: []argument{needed, path}},
+		}...)
+	}
+	if s.HTTP && s.Files != nil {
+		tools = append(tools, tool{name: "upload_link", title: "Link for an upload", remote: true, call: (*Server).uploadLink, args: []argument{path, session}})
+	}
+	if s.Changes != nil {
+		tools = append(tools,
+			tool{name: "propose_changes", title: "Propose changes", hints: reads, call: (*Server).proposeChanges, args: []argument{
+				{name: "response", kind: text, required: true, min: 1}, {name: "root", kind: text},
+			}},
+			tool{name: "apply_changes", title: "Apply changes", hints: sdk.ToolAnnotations{DestructiveHint: new(true)}, call: (*Server).applyChanges, args: []argument{
+				{name: "plan_id", kind: text, required: true, min: 1}, {name: "only", kind: list},
+			}})
+	}
+	return tools
+}
+
+// work returns the session that a call names, or a new one.
+func (s *Server) work(ctx context.Context, c *call) (engine.ID, error) {
+	if handle := c.text("session"); handle != "" {
+		session, _, err := s.session(ctx, c.caller, handle)
+		return session, err
+	}
+	session, err := s.Live.Create(ctx, c.caller, live.Request{Language: "python", Origin: engine.OriginMCP})
+	return session.ID, err
+}
+
+// path reads the argument path.
+func (c *call) path() (string, error) {
+	clean, err := engine.CleanPath(c.text("path"))
+	if err != nil {
+		return "", refused("path %.80q: give a relative path without '..'", c.text("path"))
+	}
+	return clean, nil
+}
+
+func (s *Server) writeFile(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	name, err := c.path()
+	if err != nil {
+		return nil, err
+	}
+	content, err := c.content("content")
+	if err != nil {
+		return nil, refused("%w", err)
+	}
+	if len(content) > maxContent {
+		return nil, refused("content: it has %s, at most 3 MB are taken here. upload_link takes larger files", humanize.Bytes(uint64(len(content))))
+	}
+	session, err := s.work(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Files.WriteFile(ctx, c.caller, session, name, strings.NewReader(string(content)), maxContent); err != nil {
+		return nil, about(name, err)
+	}
+	return answer(fmt.Sprintf("Written: %s (%s). session %s has it: pass it to go on.",
+		engine.ShownName(name), humanize.Bytes(uint64(len(content))), sessionPrefix+session.String())), nil
+}
+
+func (s *Server) readFile(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	session, _, err := s.session(ctx, c.caller, c.text("session"))
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.path()
+	if err != nil {
+		return nil, err
+	}
+	offset, limit := int64(c.int("offset")), c.int("limit")
+	data, size, err := s.read(ctx, c.caller, session, name, offset, limit)
+	if err != nil {
+		return nil, about(name, err)
+	}
+	shown := string(data)
+	if c.text("encoding") == "base64" {
+		shown = base64.StdEncoding.EncodeToString(data)
+	} else if data = wholeRunes(data); !utf8.Valid(data) {
+		return nil, refused("%s is not text: read it with encoding base64, or have a program look at it", engine.ShownName(name))
+	} else {
+		shown = string(data)
+	}
+	end := offset + int64(len(data))
+	head := fmt.Sprintf("%s, bytes %d to %d of %d", engine.ShownName(name), offset, end, size)
+	if end < size {
+		head += fmt.Sprintf(". Go on with offset=%d", end)
+	}
+	return answer(head + ".\n\n" + shown), nil
+}
+
+// wholeRunes leaves out a character that is cut at the end.
+func wholeRunes(data []byte) []byte {
+	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(data[i]) {
+			if !utf8.FullRune(data[i:]) && i > 0 {
+				return data[:i]
+			}
+			break
+		}
+	}
+	return data
+}
+
+// read returns a part of a file and the size of the whole.
+func (s *Server) read(ctx context.Context, caller engine.Caller, session engine.ID, name string, offset int64, limit int) ([]byte, int64, error) {
+	entry, f, err := s.Files.OpenFile(ctx, caller, session, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	if offset > entry.Size {
+		return nil, entry.Size, refused("offset: %s has %d bytes", engine.ShownName(name), entry.Size)
+	}
+	data := make([]byte, min(int64(limit), entry.Size-offset))
+	n, err := f.ReadAt(data, offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, err
+	}
+	return data[:n], entry.Size, nil
+}
+
+func (s *Server) listFiles(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	session, _, err := s.session(ctx, c.caller, c.text("session"))
+	if err != nil {
+		return nil, err
+	}
+	entries, more, err := s.Files.ListFiles(ctx, c.caller, session)
+	if err != nil {
+		return nil, err
+	}
+	entries = slices.DeleteFunc(entries, func(e Entry) bool {
+		return !strings.HasPrefix(e.Path, c.text("prefix")) || e.Path <= c.text("after")
+	})
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	var b strings.Builder
+	shown := min(len(entries), c.int("limit"))
+	for _, e := range entries[:shown] {
+		fmt.Fprintf(&b, "%s (%s)\n", engine.ShownName(e.Path), humanize.Bytes(uint64(e.Size)))
+	}
+	switch left := len(entries) - shown; {
+	case shown == 0:
+		b.WriteString("There are no files.")
+	case left > 0:
+		fmt.Fprintf(&b, "%d more: go on with after=%s", left, quote(entries[shown-1].Path))
+	case more:
+		b.WriteString("There are more than can be listed: have a program look.")
+	}
+	return answer(strings.TrimRight(b.String(), "\n")), nil
+}
+
+func (s *Server) deleteFile(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	session, _, err := s.session(ctx, c.caller, c.text("session"))
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.path()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Files.RemoveFile(ctx, c.caller, session, name); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return nil, about(name, err)
+	}
+	return answer("Deleted: " + engine.ShownName(name)), nil
+}
+
+func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Languages: %s. Variables stay in python, js and bash.\n", strings.Join(s.Languages(ctx), ", "))
+	for _, set := range s.Engine.PackageSets() {
+		if set.Default {
+			fmt.Fprintf(&b, "Python packages: the set %q; `import importlib.metadata` lists them.\n", set.Name)
+		}
+	}
+	limits, most := s.Engine.Limits()
+	fmt.Fprintf(&b, "A program has %s (at most %s), %s of memory, %d processes, and a working directory of %s.\n",
+		limits.Timeout, most.Timeout, humanize.IBytes(uint64(limits.Memory)), limits.Processes, humanize.IBytes(uint64(limits.Workspace)))
+	network := "There is no network."
+	if s.Network {
+		network = "Programs may reach the network as far as it was granted."
+	}
+	b.WriteString(network + "\n")
+	if isolation, err := s.Engine.Isolation(ctx); err == nil {
+		fmt.Fprintf(&b, "Isolation: %s.\n", isolation.Summary)
+	}
+	return answer(strings.TrimRight(b.String(), "\n")), nil
+}
+
+// refusedError is a refusal in words for a model.
+type refusedError struct{ error }
+
+func refused(format string, args ...any) error { return &refusedError{fmt.Errorf(format, args...)} }
+
+// Refused is an error whose text is for the model.
+func Refused(format string, args ...any) error { return refused(format, args...) }
+
+// about says of a file what its error means.
+func about(name string, err error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return refused("there is no file %s: list_files tells what there is", quote(path.Clean(name)))
+	}
+	return err
+}
+
+func quote(s string) string {
+	if len(s) > 80 {
+		s = strings.ToValidUTF8(s[:80], "")
+	}
+	return `"` + engine.ShownName(s) + `"`
+}
+
+// errorOf says an error in words for a model, if it is not ours to hide.
+func errorOf(err error) (string, bool) {
+	if e, ok := errors.AsType[*missingError](err); ok {
+		return e.Error(), true
+	}
+	if e, ok := errors.AsType[*refusedError](err); ok {
+		return e.Error(), true
+	}
+	kind := engine.KindOf(err)
+	e, ok := errors.AsType[*engine.Error](err)
+	if !ok || kind == engine.ErrInternal {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return "cancelled", true
+		}
+		return "", false
+	}
+	switch {
+	case kind == engine.ErrBusy:
+		return fmt.Sprintf("busy: other programs wait. Try again in %d s.", max(int(e.RetryAfter/time.Second), 1)), true
+	case kind == engine.ErrInvalid && e.ID != "" && e.Err != nil:
+		return e.ID + " " + e.Err.Error(), true
+	case e.Hint != "":
+		return e.Hint, true
+	case e.Err != nil && kind != engine.ErrUnavailable:
+		return e.Err.Error(), true
+	}
+	return string(kind), true
+}
