@@ -41,6 +41,9 @@ func summary(it *Item) string {
 
 const hunkAB = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
 
+// headAB is gpt-engineer's form of it.
+const headAB = "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> updated\n"
+
 func TestEdits(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -54,6 +57,17 @@ func TestEdits(t *testing.T) {
 		{"outside of a fence", "src/a.ts\n" + hunkAB, []string{"edit ok src/a.ts {-a/+b}"}},
 		{"two outside of a fence", "src/a.ts\n" + hunkAB + "\n" + hunkAB, []string{"edit ok src/a.ts {-a/+b} {-a/+b}"}},
 		{"gptme", "```patch src/a.ts\n<<<<<<< ORIGINAL\na\n=======\nb\n>>>>>>> UPDATED\n```\n", []string{"edit ok src/a.ts {-a/+b}"}},
+		{"gpt-engineer", "src/a.ts\n" + headAB, []string{"edit ok src/a.ts {-a/+b}"}},
+		{"gpt-engineer, two", "**src/a.ts**\n\n" + headAB + "\n" + headAB + "src/b.ts\n" + headAB, []string{"edit ok src/a.ts {-a/+b} {-a/+b}", "edit ok src/b.ts {-a/+b}"}},
+		{"gpt-engineer without a path", headAB, []string{"edit ambiguous  {-a/+b}"}},
+		{"gpt-engineer with two dividers", "src/a.ts\n<<<<<<< HEAD\na\n=======\nb\n=======\nc\n>>>>>>> updated\n", []string{"edit invalid src/a.ts"}},
+		{"conflict outside of a fence", "src/a.ts\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> main\n", nil},
+		{"conflict of a branch by that name", "src/a.ts\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> updated-parser\n", nil},
+		{"conflict that does not end", "src/a.ts\n<<<<<<< HEAD\na\n\nsrc/b.ts\n```ts\nb\n```\n", []string{`file ok src/b.ts "b\n"`}},
+		{"gpt-engineer without an end", "src/a.ts\n<<<<<<< HEAD\na\n=======\nb\n\nsrc/b.ts\n```ts\nb\n```\n", []string{"edit truncated src/a.ts", `file ambiguous src/b.ts "b\n"`}},
+		{"conflict that ends with the reply", "src/a.ts\n<<<<<<< HEAD", nil},
+		{"conflict, then an edit", "src/a.ts\n<<<<<<< HEAD\na\n\nsrc/b.ts\n" + headAB, []string{"edit ok src/b.ts {-a/+b}"}},
+		{"conflict around a fence", "src/a.ts\n<<<<<<< HEAD\n=======\n```ts:src/b.ts\nb\n```\n>>>>>>> main\n", []string{`file ok src/b.ts "b\n"`}},
 		{"cline", "```ts:src/a.ts\n------- SEARCH\na\n=======\nb\n+++++++ REPLACE\n```\n", []string{"edit ok src/a.ts {-a/+b}"}},
 		{"roo", "```ts:src/a.ts\n<<<<<<< SEARCH\n:start_line:7\n-------\na\n=======\nb\n>>>>>>> REPLACE\n```\n", []string{"edit ok src/a.ts {-a/+b}"}},
 		{"five marks", "```ts:src/a.ts\n<<<<< SEARCH\na\n=====\nb\n>>>>> REPLACE\n```\n", []string{"edit ok src/a.ts {-a/+b}"}},

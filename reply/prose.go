@@ -100,7 +100,7 @@ func (p *Parser) beginsSomething(start, end, column int, line []byte, at int) bo
 			return true
 		}
 	case '<':
-		if column == 0 && isSearchMark(rest) && !bytes.Contains(rest, []byte("HEAD")) {
+		if column == 0 && isSearchMark(rest) {
 			p.openSearch(start)
 			return true
 		}
@@ -270,6 +270,10 @@ func (p *Parser) atEnd() bool {
 			return true
 		}
 	case inSearch:
+		if s := p.search; s.head && (!s.divided || s.where.raw == "") {
+			p.leaveSearch()
+			return true
+		}
 		if p.doubt == "" {
 			p.truncatedSearch(end)
 			p.again("an edit before it does not end", p.lineAfter(p.search.start))

@@ -10,6 +10,9 @@ import (
 type search struct {
 	start int
 	where candidate
+	// head: it begins with <<<<<<< HEAD, as a merge conflict does too. Its end
+	// tells. divided: a divider was read.
+	head, divided bool
 }
 
 // mark measures a run of 5 to 9 of a character at the beginning of a line and
@@ -272,7 +275,7 @@ func (it *Item) langOfPath() string {
 
 // openSearch begins an edit outside of any fence.
 func (p *Parser) openSearch(start int) {
-	p.search = search{start: start}
+	p.search = search{start: start, head: bytes.Contains(p.text(start, p.lineEnd(start)), []byte("HEAD"))}
 	if p.blanks <= 1 && p.above.Len() > 0 {
 		line := p.text(p.above.Start, p.above.End)
 		if c, ok := pathAbove(line, nil); ok {
@@ -284,9 +287,33 @@ func (p *Parser) openSearch(start int) {
 	p.mode = inSearch
 }
 
+// endsHead: the line ends an edit that begins with HEAD, and no merge conflict,
+// where the name of a branch stands.
+func endsHead(line []byte) bool {
+	label, _ := mark(bytes.TrimLeft(line, " \t"), '>')
+	return strings.EqualFold(label, "UPDATED") || label == "REPLACE"
+}
+
+// leaveSearch takes an edit back that turned out to be a merge conflict: its
+// first line is prose, and what follows that is read again.
+func (p *Parser) leaveSearch() {
+	start := p.search.start
+	p.mode = inProse
+	p.remember(start, p.lineEnd(start))
+	p.next = p.lineAfter(start)
+	p.seen = p.next
+}
+
 // searchLine reads on until the edit's end.
 func (p *Parser) searchLine(start, end int) {
-	if !isReplaceMark(bytes.TrimLeft(p.text(start, end), " \t")) {
+	line := p.text(start, end)
+	ends := isReplaceMark(bytes.TrimLeft(line, " \t"))
+	if p.search.head && (isSearchMark(line) || ends && !endsHead(line)) {
+		p.leaveSearch()
+		return
+	}
+	if !ends {
+		p.search.divided = p.search.divided || isDivider(line)
 		return
 	}
 	p.mode = inProse
