@@ -179,7 +179,7 @@ type work struct {
 	*app
 	desk     *desk
 	options  applyOptions
-	handled  *conversation.Handled
+	handled  *conversation.ReplyRecord
 	proposal *workspace.Proposal // nil: there is no folder
 	message  *messageFile
 	from     conversation.Message

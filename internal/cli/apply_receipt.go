@@ -29,7 +29,7 @@ type reportShown struct {
 	Holds      []assignment.Hold `json:"holds,omitempty"`
 }
 
-func reportsOf(h *conversation.Handled) []reportShown {
+func reportsOf(h *conversation.ReplyRecord) []reportShown {
 	var list []reportShown
 	for i := range h.Batch.Posts {
 		p := &h.Batch.Posts[i]

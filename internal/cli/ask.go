@@ -175,7 +175,7 @@ func (t *talk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.options.keep && t.chat.Passing() {
+	if t.options.keep && t.chat.Ephemeral() {
 		t.say("note: --keep keeps nothing here: files end with this command; under `airlock serve` they stay")
 	}
 	t.sweepBehind(ctx)
@@ -261,7 +261,7 @@ func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
 	s := t.chat.Settings()
 	r := dryRunReport{DryRun: true, Provider: s.Provider, Model: s.Model, Destination: t.chat.Destination(), Folder: p.Folder, Files: []dryRunFile{}}
 	for _, f := range p.Files {
-		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME, f.Doubt()})
+		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME, f.Sensitivity()})
 		r.Bytes += f.Size
 	}
 	t.out.result(r)
@@ -399,7 +399,7 @@ func (t *talk) explain(ctx context.Context, err error) error {
 		hint := "what was made at the provider is deleted; `airlock files gc` deletes what could not be"
 		if t.options.keep {
 			hint = "what was made at the provider stays there, as --keep says; `airlock files ls` lists it"
-		} else if t.chat != nil && t.chat.Passing() {
+		} else if t.chat != nil && t.chat.Ephemeral() {
 			hint = ""
 		}
 		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: hint}
@@ -417,7 +417,7 @@ func modelError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		f.word, f.hint = "disk_full", "make room on the disk, and ask again"
-	case errors.Is(err, conversation.ErrApproval), errors.Is(err, conversation.ErrNobody):
+	case errors.Is(err, conversation.ErrApproval), errors.Is(err, conversation.ErrNonInteractive):
 		f.code, f.word, f.hint = exitApproval, "approval_needed", "--yes agrees to the files that -f names"
 	case errors.Is(err, conversation.ErrDeclined):
 		f.code, f.word, f.hint = exitApproval, "declined", ""

@@ -73,7 +73,7 @@ func (t *talk) agreeTo(ctx context.Context, files []conversation.File) error {
 	if !t.json || !t.options.yes {
 		t.say("The text of these files is in the prompt, and would go to %s:", where)
 		for _, f := range files {
-			t.say("  %s  %s%s", printable(f.Path), sizeText(f.Size), careful(f.Doubt()))
+			t.say("  %s  %s%s", printable(f.Path), sizeText(f.Size), careful(f.Sensitivity()))
 		}
 	}
 	if t.options.yes {

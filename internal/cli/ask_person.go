@@ -26,7 +26,7 @@ type asker struct {
 	shown   *turnShown
 }
 
-// Answer implements conversation.Person.
+// Answer implements conversation.Prompter.
 func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	if p.shown != nil {
 		p.shown.clear()
@@ -45,13 +45,13 @@ func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.An
 	case conversation.AskApply:
 		return p.apply(ctx, q)
 	}
-	return conversation.Answer{}, conversation.ErrNobody
+	return conversation.Answer{}, conversation.ErrNonInteractive
 }
 
 // yesNo asks at the terminal, if there is one.
 func (p *asker) yesNo(ctx context.Context, _ conversation.Ask, question string) (conversation.Answer, error) {
 	if !p.interactive() {
-		return conversation.Answer{}, conversation.ErrNobody
+		return conversation.Answer{}, conversation.ErrNonInteractive
 	}
 	line, err := p.askLine(ctx, question)
 	return conversation.Answer{OK: strings.HasPrefix(line, "y")}, err
@@ -69,7 +69,7 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 		return conversation.Answer{OK: true}, nil
 	}
 	if !p.interactive() {
-		return conversation.Answer{}, conversation.ErrNobody
+		return conversation.Answer{}, conversation.ErrNonInteractive
 	}
 	p.say("These files would leave this machine for %s:", q.Destination)
 	p.listFiles(q)
@@ -114,7 +114,7 @@ func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.An
 // the model chose them.
 func (p *asker) more(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	if !p.interactive() {
-		return conversation.Answer{}, conversation.ErrNobody
+		return conversation.Answer{}, conversation.ErrNonInteractive
 	}
 	where := q.Destination
 	if where == "" {
@@ -227,7 +227,7 @@ func (p *asker) apply(ctx context.Context, q conversation.Ask) (conversation.Ans
 		p.say("%v", err)
 	}
 	if p.options.yes || !p.canAsk() {
-		return conversation.Answer{}, conversation.ErrNobody
+		return conversation.Answer{}, conversation.ErrNonInteractive
 	}
 	k, err := p.openKeyboard()
 	if err != nil {

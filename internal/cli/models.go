@@ -49,7 +49,7 @@ func (a *app) newHost(d *desk, connect func(context.Context, string, conversatio
 		return nil, err
 	}
 	h, err := conversation.NewHost(conversation.HostOptions{
-		Archive: d.db.Conversations(), Ledger: d.db.Ledger(), Uploads: d.db.Uploads(), Counts: d.db.Uploads(), Desk: d.Desk,
+		Archive: d.db.Conversations(), Ledger: d.db.Ledger(), Uploads: d.db.Uploads(), Counts: d.db.Uploads(), Desk: d.Replies,
 		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log, Redact: a.redact,
 	})
 	if err != nil {
@@ -159,7 +159,7 @@ func (a *app) connectLocal(ctx context.Context, modelURL string) (*conversation.
 		conn.close()
 		return nil, err
 	}
-	b.Passing = conn.service != nil
+	b.Ephemeral = conn.service != nil
 	if u, parsed := url.Parse(a.cfg.Server); parsed == nil && u.Host != "" {
 		b.Destination = "the service at " + u.Host
 	}

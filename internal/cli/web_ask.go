@@ -21,7 +21,7 @@ func (a *app) pageAsk(s *service) *web.Ask {
 	return &web.Ask{
 		Live: s.live, Providers: a.askedModels,
 		Projects: func(ctx context.Context, owner string) ([]conversation.Link, error) {
-			return a.pageProjects(ctx, s.work.Desk, owner)
+			return a.pageProjects(ctx, s.work.Replies, owner)
 		},
 		Settings: conversation.Settings{
 			Provider: a.cfg.Provider, Model: a.cfg.Model,
@@ -31,7 +31,7 @@ func (a *app) pageAsk(s *service) *web.Ask {
 }
 
 // pageProjects are the projects whose folders this service was given.
-func (a *app) pageProjects(ctx context.Context, d *conversation.Desk, owner string) ([]conversation.Link, error) {
+func (a *app) pageProjects(ctx context.Context, d *conversation.Replies, owner string) ([]conversation.Link, error) {
 	links, err := d.Store.Links(ctx, owner)
 	if err != nil {
 		return nil, err

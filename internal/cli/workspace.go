@@ -26,7 +26,7 @@ const owner = string(engine.Local)
 
 // desk is what the commands about folders and projects stand on.
 type desk struct {
-	*conversation.Desk
+	*conversation.Replies
 	db     *state.DB
 	outbox *assignment.Outbox
 	sender *assignment.Sender
@@ -54,10 +54,10 @@ func (a *app) openDesk(ctx context.Context) (*desk, error) {
 func (a *app) newDesk(db *state.DB, dir string) *desk {
 	outbox := assignment.NewOutbox(db.Outbox(), nil)
 	return &desk{
-		Desk:   conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{dir}, Log: a.log}),
-		db:     db,
-		outbox: outbox,
-		sender: a.newSender(db, nil),
+		Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{dir}, Log: a.log}),
+		db:      db,
+		outbox:  outbox,
+		sender:  a.newSender(db, nil),
 	}
 }
 

@@ -39,9 +39,9 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err := a.startConversations(ctx, s, d); err != nil {
 		return err
 	}
-	reach := &conversation.Reach{Desk: d.Desk, Folders: a.cfg.Workspaces, Wake: d.sender.Wake, CheckAPI: policy.Check}
-	s.work = &native.Work{Reach: reach, Outbox: d.outbox}
-	s.review = &web.Review{Reach: reach, Replies: d.db.Projects()}
+	reach := &conversation.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake, CheckAPI: policy.Check}
+	s.work = &native.Work{Scoped: reach, Outbox: d.outbox}
+	s.review = &web.Review{Scoped: reach, Replies: d.db.Projects()}
 	return nil
 }
 

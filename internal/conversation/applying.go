@@ -41,12 +41,12 @@ func (t *turn) apply(ctx context.Context) error {
 
 // approve asks until there is an answer that can be carried out: what has
 // changed meanwhile is merged and shown again.
-func (t *turn) approve(ctx context.Context, h *Handled, p *workspace.Proposal) error {
+func (t *turn) approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) error {
 	d := t.chat.host.Desk
 	for {
 		a, err := t.decide(ctx, h, p)
 		switch {
-		case errors.Is(err, ErrNobody), err == nil && a.Later:
+		case errors.Is(err, ErrNonInteractive), err == nil && a.Later:
 			return nil // it is a proposal, for another place
 		case err != nil:
 			return err
@@ -65,7 +65,7 @@ func (t *turn) approve(ctx context.Context, h *Handled, p *workspace.Proposal) e
 
 // decide answers by the conversation's policy, or asks where it does not cover
 // all of the reply.
-func (t *turn) decide(ctx context.Context, h *Handled, p *workspace.Proposal) (Answer, error) {
+func (t *turn) decide(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) (Answer, error) {
 	if policy := t.chat.record.Settings.Policy; policy != nil {
 		consent, held := CoveredBy(*policy, p, false)
 		if consent.Covers(held) {

@@ -48,7 +48,7 @@ func (c Consent) Covers(held []workspace.Held) bool {
 // Approve carries out what was agreed to, and keeps the result with the
 // message. After an error nothing is changed; a *workspace.ConflictError can
 // be answered with a new proposal, by Rebase.
-func (d *Desk) Approve(ctx context.Context, h *Handled, p *workspace.Proposal, c Consent) (*Result, error) {
+func (d *Replies) Approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposal, c Consent) (*Result, error) {
 	switch {
 	case h.Gate != "":
 		return nil, fmt.Errorf("%w: %s", ErrClosed, h.Gate)
@@ -134,7 +134,7 @@ func evidenceState(root string, r *workspace.Receipt, evidence string) assignmen
 
 // Rebase makes a proposal anew after a conflict, merged with what is in the
 // folder now, and keeps it. It wants another approval.
-func (d *Desk) Rebase(ctx context.Context, h *Handled, p *workspace.Proposal) (*workspace.Proposal, error) {
+func (d *Replies) Rebase(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) (*workspace.Proposal, error) {
 	w, err := d.Workspace(ctx, p.Root)
 	if err != nil {
 		return nil, err
@@ -148,13 +148,13 @@ func (d *Desk) Rebase(ctx context.Context, h *Handled, p *workspace.Proposal) (*
 
 // Revise keeps a proposal that the user has edited. What went wrong with the
 // one before it is over.
-func (d *Desk) Revise(ctx context.Context, h *Handled, p *workspace.Proposal) error {
+func (d *Replies) Revise(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) error {
 	h.Result = newResult(h)
 	return d.Keep(ctx, h, p)
 }
 
 // Decline turns a message down. Nothing is changed and nothing reported.
-func (d *Desk) Decline(ctx context.Context, h *Handled, reason string) error {
+func (d *Replies) Decline(ctx context.Context, h *ReplyRecord, reason string) error {
 	if h.Done {
 		return fmt.Errorf("%w: it is %s", ErrDone, h.Result.State)
 	}
@@ -168,12 +168,12 @@ func (d *Desk) Decline(ctx context.Context, h *Handled, reason string) error {
 		}
 	}
 	h.Done, h.Result.State, h.Result.Reason = true, Declined, reason
-	return d.Store.PutHandled(ctx, h)
+	return d.Store.PutReplyRecord(ctx, h)
 }
 
 // Fail keeps with a message what went wrong when it was to be applied. It can
 // be approved again.
-func (d *Desk) Fail(ctx context.Context, h *Handled, cause error) error {
+func (d *Replies) Fail(ctx context.Context, h *ReplyRecord, cause error) error {
 	h.Result = newResult(h)
 	h.Result.State = Failed
 	if conflict, ok := errors.AsType[*workspace.ConflictError](cause); ok {
@@ -182,11 +182,11 @@ func (d *Desk) Fail(ctx context.Context, h *Handled, cause error) error {
 		}
 	}
 	h.Result.Errors = append(h.Result.Errors, cause.Error())
-	return d.Store.PutHandled(ctx, h)
+	return d.Store.PutReplyRecord(ctx, h)
 }
 
 // Refresh looks how far the reports of a message have come, and keeps it.
-func (d *Desk) Refresh(ctx context.Context, h *Handled) error {
+func (d *Replies) Refresh(ctx context.Context, h *ReplyRecord) error {
 	if len(h.Batch.Posts) > 0 && h.Result.State == Applied {
 		lanes, err := d.Outbox.Lanes(ctx, assignment.Query{API: h.API, Project: h.Project})
 		if err != nil {
@@ -194,13 +194,13 @@ func (d *Desk) Refresh(ctx context.Context, h *Handled) error {
 		}
 		h.Result.posts(h.Batch, lanes)
 	}
-	return d.Store.PutHandled(ctx, h)
+	return d.Store.PutReplyRecord(ctx, h)
 }
 
 // Undo proposes to undo what a message did, all of it or the files and
 // hunks with the ids, and keeps the proposal as a message of its own, which
 // reports nothing.
-func (d *Desk) Undo(ctx context.Context, h *Handled, only ...string) (*Handled, *workspace.Proposal, error) {
+func (d *Replies) Undo(ctx context.Context, h *ReplyRecord, only ...string) (*ReplyRecord, *workspace.Proposal, error) {
 	if h.Result.State != Applied || h.Result.Undo == "" {
 		return nil, nil, fmt.Errorf("%w: the reply is %s", workspace.ErrNothing, h.Result.State)
 	}
@@ -212,6 +212,6 @@ func (d *Desk) Undo(ctx context.Context, h *Handled, only ...string) (*Handled, 
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := d.TakeBack(ctx, Link{Owner: h.Owner, Project: h.Project, API: h.API}, p)
+	next, err := d.KeepRevert(ctx, Link{Owner: h.Owner, Project: h.Project, API: h.API}, p)
 	return next, p, err
 }

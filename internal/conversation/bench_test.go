@@ -28,7 +28,7 @@ func BenchmarkTurn(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer db.Close()
-			desk := conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+			desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 			host, err := conversation.NewHost(conversation.HostOptions{
 				Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
 				Quarantine: filepath.Join(data, "outputs"),

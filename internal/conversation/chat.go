@@ -111,7 +111,7 @@ func (c *Chat) checkTool(p Prompt) error {
 //
 // When the context ends the turn does too; what it made at the provider is
 // deleted by Close.
-func (c *Chat) Turn(ctx context.Context, p Prompt, person Person, sink Sink) (*Turn, error) {
+func (c *Chat) Turn(ctx context.Context, p Prompt, person Prompter, sink Sink) (*Turn, error) {
 	if !c.asking.TryLock() {
 		return nil, ErrTurn
 	}
@@ -126,7 +126,7 @@ func (c *Chat) Turn(ctx context.Context, p Prompt, person Person, sink Sink) (*T
 	return t.record, t.end(ctx, err)
 }
 
-func (c *Chat) newTurn(p Prompt, person Person, sink Sink) *turn {
+func (c *Chat) newTurn(p Prompt, person Prompter, sink Sink) *turn {
 	now := c.host.Clock.Now().UTC()
 	t := &turn{chat: c, prompt: p, person: person, sink: sink, relayed: relayed{redactor: c.host.Redact}, names: newStepNames(c.record.Turns),
 		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: c.host.Redact.Text(p.Text),
@@ -342,6 +342,6 @@ func (c *Chat) Destination() string { return c.backend.Destination }
 // ModelDestination is where a prompt goes; empty: the model is on this machine.
 func (c *Chat) ModelDestination() string { return cmp.Or(c.backend.Shown, c.backend.Destination) }
 
-// Passing reports whether all that is made at the provider ends with this
+// Ephemeral reports whether all that is made at the provider ends with this
 // process.
-func (c *Chat) Passing() bool { return c.backend.Passing }
+func (c *Chat) Ephemeral() bool { return c.backend.Ephemeral }

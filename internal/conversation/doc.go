@@ -14,8 +14,8 @@
 //	turn, err := chat.Turn(ctx, conversation.Prompt{Text: "Plot it", Files: files, Folder: "out"}, person, sink)
 //	cleaned, err := chat.Close(ctx, sink)
 //
-// Whoever shows it brings two things: a Person, who answers questions (Ask), and
-// a Sink, which is told what happens (Event). Both are plain values that can be
+// The caller brings two things: a Prompter, which puts questions (Ask) to the user,
+// and a Sink, which receives events (Event). Both are plain values that can be
 // written as JSON. The files of a turn:
 //
 //	question.go  what is asked, and what an answer means
@@ -26,10 +26,10 @@
 //
 // # A reply
 //
-// A Desk is handed finished replies. It reads one, finds the folder that the
+// Replies reads a finished reply, finds the folder that the
 // project is linked with, and makes a proposal: which files would change, and
 // what would be reported to the project. The user approves it or a part of it,
-// here or in another process, and the desk carries it out: the files in one
+// here or in another process, and Replies carries it out: the files in one
 // transaction, the reports queued in the same step, and a Result that says
 // what became of each, kept with the message.
 //

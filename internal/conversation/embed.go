@@ -35,7 +35,7 @@ func (t *turn) embed(ctx context.Context, u *provider.Uploader, files []embeddab
 	}
 	q.Text = fmt.Sprintf("Send %s (%s) within the request to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)
 	a, err := t.ask(ctx, q)
-	if err != nil && !errors.Is(err, ErrNobody) {
+	if err != nil && !errors.Is(err, ErrNonInteractive) {
 		return nil, refused, err
 	}
 	for i, f := range files {

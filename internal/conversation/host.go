@@ -22,10 +22,10 @@ type Backend struct {
 	// Shown is where files go that are shown to the model itself; empty: the
 	// Destination.
 	Shown string
-	// Passing says that what is made there ends with this process, so that
+	// Ephemeral says that what is made there ends with this process, so that
 	// there is nothing to record and to clean up.
-	Passing bool
-	Close   func() error // may be nil
+	Ephemeral bool
+	Close     func() error // may be nil
 }
 
 // CountStore adds up what processes have counted.
@@ -40,7 +40,7 @@ type HostOptions struct {
 	Ledger  provider.LedgerStore
 	Uploads provider.UploadStore
 	Counts  CountStore
-	Desk    *Desk
+	Desk    *Replies
 	// Quarantine is the directory in which outputs are held.
 	Quarantine string
 	// Connect gives the provider of a conversation of an owner.
@@ -132,7 +132,7 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 		return nil, errors.Join(err, closeBackend(b))
 	}
 	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, noted: b.Provider, sources: map[string]sent{}}
-	if !b.Passing {
+	if !b.Ephemeral {
 		if chat.ledger, err = provider.OpenLedger(ctx, h.Ledger, c.ID, h.Retry); err != nil {
 			return nil, errors.Join(err, release(), closeBackend(b))
 		}

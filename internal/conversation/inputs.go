@@ -170,7 +170,7 @@ func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason s
 	}
 	a, err := t.ask(ctx, q)
 	switch {
-	case errors.Is(err, ErrNobody):
+	case errors.Is(err, ErrNonInteractive):
 		return nil, fmt.Errorf("%w: %s would leave this machine for %s", ErrApproval, counted(len(files), "file"), q.Destination)
 	case err != nil:
 		return nil, err
@@ -205,7 +205,7 @@ func (c *Chat) destination(files []File) string {
 func (t *turn) preview(files []File) []FileAsked {
 	list := make([]FileAsked, len(files))
 	for i, f := range files {
-		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.seen(), Again: f.again, Doubt: doubt(f)}
+		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.seen(), Again: f.again, Doubt: sensitivity(f)}
 	}
 	return list
 }
@@ -230,7 +230,7 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	q.Text = fmt.Sprintf("%d of %s cannot be sent. Go on without?", len(refused), counted(len(files), "file"))
 	a, err := t.ask(ctx, q)
 	switch {
-	case errors.Is(err, ErrNobody), err == nil && !a.OK:
+	case errors.Is(err, ErrNonInteractive), err == nil && !a.OK:
 		return first
 	}
 	return err

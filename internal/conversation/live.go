@@ -150,7 +150,7 @@ func (l *Live) Turn(owner, id string, p Prompt) error {
 	return nil
 }
 
-// Answer implements Person: it waits for an answer from anywhere.
+// Answer implements Prompter: it waits for an answer from anywhere.
 func (c *liveChat) Answer(ctx context.Context, q Ask) (Answer, error) {
 	c.mu.Lock()
 	at := slices.IndexFunc(c.waiting, func(w *waiting) bool { return w.ask.ID == q.ID })

@@ -113,7 +113,7 @@ func newStage(t *testing.T, open func(testing.TB) remote) *stage {
 	s := &stage{rig: newRig(t), remote: open(t), folder: filepath.Join(t.TempDir(), "out")}
 	var err error
 	s.Host, err = conversation.NewHost(conversation.HostOptions{
-		Archive: s.db.Conversations(), Ledger: s.db.Ledger(), Uploads: s.db.Uploads(), Counts: s.db.Uploads(), Desk: s.Desk,
+		Archive: s.db.Conversations(), Ledger: s.db.Ledger(), Uploads: s.db.Uploads(), Counts: s.db.Uploads(), Desk: s.Replies,
 		Quarantine: filepath.Join(t.TempDir(), "outputs"), Clock: s.clock,
 		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
 			return &conversation.Backend{Provider: s.provider, Destination: "the test server"}, nil

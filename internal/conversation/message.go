@@ -51,8 +51,8 @@ type Link struct {
 	Created time.Time `json:"created"`
 }
 
-// Handled is a message on its way, and what became of it.
-type Handled struct {
+// A ReplyRecord is a reply, its proposal, and the result.
+type ReplyRecord struct {
 	ID      string    `json:"id"` // of its proposal
 	Owner   string    `json:"owner"`
 	Created time.Time `json:"created"`
@@ -96,10 +96,10 @@ type Store interface {
 	PutLink(ctx context.Context, l Link) error
 	// DropLink takes one back, or returns ErrNotFound.
 	DropLink(ctx context.Context, owner, project string) error
-	// PutHandled keeps a message, in place of what was kept under its id.
-	PutHandled(ctx context.Context, h *Handled) error
-	// Handled returns a message, or ErrNotFound.
-	Handled(ctx context.Context, owner, id string) (*Handled, error)
+	// PutReplyRecord keeps a message, in place of what was kept under its id.
+	PutReplyRecord(ctx context.Context, h *ReplyRecord) error
+	// ReplyRecord returns a message, or ErrNotFound.
+	ReplyRecord(ctx context.Context, owner, id string) (*ReplyRecord, error)
 }
 
 // Errors on which callers branch.

@@ -102,7 +102,7 @@ func (t *turn) save(ctx context.Context) error {
 		return err
 	}
 	a, err := t.ask(ctx, q)
-	if errors.Is(err, ErrNobody) {
+	if errors.Is(err, ErrNonInteractive) {
 		return nil // they are listed
 	}
 	if err != nil {

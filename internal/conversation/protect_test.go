@@ -22,7 +22,7 @@ func (a answers) Answer(_ context.Context, q conversation.Ask) (conversation.Ans
 	if answer, ok := a[q.Kind]; ok {
 		return answer(q), nil
 	}
-	return conversation.Answer{}, conversation.ErrNobody
+	return conversation.Answer{}, conversation.ErrNonInteractive
 }
 
 func yes(conversation.Ask) conversation.Answer { return conversation.Answer{OK: true} }
@@ -31,7 +31,7 @@ func no(conversation.Ask) conversation.Answer  { return conversation.Answer{} }
 // openAIStage is a stage with the provider that has the most to it.
 func openAIStage(t *testing.T) *stage { return newStage(t, remotes()[provider.OpenAI]) }
 
-func (s *stage) turn(t *testing.T, p conversation.Prompt, person conversation.Person) (*conversation.Turn, error) {
+func (s *stage) turn(t *testing.T, p conversation.Prompt, person conversation.Prompter) (*conversation.Turn, error) {
 	t.Helper()
 	chat := s.begin(t)
 	turn, err := chat.Turn(t.Context(), p, person, s.tell)
@@ -44,7 +44,7 @@ func (s *stage) turn(t *testing.T, p conversation.Prompt, person conversation.Pe
 func TestConsent(t *testing.T) {
 	s := openAIStage(t)
 	for name, c := range map[string]struct {
-		person conversation.Person
+		person conversation.Prompter
 		want   error
 	}{"nobody": {answers{}, conversation.ErrApproval}, "no person": {nil, conversation.ErrApproval}, "no": {answers{conversation.AskSend: no}, conversation.ErrDeclined}} {
 		turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "a.csv", "a")}}, c.person)

@@ -7,19 +7,17 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Person answers questions. A turn waits for each answer; a Person that is
-// told by its context that the turn is over returns the context's error.
-//
-// ErrNobody says that there is nobody to ask: what cannot be done without an
-// answer is not done then.
-type Person interface {
+// A Prompter puts questions to the user. A turn waits for each answer; when the turn
+// is over its context ends, and Answer returns the context's error. Without a user it
+// returns ErrNonInteractive: what needs an answer is not done then.
+type Prompter interface {
 	Answer(ctx context.Context, q Ask) (Answer, error)
 }
 
 // Errors that end a turn, on which callers branch.
 var (
-	// ErrNobody is a Person's: nobody is there.
-	ErrNobody = errors.New("there is nobody to ask")
+	// ErrNonInteractive is returned by a Prompter that has no user to ask.
+	ErrNonInteractive = errors.New("there is nobody to ask")
 	// ErrApproval says that a turn needs an answer that nobody gave.
 	ErrApproval = errors.New("somebody has to agree first")
 	// ErrDeclined says that the person did not agree.
@@ -78,7 +76,7 @@ type Ask struct {
 	Folder  string        `json:"folder,omitempty"`
 
 	// Of AskApply.
-	Handled  *Handled            `json:"handled,omitempty"`
+	Handled  *ReplyRecord        `json:"handled,omitempty"`
 	Proposal *workspace.Proposal `json:"proposal,omitempty"`
 }
 
@@ -93,7 +91,7 @@ type FileAsked struct {
 	// Again says that an earlier turn has brought it, and that it went there
 	// before.
 	Again bool `json:"again,omitempty"`
-	// Doubt says why it may not be for others' eyes.
+	// Doubt says why it may contain a secret.
 	Doubt   string   `json:"doubt,omitempty"`
 	Problem *Problem `json:"problem,omitempty"` // AskSkip and AskInline: why it cannot be sent
 }

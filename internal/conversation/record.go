@@ -86,7 +86,7 @@ type Turn struct {
 	// outputs were saved.
 	Receipts []*workspace.Receipt `json:"receipts"`
 	// Reply is the id of the proposal that the reply became, and Result what
-	// became of it: see Desk. Only of conversations about a project.
+	// became of it: see Replies. Only of conversations about a project.
 	Reply  string  `json:"reply,omitempty"`
 	Result *Result `json:"result,omitempty"`
 

@@ -72,7 +72,7 @@ type Question struct {
 }
 
 // newResult begins the result of a message with what its reply says by itself.
-func newResult(h *Handled) *Result {
+func newResult(h *ReplyRecord) *Result {
 	r := &Result{State: Proposed, TxnID: h.ID}
 	for _, p := range h.Batch.Problems {
 		r.Errors = append(r.Errors, fmt.Sprintf("%s (at byte %d): %s", p.Block, p.Offset, p.Reason))

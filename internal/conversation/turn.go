@@ -20,7 +20,7 @@ import (
 type turn struct {
 	chat   *Chat
 	prompt Prompt
-	person Person
+	person Prompter
 	sink   Sink
 	record *Turn
 
@@ -53,7 +53,7 @@ func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 	t.questions++
 	q.ID, q.Turn = fmt.Sprintf("t%dq%d", t.record.Number, t.questions), t.record.Number
 	if t.person == nil {
-		return Answer{}, ErrNobody
+		return Answer{}, ErrNonInteractive
 	}
 	t.emit(Asked{q})
 	a, err := t.person.Answer(ctx, q)

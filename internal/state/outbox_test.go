@@ -192,14 +192,14 @@ func TestProjects(t *testing.T) {
 	if err := s.DropLink(ctx, "local", "P"); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("dropped twice: %v", err)
 	}
-	h := &conversation.Handled{ID: "h", Owner: "local", Created: time.Now(), Result: &conversation.Result{State: conversation.Proposed}}
-	if err := s.PutHandled(ctx, h); err != nil {
+	h := &conversation.ReplyRecord{ID: "h", Owner: "local", Created: time.Now(), Result: &conversation.Result{State: conversation.Proposed}}
+	if err := s.PutReplyRecord(ctx, h); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Handled(ctx, "local", "h"); err != nil || got.Result.State != conversation.Proposed {
+	if got, err := s.ReplyRecord(ctx, "local", "h"); err != nil || got.Result.State != conversation.Proposed {
 		t.Errorf("%+v %v", got, err)
 	}
-	if _, err := s.Handled(ctx, "other", "h"); !errors.Is(err, conversation.ErrNotFound) {
+	if _, err := s.ReplyRecord(ctx, "other", "h"); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("somebody else's: %v", err)
 	}
 }

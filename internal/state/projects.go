@@ -74,8 +74,8 @@ func (s *Projects) DropLink(ctx context.Context, owner, project string) error {
 	return s.db.remove(ctx, missing, "DELETE FROM links WHERE owner = ? AND project = ?", owner, project)
 }
 
-// PutHandled implements conversation.Store. Replies of long ago make room.
-func (s *Projects) PutHandled(ctx context.Context, h *conversation.Handled) error {
+// PutReplyRecord implements conversation.Store. Replies of long ago make room.
+func (s *Projects) PutReplyRecord(ctx context.Context, h *conversation.ReplyRecord) error {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -95,9 +95,9 @@ func (s *Projects) PutHandled(ctx context.Context, h *conversation.Handled) erro
 	})
 }
 
-// Handled implements conversation.Store.
-func (s *Projects) Handled(ctx context.Context, owner, id string) (*conversation.Handled, error) {
-	h, err := document[conversation.Handled](ctx, s.db.reader, "a reply", "SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id)
+// ReplyRecord implements conversation.Store.
+func (s *Projects) ReplyRecord(ctx context.Context, owner, id string) (*conversation.ReplyRecord, error) {
+	h, err := document[conversation.ReplyRecord](ctx, s.db.reader, "a reply", "SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("the reply %q: %w", id, conversation.ErrNotFound)
 	}
@@ -106,7 +106,7 @@ func (s *Projects) Handled(ctx context.Context, owner, id string) (*conversation
 
 // Recent returns the newest replies of an owner, the newest first: those that
 // are resolved, or those that wait.
-func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.Handled, error) {
-	return documents[conversation.Handled](ctx, s.db.reader, "a reply", `SELECT handled FROM replies
+func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.ReplyRecord, error) {
+	return documents[conversation.ReplyRecord](ctx, s.db.reader, "a reply", `SELECT handled FROM replies
 		WHERE owner = ? AND coalesce(json_extract(handled, '$.done'), 0) = ? ORDER BY created DESC, id LIMIT ?`, owner, settled, limit)
 }

@@ -102,7 +102,7 @@ func askSite(t *testing.T, open bool, model scripted) *asker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	desk := conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	host, err := conversation.NewHost(conversation.HostOptions{
 		Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
 		Quarantine: filepath.Join(data, "outputs"), Clock: model.clock,

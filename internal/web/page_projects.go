@@ -225,7 +225,7 @@ func (p *reviewPage) history(v *webRequest, l conversation.Link, body *timelineV
 	for _, t := range found {
 		e := entryOfHistory(t)
 		if e.Waiting {
-			_, err := p.Store.Handled(v.Context(), p.owner(v), t.ID)
+			_, err := p.Store.ReplyRecord(v.Context(), p.owner(v), t.ID)
 			e.Waiting = err == nil // one of somebody else, or without a page, is not for this visitor
 			if !e.Waiting {
 				continue

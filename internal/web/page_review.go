@@ -15,7 +15,7 @@ import (
 
 // Review is what the pages about replies, projects and reports stand on.
 type Review struct {
-	*conversation.Reach
+	*conversation.Scoped
 	Replies Replies
 }
 
@@ -23,7 +23,7 @@ type Review struct {
 type Replies interface {
 	// Recent returns the newest replies of an owner, the newest first: those
 	// that are resolved, or those that wait.
-	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.Handled, error)
+	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.ReplyRecord, error)
 }
 
 // reviewPage shows what a model wants to change, and lets the user decide.
@@ -120,7 +120,7 @@ type listView struct {
 
 // replyEntry is a reply in a list.
 type replyEntry struct {
-	*conversation.Handled
+	*conversation.ReplyRecord
 	What    string
 	Files   []string
 	More    int
@@ -201,9 +201,9 @@ func resultFiles(r *conversation.Result) []string {
 	return all
 }
 
-func entryOf(h *conversation.Handled, files []string) replyEntry {
+func entryOf(h *conversation.ReplyRecord, files []string) replyEntry {
 	const most = 4
-	e := replyEntry{Handled: h, What: kindWords(h.Kind), Files: files, Reports: len(h.Batch.Posts)}
+	e := replyEntry{ReplyRecord: h, What: kindWords(h.Kind), Files: files, Reports: len(h.Batch.Posts)}
 	e.State, e.Class = stateWords(h)
 	if len(files) > most {
 		e.Files, e.More = files[:most], len(files)-most
@@ -222,7 +222,7 @@ func kindWords(kind string) string {
 }
 
 // stateWords says what became of a reply, and how it is coloured.
-func stateWords(h *conversation.Handled) (words, class string) {
+func stateWords(h *conversation.ReplyRecord) (words, class string) {
 	switch h.Result.State {
 	case conversation.Applied:
 		return "applied", "ok"

@@ -128,7 +128,7 @@ func (p *reviewPage) takeBack(w http.ResponseWriter, v *webRequest, l conversati
 	}) {
 		return workspace.ErrNothing
 	}
-	h, err := p.TakeBack(v.Context(), l, proposal)
+	h, err := p.KeepRevert(v.Context(), l, proposal)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (p *reviewPage) reply(w http.ResponseWriter, v *webRequest) error {
 	return p.showReply(w, v, http.StatusOK, h, proposal, "")
 }
 
-func (p *reviewPage) showReply(w http.ResponseWriter, v *webRequest, status int, h *conversation.Handled, proposal *workspace.Proposal, notice string) error {
+func (p *reviewPage) showReply(w http.ResponseWriter, v *webRequest, status int, h *conversation.ReplyRecord, proposal *workspace.Proposal, notice string) error {
 	body := replyView{
 		ID: h.ID, What: kindWords(h.Kind), Project: h.Project, Root: named(h.Root), Created: h.Created, Done: h.Done, Gate: h.Gate, Notice: notice,
 		Revision: conversation.Token(h, proposal), CanUndo: h.Result.State == conversation.Applied && h.Result.Undo != "",
@@ -235,7 +235,7 @@ func (p *reviewPage) rebase(w http.ResponseWriter, v *webRequest) error {
 }
 
 // openToChange opens a proposal that the user edits, who was shown it as it is.
-func (p *reviewPage) openToChange(v *webRequest) (*conversation.Handled, *workspace.Proposal, error) {
+func (p *reviewPage) openToChange(v *webRequest) (*conversation.ReplyRecord, *workspace.Proposal, error) {
 	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
 	switch {
 	case err != nil:

@@ -59,7 +59,7 @@ var postWords = map[assignment.State]struct{ words, class string }{
 }
 
 // reportsOf shows the reports of a reply.
-func (p *reviewPage) reportsOf(ctx context.Context, h *conversation.Handled, proposal *workspace.Proposal) ([]reportView, error) {
+func (p *reviewPage) reportsOf(ctx context.Context, h *conversation.ReplyRecord, proposal *workspace.Proposal) ([]reportView, error) {
 	if len(h.Batch.Posts) == 0 {
 		return nil, nil
 	}
@@ -116,7 +116,7 @@ func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane,
 	r.Moving = s.State == assignment.Pending || s.State == assignment.Sending
 }
 
-func (p *reviewPage) submission(h *conversation.Handled, proposal *workspace.Proposal, post *assignment.Post) (*submissionView, error) {
+func (p *reviewPage) submission(h *conversation.ReplyRecord, proposal *workspace.Proposal, post *assignment.Post) (*submissionView, error) {
 	var body assignment.SubmissionBody
 	if err := json.Unmarshal(post.Body, &body); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (p *reviewPage) submission(h *conversation.Handled, proposal *workspace.Pro
 	return s, nil
 }
 
-func question(h *conversation.Handled, lanes []assignment.Lane, post *assignment.Post) (*questionView, error) {
+func question(h *conversation.ReplyRecord, lanes []assignment.Lane, post *assignment.Post) (*questionView, error) {
 	var body assignment.QuestionBody
 	if err := json.Unmarshal(post.Body, &body); err != nil {
 		return nil, err

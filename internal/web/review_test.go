@@ -51,9 +51,9 @@ func newReviewer(t *testing.T) *reviewer {
 	if err := os.Mkdir(r.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	desk := conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: &assignmenttest.Project{}}})
-	r.review = &Review{Reach: &conversation.Reach{Desk: desk, Folders: []string{r.folder}, Wake: func() {}}, Replies: db.Projects()}
+	r.review = &Review{Scoped: &conversation.Scoped{Replies: desk, Folders: []string{r.folder}, Wake: func() {}}, Replies: db.Projects()}
 	e := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(nil))
 	site, err := New(Options{
 		Engine: e, Authenticate: e.Authenticate, Log: log, Review: r.review,

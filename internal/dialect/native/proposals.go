@@ -36,7 +36,7 @@ type reportBody struct {
 	Holds      []assignment.Hold `json:"holds"`
 }
 
-func proposalOf(h *conversation.Handled, p *workspace.Proposal) proposalBody {
+func proposalOf(h *conversation.ReplyRecord, p *workspace.Proposal) proposalBody {
 	b := proposalBody{ID: h.ID, Message: h.Message, Project: h.Project, Root: h.Root, Phase: h.Phase, CreatedAt: timeOf(h.Created),
 		State: h.Result.State, Token: tokenOf(h, p), Files: []workspace.FileChange{}, Findings: []workspace.Finding{},
 		Reports: []reportBody{}, Metadata: metadataBody{h.Result}}
@@ -51,7 +51,7 @@ func proposalOf(h *conversation.Handled, p *workspace.Proposal) proposalBody {
 }
 
 // tokenOf stands for what somebody was shown.
-func tokenOf(h *conversation.Handled, p *workspace.Proposal) string {
+func tokenOf(h *conversation.ReplyRecord, p *workspace.Proposal) string {
 	switch {
 	case h.Done || h.Gate != "":
 		return ""

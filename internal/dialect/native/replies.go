@@ -18,7 +18,7 @@ import (
 
 // Work is what the addresses about replies, projects and reports stand on.
 type Work struct {
-	*conversation.Reach
+	*conversation.Scoped
 	Outbox *assignment.Outbox
 }
 
@@ -117,7 +117,7 @@ func (a *api) getProposal(w http.ResponseWriter, r *http.Request) error {
 
 // openProposal finds the proposal in the path, with its reports as far as they
 // have come.
-func (a *api) openProposal(r *http.Request) (*Work, *conversation.Handled, *workspace.Proposal, error) {
+func (a *api) openProposal(r *http.Request) (*Work, *conversation.ReplyRecord, *workspace.Proposal, error) {
 	work, owner, err := a.work(r)
 	if err != nil {
 		return nil, nil, nil, err
@@ -171,7 +171,7 @@ func (a *api) approveProposal(w http.ResponseWriter, r *http.Request) error {
 
 // consentOf reads what is approved: what the ids name, or, without ids, all of
 // it if nothing speaks against any file.
-func consentOf(h *conversation.Handled, p *workspace.Proposal, only []string) (c conversation.Consent, err error) {
+func consentOf(h *conversation.ReplyRecord, p *workspace.Proposal, only []string) (c conversation.Consent, err error) {
 	if only == nil {
 		if p == nil {
 			return c, nil
@@ -207,7 +207,7 @@ func consentOf(h *conversation.Handled, p *workspace.Proposal, only []string) (c
 	return c, nil
 }
 
-func reportIndex(h *conversation.Handled, id string) int {
+func reportIndex(h *conversation.ReplyRecord, id string) int {
 	for i := range h.Batch.Posts {
 		if id == reportID(i) {
 			return i
@@ -220,7 +220,7 @@ func reportID(i int) string { return fmt.Sprintf("p%d", i+1) }
 
 // approvalFailed keeps with the message what went wrong. After a conflict the
 // proposal is made anew, on the files as they are now.
-func (a *api) approvalFailed(work *Work, r *http.Request, h *conversation.Handled, p *workspace.Proposal, cause error) error {
+func (a *api) approvalFailed(work *Work, r *http.Request, h *conversation.ReplyRecord, p *workspace.Proposal, cause error) error {
 	ctx := context.WithoutCancel(r.Context())
 	if err := work.Fail(ctx, h, cause); err != nil {
 		return errors.Join(cause, err)

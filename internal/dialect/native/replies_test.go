@@ -54,8 +54,8 @@ func newWorkRig(t *testing.T) *workRig {
 	outbox := assignment.NewOutbox(db.Outbox(), nil)
 	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: r.project}})
 	r.work = &Work{
-		Reach: &conversation.Reach{
-			Desk:    conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{data}}),
+		Scoped: &conversation.Scoped{
+			Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{data}}),
 			Wake:    func() {},
 			Folders: []string{r.folder},
 		},

@@ -13,10 +13,10 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Reach is a Desk as callers of a service have it: no further than the folders
-// that the service was given, and no proposal but the one that was shown.
-type Reach struct {
-	*Desk
+// Scoped is Replies for the callers of a service: limited to the folders that the
+// service was given, and to proposals as they were shown.
+type Scoped struct {
+	*Replies
 	// Folders are those that callers may link with a project, and all below
 	// them. A project whose folder is elsewhere is not there for callers.
 	Folders []string
@@ -45,10 +45,10 @@ func Within(folders []string, root string) bool {
 }
 
 // Allows reports whether callers may have to do with a folder.
-func (r *Reach) Allows(root string) bool { return Within(r.Folders, root) }
+func (r *Scoped) Allows(root string) bool { return Within(r.Folders, root) }
 
 // Linked returns the link of a project that callers may have to do with.
-func (r *Reach) Linked(ctx context.Context, owner, project string) (Link, error) {
+func (r *Scoped) Linked(ctx context.Context, owner, project string) (Link, error) {
 	l, err := r.Store.Link(ctx, owner, project)
 	if err == nil && !r.Allows(l.Root) {
 		err = fmt.Errorf("a folder of the project %q: %w", project, ErrNotFound)
@@ -58,7 +58,7 @@ func (r *Reach) Linked(ctx context.Context, owner, project string) (Link, error)
 
 // LinkFolder gives a project a folder, if it is one that callers may link. What
 // else there is on the machine is not told.
-func (r *Reach) LinkFolder(ctx context.Context, l Link) (Link, error) {
+func (r *Scoped) LinkFolder(ctx context.Context, l Link) (Link, error) {
 	root, err := filepath.EvalSymlinks(l.Root)
 	if err != nil || !filepath.IsAbs(l.Root) || !r.Allows(root) {
 		return l, ErrOutside
@@ -78,7 +78,7 @@ func (r *Reach) LinkFolder(ctx context.Context, l Link) (Link, error) {
 // OpenReply returns a message of an owner, with its proposal as long as it can
 // be approved, and its reports as far as they have come. A project whose link
 // was revoked has closed the gate for what waits.
-func (r *Reach) OpenReply(ctx context.Context, owner, id string) (*Handled, *workspace.Proposal, error) {
+func (r *Scoped) OpenReply(ctx context.Context, owner, id string) (*ReplyRecord, *workspace.Proposal, error) {
 	h, p, err := r.Open(ctx, owner, id)
 	if err != nil {
 		return nil, nil, err
@@ -94,7 +94,7 @@ func (r *Reach) OpenReply(ctx context.Context, owner, id string) (*Handled, *wor
 
 // CloseUnlinked closes the gate for a message that waits, whose project is not
 // linked with the folder any more: a link is consent, and can be revoked.
-func (d *Desk) CloseUnlinked(ctx context.Context, h *Handled) error {
+func (d *Replies) CloseUnlinked(ctx context.Context, h *ReplyRecord) error {
 	if h.Done || h.Project == "" || h.Gate != "" || h.Root == "" {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (d *Desk) CloseUnlinked(ctx context.Context, h *Handled) error {
 }
 
 // Token stands for what the user was shown; "" for what cannot be approved.
-func Token(h *Handled, p *workspace.Proposal) string {
+func Token(h *ReplyRecord, p *workspace.Proposal) string {
 	switch {
 	case h.Done || h.Gate != "":
 		return ""
@@ -121,7 +121,7 @@ func Token(h *Handled, p *workspace.Proposal) string {
 
 // ConsentTo names what is agreed to by ids: of files, "f1", of hunks, "f1:h2",
 // and of reports, "p1".
-func ConsentTo(h *Handled, p *workspace.Proposal, ids []string) (c Consent, err error) {
+func ConsentTo(h *ReplyRecord, p *workspace.Proposal, ids []string) (c Consent, err error) {
 	c.Posts = []string{}
 	var files []string
 	for _, id := range ids {
@@ -150,7 +150,7 @@ func ConsentTo(h *Handled, p *workspace.Proposal, ids []string) (c Consent, err 
 // Apply carries out what was agreed to by a user who was shown what the token
 // stands for. After a conflict the proposal is made anew, on the files as they
 // are now, and wants another look.
-func (r *Reach) Apply(ctx context.Context, h *Handled, p *workspace.Proposal, token string, c Consent) (*Result, error) {
+func (r *Scoped) Apply(ctx context.Context, h *ReplyRecord, p *workspace.Proposal, token string, c Consent) (*Result, error) {
 	switch {
 	case h.Gate != "":
 		return nil, fmt.Errorf("%w: %s", ErrClosed, h.Gate)
@@ -178,7 +178,7 @@ func (r *Reach) Apply(ctx context.Context, h *Handled, p *workspace.Proposal, to
 
 // Evidence says what would be there of a file that a submission names, if all
 // of the proposal were approved that can be.
-func (d *Desk) Evidence(h *Handled, p *workspace.Proposal, evidence string) assignment.FileState {
+func (d *Replies) Evidence(h *ReplyRecord, p *workspace.Proposal, evidence string) assignment.FileState {
 	r := &workspace.Receipt{}
 	if p != nil {
 		for i := range p.Files {

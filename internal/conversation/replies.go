@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Options are what a Desk stands on. All but Log and Now are required.
+// Options make Replies. All but Log and Now are required.
 type Options struct {
 	Store   Store
 	Journal workspace.Store
@@ -26,29 +26,30 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// Desk takes finished replies through. Its methods may be called at once.
-type Desk struct {
+// Replies proposes, approves and applies replies of models. Its methods may be called
+// concurrently.
+type Replies struct {
 	Options
 }
 
-// NewDesk returns a desk.
-func NewDesk(o Options) *Desk {
+// NewReplies returns Replies with these options.
+func NewReplies(o Options) *Replies {
 	if o.Now == nil {
 		o.Now = func() time.Time { return time.Now().UTC() }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Desk{o}
+	return &Replies{o}
 }
 
 // Workspace opens a folder.
-func (d *Desk) Workspace(ctx context.Context, root string) (*workspace.Workspace, error) {
+func (d *Replies) Workspace(ctx context.Context, root string) (*workspace.Workspace, error) {
 	return workspace.Open(ctx, root, workspace.Options{Store: d.Journal, Protected: d.Protected, Log: d.Log})
 }
 
 // Link gives a project a folder.
-func (d *Desk) Link(ctx context.Context, l Link) (Link, error) {
+func (d *Replies) Link(ctx context.Context, l Link) (Link, error) {
 	if !assignment.ValidID(l.Project) {
 		return l, fmt.Errorf("%w: %q cannot be the id of a project: letters, digits, '.', '_' and '-', at most 64", ErrInvalid, l.Project)
 	}
@@ -70,8 +71,8 @@ func (d *Desk) Link(ctx context.Context, l Link) (Link, error) {
 // Propose reads a message and works out what it would do. The proposal has no
 // files where the reply has none, and is nil where there is no folder to look
 // at. Nothing is kept yet.
-func (d *Desk) Propose(ctx context.Context, owner string, m Message, r *reply.Reply) (*Handled, *workspace.Proposal, error) {
-	h := &Handled{Owner: owner, Created: d.Now(), Message: m.ID, Project: m.Project, API: m.API, Root: m.Root, Phase: m.Phase, Notes: r.Warnings}
+func (d *Replies) Propose(ctx context.Context, owner string, m Message, r *reply.Reply) (*ReplyRecord, *workspace.Proposal, error) {
+	h := &ReplyRecord{Owner: owner, Created: d.Now(), Message: m.ID, Project: m.Project, API: m.API, Root: m.Root, Phase: m.Phase, Notes: r.Warnings}
 	if h.Message == "" {
 		h.Message = r.SHA256
 	}
@@ -106,7 +107,7 @@ func (d *Desk) Propose(ctx context.Context, owner string, m Message, r *reply.Re
 }
 
 // gate finds the folder, and says why nothing may be applied.
-func (d *Desk) gate(ctx context.Context, h *Handled) error {
+func (d *Replies) gate(ctx context.Context, h *ReplyRecord) error {
 	if h.Project != "" {
 		if !assignment.ValidID(h.Project) {
 			return fmt.Errorf("%w: %q cannot be the id of a project", ErrInvalid, h.Project)
@@ -142,7 +143,7 @@ func (d *Desk) gate(ctx context.Context, h *Handled) error {
 }
 
 // reports makes the batch of a reply.
-func (d *Desk) reports(h *Handled, m Message, r *reply.Reply) error {
+func (d *Replies) reports(h *ReplyRecord, m Message, r *reply.Reply) error {
 	var blocks []*reply.Item
 	for _, it := range r.Items {
 		if it.Kind == reply.KindBlock {
@@ -167,7 +168,7 @@ func (d *Desk) reports(h *Handled, m Message, r *reply.Reply) error {
 }
 
 // plan works out what would happen to the folder.
-func (d *Desk) plan(ctx context.Context, h *Handled, m Message, r *reply.Reply) (*workspace.Proposal, error) {
+func (d *Replies) plan(ctx context.Context, h *ReplyRecord, m Message, r *reply.Reply) (*workspace.Proposal, error) {
 	w, err := d.Workspace(ctx, h.Root)
 	if err != nil {
 		return nil, err
@@ -217,7 +218,7 @@ func shown(r *reply.Reply, only []string) []Shown {
 }
 
 // preview adds what is odd about the reports, given what was reported before.
-func (d *Desk) preview(ctx context.Context, h *Handled) error {
+func (d *Replies) preview(ctx context.Context, h *ReplyRecord) error {
 	entries, err := d.Outbox.Preview(ctx, h.Batch)
 	if err != nil {
 		return err
@@ -233,7 +234,7 @@ func (d *Desk) preview(ctx context.Context, h *Handled) error {
 
 // Keep keeps a message and its proposal, so that it can be approved later or
 // by another process.
-func (d *Desk) Keep(ctx context.Context, h *Handled, p *workspace.Proposal) error {
+func (d *Replies) Keep(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) error {
 	if p != nil && h.Gate == "" {
 		w, err := d.Workspace(ctx, p.Root)
 		if err != nil {
@@ -243,13 +244,13 @@ func (d *Desk) Keep(ctx context.Context, h *Handled, p *workspace.Proposal) erro
 			return err
 		}
 	}
-	return d.Store.PutHandled(ctx, h)
+	return d.Store.PutReplyRecord(ctx, h)
 }
 
 // Open returns a message that was kept, with its proposal as long as it can be
 // approved.
-func (d *Desk) Open(ctx context.Context, owner, id string) (*Handled, *workspace.Proposal, error) {
-	h, err := d.Store.Handled(ctx, owner, id)
+func (d *Replies) Open(ctx context.Context, owner, id string) (*ReplyRecord, *workspace.Proposal, error) {
+	h, err := d.Store.ReplyRecord(ctx, owner, id)
 	if err != nil || h.Done || h.Root == "" {
 		return h, nil, err
 	}
@@ -265,7 +266,7 @@ func (d *Desk) Open(ctx context.Context, owner, id string) (*Handled, *workspace
 }
 
 // recover tells a message what became of its transaction.
-func (d *Desk) recover(ctx context.Context, w *workspace.Workspace, h *Handled) error {
+func (d *Replies) recover(ctx context.Context, w *workspace.Workspace, h *ReplyRecord) error {
 	_, record, err := w.Transaction(ctx, h.ID)
 	if err != nil || record.State != workspace.Committed || record.Receipt == nil {
 		return err

@@ -19,7 +19,7 @@ const text = "```go:a.go\npackage a\n```\n\n```go:sub/b.go\npackage b\n```\n\n" 
 	"=== STANDUP ===\nworking_on: a\n=== END STANDUP ===\n"
 
 type rig struct {
-	*conversation.Desk
+	*conversation.Replies
 	db   *state.DB
 	root string
 	data string // of the database
@@ -38,11 +38,11 @@ func newRig(t *testing.T) *rig {
 		}
 	})
 	r := &rig{db: db, root: t.TempDir(), data: data}
-	r.Desk = conversation.NewDesk(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+	r.Replies = conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	return r
 }
 
-func (r *rig) propose(t *testing.T, m conversation.Message) (*conversation.Handled, *workspace.Proposal) {
+func (r *rig) propose(t *testing.T, m conversation.Message) (*conversation.ReplyRecord, *workspace.Proposal) {
 	t.Helper()
 	h, p, err := r.Propose(t.Context(), "local", m, reply.Parse([]byte(m.Text)))
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-func (r *rig) reach() *conversation.Reach {
-	return &conversation.Reach{Desk: r.Desk, Folders: []string{r.root}, Wake: func() {}}
+func (r *rig) reach() *conversation.Scoped {
+	return &conversation.Scoped{Replies: r.Replies, Folders: []string{r.root}, Wake: func() {}}
 }
 
 // linked is a reach with a project, and a reply that waits.
-func linked(t *testing.T) (*rig, *conversation.Reach, *conversation.Handled) {
+func linked(t *testing.T) (*rig, *conversation.Scoped, *conversation.ReplyRecord) {
 	t.Helper()
 	r := newRig(t)
 	reach := r.reach()

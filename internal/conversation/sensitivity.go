@@ -12,12 +12,12 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Doubt says why the file may hold a secret, "" where nothing points to one.
-func (f File) Doubt() string { return doubt(f) }
+// Sensitivity returns why the file may contain a secret, or "".
+func (f File) Sensitivity() string { return sensitivity(f) }
 
-// doubt says why a file may not be for others' eyes: a person looks at it
-// before it leaves the machine.
-func doubt(f File) string {
+// sensitivity returns why a file may contain a secret, or "". Such a file leaves the
+// machine only with the consent of the user.
+func sensitivity(f File) string {
 	name := strings.ToLower(path.Base(strings.ReplaceAll(f.Path, `\`, "/")))
 	if secretName(name) {
 		return "files of this name hold secrets"
