@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // A live interpreter is a program that asks over its channel for calls what to do
@@ -24,23 +25,31 @@ import (
 //go:embed live.py
 var liveProgram []byte
 
+//go:embed live.cjs
+var liveNodeProgram []byte
+
 const (
-	livePath   = runtimesPath + "/live.py"
-	liveFolder = runtimesPath + "/live" // with a folder of packages for each CPython
-	liveTier   = "live"
+	livePath     = runtimesPath + "/live.py"
+	liveNodePath = runtimesPath + "/live.cjs"
+	liveFolder   = runtimesPath + "/live" // with a folder of packages for each CPython
+	liveTier     = "live"
 )
 
 // live makes a request one for an interpreter.
 func (r *runRequest) live(spec *engine.Spec) {
 	r.Live, r.Entry, r.Code, r.Node = true, "", nil, nil
 	switch spec.Language.Name {
-	case "python":
-		r.Argv, r.Tier = []string{spec.Language.Run[0], livePath}, ""
+	case "js":
+		r.Argv, r.Tier = []string{nodePath, liveNodePath}, ""
+	default:
+		python, _ := language.Find("python")
+		r.Argv, r.Tier = []string{python.Run[0], livePath}, ""
+		if spec.Language.Name == "bash" { // led by Python, which knows JSON
+			r.Argv = append(r.Argv, "bash")
+		}
 		if startsAlike(spec) {
 			r.Tier = liveTier
 		}
-	default:
-		r.Argv, r.Tier = []string{spec.Language.Run[0]}, ""
 	}
 }
 

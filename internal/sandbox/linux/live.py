@@ -26,6 +26,7 @@ import json
 import os
 import reprlib
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -464,6 +465,9 @@ class Driver:
             return count, error
         return count, result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
 
+    def do_wake(self, order):
+        return {}
+
     def do_complete(self, order):
         from IPython.core.completer import provisionalcompleter, rectify_completions
 
@@ -497,6 +501,144 @@ class Driver:
         return {"variables": found[:1000]}
 
 
+class Bash:
+    """Runs cells in one shell, which stays. It is an interactive one without a
+    terminal: an interrupt then ends what it runs and not the shell."""
+
+    NEXT = b"IFS= read -r -d '' -u 9 __cell; eval \"$__cell\"\nprintf '%s\\0' $? >&8\n"
+    START = "PS1= PS2=; set +m +H +o history; unset HISTFILE"
+
+    def __init__(self):
+        self.channel = Channel()
+        self.count = 0
+        signal.signal(signal.SIGINT, self.on_interrupt)
+        lines, self.lines = os.pipe()
+        cells, self.cells = os.pipe()
+        self.ends, ends = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for number, place in ((os.dup(lines), 0), (os.dup(cells), 9), (os.dup(ends), 8)):
+                os.dup2(number, place)
+            os.dup2(2, 7)  # what an interactive shell says at its start is nobody's business
+            os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
+            os.closerange(10, 256)
+            os.closerange(3, 7)
+            os.execv("/bin/bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
+        for number in (lines, cells, ends):
+            os.close(number)
+        self.shell = pid
+        self.run(self.START + "; exec 2>&7 7>&-")
+        self.names = set(self.listed("compgen -v"))
+
+    def on_interrupt(self, number, frame):
+        """Passes it on: an interactive shell has a process group of its own."""
+        group = os.getpgid(self.shell)
+        if group != os.getpgrp():
+            os.killpg(group, signal.SIGINT)
+
+    def run(self, code):
+        """Runs code to its end, and returns its exit status."""
+        for target, data in ((self.lines, self.NEXT), (self.cells, code.encode("utf-8", "surrogateescape") + b"\0")):
+            self.write(target, data)
+        status = bytearray()
+        while not status.endswith(b"\0"):
+            try:
+                data = os.read(self.ends, 64)
+            except InterruptedError:
+                continue
+            if not data:  # the shell has ended
+                _, how = os.waitpid(self.shell, 0)
+                os._exit(os.waitstatus_to_exitcode(how) & 0xFF)
+            status += data
+        return int(status[:-1] or b"0")
+
+    def write(self, target, data):
+        rest = memoryview(data)
+        while rest:
+            ready = select.select([self.ends], [target], [])
+            if ready[1]:
+                rest = rest[os.write(target, rest[:4096]) :]
+            elif ready[0]:
+                break  # it has ended, or did not want all
+
+    def listed(self, command):
+        self.run(command + " >/tmp/.live 2>&1")
+        with open("/tmp/.live", encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 20).splitlines()
+
+    def ask(self, report):
+        number = self.channel.ask("next", encoded(report))
+        while True:
+            answers = self.channel.receive()
+            if answers is None:
+                os._exit(0)
+            for answered, message in answers:
+                if answered == number:
+                    return message.get("result")
+
+    def serve(self):
+        report = {}
+        while True:
+            order = self.ask(report)
+            try:
+                report = getattr(self, "do_" + order["do"])(order)
+            except Exception as error:
+                report = {"failed": "%s: %s" % (type(error).__name__, error)}
+
+    def do_run(self, order):
+        if not order.get("silent"):
+            self.count += 1
+        if "\0" in order["code"]:
+            self.channel.tell("error", encoded({"name": "SyntaxError", "value": "a NUL in the code", "traceback": []}))
+            return {"status": "error", "count": self.count}
+        status = self.run(order["code"])
+        if status:
+            self.channel.tell("error", encoded({"name": "ExitStatus", "value": str(status), "traceback": []}))
+        return {"status": "error" if status else "ok", "count": self.count}
+
+    def do_wake(self, order):
+        return {}
+
+    def do_complete(self, order):
+        code = order["code"][: order["cursor"]]
+        word = code[max(map(code.rfind, " \t\n;|&(<>=")) + 1 :]
+        if word.startswith("$"):
+            found = ["$" + name for name in self.listed("compgen -v -- " + shlex.quote(word[1:]))]
+        else:
+            found = self.listed("compgen -A function -abck -f -- " + shlex.quote(word))
+        return {"matches": sorted(set(found))[:1000], "start": order["cursor"] - len(word), "end": order["cursor"]}
+
+    def do_inspect(self, order):
+        code, cursor = order["code"], order["cursor"]
+        while cursor < len(code) and not code[cursor].isspace():
+            cursor += 1
+        name = (code[:cursor].split() or [""])[-1]
+        lines = self.listed("type -- " + shlex.quote(name)) if name else []
+        found = bool(lines) and "not found" not in lines[0]
+        return {"found": found, "data": {"text/plain": "\n".join(lines)} if found else {}}
+
+    def do_is_complete(self, order):
+        try:
+            check = subprocess.run(["/bin/bash", "-n", "-c", order["code"]], capture_output=True, text=True, timeout=5)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return {"status": "unknown", "indent": ""}
+        if check.returncode == 0:
+            return {"status": "complete", "indent": ""}
+        return {"status": "incomplete" if "unexpected end of file" in check.stderr or "unexpected EOF" in check.stderr else "invalid", "indent": ""}
+
+    def do_variables(self, order):
+        found = []
+        for name in self.listed("compgen -v"):
+            if name in self.names or name in ("__cell", "_", "BASH_LINENO", "BASH_COMMAND", "PIPESTATUS"):
+                continue
+            text = "\n".join(self.listed("declare -p " + name))
+            flags, _, value = text.removeprefix("declare -").partition(" ")
+            kind = "array" if "a" in flags else "map" if "A" in flags else "integer" if "i" in flags else "string"
+            found.append({"name": name, "type": kind, "shape": "", "repr": value.partition("=")[2][:200], "size": 0})
+        return {"variables": found[:1000]}
+
+
 PLAIN = (int, float, complex, bool, str, bytes, type(None), list, tuple, dict, set, frozenset, range)
 SHORT = reprlib.Repr()
 SHORT.maxstring = SHORT.maxother = 80
@@ -526,7 +668,15 @@ def holds_plain(value):
     return True
 
 
-if __name__ == "__main__":
-    driver = Driver()
+def serve(driver, arguments):
+    """Is the interpreter that the arguments name, until there is no more to do."""
+    if arguments == ["bash"]:
+        Bash().serve()
+        return
+    driver = driver or Driver()
     driver.begin()
     driver.serve()
+
+
+if __name__ == "__main__":
+    serve(None, sys.argv[1:])

@@ -54,10 +54,13 @@ def preload(modules):
 
 def make_live():
     """Makes the shell of live interpreters. What is the main module stays it."""
+    import functools
+
     first = sys.modules["__main__"]
-    driver = load("live").Driver()
+    live = load("live")
+    driver = live.Driver()
     sys.modules["__main__"] = first
-    return driver
+    return functools.partial(live.serve, driver)
 
 
 def rehearse_plot():
@@ -289,8 +292,8 @@ def conduct(handed, source):
         set_environment(handed.env)
     gc.enable()
     if LIVE:
-        LIVE[0].begin()
-        return LIVE[0].serve()
+        LIVE[0](handed.argv[1:])
+        return 0
     return program.conduct(handed.argv[0], handed.argv[1:], handed.echo_last, handed.show_plots, handed.alone, source)
 
 

@@ -1,0 +1,213 @@
+// A live interpreter of JavaScript: Node's repl without a terminal. It asks over the
+// channel for calls what to do next, and says there what a cell puts out; see live.py.
+'use strict'
+
+const fs = require('node:fs')
+const net = require('node:net')
+const util = require('node:util')
+const vm = require('node:vm')
+
+// The repl takes this function along when it is loaded. Its own way to be interrupted
+// is for a terminal.
+const plain = vm.Script.prototype.runInThisContext
+vm.Script.prototype.runInThisContext = function (options) {
+  return plain.call(this, { ...options, breakOnSigint: true })
+}
+const repl = require('node:repl')
+vm.Script.prototype.runInThisContext = plain
+
+const { PassThrough } = require('node:stream')
+
+const [answers, calls] = process.env.AIRLOCK_CALLS_FDS.split(' ').map(Number)
+delete process.env.AIRLOCK_CALLS_FDS
+const largest = 8 << 20 // characters of one form of what is displayed
+
+let asked = 0
+const waiting = new Map() // by number of a call: who gets the answer
+
+function send(message) {
+  const body = Buffer.from(JSON.stringify(message))
+  const head = Buffer.alloc(4)
+  head.writeUInt32BE(body.length)
+  let rest = Buffer.concat([head, body])
+  while (rest.length > 0) rest = rest.subarray(fs.writeSync(calls, rest))
+}
+
+const tell = (name, input) => send({ name, input })
+
+function ask(name, input) {
+  const id = ++asked
+  send({ id, name, input })
+  return new Promise((resolve) => waiting.set(id, resolve))
+}
+
+let received = Buffer.alloc(0)
+const channel = new net.Socket({ fd: answers, readable: true, writable: false })
+channel.on('data', (data) => {
+  received = Buffer.concat([received, data])
+  while (received.length >= 4 && received.length >= 4 + received.readUInt32BE(0)) {
+    const size = received.readUInt32BE(0)
+    const message = JSON.parse(received.subarray(4, 4 + size))
+    received = received.subarray(4 + size)
+    waiting.get(message.id)?.(message.result)
+    waiting.delete(message.id)
+  }
+})
+channel.on('end', () => process.reallyExit(0)) // the service is gone
+channel.on('error', () => process.reallyExit(0))
+
+// What is printed goes where everything else goes, so that it keeps its place.
+for (const name of ['stdout', 'stderr']) {
+  process[name].write = (chunk, encoding, done) => {
+    const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString()
+    for (let i = 0; i < text.length; i += 1 << 16) tell(name, { text: text.slice(i, i + (1 << 16)) })
+    const then = typeof encoding === 'function' ? encoding : done
+    if (then) process.nextTick(then)
+    return true
+  }
+}
+
+process.on('uncaughtException', (error) => process.stderr.write(util.inspect(error) + '\n'))
+process.on('unhandledRejection', (error) => process.stderr.write('Unhandled: ' + util.inspect(error) + '\n'))
+
+const nowhere = new PassThrough()
+nowhere.resume()
+const server = repl.start({
+  prompt: '', input: new PassThrough(), output: nowhere, terminal: false, useGlobal: true, preview: false,
+})
+const before = new Set(Object.getOwnPropertyNames(globalThis))
+const declared = new Set()
+let count = 0
+let settle = null // ends the cell that runs, with an error
+
+process.on('SIGINT', () => settle?.(interrupted()))
+server._domain.removeAllListeners('error') // where the repl sends what a cell throws
+server._domain.on('error', (error) => settle ? settle(error) : process.stderr.write(util.inspect(error) + '\n'))
+
+const interrupted = () => Object.assign(new Error('The cell was interrupted'), { code: 'ERR_SCRIPT_EXECUTION_INTERRUPTED' })
+
+const inspected = (value) => util.inspect(value, { depth: 3, maxArrayLength: 200, maxStringLength: 1 << 20 }).slice(0, largest)
+const isBundle = (value) => value !== null && typeof value === 'object' && Object.keys(value).length > 0 &&
+  Object.keys(value).every((key) => /^[a-z]+\/[\w.+-]+$/.test(key))
+
+globalThis.display = (value) => {
+  if (!isBundle(value)) return tell('display', { data: { 'text/plain': inspected(value) } })
+  const data = {}
+  for (const [kind, form] of Object.entries(value)) {
+    const plain = Buffer.isBuffer(form) ? form.toString('base64') : form
+    if ((JSON.stringify(plain) ?? '').length <= largest) data[kind] = plain
+    else process.stderr.write(`[left out: ${kind} is too long]\n`)
+  }
+  tell('display', { data })
+}
+before.add('display')
+
+function failed(error) {
+  if (error instanceof repl.Recoverable) error = error.err
+  const known = error !== null && typeof error === 'object'
+  let name = 'Error', value, stack = ''
+  try {
+    const cut = known && error.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED'
+    name = cut ? 'Interrupted' : known && error.name ? String(error.name) : 'Error'
+    value = known && 'message' in error ? String(error.message) : inspected(error)
+    stack = known && error.stack ? String(error.stack) : ''
+  } catch {
+    value = 'it cannot be said what was thrown'
+  }
+  const traceback = stack.split('\n').filter((line) => !/\(?node:|live\.cjs/.test(line)).slice(0, 200)
+  tell('error', { name, value: value.slice(0, 1 << 20), traceback })
+}
+
+function evaluate(code) {
+  return new Promise((resolve) => {
+    settle = (error) => resolve({ error })
+    try {
+      server.eval(code + '\n', server.context, `cell ${count}`, (error, value) => resolve(error !== null && error !== undefined ? { error } : { value }))
+    } catch (error) {
+      resolve({ error })
+    }
+  })
+}
+
+const does = {
+  async run({ code, silent }) {
+    if (!silent) count++
+    for (const [, name] of code.matchAll(/^\s*(?:(?:async\s+)?function\*?|let|const|var|class)\s+([A-Za-z_$][\w$]*)/gm)) declared.add(name)
+    const result = /^\s*$/.test(code) ? {} : await evaluate(code)
+    settle = null
+    if ('error' in result) {
+      failed(result.error)
+      return { status: 'error', count }
+    }
+    if (result.value !== undefined && !silent) {
+      server.last = result.value
+      try {
+        tell('result', { data: isBundle(result.value) ? result.value : { 'text/plain': inspected(result.value) } })
+      } catch (error) {
+        failed(error)
+        return { status: 'error', count }
+      }
+    }
+    return { status: 'ok', count }
+  },
+  async wake() {
+    return {}
+  },
+  complete({ code, cursor }) {
+    const text = [...code].slice(0, cursor).join('')
+    return new Promise((resolve) => server.complete(text.split('\n').at(-1), (error, found) => {
+      const [matches, on] = found ?? [[], '']
+      resolve({ matches: [...new Set(matches.filter(Boolean))].slice(0, 1000), start: cursor - [...on].length, end: cursor })
+    }))
+  },
+  async inspect({ code, cursor }) {
+    const chars = [...code]
+    let end = cursor
+    while (end < chars.length && /[\w$]/.test(chars[end])) end++
+    const name = /[A-Za-z_$][\w$.]*$/.exec(chars.slice(0, end).join(''))?.[0]
+    try {
+      return { found: true, data: { 'text/plain': inspected(vm.runInThisContext(name, { timeout: 1000 })) } }
+    } catch {
+      return { found: false, data: {} }
+    }
+  },
+  async is_complete({ code }) {
+    try {
+      new vm.Script(`async () => {\n${code}\n}`)
+      return { status: 'complete', indent: '' }
+    } catch (error) {
+      const open = /Unexpected end of input|Unterminated template|missing \) after|Unexpected token '\}'/.test(error.message)
+      return open ? { status: 'incomplete', indent: '' } : { status: 'invalid', indent: '' }
+    }
+  },
+  async variables() {
+    const variables = []
+    for (const name of Object.getOwnPropertyNames(globalThis)) if (!before.has(name)) declared.add(name)
+    for (const name of declared) {
+      let value
+      try {
+        value = vm.runInThisContext(name)
+      } catch {
+        continue // it was not made after all
+      }
+      const type = value === null ? 'null' : typeof value === 'object' ? value.constructor?.name ?? 'object' : typeof value
+      const length = Array.isArray(value) || typeof value === 'string' ? String(value.length) : ''
+      variables.push({ name, type, shape: length, repr: util.inspect(value, { depth: 0, customInspect: false, maxStringLength: 80, getters: false }).slice(0, 200), size: 0 })
+    }
+    return { variables: variables.slice(0, 1000) }
+  },
+}
+
+async function serve() {
+  let report = {}
+  for (;;) {
+    const order = await ask('next', report)
+    try {
+      report = await does[order.do](order)
+    } catch (error) {
+      report = { status: 'error', count, failed: String(error?.message ?? error) }
+    }
+  }
+}
+
+serve()
