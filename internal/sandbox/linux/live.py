@@ -266,6 +266,7 @@ class Driver:
         self.main_thread = threading.main_thread()
         sys.stdout, sys.stderr = Stream(self, "stdout", 1), Stream(self, "stderr", 2)
         sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+        self.streams = {"stdout": sys.stdout, "stderr": sys.stderr}
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         sys.argv[:] = [""]
         sys.path[0] = ""
@@ -424,8 +425,9 @@ class Driver:
     def do_run(self, order):
         self.error, self.interrupted, self.channel.put_off = None, False, False
         silent = bool(order.get("silent"))
-        if not isinstance(sys.stdout, io.TextIOBase):
-            sys.stdout = sys.__stdout__
+        for name, stream in self.streams.items():
+            if getattr(sys, name, None) is None:
+                setattr(sys, name, stream)
         signal.signal(signal.SIGINT, self.on_interrupt)
         self.task = self.loop.create_task(self.cell(order["code"], silent))
         self.running = True
@@ -448,14 +450,14 @@ class Driver:
     async def cell(self, code, silent):
         shell, problem, result = self.shell, None, None
         try:
-            transformed = shell.transform_cell(code)
+            transformed = type(shell).transform_cell(shell, code)
         except Exception:
             transformed, problem = code, sys.exc_info()
         count = shell.execution_count
         try:
             try:
-                result = await shell.run_cell_async(
-                    code, store_history=not silent, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
+                result = await type(shell).run_cell_async(  # whatever a cell has made of the instance's
+                    shell, code, store_history=not silent, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
             finally:
                 shell.events.trigger("post_execute")
                 if not silent:
