@@ -102,7 +102,7 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 		case "make":
 			file, err := f.engine.PutFile(context.Background(), caller, engine.Upload{Name: rest, Origin: engine.OriginMCP}, strings.NewReader("made here"))
 			if err == nil {
-				_, err = f.WriteFile(context.Background(), caller, c.cell.Session, rest, strings.NewReader("made here"), 0)
+				_, err = f.WriteFile(context.Background(), caller, c.cell.Session, rest, strings.NewReader("made here"))
 			}
 			if err != nil {
 				f.t.Error(err)
@@ -253,7 +253,7 @@ func (f *fakeLive) OpenFile(_ context.Context, _ engine.Caller, session engine.I
 	return Entry{Path: path, Size: info.Size()}, file, nil
 }
 
-func (f *fakeLive) WriteFile(_ context.Context, _ engine.Caller, session engine.ID, path string, content io.Reader, _ int64) (Entry, error) {
+func (f *fakeLive) WriteFile(_ context.Context, _ engine.Caller, session engine.ID, path string, content io.Reader) (Entry, error) {
 	data, err := io.ReadAll(content)
 	if err != nil {
 		return Entry{}, err

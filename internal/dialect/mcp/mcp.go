@@ -184,12 +184,19 @@ func (s *Server) complete(ctx context.Context) {
 			s.Log.ErrorContext(ctx, "mcp", "error", err)
 			return // the first call says so
 		}
+		offered := map[string]bool{}
 		for t, err := range remote.Tools(ctx, nil) {
 			if err != nil {
 				s.Log.ErrorContext(ctx, "mcp", "error", err)
 				return
 			}
+			offered[t.Name] = true
 			s.sdk.AddTool(t, s.forward)
+		}
+		for _, t := range s.tools {
+			if t.remote && !offered[t.name] {
+				s.sdk.RemoveTools(t.name)
+			}
 		}
 		return
 	}

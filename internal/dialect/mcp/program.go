@@ -45,7 +45,7 @@ type Files interface {
 	// ListFiles returns what is there, and whether there is more than it lists.
 	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID) (files []Entry, more bool, err error)
 	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (Entry, *os.File, error)
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader, limit int64) (Entry, error)
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (Entry, error)
 	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) error
 }
 

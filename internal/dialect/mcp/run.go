@@ -84,6 +84,9 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 	case !plain:
 		return nil, refused("session: its interpreter takes neither args nor stdin. Leave session out for a program that does")
 	}
+	if len(refs) > 0 && s.Files == nil {
+		return nil, refused("files: they can only be given to a new session")
+	}
 	for _, ref := range refs {
 		if err := s.place(ctx, c.caller, session, ref.ID); err != nil {
 			return nil, err
@@ -122,7 +125,7 @@ func (s *Server) place(ctx context.Context, caller engine.Caller, session, file 
 		return err
 	}
 	defer content.Close()
-	_, err = s.Files.WriteFile(ctx, caller, session, f.Name, content, f.Size)
+	_, err = s.Files.WriteFile(ctx, caller, session, f.Name, content)
 	return err
 }
 

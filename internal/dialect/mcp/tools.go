@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -109,7 +110,7 @@ func (s *Server) writeFile(ctx context.Context, c *call) (*sdk.CallToolResult, e
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Files.WriteFile(ctx, c.caller, session, name, strings.NewReader(string(content)), maxContent); err != nil {
+	if _, err := s.Files.WriteFile(ctx, c.caller, session, name, bytes.NewReader(content)); err != nil {
 		return nil, about(name, err)
 	}
 	return answer(fmt.Sprintf("Written: %s (%s). session %s has it: pass it to go on.",

@@ -97,7 +97,7 @@ func (s *Server) Uploads(limit int64) http.Handler {
 			http.Error(w, "this address is used up, expired, or never was", http.StatusNotFound)
 			return
 		}
-		entry, err := s.Files.WriteFile(r.Context(), to.caller, to.session, to.path, r.Body, limit)
+		entry, err := s.Files.WriteFile(r.Context(), to.caller, to.session, to.path, http.MaxBytesReader(w, r.Body, limit))
 		if err != nil {
 			text, _ := errorOf(err)
 			http.Error(w, "the file was not stored: "+text, http.StatusUnprocessableEntity)

@@ -243,7 +243,7 @@ def make_shell(driver):
     config.InteractiveShell.separate_in = ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        shell = Shell.instance(config=config)
+        shell = Shell.instance(config=config, ipython_dir="/tmp/.ipython")  # not among the program's files
     return shell
 
 
