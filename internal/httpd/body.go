@@ -6,9 +6,6 @@ import "net/http"
 // is refused at once; one that is not is found out by the handler, whose read
 // fails with *http.MaxBytesError. Compressed bodies are refused: their real
 // size shows too late.
-//
-// A connection ends with a body in chunks. If the request had a length too,
-// and a proxy in front went by that, what follows is not what it thinks.
 func limitBody(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
@@ -19,9 +16,6 @@ func limitBody(m Mount, next http.Handler) http.Handler {
 			hangUp(w, r)
 			m.refuse(w, r, http.StatusRequestEntityTooLarge, "too_large", "the body is over the limit of this address")
 			return
-		}
-		if len(r.TransferEncoding) > 0 {
-			w.Header().Set("Connection", "close")
 		}
 		if r.Body != nil {
 			r = withBody(r, http.MaxBytesReader(w, r.Body, m.MaxBody))

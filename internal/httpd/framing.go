@@ -130,8 +130,9 @@ func (f *framing) endLine(line string) bool {
 	return true
 }
 
-// readField looks for what says where the body ends. limitBody ends a connection
-// after a body in chunks, and net/http after a length that it cannot read.
+// readField looks for what says where the body ends. progress ends a connection
+// after a body in chunks and after a request for another protocol, whose bytes are
+// not HTTP, and net/http after a length that it cannot read.
 func (f *framing) readField(line string) bool {
 	name, value, _ := strings.Cut(line, ":")
 	switch strings.ToLower(name) {
@@ -139,7 +140,7 @@ func (f *framing) readField(line string) bool {
 		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 62)
 		f.length, f.last = int64(n), f.last || err != nil
 		return len(line) < maxField-1
-	case "transfer-encoding":
+	case "transfer-encoding", "upgrade":
 		f.last = true
 	}
 	return true

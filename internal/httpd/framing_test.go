@@ -38,12 +38,53 @@ func TestStrictHeaders(t *testing.T) {
 		{"the second is folded", get + "\r\n" + get + "X: a\r\n b\r\n\r\n", []int{200, 400}},
 		{"folded after a body", post + "Content-Length: 2\r\n\r\nab" + get + "X: a\r\n b\r\n\r\n", []int{200, 400}},
 		{"a long Content-Length", post + "Content-Length:" + strings.Repeat(" ", 300) + "2\r\n\r\nab", []int{400}},
+		{"an upgrade that is refused", get + "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + get + "X: a\r\n b\r\n\r\n", []int{200}},
+		{"an upgrade to nothing", get + "Upgrade:\r\n\r\n" + get + "X: a\r\n b\r\n\r\n", []int{200}},
+		{"an upgrade of what is no mount's", "GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nUpgrade: x\r\n\r\n" + get + "\r\n", []int{200}},
+		{"chunks for what is no mount's", "GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get + "\r\n", []int{200}},
 		{"no Content-Length", post + "Content-Length: x\r\n\r\n", []int{400}},
 	} {
 		for _, pieces := range []bool{false, true} {
 			if got := statuses(t, address, c.sent, pieces, len(c.want)); fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("%s, in pieces %v: %v, want %v", c.name, pieces, got, c.want)
 			}
+		}
+	}
+}
+
+// A connection that speaks another protocol is not checked any more: what it
+// carries may look like anything.
+func TestUpgradedConnection(t *testing.T) {
+	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, both, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(both, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		both.Flush()
+		_, _ = io.Copy(conn, both)
+	})}}})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	const odd = "a\nb\n c\r\n d\x00\x01\n\n"
+	fmt.Fprint(conn, "GET /api/v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	from := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(from, nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(resp, err)
+	}
+	resp.Body.Close()
+	for range 3 {
+		got := make([]byte, len(odd))
+		fmt.Fprint(conn, odd)
+		if _, err := io.ReadFull(from, got); err != nil || string(got) != odd {
+			t.Fatalf("%q came back: %v", got, err)
 		}
 	}
 }
@@ -80,6 +121,12 @@ func statuses(t *testing.T, address, text string, pieces bool, answers int) (got
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		got = append(got, resp.StatusCode)
+		if !resp.Close {
+			continue
+		}
+		if _, err := from.Peek(1); err == nil {
+			got = append(got, 0) // an answer too many
+		}
 	}
 	return got
 }

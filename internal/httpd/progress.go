@@ -9,10 +9,18 @@ import (
 // progress cuts peers that keep a connection without using it. A deadline for
 // the whole of a request would cut slow but honest uploads and long runs, so
 // each read and each write moves the deadline on.
+//
+// A connection ends with a body in chunks: if the request had a length too, and a
+// proxy in front went by that, what follows is not what it thinks. It ends as well
+// with a request for another protocol, granted or not: strictConn reads no further,
+// so that a later request would go unchecked.
 func progress(t Timeouts, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := watch(w); v != nil {
 			v.idle = t.WriteIdle
+		}
+		if _, upgrades := r.Header["Upgrade"]; upgrades || len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
 		}
 		if r.Body != nil && r.Body != http.NoBody {
 			body := &idleBody{ReadCloser: r.Body, control: http.NewResponseController(w), idle: t.BodyIdle}
