@@ -48,7 +48,11 @@ func (c *Client) Stream(ctx context.Context, req RunRequest) iter.Seq2[Event, er
 			return
 		}
 		defer resp.Body.Close()
-		for e, err := range readEvents(resp.Body) {
+		for f, err := range readFrames(resp.Body) {
+			var e Event
+			if err == nil {
+				e, err = runEvent(f)
+			}
 			if !yield(e, err) || err != nil || e.Type == EventResult {
 				return
 			}
@@ -69,10 +73,20 @@ const (
 // was; an *Error of the service, or a service that stays out of reach, ends
 // the sequence. Leaving it does the run no harm.
 func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+	return resume(ctx, c, "/runs/"+segment(id)+"/events", int64(after), func(f frame) (Event, bool, error) {
+		e, err := runEvent(f)
+		return e, e.Type == EventResult, err
+	})
+}
+
+// resume yields what an address tells from an event on, up to the last, over as
+// many connections as it takes.
+func resume[E any](ctx context.Context, c *Client, path string, after int64, read func(frame) (e E, last bool, err error)) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var none E
 		failures := 0
 		for {
-			seen, done, err := c.follow(ctx, id, after, yield)
+			seen, done, err := follow(ctx, c, path, after, read, yield)
 			if done {
 				return
 			}
@@ -80,14 +94,14 @@ func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Eve
 				after, failures = seen, 0
 			}
 			if failures++; failures > maxFailures || !worthRetrying(ctx, err) {
-				yield(Event{}, err)
+				yield(none, err)
 				return
 			}
 			pause := time.NewTimer(min(firstPause<<(failures-1), longestWait))
 			select {
 			case <-ctx.Done():
 				pause.Stop()
-				yield(Event{}, ctx.Err())
+				yield(none, ctx.Err())
 				return
 			case <-pause.C:
 			}
@@ -97,28 +111,36 @@ func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Eve
 
 // follow reads one connection's events. It returns the number of the last, and
 // whether there is no more to do.
-func (c *Client) follow(ctx context.Context, id string, after int, yield func(Event, error) bool) (seen int, done bool, err error) {
+func follow[E any](ctx context.Context, c *Client, path string, after int64, read func(frame) (E, bool, error), yield func(E, error) bool) (seen int64, done bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if after > 0 {
-		header.Set("Last-Event-ID", strconv.Itoa(after))
+		header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
 	}
-	resp, err := c.do(ctx, request{method: http.MethodGet, path: "/runs/" + segment(id) + "/events", header: header})
+	resp, err := c.do(ctx, request{method: http.MethodGet, path: path, header: header})
 	if err != nil {
 		return after, false, err
 	}
 	defer resp.Body.Close()
 	seen = after
-	for e, err := range readEvents(resp.Body) {
+	for f, err := range readFrames(resp.Body) {
 		if err != nil {
 			return seen, false, err
 		}
-		if e.Seq <= seen {
+		id, err := f.number()
+		if err != nil {
+			return seen, false, err
+		}
+		e, last, err := read(f)
+		if err != nil {
+			return seen, false, err
+		}
+		if id <= seen && !last {
 			continue
 		}
-		seen = e.Seq
-		if !yield(e, nil) || e.Type == EventResult {
+		seen = id
+		if !yield(e, nil) || last {
 			return seen, true, nil
 		}
 	}
@@ -145,33 +167,30 @@ func (e *formatError) Error() string { return "airlock: " + e.what }
 
 const maxEvent = 256 << 20 // a result holds the whole output
 
-// readEvents reads Server-Sent Events until the stream ends. Running out in
+// readFrames reads Server-Sent Events until the stream ends. Running out in
 // the middle of an event is io.ErrUnexpectedEOF; between two it is just over.
-func readEvents(r io.Reader) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func readFrames(r io.Reader) iter.Seq2[frame, error] {
+	return func(yield func(frame, error) bool) {
 		lines := bufio.NewReader(r)
 		var f frame
 		for {
 			line, err := readLine(lines)
 			if errors.Is(err, io.EOF) {
 				if line != "" || f.begun {
-					yield(Event{}, io.ErrUnexpectedEOF)
+					yield(frame{}, io.ErrUnexpectedEOF)
 				}
 				return
 			}
 			if err != nil {
-				yield(Event{}, err)
+				yield(frame{}, err)
 				return
 			}
 			if line != "" {
 				f.add(line)
 				continue
 			}
-			if f.begun {
-				e, err := f.event()
-				if !yield(e, err) || err != nil {
-					return
-				}
+			if f.begun && !yield(f, nil) {
+				return
 			}
 			f = frame{}
 		}
@@ -216,26 +235,38 @@ func (f *frame) add(line string) {
 	}
 }
 
-func (f *frame) event() (Event, error) {
-	seq, err := strconv.Atoi(f.id)
+// number is the id of an event that has one.
+func (f *frame) number() (int64, error) {
+	n, err := strconv.ParseInt(f.id, 10, 64)
 	if err != nil {
-		return Event{}, &formatError{fmt.Sprintf("an event has the number %.20q", f.id)}
+		return 0, &formatError{fmt.Sprintf("an event has the number %.20q", f.id)}
 	}
-	e := Event{Seq: seq, Type: EventType(f.name)}
-	var into any
-	var output struct{ Stream, Data string }
+	return n, nil
+}
+
+// decode reads what an event says.
+func (f *frame) decode(into any) error {
+	if err := json.Unmarshal([]byte(f.data), into); err != nil {
+		return &formatError{fmt.Sprintf("event %s cannot be read: %v", f.id, err)}
+	}
+	return nil
+}
+
+// runEvent reads an event of a run.
+func runEvent(f frame) (Event, error) {
+	seq, err := f.number()
+	if err != nil {
+		return Event{}, err
+	}
+	e := Event{Seq: int(seq), Type: EventType(f.name)}
 	switch e.Type {
 	case EventOutput:
-		into = &output
+		var output struct{ Stream, Data string }
+		err = f.decode(&output)
+		e.Stream, e.Data = output.Stream, output.Data
 	case EventStarted, EventResult:
 		e.Run = new(Run)
-		into = e.Run
-	default:
-		return e, nil // of a newer service
+		err = f.decode(e.Run)
 	}
-	if err := json.Unmarshal([]byte(f.data), into); err != nil {
-		return Event{}, &formatError{fmt.Sprintf("event %d cannot be read: %v", seq, err)}
-	}
-	e.Stream, e.Data = output.Stream, output.Data
-	return e, nil
+	return e, err // others are of a newer service
 }

@@ -167,7 +167,11 @@ func FuzzEvents(f *testing.F) {
 	f.Add("id: 1\r\nevent: output\r\ndata: {}\r\n\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		n := 0
-		for e, err := range readEvents(strings.NewReader(text)) {
+		for f, err := range readFrames(strings.NewReader(text)) {
+			var e Event
+			if err == nil {
+				e, err = runEvent(f)
+			}
 			if n++; n > len(text) {
 				t.Fatal("more events than bytes")
 			}

@@ -92,6 +92,43 @@ func (c *Client) Limits(ctx context.Context) (*ServiceLimits, error) {
 	return &out, nil
 }
 
+// ServiceStatus is what goes on in a service, counted since its start.
+type ServiceStatus struct {
+	Runs RunStats   `json:"runs"`
+	Live *LiveStats `json:"live"` // nil: it has no live sessions
+}
+
+// RunStats counts runs.
+type RunStats struct {
+	Slots    int              `json:"slots"` // that can compute at the same time
+	Running  int              `json:"running"`
+	Resting  int              `json:"resting"` // of these, those that wait for something and need no slot
+	Queued   int              `json:"queued"`
+	Rejected int64            `json:"rejected"`
+	Ended    map[Status]int64 `json:"ended"`
+}
+
+// LiveStats counts the interpreters of live sessions.
+type LiveStats struct {
+	Interpreters int    `json:"interpreters"`
+	Busy         int    `json:"busy"` // that run a cell
+	Limit        int    `json:"limit"`
+	OwnerLimit   int    `json:"owner_limit"`
+	Cells        uint64 `json:"cells"`
+	Lost         uint64 `json:"lost"`    // ended in a cell, or were killed
+	Evicted      uint64 `json:"evicted"` // ended because another needed the room
+	Expired      uint64 `json:"expired"` // ended idle
+}
+
+// Status returns what goes on in the service. It needs an admin key.
+func (c *Client) Status(ctx context.Context) (*ServiceStatus, error) {
+	var out ServiceStatus
+	if err := c.get(ctx, "/status", nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
 // Health is how a service is.
 type Health struct {
 	Status    string     `json:"status"`  // "ok", "degraded", "draining"

@@ -11,17 +11,22 @@ import (
 // Session is a workspace over several runs.
 type Session struct {
 	ID        string    `json:"id"`
-	Kind      string    `json:"kind"` // "files" or "held"
+	Kind      string    `json:"kind"`               // "files", "held" or "live"
+	Language  string    `json:"language,omitempty"` // of a live one
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
+
+	Live *LiveState `json:"live,omitempty"` // of a live one, from GetSession
 }
 
 // SessionRequest asks for a session. Everything in it may be zero.
 type SessionRequest struct {
-	Kind       string    `json:"kind,omitempty"` // "files": kept in the store; "held": kept as a live workspace
+	Kind       string    `json:"kind,omitempty"`            // "files": kept in the store; "held": kept as a workspace in memory; "live": with an interpreter that stays
+	Language   string    `json:"language,omitempty"`        // of a live one: "python", "javascript" or "bash"; empty: python
+	Packages   string    `json:"python_packages,omitempty"` // of a live one: a set of Python packages
 	TTLSeconds int64     `json:"ttl_seconds,omitempty"`
 	Files      []FileRef `json:"files,omitempty"`
-	Limits     *Limits   `json:"limits,omitempty"` // WorkspaceBytes and Inodes of a held one
+	Limits     *Limits   `json:"limits,omitempty"` // of a held one WorkspaceBytes and Inodes; TimeoutMS of a live one is the default of its cells
 }
 
 // SessionFile is a file and its place in a session.
