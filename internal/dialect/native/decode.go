@@ -165,6 +165,20 @@ func (o *object) count(field string, most int64) int64 {
 	return n
 }
 
+// upTo is a whole number from 0 to most.
+func (o *object) upTo(field string, most, otherwise int64) int64 {
+	number, ok := take[json.Number](o, field, "a whole number")
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil || n < 0 || n > most {
+		o.fail(field, "must be a whole number from 0 to %d", most)
+		return 0
+	}
+	return n
+}
+
 // fraction is a number above 0; 0: absent.
 func (o *object) fraction(field string) float64 {
 	number, ok := take[json.Number](o, field, "a number")

@@ -20,6 +20,8 @@ type Engine interface {
 	Languages() []language.Language
 	// PackageSets returns the sets of Python packages that a run can name.
 	PackageSets() []engine.PackageSet
+	// Stats returns the counters of the moment.
+	Stats() engine.Stats
 	// Limits returns what zero limits become, and the most that may be asked for.
 	Limits() (defaults, maxima engine.Limits)
 }

@@ -35,6 +35,7 @@ type Options struct {
 	Bodies    *wire.Bodies // counts the memory of large JSON bodies; nil: by itself
 	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
+	Live      Live         // interpreters; nil: there are no live sessions
 	// Conversations are those with models; nil: those addresses are not
 	// available.
 	Conversations Conversations
@@ -85,6 +86,19 @@ var routes = []route{
 	{"GET", "/sessions/{id}/files", (*api).sessionFiles, trusted},
 	{"GET", "/sessions/{id}/archive", (*api).sessionArchive, trusted},
 
+	{"POST", "/sessions/{id}/cells", (*api).createCell, trusted},
+	{"GET", "/sessions/{id}/cells", (*api).listCells, trusted},
+	{"GET", "/sessions/{id}/cells/{cell}", (*api).getCell, trusted},
+	{"DELETE", "/sessions/{id}/cells/{cell}", (*api).cancelCell, trusted},
+	{"GET", "/sessions/{id}/cells/{cell}/events", (*api).cellEvents, trusted},
+	{"POST", "/sessions/{id}/interrupt", onSession(Live.Interrupt), trusted},
+	{"POST", "/sessions/{id}/restart", onSession(Live.Restart), trusted},
+	{"POST", "/sessions/{id}/input", (*api).answerInput, trusted},
+	{"POST", "/sessions/{id}/complete", (*api).complete, trusted},
+	{"POST", "/sessions/{id}/inspect", (*api).inspect, trusted},
+	{"POST", "/sessions/{id}/is_complete", (*api).isComplete, trusted},
+	{"GET", "/sessions/{id}/variables", (*api).variables, trusted},
+
 	{"POST", "/keys", (*api).createKey, keyed},
 	{"GET", "/keys", (*api).listKeys, keyed},
 	{"DELETE", "/keys/{id}", (*api).revokeKey, keyed},
@@ -107,6 +121,7 @@ var routes = []route{
 	{"DELETE", "/conversations/{id}", (*api).deleteConversation, keyed},
 	{"GET", "/conversations/{id}/outputs/{sha256}", (*api).conversationOutput, keyed},
 
+	{"GET", "/status", (*api).status, keyed},
 	{"GET", "/languages", (*api).languages, trusted},
 	{"GET", "/limits", (*api).limits, trusted},
 	{"GET", "/openapi.yaml", (*api).openAPI, public},

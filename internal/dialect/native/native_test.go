@@ -28,6 +28,7 @@ type rig struct {
 	caller  engine.Caller
 	work    *Work // nil: none
 	chats   Conversations
+	live    *fakeLive
 }
 
 const requestID = "test-request"
@@ -43,13 +44,17 @@ func newRig(t *testing.T, program sandboxtest.Program) *rig {
 // over serves an engine as httpd would: with a request id, and as the rig's
 // caller of the moment.
 func (r *rig) over(e Engine) http.Handler {
-	api := New(e, Options{
+	o := Options{
 		Caller: func(*http.Request) engine.Caller { return r.caller },
 		Log:    slog.New(slog.NewTextHandler(r.t.Output(), nil)),
 		Work:   r.work,
 
 		Conversations: r.chats,
-	})
+	}
+	if r.live != nil {
+		o.Live = r.live
+	}
+	api := New(e, o)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("X-Request-Id", requestID)
 		api.ServeHTTP(w, req)
@@ -363,8 +368,13 @@ func TestAccess(t *testing.T) {
 		"GET /sessions/{id}", "GET /sessions/{id}/archive", "GET /sessions/{id}/files", "POST /files", "POST /runs", "POST /sessions",
 	}
 	for _, r := range routes {
+		if aboutLive(r.path) { // in a sandbox, all of it
+			network = append(network, r.method+" "+r.path)
+		}
+	}
+	for _, r := range routes {
 		name := r.method + " " + r.path
-		req := httptest.NewRequest(r.method, strings.NewReplacer("{id}", "a%2Fb", "{escalation}", "e", "{sha256}", "s").Replace(r.path), http.NoBody)
+		req := httptest.NewRequest(r.method, strings.NewReplacer("{id}", "a%2Fb", "{escalation}", "e", "{sha256}", "s", "{cell}", "c", "{process}", "p", "{port}", "1", "{path...}", "p").Replace(r.path), http.NoBody)
 		trusts, everyone := api.Access(req)
 		if trusts != slices.Contains(network, name) || everyone != (name == "GET /openapi.yaml") {
 			t.Errorf("%s: networks %v, everyone %v", name, trusts, everyone)

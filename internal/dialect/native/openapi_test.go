@@ -35,7 +35,7 @@ func loadDocument(t *testing.T) *openapi3.T {
 func TestDocumentHasRoutes(t *testing.T) {
 	served := []string{"GET /health", "GET /ready"}
 	for _, r := range routes {
-		served = append(served, r.method+" "+r.path)
+		served = append(served, r.method+" "+strings.Replace(r.path, "...}", "}", 1))
 	}
 	var written []string
 	doc := loadDocument(t)
@@ -115,6 +115,7 @@ func TestDocumentIsTrue(t *testing.T) {
 		{"DELETE", "/keys/{id}", key.ID, "", "", "", 204},
 		{"GET", "/keys", "", "", "", "", 200},
 		{"DELETE", "/keys/{id}", "abcdefghjkmn", "", "", "", 404},
+		{"GET", "/status", "", "", "", "", 200},
 		{"GET", "/languages", "", "", "", "", 200},
 		{"GET", "/limits", "", "", "", "", 200},
 		{"GET", "/openapi.yaml", "", "", "", "", 200},
@@ -131,8 +132,9 @@ func TestDocumentIsTrue(t *testing.T) {
 	}
 	r.caller = engine.Caller{Owner: "bob"}
 	checkAnswer(t, doc, doc.Paths.Find("/keys").Get, r.send("GET", "/keys", "", ""))
+	checkAnswer(t, doc, doc.Paths.Find("/status").Get, r.send("GET", "/status", "", ""))
 	for _, route := range routes {
-		if name := route.method + " " + route.path; !called[name] && !aboutWork(route.path) {
+		if name := route.method + " " + route.path; !called[name] && !aboutWork(route.path) && !aboutLive(route.path) {
 			t.Errorf("%s is not called", name)
 		}
 	}
@@ -173,9 +175,21 @@ func checkAnswer(t *testing.T, doc *openapi3.T, op *openapi3.Operation, w *httpt
 		validate(t, doc, media.Schema.Value, body)
 	case contentType == "text/event-stream":
 		for _, e := range parseEvents(t, w.Body) {
-			schema := "Run"
-			if e.event == "output" {
-				schema = "Output"
+			schema, ok := map[string]string{
+				"output": "Output", "result": "Run", "done": "Cell", "stdout": "CellOutput", "stderr": "CellOutput", "display": "CellOutput", "error": "CellOutput",
+				"input": "InputRequest", "terminal": "ProcessOutput", "dropped": "ProcessGap", "exit": "Process", "moved": "FileEvent", "overflow": "FileEvent",
+			}[e.event]
+			if cells := strings.Contains(op.OperationID, "Cell") || op.OperationID == "cellEvents"; cells && e.event == "result" {
+				schema = "CellOutput"
+			} else if e.event == "started" {
+				schema, ok = "Run", true
+				if cells {
+					schema = "Cell"
+				}
+			}
+			if !ok {
+				t.Errorf("the event %s has no schema", e.event)
+				continue
 			}
 			validate(t, doc, doc.Components.Schemas[schema].Value, e.data)
 		}
@@ -212,13 +226,17 @@ func TestDocumentRefuses(t *testing.T) {
 func TestRequestSchema(t *testing.T) {
 	doc := loadDocument(t)
 	for name, read := range map[string]func(*object) error{
-		"RunRequest": func(o *object) error { _, _, err := readRun(o); return err },
-		"Limits":     func(o *object) error { readLimits(o); return *o.failed },
+		"RunRequest":  func(o *object) error { _, _, err := readRun(o); return err },
+		"Limits":      func(o *object) error { readLimits(o); return *o.failed },
+		"CellRequest": func(o *object) error { _, _, err := readCell(o); return err },
 	} {
 		for field := range doc.Components.Schemas[name].Value.Properties {
 			o := &object{members: map[string]any{"language": "x", "code": "x", field: nil}, failed: new(error)}
-			if name == "Limits" {
+			switch name {
+			case "Limits":
 				o.members = map[string]any{field: nil}
+			case "CellRequest":
+				o.members = map[string]any{"code": "x", field: nil}
 			}
 			if err := read(o); err != nil && strings.Contains(err.Error(), "not a field") {
 				t.Errorf("%s has %s: %v", name, field, err)

@@ -32,13 +32,13 @@ func (a *api) listPosts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all := r.URL.Query().Get("all")
-	if all != "" && all != "true" && all != "false" {
-		return invalid("all must be true or false")
+	all, err := readFlag(r, "all")
+	if err != nil {
+		return err
 	}
 	posts := []postBody{}
 	err = work.eachPost(r.Context(), owner, func(p *assignment.Post) {
-		if all == "true" || !p.State.Final() {
+		if all || !p.State.Final() {
 			posts = append(posts, postOf(p))
 		}
 	})

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -27,6 +28,17 @@ func readPage(query url.Values) (engine.Page, error) {
 		page.After = id
 	}
 	return page, nil
+}
+
+// readFlag reads true or false from the query; absent is false.
+func readFlag(r *http.Request, name string) (bool, error) {
+	switch r.URL.Query().Get(name) {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, invalid("%s must be true or false", name)
 }
 
 // next returns what to ask for as "after" to go on: empty at the end. A last

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"strconv"
@@ -167,20 +168,28 @@ func (a *api) runEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	from := r.Header.Get("Last-Event-ID")
-	if from == "" {
-		from = r.URL.Query().Get("after")
+	after, err := readLastEvent(r)
+	if err != nil {
+		return err
 	}
-	after := 0
-	if from != "" {
-		if after, err = strconv.Atoi(from); err != nil || after < 0 {
-			return invalid("Last-Event-ID must be the number of an event")
-		}
-	}
-	events, err := a.engine.Watch(r.Context(), a.Caller(r), id, after)
+	events, err := a.engine.Watch(r.Context(), a.Caller(r), id, int(after))
 	if err != nil {
 		return err
 	}
 	_, err = sendEvents(w, r, events)
 	return err
+}
+
+// readLastEvent reads which event a client has seen last, from where its browser
+// says it, or from ?after=; 0: none.
+func readLastEvent(r *http.Request) (int64, error) {
+	from := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
+	if from == "" {
+		return 0, nil
+	}
+	after, err := strconv.ParseInt(from, 10, 64)
+	if err != nil || after < 0 {
+		return 0, invalid("Last-Event-ID must be the number of an event")
+	}
+	return after, nil
 }

@@ -11,9 +11,13 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	kind := engine.SessionKind(body.text("kind"))
+	if kind == engine.SessionLive {
+		return a.createLive(w, r, body)
+	}
 	req := engine.SessionRequest{
 		Origin: engine.OriginNative,
-		Kind:   engine.SessionKind(body.text("kind")),
+		Kind:   kind,
 		TTL:    body.seconds("ttl_seconds"),
 		Files:  readFileRefs(body),
 		Limits: readLimits(body.object("limits")),
@@ -55,7 +59,15 @@ func (a *api) getSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, sessionOf(session))
+	b := sessionOf(session)
+	if session.Kind == engine.SessionLive && a.Live != nil {
+		info, err := a.Live.Info(r.Context(), a.Caller(r), id)
+		if err != nil {
+			return err
+		}
+		b.Live = liveOf(info)
+	}
+	writeJSON(w, http.StatusOK, b)
 	return nil
 }
 

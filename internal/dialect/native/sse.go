@@ -43,17 +43,25 @@ func (a *api) streamRun(w http.ResponseWriter, r *http.Request, caller engine.Ca
 	return err
 }
 
-// sendEvents answers with an event stream and reports whether the result went
-// out. From its first byte on nothing else can be answered, so errors of the
-// connection end it silently.
+// sendEvents answers with a run's events and reports whether the result went out.
 func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.Event]) (finished bool, err error) {
+	return sendFrames(w, r, events, func(b []byte, e engine.Event) ([]byte, bool) {
+		return appendEvent(b, e), e.Type == engine.EventResult
+	})
+}
+
+// sendFrames answers with an event stream and reports whether the last event went
+// out: add appends the frame of one, and says whether it is the last. From its
+// first byte on nothing else can be answered, so errors of the connection end it
+// silently.
+func sendFrames[E any](w http.ResponseWriter, r *http.Request, events iter.Seq[E], add func([]byte, E) ([]byte, bool)) (finished bool, err error) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
-	if out.Flush() != nil {
+	if out.Flush() != nil || r.Method == http.MethodHead {
 		return false, nil
 	}
 
@@ -74,8 +82,7 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 			if !more {
 				return false, nil
 			}
-			frame = appendEvent(frame, e)
-			last = e.Type == engine.EventResult
+			frame, last = add(frame, e)
 		}
 		if _, err := w.Write(frame); err != nil {
 			return false, nil
@@ -86,10 +93,6 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 	}
 }
 
-// appendEvent writes one event in the framing of Server-Sent Events. The data
-// is one line of ASCII: line readers differ in whether U+0085, U+2028 and
-// U+2029 end a line, and a program that prints "\n\nevent: result" must not
-// be able to forge one.
 func appendEvent(b []byte, e engine.Event) []byte {
 	var data any
 	switch e.Type {
@@ -98,14 +101,22 @@ func appendEvent(b []byte, e engine.Event) []byte {
 	default:
 		data = runOf(e.Run)
 	}
+	return appendFrame(b, strconv.Itoa(e.Seq), string(e.Type), data)
+}
+
+// appendFrame writes one event in the framing of Server-Sent Events; one without
+// an id cannot be resumed at. The data is one line of ASCII: line readers differ in
+// whether U+0085, U+2028 and U+2029 end a line, and a program that prints
+// "\n\nevent: result" must not be able to forge one.
+func appendFrame(b []byte, id, event string, data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic(err) // our own types
 	}
-	b = append(b, "id: "...)
-	b = strconv.AppendInt(b, int64(e.Seq), 10)
-	b = append(b, "\nevent: "...)
-	b = append(b, e.Type...)
+	if id != "" {
+		b = append(append(append(b, "id: "...), id...), '\n')
+	}
+	b = append(append(b, "event: "...), event...)
 	b = append(b, "\ndata: "...)
 	if bytes.IndexByte(text, 0x7f) >= 0 { // the one in ASCII that is not printed
 		text = bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 )
 
 // What follows is the shape of every answer. Times are in UTC with
@@ -90,12 +91,27 @@ func filesOf(files []engine.File) []fileBody { return each(files, fileOf) }
 type sessionBody struct {
 	ID        engine.ID          `json:"id"`
 	Kind      engine.SessionKind `json:"kind"`
+	Language  string             `json:"language,omitempty"` // of a live one
 	CreatedAt string             `json:"created_at"`
 	ExpiresAt string             `json:"expires_at"`
+	Live      *liveBody          `json:"live,omitempty"` // of a live one that is asked for by itself
+}
+
+// liveBody is how a live session stands.
+type liveBody struct {
+	State   live.State `json:"state"`
+	Cell    engine.ID  `json:"cell,omitzero"` // that runs
+	Queued  int        `json:"queued"`
+	Count   int        `json:"execution_count"`
+	LastUse string     `json:"used_at"`
+}
+
+func liveOf(i live.Info) *liveBody {
+	return &liveBody{i.State, i.Cell, i.Queued, i.Count, timeOf(i.LastUse)}
 }
 
 func sessionOf(s engine.Session) sessionBody {
-	return sessionBody{ID: s.ID, Kind: s.Kind, CreatedAt: timeOf(s.CreatedAt), ExpiresAt: timeOf(s.ExpiresAt)}
+	return sessionBody{ID: s.ID, Kind: s.Kind, Language: live.Language(s), CreatedAt: timeOf(s.CreatedAt), ExpiresAt: timeOf(s.ExpiresAt)}
 }
 
 type sessionFileBody struct {

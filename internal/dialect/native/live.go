@@ -1,0 +1,235 @@
+package native
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// Live keeps interpreters. Every error is an *engine.Error, and what belongs to
+// another owner is ErrNotFound.
+type Live interface {
+	Interpreters
+	Cells
+	Assistance
+}
+
+// Interpreters are those of live sessions. Listing and deleting the sessions is
+// Sessions' work.
+type Interpreters interface {
+	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
+	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
+	// Interrupt returns when the cell that ran has ended.
+	Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error
+	// Restart ends the interpreter and every process. Files stay.
+	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
+	// Answer answers the input() that the running cell waits for.
+	Answer(ctx context.Context, caller engine.Caller, session engine.ID, text string) error
+	// Counts returns what there is of all owners.
+	Counts() live.Counts
+}
+
+// Cells are pieces of code, run one after the other.
+type Cells interface {
+	// Start puts a cell in the queue of its session.
+	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
+	// Wait returns a cell when it has ended. The cell goes on when ctx ends.
+	Wait(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
+	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
+	Cells(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Cell, error)
+	// Watch gives the events with Seq > after, up to the last or the end of ctx.
+	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
+	CancelCell(ctx context.Context, caller engine.Caller, session, cell engine.ID) error
+}
+
+// Assistance is what an interpreter knows of code and of its variables. Positions
+// are in characters of the code.
+type Assistance interface {
+	Complete(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (live.Completion, error)
+	Inspect(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (live.Inspection, error)
+	IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error)
+	Variables(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Variable, error)
+}
+
+// errNoLive says that a service keeps no interpreters.
+var errNoLive = &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service has no live sessions."}
+
+// live returns what is needed for a session, its id and whose request it is.
+func (a *api) live(r *http.Request) (Live, engine.Caller, engine.ID, error) {
+	if a.Live == nil {
+		return nil, engine.Caller{}, engine.ID{}, errNoLive
+	}
+	id, err := pathID(r)
+	return a.Live, a.Caller(r), id, err
+}
+
+// createLive makes a live session of the rest of a request.
+func (a *api) createLive(w http.ResponseWriter, r *http.Request, body *object) error {
+	req := live.Request{
+		Origin:   engine.OriginNative,
+		Language: body.text("language"),
+		Packages: body.text("python_packages"),
+		TTL:      body.seconds("ttl_seconds"),
+		Files:    readFileRefs(body),
+		Limits:   readLimits(body.object("limits")),
+	}
+	if err := body.done(); err != nil {
+		return err
+	}
+	if a.Live == nil {
+		return errNoLive
+	}
+	session, err := a.Live.Create(r.Context(), a.Caller(r), req)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", a.Prefix+"/sessions/"+session.ID.String())
+	writeJSON(w, http.StatusCreated, sessionOf(session))
+	return nil
+}
+
+// onSession serves what is done to a session by its id alone.
+func onSession(do func(Live, context.Context, engine.Caller, engine.ID) error) func(*api, http.ResponseWriter, *http.Request) error {
+	return func(a *api, w http.ResponseWriter, r *http.Request) error {
+		on, caller, session, err := a.live(r)
+		if err != nil {
+			return err
+		}
+		if err := do(on, r.Context(), caller, session); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+}
+
+// answerInput answers the input() of the running cell.
+func (a *api) answerInput(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	text := body.needText("text")
+	if err := body.done(); err != nil {
+		return err
+	}
+	if err := on.Answer(r.Context(), caller, session, text); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+type completionBody struct {
+	Matches []string `json:"matches"`
+	Start   int      `json:"cursor_start"`
+	End     int      `json:"cursor_end"`
+}
+
+func (a *api) complete(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	code, cursor := readCursor(body)
+	if err := body.done(); err != nil {
+		return err
+	}
+	c, err := on.Complete(r.Context(), caller, session, code, cursor)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, completionBody{append([]string{}, c.Matches...), c.Start, c.End})
+	return nil
+}
+
+// readCursor reads code and a place in it, which is its end if none is named.
+func readCursor(body *object) (code string, cursor int) {
+	code = body.needText("code")
+	end := utf8.RuneCountInString(code)
+	return code, int(body.upTo("cursor", int64(end), int64(end)))
+}
+
+type inspectionBody struct {
+	Found bool     `json:"found"`
+	Data  mimeBody `json:"data"`
+}
+
+func (a *api) inspect(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	code, cursor := readCursor(body)
+	detail := body.upTo("detail", 1, 0)
+	if err := body.done(); err != nil {
+		return err
+	}
+	found, err := on.Inspect(r.Context(), caller, session, code, cursor, int(detail))
+	if err != nil {
+		return err
+	}
+	if found.Data == nil {
+		found.Data = mimeBody{}
+	}
+	writeJSON(w, http.StatusOK, inspectionBody{found.Found, found.Data})
+	return nil
+}
+
+func (a *api) isComplete(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	code := body.needText("code")
+	if err := body.done(); err != nil {
+		return err
+	}
+	status, indent, err := on.IsComplete(r.Context(), caller, session, code)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": status, "indent": indent})
+	return nil
+}
+
+type variableBody struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape string `json:"shape"`
+	Repr  string `json:"repr"`
+	Size  int64  `json:"size"`
+}
+
+func (a *api) variables(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	variables, err := on.Variables(r.Context(), caller, session)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"variables": each(variables, func(v live.Variable) variableBody { return variableBody(v) })})
+	return nil
+}

@@ -1,0 +1,225 @@
+package native
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+type cellBody struct {
+	ID         engine.ID     `json:"id"`
+	Session    engine.ID     `json:"session"`
+	Count      int           `json:"execution_count"`
+	Status     live.Status   `json:"status"`
+	Outputs    []outcomeBody `json:"outputs"` // empty in the events started and done
+	Files      []fileBody    `json:"files"`
+	Deleted    []string      `json:"deleted,omitempty"`
+	Dropped    []droppedBody `json:"dropped,omitempty"`
+	Usage      cellUsage     `json:"usage"`
+	Restarted  bool          `json:"restarted"`
+	Message    string        `json:"message,omitempty"`
+	CreatedAt  string        `json:"created_at"`
+	FinishedAt string        `json:"finished_at,omitempty"`
+}
+
+type cellUsage struct {
+	Duration   int64 `json:"duration_ms"`
+	CPU        int64 `json:"cpu_ms"`
+	MemoryPeak int64 `json:"memory_peak_bytes"`
+}
+
+// outcomeBody is one thing that a cell put out. Which fields it has depends on its
+// type, which is absent where the event's name tells it.
+type outcomeBody struct {
+	Type      live.OutputType `json:"type,omitempty"`
+	Text      *string         `json:"text,omitempty"`
+	Data      mimeBody        `json:"data,omitempty"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+	DisplayID string          `json:"display_id,omitempty"`
+	Update    bool            `json:"update,omitempty"`
+	Name      *string         `json:"name,omitempty"`
+	Value     *string         `json:"value,omitempty"`
+	Traceback []string        `json:"traceback,omitempty"`
+	Prompt    *string         `json:"prompt,omitempty"`
+	Password  *bool           `json:"password,omitempty"`
+}
+
+// mimeBody is one value in several forms.
+type mimeBody = map[string]json.RawMessage
+
+func cellOf(c live.Cell) cellBody {
+	b := cellBody{
+		ID: c.ID, Session: c.Session, Count: c.ExecutionCount, Status: c.Status,
+		Outputs: each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted,
+		Usage:     cellUsage{c.Usage.Duration.Milliseconds(), c.Usage.CPU.Milliseconds(), c.Usage.MemoryPeak},
+		Restarted: c.Restarted, Message: c.Message, CreatedAt: timeOf(c.CreatedAt), FinishedAt: timeOf(c.FinishedAt),
+	}
+	for _, d := range c.Dropped {
+		b.Dropped = append(b.Dropped, droppedBody(d))
+	}
+	return b
+}
+
+func outcomeOf(o live.Output) outcomeBody {
+	b := outcomeBody{Type: o.Type}
+	switch o.Type {
+	case live.Stdout, live.Stderr:
+		b.Text = &o.Text
+	case live.Error:
+		b.Name, b.Value, b.Traceback = &o.Name, &o.Value, o.Traceback
+	default:
+		b.Data, b.Metadata, b.DisplayID, b.Update = o.Data, o.Metadata, o.DisplayID, o.Update
+	}
+	return b
+}
+
+// appendCellEvent writes an event of a cell.
+func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
+	var data any
+	switch e.Type {
+	case live.StartedEvent, live.DoneEvent:
+		bare := *e.Cell
+		bare.Outputs = nil // they were events
+		data = cellOf(bare)
+	case live.InputEvent:
+		data = outcomeBody{Prompt: &e.Prompt, Password: &e.Password}
+	default:
+		outcome := outcomeOf(e.Output)
+		outcome.Type = ""
+		data = outcome
+	}
+	return appendFrame(b, strconv.Itoa(e.Seq), string(e.Type), data), e.Type == live.DoneEvent
+}
+
+// createCell runs a piece of code: to its end, as a stream of events, or, with
+// "wait": false, in the background. A cell goes on when its client leaves: others
+// may watch it, and its variables are for those that follow.
+func (a *api) createCell(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readObject(w, r)
+	if err != nil {
+		return err
+	}
+	req, wait, err := readCell(body)
+	if err != nil {
+		return err
+	}
+	stream := wantsEvents(r.Header)
+	if stream && !wait {
+		return invalid(`"wait": false has no stream: ask for its events`)
+	}
+	cell, err := on.Start(r.Context(), caller, session, req)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", a.Prefix+"/sessions/"+session.String()+"/cells/"+cell.ID.String())
+	switch {
+	case stream:
+		events, err := on.Watch(r.Context(), caller, session, cell.ID, 0)
+		if err != nil {
+			return err
+		}
+		_, err = sendFrames(w, r, events, appendCellEvent)
+		return err
+	case !wait:
+		writeJSON(w, http.StatusAccepted, cellOf(cell))
+		return nil
+	}
+	if cell, err = on.Wait(r.Context(), caller, session, cell.ID); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, cellOf(cell))
+	return nil
+}
+
+func readCell(o *object) (req live.CellRequest, wait bool, err error) {
+	req = live.CellRequest{
+		Code: o.needText("code"), Timeout: o.millis("timeout_ms"),
+		AllowInput: o.flag("input", false), Silent: o.flag("silent", false),
+	}
+	wait = o.flag("wait", true)
+	return req, wait, o.done()
+}
+
+func (a *api) listCells(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	cells, err := on.Cells(r.Context(), caller, session)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"cells": each(cells, cellOf)})
+	return nil
+}
+
+// inner reads the second id of a path. What cannot be an id names nothing.
+func inner(r *http.Request, name string) (engine.ID, error) {
+	id, err := engine.ParseID(r.PathValue(name))
+	if err != nil {
+		return engine.ID{}, engine.ErrNotFound
+	}
+	return id, nil
+}
+
+func (a *api) getCell(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	id, err := inner(r, "cell")
+	if err != nil {
+		return err
+	}
+	cell, err := on.Cell(r.Context(), caller, session, id)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, cellOf(cell))
+	return nil
+}
+
+func (a *api) cancelCell(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	id, err := inner(r, "cell")
+	if err != nil {
+		return err
+	}
+	if err := on.CancelCell(r.Context(), caller, session, id); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// cellEvents follows a cell from anywhere. Leaving does it no harm.
+func (a *api) cellEvents(w http.ResponseWriter, r *http.Request) error {
+	on, caller, session, err := a.live(r)
+	if err != nil {
+		return err
+	}
+	id, err := inner(r, "cell")
+	if err != nil {
+		return err
+	}
+	after, err := readLastEvent(r)
+	if err != nil {
+		return err
+	}
+	events, err := on.Watch(r.Context(), caller, session, id, int(after))
+	if err != nil {
+		return err
+	}
+	_, err = sendFrames(w, r, events, appendCellEvent)
+	return err
+}
