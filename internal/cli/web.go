@@ -18,6 +18,10 @@ func (a *app) page(s *service) (httpd.Mount, error) {
 	if err != nil {
 		return httpd.Mount{}, err
 	}
+	var interpreters func() web.Live
+	if s.interpreters != nil {
+		interpreters = showLive(s.interpreters.Counts)
+	}
 	site, err := web.New(web.Options{
 		Engine:       s.engine,
 		Caller:       func(r *http.Request) (engine.Caller, bool) { return httpd.CallerFrom(r.Context()) },
@@ -27,6 +31,7 @@ func (a *app) page(s *service) (httpd.Mount, error) {
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,
+		Live:         interpreters,
 		Tool:         tool,
 		Ask:          a.pageAsk(s),
 		Log:          a.log,

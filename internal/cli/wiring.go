@@ -274,6 +274,10 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}
+	if s.interpreters != nil {
+		options.Live = s.interpreters
+		countLive(metrics, s.interpreters.Counts)
+	}
 	api := native.New(s.engine, options)
 	mounts := []httpd.Mount{
 		{

@@ -26,6 +26,11 @@ type Disk struct {
 	Low         bool // so little is free that nothing more is accepted
 }
 
+// Live are the interpreters of live sessions.
+type Live struct {
+	Interpreters, Busy, Most int
+}
+
 // statusPage is where a visitor sees how the service is.
 type statusPage struct {
 	*Site
@@ -41,6 +46,7 @@ type statusView struct {
 	Weak       int // layers that are weaker or missing
 	Pools      []pool
 	Disk       *Disk
+	Live       *Live // nil: there are no live sessions
 	Charts     []chart
 	Wait, Took percentiles // since the start
 	Ended      []ended
@@ -115,6 +121,10 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 		for _, one := range pools {
 			body.Pools = append(body.Pools, pool{one, cmp.Or(servedBy[one.Name], one.Name)})
 		}
+	}
+	if p.Live != nil {
+		interpreters := p.Live()
+		body.Live = &interpreters
 	}
 	if p.Disk != nil {
 		disk := p.Disk()

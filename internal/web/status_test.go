@@ -15,6 +15,17 @@ func TestStatusShowsPools(t *testing.T) {
 	}
 }
 
+func TestStatusShowsLiveSessions(t *testing.T) {
+	const heading = "<dt>Live sessions</dt>"
+	got := visitSite(t, true, nil, func(o *Options) { o.Live = func() Live { return Live{5, 2, 40} } }).get("/status")
+	if want := heading + "<dd>5 <small>2 of them run code; 40 at most</small>"; got.status != 200 || !strings.Contains(got.body, want) {
+		t.Errorf("%d, without %q", got.status, want)
+	}
+	if got := visitSite(t, true, nil).get("/status"); strings.Contains(got.body, heading) {
+		t.Error("a service without live sessions shows them")
+	}
+}
+
 func TestCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		"Run `airlock doctor`, then wait.": "Run <code>airlock doctor</code>, then wait.",

@@ -51,6 +51,7 @@ type Options struct {
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
+	Live      func() Live      // interpreters of live sessions; nil: not shown
 	Tool      Tool             // the run_python tool; nil: not shown
 	Ask       *Ask             // conversations with models; nil: not shown
 	Log       *slog.Logger     // for causes that a visitor must not see; nil: nothing is logged
