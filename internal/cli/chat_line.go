@@ -34,6 +34,10 @@ type lineEditor struct {
 	pasting bool
 	ended   bool // by Ctrl-C on an empty line
 
+	// completer is asked for the Tab key: what the text before the cursor becomes,
+	// and what there is to choose from. nil: Tab does nothing.
+	completer func(before, after string) (becomes string, choices []string)
+
 	lines []string // the history, oldest first
 }
 
@@ -87,6 +91,9 @@ func newLineEditor(in io.Reader, out io.Writer) *lineEditor {
 	return e
 }
 
+// begin types the first characters of the line that is read next.
+func (e *lineEditor) begin(text string) { e.keys = append(e.keys, text...) }
+
 // readLine reads a line. The error is io.EOF for Ctrl-D on an empty line,
 // errInterrupted for Ctrl-C there, and the context's when it ends.
 func (e *lineEditor) readLine(ctx context.Context, prompt string) (line string, err error) {
@@ -137,12 +144,20 @@ func (e *lineEditor) fit() {
 }
 
 // complete is called for the keys that term does not know.
-func (e *lineEditor) complete(line string, _ int, key rune) (string, int, bool) {
-	if key != interruptKey {
-		return "", 0, false
+func (e *lineEditor) complete(line string, pos int, key rune) (string, int, bool) {
+	switch {
+	case key == interruptKey:
+		e.ended = line == ""
+		return "", 0, true
+	case key == '\t' && e.completer != nil:
+		before, choices := e.completer(textOfMarks.Replace(line[:pos]), textOfMarks.Replace(line[pos:]))
+		if len(choices) > 0 {
+			fmt.Fprintln(e.term, strings.Join(choices, "  "))
+		}
+		before = markText.Replace(before)
+		return before + line[pos:], len(before), true
 	}
-	e.ended = line == ""
-	return "", 0, true
+	return "", 0, false
 }
 
 // Write implements io.Writer for term.

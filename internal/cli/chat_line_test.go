@@ -78,3 +78,23 @@ func TestLineEditorEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestLineEditorCompletes(t *testing.T) {
+	var screen strings.Builder
+	e := newLineEditor(strings.NewReader("pri(1)\x1b[D\x1b[D\x1b[D\t\r\x1b[200~a\nx\x1b[201~\t!\r"), &screen)
+	e.completer = func(before, after string) (string, []string) {
+		if before == "    pri" && after == "(1)" {
+			return "    print", nil
+		}
+		return before + "\ny", []string{"xa", "xb"}
+	}
+	e.begin("    ")
+	for _, want := range []string{"    print(1)", "a\nx\ny!"} {
+		if line, err := e.readLine(t.Context(), "> "); err != nil || line != want {
+			t.Errorf("%q, want %q: %v", line, want, err)
+		}
+	}
+	if !strings.Contains(screen.String(), "xa  xb") {
+		t.Errorf("the choices are not shown: %q", screen.String())
+	}
+}

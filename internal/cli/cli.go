@@ -84,6 +84,7 @@ no network, nothing of the host in sight.
 
   airlock setup                                   once: languages and packages
   airlock run -f sales.csv -o out plot.py         run a program on a file
+  airlock repl -f sales.csv                       code as you type it, in the sandbox
   airlock ask -f sales.csv 'Plot the sales'       a model that runs code on files
   airlock apply reply.md                          apply an AI reply to this folder
   airlock serve                                   the same over HTTP`,
@@ -99,7 +100,7 @@ no network, nothing of the host in sight.
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	addOptions(root.PersistentFlags(), config.Global)
 	root.PersistentFlags().String("config", "", "`FILE` with settings, instead of the usual ones; \"none\" for no file")
-	root.AddCommand(a.serve(), a.run(), a.mcp(), a.doctor(), a.setup(), a.keys(), a.config(), a.version())
+	root.AddCommand(a.serve(), a.run(), a.repl(), a.mcp(), a.doctor(), a.setup(), a.keys(), a.config(), a.version())
 	root.AddCommand(a.askCommand(), a.chat(), a.files())
 	root.AddCommand(a.apply(), a.undo(), a.redo(), a.history(), a.outbox(), a.workspace())
 	groupHelp(root)

@@ -1,0 +1,401 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/config"
+)
+
+// liveOptions are the flags of the commands with a live session.
+type liveOptions struct {
+	language string
+	inputs   []string
+	folder   string // to save outputs into; empty: not named
+	allow    []string
+	timeout  time.Duration
+	memory   string
+	packages string
+	session  string // that is there already
+	keep     bool
+}
+
+func (a *app) repl() *cobra.Command {
+	var o liveOptions
+	cmd := &cobra.Command{
+		Use:   "repl",
+		Short: "Runs code in the sandbox as you type it, with variables that stay",
+		Long: `Runs code in the sandbox as you type it, with variables that stay.
+
+Python is IPython inside, with its magics, top-level await and figures; JavaScript
+and bash keep their state too. Each input is a cell. These lines are for airlock:
+
+  :vars         list the variables
+  :restart      start over with a new interpreter; the files stay
+  :help         say what there is
+  :quit         end, as Ctrl-D does
+
+Tab completes names, the up arrow brings back earlier inputs, and text that is
+pasted is one input however many lines it has. Ctrl-C interrupts what runs; what
+does not react within 2 s is killed, and its variables with it.
+
+With -o pictures (figure-1.png) and files that the code makes are saved into that
+folder after each cell. A file that this session saved before is replaced, any
+other one keeps its name and the new file gets another. Without -o a terminal
+asks once for a folder, and else they are listed.
+
+Without a terminal the code is read from standard input, and the first cell that
+fails ends it with exit code 1. The session and what is in it are deleted at the
+end, unless --keep.`,
+		Example: `  airlock repl -f sales.csv -o out
+  airlock repl -l javascript`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runREPL(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.language, "language", "l", "python", "`LANG` of the session: python, javascript or bash")
+	flags.StringVarP(&o.folder, "output", "o", "", "`DIR` to save pictures and files into")
+	flags.Var((*seconds)(&o.timeout), "timeout", "`TIME` that a cell may take, as 90s or 2m; a plain number is seconds")
+	addAllow(flags, &o.allow)
+	addLive(flags, &o)
+	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{"python", "javascript", "bash"}, cobra.ShellCompDirectiveNoFileComp
+	}) // it fails for a flag that is not there
+	return cmd
+}
+
+// addLive adds the flags of every command with a live session.
+func addLive(flags *pflag.FlagSet, o *liveOptions) {
+	flags.StringArrayVarP(&o.inputs, "file", "f", nil, "`INPUT` file or folder to put into the session; may be repeated")
+	flags.StringVar(&o.memory, "memory", "", "`SIZE` of memory that the session may use, as 512MiB")
+	flags.StringVar(&o.packages, "packages", "", "`SET` of Python packages, as onyx; GET /languages and doctor list them")
+	flags.StringVar(&o.session, "session", "", "join the session of this `ID`, as another --keep shows it")
+	flags.BoolVar(&o.keep, "keep", false, "leave the session to the service at the end, and say its id")
+	addOptions(flags, config.Client)
+}
+
+// liveSession is a session and the service that has it.
+type liveSession struct {
+	*app
+	*connection
+	options liveOptions
+	id      string
+	lang    string
+	count   int // of the last cell
+}
+
+// openLive makes a session, or joins one.
+func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err error) {
+	if len(o.inputs) > 0 && o.session != "" {
+		return nil, fail(exitUsage, "give them to a new session", "-f and --session do not go together")
+	}
+	inputs, err := findInputs(o.inputs)
+	if err != nil {
+		return nil, err
+	}
+	if o.folder != "" {
+		if err := checkFolder(o.folder); err != nil {
+			return nil, err
+		}
+	}
+	req := client.SessionRequest{Kind: client.KindLive, Language: o.language, Packages: o.packages}
+	if o.memory != "" {
+		bytes, err := humanize.ParseBytes(o.memory)
+		if err != nil || bytes == 0 || bytes > math.MaxInt64 {
+			return nil, fail(exitUsage, "give a size such as 512MiB or 2GiB", "%q is not a size of memory", o.memory)
+		}
+		req.Limits = &client.Limits{MemoryBytes: int64(bytes)}
+	}
+	s := &liveSession{app: a, options: o}
+	if s.connection, err = a.connect(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.service != nil && (o.keep || o.session != "") {
+		return nil, fail(exitUsage, "start one with `airlock serve`, or name one with --server", "--keep and --session need a service that goes on")
+	}
+	if o.session != "" {
+		found, err := s.client.GetSession(ctx, o.session)
+		if err != nil {
+			return nil, interrupted(ctx, err)
+		}
+		s.id, s.lang = found.ID, found.Language
+		if found.Live != nil {
+			s.count = found.Live.ExecutionCount
+		}
+		return s, nil
+	}
+	if req.Files, err = s.upload(ctx, inputs, a.sending(false)); err != nil {
+		return nil, interrupted(ctx, err)
+	}
+	made, err := s.client.CreateSession(ctx, req)
+	if err != nil {
+		return nil, interrupted(ctx, flagNames(err))
+	}
+	s.id, s.lang = made.ID, made.Language
+	return s, nil
+}
+
+// leaveTime is how long the service may take to delete a session that nobody waits
+// for any more.
+const leaveTime = 10 * time.Second
+
+// leave deletes a session that was made here, unless it is to stay.
+func (s *liveSession) leave(ctx context.Context) {
+	switch {
+	case s.options.session != "":
+	case s.options.keep:
+		s.say("the session stays: airlock repl --session %s", s.id)
+	default:
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		defer cancel()
+		_ = s.client.DeleteSession(ctx, s.id) // else it expires
+	}
+	s.close()
+}
+
+func (a *app) runREPL(ctx context.Context, o liveOptions) error {
+	ctx, cells, stop := a.interruptible(ctx)
+	defer stop()
+	s, err := a.openLive(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.leave(ctx)
+	r := &repl{liveSession: s, interrupts: cells, editor: a.lineEditor(), saving: newReplFiles(s)}
+	defer r.saving.close()
+	if r.editor != nil {
+		r.editor.completer = func(before, after string) (string, []string) { return r.complete(ctx, before, after) }
+	}
+	if a.interactive() {
+		a.say("%s in the sandbox. :help says what there is, Ctrl-D ends.", title(s.lang))
+	}
+	err = r.converse(ctx)
+	if ctx.Err() != nil {
+		return interrupted(ctx, ctx.Err())
+	}
+	return err
+}
+
+func title(lang string) string {
+	if names := map[string]string{"python": "Python", "javascript": "JavaScript"}; names[lang] != "" {
+		return names[lang]
+	}
+	return lang
+}
+
+// repl reads cells and shows what comes of them.
+type repl struct {
+	*liveSession
+	interrupts *interrupts
+	editor     *lineEditor // nil: lines come as they are
+	saving     *replFiles
+	code       string // lines of a cell that is not complete
+}
+
+// converse runs cells until the person leaves. A script ends with the first cell
+// that fails.
+func (r *repl) converse(ctx context.Context) error {
+	for {
+		code, err := r.nextCell(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ended, err := r.runCell(ctx, code)
+		if err != nil && !r.interactive() {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			r.out.fail(err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if ended != client.CellOK && !r.interactive() {
+			return exit(exitFailed)
+		}
+	}
+}
+
+// nextCell reads lines until they are a whole cell.
+func (r *repl) nextCell(ctx context.Context) (string, error) {
+	r.code = ""
+	for {
+		line, err := r.readInput(ctx)
+		switch {
+		case errors.Is(err, errInterrupted): // as a shell: what was typed is dropped
+			r.code = ""
+			continue
+		case errors.Is(err, io.EOF) && line == "" && strings.TrimSpace(r.code) != "":
+			return r.code, nil
+		case err != nil && (line == "" || !errors.Is(err, io.EOF)):
+			return "", err
+		}
+		if r.code == "" && r.command(ctx, line, &err) {
+			if errors.Is(err, io.EOF) {
+				return "", err
+			}
+			continue
+		}
+		if r.code != "" {
+			line = strings.TrimRight(line, " \t")
+		}
+		r.code += line + "\n"
+		if strings.TrimSpace(r.code) == "" {
+			r.code = ""
+			continue
+		}
+		// A last line that is empty ends a block.
+		status, indent, err := r.client.IsComplete(ctx, r.id, strings.TrimSuffix(r.code, "\n"))
+		if err != nil {
+			return "", interrupted(ctx, err)
+		}
+		if status != "incomplete" {
+			return r.code, nil
+		}
+		if r.editor != nil {
+			r.editor.begin(indent)
+		}
+	}
+}
+
+// readInput reads a line, at a prompt if there is a person.
+func (r *repl) readInput(ctx context.Context) (string, error) {
+	prompt := ""
+	if r.interactive() {
+		prompt = r.prompt()
+	}
+	if r.editor != nil {
+		return r.editor.readLine(ctx, prompt)
+	}
+	return r.readLine(ctx, prompt)
+}
+
+func (r *repl) prompt() string {
+	first, more := fmt.Sprintf("In [%d]: ", r.count+1), "   ...: "
+	switch r.lang {
+	case "bash":
+		first, more = "$ ", "> "
+	case "javascript":
+		first, more = "> ", "... "
+	}
+	if r.code != "" {
+		return more
+	}
+	return first
+}
+
+const replHelp = `these lines are for airlock:
+  :vars         list the variables
+  :restart      start over with a new interpreter; the files stay
+  :help         say what there is
+  :quit         end, as Ctrl-D does
+All others are code.`
+
+// command obeys a line that is for airlock, and reports whether it is one. The
+// error is io.EOF for one that ends.
+func (r *repl) command(ctx context.Context, line string, end *error) bool {
+	word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	var err error
+	switch word {
+	case ":quit", ":exit", ":q":
+		*end = io.EOF
+		return true
+	case ":help":
+		r.say("%s", replHelp)
+	case ":vars":
+		err = r.showVariables(ctx)
+	case ":restart":
+		err = r.client.Restart(ctx, r.id)
+	default:
+		return false
+	}
+	if err != nil {
+		r.out.fail(err)
+	}
+	return true
+}
+
+func (r *repl) showVariables(ctx context.Context) error {
+	variables, err := r.client.Variables(ctx, r.id)
+	if err != nil {
+		return err
+	}
+	p := &page{r.streams.Out, colourful(r.streams.Out) && !r.cfg.Plain}
+	for _, v := range variables {
+		kind := v.Type
+		if v.Shape != "" {
+			kind += " " + v.Shape
+		}
+		p.line("%s  %s  %s", pad(printableName(v.Name), 16), pad(printable(kind), 20), printable(v.Repr))
+	}
+	return nil
+}
+
+// completeTime bounds how long Tab may take.
+const completeTime = 2 * time.Second
+
+// complete asks the interpreter what the text before the cursor goes on with. Where
+// there is no text a Tab is an indent.
+func (r *repl) complete(ctx context.Context, before, after string) (string, []string) {
+	if strings.TrimSpace(before) == "" {
+		return before + "    ", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	typed := r.code + before
+	found, err := r.client.Complete(ctx, r.id, typed+after, utf8.RuneCountInString(typed))
+	runes := []rune(typed)
+	if err != nil || len(found.Matches) == 0 || found.Start < 0 || found.Start > len(runes) {
+		return before, nil
+	}
+	start, kept := found.Start, utf8.RuneCountInString(r.code)
+	if start < kept {
+		return before, nil // it would change lines that are gone
+	}
+	common := found.Matches[0]
+	for _, match := range found.Matches {
+		common = commonPrefix(common, match)
+	}
+	becomes := string(runes[kept:start]) + printable(common)
+	if len(found.Matches) == 1 || utf8.RuneCountInString(becomes) > utf8.RuneCountInString(before) {
+		return becomes, nil
+	}
+	const most = 60
+	choices := make([]string, 0, most+1)
+	for i, match := range found.Matches {
+		if i == most {
+			choices = append(choices, fmt.Sprintf("and %d more", len(found.Matches)-most))
+			break
+		}
+		choices = append(choices, printableName(match))
+	}
+	return before, choices
+}
+
+func commonPrefix(a, b string) string {
+	for i, c := range a {
+		if !strings.HasPrefix(b[min(i, len(b)):], string(c)) {
+			return a[:i]
+		}
+	}
+	return a
+}
