@@ -1,0 +1,259 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cell is a cell as the API shows it.
+type cell struct {
+	ID        string
+	Count     int `json:"execution_count"`
+	Status    string
+	Outputs   []cellOutput
+	Files     []file
+	Restarted bool
+	Message   string
+}
+
+type cellOutput struct {
+	Type, Text, Name string
+	Data             map[string]json.RawMessage
+}
+
+// text joins what a cell wrote, and the plain text of its values.
+func (c cell) text() string {
+	var b strings.Builder
+	for _, o := range c.Outputs {
+		b.WriteString(o.Text)
+		var plain string
+		if json.Unmarshal(o.Data["text/plain"], &plain) == nil {
+			b.WriteString(plain + "\n")
+		}
+	}
+	return b.String()
+}
+
+// liveOf is a session with an interpreter.
+type liveOf struct {
+	*service
+	path string // of the session
+	as   []string
+}
+
+// live makes a live session; header are those of every request to it.
+func (s *service) live(request string, header ...string) *liveOf {
+	s.t.Helper()
+	got := s.do("POST", "/api/v1/sessions", request, header...)
+	var session struct{ ID, Kind, Language string }
+	if got.status != http.StatusCreated {
+		s.t.Fatalf("%d: %s", got.status, got.body)
+	}
+	got.decode(s.t, &session)
+	if session.Kind != "live" || session.Language == "" {
+		s.t.Errorf("%s", got.body)
+	}
+	return &liveOf{s, "/api/v1/sessions/" + session.ID, header}
+}
+
+func (l *liveOf) ask(method, path, body string) answer {
+	l.t.Helper()
+	return l.do(method, l.path+path, body, l.as...)
+}
+
+func codeBody(code string) string {
+	text, _ := json.Marshal(map[string]string{"code": code}) // it cannot fail
+	return string(text)
+}
+
+// cell runs a piece of code to its end.
+func (l *liveOf) cell(code string) cell {
+	l.t.Helper()
+	var c cell
+	got := l.ask("POST", "/cells", codeBody(code))
+	if got.status != http.StatusOK {
+		l.t.Fatalf("%d: %s", got.status, got.body)
+	}
+	got.decode(l.t, &c)
+	return c
+}
+
+// expect runs a piece of code and wants it to say something.
+func (l *liveOf) expect(code, want string) cell {
+	l.t.Helper()
+	c := l.cell(code)
+	if c.Status != "ok" || c.text() != want {
+		l.t.Errorf("%q: %s %q, want %q: %+v", code, c.Status, c.text(), want, c)
+	}
+	return c
+}
+
+// Variables, functions and the folder stay from cell to cell, and sessions share
+// nothing.
+func TestLiveVariablesStay(t *testing.T) {
+	forEachPerson(t, func(t *testing.T, who person) {
+		s := serve(t, who, dataFolder(t, who))
+		for lang, cells := range map[string][][2]string{
+			"python": {{"x = 41\ndef f(n): return n + 1", ""}, {"f(x)", "42\n"}, {"print(_)", "42\n"}, {"import asyncio\nawait asyncio.sleep(0, 'late')", "'late'\n"}},
+		} {
+			t.Run(lang, func(t *testing.T) {
+				l := s.live(`{"kind":"live","language":"` + lang + `"}`)
+				for i, c := range cells {
+					got := l.cell(c[0])
+					if got.Status != "ok" || i > 0 && got.text() != c[1] || got.Count != i+1 || got.Restarted {
+						t.Errorf("%q: %+v, want %q", c[0], got, c[1])
+					}
+				}
+				if other := s.live(`{"kind":"live","language":"` + lang + `"}`).cell("f(x)"); other.Status != "error" && !strings.Contains(other.text(), "not") {
+					t.Errorf("another session has the variables: %+v", other)
+				}
+			})
+		}
+	})
+}
+
+// A figure is shown at the end of its cell, and files are stored.
+func TestLivePlot(t *testing.T) {
+	needPackages(t)
+	who := root(t)
+	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
+	l.cell("import matplotlib.pyplot as plt")
+	got := l.cell("plt.plot([1, 2, 3])\nopen('made.txt', 'w').write('made')\nNone")
+	at := slices.IndexFunc(got.Outputs, func(o cellOutput) bool { return o.Type == "display" })
+	if got.Status != "ok" || at < 0 || !strings.HasPrefix(string(got.Outputs[at].Data["image/png"]), `"iVBORw0KGgo`) {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Files) != 1 || got.Files[0].Path != "made.txt" {
+		t.Fatalf("files %+v", got.Files)
+	}
+	if made := l.do("GET", "/api/v1/files/"+got.Files[0].ID+"/content", ""); string(made.body) != "made" {
+		t.Errorf("%d %q", made.status, made.body)
+	}
+}
+
+// An interrupt ends the cell and nothing else.
+func TestLiveInterrupt(t *testing.T) {
+	who := root(t)
+	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
+	l.cell("x = 1")
+	events := l.stream("POST", l.path+"/cells", codeBody("print('up', flush=True)\nwhile True: pass"))
+	events.until("stdout", "up")
+	if got := l.ask("POST", "/interrupt", ""); got.status != http.StatusNoContent {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if done := events.until("done", ""); done.data["status"] != "interrupted" {
+		t.Errorf("%v", done.data)
+	}
+	l.expect("x", "1\n")
+}
+
+// Whoever goes on after an interpreter was lost is told, once; the files are there.
+func TestLiveRestartIsTold(t *testing.T) {
+	forEachPerson(t, func(t *testing.T, who person) {
+		data := dataFolder(t, who)
+		s := serve(t, who, data)
+		l := s.live(`{"kind":"live","limits":{"memory_bytes":134217728}}`)
+		for name, end := range map[string]func(){
+			"os._exit": func() { l.cell("import os; os._exit(3)") },
+			"memory":   func() { l.cell("b'x' * (1 << 30)") },
+			"restart":  func() { l.ask("POST", "/restart", "") },
+		} {
+			if name == "memory" && who.credential != nil {
+				continue // without control groups it is a MemoryError, which the variables survive
+			}
+			l.cell("x = 1; open('kept.txt', 'w').write('kept'); None")
+			end()
+			got := l.cell("print(open('kept.txt').read(), 'x' in globals())")
+			if got.Status != "ok" || got.text() != "kept False\n" || !got.Restarted || got.Message == "" {
+				t.Errorf("after %s: %+v", name, got)
+			}
+			if again := l.cell("1"); again.Restarted {
+				t.Errorf("after %s it is told twice: %+v", name, again)
+			}
+		}
+	})
+}
+
+// Two clients see the same events of a cell, and one that comes back goes on where
+// it was.
+func TestLiveTwoWatchers(t *testing.T) {
+	who := root(t)
+	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
+	var started cell
+	body, _ := json.Marshal(map[string]any{"code": "for i in range(3): print(i, flush=True)\ninput('more? ')", "input": true, "wait": false})
+	got := l.ask("POST", "/cells", string(body))
+	if got.status != http.StatusAccepted {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	got.decode(t, &started)
+	path := l.path + "/cells/" + started.ID + "/events"
+	one, other := l.stream("GET", path, ""), l.stream("GET", path, "")
+	one.until("input", "more? ")
+	if got := l.ask("POST", "/input", `{"text":"yes"}`); got.status != http.StatusNoContent {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	one.until("result", "yes")
+	one.until("done", "ok")
+	var all []event
+	for e, ok := other.next(); ok; e, ok = other.next() {
+		all = append(all, e)
+	}
+	names := []string{}
+	for _, e := range all {
+		if len(names) == 0 || names[len(names)-1] != e.name {
+			names = append(names, e.name)
+		}
+	}
+	if diff := cmp.Diff([]string{"started", "stdout", "input", "result", "done"}, slices.DeleteFunc(names, func(n string) bool { return n == "stdout" && slices.Index(names, n) > 1 })); diff != "" {
+		t.Error(diff)
+	}
+	again := l.stream("GET", path, "", "Last-Event-ID", all[len(all)-2].id)
+	if last, ok := again.next(); !ok || last.name != "done" {
+		t.Errorf("%v", last)
+	}
+	if _, more := again.next(); more {
+		t.Error("events after the last")
+	}
+}
+
+// A cell that is not text, or much text, has an answer, and the next one works.
+func TestLiveOddCells(t *testing.T) {
+	who := root(t)
+	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
+	for name, c := range map[string]struct {
+		body   string
+		status []int
+	}{
+		"10 MB of a comment": {codeBody("#" + strings.Repeat("x", 10<<20)), []int{200, 413}},
+		"NULs":               {codeBody("print(1)\x00\x00"), []int{200, 400}},
+		"half a surrogate":   {`{"code":"'\ud800'"}`, []int{400}},
+		"a number":           {`{"code":1}`, []int{400}},
+		"an unknown field":   {`{"code":"1","more":1}`, []int{400}},
+		"no code":            {`{}`, []int{400}},
+		"nothing":            {`{"code":""}`, []int{200}},
+	} {
+		if got := l.ask("POST", "/cells", c.body); !slices.Contains(c.status, got.status) {
+			t.Errorf("%s: %d %.300s", name, got.status, got.body)
+		}
+		l.expect("1 + 1", "2\n")
+	}
+}
+
+// The counts of live sessions are in the status, in the metrics and on the page.
+func TestLiveStatus(t *testing.T) {
+	who := root(t)
+	s := serve(t, who, dataFolder(t, who))
+	s.live(`{"kind":"live"}`).cell("1")
+	for path, want := range map[string]string{
+		"/api/v1/status": `"live":{"interpreters":1,`, "/metrics": "airlock_live_interpreters 1\n", "/ui/status": "<dt>Live sessions</dt><dd>1 ",
+	} {
+		if got := s.do("GET", path, ""); got.status != http.StatusOK || !strings.Contains(string(got.body), want) {
+			t.Errorf("%s: %d, without %q", path, got.status, want)
+		}
+	}
+}
