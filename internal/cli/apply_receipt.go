@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/workspace"
@@ -114,7 +116,7 @@ func unanswered(r *conversation.Result) error {
 	if n == 0 {
 		return nil
 	}
-	return fail(exitApproval, "answer in your next prompt; `airlock workspace link PROJECT DIR --api URL` links a project whose API takes such questions", "%s of the reply was not sent, and waits for you", counted(n, "question"))
+	return fail(exitApproval, "answer in your next prompt; `airlock workspace link PROJECT DIR --api URL` links a project whose API takes such questions", "%s of the reply was not sent, and waits for you", english.Plural(n, "question", ""))
 }
 
 // showQuestions writes escalations that are open.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/assignment"
@@ -305,7 +306,7 @@ func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem erro
 		t.out.fail(problem)
 	}
 	if held := unsaved(turns); held > 0 && t.options.folder == "" && !t.interactive() {
-		t.say("%s not saved: `airlock files save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does", counted(held, "file"), r.Conversation)
+		t.say("%s not saved: `airlock files save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does", english.Plural(held, "file", ""), r.Conversation)
 	}
 	t.say("conversation %s (--resume goes on with it)", r.Conversation)
 	if problem != nil {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 )
 
@@ -80,7 +82,7 @@ func (t *talk) agreeTo(ctx context.Context, files []conversation.File) error {
 		return nil
 	}
 	if !t.interactive() {
-		return fail(exitApproval, "--yes agrees to it", "%s would leave this machine in the prompt", counted(len(files), "file"))
+		return fail(exitApproval, "--yes agrees to it", "%s would leave this machine in the prompt", english.Plural(len(files), "file", ""))
 	}
 	line, err := t.askLine(ctx, "Send it? [y/N] ")
 	if err == nil && !strings.HasPrefix(line, "y") {

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/term"
 
 	"github.com/airlock-run/airlock/workspace"
@@ -32,7 +33,7 @@ func (s *turnShown) overwrite(f *workspace.FileChange) {
 	whole.ID, whole.Findings = "  ", nil // there is nothing to choose by it, and that it exists is the question
 	showFile(s.page, &whole, s.width())
 	if cut > 0 {
-		s.page.line("    %s", s.page.paint(faint, "... and more: in all "+counted(f.Added, "line")+" more and "+counted(f.Removed, "line")+" less"))
+		s.page.line("    %s", s.page.paint(faint, "... and more: in all "+english.Plural(f.Added, "line", "")+" more and "+english.Plural(f.Removed, "line", "")+" less"))
 	}
 }
 

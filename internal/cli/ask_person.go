@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -76,7 +77,7 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 	if len(q.Files) == 1 {
 		return p.yesNo(ctx, q, fmt.Sprintf("Send 1 file (%s)? [y/N] ", sizeText(q.Bytes)))
 	}
-	return p.pickFiles(ctx, q, fmt.Sprintf("Send %s (%s)?", counted(len(q.Files), "file"), sizeText(q.Bytes)), "Send")
+	return p.pickFiles(ctx, q, fmt.Sprintf("Send %s (%s)?", english.Plural(len(q.Files), "file", ""), sizeText(q.Bytes)), "Send")
 }
 
 // pickFiles asks about files together or, if the person wants that, one by one.
@@ -107,7 +108,7 @@ func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.An
 	if p.options.yes {
 		return conversation.Answer{OK: true}, nil
 	}
-	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", counted(len(q.Files), "file"), sizeText(q.Bytes)))
+	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", english.Plural(len(q.Files), "file", ""), sizeText(q.Bytes)))
 }
 
 // more asks about each file that the model wants. --yes does not cover them:
@@ -144,7 +145,7 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 	ask := p.interactive() && !p.options.yes
 	every := ""
 	if ask && p.options.folder == "" {
-		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ", counted(len(q.Outputs), "file"), printable(p.shown.short(q.Folder))))
+		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ", english.Plural(len(q.Outputs), "file", ""), printable(p.shown.short(q.Folder))))
 		if err != nil {
 			return a, err
 		}

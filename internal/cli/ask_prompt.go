@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -155,12 +154,4 @@ func inside(root, local string) error {
 		return nil
 	}
 	return fail(exitRefused, "copy it into the project, or ask without --project", "%s is outside of the project's folder %s", local, root)
-}
-
-// counted is a number of things in words.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"encoding/json"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 )
 
@@ -57,7 +59,7 @@ func (r dryRunReport) text(p *page) {
 	if r.Destination != "" {
 		where = "would go to " + r.Destination
 	}
-	p.line("  files     %s, %s, %s", counted(len(r.Files), "file"), sizeText(r.Bytes), where)
+	p.line("  files     %s, %s, %s", english.Plural(len(r.Files), "file", ""), sizeText(r.Bytes), where)
 	for _, f := range r.Files {
 		p.line("            %s  %s  %s%s", printableName(f.Path), sizeText(f.Size), f.MIME, careful(f.Doubt))
 	}

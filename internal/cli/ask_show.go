@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 )
@@ -236,7 +238,7 @@ func (s *turnShown) collected(e conversation.Collected) {
 		return
 	}
 	s.begin("made")
-	s.page.line("%s", s.page.paint(bold, counted(len(e.Outputs), "file")+" made:"))
+	s.page.line("%s", s.page.paint(bold, english.Plural(len(e.Outputs), "file", "")+" made:"))
 	width, kinds := 0, 0
 	for _, o := range e.Outputs {
 		width, kinds = max(width, len([]rune(o.Name))), max(kinds, len(o.MIME))
@@ -287,13 +289,13 @@ func (s *turnShown) cleaned(c conversation.Cleaned) {
 	s.begin("end")
 	switch {
 	case c.Kept > 0:
-		s.page.line("%s kept at the provider; `airlock files ls` lists them", counted(c.Kept, "object"))
+		s.page.line("%s kept at the provider; `airlock files ls` lists them", english.Plural(c.Kept, "object", ""))
 	case c.Deleted > 0:
 		where := " at the provider deleted"
 		if s.provider == provider.Local {
 			where = " of this conversation deleted from the service"
 		}
-		s.page.line("%s", s.page.paint(faint, counted(c.Deleted, "object")+where))
+		s.page.line("%s", s.page.paint(faint, english.Plural(c.Deleted, "object", "")+where))
 	}
 	for _, left := range c.Left {
 		s.page.line("%s", s.page.paint(yellow, "left at the provider: "+printable(left)))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 )
@@ -200,7 +202,7 @@ func (r gcReport) text(p *page) {
 		p.line("%s", p.paint(yellow, "left: "+printable(provider.Entry{Kind: e.Kind, Name: e.Name}.String())+", at "+providerTitles[e.Provider]))
 	}
 	if len(r.Kept) > 0 {
-		p.line("%s kept, as asked for", counted(len(r.Kept), "object"))
+		p.line("%s kept, as asked for", english.Plural(len(r.Kept), "object", ""))
 	}
 	showOthers(p, r.Others)
 	if len(r.Deleted)+len(r.Left)+len(r.Kept)+len(r.Others) == 0 {

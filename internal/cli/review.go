@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -209,7 +210,7 @@ func (r *reviewer) agree(ctx context.Context, reports []reportShown, bestEffort 
 		r.page.line("There is nothing to apply.")
 		return consent, errQuit
 	}
-	key, err := r.ask(ctx, fmt.Sprintf("Apply %s and send %s? [y/n] ", counted(len(ids), "change"), counted(len(reports), "report")), "ynq")
+	key, err := r.ask(ctx, fmt.Sprintf("Apply %s and send %s? [y/n] ", english.Plural(len(ids), "change", ""), english.Plural(len(reports), "report", "")), "ynq")
 	if err != nil || key != 'y' {
 		return consent, errors.Join(err, errQuit)
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
@@ -406,10 +407,10 @@ func (c *connection) lost(ctx context.Context, run *client.Run) error {
 	hint := "write fewer or smaller files, or pack them into one archive"
 	if limits, err := c.client.Limits(ctx); err == nil {
 		d := limits.Defaults
-		hint = fmt.Sprintf("a run keeps %s at most, %s each and %s together; %s", counted(d.OutputFiles, "file"), humanize.IBytes(uint64(max(0, d.OutputFileBytes))), humanize.IBytes(uint64(max(0, d.OutputTotalBytes))), hint)
+		hint = fmt.Sprintf("a run keeps %s at most, %s each and %s together; %s", english.Plural(d.OutputFiles, "file", ""), humanize.IBytes(uint64(max(0, d.OutputFileBytes))), humanize.IBytes(uint64(max(0, d.OutputTotalBytes))), hint)
 	}
 	first := run.Dropped[0]
-	what := counted(n, "file")
+	what := english.Plural(n, "file", "")
 	if n == 1 {
 		what = printableName(first.Path)
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -86,7 +88,7 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 		}
 	}
 	if len(attachments) > 0 {
-		said = append([]string{fmt.Sprintf("The user agreed to %s.", counted(len(attachments), "file"))}, said...)
+		said = append([]string{fmt.Sprintf("The user agreed to %s.", english.Plural(len(attachments), "file", ""))}, said...)
 	}
 	t.attachments = append(t.attachments, attachments...)
 	return provider.FunctionReply{Text: strings.Join(said, "\n"), Files: attachments}, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -33,7 +35,7 @@ func (t *turn) embed(ctx context.Context, u *provider.Uploader, files []embeddab
 		q.Files[i].Problem = t.chat.host.problem(f.why)
 		t.emit(Notice{Text: fmt.Sprintf("%s could not be sent by itself (%v). It may travel within the request instead.", f.file.Path, f.why)})
 	}
-	q.Text = fmt.Sprintf("Send %s (%s) within the request to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)
+	q.Text = fmt.Sprintf("Send %s (%s) within the request to %s?", english.Plural(len(files), "file", ""), bytesText(q.Bytes), q.Destination)
 	a, err := t.ask(ctx, q)
 	if err != nil && !errors.Is(err, ErrNonInteractive) {
 		return nil, refused, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/gabriel-vasile/mimetype"
 
 	"github.com/airlock-run/airlock/provider"
@@ -160,18 +161,18 @@ func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason s
 	if len(files) == 0 || kind == AskSend && q.Destination == "" {
 		return files, nil
 	}
-	q.Text = fmt.Sprintf("Send %s (%s) to %s?", counted(len(files), "file"), bytesText(q.Bytes), q.Destination)
+	q.Text = fmt.Sprintf("Send %s (%s) to %s?", english.Plural(len(files), "file", ""), bytesText(q.Bytes), q.Destination)
 	if kind == AskMore {
 		where := "Send them to " + q.Destination
 		if q.Destination == "" {
 			where = "Give them to its code, on this machine"
 		}
-		q.Text = fmt.Sprintf("The model asks for %s of the project (%s). %s?", counted(len(files), "file"), bytesText(q.Bytes), where)
+		q.Text = fmt.Sprintf("The model asks for %s of the project (%s). %s?", english.Plural(len(files), "file", ""), bytesText(q.Bytes), where)
 	}
 	a, err := t.ask(ctx, q)
 	switch {
 	case errors.Is(err, ErrNonInteractive):
-		return nil, fmt.Errorf("%w: %s would leave this machine for %s", ErrApproval, counted(len(files), "file"), q.Destination)
+		return nil, fmt.Errorf("%w: %s would leave this machine for %s", ErrApproval, english.Plural(len(files), "file", ""), q.Destination)
 	case err != nil:
 		return nil, err
 	case !a.OK && kind == AskSend:
@@ -227,7 +228,7 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	if t.prompt.SkipFailed {
 		return nil
 	}
-	q.Text = fmt.Sprintf("%d of %s cannot be sent. Go on without?", len(refused), counted(len(files), "file"))
+	q.Text = fmt.Sprintf("%d of %s cannot be sent. Go on without?", len(refused), english.Plural(len(files), "file", ""))
 	a, err := t.ask(ctx, q)
 	switch {
 	case errors.Is(err, ErrNonInteractive), err == nil && !a.OK:

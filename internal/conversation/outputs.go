@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -96,7 +98,7 @@ func (t *turn) save(ctx context.Context) error {
 		return nil
 	}
 	s := saving{host: t.chat.host, conversation: t.chat.record, turn: t.record}
-	q := Ask{Kind: AskSave, Folder: folder, Text: fmt.Sprintf("Save %s into %s?", counted(fetched, "file"), folder)}
+	q := Ask{Kind: AskSave, Folder: folder, Text: fmt.Sprintf("Save %s into %s?", english.Plural(fetched, "file", ""), folder)}
 	var err error
 	if q.Outputs, err = s.preview(ctx, folder); err != nil {
 		return err

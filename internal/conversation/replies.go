@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
@@ -161,7 +163,7 @@ func (d *Replies) reports(h *ReplyRecord, m Message, r *reply.Reply) error {
 		}
 	}
 	if len(h.Batch.Posts) > 0 && unlinked {
-		h.Batch.Warnings = append(h.Batch.Warnings, counted(len(h.Batch.Posts), "report")+" of the reply cannot be sent: name the project with --project and its API with --api")
+		h.Batch.Warnings = append(h.Batch.Warnings, english.Plural(len(h.Batch.Posts), "report", "")+" of the reply cannot be sent: name the project with --project and its API with --api")
 		h.Batch.Posts = nil
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"path"
 	"strings"
@@ -75,13 +74,6 @@ func sameAs(f File) bool {
 	defer content.Close()
 	now, err := sumOf(content)
 	return err == nil && now == f.was
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(0, n))) }
