@@ -13,6 +13,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -66,18 +67,11 @@ func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set", Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
 	}
-	p := &Client{key: o.Key, base: strings.TrimRight(o.URL, "/"), http: o.HTTP, clock: o.Clock, retry: o.Retry}
-	if p.base == "" {
-		p.base = DefaultURL
-	}
+	p := &Client{key: o.Key, base: cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL), http: o.HTTP, retry: o.Retry}
+	p.clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
+	p.retry.Clock = cmp.Or(p.retry.Clock, p.clock)
 	if p.http == nil {
 		p.http = provider.HTTPClient(provider.Timeouts{})
-	}
-	if p.clock == nil {
-		p.clock = provider.SystemClock{}
-	}
-	if p.retry.Clock == nil {
-		p.retry.Clock = p.clock
 	}
 	// The services, not the client: that one reads the environment. No retries: the
 	// SDK would wait for as long as any Retry-After says.

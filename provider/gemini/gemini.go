@@ -11,6 +11,7 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -52,21 +53,13 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Gemini, Message: "no key is set", Hint: "Set GEMINI_API_KEY to a key from https://aistudio.google.com/apikey."}
 	}
-	if o.URL = strings.TrimRight(o.URL, "/"); o.URL == "" {
-		o.URL = DefaultURL
-	}
+	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
 	if o.HTTP == nil {
 		o.HTTP = provider.HTTPClient(provider.Timeouts{})
 	}
-	if o.Clock == nil {
-		o.Clock = provider.SystemClock{}
-	}
-	if o.Retry.Clock == nil {
-		o.Retry.Clock = o.Clock
-	}
-	if o.PartSize == 0 {
-		o.PartSize = 8 << 20
-	}
+	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
+	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
+	o.PartSize = cmp.Or(o.PartSize, 8<<20)
 	web := *o.HTTP
 	if web.Transport == nil {
 		web.Transport = http.DefaultTransport

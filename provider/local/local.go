@@ -64,12 +64,8 @@ func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = provider.HTTPClient(provider.Timeouts{})
 	}
-	if o.Clock == nil {
-		o.Clock = provider.SystemClock{}
-	}
-	if o.Retry.Clock == nil {
-		o.Retry.Clock = o.Clock
-	}
+	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
+	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
 	o.IdleTTL = cmp.Or(o.IdleTTL, time.Hour)
 	c := &Client{options: o}
 	c.sessions = &sessions{c: c, open: map[string]*session{}}

@@ -11,6 +11,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -57,9 +58,7 @@ func New(o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.OpenAI, Message: "no key",
 			Hint: "Set OPENAI_API_KEY to a key of https://platform.openai.com/api-keys."}
 	}
-	if o.URL == "" {
-		o.URL = DefaultURL
-	}
+	o.URL = cmp.Or(o.URL, DefaultURL)
 	base, err := url.Parse(strings.TrimRight(o.URL, "/") + "/")
 	if err != nil || base.Host == "" {
 		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Message: "the base address is not a URL: " + o.URL}
@@ -67,15 +66,9 @@ func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = provider.HTTPClient(provider.Timeouts{})
 	}
-	if o.Clock == nil {
-		o.Clock = provider.SystemClock{}
-	}
-	if o.PartsOver == 0 {
-		o.PartsOver = 64 << 20
-	}
-	if o.PartSize == 0 {
-		o.PartSize = 16 << 20
-	}
+	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
+	o.PartsOver = cmp.Or(o.PartsOver, 64<<20)
+	o.PartSize = cmp.Or(o.PartSize, 16<<20)
 	// NewClient reads OPENAI_* of the environment first; what is given here wins.
 	client := sdk.NewClient(option.WithBaseURL(base.String()), option.WithAPIKey(o.Key), option.WithHTTPClient(o.HTTP),
 		option.WithMaxRetries(0), // the one rule for repeating is provider.Retry

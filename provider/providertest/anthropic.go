@@ -38,27 +38,7 @@ func NewAnthropicServer(tb testing.TB) *AnthropicServer {
 }
 
 // Op implements Dialect.
-func (s *AnthropicServer) Op(r *http.Request) Op {
-	path := strings.TrimPrefix(r.URL.Path, "/v1/")
-	_, id, _ := strings.Cut(path, "/")
-	switch {
-	case strings.HasPrefix(path, "models"):
-		return OpCheck
-	case path == "messages":
-		return OpRun
-	case path == "files" && r.Method == http.MethodPost:
-		return OpUpload
-	case path == "files":
-		return OpList
-	case strings.HasSuffix(id, "/content"):
-		return OpDownload
-	case r.Method == http.MethodDelete:
-		return OpDelete
-	case strings.HasPrefix(path, "files/"):
-		return OpStat
-	}
-	return OpOther
-}
+func (s *AnthropicServer) Op(r *http.Request) Op { return restOp(r, "messages") }
 
 // ExpireSessions implements Dialect.
 func (s *AnthropicServer) ExpireSessions() {

@@ -151,3 +151,25 @@ func (b *Base) garble(w http.ResponseWriter, r *http.Request, f Fault, answer *h
 		<-r.Context().Done()
 	}
 }
+
+// restOp returns the operation of a request to an API whose models run under one path.
+func restOp(r *http.Request, run string) Op {
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	switch {
+	case strings.HasPrefix(path, "models"):
+		return OpCheck
+	case path == run:
+		return OpRun
+	case path == "files" && r.Method == http.MethodPost:
+		return OpUpload
+	case path == "files":
+		return OpList
+	case strings.HasSuffix(path, "/content"):
+		return OpDownload
+	case r.Method == http.MethodDelete:
+		return OpDelete
+	case strings.HasPrefix(path, "files/"):
+		return OpStat
+	}
+	return OpOther
+}

@@ -34,26 +34,7 @@ func NewXAIServer(tb testing.TB) *XAIServer {
 }
 
 // Op implements Dialect.
-func (s *XAIServer) Op(r *http.Request) Op {
-	path := strings.TrimPrefix(r.URL.Path, "/v1/")
-	switch {
-	case strings.HasPrefix(path, "models"):
-		return OpCheck
-	case path == "responses":
-		return OpRun
-	case path == "files" && r.Method == http.MethodPost:
-		return OpUpload
-	case path == "files":
-		return OpList
-	case strings.HasSuffix(path, "/content"):
-		return OpDownload
-	case r.Method == http.MethodDelete:
-		return OpDelete
-	case strings.HasPrefix(path, "files/"):
-		return OpStat
-	}
-	return OpOther
-}
+func (s *XAIServer) Op(r *http.Request) Op { return restOp(r, "responses") }
 
 // ExpireSessions implements Dialect: there are none.
 func (s *XAIServer) ExpireSessions() {}

@@ -12,6 +12,7 @@
 package xai
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -49,18 +50,12 @@ func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.XAI, Message: "no key is set", Hint: "Set XAI_API_KEY to a key from https://console.x.ai."}
 	}
-	if o.URL = strings.TrimRight(o.URL, "/"); o.URL == "" {
-		o.URL = DefaultURL
-	}
+	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
 	if o.HTTP == nil {
 		o.HTTP = provider.HTTPClient(provider.Timeouts{})
 	}
-	if o.Clock == nil {
-		o.Clock = provider.SystemClock{}
-	}
-	if o.Retry.Clock == nil {
-		o.Retry.Clock = o.Clock
-	}
+	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
+	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
 	if o.PromptBytes == 0 || o.PromptBytes > maxPrompt {
 		o.PromptBytes = maxPrompt
 	}
