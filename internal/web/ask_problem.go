@@ -18,11 +18,7 @@ func askProblem(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, known := range []struct {
-		is            error
-		status        int
-		message, cure string
-	}{
+	if said := firstKnown(err, []knownProblem{
 		{conversation.ErrNotFound, http.StatusNotFound, "There is no such conversation, or nothing of it is left.", "It was deleted, it has expired, or it belongs to somebody else."},
 		{conversation.ErrTurn, http.StatusConflict, "A turn is going on in this conversation.", "Wait for its end, or stop it."},
 		{conversation.ErrAnswered, http.StatusConflict, "This question was answered before, or its turn has ended.", "Load the page again to see what became of it."},
@@ -31,10 +27,8 @@ func askProblem(err error) error {
 		{workspace.ErrBusy, http.StatusServiceUnavailable, "Somebody else is writing into this folder at the moment.", "Try again."},
 		{syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was kept.", "Delete conversations or files that are no longer needed, or make room, and try again."},
 		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder.", "Give the user that it runs as access to it, or download the file."},
-	} {
-		if errors.Is(err, known.is) {
-			return refuse(known.status, known.message, known.cure)
-		}
+	}); said != nil {
+		return said
 	}
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		status := http.StatusBadGateway

@@ -29,11 +29,7 @@ func workProblem(err error) error {
 	if state, wrong := errors.AsType[*assignment.StateError](err); wrong {
 		return refuse(http.StatusConflict, prose(state.Error())+".", "Go back and load the page again.")
 	}
-	for _, known := range []struct {
-		is            error
-		status        int
-		message, cure string
-	}{
+	if said := firstKnown(err, []knownProblem{
 		{workspace.ErrStale, http.StatusConflict, "The proposal has changed since you looked at it, so nothing was done.", "Go back and load the page again."},
 		{workspace.ErrConflict, http.StatusConflict, "Files in the folder have changed since the proposal was made, so nothing was changed.", "Go back, load the page again, and look at the merged proposal."},
 		{workspace.ErrNothing, http.StatusConflict, "There is nothing to take back.", "It was taken back already, or it changed no files."},
@@ -47,10 +43,8 @@ func workProblem(err error) error {
 		{syscall.EROFS, http.StatusConflict, "The folder cannot be written to.", "Take the files as an archive."},
 		{syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was changed.", "Make room and try again."},
 		{fs.ErrNotExist, http.StatusConflict, "The folder is not there any more.", "Put it back, or link the project with another one."},
-	} {
-		if errors.Is(err, known.is) {
-			return refuse(known.status, known.message, known.cure)
-		}
+	}); said != nil {
+		return said
 	}
 	for _, plain := range []struct {
 		is     error
@@ -61,6 +55,23 @@ func workProblem(err error) error {
 		}
 	}
 	return err
+}
+
+// knownProblem is how a page shows an error.
+type knownProblem struct {
+	is            error
+	status        int
+	message, cure string
+}
+
+// firstKnown returns the first problem that an error is, nil if it is none of them.
+func firstKnown(err error, list []knownProblem) error {
+	for _, known := range list {
+		if errors.Is(err, known.is) {
+			return refuse(known.status, known.message, known.cure)
+		}
+	}
+	return nil
 }
 
 // sentence makes a sentence of an error.
