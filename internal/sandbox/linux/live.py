@@ -260,6 +260,21 @@ class Driver:
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         self.shell = make_shell(self)
 
+    def rehearse(self):
+        """Runs cells until what they need is loaded, and the interpreter has adapted
+        its code to it; then forgets them. What is forked from here need not."""
+        self.tell = lambda name, value: None
+        before = sys.modules["__main__"]
+        sys.modules["__main__"] = self.shell.user_module
+        for _ in range(20):
+            for code in ("1 + 1", "x = [1, 2]\nsum(x) + _", "def f():\n    1 / 0\nf()"):
+                self.shell.run_cell(code, store_history=True)
+        sys.modules["__main__"] = before
+        self.shell.reset(new_session=True)
+        self.shell.history_manager.outputs.clear()
+        self.shell.history_manager.exceptions.clear()
+        del self.tell
+
     def begin(self):
         """Is called in the process whose interpreter it is."""
         self.channel = Channel()

@@ -59,6 +59,7 @@ def make_live():
     first = sys.modules["__main__"]
     live = load("live")
     driver = live.Driver()
+    driver.rehearse()
     sys.modules["__main__"] = first
     return functools.partial(live.serve, driver)
 
