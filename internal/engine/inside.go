@@ -131,3 +131,7 @@ type FileEvent struct {
 	From   string // of moved
 	Folder bool
 }
+
+// Inside reaches into the sandboxes of held workspaces. Whose they are its caller has
+// checked.
+func (s *Service) Inside() Inside { return s.sandbox }

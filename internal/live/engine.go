@@ -23,6 +23,8 @@ type Engine interface {
 	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
 	// CancelRun returns when nothing of the run is left.
 	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
+	// Inside reaches into the sandbox of an interpreter, which its session's ID names.
+	Inside() engine.Inside
 	// Limits returns what zero limits become, and the most that may be asked for.
 	Limits() (defaults, maxima engine.Limits)
 }

@@ -27,7 +27,7 @@ func (s *Service) enter(ctx context.Context, caller engine.Caller, id engine.ID)
 		return nil, err
 	}
 	it := at.interpreter
-	it.guests++
+	it.guests, it.visited = it.guests+1, true
 	e := &entry{session: at.record, gone: it.gone, it: it}
 	if busy := it.began && at.current != nil; busy && it.question == nil {
 		at.mu.Unlock()
@@ -53,6 +53,12 @@ func (e *entry) leave() {
 	at := e.it.at
 	at.mu.Lock()
 	defer at.mu.Unlock()
+	e.left()
+}
+
+// left is leave for who holds mu.
+func (e *entry) left() {
+	at := e.it.at
 	if e.it.guests--; e.it.guests == 0 && at.interpreter == e.it && at.current == nil {
 		at.rest()
 		e.it.call()

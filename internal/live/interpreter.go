@@ -29,6 +29,7 @@ type interpreter struct {
 	ending   string        // why it is being ended; empty: it is not
 	vacate   bool          // the workspace is to go with it
 	guests   int           // who use its sandbox beside it
+	visited  bool          // there was one
 	carry    map[engine.Stream][]byte
 }
 
@@ -446,6 +447,8 @@ func (it *interpreter) ended(run *engine.Run) {
 	at.mu.Unlock()
 	if o != nil && o.cell != nil {
 		it.save(o.cell)
+	} else if it.visited {
+		at.store()
 	}
 	if it.vacate {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)

@@ -88,6 +88,17 @@ func (s *Service) Close() error {
 	return nil
 }
 
+// background does something that Close waits for, unless it waits already.
+func (s *Service) background(do func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Go(do)
+	return true
+}
+
 // Request asks for a live session.
 type Request struct {
 	Language string           // python (default), javascript or bash; aliases of the language table

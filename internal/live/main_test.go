@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -96,4 +97,11 @@ func (p *place) end(session, cell engine.ID) Cell {
 		p.t.Fatal(err)
 	}
 	return c
+}
+
+// dial connects to a port of a session, whatever the address.
+func (p *place) dial(session engine.ID, port int) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return p.DialPort(ctx, p.caller, session, port)
+	}
 }

@@ -27,6 +27,9 @@ type session struct {
 	count       int          // of the last cell
 	used        time.Time
 	idle        *time.Timer
+	processes   []*process // that run, and some that have ended, oldest first
+	ports       int        // connections that are open
+	saving      *time.Timer
 	why         string // what the next cell says about the interpreter before its own; empty: nothing
 	cpu         time.Duration
 }
