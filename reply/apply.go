@@ -2,6 +2,7 @@ package reply
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ type Result struct {
 	Hunks []AppliedHunk
 	// Warnings are about how the item was applied. Their offsets are the hunks'.
 	Warnings []Warning
-	// Guesses are what ApplyFirst decided without being sure, in sentences.
+	// Guesses are what ApplyEach decided without being sure, in sentences.
 	Guesses []string
 }
 
@@ -101,14 +102,65 @@ func (e *ApplyError) Unwrap() error { return e.Err }
 // A whole file takes over the current file's byte order mark, line endings and
 // final newline. Hunks change the lines that they name and leave every other
 // byte alone; lines of context keep the file's own spelling.
-func Apply(it *Item, current []byte) (*Result, error) { return apply(it, current, false) }
+func Apply(it *Item, current []byte) (*Result, error) { return apply(it, current, nil) }
 
-// ApplyFirst is Apply where that fails with ErrManyMatches or ErrRepeated: it
-// takes the first of several places, as some programs do, and leaves out a hunk
-// that is given again. Result.Guesses says so; a person must decide about it.
-func ApplyFirst(it *Item, current []byte) (*Result, error) { return apply(it, current, true) }
+// maxPlaces bounds the results of ApplyEach.
+const maxPlaces = 9
 
-func apply(it *Item, current []byte, first bool) (*Result, error) {
+// ApplyEach is Apply where that fails with ErrManyMatches or ErrRepeated. It has
+// a result for each place that a hunk fits in, at most nine that differ, and
+// leaves out a hunk that is given again. The first result has the first places,
+// as some programs take them. Result.Guesses says what each decided; a person
+// must choose.
+func ApplyEach(it *Item, current []byte) ([]*Result, error) {
+	var (
+		each  []*Result
+		first error
+		c     chooser
+	)
+	for range 2 * maxPlaces { // some are the same, or do not fit
+		c.asked = 0
+		r, err := apply(it, current, &c)
+		if first = cmp.Or(first, err); err == nil && !slices.ContainsFunc(each, func(e *Result) bool { return bytes.Equal(e.Content, r.Content) }) {
+			each = append(each, r)
+		}
+		if len(each) == maxPlaces || !c.next() {
+			break
+		}
+	}
+	if len(each) > 0 {
+		first = nil
+	}
+	return each, first
+}
+
+// chooser takes one of several places each time that it is asked. next goes on
+// to places that were not taken together before.
+type chooser struct {
+	taken, of []int
+	asked     int
+}
+
+func (c *chooser) choose(places int) int {
+	if c.asked == len(c.taken) {
+		c.taken, c.of = append(c.taken, 0), append(c.of, places)
+	}
+	c.asked++
+	return c.taken[c.asked-1]
+}
+
+func (c *chooser) next() bool {
+	n := c.asked
+	for n > 0 && c.taken[n-1]+1 >= c.of[n-1] {
+		n--
+	}
+	if c.taken, c.of = c.taken[:n], c.of[:n]; n > 0 {
+		c.taken[n-1]++
+	}
+	return n > 0
+}
+
+func apply(it *Item, current []byte, c *chooser) (*Result, error) {
 	if it.Kind == KindBlock || !it.Proposable() {
 		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotApplicable, it.Verdict, it.Reason)
 	}
@@ -120,11 +172,11 @@ func apply(it *Item, current []byte, first bool) (*Result, error) {
 			return nil, ErrMissing
 		}
 		if len(it.Hunks) > 0 {
-			return applyHunks(it, current, first)
+			return applyHunks(it, current, c)
 		}
 		return &Result{}, nil
 	case KindEdit, KindRename:
-		return applyEdit(it, current, first)
+		return applyEdit(it, current, c)
 	}
 	return nil, ErrNotApplicable
 }
@@ -151,9 +203,9 @@ func applyFile(it *Item, current []byte) (*Result, error) {
 	return r, nil
 }
 
-func applyEdit(it *Item, current []byte, first bool) (*Result, error) {
+func applyEdit(it *Item, current []byte, c *chooser) (*Result, error) {
 	if it.Repeated && current != nil {
-		if first {
+		if c != nil {
 			return &Result{Content: current, Guesses: []string{"the edit was given before and is left out"}}, nil
 		}
 		return nil, ErrRepeated
@@ -164,12 +216,12 @@ func applyEdit(it *Item, current []byte, first bool) (*Result, error) {
 		}
 		return &Result{Content: current}, nil // a rename
 	}
-	return applyHunks(it, current, first)
+	return applyHunks(it, current, c)
 }
 
 // applyHunks applies one hunk after the other. A KindDelete's must together take
 // the whole file away.
-func applyHunks(it *Item, current []byte, first bool) (*Result, error) {
+func applyHunks(it *Item, current []byte, c *chooser) (*Result, error) {
 	h := &it.Hunks[0]
 	if h.searchesNothing() && len(it.Hunks) == 1 && len(bytes.TrimSpace(current)) == 0 {
 		content := h.New()
@@ -185,7 +237,7 @@ func applyHunks(it *Item, current []byte, first bool) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	text.first = first
+	text.chooser = c
 	a := applier{text: text, ordered: it.Form == FormDiff || it.Form == FormEnvelope, done: make(map[string][]*AppliedHunk)}
 	for i := range it.Hunks {
 		if err := a.apply(i+1, &it.Hunks[i]); err != nil {
@@ -238,7 +290,7 @@ func (a *applier) apply(number int, hunk *Hunk) error {
 			err = &ApplyError{Err: ErrNoMatch}
 		}
 		if len(twins) > 0 && k == 0 && (errors.Is(err, ErrNoMatch) || err == nil && place.within(twins)) {
-			if a.text.first {
+			if a.text.chooser != nil {
 				a.result.Guesses = append(a.result.Guesses, fmt.Sprintf("hunk %d was given before and is left out", number))
 				return nil
 			}
@@ -252,11 +304,11 @@ func (a *applier) apply(number int, hunk *Hunk) error {
 	return nil
 }
 
-// find looks for a hunk, and notes where it took the first of several places.
+// find looks for a hunk, and notes which of several places it took.
 func (a *applier) find(number int, h *Hunk) (place, error) {
 	found, err := a.text.find(h, a.from, a.delta)
 	if err == nil && a.text.several != nil {
-		a.result.Guesses = append(a.result.Guesses, fmt.Sprintf("the lines of hunk %d are at lines %s; the first place is taken", number, listed(a.text.several)))
+		a.result.Guesses = append(a.result.Guesses, fmt.Sprintf("the lines of hunk %d are at lines %s; line %d is taken", number, listed(a.text.several), a.text.several[a.text.taken]))
 	}
 	return found, err
 }

@@ -17,10 +17,11 @@ type fileText struct {
 	ends  []string // "\n", "\r\n", or "" for the last
 	eol   string   // what most lines end with
 	mixed bool
-	// first says that the first of several places is taken where a hunk fits in
-	// all of them; several is then where they are, from 1.
-	first   bool
+	// chooser, if there is one, takes one of several places where a hunk fits in
+	// all of them; several is then where they are, from 1, and taken which it is.
+	chooser *chooser
 	several []int
+	taken   int
 }
 
 // readText splits a file. A carriage return alone is data, no line ending.

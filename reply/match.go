@@ -96,19 +96,20 @@ func (t *fileText) findContext(context string, from int) (int, error) {
 		case 1:
 			return found[0], nil
 		default:
-			return t.oneOf(found)
+			i, err := t.oneOf(found)
+			return found[i], err
 		}
 	}
 	return 0, &ApplyError{Err: ErrNoMatch}
 }
 
-// oneOf is the first of several places, if that may be taken.
+// oneOf is the index of the one of several places that is taken, if one may be.
 func (t *fileText) oneOf(found []int) (int, error) {
-	if !t.first {
+	if t.chooser == nil {
 		return 0, &ApplyError{Lines: oneBased(found), Err: ErrManyMatches}
 	}
-	t.several = oneBased(found)
-	return found[0], nil
+	t.several, t.taken = oneBased(found), t.chooser.choose(len(found))
+	return t.taken, nil
 }
 
 func exactly(s string) string  { return s }
@@ -159,8 +160,8 @@ func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error)
 		if i := slices.Index(found, h.At-1+delta); h.At > 0 && i >= 0 && fuzz == FuzzExact {
 			return place{line: found[i], count: len(old), hinted: true}, nil
 		}
-		at, err := t.oneOf(found[:min(len(found), 9)])
-		return place{line: at, count: len(old), fuzz: fuzz, shift: shifts[0]}, err
+		i, err := t.oneOf(found[:min(len(found), maxPlaces)])
+		return place{line: found[i], count: len(old), fuzz: fuzz, shift: shifts[i]}, err
 	}
 	line, nearest := t.nearest(old)
 	e := &ApplyError{Err: ErrNoMatch, Nearest: nearest}

@@ -2,12 +2,24 @@ package reply
 
 import (
 	"errors"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
+// eachOf are the texts of so many lines that differ in one of the first places.
+func eachOf(places, lines int) string {
+	var all []string
+	for i := range places {
+		all = append(all, strings.Repeat("a\n", i)+"y\n"+strings.Repeat("a\n", lines-i-1))
+	}
+	return strings.Join(all, "|")
+}
+
 // TestApplyFirst: what fits in several places, or is given twice, is never
-// placed by Apply. ApplyFirst offers the first place, and says so.
-func TestApplyFirst(t *testing.T) {
+// placed by Apply. ApplyEach offers each place, the first one first, and says so.
+func TestApplyEach(t *testing.T) {
 	hunk := func(old, new string) string {
 		return "<<<<<<< SEARCH\n" + old + "=======\n" + new + ">>>>>>> REPLACE\n"
 	}
@@ -18,12 +30,15 @@ func TestApplyFirst(t *testing.T) {
 		err                 error
 		want                string
 	}{
-		{"two places", search(hunk("a\n", "y\n")), "a\nb\na\n", ErrManyMatches, "y\nb\na\n"},
-		{"two places but for white space", search(hunk("a  b\n", "y\n")), " a  b\nx\n a  b\n", ErrManyMatches, " y\nx\n a  b\n"},
+		{"two places", search(hunk("a\n", "y\n")), "a\nb\na\n", ErrManyMatches, "y\nb\na\n|a\nb\ny\n"},
+		{"two places but for white space", search(hunk("a  b\n", "y\n")), " a  b\nx\n a  b\n", ErrManyMatches, " y\nx\n a  b\n| a  b\nx\n y\n"},
 		{"both places, each with a hunk", search(hunk("a\n", "y\n") + hunk("a\n", "y\n")), "a\nb\na\n", ErrManyMatches, "y\nb\ny\n"},
-		{"envelope, two places", envelope("@@\n-x\n+y\n"), "x\nb\nx\n", ErrManyMatches, "y\nb\nx\n"},
-		{"envelope, two places behind another", envelope("@@\n-h\n+H\n@@\n-x\n+y\n"), "x\nh\nx\nx\n", ErrManyMatches, "x\nH\ny\nx\n"},
-		{"envelope, context twice", envelope("@@ def f\n-x\n+y\n"), "def f\nx\ndef f\nx\n", ErrManyMatches, "def f\ny\ndef f\nx\n"},
+		{"envelope, two places", envelope("@@\n-x\n+y\n"), "x\nb\nx\n", ErrManyMatches, "y\nb\nx\n|x\nb\ny\n"},
+		{"envelope, two places behind another", envelope("@@\n-h\n+H\n@@\n-x\n+y\n"), "x\nh\nx\nx\n", ErrManyMatches, "x\nH\ny\nx\n|x\nH\nx\ny\n"},
+		{"envelope, context twice", envelope("@@ def f\n-x\n+y\n"), "def f\nx\ndef f\nx\n", ErrManyMatches, "def f\ny\ndef f\nx\n|def f\nx\ndef f\ny\n"},
+		{"two hunks, two places each", search(hunk("a\n", "y\n") + hunk("b\n", "z\n")), "a\nb\na\nb\n", ErrManyMatches,
+			"y\nz\na\nb\n|y\nb\na\nz\n|a\nz\ny\nb\n|a\nb\ny\nz\n"},
+		{"more places than are offered", search(hunk("a\n", "y\n")), strings.Repeat("a\n", 12), ErrManyMatches, eachOf(9, 12)},
 		{"the same hunk twice", search(hunk("a\n", "y\n") + hunk("a\n", "y\n")), "a\nb\n", ErrRepeated, "y\nb\n"},
 		{"the same hunk twice, with another between that moves lines", search(hunk("a\n", "a\ny\n") + hunk("z\n", "z\nz2\n") + hunk("a\n", "a\ny\n")), "z\na\nb\n", ErrRepeated, "z\nz2\na\ny\nb\n"},
 		{"the same addition twice", search(hunk("a\n", "a\ny\n") + hunk("a\n", "a\ny\n")), "a\nb\n", ErrRepeated, "a\ny\nb\n"},
@@ -38,15 +53,21 @@ func TestApplyFirst(t *testing.T) {
 			if _, err := Apply(it, []byte(c.current)); !errors.Is(err, c.err) {
 				t.Errorf("Apply: %v, want %v", err, c.err)
 			}
-			r, err := ApplyFirst(it, []byte(c.current))
+			each, err := ApplyEach(it, []byte(c.current))
 			if c.want == "" {
 				if !errors.Is(err, c.err) {
-					t.Errorf("ApplyFirst: %v", err)
+					t.Errorf("ApplyEach: %v", err)
 				}
 				return
 			}
-			if err != nil || string(r.Content) != c.want || len(r.Guesses) == 0 {
-				t.Errorf("ApplyFirst: %v, %+v", err, r)
+			var got []string
+			for _, r := range each {
+				if got = append(got, string(r.Content)); len(r.Guesses) == 0 {
+					t.Errorf("it does not say what was decided: %+v", r)
+				}
+			}
+			if diff := cmp.Diff(strings.Split(c.want, "|"), got); diff != "" || err != nil {
+				t.Errorf("ApplyEach: %v\n%s", err, diff)
 			}
 		})
 	}
@@ -68,7 +89,7 @@ func TestRepeatedEdits(t *testing.T) {
 	if _, err := Apply(r.Items[1], []byte("a\nb\n")); !errors.Is(err, ErrRepeated) {
 		t.Errorf("%v", err)
 	}
-	if got, err := ApplyFirst(r.Items[1], []byte("a\nb\n")); err != nil || string(got.Content) != "a\nb\n" || len(got.Guesses) != 1 {
+	if got, err := ApplyEach(r.Items[1], []byte("a\nb\n")); err != nil || len(got) != 1 || string(got[0].Content) != "a\nb\n" || len(got[0].Guesses) != 1 {
 		t.Errorf("%v: %+v", err, got)
 	}
 }

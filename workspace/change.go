@@ -43,7 +43,7 @@ type Change struct {
 	// Edit makes the new bytes from the present ones, for Modify, and for a
 	// Rename that edits too (nil for one that does not). It sees the file's own
 	// bytes (UTF-16 as UTF-8) and keeps its line ends. Its error becomes a
-	// conflict; an *Inexact with a result, something to look at.
+	// conflict; an *Inexact with a result, something to look at, or to choose.
 	Edit func(current []byte) ([]byte, error)
 	// Base is the content that the author was shown, nil if that is unknown.
 	// A file that is something else by now is merged.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -48,6 +49,7 @@ func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 			return err
 		}
 	}
+	d.readings = nil
 	if c.Exact || content.size > pl.w.limits.TextBytes {
 		d.cur = content
 		return nil
@@ -109,7 +111,6 @@ func isText(head []byte) bool {
 // readings gives each content that the change may mean the form of the file
 // that it would replace.
 func (pl *planner) readings(ctx context.Context, d *draft, c *Change) error {
-	d.readings = nil
 	var old []byte
 	if d.cur != nil && d.cur.size <= pl.w.limits.TextBytes {
 		var err error
@@ -117,7 +118,8 @@ func (pl *planner) readings(ctx context.Context, d *draft, c *Change) error {
 			return err
 		}
 	}
-	for i, r := range c.Readings {
+	var all []Reading
+	for _, r := range c.Readings {
 		data, err := r.Content.Bytes(ctx, pl.w.limits.TextBytes)
 		if err != nil {
 			return err
@@ -127,10 +129,34 @@ func (pl *planner) readings(ctx context.Context, d *draft, c *Change) error {
 		} else {
 			r.Content = Bytes(adopt(old, data))
 		}
-		r.ID, r.Post = fmt.Sprintf("r%d", i+1), Fact{Exists: true, Hash: r.Content.hash, Size: r.Content.size}
-		d.readings = append(d.readings, r)
+		all = append(all, r)
 	}
+	d.readings = pl.offer(all)
 	return nil
+}
+
+// maxReadings bounds the readings of one file.
+const maxReadings = 9
+
+// offer gives readings their ids. It keeps those that differ, and no more bytes
+// for the whole proposal than a batch may have.
+func (pl *planner) offer(all []Reading) []Reading {
+	var kept []Reading
+	for _, r := range all {
+		r.Post = Fact{Exists: true, Hash: r.Content.hash, Size: r.Content.size}
+		if slices.ContainsFunc(kept, func(k Reading) bool { return k.Post == r.Post }) {
+			continue
+		}
+		if pl.offered += r.Content.size; len(kept) == maxReadings || pl.offered > pl.w.limits.BatchBytes {
+			break
+		}
+		r.ID = fmt.Sprintf("r%d", len(kept)+1)
+		kept = append(kept, r)
+	}
+	if len(kept) < 2 {
+		return nil
+	}
+	return kept
 }
 
 // fit gives a text the line ends of the file that it replaces, or of its
@@ -239,31 +265,74 @@ func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Cont
 		d.find(Conflict, "edit.large", "", "the file is too large to be edited: %v", err)
 		return nil, nil
 	}
+	edited, inexact, err := editText(data, c)
+	switch {
+	case errors.Is(err, errNoText):
+		d.find(Conflict, "text.encoding", "", "%v", err)
+		return nil, nil
+	case err != nil:
+		d.find(Conflict, "edit.failed", "ask for the edit again, with the present content of the file", "%v", err)
+		return nil, nil
+	case inexact.Sure:
+		d.find(Note, "edit.inexact", "", "%s", inexact.Reason)
+	case inexact.Reason != "":
+		d.find(Ask, "edit.inexact", "", "%s", inexact.Reason)
+	}
+	d.readings, err = pl.editEach(ctx, source.readings, inexact.Readings, c)
+	return Bytes(edited), err
+}
+
+// errNoText is why a file cannot be edited.
+var errNoText = errors.New("the file is no UTF-8 text, so an edit could damage it")
+
+// editText edits the bytes of a file, which keep their encoding. An edit that
+// does not fit exactly has a reason in inexact.
+func editText(data []byte, c *Change) (edited []byte, inexact Inexact, err error) {
 	text, facts, ok := decodeText(data)
 	if !ok || facts.Encoding == "unknown" {
-		d.find(Conflict, "text.encoding", "", "the file is no UTF-8 text, so an edit could damage it")
-		return nil, nil
+		return nil, inexact, errNoText
 	}
 	if facts.Encoding == "utf-16" {
 		data = []byte(text)
 	}
-	edited, err := c.Edit(data)
-	if inexact, ok := errors.AsType[*Inexact](err); ok && edited != nil {
-		severity := Ask
-		if inexact.Sure {
-			severity = Note
+	edited, err = c.Edit(data)
+	if e, ok := errors.AsType[*Inexact](err); ok && edited != nil {
+		inexact, err = *e, nil
+	}
+	if err != nil || facts.Encoding != "utf-16" {
+		return edited, inexact, err
+	}
+	inexact.Readings = slices.Clone(inexact.Readings)
+	for i, r := range inexact.Readings {
+		inexact.Readings[i].Content = Bytes(facts.encode(string(r.Content.data)))
+	}
+	return facts.encode(string(edited)), inexact, nil
+}
+
+// editEach returns the readings of a file behind an edit: each one before it,
+// edited, in each way in which the edit fits there.
+func (pl *planner) editEach(ctx context.Context, before, now []Reading, c *Change) ([]Reading, error) {
+	if len(before) == 0 {
+		return pl.offer(now), nil
+	}
+	var after []Reading
+	for _, r := range before {
+		data, err := r.Content.Bytes(ctx, pl.w.limits.TextBytes)
+		if err != nil {
+			return nil, err
 		}
-		d.find(severity, "edit.inexact", "", "%s", inexact.Reason)
-		err = nil
+		edited, inexact, err := editText(data, c)
+		if err != nil {
+			continue // it fits only in the others
+		}
+		for _, next := range inexact.Readings {
+			after = append(after, Reading{What: r.What + "; " + next.What, Content: next.Content})
+		}
+		if len(inexact.Readings) == 0 {
+			after = append(after, Reading{What: r.What, Content: Bytes(edited)})
+		}
 	}
-	if err != nil {
-		d.find(Conflict, "edit.failed", "ask for the edit again, with the present content of the file", "%v", err)
-		return nil, nil
-	}
-	if facts.Encoding == "utf-16" {
-		edited = facts.encode(string(edited))
-	}
-	return Bytes(edited), nil
+	return pl.offer(after), nil
 }
 
 // rename moves a draft's content to another path.
@@ -295,7 +364,10 @@ func (pl *planner) rename(ctx context.Context, d *draft, c *Change) error {
 			return err
 		}
 	}
-	to.cur, d.cur = content, nil
+	if c.Edit == nil {
+		to.readings = d.readings
+	}
+	to.cur, d.cur, d.readings = content, nil, nil
 	to.mode, to.exec = d.mode, d.exec
 	switch {
 	case d.pre != nil:

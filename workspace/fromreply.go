@@ -97,13 +97,13 @@ func reason(item *reply.Item, otherwise string) string {
 
 // apply returns the edit of an item. An edit that had to be stretched to fit
 // fails with an *Inexact, which still has its result; so does one that fits in
-// several places, of which the first is offered.
+// several places, each of which is a reading.
 func apply(item *reply.Item) func([]byte) ([]byte, error) {
 	return func(current []byte) ([]byte, error) {
 		result, err := reply.Apply(item, current)
 		if errors.Is(err, reply.ErrManyMatches) || errors.Is(err, reply.ErrRepeated) {
-			if guess, second := reply.ApplyFirst(item, current); second == nil && len(guess.Guesses) > 0 {
-				return guess.Content, &Inexact{Reason: strings.Join(guess.Guesses, "; ")}
+			if each, second := reply.ApplyEach(item, current); second == nil {
+				return each[0].Content, inexactly(each)
 			}
 		}
 		if err != nil {
@@ -117,6 +117,18 @@ func apply(item *reply.Item) func([]byte) ([]byte, error) {
 	}
 }
 
+// inexactly says what was decided to make an edit fit, and in which ways it does.
+func inexactly(each []*reply.Result) *Inexact {
+	if len(each) == 1 {
+		return &Inexact{Reason: strings.Join(each[0].Guesses, "; ")}
+	}
+	e := &Inexact{Reason: fmt.Sprintf("it fits in several places; there are %d ways to choose from", len(each))}
+	for _, r := range each {
+		e.Readings = append(e.Readings, Reading{What: strings.Join(r.Guesses, "; "), Content: Bytes(r.Content)})
+	}
+	return e
+}
+
 // Inexact is returned by a Change's Edit, together with a result, if the edit
 // fits but not exactly: a person has to look at it, unless it is sure.
 type Inexact struct {
@@ -124,6 +136,9 @@ type Inexact struct {
 	// Sure says that there is only one way to make it fit, so that it is enough
 	// to say so.
 	Sure bool
+	// Readings are the results to choose from, where there are several. The
+	// first is the one that is returned.
+	Readings []Reading
 }
 
 func (e *Inexact) Error() string { return e.Reason }

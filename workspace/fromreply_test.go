@@ -83,6 +83,77 @@ func TestReadings(t *testing.T) {
 	s.want(map[string]string{"README.md": "# T\r\n"})
 }
 
+// TestPlaces: each place that an edit fits in can be chosen. An edit that
+// follows is in each of them, and so is what somebody wrote meanwhile.
+func TestPlaces(t *testing.T) {
+	edit := func(old, text string) string {
+		return "a.txt\n```\n<<<<<<< SEARCH\n" + old + "\n=======\n" + text + "\n>>>>>>> REPLACE\n```\n\n"
+	}
+	utf16 := func(text string) string {
+		b := []byte{0xff, 0xfe}
+		for _, c := range text {
+			b = append(b, byte(c), 0)
+		}
+		return string(b)
+	}
+	for _, c := range []struct {
+		name, file, text string
+		want             []string
+	}{
+		{"two places", "x\r\nb\r\nx\r\n", edit("x", "y"), []string{"y\r\nb\r\nx\r\n", "x\r\nb\r\ny\r\n"}},
+		{"UTF-16", utf16("x\nb\nx\n"), edit("x", "y"), []string{utf16("y\nb\nx\n"), utf16("x\nb\ny\n")}},
+		{"and another edit", "x\nb\nx\n", edit("x", "y") + edit("b", "c"), []string{"y\nc\nx\n", "x\nc\ny\n"}},
+		{"behind another edit", "x\nb\nx\n", edit("b", "c") + edit("x", "y"), []string{"y\nc\nx\n", "x\nc\ny\n"}},
+		{"twice", "x\nb\nx\nb\n", edit("x", "y") + edit("b", "c"), []string{"y\nc\nx\nb\n", "y\nb\nx\nc\n", "x\nc\ny\nb\n", "x\nb\ny\nc\n"}},
+		{"moved", "x\nb\nx\n", "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n@@\n-x\n+y\n*** End Patch\n", []string{"y\nb\nx\n", "x\nb\ny\n"}},
+		{"then written whole", "x\nb\nx\n", edit("x", "y") + "```txt:a.txt\nw\n```\n", nil},
+		{"then deleted", "x\nb\nx\n", edit("x", "y") + "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n", nil},
+		{"one place", "x\nb\n", edit("x", "y"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, map[string]string{"a.txt": c.file})
+			p := s.plan(FromReply(reply.Parse([]byte(c.text)))...)
+			if err := s.w.Propose(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			p, err := s.w.Proposal(t.Context(), p.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range p.Files[0].Readings {
+				next, err := s.w.Resolve(t.Context(), p, "f1", Choice(r.ID), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if next.Files[0].Checked {
+					t.Error("a place is chosen without a person")
+				}
+				got = append(got, string(next.Files[0].After().data))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if len(c.want) > 0 && string(p.Files[0].After().data) != c.want[0] {
+				t.Errorf("the first place is not what is proposed: %q", p.Files[0].After().data)
+			}
+		})
+	}
+
+	s := newSite(t, map[string]string{"a.txt": "x\nb\nx\nc\nd\n"})
+	p := s.plan(FromReply(reply.Parse([]byte(edit("x", "y"))))...)
+	p = s.must(s.w.Rebase(t.Context(), p))
+	if f := p.Files[0]; f.Checked || len(f.Readings) != 2 {
+		t.Errorf("a rebase forgets that a person has to choose: %+v", f)
+	}
+	s.put("a.txt", "x\nb\nx\nc\nD\n")
+	p = s.must(s.w.Rebase(t.Context(), p))
+	p = s.must(s.w.Resolve(t.Context(), p, "f1", "r2", nil))
+	if got := string(p.Files[0].After().data); got != "x\nb\ny\nc\nD\n" {
+		t.Errorf("after a change by somebody else: %q", got)
+	}
+}
+
 // TestGuessedPath: an edit without a path of its own is for the file of the
 // edit before if it fits there exactly and is long enough to say so.
 func TestGuessedPath(t *testing.T) {

@@ -40,6 +40,8 @@ type planner struct {
 	order  []*draft
 	folded map[string]string // folded path, of a file or a directory, to the spelling that a draft has
 	unsafe int               // changes whose path cannot be used
+	// offered is how many bytes the readings of all files have.
+	offered int64
 }
 
 // draft is a file as the changes so far would leave it.
@@ -105,7 +107,7 @@ func (pl *planner) add(ctx context.Context, c *Change) error {
 		if d.cur == nil {
 			d.find(Conflict, "delete.missing", "", "there is no such file to delete")
 		}
-		d.cur = nil
+		d.cur, d.readings = nil, nil
 	case Rename:
 		return pl.rename(ctx, d, c)
 	default:

@@ -131,7 +131,8 @@ func (w *Workspace) Rebase(ctx context.Context, p *Proposal) (*Proposal, error) 
 // folder does not find again.
 func carried(f Finding) bool {
 	switch f.Rule {
-	case "change.doubt", "change.note", "change.refused", "edit.failed", "text.encoding", "path.replaced", "path.container":
+	case "change.doubt", "change.note", "change.refused", "edit.failed", "text.encoding", "path.replaced", "path.container",
+		"edit.inexact", "edit.creates", "write.empty", "binary.replaced":
 		return true
 	}
 	return f.Severity == Refuse
@@ -162,7 +163,7 @@ func (pl *planner) rebase(ctx context.Context, f *FileChange) error {
 			return nil
 		}
 	}
-	d.changes, d.readings = append(d.changes, f.Changes...), f.Readings
+	d.changes, d.readings = append(d.changes, f.Changes...), pl.rebasedReadings(source.cur, f)
 	for _, finding := range f.Findings {
 		if carried(finding) {
 			d.find(finding.Severity, finding.Rule, finding.Hint, "%s", finding.Message)
@@ -186,6 +187,21 @@ func (pl *planner) rebase(ctx context.Context, f *FileChange) error {
 		d.cur = post
 	}
 	return nil
+}
+
+// rebasedReadings are those that go together with the file as it is now.
+func (pl *planner) rebasedReadings(now *Content, f *FileChange) []Reading {
+	if f.pre == nil || now == nil || now.hash == f.pre.hash {
+		return f.Readings
+	}
+	var all []Reading
+	for _, r := range f.Readings {
+		if merged, conflicts, ok := mergeContents(f.pre, now, r.Content); ok && conflicts == 0 {
+			r.Content = Bytes(merged)
+			all = append(all, r)
+		}
+	}
+	return pl.offer(all)
 }
 
 // rebased returns the content that a file should have now.

@@ -281,7 +281,6 @@ func TestReviewEdit(t *testing.T) {
 	r.see(page+"/files/f1", 303)
 }
 
-// A conflict shows three versions, and is resolved in each way.
 // A document whose end is not sure is shown with each end, and the one that
 // the user takes is written.
 func TestReviewReadings(t *testing.T) {
@@ -310,6 +309,22 @@ func TestReviewReadings(t *testing.T) {
 	}
 }
 
+// Each place that an edit fits in can be taken.
+func TestReviewPlaces(t *testing.T) {
+	r := newReviewer(t)
+	r.link()
+	r.put("a.txt", "x\nb\nx\n")
+	page := r.paste("a.txt\n```\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n```\n")
+	r.see(page, 200, "It fits in several places; there are 2 ways to choose from")
+	r.see(page+"/files/f1", 200, "can be read in 2 ways", "line 1 is taken", "line 3 is taken", "This one is proposed")
+	r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"r2"}}, 303)
+	r.apply(page, 303, url.Values{"file": {"f1"}})
+	if got := r.file("a.txt"); got != "x\nb\ny\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A conflict shows three versions, and is resolved in each way.
 func TestReviewConflict(t *testing.T) {
 	for choice, want := range map[string]string{"mine": "one\nMINE\nthree\n", "theirs": "one\nTHEIRS\nthree\n", "edited": "one\nboth\nthree\n", "skip": "one\nMINE\nthree\n"} {
 		r := newReviewer(t)
