@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -376,4 +380,42 @@ func TestDeleted(t *testing.T) {
 		t.Errorf("a cell in a deleted session: %v", err)
 	}
 	p.await(func() bool { return len(p.all()) == 0 })
+}
+
+// The end of the executor takes every interpreter along. Files that were stored are
+// there.
+func TestEndOfTheExecutor(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	p.run(s, "x = 1\nopen('a.txt', 'w').write('kept')")
+	busy := p.started(s, begun+"import time; time.sleep(60)")
+	for _, pid := range children(t) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.want(p.end(s, busy.ID), StatusLost)
+	if c := p.want(p.run(s, "open('a.txt').read()"), StatusOK); !c.Restarted || plain(t, c) != "'kept'" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// children are the processes that this one has started.
+func children(t *testing.T) (all []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		b, _ := os.ReadFile(list) // a thread may have ended
+		for field := range strings.FieldsSeq(string(b)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, pid)
+		}
+	}
+	return all
 }
