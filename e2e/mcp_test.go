@@ -65,7 +65,7 @@ func TestMCPClients(t *testing.T) {
 					t.Fatalf("%v: %s", err, said.String())
 				}
 				var got struct {
-					Tools, Files           []string
+					Tools, Files, Worked   []string
 					Second, Waiting, Ended string
 					Wrong                  []any
 				}
@@ -80,6 +80,11 @@ func TestMCPClients(t *testing.T) {
 				}
 				if !strings.HasPrefix(got.Waiting, "Still running after 1 s.") || !strings.HasSuffix(got.Ended, "up\ndone\n") {
 					t.Errorf("the long one: %q, then %q", got.Waiting, got.Ended)
+				}
+				for i, want := range []string{"made.txt (11 B)", "from the agent", "there is no file \"made.txt\"", "bytes 0 to 14 of 14.\n\nfrom the agent"} {
+					if len(got.Worked) != 4 || !strings.Contains(got.Worked[i], want) {
+						t.Errorf("files: %q, want %q", got.Worked, want)
+					}
 				}
 				if len(got.Wrong) != 2 || got.Wrong[0] != true || got.Wrong[1] != "code: a string is needed, got a number" {
 					t.Errorf("the wrong one: %v", got.Wrong)

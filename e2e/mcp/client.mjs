@@ -21,6 +21,12 @@ const second = await call('run_code', { code: 'print(x + 1)', session });
 const slow = "import time; print('up', flush=True); time.sleep(2); print('done')";
 const waiting = await call('run_code', { code: slow, session, wait_seconds: 1 });
 const ended = await call('wait_run', { run: waiting.content[0].text.match(/r_[A-Za-z0-9_-]+/)[0] });
+await call('write_file', { path: 'data/in.txt', content: 'from the agent', session });
+const listed = await call('list_files', { session });
+const read = await call('run_code', { code: "print(open('data/in.txt').read())", session });
+await call('delete_file', { path: 'made.txt', session });
+const gone = await call('read_file', { path: 'made.txt', session });
+const there = await call('read_file', { path: 'data/in.txt', session });
 const wrong = await call('run_code', { code: 1 });
 console.log(JSON.stringify({
 	version: '',
@@ -29,6 +35,7 @@ console.log(JSON.stringify({
 	second: second.content[0].text,
 	waiting: waiting.content[0].text,
 	ended: ended.content[0].text,
+	worked: [listed, read, gone, there].map((r) => r.content[0].text),
 	wrong: [wrong.isError === true, wrong.content[0].text],
 }));
 await client.close();

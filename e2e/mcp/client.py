@@ -25,6 +25,12 @@ async def talk(read, write):
         waiting = await session.call_tool("run_code", {"code": "import time; print('up', flush=True); time.sleep(2); print('done')", "session": handle, "wait_seconds": 1})
         run = re.search(r"r_[A-Za-z0-9_-]+", waiting.content[0].text).group()
         ended = await session.call_tool("wait_run", {"run": run})
+        await session.call_tool("write_file", {"path": "data/in.txt", "content": "from the agent", "session": handle})
+        listed = await session.call_tool("list_files", {"session": handle})
+        read = await session.call_tool("run_code", {"code": "print(open('data/in.txt').read())", "session": handle})
+        await session.call_tool("delete_file", {"path": "made.txt", "session": handle})
+        gone = await session.call_tool("read_file", {"path": "made.txt", "session": handle})
+        there = await session.call_tool("read_file", {"path": "data/in.txt", "session": handle})
         wrong = await session.call_tool("run_code", {"code": 1})
         print(json.dumps({
             "version": hello.protocolVersion,
@@ -33,6 +39,7 @@ async def talk(read, write):
             "second": second.content[0].text,
             "waiting": waiting.content[0].text,
             "ended": ended.content[0].text,
+            "worked": [r.content[0].text for r in (listed, read, gone, there)],
             "wrong": [wrong.isError, wrong.content[0].text],
         }))
 

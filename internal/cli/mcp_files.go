@@ -8,19 +8,11 @@ import (
 
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 )
 
-// liveFiles reach the files of live sessions.
-type liveFiles interface {
-	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (list []engine.Entry, more bool, err error)
-	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
-	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
-}
-
-// mcpFiles are those files as tools take them.
-type mcpFiles struct{ live liveFiles }
+// mcpFiles are the files of live sessions as tools take them.
+type mcpFiles struct{ live *live.Service }
 
 // listDepth is deeper than any path.
 const listDepth = 1 << 12

@@ -8,14 +8,11 @@ import (
 
 // mcpOptionsOf are those of a server over a service in this process.
 func (a *app) mcpOptionsOf(s *service, images int) mcp.Options {
-	o := mcp.Options{
-		Engine: s.engine, Live: s.interpreters, Caller: httpd.Caller, Local: engine.Caller{Owner: engine.Local},
+	return mcp.Options{
+		Engine: s.engine, Live: s.interpreters, Files: mcpFiles{s.interpreters},
+		Caller: httpd.Caller, Local: engine.Caller{Owner: engine.Local},
 		Images: images, Bodies: &s.bodies, Version: readVersion(a.release).Version, Log: a.log,
 	}
-	if files, ok := any(s.interpreters).(liveFiles); ok {
-		o.Files = mcpFiles{files}
-	}
-	return o
 }
 
 // mcpMounts serve the Model Context Protocol, and the files that are sent to
