@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -17,7 +18,8 @@ const (
 // for a while.
 type aliveWriter struct {
 	http.ResponseWriter
-	next time.Duration
+	header http.Header // the handler's own: it may write to it while a comment begins the answer
+	next   time.Duration
 
 	mu    sync.Mutex
 	begun bool
@@ -26,7 +28,7 @@ type aliveWriter struct {
 }
 
 func keepAlive(w http.ResponseWriter, first, next time.Duration) *aliveWriter {
-	a := &aliveWriter{ResponseWriter: w, next: next}
+	a := &aliveWriter{ResponseWriter: w, header: http.Header{}, next: next}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.timer = time.AfterFunc(first, a.comment)
@@ -40,9 +42,7 @@ func (a *aliveWriter) comment() {
 		return
 	}
 	if !a.begun {
-		a.Header().Set("Content-Type", "text/event-stream")
-		a.Header().Set("Cache-Control", "no-cache, no-transform")
-		a.start(http.StatusOK)
+		a.start(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-cache, no-transform"}})
 	}
 	if _, err := a.ResponseWriter.Write([]byte(": ok\n\n")); err == nil {
 		_ = http.NewResponseController(a.ResponseWriter).Flush() // a client that left is noticed by the handler
@@ -50,26 +50,30 @@ func (a *aliveWriter) comment() {
 	a.timer.Reset(a.next)
 }
 
-func (a *aliveWriter) start(status int) {
+func (a *aliveWriter) start(status int, header http.Header) {
 	if a.begun {
 		return // what is late is said in the stream
 	}
 	a.begun = true
+	maps.Copy(a.ResponseWriter.Header(), header)
 	a.ResponseWriter.WriteHeader(status)
 }
+
+// Header implements http.ResponseWriter.
+func (a *aliveWriter) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *aliveWriter) WriteHeader(status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.start(status)
+	a.start(status, a.header)
 }
 
 // Write implements http.ResponseWriter.
 func (a *aliveWriter) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.start(http.StatusOK)
+	a.start(http.StatusOK, a.header)
 	a.timer.Reset(a.next)
 	return a.ResponseWriter.Write(p)
 }
@@ -78,7 +82,7 @@ func (a *aliveWriter) Write(p []byte) (int, error) {
 func (a *aliveWriter) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.begun = true
+	a.start(http.StatusOK, a.header)
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
