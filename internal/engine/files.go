@@ -144,6 +144,7 @@ func (s *Service) use(ctx context.Context, files ...File) {
 		return
 	}
 	if err := s.index.TouchFiles(ctx, soon); err != nil {
+		s.touches.failed(true)
 		s.complain(ctx, "write down a use", err)
 	}
 }
@@ -156,6 +157,7 @@ func (s *Service) useSession(ctx context.Context, session Session, now time.Time
 		return
 	}
 	if err := s.index.TouchSession(ctx, session.ID, now); err != nil && !errors.Is(err, ErrNotFound) {
+		s.touches.failed(true)
 		s.complain(ctx, "write down a use", err)
 	}
 }
@@ -164,6 +166,15 @@ func (s *Service) useSession(ctx context.Context, session Session, now time.Time
 // that belongs to somebody else is like one that is not there.
 func (s *Service) file(ctx context.Context, op, called string, owner Owner, id ID) (File, error) {
 	file, err := s.index.File(ctx, owner, id)
+	if errors.Is(err, ErrNotFound) {
+		again, failed := s.recall(ctx, id)
+		if failed != nil {
+			return File{}, failure(op, called, failed)
+		}
+		if again {
+			file, err = s.index.File(ctx, owner, id)
+		}
+	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return File{}, failure(op, called, err)
 	}

@@ -172,3 +172,78 @@ func TestUseAndExpiryAgree(t *testing.T) {
 		})
 	}
 }
+
+// forgetful is an index that cannot write uses down while failing says so.
+type forgetful struct {
+	engine.Index
+	failing error
+}
+
+func (f *forgetful) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) error {
+	if f.failing != nil {
+		return f.failing
+	}
+	return f.Index.TouchFiles(ctx, uses)
+}
+
+func (f *forgetful) TouchSession(ctx context.Context, id engine.ID, now time.Time) error {
+	if f.failing != nil {
+		return f.failing
+	}
+	return f.Index.TouchSession(ctx, id, now)
+}
+
+// What was used is not said to be missing because the use could not be written
+// down: that is an error while it lasts, and afterwards all of it is there.
+func TestUsesThatCannotBeWritten(t *testing.T) {
+	const ttl = 50 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		db, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "index.db"), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		full := &forgetful{Index: db}
+		r := &rig{sandbox: sandboxtest.NewFake(nil)}
+		r.Service = enginetest.StartOn(t, engine.Config{FileTTL: ttl, SessionTTL: ttl}, r.sandbox, enginetest.NewBlobs(), full)
+		defer r.Shutdown(t.Context())
+		ctx := t.Context()
+		used, unused := r.put(t, alice, "used", "u"), r.put(t, alice, "unused", "n")
+		session, err := r.CreateSession(ctx, alice, engine.SessionRequest{TTL: ttl, Files: []engine.FileRef{{ID: used.ID, Path: "used"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := map[string]func() error{
+			"the file":       func() error { _, err := r.GetFile(ctx, alice, used.ID); return err },
+			"the session":    func() error { _, err := r.GetSession(ctx, alice, session.ID); return err },
+			"the file in it": func() error { _, _, _, err := r.SessionFile(ctx, alice, session.ID, used.ID); return err },
+			"its files": func() error {
+				_, files, _, err := r.UseSession(ctx, alice, session.ID)
+				if err == nil && len(files) != 1 {
+					err = fmt.Errorf("%d: %w", len(files), engine.ErrNotFound)
+				}
+				return err
+			},
+		}
+		time.Sleep(ttl / 2)
+		full.failing = errors.New("no space left on device")
+		if err := looks["its files"](); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl/2 + time.Second)
+		for name, look := range looks {
+			if err := look(); err == nil || errors.Is(err, engine.ErrNotFound) {
+				t.Errorf("%s, while uses cannot be written: %v", name, err)
+			}
+		}
+		full.failing = nil
+		for name, look := range looks {
+			if err := look(); err != nil {
+				t.Errorf("%s, afterwards: %v", name, err)
+			}
+		}
+		if _, err := r.GetFile(ctx, alice, unused.ID); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("what was not used: %v", err)
+		}
+	})
+}

@@ -150,6 +150,15 @@ func (s *Service) release(ctx context.Context, id ID) error {
 // as called.
 func (s *Service) session(ctx context.Context, op, called string, owner Owner, id ID) (Session, error) {
 	session, err := s.index.Session(ctx, owner, id)
+	if errors.Is(err, ErrNotFound) {
+		again, failed := s.recall(ctx, id)
+		if failed != nil {
+			return Session{}, failure(op, called, failed)
+		}
+		if again {
+			session, err = s.index.Session(ctx, owner, id)
+		}
+	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Session{}, failure(op, called, err)
 	}
@@ -191,6 +200,9 @@ func (s *Service) SessionFiles(ctx context.Context, caller Caller, id ID) ([]Fil
 	if _, err := s.session(ctx, op, id.String(), caller.Owner, id); err != nil {
 		return nil, nil, err
 	}
+	if err := s.retryUses(ctx); err != nil {
+		return nil, nil, failure(op, id.String(), err)
+	}
 	files, places, err := s.index.SessionFiles(ctx, caller.Owner, id)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
@@ -214,6 +226,15 @@ func (s *Service) SessionFile(ctx context.Context, caller Caller, session, file 
 		return Session{}, File{}, SessionFile{}, err
 	}
 	found, place, err := s.index.SessionFile(ctx, caller.Owner, session, file)
+	if errors.Is(err, ErrNotFound) {
+		again, failed := s.recall(ctx, file, session)
+		if failed != nil {
+			return Session{}, File{}, SessionFile{}, failure(op, file.String(), failed)
+		}
+		if again {
+			found, place, err = s.index.SessionFile(ctx, caller.Owner, session, file)
+		}
+	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Session{}, File{}, SessionFile{}, failure(op, file.String(), err)
 	}

@@ -57,6 +57,9 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 	if j.session.Implicit && j.request.Session.IsZero() {
 		return nil // made for this run: it is empty
 	}
+	if err := s.retryUses(ctx); err != nil {
+		return err
+	}
 	files, places, err := s.index.SessionFiles(ctx, j.owner, j.session.ID)
 	if errors.Is(err, ErrNotFound) {
 		return &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}

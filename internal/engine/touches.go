@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,6 +15,7 @@ type touches struct {
 	mu       sync.Mutex
 	files    map[ID]time.Time
 	sessions map[ID]time.Time
+	failing  bool // the index could not write some down
 }
 
 func newTouches() *touches {
@@ -53,10 +55,50 @@ func later(expiry, use time.Time, ttl time.Duration) time.Time {
 	return use.Add(ttl)
 }
 
+// knows reports whether there is a use of a file or of a session that is not
+// written down.
+func (t *touches) knows(id ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.files[id].IsZero() || !t.sessions[id].IsZero()
+}
+
+func (t *touches) failed(failing bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failing = failing
+}
+
+func (t *touches) isFailing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failing
+}
+
+// recall writes the uses down where the index hides one of ids, which it does not
+// know was used. It reports whether to look again. Where that fails nobody can
+// tell what has expired: the error is what keeps the index from being written.
+func (s *Service) recall(ctx context.Context, ids ...ID) (again bool, err error) {
+	if !slices.ContainsFunc(ids, s.touches.knows) {
+		return false, nil
+	}
+	return true, s.touches.flush(ctx, s.index)
+}
+
+// retryUses writes down what could not be written before, ahead of a list, which
+// would lack what the index hides.
+func (s *Service) retryUses(ctx context.Context) error {
+	if !s.touches.isFailing() {
+		return nil
+	}
+	return s.touches.flush(ctx, s.index)
+}
+
 // flush writes the uses down, each with its own time: written down as of now it
 // would bring back what expired after its last use. One that was made in the
 // meantime stays for the next time, and all of them do if the index fails.
-func (t *touches) flush(ctx context.Context, index Index) error {
+func (t *touches) flush(ctx context.Context, index Index) (err error) {
+	defer func() { t.failed(err != nil) }()
 	t.mu.Lock()
 	files, sessions := maps.Clone(t.files), maps.Clone(t.sessions)
 	t.mu.Unlock()
