@@ -13,6 +13,8 @@ import types
 
 HERE = "<tools>"
 LARGEST = 4 << 20  # bytes of calls in one message
+MESSAGES = 16  # that the host holds at a time: it reads no other until one is answered
+TOO_MUCH = "The inputs of the tools that are called at once have more than 64 MiB"
 
 
 class Channel:
@@ -64,8 +66,15 @@ class Channel:
             yield int(message["id"]), message.get("result")
 
 
-def groups(calls, size):
-    """Cuts a list of calls into parts that fit into a message each."""
+def groups(calls, size, waiting):
+    """Cuts a list of calls into parts that fit into a message each. There are none
+    if the host, which holds those that wait for an answer, would not read all of
+    them: it gives calls out only when it has all that belong together."""
+    parts = list(cut(calls, size))
+    return parts if len(parts) == 1 or len(parts) + waiting <= MESSAGES else []
+
+
+def cut(calls, size):
     part, total = [], 0
     for call in calls:
         if part and total + size(call) > LARGEST:

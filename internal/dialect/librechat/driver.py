@@ -64,7 +64,12 @@ class Calls:
                     pass
             let_out()
             rest = len(calls)
-            for part in groups(calls, lambda call: len(call[1])):
+            parts = groups(calls, lambda call: len(call[1]), len(self.waiting))
+            if not parts:
+                for call in calls:
+                    settle(call[2], {"error": TOO_MUCH})
+                return True
+            for part in parts:
                 rest -= len(part)
                 try:
                     number = self.channel.send([call[:2] for call in part], rest > 0)

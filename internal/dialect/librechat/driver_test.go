@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +34,7 @@ func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	}
 	command := exec.CommandContext(ctx, "python3", path)
 	var stdout, stderr strings.Builder
-	command.Stdin = strings.NewReader(string(encode(program{Source: source, Tools: []tool{{Name: "f", Function: "f"}}, Args: []string{}})))
+	command.Stdin = strings.NewReader(string(encode(program{Source: source, Tools: []tool{{Name: "f", Function: "f", Parameters: json.RawMessage(`{"properties":{"a":{}}}`)}}, Args: []string{}})))
 	command.Stdout, command.Stderr, command.ExtraFiles = &stdout, &stderr, ends
 	command.Env = append(os.Environ(), "AIRLOCK_CALLS_FDS=3 4")
 	command.WaitDelay = time.Second
@@ -142,6 +144,63 @@ print("on")`, "on\n"},
 			theirs, calls, answers := pipes(t)
 			go echo(calls, answers)
 			if got := drive(t, pythonDriver, test.source, theirs...); got.hung || got.stdout != test.stdout {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// hold answers calls as the host does: when it has all that belong together, of
+// which it reads no more than it holds.
+func hold(calls io.Reader, answers io.Writer) {
+	var held [][]byte
+	for range 16 {
+		var size [4]byte
+		if _, err := io.ReadFull(calls, size[:]); err != nil {
+			return
+		}
+		body := make([]byte, binary.BigEndian.Uint32(size[:]))
+		if _, err := io.ReadFull(calls, body); err != nil {
+			return
+		}
+		var message struct {
+			ID    int
+			Input struct {
+				Calls []json.RawMessage
+				More  bool
+			}
+		}
+		if json.Unmarshal(body, &message) != nil {
+			return
+		}
+		reply := encode(map[string]any{"id": message.ID, "result": make([]callAnswer, len(message.Input.Calls))})
+		held = append(held, append(binary.BigEndian.AppendUint32(nil, uint32(len(reply))), reply...))
+		if message.Input.More {
+			continue
+		}
+		for _, reply := range held {
+			if _, err := answers.Write(reply); err != nil {
+				return
+			}
+		}
+		held = nil
+	}
+}
+
+// What a program hands to its tools at once is bounded: more messages than the
+// host holds would wait for each other without end.
+func TestDriverBoundsCalls(t *testing.T) {
+	for calls, want := range map[int]string{16: "16\n", 17: "The inputs of the tools that are called at once have more than 64 MiB\n"} {
+		t.Run(strconv.Itoa(calls), func(t *testing.T) {
+			t.Parallel()
+			theirs, fromProgram, answers := pipes(t)
+			go hold(fromProgram, answers)
+			source := fmt.Sprintf(`big = "x" * 4_000_000
+try:
+    print(len(await asyncio.gather(*[f(a=big) for _ in range(%d)])))
+except ToolExecutionError as e:
+    print(e)`, calls)
+			if got := drive(t, pythonDriver, source, theirs...); got.hung || got.stdout != want {
 				t.Errorf("%+v", got)
 			}
 		})

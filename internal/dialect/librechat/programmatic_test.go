@@ -118,6 +118,34 @@ func TestProgramGivenUpInTheQueue(t *testing.T) {
 	}
 }
 
+// A queue without time refuses a program that cannot begin at once, as it refuses
+// every other run, and takes one that can.
+func TestProgramWithoutQueueTime(t *testing.T) {
+	r := newRig(t, engine.Config{Concurrency: 1, QueueTime: 1}, Options{}) // what wiring makes of queue_time 0
+	ctx, cancel := context.WithCancel(t.Context())
+	held := make(chan struct{})
+	go func() {
+		defer close(held)
+		req := httptest.NewRequestWithContext(ctx, "POST", "/exec", strings.NewReader(`{"lang":"py","code":"wait"}`))
+		req.Header.Set("X-API-Key", bobKey)
+		r.handler.ServeHTTP(httptest.NewRecorder(), req)
+	}()
+	r.eventually("the slot is taken", func() bool { return r.engine.Stats().Running == 1 })
+	for route, body := range map[string]string{"/exec": `{"lang":"py","code":"print 1"}`, "/exec/programmatic": `{"code":"call f {}",` + oneTool + `}`} {
+		got := r.send("POST", route, body)
+		if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" || !strings.Contains(got.Body.String(), `"rate_limited"`) {
+			t.Errorf("%s: %d %v %s", route, got.Code, got.Header(), got.Body)
+		}
+	}
+	r.eventually("nothing of it is left", func() bool { return r.lives() == 0 })
+	cancel()
+	<-held
+	r.eventually("the slot is free", func() bool { return r.engine.Stats().Running == 0 })
+	if out := decode[roundReply](t, r.goOn(r.pause()), 200); out.Status != "completed" {
+		t.Errorf("the next one: %+v", out)
+	}
+}
+
 func TestTokenExpires(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{TokenTTL: 50 * time.Millisecond})
 	token := r.pause()

@@ -153,7 +153,10 @@ class Shell:
         let_out()
         calls, self.unsent = self.unsent, []
         rest = len(calls)
-        for part in groups(calls, lambda call: len(call[2])):
+        parts = groups(calls, lambda call: len(call[2]), len(self.waiting))
+        if not parts:
+            self.fail(TOO_MUCH)
+        for part in parts:
             rest -= len(part)
             try:
                 number = self.channel.send([call[1:] for call in part], rest > 0)
