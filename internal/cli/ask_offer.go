@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -47,7 +49,59 @@ func (t *talk) offer(ctx context.Context, text string) error {
 		}
 		t.files = append(t.files, more...)
 	}
-	return nil
+	if len(offered)+len(t.files) > 0 || t.options.project != "" || !speaksOfFiles.MatchString(text) {
+		return nil // in a project the model asks for the files that it wants
+	}
+	return t.offerRecent(ctx)
+}
+
+// speaksOfFiles matches what may be about a file that the prompt does not name.
+var speaksOfFiles = regexp.MustCompile(`(?i)\b(files?|data|datasets?|tables?|spreadsheets?|documents?|csv|tsv|excel|xlsx|json|parquet|pdf)\b`)
+
+// isData matches the names of files that people ask about. Hidden ones are none.
+var isData = regexp.MustCompile(`(?i)^[^.].*\.(csv|tsv|json|jsonl|ndjson|xml|xlsx?|ods|parquet|feather|sqlite|db|txt|log|pdf|docx|zip)$`)
+
+// mostRecent is how many files one digit can choose from.
+const mostRecent = 9
+
+// offerRecent lets a person choose from the data files of this folder that were
+// changed last.
+func (t *talk) offerRecent(ctx context.Context) error {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		return nil //nolint:nilerr // there is nothing to offer
+	}
+	var files []os.FileInfo
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && isData.MatchString(info.Name()) {
+			files = append(files, info)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	files = files[:min(len(files), mostRecent)]
+	t.say("The prompt names no file. In this folder are:")
+	for i, info := range files {
+		t.say("  %d  %s  %s, changed %s", i+1, printable(info.Name()), sizeText(info.Size()), humanize.Time(info.ModTime()))
+	}
+	line, err := t.askLine(ctx, "Numbers of those to give to the model's code, such as 1 3 (Enter for none): ")
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == ',' }) {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > len(files) {
+			return fail(exitUsage, "type the numbers of the list, or -f FILE", "%s is no number from 1 to %d", printable(word), len(files))
+		}
+		names = append(names, files[n-1].Name())
+	}
+	slices.Sort(names)
+	more, err := openInputs(slices.Compact(names), t.root, t.options.see, nil)
+	t.files = append(t.files, more...)
+	return err
 }
 
 // without asks whether to go on without an input that cannot be read.
