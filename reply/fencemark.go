@@ -153,6 +153,16 @@ func readMark(line []byte) (m fenceMark, ok bool) {
 	return m, true
 }
 
+// wordByte is 1 for the letters of ASCII and all bytes of others.
+var wordByte = func() (t [256]uint8) {
+	for c := range t {
+		if c >= 0x80 || isLetter(byte(c)) {
+			t[c] = 1
+		}
+	}
+	return t
+}()
+
 // textScore says how much a line looks like one of a document's text and unlike
 // code: a heading, a link, a sentence.
 func textScore(line []byte, afterBlank bool) int {
@@ -170,18 +180,16 @@ func textScore(line []byte, afterBlank bool) int {
 	if bytes.Contains(line, []byte("](")) {
 		score = 2
 	}
-	letters, spaces, wide := 0, 0, 0
-	for _, c := range line {
-		switch {
-		case c >= 0x80:
-			wide++
-		case isLetter(c):
-			letters++
-		case c == ' ':
-			spaces++
-		}
+	spaces := bytes.Count(line, []byte(" "))
+	if spaces < 5 && len(line) < 45 || line[0] == '/' || line[0] == '#' {
+		return score
 	}
-	if letters+wide+spaces < len(line)*85/100 || spaces < 5 && wide < 45 || line[0] == '/' || line[0] == '#' {
+	words, wide := spaces, 0
+	for _, c := range line {
+		words += int(wordByte[c])
+		wide += int(c >> 7)
+	}
+	if words < len(line)*85/100 || spaces < 5 && wide < 45 {
 		return score
 	}
 	return score + 1
