@@ -275,13 +275,13 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		options.Conversations = s.live.Host()
 	}
 	if s.interpreters != nil {
-		options.Live = s.interpreters
+		options.Live, options.Inside = s.interpreters, s.interpreters
 		countLive(metrics, s.interpreters.Counts)
 	}
 	api := native.New(s.engine, options)
 	mounts := []httpd.Mount{
 		{
-			Prefix: "/api/v1", Handler: api, Access: api.Access,
+			Prefix: "/api/v1", Handler: api, Access: api.Access, AnyOrigin: native.AnyOrigin(),
 			MaxBody: max(a.cfg.MaxUpload, native.MaxJSON) + formRoom,
 		},
 		a.onyx(s, metrics),

@@ -73,6 +73,10 @@ type Mount struct {
 	// mount that otherwise is not.
 	Open []string
 
+	// AnyOrigin are patterns of net/http, in the paths of the handler, whose
+	// requests a page of another site may make: the handler looks at the origin.
+	AnyOrigin []string
+
 	// AtRoot are patterns of net/http, in the paths of the handler, that the mount
 	// answers without its prefix too, unless a mount has the root: clients are
 	// often given the address of the service and nothing more. Where several
@@ -182,7 +186,7 @@ func (s *Server) handler() http.Handler {
 		s.openRoot(mux, door)
 	}
 
-	h := refuseForeignOrigin(mux)
+	h := refuseForeignOrigin(s.opts.Mounts, mux)
 	h = s.cleanPath(h)
 	h = s.checkHost(h)
 	h = progress(s.opts.Timeouts, h)

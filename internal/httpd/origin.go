@@ -5,8 +5,13 @@ import "net/http"
 // refuseForeignOrigin stops a page of another site from changing anything
 // here with its visitor's browser. Browsers say where a request comes from
 // and other clients say nothing, so those pass.
-func refuseForeignOrigin(next http.Handler) http.Handler {
+func refuseForeignOrigin(mounts []Mount, next http.Handler) http.Handler {
 	var protection http.CrossOriginProtection
+	for _, m := range mounts {
+		for _, path := range m.AnyOrigin {
+			protection.AddInsecureBypassPattern(m.Prefix + path)
+		}
+	}
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusForbidden, "forbidden", "a request from another site's page may not change anything here")
 	}))

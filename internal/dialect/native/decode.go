@@ -232,6 +232,20 @@ func (o *object) texts(field string) []string {
 	return texts
 }
 
+// textMap is an object whose members are strings.
+func (o *object) textMap(field string) map[string]string {
+	members, _ := take[map[string]any](o, field, "an object of strings")
+	texts := make(map[string]string, len(members))
+	for name, v := range members {
+		s, ok := v.(string)
+		if !ok {
+			o.fail(join(field, name), "must be a string, not %s", kindOf(v))
+		}
+		texts[name] = s
+	}
+	return texts
+}
+
 func (o *object) object(field string) *object {
 	members, _ := take[map[string]any](o, field, "an object")
 	return &object{at: join(o.at, field), members: members, failed: o.failed}

@@ -2,8 +2,11 @@ package native
 
 import (
 	"context"
+	"io"
 	"iter"
+	"net"
 	"net/http"
+	"os"
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -16,6 +19,15 @@ type Live interface {
 	Interpreters
 	Cells
 	Assistance
+}
+
+// Inside is what runs and lies beside an interpreter, with the same errors.
+type Inside interface {
+	Processes
+	ProcessControl
+	LiveFiles
+	LiveFileChanges
+	Ports
 }
 
 // Interpreters are those of live sessions. Listing and deleting the sessions is
@@ -55,6 +67,50 @@ type Assistance interface {
 	Variables(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Variable, error)
 }
 
+// Processes run beside the interpreter.
+type Processes interface {
+	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error)
+	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
+	// Processes returns those that have ended too, oldest first.
+	Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Process, error)
+	// WatchProcess gives the output from an offset on, up to the end or that of ctx.
+	WatchProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, from int64) (iter.Seq[live.ProcessEvent], error)
+}
+
+// ProcessControl is what one can do with a process.
+type ProcessControl interface {
+	WriteProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error
+	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
+	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
+	// KillProcess returns when the process has ended.
+	KillProcess(ctx context.Context, caller engine.Caller, session, process engine.ID) error
+}
+
+// LiveFiles reads a workspace while programs run in it. An empty path is the
+// workspace.
+type LiveFiles interface {
+	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	// OpenFile opens a regular file, which the caller closes.
+	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
+	// WatchFiles gives the changes from now on, up to the end of ctx.
+	WatchFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (iter.Seq[engine.FileEvent], error)
+}
+
+// LiveFileChanges changes a workspace.
+type LiveFileChanges interface {
+	// WriteFile makes or replaces a file: all of it, or nothing.
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
+	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
+}
+
+// Ports are those of a session's own loopback.
+type Ports interface {
+	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
+}
+
 // errNoLive says that a service keeps no interpreters.
 var errNoLive = &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service has no live sessions."}
 
@@ -65,6 +121,15 @@ func (a *api) live(r *http.Request) (Live, engine.Caller, engine.ID, error) {
 	}
 	id, err := pathID(r)
 	return a.Live, a.Caller(r), id, err
+}
+
+// inside is live for what runs and lies beside the interpreter.
+func (a *api) inside(r *http.Request) (Inside, engine.Caller, engine.ID, error) {
+	if a.Inside == nil {
+		return nil, engine.Caller{}, engine.ID{}, errNoLive
+	}
+	id, err := pathID(r)
+	return a.Inside, a.Caller(r), id, err
 }
 
 // createLive makes a live session of the rest of a request.

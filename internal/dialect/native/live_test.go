@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +28,7 @@ type fakeLive struct {
 
 	asked []any
 	file  string // what OpenFile opens
+	serve string // where DialPort connects to
 }
 
 var someTime = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
@@ -151,6 +155,107 @@ func (f *fakeLive) Variables(_ context.Context, caller engine.Caller, session en
 	return []live.Variable{{Name: "x", Type: "int", Repr: "1", Size: 28}}, f.find(caller, session)
 }
 
+func (f *fakeLive) one() live.Process {
+	return live.Process{
+		ID: f.process, Session: f.session, Argv: []string{"sh"}, Dir: "/workspace", Terminal: &engine.TerminalSize{Columns: 80, Rows: 24},
+		ExitCode: new(137), Signal: "SIGKILL", StartedAt: someTime, EndedAt: someTime, CPU: time.Second, Output: 9,
+	}
+}
+
+func (f *fakeLive) StartProcess(_ context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error) {
+	return f.one(), f.note(caller, session, req)
+}
+
+func (f *fakeLive) Process(_ context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error) {
+	return f.one(), f.find(caller, session, process)
+}
+
+func (f *fakeLive) Processes(_ context.Context, caller engine.Caller, session engine.ID) ([]live.Process, error) {
+	return []live.Process{f.one()}, f.find(caller, session)
+}
+
+func (f *fakeLive) WatchProcess(_ context.Context, caller engine.Caller, session, process engine.ID, from int64) (iter.Seq[live.ProcessEvent], error) {
+	end := f.one()
+	all := []live.ProcessEvent{
+		{Type: live.ProcessDropped, Offset: 0, Dropped: 2}, {Type: "terminal", Offset: 2, Data: []byte("a\n\nb")},
+		{Type: "terminal", Offset: 6, Data: []byte{0xff}}, {Type: live.ProcessExit, Offset: 7, Process: &end},
+	}
+	at := slices.IndexFunc(all, func(e live.ProcessEvent) bool { return e.Offset >= from })
+	return slices.Values(all[max(at, 0):]), f.find(caller, session, process)
+}
+
+func (f *fakeLive) WriteProcess(_ context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error {
+	return f.note(caller, session, fmt.Sprintf("%q %v", data, eof), process)
+}
+
+func (f *fakeLive) SignalProcess(_ context.Context, caller engine.Caller, session, process engine.ID, signal string) error {
+	return f.note(caller, session, signal, process)
+}
+
+func (f *fakeLive) ResizeProcess(_ context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error {
+	return f.note(caller, session, size, process)
+}
+
+func (f *fakeLive) KillProcess(_ context.Context, caller engine.Caller, session, process engine.ID) error {
+	return f.note(caller, session, "kill", process)
+}
+
+var someEntry = engine.Entry{Path: "d/\xff", Kind: engine.EntryFile, Size: 10, Mode: 0o640, Modified: someTime}
+
+func (f *fakeLive) ListFiles(_ context.Context, caller engine.Caller, session engine.ID, path string, depth int) ([]engine.Entry, bool, error) {
+	return []engine.Entry{someEntry}, true, f.note(caller, session, fmt.Sprintf("%q %d", path, depth))
+}
+
+func (f *fakeLive) StatFile(_ context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error) {
+	return someEntry, f.note(caller, session, path)
+}
+
+func (f *fakeLive) OpenFile(_ context.Context, caller engine.Caller, session engine.ID, _ string) (engine.Entry, *os.File, error) {
+	if err := f.find(caller, session); err != nil {
+		return engine.Entry{}, nil, err
+	}
+	file, err := os.Open(f.file)
+	return engine.Entry{Path: "d/index.html", Modified: someTime}, file, err
+}
+
+func (f *fakeLive) WatchFiles(_ context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (iter.Seq[engine.FileEvent], error) {
+	events := []engine.FileEvent{{Kind: engine.FileMoved, Path: "d/b", From: "d/\xff"}, {Kind: engine.FileOverflow}}
+	return slices.Values(events), f.note(caller, session, fmt.Sprintf("%q %v", path, recursive))
+}
+
+func (f *fakeLive) WriteFile(_ context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error) {
+	if err := f.find(caller, session); err != nil {
+		return engine.Entry{}, err
+	}
+	text, err := io.ReadAll(content)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	return someEntry, f.note(caller, session, fmt.Sprintf("%q %d", path, len(text)))
+}
+
+func (f *fakeLive) MakeFolder(_ context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error) {
+	return someEntry, f.note(caller, session, path)
+}
+
+func (f *fakeLive) MoveFile(_ context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error) {
+	return someEntry, f.note(caller, session, fmt.Sprintf("%q %q %v", from, to, replace))
+}
+
+func (f *fakeLive) RemoveFile(_ context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error {
+	return f.note(caller, session, fmt.Sprintf("%q %v", path, recursive))
+}
+
+func (f *fakeLive) DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error) {
+	if err := f.note(caller, session, port); err != nil {
+		return nil, err
+	}
+	if f.serve == "" {
+		return nil, &engine.Error{Op: "dial", Kind: engine.ErrConflict, Hint: "Nothing listens on this port."}
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", f.serve)
+}
+
 // liveRig is the dialect over a fake of live sessions.
 func liveRig(t *testing.T) (*rig, *fakeLive) {
 	t.Helper()
@@ -206,6 +311,37 @@ func TestLiveDocument(t *testing.T) {
 		{"POST", "/sessions/{id}/inspect", "", asJSON, `{"code":"x","cursor":0,"detail":1}`, 200, "x 0 1"},
 		{"POST", "/sessions/{id}/is_complete", "", asJSON, `{"code":"if x:"}`, 200, "if x:"},
 		{"GET", "/sessions/{id}/variables", "", "", "", 200, nil},
+
+		{"POST", "/sessions/{id}/processes", "", asJSON, `{"argv":["sh"],"env":{"A":"b"},"cwd":"d","pty":{"cols":80,"rows":24}}`, 201,
+			live.ProcessRequest{Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Dir: "d", Terminal: &engine.TerminalSize{Columns: 80, Rows: 24}}},
+		{"POST", "/sessions/{id}/processes", "", asJSON, `{"shell":"ls","pty":null}`, 201, live.ProcessRequest{Shell: "ls", Env: map[string]string{}}},
+		{"POST", "/sessions/{id}/processes", "", asJSON, `{"shell":"ls","pty":{"cols":1}}`, 400, nil},
+		{"GET", "/sessions/{id}/processes", "", "", "", 200, nil},
+		{"GET", "/sessions/{id}/processes/{process}", "", "", "", 200, nil},
+		{"DELETE", "/sessions/{id}/processes/{process}", "", "", "", 204, "kill"},
+		{"GET", "/sessions/{id}/processes/{process}/events", "", "", "", 200, nil},
+		{"POST", "/sessions/{id}/processes/{process}/input", "?eof=true", "", "a\x00\xff", 204, `"a\x00\xff" true`},
+		{"POST", "/sessions/{id}/processes/{process}/input", "?eof=1", "", "", 400, nil},
+		{"POST", "/sessions/{id}/processes/{process}/signal", "", asJSON, `{"signal":"TERM"}`, 204, "TERM"},
+		{"POST", "/sessions/{id}/processes/{process}/resize", "", asJSON, `{"cols":5,"rows":6}`, 204, engine.TerminalSize{Columns: 5, Rows: 6}},
+
+		{"GET", "/sessions/{id}/fs/stat", "?path=d/%ff", "", "", 200, "d/\xff"},
+		{"GET", "/sessions/{id}/fs/list", "?path=d&depth=2", "", "", 200, `"d" 2`},
+		{"GET", "/sessions/{id}/fs/list", "?depth=0", "", "", 400, nil},
+		{"GET", "/sessions/{id}/fs/read", "?path=x", "", "", 200, nil},
+		{"GET", "/sessions/{id}/fs/read", "?path=x", "Range: bytes=2-4", "", 206, nil},
+		{"GET", "/sessions/{id}/fs/watch", "?recursive=true", "", "", 200, `"" true`},
+		{"POST", "/sessions/{id}/fs/write", "?path=x", "", "12345", 200, `"x" 5`},
+		{"POST", "/sessions/{id}/fs/mkdir", "?path=a/b", "", "", 200, "a/b"},
+		{"POST", "/sessions/{id}/fs/move", "?from=a&to=b&replace=true", "", "", 200, `"a" "b" true`},
+		{"POST", "/sessions/{id}/fs/remove", "?path=a&recursive=true", "", "", 204, `"a" true`},
+
+		{"GET", "/sessions/{id}/ports/{port}/{path...}", "", "", "", 409, 8000},
+		{"POST", "/sessions/{id}/ports/{port}/{path...}", "", "", "", 409, 8000},
+		{"PUT", "/sessions/{id}/ports/{port}/{path...}", "", "", "", 409, 8000},
+		{"PATCH", "/sessions/{id}/ports/{port}/{path...}", "", "", "", 409, 8000},
+		{"DELETE", "/sessions/{id}/ports/{port}/{path...}", "", "", "", 409, 8000},
+		{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", "", "", "", 409, 8000},
 	} {
 		called[c.method+" "+c.path] = true
 		t.Run(fmt.Sprint(c.method, " ", c.path, c.query, " ", c.body, " ", c.status), func(t *testing.T) {
@@ -232,6 +368,7 @@ func TestLiveOtherOwner(t *testing.T) {
 	r.caller = engine.Caller{Owner: "bob"}
 	bodies := map[string]string{
 		"cells": `{"code":"1"}`, "input": `{"text":"x"}`, "complete": `{"code":"1"}`, "inspect": `{"code":"1"}`, "is_complete": `{"code":"1"}`,
+		"processes": `{"shell":"ls"}`, "signal": `{"signal":"TERM"}`, "resize": `{"cols":1,"rows":1}`,
 	}
 	for _, route := range routes {
 		if !aboutLive(route.path) {
@@ -258,6 +395,8 @@ func TestLiveOddIDs(t *testing.T) {
 	r, f := liveRig(t)
 	for _, path := range []string{
 		"/sessions/x/variables", "/sessions/" + f.session.String() + "/cells/x", "/sessions/" + f.session.String() + "/cells/%00/events",
+		"/sessions/" + f.session.String() + "/processes/1", "/sessions/" + f.session.String() + "/ports/0/", "/sessions/" + f.session.String() + "/ports/65536/",
+		"/sessions/" + f.session.String() + "/ports/08/", "/sessions/" + f.session.String() + "/ports/-1/", "/sessions/" + f.session.String() + "/ports/ssh/",
 	} {
 		check(t, r.send("GET", path, "", ""), 404, "not_found")
 	}
@@ -274,11 +413,13 @@ func TestLiveBodies(t *testing.T) {
 		check(t, r.json("POST", cells, body), 400, contains)
 	}
 	for path, body := range map[string]string{
-		"/sessions/{id}/input": `{"text":null}`, "/sessions/{id}/complete": `{"code":"x","cursor":-1}`,
+		"/sessions/{id}/processes": `{"argv":"ls"}`, "/sessions/{id}/input": `{"text":null}`, "/sessions/{id}/complete": `{"code":"x","cursor":-1}`,
 		"/sessions/{id}/inspect": `{"code":"x","detail":2}`, "/sessions/{id}/is_complete": `{"code":"x","cursor":1}`,
+		"/sessions/{id}/processes/{process}/signal": `{"signal":15}`, "/sessions/{id}/processes/{process}/resize": `{"cols":0,"rows":1}`,
 	} {
 		check(t, r.json("POST", f.spell(path), body), 400)
 	}
+	check(t, r.json("POST", f.spell("/sessions/{id}/processes"), `{"shell":"x","env":{"A":1}}`), 400, "env.A must be a string")
 	check(t, r.json("POST", "/sessions", `{"kind":"live","code":"x"}`), 400, "code is not a field")
 	if len(f.asked) > 0 {
 		t.Errorf("something was done: %v", f.asked)
@@ -290,6 +431,8 @@ func TestLiveBodies(t *testing.T) {
 	if !cmp.Equal(f.asked, want) {
 		t.Error("code did not arrive as it was sent")
 	}
+	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Inside: f, MaxUpload: 10})
+	check(t, r.send("POST", f.spell("/sessions/{id}/fs/write?path=x"), "", "12345678901"), 413, "too_large")
 }
 
 // TestCellEvents checks that events come as they are and that a client comes back.
@@ -321,6 +464,41 @@ func TestCellEvents(t *testing.T) {
 		}, cmp.Ignore())); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// TestProcessEvents checks that bytes which are not text arrive, and that the id of
+// an event is where the next one begins.
+func TestProcessEvents(t *testing.T) {
+	r, f := liveRig(t)
+	path := f.spell("/sessions/{id}/processes/{process}/events")
+	events := parseEvents(t, r.send("GET", path, "", "").Body)
+	var got []string
+	for _, e := range events {
+		got = append(got, fmt.Sprint(e.id, e.event, e.data["offset"], e.data["text"], e.data["base64"], e.data["bytes"], e.data["exit_code"]))
+	}
+	want := []string{
+		fmt.Sprint(2, "dropped", 0, nil, nil, 2, nil), fmt.Sprint(6, "terminal", 2, "a\n\nb", nil, nil, nil),
+		fmt.Sprint(7, "terminal", 6, nil, "/w==", nil, nil), fmt.Sprint(7, "exit", nil, nil, nil, nil, 137),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for from, left := range map[int]int{2: 3, 6: 2, 7: 1} {
+		if got := parseEvents(t, r.send("GET", path, fmt.Sprint("Last-Event-ID: ", from), "").Body); len(got) != left {
+			t.Errorf("from %d: %v", from, got)
+		}
+	}
+}
+
+// TestLiveFileDownload checks that no browser runs what a program left.
+func TestLiveFileDownload(t *testing.T) {
+	r, f := liveRig(t)
+	w := r.send("GET", f.spell("/sessions/{id}/fs/read?path=d/index.html"), "Range: bytes=2-4", "")
+	check(t, w, http.StatusPartialContent)
+	h := w.Header()
+	if w.Body.String() != "234" || h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%q %v", w.Body, h)
 	}
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
 	Live      Live         // interpreters; nil: there are no live sessions
+	Inside    Inside       // what runs beside them; nil: nothing does
 	// Conversations are those with models; nil: those addresses are not
 	// available.
 	Conversations Conversations
@@ -99,6 +100,31 @@ var routes = []route{
 	{"POST", "/sessions/{id}/is_complete", (*api).isComplete, trusted},
 	{"GET", "/sessions/{id}/variables", (*api).variables, trusted},
 
+	{"POST", "/sessions/{id}/processes", (*api).startProcess, trusted},
+	{"GET", "/sessions/{id}/processes", (*api).listProcesses, trusted},
+	{"GET", "/sessions/{id}/processes/{process}", (*api).getProcess, trusted},
+	{"DELETE", "/sessions/{id}/processes/{process}", (*api).killProcess, trusted},
+	{"GET", "/sessions/{id}/processes/{process}/events", (*api).processEvents, trusted},
+	{"POST", "/sessions/{id}/processes/{process}/input", (*api).processInput, trusted},
+	{"POST", "/sessions/{id}/processes/{process}/signal", changeProcess(readSignal), trusted},
+	{"POST", "/sessions/{id}/processes/{process}/resize", changeProcess(readResize), trusted},
+
+	{"GET", "/sessions/{id}/fs/stat", (*api).statFile, trusted},
+	{"GET", "/sessions/{id}/fs/list", (*api).listLiveFiles, trusted},
+	{"GET", "/sessions/{id}/fs/read", (*api).readFile, trusted},
+	{"GET", "/sessions/{id}/fs/watch", (*api).watchFiles, trusted},
+	{"POST", "/sessions/{id}/fs/write", (*api).writeFile, trusted},
+	{"POST", "/sessions/{id}/fs/mkdir", (*api).makeFolder, trusted},
+	{"POST", "/sessions/{id}/fs/move", (*api).moveFile, trusted},
+	{"POST", "/sessions/{id}/fs/remove", (*api).removeFile, trusted},
+
+	{"GET", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
+	{"POST", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
+	{"PUT", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
+	{"PATCH", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
+	{"DELETE", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
+	{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
+
 	{"POST", "/keys", (*api).createKey, keyed},
 	{"GET", "/keys", (*api).listKeys, keyed},
 	{"DELETE", "/keys/{id}", (*api).revokeKey, keyed},
@@ -143,6 +169,10 @@ func (a *API) Access(r *http.Request) (network, everyone bool) {
 	is := a.access[pattern]
 	return is == trusted || is == public, is == public
 }
+
+// AnyOrigin lists the paths whose requests may come from pages of other origins as
+// far as the front door is concerned: their handler looks at the origin itself.
+func AnyOrigin() []string { return []string{"/sessions/{id}/ports/"} }
 
 // New returns the API.
 func New(e Engine, o Options) *API {

@@ -52,7 +52,7 @@ func (r *rig) over(e Engine) http.Handler {
 		Conversations: r.chats,
 	}
 	if r.live != nil {
-		o.Live = r.live
+		o.Live, o.Inside = r.live, r.live
 	}
 	api := New(e, o)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
