@@ -1,0 +1,142 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// ProcessRequest asks for a process in a live session: Argv, or a line for the
+// shell.
+type ProcessRequest struct {
+	Argv     []string          `json:"argv,omitempty"`
+	Shell    string            `json:"shell,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Dir      string            `json:"cwd,omitempty"` // empty: the workspace
+	Terminal *TerminalSize     `json:"pty,omitempty"` // nil: pipes
+}
+
+// TerminalSize is in characters.
+type TerminalSize struct {
+	Columns int `json:"cols"`
+	Rows    int `json:"rows"`
+}
+
+// Process is a process in a live session.
+type Process struct {
+	ID          string        `json:"id"`
+	Session     string        `json:"session"`
+	Argv        []string      `json:"argv"`
+	Dir         string        `json:"cwd"`
+	Terminal    *TerminalSize `json:"pty"`
+	Running     bool          `json:"running"`
+	ExitCode    *int          `json:"exit_code"` // nil: it runs, or a signal ended it
+	Signal      string        `json:"signal"`    // "SIGKILL"; empty unless a signal ended it
+	OutputBytes int64         `json:"output_bytes"`
+	CPUMS       int64         `json:"cpu_ms"`
+	StartedAt   time.Time     `json:"started_at"`
+	EndedAt     time.Time     `json:"ended_at,omitzero"`
+}
+
+// The events of a process.
+const (
+	ProcessStdout   = "stdout"
+	ProcessStderr   = "stderr"
+	ProcessTerminal = "terminal" // what a terminal shows
+	ProcessDropped  = "dropped"  // output that is no longer there
+	ProcessExit     = "exit"     // the last
+)
+
+// ProcessEvent is a piece of a process's output, or its end.
+type ProcessEvent struct {
+	Type    string
+	Offset  int64    // of Data in all that the process put out
+	Data    []byte   // of output
+	Dropped int64    // bytes that are no longer there
+	Process *Process // of the end
+}
+
+func processEvent(f frame) (ProcessEvent, bool, error) {
+	e := ProcessEvent{Type: f.name}
+	if e.Type == ProcessExit {
+		e.Process = new(Process)
+		return e, true, f.decode(e.Process)
+	}
+	var piece struct {
+		Offset int64
+		Text   string
+		Base64 []byte
+		Bytes  int64
+	}
+	err := f.decode(&piece)
+	e.Offset, e.Data, e.Dropped = piece.Offset, []byte(piece.Text), piece.Bytes
+	if piece.Base64 != nil {
+		e.Data = piece.Base64
+	}
+	return e, false, err
+}
+
+func processPath(session, process, rest string) string {
+	return sessionPath(session, "/processes/"+segment(process)+rest)
+}
+
+// StartProcess starts a process beside the interpreter of a live session.
+func (c *Client) StartProcess(ctx context.Context, session string, req ProcessRequest) (*Process, error) {
+	var out Process
+	if err := c.post(ctx, sessionPath(session, "/processes"), req, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// GetProcess returns a process as it stands.
+func (c *Client) GetProcess(ctx context.Context, session, process string) (*Process, error) {
+	var out Process
+	if err := c.get(ctx, processPath(session, process, ""), nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// ListProcesses returns the processes of a session, those that have ended too,
+// oldest first.
+func (c *Client) ListProcesses(ctx context.Context, session string) ([]Process, error) {
+	var out struct {
+		Processes []Process `json:"processes"`
+	}
+	err := c.get(ctx, sessionPath(session, "/processes"), nil, &out)
+	return out.Processes, err
+}
+
+// ProcessEvents yields the output of a process from an offset on, and its end. When
+// the connection breaks it goes on where it was, as Events does.
+func (c *Client) ProcessEvents(ctx context.Context, session, process string, from int64) iter.Seq2[ProcessEvent, error] {
+	return resume(ctx, c, processPath(session, process, "/events"), from, processEvent)
+}
+
+// WriteProcess hands bytes to a process; eof closes its input behind them.
+func (c *Client) WriteProcess(ctx context.Context, session, process string, data []byte, eof bool) error {
+	r := request{method: http.MethodPost, path: processPath(session, process, "/input"), raw: bytes.NewReader(data)}
+	if eof {
+		r.query = url.Values{"eof": {"true"}}
+	}
+	return c.call(ctx, r, nil)
+}
+
+// SignalProcess sends a signal such as "SIGTERM" to the group of a process.
+func (c *Client) SignalProcess(ctx context.Context, session, process, signal string) error {
+	return c.post(ctx, processPath(session, process, "/signal"), map[string]string{"signal": signal}, nil)
+}
+
+// ResizeProcess sets the size of a process's terminal.
+func (c *Client) ResizeProcess(ctx context.Context, session, process string, size TerminalSize) error {
+	return c.post(ctx, processPath(session, process, "/resize"), size, nil)
+}
+
+// KillProcess kills the group of a process, and returns when the process has ended.
+func (c *Client) KillProcess(ctx context.Context, session, process string) error {
+	return c.delete(ctx, processPath(session, process, ""))
+}
