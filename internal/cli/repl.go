@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,6 +42,7 @@ func (a *app) repl() *cobra.Command {
 Python is IPython inside, with its magics, top-level await and figures; JavaScript
 and bash keep their state too. Each input is a cell. These lines are for airlock:
 
+  :file PATH    put a file or a folder into the session
   :vars         list the variables
   :restart      start over with a new interpreter; the files stay
   :help         say what there is
@@ -97,9 +99,6 @@ type liveSession struct {
 
 // openLive makes a session, or joins one.
 func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err error) {
-	if len(o.inputs) > 0 && o.session != "" {
-		return nil, fail(exitUsage, "give them to a new session", "-f and --session do not go together")
-	}
 	inputs, err := findInputs(o.inputs)
 	if err != nil {
 		return nil, err
@@ -138,7 +137,7 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 		if found.Live != nil {
 			s.count = found.Live.ExecutionCount
 		}
-		return s, nil
+		return s, s.put(ctx, inputs)
 	}
 	if req.Files, err = s.upload(ctx, inputs, a.sending(false)); err != nil {
 		return nil, interrupted(ctx, err)
@@ -149,6 +148,26 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 	}
 	s.id, s.lang = made.ID, made.Language
 	return s, nil
+}
+
+// put writes files into the workspace of a session.
+func (s *liveSession) put(ctx context.Context, inputs []input) error {
+	for _, in := range inputs {
+		if err := s.putOne(ctx, in); err != nil {
+			return fmt.Errorf("%s: %w", printableName(in.name), interrupted(ctx, err))
+		}
+	}
+	return nil
+}
+
+func (s *liveSession) putOne(ctx context.Context, in input) error {
+	f, err := os.Open(in.name)
+	if err != nil {
+		return unreadable(in.name, err)
+	}
+	defer f.Close()
+	_, err = s.client.WriteLiveFile(ctx, s.id, in.path, f)
+	return err
 }
 
 // leaveTime is how long the service may take to delete a session that nobody waits
@@ -304,6 +323,7 @@ func (r *repl) prompt() string {
 }
 
 const replHelp = `these lines are for airlock:
+  :file PATH    put a file or a folder into the session
   :vars         list the variables
   :restart      start over with a new interpreter; the files stay
   :help         say what there is
@@ -313,7 +333,7 @@ All others are code.`
 // command obeys a line that is for airlock, and reports whether it is one. The
 // error is io.EOF for one that ends.
 func (r *repl) command(ctx context.Context, line string, end *error) bool {
-	word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	var err error
 	switch word {
 	case ":quit", ":exit", ":q":
@@ -325,6 +345,11 @@ func (r *repl) command(ctx context.Context, line string, end *error) bool {
 		err = r.showVariables(ctx)
 	case ":restart":
 		err = r.client.Restart(ctx, r.id)
+	case ":file":
+		var inputs []input
+		if inputs, err = findInputs([]string{strings.TrimSpace(rest)}); err == nil {
+			err = r.put(ctx, inputs)
+		}
 	default:
 		return false
 	}

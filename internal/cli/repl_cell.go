@@ -208,8 +208,3 @@ func (s *cellShown) show(o client.Output) error {
 	_, err := io.WriteString(s.out, label+strings.TrimSuffix(text, "\n")+"\n")
 	return err
 }
-
-func fileOf(stream any) *os.File {
-	f, _ := stream.(*os.File)
-	return f
-}

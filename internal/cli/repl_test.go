@@ -186,7 +186,7 @@ func TestREPLCompletes(t *testing.T) {
 
 func TestLiveUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"repl", "x"}, {"repl", "--memory", "x"}, {"repl", "-f", "/nowhere"}, {"repl", "--keep"},
+		{"repl", "x"}, {"repl", "--memory", "x"}, {"repl", "-f", "/nowhere"}, {"repl", "--keep"}, {"shell", "ls"}, {"shell", "--session", "x"},
 	} {
 		if code, stderr := execute(t.Context(), t, "", io.Discard, args...); code != exitUsage {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/airlock-run/airlock/client"
+)
+
+func (a *app) shell() *cobra.Command {
+	o := liveOptions{language: "bash"}
+	cmd := &cobra.Command{
+		Use:   "shell [-- COMMAND ARG...]",
+		Short: "Opens a shell in the sandbox, or runs a command there, on this terminal",
+		Long: `Opens a shell in the sandbox, or runs a command there, on this terminal.
+
+What runs there has a terminal of its own of the same size: keys go to it as they
+are typed, Ctrl-C too, and what it shows is shown as it is, as with ssh. A hostile
+program can therefore do to this terminal what any program that prints can do: for
+code that you do not trust, airlock run and airlock repl show such things harmless.
+
+Without a terminal, commands are read from standard input. The exit code is that of
+the shell or the command. The session and its files are deleted at the end, unless
+--keep; --session ID joins one that is there, as next to airlock repl.`,
+		Example: `  airlock shell -f project
+  airlock shell -- python3 -m pdb main.py`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
+				return fail(exitUsage, "put it after --", "a command is expected after --, not %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"bash"}
+			}
+			err := a.runShell(cmd.Context(), o, args)
+			if _, ended := errors.AsType[*ranError](err); err == nil || ended {
+				return err
+			}
+			code, _ := exitOf(err)
+			if code != exitUsage && code != exitConflict {
+				code = exitAirlock
+			}
+			return &coded{code, err}
+		},
+	}
+	addLive(cmd.Flags(), &o)
+	return cmd
+}
+
+func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error {
+	s, err := a.openLive(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.leave(ctx)
+	req := client.ProcessRequest{Argv: argv}
+	in, out := fileOf(a.streams.In), fileOf(a.streams.Out)
+	raw := in != nil && out != nil && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+	if raw {
+		req.Terminal = terminalSize(out)
+		req.Env = map[string]string{"TERM": a.terminalName()}
+	}
+	process, err := s.client.StartProcess(ctx, s.id, req)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	p := &shellProcess{liveSession: s, id: process.ID}
+	if !raw {
+		return p.attend(ctx)
+	}
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = term.Restore(int(in.Fd()), before) }()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	sizes := make(chan os.Signal, 1)
+	signal.Notify(sizes, syscall.SIGWINCH)
+	defer signal.Stop(sizes)
+	var resizing sync.WaitGroup
+	defer resizing.Wait()
+	defer stop()
+	resizing.Go(func() {
+		for {
+			select {
+			case <-sizes:
+				_ = s.client.ResizeProcess(ctx, s.id, process.ID, *terminalSize(out)) // it may have ended
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return p.attend(ctx)
+}
+
+func fileOf(stream any) *os.File {
+	f, _ := stream.(*os.File)
+	return f
+}
+
+func terminalSize(f *os.File) *client.TerminalSize {
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns <= 0 || rows <= 0 {
+		return &client.TerminalSize{Columns: 80, Rows: 24}
+	}
+	return &client.TerminalSize{Columns: columns, Rows: rows}
+}
+
+// shellProcess is a process whose streams are ours.
+type shellProcess struct {
+	*liveSession
+	id string
+}
+
+// attend passes on what is typed and shows what comes, until the process has ended.
+func (p *shellProcess) attend(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	typing := make(chan struct{})
+	go func() {
+		defer close(typing)
+		p.typed(ctx)
+	}()
+	defer func() { stop(); <-typing }()
+	for e, err := range p.client.ProcessEvents(ctx, p.liveSession.id, p.id, 0) {
+		if err != nil {
+			return interrupted(ctx, err)
+		}
+		to := p.streams.Out
+		switch e.Type {
+		case client.ProcessExit:
+			return processCode(e.Process)
+		case client.ProcessDropped:
+			continue
+		case client.ProcessStderr:
+			to = p.streams.Err
+		}
+		if _, err := to.Write(e.Data); err != nil {
+			return fail(exitFailed, "", "the output cannot be written: %w", err)
+		}
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// typed passes on what is read. Its end closes the input of the process.
+func (p *shellProcess) typed(ctx context.Context) {
+	buffer := make([]byte, 32<<10)
+	for {
+		if readable(ctx, p.streams.In) != nil {
+			return
+		}
+		n, err := p.streams.In.Read(buffer)
+		if failed := p.client.WriteProcess(ctx, p.liveSession.id, p.id, buffer[:n], err != nil); err != nil || failed != nil {
+			return // the process has ended, or nobody types any more
+		}
+	}
+}
+
+// processCode is the exit code of a process as an error; nil: 0.
+func processCode(process *client.Process) error {
+	switch {
+	case process.ExitCode == nil:
+		return fail(exitAirlock, "", "the process was lost with its sandbox")
+	case *process.ExitCode == 0:
+		return nil
+	}
+	return &ranError{*process.ExitCode}
+}
+
+// terminalName is what kind of terminal this is, in a word that programs know.
+func (a *app) terminalName() string {
+	if a.cfg.Dumb {
+		return "dumb"
+	}
+	return "xterm-256color"
+}
