@@ -5,7 +5,22 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
+
+// where runs a test of a command with a live session twice: with a service that
+// holds the data directory, and with one of the command's own.
+func where(t *testing.T, who person, test func(t *testing.T, env []string)) {
+	t.Run("service", func(t *testing.T) {
+		data := dataFolder(t, who)
+		serve(t, who, data)
+		test(t, []string{"AIRLOCK_DATA=" + data})
+	})
+	t.Run("alone", func(t *testing.T) {
+		test(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who), "TMPDIR=" + folder(t, who.credential)})
+	})
+}
 
 // ready waits for the prompt of an input of a REPL.
 func (term *terminal) ready(prompt string) {
@@ -61,4 +76,56 @@ func TestREPLTerminal(t *testing.T) {
 	if picture, err := os.ReadFile(filepath.Join(out, "figure-1.png")); err != nil || !strings.HasPrefix(string(picture), "\x89PNG") {
 		t.Errorf("%.20q %v", picture, err)
 	}
+}
+
+// A shell has the size of this terminal, gets every key, and ends with the exit code
+// of what ran.
+func TestShellTerminal(t *testing.T) {
+	who := root(t)
+	where(t, who, func(t *testing.T, env []string) {
+		term := onTerminal(t, who.command(t, env, "shell"))
+		if err := unix.IoctlSetWinsize(int(term.keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 91, Row: 23}); err != nil {
+			t.Fatal(err)
+		}
+		term.until("$ ")
+		eventually(t, patience, "raw mode", func() bool { return !term.lineMode() })
+		term.press("echo up-$((1 + 1)); sleep 1000\r")
+		term.until("up-2")
+		term.press("\x03")
+		term.press("stty size; echo code-$?\r")
+		term.until("code-0")
+		if err := unix.IoctlSetWinsize(int(term.keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 77, Row: 19}); err != nil {
+			t.Fatal(err)
+		}
+		term.press("until stty size | grep -q '19 77'; do :; done; echo resized-$?\r")
+		term.until("resized-0")
+		term.press("exit 7\r")
+		if code, screen := term.end(); code != 7 || !term.lineMode() || !strings.Contains(screen, "23 91") {
+			t.Errorf("exit code %d, in line mode %v:\n%s", code, term.lineMode(), screen)
+		}
+	})
+}
+
+// Without a terminal a shell reads commands, and a command its input.
+func TestShellPipe(t *testing.T) {
+	who := root(t)
+	where(t, who, func(t *testing.T, env []string) {
+		for _, c := range []struct {
+			args  []string
+			stdin string
+			want  ended
+		}{
+			{[]string{"shell"}, "echo out; echo err >&2; exit 3", ended{3, "out\n", "err\n"}},
+			{[]string{"shell", "--", "cat"}, "text", ended{0, "text", ""}},
+			{[]string{"shell", "--", "bash", "-c", "kill -9 $$"}, "", ended{137, "", ""}},
+		} {
+			cmd := who.command(t, env, c.args...)
+			var stdout, stderr strings.Builder
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(c.stdin), &stdout, &stderr
+			_ = cmd.Run() // ProcessState says how
+			if got := (ended{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}); got != c.want {
+				t.Errorf("%v: %+v, want %+v", c.args, got, c.want)
+			}
+		}
+	})
 }

@@ -99,7 +99,9 @@ func TestLiveVariablesStay(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataFolder(t, who))
 		for lang, cells := range map[string][][2]string{
-			"python": {{"x = 41\ndef f(n): return n + 1", ""}, {"f(x)", "42\n"}, {"print(_)", "42\n"}, {"import asyncio\nawait asyncio.sleep(0, 'late')", "'late'\n"}},
+			"python":     {{"x = 41\ndef f(n): return n + 1", ""}, {"f(x)", "42\n"}, {"print(_)", "42\n"}, {"import asyncio\nawait asyncio.sleep(0, 'late')", "'late'\n"}},
+			"javascript": {{"const x = 41; function f(n) { return n + 1 }", ""}, {"f(x)", "42\n"}, {"console.log(await Promise.resolve('late'))", "late\n"}},
+			"bash":       {{"x=41; f() { echo $(($1 + 1)); }; mkdir -p d; cd d", ""}, {"f $x; basename $PWD", "42\nd\n"}},
 		} {
 			t.Run(lang, func(t *testing.T) {
 				l := s.live(`{"kind":"live","language":"` + lang + `"}`)
@@ -218,6 +220,172 @@ func TestLiveTwoWatchers(t *testing.T) {
 	}
 	if _, more := again.next(); more {
 		t.Error("events after the last")
+	}
+}
+
+// briefly ends a service soon, although processes run in its sessions.
+var briefly = []string{"--drain-time", "1s"}
+
+// liveProcess is a process as the API shows it.
+type liveProcess struct {
+	ID       string
+	Running  bool
+	ExitCode *int `json:"exit_code"`
+}
+
+func (l *liveOf) start(request map[string]any) liveProcess {
+	l.t.Helper()
+	body, err := json.Marshal(request)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	got := l.ask("POST", "/processes", string(body))
+	if got.status != http.StatusCreated {
+		l.t.Fatalf("%d %s", got.status, got.body)
+	}
+	var p liveProcess
+	got.decode(l.t, &p)
+	return p
+}
+
+// A process has a terminal, takes what is typed, and can be followed from anywhere.
+func TestLiveProcess(t *testing.T) {
+	who := root(t)
+	l := serve(t, who, dataFolder(t, who), briefly...).live(`{"kind":"live","language":"bash"}`)
+	p := l.start(map[string]any{"shell": "stty size; read x; stty size; echo got-$x; exit 7", "pty": map[string]int{"cols": 100, "rows": 30}})
+	path := "/processes/" + p.ID
+	events := l.stream("GET", l.path+path+"/events", "")
+	first := events.until("terminal", "30 100")
+	if got := l.ask("POST", path+"/resize", `{"cols":60,"rows":20}`); got.status != http.StatusNoContent {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := l.ask("POST", path+"/input", "hi\n"); got.status != http.StatusNoContent {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if end := events.until("exit", ""); end.data["exit_code"] != 7.0 || end.data["running"] != false {
+		t.Errorf("%v", end.data)
+	}
+	var rest strings.Builder
+	again := l.stream("GET", l.path+path+"/events", "", "Last-Event-ID", first.id)
+	for e, ok := again.next(); ok; e, ok = again.next() {
+		text, _ := e.data["text"].(string)
+		rest.WriteString(text)
+	}
+	if got := rest.String(); !strings.Contains(got, "20 60") || !strings.Contains(got, "got-hi") || strings.Contains(got, "30 100") {
+		t.Errorf("from %s on: %q", first.id, got)
+	}
+
+	sleeper := l.start(map[string]any{"argv": []string{"sleep", "1000"}})
+	if got := l.ask("POST", "/processes/"+sleeper.ID+"/signal", `{"signal":"TERM"}`); got.status != http.StatusNoContent {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	l.stream("GET", l.path+"/processes/"+sleeper.ID+"/events", "").until("exit", "SIGTERM")
+}
+
+// A server in a session is reached through its port, by its owner alone, and its
+// pages are kept from ours.
+func TestLivePort(t *testing.T) {
+	who := root(t)
+	data := dataFolder(t, who)
+	env := []string{"AIRLOCK_DATA=" + data}
+	s := serve(t, who, data, briefly...)
+	mine, theirs := newKey(t, who, env, "alice"), newKey(t, who, env, "bob")
+	l := s.live(`{"kind":"live"}`, "X-API-Key", mine)
+	l.cell("open('index.html', 'w').write('<script>hello</script>'); None")
+	l.start(map[string]any{"argv": []string{"python3", "-m", "http.server", "8000", "--bind", "127.0.0.1"}})
+	var got answer
+	eventually(t, patience, "the server answers", func() bool {
+		got = l.ask("GET", "/ports/8000/index.html", "")
+		return got.status == http.StatusOK
+	})
+	policy := got.header.Get("Content-Security-Policy")
+	if string(got.body) != "<script>hello</script>" || !strings.HasPrefix(policy, "sandbox") || strings.Contains(policy, "same-origin") {
+		t.Errorf("%q %v", got.body, got.header)
+	}
+	if got := s.do("GET", l.path+"/ports/8000/index.html", "", "X-API-Key", theirs); got.status != http.StatusNotFound {
+		t.Errorf("bob gets %d %s", got.status, got.body)
+	}
+	if got := s.do("GET", l.path+"/ports/8000/index.html", "", "X-API-Key", mine, "Origin", "https://evil.example"); got.status != http.StatusForbidden {
+		t.Errorf("a page of another site gets %d", got.status)
+	}
+	if got := l.ask("GET", "/ports/8001/", ""); got.status != http.StatusConflict {
+		t.Errorf("where nothing listens: %d %s", got.status, got.body)
+	}
+}
+
+func newKey(t *testing.T, who person, env []string, owner string) string {
+	t.Helper()
+	made := who.run(t, env, "keys", "create", "--owner", owner, "--json")
+	var key struct{ Token string }
+	if err := json.Unmarshal([]byte(made.stdout), &key); err != nil || key.Token == "" {
+		t.Fatalf("%+v %v", made, err)
+	}
+	return key.Token
+}
+
+// Files are read, written and watched while code runs.
+func TestLiveFiles(t *testing.T) {
+	forEachPerson(t, func(t *testing.T, who person) {
+		l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
+		for _, c := range []struct {
+			method, path, body string
+			status             int
+			want               string
+		}{
+			{"POST", "/fs/write?path=d/a.txt", "0123456789", 200, `"size":10`},
+			{"GET", "/fs/stat?path=d/a.txt", "", 200, `"kind":"file"`},
+			{"GET", "/fs/list?depth=2", "", 200, `"d/a.txt"`},
+			{"GET", "/fs/read?path=d/a.txt", "", 200, "0123456789"},
+			{"POST", "/fs/mkdir?path=e/f", "", 200, `"kind":"folder"`},
+			{"POST", "/fs/move?from=d/a.txt&to=e/b.txt", "", 200, `"e/b.txt"`},
+			{"POST", "/fs/remove?path=e", "", 409, "conflict"},
+			{"GET", "/fs/read?path=../etc/passwd", "", 400, "invalid"},
+			{"GET", "/fs/read?path=d/a.txt", "", 404, "not_found"},
+		} {
+			if got := l.ask(c.method, c.path, c.body); got.status != c.status || !strings.Contains(string(got.body), c.want) {
+				t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)
+			}
+		}
+		changes := l.stream("GET", l.path+"/fs/watch?recursive=true", "")
+		l.expect("print(open('e/b.txt').read())\nopen('e/c.txt', 'w').write('new')\nNone", "0123456789\n")
+		changes.until("created", "e/c.txt")
+		changes.body.Close()
+		if got := l.ask("POST", "/fs/remove?path=e&recursive=true", ""); got.status != http.StatusNoContent {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	})
+}
+
+// Another owner's session is not there, on every verb that there is.
+func TestLiveForeign(t *testing.T) {
+	who := root(t)
+	data := dataFolder(t, who)
+	s := serve(t, who, data, briefly...)
+	env := []string{"AIRLOCK_DATA=" + data}
+	alice, bob := newKey(t, who, env, "alice"), newKey(t, who, env, "bob")
+	l := s.live(`{"kind":"live"}`, "X-API-Key", alice)
+	c := l.cell("x = 1")
+	p := l.start(map[string]any{"argv": []string{"sleep", "1000"}})
+	const code = `{"code":"x"}`
+	for _, call := range []string{
+		"POST /cells " + code, "GET /cells", "GET /cells/CELL", "DELETE /cells/CELL", "GET /cells/CELL/events", "POST /interrupt", "POST /restart",
+		`POST /input {"text":"x"}`, "POST /complete " + code, "POST /inspect " + code, "POST /is_complete " + code, "GET /variables",
+		`POST /processes {"shell":"ls"}`, "GET /processes", "GET /processes/PROCESS", "DELETE /processes/PROCESS", "GET /processes/PROCESS/events",
+		"POST /processes/PROCESS/input x", `POST /processes/PROCESS/signal {"signal":"KILL"}`, `POST /processes/PROCESS/resize {"cols":1,"rows":1}`,
+		"GET /fs/stat", "GET /fs/list", "GET /fs/read?path=x", "GET /fs/watch", "POST /fs/write?path=x x", "POST /fs/mkdir?path=x", "POST /fs/move?from=x&to=y",
+		"POST /fs/remove?path=x", "GET /ports/8000/", "POST /ports/8000/", "DELETE /ports/8000/", "GET ", "DELETE ",
+	} {
+		method, rest, _ := strings.Cut(strings.NewReplacer("CELL", c.ID, "PROCESS", p.ID).Replace(call), " ")
+		path, body, _ := strings.Cut(rest, " ")
+		if got := s.do(method, l.path+path, body, "X-API-Key", bob); got.status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", call, got.status, got.body)
+		}
+	}
+	l.expect("x", "1\n")
+	var still liveProcess
+	l.ask("GET", "/processes/"+p.ID, "").decode(t, &still)
+	if !still.Running {
+		t.Error("bob ended a process of alice")
 	}
 }
 
