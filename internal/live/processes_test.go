@@ -198,7 +198,7 @@ func TestOutputIsBounded(t *testing.T) {
 func TestDoubleFork(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("bash")
-	made := p.process(session, ProcessRequest{Shell: "(setsid sh -c 'read -r x < go; echo later' &) ; mkfifo go; echo first"})
+	made := p.process(session, ProcessRequest{Shell: "mkfifo go; (setsid sh -c 'read -r x < go; echo later' &); echo first"})
 	if _, _, end := p.output(session, made.ID, 0); end == nil || *end.ExitCode != 0 {
 		t.Fatalf("%+v", end)
 	}

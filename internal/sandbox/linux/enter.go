@@ -220,7 +220,7 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *script {
 	return &script{
 		alone: true,
 		group: s.bornIn(),
-		setup: join(s.closeOthers(init), s.joinGroup(), beKilledFirst(),
+		setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), beKilledFirst(),
 			[]step{forbidInspection(), call("enter the namespaces", unix.SYS_SETNS, init, namespaces), leaveTerminal()}, terminal,
 			s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		main:   s.becomeAnother(r.candidates()),
@@ -254,7 +254,7 @@ func (s *sandbox) closeOthers(init int) (steps []step) {
 
 // becomeAnother executes the first of some files that is there.
 func (s *sandbox) becomeAnother(files []string) []step {
-	steps := s.becomeProgram()
+	steps := slices.DeleteFunc(s.becomeProgram(), func(s step) bool { return s.name == ownSessionStep }) // it has one
 	last := len(steps) - 1
 	execute := steps[last]
 	steps = steps[:last]
@@ -302,10 +302,10 @@ func (s *script) executed(reports *os.File) error {
 	if r.kind != reportMainError || int(r.index) >= len(s.main) {
 		return s.stepError(r)
 	}
-	switch step := s.main[r.index]; {
-	case step.nr == unix.SYS_EXECVE:
+	switch step := s.main[r.index]; step.nr {
+	case unix.SYS_EXECVE:
 		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot %s: %v", step.name, errno), Hint: "name a command that is installed, or a file of the workspace that may be executed"}
-	case step.nr == unix.SYS_CHDIR:
+	case unix.SYS_CHDIR:
 		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot start in that folder: %v", errno)}
 	}
 	return s.stepError(r)

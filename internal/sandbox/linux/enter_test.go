@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -113,6 +115,34 @@ func TestEnter(t *testing.T) {
 	}
 }
 
+// The executor runs first when it wakes; what it starts does not.
+func TestEnteredSlice(t *testing.T) {
+	s := start(t)
+	held, _ := standingProgram(t, s, nil)
+	p, err := s.Start(t.Context(), held, &engine.ProcessSpec{Argv: []string{"sleep", "1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	usual, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeping := 0
+	for _, pid := range descendants(executors(t)[0]) {
+		attr, err := unix.SchedGetAttr(pid, 0)
+		if err != nil || !strings.HasPrefix(readSmall(fmt.Sprintf("/proc/%d", pid), "comm"), "sleep") {
+			continue
+		}
+		if sleeping++; attr.Runtime != usual.Runtime {
+			t.Errorf("a process has slices of %d ns, usual are %d", attr.Runtime, usual.Runtime)
+		}
+	}
+	if sleeping != 2 {
+		t.Errorf("%d processes were seen", sleeping)
+	}
+}
+
 // What is asked for wrongly is answered, and nothing runs.
 func TestEnterRefused(t *testing.T) {
 	s := start(t)
@@ -199,20 +229,21 @@ func TestEnteredSignals(t *testing.T) {
 func TestEnteredClosed(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
+	before := len(descendants(executors(t)[0]))
 	p, err := s.Start(t.Context(), held, shell(`trap '' HUP TERM PIPE; sleep 1000 & wait; sleep 1000`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Close()
-	awaitAlone(t, s, held)
+	awaitAlone(t, s, held, before)
 }
 
-// awaitAlone waits until nothing but the program is left in a sandbox.
-func awaitAlone(t *testing.T, s *Sandbox, held engine.ID) {
+// awaitAlone waits until the executor has no more descendants than before.
+func awaitAlone(t *testing.T, s *Sandbox, held engine.ID, before int) {
 	t.Helper()
 	var left []int
 	for range 200 {
-		if left = descendants(executors(t)[0]); len(left) == 2 { // pid 1 and the program
+		if left = descendants(executors(t)[0]); len(left) <= before {
 			return
 		}
 		inside(t, s, held, shell("true"))

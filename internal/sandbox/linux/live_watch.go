@@ -38,7 +38,8 @@ type folderWatch struct {
 	recursive bool
 	paths     map[int32]string // of the folders that are watched; "" is the workspace
 	events    []fileEvent
-	moved     map[uint32]fileEvent // out of a folder, and not yet into another
+	moved     map[uint32]fileEvent // out of a folder, and not yet into another:
+	waited    map[uint32]bool      // for a pause already
 }
 
 // watch sends events until the service closes its end or the folder is gone.
@@ -47,7 +48,7 @@ func (w *openWorkspace) watch(l *link, name string, recursive bool) error {
 	if err != nil {
 		return &failure{Kind: string(engine.ErrBusy), Text: "too many folders are watched: " + err.Error()}
 	}
-	f := &folderWatch{root: int(w.root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: recursive, paths: map[int32]string{}, moved: map[uint32]fileEvent{}}
+	f := &folderWatch{root: int(w.root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: recursive, paths: map[int32]string{}, moved: map[uint32]fileEvent{}, waited: map[uint32]bool{}}
 	defer f.notify.Close()
 	if err := f.add(name, false); err != nil {
 		return err
@@ -62,7 +63,11 @@ func (w *openWorkspace) watch(l *link, name string, recursive bool) error {
 	list := []unix.PollFd{{Fd: int32(service), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
 	buffer := make([]byte, 64<<10)
 	for {
-		if _, err := pollUntil(list, time.Time{}); err != nil || list[0].Revents != 0 {
+		var deadline time.Time
+		if len(f.moved) > 0 {
+			deadline = time.Now().Add(watchPause)
+		}
+		if _, err := pollUntil(list, deadline); err != nil || list[0].Revents != 0 {
 			return err
 		}
 		n, err := unix.Read(fd, buffer)
@@ -82,12 +87,17 @@ func (w *openWorkspace) watch(l *link, name string, recursive bool) error {
 
 // send sends what has happened.
 func (f *folderWatch) send(l *link) error {
-	for _, e := range f.moved { // to where nobody looks
-		if e.From != nil {
+	for cookie, e := range f.moved {
+		if !f.waited[cookie] { // the other half may come
+			f.waited[cookie] = true
+			continue
+		}
+		if e.From != nil { // it went to where nobody looks
 			f.tell(engine.FileDeleted, e.From, nil, e.Folder)
 		}
+		delete(f.moved, cookie)
+		delete(f.waited, cookie)
 	}
-	clear(f.moved)
 	defer func() { f.events = nil }()
 	for batch := range batches(f.events, func(e fileEvent) string { return string(e.Path) + string(e.From) }) {
 		if err := l.send(answer{Events: batch}); err != nil {
@@ -186,6 +196,7 @@ func (f *folderWatch) one(event *unix.InotifyEvent, name string, temporary bool)
 	case event.Mask&unix.IN_MOVED_TO != 0:
 		before, known := f.moved[event.Cookie]
 		delete(f.moved, event.Cookie)
+		delete(f.waited, event.Cookie)
 		switch {
 		case !known:
 			f.tell(engine.FileCreated, at, nil, folder)

@@ -30,12 +30,17 @@ func askForSlice(slice time.Duration) {
 
 // sliceOfInit gives a process a short slice, but none of its children: they get the
 // usual one.
-func sliceOfInit() []step {
+func sliceOfInit() []step { return sliceSteps(shortSlice, unix.SCHED_FLAG_RESET_ON_FORK) }
+
+// usualSlice is for a program that the executor itself starts.
+func usualSlice() []step { return sliceSteps(0, 0) }
+
+func sliceSteps(slice time.Duration, flags uint64) []step {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
 		return nil
 	}
-	attr.Size, attr.Flags, attr.Runtime = unix.SizeofSchedAttr, attr.Flags|unix.SCHED_FLAG_RESET_ON_FORK, uint64(shortSlice)
+	attr.Size, attr.Flags, attr.Runtime = unix.SizeofSchedAttr, attr.Flags|flags, uint64(slice)
 	encoded, err := binary.Append(nil, binary.NativeEndian, attr)
 	if err != nil {
 		return nil

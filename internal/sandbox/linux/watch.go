@@ -138,22 +138,33 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		r, ok := readReport(reports)
 		switch {
 		case !ok: // every holder of the pipe's other end is gone
-			w.await()
-			late := !deadline.IsZero() && !time.Now().Before(deadline) // the guard was first
-			done.TimedOut = done.TimedOut || late && done.Lost
-			done.Duration = time.Since(done.Started)
+			w.gone(done, deadline)
 			return done, failed
 		case r.kind == reportStarted:
-			done.Started = time.Now()
-			deadline = w.deadline(done.Started)
-			w.guard.end(w.pidfd, deadline)
-			w.inside.complete()
+			deadline = w.began(done)
 		case r.kind == reportExit:
 			done.Status, done.Lost = r.value, false
 		default:
 			failed = w.script.stepError(r)
 		}
 	}
+}
+
+// began notes that the program has begun, and lets others enter.
+func (w *watch) began(done *outcome) (deadline time.Time) {
+	done.Started = time.Now()
+	deadline = w.deadline(done.Started)
+	w.guard.end(w.pidfd, deadline)
+	w.inside.complete()
+	return deadline
+}
+
+// gone notes that nothing is left.
+func (w *watch) gone(done *outcome, deadline time.Time) {
+	w.await()
+	late := !deadline.IsZero() && !time.Now().Before(deadline) // the guard was first
+	done.TimedOut = done.TimedOut || late && done.Lost
+	done.Duration = time.Since(done.Started)
 }
 
 // deadline is when a program that began then is out of time; zero: never.
