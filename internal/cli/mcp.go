@@ -64,10 +64,12 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		options.Changes = &folderChanges{app: a, roots: o.workspaces, yes: o.yes}
 	}
 	err := mcp.New(options).Run(ctx, mcp.Stdio(a.streams.In, a.streams.Out))
-	left := ctx.Err() != nil
+	if ctx.Err() != nil {
+		err = nil // it was asked to end
+	}
 	cancel()
 	d.close()
-	if err != nil && !left {
+	if err != nil {
 		return fail(exitFailed, "", "%w", err)
 	}
 	return nil
@@ -99,7 +101,7 @@ func (d *mcpDesk) remote(context.Context) (*mcp.Remote, error) {
 		return d.to, nil
 	}
 	if d.conn == nil {
-		conn, err := d.app.connect(d.ctx)
+		conn, err := d.connect(d.ctx)
 		if err != nil {
 			p := explain(err)
 			return nil, fmt.Errorf("%s. %s", p.Message, p.Hint)

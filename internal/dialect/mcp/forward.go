@@ -107,7 +107,7 @@ func withoutLinks(content []sdk.Content) (kept []sdk.Content) {
 func (s *Server) sendFiles(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
 	var given map[string]any
 	if json.Unmarshal(arguments, &given) != nil {
-		return arguments, nil // refused where it is read
+		return arguments, nil //nolint:nilerr // refused where it is read
 	}
 	var names []string
 	listed, _ := given["files"].([]any)

@@ -26,9 +26,7 @@ const (
 func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *sdk.CallToolResult {
 	head := heading(out) + s.fileLine(out)
 	r := answer(head + body(out, chars))
-	for _, p := range s.pictures(ctx, c, out) {
-		r.Content = append(r.Content, p)
-	}
+	r.Content = append(r.Content, s.pictures(ctx, c, out)...)
 	if c.request.ProtocolVersion() >= linksSince { // older clients fail on the whole result
 		for _, f := range out.files[:min(len(out.files), namedFiles)] {
 			r.Content = append(r.Content, &sdk.ResourceLink{

@@ -61,12 +61,12 @@ func (t *eventTransport) listen(w http.ResponseWriter, r *http.Request, owner st
 		Endpoint: t.endpoint + "?sessionid=" + id, Response: alive, MaxRequestBodyBytes: MaxBody,
 	}}
 	if !t.add(id, s) {
-		http.Error(w, "too many open streams", http.StatusTooManyRequests)
+		http.Error(alive, "too many open streams", http.StatusTooManyRequests)
 		return
 	}
 	defer t.remove(id)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-cache, no-transform")
+	alive.Header().Set("Content-Type", "text/event-stream")
+	alive.Header().Set("Cache-Control", "no-cache, no-transform")
 	session, err := t.server.Connect(ctx, s.transport, nil)
 	if err != nil {
 		return // the client left

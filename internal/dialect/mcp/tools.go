@@ -131,7 +131,7 @@ func (s *Server) readFile(ctx context.Context, c *call) (*sdk.CallToolResult, er
 	if err != nil {
 		return nil, about(name, err)
 	}
-	shown := string(data)
+	var shown string
 	if c.text("encoding") == "base64" {
 		shown = base64.StdEncoding.EncodeToString(data)
 	} else if data = wholeRunes(data); !utf8.Valid(data) {
