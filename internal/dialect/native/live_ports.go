@@ -36,6 +36,11 @@ var notBack = []string{
 	"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
 }
 
+// ours are headers of every answer of this service. Here they would stand beside the
+// server's own, and the first would keep its pages from loading what it serves: to a
+// browser their origin is another one.
+var ours = []string{"Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Content-Type-Options"}
+
 // port passes a request on to a server in the session, WebSockets included.
 func (a *api) port(w http.ResponseWriter, r *http.Request) error {
 	on, caller, session, err := a.inside(r)
@@ -78,6 +83,9 @@ func (a *api) port(w http.ResponseWriter, r *http.Request) error {
 			conn.Close()
 		}
 	}()
+	for _, name := range ours {
+		w.Header().Del(name)
+	}
 	a.pass(w, r, transport, port)
 	return nil
 }
