@@ -417,6 +417,7 @@ func TestStdio(t *testing.T) {
 	if got := say(message(3, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"}}`, "")); got["method"] != "elicitation/create" {
 		t.Errorf("the question: %v", got)
 	}
+	go func() { _, _ = io.Copy(io.Discard, out) }() // the answer to the call that was asked about
 	host.Close()
 	if err := <-done; err != nil {
 		t.Errorf("the end: %v", err)
