@@ -68,7 +68,7 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 		s.meter.rejected.Add(1)
 		end.err = s.queue.tooLong(j.patience, 0)
 		end.run.Status = StatusCancelled
-		end.run.Message = fmt.Sprintf("The run was given up before it started: its turn did not come within %v. Try again later.", j.patience)
+		end.run.Message = fmt.Sprintf("%s: its turn did not come within %v. Try again later.", gaveUp, j.patience)
 		return end
 	}
 	if err != nil {

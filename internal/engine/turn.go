@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -45,11 +46,17 @@ func (s *Service) awaitSlot(ctx context.Context, j *job) (time.Duration, error) 
 	return waited, err
 }
 
+// gaveUp begins the message of a run whose turn did not come in time.
+const gaveUp = "The run was given up before it started"
+
 // AwaitTurn returns when a run has its slot or has ended, and ErrBusy when it was
 // given up because its turn did not come in time.
 func (s *Service) AwaitTurn(ctx context.Context, caller Caller, id ID) error {
 	j := s.job(caller.Owner, id)
-	if j == nil {
+	if j == nil { // it has ended
+		if run, err := s.GetRun(ctx, caller, id); err == nil && run.Status == StatusCancelled && strings.HasPrefix(run.Message, gaveUp) {
+			return s.queue.tooLong(s.cfg.QueueTime, 0)
+		}
 		return nil
 	}
 	select {

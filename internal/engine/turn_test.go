@@ -80,6 +80,7 @@ func TestQueueTimeGivesUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantKind(t, r.AwaitTurn(ctx, bob, run.ID), engine.ErrBusy, "")
+		wantKind(t, r.AwaitTurn(ctx, bob, run.ID), engine.ErrBusy, "") // also when it is asked for late
 		if got, err := r.GetRun(ctx, bob, run.ID); err != nil || got.Status != engine.StatusCancelled {
 			t.Errorf("%+v, %v", got, err)
 		}
