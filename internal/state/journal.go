@@ -16,9 +16,6 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// transactionText names a document in errors.
-const transactionText = "a transaction"
-
 // Journal is the workspace.Store in the database. Small contents are rows, so
 // that they become durable together with the record that needs them; large
 // ones are files.

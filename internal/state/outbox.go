@@ -13,9 +13,6 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// laneText names a document in errors.
-const laneText = "the posts of an assignment"
-
 // Outbox is the assignment.Store in the database.
 type Outbox struct {
 	db *DB
