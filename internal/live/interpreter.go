@@ -204,12 +204,12 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	case "next":
 		return it.next(ctx, input)
 	case "exit":
-		it.report(input)
 		it.at.mu.Lock()
 		if it.ending == "" {
-			it.ending = "It was left with exit()."
+			it.ending = "It was left with exit()." // before its cell ends: the next one is for another
 		}
 		it.at.mu.Unlock()
+		it.report(input)
 		return []byte("null"), nil
 	}
 	var m message
@@ -483,7 +483,7 @@ func (it *interpreter) ended(run *engine.Run) {
 		return
 	}
 	err := errors.New(why)
-	if it.began && it.ending == "" || o != nil { // it did something: the next one may do more
+	if it.began || o != nil { // it did something: the next one may do more
 		if err = at.launch(); err == nil {
 			at.interpreter.call()
 			return

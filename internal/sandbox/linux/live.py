@@ -435,7 +435,10 @@ class Driver:
                 report = getattr(self, "do_" + order["do"])(order)
             except Exception as error:
                 report = {"failed": "%s: %s" % (type(error).__name__, error)}
-        self.channel.ask("exit", encoded(report))
+        number = self.channel.ask("exit", encoded(report))
+        while (answers := self.channel.receive()) is not None:
+            if any(answered == number for answered, _ in answers):
+                return  # nobody reads what is said after the end
 
     def do_run(self, order):
         self.error, self.interrupted, self.channel.put_off = None, False, False
