@@ -179,6 +179,22 @@ func (g *group) age(now time.Time) (next time.Time) {
 	return now.Add(wait)
 }
 
+// renew has a program that waited, or is interrupted, stand in the queue like a new
+// one: a live interpreter is as old as its session, and its cells are short. It
+// returns when to look at it.
+func (g *group) renew(now time.Time) (next time.Time) {
+	if g == nil || g.ended {
+		return time.Time{}
+	}
+	if g.yield == nil {
+		g.weigh(weightOfOne)
+	} else {
+		g.tree.long.leave(g)
+	}
+	g.looked = time.Time{}
+	return now.Add(shortRun)
+}
+
 // yieldToOthers lets everybody else go first from now on.
 func (g *group) yieldToOthers() {
 	if g == nil || g.ended {

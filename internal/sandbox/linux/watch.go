@@ -31,6 +31,8 @@ type watch struct {
 	memory int64   // that it may have
 	rest   rest
 
+	patience time.Time // until the group is looked at, whether it computes for long
+
 	executor *executor
 	inside   *standing
 }
@@ -91,7 +93,8 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	done := &outcome{Lost: true, Started: time.Now()}
 	deadline := w.deadline(done.Started)
-	patience, restless := done.Started.Add(shortRun), done.Started.Add(firstRest)
+	w.patience = done.Started.Add(shortRun)
+	restless := done.Started.Add(firstRest)
 	list := []unix.PollFd{
 		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
 		polledService: {Fd: int32(service), Events: unix.POLLIN},
@@ -102,12 +105,12 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	var failed error
 	for {
-		next := earlier(patience, restless)
+		next := earlier(w.patience, restless)
 		n, err := w.poll(list, earlier(deadline, next))
 		switch {
 		case err == nil && n == 0 && !next.IsZero() && (deadline.IsZero() || next.Before(deadline)):
-			if next.Equal(patience) {
-				patience = g.age(time.Now())
+			if next.Equal(w.patience) {
+				w.patience = g.age(time.Now())
 			} else {
 				restless = w.lookAtRest(g, time.Now())
 			}
@@ -178,7 +181,7 @@ func (w *watch) deadline(began time.Time) time.Time {
 // heed does what the service says of standing still. A program that does so does
 // not rest: the service knows already.
 func (w *watch) heed() bool {
-	w.rest = rest{}
+	w.rest, w.patience = rest{}, w.still.group.renew(time.Now())
 	return w.still.heed(w.link)
 }
 
