@@ -54,9 +54,11 @@ func (e *executor) fall(s *standing) (visited bool) {
 // standingIn returns the sandbox of the program that runs in a workspace, once
 // its walls are complete. The caller calls leave when it is done with it.
 func (e *executor) standingIn(id string) (_ *standing, leave func(), err error) {
-	e.mu.Lock()
-	held, s := e.held[id], e.standing[id]
-	e.mu.Unlock()
+	held, s, begins := e.lookIn(id)
+	for wait := time.Millisecond; s == nil && begins && wait < standTime; wait *= 2 {
+		time.Sleep(wait) // its program may speak to the service before it is known here
+		held, s, begins = e.lookIn(id)
+	}
 	if held == nil {
 		return nil, nil, &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
 	}
@@ -68,6 +70,18 @@ func (e *executor) standingIn(id string) (_ *standing, leave func(), err error) 
 		return nil, nil, errNoProgram()
 	}
 	return s, s.entered.users.Done, nil
+}
+
+// standTime is more than it takes from the first step of a program to its being known.
+const standTime = 2 * time.Second
+
+// lookIn returns a held workspace and the sandbox that stands in it, or whether one
+// may be about to.
+func (e *executor) lookIn(id string) (held *heldWorkspace, s *standing, begins bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	held, s = e.held[id], e.standing[id]
+	return held, s, held != nil && held.runs > 0
 }
 
 func errNoProgram() error {
