@@ -53,13 +53,23 @@ func (s *standstill) heed(l *link) bool {
 		return false
 	}
 	if c.Interrupt {
-		// The sandbox's first process leads the group of all that its program runs in
-		// the foreground, and takes no signal that it has not asked for.
-		_ = unix.Kill(-s.pid, unix.SIGINT)
+		_ = unix.Kill(-s.foreground(), unix.SIGINT) // it may have ended
 		return true
 	}
 	s.set(c.Frozen)
 	return true
+}
+
+// foreground is the group of all that the program runs in the foreground. The
+// sandbox's first process leads it, and takes no signal that it has not asked for;
+// without control groups the program has a session of its own.
+func (s *standstill) foreground() int {
+	if s.group == nil {
+		if children := childrenOf(fmt.Sprintf("%s/%d/task/%[2]d", procPath, s.pid)); len(children) > 0 {
+			return children[0]
+		}
+	}
+	return s.pid
 }
 
 func (s *standstill) set(frozen bool) {
