@@ -53,7 +53,7 @@ var differing = []struct {
 }{
 	{regexp.MustCompile(`<ipython-input-\d+-[0-9a-f]+>|\d+\.py|/tmp/ipykernel_\d+/\d+\.py`), "<cell>"}, // the name of a cell's file
 	{regexp.MustCompile(`(?:/[\w.-]+)+/interactiveshell\.py:\d+`), "interactiveshell.py"},              // where IPython lies
-	{regexp.MustCompile(`\d+(\.\d+)? [^ ,\n]{0,2}s\b`), "<time>"},                                      // of %time
+	{regexp.MustCompile(`\d+(\.\d+)?(e[+-]?\d+)? [^ ,\n]{0,2}s\b`), "<time>"},                          // of %time
 	{regexp.MustCompile(`\r\n`), "\n"},                                                                 // of a command: ipykernel runs it on a terminal, and there is none here
 	{regexp.MustCompile(`at 0x[0-9a-f]+`), "at <address>"},
 	{regexp.MustCompile(`raw_input was called[^\n]*|this cell has no input[^\n]*`), "<no input>"}, // our sentence says what to do
