@@ -56,7 +56,7 @@ func (e *executor) fall(s *standing) (visited bool) {
 func (e *executor) standingIn(id string) (_ *standing, leave func(), err error) {
 	held, s, begins := e.lookIn(id)
 	for wait := time.Millisecond; s == nil && begins && wait < standTime; wait *= 2 {
-		time.Sleep(wait) // its program may speak to the service before it is known here
+		<-time.After(wait) // its program may speak to the service before it is known here
 		held, s, begins = e.lookIn(id)
 	}
 	if held == nil {
