@@ -39,5 +39,4 @@ with open(sys.argv[1], encoding="utf-8") as file:
 all_answers = [answers(client, snippet) for snippet in snippets]
 client.stop_channels()
 manager.shutdown_kernel(now=True)
-json.dump(all_answers, sys.stdout, indent=1, ensure_ascii=False)
-print()
+print(json.dumps(all_answers, indent=1, ensure_ascii=False).replace(sys.prefix, "/venv"))
