@@ -231,27 +231,38 @@ type repl struct {
 // that fails.
 func (r *repl) converse(ctx context.Context) error {
 	for {
-		code, err := r.nextCell(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		ended, err := r.runCell(ctx, code)
-		if err != nil && !r.interactive() {
-			return err
-		}
-		if err != nil && ctx.Err() == nil {
-			r.out.fail(err)
-		}
-		if ctx.Err() != nil {
+		ended, err := r.turn(ctx)
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if ended != client.CellOK && !r.interactive() {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case ended != client.CellOK && !r.interactive():
 			return exit(exitFailed)
 		}
 	}
+}
+
+// turn reads a cell and runs it. Ctrl-C has a person type it anew, or interrupts it.
+func (r *repl) turn(ctx context.Context) (client.CellStatus, error) {
+	during, over := r.interrupts.turn(ctx)
+	defer over()
+	code, err := r.nextCell(during)
+	if ctx.Err() == nil && during.Err() != nil {
+		r.say("")
+		return client.CellOK, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	ended, err := r.runCell(ctx, during, code)
+	if err != nil && ctx.Err() == nil && r.interactive() {
+		r.out.fail(err)
+		return client.CellOK, nil
+	}
+	return ended, err
 }
 
 // nextCell reads lines until they are a whole cell.

@@ -8,29 +8,40 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
 )
 
-// runCell runs a cell and shows what it puts out as it comes. Ctrl-C interrupts
-// it; a second one ends the command.
-func (r *repl) runCell(ctx context.Context, code string) (client.CellStatus, error) {
-	during, over := r.interrupts.turn(ctx)
+// interruptAgain is how long after an interrupt that met no cell the next one is sent.
+const interruptAgain = 100 * time.Millisecond
+
+// runCell runs a cell and shows what it puts out as it comes. Ctrl-C ends during and
+// interrupts the cell; a second one ends the command.
+func (r *repl) runCell(ctx, during context.Context, code string) (client.CellStatus, error) {
 	done := make(chan struct{})
 	interrupting := make(chan struct{})
 	go func() {
 		defer close(interrupting)
 		select {
 		case <-during.Done():
-			if ctx.Err() == nil {
-				_ = r.client.Interrupt(ctx, r.id) // the events tell how the cell ends
-			}
 		case <-done:
+			return
+		}
+		// The cell may not have arrived yet. One that has is awaited by the service, and
+		// its events tell how it ends.
+		for ctx.Err() == nil {
+			_ = r.client.Interrupt(ctx, r.id)
+			select {
+			case <-done:
+				return
+			case <-time.After(interruptAgain):
+			}
 		}
 	}()
-	defer func() { close(done); <-interrupting; over() }()
+	defer func() { close(done); <-interrupting }()
 	shown := &cellShown{repl: r, out: r.screen(r.streams.Out), err: r.screen(r.streams.Err)}
 	req := client.CellRequest{Code: code, TimeoutMS: r.options.timeout.Milliseconds(), Input: r.interactive()}
 	for e, err := range r.client.StreamCell(ctx, r.id, req) {

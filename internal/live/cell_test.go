@@ -200,6 +200,24 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// A cell is interrupted however far it has come, the first of an interpreter too.
+func TestInterruptAtOnce(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	for range 20 {
+		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: "while True: pass"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+			t.Fatal(err)
+		}
+		if c = p.want(p.end(s, c.ID), StatusInterrupted); c.Restarted {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 const begun = "print('begun')\n"
 
 // started starts a cell, and returns when it has printed something.

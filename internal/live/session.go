@@ -267,33 +267,34 @@ func (s *Service) CancelCell(ctx context.Context, caller engine.Caller, session,
 	if err != nil {
 		return err
 	}
-	at.mu.Lock()
-	if i := slices.IndexFunc(at.orders, func(o *order) bool { return o.cell == c }); i >= 0 {
-		at.orders = slices.Delete(at.orders, i, i+1)
-		at.finish(c, StatusInterrupted, "It was cancelled before it ran.")
-	}
-	at.mu.Unlock()
 	return at.interruptCell(ctx, c)
 }
 
-// Interrupt interrupts the cell that runs, if one does, and returns when it has
-// ended. What does not heed it within 2 s is killed, with the interpreter.
+// Interrupt interrupts the cell that runs, or is the next to run, and returns when
+// it has ended. What does not heed it within 2 s is killed, with the interpreter.
 func (s *Service) Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
 		return err
 	}
 	at.mu.Lock()
-	current := at.current
+	running := at.current
+	if running == nil && len(at.orders) > 0 {
+		running = at.orders[0]
+	}
 	at.mu.Unlock()
-	if current == nil || current.cell == nil {
+	if running == nil || running.cell == nil {
 		return nil
 	}
-	return at.interruptCell(ctx, current.cell)
+	return at.interruptCell(ctx, running.cell)
 }
 
 func (at *session) interruptCell(ctx context.Context, c *cell) error {
 	at.mu.Lock()
+	if i := slices.IndexFunc(at.orders, func(o *order) bool { return o.cell == c }); i >= 0 {
+		at.orders = slices.Delete(at.orders, i, i+1)
+		at.finish(c, StatusInterrupted, "It was cancelled before it ran.")
+	}
 	if at.current != nil && at.current.cell == c {
 		at.stop(c)
 	}
