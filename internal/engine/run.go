@@ -163,7 +163,7 @@ type Run struct {
 	Session   ID
 	Language  string
 	Status    Status
-	ExitCode  *int   // nil unless the program ended by itself; 128+n after signal n
+	ExitCode  *int   // nil unless the program ended by itself; 128+n after signal n, 137 after SIGXCPU
 	Signal    string // "SIGKILL"; empty unless a signal ended the program
 	Stdout    string // valid UTF-8; each byte that was not is U+FFFD
 	Stderr    string

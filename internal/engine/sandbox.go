@@ -110,7 +110,7 @@ type Host interface {
 
 // Outcome is how a program ended, as seen from outside of it.
 type Outcome struct {
-	ExitCode   *int   // nil unless the program ended by itself; 128+n after signal n
+	ExitCode   *int   // nil unless the program ended by itself; 128+n after signal n, 137 after SIGXCPU
 	Signal     string // "SIGSEGV"; empty unless a signal ended the program
 	TimedOut   bool
 	OOM        bool

@@ -273,8 +273,10 @@ func (s *sandbox) enter() []step {
 }
 
 // limit sets one of the kernel's limits of a process, which it cannot raise again.
-func limit(name string, resource int, value uint64) step {
-	return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: value, Max: value}, 0)
+func limit(name string, resource int, value uint64) step { return limits(name, resource, value, value) }
+
+func limits(name string, resource int, soft, hard uint64) step {
+	return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: soft, Max: hard}, 0)
 }
 
 // limitFiles comes after all steps that open a file: what starts cold still has a
@@ -295,8 +297,10 @@ func (s *sandbox) limits() []step {
 		limit("locked memory", unix.RLIMIT_MEMLOCK, maxLocked),
 	}
 	if r.CPUTime > 0 {
+		// The signal of the lower one says what it is for. SIGKILL, which comes a second
+		// later where that is ignored, does not.
 		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
-		steps = append(steps, limit("CPU time", unix.RLIMIT_CPU, seconds))
+		steps = append(steps, limits("CPU time", unix.RLIMIT_CPU, seconds, seconds+1))
 	}
 	if s.group == nil {
 		// Without control groups these are what is left: the memory of each

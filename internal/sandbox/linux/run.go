@@ -185,6 +185,9 @@ func (d *outcome) fill(o *engine.Outcome) {
 	case status.Signaled():
 		code, o.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
 	}
+	if o.Signal == "SIGXCPU" { // as of all that a limit kills
+		code = 128 + int(unix.SIGKILL)
+	}
 	o.ExitCode = &code
 }
 
