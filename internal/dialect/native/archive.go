@@ -20,43 +20,38 @@ const maxArchive = 8 << 30
 
 // sessionArchive sends the files of a session as a zip while it is made, so
 // it costs neither memory nor disk, whatever its size.
-func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+func (q *request) sessionArchive(core Engine) (any, error) {
+	files, places, err := core.SessionFiles(q.Context(), q.caller, q.id)
 	if err != nil {
-		return err
-	}
-	caller := a.Caller(r)
-	files, places, err := a.engine.SessionFiles(r.Context(), caller, id)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	var total int64
 	for _, f := range files {
 		total += f.Size
 	}
 	if total > maxArchive {
-		return refuse(http.StatusRequestEntityTooLarge, string(engine.ErrTooLarge), "the session has %d bytes, an archive at most %d", total, int64(maxArchive))
+		return nil, refuse(http.StatusRequestEntityTooLarge, string(engine.ErrTooLarge), "the session has %d bytes, an archive at most %d", total, int64(maxArchive))
 	}
-	asDownload(w.Header(), "session-"+id.String()+".zip", "application/zip")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
+	asDownload(q.w.Header(), "session-"+q.id.String()+".zip", "application/zip")
+	q.w.Header().Set("Cache-Control", "no-store")
+	q.w.WriteHeader(http.StatusOK)
+	if q.Method == http.MethodHead {
+		return answer{}, nil
 	}
-	out := zip.NewWriter(w)
+	out := zip.NewWriter(q.w)
 	var names wire.ArchiveNames
 	var lost []string
 	paths := make([]string, len(files))
 	for i := range files {
 		paths[i] = places[i].Path
 	}
-	left, note := workspace.LeftOut(paths, r.URL.Query().Get("held") == "true")
+	left, note := workspace.LeftOut(paths, q.URL.Query().Get("held") == "true")
 	for i, f := range files {
 		if left[i] {
 			continue
 		}
 		f.Path = paths[i]
-		err := a.pack(r.Context(), out, &names, caller, f)
+		err := q.pack(q.Context(), out, &names, q.caller, f)
 		if engine.KindOf(err) == engine.ErrNotFound {
 			lost = append(lost, f.Path)
 			continue
@@ -64,7 +59,7 @@ func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			// The status is out. A connection that is cut is the only way left
 			// to say that this is not the whole.
-			a.Log.WarnContext(r.Context(), "archive not finished", "session", id, "err", err)
+			q.Log.WarnContext(q.Context(), "archive not finished", "session", q.id, "err", err)
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -80,7 +75,7 @@ func (a *api) sessionArchive(w http.ResponseWriter, r *http.Request) error {
 	if err := out.Close(); err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	return nil
+	return answer{}, nil
 }
 
 func (a *api) pack(ctx context.Context, out *zip.Writer, names *wire.ArchiveNames, caller engine.Caller, f engine.File) error {

@@ -117,16 +117,16 @@ type decisionBody struct {
 
 // conversations returns what is needed, and whose requests they are. What
 // people have talked about is for them and for whoever runs the machine.
-func (a *api) conversations(r *http.Request) (Conversations, string, error) {
-	caller := a.Caller(r)
+func (q *request) conversations() (Conversations, string, error) {
+	caller := q.caller
 	switch {
-	case a.Conversations == nil:
+	case q.Conversations == nil:
 		return nil, "", &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service keeps no conversations."}
 	// Without a key they are on the machine: these routes are keyed.
 	case !caller.Admin && (caller.Owner != engine.Local || caller.Key != ""):
 		return nil, "", &engine.Error{Kind: engine.ErrForbidden, Hint: "An admin key is needed, or a connection from the machine itself."}
 	}
-	return a.Conversations, string(caller.Owner), nil
+	return q.Conversations, string(caller.Owner), nil
 }
 
 func conversationError(err error) error {
@@ -139,76 +139,64 @@ func conversationError(err error) error {
 	return err
 }
 
-func (a *api) listConversations(w http.ResponseWriter, r *http.Request) error {
-	all, owner, err := a.conversations(r)
+func (q *request) listConversations() (any, error) {
+	all, owner, err := q.conversations()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	page := conversation.Page{Limit: 50, Before: r.URL.Query().Get("after")}
-	if s := r.URL.Query().Get("limit"); s != "" {
+	page := conversation.Page{Limit: 50, Before: q.URL.Query().Get("after")}
+	if s := q.URL.Query().Get("limit"); s != "" {
 		if page.Limit, err = strconv.Atoi(s); err != nil || page.Limit < 1 || page.Limit > 200 {
-			return invalid("limit must be a whole number from 1 to 200")
+			return nil, invalid("limit must be a whole number from 1 to 200")
 		}
 	}
-	list, err := all.Conversations(r.Context(), owner, page)
+	list, err := all.Conversations(q.Context(), owner, page)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body := struct {
 		Conversations []conversationBody `json:"conversations"`
 		Next          string             `json:"next"`
-	}{Conversations: []conversationBody{}}
-	for _, c := range list {
-		body.Conversations = append(body.Conversations, conversationOf(c))
-	}
+	}{Conversations: each(list, conversationOf)}
 	if n := len(list); n == page.Limit {
 		body.Next = list[n-1].ID
 	}
-	writeJSON(w, http.StatusOK, body)
-	return nil
+	return body, nil
 }
 
-func (a *api) getConversation(w http.ResponseWriter, r *http.Request) error {
-	all, owner, err := a.conversations(r)
+func (q *request) getConversation() (any, error) {
+	all, owner, err := q.conversations()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, err := all.Conversation(r.Context(), owner, r.PathValue("id"))
+	c, err := all.Conversation(q.Context(), owner, q.PathValue("id"))
 	if err != nil {
-		return conversationError(err)
+		return nil, conversationError(err)
 	}
 	body := conversationOf(c)
-	body.Turns = []turnBody{}
-	for _, t := range c.Turns {
-		body.Turns = append(body.Turns, turnOf(t))
-	}
-	writeJSON(w, http.StatusOK, body)
-	return nil
+	body.Turns = each(c.Turns, turnOf)
+	return body, nil
 }
 
-func (a *api) deleteConversation(w http.ResponseWriter, r *http.Request) error {
-	all, owner, err := a.conversations(r)
-	if err == nil {
-		err = conversationError(all.Drop(r.Context(), owner, r.PathValue("id")))
-	}
+func (q *request) deleteConversation() (any, error) {
+	all, owner, err := q.conversations()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, conversationError(all.Drop(q.Context(), owner, q.PathValue("id")))
 }
 
 // conversationOutput sends an output of the conversation, if it is still held.
-func (a *api) conversationOutput(w http.ResponseWriter, r *http.Request) error {
-	all, owner, err := a.conversations(r)
+func (q *request) conversationOutput() (any, error) {
+	all, owner, err := q.conversations()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, err := all.Conversation(r.Context(), owner, r.PathValue("id"))
+	c, err := all.Conversation(q.Context(), owner, q.PathValue("id"))
 	if err != nil {
-		return conversationError(err)
+		return nil, conversationError(err)
 	}
-	sha := r.PathValue("sha256")
+	sha := q.PathValue("sha256")
 	for _, t := range c.Turns {
 		for _, o := range t.Outputs {
 			if o.SHA256 == "" || o.SHA256 != sha {
@@ -216,16 +204,16 @@ func (a *api) conversationOutput(w http.ResponseWriter, r *http.Request) error {
 			}
 			f, err := all.Output(sha)
 			if err != nil {
-				return conversationError(err)
+				return nil, conversationError(err)
 			}
 			defer f.Close()
-			asDownload(w.Header(), o.Name, o.MIME)
-			w.Header().Set("ETag", `"`+sha+`"`)
-			http.ServeContent(w, r, "", t.Started, f)
-			return nil
+			asDownload(q.w.Header(), o.Name, o.MIME)
+			q.w.Header().Set("ETag", `"`+sha+`"`)
+			http.ServeContent(q.w, q.Request, "", t.Started, f)
+			return answer{}, nil
 		}
 	}
-	return engine.ErrNotFound
+	return nil, engine.ErrNotFound
 }
 
 func conversationOf(c *conversation.Conversation) conversationBody {

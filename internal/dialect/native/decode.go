@@ -27,15 +27,24 @@ const (
 	maxValues = 100_000 // bounds the memory that small values cost on top of their text
 )
 
-// readObject reads a request's body, which must be one JSON object.
-func (a *api) readObject(w http.ResponseWriter, r *http.Request) (*object, error) {
-	if err := wantJSON(r.Header); err != nil {
+// object reads a request's body, which must be one JSON object. If it is not, done
+// says so.
+func (q *request) object() *object {
+	o, err := q.readObject()
+	if err != nil {
+		return &object{failed: &err}
+	}
+	return o
+}
+
+func (q *request) readObject() (*object, error) {
+	if err := wantJSON(q.Header); err != nil {
 		return nil, err
 	}
-	if r.ContentLength > a.MaxJSON {
-		return nil, &http.MaxBytesError{Limit: a.MaxJSON}
+	if q.ContentLength > q.MaxJSON {
+		return nil, &http.MaxBytesError{Limit: q.MaxJSON}
 	}
-	body, err := a.readBody(w, r)
+	body, err := q.readBody()
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +52,9 @@ func (a *api) readObject(w http.ResponseWriter, r *http.Request) (*object, error
 }
 
 // readBody reads a body to its end.
-func (a *api) readBody(w http.ResponseWriter, r *http.Request) (string, error) {
-	body, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, a.MaxJSON), r.ContentLength, a.MaxJSON)
+func (q *request) readBody() (string, error) {
+	limited := http.MaxBytesReader(q.w, q.Body, q.MaxJSON)
+	body, err := q.Bodies.Read(string(q.caller.Owner), limited, q.ContentLength, q.MaxJSON)
 	switch {
 	case errors.Is(err, wire.ErrBodies):
 		return "", refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "%s", err.Error())

@@ -1,44 +1,33 @@
 package native
 
 import (
-	"net/http"
-
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // createKey answers with the token, for the only time.
-func (a *api) createKey(w http.ResponseWriter, r *http.Request) error {
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) createKey() (any, error) {
+	body := q.object()
 	owner, admin, packages := engine.Owner(body.needText("owner")), body.flag("admin", false), body.text("python_packages")
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	key, token, err := a.engine.CreateKey(r.Context(), a.Caller(r), owner, admin, packages)
+	key, token, err := q.engine.CreateKey(q.Context(), q.caller, owner, admin, packages)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer := keyOf(key)
-	answer.Token = token
-	writeJSON(w, http.StatusCreated, answer)
-	return nil
+	b := keyOf(key)
+	b.Token = token
+	return created("", b), nil
 }
 
-func (a *api) listKeys(w http.ResponseWriter, r *http.Request) error {
-	keys, err := a.engine.ListKeys(r.Context(), a.Caller(r))
+func (q *request) listKeys() (any, error) {
+	keys, err := q.engine.ListKeys(q.Context(), q.caller)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"keys": each(keys, keyOf)})
-	return nil
+	return map[string]any{"keys": each(keys, keyOf)}, nil
 }
 
-func (a *api) revokeKey(w http.ResponseWriter, r *http.Request) error {
-	if err := a.engine.RevokeKey(r.Context(), a.Caller(r), r.PathValue("id")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+func (q *request) revokeKey() (any, error) {
+	return nil, q.engine.RevokeKey(q.Context(), q.caller, q.PathValue("id"))
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"iter"
 	"net"
-	"net/http"
 	"os"
 	"unicode/utf8"
 
@@ -114,26 +113,8 @@ type Ports interface {
 // errNoLive says that a service keeps no interpreters.
 var errNoLive = &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service has no live sessions."}
 
-// live returns what is needed for a session, its id and whose request it is.
-func (a *api) live(r *http.Request) (Live, engine.Caller, engine.ID, error) {
-	if a.Live == nil {
-		return nil, engine.Caller{}, engine.ID{}, errNoLive
-	}
-	id, err := pathID(r)
-	return a.Live, a.Caller(r), id, err
-}
-
-// inside is live for what runs and lies beside the interpreter.
-func (a *api) inside(r *http.Request) (Inside, engine.Caller, engine.ID, error) {
-	if a.Inside == nil {
-		return nil, engine.Caller{}, engine.ID{}, errNoLive
-	}
-	id, err := pathID(r)
-	return a.Inside, a.Caller(r), id, err
-}
-
 // createLive makes a live session of the rest of a request.
-func (a *api) createLive(w http.ResponseWriter, r *http.Request, body *object) error {
+func (q *request) createLive(body *object) (any, error) {
 	req := live.Request{
 		Origin:   engine.OriginNative,
 		Language: body.text("language"),
@@ -143,54 +124,23 @@ func (a *api) createLive(w http.ResponseWriter, r *http.Request, body *object) e
 		Limits:   readLimits(body.object("limits")),
 	}
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	if a.Live == nil {
-		return errNoLive
+	if q.Live == nil {
+		return nil, errNoLive
 	}
-	session, err := a.Live.Create(r.Context(), a.Caller(r), req)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Location", a.Prefix+"/sessions/"+session.ID.String())
-	writeJSON(w, http.StatusCreated, sessionOf(session))
-	return nil
-}
-
-// onSession serves what is done to a session by its id alone.
-func onSession(do func(Live, context.Context, engine.Caller, engine.ID) error) func(*api, http.ResponseWriter, *http.Request) error {
-	return func(a *api, w http.ResponseWriter, r *http.Request) error {
-		on, caller, session, err := a.live(r)
-		if err != nil {
-			return err
-		}
-		if err := do(on, r.Context(), caller, session); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}
+	session, err := q.Live.Create(q.Context(), q.caller, req)
+	return created("/sessions/"+session.ID.String(), sessionOf(session)), err
 }
 
 // answerInput answers the input() of the running cell.
-func (a *api) answerInput(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) answerInput(on Live) (any, error) {
+	body := q.object()
 	text := body.needText("text")
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := on.Answer(r.Context(), caller, session, text); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, on.Answer(q.Context(), q.caller, q.id, text)
 }
 
 type completionBody struct {
@@ -199,25 +149,14 @@ type completionBody struct {
 	End     int      `json:"cursor_end"`
 }
 
-func (a *api) complete(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) complete(on Live) (any, error) {
+	body := q.object()
 	code, cursor := readCursor(body)
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	c, err := on.Complete(r.Context(), caller, session, code, cursor)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, completionBody{append([]string{}, c.Matches...), c.Start, c.End})
-	return nil
+	c, err := on.Complete(q.Context(), q.caller, q.id, code, cursor)
+	return completionBody{append([]string{}, c.Matches...), c.Start, c.End}, err
 }
 
 // readCursor reads code and a place in it, which is its end if none is named.
@@ -232,50 +171,31 @@ type inspectionBody struct {
 	Data  mimeBody `json:"data"`
 }
 
-func (a *api) inspect(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) inspect(on Live) (any, error) {
+	body := q.object()
 	code, cursor := readCursor(body)
 	detail := body.upTo("detail", 1, 0)
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	found, err := on.Inspect(r.Context(), caller, session, code, cursor, int(detail))
+	found, err := on.Inspect(q.Context(), q.caller, q.id, code, cursor, int(detail))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if found.Data == nil {
 		found.Data = mimeBody{}
 	}
-	writeJSON(w, http.StatusOK, inspectionBody{found.Found, found.Data})
-	return nil
+	return inspectionBody{found.Found, found.Data}, nil
 }
 
-func (a *api) isComplete(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) isComplete(on Live) (any, error) {
+	body := q.object()
 	code := body.needText("code")
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	status, indent, err := on.IsComplete(r.Context(), caller, session, code)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": status, "indent": indent})
-	return nil
+	status, indent, err := on.IsComplete(q.Context(), q.caller, q.id, code)
+	return map[string]string{"status": status, "indent": indent}, err
 }
 
 type variableBody struct {
@@ -286,15 +206,4 @@ type variableBody struct {
 	Size  int64  `json:"size"`
 }
 
-func (a *api) variables(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	variables, err := on.Variables(r.Context(), caller, session)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"variables": each(variables, func(v live.Variable) variableBody { return variableBody(v) })})
-	return nil
-}
+func variableOf(v live.Variable) variableBody { return variableBody(v) }

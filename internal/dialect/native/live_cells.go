@@ -97,45 +97,33 @@ func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 // createCell runs a piece of code: to its end, as a stream of events, or, with
 // "wait": false, in the background. A cell goes on when its client leaves: others
 // may watch it, and its variables are for those that follow.
-func (a *api) createCell(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) createCell(on Live) (any, error) {
+	body := q.object()
 	req, wait, err := readCell(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	stream := wantsEvents(r.Header)
+	stream := wantsEvents(q.Header)
 	if stream && !wait {
-		return invalid(`"wait": false has no stream: ask for its events`)
+		return nil, invalid(`"wait": false has no stream: ask for its events`)
 	}
-	cell, err := on.Start(r.Context(), caller, session, req)
+	cell, err := on.Start(q.Context(), q.caller, q.id, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.Header().Set("Location", a.Prefix+"/sessions/"+session.String()+"/cells/"+cell.ID.String())
+	q.w.Header().Set("Location", q.Prefix+"/sessions/"+q.id.String()+"/cells/"+cell.ID.String())
 	switch {
 	case stream:
-		events, err := on.Watch(r.Context(), caller, session, cell.ID, 0)
+		events, err := on.Watch(q.Context(), q.caller, q.id, cell.ID, 0)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		_, err = sendFrames(w, r, events, appendCellEvent)
-		return err
+		return sendStream(q, events, appendCellEvent)
 	case !wait:
-		writeJSON(w, http.StatusAccepted, cellOf(cell))
-		return nil
+		return answer{status: http.StatusAccepted, body: cellOf(cell)}, nil
 	}
-	if cell, err = on.Wait(r.Context(), caller, session, cell.ID); err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, cellOf(cell))
-	return nil
+	cell, err = on.Wait(q.Context(), q.caller, q.id, cell.ID)
+	return cellOf(cell), err
 }
 
 func readCell(o *object) (req live.CellRequest, wait bool, err error) {
@@ -147,79 +135,15 @@ func readCell(o *object) (req live.CellRequest, wait bool, err error) {
 	return req, wait, o.done()
 }
 
-func (a *api) listCells(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	cells, err := on.Cells(r.Context(), caller, session)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"cells": each(cells, cellOf)})
-	return nil
-}
-
-// inner reads the second id of a path. What cannot be an id names nothing.
-func inner(r *http.Request, name string) (engine.ID, error) {
-	id, err := engine.ParseID(r.PathValue(name))
-	if err != nil {
-		return engine.ID{}, engine.ErrNotFound
-	}
-	return id, nil
-}
-
-func (a *api) getCell(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	id, err := inner(r, "cell")
-	if err != nil {
-		return err
-	}
-	cell, err := on.Cell(r.Context(), caller, session, id)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, cellOf(cell))
-	return nil
-}
-
-func (a *api) cancelCell(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
-	if err != nil {
-		return err
-	}
-	id, err := inner(r, "cell")
-	if err != nil {
-		return err
-	}
-	if err := on.CancelCell(r.Context(), caller, session, id); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
 // cellEvents follows a cell from anywhere. Leaving does it no harm.
-func (a *api) cellEvents(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.live(r)
+func (q *request) cellEvents(on Live) (any, error) {
+	after, err := readLastEvent(q.Request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	id, err := inner(r, "cell")
+	events, err := on.Watch(q.Context(), q.caller, q.id, q.inner, int(after))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	after, err := readLastEvent(r)
-	if err != nil {
-		return err
-	}
-	events, err := on.Watch(r.Context(), caller, session, id, int(after))
-	if err != nil {
-		return err
-	}
-	_, err = sendFrames(w, r, events, appendCellEvent)
-	return err
+	return sendStream(q, events, appendCellEvent)
 }

@@ -38,119 +38,71 @@ func oddBytes(path string) []byte {
 	return []byte(path)
 }
 
-func (a *api) statFile(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
-	if err != nil {
-		return err
-	}
-	entry, err := on.StatFile(r.Context(), caller, session, r.URL.Query().Get("path"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, entryOf(entry))
-	return nil
+func (q *request) statFile(on Inside) (any, error) {
+	entry, err := on.StatFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
+	return entryOf(entry), err
 }
 
-func (a *api) listLiveFiles(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
-	if err != nil {
-		return err
-	}
+func (q *request) listLiveFiles(on Inside) (any, error) {
 	depth := 1
-	if s := r.URL.Query().Get("depth"); s != "" {
+	if s := q.URL.Query().Get("depth"); s != "" {
+		var err error
 		if depth, err = strconv.Atoi(s); err != nil || depth < 1 {
-			return invalid("depth must be a whole number above 0")
+			return nil, invalid("depth must be a whole number above 0")
 		}
 	}
-	entries, more, err := on.ListFiles(r.Context(), caller, session, r.URL.Query().Get("path"), depth)
+	entries, more, err := on.ListFiles(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), depth)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, struct {
+	return struct {
 		Entries []entryBody `json:"entries"`
 		More    bool        `json:"more"`
-	}{each(entries, entryOf), more})
-	return nil
+	}{each(entries, entryOf), more}, nil
 }
 
 // readFile sends a file's bytes as they are now. A program that changes it
 // meanwhile changes what is sent.
-func (a *api) readFile(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
+func (q *request) readFile(on Inside) (any, error) {
+	entry, content, err := on.OpenFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
 	if err != nil {
-		return err
-	}
-	entry, content, err := on.OpenFile(r.Context(), caller, session, r.URL.Query().Get("path"))
-	if err != nil {
-		return err
+		return nil, err
 	}
 	defer content.Close()
-	asDownload(w.Header(), path.Base(entry.Path), "application/octet-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	http.ServeContent(w, r, "", entry.Modified, content)
-	return nil
+	asDownload(q.w.Header(), path.Base(entry.Path), "application/octet-stream")
+	q.w.Header().Set("Cache-Control", "no-store")
+	http.ServeContent(q.w, q.Request, "", entry.Modified, content)
+	return answer{}, nil
 }
 
 // writeFile makes or replaces a file of the body's bytes.
-func (a *api) writeFile(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
-	if err != nil {
-		return err
-	}
-	body := http.MaxBytesReader(w, r.Body, a.MaxUpload)
-	entry, err := on.WriteFile(r.Context(), caller, session, r.URL.Query().Get("path"), body)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, entryOf(entry))
-	return nil
+func (q *request) writeFile(on Inside) (any, error) {
+	body := http.MaxBytesReader(q.w, q.Body, q.MaxUpload)
+	entry, err := on.WriteFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), body)
+	return entryOf(entry), err
 }
 
-func (a *api) makeFolder(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
-	if err != nil {
-		return err
-	}
-	entry, err := on.MakeFolder(r.Context(), caller, session, r.URL.Query().Get("path"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, entryOf(entry))
-	return nil
+func (q *request) makeFolder(on Inside) (any, error) {
+	entry, err := on.MakeFolder(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
+	return entryOf(entry), err
 }
 
-func (a *api) moveFile(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
+func (q *request) moveFile(on Inside) (any, error) {
+	replace, err := readFlag(q.Request, "replace")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	replace, err := readFlag(r, "replace")
-	if err != nil {
-		return err
-	}
-	query := r.URL.Query()
-	entry, err := on.MoveFile(r.Context(), caller, session, query.Get("from"), query.Get("to"), replace)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, entryOf(entry))
-	return nil
+	query := q.URL.Query()
+	entry, err := on.MoveFile(q.Context(), q.caller, q.id, query.Get("from"), query.Get("to"), replace)
+	return entryOf(entry), err
 }
 
-func (a *api) removeFile(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
+func (q *request) removeFile(on Inside) (any, error) {
+	recursive, err := readFlag(q.Request, "recursive")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	recursive, err := readFlag(r, "recursive")
-	if err != nil {
-		return err
-	}
-	if err := on.RemoveFile(r.Context(), caller, session, r.URL.Query().Get("path"), recursive); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, on.RemoveFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), recursive)
 }
 
 type fileEventBody struct {
@@ -163,21 +115,16 @@ type fileEventBody struct {
 
 // watchFiles tells what changes from now on. The events have no ids: a client that
 // was away lists again.
-func (a *api) watchFiles(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
+func (q *request) watchFiles(on Inside) (any, error) {
+	recursive, err := readFlag(q.Request, "recursive")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	recursive, err := readFlag(r, "recursive")
+	events, err := on.WatchFiles(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), recursive)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	events, err := on.WatchFiles(r.Context(), caller, session, r.URL.Query().Get("path"), recursive)
-	if err != nil {
-		return err
-	}
-	_, err = sendFrames(w, r, events, func(b []byte, e engine.FileEvent) ([]byte, bool) {
+	return sendStream(q, events, func(b []byte, e engine.FileEvent) ([]byte, bool) {
 		return appendFrame(b, "", string(e.Kind), fileEventBody{e.Path, oddBytes(e.Path), e.From, oddBytes(e.From), e.Folder}), false
 	})
-	return err
 }

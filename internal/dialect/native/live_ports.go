@@ -42,29 +42,24 @@ var notBack = []string{
 var ours = []string{"Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Content-Type-Options"}
 
 // port passes a request on to a server in the session, WebSockets included.
-func (a *api) port(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
-	if err != nil {
-		return err
-	}
-	number := r.PathValue("port")
+func (q *request) port(on Inside) (any, error) {
+	number := q.PathValue("port")
 	port, err := strconv.Atoi(number)
 	if err != nil || port < 1 || port > maxPort || strconv.Itoa(port) != number {
-		return engine.ErrNotFound
+		return nil, engine.ErrNotFound
 	}
-	if foreignOrigin(r) {
-		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "a page of another site may not use the servers of a session")
+	if foreignOrigin(q.Request) {
+		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden), "a page of another site may not use the servers of a session")
 	}
-	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-		allowOpaque(w.Header(), r)
-		w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+	if q.Method == http.MethodOptions && q.Header.Get("Access-Control-Request-Method") != "" {
+		allowOpaque(q.w.Header(), q.Request)
+		q.w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
+		q.w.Header().Set("Access-Control-Allow-Headers", q.Header.Get("Access-Control-Request-Headers"))
+		return nil, nil
 	}
-	conn, err := on.DialPort(r.Context(), caller, session, port)
+	conn, err := on.DialPort(q.Context(), q.caller, q.id, port)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// The one connection of this request: what the next one may reach is for it to ask.
 	transport := &http.Transport{
@@ -84,10 +79,10 @@ func (a *api) port(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	for _, name := range ours {
-		w.Header().Del(name)
+		q.w.Header().Del(name)
 	}
-	a.pass(w, r, transport, port)
-	return nil
+	q.pass(q.w, q.Request, transport, port)
+	return answer{}, nil
 }
 
 // foreignOrigin reports whether a browser's page of another site asks. A page of a

@@ -1,10 +1,8 @@
 package native
 
 import (
-	"context"
 	"encoding/base64"
 	"math"
-	"net/http"
 	"strconv"
 	"unicode/utf8"
 
@@ -82,29 +80,20 @@ func appendProcessEvent(b []byte, e live.ProcessEvent) (frame []byte, last bool)
 	return appendFrame(b, strconv.FormatInt(next, 10), string(e.Type), data), e.Type == live.ProcessExit
 }
 
-func (a *api) startProcess(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) startProcess(on Inside) (any, error) {
+	body := q.object()
 	req := live.ProcessRequest{
 		Argv: body.texts("argv"), Shell: body.text("shell"), Env: body.textMap("env"), Dir: body.text("cwd"),
 		Terminal: readTerminal(body.object("pty")),
 	}
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	process, err := on.StartProcess(r.Context(), caller, session, req)
+	process, err := on.StartProcess(q.Context(), q.caller, q.id, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.Header().Set("Location", a.Prefix+"/sessions/"+session.String()+"/processes/"+process.ID.String())
-	writeJSON(w, http.StatusCreated, processOf(process))
-	return nil
+	return created("/sessions/"+q.id.String()+"/processes/"+process.ID.String(), processOf(process)), nil
 }
 
 // readTerminal reads the size of a terminal; nil: there is none.
@@ -125,125 +114,47 @@ func readSize(o *object) engine.TerminalSize {
 	return size
 }
 
-func (a *api) listProcesses(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, err := a.inside(r)
-	if err != nil {
-		return err
-	}
-	processes, err := on.Processes(r.Context(), caller, session)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"processes": each(processes, processOf)})
-	return nil
-}
-
-// process returns the ids of a process and its session.
-func (a *api) process(r *http.Request) (on Inside, caller engine.Caller, session, process engine.ID, err error) {
-	if on, caller, session, err = a.inside(r); err == nil {
-		process, err = inner(r, "process")
-	}
-	return on, caller, session, process, err
-}
-
-func (a *api) getProcess(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, id, err := a.process(r)
-	if err != nil {
-		return err
-	}
-	process, err := on.Process(r.Context(), caller, session, id)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, processOf(process))
-	return nil
-}
-
 // processEvents follows a process from an offset of its output.
-func (a *api) processEvents(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, id, err := a.process(r)
+func (q *request) processEvents(on Inside) (any, error) {
+	from, err := readLastEvent(q.Request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	from, err := readLastEvent(r)
+	events, err := on.WatchProcess(q.Context(), q.caller, q.id, q.inner, from)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	events, err := on.WatchProcess(r.Context(), caller, session, id, from)
-	if err != nil {
-		return err
-	}
-	_, err = sendFrames(w, r, events, appendProcessEvent)
-	return err
+	return sendStream(q, events, appendProcessEvent)
 }
 
 // processInput hands the bytes of the body to a process; ?eof=true closes its
 // input behind them.
-func (a *api) processInput(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, id, err := a.process(r)
+func (q *request) processInput(on Inside) (any, error) {
+	eof, err := readFlag(q.Request, "eof")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	eof, err := readFlag(r, "eof")
+	data, err := q.readBody()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	data, err := a.readBody(w, r)
-	if err != nil {
-		return err
-	}
-	if err := on.WriteProcess(r.Context(), caller, session, id, []byte(data), eof); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, on.WriteProcess(q.Context(), q.caller, q.id, q.inner, []byte(data), eof)
 }
 
-// changeProcess serves what a JSON body asks of a process.
-func changeProcess(read func(*object) func(Inside, context.Context, engine.Caller, engine.ID, engine.ID) error) func(*api, http.ResponseWriter, *http.Request) error {
-	return func(a *api, w http.ResponseWriter, r *http.Request) error {
-		on, caller, session, id, err := a.process(r)
-		if err != nil {
-			return err
-		}
-		body, err := a.readObject(w, r)
-		if err != nil {
-			return err
-		}
-		change := read(body)
-		if err := body.done(); err != nil {
-			return err
-		}
-		if err := change(on, r.Context(), caller, session, id); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}
-}
-
-func readSignal(body *object) func(Inside, context.Context, engine.Caller, engine.ID, engine.ID) error {
+func (q *request) signalProcess(on Inside) (any, error) {
+	body := q.object()
 	signal := body.needText("signal")
-	return func(on Inside, ctx context.Context, caller engine.Caller, session, process engine.ID) error {
-		return on.SignalProcess(ctx, caller, session, process, signal)
+	if err := body.done(); err != nil {
+		return nil, err
 	}
+	return nil, on.SignalProcess(q.Context(), q.caller, q.id, q.inner, signal)
 }
 
-func readResize(body *object) func(Inside, context.Context, engine.Caller, engine.ID, engine.ID) error {
+func (q *request) resizeProcess(on Inside) (any, error) {
+	body := q.object()
 	size := readSize(body)
-	return func(on Inside, ctx context.Context, caller engine.Caller, session, process engine.ID) error {
-		return on.ResizeProcess(ctx, caller, session, process, size)
+	if err := body.done(); err != nil {
+		return nil, err
 	}
-}
-
-func (a *api) killProcess(w http.ResponseWriter, r *http.Request) error {
-	on, caller, session, id, err := a.process(r)
-	if err != nil {
-		return err
-	}
-	if err := on.KillProcess(r.Context(), caller, session, id); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, on.ResizeProcess(q.Context(), q.caller, q.id, q.inner, size)
 }

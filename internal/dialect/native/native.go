@@ -4,7 +4,7 @@
 //
 // It is an edge, and as thin as one should be. Each handler decodes what it
 // was sent (decode.go, upload.go), calls one method of the engine, and encodes
-// the answer (wire.go). Errors become a status and a JSON body in one place,
+// the answer (wire.go); request.go is what they share. Errors become a status and a JSON body in one place,
 // errors.go. Nothing else is decided here.
 package native
 
@@ -62,95 +62,95 @@ const (
 // route is one method of one path. The path is relative to the prefix.
 type route struct {
 	method, path string
-	serve        func(*api, http.ResponseWriter, *http.Request) error
+	serve        handler
 	access       access
 }
 
 // routes is the whole surface. openapi.yaml describes exactly these.
 var routes = []route{
-	{"POST", "/runs", (*api).createRun, trusted},
-	{"GET", "/runs", (*api).listRuns, trusted},
-	{"GET", "/runs/{id}", (*api).getRun, trusted},
-	{"DELETE", "/runs/{id}", (*api).cancelRun, trusted},
-	{"GET", "/runs/{id}/events", (*api).runEvents, trusted},
+	{"POST", "/runs", (*request).createRun, trusted},
+	{"GET", "/runs", (*request).listRuns, trusted},
+	{"GET", "/runs/{id}", get(core, Engine.GetRun, runOf), trusted},
+	{"DELETE", "/runs/{id}", do(core, Engine.CancelRun), trusted},
+	{"GET", "/runs/{id}/events", on(core, (*request).runEvents), trusted},
 
-	{"POST", "/files", (*api).createFile, trusted},
-	{"GET", "/files", (*api).listFiles, trusted},
-	{"GET", "/files/{id}", (*api).getFile, trusted},
-	{"DELETE", "/files/{id}", (*api).deleteFile, trusted},
-	{"GET", "/files/{id}/content", (*api).fileContent, trusted},
+	{"POST", "/files", (*request).createFile, trusted},
+	{"GET", "/files", (*request).listFiles, trusted},
+	{"GET", "/files/{id}", get(core, Engine.GetFile, fileOf), trusted},
+	{"DELETE", "/files/{id}", do(core, Engine.DeleteFile), trusted},
+	{"GET", "/files/{id}/content", on(core, (*request).fileContent), trusted},
 
-	{"POST", "/sessions", (*api).createSession, trusted},
-	{"GET", "/sessions", (*api).listSessions, trusted},
-	{"GET", "/sessions/{id}", (*api).getSession, trusted},
-	{"DELETE", "/sessions/{id}", (*api).deleteSession, trusted},
-	{"GET", "/sessions/{id}/files", (*api).sessionFiles, trusted},
-	{"GET", "/sessions/{id}/archive", (*api).sessionArchive, trusted},
+	{"POST", "/sessions", (*request).createSession, trusted},
+	{"GET", "/sessions", (*request).listSessions, trusted},
+	{"GET", "/sessions/{id}", on(core, (*request).getSession), trusted},
+	{"DELETE", "/sessions/{id}", do(core, Engine.DeleteSession), trusted},
+	{"GET", "/sessions/{id}/files", on(core, (*request).sessionFiles), trusted},
+	{"GET", "/sessions/{id}/archive", on(core, (*request).sessionArchive), trusted},
 
-	{"POST", "/sessions/{id}/cells", (*api).createCell, trusted},
-	{"GET", "/sessions/{id}/cells", (*api).listCells, trusted},
-	{"GET", "/sessions/{id}/cells/{cell}", (*api).getCell, trusted},
-	{"DELETE", "/sessions/{id}/cells/{cell}", (*api).cancelCell, trusted},
-	{"GET", "/sessions/{id}/cells/{cell}/events", (*api).cellEvents, trusted},
-	{"POST", "/sessions/{id}/interrupt", onSession(Live.Interrupt), trusted},
-	{"POST", "/sessions/{id}/restart", onSession(Live.Restart), trusted},
-	{"POST", "/sessions/{id}/input", (*api).answerInput, trusted},
-	{"POST", "/sessions/{id}/complete", (*api).complete, trusted},
-	{"POST", "/sessions/{id}/inspect", (*api).inspect, trusted},
-	{"POST", "/sessions/{id}/is_complete", (*api).isComplete, trusted},
-	{"GET", "/sessions/{id}/variables", (*api).variables, trusted},
+	{"POST", "/sessions/{id}/cells", on(interpreters, (*request).createCell), trusted},
+	{"GET", "/sessions/{id}/cells", get(interpreters, Live.Cells, list("cells", cellOf)), trusted},
+	{"GET", "/sessions/{id}/cells/{cell}", getInner(interpreters, Live.Cell, cellOf), trusted},
+	{"DELETE", "/sessions/{id}/cells/{cell}", doInner(interpreters, Live.CancelCell), trusted},
+	{"GET", "/sessions/{id}/cells/{cell}/events", on(interpreters, (*request).cellEvents), trusted},
+	{"POST", "/sessions/{id}/interrupt", do(interpreters, Live.Interrupt), trusted},
+	{"POST", "/sessions/{id}/restart", do(interpreters, Live.Restart), trusted},
+	{"POST", "/sessions/{id}/input", on(interpreters, (*request).answerInput), trusted},
+	{"POST", "/sessions/{id}/complete", on(interpreters, (*request).complete), trusted},
+	{"POST", "/sessions/{id}/inspect", on(interpreters, (*request).inspect), trusted},
+	{"POST", "/sessions/{id}/is_complete", on(interpreters, (*request).isComplete), trusted},
+	{"GET", "/sessions/{id}/variables", get(interpreters, Live.Variables, list("variables", variableOf)), trusted},
 
-	{"POST", "/sessions/{id}/processes", (*api).startProcess, trusted},
-	{"GET", "/sessions/{id}/processes", (*api).listProcesses, trusted},
-	{"GET", "/sessions/{id}/processes/{process}", (*api).getProcess, trusted},
-	{"DELETE", "/sessions/{id}/processes/{process}", (*api).killProcess, trusted},
-	{"GET", "/sessions/{id}/processes/{process}/events", (*api).processEvents, trusted},
-	{"POST", "/sessions/{id}/processes/{process}/input", (*api).processInput, trusted},
-	{"POST", "/sessions/{id}/processes/{process}/signal", changeProcess(readSignal), trusted},
-	{"POST", "/sessions/{id}/processes/{process}/resize", changeProcess(readResize), trusted},
+	{"POST", "/sessions/{id}/processes", on(inside, (*request).startProcess), trusted},
+	{"GET", "/sessions/{id}/processes", get(inside, Inside.Processes, list("processes", processOf)), trusted},
+	{"GET", "/sessions/{id}/processes/{process}", getInner(inside, Inside.Process, processOf), trusted},
+	{"DELETE", "/sessions/{id}/processes/{process}", doInner(inside, Inside.KillProcess), trusted},
+	{"GET", "/sessions/{id}/processes/{process}/events", on(inside, (*request).processEvents), trusted},
+	{"POST", "/sessions/{id}/processes/{process}/input", on(inside, (*request).processInput), trusted},
+	{"POST", "/sessions/{id}/processes/{process}/signal", on(inside, (*request).signalProcess), trusted},
+	{"POST", "/sessions/{id}/processes/{process}/resize", on(inside, (*request).resizeProcess), trusted},
 
-	{"GET", "/sessions/{id}/fs/stat", (*api).statFile, trusted},
-	{"GET", "/sessions/{id}/fs/list", (*api).listLiveFiles, trusted},
-	{"GET", "/sessions/{id}/fs/read", (*api).readFile, trusted},
-	{"GET", "/sessions/{id}/fs/watch", (*api).watchFiles, trusted},
-	{"POST", "/sessions/{id}/fs/write", (*api).writeFile, trusted},
-	{"POST", "/sessions/{id}/fs/mkdir", (*api).makeFolder, trusted},
-	{"POST", "/sessions/{id}/fs/move", (*api).moveFile, trusted},
-	{"POST", "/sessions/{id}/fs/remove", (*api).removeFile, trusted},
+	{"GET", "/sessions/{id}/fs/stat", on(inside, (*request).statFile), trusted},
+	{"GET", "/sessions/{id}/fs/list", on(inside, (*request).listLiveFiles), trusted},
+	{"GET", "/sessions/{id}/fs/read", on(inside, (*request).readFile), trusted},
+	{"GET", "/sessions/{id}/fs/watch", on(inside, (*request).watchFiles), trusted},
+	{"POST", "/sessions/{id}/fs/write", on(inside, (*request).writeFile), trusted},
+	{"POST", "/sessions/{id}/fs/mkdir", on(inside, (*request).makeFolder), trusted},
+	{"POST", "/sessions/{id}/fs/move", on(inside, (*request).moveFile), trusted},
+	{"POST", "/sessions/{id}/fs/remove", on(inside, (*request).removeFile), trusted},
 
-	{"GET", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
-	{"POST", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
-	{"PUT", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
-	{"PATCH", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
-	{"DELETE", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
-	{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", (*api).port, trusted},
+	{"GET", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
+	{"POST", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
+	{"PUT", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
+	{"PATCH", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
+	{"DELETE", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
+	{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
 
-	{"POST", "/keys", (*api).createKey, keyed},
-	{"GET", "/keys", (*api).listKeys, keyed},
-	{"DELETE", "/keys/{id}", (*api).revokeKey, keyed},
+	{"POST", "/keys", (*request).createKey, keyed},
+	{"GET", "/keys", (*request).listKeys, keyed},
+	{"DELETE", "/keys/{id}", (*request).revokeKey, keyed},
 
-	{"POST", "/replies", (*api).createReply, keyed},
-	{"GET", "/proposals/{id}", (*api).getProposal, keyed},
-	{"POST", "/proposals/{id}/approve", (*api).approveProposal, keyed},
-	{"POST", "/proposals/{id}/undo", (*api).undoProposal, keyed},
-	{"DELETE", "/proposals/{id}", (*api).declineProposal, keyed},
-	{"GET", "/projects", (*api).listProjects, keyed},
-	{"PUT", "/projects/{id}", (*api).putProject, keyed},
-	{"DELETE", "/projects/{id}", (*api).deleteProject, keyed},
-	{"POST", "/projects/{id}/prompt", (*api).projectPrompt, keyed},
-	{"POST", "/projects/{id}/escalations/{escalation}", (*api).answerEscalation, keyed},
-	{"GET", "/outbox", (*api).listPosts, keyed},
-	{"POST", "/outbox/{id}", (*api).changePost, keyed},
+	{"POST", "/replies", work((*request).createReply), keyed},
+	{"GET", "/proposals/{id}", proposal((*request).getProposal), keyed},
+	{"POST", "/proposals/{id}/approve", proposal((*request).approveProposal), keyed},
+	{"POST", "/proposals/{id}/undo", proposal((*request).undoProposal), keyed},
+	{"DELETE", "/proposals/{id}", proposal((*request).declineProposal), keyed},
+	{"GET", "/projects", work((*request).listProjects), keyed},
+	{"PUT", "/projects/{id}", work((*request).putProject), keyed},
+	{"DELETE", "/projects/{id}", work((*request).deleteProject), keyed},
+	{"POST", "/projects/{id}/prompt", work((*request).projectPrompt), keyed},
+	{"POST", "/projects/{id}/escalations/{escalation}", work((*request).answerEscalation), keyed},
+	{"GET", "/outbox", work((*request).listPosts), keyed},
+	{"POST", "/outbox/{id}", work((*request).changePost), keyed},
 
-	{"GET", "/conversations", (*api).listConversations, keyed},
-	{"GET", "/conversations/{id}", (*api).getConversation, keyed},
-	{"DELETE", "/conversations/{id}", (*api).deleteConversation, keyed},
-	{"GET", "/conversations/{id}/outputs/{sha256}", (*api).conversationOutput, keyed},
+	{"GET", "/conversations", (*request).listConversations, keyed},
+	{"GET", "/conversations/{id}", (*request).getConversation, keyed},
+	{"DELETE", "/conversations/{id}", (*request).deleteConversation, keyed},
+	{"GET", "/conversations/{id}/outputs/{sha256}", (*request).conversationOutput, keyed},
 
-	{"GET", "/status", (*api).status, keyed},
-	{"GET", "/languages", (*api).languages, trusted},
-	{"GET", "/limits", (*api).limits, trusted},
-	{"GET", "/openapi.yaml", (*api).openAPI, public},
+	{"GET", "/status", (*request).status, keyed},
+	{"GET", "/languages", (*request).languages, trusted},
+	{"GET", "/limits", (*request).limits, trusted},
+	{"GET", "/openapi.yaml", (*request).openAPI, public},
 }
 
 // API is a handler that wants its prefix removed.
@@ -206,31 +206,13 @@ func New(e Engine, o Options) *API {
 	for path, methods := range allow {
 		slices.Sort(methods)
 		list := strings.Join(methods, ", ")
-		mux.HandleFunc(path, a.handle(func(_ *api, w http.ResponseWriter, r *http.Request) error {
-			w.Header().Set("Allow", list)
-			return refuse(http.StatusMethodNotAllowed, "method_not_allowed", "this address takes %s", list)
+		mux.HandleFunc(path, a.handle(func(q *request) (any, error) {
+			q.w.Header().Set("Allow", list)
+			return nil, refuse(http.StatusMethodNotAllowed, "method_not_allowed", "this address takes %s", list)
 		}))
 	}
-	mux.HandleFunc("/", a.handle(func(*api, http.ResponseWriter, *http.Request) error {
-		return refuse(http.StatusNotFound, "not_found", "nothing lives at this address")
+	mux.HandleFunc("/", a.handle(func(*request) (any, error) {
+		return nil, refuse(http.StatusNotFound, "not_found", "nothing lives at this address")
 	}))
 	return &API{mux, accesses}
-}
-
-// handle makes an http handler of one that may fail.
-func (a *api) handle(serve func(*api, http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := serve(a, w, r); err != nil {
-			a.fail(w, r, err)
-		}
-	}
-}
-
-// pathID reads the id in the path. What cannot be an id names nothing.
-func pathID(r *http.Request) (engine.ID, error) {
-	id, err := engine.ParseID(r.PathValue("id"))
-	if err != nil {
-		return engine.ID{}, engine.ErrNotFound
-	}
-	return id, nil
 }

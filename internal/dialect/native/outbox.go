@@ -2,7 +2,6 @@ package native
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/airlock-run/airlock/assignment"
 )
@@ -27,28 +26,23 @@ func postOf(p *assignment.Post) postBody {
 		timeOf(p.Created), timeOf(p.NotBefore), timeOf(p.Done)}
 }
 
-func (a *api) listPosts(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
+func (q *request) listPosts(work *Work) (any, error) {
+	all, err := readFlag(q.Request, "all")
 	if err != nil {
-		return err
-	}
-	all, err := readFlag(r, "all")
-	if err != nil {
-		return err
+		return nil, err
 	}
 	posts := []postBody{}
-	err = work.eachPost(r.Context(), owner, func(p *assignment.Post) {
+	err = work.eachPost(q.Context(), q.owner(), func(p *assignment.Post) {
 		if all || !p.State.Final() {
 			posts = append(posts, postOf(p))
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, struct {
+	return struct {
 		Posts []postBody `json:"posts"`
-	}{posts})
-	return nil
+	}{posts}, nil
 }
 
 // eachPost visits the posts of the projects of an owner.
@@ -75,38 +69,30 @@ func (w *Work) eachPost(ctx context.Context, owner string, visit func(*assignmen
 }
 
 // changePost does with a post what somebody has decided.
-func (a *api) changePost(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) changePost(work *Work) (any, error) {
+	body := q.object()
 	actions := map[string]func(context.Context, string) error{"retry": work.Outbox.Retry, "confirm": work.Outbox.Confirm, "drop": work.Outbox.Drop}
 	do := actions[body.needText("action")]
 	if do == nil {
 		body.fail("action", "must be retry, confirm or drop")
 	}
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	id, found := r.PathValue("id"), false
-	if err := work.eachPost(r.Context(), owner, func(p *assignment.Post) { found = found || p.ID == id }); err != nil {
-		return err
+	id, found := q.PathValue("id"), false
+	if err := work.eachPost(q.Context(), q.owner(), func(p *assignment.Post) { found = found || p.ID == id }); err != nil {
+		return nil, err
 	}
 	if !found {
-		return workError(assignment.ErrNotFound)
+		return nil, workError(assignment.ErrNotFound)
 	}
-	if err := do(r.Context(), id); err != nil {
-		return workError(err)
+	if err := do(q.Context(), id); err != nil {
+		return nil, workError(err)
 	}
 	work.Wake()
-	p, err := work.Outbox.Post(r.Context(), id)
+	p, err := work.Outbox.Post(q.Context(), id)
 	if err != nil {
-		return workError(err)
+		return nil, workError(err)
 	}
-	writeJSON(w, http.StatusOK, postOf(&p))
-	return nil
+	return postOf(&p), nil
 }

@@ -1,6 +1,8 @@
 package native
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -41,11 +43,35 @@ func readFlag(r *http.Request, name string) (bool, error) {
 	return false, invalid("%s must be true or false", name)
 }
 
-// next returns what to ask for as "after" to go on: empty at the end. A last
-// page that happens to be full is followed by an empty one.
-func next[T any](list []T, page engine.Page, id func(T) engine.ID) string {
-	if len(list) == 0 || len(list) < page.Limit {
-		return ""
+// listPage answers with a page of a list, and with what to ask for as "after" to go
+// on: empty at the end. A last page that happens to be full is followed by an empty
+// one.
+func listPage[T, B any](
+	q *request, name string, encode func(T) B, id func(B) engine.ID, find func(engine.Page) ([]T, error),
+) (any, error) {
+	page, err := readPage(q.URL.Query())
+	if err != nil {
+		return nil, err
 	}
-	return id(list[len(list)-1]).String()
+	found, err := find(page)
+	if err != nil {
+		return nil, err
+	}
+	list, next := each(found, encode), ""
+	if n := len(list); n > 0 && n >= page.Limit {
+		next = id(list[n-1]).String()
+	}
+	return pageBody{name, list, next}, nil
+}
+
+// pageBody has a list under its name, and then what to go on with.
+type pageBody struct {
+	name string
+	list any
+	next string
+}
+
+func (p pageBody) MarshalJSON() ([]byte, error) {
+	list, err := json.Marshal(p.list)
+	return fmt.Appendf(nil, `{%q:%s,"next":%q}`, p.name, list, p.next), err
 }

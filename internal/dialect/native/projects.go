@@ -44,27 +44,22 @@ type answerBody struct {
 	Posted  bool               `json:"posted"`
 }
 
-func (a *api) listProjects(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
+func (q *request) listProjects(work *Work) (any, error) {
+	links, err := work.links(q.Context(), q.owner())
 	if err != nil {
-		return err
-	}
-	links, err := work.links(r.Context(), owner)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	list := []projectBody{}
 	for _, l := range links {
-		b, err := work.project(r.Context(), l)
+		b, err := work.project(q.Context(), l)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list = append(list, b)
 	}
-	writeJSON(w, http.StatusOK, struct {
+	return struct {
 		Projects []projectBody `json:"projects"`
-	}{list})
-	return nil
+	}{list}, nil
 }
 
 // links returns an owner's links that callers may have to do with.
@@ -109,84 +104,53 @@ func escalationOf(e *assignment.Escalation) escalationBody {
 	return b
 }
 
-func (a *api) putProject(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
-	l := conversation.Link{Owner: owner, Project: r.PathValue("id"), Root: body.needText("folder"), API: body.text("api")}
+func (q *request) putProject(work *Work) (any, error) {
+	body := q.object()
+	l := conversation.Link{Owner: q.owner(), Project: q.PathValue("id"), Root: body.needText("folder"), API: body.text("api")}
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	if l, err = work.LinkFolder(r.Context(), l); errors.Is(err, conversation.ErrOutside) {
-		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "%s", err.Error())
+	l, err := work.LinkFolder(q.Context(), l)
+	if errors.Is(err, conversation.ErrOutside) {
+		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden), "%s", err.Error())
 	}
 	if err != nil {
-		return workError(err)
+		return nil, workError(err)
 	}
-	b, err := work.project(r.Context(), l)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, b)
-	return nil
+	return work.project(q.Context(), l)
 }
 
-func (a *api) deleteProject(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
-	if err != nil {
-		return err
-	}
-	l, err := work.Linked(r.Context(), owner, r.PathValue("id"))
+func (q *request) deleteProject(work *Work) (any, error) {
+	l, err := work.Linked(q.Context(), q.owner(), q.PathValue("id"))
 	if err == nil {
-		err = work.Store.DropLink(r.Context(), owner, l.Project)
+		err = work.Store.DropLink(q.Context(), q.owner(), l.Project)
 	}
-	if err != nil {
-		return workError(err)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, workError(err)
 }
 
 // projectPrompt gives the text for the next prompt. The decisions in it count
 // as told, so it is a POST.
-func (a *api) projectPrompt(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
+func (q *request) projectPrompt(work *Work) (any, error) {
+	l, err := work.Linked(q.Context(), q.owner(), q.PathValue("id"))
 	if err != nil {
-		return err
-	}
-	l, err := work.Linked(r.Context(), owner, r.PathValue("id"))
-	if err != nil {
-		return workError(err)
+		return nil, workError(err)
 	}
 	var told []assignment.Escalation
 	if l.API != "" {
-		if told, err = work.Outbox.Decisions(r.Context(), assignment.Query{API: l.API, Project: l.Project}, true); err != nil {
-			return err
+		if told, err = work.Outbox.Decisions(q.Context(), assignment.Query{API: l.API, Project: l.Project}, true); err != nil {
+			return nil, err
 		}
 	}
-	writeJSON(w, http.StatusOK, struct {
+	return struct {
 		Version   string `json:"version"`
 		Prompt    string `json:"prompt"`
 		Decisions string `json:"decisions"`
-	}{reply.PromptVersion, reply.Prompt(), assignment.DecisionText(told)})
-	return nil
+	}{reply.PromptVersion, reply.Prompt(), assignment.DecisionText(told)}, nil
 }
 
-func (a *api) answerEscalation(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
-	answer := assignment.Answer{Verdict: assignment.Chosen, Choice: body.text("choice"), Note: body.text("note"), By: owner}
+func (q *request) answerEscalation(work *Work) (any, error) {
+	body := q.object()
+	answer := assignment.Answer{Verdict: assignment.Chosen, Choice: body.text("choice"), Note: body.text("note"), By: q.owner()}
 	if body.flag("reject", false) {
 		answer.Verdict = assignment.Rejected
 	}
@@ -194,23 +158,22 @@ func (a *api) answerEscalation(w http.ResponseWriter, r *http.Request) error {
 		body.fail("choice", "or reject must be there, not both")
 	}
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	l, err := work.Linked(r.Context(), owner, r.PathValue("id"))
+	l, err := work.Linked(q.Context(), q.owner(), q.PathValue("id"))
 	if err != nil {
-		return workError(err)
+		return nil, workError(err)
 	}
-	e, err := work.Outbox.Escalation(r.Context(), r.PathValue("escalation"))
+	e, err := work.Outbox.Escalation(q.Context(), q.PathValue("escalation"))
 	if err == nil && (e.Project != l.Project || e.API != l.API) {
 		err = assignment.ErrNotFound
 	}
 	if err == nil {
-		e, err = work.Outbox.Answer(r.Context(), e.ID, answer)
+		e, err = work.Outbox.Answer(q.Context(), e.ID, answer)
 	}
 	if err != nil {
-		return workError(err)
+		return nil, workError(err)
 	}
 	work.Wake()
-	writeJSON(w, http.StatusOK, escalationOf(&e))
-	return nil
+	return escalationOf(&e), nil
 }

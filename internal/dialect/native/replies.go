@@ -25,53 +25,48 @@ type Work struct {
 // errNoWork says that a service has no folders and projects.
 var errNoWork = &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service keeps no projects."}
 
-// work returns what is needed, and whose requests they are.
-func (a *api) work(r *http.Request) (*Work, string, error) {
-	if a.Work == nil {
-		return nil, "", errNoWork
+// work serves what is done with projects.
+func work(serve func(*request, *Work) (any, error)) handler {
+	return func(q *request) (any, error) {
+		if q.Work == nil {
+			return nil, errNoWork
+		}
+		return serve(q, q.Work)
 	}
-	return a.Work, string(a.Caller(r).Owner), nil
 }
 
-func (a *api) createReply(w http.ResponseWriter, r *http.Request) error {
-	work, owner, err := a.work(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) owner() string { return string(q.caller.Owner) }
+
+func (q *request) createReply(work *Work) (any, error) {
+	body := q.object()
 	policy := readPolicy(body)
 	m, err := readMessage(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := work.Linked(r.Context(), owner, m.Project); err != nil {
-		return workError(err)
+	if _, err := work.Linked(q.Context(), q.owner(), m.Project); err != nil {
+		return nil, workError(err)
 	}
-	h, p, err := work.Propose(r.Context(), owner, m, reply.Parse([]byte(m.Text)))
+	h, p, err := work.Propose(q.Context(), q.owner(), m, reply.Parse([]byte(m.Text)))
 	if err != nil {
-		return workError(err)
+		return nil, workError(err)
 	}
-	if err := work.Keep(r.Context(), h, p); err != nil {
-		return workError(err)
+	if err := work.Keep(q.Context(), h, p); err != nil {
+		return nil, workError(err)
 	}
 	answer := proposalOf(h, p)
 	if policy != nil && h.Gate == "" && !h.Done {
 		consent, held := conversation.CoveredBy(*policy, p, false)
 		if consent.Covers(held) {
-			if _, err := work.Approve(r.Context(), h, p, consent); err != nil {
-				return a.approvalFailed(work, r, h, p, err)
+			if _, err := work.Approve(q.Context(), h, p, consent); err != nil {
+				return nil, q.approvalFailed(work, h, p, err)
 			}
 			work.Wake()
 			answer = proposalOf(h, nil)
 		}
 		answer.Held = append([]workspace.Held{}, held...)
 	}
-	w.Header().Set("Location", a.Prefix+"/proposals/"+h.ID)
-	writeJSON(w, http.StatusCreated, answer)
-	return nil
+	return created("/proposals/"+h.ID, answer), nil
 }
 
 // readPolicy takes the rules that approve without asking; nil: there are none.
@@ -106,67 +101,55 @@ func readMessage(body *object) (conversation.Message, error) {
 	return m, body.done()
 }
 
-func (a *api) getProposal(w http.ResponseWriter, r *http.Request) error {
-	_, h, p, err := a.openProposal(r)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, proposalOf(h, p))
-	return nil
+func (q *request) getProposal(_ *Work, h *conversation.ReplyRecord, p *workspace.Proposal) (any, error) {
+	return proposalOf(h, p), nil
 }
 
-// openProposal finds the proposal in the path, with its reports as far as they
-// have come.
-func (a *api) openProposal(r *http.Request) (*Work, *conversation.ReplyRecord, *workspace.Proposal, error) {
-	work, owner, err := a.work(r)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	h, p, err := work.Open(r.Context(), owner, r.PathValue("id"))
-	if err == nil && h.Root != "" && !work.Allows(h.Root) {
-		err = conversation.ErrNotFound
-	}
-	if err == nil && h.Done {
-		err = work.Refresh(r.Context(), h)
-	}
-	if err == nil {
-		err = work.CloseUnlinked(r.Context(), h)
-	}
-	return work, h, p, workError(err)
+// proposal serves what is done with the proposal in the path, which has its reports
+// as far as they have come.
+func proposal(serve func(*request, *Work, *conversation.ReplyRecord, *workspace.Proposal) (any, error)) handler {
+	return work(func(q *request, work *Work) (any, error) {
+		h, p, err := work.Open(q.Context(), q.owner(), q.PathValue("id"))
+		if err == nil && h.Root != "" && !work.Allows(h.Root) {
+			err = conversation.ErrNotFound
+		}
+		if err == nil && h.Done {
+			err = work.Refresh(q.Context(), h)
+		}
+		if err == nil {
+			err = work.CloseUnlinked(q.Context(), h)
+		}
+		if err != nil {
+			return nil, workError(err)
+		}
+		return serve(q, work, h, p)
+	})
 }
 
-func (a *api) approveProposal(w http.ResponseWriter, r *http.Request) error {
-	work, h, p, err := a.openProposal(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) approveProposal(work *Work, h *conversation.ReplyRecord, p *workspace.Proposal) (any, error) {
+	body := q.object()
 	token, only, best := body.needText("token"), body.texts("only"), body.flag("best_effort", false)
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case h.Gate != "":
-		return refuse(http.StatusConflict, string(engine.ErrConflict), "%s", h.Gate)
+		return nil, refuse(http.StatusConflict, string(engine.ErrConflict), "%s", h.Gate)
 	case h.Done:
-		return refuse(http.StatusConflict, string(engine.ErrConflict), "it is %s already", h.Result.State)
+		return nil, refuse(http.StatusConflict, string(engine.ErrConflict), "it is %s already", h.Result.State)
 	case tokenOf(h, p) != token:
-		return refuse(http.StatusConflict, string(engine.ErrConflict), "the token is not that of the proposal as it is now: look at it again")
+		return nil, refuse(http.StatusConflict, string(engine.ErrConflict), "the token is not that of the proposal as it is now: look at it again")
 	}
 	consent, err := consentOf(h, p, only)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	consent.BestEffort = best
-	if _, err := work.Approve(r.Context(), h, p, consent); err != nil {
-		return a.approvalFailed(work, r, h, p, err)
+	if _, err := work.Approve(q.Context(), h, p, consent); err != nil {
+		return nil, q.approvalFailed(work, h, p, err)
 	}
 	work.Wake()
-	writeJSON(w, http.StatusOK, proposalOf(h, nil))
-	return nil
+	return proposalOf(h, nil), nil
 }
 
 // consentOf reads what is approved: what the ids name, or, without ids, all of
@@ -220,8 +203,8 @@ func reportID(i int) string { return fmt.Sprintf("p%d", i+1) }
 
 // approvalFailed keeps with the message what went wrong. After a conflict the
 // proposal is made anew, on the files as they are now.
-func (a *api) approvalFailed(work *Work, r *http.Request, h *conversation.ReplyRecord, p *workspace.Proposal, cause error) error {
-	ctx := context.WithoutCancel(r.Context())
+func (q *request) approvalFailed(work *Work, h *conversation.ReplyRecord, p *workspace.Proposal, cause error) error {
+	ctx := context.WithoutCancel(q.Context())
 	if err := work.Fail(ctx, h, cause); err != nil {
 		return errors.Join(cause, err)
 	}
@@ -233,38 +216,21 @@ func (a *api) approvalFailed(work *Work, r *http.Request, h *conversation.ReplyR
 	return workError(cause)
 }
 
-func (a *api) declineProposal(w http.ResponseWriter, r *http.Request) error {
-	work, h, _, err := a.openProposal(r)
-	if err != nil {
-		return err
-	}
-	if err := work.Decline(r.Context(), h, "it was turned down"); err != nil {
-		return workError(err)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+func (q *request) declineProposal(work *Work, h *conversation.ReplyRecord, _ *workspace.Proposal) (any, error) {
+	return nil, workError(work.Decline(q.Context(), h, "it was turned down"))
 }
 
-func (a *api) undoProposal(w http.ResponseWriter, r *http.Request) error {
-	work, h, _, err := a.openProposal(r)
-	if err != nil {
-		return err
-	}
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) undoProposal(work *Work, h *conversation.ReplyRecord, _ *workspace.Proposal) (any, error) {
+	body := q.object()
 	only := body.texts("only")
 	if err := body.done(); err != nil {
-		return err
+		return nil, err
 	}
-	next, p, err := work.Undo(r.Context(), h, only...)
+	next, p, err := work.Undo(q.Context(), h, only...)
 	if err != nil {
-		return workError(err)
+		return nil, workError(err)
 	}
-	w.Header().Set("Location", a.Prefix+"/proposals/"+next.ID)
-	writeJSON(w, http.StatusCreated, proposalOf(next, p))
-	return nil
+	return created("/proposals/"+next.ID, proposalOf(next, p)), nil
 }
 
 // workError says in this protocol's words what folders and projects say.

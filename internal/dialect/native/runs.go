@@ -14,47 +14,40 @@ import (
 // createRun runs code: to its end, as a stream of events, or, with
 // "wait": false, in the background. A client that leaves while it waits takes
 // its run with it, unless the request has an Idempotency-Key.
-func (a *api) createRun(w http.ResponseWriter, r *http.Request) error {
-	body, err := a.readObject(w, r)
-	if err != nil {
-		return err
-	}
+func (q *request) createRun() (any, error) {
+	body := q.object()
 	req, wait, err := readRun(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req.IdempotencyKey = r.Header.Get("Idempotency-Key")
+	req.IdempotencyKey = q.Header.Get("Idempotency-Key")
 	if n := req.Profile.Limits.Output.Bytes; n > 0 {
-		defaults, _ := a.engine.Limits()
+		defaults, _ := q.engine.Limits()
 		req.Profile.Limits.Output = defaults.Output // how text is left out is not for the request to say
 		req.Profile.Limits.Output.Bytes = n
 	}
 
-	caller := a.Caller(r)
-	stream := wantsEvents(r.Header)
+	stream := wantsEvents(q.Header)
 	switch {
 	case stream && !wait:
-		return invalid(`"wait": false has no stream: ask for its events`)
+		return nil, invalid(`"wait": false has no stream: ask for its events`)
 	case stream:
-		return a.streamRun(w, r, caller, req)
+		return answer{}, q.streamRun(req)
 	case !wait:
-		run, err := a.engine.Start(r.Context(), caller, req)
+		run, err := q.engine.Start(q.Context(), q.caller, req)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		w.Header().Set("Location", a.Prefix+"/runs/"+run.ID.String())
-		writeJSON(w, http.StatusAccepted, runOf(run))
-		return nil
+		return answer{http.StatusAccepted, "/runs/" + run.ID.String(), runOf(run)}, nil
 	}
-	run, err := a.engine.Run(r.Context(), caller, req)
+	run, err := q.engine.Run(q.Context(), q.caller, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(run.Laps) > 0 {
-		w.Header().Set("Server-Timing", timing(run.Laps))
+		q.w.Header().Set("Server-Timing", timing(run.Laps))
 	}
-	writeJSON(w, http.StatusOK, runOf(run))
-	return nil
+	return runOf(run), nil
 }
 
 // timing is a Server-Timing header (https://www.w3.org/TR/server-timing/):
@@ -111,73 +104,34 @@ func wantsEvents(h http.Header) bool {
 	return false
 }
 
-func (a *api) listRuns(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	page, err := readPage(query)
-	if err != nil {
-		return err
-	}
-	ask := engine.RunQuery{Origin: engine.OriginNative, Page: page}
-	if s := query.Get("session"); s != "" {
+func (q *request) listRuns() (any, error) {
+	ask := engine.RunQuery{Origin: engine.OriginNative}
+	if s := q.URL.Query().Get("session"); s != "" {
+		var err error
 		if ask.Session, err = engine.ParseID(s); err != nil {
-			return invalid("session is not an id")
+			return nil, invalid("session is not an id")
 		}
 	}
-	runs, err := a.engine.ListRuns(r.Context(), a.Caller(r), ask)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, struct {
-		Runs []runBody `json:"runs"`
-		Next string    `json:"next"`
-	}{
-		each(runs, func(run engine.Run) runBody { return runOf(&run) }),
-		next(runs, page, func(run engine.Run) engine.ID { return run.ID }),
+	encode := func(run engine.Run) runBody { return runOf(&run) }
+	id := func(run runBody) engine.ID { return run.ID }
+	return listPage(q, "runs", encode, id, func(page engine.Page) ([]engine.Run, error) {
+		ask.Page = page
+		return q.engine.ListRuns(q.Context(), q.caller, ask)
 	})
-	return nil
-}
-
-func (a *api) getRun(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
-	if err != nil {
-		return err
-	}
-	run, err := a.engine.GetRun(r.Context(), a.Caller(r), id)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, runOf(run))
-	return nil
-}
-
-func (a *api) cancelRun(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
-	if err != nil {
-		return err
-	}
-	if err := a.engine.CancelRun(r.Context(), a.Caller(r), id); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 // runEvents follows a run from anywhere. Leaving does it no harm.
-func (a *api) runEvents(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+func (q *request) runEvents(core Engine) (any, error) {
+	after, err := readLastEvent(q.Request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	after, err := readLastEvent(r)
+	events, err := core.Watch(q.Context(), q.caller, q.id, int(after))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	events, err := a.engine.Watch(r.Context(), a.Caller(r), id, int(after))
-	if err != nil {
-		return err
-	}
-	_, err = sendEvents(w, r, events)
-	return err
+	_, err = sendEvents(q.w, q.Request, events)
+	return answer{}, err
 }
 
 // readLastEvent reads which event a client has seen last, from where its browser

@@ -11,36 +11,34 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-func (a *api) languages(w http.ResponseWriter, r *http.Request) error {
-	versions := a.versions.Get(r.Context())
-	writeJSON(w, http.StatusOK, each(a.engine.Languages(), func(l language.Language) languageBody {
+func (q *request) languages() (any, error) {
+	versions := q.versions.Get(q.Context())
+	return each(q.engine.Languages(), func(l language.Language) languageBody {
 		body := languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry, Version: versions[l.Name]}
 		if l.Name == "python" {
-			for _, set := range a.engine.PackageSets() {
+			for _, set := range q.engine.PackageSets() {
 				body.PackageSets = append(body.PackageSets, packageSetBody{set.Name, set.Default, append([]engine.Origin{}, set.Origins...), set.Instead})
 			}
 		}
 		return body
-	}))
-	return nil
+	}), nil
 }
 
-func (a *api) limits(w http.ResponseWriter, _ *http.Request) error {
-	defaults, maxima := a.engine.Limits()
-	writeJSON(w, http.StatusOK, struct {
+func (q *request) limits() (any, error) {
+	defaults, maxima := q.engine.Limits()
+	return struct {
 		Defaults limitsBody `json:"defaults"`
 		Maxima   limitsBody `json:"maxima"`
 		Upload   int64      `json:"upload_bytes"`
 		Request  int64      `json:"request_bytes"`
-	}{limitsOf(defaults), limitsOf(maxima), a.MaxUpload, a.MaxJSON})
-	return nil
+	}{limitsOf(defaults), limitsOf(maxima), q.MaxUpload, q.MaxJSON}, nil
 }
 
-func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/yaml")
-	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write(openAPI)
-	return nil
+func (q *request) openAPI() (any, error) {
+	q.w.Header().Set("Content-Type", "application/yaml")
+	q.w.Header().Set("Cache-Control", "no-cache")
+	_, _ = q.w.Write(openAPI)
+	return answer{}, nil
 }
 
 type statusBody struct {
@@ -70,19 +68,18 @@ type liveStats struct {
 
 // status answers with what goes on in the whole service, which is for those who
 // operate it.
-func (a *api) status(w http.ResponseWriter, r *http.Request) error {
-	if c := a.Caller(r); !c.Admin && (c.Owner != engine.Local || c.Key != "") {
-		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "the status is about all owners: this needs an admin key")
+func (q *request) status() (any, error) {
+	if c := q.caller; !c.Admin && (c.Owner != engine.Local || c.Key != "") {
+		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden), "the status is about all owners: this needs an admin key")
 	}
-	stats := a.engine.Stats()
+	stats := q.engine.Stats()
 	body := statusBody{Runs: runStats{stats.Slots, stats.Running, stats.Resting, stats.Queued, stats.Rejected, stats.Runs}}
 	if body.Runs.Ended == nil {
 		body.Runs.Ended = map[engine.Status]int64{}
 	}
-	if a.Live != nil {
-		c := a.Live.Counts()
+	if q.Live != nil {
+		c := q.Live.Counts()
 		body.Live = &liveStats{c.Interpreters, c.Busy, c.Total, c.PerOwner, c.Cells, c.Lost, c.Evicted, c.Expired}
 	}
-	writeJSON(w, http.StatusOK, body)
-	return nil
+	return body, nil
 }

@@ -21,23 +21,23 @@ const (
 // streamRun starts a run and sends its events. If the client leaves before
 // the result, the run is cancelled, unless it has a key under which the client
 // can come back for it.
-func (a *api) streamRun(w http.ResponseWriter, r *http.Request, caller engine.Caller, req engine.RunRequest) error {
+func (q *request) streamRun(req engine.RunRequest) error {
 	req.Attended = true
-	run, err := a.engine.Start(r.Context(), caller, req)
+	run, err := q.engine.Start(q.Context(), q.caller, req)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", a.Prefix+"/runs/"+run.ID.String())
-	events, err := a.engine.Watch(r.Context(), caller, run.ID, 0)
+	q.w.Header().Set("Location", q.Prefix+"/runs/"+run.ID.String())
+	events, err := q.engine.Watch(q.Context(), q.caller, run.ID, 0)
 	finished := false
 	if err == nil {
-		finished, err = sendEvents(w, r, events)
+		finished, err = sendEvents(q.w, q.Request, events)
 	}
 	if !finished && req.IdempotencyKey == "" {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), cancelLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), cancelLimit)
 		defer cancel()
-		if cancelErr := a.engine.CancelRun(ctx, caller, run.ID); cancelErr != nil && engine.KindOf(cancelErr) != engine.ErrNotFound {
-			a.Log.ErrorContext(ctx, "cancel a run whose client left", "run", run.ID, "err", cancelErr)
+		if cancelErr := q.engine.CancelRun(ctx, q.caller, run.ID); cancelErr != nil && engine.KindOf(cancelErr) != engine.ErrNotFound {
+			q.Log.ErrorContext(ctx, "cancel a run whose client left", "run", run.ID, "err", cancelErr)
 		}
 	}
 	return err

@@ -1,0 +1,147 @@
+package native
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// request is a request on its way through a handler.
+type request struct {
+	*api
+	*http.Request
+	w      http.ResponseWriter
+	caller engine.Caller
+	id     engine.ID // of the engine's object that the path names first
+	inner  engine.ID // of the cell or process in that session
+}
+
+// handler serves a route. It returns what is to be written as JSON with status 200,
+// an answer if the status is another one, or nil for 204.
+type handler func(*request) (any, error)
+
+// answer is an answer with a status of its own. Without one it was sent already.
+type answer struct {
+	status   int
+	location string // below the prefix; empty: none
+	body     any
+}
+
+func created(location string, body any) answer {
+	return answer{http.StatusCreated, location, body}
+}
+
+// handle makes an http handler of one that may fail.
+func (a *api) handle(serve handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		result, err := serve(&request{api: a, Request: r, w: w, caller: a.Caller(r)})
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		switch result := result.(type) {
+		case nil:
+			w.WriteHeader(http.StatusNoContent)
+		case answer:
+			if result.status == 0 {
+				return
+			}
+			if result.location != "" {
+				w.Header().Set("Location", a.Prefix+result.location)
+			}
+			writeJSON(w, result.status, result.body)
+		default:
+			writeJSON(w, http.StatusOK, result)
+		}
+	}
+}
+
+// core, interpreters and inside are the parts of the service that routes are served by.
+func core(a *api) (Engine, error) { return a.engine, nil }
+
+func interpreters(a *api) (Live, error) {
+	if a.Live == nil {
+		return nil, errNoLive
+	}
+	return a.Live, nil
+}
+
+func inside(a *api) (Inside, error) {
+	if a.Inside == nil {
+		return nil, errNoLive
+	}
+	return a.Inside, nil
+}
+
+// on serves an object of the engine, with the ids in the path read. What cannot be
+// an id names nothing.
+func on[P any](part func(*api) (P, error), serve func(*request, P) (any, error)) handler {
+	return func(q *request) (any, error) {
+		p, err := part(q.api)
+		if err != nil {
+			return nil, err
+		}
+		if q.id, err = engine.ParseID(q.PathValue("id")); err != nil {
+			return nil, engine.ErrNotFound
+		}
+		if second := cmp.Or(q.PathValue("cell"), q.PathValue("process")); second != "" {
+			if q.inner, err = engine.ParseID(second); err != nil {
+				return nil, engine.ErrNotFound
+			}
+		}
+		return serve(q, p)
+	}
+}
+
+// get answers with the object of an id.
+func get[P, T, B any](
+	part func(*api) (P, error), find func(P, context.Context, engine.Caller, engine.ID) (T, error), encode func(T) B,
+) handler {
+	return on(part, func(q *request, p P) (any, error) {
+		found, err := find(p, q.Context(), q.caller, q.id)
+		if err != nil {
+			return nil, err
+		}
+		return encode(found), nil
+	})
+}
+
+// getInner answers with the object of an id in a session.
+func getInner[P, T, B any](
+	part func(*api) (P, error), find func(p P, ctx context.Context, c engine.Caller, session, id engine.ID) (T, error),
+	encode func(T) B,
+) handler {
+	return on(part, func(q *request, p P) (any, error) {
+		found, err := find(p, q.Context(), q.caller, q.id, q.inner)
+		if err != nil {
+			return nil, err
+		}
+		return encode(found), nil
+	})
+}
+
+// do changes the object of an id, and has nothing to tell.
+func do[P any](part func(*api) (P, error), act func(P, context.Context, engine.Caller, engine.ID) error) handler {
+	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.caller, q.id) })
+}
+
+// doInner changes the object of an id in a session.
+func doInner[P any](
+	part func(*api) (P, error), act func(p P, ctx context.Context, c engine.Caller, session, id engine.ID) error,
+) handler {
+	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.caller, q.id, q.inner) })
+}
+
+// list encodes the objects of a list as the one member of an answer.
+func list[T, B any](name string, encode func(T) B) func([]T) map[string][]B {
+	return func(all []T) map[string][]B { return map[string][]B{name: each(all, encode)} }
+}
+
+// sendStream answers with an event stream.
+func sendStream[E any](q *request, events iter.Seq[E], add func([]byte, E) ([]byte, bool)) (any, error) {
+	_, err := sendFrames(q.w, q.Request, events, add)
+	return answer{}, err
+}
