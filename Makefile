@@ -8,6 +8,9 @@ MAKEFLAGS   += --no-print-directory
 GO      ?= go
 CACHE   := $(CURDIR)/.cache
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
+DATE    := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
 # Where the tests find the Python packages. It is kept between runs.
 AIRLOCK_TEST_DATA ?= $(CACHE)/data
@@ -24,7 +27,7 @@ help: ## this list
 
 .PHONY: build
 build: ## bin/airlock
-	@GO='$(GO)' scripts/build-progress env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/airlock ./cmd/airlock
+	@GO='$(GO)' scripts/build-progress env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/airlock ./cmd/airlock
 
 .PHONY: run
 run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,librechat for those applications

@@ -13,8 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
-// version is set when a release is linked; empty means what the Go tool knows.
-var version string
+// What is set when the binary is linked; empty means what the Go tool knows.
+var version, commit, date string
 
 func main() {
 	// The same binary is also the executor, which needs nothing of the rest.
@@ -41,5 +41,6 @@ func command() int {
 	// A reader that leaves a pipe is an error of the write to it, after which
 	// there is still something to clean up.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return cli.Run(ctx, version, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	release := cli.Release{Version: version, Commit: commit, Date: date}
+	return cli.Run(ctx, release, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }

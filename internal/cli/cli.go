@@ -37,7 +37,7 @@ type Streams struct {
 // app is one invocation of the command line.
 type app struct {
 	streams Streams
-	release string         // empty: what the Go tool wrote into the binary
+	release Release        // what it lacks, the Go tool wrote into the binary
 	input   config.Input   // where settings come from
 	cfg     *config.Config // once a command runs
 	json    bool
@@ -49,10 +49,9 @@ type app struct {
 }
 
 // Run executes a command line, without the program's name, and returns the
-// exit code of the process. The version is the binary's own, if it was told
-// one.
-func Run(ctx context.Context, version string, args []string, streams Streams) int {
-	a := &app{streams: streams, release: version, input: config.FromProcess(), log: slog.New(slog.DiscardHandler)}
+// exit code of the process.
+func Run(ctx context.Context, release Release, args []string, streams Streams) int {
+	a := &app{streams: streams, release: release, input: config.FromProcess(), log: slog.New(slog.DiscardHandler)}
 	// A command line that cannot be read fails as it asked to.
 	a.json = slices.Contains(args, "--json")
 	a.out = newPrinter(streams, a.json, false, nil)
@@ -74,6 +73,10 @@ func Run(ctx context.Context, version string, args []string, streams Streams) in
 	}
 	return code
 }
+
+// Command returns the tree of commands, from which the manual and the shell
+// completions are made. Run executes them.
+func Command() *cobra.Command { return (&app{}).command() }
 
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{

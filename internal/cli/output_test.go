@@ -59,7 +59,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Setenv("AIRLOCK_DATA", t.TempDir())
 	t.Setenv("AIRLOCK_CONFIG", config.NoFile)
 	var out, err bytes.Buffer
-	code = Run(t.Context(), "", args, Streams{In: strings.NewReader(""), Out: &out, Err: &err})
+	code = Run(t.Context(), Release{}, args, Streams{In: strings.NewReader(""), Out: &out, Err: &err})
 	return code, out.String(), err.String()
 }
 

@@ -24,7 +24,7 @@ func execute(ctx context.Context, t *testing.T, stdin string, out io.Writer, arg
 	t.Setenv("AIRLOCK_CONFIG", config.NoFile)
 	t.Setenv("TMPDIR", temporary)
 	var errs bytes.Buffer
-	code = Run(ctx, "", args, Streams{In: strings.NewReader(stdin), Out: out, Err: &errs})
+	code = Run(ctx, Release{}, args, Streams{In: strings.NewReader(stdin), Out: out, Err: &errs})
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("%q left %v behind (%v)", args, left, err)
 	}
@@ -67,7 +67,7 @@ func TestRunKeepsOrder(t *testing.T) {
 		t.Setenv("AIRLOCK_DATA", t.TempDir())
 		t.Setenv("AIRLOCK_CONFIG", config.NoFile)
 		code := "echo 1; echo 2 >&2; echo 3; echo 4 >&2; echo 5; exit 0"
-		if exit := Run(t.Context(), "", []string{"run", "-l", "bash"}, Streams{In: strings.NewReader(code), Out: file, Err: file}); exit != 0 {
+		if exit := Run(t.Context(), Release{}, []string{"run", "-l", "bash"}, Streams{In: strings.NewReader(code), Out: file, Err: file}); exit != 0 {
 			t.Errorf("exit code %d", exit)
 		}
 		if text, err := os.ReadFile(file.Name()); !strings.HasPrefix(string(text), "1\n2\n3\n4\n5\n") {

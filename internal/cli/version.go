@@ -3,6 +3,7 @@ package cli
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -21,37 +22,43 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
+// Release is what the linker was told about a binary. Empty fields are filled from
+// what the Go tool recorded.
+type Release struct {
+	Version string // "v1.2.3"
+	Commit  string // its full hash
+	Date    string // of the commit, RFC 3339 in UTC
+}
+
 type versionReport struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"` // commit; ends in + when files were changed after it
+	Date     string `json:"date,omitempty"`     // of the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// readVersion reads what the Go tool wrote into the binary. A release knows its
-// own name.
-func readVersion(release string) versionReport {
-	v := versionReport{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// readVersion describes this binary.
+func readVersion(release Release) versionReport {
+	v := versionReport{Version: "devel", Revision: release.Commit, Date: release.Date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	if release != "" {
-		v.Version = release
+	if release.Version != "" {
+		v.Version = release.Version
 	} else if info.Main.Version != "" && info.Main.Version != "(devel)" {
 		v.Version = info.Main.Version
 	}
-	changed := false
+	recorded := map[string]string{}
 	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Revision = s.Value
-		case "vcs.modified":
-			changed = s.Value == "true"
-		}
+		recorded[s.Key] = s.Value
 	}
-	if changed && v.Revision != "" {
-		v.Revision += "+"
+	if v.Revision == "" {
+		v.Revision, v.Date = recorded["vcs.revision"], recorded["vcs.time"]
+		if v.Revision != "" && recorded["vcs.modified"] == "true" {
+			v.Revision += "+"
+		}
 	}
 	return v
 }
@@ -59,7 +66,8 @@ func readVersion(release string) versionReport {
 func (v versionReport) text(p *page) {
 	line := "airlock " + v.Version
 	if len(v.Revision) >= 12 {
-		line += " (" + v.Revision[:12] + ")"
+		day, _, _ := strings.Cut(v.Date, "T")
+		line += " (" + strings.TrimSuffix(v.Revision[:12]+" of "+day, " of ") + ")"
 	}
 	p.line("%s %s %s", line, v.Go, v.Platform)
 }
