@@ -136,15 +136,6 @@ func (it *interpreter) Resumed() {
 		return
 	}
 	c := at.current.cell
-	if c.Status == StatusQueued {
-		c.Status = StatusRunning
-		if it.fresh && at.why != "" {
-			c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there.", at.why)
-		}
-		it.fresh, at.why = false, ""
-		started := c.Cell
-		c.log.add(Event{Output: Output{Type: StartedEvent}, Cell: &started})
-	}
 	c.run(func() {
 		at.mu.Lock()
 		defer at.mu.Unlock()
@@ -153,6 +144,29 @@ func (it *interpreter) Resumed() {
 			at.stop(c)
 		}
 	})
+}
+
+// running notes that a cell has begun: from here on it can be interrupted.
+func (it *interpreter) running(c *cell, count int) {
+	at := it.at
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if c.Status != StatusQueued {
+		return
+	}
+	c.Status = StatusRunning
+	if !c.request.Silent {
+		c.ExecutionCount = count
+	}
+	if it.fresh && at.why != "" {
+		c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there.", at.why)
+	}
+	it.fresh, at.why = false, ""
+	started := c.Cell
+	c.log.add(Event{Output: Output{Type: StartedEvent}, Cell: &started})
+	if c.stopping {
+		it.interrupt()
+	}
 }
 
 // Output implements engine.Resident: what processes of the cell write themselves.
@@ -196,6 +210,7 @@ type message struct {
 	Traceback []string                   `json:"traceback"`
 	Prompt    string                     `json:"prompt"`
 	Password  bool                       `json:"password"`
+	Count     int                        `json:"count"`
 }
 
 // Call implements engine.CallHandler.
@@ -226,6 +241,8 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 		return nil, nil
 	}
 	switch kind := OutputType(name); kind {
+	case "running":
+		it.running(c, m.Count)
 	case Stdout, Stderr:
 		c.log.write(kind, m.Text)
 	case Display, Result:

@@ -314,7 +314,9 @@ func (at *session) stop(c *cell) {
 		return
 	}
 	c.stopping = true
-	it.interrupt()
+	if c.Status == StatusRunning { // else it is when it begins
+		it.interrupt()
+	}
 	time.AfterFunc(interruptTime, func() {
 		at.mu.Lock()
 		defer at.mu.Unlock()

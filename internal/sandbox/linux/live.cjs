@@ -133,6 +133,7 @@ const does = {
   async run({ code, silent }) {
     if (!silent) count++
     for (const [, name] of code.matchAll(/^\s*(?:(?:async\s+)?function\*?|let|const|var|class)\s+([A-Za-z_$][\w$]*)/gm)) declared.add(name)
+    tell('running', { count })
     const result = /^\s*$/.test(code) ? {} : await evaluate(code)
     settle = null
     if ('error' in result) {

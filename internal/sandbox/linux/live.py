@@ -467,12 +467,13 @@ class Driver:
 
     async def cell(self, code, silent):
         shell, problem, result = self.shell, None, None
-        try:
-            transformed = type(shell).transform_cell(shell, code)
-        except Exception:
-            transformed, problem = code, sys.exc_info()
         count = shell.execution_count
         try:
+            self.channel.tell("running", '{"count":%d}' % count)
+            try:
+                transformed = type(shell).transform_cell(shell, code)
+            except Exception:
+                transformed, problem = code, sys.exc_info()
             try:
                 result = await type(shell).run_cell_async(  # whatever a cell has made of the instance's
                     shell, code, store_history=not silent, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
@@ -525,12 +526,21 @@ class Bash:
     """Runs cells in one shell, which stays. It is an interactive one without a
     terminal: an interrupt then ends what it runs and not the shell."""
 
-    NEXT = b"IFS= read -r -d '' -u 9 __cell; eval \"$__cell\"\nprintf '%s\\0' $? >&8\n"
+    NEXT = "IFS= read -r -d '' -u 9 __cell; printf '%d begun\\0' >&8; eval \"$__cell\"\n"
+    STATUS = "printf '%d %%s\\0' $? >&8\n"
     START = "PS1= PS2=; set +m +H +o history; unset HISTFILE"
+    READY = "printf '%d ready\\0' >&8\n"
+    AGAIN = 0.2  # seconds
 
     def __init__(self):
         self.channel = Channel()
         self.count = 0
+        self.number = 0  # of what the shell was last told to run
+        self.interrupted = False
+        self.said = bytearray()
+        self.woken, waker = os.pipe()
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, self.on_interrupt)
         lines, self.lines = os.pipe()
         cells, self.cells = os.pipe()
@@ -538,6 +548,7 @@ class Bash:
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.setpgid(0, 0)  # it is interrupted by us alone
             for number, place in ((os.dup(lines), 0), (os.dup(cells), 9), (os.dup(ends), 8)):
                 os.dup2(number, place)
             os.dup2(2, 7)  # what an interactive shell says at its start is nobody's business
@@ -552,35 +563,54 @@ class Bash:
         self.names = set(self.listed("compgen -v"))
 
     def on_interrupt(self, number, frame):
-        """Passes it on: an interactive shell has a process group of its own."""
-        group = os.getpgid(self.shell)
-        if group != os.getpgrp():
-            os.killpg(group, signal.SIGINT)
+        self.interrupted = True
 
     def run(self, code):
-        """Runs code to its end, and returns its exit status."""
-        for target, data in ((self.lines, self.NEXT), (self.cells, code.encode("utf-8", "surrogateescape") + b"\0")):
-            self.write(target, data)
-        status = bytearray()
-        while not status.endswith(b"\0"):
-            try:
-                data = os.read(self.ends, 64)
-            except InterruptedError:
-                continue
-            if not data:  # the shell has ended
-                _, how = os.waitpid(self.shell, 0)
-                os._exit(os.waitstatus_to_exitcode(how) & 0xFF)
-            status += data
-        return int(status[:-1] or b"0")
+        """Runs code to its end, and returns its exit status. An interrupt is passed on
+        when the shell has the code, and again until the shell is ready for more: bash
+        forgets one during which a child ended, and a child loses one that comes before
+        its exec. The lines that report may go with it, so they are sent again as well."""
+        self.number += 1
+        status = (self.STATUS % self.number).encode()
+        unsent = [
+            (self.lines, (self.NEXT % self.number).encode() + status),
+            (self.cells, code.encode("utf-8", "surrogateescape") + b"\0"),
+        ]
+        begun, passed, ended = False, False, None
+        while True:
+            patience = self.AGAIN if passed else None
+            ready, free, _ = select.select([self.ends, self.woken], [unsent[0][0]] if unsent else [], [], patience)
+            if free:
+                target, data = unsent.pop(0)
+                if data := data[os.write(target, data[:4096]) :]:
+                    unsent.insert(0, (target, data))
+            if self.woken in ready:
+                os.read(self.woken, 64)
+            if self.ends in ready:
+                for number, word in self.records():
+                    if number != self.number:
+                        continue  # said twice
+                    if word == b"begun":
+                        begun = True
+                    elif word != b"ready":
+                        ended = int(word) if ended is None else ended
+                    if ended is not None and (word == b"ready" or not passed):
+                        self.interrupted = False
+                        return ended
+            if begun and self.interrupted and (not passed or not ready and not free):
+                passed = True
+                os.killpg(self.shell, signal.SIGINT)
+                unsent.append((self.lines, status + (self.READY % self.number).encode()))
 
-    def write(self, target, data):
-        rest = memoryview(data)
-        while rest:
-            ready = select.select([self.ends], [target], [])
-            if ready[1]:
-                rest = rest[os.write(target, rest[:4096]) :]
-            elif ready[0]:
-                break  # it has ended, or did not want all
+    def records(self):
+        data = os.read(self.ends, 4096)
+        if not data:  # the shell has ended
+            _, how = os.waitpid(self.shell, 0)
+            os._exit(os.waitstatus_to_exitcode(how) & 0xFF)
+        *whole, self.said = (self.said + data).split(b"\0")
+        for record in whole:
+            number, _, word = record.partition(b" ")
+            yield int(number), word
 
     def listed(self, command):
         self.run(command + " >/tmp/.live 2>&1")
@@ -612,6 +642,8 @@ class Bash:
         if "\0" in order["code"]:
             self.channel.tell("error", encoded({"name": "SyntaxError", "value": "a NUL in the code", "traceback": []}))
             return {"status": "error", "count": self.count}
+        self.interrupted = False
+        self.channel.tell("running", '{"count":%d}' % self.count)
         status = self.run(order["code"])
         if status:
             self.channel.tell("error", encoded({"name": "ExitStatus", "value": str(status), "traceback": []}))
