@@ -38,22 +38,24 @@ func (h *host) Lead(reins Reins) {
 // endless is the time limit of a live interpreter: its cells have theirs.
 const endless = 10 * 365 * 24 * time.Hour
 
-// runLive runs an interpreter in its session's workspace, which is made anew if it
-// is gone: with an executor, with the service, or because somebody needed the room.
+// runLive runs an interpreter in its session's workspace, which is made if it has had
+// none yet, or if it is gone: with an executor, with the service, or because somebody
+// needed the room.
 func (s *Service) runLive(ctx context.Context, j *job, spec *Spec, host Host) (*Outcome, error) {
-	outcome, err := s.sandbox.Run(ctx, spec, host)
-	if !errors.Is(err, ErrNotFound) {
-		return outcome, err
+	if !j.request.Profile.Fresh {
+		outcome, err := s.sandbox.Run(ctx, spec, host)
+		if !errors.Is(err, ErrNotFound) {
+			return outcome, err
+		}
 	}
 	st := &stage{known: map[string]File{}}
 	defer st.close()
 	if err := s.stageSession(ctx, j, st, newTargets()); err != nil {
 		return nil, err
 	}
-	if err := s.sandbox.Hold(ctx, j.session.ID, st.inputs(), spec.Limits); err != nil {
-		return nil, err
-	}
-	return s.sandbox.Run(ctx, spec, host)
+	made := *spec
+	made.Make, made.Inputs = true, st.inputs()
+	return s.sandbox.Run(ctx, &made, host)
 }
 
 // Vacate gives the workspace of a live session back, which has no interpreter. What

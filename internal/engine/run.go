@@ -109,6 +109,8 @@ type Profile struct {
 	// Live says that the program is the interpreter of its live session, and not
 	// the code: it goes on until it is cancelled. Host is a Resident.
 	Live bool `json:",omitempty"`
+	// Fresh says that this session has had no interpreter, and so no workspace, yet.
+	Fresh bool `json:",omitempty"`
 }
 
 // FolderMark is the name of the empty file that stands for an empty folder.

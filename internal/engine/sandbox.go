@@ -82,6 +82,7 @@ type Spec struct {
 	Limits    Limits
 	Inputs    []Input
 	Held      ID   // run in this held workspace; zero: in a fresh one
+	Make      bool // of a live session: make that workspace, with Inputs in it
 	Calls     bool // give the program a channel to Host.Call
 	EchoLast  bool
 	ShowPlots bool

@@ -53,14 +53,14 @@ func (at *session) launch() error {
 	run, err := s.engine.Start(s.life, at.caller, engine.RunRequest{
 		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages,
 		Profile: engine.Profile{
-			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Discard: true, FileTTL: at.record.TTL,
+			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Fresh: at.fresh, Discard: true, FileTTL: at.record.TTL,
 		},
 	})
 	if err != nil {
 		return err
 	}
 	it.run = run.ID
-	at.interpreter, at.cpu = it, 0
+	at.interpreter, at.cpu, at.fresh = it, 0, false
 	s.work.Go(func() { it.follow(s.life) })
 	return nil
 }

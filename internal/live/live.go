@@ -138,7 +138,12 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	if err != nil {
 		return engine.Session{}, err
 	}
-	_, err = s.add(caller, made, "")
+	at, err := s.add(caller, made, "")
+	if err == nil {
+		at.mu.Lock()
+		at.fresh = true
+		at.mu.Unlock()
+	}
 	return made, err
 }
 

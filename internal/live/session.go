@@ -25,6 +25,7 @@ type session struct {
 	current     *order       // that the interpreter has
 	cells       []*cell      // kept, oldest first
 	count       int          // of the last cell
+	fresh       bool         // it was made here, and has had no interpreter yet
 	used        time.Time
 	idle        *time.Timer
 	processes   []*process // that run, and some that have ended, oldest first

@@ -63,32 +63,53 @@ func (e *executor) hold(l *link, r *holdRequest) error {
 	if err := checkWorkspace(r.Workspace, r.Inodes); err != nil {
 		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
 	}
-	uid, err := e.leaseUID()
+	h, err := e.newHeld(r.Workspace, r.Inodes)
 	if err != nil {
 		return err
 	}
-	w, err := newWorkspace(r.Workspace, r.Inodes, uid)
-	if err != nil {
-		e.returnUID(uid)
-		return err
-	}
-	h := &heldWorkspace{workspace: w, at: heldPath + "/" + r.ID, uid: uid, size: r.Workspace, visitors: map[*link]bool{}}
-	err = l.receiveInputs(r.Inputs, func(in input, f *os.File) error {
-		return w.put(in.Path, f, in.Size, in.ReadOnly && e.host.root)
-	})
-	if err == nil {
-		err = e.keep(r.ID, h)
-	}
-	if err != nil {
-		w.close()
-		e.returnUID(uid)
+	if err := e.keep(l, r.ID, h, r.Inputs); err != nil {
+		e.discard(h)
 		return err
 	}
 	return l.send(answer{})
 }
 
-// keep mounts a workspace and remembers it.
-func (e *executor) keep(id string, h *heldWorkspace) error {
+// newHeld makes an empty workspace that stays, of which nobody knows yet.
+func (e *executor) newHeld(size int64, inodes int) (_ *heldWorkspace, err error) {
+	h := &heldWorkspace{at: heldPath + "/" + engine.NewID().String(), size: size, visitors: map[*link]bool{}}
+	if h.uid, err = e.leaseUID(); err != nil {
+		return nil, err
+	}
+	if h.workspace, err = newWorkspace(size, inodes, h.uid); err != nil {
+		e.returnUID(h.uid)
+		return nil, err
+	}
+	if err = os.Mkdir(h.at, 0o755); err == nil {
+		root := int(h.workspace.root.Fd())
+		if err = unix.MoveMount(root, "", unix.AT_FDCWD, h.at, unix.MOVE_MOUNT_F_EMPTY_PATH); err == nil {
+			return h, nil
+		}
+	}
+	e.discard(h)
+	return nil, fmt.Errorf("mount a held workspace: %w", err)
+}
+
+// discard gives a workspace back that nobody is in.
+func (e *executor) discard(h *heldWorkspace) {
+	_ = unix.Unmount(h.at, unix.MNT_DETACH)
+	_ = os.Remove(h.at)
+	h.workspace.close()
+	e.returnUID(h.uid)
+}
+
+// keep puts the inputs into a workspace that was made, and remembers it.
+func (e *executor) keep(l *link, id string, h *heldWorkspace, inputs int) error {
+	err := l.receiveInputs(inputs, func(in input, f *os.File) error {
+		return h.workspace.put(in.Path, f, in.Size, in.ReadOnly && e.host.root)
+	})
+	if err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.held[id] != nil {
@@ -100,14 +121,6 @@ func (e *executor) keep(id string, h *heldWorkspace) error {
 	}
 	if h.size > e.host.heldQuota { // no program could ever be let in
 		return noHeldRoom()
-	}
-	if err := os.Mkdir(h.at, 0o755); err != nil {
-		return err
-	}
-	err := unix.MoveMount(int(h.workspace.root.Fd()), "", unix.AT_FDCWD, h.at, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	if err != nil {
-		_ = os.Remove(h.at)
-		return fmt.Errorf("mount a held workspace: %w", err)
 	}
 	e.held[id] = h
 	return nil
@@ -229,8 +242,5 @@ func (e *executor) release(id string) {
 	h.entered.Lock()
 	defer h.entered.Unlock()
 	h.gone = true
-	_ = unix.Unmount(h.at, unix.MNT_DETACH)
-	_ = os.Remove(h.at)
-	h.workspace.close()
-	e.returnUID(h.uid)
+	e.discard(h)
 }

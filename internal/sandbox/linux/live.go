@@ -111,6 +111,45 @@ func (s *sources) addLive() error {
 	return nil
 }
 
+// house makes the workspace of an interpreter, with the inputs in it. If a sandbox
+// waits, the workspace is the one that this is in, and the sandbox is returned.
+func (e *executor) house(l *link, r *runRequest) (w *waiting, err error) {
+	if p := e.poolOf(r); p != nil && r.isScript() {
+		e.pace.note(time.Now())
+		_, w = p.pickAlive(shapeOf(r))
+	}
+	var h *heldWorkspace
+	if w != nil {
+		h = w.held
+	} else if h, err = e.newHeld(r.Workspace, r.Inodes); err != nil {
+		return nil, err
+	}
+	err = e.keep(l, r.Held, h, r.Inputs)
+	switch {
+	case err != nil && w != nil:
+		w.close()
+		return nil, err
+	case err != nil:
+		e.discard(h)
+		return nil, err
+	case w != nil:
+		w.unheld = false
+	}
+	r.Inputs = 0
+	return w, nil
+}
+
+// refillPause is how long after its start a first cell has ended, most often: to make
+// the next sandbox takes as much of a processor.
+const refillPause = 50 * time.Millisecond
+
+// refillLater makes the sandboxes for the next interpreters. There are none before
+// the first one, and none when there was no other for a while.
+func (p *pool) refillLater(s shape) {
+	<-time.After(refillPause)
+	p.refill(s)
+}
+
 // forkLive makes a sandbox for an interpreter in its workspace; nil if it is to start
 // cold.
 func (p *pool) forkLive(r *runRequest) (*waiting, error) {

@@ -252,6 +252,8 @@ class Driver:
 
     def __init__(self):
         self.channel = None
+        self.process = 0  # whose interpreter it is
+        self.streams = {}
         self.leaving = False  # exit() was called
         self.running = False  # a cell
         self.interrupted = False
@@ -263,26 +265,33 @@ class Driver:
     def rehearse(self):
         """Runs cells until what they need is loaded, and the interpreter has adapted
         its code to it; then forgets them. What is forked from here need not."""
-        self.tell = lambda name, value: None
         before = sys.modules["__main__"]
         sys.modules["__main__"] = self.shell.user_module
+        self.process, self.loop = os.getpid(), asyncio.new_event_loop()
         for _ in range(20):
-            for code in ("1 + 1", "x = [1, 2]\nsum(x) + _", "def f():\n    1 / 0\nf()"):
-                self.shell.run_cell(code, store_history=True)
+            self.run_in_vain("1 + 1", "x = [1, 2]\nsum(x) + _", "def f():\n    1 / 0\nf()")
+        self.loop.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.modules["__main__"] = before
         self.shell.reset(new_session=True)
+
+    def run_in_vain(self, *cells):
+        """Runs cells of which nothing is heard, and nothing stays but memory."""
+        self.tell = lambda name, value: None
+        for code in cells:
+            encoded(self.do_run({"code": code}))
+        del self.tell
         self.shell.history_manager.outputs.clear()
         self.shell.history_manager.exceptions.clear()
-        del self.tell
 
-    def begin(self):
-        """Is called in the process whose interpreter it is."""
-        self.channel = Channel()
+    def prepare(self, rehearse):
+        """Does what can be done in the process whose interpreter it is, before anybody
+        waits for that."""
+        self.process = os.getpid()
         self.main_thread = threading.main_thread()
         sys.stdout, sys.stderr = Stream(self, "stdout", 1), Stream(self, "stderr", 2)
         sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
         self.streams = {"stdout": sys.stdout, "stderr": sys.stderr}
-        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         sys.argv[:] = [""]
         sys.path[0] = ""
         sys.modules["__main__"] = self.shell.user_module
@@ -294,6 +303,14 @@ class Driver:
         self.free_runners()
         self.loop.set_exception_handler(self.complain)
         signal.signal(signal.SIGINT, self.on_interrupt)
+        if rehearse:
+            self.run_in_vain("1 + 1")
+            self.shell.reset(new_session=True)
+
+    def begin(self):
+        """Is called when somebody waits for the interpreter."""
+        self.channel = Channel()
+        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
 
     def free_runners(self):
         """Lets a cell call asyncio.run: our own loop stands still in the meantime."""
@@ -327,11 +344,11 @@ class Driver:
     # What it says.
 
     def tell(self, name, value):
-        if os.getpid() == self.channel.process:
+        if os.getpid() == self.process:
             self.channel.tell(name, value)
 
     def put(self, stream, text):
-        if os.getpid() != self.channel.process:  # a child of the cell's, whose words would mix with ours
+        if os.getpid() != self.process:  # a child of the cell's, whose words would mix with ours
             os.write(stream.number, text.encode("utf-8", "backslashreplace"))
             return
         for start in range(0, len(text), PIECE):
@@ -363,7 +380,7 @@ class Driver:
         return self.question(prompt, True)
 
     def question(self, prompt, password):
-        if threading.current_thread() is not self.main_thread or os.getpid() != self.channel.process:
+        if threading.current_thread() is not self.main_thread or os.getpid() != self.process:
             raise EOFError("input() can only be called from the main thread of a cell")
         number = self.channel.ask("input", encoded({"prompt": str(prompt), "password": password}))
         while True:
@@ -412,8 +429,8 @@ class Driver:
                     os._exit(98)
 
     def on_interrupt(self, number, frame):
-        if not self.running or os.getpid() != self.channel.process:
-            if os.getpid() != self.channel.process:
+        if not self.running or os.getpid() != self.process:
+            if os.getpid() != self.process:
                 raise KeyboardInterrupt
             return
         self.interrupted = True
@@ -441,7 +458,9 @@ class Driver:
                 return  # nobody reads what is said after the end
 
     def do_run(self, order):
-        self.error, self.interrupted, self.channel.put_off = None, False, False
+        self.error, self.interrupted = None, False
+        if self.channel:
+            self.channel.put_off = False
         silent = bool(order.get("silent"))
         for name, stream in self.streams.items():
             if getattr(sys, name, None) is None:
@@ -451,7 +470,7 @@ class Driver:
         self.running = True
         self.finish(self.task)
         self.running = False
-        if os.getpid() != self.channel.process:
+        if os.getpid() != self.process:
             os._exit(0)  # the cell forked, and this is the other one
         if self.task.cancelled():
             error, count = asyncio.CancelledError(), self.shell.execution_count - 1
@@ -725,7 +744,9 @@ def serve(driver, arguments):
     if arguments == ["bash"]:
         Bash().serve()
         return
-    driver = driver or Driver()
+    if driver is None:
+        driver = Driver()
+        driver.prepare(False)
     driver.begin()
     driver.serve()
 

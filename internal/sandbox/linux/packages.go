@@ -214,10 +214,11 @@ func (p *pool) wake() {
 	}
 }
 
-// stayAwake lets the zygote of such a set end some time after its last program.
+// stayAwake lets the zygote of such a set end some time after its last program. Of the
+// live interpreters of the default set, only the sandboxes that wait end.
 // The caller holds the lock.
 func (p *pool) stayAwake() {
-	if p.set == "" || p.closed {
+	if p.set == "" && !p.tier.live || p.closed {
 		return
 	}
 	if p.expiry == nil {
@@ -247,7 +248,12 @@ func (p *pool) sleep() {
 		return
 	}
 	ready, z := p.ready, p.zygote
-	p.ready, p.zygote, p.awake = nil, nil, p.awake && z == nil // one that is being started stays
+	p.ready = nil
+	if p.set == "" {
+		z = nil // the zygote stays
+	} else {
+		p.zygote, p.awake = nil, p.awake && z == nil // one that is being started stays
+	}
 	p.mu.Unlock()
 	for _, w := range ready {
 		w.close()

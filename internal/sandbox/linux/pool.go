@@ -170,13 +170,9 @@ func (p *pool) start() {
 func (p *pool) take(s shape) *waiting {
 	p.executor.pace.note(time.Now())
 	p.wake()
-	z, w := p.pick(s)
-	for ; w != nil; z, w = p.pick(s) {
-		if w.alive() {
-			w.group.idle(false)
-			return w
-		}
-		w.close() // somebody ended it while it waited
+	z, w := p.pickAlive(s)
+	if w != nil {
+		return w
 	}
 	if z == nil {
 		p.group.idle(false) // one that is starting has been idle for long enough
@@ -190,6 +186,19 @@ func (p *pool) take(s shape) *waiting {
 		return nil
 	}
 	return forked
+}
+
+// pickAlive takes a sandbox of that shape that waits, nil if there is none.
+func (p *pool) pickAlive(s shape) (*zygote, *waiting) {
+	z, w := p.pick(s)
+	for ; w != nil; z, w = p.pick(s) {
+		if w.alive() {
+			w.group.idle(false)
+			return z, w
+		}
+		w.close() // somebody ended it while it waited
+	}
+	return z, nil
 }
 
 // pick takes a sandbox of that shape off the list, nil if there is none, and
@@ -262,7 +271,7 @@ func (p *pool) refill(s shape) {
 			continue
 		}
 		how := idly
-		if p.executor.isBusy() {
+		if p.executor.isBusy() && !p.tier.live { // whose start is long, and its stay too
 			how = soon
 		}
 		if len(p.ready) >= p.enough() {
@@ -332,9 +341,6 @@ func (p *pool) mayRehearse() bool {
 
 // enough is how many are to wait now. The caller holds the lock.
 func (p *pool) enough() int {
-	if p.tier.live {
-		return 0 // a sandbox is forked for its workspace
-	}
 	if p.size > leastWaiting && time.Since(p.missed) > longAgo {
 		p.size--
 		p.missed = time.Now()

@@ -32,14 +32,28 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err != nil {
 		return err
 	}
+	var w *waiting
+	if r.Make {
+		if w, err = e.house(l, r); err != nil {
+			return err
+		}
+	}
 	e.running.Add(1)
-	switch w, err := e.warm(r); {
+	if w == nil {
+		w, err = e.warm(r)
+	}
+	switch {
 	case err != nil:
 		e.running.Add(-1)
 		return err
 	case w != nil:
 		return w.run(l, r, files, ends)
 	}
+	return e.runOther(l, r, files, ends)
+}
+
+// runOther runs what no zygote's sandbox waits for: with a Node that waits, or cold.
+func (e *executor) runOther(l *link, r *runRequest, files, ends []*os.File) (err error) {
 	if !r.Stdin {
 		if ends[0], err = openNull(); err != nil {
 			e.running.Add(-1)

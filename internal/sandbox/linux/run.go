@@ -251,7 +251,7 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 		p.request.Node = &nodeProgram{spec.Language.Name, spec.Args}
 	}
 	if !spec.Held.IsZero() {
-		p.request.Held = spec.Held.String()
+		p.request.Held, p.request.Make = spec.Held.String(), spec.Make
 	}
 	return p, p.openFiles(spec, output)
 }

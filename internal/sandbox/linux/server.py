@@ -54,14 +54,12 @@ def preload(modules):
 
 def make_live():
     """Makes the shell of live interpreters. What is the main module stays it."""
-    import functools
-
     first = sys.modules["__main__"]
     live = load("live")
     driver = live.Driver()
     driver.rehearse()
     sys.modules["__main__"] = first
-    return functools.partial(live.serve, driver)
+    return live, driver
 
 
 def rehearse_plot():
@@ -94,12 +92,12 @@ def begin():
     place.walk(room.STEPS, place.number(room.SETUP), room.SETUP_ERROR)  # what confines this process and all that it forks
     left_out = preload(constants["preload"])
     if constants["live"]:
-        LIVE.append(make_live())
+        LIVE.extend(make_live())
     for hook in AFTER_FORK:
         hook()  # what it closes is still open here
     practise(place, constants)
     place.keep_steps(room.OWN_STEPS, own_steps(constants))
-    place.numbers[room.PYTHON_FIRST // 4] = len(AFTER_FORK)
+    place.numbers[room.PYTHON_FIRST // 4] = len(AFTER_FORK) + len(LIVE)
     place.keep_steps(room.TOUCH, [])
     for part in (vars(sys.modules["__main__"]), globals(), vars(room), vars(lesson)):
         program.settle(part)
@@ -247,7 +245,7 @@ def live(place, constants):
     would copy a megabyte of memory. It never returns."""
     try:
         much = place.number(room.PREPARE)
-        if (AFTER_FORK or much > 1) and constants["lesson"] is None:
+        if (AFTER_FORK or LIVE or much > 1) and constants["lesson"] is None:
             prepare(much)
             place.wait()
         become_program(*place.handed(place.number(room.RECEIVED)), place, constants)
@@ -267,6 +265,8 @@ def prepare(much):
             rehearse_plot()
     except OSError:
         pass  # a neighbour has used something up: what was not rehearsed takes a little longer
+    if LIVE:
+        LIVE[1].prepare(much > 0)
     gc.freeze()  # what is there now is no program's to collect
 
 
@@ -293,7 +293,7 @@ def conduct(handed, source):
         set_environment(handed.env)
     gc.enable()
     if LIVE:
-        LIVE[0](handed.argv[1:])
+        LIVE[0].serve(LIVE[1], handed.argv[1:])
         return 0
     return program.conduct(handed.argv[0], handed.argv[1:], handed.echo_last, handed.show_plots, handed.alone, source)
 

@@ -30,6 +30,7 @@ type waiting struct {
 	// untouched says that what is kept of it is as it was when it was made.
 	untouched bool
 	held      *heldWorkspace // of a live interpreter, which it has entered; else nil
+	unheld    bool           // that one is no session's yet
 }
 
 // haste is how a sandbox is made.
@@ -46,10 +47,21 @@ func (h haste) prepare() int {
 	return [...]int{claimed: prepareNothing, soon: prepareNothing, idly: prepareMemory, rehearsed: preparePlots}[h]
 }
 
-// forkWaiting makes a sandbox with a zygote and waits until it stands.
+// forkWaiting makes a sandbox with a zygote and waits until it stands. That of a live
+// interpreter is made in a workspace which stays: without one, in a new one.
 func (e *executor) forkWaiting(z *zygote, s shape, how haste, h *heldWorkspace) (_ *waiting, err error) {
 	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, rehearsed: how == rehearsed, held: h}
+	if z.tier.live && h == nil {
+		if w.held, err = e.newHeld(s.workspace, s.inodes); err != nil {
+			return nil, err
+		}
+		w.held.entered.RLock()
+		w.unheld = true
+	}
 	if err := w.takeWorkspace(); err != nil {
+		if w.held != nil {
+			w.leaveHeld()
+		}
 		return nil, err
 	}
 	defer func() {
@@ -170,10 +182,18 @@ func (w *waiting) close() {
 		w.workspace.close()
 	}
 	if w.held != nil {
-		w.executor.leave(w.held, true)
+		w.leaveHeld()
 		return
 	}
 	w.executor.returnUID(w.uid)
+}
+
+// leaveHeld leaves the workspace that stays, unless no session ever had it.
+func (w *waiting) leaveHeld() {
+	w.executor.leave(w.held, true)
+	if w.unheld {
+		w.executor.discard(w.held)
+	}
 }
 
 // alive reports whether pid 1 of the sandbox has not ended.

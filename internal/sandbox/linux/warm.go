@@ -43,8 +43,10 @@ func (e *executor) warm(r *runRequest) (*waiting, error) {
 // the program is done and its files are sent; the sandbox is ended after that,
 // and then the next is made.
 func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
-	if !r.Live {
-		defer w.executor.poolOf(r).refill(w.shape)
+	if pool := w.executor.poolOf(r); r.Live {
+		w.executor.work.Go(func() { pool.refillLater(w.shape) })
+	} else {
+		defer pool.refill(w.shape)
 	}
 	defer w.close()
 	defer w.executor.running.Add(-1)

@@ -268,6 +268,7 @@ type runRequest struct {
 	Code      []byte   `json:",omitzero"` // the content of that file, unless it is long and comes as an input
 	Stdin     bool     // not empty
 	Held      string   // id of a held workspace; empty: a fresh one
+	Make      bool     `json:",omitempty"` // that workspace, of the inputs; else a live interpreter has none
 	EchoLast  bool     // print the value of a Python program's last expression
 	ShowPlots bool     // leave the plots that it shows as files
 	Folders   bool     // an empty folder is an output
@@ -417,8 +418,10 @@ func (r *runRequest) check() error {
 		return errors.New("only a Python script's last expression can be echoed, and its plots be left")
 	case r.Entry != "" && checkPath(r.Entry) != nil, r.Entry == "" && r.Code != nil:
 		return errors.New("bad entry path")
-	case r.Live && (r.Held == "" || r.Entry != "" || !r.Calls):
+	case r.Live && (!heldID.MatchString(r.Held) || r.Entry != "" || !r.Calls):
 		return errors.New("a live interpreter without a workspace or a channel")
+	case r.Make && !r.Live, r.Live && !r.Make && r.Inputs > 0:
+		return errors.New("only a live interpreter's workspace is made with it, and has inputs only then")
 	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || !r.Live && r.Timeout > 24*time.Hour:
 		return errors.New("a limit is out of range")
 	case r.CPUs < 0 || r.CPUTime < 0 || r.Count < 0 || r.Bytes < 0 || r.Total < 0:

@@ -56,6 +56,12 @@ func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*e
 	if fault != nil {
 		return nil, fault
 	}
+	if spec.Make && !held {
+		if err := f.Hold(ctx, spec.Held, spec.Inputs, spec.Limits); err != nil {
+			return nil, err
+		}
+		held = true
+	}
 	if !spec.Held.IsZero() && !held {
 		return nil, engine.ErrNotFound
 	}
