@@ -59,10 +59,15 @@ func (db *DB) linkAll(ctx context.Context, c *conn, files []engine.SessionFile) 
 }
 
 // AddSession records a session with files in it, engine.ErrFull if that is one
-// more than its owner may keep.
+// more than its owner may keep. A live one without files does not wait for the disk:
+// the first write that does, as of its first file, takes it along.
 func (db *DB) AddSession(ctx context.Context, session engine.Session, files []engine.SessionFile) error {
 	const op = "add session"
-	return db.write(ctx, op, session.ID.String(), func(ctx context.Context, c *conn) error {
+	write := db.write
+	if session.Kind == engine.SessionLive && len(files) == 0 {
+		write = db.writeNoSync
+	}
+	return write(ctx, op, session.ID.String(), func(ctx context.Context, c *conn) error {
 		if err := insertSession(ctx, c, &session); err != nil {
 			return err
 		}
