@@ -93,6 +93,15 @@ class Channel:
         return answers
 
 
+class Unheard:
+    """Stands for the channel where nobody listens."""
+
+    writing, put_off = 0, False
+
+    def tell(self, name, value):
+        pass
+
+
 class Stream(io.TextIOBase):
     """What a cell prints to."""
 
@@ -277,10 +286,10 @@ class Driver:
 
     def run_in_vain(self, *cells):
         """Runs cells of which nothing is heard, and nothing stays but memory."""
-        self.tell = lambda name, value: None
+        self.channel = Unheard()
         for code in cells:
             encoded(self.do_run({"code": code}))
-        del self.tell
+        self.channel = None
         self.shell.history_manager.outputs.clear()
         self.shell.history_manager.exceptions.clear()
 
@@ -458,9 +467,7 @@ class Driver:
                 return  # nobody reads what is said after the end
 
     def do_run(self, order):
-        self.error, self.interrupted = None, False
-        if self.channel:
-            self.channel.put_off = False
+        self.error, self.interrupted, self.channel.put_off = None, False, False
         silent = bool(order.get("silent"))
         for name, stream in self.streams.items():
             if getattr(sys, name, None) is None:
