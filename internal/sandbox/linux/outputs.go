@@ -73,6 +73,7 @@ func (o *outputs) pump(host engine.Host) {
 		return
 	}
 	var events [len(streams)]unix.EpollEvent
+	var ended [len(streams)]bool // a pipe that is closed while it is read is reported again
 	for open := len(o.pipes); open > 0; {
 		var n int
 		closed := conn.Read(func(fd uintptr) bool {
@@ -86,7 +87,8 @@ func (o *outputs) pump(host engine.Host) {
 			return
 		}
 		for _, event := range events[:n] {
-			if !o.drain(conn, int(event.Fd), buffer[:], host) {
+			if i := event.Fd; !ended[i] && !o.drain(conn, int(i), buffer[:], host) {
+				ended[i] = true
 				open--
 			}
 		}

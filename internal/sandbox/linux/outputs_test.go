@@ -111,3 +111,40 @@ func TestOutputsClose(t *testing.T) {
 		t.Error("it still reads")
 	}
 }
+
+// closer closes a pipe when the first of what was in it arrives: it is reported as
+// readable, and after it was read to its end again as closed.
+type closer struct {
+	heard
+	pipe *os.File
+}
+
+func (c *closer) Output(stream engine.Stream, data []byte) {
+	c.heard.Output(stream, data)
+	if stream == engine.Stderr {
+		c.pipe.Close()
+	}
+}
+
+// One stream that ends does not end the other.
+func TestOutputsEndOfOne(t *testing.T) {
+	o, stdout, stderr := twoPipes(t)
+	fmt.Fprint(stderr, "y")
+	h := &closer{heard: heard{sizes: map[engine.Stream]int{}}, pipe: stderr}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.pump(h)
+	}()
+	fmt.Fprint(stdout, "a")
+	select {
+	case <-done:
+		t.Error("it ended with the first")
+	case <-time.After(50 * time.Millisecond):
+	}
+	stdout.Close()
+	<-done
+	if h.sizes[engine.Stdout] != 1 || h.sizes[engine.Stderr] != 1 {
+		t.Errorf("%v", h.sizes)
+	}
+}
