@@ -200,20 +200,63 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A cell is interrupted however far it has come, the first of an interpreter too.
+// A cell is interrupted however far it has come, the first of an interpreter too: one
+// that waits, one that was given out, one whose code has begun. The next one is not.
 func TestInterruptAtOnce(t *testing.T) {
 	p := open(t, Config{})
-	s := p.session("python")
-	for range 20 {
-		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: "while True: pass"})
-		if err != nil {
-			t.Fatal(err)
+	for language, codes := range map[string][2]string{"python": {"while True: pass", "1"}, "bash": {"while :; do :; done", "true"}, "javascript": {"for (;;) {}", "1"}} {
+		s := p.session(language)
+		for i := range 30 {
+			c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: codes[0]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%3 > 0 {
+				p.seen(s, c.ID, StartedEvent)
+			}
+			if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+				t.Fatal(err)
+			}
+			if c = p.want(p.end(s, c.ID), StatusInterrupted); c.Restarted || strings.Contains(c.Message, "killed") {
+				t.Fatalf("%s, try %d: %+v", language, i, c)
+			}
+			p.want(p.run(s, codes[1]), StatusOK)
 		}
+	}
+}
+
+// seen returns when a cell has had an event.
+func (p *place) seen(session, cell engine.ID, kind OutputType) {
+	p.t.Helper()
+	events, err := p.Watch(p.t.Context(), p.caller, session, cell, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for e := range events {
+		if e.Type == kind {
+			return
+		}
+	}
+}
+
+// The traceback of an interrupt shows the cell's own lines, wherever it met it.
+func TestTracebackOfInterrupt(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	for _, code := range []string{
+		begun + "while True: pass", "import time\n" + begun + "time.sleep(60)", begun + "!sleep 60", begun + "while True: print(end='')",
+		begun + "try:\n    while True: pass\nexcept KeyboardInterrupt:\n    raise ValueError('after')",
+		"try:\n    input()\nfinally:\n    print('begun')\n    while True: pass",
+	} {
+		// In a function: between two statements it may meet the compiler.
+		c := p.started(s, "def f():\n    "+strings.ReplaceAll(code, "\n", "\n    ")+"\nf()")
 		if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 			t.Fatal(err)
 		}
-		if c = p.want(p.end(s, c.ID), StatusInterrupted); c.Restarted {
-			t.Errorf("%+v", c)
+		c = p.want(p.end(s, c.ID), StatusInterrupted)
+		trace := strings.Join(raised(c).Traceback, "\n")
+		if strings.Contains(trace, "/opt/airlock") || !strings.Contains(trace, "Cell In[") || strings.Contains(c.Message, "killed") {
+			t.Errorf("%s: %s\n%s", code, c.Message, trace)
 		}
 	}
 }

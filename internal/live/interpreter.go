@@ -23,6 +23,7 @@ type interpreter struct {
 	out      func(bool) // tells the engine that it waits, or no longer does
 	reins    engine.Reins
 	orders   chan struct{} // has an entry when there may be something to do
+	cut      chan struct{} // has an entry when its cell is interrupted, for Node's driver
 	began    bool          // it has asked what to do
 	fresh    bool          // it has run no cell
 	question *question     // that its cell waits with
@@ -41,7 +42,7 @@ type question struct {
 // launch starts an interpreter. The caller holds mu.
 func (at *session) launch() error {
 	it := &interpreter{
-		at: at, gone: make(chan struct{}), orders: make(chan struct{}, 1), fresh: true, out: func(bool) {},
+		at: at, gone: make(chan struct{}), orders: make(chan struct{}, 1), cut: make(chan struct{}, 1), fresh: true, out: func(bool) {},
 		carry: map[engine.Stream][]byte{},
 	}
 	s := at.service
@@ -101,10 +102,16 @@ func (it *interpreter) end(why string) {
 // endTime is for the engine to end a run, and to store what a cell left.
 const endTime = 30 * time.Second
 
-// interrupt sends it the signal. One that waits for an answer gets that as well, for
-// it may stand still. The caller holds mu.
-func (it *interpreter) interrupt() {
-	if it.reins.Interrupt != nil {
+// interrupt sends it the signal; Node is told first, and gets it if that is not enough.
+// One that waits for an answer gets that as well, for it may stand still. The caller
+// holds mu.
+func (it *interpreter) interrupt(again bool) {
+	if it.at.settings.Language == "js" && !again {
+		select {
+		case it.cut <- struct{}{}:
+		default:
+		}
+	} else if it.reins.Interrupt != nil {
 		_ = it.reins.Interrupt() // then it is killed
 	}
 	if q := it.question; q != nil {
@@ -165,7 +172,7 @@ func (it *interpreter) running(c *cell, count int) {
 	started := c.Cell
 	c.log.add(Event{Output: Output{Type: StartedEvent}, Cell: &started})
 	if c.stopping {
-		it.interrupt()
+		it.interrupt(false)
 	}
 }
 
@@ -226,6 +233,13 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 		it.at.mu.Unlock()
 		it.report(input)
 		return []byte("null"), nil
+	case "interrupt":
+		select {
+		case <-it.cut:
+			return []byte("null"), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	var m message
 	if err := json.Unmarshal(input, &m); err != nil {
@@ -286,6 +300,10 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	}
 	defer at.mu.Unlock()
 	it.out(false)
+	select {
+	case <-it.cut: // of a cell that has ended
+	default:
+	}
 	at.current = at.orders[0]
 	at.orders = slices.Delete(at.orders, 0, 1)
 	if at.idle != nil {

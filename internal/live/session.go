@@ -316,7 +316,10 @@ func (at *session) stop(c *cell) {
 	}
 	c.stopping = true
 	if c.Status == StatusRunning { // else it is when it begins
-		it.interrupt()
+		it.interrupt(false)
+	}
+	if at.settings.Language == "js" {
+		at.insist(it, c, interruptTime/40)
 	}
 	time.AfterFunc(interruptTime, func() {
 		at.mu.Lock()
@@ -324,6 +327,21 @@ func (at *session) stop(c *cell) {
 		if at.current != nil && at.current.cell == c && at.interpreter == it {
 			at.service.lost.Add(1)
 			it.end("It did not heed an interrupt within 2 s, and was killed.")
+		}
+	})
+}
+
+// insist interrupts a cell of Node's again as long as it goes on: it is sent no signal at
+// first, and may lose one. The caller holds mu.
+func (at *session) insist(it *interpreter, c *cell, wait time.Duration) {
+	time.AfterFunc(wait, func() {
+		at.mu.Lock()
+		defer at.mu.Unlock()
+		if at.current != nil && at.current.cell == c && at.interpreter == it && it.ending == "" {
+			if c.Status == StatusRunning {
+				it.interrupt(true)
+			}
+			at.insist(it, c, interruptTime/5)
 		}
 	})
 }

@@ -81,6 +81,18 @@ let count = 0
 let settle = null // ends the cell that runs, with an error
 
 process.on('SIGINT', () => settle?.(interrupted()))
+
+// A signal that meets Node between a script and the event loop ends it or is lost: who
+// interrupts answers this call, and sends the signal to a script that goes on.
+let asking = false
+function heed() {
+  if (asking) return
+  asking = true
+  ask('interrupt', {}).then(() => {
+    asking = false
+    settle?.(interrupted())
+  })
+}
 server._domain.removeAllListeners('error') // where the repl sends what a cell throws
 server._domain.on('error', (error) => settle ? settle(error) : process.stderr.write(util.inspect(error) + '\n'))
 
@@ -133,6 +145,7 @@ const does = {
   async run({ code, silent }) {
     if (!silent) count++
     for (const [, name] of code.matchAll(/^\s*(?:(?:async\s+)?function\*?|let|const|var|class)\s+([A-Za-z_$][\w$]*)/gm)) declared.add(name)
+    heed()
     tell('running', { count })
     const result = /^\s*$/.test(code) ? {} : await evaluate(code)
     settle = null

@@ -181,6 +181,26 @@ def bundle(data, metadata):
         return parts, "{}"
 
 
+def own_frames(error, trace, seen):
+    """Leaves the frames of this file out of a traceback, and out of those of the
+    errors before it: an interrupt is raised in here, and so is the end of input."""
+    if error is None or id(error) in seen:
+        return trace
+    seen.add(id(error))
+    steps = []
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename != own_frames.__code__.co_filename:
+            steps.append(trace)
+        trace = trace.tb_next
+    for step in reversed(steps):
+        step.tb_next, trace = trace, step
+    error.__traceback__ = trace
+    for before in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
+        if before is not None:
+            own_frames(before, before.__traceback__, seen)
+    return trace
+
+
 def make_shell(driver):
     """Makes IPython's shell."""
     from IPython.core.displayhook import DisplayHook
@@ -216,6 +236,10 @@ def make_shell(driver):
         displayhook_class = Type(Hook)
         display_pub_class = Type(Publisher)
 
+        def _get_exc_info(self, exc_tuple=None):
+            kind, error, trace = super()._get_exc_info(exc_tuple)
+            return kind, error, own_frames(error, trace, set())
+
         def _showtraceback(self, etype, evalue, stb):
             driver.failed(etype, evalue, stb)
 
@@ -238,7 +262,8 @@ def make_shell(driver):
                 except KeyboardInterrupt:
                     process.terminate()
                     raise
-            self.user_ns["_exit_code"] = process.returncode
+            code = process.returncode  # of a shell whose command was killed: 128 and the signal
+            self.user_ns["_exit_code"] = 128 - code if code > 128 else code
 
         system_piped = system_raw = system
 
@@ -320,6 +345,8 @@ class Driver:
         """Is called when somebody waits for the interpreter."""
         self.channel = Channel()
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+        for name, value in (("TERM", "xterm-color"), ("PAGER", "cat"), ("GIT_PAGER", "cat")):
+            os.environ.setdefault(name, value)  # as ipykernel says it, which forces colours, too
 
     def free_runners(self):
         """Lets a cell call asyncio.run: our own loop stands still in the meantime."""
@@ -474,9 +501,7 @@ class Driver:
                 setattr(sys, name, stream)
         signal.signal(signal.SIGINT, self.on_interrupt)
         self.task = self.loop.create_task(self.cell(order["code"], silent))
-        self.running = True
         self.finish(self.task)
-        self.running = False
         if os.getpid() != self.process:
             os._exit(0)  # the cell forked, and this is the other one
         if self.task.cancelled():
@@ -495,6 +520,7 @@ class Driver:
         shell, problem, result = self.shell, None, None
         count = shell.execution_count
         try:
+            self.running = True
             self.channel.tell("running", '{"count":%d}' % count)
             try:
                 transformed = type(shell).transform_cell(shell, code)
@@ -510,6 +536,8 @@ class Driver:
         except (KeyboardInterrupt, asyncio.CancelledError, Exception) as error:
             self.failed(type(error), error, [type(error).__name__])
             return count, error
+        finally:
+            self.running = False
         return count, result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
 
     def do_wake(self, order):
@@ -585,11 +613,18 @@ class Bash:
         for number in (lines, cells, ends):
             os.close(number)
         self.shell = pid
+        signal.signal(signal.SIGCHLD, self.on_child)
         self.run(self.START + "; exec 2>&7 7>&-")
         self.names = set(self.listed("compgen -v"))
 
     def on_interrupt(self, number, frame):
         self.interrupted = True
+
+    def on_child(self, *_):
+        """Ends with the shell, whoever else has its files."""
+        pid, how = os.waitpid(self.shell, os.WNOHANG)
+        if pid:
+            os._exit(os.waitstatus_to_exitcode(how) & 0xFF)
 
     def run(self, code):
         """Runs code to its end, and returns its exit status. An interrupt is passed on
@@ -630,9 +665,9 @@ class Bash:
 
     def records(self):
         data = os.read(self.ends, 4096)
-        if not data:  # the shell has ended
-            _, how = os.waitpid(self.shell, 0)
-            os._exit(os.waitstatus_to_exitcode(how) & 0xFF)
+        if not data:  # the shell has closed it
+            self.on_child()
+            signal.pause()
         *whole, self.said = (self.said + data).split(b"\0")
         for record in whole:
             number, _, word = record.partition(b" ")
