@@ -26,10 +26,29 @@ func TestHostileWarm(t *testing.T) {
 	testHostile(t, true, func(t *testing.T) *Sandbox { return startWarm(t) })
 }
 
+// The same as cells of live sessions, which are forked from a zygote of their own.
+func TestHostileCells(t *testing.T) {
+	var all *cells
+	b := hostileBackend(t, func(t *testing.T) *Sandbox {
+		s := startWarm(t)
+		all = newCells(t, s)
+		return s
+	})
+	b.Cell = func(t *testing.T, spec *engine.Spec) sandboxtest.Result { return all.run(t, spec) }
+	hostile.Suite(t, b)
+}
+
 func testHostile(t *testing.T, warm bool, open func(*testing.T) *Sandbox) {
+	b := hostileBackend(t, open)
+	b.Warm = warm
+	hostile.Suite(t, b)
+}
+
+func hostileBackend(t *testing.T, open func(*testing.T) *Sandbox) hostile.Backend {
+	t.Helper()
 	var executor int
 	var own string
-	hostile.Suite(t, hostile.Backend{
+	return hostile.Backend{
 		Open: func(t *testing.T) engine.Sandbox {
 			before := executors(t)
 			s := open(t)
@@ -51,8 +70,7 @@ func testHostile(t *testing.T, warm bool, open func(*testing.T) *Sandbox) {
 		},
 		Strays: func(t *testing.T) []string { return strays(t, executor) },
 		Groups: os.Geteuid() == 0,
-		Warm:   warm,
-	})
+	}
 }
 
 // The same as an ordinary user, whose sandboxes have no control groups and no

@@ -43,6 +43,11 @@ var looks = map[string]func(sandboxtest.Result) []string{
 	"lies/texts.py":             wantText("\x1b]0;title\x07\x1b[2J\x00\xff\xfe\r\nevent: done\n"),
 }
 
+// looksInCell take the place of these after a cell, whose text is UTF-8.
+var looksInCell = map[string]func(sandboxtest.Result) []string{
+	"lies/texts.py": wantText("\x1b]0;title\x07\x1b[2J\x00\uFFFD\r\nevent: done\n"),
+}
+
 func wantFiles(names ...string) func(sandboxtest.Result) []string {
 	return func(r sandboxtest.Result) (faults []string) {
 		for _, name := range names {

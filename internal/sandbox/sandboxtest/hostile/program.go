@@ -31,6 +31,7 @@ type program struct {
 // head is what the first lines of a program say.
 type head struct {
 	ends    string        // how: "well" (the default), "timeout", "killed", "oom", "badly" or "anyhow"
+	inCell  string        // how as a cell, if not so: it meets an interpreter that stays, or is it
 	timeout time.Duration // of its run
 	memory  int64         // limit; 0: the suite's
 	procs   int           // limit of processes; 0: the suite's
@@ -94,6 +95,8 @@ func parseHead(code string) (head, error) {
 		switch key {
 		case "ends":
 			h.ends = value
+		case "cell":
+			h.inCell = value
 		case "timeout":
 			h.timeout, err = time.ParseDuration(value)
 		case "memory":
@@ -123,8 +126,10 @@ func parseHead(code string) (head, error) {
 	if first {
 		return h, fmt.Errorf("it does not say what it does")
 	}
-	if !slices.Contains([]string{"well", "timeout", "killed", "oom", "badly", "anyhow"}, h.ends) {
-		return h, fmt.Errorf("it cannot end %q", h.ends)
+	for _, end := range []string{h.ends, cmp.Or(h.inCell, h.ends)} {
+		if !slices.Contains([]string{"well", "timeout", "killed", "oom", "badly", "anyhow"}, end) {
+			return h, fmt.Errorf("it cannot end %q", end)
+		}
 	}
 	return h, nil
 }
@@ -152,6 +157,8 @@ func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *e
 		spec = sandboxtest.Spec(javascript, prelude(".js")+p.code)
 	case launcher == "python":
 		spec = sandboxtest.Python(fmt.Sprintf(becomeAttack, p.symbol()))
+	case launcher == "cell":
+		spec = sandboxtest.Python(fmt.Sprintf(callAttack, p.symbol()))
 	default:
 		spec = sandboxtest.Spec("bash", "cp attack /tmp/attack && chmod 755 /tmp/attack && rm attack && exec /tmp/attack "+p.symbol())
 	}
@@ -170,16 +177,37 @@ func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *e
 	return spec
 }
 
+// adapt makes a program a cell: the file that its code would lie in is there, and what
+// a program of Node's would wait for at its end it waits for itself.
+func (p *program) adapt(t *testing.T, spec *engine.Spec) {
+	t.Helper()
+	spec.Env["H_CELL"] = "yes"
+	if p.is(".py") {
+		spec.Inputs = append(spec.Inputs, sandboxtest.Input(t, spec.Entry, spec.Code))
+	}
+	if p.is(".js") {
+		spec.Code = strings.Replace(spec.Code, "\nPromise.all(", "\nawait Promise.all(", 1)
+	}
+}
+
 // becomeAttack turns a Python program into one in C, with all the files that
 // it has open.
-const becomeAttack = `import os, shutil
+const becomeAttack = takeAttack + `os.execv("/tmp/attack", ["attack", %q])
+`
+
+// callAttack runs it beside an interpreter that stays.
+const callAttack = takeAttack + `import signal, subprocess
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to stay when it signals whom it finds
+raise SystemExit(subprocess.run(["/tmp/attack", %q], close_fds=False).returncode)
+`
+
+const takeAttack = `import os, shutil
 shutil.copy("attack", "/tmp/attack")
 os.chmod("/tmp/attack", 0o755)
 os.remove("attack")
 for fd in range(3, 1024):
     try: os.set_inheritable(fd, True)
     except OSError: pass
-os.execv("/tmp/attack", ["attack", %q])
 `
 
 // given is what the input of every program holds.

@@ -8,6 +8,16 @@ def tried(what):
     _tried += 1
     _say("tried", what)
 def breach(what): _say("breach", what)
+# What an interpreter that runs cells has open itself: its channel, and its loop's files.
+def _target(fd):
+    try: return _os.readlink("/proc/self/fd/%d" % fd)
+    except OSError: return ""
+_own = ["pipe:", "pipe:", "anon_inode:[eventpoll]", "socket:", "socket:"] if "CELL" in H else []
+_own = {_target(3 + i) for i, kind in enumerate(_own) if _target(3 + i).startswith(kind)}
+def own(fd): return _target(fd) in _own
+def sockets_of_others():
+    lines = open("/proc/net/unix").read().splitlines()[1:]
+    return [l for l in lines if "socket:[%s]" % l.split()[-1] not in _own]
 def refused(what, attempt, *args):
     """Tries something that must not work."""
     try: result = attempt(*args)

@@ -1,4 +1,5 @@
 # Executes itself without end.
+# cell: badly
 # ends: timeout
 # timeout: 1s
 [ -n "$AGAIN" ] || tried "execute"

@@ -1,4 +1,5 @@
 // Storms of signals between all of its processes.
+// cell: anyhow
 // ends: timeout
 // timeout: 1s
 static void nothing(int n) {}

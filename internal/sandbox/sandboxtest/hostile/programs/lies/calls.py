@@ -1,4 +1,5 @@
 # Abuses its channel for calls: lengths that lie, nonsense, the other ends of its pipes, and what they tell of the host.
+# cell: anyhow
 # calls: yes
 import fcntl, json, os, socket, struct
 answers, calls = (os.dup(int(fd)) for fd in os.environ["AIRLOCK_CALLS_FDS"].split())

@@ -1,4 +1,5 @@
 // Asks for the next program, as a Node does that waits for one.
+// cell: anyhow
 const fs = require("fs"), child = require("child_process"), { Worker, isMainThread } = require("worker_threads");
 const ask = () => {
   for (const question of [0, 1, 2, 1e6]) refused(`question ${question}`, () => fs.ftruncateSync(0x6e6f6465, question));

@@ -1,4 +1,5 @@
 // Leaves detached processes, and a loop that never empties.
+// cell: anyhow
 // ends: timeout
 // timeout: 1s
 const { spawn } = require("child_process");

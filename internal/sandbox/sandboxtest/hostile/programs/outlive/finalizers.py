@@ -1,4 +1,5 @@
 # Does not end its end: an exit handler, a destructor and a thread that go on for ever.
+# cell: well
 # ends: timeout
 # timeout: 1s
 import atexit, threading, time

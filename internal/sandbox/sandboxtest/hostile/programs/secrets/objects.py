@@ -14,7 +14,7 @@ for o in objects:
     if id(o) in seen: continue
     seen.add(id(o))
     try:
-        if isinstance(o, (socket.socket, io.FileIO)) and o.fileno() > 2 : breach("an open file: %r" % o)
+        if isinstance(o, (socket.socket, io.FileIO)) and o.fileno() > 2 and not own(o.fileno()): breach("an open file: %r" % o)
         if isinstance(o, (str, bytes, bytearray)) and len(o) > 30:
             text = o if isinstance(o, str) else bytes(o).decode("latin-1")
             if CANARY in text: breach("a text: %.200r" % text)
