@@ -18,6 +18,16 @@ type CellRequest struct {
 	Timeout    time.Duration // of its running, not of its waiting; zero: the session's
 	AllowInput bool          // the caller answers input() with Answer; else it is an EOFError
 	Silent     bool          // neither counted nor remembered, and it has no result
+	Program    *Program      // Code is a program, which runs beside the interpreter; nil: a cell of its language
+	Grace      time.Duration // to heed an interrupt, before the interpreter is killed; zero: 2 s
+}
+
+// Program is how code runs that is not for the interpreter of its session: in any
+// language, as a process that shares files and limits with it.
+type Program struct {
+	Language string // of the language table
+	Args     []string
+	Stdin    string
 }
 
 // Status is how a cell stands or ended.
@@ -43,6 +53,7 @@ type Cell struct {
 	Session        engine.ID
 	ExecutionCount int // 0 until it has one
 	Status         Status
+	ExitCode       *int                 // of a Program that ended by itself or by a signal
 	Outputs        []Output             // in order; neighbouring text of one stream is one output
 	Files          []engine.File        // new and changed, in order of path
 	Deleted        []string             // paths of files that are gone

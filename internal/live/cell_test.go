@@ -263,10 +263,15 @@ func TestTracebackOfInterrupt(t *testing.T) {
 
 const begun = "print('begun')\n"
 
-// started starts a cell, and returns when it has printed something.
+// started starts a cell, and returns when it has printed something. So does begin.
 func (p *place) started(session engine.ID, code string) Cell {
 	p.t.Helper()
-	c, err := p.Start(p.t.Context(), p.caller, session, CellRequest{Code: code})
+	return p.begin(session, CellRequest{Code: code})
+}
+
+func (p *place) begin(session engine.ID, req CellRequest) Cell {
+	p.t.Helper()
+	c, err := p.Start(p.t.Context(), p.caller, session, req)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -279,7 +284,7 @@ func (p *place) started(session engine.ID, code string) Cell {
 			return c
 		}
 	}
-	p.t.Fatalf("%s has not begun: %+v", code, p.end(session, c.ID))
+	p.t.Fatalf("%s has not begun: %+v", req.Code, p.end(session, c.ID))
 	return c
 }
 

@@ -334,6 +334,7 @@ func (it *interpreter) report(text []byte) {
 		Count       int    `json:"count"`
 		Interrupted bool   `json:"interrupted"`
 		Failed      string `json:"failed"`
+		Exit        *int   `json:"exit"` // of a program
 	}
 	_ = json.Unmarshal(text, &result) // then it is an error
 	it.drain()
@@ -357,9 +358,10 @@ func (it *interpreter) report(text []byte) {
 	if c.timedOut {
 		message = fmt.Sprintf("It was interrupted: it ran for longer than %v.", c.request.Timeout)
 	}
-	if !c.request.Silent {
+	if !c.request.Silent && result.Count > 0 {
 		c.ExecutionCount, at.count = result.Count, result.Count
 	}
+	c.ExitCode = result.Exit
 	at.current = nil
 	at.finish(c, status, message)
 	at.rest()

@@ -1,9 +1,11 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -117,11 +119,11 @@ func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID,
 		request: req, left: req.Timeout, done: make(chan struct{}),
 		log: log{limit: at.settings.Limits.Output.Bytes, texts: map[OutputType]int{}},
 	}
-	o := &order{do: "run", cell: c, text: struct {
-		Do     string `json:"do"`
-		Code   string `json:"code"`
-		Silent bool   `json:"silent,omitempty"`
-	}{"run", req.Code, req.Silent}}
+	text, err := at.text(&req)
+	if err != nil {
+		return Cell{}, err
+	}
+	o := &order{do: "run", cell: c, text: text}
 	if err := at.enqueue(ctx, o); err != nil {
 		return Cell{}, err
 	}
@@ -321,12 +323,13 @@ func (at *session) stop(c *cell) {
 	if at.settings.Language == "js" {
 		at.insist(it, c, interruptTime/40)
 	}
-	time.AfterFunc(interruptTime, func() {
+	grace := cmp.Or(c.request.Grace, interruptTime)
+	time.AfterFunc(grace, func() {
 		at.mu.Lock()
 		defer at.mu.Unlock()
 		if at.current != nil && at.current.cell == c && at.interpreter == it {
 			at.service.lost.Add(1)
-			it.end("It did not heed an interrupt within 2 s, and was killed.")
+			it.end(fmt.Sprintf("It did not heed an interrupt within %v, and was killed.", grace))
 		}
 	})
 }

@@ -2,8 +2,11 @@
 // channel for calls what to do next, and says there what a cell puts out; see live.py.
 'use strict'
 
+const { spawn } = require('node:child_process')
 const fs = require('node:fs')
 const net = require('node:net')
+const os = require('node:os')
+const path = require('node:path')
 const util = require('node:util')
 const vm = require('node:vm')
 
@@ -163,6 +166,22 @@ const does = {
       }
     }
     return { status: 'ok', count }
+  },
+  async program({ code, entry, argv, env, stdin = '' }) {
+    try {
+      fs.writeFileSync(entry, code)
+      fs.writeFileSync('/tmp/.stdin', stdin)
+      const input = fs.openSync('/tmp/.stdin')
+      fs.unlinkSync('/tmp/.stdin')
+      const program = spawn(argv[0], argv.slice(1), { cwd: path.dirname(entry), stdio: [input, 1, 2], env: { ...process.env, ...env } })
+      fs.closeSync(input)
+      tell('running', {}) // from here on an interrupt reaches it
+      const exit = await new Promise((resolve, reject) => program.on('error', reject)
+        .on('exit', (status, signal) => resolve(status ?? 128 + os.constants.signals[signal])))
+      return { status: exit ? 'error' : 'ok', exit }
+    } finally {
+      fs.rmSync(entry, { force: true })
+    }
   },
   async wake() {
     return {}

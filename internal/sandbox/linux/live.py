@@ -20,6 +20,7 @@ import asyncio
 import base64
 import builtins
 import codecs
+import contextlib
 import getpass
 import io
 import json
@@ -30,6 +31,7 @@ import shlex
 import signal
 import struct
 import subprocess
+import tempfile
 import threading
 import warnings
 
@@ -100,6 +102,28 @@ class Unheard:
 
     def tell(self, name, value):
         pass
+
+
+def run_program(channel, order):
+    """Runs a program of any language beside the interpreter, in its place: what it
+    writes goes through the pipes of both."""
+    folder, environment = os.path.dirname(order["entry"]), {**os.environ, **order.get("env", {})}
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)  # the program gets it, too
+    try:
+        with open(order["entry"], "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(order["code"])
+        with tempfile.TemporaryFile(dir="/tmp") as stdin:
+            stdin.write(order.get("stdin", "").encode("utf-8", "surrogateescape"))
+            stdin.seek(0)
+            with subprocess.Popen(order["argv"], stdin=stdin, env=environment, cwd=folder) as process:
+                channel.tell("running", "{}")  # from here on an interrupt reaches it
+                code = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        with contextlib.suppress(OSError):
+            os.unlink(order["entry"])
+    code = code if code >= 0 else 128 - code
+    return {"status": "error" if code else "ok", "exit": code}
 
 
 class Stream(io.TextIOBase):
@@ -540,6 +564,9 @@ class Driver:
             self.running = False
         return count, result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
 
+    def do_program(self, order):
+        return run_program(self.channel, order)
+
     def do_wake(self, order):
         return {}
 
@@ -709,6 +736,9 @@ class Bash:
         if status:
             self.channel.tell("error", encoded({"name": "ExitStatus", "value": str(status), "traceback": []}))
         return {"status": "error" if status else "ok", "count": self.count}
+
+    def do_program(self, order):
+        return run_program(self.channel, order)
 
     def do_wake(self, order):
         return {}
