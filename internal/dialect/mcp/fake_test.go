@@ -90,6 +90,10 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 		c.cell.Outputs = append(c.cell.Outputs, o)
 		f.changed.Broadcast()
 	}
+	if p := req.Program; p != nil {
+		put(live.Output{Type: live.Stdout, Text: p.Language + ": " + req.Code + strings.Join(p.Args, " ") + p.Stdin + "\n"})
+		req.Code = ""
+	}
 	timeout := time.After(cmp.Or(req.Timeout, time.Minute))
 	for line := range strings.Lines(req.Code) {
 		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")

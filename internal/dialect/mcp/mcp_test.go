@@ -217,9 +217,16 @@ func TestRunCode(t *testing.T) {
 		{"files", map[string]any{"code": "make a/b.txt"},
 			"OK, exit 0, 0.00 s. session S keeps its files and variables: pass it to go on.\nFiles made: a/b.txt (text/plain, 9 B)"},
 		{"another language", map[string]any{"code": "x", "language": "c"},
-			"OK, exit 0, 0.00 s. session S keeps its files: pass it to go on.\n\nc: x\n"},
+			"OK, exit 0, 0.00 s. session S keeps its files and variables: pass it to go on.\n\nc: x\n"},
 		{"with input", map[string]any{"code": "x", "stdin": "in", "args": []string{"1"}},
-			"OK, exit 0, 0.00 s. session S keeps its files: pass it to go on.\n\npython: x1in\n"},
+			"OK, exit 0, 0.00 s. session S keeps its files and variables: pass it to go on.\n\npython: x1in\n"},
+	}
+	session := sessionOf(t, call1(t, c, "run_code", map[string]any{"code": "print x", "language": "bash"}))
+	for _, language := range []string{"c", "python"} {
+		cases = append(cases, cases[0])
+		last := &cases[len(cases)-1]
+		last.name, last.args = language+" in a session of bash", map[string]any{"code": "x", "language": language, "session": session}
+		last.want = strings.Replace(last.want, "hello", language+": x", 1)
 	}
 	seconds := regexp.MustCompile(`\d+\.\d\d s\.`)
 	for _, tc := range cases {
@@ -260,8 +267,6 @@ func TestRefusals(t *testing.T) {
 		{"run_code", map[string]any{"code": "x", "files": slices.Repeat([]string{"a"}, 26)}, "files: at most 25 are allowed, got 26"},
 		{"run_code", map[string]any{"code": "x", "files": []string{"no-such"}}, `files: there is no file "no-such"`},
 		{"run_code", map[string]any{"code": "x", "language": "cobol"}, "cobol is not installed here. Installed: python, bash, c."},
-		{"run_code", map[string]any{"code": "x", "language": "c", "session": session}, "session: it is one of python. Leave session out to run c"},
-		{"run_code", map[string]any{"code": "x", "stdin": "in", "session": session}, "session: its interpreter takes neither args nor stdin"},
 		{"run_code", map[string]any{"code": "x", "session": unknown}, gone(unknown)},
 		{"run_code", map[string]any{"code": "x", "session": theirs}, gone(theirs)},
 		{"run_code", map[string]any{"code": "x", "session": "../../x"}, gone("../../x")},

@@ -7,20 +7,16 @@ import (
 	"io"
 	"iter"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
 // Engine is what the edge asks of the core.
 type Engine interface {
-	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
-	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
-	GetRun(ctx context.Context, caller engine.Caller, id engine.ID) (*engine.Run, error)
-	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
 	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
 	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
 	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
@@ -63,23 +59,12 @@ const (
 
 const idLength = 21
 
-// program is code that runs, or has run: a cell of an interpreter, or a run of
-// the engine in the same workspace.
-type program interface {
-	handle() string
-	// text yields what it prints, as it prints it, until it ends or ctx does.
-	text(ctx context.Context) (iter.Seq[string], error)
-	outcome(ctx context.Context) (*outcome, error)
-	cancel(ctx context.Context) error
-}
-
 // outcome is how a program stands.
 type outcome struct {
 	final          bool
 	run, session   string // handles
 	status         string // "ok", "error", "timeout", ...
 	exit           *int
-	signal         string
 	took           time.Duration
 	stdout, stderr string
 	truncated      bool
@@ -93,6 +78,7 @@ type outcome struct {
 // picture is an image that a program showed.
 type picture struct{ base64 string }
 
+// cell is code that runs, or has run, in a live session.
 type cell struct {
 	live    Live
 	caller  engine.Caller
@@ -102,6 +88,7 @@ type cell struct {
 
 func (c *cell) handle() string { return runPrefix + c.session.String() + c.id.String() }
 
+// text yields what it prints, as it prints it, until it ends or ctx does.
 func (c *cell) text(ctx context.Context) (iter.Seq[string], error) {
 	events, err := c.live.Watch(ctx, c.caller, c.session, c.id, 0)
 	if err != nil {
@@ -167,10 +154,13 @@ func (c *cell) outcome(ctx context.Context) (*outcome, error) {
 	if code, ok := cellStatus[is.Status]; ok {
 		out.exit = &code
 	}
+	if is.ExitCode != nil {
+		out.exit = is.ExitCode
+	}
 	switch {
 	case is.Status == live.StatusLost || is.Restarted:
 		out.variables = "lost"
-	case is.ExecutionCount <= 1:
+	case is.ExecutionCount == 1:
 		out.variables = "new"
 	}
 	var stdout, stderr strings.Builder
@@ -194,72 +184,24 @@ func (c *cell) cancel(ctx context.Context) error {
 	return c.live.CancelCell(ctx, c.caller, c.session, c.id)
 }
 
-type run struct {
-	engine Engine
-	caller engine.Caller
-	id     engine.ID
-}
-
-func (r *run) handle() string { return runPrefix + r.id.String() }
-
-func (r *run) text(ctx context.Context) (iter.Seq[string], error) {
-	events, err := r.engine.Watch(ctx, r.caller, r.id, 0)
-	if err != nil {
-		return nil, err
-	}
-	return func(yield func(string) bool) {
-		for e := range events {
-			if e.Type == engine.EventOutput && !yield(e.Data) {
-				return
-			}
-		}
-	}, nil
-}
-
-func (r *run) outcome(ctx context.Context) (*outcome, error) {
-	is, err := r.engine.GetRun(ctx, r.caller, r.id)
-	if err != nil {
-		return nil, err
-	}
-	return &outcome{
-		final: is.Status.Final(),
-		run:   r.handle(), session: sessionPrefix + is.Session.String(), status: string(is.Status), exit: is.ExitCode, signal: is.Signal,
-		took: is.Duration, stdout: is.Stdout, stderr: is.Stderr, truncated: is.Truncated, message: is.Message, files: is.Files, dropped: is.Dropped,
-	}, nil
-}
-
-func (r *run) cancel(ctx context.Context) error { return r.engine.CancelRun(ctx, r.caller, r.id) }
-
 // program returns the program that a handle names.
-func (s *Server) program(ctx context.Context, caller engine.Caller, handle string) (program, error) {
-	missing := &missingError{what: "run", handle: handle}
+func (s *Server) program(ctx context.Context, caller engine.Caller, handle string) (*cell, error) {
 	text, ok := strings.CutPrefix(handle, runPrefix)
-	if !ok {
-		return nil, missing
+	if !ok || len(text) != 2*idLength {
+		return nil, &missingError{what: "run", handle: handle}
 	}
-	var ids []engine.ID
-	for part := range slices.Chunk([]byte(text), idLength) {
-		id, err := engine.ParseID(string(part))
-		if err != nil {
-			return nil, missing
-		}
-		ids = append(ids, id)
+	session, err := engine.ParseID(text[:idLength])
+	id, bad := engine.ParseID(text[idLength:])
+	c := &cell{live: s.Live, caller: caller, session: session, id: id}
+	if err = errors.Join(err, bad); err == nil {
+		_, err = s.Live.Cell(ctx, caller, session, id)
+	} else {
+		err = engine.ErrNotFound
 	}
-	var p program
-	switch len(ids) {
-	case 1:
-		p = &run{s.Engine, caller, ids[0]}
-	case 2:
-		p = &cell{live: s.Live, caller: caller, session: ids[0], id: ids[1]}
-	default:
-		return nil, missing
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, &missingError{what: "run", handle: handle}
 	}
-	if _, err := p.outcome(ctx); errors.Is(err, engine.ErrNotFound) {
-		return nil, missing
-	} else if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return c, err
 }
 
 // missingError says that a handle names nothing, or what another owner has.
@@ -272,8 +214,7 @@ func (e *missingError) Error() string {
 	return "there is no run " + quote(e.handle) + " (it expired, or never was): call run_code again"
 }
 
-// session returns the session that a handle names, and the language of its
-// interpreter; empty: it has none, and keeps files only.
+// session returns the session that a handle names, and what its interpreter speaks.
 func (s *Server) session(ctx context.Context, caller engine.Caller, handle string) (session engine.ID, speaks string, err error) {
 	missing := &missingError{what: "session", handle: handle}
 	id, err := engine.ParseID(strings.TrimPrefix(handle, sessionPrefix))
@@ -284,9 +225,13 @@ func (s *Server) session(ctx context.Context, caller engine.Caller, handle strin
 	if errors.Is(err, engine.ErrNotFound) {
 		return engine.ID{}, "", missing
 	}
-	if err != nil || record.Kind != engine.SessionLive {
+	if err != nil {
 		return id, "", err
 	}
+	if record.Kind != engine.SessionLive {
+		return id, "", missing // it is not one of those that are made here
+	}
 	info, err := s.Live.Info(ctx, caller, id)
-	return id, info.Language, err
+	lang, _ := language.Find(info.Language)
+	return id, lang.Name, err
 }

@@ -68,7 +68,7 @@ func (s *Server) python(ctx context.Context, c *call) (*sdk.CallToolResult, erro
 		}
 		conn.session = session.ID
 	}
-	started, err := s.Live.Start(ctx, c.caller, conn.session, live.CellRequest{Code: c.text("code")})
+	started, err := s.Live.Start(ctx, c.caller, conn.session, live.CellRequest{Code: c.text("code"), Grace: cancelTime})
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
@@ -43,7 +45,7 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 		}
 	}
 	about := map[string]any{
-		"run": out.run, "session": out.session, "status": out.status, "exit_code": out.exit, "signal": out.signal,
+		"run": out.run, "session": out.session, "status": out.status, "exit_code": out.exit, "signal": signalOf(out),
 		"duration_ms": out.took.Milliseconds(), "truncated": out.truncated, "files": files,
 	}
 	if out.variables != "" {
@@ -51,6 +53,14 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 	}
 	r.Meta = sdk.Meta{metaRun: about}
 	return r
+}
+
+// signalOf is the signal that ended a program; empty: none did.
+func signalOf(out *outcome) string {
+	if out.exit == nil || *out.exit <= 128 {
+		return ""
+	}
+	return unix.SignalName(syscall.Signal(*out.exit - 128))
 }
 
 // heading says how a program ended and how to go on.
@@ -63,8 +73,8 @@ func heading(out *outcome) string {
 	if out.exit != nil {
 		words += fmt.Sprintf(", exit %d", *out.exit)
 	}
-	if out.signal != "" {
-		words += ", " + out.signal
+	if signal := signalOf(out); signal != "" {
+		words += ", " + signal
 	}
 	line := fmt.Sprintf("%s, %.2f s. session %s keeps its files", words, out.took.Seconds(), out.session)
 	switch out.variables {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,30 +60,28 @@ func (s *Server) inputs(ctx context.Context, c *call) (refs []engine.FileRef, er
 	return refs, nil
 }
 
+// cancelTime is how long a program may take to heed its cancelling, before it is
+// killed with its interpreter: with the way here and the killing that is a second.
+const cancelTime = 500 * time.Millisecond
+
 // start begins a program: in the interpreter of its session if that speaks its
 // language, else beside it.
-func (s *Server) start(ctx context.Context, c *call, lang language.Language, refs []engine.FileRef) (program, error) {
+func (s *Server) start(ctx context.Context, c *call, lang language.Language, refs []engine.FileRef) (*cell, error) {
 	var session engine.ID
-	var speaks string
+	speaks := "python"
 	var err error
-	plain := len(c.list("args")) == 0 && c.text("stdin") == ""
-	switch handle := c.text("session"); {
-	case handle != "":
+	if handle := c.text("session"); handle != "" {
 		session, speaks, err = s.session(ctx, c.caller, handle)
-	case plain && interpreters[lang.Name]:
+	} else {
+		if interpreters[lang.Name] {
+			speaks = lang.Name
+		}
 		var made engine.Session
-		made, err = s.Live.Create(ctx, c.caller, live.Request{Language: lang.Name, Files: refs, Origin: engine.OriginMCP})
-		session, speaks, refs = made.ID, lang.Name, nil
+		made, err = s.Live.Create(ctx, c.caller, live.Request{Language: speaks, Files: refs, Origin: engine.OriginMCP})
+		session, refs = made.ID, nil
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case speaks == "":
-		return s.startProgram(ctx, c, lang, session, refs)
-	case speaks != lang.Name:
-		return nil, refused("session: it is one of %s. Leave session out to run %s in one of its own", speaks, lang.Name)
-	case !plain:
-		return nil, refused("session: its interpreter takes neither args nor stdin. Leave session out for a program that does")
 	}
 	if len(refs) > 0 && s.Files == nil {
 		return nil, refused("files: they can only be given to a new session")
@@ -92,28 +91,18 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 			return nil, err
 		}
 	}
-	started, err := s.Live.Start(ctx, c.caller, session, live.CellRequest{Code: c.text("code"), Timeout: timeoutOf(c)})
+	req := live.CellRequest{Code: c.text("code"), Timeout: timeoutOf(c), Grace: cancelTime}
+	if args, in := c.list("args"), c.text("stdin"); speaks != lang.Name || len(args) > 0 || in != "" {
+		if !slices.Contains(s.Languages(ctx), lang.Name) {
+			return nil, s.noLanguage(ctx, lang.Name)
+		}
+		req.Program = &live.Program{Language: lang.Name, Args: args, Stdin: in}
+	}
+	started, err := s.Live.Start(ctx, c.caller, session, req)
 	if err != nil {
 		return nil, err
 	}
 	return &cell{live: s.Live, caller: c.caller, session: session, id: started.ID}, nil
-}
-
-// startProgram begins a program in a session without an interpreter, which keeps
-// its files; zero: a new one.
-func (s *Server) startProgram(ctx context.Context, c *call, lang language.Language, session engine.ID, refs []engine.FileRef) (program, error) {
-	req := engine.RunRequest{
-		Language: lang.Name, Code: c.text("code"), Args: c.list("args"), Files: refs, Session: session, Attended: true,
-		Profile: engine.Profile{Origin: engine.OriginMCP, ShowPlots: true, Limits: engine.Limits{Timeout: timeoutOf(c)}},
-	}
-	if in := c.text("stdin"); in != "" {
-		req.Stdin = []byte(in)
-	}
-	started, err := s.Engine.Start(ctx, c.caller, req)
-	if err != nil {
-		return nil, err
-	}
-	return &run{s.Engine, c.caller, started.ID}, nil
 }
 
 func timeoutOf(c *call) time.Duration { return time.Duration(c.int("timeout_seconds")) * time.Second }
@@ -133,12 +122,9 @@ func (s *Server) noLanguage(ctx context.Context, name string) error {
 	return refused("%.40s is not installed here. Installed: %s. The operator can run 'airlock setup'.", name, strings.Join(s.Languages(ctx), ", "))
 }
 
-// cancelTime is how long an abandoned program may take to be gone.
-const cancelTime = 5 * time.Second
-
 // await waits for a program's end, for as long as the caller wants to, and
 // answers with it or with what there is until then.
-func (s *Server) await(ctx context.Context, c *call, p program, chars int) (*sdk.CallToolResult, error) {
+func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.CallToolResult, error) {
 	wait := time.Duration(c.int("wait_seconds")) * time.Second
 	out, err := s.follow(ctx, c, p, wait)
 	if err != nil {
@@ -150,9 +136,12 @@ func (s *Server) await(ctx context.Context, c *call, p program, chars int) (*sdk
 	return s.result(ctx, c, out, chars), nil
 }
 
+// endTime is for what an abandoned program left to be stored.
+const endTime = 10 * time.Second
+
 // follow reports a program's output until it ends or has taken so long, and
 // returns how it stands then. A caller that does not want it any more ends it.
-func (s *Server) follow(ctx context.Context, c *call, p program, wait time.Duration) (*outcome, error) {
+func (s *Server) follow(ctx context.Context, c *call, p *cell, wait time.Duration) (*outcome, error) {
 	waiting, done := context.WithTimeout(ctx, wait)
 	defer done()
 	output, err := p.text(waiting)
@@ -169,7 +158,7 @@ func (s *Server) follow(ctx context.Context, c *call, p program, wait time.Durat
 	}
 	news.stop()
 	if ctx.Err() != nil {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 		defer cancel()
 		return nil, errors.Join(ctx.Err(), p.cancel(last))
 	}

@@ -285,7 +285,11 @@ func errorOf(err error) (string, bool) {
 	}
 	switch {
 	case kind == engine.ErrBusy:
-		return fmt.Sprintf("busy: other programs wait. Try again in %d s.", max(int(e.RetryAfter/time.Second), 1)), true
+		why := "other programs wait"
+		if e.Err != nil {
+			why = e.Err.Error()
+		}
+		return fmt.Sprintf("busy: %s. Try again in %d s.", why, max(int(e.RetryAfter/time.Second), 1)), true
 	case kind == engine.ErrInvalid && e.ID != "" && e.Err != nil:
 		return e.ID + " " + e.Err.Error(), true
 	case e.Hint != "":
