@@ -17,6 +17,8 @@ type plan struct {
 	plotLoad   time.Duration
 	plotLevels []int
 	constant   time.Duration // of load at a constant rate
+
+	silence time.Duration // that a client of MCP takes
 }
 
 // printLevels are the numbers of clients that print(1) is asked for by.
@@ -25,11 +27,13 @@ var printLevels = []int{1, 2, 8, 32}
 var quickPlan = plan{
 	prints: 25, plots: 3, files: 4, inputs: 8, starts: 1, streams: 5, stages: 60, pairs: 100,
 	segments: 1, printLoad: 900 * time.Millisecond, plotLoad: 2 * time.Second, plotLevels: []int{4}, constant: 4 * time.Second,
+	silence: 6 * time.Second,
 }
 
 var fullPlan = plan{
 	prints: 200, plots: 16, files: 20, inputs: 30, starts: 5, streams: 40, stages: 500, pairs: 2000,
 	segments: 2, printLoad: 2500 * time.Millisecond, plotLoad: 3 * time.Second, plotLevels: []int{1, 2, 8, 32}, constant: 20 * time.Second,
+	silence: 30 * time.Second,
 }
 
 // rest is how long nothing happens before each single measurement, so that
@@ -52,6 +56,7 @@ var sections = []section{
 	{"stream", "first byte of streamed output", (*bench).measureStream},
 	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
 	{"librechat", "LibreChat's API beside the native one", (*bench).measureLibreChat},
+	{"mcp", "the Model Context Protocol beside the native API", (*bench).measureMCP},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }
 

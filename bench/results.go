@@ -27,6 +27,7 @@ type Results struct {
 	Start    *Start    `json:"start,omitempty"`
 
 	LibreChat *LibreChat `json:"librechat,omitempty"`
+	MCP       *MCP       `json:"mcp,omitempty"`
 
 	Memory []Memory `json:"memory"`
 	Stages *Stages  `json:"stages,omitempty"`
