@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -33,6 +34,7 @@ type fakeLive struct {
 	cells    map[engine.ID]*fakeCell
 	count    map[engine.ID]int
 	canceled int
+	busy     int // so many cells are refused first; negative: all
 
 	languages map[engine.ID]string
 	changed   *sync.Cond
@@ -71,6 +73,10 @@ func (f *fakeLive) Start(ctx context.Context, caller engine.Caller, session engi
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.busy != 0 {
+		f.busy--
+		return live.Cell{}, &engine.Error{Op: "start", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second, Err: errors.New("too many interpreters")}
+	}
 	f.count[session]++
 	c := &fakeCell{owner: caller.Owner, end: make(chan struct{}), cell: live.Cell{
 		ID: engine.NewID(), Session: session, Status: live.StatusRunning, ExecutionCount: f.count[session],

@@ -295,6 +295,21 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A call waits for an interpreter as long as for its program, no longer.
+func TestBusy(t *testing.T) {
+	r := newRig(t)
+	r.live.busy = 3
+	c := r.client("ada", nil)
+	if got := textOf(call1(t, c, "run_code", map[string]any{"code": "print x"})); !strings.HasSuffix(got, "\nx\n") {
+		t.Errorf("%q", got)
+	}
+	r.live.busy = -1
+	got := call1(t, c, "run_code", map[string]any{"code": "print x", "wait_seconds": 1})
+	if textOf(got) != "busy: too many interpreters. Try again in 5 s." || !got.IsError {
+		t.Errorf("%q", textOf(got))
+	}
+}
+
 func TestFiles(t *testing.T) {
 	c := newRig(t).local(nil)
 	session := sessionOf(t, call1(t, c, "write_file", map[string]any{"path": "a/b.txt", "content": "grüße"}))

@@ -98,12 +98,39 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 		}
 		req.Program = &live.Program{Language: lang.Name, Args: args, Stdin: in}
 	}
-	started, err := s.Live.Start(ctx, c.caller, session, req)
+	started, err := s.startCell(ctx, c, session, req)
 	if err != nil {
 		return nil, err
 	}
 	return &cell{live: s.Live, caller: c.caller, session: session, id: started.ID}, nil
 }
+
+// startCell starts a cell, and waits for an interpreter if as many as may be run
+// cells: agents ask for much at once, and few of them come back later.
+func (s *Server) startCell(ctx context.Context, c *call, session engine.ID, req live.CellRequest) (live.Cell, error) {
+	last := time.After(waitOf(c))
+	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+		started, err := s.Live.Start(ctx, c.caller, session, req)
+		if !errors.Is(err, engine.ErrBusy) {
+			return started, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-last:
+			return live.Cell{}, err
+		case <-ctx.Done():
+			return live.Cell{}, ctx.Err()
+		}
+	}
+}
+
+// How long a call that finds no interpreter free waits before it asks again.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+func waitOf(c *call) time.Duration { return time.Duration(c.int("wait_seconds")) * time.Second }
 
 func timeoutOf(c *call) time.Duration { return time.Duration(c.int("timeout_seconds")) * time.Second }
 
@@ -125,7 +152,7 @@ func (s *Server) noLanguage(ctx context.Context, name string) error {
 // await waits for a program's end, for as long as the caller wants to, and
 // answers with it or with what there is until then.
 func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.CallToolResult, error) {
-	wait := time.Duration(c.int("wait_seconds")) * time.Second
+	wait := waitOf(c)
 	out, err := s.follow(ctx, c, p, wait)
 	if err != nil {
 		return nil, err
