@@ -17,6 +17,7 @@ import (
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/dialect/dify"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/dialect/onyx"
 	"github.com/airlock-run/airlock/internal/disk"
@@ -293,7 +294,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	mounts = append(mounts, libreChat)
+	mounts = append(mounts, libreChat, a.dify(s))
 	page, err := a.page(s)
 	if err != nil {
 		return nil, err
@@ -347,6 +348,18 @@ func (a *app) onyx(s *service, metrics *httpd.Metrics) httpd.Mount {
 		Trusted: true,
 		MaxBody: max(maxFile, onyx.MaxJSON) + formRoom,
 		Refuse:  onyx.RefuseWith(maxFile),
+	}
+}
+
+// dify mounts what Dify speaks. It shows a key of its own, dify-sandbox, where it was
+// given none.
+func (a *app) dify(s *service) httpd.Mount {
+	return httpd.Mount{
+		Prefix: "/dify",
+		Handler: dify.New(s.engine, dify.Options{
+			Caller: httpd.Caller, Timeout: a.cfg.DifyTimeout, Bodies: &s.bodies, Log: a.log,
+		}),
+		Open: dify.Open(), Trusted: true, Lenient: true, MaxBody: dify.MaxBody, Refuse: dify.Refuse,
 	}
 }
 

@@ -71,6 +71,7 @@ type Config struct {
 	RootDialect string // DialectOnyx, DialectLibreChat, or empty
 	Onyx        Onyx
 	LibreChat   LibreChat
+	DifyTimeout time.Duration // of a run that comes from Dify
 
 	Workspaces      []string // folders that callers may link with a project
 	ProjectAPIs     []string // addresses that callers may name although they are not public

@@ -165,7 +165,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"librechat_jwt_issuer": "chat", "librechat_jwt_audience": "code", "librechat_jwt_tenant": "t1", "librechat_jwt_strict_tenant": "true",
 		"librechat_jwt_secret_kid": "k2", "librechat_jwt_algorithms": "RS256", "librechat_jwt_trust": "entries", "librechat_jwt_max_life": "1m", "librechat_jwt_skew": "10s",
 		"librechat_user_scope": "strict", "librechat_unknown_session": "empty", "librechat_peer_ptc_errors": "true",
-		"librechat_python_state": "hint",
+		"librechat_python_state": "hint", "dify_timeout": "20s",
 	}
 	for _, o := range Options() {
 		sample, ok := samples[o.Key]

@@ -62,8 +62,15 @@ func (s *Service) check(req *RunRequest) (language.Language, error) {
 	if req.Profile.FileTTL == 0 {
 		req.Profile.FileTTL = s.cfg.FileTTL
 	}
-	var err error
-	req.Profile.Limits, err = s.limits(req.Profile.Limits)
+	output := req.Profile.Limits.Output
+	if req.Profile.WholeOutput {
+		req.Profile.Limits.Output = OutputLimit{}
+	}
+	limits, err := s.limits(req.Profile.Limits)
+	if req.Profile.WholeOutput {
+		limits.Output = output
+	}
+	req.Profile.Limits = limits
 	return lang, err
 }
 

@@ -106,6 +106,9 @@ type Profile struct {
 	// PrivateStdin says that the content of Private follows Stdin.
 	PrivateStdin bool   `json:",omitempty"`
 	Scope        string // Session.Scope of a session that is made for this run
+	// WholeOutput says that the edge has a use for all of the output or for none of it:
+	// Limits.Output is its own, and the maximum of what may be asked for does not count.
+	WholeOutput bool `json:",omitempty"`
 	// Live says that the program is the interpreter of its live session, and not
 	// the code: it goes on until it is cancelled. Host is a Resident.
 	Live bool `json:",omitempty"`
@@ -127,6 +130,7 @@ const (
 	OriginLibreChat Origin = "librechat"
 	OriginLive      Origin = "live" // of the runs that are interpreters
 	OriginMCP       Origin = "mcp"
+	OriginDify      Origin = "dify"
 )
 
 // Limits bound what one run may use.

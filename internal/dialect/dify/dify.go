@@ -1,0 +1,103 @@
+// Package dify serves the API of dify-sandbox, so that a Dify needs nothing but
+// another CODE_EXECUTION_ENDPOINT: its Code and Template nodes run here.
+//
+// What is covered, and what differs on purpose, is in README.md next to this file.
+// Like every edge it decodes, calls one method of the engine, and encodes.
+package dify
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// Engine is what the dialect asks of the core.
+type Engine interface {
+	// Run runs to the end. When ctx ends the run is cancelled.
+	Run(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
+	// Limits returns what zero limits become, and the most that may be asked for.
+	Limits() (defaults, maxima engine.Limits)
+}
+
+// Options set up the dialect. Only Caller is required.
+type Options struct {
+	// Caller says who makes a request. Whoever serves the handler has made sure
+	// that there is somebody.
+	Caller func(*http.Request) engine.Caller
+
+	Timeout time.Duration // of one run, at most 55 s; 0: 15 s
+	Output  int           // bytes of stdout, above which a run fails; 0: 16 MiB
+
+	Bodies *wire.Bodies // counts the memory of large bodies; nil: by itself
+	Log    *slog.Logger // for causes that the client must not see; nil: nothing is logged
+}
+
+const (
+	// MaxBody bounds the body of a request: the program, twice for its escapes.
+	MaxBody = 40 << 20
+
+	defaultTimeout = 15 * time.Second // SANDBOX_WORKER_TIMEOUT of Dify's compose file
+	maxTimeout     = 55 * time.Second // Dify's client waits for 60 s
+	defaultOutput  = 16 << 20
+)
+
+type api struct {
+	engine Engine
+	Options
+}
+
+type handler func(http.ResponseWriter, *http.Request) (any, error)
+
+// New returns the API as a handler that wants its prefix removed.
+func New(e Engine, o Options) http.Handler {
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	o.Timeout = min(o.Timeout, maxTimeout)
+	if _, maxima := e.Limits(); maxima.Timeout > 0 {
+		o.Timeout = min(o.Timeout, maxima.Timeout)
+	}
+	if o.Output <= 0 {
+		o.Output = defaultOutput
+	}
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	a := &api{engine: e, Options: o}
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]handler{
+		"POST /v1/sandbox/run":                 a.run,
+		"GET /v1/sandbox/dependencies":         a.dependencies,
+		"GET /v1/sandbox/dependencies/refresh": a.dependencies,
+		"POST /v1/sandbox/dependencies/update": a.update,
+	} {
+		mux.HandleFunc(pattern, a.handle(serve))
+	}
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, "ok") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		Refuse(w, r, http.StatusNotFound, "", "nothing lives at this address")
+	})
+	return mux
+}
+
+// Open are the addresses that answer without a key.
+func Open() []string { return []string{"/health"} }
+
+func (a *api) handle(serve handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, err := serve(w, r)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, envelope{Message: "success", Data: data})
+	}
+}

@@ -1,0 +1,184 @@
+package dify
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// The languages that Dify knows.
+const (
+	python = "python3"
+	nodejs = "nodejs"
+)
+
+// program is the body of a run. Its other fields count for nothing: preload has not
+// been run by the original either since it was a way out of its sandbox, and
+// enable_network is always true.
+type program struct {
+	Language string `json:"language"`
+	Code     string `json:"code"`
+}
+
+// result is how a program ended. A client fails with the text of Error unless it is
+// empty, and reads nothing but that and Stdout.
+type result struct {
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	Error    string `json:"error"`
+	ExitCode int    `json:"exit_code"`
+}
+
+func (a *api) read(w http.ResponseWriter, r *http.Request) (program, error) {
+	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength, MaxBody)
+	if errors.Is(err, wire.ErrBodies) {
+		return program{}, &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
+	}
+	if err != nil {
+		return program{}, err
+	}
+	var p program
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/x-www-form-urlencoded" {
+		form, err := url.ParseQuery(string(text))
+		if err != nil {
+			return program{}, refusal("the form cannot be read: " + err.Error())
+		}
+		p = program{Language: form.Get("language"), Code: form.Get("code")}
+	} else if err := json.Unmarshal(text, &p); err != nil {
+		return program{}, refusal("the body is not the JSON that is wanted: " + err.Error())
+	}
+	for name, value := range map[string]string{"language": p.Language, "code": p.Code} {
+		if value == "" {
+			return program{}, refusal(name + " is required")
+		}
+	}
+	return p, nil
+}
+
+func (a *api) run(w http.ResponseWriter, r *http.Request) (any, error) {
+	p, err := a.read(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return a.execute(r, p)
+}
+
+func (a *api) execute(r *http.Request, p program) (*result, error) {
+	req := engine.RunRequest{Language: "js", Code: p.Code}
+	req.Profile = engine.Profile{
+		Origin: engine.OriginDify, Discard: true, WholeOutput: true,
+		Limits: engine.Limits{Timeout: a.Timeout, Output: engine.OutputLimit{Bytes: a.Output}},
+	}
+	switch p.Language {
+	case python:
+		req.Language, req.Code, req.Stdin = "python", pythonDriver(p.Code), []byte(p.Code)
+		req.Profile.SourceInStdin = true
+		req.Profile.Entry = "driver.py" // the program is main.py
+	case nodejs:
+	default:
+		return nil, errLanguage
+	}
+	run, err := a.engine.Run(r.Context(), a.Caller(r), req)
+	if err != nil {
+		return nil, err
+	}
+	return a.resultOf(run)
+}
+
+//go:embed driver.py
+var driver string
+
+var (
+	importLine = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+\w.*$`)
+	// accidental are modules that the driver of the original leaves in the globals of
+	// a program, beside os and sys. Programs that name them without an import work
+	// there.
+	accidental = regexp.MustCompile(`\b(?:ctypes|traceback)\b`)
+)
+
+// pythonDriver is the program that runs a source on its stdin. Below it, as a text
+// that does nothing, is what the source imports: the sandbox looks at that to choose
+// an interpreter that has it loaded.
+func pythonDriver(source string) string {
+	var b strings.Builder
+	for _, module := range accidental.FindAllString(source, 20) {
+		b.WriteString("import " + module + "\n")
+	}
+	b.WriteString(driver + "\n\"\"\"\n")
+	for _, line := range importLine.FindAllString(source, 200) {
+		b.WriteString(strings.NewReplacer(`\`, "", `"`, "", "\r", "").Replace(line) + "\n")
+	}
+	return b.String() + "\"\"\"\n"
+}
+
+// resultOf says how a run ended. A program without an exit code of its own gets what
+// the original has for it.
+func (a *api) resultOf(run *engine.Run) (*result, error) {
+	res := &result{Stdout: run.Stdout, Stderr: run.Stderr, ExitCode: -1}
+	if run.ExitCode != nil {
+		res.ExitCode = *run.ExitCode
+	}
+	said := run.Message
+	switch run.Status {
+	case engine.StatusOOM:
+		res.ExitCode = 128 + 9
+	case engine.StatusOK:
+		// Half of an answer is none: the client would take it for broken JSON.
+		if run.Truncated && len(run.Stdout) > a.Output-4 {
+			res.Error = fmt.Sprintf("output over %d bytes", a.Output)
+		}
+		return res, nil
+	case engine.StatusTimeout:
+		said = fmt.Sprintf("error: timeout\n%s The operator of the sandbox sets the limit: AIRLOCK_DIFY_TIMEOUT.", run.Message)
+	case engine.StatusInterrupted, engine.StatusCancelled:
+		return nil, &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New(run.Message)}
+	}
+	if said != "" {
+		said += "\n"
+	}
+	res.Error = fmt.Sprintf("process exited with code %d\n%s%s", res.ExitCode, said, run.Stderr)
+	return res, nil
+}
+
+// listing prints the packages of the interpreter as the API has them.
+const listing = `import importlib.metadata, json
+found = {d.name: d.version for d in importlib.metadata.distributions()}
+print(json.dumps([{"name": n, "version": found[n]} for n in sorted(found)]))`
+
+// dependencies lists what a Python program can import. They are the sandbox's own
+// packages, so that there is nothing to refresh.
+func (a *api) dependencies(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if r.URL.Query().Get("language") != python {
+		return nil, errLanguage
+	}
+	res, err := a.execute(r, program{Language: python, Code: listing})
+	if err != nil {
+		return nil, err
+	}
+	if res.Error != "" {
+		return nil, errors.New(res.Error)
+	}
+	return map[string]json.RawMessage{"dependencies": json.RawMessage(res.Stdout)}, nil
+}
+
+// update does nothing: packages come with "airlock setup".
+func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
+	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength, MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	var asked program
+	if err := json.Unmarshal(text, &asked); err != nil || asked.Language != python {
+		return nil, errLanguage
+	}
+	return struct{}{}, nil
+}
