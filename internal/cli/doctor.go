@@ -80,7 +80,7 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	r := doctorReport{Host: a.examineHost(), Service: a.examineService(ctx)}
 	r.Languages = findLanguages(ctx)
 	r.Python, r.Packages = a.examinePython(), a.examinePackages()
-	r.Node = append([]string{}, setup.NodePackages(a.cfg.Data)...)
+	r.Node = append([]string{}, setup.NodePackages(a.cfg.Installed())...)
 	r.Isolation, r.Trial = a.tryRun(ctx)
 	r.Ready = r.Trial.OK
 	return r

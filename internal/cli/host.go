@@ -122,7 +122,7 @@ func findLanguages(ctx context.Context) []languageReport {
 // examinePython reads what setup recorded. A record that is damaged counts as
 // none, and doctor says what setup would do about it.
 func (a *app) examinePython() pythonSummary {
-	installed, err := setup.Inspect(a.cfg.Data)
+	installed, err := setup.Inspect(a.cfg.Installed())
 	if err != nil {
 		return summarize(setup.Installed{})
 	}

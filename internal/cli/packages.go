@@ -19,7 +19,7 @@ func (a *app) packageSets() engine.PackageSets {
 		Origins: map[engine.Origin]string{engine.OriginOnyx: language.OnyxPackages, engine.OriginLibreChat: language.LibreChatPackages},
 		Keys:    map[string]string{},
 	}
-	installed, _ := setup.InspectSets(a.cfg.Data) // a damaged record counts as none; doctor tells
+	installed, _ := setup.InspectSets(a.cfg.Installed()) // a damaged record counts as none; doctor tells
 	for _, set := range installed {
 		sets.Installed = append(sets.Installed, set.Set)
 	}
@@ -67,7 +67,7 @@ type packagesReport struct {
 // examinePackages reads what setup recorded. A record that is damaged counts as
 // none, and doctor says what setup would do about it.
 func (a *app) examinePackages() []packagesReport {
-	installed, _ := setup.InspectSets(a.cfg.Data)
+	installed, _ := setup.InspectSets(a.cfg.Installed())
 	sets := a.packageSets()
 	reports := []packagesReport{}
 	for _, set := range sets.Describe() {

@@ -202,7 +202,7 @@ func (a *app) firstUseHint(run *client.Run) {
 	if run.Language != "python" || !strings.Contains(run.Stderr, "ModuleNotFoundError") || a.cfg.Server != "" {
 		return
 	}
-	if installed, err := setup.Inspect(a.cfg.Data); err == nil && installed.Python == "" {
+	if installed, err := setup.Inspect(a.cfg.Installed()); err == nil && installed.Python == "" {
 		a.say("hint: Python has its standard library only; `airlock setup` installs numpy, pandas, matplotlib and more")
 	}
 }

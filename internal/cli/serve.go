@@ -238,7 +238,7 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 
 // greetPackages lists the sets of Python packages.
 func (a *app) greetPackages(p *page) {
-	installed, _ := setup.InspectSets(a.cfg.Data) // without it there are none
+	installed, _ := setup.InspectSets(a.cfg.Installed()) // without it there are none
 	line, look := packagesLine(installed)
 	if look {
 		line = p.paint(yellow, line) + "; see `airlock doctor`"

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) setup() *cobra.Command {
-	opts, serving := setup.Options{}, false
+	opts, serving, list := setup.Options{}, false, false
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Installs the languages and their packages; may be run again at any time",
@@ -28,6 +28,11 @@ installed, all others get current. A running service sees a new set when it is
 started again.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if list {
+				names, err := setup.DebianPackages(opts.Languages, opts.Packages)
+				a.out.result(debianReport{names})
+				return err
+			}
 			opts.Data = a.cfg.Data
 			opts.Progress = setup.NewProgress(a.streams.Err, isTerminal(a.streams.Err) && !a.cfg.Plain)
 			if err := setup.Run(cmd.Context(), opts); err != nil {
@@ -53,6 +58,7 @@ started again.`,
 	cmd.Flags().StringVar(&opts.Requirements, "python-requirements", "", "`FILE` with further Python packages, as pip reads them")
 	cmd.Flags().BoolVar(&serving, "then-serve", false, "do not say how to start the service: the caller does so next")
 	cmd.Flags().Lookup("then-serve").Hidden = true
+	cmd.Flags().BoolVar(&list, "print-debian", false, "print the Debian packages that programs need and install nothing, for who makes an image")
 	a.addJSON(cmd)
 	return cmd
 }
@@ -67,6 +73,12 @@ type setupReport struct {
 
 	installed []setup.Installed
 }
+
+type debianReport struct {
+	Packages []string `json:"packages"`
+}
+
+func (r debianReport) text(p *page) { p.line("%s", strings.Join(r.Packages, " ")) }
 
 type setReport struct {
 	Name string `json:"name"`

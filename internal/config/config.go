@@ -13,6 +13,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,6 +104,7 @@ type Config struct {
 	Dumb bool
 
 	origins map[string]string
+	image   string
 }
 
 // Account is one at a provider of models.
@@ -194,6 +196,7 @@ type Input struct {
 	Root   bool                             // the process is root
 	Home   string                           // the user's home directory
 	System string                           // empty: SystemFile
+	Image  string                           // empty: ImageData
 }
 
 // FromProcess returns the Input of this process, without flags.
@@ -216,7 +219,7 @@ func Load(in Input) (*Config, error) {
 	if in.File == "" {
 		in.File, _ = in.Lookup(envName("config"))
 	}
-	c := &Config{origins: map[string]string{}}
+	c := &Config{origins: map[string]string{}, image: cmp.Or(in.Image, ImageData)}
 	for i := range table {
 		if err := c.set(&table[i], table[i].defaults(), "default"); err != nil {
 			return nil, err
@@ -371,7 +374,22 @@ func (c *Config) Socket() string { return filepath.Join(c.Data, "airlock.sock") 
 const RootData = "/var/lib/airlock"
 
 // Runtimes is the directory of the installed language packages.
-func (c *Config) Runtimes() string { return filepath.Join(c.Data, "runtimes") }
+func (c *Config) Runtimes() string { return filepath.Join(c.Installed(), "runtimes") }
+
+// ImageData is where a container's image has the packages that setup installed when
+// it was made: outside of the data directory, which is a volume of another age.
+const ImageData = "/opt/airlock"
+
+// Installed is the directory in which setup installed packages: the data directory,
+// or the image's where the data directory has none.
+func (c *Config) Installed() string {
+	for _, dir := range []string{c.Data, c.image} {
+		if _, err := os.Stat(filepath.Join(dir, "runtimes")); err == nil {
+			return dir
+		}
+	}
+	return c.Data
+}
 
 func (c *Config) set(o *Option, values []string, origin string) error {
 	if err := o.field.set(c, values); err != nil {

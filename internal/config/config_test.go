@@ -375,3 +375,28 @@ func TestServiceSecrets(t *testing.T) {
 		t.Errorf("openai %q, librechat %q, client %q", second.OpenAI.Key.Reveal(), second.LibreChat.APIKey.Reveal(), second.Key.Reveal())
 	}
 }
+
+func TestInstalled(t *testing.T) {
+	data, image := t.TempDir(), t.TempDir()
+	load := func() *Config {
+		c, err := Load(Input{File: NoFile, Flags: map[string][]string{"data": {data}}, Lookup: func(string) (string, bool) { return "", false }, Image: image})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, step := range []struct{ make, want string }{
+		{"", data}, // nowhere yet: setup installs into the data directory
+		{image, image},
+		{data, data}, // what was installed later wins
+	} {
+		if step.make != "" {
+			if err := os.Mkdir(filepath.Join(step.make, "runtimes"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := load().Runtimes(); got != filepath.Join(step.want, "runtimes") {
+			t.Errorf("packages are looked for in %s, want those of %s", got, step.want)
+		}
+	}
+}

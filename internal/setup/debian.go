@@ -48,6 +48,28 @@ func (in *installer) debianPackages(ctx context.Context, languages []language.La
 	return nil
 }
 
+// DebianPackages returns what programs in these languages, with these sets of Python
+// packages, need of Debian: without what setup alone needs.
+func DebianPackages(languages, sets []string) ([]string, error) {
+	chosen, err := choose(languages)
+	if err != nil {
+		return nil, err
+	}
+	wanted := []string{plotFonts}
+	for _, l := range chosen {
+		wanted = append(wanted, l.Packages...)
+	}
+	for _, name := range sets {
+		k, ok := findKind(name)
+		if !ok {
+			return nil, &Error{Problem: "there is no set of packages " + name, Cure: "choose from current, onyx, librechat, own"}
+		}
+		wanted = append(wanted, k.debian...)
+	}
+	slices.Sort(wanted)
+	return slices.Compact(wanted), nil
+}
+
 // missing returns the packages that are needed and not installed. A pip that
 // came another way than by apt is good enough.
 func (in *installer) missing(ctx context.Context, languages []language.Language, sets []kind) ([]string, error) {

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/config"
+)
+
+func (a *app) health() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Asks a service whether it can run programs",
+		Long: `Asks a service whether it can run programs: the one that holds the data
+directory, or the one at --server. Exits with 0 if it can, else with 7. It is
+made for a container's health check.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			const patience = 10 * time.Second
+			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			defer cancel()
+			if a.cfg.Server == "" && !a.socketAnswers(ctx) {
+				return fail(exitUnavailable, "`airlock serve` starts one", "no service answers on %s", a.cfg.Socket())
+			}
+			conn, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer conn.close()
+			found, err := conn.client.Health(ctx)
+			if err != nil {
+				return &coded{exitUnavailable, err}
+			}
+			a.out.result(healthReport{found})
+			if found.Status != "ok" {
+				return exit(exitUnavailable)
+			}
+			return nil
+		},
+	}
+	addOptions(cmd.Flags(), config.Client)
+	a.addJSON(cmd)
+	return cmd
+}
+
+type healthReport struct{ *client.Health }
+
+func (r healthReport) text(p *page) {
+	line := printable(r.Status + ": airlock " + r.Version)
+	if r.Isolation != nil {
+		line += ", " + printable(r.Isolation.Summary)
+	}
+	if r.Problem != "" {
+		line += "; " + printable(r.Problem)
+	}
+	p.line("%s", line)
+}
