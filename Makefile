@@ -19,6 +19,10 @@ export AIRLOCK_TEST_DATA
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
+# The last one whose modules every proxy has: later ones also make packages for Windows.
+NFPM_VERSION := v2.45.2
+NFPM         := $(CACHE)/nfpm-$(NFPM_VERSION)
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -171,6 +175,24 @@ editor-check: # the committed bundle is what its sources make
 	@$(call EDITOR_BUILD,$(CACHE)/editor/editor.js)
 	@cmp '$(CACHE)/editor/editor.js' $(EDITOR_BUNDLE) || { echo '$(EDITOR_BUNDLE) is not what $(EDITOR_DIR) makes: run `make editor`' >&2; exit 1; }
 
+# The same commit makes the same bytes. ARCHITECTURES=amd64 makes one of the two.
+.PHONY: dist
+dist: $(NFPM) ## a release in dist/: archives, deb, rpm, components, checksums
+	@GO='$(GO)' DIST='$(or $(DIST),dist)' ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' \
+		scripts/dist '$(NFPM)' '$(VERSION)' '$(COMMIT)' '$(DATE)' '$(LDFLAGS)'
+
+# BASE is a Debian image, FULL=1 makes the one with all languages and sets of packages,
+# DOCKER is the command with its options. The image is of this machine's architecture.
+DOCKER   ?= docker
+ALL_SETS := current,onyx,librechat
+.PHONY: image
+image: build ## the container image airlock, or airlock:full with FULL=1
+	@rm -rf '$(CACHE)/image' && mkdir -p '$(CACHE)/image' && cp bin/airlock '$(CACHE)/image'
+	@$(DOCKER) build -f deploy/Dockerfile $(if $(BASE),--build-arg 'BASE=$(BASE)') \
+		$(if $(FULL),--build-arg LANGUAGES=all --build-arg PACKAGES=$(ALL_SETS)) \
+		--build-arg 'VERSION=$(VERSION)' --build-arg 'COMMIT=$(COMMIT)' --build-arg 'DATE=$(DATE)' \
+		-t airlock:$(if $(FULL),full,latest) $(ARGS) '$(CACHE)/image'
+
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the Go files
 	@$(GOLANGCI) fmt
@@ -182,7 +204,7 @@ lock: ## lock the Python and npm packages anew, in their newest versions
 
 .PHONY: clean
 clean: ## remove what was built; downloaded tools and packages stay in .cache
-	@rm -rf bin
+	@rm -rf bin dist
 
 # A linter of its own version, apart from the module's dependencies.
 $(GOLANGCI):
@@ -190,3 +212,10 @@ $(GOLANGCI):
 	@mkdir -p '$(CACHE)/tools'
 	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv '$(CACHE)/tools/golangci-lint' '$@'
+
+# What makes debs and rpms, apart from the module's dependencies too.
+$(NFPM):
+	@echo '== nfpm $(NFPM_VERSION): built once'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+	@mv '$(CACHE)/tools/nfpm' '$@'
