@@ -607,7 +607,7 @@ class Bash:
     """Runs cells in one shell, which stays. It is an interactive one without a
     terminal: an interrupt then ends what it runs and not the shell."""
 
-    NEXT = "IFS= read -r -d '' -u 9 __cell; printf '%d begun\\0' >&8; eval \"$__cell\"\n"
+    NEXT = "IFS= read -r -d '' -u 9 __cell; { : 5>&1; } 2>/dev/null || exec >&6; { : 5>&2; } 2>/dev/null || exec 2>&7; printf '%d begun\\0' >&8; eval \"$__cell\"\n"
     STATUS = "printf '%d %%s\\0' $? >&8\n"
     START = "PS1= PS2=; set +m +H +o history; unset HISTFILE"
     READY = "printf '%d ready\\0' >&8\n"
@@ -632,16 +632,17 @@ class Bash:
             os.setpgid(0, 0)  # it is interrupted by us alone
             for number, place in ((os.dup(lines), 0), (os.dup(cells), 9), (os.dup(ends), 8)):
                 os.dup2(number, place)
+            os.dup2(1, 6)  # who closes its streams closes them for one cell
             os.dup2(2, 7)  # what an interactive shell says at its start is nobody's business
             os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
             os.closerange(10, 256)
-            os.closerange(3, 7)
+            os.closerange(3, 6)
             os.execv("/bin/bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
         for number in (lines, cells, ends):
             os.close(number)
         self.shell = pid
         signal.signal(signal.SIGCHLD, self.on_child)
-        self.run(self.START + "; exec 2>&7 7>&-")
+        self.run(self.START + "; exec 2>&7")
         self.names = set(self.listed("compgen -v"))
 
     def on_interrupt(self, number, frame):
