@@ -71,6 +71,9 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 // none is needed: whoever shows one means to be its owner.
 func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 	tokens, err := tokens(r.Header)
+	if err == nil && m.QueryKey != "" {
+		tokens, err = queryTokens(tokens, r.URL.Query()[m.QueryKey])
+	}
 	if err != nil {
 		return engine.Caller{}, err
 	}
@@ -164,6 +167,10 @@ func tokens(h http.Header) ([]string, error) {
 		switch strings.ToLower(scheme) {
 		case "bearer":
 			found = append(found, rest)
+		case "token": // Jupyter's, whose clients send the word alone when no key is set
+			if rest != "" {
+				found = append(found, rest)
+			}
 		case "basic":
 			parts, ok := basic(rest)
 			if !ok {
@@ -181,6 +188,27 @@ func tokens(h http.Header) ([]string, error) {
 	}
 	return found, nil
 }
+
+// queryTokens adds the keys that a query shows to those of the header. Clients send
+// one key at both places.
+func queryTokens(found, query []string) ([]string, error) {
+	for _, token := range query {
+		if token == "" || slices.Contains(found, token) {
+			continue
+		}
+		if !plainToken(token) {
+			return nil, unauthorized("that is not a key")
+		}
+		found = append(found, token)
+	}
+	if len(found) > maxShown {
+		return nil, unauthorized("more than one key")
+	}
+	return found, nil
+}
+
+// maxShown is how many keys one request may show.
+const maxShown = 4
 
 // basic returns the user and the password part. Some clients leave out the
 // colon after a user without a password.

@@ -43,6 +43,8 @@ func TestKeys(t *testing.T) {
 		{"password", basicAuth("any:" + aliceKey), "alice"},
 		{"no colon", basicAuth(aliceKey), "alice"},
 		{"a foreign token and a key", "Authorization: Bearer eyJ.foreign.token\nX-API-Key: " + aliceKey, "alice"},
+		{"token", "Authorization: token " + aliceKey, "alice"},
+		{"token without a key", "Authorization: token ", ""},
 		{"spaces around", "Authorization:   Bearer " + aliceKey + "  ", "alice"},
 		{"wrong", "Authorization: Bearer " + aliceKey + "x", ""},
 		{"no token", "Authorization: Bearer", ""},
@@ -71,6 +73,33 @@ func TestKeys(t *testing.T) {
 	}
 	if answer := speak(t, address, "GET /api/v1/x HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+strings.Repeat("x", 1<<20)+"\r\n\r\n", time.Second); strings.Contains(answer, "200 OK") || strings.Contains(answer, "still open") {
 		t.Errorf("a key of 1 MB: %.100q", answer)
+	}
+}
+
+// A mount may take keys from the query, and no other one does.
+func TestQueryKey(t *testing.T) {
+	mounts := []Mount{{Prefix: "/api/v1", Handler: dialect()}, {Prefix: "/jupyter", Handler: dialect(), QueryKey: "token"}}
+	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, Mounts: mounts})
+	looksOurs := "ak_" + strings.Repeat("a", 12) + "_" + strings.Repeat("b", 43)
+	for _, c := range []struct {
+		path, header string
+		status       int
+	}{
+		{"/jupyter/x?token=" + aliceKey, "", 200},
+		{"/jupyter/x?token=" + aliceKey, "Authorization: Bearer " + aliceKey, 200},
+		{"/jupyter/x?token=", "Authorization: token " + aliceKey, 200},
+		{"/jupyter/x?token=", "", 401},
+		{"/jupyter/x?token=" + aliceKey + "x", "", 401},
+		{"/jupyter/x?token=a%20b", "", 401},
+		{"/jupyter/x?token=a&token=b&token=c&token=d&token=" + aliceKey, "", 401},
+		{"/jupyter/x?api_key=" + aliceKey, "", 401},
+		{"/jupyter/x?other=" + looksOurs, "Authorization: Bearer " + aliceKey, 401},
+		{"/api/v1/x?token=" + looksOurs, "Authorization: Bearer " + aliceKey, 401},
+		{"/api/v1/x?token=x", "Authorization: Bearer " + aliceKey, 200},
+	} {
+		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status {
+			t.Errorf("%s: %d %s", strings.ReplaceAll(c.path, aliceKey, "KEY"), resp.StatusCode, body)
+		}
 	}
 }
 

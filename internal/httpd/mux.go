@@ -69,6 +69,9 @@ type Mount struct {
 	// for clients that cannot do without one. Authenticate refuses what must
 	// not pass as ErrForbidden.
 	Lenient bool
+	// QueryKey is the name of the parameter of the query in which a client may show
+	// its key, for clients that cannot do otherwise; empty: keys in a query are refused.
+	QueryKey string
 	// Open lists paths below Prefix, such as "/health", that are Public in a
 	// mount that otherwise is not.
 	Open []string

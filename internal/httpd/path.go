@@ -20,7 +20,7 @@ func (s *Server) cleanPath(next http.Handler) http.Handler {
 			refuse(w, r, http.StatusRequestURITooLong, "too_large", "the address is too long")
 		case !onePath(r.URL.Path, r.URL.RawPath):
 			s.nothingHere(w, r)
-		case keyInQuery(r):
+		case s.keyInQuery(r):
 			refuse(w, r, http.StatusUnauthorized, "unauthorized", "a key in the address ends up in logs: send it in the Authorization header")
 		default:
 			next.ServeHTTP(w, r)
@@ -57,12 +57,22 @@ func onePath(p, raw string) bool {
 	return p == clean || p == clean+"/"
 }
 
-// keyInQuery reports whether the query holds a key, by its name or its looks.
-func keyInQuery(r *http.Request) bool {
+// keyInQuery reports whether the query holds a key, by its name or its looks, that
+// is not where the mount has its clients show it.
+func (s *Server) keyInQuery(r *http.Request) bool {
 	if r.URL.RawQuery == "" {
 		return false
 	}
+	allowed := ""
+	for i := range s.opts.Mounts {
+		if m := &s.opts.Mounts[i]; m.QueryKey != "" && strings.HasPrefix(r.URL.Path, m.Prefix+"/") {
+			allowed = m.QueryKey
+		}
+	}
 	for name, values := range r.URL.Query() {
+		if name == allowed && allowed != "" {
+			continue
+		}
 		switch strings.ToLower(name) {
 		case "api_key", "api-key", "apikey", "x-api-key", "access_token", "authorization":
 			return true
