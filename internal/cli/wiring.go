@@ -301,7 +301,8 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	}
 	mounts = append(mounts, page)
 	agents, endAgents := a.mcpMounts(s)
-	mounts = append(mounts, agents...)
+	notebooks, endNotebooks := a.jupyter(s)
+	mounts = append(mounts, append(agents, notebooks)...)
 	if a.cfg.RootDialect != "" {
 		for _, m := range mounts {
 			if m.Prefix == "/"+a.cfg.RootDialect {
@@ -326,6 +327,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	})
 	if err == nil {
 		server.OnShutdown(endAgents)
+		server.OnShutdown(endNotebooks)
 	}
 	return server, err
 }

@@ -131,6 +131,7 @@ const (
 	OriginLive      Origin = "live" // of the runs that are interpreters
 	OriginMCP       Origin = "mcp"
 	OriginDify      Origin = "dify"
+	OriginJupyter   Origin = "jupyter"
 )
 
 // Limits bound what one run may use.

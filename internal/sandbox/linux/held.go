@@ -25,8 +25,7 @@ type heldWorkspace struct {
 
 	visitors map[*link]bool // who looks at its files or changes them; guarded by executor.mu
 
-	runs int   // in it, but for live interpreters; guarded by executor.mu
-	live int   // interpreters in it; guarded by executor.mu
+	runs int   // in it, but for a live interpreter; guarded by executor.mu
 	used int64 // of memory, when it was last looked at; guarded by executor.mu
 }
 
@@ -176,9 +175,7 @@ func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 		e.mu.Unlock()
 		return nil, err
 	}
-	if live {
-		h.live++
-	} else {
+	if !live {
 		h.runs++
 	}
 	e.mu.Unlock()
@@ -198,9 +195,7 @@ func (e *executor) leave(h *heldWorkspace, live bool) {
 	h.entered.RUnlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if live {
-		h.live--
-	} else {
+	if !live {
 		h.runs--
 	}
 	h.used = used

@@ -1,0 +1,140 @@
+package jupyter
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// statusClosed is for the log: the client that it would tell has left.
+const statusClosed = 499
+
+// statuses is the one table from an engine error to HTTP.
+var statuses = map[engine.Kind]int{
+	engine.ErrInvalid:      http.StatusBadRequest,
+	engine.ErrUnauthorized: http.StatusForbidden,
+	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNotFound:     http.StatusNotFound,
+	engine.ErrConflict:     http.StatusConflict,
+	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
+	engine.ErrBusy:         http.StatusTooManyRequests,
+	engine.ErrFull:         http.StatusInsufficientStorage,
+	engine.ErrNoLanguage:   http.StatusInternalServerError, // as a kernel that does not start
+	engine.ErrUnavailable:  http.StatusServiceUnavailable,
+	engine.ErrCanceled:     statusClosed,
+	engine.ErrInternal:     http.StatusInternalServerError,
+}
+
+// refusal is an error that this edge finds by itself.
+type refusal struct {
+	status  int
+	message string
+}
+
+func (e *refusal) Error() string { return e.message }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// errorBody is the body of every error, as jupyter_server's JsonErrors writes it.
+type errorBody struct {
+	Message string  `json:"message"`
+	Reason  *string `json:"reason"`
+}
+
+// Refuse answers with an error that the front door found. A Jupyter server says 403
+// to those without a token (jupyter_server, base/handlers.py).
+func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+	if status == http.StatusUnauthorized {
+		status, message = http.StatusForbidden, "Forbidden"
+		w.Header().Del("WWW-Authenticate")
+	}
+	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may be gone
+}
+
+// fail answers with an error. What the engine says of a request goes to the client;
+// every other cause goes to the log.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, message := describe(err)
+	switch {
+	case r.Context().Err() != nil && status >= http.StatusInternalServerError:
+		status = statusClosed
+	case status == http.StatusInternalServerError:
+		s.Log.Error("jupyter", "route", r.Pattern, "error", err)
+	}
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int((e.RetryAfter+time.Second-1)/time.Second))))
+	}
+	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may be gone
+}
+
+// describe says what an error is to a client.
+func describe(err error) (status int, message string) {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status, e.message
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge, "The body is over the limit of this address"
+	}
+	kind := engine.KindOf(err)
+	message = strings.ReplaceAll(string(kind), "_", " ")
+	e, ok := errors.AsType[*engine.Error](err)
+	switch {
+	case !ok || kind == engine.ErrInternal:
+	case kind == engine.ErrInvalid && e.Err != nil:
+		message = e.ID + " " + e.Err.Error()
+	case e.Hint != "":
+		message = e.Hint
+	case e.Err != nil && (kind == engine.ErrBusy || kind == engine.ErrConflict || kind == engine.ErrUnavailable || kind == engine.ErrTooLarge):
+		message = e.Err.Error()
+	}
+	return statuses[kind], message
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the peer may be gone
+	return nil
+}
+
+// maxRequest is the limit of a body that is no file.
+const maxRequest = 1 << 20
+
+// readJSON reads a body, which may be absent whatever its type says: Open WebUI
+// posts nothing as application/octet-stream.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		return err
+	}
+	if len(strings.TrimSpace(string(text))) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return refuse(http.StatusBadRequest, "Invalid JSON in body of request")
+	}
+	return nil
+}
+
+// stamp is a time as clients parse it: jupyter-kernel-client reads it with %f, so
+// there are always six digits.
+type stamp time.Time
+
+// MarshalText implements encoding.TextMarshaler.
+func (t stamp) MarshalText() ([]byte, error) {
+	return time.Time(t).UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z"), nil
+}

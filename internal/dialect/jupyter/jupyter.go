@@ -1,0 +1,253 @@
+// Package jupyter serves what clients of a Jupyter server need to run code: kernels,
+// their specifications, sessions, the channels of a kernel over a WebSocket, and the
+// files of a kernel. README.md says what is covered.
+//
+// A kernel is a live session, and its id is the session's. What the package adds is
+// Jupyter's own: a kernel (kernel.go) takes the requests of its clients one after the
+// other (execute.go, ask.go), and tells all of them what comes out (outputs.go). A
+// client (client.go) is who reads, over one WebSocket after the other (channels.go),
+// in one of two framings (frame.go).
+package jupyter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// Version is that of the server whose API this is, as GET /api answers it.
+const Version = "2.21.1"
+
+// MaxBody is the limit of a request's body, which may be a file in JSON.
+const MaxBody = 64 << 20
+
+// Engine keeps sessions.
+type Engine interface {
+	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
+	// DeleteSession ends what runs in a session, and all that is its own.
+	DeleteSession(ctx context.Context, caller engine.Caller, id engine.ID) error
+	// Limits returns what zero limits become, and the most that may be asked for.
+	Limits() (defaults, maxima engine.Limits)
+}
+
+// Live keeps interpreters. What belongs to another owner is engine.ErrNotFound.
+type Live interface {
+	Interpreters
+	Assistance
+	Files
+}
+
+// Interpreters run cells.
+type Interpreters interface {
+	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
+	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
+	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
+	// Watch gives the events with Seq > after, up to the last or the end of ctx.
+	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
+	// Interrupt returns when the cell that ran has ended.
+	Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error
+	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
+}
+
+// Assistance is what an interpreter knows of code. Positions are in characters.
+type Assistance interface {
+	// Answer answers the input() that the running cell waits for.
+	Answer(ctx context.Context, caller engine.Caller, session engine.ID, text string) error
+	Complete(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (live.Completion, error)
+	Inspect(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (live.Inspection, error)
+	IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error)
+}
+
+// Files are those of a session's workspace. An empty path is the workspace.
+type Files interface {
+	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
+	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	FileTree
+}
+
+// FileTree changes folders of a workspace.
+type FileTree interface {
+	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
+}
+
+// Options set up a Server. Engine, Live and Caller are required.
+type Options struct {
+	Engine Engine
+	Live   Live
+	// Caller says who makes a request. Whoever serves the handler has made sure that
+	// there is somebody.
+	Caller func(*http.Request) engine.Caller
+
+	Kernels int           // of one owner at once; 0: 16
+	Idle    time.Duration // a kernel without clients, and without a request for so long, is ended; 0: 30 min
+	Bodies  *wire.Bodies  // counts the memory of large requests; nil: by itself
+	Log     *slog.Logger  // nil: nothing is logged
+}
+
+const (
+	defaultKernels = 16
+	defaultIdle    = 30 * time.Minute
+)
+
+// Server keeps the kernels.
+type Server struct {
+	Options
+	mux     *http.ServeMux
+	started time.Time
+
+	life context.Context //nolint:containedctx // of the goroutines that work for kernels
+	end  context.CancelCauseFunc
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	kernels  map[engine.ID]*kernel
+	making   map[engine.Owner]int // kernels that are about to be
+	notebook map[engine.ID]*notebook
+	closed   bool
+}
+
+var errClosing = errors.New("the service is shutting down")
+
+// New returns a handler that wants its prefix removed.
+func New(o Options) *Server {
+	if o.Kernels == 0 {
+		o.Kernels = defaultKernels
+	}
+	if o.Idle == 0 {
+		o.Idle = defaultIdle
+	}
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		Options: o, mux: http.NewServeMux(), started: time.Now(),
+		kernels: map[engine.ID]*kernel{}, making: map[engine.Owner]int{}, notebook: map[engine.ID]*notebook{},
+	}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	for pattern, handle := range s.routes() {
+		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := handle(w, r); err != nil {
+				s.fail(w, r, err)
+			}
+		})
+	}
+	return s
+}
+
+// Open lists the paths that answer everybody.
+func Open() []string { return []string{"/api", "/api/"} }
+
+func (s *Server) routes() map[string]func(w http.ResponseWriter, r *http.Request) error {
+	return map[string]func(w http.ResponseWriter, r *http.Request) error{
+		"GET /api":                         s.version,
+		"GET /api/{$}":                     s.version,
+		"GET /api/status":                  s.status,
+		"GET /api/me":                      s.me,
+		"GET /api/kernelspecs":             s.listSpecs,
+		"GET /api/kernelspecs/{name}":      s.getSpec,
+		"GET /api/kernels":                 s.listKernels,
+		"POST /api/kernels":                s.createKernel,
+		"GET /api/kernels/{id}":            s.getKernel,
+		"DELETE /api/kernels/{id}":         s.deleteKernel,
+		"POST /api/kernels/{id}/interrupt": s.interruptKernel,
+		"POST /api/kernels/{id}/restart":   s.restartKernel,
+		"GET /api/kernels/{id}/channels":   s.channels,
+		"GET /api/sessions":                s.listNotebooks,
+		"POST /api/sessions":               s.createNotebook,
+		"GET /api/sessions/{id}":           s.getNotebook,
+		"PATCH /api/sessions/{id}":         s.changeNotebook,
+		"DELETE /api/sessions/{id}":        s.deleteNotebook,
+		"/":                                s.nothing,
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Close ends the connections of all clients, and waits for what is done for kernels.
+// Kernels themselves end with the service that keeps them.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	all := make([]*kernel, 0, len(s.kernels))
+	for _, k := range s.kernels {
+		all = append(all, k)
+	}
+	s.mu.Unlock()
+	for _, k := range all {
+		k.leave(closeGoingAway, errClosing.Error())
+	}
+	s.end(errClosing)
+	s.work.Wait()
+}
+
+// background does something that Close waits for.
+func (s *Server) background(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.work.Go(do)
+	}
+}
+
+// enter notes that a connection is served, until work.Done, unless Close was called.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Add(1)
+	return true
+}
+
+func (s *Server) version(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, map[string]string{"version": Version})
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
+	kernels, err := s.owned(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	last, connections := s.started, 0
+	for _, k := range kernels {
+		m := k.model()
+		connections += m.Connections
+		if used := time.Time(m.LastActivity); used.After(last) {
+			last = used
+		}
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{
+		"started": stamp(s.started), "last_activity": stamp(last), "kernels": len(kernels), "connections": connections,
+	})
+}
+
+func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
+	name := string(s.Caller(r).Owner)
+	return writeJSON(w, http.StatusOK, map[string]any{
+		"identity":    map[string]any{"username": name, "name": name, "display_name": name, "initials": nil, "avatar_url": nil, "color": nil},
+		"permissions": map[string]any{},
+	})
+}
+
+func (s *Server) nothing(http.ResponseWriter, *http.Request) error {
+	return refuse(http.StatusNotFound, "Nothing lives at this address: kernels, kernelspecs, sessions, contents, status and me are below /api")
+}

@@ -1,0 +1,356 @@
+package jupyter
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// kernel is a live session as clients of Jupyter see it.
+type kernel struct {
+	server *Server
+	id     engine.ID
+	caller engine.Caller
+	spec   *spec
+	ended  bool // guarded by the server's mu: it is known for a while, for its session may not have ended yet
+
+	mu       sync.Mutex
+	clients  []*client
+	requests []*asked // that wait
+	bytes    int      // of those
+	working  bool     // there is a goroutine that takes them
+	asker    *client  // whose input() the running cell waits for
+	wanted   bool     // a client wanted the next interpreter to be a new one
+	inputs   []string // of cells, for their history
+	inputted int      // bytes of those
+	count    int      // of the last cell
+	state    string
+	used     time.Time
+	expiry   *time.Timer
+	gone     bool
+}
+
+// asked is a request with the client that it came from.
+type asked struct {
+	*request
+	from *client
+}
+
+// States of a kernel.
+const (
+	stateStarting   = "starting"
+	stateIdle       = "idle"
+	stateBusy       = "busy"
+	stateRestarting = "restarting"
+)
+
+// kernelModel is a kernel as the REST API describes it.
+type kernelModel struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	LastActivity stamp  `json:"last_activity"`
+	State        string `json:"execution_state"`
+	Connections  int    `json:"connections"`
+}
+
+func (k *kernel) model() kernelModel {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := kernelModel{ID: k.id.UUID(), Name: k.spec.name, LastActivity: stamp(k.used), State: k.state}
+	for _, c := range k.clients {
+		if c.connected() {
+			m.Connections++
+		}
+	}
+	return m
+}
+
+// add makes a kernel of a session, unless there is one. The caller holds the
+// server's mu.
+func (s *Server) add(caller engine.Caller, record engine.Session) *kernel {
+	if known := s.kernels[record.ID]; known != nil {
+		return known
+	}
+	k := &kernel{server: s, id: record.ID, caller: caller, spec: specs[0], state: stateIdle, used: time.Now()}
+	for _, one := range specs {
+		if one.language == live.Language(record) {
+			k.spec = one
+		}
+	}
+	s.kernels[k.id] = k
+	k.expiry = time.AfterFunc(s.Idle, k.expire)
+	return k
+}
+
+func missing(id string) error { return refuse(http.StatusNotFound, "Kernel does not exist: %.60s", id) }
+
+// find returns a caller's kernel. One from before the service was restarted is found
+// by its session: its files are there.
+func (s *Server) find(ctx context.Context, caller engine.Caller, name string) (*kernel, error) {
+	id, err := engine.ParseUUID(strings.ToLower(name))
+	if err != nil {
+		return nil, missing(name)
+	}
+	info, err := s.Live.Info(ctx, caller, id)
+	switch kind := engine.KindOf(err); {
+	case err == nil && info.Session.Origin == engine.OriginJupyter:
+	case err == nil, kind == engine.ErrConflict:
+		return nil, missing(name) // a session, but no kernel
+	case kind == engine.ErrNotFound:
+		s.mu.Lock()
+		k := s.kernels[id]
+		s.mu.Unlock()
+		if k != nil && k.caller.Owner == caller.Owner {
+			k.forget("The kernel has ended.")
+		}
+		return nil, missing(name)
+	default:
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.add(caller, info.Session); !k.ended {
+		return k, nil
+	}
+	return nil, missing(name)
+}
+
+// owned returns a caller's kernels, newest first.
+func (s *Server) owned(ctx context.Context, caller engine.Caller) ([]*kernel, error) {
+	sessions, err := s.Engine.ListSessions(ctx, caller, engine.SessionQuery{Origin: engine.OriginJupyter})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*kernel
+	for _, record := range sessions {
+		if record.Kind != engine.SessionLive {
+			continue
+		}
+		if k := s.add(caller, record); !k.ended {
+			all = append(all, k)
+		}
+	}
+	return all, nil
+}
+
+func (s *Server) listKernels(w http.ResponseWriter, r *http.Request) error {
+	kernels, err := s.owned(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	models := make([]kernelModel, len(kernels))
+	for i, k := range kernels {
+		models[i] = k.model()
+	}
+	return writeJSON(w, http.StatusOK, models)
+}
+
+// sessionTTL is how long the session of a kernel is kept after its last use.
+const sessionTTL = 8 * time.Hour
+
+// start makes a kernel.
+func (s *Server) start(ctx context.Context, caller engine.Caller, name string) (*kernel, error) {
+	kind := findSpec(name)
+	if kind == nil {
+		return nil, refuse(http.StatusNotFound, "No such kernel: %.60s", name)
+	}
+	if err := s.reserve(caller.Owner); err != nil {
+		return nil, err
+	}
+	// A kernel's cells have no time limit in Jupyter, and its clients have their own:
+	// the most that there is here is the nearest to that.
+	_, most := s.Engine.Limits()
+	made, err := s.Live.Create(ctx, caller, live.Request{
+		Language: kind.language, Origin: engine.OriginJupyter, TTL: sessionTTL,
+		Limits: engine.Limits{Timeout: most.Timeout, Output: engine.OutputLimit{Bytes: most.Output.Bytes}},
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.making[caller.Owner]--; s.making[caller.Owner] == 0 {
+		delete(s.making, caller.Owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.add(caller, made), nil
+}
+
+// reserve makes sure that an owner may have one more kernel.
+func (s *Server) reserve(owner engine.Owner) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := s.making[owner]
+	for _, k := range s.kernels {
+		if k.caller.Owner == owner && !k.ended {
+			count++
+		}
+	}
+	if s.closed {
+		return &engine.Error{Op: "start kernel", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
+	}
+	if count >= s.Kernels {
+		return refuse(http.StatusForbidden, "Resource Limit") // kernel_gateway, services/kernels/handlers.py
+	}
+	s.making[owner]++
+	return nil
+}
+
+func (s *Server) createKernel(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Name string `json:"name"`
+	}
+	if err := readJSON(w, r, &body); err != nil {
+		return err
+	}
+	k, err := s.start(r.Context(), s.Caller(r), body.Name)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "api/kernels/"+k.id.UUID())
+	return writeJSON(w, http.StatusCreated, k.model())
+}
+
+func (s *Server) getKernel(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.find(r.Context(), s.Caller(r), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, k.model())
+}
+
+func (s *Server) deleteKernel(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.find(r.Context(), s.Caller(r), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := k.delete(r.Context()); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) interruptKernel(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.find(r.Context(), s.Caller(r), r.PathValue("id"))
+	if err == nil {
+		err = s.Live.Interrupt(r.Context(), k.caller, k.id)
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) restartKernel(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.find(r.Context(), s.Caller(r), r.PathValue("id"))
+	if err == nil {
+		err = k.restart(r.Context(), none)
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, k.model())
+}
+
+// delete ends a kernel, and all that it was.
+func (k *kernel) delete(ctx context.Context) error {
+	k.forget("The kernel was shut down.")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	err := k.server.Engine.DeleteSession(ctx, k.caller, k.id)
+	if engine.KindOf(err) == engine.ErrNotFound {
+		err = nil
+	}
+	return err
+}
+
+// endTime is for a kernel to end.
+const endTime = 30 * time.Second
+
+// forget takes a kernel off the list, closes the connections of its clients, and drops
+// what waits.
+func (k *kernel) forget(why string) {
+	s := k.server
+	s.mu.Lock()
+	if !k.ended {
+		k.ended = true
+		time.AfterFunc(2*endTime, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.kernels, k.id)
+		})
+	}
+	for id, n := range s.notebook {
+		if n.kernel == k {
+			delete(s.notebook, id)
+		}
+	}
+	s.mu.Unlock()
+	k.mu.Lock()
+	k.gone, k.requests, k.bytes = true, nil, 0
+	k.expiry.Stop()
+	k.mu.Unlock()
+	k.leave(closeNormal, why)
+}
+
+// expire ends a kernel that nobody uses.
+func (k *kernel) expire() {
+	k.mu.Lock()
+	idle := !k.gone && !k.working && !slices.ContainsFunc(k.clients, (*client).connected)
+	k.mu.Unlock()
+	if !idle {
+		return
+	}
+	k.server.background(func() {
+		if err := k.delete(k.server.life); err != nil {
+			k.server.Log.Error("an idle kernel could not be ended", "session", k.id, "error", err)
+		}
+	})
+}
+
+// touch notes a use, and that there is, or is not, somebody who uses it. The caller
+// holds mu.
+func (k *kernel) touch() {
+	k.used = time.Now()
+	k.expiry.Stop()
+	if !k.gone && !k.working && !slices.ContainsFunc(k.clients, (*client).connected) {
+		k.expiry.Reset(k.server.Idle)
+	}
+}
+
+// restart starts a kernel anew, on behalf of a request or of the REST API.
+func (k *kernel) restart(ctx context.Context, parent json.RawMessage) error {
+	k.mu.Lock()
+	waiting := k.requests
+	k.requests, k.bytes, k.wanted, k.inputs, k.inputted, k.count = nil, 0, true, nil, 0, 0
+	k.mu.Unlock()
+	k.setState(stateRestarting, parent)
+	for _, r := range waiting {
+		k.abort(r)
+	}
+	if err := k.server.Live.Restart(ctx, k.caller, k.id); err != nil {
+		return err
+	}
+	k.publish(control, "shutdown_reply", none, map[string]any{"status": "ok", "restart": true})
+	k.setState(stateStarting, none)
+	k.setState(stateIdle, none)
+	return nil
+}
+
+// setState tells all clients how the kernel stands.
+func (k *kernel) setState(state string, parent json.RawMessage) {
+	k.mu.Lock()
+	k.state = state
+	k.mu.Unlock()
+	k.publish(iopub, "status", parent, map[string]string{"execution_state": state})
+}
