@@ -124,7 +124,7 @@ func FuzzJavaClasses(f *testing.F) {
 // The files that Node reads know the numbers that its starter knows.
 func TestNodeNumbers(t *testing.T) {
 	for name, want := range map[string]string{
-		"node.cjs":    fmt.Sprintf("const DOOR = %#x;", NodeDoor),
+		"node.cjs":    fmt.Sprintf("const DOOR = %#x;", HandoffFD),
 		"waiting.cjs": fmt.Sprintf("const HANDED = %d;", NodeHanded),
 	} {
 		if !strings.Contains(string(SupportFiles()[name]), want) {

@@ -10,13 +10,13 @@ var (
 )
 
 // A Node that is started before there is a program for it asks for one with a
-// call that makes no sense otherwise: it cuts the file NodeDoor, which cannot be
+// call that makes no sense otherwise: it cuts the file HandoffFD, which cannot be
 // open, to one of these lengths. It is answered by who started it; without
 // such a one the call fails, and Node goes on with the program at once. The
 // program is described, as JSON, by the file NodeHanded, open when the last
 // call returns. waiting.cjs knows all of these.
 const (
-	NodeDoor    = 0x6e6f6465
+	HandoffFD   = 0x6e6f6465
 	NodeMayWait = 0 // "am I to wait?"
 	NodeWaits   = 1 // "I wait"; returns with the program
 	NodeHanded  = 60

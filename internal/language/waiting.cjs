@@ -16,7 +16,7 @@ const HANDED = 60; // the file that describes the program
 exports.wait = function (ask) {
   const ids = asyncIds();
   const next = ids?.read();
-  if (ids) rehearse();
+  if (ids) prewarm();
   if (!ask(1)) process.reallyExit(1);
 
   const handed = JSON.parse(fs.readFileSync(HANDED, "utf8"));
@@ -34,7 +34,7 @@ exports.wait = function (ask) {
 const started = process.uptime();
 
 // Does what most programs do, so that the functions for it are there.
-function rehearse() {
+function prewarm() {
   const socket = new net.Socket({ fd: 1, readable: false, writable: true });
   const console = new Console({ stdout: socket, stderr: socket, colorMode: false }); // any other touches the real ones
   console.log(1);

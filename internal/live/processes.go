@@ -118,7 +118,7 @@ func (s *Service) StartProcess(ctx context.Context, caller engine.Caller, sessio
 	}
 	at.mu.Lock()
 	at.keepProcess(p)
-	p.attend()
+	p.extend()
 	snapshot := p.snapshot()
 	at.mu.Unlock()
 	if !s.background(p.follow) {
@@ -211,13 +211,13 @@ func (p *process) follow() {
 	<-p.drained
 	p.started.Close()
 	at.mu.Lock()
-	p.neglect()
+	p.release()
 	at.mu.Unlock()
 	at.changed()
 }
 
-// attend begins the time for which a process is looked after. The caller holds mu.
-func (p *process) attend() {
+// extend keeps the sandbox running for Idle more. The caller holds mu.
+func (p *process) extend() {
 	if p.idle != nil {
 		p.idle.Stop()
 	}
@@ -226,13 +226,13 @@ func (p *process) attend() {
 		at.mu.Lock()
 		defer at.mu.Unlock()
 		if p.watchers == 0 {
-			p.neglect()
+			p.release()
 		}
 	})
 }
 
-// neglect lets the sandbox stand still. The caller holds mu.
-func (p *process) neglect() {
+// release lets the sandbox be stopped. The caller holds mu.
+func (p *process) release() {
 	p.idle.Stop()
 	if e := p.entry; e != nil {
 		p.entry = nil
@@ -272,7 +272,7 @@ func (s *Service) running(ctx context.Context, caller engine.Caller, session, id
 	at.mu.Lock()
 	running, attended := p.Running, p.entry != nil
 	if running && attended {
-		p.attend()
+		p.extend()
 	}
 	at.mu.Unlock()
 	if !running {
@@ -292,7 +292,7 @@ func (s *Service) running(ctx context.Context, caller engine.Caller, session, id
 		return p, nil
 	}
 	p.entry = e
-	p.attend()
+	p.extend()
 	return p, nil
 }
 
@@ -347,7 +347,7 @@ func (p *process) watched(more int) {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
 	if p.watchers += more; p.entry != nil {
-		p.attend()
+		p.extend()
 	}
 }
 

@@ -229,7 +229,7 @@ func (p *place) guests(session engine.ID) int {
 }
 
 // A process that nobody looks after lets its session stand still, and end.
-func TestNeglectedProcess(t *testing.T) {
+func TestUnwatchedProcess(t *testing.T) {
 	p := open(t, Config{Idle: 300 * time.Millisecond})
 	session := p.session("bash")
 	made := p.process(session, ProcessRequest{Shell: "sleep 1000"})

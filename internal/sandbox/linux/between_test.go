@@ -21,7 +21,7 @@ func (noLauncher) Close() error                             { return nil }
 func TestBetweenExecutors(t *testing.T) {
 	s := &Sandbox{
 		config: Config{Launcher: noLauncher{}, Log: quiet},
-		links:  spares[*link]{create: newRequestEnds, enough: spareLinks}, pipes: spares[*os.File]{create: newOutputEnds, enough: sparePipes},
+		links:  pairPool[*link]{create: newRequestEnds, enough: spareLinks}, pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes},
 	}
 	_, run := s.Run(t.Context(), sandboxtest.Python("1"), &listener{})
 	_, held := s.Held(t.Context())

@@ -12,7 +12,7 @@ import (
 )
 
 // needed is what making and ending sandboxes takes. Loading modules, raw
-// devices and sockets, clocks, device nodes, BPF and the rest are given up
+// devices and sockets, clocks, device nodes, BPF and the rest are dropped
 // before the first request is read.
 var needed = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, // workspaces, whatever their modes
@@ -24,13 +24,13 @@ var needed = []int{
 	unix.CAP_SYS_RESOURCE, // limits, which may be above our own
 }
 
-// confined marks an executor that has given up the rest.
+// confined marks an executor that has dropped the rest.
 const confined = "confined"
 
-// settleLogin fills the place in which the kernel's audit keeps who logged in,
+// setLoginUID fills the place in which the kernel's audit keeps who logged in,
 // where nobody has: a program could once write there whom it likes, and what it
 // does then would be root's in the host's records.
-func settleLogin() {
+func setLoginUID() {
 	uid := rootUIDs.first
 	if inUserNamespace() {
 		uid = userUIDs.first
@@ -43,7 +43,7 @@ func settleLogin() {
 // program again: that is how all of its threads lose them at once.
 func reexecute(args []string) error {
 	runtime.LockOSThread()
-	settleLogin()
+	setLoginUID()
 	askForSlice(shortSlice)
 	var kept uint64
 	for _, c := range needed {

@@ -24,7 +24,7 @@ import (
 type cgroupTree struct {
 	version int               // 2, 1, or 0 where there are none to use
 	bases   map[string]string // controller to the folder of this executor; version 2 has one entry, ""
-	long    *longRuns         // those that have run for long enough to yield to others
+	long    *demotedGroups    // of programs that have run for long
 	kept    keptGroups
 	dying   dying
 	bounded bool // the kernel bounds what all groups take together
@@ -53,7 +53,7 @@ func openCgroups(root, own, instance string) (*cgroupTree, error) {
 	if base, ok := unifiedBase(root, place[""]); ok {
 		return openUnified(base, instance)
 	}
-	t := &cgroupTree{version: 1, bases: map[string]string{}, long: newLongRuns()}
+	t := &cgroupTree{version: 1, bases: map[string]string{}, long: newDemotedGroups()}
 	for _, controller := range append(append([]string(nil), requiredControllers...), cpuControllers...) {
 		if err := t.open(controller, controllerBase(root, controller, place[controller]), instance); err != nil {
 			if controller == memoryController || controller == "pids" {
@@ -107,7 +107,7 @@ func unifiedBase(root, place string) (string, bool) {
 // openUnified makes our tree in a version 2 hierarchy, in a base that the
 // launcher has emptied.
 func openUnified(base, instance string) (*cgroupTree, error) {
-	t := &cgroupTree{version: 2, bases: map[string]string{}, long: newLongRuns()}
+	t := &cgroupTree{version: 2, bases: map[string]string{}, long: newDemotedGroups()}
 	if err := enableControllers(base); err != nil {
 		return nil, err
 	}
@@ -237,12 +237,12 @@ type group struct {
 	enter *os.File
 	// yield is where it is set that the group gets processors only while nobody
 	// else wants them; nil where the kernel cannot.
-	yield *os.File
-	ended bool // it was killed
-	whole bool // it was made to its end
-	// unusual says that more was set than its limits, which would be the next one's.
-	unusual bool
-	idling  *idling
+	yield    *os.File
+	ended    bool // it was killed
+	complete bool // it was made to its end
+	// dirty says that more than its limits was set, which must not reach another program.
+	dirty  bool
+	idling *idling
 
 	processesFile, cpuFile, peakFile, memoryFile, socketFile, oomFile *os.File // see openAccounts
 
@@ -283,7 +283,7 @@ func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
 			return nil, err
 		}
 	}
-	g.whole = true
+	g.complete = true
 	return g, nil
 }
 
@@ -366,12 +366,12 @@ func (g *group) remove() {
 		g.tree.dying.add(g.tree, -1)
 	}
 	if !g.keep() {
-		g.giveUp()
+		g.destroy()
 	}
 }
 
-// giveUp removes the group, with what is open of it.
-func (g *group) giveUp() {
+// destroy removes the group and closes its files.
+func (g *group) destroy() {
 	g.closeFiles()
 	for _, folder := range g.folders {
 		removeGroup(folder)

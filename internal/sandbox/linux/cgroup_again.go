@@ -36,16 +36,16 @@ type keptGroups struct {
 // that leaves the kernel much to take back. Who was killed was weighed, too.
 // Version 2 does not have all of the counts.
 func (g *group) keep() bool {
-	if slices.Contains(g.counts(), nil) || !g.whole || g.unusual || g.memoryPeak() > g.limits.memory/2 || !g.refresh() {
+	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.memoryPeak() > g.limits.memory/2 || !g.refresh() {
 		return false
 	}
 	again := &group{
-		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, whole: true, idling: g.idling,
+		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, complete: true, idling: g.idling,
 		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile, socketFile: g.socketFile, oomFile: g.oomFile,
 	}
 	oldest, ok := g.tree.kept.add(again)
 	if oldest != nil {
-		oldest.giveUp()
+		oldest.destroy()
 	}
 	return ok
 }

@@ -24,7 +24,7 @@ func apartTree(t *testing.T) *cgroupTree {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: without it there are no control groups")
 	}
-	tree := &cgroupTree{version: 1, bases: map[string]string{}, long: newLongRuns()}
+	tree := &cgroupTree{version: 1, bases: map[string]string{}, long: newDemotedGroups()}
 	name := "airlock-test-" + engine.NewID().String()
 	for _, controller := range append([]string{"pids", memoryController}, cpuControllers...) {
 		base := filepath.Join(groupRoot, controller, name)
@@ -97,7 +97,7 @@ func TestWholeShareAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.giveUp()
+	defer g.destroy()
 	folder := filepath.Join(tree.bases["cpu"], "share")
 	own, err := os.ReadFile("/proc/thread-self/cgroup")
 	if err != nil {
@@ -206,7 +206,7 @@ func leaveUnread(t *testing.T, g *group) {
 func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 	for name, spoil := range map[string]func(*testing.T, *group){
 		"given another weight": func(_ *testing.T, g *group) { g.weigh(weightOfLong) },
-		"killed":               func(_ *testing.T, g *group) { g.goFirst() },
+		"killed":               func(_ *testing.T, g *group) { g.boostForExit() },
 		"frozen":               func(_ *testing.T, g *group) { g.freeze(true) },
 		"with somebody in it": func(t *testing.T, g *group) {
 			sleeping := exec.Command("/bin/sleep", "60")

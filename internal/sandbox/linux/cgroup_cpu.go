@@ -25,14 +25,14 @@ const (
 	weightOfLong  = 5    // on kernels that know no idle groups
 )
 
-// longRuns are the groups of programs that have run for long. Whoever came
-// after them goes first, but they are not starved: together they get a part of
-// the machine, if need be in turns with everybody else.
-type longRuns struct {
+// demotedGroups are the groups of programs that have run for long. Later programs
+// go first, but these are not starved: together they get a share of the machine,
+// if need be by being boosted for a while.
+type demotedGroups struct {
 	mu      sync.Mutex
-	groups  map[*group]time.Duration // and what each had used when it was last looked at
-	owed    owed
-	inTurn  bool // they stand in the queue like everybody else, for now
+	groups  map[*group]time.Duration // the processor time of each at the last look
+	deficit deficit
+	boosted bool // they have the usual weight for now
 	stop    chan struct{}
 	watcher sync.WaitGroup
 }
@@ -43,17 +43,17 @@ const (
 	longTurn  = 400 * time.Millisecond // for so long they may get nothing
 )
 
-func newLongRuns() *longRuns { return &longRuns{groups: map[*group]time.Duration{}} }
+func newDemotedGroups() *demotedGroups { return &demotedGroups{groups: map[*group]time.Duration{}} }
 
-// join makes a group yield, until it leaves.
-func (l *longRuns) join(g *group) {
+// join demotes a group until it leaves.
+func (l *demotedGroups) join(g *group) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.groups[g] = g.cpu()
-	g.idle(!l.inTurn)
+	g.idle(!l.boosted)
 	if l.stop == nil {
 		l.stop = make(chan struct{})
 		l.watcher.Add(1)
@@ -61,8 +61,8 @@ func (l *longRuns) join(g *group) {
 	}
 }
 
-// leave forgets a group. It stands in the queue like everybody else again.
-func (l *longRuns) leave(g *group) {
+// leave removes a group, which gets its usual weight back.
+func (l *demotedGroups) leave(g *group) {
 	if l == nil {
 		return
 	}
@@ -78,8 +78,8 @@ func (l *longRuns) leave(g *group) {
 	}
 }
 
-// close returns when nobody watches any more.
-func (l *longRuns) close() {
+// close stops the watcher and waits for it.
+func (l *demotedGroups) close() {
 	if l == nil {
 		return
 	}
@@ -92,8 +92,8 @@ func (l *longRuns) close() {
 	l.watcher.Wait()
 }
 
-// watch looks now and then whether the groups get what they are owed.
-func (l *longRuns) watch(stop chan struct{}) {
+// watch checks regularly whether the groups get their share.
+func (l *demotedGroups) watch(stop chan struct{}) {
 	defer l.watcher.Done()
 	tick := time.NewTicker(longTick)
 	defer tick.Stop()
@@ -109,7 +109,7 @@ func (l *longRuns) watch(stop chan struct{}) {
 	}
 }
 
-func (l *longRuns) look(passed time.Duration) {
+func (l *demotedGroups) look(passed time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var used time.Duration
@@ -118,25 +118,25 @@ func (l *longRuns) look(passed time.Duration) {
 		used += now - before
 		l.groups[g] = now
 	}
-	if turn := l.owed.after(passed, used, runtime.NumCPU()); turn != l.inTurn {
-		l.inTurn = turn
+	if turn := l.deficit.after(passed, used, runtime.NumCPU()); turn != l.boosted {
+		l.boosted = turn
 		for g := range l.groups {
 			g.idle(!turn)
 		}
 	}
 }
 
-// owed is the processor time that long runs have not had. Those that do not
-// want it are owed it too: it costs nobody anything that they might go first.
-type owed struct {
+// deficit is the part of their share that demoted groups have not had. It also grows
+// while they do not want it: boosting them then costs the others nothing.
+type deficit struct {
 	time time.Duration
 	turn bool
 }
 
-// after says, some time later in which they used so much, whether it is their
-// turn. A turn begins when they are owed all of longTurn, and ends when they
-// have had half of that. What they got beyond their share was nobody else's.
-func (o *owed) after(passed, used time.Duration, processors int) bool {
+// after adds a period in which they used so much, and reports whether they are to be
+// boosted: from a deficit of longTurn on, until it is half of that. What they used
+// beyond their share does not count, for no other group wanted it.
+func (o *deficit) after(passed, used time.Duration, processors int) bool {
 	share := func(d time.Duration) time.Duration {
 		return time.Duration(longShare * float64(processors) * float64(d))
 	}
@@ -150,9 +150,9 @@ func (o *owed) after(passed, used time.Duration, processors int) bool {
 	return o.turn
 }
 
-// How long a program stands in the queue for processors like any other. Most
-// are done by then. One that is not, and computes, lets all others go first;
-// one that waits, or does not get the processor anyway, is looked at again.
+// How long a program has the usual weight. Most have ended by then. One that has
+// not, and computes, is demoted; one that waits, or does not get the processor
+// anyway, is checked again.
 const (
 	shortRun  = 100 * time.Millisecond
 	firstLook = 30 * time.Millisecond
@@ -160,15 +160,15 @@ const (
 	computing = 4 // it uses at least one of so many parts of a processor
 )
 
-// age looks at a program that is no short run any more. It returns when to look
-// again; never, if it is a long run from now on.
-func (g *group) age(now time.Time) (next time.Time) {
+// demoteIfBusy demotes a program that has run for long if it computes. Else it
+// returns when to check again.
+func (g *group) demoteIfBusy(now time.Time) (next time.Time) {
 	if g == nil || g.ended {
 		return time.Time{}
 	}
 	used, since := g.cpu(), now.Sub(g.looked)
 	if !g.looked.IsZero() && used-g.used >= since/computing {
-		g.yieldToOthers()
+		g.demote()
 		return time.Time{}
 	}
 	wait := min(2*since, lastLook)
@@ -179,9 +179,9 @@ func (g *group) age(now time.Time) (next time.Time) {
 	return now.Add(wait)
 }
 
-// renew has a program that waited, or is interrupted, stand in the queue like a new
-// one: a live interpreter is as old as its session, and its cells are short. It
-// returns when to look at it.
+// renew treats a program that waited, or is interrupted, like a new one: a live
+// interpreter is as old as its session, and its cells are short. It returns when to
+// check it.
 func (g *group) renew(now time.Time) (next time.Time) {
 	if g == nil || g.ended {
 		return time.Time{}
@@ -195,8 +195,8 @@ func (g *group) renew(now time.Time) (next time.Time) {
 	return now.Add(shortRun)
 }
 
-// yieldToOthers lets everybody else go first from now on.
-func (g *group) yieldToOthers() {
+// demote gives a group the least share of the processors from now on.
+func (g *group) demote() {
 	if g == nil || g.ended {
 		return
 	}
@@ -207,9 +207,9 @@ func (g *group) yieldToOthers() {
 	g.tree.long.join(g)
 }
 
-// goFirst gets what was killed out of the way: whoever waits for its end
-// should not wait behind those who compute, or until there is quota again.
-func (g *group) goFirst() {
+// boostForExit raises the weight of a killed group and lifts its quota: its end must
+// not wait for programs that compute, or for the next period.
+func (g *group) boostForExit() {
 	if g == nil {
 		return
 	}
@@ -319,7 +319,7 @@ func (i *idling) set(f *os.File, yes bool) {
 
 // weigh sets the group's share of the processors. One that is idle has none.
 func (g *group) weigh(weight int) {
-	g.unusual = true
+	g.dirty = true
 	for _, folder := range g.folders {
 		if g.tree.version == 2 || strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") {
 			_ = setWeight(g.tree.version, folder, weight)

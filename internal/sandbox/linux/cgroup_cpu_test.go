@@ -96,7 +96,7 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 		}
 		return string(b) == "1"
 	}
-	l := newLongRuns()
+	l := newDemotedGroups()
 	defer l.close()
 	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l}, folders: []string{folder}, yield: yield, idling: &idling{}}
 	g.openAccounts("cpuacct", folder)
@@ -120,7 +120,7 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 		use(share)
 		l.look(step.passed)
 		if idle() != step.idle {
-			t.Errorf("step %d: idle %v, want %v (owed %v)", i, idle(), step.idle, l.owed.time)
+			t.Errorf("step %d: idle %v, want %v (owed %v)", i, idle(), step.idle, l.deficit.time)
 		}
 	}
 	l.leave(g)
@@ -146,15 +146,15 @@ func TestKilledGoesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer yield.Close()
-	l := newLongRuns()
+	l := newDemotedGroups()
 	defer l.close()
 	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder}, yield: yield, idling: &idling{}}
-	g.yieldToOthers()
+	g.demote()
 	if got := read(t, yield.Name()); got != "1" {
 		t.Errorf("a long run is not idle: %q", got)
 	}
-	g.goFirst()
-	g.yieldToOthers()
+	g.boostForExit()
+	g.demote()
 	if idle, shares := read(t, yield.Name()), read(t, filepath.Join(folder, "cpu.shares")); idle != "0" || shares != "10240" {
 		t.Errorf("what is killed: idle %q, shares %q", idle, shares)
 	}
@@ -181,7 +181,7 @@ func TestAge(t *testing.T) {
 		{0, firstLook}, {firstLook / 5, 2 * firstLook}, {firstLook / 5, 4 * firstLook}, {5 * firstLook, 0},
 	} {
 		use(time.Hour + step.used)
-		next := g.age(now)
+		next := g.demoteIfBusy(now)
 		if step.wait == 0 && !next.IsZero() || step.wait > 0 && next.Sub(now) != step.wait {
 			t.Fatalf("look %d: the next after %v, want %v", i, next.Sub(now), step.wait)
 		}
@@ -189,7 +189,7 @@ func TestAge(t *testing.T) {
 	}
 	now = time.Now()
 	g.looked, g.used = now.Add(-time.Minute), g.cpu()
-	if wait := g.age(now).Sub(now); wait != lastLook {
+	if wait := g.demoteIfBusy(now).Sub(now); wait != lastLook {
 		t.Errorf("after a minute of waiting it is looked at after %v", wait)
 	}
 }
@@ -225,7 +225,7 @@ func TestEndingGoesFirst(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{first.goFirst, "102400"}, {first.goFirst, "102400"}, {second.goFirst, "102400"}, {third.remove, "102400"},
+		{first.boostForExit, "102400"}, {first.boostForExit, "102400"}, {second.boostForExit, "102400"}, {third.remove, "102400"},
 		{first.remove, "102400"}, {second.remove, "200000"},
 	} {
 		step.do()

@@ -17,7 +17,7 @@ func (g *group) kill() {
 	}
 	folder := g.folder("pids")
 	_ = writeFile(folder, "pids.max", "0")
-	g.unusual = true
+	g.dirty = true
 	killListed(func() []int { return processesIn(folder) })
 }
 

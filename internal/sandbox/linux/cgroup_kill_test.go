@@ -37,7 +37,7 @@ while :; do sh -c 'sleep 0.01 &'; done`, "sh")
 		}
 	}
 	g.freeze(true)
-	g.goFirst()
+	g.boostForExit()
 	g.freeze(false)
 	if quota := read(t, filepath.Join(g.folder("cpu"), "cpu.cfs_quota_us")); quota != "-1\n" {
 		t.Errorf("it still has a quota of %s", quota)
@@ -56,7 +56,7 @@ while :; do sh -c 'sleep 0.01 &'; done`, "sh")
 		t.Errorf("%s could be born", born)
 	}
 	if g.keep() {
-		t.Error("a group in which nobody can be born serves again")
+		t.Error("a group in which no process can start is reused")
 	}
 }
 

@@ -242,7 +242,7 @@ func call(name string, nr uintptr, args ...any) step {
 			s.args[i] = uintptr(arg)
 		case uintptr:
 			s.args[i] = arg
-		case roomPlace: // a zygote knows where that is
+		case bufferOffset: // a zygote knows where that is
 		case *os.File:
 			s.args[i] = arg.Fd()
 		case string:

@@ -83,7 +83,7 @@ func (s *sandbox) bornIn() int {
 }
 
 // Where a zygote's child has its pipe for reports, its socket and its filter's
-// listener; room.py and spawn_amd64.s know them by the same numbers.
+// listener; buffer.py and spawn_amd64.s know them by the same numbers.
 const (
 	forkedReport = 900 + iota
 	forkedControl
@@ -105,7 +105,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 	received := new(int32)
 	init := []step{closeFrom(0, forkedReport-1), closeFrom(forkedReport+1, lastFile)}
 	if len(initProgram()) > 0 {
-		init = append(init, call("execute init", unix.SYS_EXECVE, initPath, roomArgv, roomArgv+8))
+		init = append(init, call("execute init", unix.SYS_EXECVE, initPath, bufferArgv, bufferArgv+8))
 	}
 	return &script{
 		// One filter for both, so that the kernel compiles it once.
@@ -125,7 +125,7 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			reserve(answersFD), reserve(callsFD),
 			call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
 		}...),
-		wait:     awaitProgram(roomReady, received),
+		wait:     awaitProgram(bufferReady, received),
 		received: received,
 	}
 }
@@ -139,8 +139,8 @@ func reserve(number int) step {
 // awaitProgram tells the executor that a forked sandbox waits, and hands over
 // the filter's listener if that is in the message; then it receives a program,
 // whose files take the lowest numbers: up to callsFD all are free.
-func awaitProgram(ready roomPlace, length *int32) []step {
-	receive := call("receive a program", unix.SYS_RECVMSG, forkedControl, roomReceive, 0)
+func awaitProgram(ready bufferOffset, length *int32) []step {
+	receive := call("receive a program", unix.SYS_RECVMSG, forkedControl, bufferReceive, 0)
 	receive.result = length
 	return []step{
 		call("say that it waits", unix.SYS_SENDMSG, forkedControl, ready, 0),
@@ -251,7 +251,7 @@ func hiding(image string, masks []hiddenPlace) (steps []step) {
 // beforeProc does what takes writing to /proc, or to open it, before the sandbox has
 // its own.
 func (s *sandbox) beforeProc() []step {
-	steps := beKilledFirst()
+	steps := raiseOOMScore()
 	if !s.host.root {
 		open := call("open its folder of /proc", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/self", unix.O_PATH|unix.O_CLOEXEC)
 		s.own = new(int32)
@@ -329,9 +329,9 @@ func openFiles() uint64 {
 	return min(maxOpenFiles, own.Max)
 }
 
-// beKilledFirst makes a machine that runs out of memory end sandboxes before
+// raiseOOMScore makes a machine that runs out of memory end sandboxes before
 // it ends the service, whose users they are.
-func beKilledFirst() []step {
+func raiseOOMScore() []step {
 	const badness = "500" // of 1000
 	return writeTo("raise the out-of-memory score", nil, "/proc/self/oom_score_adj", badness)
 }
@@ -447,7 +447,7 @@ func (s *sandbox) becomeProgram() []step {
 	}
 	report := int(s.report.Fd())
 	steps = append(steps, closeFrom(first, report-1), closeFrom(report+1, lastFile))
-	return append(append(steps, forgetRuntime()...),
+	return append(append(steps, resetInherited()...),
 		call("set umask", unix.SYS_UMASK, 0o022),
 		call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
 		s.seccomp(),
@@ -458,9 +458,9 @@ func (s *sandbox) becomeProgram() []step {
 // usualSlack is what the kernel gives to timers of its own accord.
 const usualSlack = 50 * time.Microsecond
 
-// forgetRuntime undoes what the executor's runtime did to signals, and what
+// resetInherited undoes what the executor's runtime did to signals, and what
 // was done to its timers.
-func forgetRuntime() (steps []step) {
+func resetInherited() (steps []step) {
 	const signals, maskSize = 64, 8
 	steps = append(steps, call("set timer slack", unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, int(usualSlack), 0, 0, 0))
 	byDefault := make([]byte, 64) // struct sigaction, all zero

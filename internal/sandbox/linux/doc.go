@@ -18,8 +18,8 @@
 // with its packages imported, pool.go a few sandboxes forked from it (waiting.go),
 // and warm.go runs a program in one. zygote.py and server.py are their side of it;
 // they have the same list of system calls walked as a cold sandbox
-// (zygote_request.go, room.py, spawn_amd64.s), and lesson.py saves the children
-// work. What nobody has used of a sandbox serves again (namespaces.go,
+// (zygote_request.go, buffer.py, spawn_amd64.s), and warmup.py saves the children
+// work. What no program has used of a sandbox is reused (namespaces.go,
 // cgroup_again.go). Node cannot be forked; waiting_node.go starts one or two that
 // wait for their program in a system call (notice.go), and pool_node.go keeps them.
 //

@@ -149,7 +149,7 @@ func (n *entered) follow(l *link, pid, pidfd int) error {
 		files, err := l.receive(&c)
 		closeAll(files)
 		if err != nil {
-			return err // it is given up
+			return err // it is abandoned
 		}
 		n.signal(pid, unix.Signal(c.Signal))
 	}
@@ -220,7 +220,7 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *script {
 	return &script{
 		alone: true,
 		group: s.bornIn(),
-		setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), beKilledFirst(),
+		setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), raiseOOMScore(),
 			[]step{forbidInspection(), call("enter the namespaces", unix.SYS_SETNS, init, namespaces), leaveTerminal()}, terminal,
 			s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		main:   s.becomeAnother(r.candidates()),

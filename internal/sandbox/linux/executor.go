@@ -50,7 +50,7 @@ type host struct {
 	landlock       int        // version, 0 without
 	readable       []readable // with landlock
 	filter         *unix.SockFprog
-	told           *unix.SockFprog // the same, which tells of what happens in namespaces; nil where none is kept
+	notifyFilter   *unix.SockFprog // the same, which tells of what happens in namespaces; nil where none is kept
 	lastCapability int
 	hiding         map[string][]step     // by where the image lies
 	fontLists      []string              // matplotlib's, made at setup
@@ -75,8 +75,8 @@ type executor struct {
 
 	usual []string // environment of a Python program
 
-	namespaces spareNamespaces // for the next sandboxes
-	guard      *guard          // nil where there are control groups
+	namespaces namespacePool // for the next sandboxes
+	guard      *guard        // nil where there are control groups
 
 	running atomic.Int32 // programs
 	pace    pace
@@ -208,11 +208,11 @@ func (e *executor) prepare(args []string) error {
 		return err
 	}
 	if h.root && !slices.Contains(e.config.Weaken, weakKept) {
-		if h.told, err = hostFilter(h.groups != nil, toldRules...); err != nil {
+		if h.notifyFilter, err = hostFilter(h.groups != nil, notifyRules...); err != nil {
 			return err
 		}
 		if slices.Contains(e.config.Weaken, weakNotices) {
-			h.told = h.filter
+			h.notifyFilter = h.filter
 		}
 	}
 	e.host, e.usual = h, usualEnvironment()

@@ -10,7 +10,7 @@ import (
 )
 
 // A warm program that has come to its end makes a system call that the filter
-// hands over to the executor: it stands still inside that call, the executor
+// hands over to the executor: it blocks in that call, the executor
 // knows at once, and with which exit code. The program has no open file for
 // it, nobody else has to be woken, and it stays where it is until it is
 // killed. All that a program can lie about with it is its own exit code.
@@ -23,7 +23,7 @@ func finishRule() []bpf.Instruction {
 }
 
 // notice is struct seccomp_notif.
-type notice struct {
+type notification struct {
 	id    uint64
 	pid   uint32 // of the thread, in the executor's namespace
 	flags uint32

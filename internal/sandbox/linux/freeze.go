@@ -29,23 +29,23 @@ func (l *link) freeze(frozen bool) error { return l.send(control{Frozen: frozen}
 // interrupt tells the executor to interrupt a live interpreter.
 func (l *link) interrupt() error { return l.send(control{Interrupt: true}) }
 
-// standstill is the executor's side of it, for one sandbox.
-type standstill struct {
+// freezer stops and continues the processes of one sandbox, on the executor's side.
+type freezer struct {
 	group   *group // nil without control groups
 	pid     int    // pid 1 of the sandbox
 	kill    func() // of pid 1
 	entered *entered
 
-	mu       sync.Mutex
-	frozen   bool
-	restless bool          // it was ended because it did not stand still
-	stop     chan struct{} // ends the watch; nil: there is none
-	watching sync.WaitGroup
+	mu             sync.Mutex
+	frozen         bool
+	freezeViolated bool          // it was ended because it computed while it was stopped
+	stop           chan struct{} // ends the watch; nil: there is none
+	watching       sync.WaitGroup
 }
 
-// heed does what the service says. It reports false when the service said
-// nothing, but has given the request up.
-func (s *standstill) heed(l *link) bool {
+// handleControl carries out a control message. It reports false when the service
+// has closed the link instead.
+func (s *freezer) handleControl(l *link) bool {
 	var c control
 	files, err := l.receive(&c)
 	closeAll(files)
@@ -63,7 +63,7 @@ func (s *standstill) heed(l *link) bool {
 // foreground is the group of all that the program runs in the foreground. The
 // sandbox's first process leads it, and takes no signal that it has not asked for;
 // without control groups the program has a session of its own.
-func (s *standstill) foreground() int {
+func (s *freezer) foreground() int {
 	if s.group == nil {
 		if children := childrenOf(fmt.Sprintf("%s/%d/task/%[2]d", procPath, s.pid)); len(children) > 0 {
 			return children[0]
@@ -72,7 +72,7 @@ func (s *standstill) foreground() int {
 	return s.pid
 }
 
-func (s *standstill) set(frozen bool) {
+func (s *freezer) set(frozen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.frozen == frozen {
@@ -92,24 +92,24 @@ func (s *standstill) set(frozen bool) {
 	s.signal(unix.SIGCONT)
 }
 
-// stands reports whether the program was told to stand still.
-func (s *standstill) stands() bool {
+// stands reports whether the program is stopped.
+func (s *freezer) stands() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.frozen
 }
 
-// end is called when the sandbox has ended, and reports whether that was
-// because it did not stand still.
-func (s *standstill) end() (restless bool) {
+// end is called when the sandbox has ended, and reports whether that was because
+// it computed while it was stopped.
+func (s *freezer) end() (freezeViolated bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endWatch()
-	return s.restless
+	return s.freezeViolated
 }
 
 // thaw lets processes that are being killed have the time that dying takes.
-func (s *standstill) thaw() {
+func (s *freezer) thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.frozen {
@@ -117,7 +117,7 @@ func (s *standstill) thaw() {
 	}
 }
 
-func (s *standstill) endWatch() {
+func (s *freezer) endWatch() {
 	if s.stop != nil {
 		close(s.stop)
 		s.watching.Wait()
@@ -128,7 +128,7 @@ func (s *standstill) endWatch() {
 // signal sends a signal to every process of the program. One that has got it
 // makes no new ones, so the second look finds all that the first has missed,
 // or the third; whoever races us longer than that the watch finds.
-func (s *standstill) signal(signal unix.Signal) {
+func (s *freezer) signal(signal unix.Signal) {
 	const looks = 4
 	sent := map[int]bool{}
 	for range looks {
@@ -148,11 +148,11 @@ func (s *standstill) signal(signal unix.Signal) {
 // How a stopped program is watched: it may use a little, so that a signal of
 // its own making that wakes it for a moment does not end it.
 const (
-	watchEvery = 500 * time.Millisecond
-	maxAwake   = 100 * time.Millisecond
+	watchEvery   = 500 * time.Millisecond
+	maxFrozenCPU = 100 * time.Millisecond
 )
 
-func (s *standstill) watch(stop <-chan struct{}) {
+func (s *freezer) watch(stop <-chan struct{}) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	began := s.entered.cpu(s.pid, s.entered.among(s.pid))
@@ -163,8 +163,8 @@ func (s *standstill) watch(stop <-chan struct{}) {
 		case <-ticker.C:
 		}
 		pids := s.entered.among(s.pid)
-		if s.entered.cpu(s.pid, pids)-began > maxAwake {
-			s.restless = true
+		if s.entered.cpu(s.pid, pids)-began > maxFrozenCPU {
+			s.freezeViolated = true
 			s.kill()
 			return
 		}
@@ -191,7 +191,7 @@ func (g *group) freeze(yes bool) bool {
 			}
 			return writeFile(folder, "cgroup.freeze", value) == nil // since Linux 5.2
 		case folder == g.folder("cpu"):
-			if g.unusual = true; g.ended {
+			if g.dirty = true; g.ended {
 				return true // it has no quota any more
 			}
 			if yes {

@@ -173,7 +173,7 @@ func usedIn(pid int, while time.Duration) time.Duration {
 
 func TestStoppedBySignal(t *testing.T) {
 	pid := family(t)
-	s := &standstill{pid: pid, kill: func() { t.Error("it is killed") }}
+	s := &freezer{pid: pid, kill: func() { t.Error("it is killed") }}
 	s.set(true)
 	<-time.After(20 * time.Millisecond) // those on a processor stop at their next interrupt
 	if used := usedIn(pid, 2*watchEvery); used > 20*time.Millisecond {
@@ -188,15 +188,15 @@ func TestStoppedBySignal(t *testing.T) {
 		t.Errorf("%v of processor time after it", used)
 	}
 	if s.end() {
-		t.Error("it is called restless")
+		t.Error("it is said to have computed while it was stopped")
 	}
 }
 
 // Who finds a way to go on is ended.
-func TestRestlessProgram(t *testing.T) {
+func TestProgramThatWakesItself(t *testing.T) {
 	pid := family(t)
 	killed := make(chan struct{})
-	s := &standstill{pid: pid, kill: sync.OnceFunc(func() { close(killed) })}
+	s := &freezer{pid: pid, kill: sync.OnceFunc(func() { close(killed) })}
 	s.set(true)
 	waker, stop := time.NewTicker(time.Millisecond), time.NewTimer(20*time.Second)
 	defer waker.Stop()

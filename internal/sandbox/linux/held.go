@@ -167,7 +167,7 @@ func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 	}
 	need := max(h.size, leastHeld)
 	if live {
-		// It stands still most of the time. While it computes the queue has set its
+		// It is stopped most of the time. While it computes the queue has set its
 		// memory aside, of which the workspace is a part.
 		need = h.reserved()
 	}

@@ -212,7 +212,7 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
-	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, serverPath: serverProgram, roomPath: roomProgram, lessonPath: lessonProgram, rehearsalPath: rehearsalProgram, driverPath: driverProgram, livePath: liveProgram, liveNodePath: liveNodeProgram} {
+	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, serverPath: serverProgram, bufferPath: bufferProgram, warmupPath: warmupProgram, prewarmPath: prewarmProgram, driverPath: driverProgram, livePath: liveProgram, liveNodePath: liveNodeProgram} {
 		if err := root.WriteFile(strings.TrimPrefix(path, "/"), content, 0o644); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func (s *Sandbox) begun(ctx context.Context, op string, r request, theirs []*os.
 	if err != nil {
 		return nil, nil, err
 	}
-	s.links.fill()
+	s.links.refill()
 	l.setReadDeadline(time.Now().Add(enterTime + endTime))
 	stop := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
 	var a answer

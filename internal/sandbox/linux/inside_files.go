@@ -36,7 +36,7 @@ func (f files) begin(ctx context.Context, r filesRequest) (_ *link, stop func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	f.sandbox.links.fill()
+	f.sandbox.links.refill()
 	l.setReadDeadline(time.Now().Add(filesTime))
 	cancel := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
 	return l, func() { cancel(); l.close() }, nil

@@ -167,9 +167,9 @@ func (p *pool) forkLive(r *runRequest) (*waiting, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.hurry(z, +1)
-	defer p.hurry(z, -1)
-	w, err := p.executor.forkWaiting(z, shapeOf(r), claimed, h)
+	p.addWaiter(z, +1)
+	defer p.addWaiter(z, -1)
+	w, err := p.executor.forkWaiting(z, shapeOf(r), onDemand, h)
 	if err != nil { // it has left the workspace
 		p.failed(z, err)
 		return nil, nil
@@ -226,7 +226,7 @@ func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileL
 		return nil, err
 	}
 	defer l.close()
-	s.links.fill()
+	s.links.refill()
 	stop := context.AfterFunc(ctx, func() { l.close() })
 	defer stop()
 	o, use, err := collectAnswers(l, nil)

@@ -320,7 +320,7 @@ class Driver:
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         self.shell = make_shell(self)
 
-    def rehearse(self):
+    def prewarm(self):
         """Runs cells until what they need is loaded, and the interpreter has adapted
         its code to it; then forgets them. What is forked from here need not."""
         before = sys.modules["__main__"]

@@ -12,8 +12,8 @@ import (
 
 // The namespaces for the network and for inter-process communication take longer to
 // make, and to take apart, than most other things of a sandbox, and hardly a program
-// looks at them. A pair in which nothing has ever happened is as good as new: the
-// executor keeps it for a later sandbox.
+// looks at them. A pair that is pristine, in which nothing has ever happened, is pooled
+// for a later sandbox.
 //
 // What makes it certain that nothing has happened is that no process in it has ever
 // had a socket, a semaphore, shared memory or a message queue of it. All that such a
@@ -26,16 +26,16 @@ import (
 //
 // A program pays for each of those calls with a moment in which it waits for the
 // executor, and in which a signal can interrupt the call. Where programs are likely to
-// have sockets all stays as it was: new namespaces for each, and no notices
-// (tier.offline).
+// have sockets all stays as it was: new namespaces for each, and no
+// notifications (tier.reuseNamespaces).
 
-// namespaces are those of one sandbox that may serve again.
+// namespaces are those of one sandbox that may be reused.
 type namespaces struct{ network, ipc *os.File }
 
 func (n *namespaces) close() { closeAll([]*os.File{n.network, n.ipc}) }
 
-// spareNamespaces are those in which nothing has happened.
-type spareNamespaces struct {
+// namespacePool holds pristine pairs.
+type namespacePool struct {
 	mu     sync.Mutex
 	list   []*namespaces
 	closed bool
@@ -45,8 +45,8 @@ type spareNamespaces struct {
 // takes some 0.1 MiB of the kernel's memory.
 const mostNamespaces = mostWaiting
 
-// take returns a pair that is nobody else's; nil if none is spare.
-func (s *spareNamespaces) take() *namespaces {
+// take returns a pair; nil if the pool is empty.
+func (s *namespacePool) take() *namespaces {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.list) == 0 {
@@ -57,9 +57,8 @@ func (s *spareNamespaces) take() *namespaces {
 	return n
 }
 
-// give takes a pair back, in which there is no process any more and nothing has
-// happened.
-func (s *spareNamespaces) give(n *namespaces) {
+// put adds a pristine pair in which there is no process any more, or closes it.
+func (s *namespacePool) put(n *namespaces) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || len(s.list) >= mostNamespaces {
@@ -69,7 +68,7 @@ func (s *spareNamespaces) give(n *namespaces) {
 	s.list = append(s.list, n)
 }
 
-func (s *spareNamespaces) close() {
+func (s *namespacePool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -79,13 +78,13 @@ func (s *spareNamespaces) close() {
 	s.list = nil
 }
 
-// keepNamespaces opens those that a sandbox has made for itself, before there is a
-// program in it. Without their files they are gone with the sandbox.
-func (w *waiting) keepNamespaces(t tier) {
-	if w.listener == nil || !w.executor.host.keeps(t) {
-		return // nobody would hear of what happens in it
+// openNamespaces opens those that a sandbox has made for itself, before there is a
+// program in it. Without open files they are deleted with the sandbox.
+func (w *waiting) openNamespaces(t tier) {
+	if w.listener == nil || !w.executor.host.reusesNamespaces(t) {
+		return // what happens in it would not be reported
 	}
-	w.untouched = true
+	w.pristine = true
 	if w.kept != nil {
 		return
 	}
@@ -101,24 +100,24 @@ func (w *waiting) keepNamespaces(t tier) {
 	w.kept = &namespaces{network, ipc}
 }
 
-// touched is called before anything happens in them. Who has a socket makes more: from
-// now on the kernel wakes us where the program has just stopped, which halves
-// what each costs it.
-func (w *waiting) touched() {
-	if w.untouched {
+// markDirty is called before anything happens in them. A program with one socket
+// makes more: from now on the kernel wakes the executor on the processor where the
+// program has just stopped, which halves the cost of each.
+func (w *waiting) markDirty() {
+	if w.pristine {
 		const here = unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 		_, _, _ = unix.Syscall(unix.SYS_IOCTL, w.listener.Fd(), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, here) // since Linux 6.6
 	}
-	w.untouched = false
+	w.pristine = false
 }
 
-// leaveNamespaces gives them back, if the sandbox has ended, with all of its
-// processes, and none of them has used any.
-func (w *waiting) leaveNamespaces(ended bool) {
+// recycleNamespaces pools them if the sandbox has ended, with all of its processes,
+// and they are still pristine. Else it closes them.
+func (w *waiting) recycleNamespaces(ended bool) {
 	switch {
 	case w.kept == nil:
-	case ended && w.untouched:
-		w.executor.namespaces.give(w.kept)
+	case ended && w.pristine:
+		w.executor.namespaces.put(w.kept)
 	default:
 		w.kept.close()
 	}
@@ -137,34 +136,34 @@ func (s *sandbox) enterNamespaces() []step {
 	}
 }
 
-// keeps reports whether the namespaces of a tier serve again.
-func (h *host) keeps(t tier) bool { return t.offline && h.told != nil }
+// reusesNamespaces reports whether the namespaces of a tier are reused.
+func (h *host) reusesNamespaces(t tier) bool { return t.reuseNamespaces && h.notifyFilter != nil }
 
 // filterFor is the filter of what a tier's zygote forks.
 func (h *host) filterFor(t tier) *unix.SockFprog {
-	if h.keeps(t) {
-		return h.told
+	if h.reusesNamespaces(t) {
+		return h.notifyFilter
 	}
 	return h.filter
 }
 
-// toldRules are those of calls that make what a namespace remembers: what they allow
-// the executor hears of first.
-var toldRules = []argumentRule{
-	{unix.SYS_SOCKET, func() []bpf.Instruction { return told(socketRule()) }},
-	{unix.SYS_SOCKETPAIR, func() []bpf.Instruction { return told(socketPairRule()) }},
-	{unix.SYS_SEMGET, func() []bpf.Instruction { return told([]bpf.Instruction{allow}) }},
-	{unix.SYS_SHMGET, func() []bpf.Instruction { return told(hugeSegments()) }},
-	{unix.SYS_MQ_OPEN, func() []bpf.Instruction { return told([]bpf.Instruction{allow}) }},
+// notifyRules are those of calls that make what a namespace remembers. What they
+// allow is reported to the executor first.
+var notifyRules = []argumentRule{
+	{unix.SYS_SOCKET, func() []bpf.Instruction { return notify(socketRule()) }},
+	{unix.SYS_SOCKETPAIR, func() []bpf.Instruction { return notify(socketPairRule()) }},
+	{unix.SYS_SEMGET, func() []bpf.Instruction { return notify([]bpf.Instruction{allow}) }},
+	{unix.SYS_SHMGET, func() []bpf.Instruction { return notify(hugeSegments()) }},
+	{unix.SYS_MQ_OPEN, func() []bpf.Instruction { return notify([]bpf.Instruction{allow}) }},
 }
 
-// isTold reports whether a notice is of such a call.
-func isTold(nr int32) bool {
-	return slices.ContainsFunc(toldRules, func(r argumentRule) bool { return r.nr == uint32(nr) })
+// notifies reports whether a notification is of such a call.
+func notifies(nr int32) bool {
+	return slices.ContainsFunc(notifyRules, func(r argumentRule) bool { return r.nr == uint32(nr) })
 }
 
-// told turns what a rule allows into a notice to the executor.
-func told(rule []bpf.Instruction) []bpf.Instruction {
+// notify turns what a rule allows into a notification to the executor.
+func notify(rule []bpf.Instruction) []bpf.Instruction {
 	for i := range rule {
 		if rule[i] == allow {
 			rule[i] = bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}

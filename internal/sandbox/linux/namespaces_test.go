@@ -71,7 +71,7 @@ except OSError as e: print(e.strerror)`))
 	}
 }
 
-// Namespaces in which nothing has happened serve again, those in which anything has
+// Namespaces in which nothing has happened are reused, those in which anything has
 // do not.
 func TestNamespacesServeAgain(t *testing.T) {
 	needsKeptNamespaces(t)
@@ -86,7 +86,7 @@ func TestNamespacesServeAgain(t *testing.T) {
 				again = servesAgain(t, weak, withSocket+code)
 			}
 			if !again {
-				t.Error("without notices its namespaces did not serve again either")
+				t.Error("without notifications its namespaces were not reused either")
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestNamespacesServeAgain(t *testing.T) {
 		again = servesAgain(t, whole, "print(1)")
 	}
 	if !again {
-		t.Error("one in which nothing happened did not serve again")
+		t.Error("one in which nothing happened was not reused")
 	}
 }
 
@@ -215,7 +215,7 @@ sys.exit(7)`))
 
 // Those that are spare are bounded, go to one each, and are closed at the end.
 func TestSpareNamespaces(t *testing.T) {
-	var spare spareNamespaces
+	var spare namespacePool
 	given := map[*namespaces]bool{}
 	pair := func() *namespaces {
 		var files [2]*os.File
@@ -231,7 +231,7 @@ func TestSpareNamespaces(t *testing.T) {
 	for range mostNamespaces + 1 {
 		n := pair()
 		given[n] = true
-		spare.give(n)
+		spare.put(n)
 	}
 	if len(spare.list) != mostNamespaces {
 		t.Errorf("%d are spare", len(spare.list))
@@ -245,7 +245,7 @@ func TestSpareNamespaces(t *testing.T) {
 		n.close()
 	}
 	spare.close()
-	spare.give(pair())
+	spare.put(pair())
 	if spare.take() != nil {
 		t.Error("one is left after the end")
 	}

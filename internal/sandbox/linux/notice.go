@@ -10,43 +10,43 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// Calls that the filter hands over to the executor stand still until it
-// answers; meanwhile it may put open files into the process that made them.
+// A call that the filter hands over to the executor blocks until it is
+// answered; meanwhile it may put open files into the process that made them.
 
-// doorRule hands over what Node asks before it has a program. Cutting a file is
+// handoffRule notifies the executor that Node asks for a program. Cutting a file is
 // a call that a script can make, and no file has that number.
-func doorRule() []bpf.Instruction {
+func handoffRule() []bpf.Instruction {
 	return []bpf.Instruction{
-		argument(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: language.NodeDoor, SkipTrue: 1},
+		argument(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: language.HandoffFD, SkipTrue: 1},
 		bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF},
 		allow,
 	}
 }
 
-// readNotice waits for the next call.
-func readNotice(listener *os.File) (n notice, err error) {
+// readNotification waits for the next call.
+func readNotification(listener *os.File) (n notification, err error) {
 	return n, ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n))
 }
 
-// answerNotice lets a call return: 0, or an error. Who made it may be gone.
-func answerNotice(listener *os.File, id uint64, errno unix.Errno) error {
-	return sendAnswer(listener, &noticeAnswer{id: id, errno: -int32(errno)})
+// respond has a call return 0 or an error. Its process may have exited.
+func respond(listener *os.File, id uint64, errno unix.Errno) error {
+	return sendResponse(listener, &response{id: id, errno: -int32(errno)})
 }
 
-// letGoOn lets a call be made, as if nobody had been told of it.
-func letGoOn(listener *os.File, id uint64) error {
-	return sendAnswer(listener, &noticeAnswer{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
+// continueSyscall lets the kernel make the call after all.
+func continueSyscall(listener *os.File, id uint64) error {
+	return sendResponse(listener, &response{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
 }
 
-// noticeAnswer is struct seccomp_notif_resp.
-type noticeAnswer struct {
+// response is struct seccomp_notif_resp.
+type response struct {
 	id    uint64
 	value int64
 	errno int32
 	flags uint32
 }
 
-func sendAnswer(listener *os.File, a *noticeAnswer) error {
+func sendResponse(listener *os.File, a *response) error {
 	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(a))
 }
 

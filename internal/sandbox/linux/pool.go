@@ -178,9 +178,9 @@ func (p *pool) take(s shape) *waiting {
 		p.group.idle(false) // one that is starting has been idle for long enough
 		return nil
 	}
-	p.hurry(z, +1)
-	defer p.hurry(z, -1)
-	forked, err := p.executor.forkWaiting(z, s, claimed, nil)
+	p.addWaiter(z, +1)
+	defer p.addWaiter(z, -1)
+	forked, err := p.executor.forkWaiting(z, s, onDemand, nil)
 	if err != nil {
 		p.failed(z, err)
 		return nil
@@ -217,11 +217,11 @@ func (p *pool) pick(s shape) (*zygote, *waiting) {
 	return p.zygote, w
 }
 
-// hurry counts the requests that wait for the zygote: with any, it stands in
+// addWaiter counts the requests that wait for the zygote. While there is one, it stands in
 // the queue for processors like everybody else, and so does the sandbox that it
 // is about to have made.
-func (p *pool) hurry(z *zygote, more int) {
-	z.hurry(more)
+func (p *pool) addWaiter(z *zygote, more int) {
+	z.addWaiter(more)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.wanted
@@ -270,15 +270,15 @@ func (p *pool) refill(s shape) {
 			p.mu.Lock()
 			continue
 		}
-		how := idly
+		how := background
 		if p.executor.isBusy() && !p.tier.live { // whose start is long, and its stay too
-			how = soon
+			how = eager
 		}
 		if len(p.ready) >= p.enough() {
-			if !p.mayRehearse() {
+			if !p.mayPrewarm() {
 				return
 			}
-			how = rehearsed
+			how = prewarmed
 		}
 		p.mu.Unlock()
 		w, err := p.executor.forkWaiting(z, s, how, nil)
@@ -293,7 +293,7 @@ func (p *pool) refill(s shape) {
 			p.mu.Unlock()
 			w.close()
 			p.mu.Lock()
-		case w.rehearsed:
+		case w.prewarmed:
 			p.ready = slices.Insert(p.ready, 0, w) // taken first
 		default:
 			p.ready = append(p.ready, w)
@@ -332,11 +332,11 @@ func (p *pace) interval(now time.Time) time.Duration {
 	return now.Sub(p.times[p.next]) / time.Duration(len(p.times))
 }
 
-// mayRehearse reports whether there is time and memory for a sandbox that
+// mayPrewarm reports whether there is time and memory for a sandbox that
 // plots before it waits, and none is there yet. The caller holds the lock.
-func (p *pool) mayRehearse() bool {
+func (p *pool) mayPrewarm() bool {
 	return p.tier.plots && p.executor.running.Load() == 0 && p.free > 4*littleMemory &&
-		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.rehearsed })
+		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.prewarmed })
 }
 
 // enough is how many are to wait now. The caller holds the lock.

@@ -18,7 +18,7 @@ type nodePool struct {
 	language language.Language
 
 	mu      sync.Mutex
-	ready   []*waitingNode
+	ready   []*warmNode
 	missed  time.Time // when last one was wanted and none was there
 	filling bool
 	closed  bool
@@ -42,7 +42,7 @@ func (e *executor) newNodePools() {
 }
 
 // warmNode takes a waiting Node for a request, nil if it is to start cold.
-func (e *executor) warmNode(r *runRequest) *waitingNode {
+func (e *executor) takeNode(r *runRequest) *warmNode {
 	p, s, ok := e.nodePool(r)
 	if !ok {
 		return nil
@@ -57,7 +57,7 @@ func (e *executor) warmNode(r *runRequest) *waitingNode {
 	if e.config.Warm != warmFirst {
 		return nil
 	}
-	w, err := e.startNode(p.language, s, claimed)
+	w, err := e.startNode(p.language, s, onDemand)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "airlock executor:", err)
 		return nil
@@ -77,10 +77,10 @@ func (e *executor) nodePool(r *runRequest) (*nodePool, nodeShape, bool) {
 }
 
 // pick takes a Node of that shape off the list, nil if there is none.
-func (p *nodePool) pick(s nodeShape) *waitingNode {
+func (p *nodePool) pick(s nodeShape) *warmNode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.ready, func(w *waitingNode) bool { return w.node == s })
+	i := slices.IndexFunc(p.ready, func(w *warmNode) bool { return w.node == s })
 	if i < 0 {
 		p.missed = time.Now()
 		return nil
@@ -106,11 +106,11 @@ func (e *executor) refillNodes(r *runRequest) {
 	defer func() { p.filling = false }()
 	p.expire()
 	for !p.closed {
-		stale := slices.IndexFunc(p.ready, func(w *waitingNode) bool { return w.node != s })
+		stale := slices.IndexFunc(p.ready, func(w *warmNode) bool { return w.node != s })
 		if stale < 0 && len(p.ready) >= p.enough() {
 			return
 		}
-		var gone, started *waitingNode
+		var gone, started *warmNode
 		var err error
 		if stale >= 0 {
 			gone = p.ready[stale]
@@ -119,7 +119,7 @@ func (e *executor) refillNodes(r *runRequest) {
 		p.mu.Unlock()
 		if gone != nil {
 			gone.close()
-		} else if started, err = e.startNode(p.language, s, idly); err != nil {
+		} else if started, err = e.startNode(p.language, s, background); err != nil {
 			fmt.Fprintln(os.Stderr, "airlock executor: programs in "+p.language.Title+" start cold:", err)
 		}
 		p.mu.Lock()

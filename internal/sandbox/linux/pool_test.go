@@ -41,7 +41,7 @@ func TestPoolSize(t *testing.T) {
 
 // A sandbox that plots before it waits takes memory and time that nobody else
 // may want, and there is one of it.
-func TestMayRehearse(t *testing.T) {
+func TestMayPrewarm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(p *pool)
 		may    bool
@@ -50,12 +50,12 @@ func TestMayRehearse(t *testing.T) {
 		"another tier":    {func(p *pool) { p.tier.plots = false }, false},
 		"something runs":  {func(p *pool) { p.executor.running.Add(1) }, false},
 		"memory is short": {func(p *pool) { p.free = 4 * littleMemory }, false},
-		"one is there":    {func(p *pool) { p.ready = []*waiting{{}, {rehearsed: true}} }, false},
+		"one is there":    {func(p *pool) { p.ready = []*waiting{{}, {prewarmed: true}} }, false},
 		"only plain ones": {func(p *pool) { p.ready = []*waiting{{}, {}} }, true},
 	} {
 		p := &pool{executor: &executor{}, tier: tier{plots: true}, free: 8 * littleMemory}
 		tt.change(p)
-		if got := p.mayRehearse(); got != tt.may {
+		if got := p.mayPrewarm(); got != tt.may {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -93,14 +93,14 @@ func TestIsBusy(t *testing.T) {
 
 // After a program that plots, a sandbox waits for the next that has plotted
 // already: the memory for that is its own before the request comes.
-func TestRehearsed(t *testing.T) {
+func TestPrewarmed(t *testing.T) {
 	s := startWarm(t)
-	awaitRehearsed(t, s)
+	awaitPrewarmed(t, s)
 }
 
 // A program that calls out finds its channel under the numbers that it is told,
 // whatever was opened before it came; and what was opened works.
-func TestCallsAfterRehearsal(t *testing.T) {
+func TestCallsAfterPrewarming(t *testing.T) {
 	s := startWarm(t)
 	spec := sandboxtest.Python(`import os, stat
 import matplotlib.pyplot as plt
@@ -112,7 +112,7 @@ plt.title("x")
 plt.savefig("a.png")`)
 	spec.Calls = true
 	for range 10 { // one that has not plotted may be taken before
-		awaitRehearsed(t, s)
+		awaitPrewarmed(t, s)
 		r := sandboxtest.Run(t, s, spec)
 		if !strings.HasPrefix(r.Stdout, "[True, True] ") || len(r.Files) != 1 {
 			t.Fatalf("exit code %d, %d files, stdout %q, stderr %q", r.Code(), len(r.Files), r.Stdout, r.Stderr)
@@ -124,8 +124,8 @@ plt.savefig("a.png")`)
 	t.Error("no program came to a sandbox that had plotted")
 }
 
-// awaitRehearsed returns when a sandbox waits that has plotted.
-func awaitRehearsed(t *testing.T, s *Sandbox) {
+// awaitPrewarmed returns when a sandbox waits that has plotted.
+func awaitPrewarmed(t *testing.T, s *Sandbox) {
 	t.Helper()
 	if _, err := os.Stat(os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes/python/lib/matplotlib"); err != nil {
 		sandboxtest.Skip(t, "needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
@@ -144,16 +144,16 @@ func awaitRehearsed(t *testing.T, s *Sandbox) {
 	var sizes []int64
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		sizes = nil
-		rehearsed := 0
+		prewarmed := 0
 		for _, init := range waitingPids(executor) {
 			for _, pid := range descendants(init) {
 				size := readKey(fmt.Sprintf("/proc/%d", pid), "smaps_rollup", "Private_Dirty:") << 10
 				if sizes = append(sizes, size); size > own {
-					rehearsed++
+					prewarmed++
 				}
 			}
 		}
-		if rehearsed == 1 {
+		if prewarmed == 1 {
 			return
 		}
 	}

@@ -61,7 +61,7 @@ func (e *executor) runOther(l *link, r *runRequest, files, ends []*os.File) (err
 		}
 		defer ends[0].Close()
 	}
-	if w := e.warmNode(r); w != nil {
+	if w := e.takeNode(r); w != nil {
 		return w.run(l, r, files, ends)
 	}
 	r.drive()
@@ -300,7 +300,7 @@ func (s *script) weaken(names []string) {
 		s.group = -1 // where it would be born in it
 	}
 	if slices.Contains(names, filterStep) && s.wait != nil {
-		s.wait = awaitProgram(roomBare, s.received)
+		s.wait = awaitProgram(bufferBare, s.received)
 	}
 	for _, list := range []*[]step{&s.setup, &s.init, &s.main} {
 		*list = slices.DeleteFunc(*list, func(s step) bool { return slices.Contains(names, s.name) })

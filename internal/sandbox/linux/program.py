@@ -311,7 +311,7 @@ def run(path, arguments, echo_last, show_plots, alone=False, source=None):
         exec(code, main.__dict__)
 
 
-def rehearse(path):
+def prewarm(path):
     """Does what conduct does up to the program's end, with a program of ours:
     the memory that it touches stops being shared with the zygote now, and not
     while somebody waits."""

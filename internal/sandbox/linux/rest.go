@@ -96,8 +96,8 @@ func runnable(pids []int) bool {
 	return false
 }
 
-// heed hands what the executor says of a program's rest to whoever wants to know.
-func (n *restNotice) heed(host engine.Host) {
+// deliver tells the host that a program has begun or ended to rest.
+func (n *restNotice) deliver(host engine.Host) {
 	h, ok := host.(engine.Restful)
 	switch {
 	case !ok:

@@ -41,7 +41,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 
 	// Cancelling closes our half of the socket: the executor kills the program
-	// and still answers. One that does not is given up.
+	// and still answers. One that does not is abandoned.
 	stop := context.AfterFunc(ctx, func() {
 		l.closeWrite()
 		l.setReadDeadline(time.Now().Add(endTime))
@@ -85,8 +85,8 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 			return nil, err
 		}
 		sent := l.sendInputs(p.list, p.files)
-		s.links.fill() // while the executor is at work
-		s.pipes.fill()
+		s.links.refill() // while the executor is at work
+		s.pipes.refill()
 		var a answer
 		l.setReadDeadline(time.Now().Add(stageTime))
 		files, received := l.receive(&a)
@@ -139,7 +139,7 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err 
 			return nil, nil, fromFailure("run", a.Error)
 		}
 		if a.Rest != nil {
-			a.Rest.heed(host)
+			a.Rest.deliver(host)
 		}
 		if len(files) != len(a.Outputs) {
 			closeAll(files)

@@ -22,8 +22,8 @@ type Config struct {
 // Sandbox is the service's side: it holds no rights, and asks the executor.
 type Sandbox struct {
 	config Config
-	links  spares[*link]    // of requests
-	pipes  spares[*os.File] // of outputs
+	links  pairPool[*link]    // of requests
+	pipes  pairPool[*os.File] // of outputs
 
 	mu        sync.Mutex
 	executor  *link
@@ -42,14 +42,14 @@ const (
 
 // Start starts an executor and waits until it is ready.
 func Start(ctx context.Context, config Config) (*Sandbox, error) {
-	s := &Sandbox{config: config, links: spares[*link]{create: newRequestEnds, enough: spareLinks}, pipes: spares[*os.File]{create: newOutputEnds, enough: sparePipes}}
+	s := &Sandbox{config: config, links: pairPool[*link]{create: newRequestEnds, enough: spareLinks}, pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.launch(ctx); err != nil {
 		return nil, errors.Join(err, config.Launcher.Close())
 	}
-	s.links.fill()
-	s.pipes.fill()
+	s.links.refill()
+	s.pipes.refill()
 	return s, nil
 }
 
@@ -156,7 +156,7 @@ func (s *Sandbox) ask(ctx context.Context, r request, list []input, files []*os.
 	defer stop()
 	var a answer
 	err = l.sendInputs(list, files)
-	s.links.fill()
+	s.links.refill()
 	received, receiveErr := l.receive(&a)
 	closeAll(received)
 	if a.Error != nil {

@@ -113,10 +113,10 @@ func cloneRule() []bpf.Instruction {
 	}
 }
 
-// pretend answers that a call was made which was not.
-var pretend = refuse(0)
+// fakeSuccess answers that a call was made which was not.
+var fakeSuccess = refuse(0)
 
-func pretended() []bpf.Instruction { return []bpf.Instruction{pretend} }
+func fakeSuccessRule() []bpf.Instruction { return []bpf.Instruction{fakeSuccess} }
 
 // pretendFor pretends when the argument has a value.
 func pretendFor(arg, value uint32) []bpf.Instruction { return noneOf(arg, 0, value) }
@@ -178,7 +178,7 @@ func limitRule(resource uint32, prlimit bool) (program []bpf.Instruction) {
 	}
 	return append(program,
 		argument(resource), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.RLIMIT_CORE, SkipTrue: 1},
-		pretend,
+		fakeSuccess,
 		allow)
 }
 
@@ -204,10 +204,10 @@ var argumentRules = []argumentRule{
 	{unix.SYS_FCNTL, func() []bpf.Instruction { return noneOf(1, unix.EPERM, sharedFileCommands...) }},
 	// Nothing that a program can write is on a disk, and the host's disks are
 	// not its to wait for.
-	{unix.SYS_SYNC, pretended},
-	{unix.SYS_FSYNC, pretended},
-	{unix.SYS_FDATASYNC, pretended},
-	{unix.SYS_SYNC_FILE_RANGE, pretended},
+	{unix.SYS_SYNC, fakeSuccessRule},
+	{unix.SYS_FSYNC, fakeSuccessRule},
+	{unix.SYS_FDATASYNC, fakeSuccessRule},
+	{unix.SYS_SYNC_FILE_RANGE, fakeSuccessRule},
 	{unix.SYS_FADVISE64, func() []bpf.Instruction { return pretendFor(3, unix.FADV_DONTNEED) }},
 	{unix.SYS_MADVISE, func() []bpf.Instruction {
 		return noneOf(2, unix.EINVAL, unix.MADV_MERGEABLE, unix.MADV_PAGEOUT, unix.MADV_COLLAPSE)
@@ -231,7 +231,7 @@ var argumentRules = []argumentRule{
 	{unix.SYS_IO_URING_SETUP, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 	{unix.SYS_UNSHARE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 	{finishCall, finishRule},
-	{unix.SYS_FTRUNCATE, doorRule},
+	{unix.SYS_FTRUNCATE, handoffRule},
 	{unix.SYS_PTRACE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
 }
 
@@ -369,7 +369,7 @@ var withoutGroups = []argumentRule{
 	{unix.SYS_SHMGET, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
 	{unix.SYS_MMAP, func() []bpf.Instruction { return append(smallShared(1, 3), noBits(3, unix.MAP_HUGETLB)...) }},
 	{unix.SYS_SETSOCKOPT, func() []bpf.Instruction { return append(sameBuffers(), optionRule()...) }},
-	{unix.SYS_SETPRIORITY, func() []bpf.Instruction { return priorityRule(pretend) }},
+	{unix.SYS_SETPRIORITY, func() []bpf.Instruction { return priorityRule(fakeSuccess) }},
 }
 
 // smallShared refuses mappings that are shared and of no file, if they are large.
@@ -391,7 +391,7 @@ func sameBuffers() []bpf.Instruction {
 		argument(level), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOL_SOCKET, SkipTrue: 4},
 		argument(option),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_SNDBUF, SkipTrue: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SO_RCVBUF, SkipTrue: 1}, pretend,
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SO_RCVBUF, SkipTrue: 1}, fakeSuccess,
 	}
 }
 

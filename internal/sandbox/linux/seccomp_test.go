@@ -181,7 +181,7 @@ func TestFilterRules(t *testing.T) {
 		{"a file in memory", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_CLOEXEC}, pass},
 		{"a file of huge pages", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_HUGETLB}, no(unix.EPERM)},
 		{"cutting a file", unix.SYS_FTRUNCATE, []uint64{3, language.NodeWaits}, pass},
-		{"what a waiting Node asks", unix.SYS_FTRUNCATE, []uint64{language.NodeDoor, language.NodeWaits}, unix.SECCOMP_RET_USER_NOTIF},
+		{"what a waiting Node asks", unix.SYS_FTRUNCATE, []uint64{language.HandoffFD, language.NodeWaits}, unix.SECCOMP_RET_USER_NOTIF},
 		{"mount", unix.SYS_MOUNT, nil, no(unix.ENOSYS)},
 		{"bpf", unix.SYS_BPF, nil, no(unix.ENOSYS)},
 		{"splice", unix.SYS_SPLICE, nil, no(unix.ENOSYS)},
@@ -221,7 +221,7 @@ func TestFilterRulesWithoutGroups(t *testing.T) {
 // Where namespaces are kept, the executor is told of each call that could make
 // what they remember, and no other is open for it.
 func TestFilterTellsOfWhatIsRemembered(t *testing.T) {
-	plain, told := hostVM(t), vmOf(t, replaceRules(hostRules(), toldRules))
+	plain, told := hostVM(t), vmOf(t, replaceRules(hostRules(), notifyRules))
 	sockets := []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}
 	makers := append([]uint32{unix.SYS_SEMGET, unix.SYS_SHMGET, unix.SYS_MQ_OPEN}, sockets...)
 	for nr := range uint32(1024) {

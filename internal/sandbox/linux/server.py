@@ -1,7 +1,7 @@
 """What a zygote does: it gets ready, and makes sandboxes for the executor.
 
 A request lists the system calls that the new sandbox's first two processes
-make; see room.py. Pid 1 becomes the sandbox's init. Pid 2 waits, already
+make; see buffer.py. Pid 1 becomes the sandbox's init. Pid 2 waits, already
 confined, until the executor hands it a program, and then becomes that program:
 nothing of what is here is in its sight.
 """
@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 
-REHEARSAL = os.path.join(os.path.dirname(__file__), "rehearsal.py")
+PREWARM = os.path.join(os.path.dirname(__file__), "prewarm.py")
 AFTER_FORK = []  # what packages want done in a child
 LIVE = []  # the driver of a live interpreter, in the tier for that
 # Modules that want it for locks, which nobody holds in a process without
@@ -45,8 +45,8 @@ def preload(modules):
     AFTER_FORK[:] = filter(None, AFTER_FORK)
     if "matplotlib" in sys.modules and "matplotlib" not in left_out:
         try:
-            rehearse_plot()
-            rehearse_plot()
+            prewarm_plot()
+            prewarm_plot()
         except BaseException as error:
             left_out["a first plot"] = f"{type(error).__name__}: {error}"
     return left_out
@@ -57,12 +57,12 @@ def make_live():
     first = sys.modules["__main__"]
     live = load("live")
     driver = live.Driver()
-    driver.rehearse()
+    driver.prewarm()
     sys.modules["__main__"] = first
     return live, driver
 
 
-def rehearse_plot():
+def prewarm_plot():
     """Draws a small plot, so that what a first one loads is there already."""
     import io
 
@@ -81,33 +81,33 @@ def rehearse_plot():
 
 def begin():
     server = _socket.socket(fileno=3)
-    place = room.Room()
+    place = buffer.RequestBuffer()
     hello = server.recv(1 << 18)
     constants = in_child(lambda: __import__("json").loads(hello))
     rules = bytes.fromhex(constants["filter"])
     constants["filter"] = ctypes.create_string_buffer(rules)  # to keep it
-    struct.pack_into("=HxxxxxxQ", place.memory, room.FILTER, len(rules) // 8, ctypes.addressof(constants["filter"]))
-    constants["spawn"] = room.load_spawn(bytes.fromhex(constants["spawn"]), place)
+    struct.pack_into("=HxxxxxxQ", place.memory, buffer.FILTER, len(rules) // 8, ctypes.addressof(constants["filter"]))
+    constants["spawn"] = buffer.load_spawn(bytes.fromhex(constants["spawn"]), place)
     place.receive(server)
-    place.walk(room.STEPS, place.number(room.SETUP), room.SETUP_ERROR)  # what confines this process and all that it forks
+    place.walk(buffer.STEPS, place.number(buffer.SETUP), buffer.SETUP_ERROR)  # what confines this process and all that it forks
     left_out = preload(constants["preload"])
     if constants["live"]:
         LIVE.extend(make_live())
     for hook in AFTER_FORK:
         hook()  # what it closes is still open here
-    practise(place, constants)
-    place.keep_steps(room.OWN_STEPS, own_steps(constants))
-    place.numbers[room.PYTHON_FIRST // 4] = len(AFTER_FORK) + len(LIVE)
-    place.keep_steps(room.TOUCH, [])
-    for part in (vars(sys.modules["__main__"]), globals(), vars(room), vars(lesson)):
+    warm_up(place, constants)
+    place.keep_steps(buffer.OWN_STEPS, own_steps(constants))
+    place.numbers[buffer.PYTHON_FIRST // 4] = len(AFTER_FORK) + len(LIVE)
+    place.keep_steps(buffer.TOUCH, [])
+    for part in (vars(sys.modules["__main__"]), globals(), vars(buffer), vars(warmup)):
         program.settle(part)
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         left_out["this tier"] = f"it started {threads - 1} threads, of which a fork would keep none"
-    constants["filling"] = lesson.tidy(room.libc)
+    constants["filling"] = warmup.compact_heap(buffer.libc)
     gc.disable()
-    constants["lesson"] = None  # where what it teaches is to be said
-    program.expect(room.PROGRAM)
+    constants["warmup"] = None  # where its working set is to be written
+    program.expect(buffer.PROGRAM)
     gc.freeze()
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # a program unblocks them
     server.send(in_child(lambda: __import__("json").dumps({"LeftOut": left_out, "Threads": threads}).encode()))
@@ -115,32 +115,32 @@ def begin():
         serve(server, place, constants)
 
 
-def practise(place, constants):
-    path = REHEARSAL
-    message = "\0".join(["0001", room.ROOT, "1", path, *constants["env"]]).encode()
+def warm_up(place, constants):
+    path = PREWARM
+    message = "\0".join(["0001", buffer.ROOT, "1", path, *constants["env"]]).encode()
 
     def once():
         place.put_program(message, b"")
-        handed, _ = place.handed(room.REHEARSED)
+        handed, _ = place.handed(buffer.PREWARM_REQUEST)
         os.chdir(handed.root)
         set_environment(handed.env)
         gc.enable()
-        program.rehearse(handed.argv[0])
+        program.prewarm(handed.argv[0])
 
-    lesson.habituate(once)
+    warmup.specialize(once)
 
 
 def own_steps(constants):
     """What a child must not share with others: its processor, its random numbers,
     the key with which its processes trust one another."""
-    steps = [room.find_rseq(constants["rseq"], constants["flags"])]
+    steps = [buffer.find_rseq(constants["rseq"], constants["flags"])]
     if "random" in sys.modules:
-        state = lesson.random_state()
-        steps.append(state and (constants["getrandom"], state, 4 * lesson.WORDS))
+        state = warmup.random_state()
+        steps.append(state and (constants["getrandom"], state, 4 * warmup.WORDS))
         if state is None:
             AFTER_FORK.append(lambda: _random.Random.seed(sys.modules["random"]._inst, None))
     if "numpy.random" in sys.modules:
-        steps.append((constants["getrandom"], lesson.numpy_state(), 4 * lesson.WORDS))
+        steps.append((constants["getrandom"], warmup.numpy_state(), 4 * warmup.WORDS))
     if "multiprocessing.process" in sys.modules:
         key = sys.modules["multiprocessing.process"].current_process().authkey
         steps.append((constants["getrandom"], id(key) + bytes.__basicsize__ - 1, len(key)))  # nothing has its hash yet
@@ -155,7 +155,7 @@ def serve(server, place, constants):
         pass  # it could not, and has said so
     if constants["spawn"] is not None:
         ignore = struct.pack("=QQQQ", 1, 0, 0, 0)  # SIG_IGN as struct sigaction: who ends need not be waited for
-        room.libc.syscall(constants["sigaction"], _signal.SIGCHLD, ignore, 0, 8, 0, 0)
+        buffer.libc.syscall(constants["sigaction"], _signal.SIGCHLD, ignore, 0, 8, 0, 0)
         wait_for(children)
         number = server.detach()
         learn(place, constants)
@@ -194,18 +194,18 @@ def make(server, place, constants, children):
     files = place.receive(server)
     if files is None:
         os._exit(0)
-    pid = room.spawn(place, constants)
+    pid = buffer.spawn(place, constants)
     if pid == 0:
         server.detach()  # it is closed there, and nothing is to be found of it
         live(place, constants)
     answer, rights = struct.pack("=i", pid), []
     if pid > 0:
-        pidfd = place.number(room.PIDFD)
+        pidfd = place.number(buffer.PIDFD)
         children[pidfd] = pid
         rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("=i", pidfd))]
     server.sendmsg([answer], rights)
     for number in range(files):
-        os.close(place.number(room.FILES + 4 * number))
+        os.close(place.number(buffer.FILES + 4 * number))
     return pid > 0
 
 
@@ -215,17 +215,17 @@ def learn(place, constants):
     made on its way lies where the next ones will find theirs, so this process
     does next to nothing from then on."""
     ours, theirs = os.pipe()
-    child = room.fork()
+    child = buffer.fork()
     if child == 0:
         for number in (1, 2):
             os.dup2(0, number)
-        with open(REHEARSAL, "rb") as file:
+        with open(PREWARM, "rb") as file:
             place.put_program(b"", file.read())  # as if it were received, which uses no memory of Python's
-        place.put_request(0, 0, 0, 0, 0, room.REHEARSED)
-        place.keep_steps(room.OWN_STEPS, [])
-        constants["lesson"], constants["flags"] = theirs, _signal.SIGCHLD
-        room.libc.prctl(room.CHILD_SUBREAPER, 1, 0, 0, 0)
-        if room.spawn(place, constants) == 0:
+        place.put_request(0, 0, 0, 0, 0, buffer.PREWARM_REQUEST)
+        place.keep_steps(buffer.OWN_STEPS, [])
+        constants["warmup"], constants["flags"] = theirs, _signal.SIGCHLD
+        buffer.libc.prctl(buffer.CHILD_SUBREAPER, 1, 0, 0, 0)
+        if buffer.spawn(place, constants) == 0:
             live(place, constants)
         try:
             while True:
@@ -233,10 +233,10 @@ def learn(place, constants):
         except ChildProcessError:
             os._exit(0)
     os.close(theirs)
-    place.read_steps(room.TOUCH, ours)
+    place.read_steps(buffer.TOUCH, ours)
     os.close(ours)
     if child > 0:
-        room.libc.waitpid(child, 0, 0)
+        buffer.libc.waitpid(child, 0, 0)
 
 
 def live(place, constants):
@@ -244,11 +244,11 @@ def live(place, constants):
     asked for is done: there are no threads and nobody holds a lock, and all of it
     would copy a megabyte of memory. It never returns."""
     try:
-        much = place.number(room.PREPARE)
-        if (AFTER_FORK or LIVE or much > 1) and constants["lesson"] is None:
+        much = place.number(buffer.PREPARE)
+        if (AFTER_FORK or LIVE or much > 1) and constants["warmup"] is None:
             prepare(much)
             place.wait()
-        become_program(*place.handed(place.number(room.RECEIVED)), place, constants)
+        become_program(*place.handed(place.number(buffer.RECEIVED)), place, constants)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the executor is gone
     except BaseException:
@@ -262,9 +262,9 @@ def prepare(much):
         hook()
     try:
         if much > 1:
-            rehearse_plot()
+            prewarm_plot()
     except OSError:
-        pass  # a neighbour has used something up: what was not rehearsed takes a little longer
+        pass  # a neighbour has used something up: what was not prewarmed takes a little longer
     if LIVE:
         LIVE[1].prepare(much > 0)
     gc.freeze()  # what is there now is no program's to collect
@@ -273,23 +273,23 @@ def prepare(much):
 def become_program(handed, source, place, constants):
     """Runs a program as `python3 file` would, and never returns."""
     code = conduct(handed, source)
-    if os.getpid() != 2 and constants["lesson"] is None:
+    if os.getpid() != 2 and constants["warmup"] is None:
         os._exit(code)  # the program forked, and this is not the one that we wait for
     os.closerange(0, 3)  # whoever reads the output sees its end
-    if constants["lesson"] is not None:
-        room.libc.syscall(constants["madvise"], 0, 0, 0, 0, 0, 0)  # uses what the next call does
-        message = (place.address + room.READY, room.MESSAGE - room.READY + 4096, lesson.POPULATE_WRITE)
-        with open(constants["lesson"], "wb") as file:
-            file.write(room.packed([(constants["madvise"], *part) for part in [message, *lesson.used_pages()]][: room.MOST_TAUGHT]))
+    if constants["warmup"] is not None:
+        buffer.libc.syscall(constants["madvise"], 0, 0, 0, 0, 0, 0)  # uses what the next call does
+        message = (place.address + buffer.READY, buffer.MESSAGE - buffer.READY + 4096, warmup.POPULATE_WRITE)
+        with open(constants["warmup"], "wb") as file:
+            file.write(buffer.packed([(constants["madvise"], *part) for part in [message, *warmup.working_set()]][: buffer.MAX_PREFAULTS]))
         os._exit(0)
-    room.libc.syscall(constants["finish"], code, 0, 0, 0, 0, 0)  # here the executor ends it
+    buffer.libc.syscall(constants["finish"], code, 0, 0, 0, 0, 0)  # here the executor ends it
     os._exit(code)
 
 
 def conduct(handed, source):
-    if handed.root != room.ROOT:
+    if handed.root != buffer.ROOT:
         os.chdir(handed.root)
-    if handed.env is not None:  # else it is the one of our rehearsals
+    if handed.env is not None:  # else it is the one of our prewarming
         set_environment(handed.env)
     gc.enable()
     if LIVE:
@@ -299,7 +299,7 @@ def conduct(handed, source):
 
 
 def set_environment(entries):
-    """Makes the environment this one. Most of it is there from the rehearsal,
+    """Makes the environment this one. Most of it is there from prewarming,
     and setting an entry costs more than looking at it."""
     wanted = dict(entry.split("=", 1) for entry in entries)
     for name in [name for name in os.environ if name not in wanted]:

@@ -25,8 +25,8 @@ type ends[T any] struct {
 	theirs *os.File
 }
 
-// spares keeps pairs that nobody has used.
-type spares[T any] struct {
+// pairPool holds unused pairs.
+type pairPool[T any] struct {
 	create func() (ends[T], error)
 	enough int
 
@@ -35,8 +35,8 @@ type spares[T any] struct {
 	closed bool
 }
 
-// take returns a pair, a new one if none is spare.
-func (s *spares[T]) take() (ends[T], error) {
+// take returns a pair, a new one if the pool is empty.
+func (s *pairPool[T]) take() (ends[T], error) {
 	s.mu.Lock()
 	if n := len(s.list); n > 0 {
 		p := s.list[n-1]
@@ -48,8 +48,8 @@ func (s *spares[T]) take() (ends[T], error) {
 	return s.create()
 }
 
-// fill makes pairs until there are enough.
-func (s *spares[T]) fill() {
+// refill makes pairs until there are enough.
+func (s *pairPool[T]) refill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.closed && len(s.list) < s.enough {
@@ -61,8 +61,8 @@ func (s *spares[T]) fill() {
 	}
 }
 
-// close closes what is spare with the function for our ends.
-func (s *spares[T]) close(ours func(T) error) {
+// close closes the pool, with the function for our ends.
+func (s *pairPool[T]) close(ours func(T) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

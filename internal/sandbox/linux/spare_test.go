@@ -10,12 +10,12 @@ import (
 // What is spare is bounded, is used once, and goes when the sandbox does.
 func TestSpares(t *testing.T) {
 	made := 0
-	s := spares[*os.File]{create: func() (ends[*os.File], error) {
+	s := pairPool[*os.File]{create: func() (ends[*os.File], error) {
 		made++
 		return newOutputEnds()
 	}, enough: sparePipes}
-	s.fill()
-	s.fill()
+	s.refill()
+	s.refill()
 	if made != sparePipes || len(s.list) != sparePipes {
 		t.Fatalf("%d were made, %d are spare", made, len(s.list))
 	}
@@ -38,13 +38,13 @@ func TestSpares(t *testing.T) {
 	if made != sparePipes+1 {
 		t.Errorf("%d were made", made)
 	}
-	s.fill()
+	s.refill()
 	left := s.list[0]
 	s.close((*os.File).Close)
 	if err := left.ours.Close(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a spare one stays open: %v", err)
 	}
-	if s.fill(); len(s.list) != 0 {
+	if s.refill(); len(s.list) != 0 {
 		t.Error("one is made after the end")
 	}
 }

@@ -3,13 +3,13 @@
 // func spawn()
 //
 // How a zygote makes sandboxes, as machine code that needs nothing but the
-// zygote's room, in which requests lie as zygote_request.go describes it. A
+// zygote's request buffer, in which requests lie as zygote_request.go describes it. A
 // zygote copies these instructions into a page of its own and calls them there,
 // as C would:
 //
-//	DI  address of the room
+//	DI  address of the buffer
 //	SI  flags of clone for pid 1
-//	DX  socket from which requests are received; -1: one lies in the room
+//	DX  socket from which requests are received; -1: one lies in the buffer
 //
 // With one request it returns twice, like fork: the pid in the zygote (or a
 // negative errno), and 0 in pid 2, as a rule when a program has come. Otherwise
@@ -18,7 +18,7 @@
 // its last step executes init, below.
 //
 // With CLONE_VM and CLONE_VFORK pid 1 shares the zygote's memory and stack,
-// while that one stands still, until it executes init: only pid 2 costs a copy
+// while that one blocks, until it executes init: only pid 2 costs a copy
 // of the zygote. Pid 1 therefore never pops what it did not push.
 
 // ARGUMENT loads argument i of the step at R13, whose kinds are in BP.

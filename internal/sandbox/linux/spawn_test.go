@@ -82,23 +82,25 @@ func TestForkRequest(t *testing.T) {
 	if len(files) != 1 || files[0] != os.Stderr {
 		t.Errorf("files %v", files)
 	}
-	room := append(make([]byte, roomRequest), body...)
-	word := func(at int) int { return int(binary.NativeEndian.Uint32(room[at:])) }
-	arg := func(step, i int) int { return int(binary.NativeEndian.Uint64(room[roomSteps+step*stepSize+16+8*i:])) }
+	buffer := append(make([]byte, bufferRequest), body...)
+	word := func(at int) int { return int(binary.NativeEndian.Uint32(buffer[at:])) }
+	arg := func(step, i int) int {
+		return int(binary.NativeEndian.Uint64(buffer[bufferSteps+step*stepSize+16+8*i:]))
+	}
 	if head := [6]int{word(256), word(260), word(264), word(268), word(272), word(276)}; head != [6]int{2, 0, 1, 0, 2, arg(1, 2) + 8} {
 		t.Errorf("head %v", head)
 	}
 	const kinds, result = 4, 8
-	if path := arg(0, 1); string(room[path:path+6]) != "/proc\x00" || word(roomSteps+kinds) != byAddress<<2 {
-		t.Errorf("the path lies at %d; kinds %b", path, word(roomSteps+kinds))
+	if path := arg(0, 1); string(buffer[path:path+6]) != "/proc\x00" || word(bufferSteps+kinds) != byAddress<<2 {
+		t.Errorf("the path lies at %d; kinds %b", path, word(bufferSteps+kinds))
 	}
-	if at := word(roomSteps + result); at != arg(1, 2)+8 {
+	if at := word(bufferSteps + result); at != arg(1, 2)+8 {
 		t.Errorf("the result of the first step is put at %d, looked for at %d", at, arg(1, 2)+8)
 	}
-	if got := word(roomSteps + stepSize + kinds); got != byValue|byAddress<<4 || arg(1, 0) != 0 {
+	if got := word(bufferSteps + stepSize + kinds); got != byValue|byAddress<<4 || arg(1, 0) != 0 {
 		t.Errorf("the file and the attributes have kinds %b", got)
 	}
-	if got := word(roomSteps + 2*stepSize + kinds); got != byValue || arg(2, 0) != arg(1, 2)+8 {
+	if got := word(bufferSteps + 2*stepSize + kinds); got != byValue || arg(2, 0) != arg(1, 2)+8 {
 		t.Errorf("the passed result has kind %b and lies at %d", got, arg(2, 0))
 	}
 }

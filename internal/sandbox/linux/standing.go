@@ -15,7 +15,7 @@ type standing struct {
 	sandbox *sandbox
 	pid     int // of pid 1, as the executor counts
 	pidfd   int // of the same
-	still   *standstill
+	still   *freezer
 	entered *entered
 	walls   chan struct{} // closed when they are complete: no one may enter before
 	once    sync.Once

@@ -10,12 +10,12 @@ import (
 // proportion to what is in memory, so a program gets the smallest tier that
 // has what it imports; what a tier lacks is imported by the program itself.
 type tier struct {
-	name    string
-	preload []string
-	serves  []string // packages whose import asks for this tier
-	plots   bool     // and is better for having plotted before
-	live    bool     // for live interpreters: with IPython's shell
-	offline bool     // hardly a program of it has a socket: its namespaces serve again
+	name            string
+	preload         []string
+	serves          []string // packages whose import asks for this tier
+	plots           bool     // and is better for having plotted before
+	live            bool     // for live interpreters: with IPython's shell
+	reuseNamespaces bool     // hardly a program of it has a socket
 }
 
 // loaded are modules that every interpreter has loaded.
@@ -39,8 +39,8 @@ var standard = []string{
 
 // tiers are in order of size.
 var tiers = []tier{
-	{name: "bare", offline: true},
-	{name: "light", preload: light, offline: true},
+	{name: "bare", reuseNamespaces: true},
+	{name: "light", preload: light, reuseNamespaces: true},
 	{name: "standard", preload: standard},
 	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}), serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}},
 	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}},

@@ -24,33 +24,34 @@ type waiting struct {
 	listener *os.File // says when it has finished; nil if tests left the filter out
 	reports  *os.File
 	control  *link
-	// rehearsed says that it plotted before it waited: the memory for that is
-	// its own already, some 20 MiB.
-	rehearsed bool
-	// untouched says that what is kept of it is as it was when it was made.
-	untouched bool
-	held      *heldWorkspace // of a live interpreter, which it has entered; else nil
-	unheld    bool           // that one is no session's yet
+	// prewarmed says that it plotted before it waited: it has its own copy of the
+	// memory for that, some 20 MiB.
+	prewarmed bool
+	// pristine says that nothing has happened in the namespaces that are kept of it.
+	pristine bool
+	held     *heldWorkspace // of a live interpreter, which it has entered; else nil
+	unheld   bool           // that one is no session's yet
 }
 
-// haste is how a sandbox is made.
-type haste int
+// startMode selects the priority and the preparation of a start.
+type startMode int
 
 const (
-	claimed   haste = iota // somebody waits for it
-	soon                   // somebody is going to: what it does beforehand is not done in time that was left
-	idly                   // while nobody else wants the processor
-	rehearsed              // idly, and it plots before it waits
+	onDemand   startMode = iota // a request waits for it
+	eager                       // a request is expected: nothing is prepared
+	background                  // while nobody else wants the processor
+	prewarmed                   // in the background, and it plots before it waits
 )
 
-func (h haste) prepare() int {
-	return [...]int{claimed: prepareNothing, soon: prepareNothing, idly: prepareMemory, rehearsed: preparePlots}[h]
+func (h startMode) prepare() int {
+	return [...]int{onDemand: prepareNothing, eager: prepareNothing, background: prepareMemory, prewarmed: preparePlots}[h]
 }
 
 // forkWaiting makes a sandbox with a zygote and waits until it stands. That of a live
 // interpreter is made in a workspace which stays: without one, in a new one.
-func (e *executor) forkWaiting(z *zygote, s shape, how haste, h *heldWorkspace) (_ *waiting, err error) {
-	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, rehearsed: how == rehearsed, held: h}
+func (e *executor) forkWaiting(z *zygote, s shape, how startMode, h *heldWorkspace) (_ *waiting, err error) {
+	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, held: h}
+	w.prewarmed = how == prewarmed
 	if z.tier.live && h == nil {
 		if w.held, err = e.newHeld(s.workspace, s.inodes); err != nil {
 			return nil, err
@@ -72,8 +73,8 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste, h *heldWorkspace) 
 	if err := w.furnish(e.host); err != nil {
 		return nil, err
 	}
-	w.group.idle(how != claimed)
-	if e.host.keeps(z.tier) {
+	w.group.idle(how != onDemand)
+	if e.host.reusesNamespaces(z.tier) {
 		w.kept = e.namespaces.take()
 	}
 	if w.null, err = openNull(); err != nil {
@@ -106,7 +107,7 @@ func (e *executor) forkWaiting(z *zygote, s shape, how haste, h *heldWorkspace) 
 	if len(files) > 0 {
 		w.listener = files[0]
 	}
-	w.keepNamespaces(z.tier)
+	w.openNamespaces(z.tier)
 	if w.number, w.program, err = onlyChild(w.pid); err != nil {
 		return nil, err
 	}
@@ -147,15 +148,15 @@ func onlyChild(init int) (int, *os.File, error) {
 	return children[0], os.NewFile(uintptr(fd), "program"), nil
 }
 
-// endingIdly is how many sandboxes may take their time to end. More than that
+// maxSlowExits is how many sandboxes may take their time to end. More than that
 // would hold memory that the next ones need.
-const endingIdly = 2
+const maxSlowExits = 2
 
 // close ends the sandbox, waits until it is gone, and gives everything back.
 func (w *waiting) close() {
 	ended := false
 	if w.pidfd != nil {
-		if w.executor.ending.Add(1) <= endingIdly {
+		if w.executor.ending.Add(1) <= maxSlowExits {
 			w.group.idle(true)
 		}
 		defer w.executor.ending.Add(-1)
@@ -176,7 +177,7 @@ func (w *waiting) close() {
 	if w.reports != nil {
 		w.reports.Close()
 	}
-	w.leaveNamespaces(ended)
+	w.recycleNamespaces(ended)
 	w.release()
 	if w.workspace != nil {
 		w.workspace.close()

@@ -43,11 +43,11 @@ type nodeShape struct {
 	root, home string
 }
 
-// waitingNode is a Node that waits.
-type waitingNode struct {
+// warmNode is a Node that waits.
+type warmNode struct {
 	*waiting
-	node   nodeShape
-	notice uint64 // the call in which it stands
+	node         nodeShape
+	notification uint64 // the call in which it stands
 }
 
 // A compiler beside a Node that waits for it takes more than one after the
@@ -120,13 +120,13 @@ func (s nodeShape) request(l language.Language) *runRequest {
 const nodeReadyTime = time.Minute
 
 // startNode makes a sandbox with a Node that waits in it.
-func (e *executor) startNode(l language.Language, s nodeShape, how haste) (_ *waitingNode, err error) {
+func (e *executor) startNode(l language.Language, s nodeShape, how startMode) (_ *warmNode, err error) {
 	uid, err := e.leaseUID()
 	if err != nil {
 		return nil, err
 	}
 	box := &sandbox{host: e.host, request: s.request(l), uid: uid}
-	w := &waitingNode{waiting: &waiting{sandbox: box, executor: e, shape: s.shape}, node: s}
+	w := &warmNode{waiting: &waiting{sandbox: box, executor: e, shape: s.shape}, node: s}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -138,7 +138,7 @@ func (e *executor) startNode(l language.Language, s nodeShape, how haste) (_ *wa
 	if err := w.furnish(e.host); err != nil {
 		return nil, err
 	}
-	w.group.idle(how != claimed)
+	w.group.idle(how != onDemand)
 	if err := w.launch(); err != nil {
 		return nil, fmt.Errorf("start a Node that waits: %w", err)
 	}
@@ -149,7 +149,7 @@ func (e *executor) startNode(l language.Language, s nodeShape, how haste) (_ *wa
 }
 
 // launch starts the sandbox, up to where Node is executed in it.
-func (w *waitingNode) launch() error {
+func (w *warmNode) launch() error {
 	// Its stdin, stdout and stderr until the program's come: what it says there
 	// is nobody's to read.
 	reading, writing, err := os.Pipe()
@@ -198,7 +198,7 @@ func (w *waitingNode) launch() error {
 	return errors.Join(err, errors.New("it sent nothing to listen to"))
 }
 
-// waitingScript is the script of a cold start, but that the executor hears of
+// waitingScript is the script of a cold start, but that the executor is notified of
 // the calls that the filter hands over: the end of it that listens is sent to
 // the executor, in the place of the channel for calls.
 func (s *sandbox) waitingScript() *script {
@@ -213,7 +213,7 @@ func (s *sandbox) waitingScript() *script {
 }
 
 // awaitQuestion waits until Node says that it waits.
-func (w *waitingNode) awaitQuestion(deadline time.Time) error {
+func (w *warmNode) awaitQuestion(deadline time.Time) error {
 	list := []unix.PollFd{{Fd: int32(w.listener.Fd()), Events: unix.POLLIN}, {Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
 	for {
 		switch n, err := pollUntil(list, deadline); {
@@ -227,19 +227,19 @@ func (w *waitingNode) awaitQuestion(deadline time.Time) error {
 			}
 			return errors.New("it ended")
 		}
-		n, err := readNotice(w.listener)
+		n, err := readNotification(w.listener)
 		if err != nil {
 			return err
 		}
 		if n.nr == unix.SYS_FTRUNCATE && n.args[1] == language.NodeWaits {
-			w.notice = n.id
+			w.notification = n.id
 			return nil
 		}
 		errno := unix.ENOSYS
 		if n.nr == unix.SYS_FTRUNCATE && n.args[1] == language.NodeMayWait {
 			errno = 0
 		}
-		if err := answerNotice(w.listener, n.id, errno); err != nil {
+		if err := respond(w.listener, n.id, errno); err != nil {
 			return err
 		}
 	}
@@ -247,7 +247,7 @@ func (w *waitingNode) awaitQuestion(deadline time.Time) error {
 
 // handOver gives a program to the Node that waits for it. From here on nobody
 // listens to its calls.
-func (w *waitingNode) handOver(r *runRequest, ends []*os.File) error {
+func (w *warmNode) handOver(r *runRequest, ends []*os.File) error {
 	l, _ := language.Find(r.Node.Language)
 	handed := language.NodeProgram{Args: r.Node.Args}
 	handed.Compile, _ = l.Steps(language.Program{Entry: path.Join(r.Root, r.Entry), Memory: r.Memory})
@@ -271,15 +271,15 @@ func (w *waitingNode) handOver(r *runRequest, ends []*os.File) error {
 		w.listener = nil
 	}()
 	for number, f := range map[uint32]*os.File{0: ends[0], 1: ends[1], 2: ends[2], language.NodeHanded: description} {
-		if err := installFile(w.listener, w.notice, f, number); err != nil {
+		if err := installFile(w.listener, w.notification, f, number); err != nil {
 			return fmt.Errorf("hand over a program's files: %w", err)
 		}
 	}
-	return answerNotice(w.listener, w.notice, 0)
+	return respond(w.listener, w.notification, 0)
 }
 
 // run is a run in a Node that waited for it.
-func (w *waitingNode) run(l *link, r *runRequest, files, ends []*os.File) error {
+func (w *warmNode) run(l *link, r *runRequest, files, ends []*os.File) error {
 	defer w.close()
 	defer w.executor.running.Add(-1)
 	w.request = r

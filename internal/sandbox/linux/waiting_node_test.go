@@ -210,7 +210,7 @@ func TestNodesWait(t *testing.T) {
 // Nobody waits for a program that does not come.
 func TestIdleNodesEnd(t *testing.T) {
 	e := &executor{host: &host{uids: userUIDs}}
-	p := &nodePool{executor: e, ready: []*waitingNode{{waiting: &waiting{sandbox: &sandbox{host: e.host}, executor: e}}}}
+	p := &nodePool{executor: e, ready: []*warmNode{{waiting: &waiting{sandbox: &sandbox{host: e.host}, executor: e}}}}
 	p.mu.Lock()
 	p.expire()
 	p.expiry.Reset(0)
@@ -230,7 +230,7 @@ func TestIdleNodesEnd(t *testing.T) {
 // What a Node asks is anybody's to ask, and means nothing from a program that
 // already runs.
 func TestQuestionIsNotTheEnd(t *testing.T) {
-	code := fmt.Sprintf("import os\nfor question in (%d, %d):\n    try: os.ftruncate(%d, question)\n    except OSError as e: print(e.strerror)\nprint('on')", language.NodeMayWait, language.NodeWaits, language.NodeDoor)
+	code := fmt.Sprintf("import os\nfor question in (%d, %d):\n    try: os.ftruncate(%d, question)\n    except OSError as e: print(e.strerror)\nprint('on')", language.NodeMayWait, language.NodeWaits, language.HandoffFD)
 	for name, s := range paths(t) {
 		r := sandboxtest.Run(t, s, sandboxtest.Python(code))
 		if want := strings.Repeat("Function not implemented\n", 2) + "on\n"; r.Code() != 0 || r.Stdout != want {

@@ -110,7 +110,7 @@ func (p *handedProgram) encode() (string, error) {
 	return strings.Join(fields, "\x00"), nil
 }
 
-// isUsual reports whether nothing distinguishes it but its source; room.py knows
+// isUsual reports whether nothing distinguishes it but its source; buffer.py knows
 // the rest.
 func (p *handedProgram) isUsual() bool {
 	return len(p.Argv) == 2 && p.Argv[1] == rootWorkspace+"/main.py" && p.Env == nil && p.Root == rootWorkspace &&

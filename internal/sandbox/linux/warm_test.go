@@ -295,13 +295,13 @@ func TestTierOf(t *testing.T) {
 }
 
 // A program in a sandbox that waited finds the memory that it needs, which the
-// zygote knows from its lesson: hardly a page has to be fetched while somebody
+// zygote knows from its warm-up: hardly a page has to be fetched while somebody
 // waits. Without that it is some twenty.
 func TestMemoryIsThere(t *testing.T) {
 	const few = 10 // of which reading its own count takes most
 	s := startWarm(t)
 	executor := executors(t)[0]
-	for range 2 { // the first sandbox is there before the lesson
+	for range 2 { // the first sandbox is there before the warm-up
 		sandboxtest.Run(t, s, sandboxtest.Python("print(1)"))
 	}
 	faults := func(stat string) int {

@@ -21,17 +21,17 @@ type watch struct {
 	guard   *guard
 	cold    bool // its program has yet to start, and says so
 
-	abandoned bool // the service gave the request up
-	still     standstill
-	strangers int // that said they were the program, and had finished
-	sockets   int // that were made, less than what a pause forgives
+	abandoned    bool // the service abandoned the request
+	still        freezer
+	spoofedExits int // reports of an exit that were not the program's
+	sockets      int // that were made, less than what a pause forgives
 
 	rusage unix.Rusage
 	poller *poller // nil with control groups
 	memory int64   // that it may have
 	rest   rest
 
-	patience time.Time // until the group is looked at, whether it computes for long
+	nextCPUCheck time.Time // when the group is checked for a program that computes for long
 
 	executor *executor
 	inside   *standing
@@ -53,16 +53,16 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	w.executor.stand(w.inside)
 	done, err := w.until(s.group, reports)
 	if w.executor.fall(w.inside) && w.warm != nil {
-		w.warm.untouched = false
+		w.warm.pristine = false
 	}
-	restless := w.still.end()
+	freezeViolated := w.still.end()
 	if w.poller != nil {
 		w.poller.finish()
 	}
 	if err != nil {
 		return nil, err
 	}
-	done.TimedOut = done.TimedOut || restless && done.Lost
+	done.TimedOut = done.TimedOut || freezeViolated && done.Lost
 	w.account(s.group, done)
 	if done.Lost && !done.TimedOut && !done.OOM && !w.abandoned {
 		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "the sandbox was killed from outside", Hint: "try again"}
@@ -84,7 +84,7 @@ func (w *watch) await() {
 }
 
 // until waits for the end of pid 1, and with it of all others. It brings the
-// end about when time is up or when the request is given up. All of it is one
+// end about when time is up or when the request is abandoned. All of it is one
 // poll: waking a second goroutine would cost more than anything done here.
 func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	service, err := w.link.number()
@@ -93,8 +93,8 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	done := &outcome{Lost: true, Started: time.Now()}
 	deadline := w.deadline(done.Started)
-	w.patience = done.Started.Add(shortRun)
-	restless := done.Started.Add(firstRest)
+	w.nextCPUCheck = done.Started.Add(shortRun)
+	nextRestCheck := done.Started.Add(firstRest)
 	list := []unix.PollFd{
 		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
 		polledService: {Fd: int32(service), Events: unix.POLLIN},
@@ -105,14 +105,14 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	var failed error
 	for {
-		next := earlier(w.patience, restless)
+		next := earlier(w.nextCPUCheck, nextRestCheck)
 		n, err := w.poll(list, earlier(deadline, next))
 		switch {
 		case err == nil && n == 0 && !next.IsZero() && (deadline.IsZero() || next.Before(deadline)):
-			if next.Equal(w.patience) {
-				w.patience = g.age(time.Now())
+			if next.Equal(w.nextCPUCheck) {
+				w.nextCPUCheck = g.demoteIfBusy(time.Now())
 			} else {
-				restless = w.lookAtRest(g, time.Now())
+				nextRestCheck = w.lookAtRest(g, time.Now())
 			}
 			continue
 		case err != nil:
@@ -124,7 +124,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 			w.kill()
 			deadline = time.Time{}
 			continue
-		case list[polledService].Revents != 0 && !w.heed():
+		case list[polledService].Revents != 0 && !w.handleControl():
 			w.abandoned = true
 			w.kill()
 			list[polledService].Fd = -1
@@ -178,11 +178,11 @@ func (w *watch) deadline(began time.Time) time.Time {
 	return began.Add(w.timeout)
 }
 
-// heed does what the service says of standing still. A program that does so does
+// handleControl stops or continues the program. One that is stopped does
 // not rest: the service knows already.
-func (w *watch) heed() bool {
-	w.rest, w.patience = rest{}, w.still.group.renew(time.Now())
-	return w.still.heed(w.link)
+func (w *watch) handleControl() bool {
+	w.rest, w.nextCPUCheck = rest{}, w.still.group.renew(time.Now())
+	return w.still.handleControl(w.link)
 }
 
 // What is waited for.
@@ -209,26 +209,26 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 		return false
 	}
 	listener := w.warm.listener
-	n, err := readNotice(listener)
+	n, err := readNotification(listener)
 	switch {
 	case err != nil: // a signal made it think otherwise; it may come again
 		w.sockets++
 		return false
-	case isTold(n.nr):
+	case notifies(n.nr):
 		w.sockets++
-		w.warm.touched()
-		_ = letGoOn(listener, n.id) // it may be gone
+		w.warm.markDirty()
+		_ = continueSyscall(listener, n.id) // it may be gone
 		return false
 	case n.nr == finishCall && int(n.pid) == w.warm.number:
 		done.Status, done.Lost = int32(n.args[0]&0xff)<<8, false
 		polled.Fd = -1
 		return true
 	default:
-		_ = answerNotice(listener, n.id, unix.ENOSYS) // it may be gone
+		_ = respond(listener, n.id, unix.ENOSYS) // it may be gone
 	}
-	if w.strangers++; w.strangers == mostStrangers {
+	if w.spoofedExits++; w.spoofedExits == maxSpoofedExits {
 		// Answering them is work of ours that nobody charges to them. From here on
-		// the kernel answers, and the program's end is heard of from its init.
+		// the kernel answers, and the program's end is reported by its init.
 		w.warm.listener.Close()
 		w.warm.listener = nil
 		polled.Fd = -1
@@ -238,10 +238,10 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 
 // mostStrangers is how many processes and threads that are not the program may
 // say that it has finished.
-const mostStrangers = 64
+const maxSpoofedExits = 64
 
 // A program makes as many sockets as it likes. After the first few they are
-// heard of some at a time: that is work of ours that nobody charges to it, and
+// reported some at a time: that is work of ours that is not charged to it, and
 // must keep nobody from ending it.
 const (
 	fewSockets   = 256
@@ -290,7 +290,7 @@ func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
 }
 
 // quiet reports whether nothing but a program that has finished is left. If
-// there is more, all of it is killed. The program stands still in its last
+// there is more, all of it is killed. The program blocks in its last
 // call; a timer of its own could let it go on: it gets the
 // signal after which no process runs a line of its code again. How long it
 // then takes to vanish is nobody's concern: its files can be collected.
@@ -314,7 +314,7 @@ func (w *watch) quiet(g *group) bool {
 
 // kill ends the sandbox, before all others who want the processor.
 func (w *watch) kill() {
-	w.still.group.goFirst()
+	w.still.group.boostForExit()
 	w.end()
 	w.still.thaw()
 }

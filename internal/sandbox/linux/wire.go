@@ -25,7 +25,7 @@ import (
 // (SOCK_SEQPACKET), so that each packet is one JSON message with the open
 // files that it names. One socket lives as long as both; over it the service
 // hands each request, with a fresh socket on which the rest of it is said. A
-// request's socket that closes is a request that was given up: its processes
+// request's socket that closes is a request that was abandoned: its processes
 // die.
 //
 // Neither side trusts the other: unknown fields, other counts of files than

@@ -26,22 +26,22 @@ var zygoteProgram []byte
 //go:embed server.py
 var serverProgram []byte
 
-//go:embed room.py
-var roomProgram []byte
+//go:embed buffer.py
+var bufferProgram []byte
 
-//go:embed lesson.py
-var lessonProgram []byte
+//go:embed warmup.py
+var warmupProgram []byte
 
-//go:embed rehearsal.py
-var rehearsalProgram []byte
+//go:embed prewarm.py
+var prewarmProgram []byte
 
 const (
-	zygotePath    = runtimesPath + "/zygote.py"
-	serverPath    = runtimesPath + "/server.py"
-	roomPath      = runtimesPath + "/room.py"
-	lessonPath    = runtimesPath + "/lesson.py"
-	rehearsalPath = runtimesPath + "/rehearsal.py"
-	initPath      = runtimesPath + "/init"
+	zygotePath  = runtimesPath + "/zygote.py"
+	serverPath  = runtimesPath + "/server.py"
+	bufferPath  = runtimesPath + "/buffer.py"
+	warmupPath  = runtimesPath + "/warmup.py"
+	prewarmPath = runtimesPath + "/prewarm.py"
+	initPath    = runtimesPath + "/init"
 )
 
 type zygote struct {
@@ -51,7 +51,7 @@ type zygote struct {
 	mu   sync.Mutex // one fork at a time
 	dead bool
 
-	// A zygote stands still until pid 1 of what it forks is on its own. Whoever
+	// A zygote blocks until pid 1 of what it forks is on its own: a request that
 	// waits for the zygote waits for that group.
 	making  atomic.Pointer[group]
 	hurried atomic.Int32
@@ -86,7 +86,7 @@ func (p *pool) startZygote() (*zygote, error) {
 		return nil, err
 	}
 	err = p.launchZygote(theirs)
-	theirs.Close() // so that its end is heard of, whenever it comes
+	theirs.Close() // so that its end is seen, whenever it comes
 	if err != nil {
 		ours.close()
 		return nil, err
@@ -149,7 +149,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 			call("place stdout", unix.SYS_DUP3, null, 1, 0),
 			call("place the socket", unix.SYS_DUP3, control, 3, 0),
 			closeFrom(4, int(report.Fd())-1), closeFrom(int(report.Fd())+1, lastFile),
-		}, forgetRuntime(), []step{
+		}, resetInherited(), []step{
 			call("execute "+argv[0], unix.SYS_EXECVE, argv[0], cstrings(argv), cstrings(env)),
 		}),
 	}
@@ -225,8 +225,8 @@ func (z *zygote) isDead() bool {
 	return z.dead
 }
 
-// hurry counts who waits for the zygote.
-func (z *zygote) hurry(more int) {
+// addWaiter counts the requests that wait for the zygote.
+func (z *zygote) addWaiter(more int) {
 	if z.hurried.Add(int32(more)) > 0 {
 		z.making.Load().idle(false)
 	}

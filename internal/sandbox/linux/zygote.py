@@ -51,7 +51,7 @@ def beside(name):
 
 
 server = load("server")
-server.room, server.lesson, server.program = load("room"), load("lesson"), load("program")
+server.buffer, server.warmup, server.program = load("buffer"), load("warmup"), load("program")
 server.program.OWN, server.in_child, server.load = OWN, in_child, load
 server.program.reopen_streams()
 try:

@@ -11,7 +11,7 @@ import (
 
 // A zygote is asked for a sandbox with the steps of its first two processes, in
 // a form that machine code can walk (spawn_amd64.s) and Python as well
-// (room.py). The request lies in the zygote's room, an area of its memory of
+// (buffer.py). The request lies in the zygote's request buffer, an area of its memory of
 // which these are the offsets; all numbers are the machine's own.
 //
 //	-16  struct cmsghdr of the open files that came with the request
@@ -34,27 +34,27 @@ import (
 //
 // A step is the call's number, the kinds of its six arguments (2 bits each),
 // where its result is put (0: nowhere), 4 unused bytes, and the arguments. An
-// argument is a number; or an offset in the room, whose address is passed; or
-// an offset in the room where the number to pass lies, in 4 bytes: of an open
+// argument is a number; or an offset in the buffer, whose address is passed; or
+// an offset in the buffer where the number to pass lies, in 4 bytes: of an open
 // file, or an earlier result.
 const (
-	roomFilter  = 128
-	roomArgv    = roomPlace(192)
-	roomRequest = 256
-	roomSteps   = 320
-	stepSize    = 64
+	bufferFilter  = 128
+	bufferArgv    = bufferOffset(192)
+	bufferRequest = 256
+	bufferSteps   = 320
+	stepSize      = 64
 
-	roomReady   = roomPlace(1 << 18)
-	roomBare    = roomReady + 128
-	roomReceive = roomReady + 256
+	bufferReady   = bufferOffset(1 << 18)
+	bufferBare    = bufferReady + 128
+	bufferReceive = bufferReady + 256
 
 	byAddress = 1
 	byValue   = 3
 )
 
-// roomPlace is what stands for the address of an offset in the room among a
+// bufferOffset stands for the address of an offset in the buffer among a
 // step's arguments.
-type roomPlace int
+type bufferOffset int
 
 // forkRequest is a request in the making.
 type forkRequest struct {
@@ -66,20 +66,20 @@ type forkRequest struct {
 	cells map[*int32]int // where results lie
 	steps []byte
 	data  []byte
-	base  int // offset of data in the room
+	base  int // offset of data in the buffer
 }
 
 // encode returns what is sent, and the files to send with it.
 func (r *forkRequest) encode() ([]byte, []*os.File) {
 	count := len(r.setup) + len(r.init) + len(r.main) + len(r.wait)
-	r.base = roomSteps + count*stepSize
+	r.base = bufferSteps + count*stepSize
 	r.cells = map[*int32]int{}
 	for _, list := range [][]step{r.setup, r.init, r.main, r.wait} {
 		for i := range list {
 			r.add(&list[i])
 		}
 	}
-	head := make([]byte, roomSteps-roomRequest, roomSteps-roomRequest+len(r.steps)+len(r.data))
+	head := make([]byte, bufferSteps-bufferRequest, bufferSteps-bufferRequest+len(r.steps)+len(r.data))
 	received := 0
 	if r.received != nil {
 		received = r.cell(r.received)
@@ -140,7 +140,7 @@ func (r *forkRequest) cell(result *int32) int {
 	return r.cells[result]
 }
 
-// put adds data, and returns where it lies in the room.
+// put adds data, and returns where it lies in the buffer.
 func (r *forkRequest) put(b []byte) int {
 	place := r.base + len(r.data)
 	r.data = append(r.data, b...)
@@ -164,8 +164,8 @@ func (r *forkRequest) argument(given any) (kind uint32, value uint64) {
 		raw := binary.NativeEndian.AppendUint64(nil, given.Cur)
 		return byAddress, uint64(r.put(binary.NativeEndian.AppendUint64(raw, given.Max)))
 	case *unix.SockFprog:
-		return byAddress, roomFilter
-	case roomPlace:
+		return byAddress, bufferFilter
+	case bufferOffset:
 		return byAddress, uint64(given)
 	case *os.File:
 		return byValue, uint64(r.file(given))

@@ -14,14 +14,14 @@ HABIT = 20  # an interpreter adapts code that ran some 10 times
 WORDS = 624  # of the state of a Mersenne Twister, 4 bytes each
 
 
-def habituate(practise):
+def specialize(run):
     """Runs a program of ours until the interpreter has adapted its code to it,
     which it writes into the code itself: our children need not, each for itself."""
     kept = [os.dup(number) for number in range(3)]
     for number in (1, 2):
         os.dup2(0, number, inheritable=True)
     for _ in range(HABIT):
-        practise()
+        run()
     os.chdir("/")
     for number, fd in enumerate(kept):
         os.dup2(fd, number, inheritable=True)
@@ -47,7 +47,7 @@ def numpy_state():
     return start
 
 
-def tidy(libc):
+def compact_heap(libc):
     """Fills the gaps that imports have left in the memory for small objects, and
     gives back what is free elsewhere. What a child makes then lies together, on
     few pages, and not one here and one there."""
@@ -72,7 +72,7 @@ def tidy(libc):
     return [make.get(size, lambda: bytes(size - empty))() for size, count in gaps.items() for _ in range(count)]
 
 
-def used_pages():
+def working_set():
     """The parts of this process's memory that are nobody else's, and those of
     files that it has looked at since it was forked."""
     size, present, alone = mmap.PAGESIZE, 1 << 63, 1 << 56  # alone: mapped by one process

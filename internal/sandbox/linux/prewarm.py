@@ -29,6 +29,6 @@ sys.stdout.write(f"{os.getcwd()} {len(sys.argv)}\n")
 try:
     with open("/dev/null", encoding="utf-8") as file:
         file.read().splitlines()
-    raise ValueError("rehearsed")
+    raise ValueError("prewarmed")
 except ValueError as error:
     str(error)

@@ -14,16 +14,16 @@ SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT, OWN_ERROR, WAIT_ERROR = 2, 3, 4, 5, 6
 CLONE_VM = 0x100
 CHILD_SUBREAPER = 36  # of prctl
 
-# The room in which a request lies, as zygote_request.go describes it.
+# The layout of the buffer in which a request lies, as zygote_request.go describes it.
 FILES, FILTER, FUNCTIONS, OWN_STEPS, ARGV = 0, 128, 160, 176, 192
-TOUCH, PYTHON_FIRST, REHEARSED, REQUEST, STEPS = 224, 236, 240, 256, 320
+TOUCH, PYTHON_FIRST, PREWARM_REQUEST, REQUEST, STEPS = 224, 236, 240, 256, 320
 SETUP, INIT, MAIN, WAIT, PREPARE, RECEIVED = range(REQUEST, REQUEST + 24, 4)
 READY = REQUEST_END = 1 << 18
 BARE, RECEIVE, RIGHTS, SERVE, REPLY, MESSAGE = READY + 128, READY + 256, READY + 384, READY + 512, READY + 640, READY + 4096
 PIDFD = REPLY + 96
 BEFORE = mmap.PAGESIZE  # of the area, for what lies at negative offsets
 LONGEST = 1 << 17  # message
-MOST_TAUGHT = 1 << 10  # steps
+MAX_PREFAULTS = 1 << 10  # steps
 STEP = struct.Struct("=4I6Q")
 STEP_LIST = struct.Struct("=QI")
 
@@ -35,7 +35,7 @@ libc.syscall.restype = ctypes.c_long
 libc.syscall.argtypes = [ctypes.c_void_p] * 7
 
 
-class Room:
+class RequestBuffer:
     """The area of memory in which requests lie, and where things are in it."""
 
     def __init__(self):
@@ -43,7 +43,7 @@ class Room:
         self.memory = memoryview(self.area)[BEFORE:]
         self.numbers = self.memory.cast("i")
         self.address = address_of(self.area) + BEFORE
-        self.kept, self.taught = [], new_area(MOST_TAUGHT * STEP.size)  # steps
+        self.kept, self.prefaults = [], new_area(MAX_PREFAULTS * STEP.size)  # steps
         struct.pack_into("=QQ13s", self.memory, ARGV, self.address + ARGV + 16, 0, b"airlock init")
         rights = struct.Struct("=Qiii")
         one_file = _socket.CMSG_LEN(4), _socket.SOL_SOCKET, _socket.SCM_RIGHTS
@@ -74,10 +74,10 @@ class Room:
 
     def read_steps(self, place, file):
         """The same with what another process wrote."""
-        view, size = memoryview(self.taught), 0
+        view, size = memoryview(self.prefaults), 0
         while count := os.readv(file, [view[size:]]):
             size += count
-        STEP_LIST.pack_into(self.memory, place, address_of(self.taught), size // STEP.size)
+        STEP_LIST.pack_into(self.memory, place, address_of(self.prefaults), size // STEP.size)
 
     def receive(self, server):
         """Puts a request and the numbers of its open files in place. Returns how
@@ -98,7 +98,7 @@ class Room:
         return self.numbers[place // 4]
 
     def walk(self, first, count, kind):
-        """Makes the system calls of a list that lies in the room."""
+        """Makes the system calls of a list that lies in the buffer."""
         self.walk_at(self.address + first, count, kind)
 
     def walk_kept(self, place, kind):
@@ -130,7 +130,7 @@ class Room:
         """Puts in place what is otherwise received."""
         body = struct.pack("=I", len(message)) + message + source
         self.memory[MESSAGE : MESSAGE + len(body)] = body
-        self.numbers[REHEARSED // 4] = len(body)
+        self.numbers[PREWARM_REQUEST // 4] = len(body)
 
     def handed(self, place):
         """The program that was received, and its source, None if that is in its
@@ -173,28 +173,28 @@ def tell(kind, index, value):
     os.write(REPORT, struct.pack("=Iii", kind, index, value))
 
 
-def spawn(room, constants):
+def spawn(area, constants):
     """Makes a sandbox. Returns the pid of its pid 1; 0 in its pid 2 when a program
     has come, or already when Python has something to do before; a negative errno
     if it cannot. Without machine code for it, this does the same, and pid 1 goes
     on in Python."""
     if constants["spawn"] is not None:
-        return constants["spawn"](room.address, constants["flags"], -1)
-    pid = libc.syscall(constants["clone"], constants["flags"], 0, room.address + PIDFD, 0, 0, 0)
+        return constants["spawn"](area.address, constants["flags"], -1)
+    pid = libc.syscall(constants["clone"], constants["flags"], 0, area.address + PIDFD, 0, 0, 0)
     if pid < 0:
         return -ctypes.get_errno()
     if pid == 0:
-        setup, init, main, prepare = (room.number(place) for place in (SETUP, INIT, MAIN, PREPARE))
-        room.walk(STEPS, setup, SETUP_ERROR)
+        setup, init, main, prepare = (area.number(place) for place in (SETUP, INIT, MAIN, PREPARE))
+        area.walk(STEPS, setup, SETUP_ERROR)
         if fork() != 0:
-            room.walk(STEPS + setup * STEP.size, init, INIT_ERROR)
+            area.walk(STEPS + setup * STEP.size, init, INIT_ERROR)
             reap()
-        room.walk_kept(OWN_STEPS, OWN_ERROR)
+        area.walk_kept(OWN_STEPS, OWN_ERROR)
         if prepare > 0:
-            room.walk_kept(TOUCH, None)
-        room.walk(STEPS + (setup + init) * STEP.size, main, MAIN_ERROR)
-        if prepare < 2 and not room.number(PYTHON_FIRST):
-            room.wait()
+            area.walk_kept(TOUCH, None)
+        area.walk(STEPS + (setup + init) * STEP.size, main, MAIN_ERROR)
+        if prepare < 2 and not area.number(PYTHON_FIRST):
+            area.wait()
     return pid
 
 
@@ -225,8 +225,8 @@ def find_rseq(number, flags):
     return number, libc.pthread_self() + offset, length, 0, signature
 
 
-def load_spawn(code, room):
-    """Puts machine code where it can be run, and into the room what it needs to
+def load_spawn(code, area):
+    """Puts machine code where it can be run, and into the buffer what it needs to
     find there."""
     if not code:
         return None
@@ -236,7 +236,7 @@ def load_spawn(code, room):
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
         return None
     addresses = (ctypes.cast(function, ctypes.c_void_p).value for function in (fork, libc.__errno_location))
-    struct.pack_into("=QQ", room.memory, FUNCTIONS, *addresses)
+    struct.pack_into("=QQ", area.memory, FUNCTIONS, *addresses)
     function = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int)(start)
     function.pages = pages  # to keep them
     return function
