@@ -49,7 +49,7 @@ type collector struct {
 	stage   *stage
 	left    FileLimit // what may still be kept; Bytes stays
 	quota   FileLimit // what the owner may still keep: Count and Total
-	end     *ending
+	end     *completion
 	chosen  []*keeping
 	changed map[string]bool
 
@@ -67,9 +67,9 @@ type keeping struct {
 }
 
 // collect stores the files that a program left and fills them into the
-// ending, with what became of the inputs. Whatever the sandbox says of sizes,
+// completion, with what became of the inputs. Whatever the sandbox says of sizes,
 // names and counts is checked again.
-func (s *Service) collect(ctx context.Context, j *job, st *stage, outcome *Outcome, end *ending) {
+func (s *Service) collect(ctx context.Context, j *job, st *stage, outcome *Outcome, end *completion) {
 	c := &collector{
 		service: s, job: j, stage: st, left: j.request.Profile.Limits.Files, end: end,
 		changed: map[string]bool{},

@@ -26,12 +26,12 @@ func (s *Service) evict(ctx context.Context, owner Owner, need int64) bool {
 	const op = "evict session"
 	held, err := s.sandbox.Held(ctx)
 	if err != nil {
-		s.complain(ctx, op, err)
+		s.logFailure(ctx, op, err)
 		return false
 	}
 	sessions, err := s.index.HeldSessions(ctx)
 	if err != nil {
-		s.complain(ctx, op, err)
+		s.logFailure(ctx, op, err)
 		return false
 	}
 	others, own, share := s.holdings(sessions, held, owner)
@@ -58,15 +58,15 @@ func (s *Service) evict(ctx context.Context, owner Owner, need int64) bool {
 
 // giveUp drops an idle session, unless a run came first.
 func (s *Service) giveUp(ctx context.Context, op string, session Session) bool {
-	if _, err := s.bury(op, session, false); err != nil {
+	if _, err := s.beginDelete(op, session, false); err != nil {
 		return false
 	}
-	defer s.buried(session.ID)
+	defer s.endDelete(session.ID)
 	if err := s.dropSession(ctx, op, session); err != nil {
-		s.complain(ctx, op, err)
+		s.logFailure(ctx, op, err)
 		return false
 	}
-	s.log.WarnContext(ctx, "an idle session was given up: another owner needs the memory of held workspaces", "session", session.ID, "owner", session.Owner)
+	s.log.WarnContext(ctx, "an idle session was evicted: another owner needs the memory of held workspaces", "session", session.ID, "owner", session.Owner)
 	return true
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ending is how a run ended, on its way to the index.
-type ending struct {
+// completion is how a run ended, on its way to the index.
+type completion struct {
 	run     *Run
 	chunks  []OutputChunk
 	deleted []string // paths of inputs that are gone
@@ -33,14 +33,14 @@ func (s *Service) execute(ctx context.Context, j *job) {
 		if fault := recover(); fault != nil {
 			s.panicked(ctx, j, fault)
 			end.interrupt(internalFault(j))
-			j.settle(end)
+			j.publish(end)
 		}
 	}()
-	j.laps.end("collect")
+	j.timings.end("collect")
 	s.conclude(context.WithoutCancel(ctx), j, end)
-	j.laps.end("record")
-	end.run.Laps = j.laps.all
-	j.settle(end)
+	j.timings.end("record")
+	end.run.Timings = j.timings.all
+	j.publish(end)
 }
 
 func (s *Service) panicked(ctx context.Context, j *job, fault any) {
@@ -53,8 +53,8 @@ func internalFault(j *job) error {
 
 // attempt does all of a run that may go wrong. A panic in it, ours or that of
 // an edge's code, ends this run and no other.
-func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
-	end = &ending{run: j.snapshot()}
+func (s *Service) attempt(ctx context.Context, j *job) (end *completion) {
+	end = &completion{run: j.snapshot()}
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.panicked(ctx, j, fault)
@@ -63,12 +63,12 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 	}()
 	waited, err := s.awaitSlot(ctx, j)
 	s.meter.wait.observe(waited)
-	j.laps.end("queue")
+	j.timings.end("queue")
 	if errors.Is(err, errCrowded) {
 		s.meter.rejected.Add(1)
-		end.err = s.queue.tooLong(j.patience, 0)
+		end.err = s.queue.tooLong(j.maxWait, 0)
 		end.run.Status = StatusCancelled
-		end.run.Message = fmt.Sprintf("%s: its turn did not come within %v. Try again later.", gaveUp, j.patience)
+		end.run.Message = fmt.Sprintf("%s: its turn did not come within %v. Try again later.", gaveUp, j.maxWait)
 		return end
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 		end.run.Message = "The run was cancelled before it started: " + err.Error() + "."
 		return end
 	}
-	if !j.listing.later {
+	if !j.deferredInsert.deferred {
 		s.useSession(ctx, j.session, s.now())
 	}
 	stage, err := s.stage(ctx, j)
@@ -95,8 +95,8 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *ending) {
 	return end
 }
 
-// interrupt turns an ending into one without an outcome.
-func (e *ending) interrupt(err error) {
+// interrupt turns a completion into one without an outcome.
+func (e *completion) interrupt(err error) {
 	e.err = err
 	e.run.Status = StatusInterrupted
 	e.run.ExitCode, e.run.Signal = nil, ""
@@ -123,14 +123,14 @@ func reason(err error) string {
 	return e.Err.Error() + ". " + strings.ToUpper(e.Hint[:1]) + strings.TrimSuffix(e.Hint[1:], ".")
 }
 
-// overdue is how long after its own limit a run may take, for staging and
+// sandboxGrace is how long after its own limit a run may take, for staging and
 // collecting, before we stop waiting for the sandbox to enforce it.
-const overdue = time.Minute
+const sandboxGrace = time.Minute
 
-var errOverdue = errors.New("the sandbox did not end the program in time")
+var errSandboxGrace = errors.New("the sandbox did not end the program in time")
 
-// perform runs the program and fills in the ending.
-func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending) error {
+// perform runs the program and fills in the completion.
+func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *completion) error {
 	p := &j.request.Profile
 	spec := &Spec{
 		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
@@ -154,16 +154,16 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	}
 	j.started(s.now())
 	end.run = j.snapshot()
-	guarded, cancel := context.WithTimeoutCause(ctx, spec.Limits.Timeout+overdue, errOverdue)
+	guarded, cancel := context.WithTimeoutCause(ctx, spec.Limits.Timeout+sandboxGrace, errSandboxGrace)
 	defer cancel()
 	guarded, stop := context.WithCancelCause(guarded)
 	defer stop(nil)
 	host := &host{job: j, service: s}
 	if p.Host != nil && (p.Pauses > 0 || p.Live) {
-		host.pauses = newPauses(s.queue, j.ticket, p, func() { stop(errOverdue) })
+		host.pauses = newPauses(s.queue, j.ticket, p, func() { stop(errSandboxGrace) })
 		defer host.pauses.end()
 	}
-	j.laps.end("stage")
+	j.timings.end("stage")
 	run := s.sandbox.Run
 	if p.Live {
 		run = func(ctx context.Context, spec *Spec, host Host) (*Outcome, error) {
@@ -174,7 +174,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 	if errors.Is(err, ErrFull) && !spec.Held.IsZero() && s.evict(ctx, j.owner, spec.Limits.Workspace) {
 		outcome, err = run(guarded, spec, host)
 	}
-	j.laps.end("sandbox")
+	j.timings.end("sandbox")
 	if err != nil {
 		if spec.Held == j.session.ID && !p.Live && errors.Is(err, ErrNotFound) {
 			s.forget(ctx, j.session)
@@ -182,9 +182,9 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *ending
 		}
 		return err
 	}
-	j.laps.split("program", outcome.Duration)
+	j.timings.split("program", outcome.Duration)
 	defer closeOutputs(outcome.Outputs)
-	if outcome.Cancelled && errors.Is(context.Cause(guarded), errOverdue) {
+	if outcome.Cancelled && errors.Is(context.Cause(guarded), errSandboxGrace) {
 		outcome.Cancelled, outcome.TimedOut = false, true
 	}
 	end.describe(outcome, p.Limits, context.Cause(ctx))
@@ -206,9 +206,9 @@ func closeOutputs(outputs []Output) {
 	}
 }
 
-// conclude completes and records an ending. Its files are durable before
+// conclude finishes and records a completion. Its files are durable before
 // anybody hears of them.
-func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
+func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	run := end.run
@@ -217,7 +217,7 @@ func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
 	if len(run.Dropped) > 0 {
 		run.Message = sentences(run.Message, droppedMessage(run.Dropped, j.request.Profile.Limits.Files))
 	}
-	if err := s.listed(ctx, j, end); err != nil {
+	if err := s.ensureInserted(ctx, j, end); err != nil {
 		s.log.ErrorContext(ctx, "a run could not be recorded", "run", j.id, "error", err)
 	}
 	if err := s.record(ctx, end); err != nil {
@@ -229,10 +229,10 @@ func (s *Service) conclude(ctx context.Context, j *job, end *ending) {
 	s.meter.ended(run)
 }
 
-// record writes an ending to the index. Should that fail with its files, as
+// record writes a completion to the index. Should that fail with its files, as
 // on a full disk, it is tried without them; should that fail too, the result
 // is still published, and the janitor goes on trying.
-func (s *Service) record(ctx context.Context, end *ending) error {
+func (s *Service) record(ctx context.Context, end *completion) error {
 	err := s.finish(ctx, end.run, end)
 	if err != nil && len(end.run.Files) > 0 {
 		end.dropAll(reasonFor(err))
@@ -241,25 +241,25 @@ func (s *Service) record(ctx context.Context, end *ending) error {
 	if err != nil {
 		end.message = end.run.Message
 		end.run.Message = sentences(end.message, "This result could not be recorded and may be lost.")
-		s.owe(end)
+		s.queueRetry(end)
 	}
 	s.reclaim.unpin(end.pinned...)
-	if len(end.run.Files) < len(end.pinned) { // files were given up: their blobs may be nobody's
-		s.janitor.orphans(end.pinned...)
+	if len(end.run.Files) < len(end.pinned) { // files were discarded: nothing may refer to their blobs
+		s.janitor.enqueueOrphans(end.pinned...)
 	}
 	end.pinned = nil
 	return err
 }
 
-func (s *Service) finish(ctx context.Context, run *Run, end *ending) error {
+func (s *Service) finish(ctx context.Context, run *Run, end *completion) error {
 	if end.session != nil {
-		return s.index.KeepRun(ctx, run, end.session, end.chunks)
+		return s.index.InsertFinished(ctx, run, end.session, end.chunks)
 	}
 	return s.index.FinishRun(ctx, run, end.chunks, end.deleted)
 }
 
-// dropAll gives up the files of an ending.
-func (e *ending) dropAll(reason string) {
+// dropAll discards the files of a completion.
+func (e *completion) dropAll(reason string) {
 	for _, file := range e.run.Files {
 		e.run.Dropped = append(e.run.Dropped, DroppedFile{Path: file.Path, Reason: reason})
 	}

@@ -58,7 +58,7 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 		SHA256: blob.SHA256, CreatedAt: now, ExpiresAt: now.Add(up.TTL), TTL: up.TTL,
 	}
 	if err := s.index.AddFile(ctx, file); err != nil {
-		s.janitor.orphans(blob.SHA256)
+		s.janitor.enqueueOrphans(blob.SHA256)
 		return File{}, failure(op, "", err)
 	}
 	return file, nil
@@ -132,7 +132,7 @@ func (s *Service) use(ctx context.Context, files ...File) {
 	var soon map[ID]time.Time
 	for i := range files {
 		s.touches.file(files[i], now)
-		if files[i].ExpiresAt.Sub(now) > 2*tidyEvery {
+		if files[i].ExpiresAt.Sub(now) > 2*cleanUpInterval {
 			continue
 		}
 		if soon == nil {
@@ -145,7 +145,7 @@ func (s *Service) use(ctx context.Context, files ...File) {
 	}
 	if err := s.index.TouchFiles(ctx, soon); err != nil {
 		s.touches.failed(true)
-		s.complain(ctx, "write down a use", err)
+		s.logFailure(ctx, "write down a use", err)
 	}
 }
 
@@ -153,12 +153,12 @@ func (s *Service) use(ctx context.Context, files ...File) {
 func (s *Service) useSession(ctx context.Context, session Session, now time.Time) {
 	left := s.touches.sessionExpiry(session).Sub(now)
 	s.touches.session(session, now)
-	if left > 2*tidyEvery {
+	if left > 2*cleanUpInterval {
 		return
 	}
 	if err := s.index.TouchSession(ctx, session.ID, now); err != nil && !errors.Is(err, ErrNotFound) {
 		s.touches.failed(true)
-		s.complain(ctx, "write down a use", err)
+		s.logFailure(ctx, "write down a use", err)
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *Service) DeleteFile(ctx context.Context, caller Caller, id ID) error {
 		}
 		return failure(op, id.String(), err)
 	}
-	s.janitor.orphans(file.SHA256)
+	s.janitor.enqueueOrphans(file.SHA256)
 	return nil
 }
 

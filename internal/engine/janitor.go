@@ -10,10 +10,10 @@ import (
 
 // How often the janitor comes, and how much it does at a time.
 const (
-	tidyEvery  = 30 * time.Second
-	sweepEvery = 5 * time.Minute
-	hurryEvery = time.Second // when the disk is low
-	tidyBatch  = 500
+	cleanUpInterval = 30 * time.Second
+	sweepEvery      = 5 * time.Minute
+	lowDiskInterval = time.Second // when the disk is low
+	tidyBatch       = 500
 )
 
 // janitor is the one goroutine that cleans up: uses that are to be written
@@ -39,18 +39,18 @@ func (s *Service) startJanitor() {
 	j.lastSweep = s.now()
 	go func() {
 		defer close(j.done)
-		ticker := time.NewTicker(tidyEvery)
+		ticker := time.NewTicker(cleanUpInterval)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				s.tidy(ctx, false)
+				s.cleanUp(ctx, false)
 			case <-j.low:
-				if now := s.now(); now.Sub(j.lastHurry) >= hurryEvery {
+				if now := s.now(); now.Sub(j.lastHurry) >= lowDiskInterval {
 					j.lastHurry = now
-					s.tidy(ctx, true)
+					s.cleanUp(ctx, true)
 				}
 			case <-j.wake:
 			}
@@ -72,7 +72,7 @@ func (s *Service) stopJanitor() {
 }
 
 // orphans tells the janitor of blobs that may have lost their last file.
-func (j *janitor) orphans(digests ...Digest) {
+func (j *janitor) enqueueOrphans(digests ...Digest) {
 	j.mu.Lock()
 	j.waiting = append(j.waiting, digests...)
 	j.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Service) removeOrphans(ctx context.Context) {
 	s.janitor.mu.Unlock()
 	for batch := range slices.Chunk(digests, tidyBatch) {
 		if err := s.remove(ctx, batch); err != nil {
-			s.complain(ctx, "remove bytes", err) // the next sweep finds them
+			s.logFailure(ctx, "remove bytes", err) // the next sweep finds them
 		}
 	}
 }
@@ -102,18 +102,18 @@ func (j *janitor) hurry() {
 	}
 }
 
-// tidy is one round. What fails is tried again in the next. When the disk is
+// cleanUp is one round. What fails is tried again in the next. When the disk is
 // low the bytes of what has expired go at once.
-func (s *Service) tidy(ctx context.Context, low bool) {
+func (s *Service) cleanUp(ctx context.Context, low bool) {
 	now := s.now()
-	s.settle(ctx)
+	s.retryRecords(ctx)
 	if err := s.touches.flush(ctx, s.index); err != nil {
-		s.complain(ctx, "write down uses", err)
+		s.logFailure(ctx, "write down uses", err)
 		return // else what is in use would expire
 	}
 	s.expireSessions(ctx, now)
 	if err := inBatches(func() (int, error) { return s.index.ExpireRuns(ctx, now.Add(-s.cfg.RunTTL), tidyBatch) }); err != nil {
-		s.complain(ctx, "expire runs", err)
+		s.logFailure(ctx, "expire runs", err)
 	}
 	err := inBatches(func() (int, error) {
 		n, err := s.index.ExpireFiles(ctx, now, tidyBatch)
@@ -121,12 +121,12 @@ func (s *Service) tidy(ctx context.Context, low bool) {
 		return n, err
 	})
 	if err != nil {
-		s.complain(ctx, "expire files", err)
+		s.logFailure(ctx, "expire files", err)
 	}
 	if s.janitor.unswept && (low || now.Sub(s.janitor.lastSweep) >= sweepEvery) {
 		s.janitor.lastSweep = now
 		if err := s.sweep(ctx); err != nil {
-			s.complain(ctx, "sweep", err)
+			s.logFailure(ctx, "sweep", err)
 			return
 		}
 		s.janitor.unswept = false
@@ -149,7 +149,7 @@ func (s *Service) expireSessions(ctx context.Context, now time.Time) {
 	for ctx.Err() == nil {
 		sessions, err := s.index.ExpiredSessions(ctx, now, tidyBatch)
 		if err != nil {
-			s.complain(ctx, "expire sessions", err)
+			s.logFailure(ctx, "expire sessions", err)
 			return
 		}
 		gone := 0
@@ -166,27 +166,27 @@ func (s *Service) expireSessions(ctx context.Context, now time.Time) {
 
 func (s *Service) expireSession(ctx context.Context, session Session, now time.Time) (gone bool) {
 	const op = "expire session"
-	if _, err := s.bury(op, session, false); err != nil {
+	if _, err := s.beginDelete(op, session, false); err != nil {
 		if errors.Is(err, ErrConflict) {
 			if err := s.index.TouchSession(ctx, session.ID, now); err != nil {
-				s.complain(ctx, op, err)
+				s.logFailure(ctx, op, err)
 			}
 		}
 		return false
 	}
-	defer s.buried(session.ID)
+	defer s.endDelete(session.ID)
 	if s.touches.sessionExpiry(session).After(now) {
 		return false // used after this round began
 	}
 	if err := s.dropSession(ctx, op, session); err != nil {
-		s.complain(ctx, op, err)
+		s.logFailure(ctx, op, err)
 		return false
 	}
 	return true
 }
 
-// complain logs what the janitor could not do, unless it is being stopped.
-func (s *Service) complain(ctx context.Context, what string, err error) {
+// logFailure logs what the janitor could not do, unless it is being stopped.
+func (s *Service) logFailure(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		s.log.ErrorContext(ctx, "clean-up failed", "step", what, "error", err)
 	}

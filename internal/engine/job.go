@@ -12,24 +12,24 @@ import (
 // job is a run from the moment it is admitted to the moment its end is
 // recorded.
 type job struct {
-	id       ID
-	owner    Owner
-	within   ID      // the session's; known before the session is
-	session  Session // looked up by enlist
-	language language.Language
-	request  RunRequest // checked, and with every default filled in
-	files    []File     // what request.Files refer to, in the same order
-	ticket   *ticket
-	log      *recorder
-	cancel   context.CancelCauseFunc
-	done     chan struct{} // closed when nothing is left of the run
-	gaveUp   bool          // when its turn did not come in time; known once turn is closed
-	turn     chan struct{} // closed when the run waits for its slot no longer
-	patience time.Duration // how long it may wait for that; 0: for as long as it takes
-	accepted bool          // by the index; guarded by Service.mu
-	laps     laps
-	listing  listing
-	inUse    *inUse // set by execute
+	id             ID
+	owner          Owner
+	within         ID      // the session's; known before the session is
+	session        Session // looked up by register
+	language       language.Language
+	request        RunRequest // checked, and with every default filled in
+	files          []File     // what request.Files refer to, in the same order
+	ticket         *ticket
+	log            *recorder
+	cancel         context.CancelCauseFunc
+	done           chan struct{} // closed when nothing is left of the run
+	gaveUp         bool          // when its turn did not come in time; known once turn is closed
+	turn           chan struct{} // closed when the run no longer waits for its slot
+	maxWait        time.Duration // how long it may wait for that; 0: for as long as it takes
+	accepted       bool          // by the index; guarded by Service.mu
+	timings        timings
+	deferredInsert deferredInsert
+	inUse          *inUse // set by execute
 
 	mu  sync.Mutex
 	run Run
@@ -52,8 +52,8 @@ func (j *job) started(now time.Time) {
 	j.log.start(j.snapshot())
 }
 
-// settle publishes how the run ended.
-func (j *job) settle(end *ending) {
+// publish announces how the run ended.
+func (j *job) publish(end *completion) {
 	j.mu.Lock()
 	j.run, j.err = *end.run, end.err
 	j.mu.Unlock()
@@ -81,15 +81,15 @@ func (s *Service) admit(op string, j *job) error {
 		return shuttingDown(op)
 	case !s.opened:
 		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
-	case s.dying[j.within]:
+	case s.deleting[j.within]:
 		return &Error{Op: op, Kind: ErrNotFound, ID: fieldSession}
 	}
 	if size := j.size(); size > smallRequest {
-		if s.carried.all+size > maxCarried || s.carried.owner[j.owner]+size > maxOwnerCarried {
+		if s.inFlight.all+size > maxInFlight || s.inFlight.owner[j.owner]+size > maxOwnerInFlight {
 			return &Error{Op: op, Kind: ErrBusy, RetryAfter: time.Second, Hint: "Try again later.",
 				Err: errors.New("too many large programs and inputs are waiting")}
 		}
-		s.carried.add(j.owner, size)
+		s.inFlight.add(j.owner, size)
 	}
 	s.jobs[j.id] = j
 	return nil
@@ -98,18 +98,18 @@ func (s *Service) admit(op string, j *job) error {
 // What the code and input of large requests may take of the memory while they
 // wait and run, all together and those of one owner.
 const (
-	smallRequest    = 64 << 10
-	maxCarried      = 512 * mebibyte
-	maxOwnerCarried = maxCarried / 4
+	smallRequest     = 64 << 10
+	maxInFlight      = 512 * mebibyte
+	maxOwnerInFlight = maxInFlight / 4
 )
 
-// carried counts the bytes of large requests that are in the books.
-type carried struct {
+// inFlightBytes counts the bytes of large requests whose runs have not ended.
+type inFlightBytes struct {
 	all   int64
 	owner map[Owner]int64
 }
 
-func (c *carried) add(owner Owner, size int64) {
+func (c *inFlightBytes) add(owner Owner, size int64) {
 	if c.owner == nil {
 		c.owner = map[Owner]int64{}
 	}
@@ -128,7 +128,7 @@ func (s *Service) retire(j *job) {
 	s.mu.Lock()
 	delete(s.jobs, j.id)
 	if size := j.size(); size > smallRequest {
-		s.carried.add(j.owner, -size)
+		s.inFlight.add(j.owner, -size)
 	}
 	if s.closing && len(s.jobs) == 0 {
 		close(s.idle)

@@ -224,7 +224,7 @@ func TestIdempotency(t *testing.T) {
 		}
 		second := enginetest.StartOn(t, engine.Config{Defaults: engine.Limits{Timeout: time.Second}}, r.sandbox, r.blobs, r.index)
 		run, err := second.Run(t.Context(), alice, req)
-		got[0].Laps = nil // they are not recorded
+		got[0].Timings = nil // they are not recorded
 		if diff := cmp.Diff(got[0], run); err != nil || diff != "" {
 			t.Errorf("after a restart: %v\n%s", err, diff)
 		}

@@ -85,7 +85,7 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	defer closeOutputs(changes.Outputs)
 	j := &job{id: NewID(), owner: session.Owner, session: session}
 	j.request.Profile = Profile{Origin: session.Origin, Limits: limits, FileTTL: max(s.cfg.FileTTL, session.TTL)}
-	end := &ending{run: &Run{ID: j.id, Owner: session.Owner, Session: session.ID}}
+	end := &completion{run: &Run{ID: j.id, Owner: session.Owner, Session: session.ID}}
 	st := &stage{known: map[string]File{}}
 	if len(changes.Outputs)+len(changes.Deleted) > 0 {
 		files, places, err := s.index.SessionFiles(ctx, session.Owner, session.ID)
@@ -101,7 +101,7 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	defer func() { s.reclaim.unpin(end.pinned...) }()
 	if len(end.run.Files)+len(end.deleted) > 0 {
 		if err := s.index.SaveFiles(ctx, end.run, end.deleted, s.now()); err != nil {
-			s.janitor.orphans(end.pinned...)
+			s.janitor.enqueueOrphans(end.pinned...)
 			end.dropAll(reasonFor(err))
 			end.deleted = nil
 			s.log.WarnContext(ctx, "files of a live session could not be recorded", "session", session.ID, "error", err)

@@ -7,7 +7,7 @@ import (
 )
 
 // describe fills in how a program ended, as its outcome says.
-func (e *ending) describe(o *Outcome, limits Limits, cancelled error) {
+func (e *completion) describe(o *Outcome, limits Limits, cancelled error) {
 	run := e.run
 	run.ExitCode, run.Signal = o.ExitCode, o.Signal
 	run.Duration, run.CPU, run.MemoryPeak = max(o.Duration, 0), o.CPU, o.MemoryPeak

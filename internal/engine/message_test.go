@@ -18,7 +18,7 @@ func TestWordsForAKill(t *testing.T) {
 		{time.Second, 5 * time.Second, false},
 		{5 * time.Second, 0, false},
 	} {
-		end := &ending{run: &Run{}}
+		end := &completion{run: &Run{}}
 		end.describe(&Outcome{Signal: "SIGKILL", CPU: test.used}, Limits{CPUTime: test.limit}, nil)
 		if got := strings.Contains(end.run.Message, "processor time"); got != test.explained {
 			t.Errorf("%v of %v: %s", test.used, test.limit, end.run.Message)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Freezable is a Host that can let its program stand still. A sandbox that can
+// Freezable is a Host that can have its program stopped. A sandbox that can
 // do that says how, before the program's first call.
 type Freezable interface {
 	// Freezer is told what stops every process of the program, and lets them go
@@ -29,7 +29,7 @@ type RoundHandler interface {
 const parkAfter = 20 * time.Millisecond
 
 // pauses is the clock of a run whose program may wait long for answers. While
-// it waits the clock stands still. Soon it does too, whatever its threads were
+// it waits the clock is stopped. Soon the program is too, whatever its threads were
 // about to do, and its slot is for others: a wait costs nobody a processor.
 // When the answer is there the program gets it together with a slot.
 type pauses struct {
@@ -40,16 +40,16 @@ type pauses struct {
 
 	turn sync.Mutex // held while the program is stopped or set going
 
-	mu       sync.Mutex
-	freeze   func(bool) error // nil: the sandbox has no means
-	open     int              // calls without an answer
-	waits    bool
-	parked   bool // without slot, and standing still
-	ended    bool
-	left     time.Duration // of running
-	since    time.Time     // it has been running; zero: the clock stands still
-	timer    *time.Timer
-	patience *time.Timer
+	mu        sync.Mutex
+	freeze    func(bool) error // nil: the sandbox has no means
+	open      int              // calls without an answer
+	waits     bool
+	parked    bool // without slot, and stopped
+	ended     bool
+	left      time.Duration // of running
+	since     time.Time     // it has been running; zero: the clock is stopped
+	timer     *time.Timer
+	parkTimer *time.Timer
 }
 
 func newPauses(q *queue, t *ticket, p *Profile, over func()) *pauses {
@@ -58,8 +58,8 @@ func newPauses(q *queue, t *ticket, p *Profile, over func()) *pauses {
 		limit = endless
 	}
 	pauses := &pauses{queue: q, ticket: t, over: over, left: limit, since: time.Now(), timer: time.AfterFunc(limit, over)}
-	pauses.patience = time.AfterFunc(time.Hour, pauses.park)
-	pauses.patience.Stop()
+	pauses.parkTimer = time.AfterFunc(time.Hour, pauses.park)
+	pauses.parkTimer.Stop()
 	if handler, ok := p.Host.(RoundHandler); ok {
 		pauses.rounds = true
 		handler.Rounds(pauses.wait)
@@ -86,9 +86,9 @@ func (p *pauses) wait(yes bool) {
 	}
 	p.waits = yes
 	if yes {
-		p.patience.Reset(parkAfter)
+		p.parkTimer.Reset(parkAfter)
 	} else {
-		p.patience.Stop()
+		p.parkTimer.Stop()
 	}
 	p.setClock()
 }
@@ -168,7 +168,7 @@ func (p *pauses) resume(ctx context.Context) error {
 func (p *pauses) end() {
 	p.mu.Lock()
 	p.ended = true
-	p.patience.Stop()
+	p.parkTimer.Stop()
 	p.setClock()
 	p.mu.Unlock()
 	p.turn.Lock() // park may be at it

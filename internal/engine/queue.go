@@ -22,22 +22,22 @@ type queue struct {
 	seats                     int        // runs that go on, those that rest included
 	memory                    int64      // for all of them, once there are more than slots
 
-	mu      sync.Mutex
-	running int   // that compute
-	seated  int   // that go on
-	taken   int64 // of memory, by those
-	waiting int   // reserved places included
-	lines   map[Owner]*line
-	busy    map[ID]int // how much of a session's room is taken by runs in a slot
-	turn    uint64     // of the last ticket that got a slot
-	arrival uint64
-	usual   time.Duration // moving average of how long a slot is held
-	recent  holds
+	mu       sync.Mutex
+	running  int   // that compute
+	seated   int   // that go on
+	taken    int64 // of memory, by those
+	waiting  int   // reserved places included
+	lines    map[Owner]*ownerQueue
+	busy     map[ID]int // how much of a session's room is taken by runs in a slot
+	turn     uint64     // of the last ticket that got a slot
+	arrival  uint64
+	meanHold time.Duration // moving average of how long a slot is held
+	recent   holds
 }
 
 // line is one owner's part of the queue. It lasts while the owner has a
 // ticket, so that one who comes back at once does not pass for new.
-type line struct {
+type ownerQueue struct {
 	served  uint64 // the turn in which this owner last got a slot, or came in
 	fresh   bool   // has not had a slot
 	held    int    // tickets of any state
@@ -87,7 +87,7 @@ const (
 func newQueue(slots, most, mostPerOwner int) *queue {
 	return &queue{
 		slots: slots, most: most, mostPerOwner: mostPerOwner, seats: slots,
-		lines: map[Owner]*line{}, busy: map[ID]int{}, usual: time.Second,
+		lines: map[Owner]*ownerQueue{}, busy: map[ID]int{}, meanHold: time.Second,
 	}
 }
 
@@ -100,7 +100,7 @@ func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	if l == nil {
 		// A new owner goes before the one that has just been served, but not
 		// before those who have waited since an earlier turn.
-		l = &line{served: q.turn, fresh: true}
+		l = &ownerQueue{served: q.turn, fresh: true}
 	}
 	switch {
 	case q.waiting >= q.most:
@@ -123,7 +123,7 @@ const (
 )
 
 func (q *queue) refusal(reason string) *Error {
-	wait := q.usual * time.Duration(q.waiting+q.running) / time.Duration(q.slots)
+	wait := q.meanHold * time.Duration(q.waiting+q.running) / time.Duration(q.slots)
 	return &Error{
 		Op: "run", Kind: ErrBusy, Hint: "Try again later.",
 		RetryAfter: min(max(wait, minRetryAfter), maxRetryAfter), Err: errors.New(reason),
@@ -174,7 +174,7 @@ func (q *queue) leave(t *ticket) {
 		q.waiting--
 	case ticketRunning:
 		q.stand(t)
-		q.usual += (t.held - q.usual) / 8
+		q.meanHold += (t.held - q.meanHold) / 8
 		q.recent.add(t.held)
 	}
 	if t.inside {
@@ -248,7 +248,7 @@ func (q *queue) dispatch() {
 
 // next finds the line that was served longest ago and has not got its share,
 // and in it the first ticket whose session is free.
-func (q *queue) next() (best *line, at int) {
+func (q *queue) next() (best *ownerQueue, at int) {
 	share := q.slots
 	if q.share != nil {
 		share = q.share()
@@ -271,7 +271,7 @@ func (q *queue) next() (best *line, at int) {
 }
 
 // before reports whether ticket i of line a goes before ticket j of line b.
-func before(a *line, i int, b *line, j int) bool {
+func before(a *ownerQueue, i int, b *ownerQueue, j int) bool {
 	switch {
 	case a.served != b.served:
 		return a.served < b.served

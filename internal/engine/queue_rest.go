@@ -26,7 +26,7 @@ func (h *host) Wake() { h.service.queue.wake(h.job.ticket) }
 // fits reports whether there is memory for one more. As many as there are slots
 // go on whatever memory there is, and so does one of each owner: what they take
 // is bounded by their limits and by the kernel.
-func (q *queue) fits(l *line, t *ticket) bool {
+func (q *queue) fits(l *ownerQueue, t *ticket) bool {
 	return q.seated < q.slots || l.seated == 0 || q.taken+t.memory <= q.memory
 }
 
@@ -134,5 +134,5 @@ func (q *queue) tooLong(most, expected time.Duration) *Error {
 	return err
 }
 
-// errCrowded is why a run is given up whose turn did not come in time.
+// errCrowded is why a run is abandoned whose turn did not come in time.
 var errCrowded = errors.New("too many runs are waiting")

@@ -20,7 +20,7 @@ type reclaim struct {
 	deferred []Digest
 }
 
-// unpin ends the protection of blobs that are now in the index, or given up.
+// unpin ends the protection of blobs that are now in the index, or discarded.
 func (r *reclaim) unpin(digests ...Digest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -183,7 +183,7 @@ type Run struct {
 	Inputs     []InputState  // what became of each staged file
 	Dropped    []DroppedFile // files that were not kept, and why
 	Message    string        // for a person: why the run ended as it did; empty when it is plain
-	Laps       []Lap         // where its time went, in order; only for who waited for it
+	Timings    []Timing      // where its time went, in order; only for who waited for it
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero while queued

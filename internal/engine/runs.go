@@ -19,7 +19,7 @@ func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run,
 		return j.snapshot(), j, nil
 	}
 	run, err := s.index.Run(ctx, owner, id)
-	if end := s.owing(id); end != nil && end.session != nil && end.run.Owner == owner {
+	if end := s.findUnrecorded(id); end != nil && end.session != nil && end.run.Owner == owner {
 		return end.run, nil, nil
 	}
 	if errors.Is(err, ErrNotFound) {
@@ -28,7 +28,7 @@ func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run,
 	if err != nil {
 		return nil, nil, failure(op, id.String(), err)
 	}
-	if end := s.owing(id); end != nil {
+	if end := s.findUnrecorded(id); end != nil {
 		return end.run, nil, nil
 	}
 	return run, nil, nil
@@ -49,7 +49,7 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 		return j.log.watch(ctx, after), nil
 	}
 	var chunks []OutputChunk
-	if end := s.owing(id); end != nil {
+	if end := s.findUnrecorded(id); end != nil {
 		chunks = end.chunks
 	} else if chunks, err = s.index.RunLog(ctx, caller.Owner, id); err != nil {
 		return nil, failure(op, id.String(), err)
@@ -82,7 +82,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 		}
 		if j := s.job(caller.Owner, runs[i].ID); j != nil {
 			runs[i] = *j.snapshot()
-		} else if end := s.owing(runs[i].ID); end != nil {
+		} else if end := s.findUnrecorded(runs[i].ID); end != nil {
 			runs[i] = *end.run
 		}
 		runs[i].Stdout, runs[i].Stderr = "", "" // of what goes on, a list has no output
@@ -90,29 +90,30 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 	return runs, nil
 }
 
-// maxOwed bounds the endings that are kept in memory because the index
-// refuses them. What is beyond reads as interrupted after the next start.
-const maxOwed = 256
+// maxUnrecorded bounds the completions that are kept in memory because the index
+// refuses them. Runs beyond that read as interrupted after the next start.
+const maxUnrecorded = 256
 
-func (s *Service) owe(end *ending) {
+// queueRetry keeps a completion that the index refused, for retryRecords.
+func (s *Service) queueRetry(end *completion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.owed) < maxOwed {
-		s.owed[end.run.ID] = end
+	if len(s.unrecorded) < maxUnrecorded {
+		s.unrecorded[end.run.ID] = end
 	}
 }
 
-func (s *Service) owing(id ID) *ending {
+func (s *Service) findUnrecorded(id ID) *completion {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.owed[id]
+	return s.unrecorded[id]
 }
 
-// settle tries to record the endings that are owed.
-func (s *Service) settle(ctx context.Context) {
+// retryRecords records the completions that the index refused earlier.
+func (s *Service) retryRecords(ctx context.Context) {
 	s.mu.Lock()
-	ends := make([]*ending, 0, len(s.owed))
-	for _, end := range s.owed {
+	ends := make([]*completion, 0, len(s.unrecorded))
+	for _, end := range s.unrecorded {
 		ends = append(ends, end)
 	}
 	s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *Service) settle(ctx context.Context) {
 			return // gone, or final already, is as good as recorded
 		}
 		s.mu.Lock()
-		delete(s.owed, end.run.ID)
+		delete(s.unrecorded, end.run.ID)
 		s.mu.Unlock()
 	}
 }

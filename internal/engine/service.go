@@ -125,14 +125,14 @@ type Service struct {
 	arrivals arrivals
 	janitor  janitor
 
-	mu      sync.Mutex
-	opened  bool
-	closing bool
-	idle    chan struct{}  // closed when the service is closing and the last job is gone
-	jobs    map[ID]*job    // runs that have not ended
-	carried carried        // what they brought along
-	owed    map[ID]*ending // ended runs that the index refused to record, to be tried again
-	dying   map[ID]bool    // sessions that are being deleted: no new run may enter
+	mu         sync.Mutex
+	opened     bool
+	closing    bool
+	idle       chan struct{}      // closed when the service is closing and the last job is gone
+	jobs       map[ID]*job        // runs that have not ended
+	inFlight   inFlightBytes      // the bytes of their large requests
+	unrecorded map[ID]*completion // ended runs that the index refused to record, to be tried again
+	deleting   map[ID]bool        // sessions that are being deleted: no new run may enter
 }
 
 // New returns a service that accepts nothing before Open.
@@ -140,18 +140,18 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 	resting := cfg.Concurrency <= 0 && cfg.Memory > 0
 	cfg = cfg.filled()
 	s := &Service{
-		cfg:     cfg,
-		sandbox: sandbox,
-		blobs:   blobs,
-		index:   index,
-		log:     log,
-		now:     cfg.Now,
-		queue:   newQueue(cfg.Concurrency, cfg.Queue, cfg.QueuePerOwner),
-		touches: newTouches(),
-		idle:    make(chan struct{}),
-		jobs:    map[ID]*job{},
-		owed:    map[ID]*ending{},
-		dying:   map[ID]bool{},
+		cfg:        cfg,
+		sandbox:    sandbox,
+		blobs:      blobs,
+		index:      index,
+		log:        log,
+		now:        cfg.Now,
+		queue:      newQueue(cfg.Concurrency, cfg.Queue, cfg.QueuePerOwner),
+		touches:    newTouches(),
+		idle:       make(chan struct{}),
+		jobs:       map[ID]*job{},
+		unrecorded: map[ID]*completion{},
+		deleting:   map[ID]bool{},
 	}
 	s.queue.share = s.share
 	if resting {
@@ -234,9 +234,9 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	s.stopJanitor()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	s.settle(last)
+	s.retryRecords(last)
 	if err := s.touches.flush(last, s.index); err != nil {
-		s.complain(last, "write down uses", err)
+		s.logFailure(last, "write down uses", err)
 	}
 	return late
 }

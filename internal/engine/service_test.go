@@ -140,7 +140,7 @@ func TestRun(t *testing.T) {
 		},
 	}
 	ignore := []cmp.Option{
-		cmpopts.IgnoreFields(engine.Run{}, "ID", "Session", "CreatedAt", "StartedAt", "FinishedAt", "Laps"),
+		cmpopts.IgnoreFields(engine.Run{}, "ID", "Session", "CreatedAt", "StartedAt", "FinishedAt", "Timings"),
 		cmpopts.IgnoreFields(engine.File{}, "ID", "SHA256", "CreatedAt", "ExpiresAt"),
 	}
 	if diff := cmp.Diff(want, run, ignore...); diff != "" {
@@ -150,7 +150,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("session %v, from %v to %v", run.Session, run.StartedAt, run.FinishedAt)
 	}
 	again, err := r.GetRun(t.Context(), alice, run.ID)
-	if diff := cmp.Diff(run, again, cmpopts.IgnoreFields(engine.Run{}, "Laps")); err != nil || diff != "" {
+	if diff := cmp.Diff(run, again, cmpopts.IgnoreFields(engine.Run{}, "Timings")); err != nil || diff != "" {
 		t.Errorf("what was recorded differs: %v\n%s", err, diff)
 	}
 	if got := r.read(t, alice, run.Files[1].ID); got != "hello" {
@@ -425,7 +425,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("%+v, %v", run, err)
 	}
 	r.index.Fail(func(op string) error {
-		if op == "KeepRun" {
+		if op == "InsertFinished" {
 			panic("in the index")
 		}
 		return nil

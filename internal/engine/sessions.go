@@ -277,11 +277,11 @@ func (s *Service) DeleteSession(ctx context.Context, caller Caller, id ID) error
 	if err != nil {
 		return err
 	}
-	jobs, err := s.bury(op, session, true)
+	jobs, err := s.beginDelete(op, session, true)
 	if err != nil {
 		return err
 	}
-	defer s.buried(id)
+	defer s.endDelete(id)
 	for _, j := range jobs {
 		j.cancel(errSession)
 	}
@@ -293,13 +293,13 @@ func (s *Service) DeleteSession(ctx context.Context, caller Caller, id ID) error
 	return s.dropSession(ctx, op, session)
 }
 
-// bury keeps new runs out of a session that is to go, and returns those that
+// beginDelete marks a session as deleting, which rejects new runs, and returns those that
 // are in it. Unless it may kill them, it refuses while there are any: at the
 // moment of expiry a run wins.
-func (s *Service) bury(op string, session Session, kill bool) ([]*job, error) {
+func (s *Service) beginDelete(op string, session Session, kill bool) ([]*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dying[session.ID] {
+	if s.deleting[session.ID] {
 		return nil, &Error{Op: op, Kind: ErrNotFound, ID: session.ID.String()}
 	}
 	var jobs []*job
@@ -311,14 +311,14 @@ func (s *Service) bury(op string, session Session, kill bool) ([]*job, error) {
 	if len(jobs) > 0 && !kill {
 		return nil, &Error{Op: op, Kind: ErrConflict, ID: session.ID.String()}
 	}
-	s.dying[session.ID] = true
+	s.deleting[session.ID] = true
 	return jobs, nil
 }
 
-func (s *Service) buried(id ID) {
+func (s *Service) endDelete(id ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.dying, id)
+	delete(s.deleting, id)
 }
 
 // dropSession releases a session's workspace and then forgets the session, so

@@ -35,7 +35,7 @@ func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run,
 		return nil, err
 	}
 	if req.IdempotencyKey == "" {
-		j.cancel(errLeft)
+		j.cancel(errClientGone)
 		grace := time.NewTimer(leaveGrace)
 		defer grace.Stop()
 		select {
@@ -61,14 +61,14 @@ func (s *Service) Start(ctx context.Context, caller Caller, req RunRequest) (*Ru
 
 // Why a run was cancelled.
 var (
-	errLeft    = errors.New("the caller left")
-	errAsked   = errors.New("it was asked for")
-	errSession = errors.New("its session was deleted")
+	errClientGone = errors.New("the caller left")
+	errAsked      = errors.New("it was asked for")
+	errSession    = errors.New("its session was deleted")
 )
 
 // begin checks a request, records the run and sets it off. If an earlier
 // request with the same key began it, that one's run is returned instead.
-// Nobody hears of a run that is waited for before it has ended.
+// A run that its caller waits for is not visible before it has ended.
 func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, waited bool) (*job, *Run, error) {
 	asked := req
 	lang, err := s.check(&req)
@@ -102,7 +102,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 		done:   make(chan struct{}),
 		turn:   make(chan struct{}),
 	}
-	j.laps.start()
+	j.timings.start()
 	if req.Session.IsZero() {
 		// It lasts as long as what the run leaves in it.
 		ttl := max(s.cfg.SessionTTL, req.Profile.FileTTL)
@@ -124,8 +124,8 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 		s.queue.leave(j.ticket)
 		return nil, nil, err
 	}
-	j.listing.later = waited && req.IdempotencyKey == "" && j.session.Implicit && len(req.Files) == 0
-	earlier, err := s.enlist(ctx, j, print)
+	j.deferredInsert.deferred = waited && req.IdempotencyKey == "" && j.session.Implicit && len(req.Files) == 0
+	earlier, err := s.register(ctx, j, print)
 	if err != nil || earlier != nil {
 		cancel(nil)
 		s.retire(j)
@@ -135,7 +135,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	// What is not in a file of its own, as a shell command, stands in nobody's way.
 	j.ticket.beside = j.session.Kind == SessionHeld && s.entryOf(&j.request) == ""
 	s.queue.join(j.ticket)
-	j.laps.end("admit")
+	j.timings.end("admit")
 	go s.execute(life, j) // Shutdown waits for it: the job is in the books
 	return j, nil, nil
 }
@@ -144,8 +144,8 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 // caller's context no longer counts.
 const recordTimeout = time.Minute
 
-// enlist looks up what a run refers to and records it.
-func (s *Service) enlist(ctx context.Context, j *job, print Digest) (earlier *Run, err error) {
+// register looks up what a run refers to and records it.
+func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier *Run, err error) {
 	var implicit *Session
 	if j.session.Implicit {
 		implicit = &j.session
@@ -162,8 +162,8 @@ func (s *Service) enlist(ctx context.Context, j *job, print Digest) (earlier *Ru
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
 		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(), Keyed: j.request.IdempotencyKey != "",
 	}
-	if j.listing.later {
-		s.listSoon(j)
+	if j.deferredInsert.deferred {
+		s.deferInsert(j)
 		return nil, nil
 	}
 	// Half a recording would leave a run that nobody carries out.

@@ -155,13 +155,13 @@ type RunIndex interface {
 	// SaveFiles records files of a session, and their places in it, without the
 	// paths in deleted: of a run that is no run of its own.
 	SaveFiles(ctx context.Context, run *Run, deleted []string, now time.Time) error
-	// KeepRun records a run without files that began and ended unrecorded, with
+	// InsertFinished records a run without files that began and ended unrecorded, with
 	// its implicit session and its output events. Every later call sees it; it
-	// alone need not be durable when KeepRun returns.
-	KeepRun(ctx context.Context, run *Run, session *Session, log []OutputChunk) error
-	// ListRun records a run that began unrecorded, of which nobody has heard,
-	// and that goes on: in the way of KeepRun, for FinishRun to end it.
-	ListRun(ctx context.Context, run *Run, session *Session) error
+	// alone need not be durable when InsertFinished returns.
+	InsertFinished(ctx context.Context, run *Run, session *Session, log []OutputChunk) error
+	// InsertStarted records a run that began unrecorded, of which nobody has heard,
+	// and that goes on: in the way of InsertFinished, for FinishRun to end it.
+	InsertStarted(ctx context.Context, run *Run, session *Session) error
 	Run(ctx context.Context, owner Owner, id ID) (*Run, error)
 	// RunLog returns the output of a finished run as it came.
 	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)

@@ -106,19 +106,19 @@ func (t *touches) flush(ctx context.Context, index Index) (err error) {
 		if err := index.TouchFiles(ctx, files); err != nil {
 			return err
 		}
-		t.settle(t.files, files)
+		t.clearFlushed(t.files, files)
 	}
 	for id, use := range sessions {
 		if err := index.TouchSession(ctx, id, use); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}
-	t.settle(t.sessions, sessions)
+	t.clearFlushed(t.sessions, sessions)
 	return nil
 }
 
-// settle forgets uses that were written down.
-func (t *touches) settle(uses, written map[ID]time.Time) {
+// clearFlushed forgets uses that were written to the index.
+func (t *touches) clearFlushed(uses, written map[ID]time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, use := range written {

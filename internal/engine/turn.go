@@ -16,7 +16,7 @@ func (s *Service) place(j *job, attended bool) (*ticket, error) {
 			return nil, s.queue.tooLong(most, expected)
 		}
 		if j.request.IdempotencyKey == "" {
-			j.patience = most // one with a key waits on: its caller comes back for it
+			j.maxWait = most // one with a key waits on: its caller comes back for it
 		}
 	}
 	t, err := s.queue.reserve(j.owner, j.within)
@@ -26,19 +26,19 @@ func (s *Service) place(j *job, attended bool) (*ticket, error) {
 	return t, err
 }
 
-// awaitSlot returns when a run has its slot, and errCrowded when its patience is
+// awaitSlot returns when a run has its slot, and errCrowded when its maxWait is
 // at its end.
 func (s *Service) awaitSlot(ctx context.Context, j *job) (time.Duration, error) {
 	defer close(j.turn)
 	patient := ctx
 	select {
-	case <-j.ticket.ready: // at once, however little patience there is
+	case <-j.ticket.ready: // at once, however short maxWait is
 	default:
-		if j.patience <= 0 {
+		if j.maxWait <= 0 {
 			break
 		}
 		var cancel context.CancelFunc
-		patient, cancel = context.WithTimeoutCause(ctx, j.patience, errCrowded)
+		patient, cancel = context.WithTimeoutCause(ctx, j.maxWait, errCrowded)
 		defer cancel()
 	}
 	waited, err := s.queue.wait(patient, j.ticket)

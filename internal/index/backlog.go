@@ -51,9 +51,9 @@ type bufferedRun struct {
 	tried time.Time // the first of them
 }
 
-// KeepRun records a run that is final, with its implicit session. Every later
-// call of the index sees it; it is on its way to the disk when KeepRun returns.
-func (db *DB) KeepRun(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
+// InsertFinished records a run that is final, with its implicit session. Every later
+// call of the index sees it; it is on its way to the disk when InsertFinished returns.
+func (db *DB) InsertFinished(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
 	kept, err := db.ended(run, log)
 	if err != nil {
 		return failed("keep run", run.ID.String(), err)
@@ -62,9 +62,9 @@ func (db *DB) KeepRun(ctx context.Context, run *engine.Run, session *engine.Sess
 	return db.enqueue(ctx, "keep run", kept)
 }
 
-// ListRun records a run that is running, and of which nobody has heard yet, with
-// its implicit session, as KeepRun does.
-func (db *DB) ListRun(ctx context.Context, run *engine.Run, session *engine.Session) error {
+// InsertStarted records a run that is running, and of which nobody has heard yet, with
+// its implicit session, as InsertFinished does.
+func (db *DB) InsertStarted(ctx context.Context, run *engine.Run, session *engine.Session) error {
 	return db.enqueue(ctx, "list run", bufferedRun{run: run, session: session})
 }
 

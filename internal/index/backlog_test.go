@@ -41,7 +41,7 @@ func TestKeptRunsAreSeen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := openAt(t, newPath(t))
 			run, session, log := kept("ada")
-			if err := db.KeepRun(ctx, run, session, log); err != nil {
+			if err := db.InsertFinished(ctx, run, session, log); err != nil {
 				t.Fatal(err)
 			}
 			if err := seen(db, run); err != nil {
@@ -56,7 +56,7 @@ func TestKeptRunsAreWritten(t *testing.T) {
 	path := newPath(t)
 	db := openAt(t, path)
 	first, session, log := kept("ada")
-	if err := db.KeepRun(t.Context(), first, session, log); err != nil {
+	if err := db.InsertFinished(t.Context(), first, session, log); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
@@ -67,7 +67,7 @@ func TestKeptRunsAreWritten(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	second, session, log := kept("ada")
-	if err := db.KeepRun(t.Context(), second, session, log); err != nil {
+	if err := db.InsertFinished(t.Context(), second, session, log); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -87,7 +87,7 @@ func TestKeptRunsAreBounded(t *testing.T) {
 	db := openAt(t, newPath(t))
 	for range 2*maxGather + 10 {
 		run, session, log := kept("ada")
-		if err := db.KeepRun(t.Context(), run, session, log); err != nil {
+		if err := db.InsertFinished(t.Context(), run, session, log); err != nil {
 			t.Fatal(err)
 		}
 		if n := db.backlog.waiting.Load(); n > maxGather {
@@ -106,7 +106,7 @@ func TestKeptRunThatCannotBe(t *testing.T) {
 	twice := *good
 	other, otherSession, otherLog := kept("ada")
 	for _, err := range []error{
-		db.KeepRun(t.Context(), good, session, log), db.KeepRun(t.Context(), &twice, session, log), db.KeepRun(t.Context(), other, otherSession, otherLog),
+		db.InsertFinished(t.Context(), good, session, log), db.InsertFinished(t.Context(), &twice, session, log), db.InsertFinished(t.Context(), other, otherSession, otherLog),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 				change("ALTER TABLE gone RENAME TO runs")
 			}
 			run, session, chunks := kept("ada")
-			if err := db.KeepRun(t.Context(), run, session, chunks); err != nil {
+			if err := db.InsertFinished(t.Context(), run, session, chunks); err != nil {
 				t.Fatal(err)
 			}
 			if n := count(t, db, "runs"); n != 1 {
@@ -230,7 +230,7 @@ func listed(t *testing.T, db *DB) (*engine.Run, []engine.OutputChunk) {
 	run, session := newRun("ada"), newSession("ada")
 	run.Session, session.Implicit = session.ID, true
 	begun := *run
-	if err := db.ListRun(t.Context(), &begun, &session); err != nil {
+	if err := db.InsertStarted(t.Context(), &begun, &session); err != nil {
 		t.Fatal(err)
 	}
 	end(run, engine.StatusOK)
@@ -250,7 +250,7 @@ func TestListedRuns(t *testing.T) {
 		},
 		"others wait, too": func(t *testing.T, db *DB, _ *engine.Run) {
 			other, session, log := kept("ada")
-			if err := db.KeepRun(t.Context(), other, session, log); err != nil {
+			if err := db.InsertFinished(t.Context(), other, session, log); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -296,7 +296,7 @@ func TestWhatWaitsAndAWriteThatFails(t *testing.T) {
 	again.Status = engine.StatusRunning
 	session := newSession("ada")
 	session.Implicit = true
-	if err := db.ListRun(t.Context(), &again, &session); err != nil { // it is there already
+	if err := db.InsertStarted(t.Context(), &again, &session); err != nil { // it is there already
 		t.Fatal(err)
 	}
 	if err := db.DeleteSession(t.Context(), "ada", run.Session); err != nil {

@@ -44,22 +44,22 @@ func (q *request) createRun() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(run.Laps) > 0 {
-		q.w.Header().Set("Server-Timing", timing(run.Laps))
+	if len(run.Timings) > 0 {
+		q.w.Header().Set("Server-Timing", timing(run.Timings))
 	}
 	return runOf(run), nil
 }
 
 // timing is a Server-Timing header (https://www.w3.org/TR/server-timing/):
 // where the time went, in milliseconds.
-func timing(laps []engine.Lap) string {
+func timing(parts []engine.Timing) string {
 	var b []byte
-	for i, lap := range laps {
+	for i, part := range parts {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(append(b, lap.Name...), ";dur="...)
-		b = strconv.AppendFloat(b, float64(lap.Took)/float64(time.Millisecond), 'f', 3, 64)
+		b = append(append(b, part.Name...), ";dur="...)
+		b = strconv.AppendFloat(b, float64(part.Took)/float64(time.Millisecond), 'f', 3, 64)
 	}
 	return string(b)
 }

@@ -72,12 +72,12 @@ func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.Out
 			extend(&f.object.ExpiresAt, run.FinishedAt.Add(f.object.TTL))
 		}
 	}
-	x.settle(run, deleted)
+	x.applyRun(run, deleted)
 	return nil
 }
 
-// settle brings a session to the state that a run left.
-func (x *Index) settle(run *engine.Run, deleted []string) {
+// applyRun brings a session to the state that a run left.
+func (x *Index) applyRun(run *engine.Run, deleted []string) {
 	places := x.places[run.Session]
 	for _, path := range deleted {
 		delete(places, path)
@@ -99,13 +99,13 @@ func (x *Index) SaveFiles(ctx context.Context, run *engine.Run, deleted []string
 	if s, ok := x.sessions[run.Session]; ok {
 		extend(&s.object.ExpiresAt, now.Add(s.object.TTL))
 	}
-	x.settle(run, deleted)
+	x.applyRun(run, deleted)
 	return nil
 }
 
-// KeepRun records a run that has begun and ended.
-func (x *Index) KeepRun(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
-	if err := x.begin(ctx, "KeepRun"); err != nil {
+// InsertFinished records a run that has begun and ended.
+func (x *Index) InsertFinished(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
+	if err := x.begin(ctx, "InsertFinished"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -114,9 +114,9 @@ func (x *Index) KeepRun(ctx context.Context, run *engine.Run, session *engine.Se
 	return nil
 }
 
-// ListRun records a run that goes on.
-func (x *Index) ListRun(ctx context.Context, run *engine.Run, session *engine.Session) error {
-	if err := x.begin(ctx, "ListRun"); err != nil {
+// InsertStarted records a run that goes on.
+func (x *Index) InsertStarted(ctx context.Context, run *engine.Run, session *engine.Session) error {
+	if err := x.begin(ctx, "InsertStarted"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()

@@ -34,7 +34,7 @@ func TestWhenRunsAreRecorded(t *testing.T) {
 		{"with a key", keyed, false, 1},
 		{"started", python(""), true, 1},
 	} {
-		begun := func() int { return r.index.Calls("StartRun") + r.index.Calls("ListRun") }
+		begun := func() int { return r.index.Calls("StartRun") + r.index.Calls("InsertStarted") }
 		before := begun()
 		do := r.Run
 		if test.start {
@@ -57,19 +57,19 @@ func TestWhenRunsAreRecorded(t *testing.T) {
 
 	long := newRig(t, engine.Config{}, func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
 		index := ctx.Value(indexKey{}).(*enginetest.Index)
-		for deadline := time.Now().Add(10 * time.Second); index.Calls("ListRun") == 0 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(10 * time.Second); index.Calls("InsertStarted") == 0 && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		return &engine.Outcome{ExitCode: &code}, nil
 	})
-	if _, err := long.Run(context.WithValue(t.Context(), indexKey{}, long.index), alice, python("")); err != nil || long.index.Calls("ListRun") != 1 || long.index.Calls("FinishRun") != 1 {
-		t.Errorf("a long run: %v, begun %d times, ended %d times", err, long.index.Calls("ListRun"), long.index.Calls("FinishRun"))
+	if _, err := long.Run(context.WithValue(t.Context(), indexKey{}, long.index), alice, python("")); err != nil || long.index.Calls("InsertStarted") != 1 || long.index.Calls("FinishRun") != 1 {
+		t.Errorf("a long run: %v, begun %d times, ended %d times", err, long.index.Calls("InsertStarted"), long.index.Calls("FinishRun"))
 	}
 }
 
 type indexKey struct{}
 
-// A record that cannot be made is owed: the run can still be had, and is
+// A record that cannot be made is tried again later: the run can still be had, and is
 // recorded when it can be.
 func TestShortRunThatCannotBeRecorded(t *testing.T) {
 	code := 0
@@ -77,7 +77,7 @@ func TestShortRunThatCannotBeRecorded(t *testing.T) {
 		return &engine.Outcome{ExitCode: &code}, nil
 	})
 	r.index.Fail(func(op string) error {
-		if op == "KeepRun" {
+		if op == "InsertFinished" {
 			return engine.ErrFull
 		}
 		return nil

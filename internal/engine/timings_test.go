@@ -8,7 +8,7 @@ import (
 )
 
 func TestLaps(t *testing.T) {
-	var l laps
+	var l timings
 	l.start()
 	l.last = l.last.Add(-time.Hour)
 	l.end("sandbox")
@@ -19,8 +19,8 @@ func TestLaps(t *testing.T) {
 	}
 	l.split("more than there is", 2*time.Hour)
 	var names []string
-	for _, lap := range l.all {
-		names = append(names, lap.Name)
+	for _, part := range l.all {
+		names = append(names, part.Name)
 	}
 	if diff := cmp.Diff([]string{"sandbox", "program", "more than there is"}, names); diff != "" {
 		t.Error(diff)
