@@ -20,7 +20,8 @@ func CheckAPI(address string) (string, error) {
 	case "https":
 	case "http":
 		if !loopback(u.Hostname()) {
-			return "", fmt.Errorf("%s would be reached without encryption: the address must begin with https://, unless it is this machine's", u.Host)
+			return "", fmt.Errorf(
+				"%s would be reached without encryption: the address must begin with https://, unless it is this machine's", u.Host)
 		}
 	default:
 		return "", fmt.Errorf("%q must begin with https://", address)
@@ -63,7 +64,8 @@ func (p *Post) address() (string, error) {
 	assignment := project + "/assignments/" + url.PathEscape(p.Assignment)
 	escalations := project + "/escalations"
 	switch {
-	case p.Project == "", (p.Kind == Progress || p.Kind == Submission) && p.Assignment == "", p.Kind == Decision && p.Escalation == "":
+	case p.Project == "", (p.Kind == Progress || p.Kind == Submission) && p.Assignment == "",
+		p.Kind == Decision && p.Escalation == "":
 		return "", fmt.Errorf("the %s names no project, assignment or escalation", p.Kind)
 	case p.Kind == Progress:
 		return assignment + "/progress", nil

@@ -82,7 +82,8 @@ func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outc
 			return orSent(o)
 		}
 		return Outcome{DeadLetter: true, Problem: problem}
-	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly, a.status == http.StatusTooManyRequests, a.status >= 500:
+	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly, a.status == http.StatusTooManyRequests,
+		a.status >= 500:
 		// An error inside may have come after the work was done.
 		return Outcome{Retry: a.retryAfter(s.o.Now()), Unsure: a.status >= 500, Problem: problem}
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
@@ -102,7 +103,8 @@ func (s *Sender) compare(ctx context.Context, p *Post, host string) (known bool,
 	case a.err != nil:
 		return false, &Outcome{Unsure: true, Problem: explain(a.err)}
 	case a.status == http.StatusTooManyRequests, a.status >= 500 && a.status != http.StatusNotImplemented:
-		return false, &Outcome{Unsure: true, Retry: a.retryAfter(s.o.Now()), Problem: fmt.Sprintf("%s answered %d (%s)", host, a.status, http.StatusText(a.status))}
+		return false, &Outcome{Unsure: true, Retry: a.retryAfter(s.o.Now()),
+			Problem: fmt.Sprintf("%s answered %d (%s)", host, a.status, http.StatusText(a.status))}
 	case a.status != http.StatusOK:
 		return false, nil
 	}
@@ -160,7 +162,8 @@ func (s *Sender) call(ctx context.Context, method, address string, p *Post, host
 		return answer{err: err, arrived: !neverSent(err)}
 	}
 	defer response.Body.Close()
-	s.answered(host, response.StatusCode != http.StatusServiceUnavailable && response.StatusCode != http.StatusBadGateway &&
+	s.answered(host, response.StatusCode != http.StatusServiceUnavailable &&
+		response.StatusCode != http.StatusBadGateway &&
 		response.StatusCode != http.StatusGatewayTimeout)
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil && method == http.MethodGet {
@@ -186,7 +189,8 @@ func neverSent(err error) bool {
 // nobody looks for news.
 func explain(err error) string {
 	var inner interface{ Unwrap() error }
-	if ok := errors.As(err, &inner); ok && strings.HasPrefix(err.Error(), "Post ") || strings.HasPrefix(err.Error(), "Get ") {
+	if ok := errors.As(err, &inner); ok && strings.HasPrefix(err.Error(), "Post ") ||
+		strings.HasPrefix(err.Error(), "Get ") {
 		err = inner.Unwrap()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -65,7 +65,10 @@ func NewBatch(items []*reply.Item, s Source) Batch {
 		}
 	}
 	b.collide()
-	slices.SortStableFunc(b.Posts, func(x, y Post) int { return slices.Index(order[:], x.Kind) - slices.Index(order[:], y.Kind) })
+	slices.SortStableFunc(b.Posts, func(x, y Post) int {
+		return slices.Index(order[:], x.Kind) - slices.Index(
+			order[:], y.Kind)
+	})
 	b.check()
 	return b
 }
@@ -74,7 +77,8 @@ func NewBatch(items []*reply.Item, s Source) Batch {
 var order = [...]Kind{Progress, Question, Submission}
 
 func (b *Batch) problem(it *reply.Item, format string, args ...any) {
-	b.Problems = append(b.Problems, Problem{Block: it.Block.Type, Item: it.ID, Offset: it.Span.Start, Reason: fmt.Sprintf(format, args...)})
+	b.Problems = append(b.Problems, Problem{Block: it.Block.Type, Item: it.ID, Offset: it.Span.Start,
+		Reason: fmt.Sprintf(format, args...)})
 }
 
 // take makes the posts of one block.
@@ -104,7 +108,8 @@ func (b *Batch) take(it *reply.Item, s Source) {
 		if len(ids) > 1 {
 			p.hold(HoldConfirm, fmt.Sprintf("one block names %d assignments: %s", len(ids), strings.Join(ids, ", ")))
 		}
-		if p.Kind != Question && it.Verdict == reply.VerdictAmbiguous && len(ids) == 1 && (p.Kind == Submission || !it.Block.Recovered) {
+		if p.Kind != Question && it.Verdict == reply.VerdictAmbiguous && len(ids) == 1 &&
+			(p.Kind == Submission || !it.Block.Recovered) {
 			p.hold(HoldConfirm, it.Reason)
 		}
 		b.Posts = append(b.Posts, p)
@@ -125,10 +130,12 @@ func (b *Batch) fill(p *Post, it *reply.Item) bool {
 			return false
 		}
 		if note := block.Percent.Note; note != "" {
-			b.Warnings = append(b.Warnings, fmt.Sprintf("%s: %q was read as %d %% (%s)", p.Assignment, block.Percent.Raw, block.Percent.Value, note))
+			b.Warnings = append(b.Warnings, fmt.Sprintf("%s: %q was read as %d %% (%s)", p.Assignment, block.Percent.Raw,
+				block.Percent.Value, note))
 		}
 		p.Kind = Progress
-		p.Body = encode(ProgressBody{Percent: block.Percent.Value, Notes: block.Text(reply.KeyCompleted), Remaining: block.List(reply.KeyNext)})
+		p.Body = encode(ProgressBody{Percent: block.Percent.Value, Notes: block.Text(reply.KeyCompleted),
+			Remaining: block.List(reply.KeyNext)})
 	case reply.BlockSubmission:
 		p.Kind = Submission
 		body := SubmissionBody{Summary: block.Text(reply.KeySummary), Evidence: block.List(reply.KeyEvidence)}
@@ -141,7 +148,8 @@ func (b *Batch) fill(p *Post, it *reply.Item) bool {
 		}
 	case reply.BlockEscalation:
 		body := QuestionBody{Assignment: p.Assignment, Question: block.Text(reply.KeyDecisionNeeded),
-			Recommendation: block.Text(reply.KeyRecommendation), Rationale: block.Text(reply.KeyRationale), Deadline: block.Text(reply.KeyDeadline)}
+			Recommendation: block.Text(reply.KeyRecommendation), Rationale: block.Text(reply.KeyRationale),
+			Deadline: block.Text(reply.KeyDeadline)}
 		if body.Question == "" {
 			b.problem(it, "it does not say what is to be decided")
 			return false
@@ -169,9 +177,11 @@ func (b *Batch) collide() {
 		case slices.ContainsFunc(later, func(other Post) bool { return same(other) && other.Key == p.Key }):
 			continue
 		case p.Kind == Progress && slices.ContainsFunc(later, same):
-			b.Warnings = append(b.Warnings, "the reply reports progress of "+p.Assignment+" more than once: the last report counts")
+			b.Warnings = append(b.Warnings, "the reply reports progress of "+p.Assignment+
+				" more than once: the last report counts")
 			continue
-		case p.Kind == Submission && slices.ContainsFunc(later, same), p.Kind == Submission && slices.ContainsFunc(kept, same):
+		case p.Kind == Submission && slices.ContainsFunc(later, same),
+			p.Kind == Submission && slices.ContainsFunc(kept, same):
 			p.hold(HoldConfirm, "the reply submits "+p.Assignment+" more than once, with different words")
 		}
 		kept = append(kept, p)
@@ -211,7 +221,8 @@ func (b *Batch) CheckEvidence(look func(evidence string) FileState) {
 		for _, e := range decode[SubmissionBody](p.Body).Evidence {
 			switch look(e) {
 			case Missing:
-				b.Warnings = append(b.Warnings, fmt.Sprintf("the submission of %s names %s as evidence, which is not in the folder", p.Assignment, e))
+				b.Warnings = append(b.Warnings, fmt.Sprintf("the submission of %s names %s as evidence, which is not in the folder",
+					p.Assignment, e))
 			case Left:
 				p.hold(HoldEvidence, e+" was not written")
 			}

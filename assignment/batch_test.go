@@ -77,8 +77,10 @@ func TestBatch(t *testing.T) {
 	progress := func(lines ...string) string { return block("PROGRESS UPDATE", lines...) }
 	submission := func(lines ...string) string { return block("SUBMISSION", lines...) }
 	cases := []struct{ name, text, want string }{
-		{"nothing next", progress("assignment_id: A1", "percent: 100%"), `progress A1 {"progress_percent":100,"progress_notes":"","remaining_items":[]}`},
-		{"a list", progress("assignment_id: A1", "percent: 3 of 4", "completed: x", "next:", "- one", "- two"), `progress A1 {"progress_percent":75,"progress_notes":"x","remaining_items":["one","two"]}`},
+		{"nothing next", progress("assignment_id: A1", "percent: 100%"),
+			`progress A1 {"progress_percent":100,"progress_notes":"","remaining_items":[]}`},
+		{"a list", progress("assignment_id: A1", "percent: 3 of 4", "completed: x", "next:", "- one", "- two"),
+			`progress A1 {"progress_percent":75,"progress_notes":"x","remaining_items":["one","two"]}`},
 		{"no percentage", progress("assignment_id: A1", "completed: x"), "problem PROGRESS UPDATE"},
 		{"words", progress("assignment_id: A1", "percent: three quarters"), "problem PROGRESS UPDATE"},
 		{"over 100", progress("assignment_id: A1", "percent: 150"), "problem PROGRESS UPDATE"},
@@ -88,14 +90,20 @@ func TestBatch(t *testing.T) {
 		{"not of this work", progress("assignment_id: A9", "percent: 5"), "problem PROGRESS UPDATE"},
 		{"example", "```\n" + submission("assignment_id: A1", "summary: s") + "```\n", ""},
 		{"placeholder", submission("assignment_id: [assignment ID]", "summary: [summary]"), ""},
-		{"the last progress", progress("assignment_id: A1", "percent: 10") + progress("assignment_id: A1", "percent: 20"), `progress A1 {"progress_percent":20,"progress_notes":"","remaining_items":[]}`},
-		{"twice the same", submission("assignment_id: A1", "summary: s") + submission("assignment_id: A1", "summary: s"), `submission A1 {"submission_summary":"s","submission_evidence":[]}`},
+		{"the last progress", progress("assignment_id: A1", "percent: 10") + progress("assignment_id: A1", "percent: 20"),
+			`progress A1 {"progress_percent":20,"progress_notes":"","remaining_items":[]}`},
+		{"twice the same", submission("assignment_id: A1", "summary: s") + submission("assignment_id: A1", "summary: s"),
+			`submission A1 {"submission_summary":"s","submission_evidence":[]}`},
 		{"two that differ", submission("assignment_id: A1", "summary: s") + submission("assignment_id: A1", "summary: t"),
-			"submission A1 held:confirm {\"submission_summary\":\"s\",\"submission_evidence\":[]}\nsubmission A1 held:confirm {\"submission_summary\":\"t\",\"submission_evidence\":[]}"},
-		{"no END", "=== SUBMISSION ===\nassignment_id: A1\nsummary: s\n", `submission A1 held:confirm {"submission_summary":"s","submission_evidence":[]}`},
-		{"progress without END", "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 5\n", `progress A1 {"progress_percent":5,"progress_notes":"","remaining_items":[]}`},
+			"submission A1 held:confirm {\"submission_summary\":\"s\",\"submission_evidence\":[]}\n" +
+				"submission A1 held:confirm {\"submission_summary\":\"t\",\"submission_evidence\":[]}"},
+		{"no END", "=== SUBMISSION ===\nassignment_id: A1\nsummary: s\n",
+			`submission A1 held:confirm {"submission_summary":"s","submission_evidence":[]}`},
+		{"progress without END", "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 5\n",
+			`progress A1 {"progress_percent":5,"progress_notes":"","remaining_items":[]}`},
 		{"two ids", submission("assignment_id: A1, A2", "summary: s"),
-			"submission A1 held:confirm {\"submission_summary\":\"s\",\"submission_evidence\":[]}\nsubmission A2 held:confirm {\"submission_summary\":\"s\",\"submission_evidence\":[]}"},
+			"submission A1 held:confirm {\"submission_summary\":\"s\",\"submission_evidence\":[]}\n" +
+				"submission A2 held:confirm {\"submission_summary\":\"s\",\"submission_evidence\":[]}"},
 		{"a stand-up", block("STANDUP", "working_on: x"), ""},
 	}
 	for _, c := range cases {
@@ -112,12 +120,14 @@ func TestBatch(t *testing.T) {
 }
 
 func TestWeigh(t *testing.T) {
-	states := map[string]assignment.FileState{"there.go": assignment.Present, "left.go": assignment.Left, "gone.go": assignment.Missing}
+	states := map[string]assignment.FileState{"there.go": assignment.Present, "left.go": assignment.Left,
+		"gone.go": assignment.Missing}
 	for _, c := range []struct {
 		evidence string
 		held     bool
 		warned   bool
-	}{{"there.go", false, false}, {"left.go", true, false}, {"gone.go", false, true}, {"https://example.com/a.go", false, false}} {
+	}{{"there.go", false, false}, {"left.go", true, false}, {"gone.go", false, true},
+		{"https://example.com/a.go", false, false}} {
 		b := read(t, "=== SUBMISSION ===\nassignment_id: A1\nsummary: s\nevidence: "+c.evidence+"\n=== END SUBMISSION ===\n")
 		b.CheckEvidence(func(e string) assignment.FileState { return states[e] })
 		if held := len(b.Posts[0].Holds) > 0; held != c.held || (len(b.Warnings) > 0) != c.warned {
@@ -153,8 +163,10 @@ func TestKey(t *testing.T) {
 func TestCheckAPI(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://Projects.example.com/": "https://projects.example.com", "https://x.example/base/": "https://x.example/base",
-		"http://127.0.0.1:8000/demo": "http://127.0.0.1:8000/demo", "http://localhost:1": "http://localhost:1", "http://[::1]:1": "http://[::1]:1",
-		"http://projects.example.com": "", "ftp://x": "", "https://u:p@x": "", "https://x/?q": "", "x.example": "", "": "", "http://127.0.0.1.example.com": "",
+		"http://127.0.0.1:8000/demo": "http://127.0.0.1:8000/demo", "http://localhost:1": "http://localhost:1",
+		"http://[::1]:1":              "http://[::1]:1",
+		"http://projects.example.com": "", "ftp://x": "", "https://u:p@x": "", "https://x/?q": "", "x.example": "", "": "",
+		"http://127.0.0.1.example.com": "",
 	} {
 		got, err := assignment.CheckAPI(address)
 		if got != want || (err == nil) != (want != "") {

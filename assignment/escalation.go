@@ -56,13 +56,15 @@ func (e *AnsweredError) Error() string {
 	if a.Verdict == Rejected {
 		what = "rejected"
 	}
-	return fmt.Sprintf("the escalation %s was answered%s on %s already, %s", e.Escalation.ID, by, a.At.Format(time.DateTime), what)
+	return fmt.Sprintf("the escalation %s was answered%s on %s already, %s", e.Escalation.ID, by,
+		a.At.Format(time.DateTime), what)
 }
 
 // escalationID is the same for the same question about the same assignment,
 // so that a model that asks again asks once.
 func escalationID(lane LaneID, question string) string {
-	text := strings.Join([]string{lane.API, lane.Project, lane.Assignment, strings.ToLower(strings.Join(strings.Fields(question), " "))}, "\x00")
+	text := strings.Join([]string{lane.API, lane.Project, lane.Assignment,
+		strings.ToLower(strings.Join(strings.Fields(question), " "))}, "\x00")
 	sum := sha256.Sum256([]byte(text))
 	return "e" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:12]
 }
@@ -79,7 +81,8 @@ func EscalationOf(p *Post) Escalation {
 func (e *Escalation) Pick(text string) string {
 	text = strings.TrimSpace(text)
 	var number int
-	if n, err := fmt.Sscanf(text, "%d", &number); n == 1 && err == nil && fmt.Sprint(number) == text && number >= 1 && number <= len(e.Options) {
+	if n, err := fmt.Sscanf(text, "%d", &number); n == 1 && err == nil && fmt.Sprint(number) == text && number >= 1 &&
+		number <= len(e.Options) {
 		return e.Options[number-1]
 	}
 	found := ""
@@ -125,7 +128,8 @@ func DecisionText(escalations []Escalation) string {
 	}
 	for _, e := range escalations {
 		if e.Answer == nil {
-			fmt.Fprintf(&b, "Open escalation %s on assignment %s: %s Do not submit this assignment before it is decided.\n", e.ID, e.Assignment, oneLine(e.Question))
+			fmt.Fprintf(&b, "Open escalation %s on assignment %s: %s Do not submit this assignment before it is decided.\n",
+				e.ID, e.Assignment, oneLine(e.Question))
 		}
 	}
 	if open > 0 {

@@ -22,7 +22,8 @@ next: Password reset functionality
 === END PROGRESS UPDATE ===
 `))
 
-	batch := assignment.NewBatch(r.Items, assignment.Source{API: "https://projects.example.com", Project: "P1", Reply: r.SHA256})
+	batch := assignment.NewBatch(r.Items, assignment.Source{
+		API: "https://projects.example.com", Project: "P1", Reply: r.SHA256})
 	store := &assignmenttest.Memory{}
 	outbox := assignment.NewOutbox(store, nil)
 	if _, err := outbox.Add(ctx, batch); err != nil {

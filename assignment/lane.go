@@ -221,9 +221,11 @@ func (l *Lane) Answered(id string, answer Answer, now time.Time) error {
 	e.Answer = &answer
 	asked := slices.IndexFunc(l.Posts, func(p Post) bool { return p.Kind == Question && p.Escalation == id })
 	if asked >= 0 && l.Posts[asked].State != Dropped {
-		body := encode(DecisionBody{Choice: answer.Choice, Note: answer.Note, Verdict: answer.Verdict, By: answer.By, At: now})
+		body := encode(DecisionBody{Choice: answer.Choice, Note: answer.Note, Verdict: answer.Verdict, By: answer.By,
+			At: now})
 		l.Posts = append(l.Posts, Post{
-			ID: NewID(), Key: NewKey(l.LaneID, Decision, body, id), LaneID: l.LaneID, Kind: Decision, Body: body, Escalation: id, Created: now,
+			ID: NewID(), Key: NewKey(l.LaneID, Decision, body, id), LaneID: l.LaneID, Kind: Decision, Body: body, Escalation: id,
+			Created: now,
 		})
 		l.release(&l.Posts[len(l.Posts)-1], now)
 	}

@@ -77,7 +77,8 @@ func TestEscalation(t *testing.T) {
 		won, lost := 0, 0
 		for _, choice := range []string{"1", "2", "jwt", "cookies"} {
 			group.Go(func() {
-				_, err := r.outbox.Answer(t.Context(), id, assignment.Answer{Verdict: assignment.Chosen, Choice: choice, By: choice})
+				_, err := r.outbox.Answer(t.Context(), id, assignment.Answer{
+					Verdict: assignment.Chosen, Choice: choice, By: choice})
 				answered, late := errors.AsType[*assignment.AnsweredError](err)
 				mu.Lock()
 				defer mu.Unlock()
@@ -117,7 +118,8 @@ func TestEscalation(t *testing.T) {
 
 func TestPick(t *testing.T) {
 	e := assignment.Escalation{Options: []string{"JWT", "Session-based", "Session in Redis"}}
-	for typed, want := range map[string]string{"1": "JWT", "2": "Session-based", "4": "4", "jw": "JWT", "session": "session", "SESSION-BASED": "Session-based", "cookies": "cookies", "0": "0"} {
+	for typed, want := range map[string]string{"1": "JWT", "2": "Session-based", "4": "4", "jw": "JWT",
+		"session": "session", "SESSION-BASED": "Session-based", "cookies": "cookies", "0": "0"} {
 		if got := e.Pick(typed); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}

@@ -158,7 +158,9 @@ func (s *Sender) loop(ctx context.Context, q Query, forever bool) error {
 }
 
 // start begins work on lanes that are due, and says when the next one will be.
-func (s *Sender) start(ctx context.Context, q Query, busy map[LaneID]bool, done chan<- LaneID) (wake time.Time, err error) {
+func (s *Sender) start(
+	ctx context.Context, q Query, busy map[LaneID]bool, done chan<- LaneID,
+) (wake time.Time, err error) {
 	lanes, err := s.store.Load(ctx, q)
 	if err != nil {
 		return wake, err
@@ -205,7 +207,8 @@ func (s *Sender) lane(ctx context.Context, id LaneID) {
 			return
 		}
 		if !outcome.Sent {
-			s.o.Log.InfoContext(ctx, "a post was not sent", "kind", claimed.Kind, "project", id.Project, "assignment", id.Assignment,
+			s.o.Log.InfoContext(ctx, "a post was not sent", "kind", claimed.Kind, "project", id.Project, "assignment",
+				id.Assignment,
 				"attempt", claimed.Attempts, "parked", outcome.DeadLetter, "problem", outcome.Problem)
 			return
 		}

@@ -38,7 +38,8 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) newSender() *assignment.Sender {
 	return assignment.NewSender(r.store, assignment.SenderOptions{
-		HTTP: &http.Client{Transport: r.project}, Token: func(string) string { return "secret" }, Rand: func() float64 { return 1 }, Poll: time.Minute,
+		HTTP: &http.Client{Transport: r.project}, Token: func(string) string { return "secret" },
+		Rand: func() float64 { return 1 }, Poll: time.Minute,
 	})
 }
 
@@ -105,7 +106,9 @@ func (r *rig) delivered() []string {
 }
 
 func progress(id string, percent int, notes string) string {
-	return fmt.Sprintf("=== PROGRESS UPDATE ===\nassignment_id: %s\npercent: %d\ncompleted: %s\n=== END PROGRESS UPDATE ===\n", id, percent, notes)
+	return fmt.Sprintf(
+		"=== PROGRESS UPDATE ===\nassignment_id: %s\npercent: %d\ncompleted: %s\n=== END PROGRESS UPDATE ===\n", id, percent,
+		notes)
 }
 
 func submission(id, summary string) string {
@@ -113,7 +116,9 @@ func submission(id, summary string) string {
 }
 
 func escalation(id, question string) string {
-	return fmt.Sprintf("=== ESCALATION ===\nassignment_id: %s\ndecision_needed: %s\noptions: JWT | Sessions\n=== END ESCALATION ===\n", id, question)
+	return fmt.Sprintf(
+		"=== ESCALATION ===\nassignment_id: %s\ndecision_needed: %s\noptions: JWT | Sessions\n=== END ESCALATION ===\n", id,
+		question)
 }
 
 func TestSends(t *testing.T) {
@@ -180,7 +185,8 @@ func TestOnceWhateverHappens(t *testing.T) {
 			r := newRig(t)
 			r.project.Forgetful = seed%3 == 0
 			for range 40 {
-				r.project.Inject([]assignmenttest.Fault{{}, {Status: 500}, {LoseAnswer: true}, {LoseRequest: true}, {Status: 502, Late: true}, {Delay: time.Minute}}[random.IntN(6)])
+				r.project.Inject([]assignmenttest.Fault{{}, {Status: 500}, {LoseAnswer: true}, {LoseRequest: true},
+					{Status: 502, Late: true}, {Delay: time.Minute}}[random.IntN(6)])
 			}
 			var want []string
 			for i := range 4 {
@@ -226,7 +232,8 @@ func TestAbandoned(t *testing.T) {
 		}
 		// It had arrived.
 		body := string(r.lane("A1").Posts[0].Body)
-		req := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/projects/P1/assignments/A1/submit", strings.NewReader(body))
+		req := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/projects/P1/assignments/A1/submit",
+			strings.NewReader(body))
 		r.project.ServeHTTP(httptest.NewRecorder(), req)
 		r.drain()
 		r.want("A1", "submission:sending")
@@ -342,7 +349,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	lane := assignment.LaneID{API: server.URL, Project: "P", Assignment: "A"}
 	body := []byte(`{}`)
 	outbox := assignment.NewOutbox(store, nil)
-	b := assignment.Batch{Posts: []assignment.Post{{ID: "x", Key: assignment.NewKey(lane, assignment.Progress, body, ""), LaneID: lane, Kind: assignment.Progress, Body: body}}}
+	b := assignment.Batch{Posts: []assignment.Post{{ID: "x", Key: assignment.NewKey(lane, assignment.Progress, body, ""),
+		LaneID: lane, Kind: assignment.Progress, Body: body}}}
 	if _, err := outbox.Add(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +378,8 @@ func TestHostileIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.drain()
-			if p, err := r.outbox.Post(t.Context(), "x"); err != nil || p.State != assignment.DeadLetter || r.project.Requests() != 0 {
+			if p, err := r.outbox.Post(t.Context(), "x"); err != nil || p.State != assignment.DeadLetter ||
+				r.project.Requests() != 0 {
 				t.Errorf("%q: %s, %v, %d requests", id, p.State, err, r.project.Requests())
 			}
 		})

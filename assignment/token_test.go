@@ -19,7 +19,8 @@ func TestTokenIsNotKept(t *testing.T) {
 	}))
 	defer server.Close()
 	r := newRig(t)
-	r.sender = assignment.NewSender(r.store, assignment.SenderOptions{HTTP: server.Client(), Token: func(string) string { return token }})
+	r.sender = assignment.NewSender(r.store, assignment.SenderOptions{
+		HTTP: server.Client(), Token: func(string) string { return token }})
 	all := read(t, progress("A1", 10, "begun"))
 	for i := range all.Posts {
 		all.Posts[i].API = server.URL

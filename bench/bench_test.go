@@ -64,14 +64,17 @@ func sampleResults() *Results {
 	r := newResults(Machine{CPU: "Good <CPU>", Cores: 2, Kernel: "6.1", Python: "Python 3.11.2"}, "airlock 1", false)
 	r.Latency = []Latency{
 		{"print", namePython, Summary{10, 10, 11, 12}}, {"print", nameWarm, Summary{10, 1, 2, 3}},
-		{"plain", namePython, Summary{10, 700, 800, 900}}, {"plain", nameWarm, Summary{10, 50, 60, 70}}, {"plain", nameResident, Summary{10, 40, 41, 42}},
+		{"plain", namePython, Summary{10, 700, 800, 900}}, {"plain", nameWarm, Summary{10, 50, 60, 70}},
+		{"plain", nameResident, Summary{10, 40, 41, 42}},
 	}
 	r.Load = []Load{
 		{"print", nameWarm, 1, 300, 0, Summary{1, 1, 1, 1}}, {"print", nameWarm, 8, 400, 0, Summary{1, 1, 1, 1}},
 		{"print", nameBwrap, 8, 80, 1, Summary{1, 1, 1, 1}},
 	}
-	r.Memory = []Memory{{partParent, 1, 1, 2}, {partService, 1, 10, 12}, {partExecutor, 1, 5, 7}, {partWaiting + "full", 3, 1.5, 20}}
-	r.Stages = &Stages{Whole: Summary{1, 1, 1, 1}, HTTP: Summary{1, 0.2, 1, 1}, Parts: []Stage{{"queue", 0.1}, {"program", 0.4}}}
+	r.Memory = []Memory{{partParent, 1, 1, 2}, {partService, 1, 10, 12}, {partExecutor, 1, 5, 7},
+		{partWaiting + "full", 3, 1.5, 20}}
+	r.Stages = &Stages{Whole: Summary{1, 1, 1, 1}, HTTP: Summary{1, 0.2, 1, 1},
+		Parts: []Stage{{"queue", 0.1}, {"program", 0.4}}}
 	r.judge()
 	return r
 }
@@ -132,7 +135,8 @@ func TestTable(t *testing.T) {
 
 func TestStagesAddUp(t *testing.T) {
 	text := sampleResults().stagesTable()
-	for _, want := range []string{"| queue ", "0.100 |", "10 % |", "outside of that: HTTP, the kernel, the client |  0.500 |         50 % |"} {
+	for _, want := range []string{"| queue ", "0.100 |", "10 % |",
+		"outside of that: HTTP, the kernel, the client |  0.500 |         50 % |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -305,7 +309,8 @@ func TestParseProc(t *testing.T) {
 	if _, ok := parseStat(7, []byte("7 (a")); ok {
 		t.Error("half a line was read")
 	}
-	own, share := parseRollup([]byte("55-7f ---p 00 [rollup]\nRss: 4000 kB\nPss: 2000 kB\nPss_Dirty: 9 kB\nPrivate_Clean: 125 kB\nPrivate_Dirty: 500 kB\nPrivate_Hugetlb: 8 kB\n"))
+	own, share := parseRollup([]byte("55-7f ---p 00 [rollup]\nRss: 4000 kB\nPss: 2000 kB\nPss_Dirty: 9 kB\n" +
+		"Private_Clean: 125 kB\nPrivate_Dirty: 500 kB\nPrivate_Hugetlb: 8 kB\n"))
 	if own != 0.64 || share != 2.048 {
 		t.Errorf("%v MB of its own, %v MB share", own, share)
 	}
@@ -313,13 +318,15 @@ func TestParseProc(t *testing.T) {
 
 func TestJudgeAnswer(t *testing.T) {
 	w := &workload{output: "plot.png", stdout: "ok"}
-	kept, err := readJudgeAnswer([]byte(`[{"status":"Accepted","exitStatus":0,"files":{"stdout":"ok\n"},"fileIds":{"plot.png":"ABC"}}]`), w)
+	kept, err := readJudgeAnswer([]byte(
+		`[{"status":"Accepted","exitStatus":0,"files":{"stdout":"ok\n"},"fileIds":{"plot.png":"ABC"}}]`), w)
 	if err != nil || kept != "ABC" {
 		t.Errorf("%q, %v", kept, err)
 	}
 	for _, body := range []string{
 		`[]`, `{}`, `[{"status":"Nonzero Exit Status","files":{"stdout":"ok"},"fileIds":{"plot.png":"A"}}]`,
-		`[{"status":"Accepted","files":{"stdout":"no"},"fileIds":{"plot.png":"A"}}]`, `[{"status":"Accepted","files":{"stdout":"ok"}}]`,
+		`[{"status":"Accepted","files":{"stdout":"no"},"fileIds":{"plot.png":"A"}}]`,
+		`[{"status":"Accepted","files":{"stdout":"ok"}}]`,
 	} {
 		if _, err := readJudgeAnswer([]byte(body), w); err == nil {
 			t.Errorf("%s went through", body)

@@ -43,9 +43,11 @@ func (r *Results) chart() string {
 		}
 	}
 	fmt.Fprintf(&body, "<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>\n", y, html.EscapeString(fmt.Sprintf(
-		"%d cores of %s, Linux %s, %s, %s", r.Machine.Cores, r.Machine.CPU, r.Machine.Kernel, r.Machine.Python, r.At.Format("2 January 2006"))))
+		"%d cores of %s, Linux %s, %s, %s", r.Machine.Cores, r.Machine.CPU, r.Machine.Kernel, r.Machine.Python,
+		r.At.Format("2 January 2006"))))
 	height := y + 12
-	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n<title>%s</title>\n<style>%s</style>\n%s</svg>\n",
+	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "+
+		"role=\"img\">\n<title>%s</title>\n<style>%s</style>\n%s</svg>\n",
 		chartWidth, height, chartWidth, height, "How long one program takes, by who runs it", chartStyle, body.String())
 }
 
@@ -67,7 +69,8 @@ func panel(b *strings.Builder, y int, title string, rows []Latency) int {
 	for exponent := int(low); float64(exponent) <= high; exponent++ {
 		ms := math.Pow10(exponent)
 		x := labelWidth + length(ms)
-		fmt.Fprintf(b, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
+		fmt.Fprintf(b, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/><text class=\"tick\" x=\"%.1f\" "+
+			"y=\"%d\" text-anchor=\"middle\">%g</text>\n",
 			x, top, x, bottom, x, bottom+14, ms)
 	}
 	for i, row := range rows {
@@ -79,8 +82,10 @@ func panel(b *strings.Builder, y int, title string, rows []Latency) int {
 			class = "bound"
 		}
 		at := top + i*barStep
-		fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"2\"/><text x=\"%.1f\" y=\"%d\">%s</text>\n",
-			labelWidth-10, at+17, html.EscapeString(row.Contestant), class, labelWidth, at+4, length(row.P50), barHeight, labelWidth+length(row.P50)+7, at+17, ms(row.P50))
+		fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" "+
+			"width=\"%.1f\" height=\"%d\" rx=\"2\"/><text x=\"%.1f\" y=\"%d\">%s</text>\n",
+			labelWidth-10, at+17, html.EscapeString(row.Contestant), class, labelWidth, at+4, length(row.P50), barHeight,
+			labelWidth+length(row.P50)+7, at+17, ms(row.P50))
 	}
 	return bottom + panelGap
 }

@@ -60,7 +60,8 @@ func (b *bench) startJudge(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := startServer(address, nil, b.options.judge, "-http-addr", address, "-mount-conf", mounts, "-silent", "-pre-fork", "4")
+	s, err := startServer(address, nil, b.options.judge, "-http-addr", address, "-mount-conf", mounts, "-silent",
+		"-pre-fork", "4")
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +169,8 @@ func (c *connection) judgeUpload(host string, w *workload) (id string, err error
 	if err := writer.Close(); err != nil {
 		return "", err
 	}
-	if err := c.do(newRequest("POST", "/file", host, form.Bytes(), "Content-Type: "+writer.FormDataContentType())); err != nil {
+	if err := c.do(newRequest("POST", "/file", host, form.Bytes(),
+		"Content-Type: "+writer.FormDataContentType())); err != nil {
 		return "", err
 	}
 	err = json.Unmarshal(c.body, &id)

@@ -37,7 +37,8 @@ func (j *judgeStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		j.run = body.Cmd[0]
-		_, _ = io.WriteString(w, `[{"status":"Accepted","exitStatus":0,"time":1,"memory":1,"runTime":1,"files":{"stderr":"","stdout":"done\n"},"fileIds":{"plot.png":"OUT"}}]`)
+		_, _ = io.WriteString(
+			w, `[{"status":"Accepted","exitStatus":0,"time":1,"memory":1,"runTime":1,"files":{"stderr":"","stdout":"done\n"},"fileIds":{"plot.png":"OUT"}}]`)
 	default:
 		j.deleted = append(j.deleted, r.Method+" "+r.URL.Path)
 	}
@@ -47,7 +48,8 @@ func TestGoJudge(t *testing.T) {
 	judge := &judgeStandIn{}
 	remote := httptest.NewServer(judge)
 	defer remote.Close()
-	w := &workload{code: "print('done')", input: "sales.csv", data: []byte("a,b\n"), output: "plot.png", stdout: "done", packages: true}
+	w := &workload{code: "print('done')", input: "sales.csv", data: []byte("a,b\n"), output: "plot.png", stdout: "done",
+		packages: true}
 	c, err := goJudge(&server{address: strings.TrimPrefix(remote.URL, "http://")}, "/usr/bin/python3").open(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)

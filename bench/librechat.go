@@ -26,7 +26,9 @@ const chat = "/librechat/v1"
 // chatClient speaks to a service as LibreChat does.
 type chatClient struct{ base string }
 
-func (c chatClient) do(ctx context.Context, method, path, contentType string, body io.Reader) (took time.Duration, answer []byte, err error) {
+func (c chatClient) do(
+	ctx context.Context, method, path, contentType string, body io.Reader,
+) (took time.Duration, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return 0, nil, err
@@ -61,13 +63,15 @@ func (b *bench) measureLibreChat(ctx context.Context) error {
 	defer http.DefaultClient.CloseIdleConnections()
 	c := chatClient{"http://" + b.warm.address}
 	r := &LibreChat{}
-	for _, measure := range []func(context.Context, chatClient, *LibreChat) error{b.chatExec, b.chatRounds, b.chatBatches, b.chatListing, b.chatUpload} {
+	for _, measure := range []func(context.Context, chatClient, *LibreChat) error{
+		b.chatExec, b.chatRounds, b.chatBatches, b.chatListing, b.chatUpload} {
 		if err := measure(ctx, c, r); err != nil {
 			return err
 		}
 	}
 	b.results.LibreChat = r
-	fmt.Fprintf(b.progress, "   print(1) %.2f ms, natively %.2f ms; a round of tool calls %.2f ms; 200 files %.0f ms; listing 1,000 files %.1f ms; 200 MB with %.1f MB\n",
+	fmt.Fprintf(b.progress, "   print(1) %.2f ms, natively %.2f ms; a round of tool calls %.2f ms; 200 files %.0f ms; "+
+		"listing 1,000 files %.1f ms; 200 MB with %.1f MB\n",
 		r.Exec.P50, r.Native.P50, r.Round.P50, r.Batch.P50, r.Listing.P50, r.Growth)
 	return ctx.Err()
 }
@@ -117,7 +121,8 @@ func (b *bench) chatRounds(ctx context.Context, c chatClient, r *LibreChat) erro
 				return err
 			}
 			if request = nil; len(reply.Calls) > 0 {
-				request = map[string]any{"continuation_token": reply.Token, "tool_results": []map[string]any{{"call_id": reply.Calls[0].ID, "result": 1}}}
+				request = map[string]any{"continuation_token": reply.Token,
+					"tool_results": []map[string]any{{"call_id": reply.Calls[0].ID, "result": 1}}}
 			}
 		}
 	}
@@ -132,7 +137,8 @@ func (b *bench) chatBatches(ctx context.Context, c chatClient, r *LibreChat) err
 	for turn := range b.plan.files {
 		var form strings.Builder
 		for i := range 200 {
-			fmt.Fprintf(&form, "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"skills/x/%d.md\"\r\n\r\n%d of %d\r\n", i, i, turn)
+			fmt.Fprintf(&form,
+				"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"skills/x/%d.md\"\r\n\r\n%d of %d\r\n", i, i, turn)
 		}
 		form.WriteString("--b--\r\n")
 		took, _, err := c.do(ctx, "POST", chat+"/upload/batch", chatForm, strings.NewReader(form.String()))
@@ -159,7 +165,8 @@ func (b *bench) chatListing(ctx context.Context, c chatClient, r *LibreChat) err
 	}
 	for turn := range 4 {
 		code := fmt.Sprintf("for i in range(250): open(f'%d_{i}.txt', 'w').write(str(i))", turn)
-		if _, _, err := c.post(ctx, runsPath, map[string]string{"language": "python", "session": session.ID, "code": code}); err != nil {
+		if _, _, err := c.post(ctx, runsPath, map[string]string{
+			"language": "python", "session": session.ID, "code": code}); err != nil {
 			return err
 		}
 	}
@@ -196,7 +203,8 @@ func (b *bench) chatUpload(ctx context.Context, c chatClient, r *LibreChat) erro
 	block := bytes.Repeat([]byte{7}, 1<<20)
 	reading, writing := io.Pipe()
 	go func() {
-		_, err := io.WriteString(writing, "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"big.bin\"\r\n\r\n")
+		_, err := io.WriteString(
+			writing, "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"big.bin\"\r\n\r\n")
 		for i := 0; i < 200*1000*1000/len(block) && err == nil; i++ {
 			if i%10 == 0 {
 				most = max(most, own())

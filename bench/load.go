@@ -39,7 +39,9 @@ func (b *bench) measureLoad(ctx context.Context) error {
 }
 
 // saturate has each number of clients ask as fast as it can, everybody in turn.
-func (b *bench) saturate(ctx context.Context, w *workload, levels []int, d time.Duration, everybody []contestant) error {
+func (b *bench) saturate(
+	ctx context.Context, w *workload, levels []int, d time.Duration, everybody []contestant,
+) error {
 	for _, clients := range levels {
 		spans := make([]span, len(everybody))
 		for range b.plan.segments {
@@ -52,8 +54,9 @@ func (b *bench) saturate(ctx context.Context, w *workload, levels []int, d time.
 		}
 		for i, one := range everybody {
 			l := Load{
-				Workload: w.name, Contestant: one.name, Clients: clients, PerSecond: float64(len(spans[i].times)) / spans[i].length.Seconds(),
-				Failed: spans[i].failed, Summary: spans[i].times.summary(),
+				Workload: w.name, Contestant: one.name, Clients: clients,
+				PerSecond: float64(len(spans[i].times)) / spans[i].length.Seconds(),
+				Failed:    spans[i].failed, Summary: spans[i].times.summary(),
 			}
 			b.results.Load = append(b.results.Load, l)
 			fmt.Fprintf(b.progress, "   %-6s %-18s %3d clients %8.1f a second", w.name, one.name, clients, l.PerSecond)
@@ -100,7 +103,8 @@ func (s *span) add(ctx context.Context, one contestant, w *workload, clients int
 		s.why = errors.Join(s.why, r.why)
 	}
 	if len(s.times) == 0 {
-		return fmt.Errorf("%s, %s with %d clients: nothing but failures: %w", one.name, w.name, clients, errors.Join(s.why, ctx.Err()))
+		return fmt.Errorf("%s, %s with %d clients: nothing but failures: %w", one.name, w.name, clients,
+			errors.Join(s.why, ctx.Err()))
 	}
 	return ctx.Err()
 }
@@ -171,6 +175,7 @@ func constantRate(ctx context.Context, one contestant, w *workload, rate float64
 		return nil, errors.Join(errors.New("nothing but failures"), all.why, ctx.Err())
 	}
 	return &Constant{
-		Rate: rate, Reached: float64(len(all.times)) / length.Seconds(), Failed: all.failed, Stolen: stolen, Summary: all.times.summary(),
+		Rate: rate, Reached: float64(len(all.times)) / length.Seconds(), Failed: all.failed, Stolen: stolen,
+		Summary: all.times.summary(),
 	}, ctx.Err()
 }

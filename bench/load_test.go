@@ -89,7 +89,8 @@ func TestFailuresAreCountedAndNotMeasured(t *testing.T) {
 		t.Errorf("%d measured, %d failed, %v, %v", len(s.times), s.failed, s.why, err)
 	}
 	var none span
-	if err := none.add(t.Context(), fake(func() error { return broken }), &printing, 2, time.Minute); !errors.Is(err, broken) {
+	if err := none.add(t.Context(), fake(func() error { return broken }), &printing, 2, time.Minute); !errors.Is(
+		err, broken) {
 		t.Errorf("nothing but failures: %v", err)
 	}
 }

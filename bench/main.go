@@ -61,8 +61,10 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 	flags.BoolVar(&o.quick, "quick", false, "few rounds: about one minute, for a first impression")
 	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(sectionNames(), ", "))
 	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
-	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes", "the languages' packages, as airlock setup installs them")
-	flags.StringVar(&o.python, "python", "/usr/bin/python3", "the interpreter that the others are measured against; never a shim")
+	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes",
+		"the languages' packages, as airlock setup installs them")
+	flags.StringVar(&o.python, "python", "/usr/bin/python3",
+		"the interpreter that the others are measured against; never a shim")
 	flags.StringVar(&o.bwrap, "bwrap", "/usr/bin/bwrap", "bubblewrap; left out where it is not there")
 	flags.StringVar(&o.judge, "go-judge", ".cache/bench/go-judge", "go-judge; left out where it is not there")
 	flags.StringVar(&o.examples, "root", ".", "the repository, for examples/plot.py and testdata/sales.csv")

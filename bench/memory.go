@@ -37,7 +37,8 @@ func (b *bench) measureStart(ctx context.Context) error {
 		ready = append(ready, full)
 	}
 	b.results.Start = &Start{First: first.summary(), Ready: ready.summary()}
-	fmt.Fprintf(b.progress, "   first answer after %.0f ms, all tiers after %.0f ms\n", b.results.Start.First.P50, b.results.Start.Ready.P50)
+	fmt.Fprintf(b.progress, "   first answer after %.0f ms, all tiers after %.0f ms\n", b.results.Start.First.P50,
+		b.results.Start.Ready.P50)
 	return b.memory(ctx)
 }
 

@@ -26,14 +26,16 @@ var printLevels = []int{1, 2, 8, 32}
 
 var quickPlan = plan{
 	prints: 25, plots: 3, files: 4, inputs: 8, starts: 1, streams: 5, stages: 60, pairs: 100,
-	segments: 1, printLoad: 900 * time.Millisecond, plotLoad: 2 * time.Second, plotLevels: []int{4}, constant: 4 * time.Second,
-	silence: 6 * time.Second,
+	segments: 1, printLoad: 900 * time.Millisecond, plotLoad: 2 * time.Second, plotLevels: []int{4},
+	constant: 4 * time.Second,
+	silence:  6 * time.Second,
 }
 
 var fullPlan = plan{
 	prints: 200, plots: 16, files: 20, inputs: 30, starts: 5, streams: 40, stages: 500, pairs: 2000,
-	segments: 2, printLoad: 2500 * time.Millisecond, plotLoad: 3 * time.Second, plotLevels: []int{1, 2, 8, 32}, constant: 20 * time.Second,
-	silence: 30 * time.Second,
+	segments: 2, printLoad: 2500 * time.Millisecond, plotLoad: 3 * time.Second, plotLevels: []int{1, 2, 8, 32},
+	constant: 20 * time.Second,
+	silence:  30 * time.Second,
 }
 
 // rest is how long nothing happens before each single measurement, so that

@@ -21,7 +21,8 @@ func environment(w *workload, base, fonts string) []string {
 	if !w.packages {
 		return env
 	}
-	return append(env, "PYTHONUSERBASE="+base, "MPLBACKEND=Agg", "MPLCONFIGDIR="+fonts, "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1")
+	return append(env, "PYTHONUSERBASE="+base, "MPLBACKEND=Agg", "MPLCONFIGDIR="+fonts, "OPENBLAS_NUM_THREADS=1",
+		"OMP_NUM_THREADS=1")
 }
 
 // Where a peer's container has the packages and the list of fonts.

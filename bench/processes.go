@@ -52,7 +52,8 @@ func parseStat(pid int, stat []byte) (process, bool) {
 		n, _ := strconv.Atoi(fields[i])
 		return n
 	}
-	return process{pid: pid, parent: number(1), state: fields[0][0], ticks: number(11) + number(12), resident: number(21)}, true
+	return process{pid: pid, parent: number(1), state: fields[0][0], ticks: number(11) + number(12), resident: number(21)},
+		true
 }
 
 // family is an Airlock service as its processes show it.

@@ -102,7 +102,8 @@ type Stage struct {
 }
 
 func newResults(m Machine, version string, quick bool) *Results {
-	return &Results{At: time.Now().UTC().Truncate(time.Second), Version: version, Quick: quick, Machine: m, Missing: map[string]string{}}
+	return &Results{At: time.Now().UTC().Truncate(time.Second), Version: version, Quick: quick, Machine: m,
+		Missing: map[string]string{}}
 }
 
 // save writes the results under their time, and as latest.json.

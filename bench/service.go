@@ -38,7 +38,8 @@ const (
 func startServer(address string, env []string, argv ...string) (*server, error) {
 	s := &server{address: address, cmd: exec.Command(argv[0], argv[1:]...), log: &tail{}, ended: make(chan struct{})}
 	s.cmd.Dir = "/"
-	s.cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent"}, env...)
+	s.cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent"},
+		env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.began = time.Now()
 	if err := s.cmd.Start(); err != nil {

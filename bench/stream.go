@@ -47,7 +47,8 @@ func (b *bench) measureStream(ctx context.Context) error {
 		later = append(later, delays[1:]...)
 	}
 	b.results.Stream = &Stream{First: first.summary(), Later: later.summary()}
-	fmt.Fprintf(b.progress, "   first line after %.2f ms, later ones after %.2f ms\n", b.results.Stream.First.P50, b.results.Stream.Later.P50)
+	fmt.Fprintf(b.progress, "   first line after %.2f ms, later ones after %.2f ms\n", b.results.Stream.First.P50,
+		b.results.Stream.Later.P50)
 	return ctx.Err()
 }
 

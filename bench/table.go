@@ -54,14 +54,16 @@ func (t *table) String() string {
 // blocks are the parts of the document that are made of results, by name.
 func (r *Results) blocks() map[string]string {
 	return map[string]string{
-		"machine": r.machineText(), "goals": r.goalsTable(), "latency": r.latencyTable("print", "plain", "plot"), "files": r.filesTable(),
-		"load": r.loadTable(), "constant": r.constantText(), "memory": r.memoryTable(), "start": r.startText(),
+		"machine": r.machineText(), "goals": r.goalsTable(), "latency": r.latencyTable("print", "plain", "plot"),
+		"files": r.filesTable(),
+		"load":  r.loadTable(), "constant": r.constantText(), "memory": r.memoryTable(), "start": r.startText(),
 		"stages": r.stagesTable(), "stream": r.streamText(),
 	}
 }
 
 // blockOrder is the order in which they are printed.
-var blockOrder = []string{"machine", "goals", "latency", "files", "load", "constant", "memory", "start", "stream", "stages"}
+var blockOrder = []string{"machine", "goals", "latency", "files", "load", "constant", "memory", "start", "stream",
+	"stages"}
 
 func (r *Results) text() string {
 	blocks := r.blocks()
@@ -80,7 +82,8 @@ func (r *Results) machineText() string {
 		kind = "A quick run, good for a first impression only"
 	}
 	fmt.Fprintf(&b, "%s of %.0f seconds on %s: %s, %d cores of %s (%s), %.0f GB of memory, Linux %s, %s.\n",
-		kind, r.Seconds, r.At.Format("2 January 2006"), r.Version, m.Cores, m.CPU, m.Arch, float64(m.MemoryBytes)/1e9, m.Kernel, m.Python)
+		kind, r.Seconds, r.At.Format("2 January 2006"), r.Version, m.Cores, m.CPU, m.Arch, float64(m.MemoryBytes)/1e9,
+		m.Kernel, m.Python)
 	if m.Isolation != "" {
 		fmt.Fprintf(&b, "Isolation of the sandbox: %s.\n", m.Isolation)
 	}
@@ -105,7 +108,8 @@ func (r *Results) goalsTable() string {
 
 // titles are what workloads are called in tables.
 var titles = map[string]string{
-	"print": "print(1)", "plain": "plain plot", "plot": "examples/plot.py", "copy": "10 MB in, 10 MB out", "transfer": "the same with upload and download",
+	"print": "print(1)", "plain": "plain plot", "plot": "examples/plot.py", "copy": "10 MB in, 10 MB out",
+	"transfer": "the same with upload and download",
 }
 
 func (r *Results) latencyTable(workloads ...string) string {
@@ -147,7 +151,8 @@ func ms(v float64) string {
 func (r *Results) filesTable() string {
 	text := r.latencyTable("copy", "transfer")
 	if in := r.Inputs; in != nil {
-		text += fmt.Sprintf("\nA warm program with an input of 100 MiB answers in %s ms, with one of 100 bytes in %s ms: staging takes %s ms.\n",
+		text += fmt.Sprintf(
+			"\nA warm program with an input of 100 MiB answers in %s ms, with one of 100 bytes in %s ms: staging takes %s ms.\n",
 			ms(in.Large.P50), ms(in.Small.P50), ms(in.Staging))
 	}
 	return text
@@ -156,7 +161,8 @@ func (r *Results) filesTable() string {
 func (r *Results) loadTable() string {
 	t := table{head: []string{"as fast as they can", "clients", "a second", "p50 ms", "p95 ms", "p99 ms", "failed"}}
 	for _, l := range r.Load {
-		t.add(titles[l.Workload]+": "+l.Contestant, fmt.Sprint(l.Clients), ms(l.PerSecond), ms(l.P50), ms(l.P95), ms(l.P99), fmt.Sprint(l.Failed))
+		t.add(titles[l.Workload]+": "+l.Contestant, fmt.Sprint(l.Clients), ms(l.PerSecond), ms(l.P50), ms(l.P95), ms(l.P99),
+			fmt.Sprint(l.Failed))
 	}
 	text := t.orNothing()
 	for _, workload := range []string{"print", "plain", "plot"} {
@@ -164,7 +170,8 @@ func (r *Results) loadTable() string {
 		for _, name := range []string{nameJudge, nameBwrap} {
 			theirs, also := r.saturated(workload, name)
 			if found && also {
-				text += fmt.Sprintf("\nBest of all levels, %s: airlock %s a second, %s %s: %.1fx.\n", titles[workload], ms(ours), name, ms(theirs), ours/theirs)
+				text += fmt.Sprintf("\nBest of all levels, %s: airlock %s a second, %s %s: %.1fx.\n", titles[workload], ms(ours),
+					name, ms(theirs), ours/theirs)
 			}
 		}
 	}
@@ -176,7 +183,8 @@ func (r *Results) constantText() string {
 	if c == nil {
 		return "Not measured in this run.\n"
 	}
-	return fmt.Sprintf("print(1) at a constant %.0f a second, half of the most: %.0f a second answered, %d failed; p50 %s ms, p95 %s ms, p99 %s ms of %d. "+
+	return fmt.Sprintf("print(1) at a constant %.0f a second, half of the most: %.0f a second answered, %d failed; p50 "+
+		"%s ms, p95 %s ms, p99 %s ms of %d. "+
 		"Meanwhile the host gave %.1f %% of the processors' time to others.\n",
 		c.Rate, c.Reached, c.Failed, ms(c.P50), ms(c.P95), ms(c.P99), c.N, 100*c.Stolen)
 }
@@ -194,7 +202,8 @@ func (r *Results) startText() string {
 	if s == nil {
 		return "Not measured in this run.\n"
 	}
-	return fmt.Sprintf("From the start of the service to the first answer to print(1): %s ms. All tiers are warm after %s ms (medians of %d).\n",
+	return fmt.Sprintf("From the start of the service to the first answer to print(1): %s ms. All tiers are warm after "+
+		"%s ms (medians of %d).\n",
 		ms(s.First.P50), ms(s.Ready.P50), s.First.N)
 }
 
@@ -203,7 +212,8 @@ func (r *Results) streamText() string {
 	if s == nil {
 		return "Not measured in this run.\n"
 	}
-	return fmt.Sprintf("The first line of a program reaches the client %s ms after it was printed (p99 %s ms), later lines %s ms (p99 %s ms).\n",
+	return fmt.Sprintf("The first line of a program reaches the client %s ms after it was printed (p99 %s ms), later "+
+		"lines %s ms (p99 %s ms).\n",
 		ms(s.First.P50), ms(s.First.P99), ms(s.Later.P50), ms(s.Later.P99))
 }
 

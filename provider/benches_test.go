@@ -35,7 +35,8 @@ func benches() []bench {
 	return []bench{
 		{provider.OpenAI, func(tb testing.TB) providertest.Bench {
 			s := providertest.NewOpenAI(tb)
-			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", HTTP: web(tb), Clock: s.Clock, Retry: provider.Retry{Clock: s.Clock}})
+			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", HTTP: web(tb), Clock: s.Clock,
+				Retry: provider.Retry{Clock: s.Clock}})
 			must(tb, err)
 			return providertest.Bench{Provider: c, Server: s, Clock: s.Clock, Model: "gpt-5.1"}
 		}},

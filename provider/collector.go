@@ -55,12 +55,14 @@ func (c *Collection) Problem() error {
 		if !slices.ContainsFunc(c.Blind, func(err error) bool { return KindOf(err) != ContainerExpired }) {
 			hint = ContainerExpired.Hint()
 		}
-		return &Error{Kind: OutputsMissing, Op: "collect", Message: fmt.Sprintf("files that the code made may have been overlooked: %v", c.Blind[0]), Err: errors.Join(c.Blind...), Hint: hint}
+		return &Error{Kind: OutputsMissing, Op: "collect", Message: fmt.Sprintf(
+			"files that the code made may have been overlooked: %v", c.Blind[0]), Err: errors.Join(c.Blind...), Hint: hint}
 	}
 	if len(c.Missing) == 0 || len(c.Files)+len(c.Failed) > 0 {
 		return nil
 	}
-	return &Error{Kind: OutputsMissing, Op: "collect", Message: fmt.Sprintf("the answer promises %d files, and none was found: %v", len(c.Missing), c.Missing)}
+	return &Error{Kind: OutputsMissing, Op: "collect", Message: fmt.Sprintf(
+		"the answer promises %d files, and none was found: %v", len(c.Missing), c.Missing)}
 }
 
 // Snapshot is what was in sessions before a turn.
@@ -113,7 +115,8 @@ func (c *Collector) list(ctx context.Context, p Provider, session string) (files
 				return err
 			}
 			if len(now) == maxListed {
-				return &Error{Kind: TooLarge, Provider: p.Name(), Op: "list the files of " + session, Message: fmt.Sprintf("there are more than %d", maxListed)}
+				return &Error{Kind: TooLarge, Provider: p.Name(), Op: "list the files of " + session,
+					Message: fmt.Sprintf("there are more than %d", maxListed)}
 			}
 			now = append(now, f)
 		}
@@ -147,7 +150,8 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 		if err != nil {
 			collection.blind(id, err)
 		}
-		foreign := len(r.Sessions) > 0 && before[id] == nil && !slices.ContainsFunc(r.Sessions, func(s Session) bool { return s.ID == id })
+		foreign := len(r.Sessions) > 0 && before[id] == nil && !slices.ContainsFunc(
+			r.Sessions, func(s Session) bool { return s.ID == id })
 		for _, f := range files {
 			old, known := before[id][fileKey(f.Ref)]
 			if f.Origin == OriginUser || known && old.Size == f.Size && old.Created.Equal(f.Created) {
@@ -159,7 +163,8 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 			if foreign && !found.has(f.Ref) {
 				continue
 			}
-			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})
+			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256,
+				FoundBy: []Evidence{ByListing}, Created: f.Created})
 		}
 	}
 	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, what it was of is not
@@ -168,7 +173,8 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 			collection.blind("", err)
 		}
 		for _, f := range files {
-			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: []Evidence{ByListing}, Created: f.Created})
+			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256,
+				FoundBy: []Evidence{ByListing}, Created: f.Created})
 		}
 	}
 	collection.Failed = found.frames(r.Steps)
@@ -185,7 +191,9 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 	collection.Missing = found.links(r.Text, inputs)
 	if most := c.maxFiles(); len(found.all) > most {
 		for _, a := range found.all[most:] {
-			collection.Failed = append(collection.Failed, Failure{*a, &Error{Kind: TooLarge, Provider: p.Name(), Message: fmt.Sprintf("%s is more than the %d files that are fetched of one turn", a.Name, most)}})
+			collection.Failed = append(collection.Failed, Failure{*a,
+				&Error{Kind: TooLarge, Provider: p.Name(), Message: fmt.Sprintf(
+					"%s is more than the %d files that are fetched of one turn", a.Name, most)}})
 		}
 		found.all = found.all[:most]
 	}
@@ -203,7 +211,9 @@ func (c *Collector) maxFiles() int {
 
 // fetchAll fetches in parallel. One failure stops no other. It returns how long
 // all of them took together, and how many attempts there were after first ones.
-func (c *Collector) fetchAll(ctx context.Context, p Provider, all []*Artifact, into *Collection) (took time.Duration, retried int64) {
+func (c *Collector) fetchAll(
+	ctx context.Context, p Provider, all []*Artifact, into *Collection,
+) (took time.Duration, retried int64) {
 	type outcome struct {
 		a     Artifact
 		err   error

@@ -41,7 +41,9 @@ type shelvedFiles struct {
 	s *shelves
 }
 
-func (f shelvedFiles) Open(_ context.Context, r provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
+func (f shelvedFiles) Open(
+	_ context.Context, r provider.FileRef, offset int64,
+) (io.ReadCloser, provider.FileInfo, error) {
 	for _, key := range []string{r.ID, r.Path} {
 		if data, ok := f.s.content[key]; ok && key != "" {
 			return io.NopCloser(strings.NewReader(data[offset:])), provider.FileInfo{Ref: r, Size: -1}, nil
@@ -70,10 +72,13 @@ func (f shelvedSessions) Files(_ context.Context, id string) iter.Seq2[provider.
 
 // inside is a file that code made in a session.
 func inside(session, id, path string, size int64, created time.Time) provider.FileInfo {
-	return provider.FileInfo{Ref: provider.FileRef{Scope: provider.ScopeSession, Session: session, ID: id, Path: path}, Name: path[strings.LastIndex(path, "/")+1:], Size: size, Created: created, Origin: provider.OriginModel}
+	return provider.FileInfo{Ref: provider.FileRef{Scope: provider.ScopeSession, Session: session, ID: id, Path: path},
+		Name: path[strings.LastIndex(path, "/")+1:], Size: size, Created: created, Origin: provider.OriginModel}
 }
 
-func collect(t *testing.T, s *shelves, before provider.Snapshot, r *provider.RunResult) (*provider.Collection, map[string]string) {
+func collect(
+	t *testing.T, s *shelves, before provider.Snapshot, r *provider.RunResult,
+) (*provider.Collection, map[string]string) {
 	t.Helper()
 	q, err := provider.OpenQuarantine(t.TempDir())
 	if err != nil {
@@ -110,9 +115,12 @@ func ran(session, text string) *provider.RunResult {
 func TestNamesOfOutputs(t *testing.T) {
 	now := time.Unix(1000, 0)
 	paths := map[string]string{
-		"/mnt/data/../../etc/passwd": "passwd", "/mnt/data/new\nline.txt": "newline.txt", "/mnt/data/zero\x00.txt": "zero.txt",
-		"/mnt/data/\u202egnp.exe": "gnp.exe", "/mnt/data/sub/a.csv": "a.csv", "/mnt/data/A.csv": "A-2.csv", "/mnt/data/.env": "env",
-		"/mnt/data/output-7.csv": "output-7.csv", "/mnt/data/aux.txt": "_aux.txt", "/mnt/data/two\u2028lines.md": "twolines.md",
+		"/mnt/data/../../etc/passwd": "passwd", "/mnt/data/new\nline.txt": "newline.txt",
+		"/mnt/data/zero\x00.txt":  "zero.txt",
+		"/mnt/data/\u202egnp.exe": "gnp.exe", "/mnt/data/sub/a.csv": "a.csv", "/mnt/data/A.csv": "A-2.csv",
+		"/mnt/data/.env":         "env",
+		"/mnt/data/output-7.csv": "output-7.csv", "/mnt/data/aux.txt": "_aux.txt",
+		"/mnt/data/two\u2028lines.md":                    "twolines.md",
 		"/mnt/data/" + strings.Repeat("x", 300) + ".csv": strings.Repeat("x", 196) + ".csv",
 	}
 	s := &shelves{sessions: map[string][]provider.FileInfo{}, content: map[string]string{}}
@@ -141,7 +149,8 @@ func TestLinksOfAnswers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := &shelves{content: map[string]string{"1": "x", "2": "y"}, sessions: map[string][]provider.FileInfo{"c": {
 		inside("c", "1", "/mnt/data/my file (1).csv", 1, now), inside("c", "2", "/mnt/data/a#b?.txt", 1, now),
-		{Ref: provider.FileRef{Scope: provider.ScopeSession, Session: "c", ID: "3", Path: "/mnt/data/file-MDLqXXXXXXXXXXXXXXXX-data.csv"}, Name: "data.csv", Origin: provider.OriginUser},
+		{Ref: provider.FileRef{Scope: provider.ScopeSession, Session: "c", ID: "3",
+			Path: "/mnt/data/file-MDLqXXXXXXXXXXXXXXXX-data.csv"}, Name: "data.csv", Origin: provider.OriginUser},
 	}}}
 	for text, want := range map[string][]string{
 		"[it](sandbox:/mnt/data/my file (1).csv)":                                                 nil,
@@ -172,9 +181,11 @@ func TestLinksOfAnswers(t *testing.T) {
 // that the listing breaks off after is still fetched.
 func TestListingsThatLie(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &shelves{content: map[string]string{"1": "one", "3": ""}, listing: provider.Repeats("fake", "list"), sessions: map[string][]provider.FileInfo{"c": {
-		inside("c", "1", "/mnt/data/one.csv", 3, now), inside("c", "2", "/mnt/data/deleted.csv", 3, now), inside("c", "3", "/mnt/data/empty", 0, now),
-	}}}
+	s := &shelves{content: map[string]string{"1": "one", "3": ""}, listing: provider.Repeats("fake", "list"),
+		sessions: map[string][]provider.FileInfo{"c": {
+			inside("c", "1", "/mnt/data/one.csv", 3, now), inside("c", "2", "/mnt/data/deleted.csv", 3, now),
+			inside("c", "3", "/mnt/data/empty", 0, now),
+		}}}
 	found, got := collect(t, s, nil, ran("c", ""))
 	if diff := cmp.Diff(map[string]string{"one.csv": "one", "empty": ""}, got); diff != "" {
 		t.Error(diff)
@@ -182,8 +193,10 @@ func TestListingsThatLie(t *testing.T) {
 	if len(found.Failed) != 1 || !errors.Is(found.Failed[0].Err, provider.FileNotFound) || len(found.Blind) != 1 {
 		t.Errorf("failed %v, blind %v", found.Failed, found.Blind)
 	}
-	s = &shelves{content: map[string]string{"1": "only half"}, sessions: map[string][]provider.FileInfo{"c": {inside("c", "1", "/mnt/data/x", 20, now)}}}
-	if found, _ := collect(t, s, nil, ran("c", "")); len(found.Files) != 0 || len(found.Failed) != 1 || !strings.Contains(found.Failed[0].Err.Error(), "9 bytes came, 20 were announced") {
+	s = &shelves{content: map[string]string{"1": "only half"},
+		sessions: map[string][]provider.FileInfo{"c": {inside("c", "1", "/mnt/data/x", 20, now)}}}
+	if found, _ := collect(t, s, nil, ran("c", "")); len(found.Files) != 0 || len(found.Failed) != 1 ||
+		!strings.Contains(found.Failed[0].Err.Error(), "9 bytes came, 20 were announced") {
 		t.Errorf("a file that is too short: %+v", found)
 	}
 }
@@ -191,12 +204,14 @@ func TestListingsThatLie(t *testing.T) {
 // A citation of another session's file brings that file, and nothing else of it.
 func TestCitedSessions(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &shelves{content: map[string]string{"1": "ours", "2": "cited", "3": "secret"}, sessions: map[string][]provider.FileInfo{
-		"ours":  {inside("ours", "1", "/mnt/data/ours.csv", 4, now)},
-		"other": {inside("other", "2", "/mnt/data/cited.csv", 5, now), inside("other", "3", "/mnt/data/secret.csv", 6, now)},
-	}}
+	s := &shelves{content: map[string]string{"1": "ours", "2": "cited", "3": "secret"},
+		sessions: map[string][]provider.FileInfo{
+			"ours":  {inside("ours", "1", "/mnt/data/ours.csv", 4, now)},
+			"other": {inside("other", "2", "/mnt/data/cited.csv", 5, now), inside("other", "3", "/mnt/data/secret.csv", 6, now)},
+		}}
 	r := ran("ours", "")
-	r.Artifacts = []provider.Artifact{{Ref: provider.FileRef{Scope: provider.ScopeSession, Session: "other", ID: "2"}, Name: "cited.csv", Size: -1, FoundBy: []provider.Evidence{provider.ByAnnotation}}}
+	r.Artifacts = []provider.Artifact{{Ref: provider.FileRef{Scope: provider.ScopeSession, Session: "other", ID: "2"},
+		Name: "cited.csv", Size: -1, FoundBy: []provider.Evidence{provider.ByAnnotation}}}
 	_, got := collect(t, s, nil, r)
 	if diff := cmp.Diff(map[string]string{"ours.csv": "ours", "cited.csv": "cited"}, got); diff != "" {
 		t.Error(diff)
@@ -209,9 +224,10 @@ func TestSnapshots(t *testing.T) {
 	old, again := inside("c", "1", "/mnt/data/old.csv", 3, now), inside("c", "2", "/mnt/data/again.csv", 3, now)
 	before := provider.Snapshot{"c": {"1": old, "2": again}}
 	again.Created = now.Add(time.Second)
-	s := &shelves{content: map[string]string{"1": "old", "2": "new", "3": "new"}, sessions: map[string][]provider.FileInfo{"c": {
-		old, again, inside("c", "3", "/mnt/data/copy.csv", 3, now),
-	}}}
+	s := &shelves{content: map[string]string{"1": "old", "2": "new", "3": "new"},
+		sessions: map[string][]provider.FileInfo{"c": {
+			old, again, inside("c", "3", "/mnt/data/copy.csv", 3, now),
+		}}}
 	_, got := collect(t, s, before, ran("c", ""))
 	if diff := cmp.Diff(map[string]string{"again.csv": "new", "copy.csv": "new"}, got); diff != "" {
 		t.Error(diff)
@@ -234,13 +250,16 @@ func TestTheNewestOfOnePath(t *testing.T) {
 func TestFramesAreFoundEverywhere(t *testing.T) {
 	frame := provider.Frame
 	s := &shelves{mode: provider.OutputStdout}
-	r := &provider.RunResult{Text: "Here:\n" + frame("text.csv", []byte("t")) + frame("out.csv", []byte("o")) + strings.Replace(frame("err.csv", []byte("e")), "ZQ==", "ZZ==", 1) + "Done.",
-		Steps: []provider.Step{{Stdout: frame("out.csv", []byte("o"))}, {Stderr: "oops\n" + frame("err.csv", []byte("e")) + "Traceback"}}}
+	r := &provider.RunResult{Text: "Here:\n" + frame("text.csv", []byte("t")) + frame("out.csv", []byte("o")) +
+		strings.Replace(frame("err.csv", []byte("e")), "ZQ==", "ZZ==", 1) + "Done.",
+		Steps: []provider.Step{{Stdout: frame("out.csv", []byte("o"))},
+			{Stderr: "oops\n" + frame("err.csv", []byte("e")) + "Traceback"}}}
 	found, got := collect(t, s, nil, r)
 	if diff := cmp.Diff(map[string]string{"out.csv": "o", "err.csv": "e", "text.csv": "t"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if len(found.Failed) > 0 || r.Text != "Here:\n[file text.csv]\n[file out.csv]\n[file err.csv]\nDone." || r.Steps[1].Stderr != "oops\n[file err.csv]\nTraceback" {
+	if len(found.Failed) > 0 || r.Text != "Here:\n[file text.csv]\n[file out.csv]\n[file err.csv]\nDone." ||
+		r.Steps[1].Stderr != "oops\n[file err.csv]\nTraceback" {
 		t.Errorf("failed %v, text %q, stderr %q", found.Failed, r.Text, r.Steps[1].Stderr)
 	}
 }
@@ -253,9 +272,11 @@ func TestErrorsInPlaceOfFiles(t *testing.T) {
 		`{"type":"error","error":{"type":"not_found_error","message":"gone"},"request_id":"req_1"}`:       true,
 		`{"error":{"code":404,"message":"not found","status":"NOT_FOUND"}}`:                               true,
 		`{"code":"not-found","error":"File not found"}`:                                                   true,
-		`{"error": 0.05}`: false, `{"error":"division by zero","line":3}`: false, `{"rows":1,"error":{"message":"x","type":"y"}}`: false, `{}`: false, ``: false,
+		`{"error": 0.05}`: false, `{"error":"division by zero","line":3}`: false,
+		`{"rows":1,"error":{"message":"x","type":"y"}}`: false, `{}`: false, ``: false,
 	} {
-		s := &shelves{content: map[string]string{"1": body}, sessions: map[string][]provider.FileInfo{"c": {inside("c", "1", "/mnt/data/x.dat", -1, time.Time{})}}}
+		s := &shelves{content: map[string]string{"1": body}, sessions: map[string][]provider.FileInfo{
+			"c": {inside("c", "1", "/mnt/data/x.dat", -1, time.Time{})}}}
 		found, got := collect(t, s, nil, ran("c", ""))
 		if failed := len(found.Failed) == 1; failed != isError || !isError && got["x.dat"] != body {
 			t.Errorf("%s: files %v, failed %v", body, got, found.Failed)

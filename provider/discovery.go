@@ -187,7 +187,9 @@ func (f *discovery) links(text string, inputs []FileInfo) (missing []string) {
 	for _, address := range fileLinks(text) {
 		names := spellings(address)
 		known := func(name string) bool {
-			return f.linked(name) || slices.ContainsFunc(inputs, func(i FileInfo) bool { return CleanName(i.Name) == name || base(i.Ref.Path) == name })
+			return f.linked(name) || slices.ContainsFunc(inputs, func(i FileInfo) bool {
+				return CleanName(i.Name) == name || base(i.Ref.Path) == name
+			})
 		}
 		if len(names) == 0 || slices.ContainsFunc(names, known) {
 			continue

@@ -126,7 +126,8 @@ func Gone(ctx context.Context, files FileStore, r FileRef, err error) error {
 	_, missing := files.Stat(ctx, r)
 	switch kind := KindOf(missing); {
 	case missing == nil:
-		return &Error{Kind: Transient, Provider: r.Provider, Op: "delete " + r.ID, Message: "it was said not to be there, and is", Err: err}
+		return &Error{Kind: Transient, Provider: r.Provider, Op: "delete " + r.ID,
+			Message: "it was said not to be there, and is", Err: err}
 	case kind == FileNotFound, kind == FileExpired:
 		return nil
 	}
@@ -136,8 +137,9 @@ func Gone(ctx context.Context, files FileStore, r FileRef, err error) error {
 // Repeats is the error of a list whose pages come again: it would never end, and
 // what it has not shown by then it never will.
 func Repeats(name, op string) error {
-	return &Error{Kind: Invalid, Provider: name, Op: op, Message: "the pages of the list repeat themselves; it was left where that began",
-		Hint: "This is a fault of the service or of a gateway before it. What the list showed until then was used."}
+	return &Error{Kind: Invalid, Provider: name, Op: op,
+		Message: "the pages of the list repeat themselves; it was left where that began",
+		Hint:    "This is a fault of the service or of a gateway before it. What the list showed until then was used."}
 }
 
 // KindOf returns the kind of an error, "" of one that has none.
@@ -164,11 +166,14 @@ func HintOf(err error) string {
 func (k Kind) Hint() string {
 	switch k {
 	case ContainerExpired:
-		return "The provider ended the session and deleted its files. Start a new one with the same files; outputs that were fetched are still here."
+		return "The provider ended the session and deleted its files. Start a new one with the same files; outputs that " +
+			"were fetched are still here."
 	case FileNotFound:
-		return "The provider does not know the file: it was deleted, or belongs to another account or project. Upload it again."
+		return "The provider does not know the file: it was deleted, or belongs to another account or project. Upload it " +
+			"again."
 	case NotDownloadable:
-		return "The provider keeps this file for its tools and does not hand it out. Ask the model to write a copy as an output."
+		return "The provider keeps this file for its tools and does not hand it out. Ask the model to write a copy as an " +
+			"output."
 	case FileExpired:
 		return "The file's lifetime at the provider is over. Upload it again."
 	case NotReady:
@@ -176,17 +181,21 @@ func (k Kind) Hint() string {
 	case TooLarge:
 		return "Make the file smaller (split it, compress it, take a sample), or choose a provider with a higher limit."
 	case Quota:
-		return "The account's storage or budget is used up. Delete remote files (airlock files ls, airlock files gc) or raise the plan's limit."
+		return "The account's storage or budget is used up. Delete remote files (airlock files ls, airlock files gc) or " +
+			"raise the plan's limit."
 	case RateLimited:
 		return "Too many requests for this account. Wait as long as the provider says, then try again."
 	case Transient:
-		return "The provider or the network failed for the moment. Try again; if it lasts, look at the provider's status page."
+		return "The provider or the network failed for the moment. Try again; if it lasts, " +
+			"look at the provider's status page."
 	case Auth:
 		return "The key is missing, wrong, or not allowed to do this. Check the provider's key and the rights of its project."
 	case Invalid:
-		return "The provider refused the request as it is. Check the model's name, and that it supports code execution and these files."
+		return "The provider refused the request as it is. Check the model's name, and that it supports code execution and " +
+			"these files."
 	case OutputsMissing:
-		return "The answer speaks of files that were not found. Ask the model to write them again, into the folder for outputs."
+		return "The answer speaks of files that were not found. Ask the model to write them again, into the folder for " +
+			"outputs."
 	}
 	return ""
 }

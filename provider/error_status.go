@@ -20,7 +20,8 @@ const errorPeek = 4096
 // RoundTrip implements http.RoundTripper.
 func (h errorStatusTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := h.next.RoundTrip(r)
-	if err != nil || resp.StatusCode/100 != 2 || !strings.Contains(resp.Header.Get("Content-Type"), "json") || isContent(r) {
+	if err != nil || resp.StatusCode/100 != 2 || !strings.Contains(resp.Header.Get("Content-Type"), "json") ||
+		isContent(r) {
 		return resp, err
 	}
 	peek := bufio.NewReaderSize(resp.Body, errorPeek)
@@ -46,7 +47,8 @@ func (h errorStatusTransport) RoundTrip(r *http.Request) (*http.Response, error)
 
 // isContent reports whether a request is for the bytes of a file.
 func isContent(r *http.Request) bool {
-	return strings.HasSuffix(r.URL.Path, "/content") || strings.HasSuffix(r.URL.Path, ":download") || r.URL.Query().Get("alt") == "media"
+	return strings.HasSuffix(r.URL.Path, "/content") || strings.HasSuffix(r.URL.Path, ":download") ||
+		r.URL.Query().Get("alt") == "media"
 }
 
 // isError recognises an error body. A failed response of OpenAI has an error too,

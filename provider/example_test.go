@@ -19,7 +19,8 @@ func ExampleUnframe() {
 
 // What a person is told of an error is what it means, and what to do.
 func ExampleHintOf() {
-	err := fmt.Errorf("ask: %w", &provider.Error{Kind: provider.ContainerExpired, Provider: provider.OpenAI, Op: "run", Status: 400, Message: "Container is expired."})
+	err := fmt.Errorf("ask: %w", &provider.Error{Kind: provider.ContainerExpired, Provider: provider.OpenAI, Op: "run",
+		Status: 400, Message: "Container is expired."})
 	fmt.Println(err)
 	fmt.Println(provider.HintOf(err))
 	// Output:

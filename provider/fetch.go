@@ -58,7 +58,8 @@ func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifa
 		return a, tries, err
 	}
 	if said != "" && !strings.EqualFold(said, a.SHA256) {
-		return a, tries, errors.Join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the bytes are not those that the provider's hash is of"}, c.Quarantine.Remove(a.SHA256))
+		return a, tries, errors.Join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name,
+			Message: "the bytes are not those that the provider's hash is of"}, c.Quarantine.Remove(a.SHA256))
 	}
 	return a, tries, nil
 }
@@ -76,7 +77,8 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	body, info, err := p.Files().Open(ctx, a.Ref, from)
 	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
 		// What we have is no beginning of it: anew.
-		return join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the rest of the file is not where it was", Err: err}, d.reset())
+		return join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name,
+			Message: "the rest of the file is not where it was", Err: err}, d.reset())
 	}
 	if err != nil {
 		return err
@@ -106,7 +108,8 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && watched.idle():
-		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download stood still", Err: err}
+		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download stood still",
+			Err: err}
 	case errors.Is(err, errWriting):
 		return err
 	case err != nil && size >= 0 && d.size >= size: // all of it came, and then the connection broke
@@ -151,7 +154,8 @@ func looksLikeError(name string, d *draft) bool {
 		Error json.RawMessage `json:"error"`
 	}
 	var fields, inner map[string]json.RawMessage
-	if json.Unmarshal(bytes.TrimSpace(d.head), &body) != nil || json.Unmarshal(d.head, &fields) != nil || len(body.Error) == 0 {
+	if json.Unmarshal(bytes.TrimSpace(d.head), &body) != nil || json.Unmarshal(d.head, &fields) != nil ||
+		len(body.Error) == 0 {
 		return false
 	}
 	if json.Unmarshal(body.Error, &inner) != nil { // {"code": ..., "error": "text"}: xAI
@@ -165,8 +169,10 @@ func looksLikeError(name string, d *draft) bool {
 }
 
 func tooLarge(name, file string, most int64) error {
-	return &Error{Kind: TooLarge, Provider: name, Op: "fetch " + file, Message: fmt.Sprintf("it is over the limit of %d bytes", most),
-		Hint: "Raise the limit for downloads (--max-download), or ask the model for a smaller file. It is still at the provider."}
+	return &Error{Kind: TooLarge, Provider: name, Op: "fetch " + file,
+		Message: fmt.Sprintf("it is over the limit of %d bytes", most),
+		Hint: "Raise the limit for downloads (--max-download), or ask the model for a smaller file. It is still at the " +
+			"provider."}
 }
 
 // errWriting marks errors of our own disk, which no further attempt cures.

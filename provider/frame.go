@@ -36,7 +36,8 @@ type Framed struct {
 func Frame(name string, data []byte) string {
 	quoted, _ := json.Marshal(name) // of a string: never fails
 	sum := sha256.Sum256(data)
-	return fmt.Sprintf("%s%s %d %s===\n%s\n%s\n", frameStart, quoted, len(data), hex.EncodeToString(sum[:]), base64.StdEncoding.EncodeToString(data), frameEnd)
+	return fmt.Sprintf("%s%s %d %s===\n%s\n%s\n", frameStart, quoted, len(data), hex.EncodeToString(sum[:]),
+		base64.StdEncoding.EncodeToString(data), frameEnd)
 }
 
 // Unframe finds the frames in output and returns the output with a short line in
@@ -97,7 +98,8 @@ func parseFrame(head, content string, ended bool, most int) (f Framed, ok bool) 
 	}
 	switch {
 	case size > most:
-		f.Err = &Error{Kind: TooLarge, Message: fmt.Sprintf("%s is %d bytes, and output carries at most %d", f.Name, size, most)}
+		f.Err = &Error{Kind: TooLarge, Message: fmt.Sprintf("%s is %d bytes, and output carries at most %d", f.Name, size,
+			most)}
 		return f, true
 	case !ended:
 		f.Err = &Error{Kind: OutputsMissing, Message: f.Name + " was cut off in the output"}
@@ -106,7 +108,8 @@ func parseFrame(head, content string, ended bool, most int) (f Framed, ok bool) 
 	data, err := base64.StdEncoding.DecodeString(string(bytes.Join(bytes.Fields([]byte(content)), nil)))
 	sum := sha256.Sum256(data)
 	if err != nil || len(data) != size || !strings.EqualFold(hex.EncodeToString(sum[:]), words[len(words)-1]) {
-		f.Err = &Error{Kind: OutputsMissing, Message: f.Name + " came damaged through the output: its length or hash is not what was announced"}
+		f.Err = &Error{Kind: OutputsMissing,
+			Message: f.Name + " came damaged through the output: its length or hash is not what was announced"}
 		return f, true
 	}
 	f.Data = data

@@ -147,7 +147,8 @@ func Failed(name, op string, err error) *Error {
 		e.Message = "the connection stood still for too long and was given up"
 	case isUntrusted(err):
 		e.Kind, e.Ambiguous = Invalid, false
-		e.Hint = "The certificate of the provider's address is not trusted: check the base address, the clock, and a proxy that looks into connections."
+		e.Hint = "The certificate of the provider's address is not trusted: check the base address, the clock, and a proxy " +
+			"that looks into connections."
 	case isRefused(err):
 		e.Ambiguous = false
 		e.Hint = "Nothing answers at the provider's address: check the network, the proxy, and the base address."
@@ -175,9 +176,11 @@ func Body(resp *http.Response, offset int64) (body io.ReadCloser, size int64, er
 	case resp.StatusCode == http.StatusPartialContent:
 		var first, last int64
 		var total string
-		if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-%d/%s", &first, &last, &total); err != nil || first != offset {
+		if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-%d/%s", &first, &last, &total); err != nil ||
+			first != offset {
 			resp.Body.Close()
-			return nil, -1, &Error{Kind: Transient, Message: fmt.Sprintf("the range from byte %d was asked for, %q came", offset, resp.Header.Get("Content-Range"))}
+			return nil, -1, &Error{Kind: Transient, Message: fmt.Sprintf(
+				"the range from byte %d was asked for, %q came", offset, resp.Header.Get("Content-Range"))}
 		}
 		if size, err = strconv.ParseInt(total, 10, 64); err != nil {
 			size = -1

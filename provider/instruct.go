@@ -15,13 +15,17 @@ type hint struct {
 }
 
 const (
-	openAIText = "Use the python tool. Your input files are in /mnt/data under names that end in their own: list the folder first. Save every result file in /mnt/data and link each one in your answer as [name](sandbox:/mnt/data/name)."
-	shellText  = "Use the shell. Your input files are in /mnt/data under names that end in their own: list the folder first. Save every result file in /mnt/data and name each one in your answer."
+	openAIText = "Use the python tool. Your input files are in /mnt/data under names that end in their own: list the " +
+		"folder first. Save every result file in /mnt/data and link each one in your answer as " +
+		"[name](sandbox:/mnt/data/name)."
+	shellText = "Use the shell. Your input files are in /mnt/data under names that end in their own: list the folder " +
+		"first. Save every result file in /mnt/data and name each one in your answer."
 	framesText = "Only what your code prints comes back. To hand over a file, print it like this, once for each file:\n" +
 		"import base64, hashlib, json, os\n" +
 		"def hand_over(path):\n" +
 		"    data = open(path, 'rb').read()\n" +
-		"    print('===AIRLOCK FILE ' + json.dumps(os.path.basename(path)), len(data), hashlib.sha256(data).hexdigest() + '===')\n" +
+		"    print('===AIRLOCK FILE ' + json.dumps(os.path.basename(path)), len(data), hashlib.sha256(data).hexdigest() + " +
+		"'===')\n" +
 		"    print(base64.b64encode(data).decode())\n" +
 		"    print('===AIRLOCK END===')\n" +
 		"Keep such files small, and do not repeat them in your answer."
@@ -33,12 +37,15 @@ const (
 func hints() []hint {
 	return []hint{
 		{OpenAI, "", ToolShell, shellText},
-		{OpenAI, "gpt-4.1", "", openAIText + " This is required: an answer without the link of a file that you saved is incomplete."},
+		{OpenAI, "gpt-4.1", "", openAIText +
+			" This is required: an answer without the link of a file that you saved is incomplete."},
 		{OpenAI, "", "", openAIText},
-		{Anthropic, "", "", "Your input files are in $INPUT_DIR. Copy every result file to the top level of $OUTPUT_DIR in the same command that makes it, then list that folder: files anywhere else are lost."},
+		{Anthropic, "", "", "Your input files are in $INPUT_DIR. Copy every result file to the top level of $OUTPUT_DIR in " +
+			"the same command that makes it, then list that folder: files anywhere else are lost."},
 		{Gemini, "", "", "Figures that matplotlib shows come back as they are. " + framesText},
 		{XAI, "", "", framesText},
-		{Local, "", "", "Use run_python. Your input files are in the working directory. Save every result file there and name each one in your answer."},
+		{Local, "", "", "Use run_python. Your input files are in the working directory. Save every result file there and " +
+			"name each one in your answer."},
 	}
 }
 

@@ -145,13 +145,15 @@ func (l *Ledger) recordIntent(ctx context.Context, p Provider, kind EntryKind, n
 	l.mu.Lock()
 	keep := l.keep
 	l.mu.Unlock()
-	e := Entry{Key: newKey("airlock-"), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(), Account: p.Account(),
-		Kind: kind, Name: name, Size: size, Created: l.clock.Now().UTC(), Keep: keep}
+	e := Entry{Key: newKey("airlock-"), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(),
+		Account: p.Account(),
+		Kind:    kind, Name: name, Size: size, Created: l.clock.Now().UTC(), Keep: keep}
 	if kind == EntrySession {
 		e.Name = e.Key // unique, so that it can be found by its name
 	}
 	if err := l.store.Put(ctx, e); err != nil {
-		return e, fmt.Errorf("nothing was sent to %s, for it could not be written down and would be left there: %w", p.Name(), err)
+		return e, fmt.Errorf("nothing was sent to %s, for it could not be written down and would be left there: %w", p.Name(),
+			err)
 	}
 	return e, nil
 }
@@ -195,7 +197,8 @@ type Undeleted struct {
 // Clean deletes everything of this conversation that is not to be kept. Call it
 // with a context that the person's leaving does not cancel.
 func (l *Ledger) Clean(ctx context.Context, providers ...Provider) (Swept, error) {
-	return sweep(ctx, l.store, l.retry, providers, func(e Entry) bool { return e.Holder == l.holder }, func(e Entry) bool { return e.Unfetched })
+	return sweep(ctx, l.store, l.retry, providers, func(e Entry) bool { return e.Holder == l.holder },
+		func(e Entry) bool { return e.Unfetched })
 }
 
 // unfetchedTime is how long a [Sweep] leaves what may hold outputs that could not
@@ -207,7 +210,9 @@ const unfetchedTime = 24 * time.Hour
 // hold outputs that could not be fetched stays for a day.
 func Sweep(ctx context.Context, store LedgerStore, retry Retry, providers ...Provider) (Swept, error) {
 	now := retry.filled().Clock.Now()
-	return sweepGone(ctx, store, retry, providers, func(e Entry) bool { return e.Unfetched && now.Sub(e.Created) < unfetchedTime })
+	return sweepGone(ctx, store, retry, providers, func(e Entry) bool {
+		return e.Unfetched && now.Sub(e.Created) < unfetchedTime
+	})
 }
 
 // SweepAll is Sweep for a person who asked for it: it also deletes what may hold
@@ -216,7 +221,9 @@ func SweepAll(ctx context.Context, store LedgerStore, retry Retry, providers ...
 	return sweepGone(ctx, store, retry, providers, func(Entry) bool { return false })
 }
 
-func sweepGone(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, spare func(Entry) bool) (Swept, error) {
+func sweepGone(
+	ctx context.Context, store LedgerStore, retry Retry, providers []Provider, spare func(Entry) bool,
+) (Swept, error) {
 	gone, unknown := deadHolders(ctx, store)
 	s, err := sweep(ctx, store, retry, providers, func(e Entry) bool { return gone[e.Holder] }, spare)
 	return s, errors.Join(err, unknown)
@@ -245,7 +252,9 @@ func deadHolders(ctx context.Context, store LedgerStore) (map[string]bool, error
 	return gone, failed
 }
 
-func sweep(ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours, spare func(Entry) bool) (s Swept, err error) {
+func sweep(
+	ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours, spare func(Entry) bool,
+) (s Swept, err error) {
 	entries, err := store.Entries(ctx)
 	if err != nil {
 		return s, err

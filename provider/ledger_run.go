@@ -26,7 +26,8 @@ const maxNames = 500
 func namesIn(code string) (names []string) {
 	for _, m := range fileName.FindAllString(code, maxNames) {
 		for _, name := range append(strings.Fields(m), m) {
-			if name = CleanName(name); name != "" && strings.Contains(name, ".") && !slices.Contains(names, name) && len(names) < maxNames {
+			if name = CleanName(name); name != "" && strings.Contains(name, ".") && !slices.Contains(names, name) &&
+				len(names) < maxNames {
 				names = append(names, name)
 			}
 		}
@@ -78,7 +79,8 @@ func (w *watchRun) event(e Event) {
 }
 
 // end settles the entry: of a whole reply there is nothing to look for, nor of a
-// request that was refused or never arrived. What the code of this attempt speaks of counts for earlier ones, too: a model that is
+// request that was refused or never arrived. What the code of this attempt speaks of counts for earlier ones, too: a
+// model that is
 // asked again does about the same again.
 func (w *watchRun) end(ctx context.Context, failure error) error {
 	if w == nil {
@@ -133,7 +135,8 @@ func (s *Swept) afterRun(ctx context.Context, p Provider, retry Retry, e Entry, 
 	}
 	for _, f := range made {
 		known[e.Account+" "+f.Ref.ID] = true
-		gone := Entry{Key: e.Key, Holder: e.Holder, Conversation: e.Conversation, Provider: e.Provider, Account: e.Account, Kind: EntryFile, Name: f.Name, Size: f.Size, ID: f.Ref.ID, Created: f.Created}
+		gone := Entry{Key: e.Key, Holder: e.Holder, Conversation: e.Conversation, Provider: e.Provider, Account: e.Account,
+			Kind: EntryFile, Name: f.Name, Size: f.Size, ID: f.Ref.ID, Created: f.Created}
 		if failed := retry.Do(ctx, func(ctx context.Context) error { return p.Files().Delete(ctx, f.Ref) }); failed != nil {
 			err = errors.Join(err, failed)
 			continue
@@ -145,7 +148,9 @@ func (s *Swept) afterRun(ctx context.Context, p Provider, retry Retry, e Entry, 
 
 // madeMeanwhile lists the files that code made while a turn ran: those whose names
 // its code speaks of, and others.
-func madeMeanwhile(ctx context.Context, p Provider, retry Retry, e Entry, known func(id string) bool) (made, others []FileInfo, err error) {
+func madeMeanwhile(
+	ctx context.Context, p Provider, retry Retry, e Entry, known func(id string) bool,
+) (made, others []FileInfo, err error) {
 	begin, end := e.Created.Add(-maxClockSkew), e.Ended.Add(maxClockSkew)
 	if e.Ended.IsZero() {
 		end = e.Created.Add(maxTurn)
@@ -170,7 +175,9 @@ func madeMeanwhile(ctx context.Context, p Provider, retry Retry, e Entry, known 
 }
 
 // meanwhile returns the files of a turn that broke off, for the [Collector].
-func (c *Collector) meanwhile(ctx context.Context, p Provider, r *RunResult, known func(id string) bool) ([]FileInfo, error) {
+func (c *Collector) meanwhile(
+	ctx context.Context, p Provider, r *RunResult, known func(id string) bool,
+) ([]FileInfo, error) {
 	e := Entry{Kind: EntryRun}
 	var code strings.Builder
 	for _, s := range r.Steps {

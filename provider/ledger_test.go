@@ -32,7 +32,8 @@ func TestSweepWhileProcessesEnd(t *testing.T) {
 	store := ending{&providertest.Store{}, map[string]func() error{}}
 	broken := errors.New("the lock cannot be read")
 	put := func(key string, last func(provider.Entry) error) {
-		e := provider.Entry{Key: key, Holder: "h-" + key, Provider: b.Provider.Name(), Account: b.Provider.Account(), Kind: provider.EntryFile, Name: key, ID: "file-" + key}
+		e := provider.Entry{Key: key, Holder: "h-" + key, Provider: b.Provider.Name(), Account: b.Provider.Account(),
+			Kind: provider.EntryFile, Name: key, ID: "file-" + key}
 		if err := store.Put(ctx, e); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,8 @@ func TestSweepWhileProcessesEnd(t *testing.T) {
 		}
 		return names
 	}
-	if len(swept.Left) > 0 || len(swept.Kept) != 1 || swept.Kept[0].Name != "kept" || len(swept.Deleted) != 1 || swept.Deleted[0].Name != "left" {
+	if len(swept.Left) > 0 || len(swept.Kept) != 1 || swept.Kept[0].Name != "kept" || len(swept.Deleted) != 1 ||
+		swept.Deleted[0].Name != "left" {
 		t.Errorf("kept %v, deleted %v, left %v", names(swept.Kept), names(swept.Deleted), swept.Left)
 	}
 }

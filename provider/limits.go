@@ -29,7 +29,8 @@ func (l Limits) Check(provider string, files []Wanted) (refused map[int]error) {
 		case l.Upload > 0 && f.Size > l.Upload:
 			refuse(i, TooLarge, "%s is %d bytes; the limit is %d", f.Name, f.Size, l.Upload)
 		case l.NameLength > 0 && utf8.RuneCountInString(f.Name) > l.NameLength:
-			refuse(i, Invalid, "the name %s has %d characters; the limit is %d", f.Name, utf8.RuneCountInString(f.Name), l.NameLength)
+			refuse(i, Invalid, "the name %s has %d characters; the limit is %d", f.Name, utf8.RuneCountInString(f.Name),
+				l.NameLength)
 		case l.NameBars != "" && strings.ContainsAny(f.Name, l.NameBars):
 			refuse(i, Invalid, "the name %s has one of the characters %s, which this provider does not take", f.Name, l.NameBars)
 		case !l.takes(f.MIME):

@@ -21,18 +21,22 @@ type service struct {
 
 func services() []service {
 	return []service{
-		{provider.OpenAI, "OPENAI_API_KEY", "AIRLOCK_LIVE_OPENAI_MODEL", "gpt-5.1", func(_ *testing.T, key string) (provider.Provider, error) {
-			return openai.New(openai.Options{Key: key, URL: os.Getenv("OPENAI_BASE_URL")})
-		}},
-		{provider.Anthropic, "ANTHROPIC_API_KEY", "AIRLOCK_LIVE_ANTHROPIC_MODEL", "claude-sonnet-5", func(_ *testing.T, key string) (provider.Provider, error) {
-			return anthropic.New(anthropic.Options{Key: key, URL: os.Getenv("ANTHROPIC_BASE_URL")})
-		}},
-		{provider.Gemini, "GEMINI_API_KEY", "AIRLOCK_LIVE_GEMINI_MODEL", "gemini-3-pro", func(t *testing.T, key string) (provider.Provider, error) {
-			return gemini.New(t.Context(), gemini.Options{Key: key, URL: os.Getenv("GEMINI_BASE_URL")})
-		}},
-		{provider.XAI, "XAI_API_KEY", "AIRLOCK_LIVE_XAI_MODEL", "grok-5", func(_ *testing.T, key string) (provider.Provider, error) {
-			return xai.New(xai.Options{Key: key, URL: os.Getenv("XAI_BASE_URL")})
-		}},
+		{provider.OpenAI, "OPENAI_API_KEY", "AIRLOCK_LIVE_OPENAI_MODEL", "gpt-5.1",
+			func(_ *testing.T, key string) (provider.Provider, error) {
+				return openai.New(openai.Options{Key: key, URL: os.Getenv("OPENAI_BASE_URL")})
+			}},
+		{provider.Anthropic, "ANTHROPIC_API_KEY", "AIRLOCK_LIVE_ANTHROPIC_MODEL", "claude-sonnet-5",
+			func(_ *testing.T, key string) (provider.Provider, error) {
+				return anthropic.New(anthropic.Options{Key: key, URL: os.Getenv("ANTHROPIC_BASE_URL")})
+			}},
+		{provider.Gemini, "GEMINI_API_KEY", "AIRLOCK_LIVE_GEMINI_MODEL", "gemini-3-pro",
+			func(t *testing.T, key string) (provider.Provider, error) {
+				return gemini.New(t.Context(), gemini.Options{Key: key, URL: os.Getenv("GEMINI_BASE_URL")})
+			}},
+		{provider.XAI, "XAI_API_KEY", "AIRLOCK_LIVE_XAI_MODEL", "grok-5",
+			func(_ *testing.T, key string) (provider.Provider, error) {
+				return xai.New(xai.Options{Key: key, URL: os.Getenv("XAI_BASE_URL")})
+			}},
 	}
 }
 
@@ -67,7 +71,8 @@ func TestLiveItself(t *testing.T) {
 	for _, open := range benches() {
 		t.Run(open.name, func(t *testing.T) {
 			b := open.make(t)
-			step := providertest.Step{Code: "sum()", Stdout: "42\n", Files: []providertest.Made{{Name: "sum.txt", Data: []byte("42\n")}}}
+			step := providertest.Step{Code: "sum()", Stdout: "42\n",
+				Files: []providertest.Made{{Name: "sum.txt", Data: []byte("42\n")}}}
 			if b.Provider.Caps().Outputs == provider.OutputStdout {
 				step.Stdout, step.Files = provider.Frame("sum.txt", []byte("42\n")), nil
 			}

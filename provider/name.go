@@ -57,7 +57,8 @@ var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|com[0-9Â
 
 // generated matches names that no person and no code gave: OpenAI's for a picture
 // that was shown.
-var generated = regexp.MustCompile(`^(cfile[_-][A-Za-z0-9]+|file-[A-Za-z0-9]{16,}|file_[A-Za-z0-9]{16,})(\.[A-Za-z0-9]+)?$`)
+var generated = regexp.MustCompile(
+	`^(cfile[_-][A-Za-z0-9]+|file-[A-Za-z0-9]{16,}|file_[A-Za-z0-9]{16,})(\.[A-Za-z0-9]+)?$`)
 
 // IsGenerated reports whether a name says nothing.
 func IsGenerated(name string) bool { return name == "" || generated.MatchString(name) }

@@ -28,10 +28,12 @@ func TestListsEnd(t *testing.T) {
 		var items []string
 		for i := range 100 {
 			if r.Header.Get("Anthropic-Version") != "" {
-				items = append(items, fmt.Sprintf(`{"id":"f%d","type":"file","filename":"a.csv","size_bytes":1,"mime_type":"text/csv","created_at":"2026-11-21T00:00:00Z","downloadable":true}`, i))
+				items = append(items,
+					fmt.Sprintf(`{"id":"f%d","type":"file","filename":"a.csv","size_bytes":1,"mime_type":"text/csv","created_at":"2026-11-21T00:00:00Z","downloadable":true}`, i))
 				continue
 			}
-			items = append(items, fmt.Sprintf(`{"id":"f%d","object":"file","name":"files/f%d","path":"f%d","filename":"a.csv","bytes":1,"created_at":1790000000,"status":"running"}`, i, i, i))
+			items = append(items,
+				fmt.Sprintf(`{"id":"f%d","object":"file","name":"files/f%d","path":"f%d","filename":"a.csv","bytes":1,"created_at":1790000000,"status":"running"}`, i, i, i))
 		}
 		data := "[" + strings.Join(items, ",") + "]"
 		w.Header().Set("Content-Type", "application/json")

@@ -11,16 +11,20 @@ import (
 // sentence that says that something was made, and of none that says the opposite.
 
 // madeName matches what may be the name of a file in prose.
-var madeName = regexp.MustCompile("`[^`\n]{1,200}`|\\*\\*[^*\n]{1,200}\\*\\*|\"[^\"\n]{1,200}\"|[\\pL\\pN_$./~-]*[\\pL\\pN_-]\\.[A-Za-z][A-Za-z0-9]{0,7}")
+var madeName = regexp.MustCompile("`[^`\n]{1,200}`|\\*\\*[^*\n]{1,200}\\*\\*|\"[^\"\n" +
+	"]{1,200}\"|[\\pL\\pN_$./~-]*[\\pL\\pN_-]\\.[A-Za-z][A-Za-z0-9]{0,7}")
 
 // madeEnding are the endings of what code makes for a person.
-var madeEnding = regexp.MustCompile(`(?i)\.(csv|tsv|json|jsonl|ndjson|xml|ya?ml|toml|txt|md|rst|html?|css|pdf|png|jpe?g|gif|webp|bmp|tiff?|svg|ico|mp[34]|wav|ogg|webm|mov|avi|xlsx?|ods|docx?|odt|pptx?|odp|zip|tar|t?gz|bz2|xz|7z|parquet|feather|arrow|npy|npz|pkl|pickle|h5|hdf5|mat|sqlite3?|db|sql|geojson|kml|gpx|shp|ics|vcf|eml|epub|tex|log|ipynb|py|js|ts|sh|r|stl|obj|glb|ply|dxf|bin|dat|onnx|pt|srt|vtt)$`)
+var madeEnding = regexp.MustCompile(
+	`(?i)\.(csv|tsv|json|jsonl|ndjson|xml|ya?ml|toml|txt|md|rst|html?|css|pdf|png|jpe?g|gif|webp|bmp|tiff?|svg|ico|mp[34]|wav|ogg|webm|mov|avi|xlsx?|ods|docx?|odt|pptx?|odp|zip|tar|t?gz|bz2|xz|7z|parquet|feather|arrow|npy|npz|pkl|pickle|h5|hdf5|mat|sqlite3?|db|sql|geojson|kml|gpx|shp|ics|vcf|eml|epub|tex|log|ipynb|py|js|ts|sh|r|stl|obj|glb|ply|dxf|bin|dat|onnx|pt|srt|vtt)$`)
 
 // making matches words of a sentence that says that something was made.
-var making = regexp.MustCompile(`(?i)\b(saved?|saving|wr(ote|itten|iting)|writes|creat(e[sd]?|ing)|generat(e[sd]?|ing)|produc(e[sd]?|ing)|export(s|ed|ing)?|stor(e[sd]|ing)|made|built|render(s|ed)?|plotted|convert(s|ed)?|compressed|packed|attach(ed)?|download|here (is|are|'s)|here’s|available|(is|are|it's|it’s) in|see|find|found in|contains|output|result(s|ing)?|gespeichert|erstellt|geschrieben|erzeugt)\b`)
+var making = regexp.MustCompile(
+	`(?i)\b(saved?|saving|wr(ote|itten|iting)|writes|creat(e[sd]?|ing)|generat(e[sd]?|ing)|produc(e[sd]?|ing)|export(s|ed|ing)?|stor(e[sd]|ing)|made|built|render(s|ed)?|plotted|convert(s|ed)?|compressed|packed|attach(ed)?|download|here (is|are|'s)|here’s|available|(is|are|it's|it’s) in|see|find|found in|contains|output|result(s|ing)?|gespeichert|erstellt|geschrieben|erzeugt)\b`)
 
 // notMade matches words of a sentence that does not promise.
-var notMade = regexp.MustCompile(`(?i)\b(not|no|cannot|can't|couldn't|could|would|should|unable|fail(s|ed)?|without|missing|if|unless|instead|you can|you may|please|example|e\.g|such as|like|input|upload(ed)?|your|provided?|given|read(s|ing)?|loaded|from|original|nicht|kein)\b|n't\b|n’t\b`)
+var notMade = regexp.MustCompile(
+	`(?i)\b(not|no|cannot|can't|couldn't|could|would|should|unable|fail(s|ed)?|without|missing|if|unless|instead|you can|you may|please|example|e\.g|such as|like|input|upload(ed)?|your|provided?|given|read(s|ing)?|loaded|from|original|nicht|kein)\b|n't\b|n’t\b`)
 
 // PromisedNames returns the names of files that an answer says, in its words, were
 // made. What stands in fences is code, and promises nothing.
@@ -32,7 +36,8 @@ func PromisedNames(text string) (names []string) {
 			}
 			for _, m := range madeName.FindAllString(part, -1) {
 				name := CleanName(strings.Trim(strings.TrimSpace(strings.Trim(m, "`*\"")), ".,;:!?"))
-				if strings.Contains(m, "://") || !madeEnding.MatchString(name) || strings.ContainsAny(name, "*?<>{}()=") || strings.HasPrefix(name, ".") || slices.Contains(names, name) {
+				if strings.Contains(m, "://") || !madeEnding.MatchString(name) || strings.ContainsAny(name, "*?<>{}()=") ||
+					strings.HasPrefix(name, ".") || slices.Contains(names, name) {
 					continue
 				}
 				names = append(names, name)

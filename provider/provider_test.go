@@ -32,24 +32,33 @@ func TestRetry(t *testing.T) {
 		random float64
 	}{
 		{name: "at once", tries: 1},
-		{name: "twice", errs: []error{fail(provider.Transient, 0), fail(provider.RateLimited, 0)}, tries: 3, waits: []time.Duration{time.Second, 2 * time.Second}, random: 1},
-		{name: "jitter", errs: []error{fail(provider.Transient, 0)}, tries: 2, waits: []time.Duration{500 * time.Millisecond}},
-		{name: "as asked", errs: []error{fail(provider.RateLimited, 9*time.Second)}, tries: 2, waits: []time.Duration{9 * time.Second}},
-		{name: "asked for too long", errs: []error{fail(provider.RateLimited, time.Hour)}, tries: 1, kind: provider.RateLimited},
-		{name: "over the budget", errs: []error{fail(provider.RateLimited, 29*time.Second), fail(provider.RateLimited, 29*time.Second), fail(provider.RateLimited, 29*time.Second)}, tries: 3, waits: []time.Duration{29 * time.Second, 29 * time.Second}, kind: provider.RateLimited},
-		{name: "in vain", errs: []error{fail(provider.Transient, 0), fail(provider.Transient, 0), fail(provider.Transient, 0), nil}, tries: 3, waits: []time.Duration{time.Second, 2 * time.Second}, random: 1, kind: provider.Transient},
+		{name: "twice", errs: []error{fail(provider.Transient, 0), fail(provider.RateLimited, 0)}, tries: 3,
+			waits: []time.Duration{time.Second, 2 * time.Second}, random: 1},
+		{name: "jitter", errs: []error{fail(provider.Transient, 0)}, tries: 2,
+			waits: []time.Duration{500 * time.Millisecond}},
+		{name: "as asked", errs: []error{fail(provider.RateLimited, 9*time.Second)}, tries: 2,
+			waits: []time.Duration{9 * time.Second}},
+		{name: "asked for too long", errs: []error{fail(provider.RateLimited, time.Hour)}, tries: 1,
+			kind: provider.RateLimited},
+		{name: "over the budget", errs: []error{fail(provider.RateLimited, 29*time.Second),
+			fail(provider.RateLimited, 29*time.Second), fail(provider.RateLimited, 29*time.Second)}, tries: 3,
+			waits: []time.Duration{29 * time.Second, 29 * time.Second}, kind: provider.RateLimited},
+		{name: "in vain", errs: []error{fail(provider.Transient, 0), fail(provider.Transient, 0), fail(provider.Transient, 0),
+			nil}, tries: 3, waits: []time.Duration{time.Second, 2 * time.Second}, random: 1, kind: provider.Transient},
 		{name: "no use", errs: []error{fail(provider.Auth, 0)}, tries: 1, kind: provider.Auth},
-		{name: "tried before", errs: []error{&provider.Error{Kind: provider.Transient, Attempts: 3}}, tries: 1, kind: provider.Transient},
+		{name: "tried before", errs: []error{&provider.Error{Kind: provider.Transient, Attempts: 3}}, tries: 1,
+			kind: provider.Transient},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock, tries := providertest.NewClock(), 0
-			err := provider.Retry{Clock: clock, Random: func() float64 { return c.random }}.Do(t.Context(), func(context.Context) error {
-				tries++
-				if tries <= len(c.errs) {
-					return c.errs[tries-1]
-				}
-				return nil
-			})
+			err := provider.Retry{Clock: clock, Random: func() float64 { return c.random }}.Do(
+				t.Context(), func(context.Context) error {
+					tries++
+					if tries <= len(c.errs) {
+						return c.errs[tries-1]
+					}
+					return nil
+				})
 			if provider.KindOf(err) != c.kind || tries != c.tries {
 				t.Errorf("%v after %d tries", err, tries)
 			}
@@ -77,7 +86,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 // TestInstruct has the exact text for each kind of model, tool and switch.
 func TestInstruct(t *testing.T) {
-	const openAI = "Use the python tool. Your input files are in /mnt/data under names that end in their own: list the folder first. Save every result file in /mnt/data and link each one in your answer as [name](sandbox:/mnt/data/name)."
+	const openAI = "Use the python tool. Your input files are in /mnt/data under names that end in their own: list the " +
+		"folder first. Save every result file in /mnt/data and link each one in your answer as " +
+		"[name](sandbox:/mnt/data/name)."
 	for _, c := range []struct {
 		provider, model string
 		tool            provider.Tool
@@ -86,13 +97,19 @@ func TestInstruct(t *testing.T) {
 	}{
 		{provider.OpenAI, "gpt-5.1", provider.ToolAuto, provider.HintsAuto, openAI},
 		{provider.OpenAI, "gpt-4o", provider.ToolPython, provider.HintsAuto, openAI},
-		{provider.OpenAI, "gpt-4.1-mini", provider.ToolPython, provider.HintsAuto, openAI + " This is required: an answer without the link of a file that you saved is incomplete."},
-		{provider.OpenAI, "gpt-4.1", provider.ToolShell, provider.HintsAuto, "Use the shell. Your input files are in /mnt/data under names that end in their own: list the folder first. Save every result file in /mnt/data and name each one in your answer."},
+		{provider.OpenAI, "gpt-4.1-mini", provider.ToolPython, provider.HintsAuto,
+			openAI + " This is required: an answer without the link of a file that you saved is incomplete."},
+		{provider.OpenAI, "gpt-4.1", provider.ToolShell, provider.HintsAuto, "Use the shell. Your input files are in " +
+			"/mnt/data under names that end in their own: list the folder first. Save every result file in /mnt/data and name " +
+			"each one in your answer."},
 		{provider.OpenAI, "gpt-5.1", provider.ToolNone, provider.HintsAuto, ""},
 		{provider.OpenAI, "gpt-5.1", provider.ToolAuto, provider.HintsOff, ""},
-		{provider.Anthropic, "claude-x", provider.ToolAuto, provider.HintsAuto, "Your input files are in $INPUT_DIR. Copy every result file to the top level of $OUTPUT_DIR in the same command that makes it, then list that folder: files anywhere else are lost."},
+		{provider.Anthropic, "claude-x", provider.ToolAuto, provider.HintsAuto, "Your input files are in $INPUT_DIR. Copy " +
+			"every result file to the top level of $OUTPUT_DIR in the same command that makes it, then list that folder: " +
+			"files anywhere else are lost."},
 		{provider.Anthropic, "claude-x", provider.ToolNone, provider.HintsAuto, ""},
-		{provider.Local, "any", provider.ToolPython, provider.HintsAuto, "Use run_python. Your input files are in the working directory. Save every result file there and name each one in your answer."},
+		{provider.Local, "any", provider.ToolPython, provider.HintsAuto, "Use run_python. Your input files are in the " +
+			"working directory. Save every result file there and name each one in your answer."},
 		{"unknown", "any", provider.ToolAuto, provider.HintsAuto, ""},
 	} {
 		if got := provider.Instruct(c.provider, c.model, c.tool, c.mode); got != c.want {
@@ -100,7 +117,8 @@ func TestInstruct(t *testing.T) {
 		}
 	}
 	for _, p := range []string{provider.Gemini, provider.XAI} { // what they are told is what Unframe reads
-		if got := provider.Instruct(p, "m", provider.ToolAuto, provider.HintsAuto); !strings.Contains(got, "===AIRLOCK FILE ") || !strings.Contains(got, "===AIRLOCK END===") {
+		if got := provider.Instruct(p, "m", provider.ToolAuto, provider.HintsAuto); !strings.Contains(
+			got, "===AIRLOCK FILE ") || !strings.Contains(got, "===AIRLOCK END===") {
 			t.Errorf("%s: %s", p, got)
 		}
 	}
@@ -108,8 +126,10 @@ func TestInstruct(t *testing.T) {
 
 func TestCleanName(t *testing.T) {
 	for in, want := range map[string]string{
-		"a.csv": "a.csv", "../../x": "x", `..\..\y.txt`: "y.txt", "/mnt/data/z": "z", "..": "", ".": "", "": "", ".bashrc": "bashrc", "a\x00b\n.txt": "ab.txt",
-		"CON": "_CON", "nul.txt": "_nul.txt", "a:b?.txt": "a_b_.txt", "tail. . ": "tail", "\u202egnp.exe": "gnp.exe", "Bericht März.pdf": "Bericht März.pdf",
+		"a.csv": "a.csv", "../../x": "x", `..\..\y.txt`: "y.txt", "/mnt/data/z": "z", "..": "", ".": "", "": "",
+		".bashrc": "bashrc", "a\x00b\n.txt": "ab.txt",
+		"CON": "_CON", "nul.txt": "_nul.txt", "a:b?.txt": "a_b_.txt", "tail. . ": "tail", "\u202egnp.exe": "gnp.exe",
+		"Bericht März.pdf": "Bericht März.pdf",
 	} {
 		if got := provider.CleanName(in); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
@@ -122,7 +142,8 @@ func FuzzCleanName(f *testing.F) {
 	f.Add(strings.Repeat("ü", 300) + ".tar.gz")
 	f.Fuzz(func(t *testing.T, name string) {
 		got := provider.CleanName(name)
-		if strings.ContainsAny(got, "/\\\x00\n") || got == "." || got == ".." || strings.HasPrefix(got, ".") || len(got) > 255 {
+		if strings.ContainsAny(got, "/\\\x00\n") || got == "." || got == ".." || strings.HasPrefix(got, ".") ||
+			len(got) > 255 {
 			t.Errorf("%q became %q", name, got)
 		}
 	})
@@ -130,9 +151,11 @@ func FuzzCleanName(f *testing.F) {
 
 func TestFrames(t *testing.T) {
 	big := bytes.Repeat([]byte{0, 1, 2, 0xff}, 1000)
-	output := "before\n" + provider.Frame(`a "b".csv`, []byte("x,y\n")) + "between ===AIRLOCK FILE \"no\" 1 x===\n" + provider.Frame("big.bin", big) + "after\n"
+	output := "before\n" + provider.Frame(`a "b".csv`, []byte("x,y\n")) + "between ===AIRLOCK FILE \"no\" 1 x===\n" +
+		provider.Frame("big.bin", big) + "after\n"
 	files, rest := provider.Unframe(output, provider.MaxFrame)
-	if len(files) != 2 || files[0].Name != `a "b".csv` || string(files[0].Data) != "x,y\n" || !bytes.Equal(files[1].Data, big) {
+	if len(files) != 2 || files[0].Name != `a "b".csv` || string(files[0].Data) != "x,y\n" ||
+		!bytes.Equal(files[1].Data, big) {
 		t.Fatalf("found %+v", files)
 	}
 	if want := "before\n[file a \"b\".csv]\nbetween ===AIRLOCK FILE \"no\" 1 x===\n[file big.bin]\nafter\n"; rest != want {
@@ -173,8 +196,10 @@ func FuzzUnframe(f *testing.F) {
 
 func TestLimits(t *testing.T) {
 	l := provider.Limits{Upload: 10, Total: 15, Count: 3, NameLength: 5, NameBars: ":", MIMETypes: []string{"text/"}}
-	got := l.Check("p", []provider.Wanted{{"a", "text/csv", 5}, {"b", "text/csv", 11}, {"abcdef", "", 1}, {"a:b", "", 1}, {"c", "image/png", 1}})
-	for i, want := range map[int]string{1: "the limit is 10", 2: "the limit is 5", 3: "the characters", 4: "takes text/", -1: "the limit of a turn is"} {
+	got := l.Check("p", []provider.Wanted{{"a", "text/csv", 5}, {"b", "text/csv", 11}, {"abcdef", "", 1}, {"a:b", "", 1},
+		{"c", "image/png", 1}})
+	for i, want := range map[int]string{1: "the limit is 10", 2: "the limit is 5", 3: "the characters", 4: "takes text/",
+		-1: "the limit of a turn is"} {
 		if got[i] == nil || !strings.Contains(got[i].Error(), want) {
 			t.Errorf("%d: %v, want %q", i, got[i], want)
 		}
@@ -190,8 +215,10 @@ func TestUploadsOnce(t *testing.T) {
 	clock, store := providertest.NewClock(), &providertest.Store{}
 	stage := func(conversation string, kept bool) {
 		t.Helper()
-		u := provider.Uploader{Provider: p, Cache: &provider.UploadCache{Store: store, Conversation: conversation, Kept: kept, Clock: clock}}
-		staged, refused := u.Stage(t.Context(), []provider.Source{fakeSource("a", "one"), fakeSource("broken", ""), fakeSource("b", "two")})
+		u := provider.Uploader{Provider: p, Cache: &provider.UploadCache{
+			Store: store, Conversation: conversation, Kept: kept, Clock: clock}}
+		staged, refused := u.Stage(t.Context(), []provider.Source{
+			fakeSource("a", "one"), fakeSource("broken", ""), fakeSource("b", "two")})
 		if len(staged) != 2 || len(refused) != 1 || refused[0].Source.Name != "broken" {
 			t.Fatalf("staged %v, refused %v", staged, refused)
 		}
@@ -258,7 +285,8 @@ func (f *fakeFiles) Upload(_ context.Context, u provider.Upload) (provider.FileI
 		return provider.FileInfo{}, err
 	}
 	f.uploads++
-	return provider.FileInfo{Ref: provider.FileRef{ID: u.SHA256[:8] + time.Duration(f.uploads).String()}, Expires: f.expires}, nil
+	return provider.FileInfo{Ref: provider.FileRef{ID: u.SHA256[:8] + time.Duration(f.uploads).String()},
+		Expires: f.expires}, nil
 }
 
 func (f *fakeFiles) Stat(context.Context, provider.FileRef) (provider.FileInfo, error) {

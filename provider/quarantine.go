@@ -123,7 +123,8 @@ func (d *draft) drop() error {
 // full says what a full disk means here.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("%w: the disk that holds fetched files is full; the file is still at the provider: make room and fetch again", err)
+		return fmt.Errorf(
+			"%w: the disk that holds fetched files is full; the file is still at the provider: make room and fetch again", err)
 	}
 	return err
 }

@@ -12,18 +12,21 @@ const Removed = "[key removed]"
 
 // keyForms match what the keys of providers, of services that speak OpenAI's API,
 // and of Airlock look like.
-var keyForms = regexp.MustCompile(`\b(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]{16,}`)
+var keyForms = regexp.MustCompile(
+	`\b(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]{16,}`)
 
 // keyStart matches the end of a text in which such a key may have begun.
-var keyStart = regexp.MustCompile(`\b(?:s|se|ses|sess|sk|x|xa|xai|g|gs|gsk|h|hf|n|nv|nva|nvap|nvapi|p|pp|ppl|pplx|r|r8|gh|gh[oprsu]|gi|git|gith|githu|github|github_|github_p|github_pa|github_pat|a|ak|A|AI|AIz|AQ|` +
-	`(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]*)$`)
+var keyStart = regexp.MustCompile(
+	`\b(?:s|se|ses|sess|sk|x|xa|xai|g|gs|gsk|h|hf|n|nv|nva|nvap|nvapi|p|pp|ppl|pplx|r|r8|gh|gh[oprsu]|gi|git|gith|githu|github|github_|github_p|github_pa|github_pat|a|ak|A|AI|AIz|AQ|` +
+		`(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]*)$`)
 
 // RedactKeys takes out of a text whatever looks like a key of a provider. Words
 // that only begin like one, such as sk-learn-contrib-packages, stay: a key has a
 // digit or a capital letter.
 func RedactKeys(text string) string {
 	return keyForms.ReplaceAllStringFunc(text, func(found string) string {
-		if strings.HasPrefix(found, "AIza") || strings.HasPrefix(found, "AQ.") || strings.ContainsAny(found, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		if strings.HasPrefix(found, "AIza") || strings.HasPrefix(found, "AQ.") ||
+			strings.ContainsAny(found, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			return Removed
 		}
 		return found

@@ -39,7 +39,8 @@ var someKeys = []string{
 func TestRedact(t *testing.T) {
 	r := provider.NewRedactor("hunter2-and-more-of-it", "short1", "lm-studio", "x")
 	for _, key := range append(someKeys, "hunter2-and-more-of-it") {
-		for _, around := range []string{"%s", "key: %s.", "\"%s\"", "Bearer %s\n", "https://x.example/?key=%s&alt=sse", "(%s)"} {
+		for _, around := range []string{"%s", "key: %s.", "\"%s\"", "Bearer %s\n", "https://x.example/?key=%s&alt=sse",
+			"(%s)"} {
 			text := fmt.Sprintf(around, key)
 			want := fmt.Sprintf(around, provider.Removed)
 			if around == "key: %s." { // a key may end in no dot
@@ -53,7 +54,8 @@ func TestRedact(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "risk-assessment-of-the-whole-thing-1", "sk-learn-contrib-packages-and-more", "the server lm-studio", "short1", "xai-model", "data:image/png;base64,AIzaA==", "sk-short"} {
+	for _, text := range []string{"", "risk-assessment-of-the-whole-thing-1", "sk-learn-contrib-packages-and-more",
+		"the server lm-studio", "short1", "xai-model", "data:image/png;base64,AIzaA==", "sk-short"} {
 		if got := r.Text(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
@@ -70,7 +72,8 @@ func TestRedact(t *testing.T) {
 func TestRedactStream(t *testing.T) {
 	const secret = "hunter2-and-more-of-it"
 	r := provider.NewRedactor(secret)
-	text := "So says the server: " + secret + ", hunter2, and " + someKeys[0] + " and " + someKeys[3] + "; sk-learn is fine.\nThe end is s"
+	text := "So says the server: " + secret + ", hunter2, and " + someKeys[0] + " and " + someKeys[3] +
+		"; sk-learn is fine.\nThe end is s"
 	want := r.Text(text)
 	for size := 1; size < 60; size++ {
 		s := provider.RedactStream{Redactor: r}
@@ -114,7 +117,8 @@ func TestKeysAreNotRepeated(t *testing.T) {
 		},
 		"in a stream": func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"wrong key %s\",\"type\":%q}}\n\n", key[:], key)
+			fmt.Fprintf(w, "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"wrong key %s\",\"type\":%q}}\n\n",
+				key[:], key)
 		},
 	}
 	for how, answer := range answers {
@@ -140,7 +144,8 @@ func TestKeysAreNotRepeated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := provider.RunRequest{Model: "m", Input: []provider.Turn{{Role: provider.RoleUser, Text: "Hello"}}, Tool: provider.ToolAuto}
+			r := provider.RunRequest{Model: "m", Input: []provider.Turn{{Role: provider.RoleUser, Text: "Hello"}},
+				Tool: provider.ToolAuto}
 			result, failed := p.Run(t.Context(), r, nil)
 			if failed == nil {
 				t.Errorf("%s, %s: no error", name, how)
@@ -191,7 +196,8 @@ func TestMaskedBodies(t *testing.T) {
 	if got := get("/files/1/content", iotest.OneByteReader); got != body {
 		t.Errorf("a file is changed: %q", got)
 	}
-	if got := get("/v1/models", iotest.OneByteReader); got != strings.ReplaceAll(body, key, strings.Repeat("*", len(key))) {
+	if got := get("/v1/models", iotest.OneByteReader); got != strings.ReplaceAll(
+		body, key, strings.Repeat("*", len(key))) {
 		t.Errorf("%q", got)
 	}
 }

@@ -17,7 +17,10 @@ import (
 // A file that would take the place of an input is one only if that input is still
 // what the model was given; otherwise it is refused here, and named. Close the
 // files after the commit.
-func Save(ctx context.Context, q *Quarantine, approved []Artifact, dir string, clash workspace.Clash, inputs []Staged, current func(path string) (sha256 string, err error)) (changes []workspace.Change, files io.Closer, err error) {
+func Save(
+	ctx context.Context, q *Quarantine, approved []Artifact, dir string, clash workspace.Clash, inputs []Staged,
+	current func(path string) (sha256 string, err error),
+) (changes []workspace.Change, files io.Closer, err error) {
 	var open closers
 	defer func() {
 		if err != nil {
@@ -44,7 +47,8 @@ func Save(ctx context.Context, q *Quarantine, approved []Artifact, dir string, c
 		if err != nil {
 			return nil, nil, err
 		}
-		changes = append(changes, workspace.Change{ID: a.SHA256[:12], Verb: workspace.Write, Path: to, Content: content, Exact: true, Clash: clash})
+		changes = append(changes, workspace.Change{ID: a.SHA256[:12], Verb: workspace.Write, Path: to, Content: content,
+			Exact: true, Clash: clash})
 	}
 	return changes, open, nil
 }

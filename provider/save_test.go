@@ -24,12 +24,14 @@ func TestSaveChecksInputs(t *testing.T) {
 	approved := []provider.Artifact{{Name: "a.csv", SHA256: sha, Size: int64(len(data))}}
 	inputs := []provider.Staged{{Path: "sub/a.csv", SHA256: "sent"}}
 	for now, ok := range map[string]bool{"sent": true, "edited since": false} {
-		changes, files, err := provider.Save(t.Context(), q, approved, "sub", workspace.ClashReplace, inputs, func(string) (string, error) { return now, nil })
+		changes, files, err := provider.Save(t.Context(), q, approved, "sub", workspace.ClashReplace, inputs,
+			func(string) (string, error) { return now, nil })
 		if ok != (err == nil) || !ok && provider.KindOf(err) != provider.Invalid {
 			t.Errorf("the input is %q: %v", now, err)
 		}
 		if ok {
-			if len(changes) != 1 || changes[0].Path != "sub/a.csv" || !changes[0].Exact || changes[0].Content.Hash().String() != sha {
+			if len(changes) != 1 || changes[0].Path != "sub/a.csv" || !changes[0].Exact ||
+				changes[0].Content.Hash().String() != sha {
 				t.Errorf("changes %+v", changes)
 			}
 			if err := files.Close(); err != nil {
@@ -37,7 +39,8 @@ func TestSaveChecksInputs(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := provider.Save(t.Context(), q, []provider.Artifact{{Name: "x", SHA256: workspace.Sum([]byte("other")).String()}}, "", workspace.ClashRefuse, nil, nil); err == nil {
+	if _, _, err := provider.Save(t.Context(), q, []provider.Artifact{
+		{Name: "x", SHA256: workspace.Sum([]byte("other")).String()}}, "", workspace.ClashRefuse, nil, nil); err == nil {
 		t.Error("what is not held was saved")
 	}
 }

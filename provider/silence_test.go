@@ -81,7 +81,8 @@ func TestSilence(t *testing.T) {
 			if !c.silent {
 				return
 			}
-			if e := provider.Failed("p", "op", err); e.Kind != provider.Transient || !strings.Contains(e.Error(), "stood still") {
+			if e := provider.Failed("p", "op", err); e.Kind != provider.Transient ||
+				!strings.Contains(e.Error(), "stood still") {
 				t.Errorf("%s %s: %v", c.method, c.where, e)
 			}
 		})
@@ -105,7 +106,8 @@ func TestSilentUpload(t *testing.T) {
 	defer early.Close()
 	client := provider.HTTPClient(provider.Timeouts{Idle: time.Second, Silence: 20 * time.Second})
 	defer client.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+silent.Addr().String(), io.LimitReader(zeros{}, 64<<20))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+silent.Addr().String(),
+		io.LimitReader(zeros{}, 64<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,8 @@ func TestSilentUpload(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	if err == nil || time.Since(begun) > 15*time.Second || !strings.Contains(provider.Failed("p", "op", err).Error(), "stood still") {
+	if err == nil || time.Since(begun) > 15*time.Second || !strings.Contains(
+		provider.Failed("p", "op", err).Error(), "stood still") {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}
 	r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, early.URL, io.LimitReader(zeros{}, 1<<20))

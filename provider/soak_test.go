@@ -31,11 +31,15 @@ func soak(t *testing.T, b providertest.Bench, turns int) {
 	s := &soaking{t: t, bench: b, store: &providertest.Store{}, rule: provider.Retry{Clock: b.Clock, Tries: 4}}
 	random := rand.New(rand.NewPCG(1, 2))
 	faults := []providertest.Fault{
-		{Kind: providertest.FaultStatus, Status: 503}, {Kind: providertest.FaultStatus, Status: 429, RetryAfter: time.Second}, {Kind: providertest.FaultHTML},
-		{Kind: providertest.FaultCut}, {Kind: providertest.FaultTruncate}, {Kind: providertest.FaultErrorAs200}, {Kind: providertest.FaultWrongLength}, {Kind: providertest.FaultLost}, {Kind: providertest.FaultSlow},
+		{Kind: providertest.FaultStatus, Status: 503}, {Kind: providertest.FaultStatus, Status: 429, RetryAfter: time.Second},
+		{Kind: providertest.FaultHTML},
+		{Kind: providertest.FaultCut}, {Kind: providertest.FaultTruncate}, {Kind: providertest.FaultErrorAs200},
+		{Kind: providertest.FaultWrongLength}, {Kind: providertest.FaultLost}, {Kind: providertest.FaultSlow},
 	}
-	ops := []providertest.Op{providertest.OpUpload, providertest.OpUploadPart, providertest.OpSessionCreate, providertest.OpRun, providertest.OpRun, providertest.OpStat, providertest.OpSessionFiles,
-		providertest.OpDownload, providertest.OpDownload, providertest.OpSessionDelete, providertest.OpDelete, providertest.OpList}
+	ops := []providertest.Op{providertest.OpUpload, providertest.OpUploadPart, providertest.OpSessionCreate,
+		providertest.OpRun, providertest.OpRun, providertest.OpStat, providertest.OpSessionFiles,
+		providertest.OpDownload, providertest.OpDownload, providertest.OpSessionDelete, providertest.OpDelete,
+		providertest.OpList}
 	lost, broke, injected := 0, 0, 0
 	for n := range turns {
 		b.Server.Heal()
@@ -73,7 +77,8 @@ func soak(t *testing.T, b providertest.Bench, turns int) {
 	if len(left) > 0 {
 		t.Errorf("left at the provider: %v", left)
 	}
-	t.Logf("%d turns with %d faults, %d of them with an error in the end, %d files lost, %d objects left after gc", turns, injected, broke, lost, len(left))
+	t.Logf("%d turns with %d faults, %d of them with an error in the end, %d files lost, %d objects left after gc", turns,
+		injected, broke, lost, len(left))
 }
 
 type soaking struct {
@@ -128,7 +133,9 @@ func (s *soaking) turn(name string, clean bool) (missed bool, failure error) {
 	// A model that is asked again does the same again.
 	s.bench.Server.(interface{ Rescript(...providertest.Turn) }).Rescript(answer, answer, answer, answer, answer, answer)
 	tracker := &provider.Tracker{Provider: whole, Clock: s.bench.Clock}
-	result, failure := tracker.Run(ctx, provider.RunRequest{Model: s.bench.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}, Files: files}, func(provider.Event) {})
+	result, failure := tracker.Run(ctx, provider.RunRequest{
+		Model: s.bench.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}, Files: files},
+		func(provider.Event) {})
 	if result == nil { // nothing is known of what was made; the session is
 		result = &provider.RunResult{Sessions: []provider.Session{tracker.Session()}}
 	}

@@ -38,7 +38,9 @@ func (t *Tracker) Staged() (all []Attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range t.staged { // a turn that was tried twice brought its files twice
-		if a.File.Ref.ID == "" || !slices.ContainsFunc(all, func(b Attachment) bool { return b.File.Ref.ID == a.File.Ref.ID }) {
+		if a.File.Ref.ID == "" || !slices.ContainsFunc(all, func(b Attachment) bool {
+			return b.File.Ref.ID == a.File.Ref.ID
+		}) {
 			all = append(all, a)
 		}
 	}
@@ -157,7 +159,8 @@ func (t *Tracker) gone(sink Sink) {
 	t.session = Session{}
 	t.mu.Unlock()
 	t.Counters.Count(t.Provider.Name(), "", func(c *Counts) { c.Recoveries++ })
-	sink.Send(Notice{Text: fmt.Sprintf("The session %s at %s has expired; a new one is made with the same files. What code had left in the old one is gone, fetched outputs are not.", id, t.Provider.Name())})
+	sink.Send(Notice{Text: fmt.Sprintf("The session %s at %s has expired; a new one is made with the same files. What "+
+		"code had left in the old one is gone, fetched outputs are not.", id, t.Provider.Name())})
 }
 
 // Run runs a turn in the session. When the provider says that the session has

@@ -65,7 +65,8 @@ func TestLargeTransfers(t *testing.T) {
 			}
 			var info provider.FileInfo
 			up := watchHeap(func() {
-				if info, err = p.Files().Upload(t.Context(), provider.Upload{Name: "big", MIME: "text/csv", Size: *large, Body: io.LimitReader(zeros{}, *large)}); err != nil {
+				if info, err = p.Files().Upload(t.Context(), provider.Upload{
+					Name: "big", MIME: "text/csv", Size: *large, Body: io.LimitReader(zeros{}, *large)}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -76,7 +77,8 @@ func TestLargeTransfers(t *testing.T) {
 			defer q.Close()
 			c := provider.Collector{Quarantine: q, MaxBytes: 1 << 40}
 			down := watchHeap(func() {
-				found, err := c.Collect(t.Context(), p, nil, &provider.RunResult{Artifacts: []provider.Artifact{{Ref: info.Ref, Name: "big", Size: -1}}})
+				found, err := c.Collect(t.Context(), p, nil, &provider.RunResult{
+					Artifacts: []provider.Artifact{{Ref: info.Ref, Name: "big", Size: -1}}})
 				if err != nil || len(found.Files) != 1 || found.Files[0].Size != *large {
 					t.Errorf("%v %+v", err, found)
 				}
@@ -106,7 +108,8 @@ func swallow(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Goog-Upload-Status", "final")
 		_, _ = io.WriteString(w, `{"file":{"name":"files/1","state":"ACTIVE"}}`)
 	case r.Header.Get("Anthropic-Version") != "":
-		fmt.Fprintf(w, `{"id":"file_1","type":"file","filename":"big","size_bytes":%d,"created_at":"2026-11-21T00:00:00Z"}`, n)
+		fmt.Fprintf(w, `{"id":"file_1","type":"file","filename":"big","size_bytes":%d,"created_at":"2026-11-21T00:00:00Z"}`,
+			n)
 	default:
 		fmt.Fprintf(w, `{"id":"file-1","object":"file","bytes":%d,"filename":"big","purpose":"user_data","file":{"id":"file-1","bytes":%d,"filename":"big"}}`, n, n)
 	}
@@ -170,7 +173,8 @@ func TestParallel(t *testing.T) {
 			const wait = 200 * time.Millisecond
 			for range 3 {
 				one, eight, work := download(t, b, 1, wait), download(t, b, 8, wait), download(t, b, 8, 0)
-				t.Logf("one by one %v, eight at once %v (%v without the 200 ms): %.1f times as fast", one, eight, work, float64(one)/float64(eight))
+				t.Logf("one by one %v, eight at once %v (%v without the 200 ms): %.1f times as fast", one, eight, work,
+					float64(one)/float64(eight))
 				if eight*4 < one || work > wait && eight < work+3*wait {
 					return
 				}
@@ -184,11 +188,13 @@ func download(t *testing.T, b providertest.Bench, parallel int, wait time.Durati
 	t.Helper()
 	var made []providertest.Made
 	for i := range 8 {
-		made = append(made, providertest.Made{Name: fmt.Sprintf("f%d.bin", i), Data: append([]byte(strconv.Itoa(i)), make([]byte, 10<<20)...)})
+		made = append(made, providertest.Made{Name: fmt.Sprintf("f%d.bin", i),
+			Data: append([]byte(strconv.Itoa(i)), make([]byte, 10<<20)...)})
 	}
 	server := b.Server.(interface{ Delay(time.Duration) })
 	b.Server.Script(providertest.Turn{Text: "ok", Steps: []providertest.Step{{Code: "x", Files: made}}})
-	result, err := b.Provider.Run(t.Context(), provider.RunRequest{Model: b.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil)
+	result, err := b.Provider.Run(t.Context(), provider.RunRequest{
+		Model: b.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

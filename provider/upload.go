@@ -110,7 +110,8 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 		return Staged{}, err
 	}
 	body, begun := &hashing{ReadSeeker: f, sum: sha256.New()}, time.Now()
-	info, err := u.Provider.Files().Upload(ctx, Upload{Name: s.Name, MIME: s.MIME, Size: size, Body: body, TTL: u.TTL, SHA256: sha,
+	info, err := u.Provider.Files().Upload(ctx, Upload{Name: s.Name, MIME: s.MIME, Size: size, Body: body, TTL: u.TTL,
+		SHA256: sha,
 		Progress: func(sent int64) {
 			if u.Progress != nil {
 				u.Progress(s, sent)
@@ -121,7 +122,8 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 	}
 	// What was sent is what counts, not what was there a moment before.
 	if sent := hex.EncodeToString(body.sum.Sum(nil)); sent != sha {
-		err := &Error{Kind: Invalid, Provider: u.Provider.Name(), Op: "upload " + s.Name, Message: "the file changed while it was sent", Hint: "Let whatever writes to it finish, then try again."}
+		err := &Error{Kind: Invalid, Provider: u.Provider.Name(), Op: "upload " + s.Name,
+			Message: "the file changed while it was sent", Hint: "Let whatever writes to it finish, then try again."}
 		return Staged{}, join(err, u.Provider.Files().Delete(context.WithoutCancel(ctx), info.Ref))
 	}
 	u.Counters.Count(u.Provider.Name(), "", func(c *Counts) {
@@ -141,7 +143,8 @@ func (u *Uploader) Inlinable(s Source, why error) bool {
 	if !caps.InlineUpload || !ok || s.Size < 0 || u.inlined+s.Size > caps.Limits.Inline {
 		return false
 	}
-	notOffered := e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented
+	notOffered := e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed ||
+		e.Status == http.StatusNotImplemented
 	return e.Kind == Transient || notOffered
 }
 
@@ -158,7 +161,8 @@ func (u *Uploader) Embed(s Source, why error) (Staged, error) {
 		return Staged{}, fmt.Errorf("read %s: %w", s.Path, err)
 	}
 	if int64(len(data)) != s.Size {
-		return Staged{}, &Error{Kind: Invalid, Provider: u.Provider.Name(), Op: "send " + s.Name, Message: "the file changed while it was read", Hint: "Let whatever writes to it finish, then try again."}
+		return Staged{}, &Error{Kind: Invalid, Provider: u.Provider.Name(), Op: "send " + s.Name,
+			Message: "the file changed while it was read", Hint: "Let whatever writes to it finish, then try again."}
 	}
 	u.inlined += s.Size
 	sum := sha256.Sum256(data)

@@ -166,7 +166,9 @@ func try[T any](ctx context.Context, rule Retry, once func(context.Context) (T, 
 }
 
 // tryList repeats a list until its first element is there.
-func tryList[T any](ctx context.Context, rule Retry, list func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+func tryList[T any](
+	ctx context.Context, rule Retry, list func(context.Context) iter.Seq2[T, error],
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		begun, left := false, false
 		err := rule.Do(ctx, func(ctx context.Context) error {
@@ -242,7 +244,8 @@ func (f retriedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
 	}
 	return try(ctx, f.rule, func(ctx context.Context) (FileInfo, error) {
 		if !u.Rewound(start) {
-			return FileInfo{}, &Error{Kind: Invalid, Op: "upload " + u.Name, Message: "the file cannot be read from its start again"}
+			return FileInfo{}, &Error{Kind: Invalid, Op: "upload " + u.Name,
+				Message: "the file cannot be read from its start again"}
 		}
 		one := u
 		loan := NewAttemptReader(u.Body)
@@ -266,7 +269,9 @@ func (f retriedFiles) List(ctx context.Context, q Filter) iter.Seq2[FileInfo, er
 	return tryList(ctx, f.rule, func(ctx context.Context) iter.Seq2[FileInfo, error] { return f.FileStore.List(ctx, q) })
 }
 
-func (f retriedFiles) Open(ctx context.Context, r FileRef, offset int64) (body io.ReadCloser, info FileInfo, err error) {
+func (f retriedFiles) Open(
+	ctx context.Context, r FileRef, offset int64,
+) (body io.ReadCloser, info FileInfo, err error) {
 	err = f.rule.Do(ctx, func(ctx context.Context) (err error) {
 		body, info, err = f.FileStore.Open(ctx, r, offset)
 		return err
@@ -295,7 +300,9 @@ func (s retriedSessions) Touch(ctx context.Context, id string) error {
 }
 
 func (s retriedSessions) Files(ctx context.Context, id string) iter.Seq2[FileInfo, error] {
-	return tryList(ctx, s.rule, func(ctx context.Context) iter.Seq2[FileInfo, error] { return s.SessionStore.Files(ctx, id) })
+	return tryList(ctx, s.rule, func(ctx context.Context) iter.Seq2[FileInfo, error] {
+		return s.SessionStore.Files(ctx, id)
+	})
 }
 
 func (s retriedSessions) Add(ctx context.Context, id string, file FileInfo) (FileInfo, error) {

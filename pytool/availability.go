@@ -47,7 +47,8 @@ func (t *Tool) Available(ctx context.Context) Availability {
 	if t.runner == nil {
 		return Availability{
 			Reason: "No code interpreter is set: " + EnvBaseURL + " is empty.",
-			Cure:   "Set " + EnvBaseURL + " to the address of a service, such as http://localhost:8000/onyx, and start this application again.",
+			Cure: "Set " + EnvBaseURL +
+				" to the address of a service, such as http://localhost:8000/onyx, and start this application again.",
 		}
 	}
 	if t.enabled != nil && !t.enabled(ctx) {
@@ -65,7 +66,8 @@ func (t *Tool) Available(ctx context.Context) Availability {
 		at.Cure = "Start the service, and check that " + t.place() + " can be reached from here."
 	default:
 		at.Reason = fmt.Sprintf("The code interpreter is not well: %s.", health.Error)
-		at.Cure = cmp.Or(health.Cure, "Look at the log of the service at "+t.place()+"; on its host, `airlock doctor` says what is missing.")
+		at.Cure = cmp.Or(health.Cure, "Look at the log of the service at "+t.place()+
+			"; on its host, `airlock doctor` says what is missing.")
 	}
 	return at
 }

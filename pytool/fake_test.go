@@ -74,7 +74,8 @@ type runner struct {
 }
 
 func newRunner(script func(pytool.Request, func(pytool.Stream, string)) (pytool.Outcome, error)) *runner {
-	return &runner{health: pytool.Health{Connected: true, Version: "0.4.7"}, files: map[string]string{}, refuse: map[string]error{}, script: script}
+	return &runner{health: pytool.Health{Connected: true, Version: "0.4.7"}, files: map[string]string{},
+		refuse: map[string]error{}, script: script}
 }
 
 func (r *runner) Health(context.Context) pytool.Health {
@@ -103,7 +104,9 @@ func (r *runner) Upload(_ context.Context, name string, size int64, content io.R
 	return id, nil
 }
 
-func (r *runner) Execute(_ context.Context, req pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+func (r *runner) Execute(
+	_ context.Context, req pytool.Request, output func(pytool.Stream, string),
+) (pytool.Outcome, error) {
 	r.mu.Lock()
 	r.requests = append(r.requests, req)
 	for _, f := range req.Files {

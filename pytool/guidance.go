@@ -30,7 +30,8 @@ func Reminder(files []GeneratedFile) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("The run made files. The user sees only those that your answer links, as [filename](file_link) with the exact link (images as ![filename](file_link)):\n")
+	b.WriteString("The run made files. The user sees only those that your answer links, as [filename](file_link) with " +
+		"the exact link (images as ![filename](file_link)):\n")
 	for _, f := range files {
 		fmt.Fprintf(&b, "- [%s](%s)\n", f.Filename, f.FileLink)
 	}

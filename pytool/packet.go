@@ -35,7 +35,8 @@ type ArgumentDelta struct {
 
 // NewArgumentDelta returns the packet for a piece of code.
 func NewArgumentDelta(at Placement, code string) Packet {
-	return Packet{at, ArgumentDelta{Type: "tool_call_argument_delta", ToolType: Name, ArgumentDeltas: map[string]string{"code": code}}}
+	return Packet{at, ArgumentDelta{Type: "tool_call_argument_delta", ToolType: Name,
+		ArgumentDeltas: map[string]string{"code": code}}}
 }
 
 // ToolStart begins a run on the page.
@@ -57,7 +58,8 @@ type ToolDelta struct {
 }
 
 func newDelta(at Placement, stdout, stderr string, files ...string) Packet {
-	return Packet{at, ToolDelta{Type: "python_tool_delta", Stdout: stdout, Stderr: stderr, FileIDs: append([]string{}, files...)}}
+	return Packet{at, ToolDelta{Type: "python_tool_delta", Stdout: stdout, Stderr: stderr,
+		FileIDs: append([]string{}, files...)}}
 }
 
 // SectionEnd ends a run on the page, well or not.

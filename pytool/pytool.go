@@ -84,7 +84,8 @@ func ReadConfig(lookup func(name string) (string, bool)) (Config, error) {
 	if url, ok := lookup(EnvBaseURL); ok {
 		c.BaseURL = strings.TrimSpace(url)
 	}
-	millis, output, files, concurrency := c.Timeout.Milliseconds(), int64(c.MaxOutput), int64(c.MaxStagedFiles), int64(c.StagingConcurrency)
+	millis, output, files, concurrency := c.Timeout.Milliseconds(), int64(c.MaxOutput), int64(c.MaxStagedFiles),
+		int64(c.StagingConcurrency)
 	for _, setting := range []struct {
 		name string
 		to   *int64

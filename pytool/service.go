@@ -123,7 +123,8 @@ func (s *Service) servesRuns(ctx context.Context) (problem, cure string) {
 			"Set " + EnvBaseURL + " to the address of Onyx's protocol: for Airlock http://host:8000/onyx."
 	case refused.Status == http.StatusUnauthorized, refused.Status == http.StatusForbidden:
 		return fmt.Sprintf("it refuses this application (HTTP %d)", refused.Status),
-			"Let the service trust the network of this application (for Airlock: --trust-network), or have the HTTP client send a key."
+			"Let the service trust the network of this application (for Airlock: --trust-network), or have the HTTP client " +
+				"send a key."
 	}
 	return "", ""
 }
@@ -191,7 +192,9 @@ func jsonPayload(v any) *payload {
 // do sends a request and returns an answer of success. The service may take as
 // long as it likes, as long as it is never silent for longer than the limit.
 // The limit ends with the answer's body.
-func (s *Service) do(ctx context.Context, limit time.Duration, method, path string, p *payload) (*http.Response, error) {
+func (s *Service) do(
+	ctx context.Context, limit time.Duration, method, path string, p *payload,
+) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{limit: limit, cancel: cancel}
 	w.timer = time.AfterFunc(limit, func() { cancel(errSilent) })

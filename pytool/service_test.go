@@ -36,9 +36,11 @@ func TestServiceHealth(t *testing.T) {
 	}{
 		{200, `{"status":"ok","message":null,"version":"0.4.7"}`, pytool.Health{Connected: true, Version: "0.4.7"}},
 		{200, `{"status":"ok"}`, pytool.Health{Connected: true, Version: "0.0.0"}},
-		{200, `{"status":"error","message":"Docker daemon not responding","version":"0.4.4"}`, pytool.Health{Connected: true, Error: "Docker daemon not responding", Version: "0.4.4"}},
+		{200, `{"status":"error","message":"Docker daemon not responding","version":"0.4.4"}`,
+			pytool.Health{Connected: true, Error: "Docker daemon not responding", Version: "0.4.4"}},
 		{200, `{"status":"error","message":null}`, pytool.Health{Connected: true, Error: "Unknown error", Version: "0.0.0"}},
-		{502, `bad gateway`, pytool.Health{Connected: true, Error: "Code Interpreter service returned HTTP 502", Version: "0.0.0"}},
+		{502, `bad gateway`, pytool.Health{Connected: true, Error: "Code Interpreter service returned HTTP 502",
+			Version: "0.0.0"}},
 		{200, `<html>`, pytool.Health{Error: "Unable to reach the Code Interpreter service", Version: "0.0.0"}},
 	} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +92,8 @@ func TestServiceWithoutRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := tool.Available(t.Context())
-			if at.Available != test.available || !at.Connected || !strings.Contains(at.Cure, test.cure) || at.Available != (at.Reason == "") {
+			if at.Available != test.available || !at.Connected || !strings.Contains(at.Cure, test.cure) ||
+				at.Available != (at.Reason == "") {
 				t.Errorf("%+v", at)
 			}
 		})
@@ -125,7 +128,8 @@ func TestServiceRequests(t *testing.T) {
 	if _, err := s.Execute(ctx, pytool.Request{Code: "a<b", Timeout: time.Minute}, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Execute(ctx, pytool.Request{Code: "x", Timeout: time.Second, Files: []pytool.StagedFile{{Path: "p", ID: "f1"}}}, nil); err != nil {
+	if _, err := s.Execute(ctx, pytool.Request{Code: "x", Timeout: time.Second,
+		Files: []pytool.StagedFile{{Path: "p", ID: "f1"}}}, nil); err != nil {
 		t.Error(err)
 	}
 	content, err := s.Download(ctx, "f/1")
@@ -143,11 +147,16 @@ func TestServiceRequests(t *testing.T) {
 }
 
 func TestServiceStream(t *testing.T) {
-	const result = "event: result\ndata: {\"exit_code\":1,\"timed_out\":false,\"duration_ms\":1,\"files\":[{\"path\":\"a\",\"kind\":\"file\",\"file_id\":\"1\"},{\"path\":\"d\",\"kind\":\"directory\",\"file_id\":null}]}\n\n"
+	const result = "event: result\ndata: " +
+		"{\"exit_code\":1,\"timed_out\":false,\"duration_ms\":1,\"files\":" +
+		"[{\"path\":\"a\",\"kind\":\"file\",\"file_id\":\"1\"},{\"path\":\"d\",\"kind\":\"directory\",\"file_id\":null}]}\n\n"
 	for _, test := range []struct{ name, stream, printed, problem string }{
-		{"output", "event: output\ndata: {\"stream\":\"stdout\",\"data\":\"a\"}\n\nevent: output\ndata: {\"stream\":\"stderr\",\"data\":\"b\"}\n\n" + result, "[stdout a][stderr b]", ""},
-		{"CR LF, comments, unknown events", ": hello\r\n\r\nevent: later\r\ndata: {}\r\n\r\nevent: output\r\ndata: {\"stream\":\"stdout\",\r\ndata: \"data\":\"a\"}\r\n\r\n" + result, "[stdout a]", ""},
-		{"raw line separators", "event: output\ndata: {\"stream\":\"stdout\",\"data\":\"a\u0085\u2028\u2029b\"}\n\n" + result, "[stdout a\u0085\u2028\u2029b]", ""},
+		{"output", "event: output\ndata: {\"stream\":\"stdout\",\"data\":\"a\"}\n\nevent: output\n" +
+			"data: {\"stream\":\"stderr\",\"data\":\"b\"}\n\n" + result, "[stdout a][stderr b]", ""},
+		{"CR LF, comments, unknown events", ": hello\r\n\r\nevent: later\r\ndata: {}\r\n\r\nevent: output\r\n" +
+			"data: {\"stream\":\"stdout\",\r\ndata: \"data\":\"a\"}\r\n\r\n" + result, "[stdout a]", ""},
+		{"raw line separators", "event: output\ndata: {\"stream\":\"stdout\",\"data\":\"a\u0085\u2028\u2029b\"}\n\n" + result,
+			"[stdout a\u0085\u2028\u2029b]", ""},
 		{"error", "event: error\ndata: {\"message\":\"no capacity\"}\n\n", "", "Code interpreter error: no capacity"},
 		{"no result", "event: output\ndata: {\"stream\":\"stdout\",\"data\":\"a\"}\n\n", "[stdout a]", "without a result"},
 		{"a tail that is not complete", strings.TrimSuffix(result, "\n"), "", "without a result"},
@@ -157,9 +166,10 @@ func TestServiceStream(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, test.stream) })
 			var printed strings.Builder
-			outcome, err := s.Execute(t.Context(), pytool.Request{Timeout: time.Second}, func(stream pytool.Stream, text string) {
-				fmt.Fprintf(&printed, "[%s %s]", stream, text)
-			})
+			outcome, err := s.Execute(t.Context(), pytool.Request{Timeout: time.Second},
+				func(stream pytool.Stream, text string) {
+					fmt.Fprintf(&printed, "[%s %s]", stream, text)
+				})
 			if printed.String() != test.printed {
 				t.Errorf("printed %q", printed.String())
 			}
@@ -189,7 +199,8 @@ func TestServiceOfAnEarlierDay(t *testing.T) {
 		fmt.Fprint(w, `{"stdout":"o","stderr":"e","exit_code":null,"timed_out":true,"duration_ms":5,"files":[]}`)
 	})
 	printed := ""
-	outcome, err := s.Execute(t.Context(), pytool.Request{Timeout: time.Second}, func(stream pytool.Stream, text string) { printed += string(stream) + text })
+	outcome, err := s.Execute(t.Context(), pytool.Request{Timeout: time.Second},
+		func(stream pytool.Stream, text string) { printed += string(stream) + text })
 	if err != nil || !outcome.TimedOut || outcome.ExitCode != nil || printed != "stdoutostderre" || len(asked) != 2 {
 		t.Errorf("%+v, %v, %q, %v", outcome, err, printed, asked)
 	}
@@ -200,7 +211,8 @@ func TestServiceOfAnEarlierDay(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"detail":"File with ID 'x' not found for path 'p'."}`)
 	})
-	if _, err = s.Execute(t.Context(), pytool.Request{Timeout: time.Second}, nil); !errors.Is(err, pytool.ErrFileGone) || len(asked) != 1 {
+	if _, err = s.Execute(t.Context(), pytool.Request{Timeout: time.Second}, nil); !errors.Is(err, pytool.ErrFileGone) ||
+		len(asked) != 1 {
 		t.Errorf("%v after %v", err, asked)
 	}
 }
@@ -239,7 +251,8 @@ func TestServiceThatIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nobody.Execute(t.Context(), pytool.Request{Timeout: time.Second}, nil); err == nil || strings.Contains(err.Error(), "127.0.0.1") {
+	if _, err := nobody.Execute(t.Context(), pytool.Request{Timeout: time.Second}, nil); err == nil ||
+		strings.Contains(err.Error(), "127.0.0.1") {
 		t.Error(err)
 	}
 }
@@ -253,9 +266,11 @@ func TestCallerWhoLeaves(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("the user pressed stop")) })
-	wire, result := callWith(ctx, newTool(t, s, newStore(nil), pytool.Config{}), pytool.Call{Arguments: []byte(`{"code":"x"}`)})
+	wire, result := callWith(ctx, newTool(t, s, newStore(nil), pytool.Config{}),
+		pytool.Call{Arguments: []byte(`{"code":"x"}`)})
 	<-left
-	if *result.ExitCode != -1 || !strings.Contains(result.Stderr, "pressed stop") || !strings.HasSuffix(wire, "{\"type\":\"section_end\"}}\n") {
+	if *result.ExitCode != -1 || !strings.Contains(result.Stderr, "pressed stop") ||
+		!strings.HasSuffix(wire, "{\"type\":\"section_end\"}}\n") {
 		t.Errorf("%s\n%s", result.JSON(), wire)
 	}
 }

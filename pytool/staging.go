@@ -103,7 +103,8 @@ func (t *Tool) stage(ctx context.Context, code string, files []ChatFile) (staged
 func (t *Tool) notice(left, total int, failed []*candidate) string {
 	var said []string
 	if left > 0 {
-		said = append(said, fmt.Sprintf("%d of %d session files were not staged due to per-execution limits (%d files / %d bytes); files referenced in the code were prioritized.",
+		said = append(said, fmt.Sprintf("%d of %d session files were not staged due to per-execution limits (%d files / %d "+
+			"bytes); files referenced in the code were prioritized.",
 			left, total, t.cfg.MaxStagedFiles, t.cfg.MaxStagedBytes))
 	}
 	if len(failed) > 0 {

@@ -69,19 +69,30 @@ func TestStaging(t *testing.T) {
 	}{
 		{name: "none"},
 		{name: "all, in the order of the chat", files: chat("a", "b", "c"), staged: []string{"a", "b", "c"}},
-		{name: "the newest win", files: chat("a", "b", "c"), cfg: pytool.Config{MaxStagedFiles: 2}, staged: []string{"b", "c"},
-			notice: "1 of 3 session files were not staged due to per-execution limits (2 files / 104857600 bytes); files referenced in the code were prioritized."},
-		{name: "but those that the code names come first", code: "open('a')", files: chat("a", "b", "c"), cfg: pytool.Config{MaxStagedFiles: 2}, staged: []string{"a", "c"},
-			notice: "1 of 3 session files were not staged due to per-execution limits (2 files / 104857600 bytes); files referenced in the code were prioritized."},
-		{name: "by their raw name too", code: "open('x/y.csv')", files: chat("x/y.csv", "q1", "q2"), cfg: pytool.Config{MaxStagedFiles: 1}, staged: []string{"x_y.csv"},
-			notice: "2 of 3 session files were not staged due to per-execution limits (1 files / 104857600 bytes); files referenced in the code were prioritized."},
+		{name: "the newest win", files: chat("a", "b", "c"), cfg: pytool.Config{MaxStagedFiles: 2},
+			staged: []string{"b", "c"},
+			notice: "1 of 3 session files were not staged due to per-execution limits (2 files / 104857600 bytes); files " +
+				"referenced in the code were prioritized."},
+		{name: "but those that the code names come first", code: "open('a')", files: chat("a", "b", "c"),
+			cfg: pytool.Config{MaxStagedFiles: 2}, staged: []string{"a", "c"},
+			notice: "1 of 3 session files were not staged due to per-execution limits (2 files / 104857600 bytes); files " +
+				"referenced in the code were prioritized."},
+		{name: "by their raw name too", code: "open('x/y.csv')", files: chat("x/y.csv", "q1", "q2"),
+			cfg: pytool.Config{MaxStagedFiles: 1}, staged: []string{"x_y.csv"},
+			notice: "2 of 3 session files were not staged due to per-execution limits (1 files / 104857600 bytes); files " +
+				"referenced in the code were prioritized."},
 		{name: "bytes", files: chat("a", "b", "c"), cfg: pytool.Config{MaxStagedBytes: 10}, staged: []string{"b", "c"},
-			notice: "1 of 3 session files were not staged due to per-execution limits (25 files / 10 bytes); files referenced in the code were prioritized."},
+			notice: "1 of 3 session files were not staged due to per-execution limits (25 files / 10 bytes); files referenced " +
+				"in the code were prioritized."},
 		{name: "the first always fits", files: chat("a"), cfg: pytool.Config{MaxStagedBytes: 1}, staged: []string{"a"}},
-		{name: "names of their own", files: chat("a.csv", "a.csv", "a_1.csv", "__main__.py", ""), staged: []string{"a.csv", "a_1.csv", "a_1_2.csv", "__main___3.py", "file"}},
-		{name: "some fail", files: append(chat("a", "b"), pytool.ChatFile{ID: "unknown", Name: "c"}), broken: "a", staged: []string{"b"}, notice: "Failed to stage 2 file(s): a, c."},
-		{name: "both notices", files: append(chat("x", "a", "b"), pytool.ChatFile{ID: "unknown", Name: "c"}), cfg: pytool.Config{MaxStagedFiles: 2}, staged: []string{"b"},
-			notice: "2 of 4 session files were not staged due to per-execution limits (2 files / 104857600 bytes); files referenced in the code were prioritized. Failed to stage 1 file(s): c."},
+		{name: "names of their own", files: chat("a.csv", "a.csv", "a_1.csv", "__main__.py", ""),
+			staged: []string{"a.csv", "a_1.csv", "a_1_2.csv", "__main___3.py", "file"}},
+		{name: "some fail", files: append(chat("a", "b"), pytool.ChatFile{ID: "unknown", Name: "c"}), broken: "a",
+			staged: []string{"b"}, notice: "Failed to stage 2 file(s): a, c."},
+		{name: "both notices", files: append(chat("x", "a", "b"), pytool.ChatFile{ID: "unknown", Name: "c"}),
+			cfg: pytool.Config{MaxStagedFiles: 2}, staged: []string{"b"},
+			notice: "2 of 4 session files were not staged due to per-execution limits (2 files / 104857600 bytes); files " +
+				"referenced in the code were prioritized. Failed to stage 1 file(s): c."},
 	}
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {

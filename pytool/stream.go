@@ -127,7 +127,9 @@ func fileGone(err error) error {
 	return err
 }
 
-func (s *Service) executeAtOnce(ctx context.Context, limit time.Duration, body executeBody, output func(Stream, string)) (Outcome, error) {
+func (s *Service) executeAtOnce(
+	ctx context.Context, limit time.Duration, body executeBody, output func(Stream, string),
+) (Outcome, error) {
 	answer, err := s.do(ctx, limit, http.MethodPost, "/v1/execute", jsonPayload(body))
 	if err != nil {
 		return Outcome{}, fileGone(err)

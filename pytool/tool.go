@@ -162,7 +162,9 @@ func orNull(s string) *string {
 
 // execute stages and runs. A file that the service has forgotten since it was
 // uploaded is uploaded again, once.
-func (t *Tool) execute(ctx context.Context, code string, files []ChatFile, output func(Stream, string)) (Outcome, string, error) {
+func (t *Tool) execute(
+	ctx context.Context, code string, files []ChatFile, output func(Stream, string),
+) (Outcome, string, error) {
 	for again := false; ; again = true {
 		staged, notice := t.stage(ctx, code, files)
 		req := Request{Code: code, Timeout: t.cfg.Timeout}
@@ -201,7 +203,8 @@ func (r *run) save(ctx context.Context, files []OutputFile, result *Result) (los
 	defer cancel()
 	for _, id := range fetched {
 		if err := t.runner.Delete(cleaning, id); err != nil {
-			t.log.WarnContext(ctx, "a fetched file could not be deleted at the service, which will do it later", "file", id, "error", err)
+			t.log.WarnContext(ctx, "a fetched file could not be deleted at the service, which will do it later", "file", id,
+				"error", err)
 		}
 	}
 	return lost

@@ -108,7 +108,8 @@ func TestPacketsAndResults(t *testing.T) {
 			script: func(pytool.Request, func(pytool.Stream, string)) (pytool.Outcome, error) {
 				return pytool.Outcome{TimedOut: true}, nil
 			}},
-		{name: "the service says no", call: pytool.Call{Arguments: json.RawMessage(`{"code":"x"}`), Files: []pytool.ChatFile{{ID: "a", Name: "bad.csv"}}},
+		{name: "the service says no", call: pytool.Call{Arguments: json.RawMessage(`{"code":"x"}`),
+			Files: []pytool.ChatFile{{ID: "a", Name: "bad.csv"}}},
 			script: func(_ pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
 				output(pytool.Stdout, "begun\n")
 				return pytool.Outcome{}, &pytool.StatusError{Status: 429, Detail: "saturated"}
@@ -199,7 +200,8 @@ func TestConfig(t *testing.T) {
 		pytool.EnvMaxStagedBytes: "99", pytool.EnvStagingConcurrency: "",
 	}
 	got, err = pytool.ReadConfig(lookup)
-	want := pytool.Config{Timeout: 1500 * time.Millisecond, MaxOutput: 7, MaxStagedFiles: 2, MaxStagedBytes: 99, StagingConcurrency: 8}
+	want := pytool.Config{Timeout: 1500 * time.Millisecond, MaxOutput: 7, MaxStagedFiles: 2, MaxStagedBytes: 99,
+		StagingConcurrency: 8}
 	if err != nil || got != want {
 		t.Errorf("all set: %+v, %v", got, err)
 	}

@@ -38,7 +38,8 @@ func pathAbove(line, sibling []byte) (candidate, bool) {
 		c.doubt(0.6, "it may be no path")
 	default:
 		// What leads out of the folder is told of, not passed over.
-		if !title.wrapped && !title.label || refusal(strings.ReplaceAll(bare, `\`, "/")) == "" || pathShape(strings.TrimLeft(bare[strings.LastIndexAny(bare, `/\`)+1:], "~")) != shapeStrong {
+		if !title.wrapped && !title.label || refusal(strings.ReplaceAll(bare, `\`, "/")) == "" ||
+			pathShape(strings.TrimLeft(bare[strings.LastIndexAny(bare, `/\`)+1:], "~")) != shapeStrong {
 			return c, false
 		}
 	}
@@ -124,7 +125,8 @@ func (t *title) peel(s string) string {
 		}
 		switch tail = strings.TrimSpace(strings.Trim(tail, ":")); {
 		case tail == "":
-		case strings.HasPrefix(tail, "(") && strings.HasSuffix(tail, ")"), strings.HasPrefix(tail, "[") && strings.HasSuffix(tail, "]"):
+		case strings.HasPrefix(tail, "(") && strings.HasSuffix(tail, ")"),
+			strings.HasPrefix(tail, "[") && strings.HasSuffix(tail, "]"):
 			t.note = tail[1 : len(tail)-1]
 		case strings.HasPrefix(tail, "- "), strings.HasPrefix(tail, "– "), strings.HasPrefix(tail, "— "):
 			t.note = strings.TrimLeft(tail, "-–— ")
@@ -166,7 +168,8 @@ func cutLabel(s string) (string, bool) {
 		return s, false
 	}
 	switch strings.ToLower(strings.Trim(label, " *_")) {
-	case "file", "filename", "file name", "path", "file path", "filepath", "new file", "create", "update", "updated file", "modified file", "full path":
+	case "file", "filename", "file name", "path", "file path", "filepath", "new file", "create", "update", "updated file",
+		"modified file", "full path":
 		return strings.TrimSpace(rest), true
 	}
 	return s, false
@@ -195,7 +198,8 @@ func showsOld(line []byte) bool {
 		return false
 	}
 	switch strings.ToLower(strings.Trim(readTitle(string(line)).text, " .*_`")) {
-	case "before", "old", "original", "current", "old code", "current code", "original code", "existing code", "the current code", "before the change",
+	case "before", "old", "original", "current", "old code", "current code", "original code", "existing code",
+		"the current code", "before the change",
 		"old version", "current version", "original version", "existing", "instead of", "replace this", "from":
 		return true
 	}

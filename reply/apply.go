@@ -121,7 +121,8 @@ func ApplyEach(it *Item, current []byte) ([]*Result, error) {
 	for range 2 * maxPlaces { // some are the same, or do not fit
 		c.asked = 0
 		r, err := apply(it, current, &c)
-		if first = cmp.Or(first, err); err == nil && !slices.ContainsFunc(each, func(e *Result) bool { return bytes.Equal(e.Content, r.Content) }) {
+		if first = cmp.Or(first, err); err == nil && !slices.ContainsFunc(
+			each, func(e *Result) bool { return bytes.Equal(e.Content, r.Content) }) {
 			each = append(each, r)
 		}
 		if len(each) == maxPlaces || !c.next() {
@@ -198,7 +199,8 @@ func applyFile(it *Item, current []byte) (*Result, error) {
 	if text, err := readText(current); err == nil {
 		r.Content = text.adopt(it.Content)
 	} else {
-		r.Warnings = append(r.Warnings, Warning{"file.not_text", "the current file is no UTF-8 text; its encoding is not kept", it.Span.Start})
+		r.Warnings = append(r.Warnings, Warning{"file.not_text",
+			"the current file is no UTF-8 text; its encoding is not kept", it.Span.Start})
 	}
 	return r, nil
 }
@@ -238,7 +240,8 @@ func applyHunks(it *Item, current []byte, c *chooser) (*Result, error) {
 		return nil, err
 	}
 	text.chooser = c
-	a := applier{text: text, ordered: it.Form == FormDiff || it.Form == FormEnvelope, done: make(map[string][]*AppliedHunk)}
+	a := applier{text: text, ordered: it.Form == FormDiff || it.Form == FormEnvelope,
+		done: make(map[string][]*AppliedHunk)}
 	for i := range it.Hunks {
 		if err := a.apply(i+1, &it.Hunks[i]); err != nil {
 			var apply *ApplyError
@@ -252,7 +255,8 @@ func applyHunks(it *Item, current []byte, c *chooser) (*Result, error) {
 	r.Content = text.bytes()
 	if it.Kind == KindDelete {
 		if len(bytes.TrimSpace(r.Content)) > 0 {
-			return nil, &ApplyError{Hunk: len(it.Hunks), Err: fmt.Errorf("%w: it deletes the file but does not name all of its lines", ErrNoMatch)}
+			return nil, &ApplyError{Hunk: len(it.Hunks), Err: fmt.Errorf(
+				"%w: it deletes the file but does not name all of its lines", ErrNoMatch)}
 		}
 		r.Content = nil
 	}
@@ -280,7 +284,8 @@ func (a *applier) apply(number int, hunk *Hunk) error {
 	twins := a.done[key]
 	pieces, elided := hunk.pieces()
 	if elided {
-		if place, err := a.text.find(hunk, a.from, a.delta); err == nil && place.fuzz <= FuzzTrailing && a.text.several == nil {
+		if place, err := a.text.find(hunk, a.from, a.delta); err == nil && place.fuzz <= FuzzTrailing &&
+			a.text.several == nil {
 			pieces = []*Hunk{hunk} // the dots are the file's own
 		}
 	}
@@ -308,7 +313,9 @@ func (a *applier) apply(number int, hunk *Hunk) error {
 func (a *applier) find(number int, h *Hunk) (place, error) {
 	found, err := a.text.find(h, a.from, a.delta)
 	if err == nil && a.text.several != nil {
-		a.result.Guesses = append(a.result.Guesses, fmt.Sprintf("the lines of hunk %d are at lines %s; line %d is taken", number, listed(a.text.several), a.text.several[a.text.taken]))
+		a.result.Guesses = append(a.result.Guesses, fmt.Sprintf(
+			"the lines of hunk %d are at lines %s; line %d is taken", number, listed(a.text.several),
+			a.text.several[a.text.taken]))
 	}
 	return found, err
 }
@@ -321,10 +328,13 @@ func (a *applier) change(number int, key string, hunk, h *Hunk, place place) {
 	grown := a.text.change(h, place)
 	r := &a.result
 	if place.hinted {
-		r.Warnings = append(r.Warnings, Warning{"hunk.hint", fmt.Sprintf("hunk %d is found more than once; the place at line %d was taken, which it names", number, place.line+1), hunk.Span.Start})
+		r.Warnings = append(r.Warnings, Warning{"hunk.hint", fmt.Sprintf(
+			"hunk %d is found more than once; the place at line %d was taken, which it names", number, place.line+1),
+			hunk.Span.Start})
 	}
 	if place.fuzz > FuzzTrailing {
-		r.Warnings = append(r.Warnings, Warning{"hunk.fuzz", fmt.Sprintf("hunk %d matches but for %s", number, place.fuzz), hunk.Span.Start})
+		r.Warnings = append(r.Warnings, Warning{"hunk.fuzz", fmt.Sprintf("hunk %d matches but for %s", number, place.fuzz),
+			hunk.Span.Start})
 	}
 	r.Fuzz = max(r.Fuzz, place.fuzz)
 	r.Hunks = append(r.Hunks, AppliedHunk{place.fuzz, place.line + 1, place.count})

@@ -19,7 +19,8 @@ func edit(old, new string) *Item {
 		}
 		return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 	}
-	return &Item{Kind: KindEdit, Form: FormSearch, Verdict: VerdictOK, Path: "a", Hunks: []Hunk{{Lines: opsOf(split(old), split(new))}}}
+	return &Item{Kind: KindEdit, Form: FormSearch, Verdict: VerdictOK, Path: "a",
+		Hunks: []Hunk{{Lines: opsOf(split(old), split(new))}}}
 }
 
 // patched reads an envelope's or a diff's only item.
@@ -56,11 +57,16 @@ func TestApply(t *testing.T) {
 		{name: "overlapping is twice", item: edit("a\na\n", "y\n"), current: "a\na\na\n", err: ErrManyMatches},
 		{name: "twice but for spaces, once exactly", item: edit("a\n", "y\n"), current: "a\na  \n", want: "y\na  \n"},
 		{name: "trailing space", item: edit("a\nb\n", "a\nB\n"), current: "a  \nb\t\n", want: "a  \nB\n", fuzz: FuzzTrailing},
-		{name: "indentation", item: edit("if x:\n  y\n", "if x:\n  z\n"), current: "def f():\n    if x:\n      y\n", want: "def f():\n    if x:\n      z\n", fuzz: FuzzIndent},
-		{name: "indentation taken off", item: edit("    y\n", "    z\n      w\n"), current: "  y\n", want: "  z\n    w\n", fuzz: FuzzIndent},
-		{name: "indentation with tabs", item: edit("y\nw\n", "z\n\nw\n"), current: "\ty\n\tw\n", want: "\tz\n\n\tw\n", fuzz: FuzzIndent},
-		{name: "indentation not uniform", item: edit("x\n  y\n", "x\n  z\n"), current: "x\n      y\n", want: "x\n  z\n", fuzz: FuzzTrim},
-		{name: "punctuation", item: edit("say(\"it's\") - now\n", "b\n"), current: "say(“it’s”) – now\n", want: "b\n", fuzz: FuzzPunctuation},
+		{name: "indentation", item: edit("if x:\n  y\n", "if x:\n  z\n"), current: "def f():\n    if x:\n      y\n",
+			want: "def f():\n    if x:\n      z\n", fuzz: FuzzIndent},
+		{name: "indentation taken off", item: edit("    y\n", "    z\n      w\n"), current: "  y\n", want: "  z\n    w\n",
+			fuzz: FuzzIndent},
+		{name: "indentation with tabs", item: edit("y\nw\n", "z\n\nw\n"), current: "\ty\n\tw\n", want: "\tz\n\n\tw\n",
+			fuzz: FuzzIndent},
+		{name: "indentation not uniform", item: edit("x\n  y\n", "x\n  z\n"), current: "x\n      y\n", want: "x\n  z\n",
+			fuzz: FuzzTrim},
+		{name: "punctuation", item: edit("say(\"it's\") - now\n", "b\n"), current: "say(“it’s”) – now\n", want: "b\n",
+			fuzz: FuzzPunctuation},
 		{name: "no likeness is enough", item: edit("abcdefgh\n", "x\n"), current: "abcdefgx\n", err: ErrNoMatch},
 		{name: "delete lines", item: edit("b\n", ""), current: "a\nb\nc\n", want: "a\nc\n"},
 		{name: "delete all", item: edit("a\n", ""), current: "a\n", want: ""},
@@ -68,7 +74,8 @@ func TestApply(t *testing.T) {
 		{name: "empty search, file with content", item: edit("", "x\n"), current: "a\n", err: ErrExists},
 		{name: "CRLF stays", item: edit("b\n", "B\nC\n"), current: "a\r\nb\r\nc\r\n", want: "a\r\nB\r\nC\r\nc\r\n"},
 		{name: "mixed stays on lines that stay", item: edit("b\n", "B\n"), current: "a\r\nb\nc\nd\n", want: "a\r\nB\nc\nd\n"},
-		{name: "context keeps its own ending", item: edit("a\nb\nc\n", "a\nB\nc\n"), current: "a\r\nb\r\nc\nd\r\n", want: "a\r\nB\r\nc\nd\r\n"},
+		{name: "context keeps its own ending", item: edit("a\nb\nc\n", "a\nB\nc\n"), current: "a\r\nb\r\nc\nd\r\n",
+			want: "a\r\nB\r\nc\nd\r\n"},
 		{name: "BOM stays", item: edit("a\n", "b\n"), current: "\xef\xbb\xbfa\n", want: "\xef\xbb\xbfb\n"},
 		{name: "no final newline stays so", item: edit("b\n", "B\n"), current: "a\nb", want: "a\nB"},
 		{name: "no final newline, more lines", item: edit("b\n", "b\nc\n"), current: "a\nb", want: "a\nb\nc"},
@@ -82,33 +89,52 @@ func TestApply(t *testing.T) {
 		{name: "file over one line of CRLF", item: whole("x\ny\n"), current: "a\r\n", want: "x\r\ny\r\n"},
 		{name: "file over BOM", item: whole("x\n"), current: "\xef\xbb\xbfa\n", want: "\xef\xbb\xbfx\n"},
 		{name: "file over no final newline", item: whole("x\n"), current: "a", want: "x"},
-		{name: "file over mixed keeps both ends", item: whole("a\nX\nd\n"), current: "a\r\nb\nc\nd\r\n", want: "a\r\nX\r\nd\r\n"},
+		{name: "file over mixed keeps both ends", item: whole("a\nX\nd\n"), current: "a\r\nb\nc\nd\r\n",
+			want: "a\r\nX\r\nd\r\n"},
 		{name: "file over mixed, mostly LF", item: whole("a\nX\nd\n"), current: "a\r\nb\nc\nd\n", want: "a\r\nX\nd\n"},
 		{name: "file over binary", item: whole("x\n"), current: "\x00\xff", want: "x\n"},
 		{name: "empty file", item: whole(""), current: "a\r\n", want: ""},
 		{name: "file over empty", item: whole("x\n"), current: "", want: "x\n"},
 
 		{name: "diff", item: patched(t, diff("@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n")), current: "a\nb\nc\n", want: "a\nB\nc\n"},
-		{name: "diff with wrong numbers", item: patched(t, diff("@@ -100,9 +7,2 @@\n a\n-b\n+B\n")), current: "a\nb\nc\n", want: "a\nB\nc\n"},
-		{name: "diff, repeated lines, right numbers", item: patched(t, diff("@@ -3,2 +3,2 @@\n a\n-b\n+B\n")), current: "a\nb\na\nb\n", want: "a\nb\na\nB\n"},
-		{name: "diff, repeated lines, wrong numbers", item: patched(t, diff("@@ -9,2 +9,2 @@\n a\n-b\n+B\n")), current: "a\nb\na\nb\n", err: ErrManyMatches},
-		{name: "diff, hunks in order", item: patched(t, diff("@@ @@\n-x\n+y\n@@ @@\n-b\n+B\n")), current: "b\nx\nb\n", want: "b\ny\nB\n"},
-		{name: "diff, hunks out of order", item: patched(t, diff("@@ @@\n-x\n+y\n@@ @@\n-b\n+B\n")), current: "b\nx\n", want: "B\ny\n"},
-		{name: "diff with an empty line of context too many", item: patched(t, diff("@@ @@\n \n-b\n+B\n")), current: "a\nb\n", want: "a\nB\n"},
-		{name: "diff takes the final newline away", item: patched(t, diff("@@ @@\n-b\n+B\n\\ No newline at end of file\n")), current: "a\nb\n", want: "a\nB"},
-		{name: "diff adds the final newline", item: patched(t, diff("@@ @@\n-b\n\\ No newline at end of file\n+b\n")), current: "a\nb", want: "a\nb\n"},
-		{name: "diff that only adds, nowhere", item: patched(t, diff("@@ -2,0 +3 @@\n+x\n")), current: "a\nb\n", err: ErrExists},
-		{name: "context by trailing space keeps the file's bytes", item: patched(t, diff("@@ @@\n a\n-b\n+B\n")), current: "a  \nb\n", want: "a  \nB\n", fuzz: FuzzTrailing},
+		{name: "diff with wrong numbers", item: patched(t, diff("@@ -100,9 +7,2 @@\n a\n-b\n+B\n")), current: "a\nb\nc\n",
+			want: "a\nB\nc\n"},
+		{name: "diff, repeated lines, right numbers", item: patched(t, diff("@@ -3,2 +3,2 @@\n a\n-b\n+B\n")),
+			current: "a\nb\na\nb\n", want: "a\nb\na\nB\n"},
+		{name: "diff, repeated lines, wrong numbers", item: patched(t, diff("@@ -9,2 +9,2 @@\n a\n-b\n+B\n")),
+			current: "a\nb\na\nb\n", err: ErrManyMatches},
+		{name: "diff, hunks in order", item: patched(t, diff("@@ @@\n-x\n+y\n@@ @@\n-b\n+B\n")), current: "b\nx\nb\n",
+			want: "b\ny\nB\n"},
+		{name: "diff, hunks out of order", item: patched(t, diff("@@ @@\n-x\n+y\n@@ @@\n-b\n+B\n")), current: "b\nx\n",
+			want: "B\ny\n"},
+		{name: "diff with an empty line of context too many", item: patched(t, diff("@@ @@\n \n-b\n+B\n")), current: "a\nb\n",
+			want: "a\nB\n"},
+		{name: "diff takes the final newline away", item: patched(t, diff("@@ @@\n-b\n+B\n\\ No newline at end of file\n")),
+			current: "a\nb\n", want: "a\nB"},
+		{name: "diff adds the final newline", item: patched(t, diff("@@ @@\n-b\n\\ No newline at end of file\n+b\n")),
+			current: "a\nb", want: "a\nb\n"},
+		{name: "diff that only adds, nowhere", item: patched(t, diff("@@ -2,0 +3 @@\n+x\n")), current: "a\nb\n",
+			err: ErrExists},
+		{name: "context by trailing space keeps the file's bytes", item: patched(t, diff("@@ @@\n a\n-b\n+B\n")),
+			current: "a  \nb\n", want: "a  \nB\n", fuzz: FuzzTrailing},
 
-		{name: "envelope", item: patched(t, envelope("@@ class B\n-x\n+y\n")), current: "class A\nx\nclass B\nx\n", want: "class A\nx\nclass B\ny\n"},
-		{name: "envelope, two contexts", item: patched(t, envelope("@@ class B\n@@ def f\n-x\n+y\n")), current: "def f\nx\nclass B\ndef f\nx\n", want: "def f\nx\nclass B\ndef f\ny\n"},
-		{name: "envelope, indented context", item: patched(t, envelope("@@ def f\n-  x\n+  y\n")), current: "  def f\n  x\n", want: "  def f\n  y\n"},
-		{name: "envelope, context twice", item: patched(t, envelope("@@ def f\n-x\n+y\n")), current: "def f\nx\ndef f\nx\n", err: ErrManyMatches},
-		{name: "envelope, context missing", item: patched(t, envelope("@@ def g\n-x\n+y\n")), current: "def f\nx\n", err: ErrNoMatch},
-		{name: "envelope, insertion behind a context", item: patched(t, envelope("@@ def f\n+y\n")), current: "def f\nx\n", want: "def f\ny\nx\n"},
-		{name: "envelope, at the end", item: patched(t, envelope("@@\n-x\n+y\n*** End of File\n")), current: "x\na\nx\n", want: "x\na\ny\n"},
+		{name: "envelope", item: patched(t, envelope("@@ class B\n-x\n+y\n")), current: "class A\nx\nclass B\nx\n",
+			want: "class A\nx\nclass B\ny\n"},
+		{name: "envelope, two contexts", item: patched(t, envelope("@@ class B\n@@ def f\n-x\n+y\n")),
+			current: "def f\nx\nclass B\ndef f\nx\n", want: "def f\nx\nclass B\ndef f\ny\n"},
+		{name: "envelope, indented context", item: patched(t, envelope("@@ def f\n-  x\n+  y\n")), current: "  def f\n  x\n",
+			want: "  def f\n  y\n"},
+		{name: "envelope, context twice", item: patched(t, envelope("@@ def f\n-x\n+y\n")), current: "def f\nx\ndef f\nx\n",
+			err: ErrManyMatches},
+		{name: "envelope, context missing", item: patched(t, envelope("@@ def g\n-x\n+y\n")), current: "def f\nx\n",
+			err: ErrNoMatch},
+		{name: "envelope, insertion behind a context", item: patched(t, envelope("@@ def f\n+y\n")), current: "def f\nx\n",
+			want: "def f\ny\nx\n"},
+		{name: "envelope, at the end", item: patched(t, envelope("@@\n-x\n+y\n*** End of File\n")), current: "x\na\nx\n",
+			want: "x\na\ny\n"},
 		{name: "envelope, append", item: patched(t, envelope("@@\n+y\n*** End of File\n")), current: "x\n", want: "x\ny\n"},
-		{name: "envelope, append without a final newline", item: patched(t, envelope("@@\n+y\n*** End of File\n")), current: "x", want: "x\ny"},
+		{name: "envelope, append without a final newline", item: patched(t, envelope("@@\n+y\n*** End of File\n")),
+			current: "x", want: "x\ny"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			current := []byte(c.current)
@@ -178,7 +204,8 @@ func TestApplyDeletesOnlyWhatItNames(t *testing.T) {
 }
 
 func TestApplyRefusesWhatIsNoWrite(t *testing.T) {
-	for _, v := range []Verdict{VerdictPartial, VerdictTruncated, VerdictCitation, VerdictExample, VerdictRefused, VerdictSuperseded, VerdictInvalid} {
+	for _, v := range []Verdict{VerdictPartial, VerdictTruncated, VerdictCitation, VerdictExample, VerdictRefused,
+		VerdictSuperseded, VerdictInvalid} {
 		it := whole("x\n")
 		it.Verdict = v
 		if _, err := Apply(it, nil); !errors.Is(err, ErrNotApplicable) {
@@ -193,7 +220,8 @@ func TestApplyRefusesWhatIsNoWrite(t *testing.T) {
 func TestApplyErrorsHelp(t *testing.T) {
 	_, err := Apply(edit("func f() {\n\treturn 1\n}\n", "x\n"), []byte("package a\n\nfunc f() {\n\treturn 2\n}\n"))
 	var e *ApplyError
-	if !errors.As(err, &e) || e.Hunk != 1 || len(e.Lines) != 1 || e.Lines[0] != 3 || !strings.HasPrefix(e.Nearest, "func f() {\n\treturn 2") {
+	if !errors.As(err, &e) || e.Hunk != 1 || len(e.Lines) != 1 || e.Lines[0] != 3 ||
+		!strings.HasPrefix(e.Nearest, "func f() {\n\treturn 2") {
 		t.Errorf("%v: %+v", err, e)
 	}
 	_, err = Apply(edit("a\n", "x\n"), []byte("a\nb\na\n"))

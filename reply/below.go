@@ -36,7 +36,8 @@ func (p *Parser) settleBelow() {
 	}
 	for _, u := range p.below {
 		_, _, at, _ := run(p.buf[u.start:])
-		f := fence{indent: u.indent, start: u.start, body: u.body, info: parseInfo(string(p.text(u.start+at, max(u.start+at, u.body-1))))}
+		f := fence{indent: u.indent, start: u.start, body: u.body,
+			info: parseInfo(string(p.text(u.start+at, max(u.start+at, u.body-1))))}
 		d, _ := language(f.info.lang)
 		if d.class&(classCode|classMarkup) == 0 || d.class&(classShell|classOutput|classDiff|classPlain) != 0 {
 			continue

@@ -85,7 +85,8 @@ func (p *Parser) readings(it *Item, f *fence) {
 
 // readFence makes items of a fence, according to what its body is.
 func (p *Parser) readFence(f *fence, span, body Span) []*Item {
-	if d, _ := language(f.info.lang); !f.named && (f.nested || d.class&classMarkup != 0 && d.class&classPlain == 0) && !f.hasHeader(p.buf[body.Start:body.End]) {
+	if d, _ := language(f.info.lang); !f.named && (f.nested || d.class&classMarkup != 0 && d.class&classPlain == 0) &&
+		!f.hasHeader(p.buf[body.Start:body.End]) {
 		return nil // it shows how to write something
 	}
 	if f.patch && (!f.named || !holdsPatches(f.where.raw)) {
@@ -146,7 +147,8 @@ func (p *Parser) mergeHeader(where *candidate, head *header, f *fence) bool {
 	case head.from == PathDirective:
 		where.doubt(0.5, "a comment inside names another file: "+inner)
 	case where.from != PathAbove && where.from != PathProse:
-		where.warnings = append(where.warnings, Warning{"path.comment", "a comment inside names another file: " + inner, f.body})
+		where.warnings = append(where.warnings, Warning{"path.comment", "a comment inside names another file: " + inner,
+			f.body})
 	case strings.HasSuffix(same, "/"+outer) && where.verdict == "":
 		where.raw = head.raw
 	case !strings.HasSuffix(outer, "/"+same):
@@ -157,7 +159,8 @@ func (p *Parser) mergeHeader(where *candidate, head *header, f *fence) bool {
 
 // newItem makes an item of a path and where it was found.
 func (p *Parser) newItem(kind Kind, form Form, where candidate, span, body Span) *Item {
-	it := &Item{Kind: kind, Form: form, Verdict: VerdictOK, Confidence: where.conf, Span: span, Body: body, From: where.from, RawPath: where.raw}
+	it := &Item{Kind: kind, Form: form, Verdict: VerdictOK, Confidence: where.conf, Span: span, Body: body,
+		From: where.from, RawPath: where.raw}
 	path, lines := lineSuffix(unwrap(where.raw))
 	c := cleanPath(path, span.Start)
 	it.Path = c.path
@@ -225,9 +228,11 @@ func (p *Parser) checkMargin(it *Item, f *fence, body []byte) {
 	shallow := *f
 	shallow.indent = least
 	if other := shallow.content(body); !bytes.Equal(other, it.Content) {
-		it.Readings = append(it.Readings, Reading{"indented as written", other}, Reading{"the fence's indentation taken off", it.Content})
+		it.Readings = append(it.Readings, Reading{"indented as written", other},
+			Reading{"the fence's indentation taken off", it.Content})
 		it.Content = other
-		it.downgrade(VerdictAmbiguous, "its lines begin before its fence does: how much of their indentation is the file's is unclear")
+		it.downgrade(VerdictAmbiguous,
+			"its lines begin before its fence does: how much of their indentation is the file's is unclear")
 	}
 }
 
@@ -245,7 +250,8 @@ func elidesInBraces(it *Item) bool {
 	if family(it.Path) == "json" && dotsOutsideStrings(it.Content) {
 		return true
 	}
-	return dotsElide(it.langOfPath()) && (bytes.Contains(it.Content, []byte("{ ... }")) || bytes.Contains(it.Content, []byte("{...}")))
+	return dotsElide(it.langOfPath()) && (bytes.Contains(it.Content, []byte("{ ... }")) ||
+		bytes.Contains(it.Content, []byte("{...}")))
 }
 
 // dotsOutsideStrings: dots in JSON that stand in no string.
@@ -294,7 +300,8 @@ func elidesBehind(body []byte, dots string) bool {
 		i += at
 		at = i + len(dots)
 		before := bytes.TrimRight(body[max(0, i-24):i], " \t[({")
-		if !bytes.HasSuffix(before, []byte("//")) && !bytes.HasSuffix(before, []byte("/*")) && !bytes.HasSuffix(before, []byte("#")) &&
+		if !bytes.HasSuffix(before, []byte("//")) && !bytes.HasSuffix(before, []byte("/*")) &&
+			!bytes.HasSuffix(before, []byte("#")) &&
 			!bytes.HasSuffix(before, []byte("<!--")) {
 			continue
 		}

@@ -47,7 +47,8 @@ func (p *Parser) readCall(t *tag, span, body Span) []*Item {
 // callItem is newItem for a path that may be missing.
 func (p *Parser) callItem(kind Kind, path string, span, body Span) *Item {
 	if path == "" {
-		return &Item{Kind: kind, Form: FormTag, Span: span, Body: body, Verdict: VerdictInvalid, Reason: "a call of a tool names no file"}
+		return &Item{Kind: kind, Form: FormTag, Span: span, Body: body, Verdict: VerdictInvalid,
+			Reason: "a call of a tool names no file"}
 	}
 	return p.newItem(kind, FormTag, tagPath(path), span, body)
 }

@@ -44,13 +44,15 @@ func (c *candidate) annotation(words string) {
 	case w == "":
 	case has("before", "old", "original", "current", "existing", "unchanged", "reference", "readonly"):
 		c.mark(VerdictCitation, "it is marked as what the file holds now ("+words+")")
-	case has("line", "lines", "excerpt", "snippet", "partial", "fragment", "portion", "section", "part", "diff", "append", "insert", "add"):
+	case has("line", "lines", "excerpt", "snippet", "partial", "fragment", "portion", "section", "part", "diff", "append",
+		"insert", "add"):
 		c.mark(VerdictPartial, "it is marked as a part of the file ("+words+")")
 	case has("example", "sample", "output", "usage"):
 		c.mark(VerdictExample, "it is marked as an example ("+words+")")
 	case has("delete", "deleted", "remove", "removed"):
 		c.doubt(0.5, "it is marked as removed, and has content ("+words+")")
-	case has("new", "updated", "update", "modified", "modify", "create", "created", "complete", "full", "file", "changed", "after", "fixed",
+	case has("new", "updated", "update", "modified", "modify", "create", "created", "complete", "full", "file", "changed",
+		"after", "fixed",
 		"final", "revised", "rewritten", "replace", "edited", "refactored", "version"):
 	default:
 		c.doubt(0.7, "it is unclear what ("+words+") after the path means")
@@ -99,7 +101,8 @@ func (c *candidate) trailer(s string) string {
 // doubtWords: a path with spaces may be a command or a sentence, unless its
 // first word already leads into a folder.
 func (c *candidate) doubtWords(path string) {
-	if first, rest, ok := strings.Cut(unwrap(path), " "); ok && (!strings.ContainsAny(first, `/\`) || strings.ContainsAny(rest, `/\`)) {
+	if first, rest, ok := strings.Cut(unwrap(path), " "); ok &&
+		(!strings.ContainsAny(first, `/\`) || strings.ContainsAny(rest, `/\`)) {
 		c.doubt(0.7, "it may be a path with spaces, or words and a path")
 	}
 }
@@ -131,8 +134,10 @@ func (c *candidate) spaced(s string) string {
 // isFenceOption: words that renderers take after a language.
 func isFenceOption(word string) bool {
 	switch word {
-	case "showlinenumbers", "linenos", "linenums", "copy", "nocopy", "wrap", "nowrap", "numbers", "collapse", "expand", "expandable",
-		"new", "updated", "modified", "create", "created", "full", "complete", "editable", "live", "hl_lines", "noinline", "twoslash",
+	case "showlinenumbers", "linenos", "linenums", "copy", "nocopy", "wrap", "nowrap", "numbers", "collapse", "expand",
+		"expandable",
+		"new", "updated", "modified", "create", "created", "full", "complete", "editable", "live", "hl_lines", "noinline",
+		"twoslash",
 		"line-numbers", "no-line-numbers", ":line-numbers", "playground", "runnable":
 		return true
 	}

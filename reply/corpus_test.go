@@ -66,17 +66,26 @@ type frame struct {
 var frames = []frame{
 	{name: "alone", before: "```markdown:README.md\n", after: "```\n"},
 	{name: "without a final line feed", before: "```markdown:README.md\n", after: "```"},
-	{name: "in prose", before: "Here is the new README:\n\n```markdown:README.md\n", after: "```\n\nIt covers the setup. Let me know if anything is missing.\n"},
+	{name: "in prose", before: "Here is the new README:\n\n```markdown:README.md\n",
+		after: "```\n\nIt covers the setup. Let me know if anything is missing.\n"},
 	{name: "path above", before: "**README.md**\n\n```markdown\n", after: "```\n\nThis replaces the old one.\n"},
 	{name: "path above a bare fence", before: "README.md\n```\n", after: "```\n"},
 	{name: "path alone", before: "I rewrote it.\n\n```README.md\n", after: "```\n"},
-	{name: "short word", before: "### `docs/guide.md`\n\n```md\n", after: "```\n\n## Notes\n\n- It has all sections.\n- Nothing else changed.\n"},
-	{name: "then commands", before: "```markdown:README.md\n", after: "```\n\nThen run:\n\n```bash\nnpm install\nnpm test\n```\n\nThat is all.\n"},
-	{name: "then commands in a bare fence", before: "```markdown:README.md\n", after: "```\n\nThen run:\n\n```\nnpm install\n```\n\nThat is all.\n"},
-	{name: "then a file", before: "```markdown:README.md\n", after: "```\n\n```python:main.py\nprint(1)\n```\n", more: [][2]string{{"main.py", "print(1)\n"}}},
-	{name: "then a file with its path above", before: "```markdown:README.md\n", after: "```\n\n**src/main.py**\n```python\nprint(1)\n```\nDone.\n", more: [][2]string{{"src/main.py", "print(1)\n"}}},
-	{name: "behind a file", before: "```python:main.py\nprint(1)\n```\n\n```markdown:README.md\n", after: "```\n", more: [][2]string{{"main.py", "print(1)\n"}}},
-	{name: "before a document", before: "```markdown:README.md\n", after: "```\n\n```markdown:CHANGELOG.md\n# Changes\n\n```\nmake\n```\n\n- first\n```\n", more: [][2]string{{"CHANGELOG.md", "# Changes\n\n```\nmake\n```\n\n- first\n"}}},
+	{name: "short word", before: "### `docs/guide.md`\n\n```md\n",
+		after: "```\n\n## Notes\n\n- It has all sections.\n- Nothing else changed.\n"},
+	{name: "then commands", before: "```markdown:README.md\n",
+		after: "```\n\nThen run:\n\n```bash\nnpm install\nnpm test\n```\n\nThat is all.\n"},
+	{name: "then commands in a bare fence", before: "```markdown:README.md\n",
+		after: "```\n\nThen run:\n\n```\nnpm install\n```\n\nThat is all.\n"},
+	{name: "then a file", before: "```markdown:README.md\n", after: "```\n\n```python:main.py\nprint(1)\n```\n",
+		more: [][2]string{{"main.py", "print(1)\n"}}},
+	{name: "then a file with its path above", before: "```markdown:README.md\n",
+		after: "```\n\n**src/main.py**\n```python\nprint(1)\n```\nDone.\n", more: [][2]string{{"src/main.py", "print(1)\n"}}},
+	{name: "behind a file", before: "```python:main.py\nprint(1)\n```\n\n```markdown:README.md\n", after: "```\n",
+		more: [][2]string{{"main.py", "print(1)\n"}}},
+	{name: "before a document", before: "```markdown:README.md\n",
+		after: "```\n\n```markdown:CHANGELOG.md\n# Changes\n\n```\nmake\n```\n\n- first\n```\n",
+		more:  [][2]string{{"CHANGELOG.md", "# Changes\n\n```\nmake\n```\n\n- first\n"}}},
 	{name: "prose without a gap", before: "Sure.\n```markdown:README.md\n", after: "```\nThis is the whole README.\n"},
 }
 
@@ -134,7 +143,8 @@ func TestMarkdownCorpus(t *testing.T) {
 			}
 		}
 		share := float64(n["whole"]) / float64(len(texts))
-		t.Logf("%-32s %5.1f %% whole, %d offered, %d asked about, %d wrong", f.name, 100*share, n["offered"], n["asked"], n["wrong"])
+		t.Logf("%-32s %5.1f %% whole, %d offered, %d asked about, %d wrong", f.name, 100*share, n["offered"], n["asked"],
+			n["wrong"])
 		if share < 0.95 || n["asked"]*1000 > 5*len(texts) {
 			t.Errorf("%s: too few are whole or offered whole", f.name)
 		}
@@ -172,7 +182,8 @@ func TestDamagedMarkdownCorpus(t *testing.T) {
 			document := strings.Join(damage.lines, "")
 			kind := judge(f.before+document+f.after, document, f)
 			if n[kind]++; kind == "wrong" {
-				t.Errorf("%s: a wrong write from a document that begins with %q (%s)", f.name, document[:min(len(document), 60)], damage.name)
+				t.Errorf("%s: a wrong write from a document that begins with %q (%s)", f.name, document[:min(len(document), 60)],
+					damage.name)
 			}
 		}
 	}

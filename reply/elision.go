@@ -30,7 +30,8 @@ func isElision(line []byte, lang string) bool {
 	if isDots(s) {
 		return dotsElide(lang)
 	}
-	if inner := strings.Trim(s, "[]()<> "); len(inner) < len(s) && (strings.HasPrefix(inner, "...") || strings.HasPrefix(inner, "…")) && (isDots(inner) || elides(inner)) {
+	if inner := strings.Trim(s, "[]()<> "); len(inner) < len(s) &&
+		(strings.HasPrefix(inner, "...") || strings.HasPrefix(inner, "…")) && (isDots(inner) || elides(inner)) {
 		return !strings.Contains(s, ",")
 	}
 	text, leader := uncomment(s)
@@ -46,7 +47,8 @@ func isElision(line []byte, lang string) bool {
 	if isDots(text) {
 		return !prose
 	}
-	if prose && strings.ContainsAny(leader, "*-#") && leader != "<!--" && !strings.HasPrefix(text, "...") && !strings.HasPrefix(text, "…") {
+	if prose && strings.ContainsAny(leader, "*-#") && leader != "<!--" && !strings.HasPrefix(text, "...") &&
+		!strings.HasPrefix(text, "…") {
 		return false // an item of a list, or a heading
 	}
 	dots := strings.Contains(text, "...") || strings.Contains(text, "…") || strings.HasSuffix(text, "..")
@@ -67,7 +69,8 @@ func hints(line []byte) bool {
 		if c == '.' && before == '.' || c == 0xe2 {
 			return true
 		}
-		if !isLetter(before) && telling[c][0] != "" && (hasWord(line[i:], telling[c][0]) || hasWord(line[i:], telling[c][1])) {
+		if !isLetter(before) && telling[c][0] != "" && (hasWord(line[i:], telling[c][0]) ||
+			hasWord(line[i:], telling[c][1])) {
 			return true
 		}
 		before = c
@@ -78,7 +81,8 @@ func hints(line []byte) bool {
 // telling has, by their first letter, the beginnings of the words without which
 // nothing is left out but by dots.
 var telling = func() (t [256][2]string) {
-	for _, word := range [...]string{"rest", "remain", "existing", "etc", "same", "snip", "omitted", "previous", "truncated", "keep", "unchanged", "change", "before"} {
+	for _, word := range [...]string{"rest", "remain", "existing", "etc", "same", "snip", "omitted", "previous",
+		"truncated", "keep", "unchanged", "change", "before"} {
 		lower, upper := word[0], word[0]-'a'+'A'
 		t[lower][1], t[upper][1] = t[lower][0], t[lower][0]
 		t[lower][0], t[upper][0] = word, word
@@ -111,7 +115,8 @@ func dotsElide(lang string) bool {
 		return false
 	}
 	switch d.family {
-	case "js", "c", "cs", "jvm", "go", "rust", "php", "swift", "dart", "css", "json", "ruby", "sql", "lua", "web", "sh", "xml", "make", "zig":
+	case "js", "c", "cs", "jvm", "go", "rust", "php", "swift", "dart", "css", "json", "ruby", "sql", "lua", "web", "sh",
+		"xml", "make", "zig":
 		return true
 	}
 	return false
@@ -120,8 +125,10 @@ func dotsElide(lang string) bool {
 // elides: words that say that something else stands here.
 func elides(text string) bool {
 	text = strings.ToLower(text)
-	for _, word := range [...]string{"existing", "rest", "unchanged", "remain", "omitted", "same as", "same code", "previous", "other ", "keep", "code here",
-		"as before", "truncated", "snip", "implementation", "more ", "etc", "no change", "unmodified", "your code", "continue", "and so on",
+	for _, word := range [...]string{"existing", "rest", "unchanged", "remain", "omitted", "same as", "same code",
+		"previous", "other ", "keep", "code here",
+		"as before", "truncated", "snip", "implementation", "more ", "etc", "no change", "unmodified", "your code",
+		"continue", "and so on",
 		"as is", "above", "original", "(code)", " code", "abbreviated", "skipped", "elided"} {
 		if strings.Contains(text, word) {
 			return true
@@ -140,21 +147,26 @@ func elidesWithoutDots(text string) bool {
 		what = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(what, "the "), "your "), "existing ")
 		return startsWithCodeWord(what)
 	}
-	for _, prefix := range [...]string{"existing ", "previous ", "remaining ", "other existing ", "keep existing ", "keep the existing ", "keep the rest", "your existing "} {
+	for _, prefix := range [...]string{"existing ", "previous ", "remaining ", "other existing ", "keep existing ",
+		"keep the existing ", "keep the rest", "your existing "} {
 		if what, ok := strings.CutPrefix(text, prefix); ok {
 			return prefix == "keep the rest" || startsWithCodeWord(what) && len(strings.Fields(what)) <= 6
 		}
 	}
-	if strings.HasPrefix(text, "other ") && (strings.HasSuffix(text, "unchanged") || strings.HasSuffix(text, "the same") || strings.HasSuffix(text, "as before")) {
+	if strings.HasPrefix(text, "other ") && (strings.HasSuffix(text, "unchanged") || strings.HasSuffix(text, "the same") ||
+		strings.HasSuffix(text, "as before")) {
 		return true
 	}
 	switch text {
-	case "unchanged", "code unchanged", "same as before", "same as above", "omitted", "omitted for brevity", "code omitted", "code omitted for brevity",
-		"no changes", "no changes here", "no change", "unchanged code", "rest unchanged", "rest is unchanged", "rest remains unchanged", "rest stays the same",
+	case "unchanged", "code unchanged", "same as before", "same as above", "omitted", "omitted for brevity",
+		"code omitted", "code omitted for brevity",
+		"no changes", "no changes here", "no change", "unchanged code", "rest unchanged", "rest is unchanged",
+		"rest remains unchanged", "rest stays the same",
 		"rest remains the same", "truncated", "truncated for brevity", "snip", "etc":
 		return true
 	}
-	return strings.HasSuffix(text, "remains the same") || strings.HasSuffix(text, "remains unchanged") || strings.HasSuffix(text, "remain unchanged") ||
+	return strings.HasSuffix(text, "remains the same") || strings.HasSuffix(text, "remains unchanged") ||
+		strings.HasSuffix(text, "remain unchanged") ||
 		strings.HasSuffix(text, "omitted for brevity") || strings.HasSuffix(text, "stays the same")
 }
 
@@ -164,9 +176,12 @@ func startsWithCodeWord(s string) bool {
 		word = s[:i]
 	}
 	switch word {
-	case "code", "file", "content", "contents", "imports", "import", "methods", "method", "functions", "function", "styles", "class", "component",
-		"implementation", "logic", "routes", "tests", "fields", "props", "config", "configuration", "script", "document", "template", "module", "body",
-		"html", "css", "markup", "handlers", "exports", "definitions", "declarations", "types", "middleware", "settings", "lines", "sections", "section":
+	case "code", "file", "content", "contents", "imports", "import", "methods", "method", "functions", "function",
+		"styles", "class", "component",
+		"implementation", "logic", "routes", "tests", "fields", "props", "config", "configuration", "script", "document",
+		"template", "module", "body",
+		"html", "css", "markup", "handlers", "exports", "definitions", "declarations", "types", "middleware", "settings",
+		"lines", "sections", "section":
 		return true
 	}
 	return false

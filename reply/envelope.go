@@ -71,7 +71,8 @@ func (e *envelope) unpad(text string) string {
 	if !strings.HasPrefix(trimmed, "*** ") || text[0] == ' ' && !strings.HasPrefix(text, "  ") && e.hunk != nil {
 		return text
 	}
-	for _, marker := range [...]string{patchEnd, "*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:", "*** End of File"} {
+	for _, marker := range [...]string{patchEnd, "*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:",
+		"*** End of File"} {
 		if strings.HasPrefix(trimmed, marker) {
 			return trimmed
 		}
@@ -170,7 +171,8 @@ func (e *envelope) operation(op string, line bodyLine) {
 
 func (e *envelope) begin(kind Kind, path string, line bodyLine) {
 	e.close()
-	e.item = e.p.newItem(kind, FormEnvelope, candidate{raw: path, from: PathHeader, conf: 1}, e.span, Span{line.start, line.end})
+	e.item = e.p.newItem(kind, FormEnvelope, candidate{raw: path, from: PathHeader, conf: 1}, e.span,
+		Span{line.start, line.end})
 	e.items = append(e.items, e.item)
 	e.content, e.blanks = []byte{}, 0
 }

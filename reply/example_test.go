@@ -10,7 +10,8 @@ func ExampleParse() {
 	text := "Here is the login:\n\n" +
 		"```typescript:src/api/auth.ts\nexport const login = () => true;\n```\n\n" +
 		"It is tested like this:\n\n```bash\nnpm test\n```\n\n" +
-		"=== PROGRESS UPDATE ===\nassignment_id: A1234\npercent: ~75\nnext:\n- Add the password reset\n=== END PROGRESS UPDATE ===\n"
+		"=== PROGRESS UPDATE ===\nassignment_id: A1234\npercent: ~75\nnext:\n- Add the password reset\n" +
+		"=== END PROGRESS UPDATE ===\n"
 	r := reply.Parse([]byte(text))
 	for _, item := range r.Files() {
 		fmt.Printf("%s %s: %q\n", item.Kind, item.Path, item.Content)

@@ -117,8 +117,10 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 	p.begun = true
 	if f.named && f.where.verdict == "" {
 		c := cleanPath(f.where.raw, start)
-		p.emit(EventOpened, &Item{Ordinal: len(p.items) + 1, Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated, Confidence: f.where.conf,
-			Span: Span{start, p.next}, Body: Span{p.next, p.next}, Path: c.path, RawPath: f.where.raw, From: f.where.from, Lang: f.info.lang})
+		p.emit(EventOpened, &Item{Ordinal: len(p.items) + 1, Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated,
+			Confidence: f.where.conf,
+			Span:       Span{start, p.next}, Body: Span{p.next, p.next}, Path: c.path, RawPath: f.where.raw, From: f.where.from,
+			Lang: f.info.lang})
 	}
 	return true
 }
@@ -201,7 +203,8 @@ func (p *Parser) fenceLine(start, end int) {
 			f.examples++
 		}
 	}
-	if !f.elided && at < len(line) && mayElide(line[at]) && (!f.markup || column < f.indent+4) && isElision(line, f.elisionLang()) && !f.shows(start) {
+	if !f.elided && at < len(line) && mayElide(line[at]) && (!f.markup || column < f.indent+4) &&
+		isElision(line, f.elisionLang()) && !f.shows(start) {
 		f.elided = true
 	}
 }

@@ -170,7 +170,8 @@ func textScore(line []byte, afterBlank bool) int {
 	if len(line) < 4 {
 		return 0
 	}
-	if title := bytes.TrimLeft(line, "#"); len(title) < len(line) && afterBlank && len(title) > 1 && title[0] == ' ' && len(line)-len(title) <= 6 {
+	if title := bytes.TrimLeft(line, "#"); len(title) < len(line) && afterBlank && len(title) > 1 && title[0] == ' ' &&
+		len(line)-len(title) <= 6 {
 		if len(line)-len(title) == 1 {
 			return 1 // also a comment
 		}

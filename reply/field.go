@@ -107,7 +107,8 @@ func readBlock(t *compiledType, lines []blockLine) (*Block, Verdict, string, []W
 		}
 	}
 	for _, f := range b.Extra {
-		warnings = append(warnings, Warning{"block.extra", "the block " + t.Name + " has no field " + f.Name + "; it is shown, not sent", f.Span.Start})
+		warnings = append(warnings, Warning{"block.extra", "the block " + t.Name + " has no field " + f.Name +
+			"; it is shown, not sent", f.Span.Start})
 	}
 	b.markRecommended()
 	b.Digest = b.digest()
@@ -136,7 +137,9 @@ func unfence(b *Block, lines []blockLine) []blockLine {
 		last--
 	}
 	if last-first < 1 || slices.ContainsFunc(lines[first:last+1], func(l blockLine) bool { return !l.raw }) ||
-		slices.ContainsFunc(lines[first+1:last], func(l blockLine) bool { return strings.HasPrefix(strings.TrimSpace(l.text), "```") }) {
+		slices.ContainsFunc(lines[first+1:last], func(l blockLine) bool {
+			return strings.HasPrefix(strings.TrimSpace(l.text), "```")
+		}) {
 		return lines
 	}
 	if strings.Contains(lines[first].text, "yaml") || strings.Contains(lines[first].text, "yml") {
@@ -176,7 +179,8 @@ func (b *Block) split(t *compiledType, lines []blockLine) []value {
 // well: whether it is a field or a sentence with a colon is not for us to say.
 func (b *Block) extra(t *compiledType, line blockLine, style fieldStyle) {
 	f, indent, bullet, ok := splitField(line.text)
-	if !ok || bullet && !style.bullets || indent > style.indent+1 || strings.Count(f.name, " ") > 2 || strings.HasPrefix(f.value, "//") || t.keys[foldKey(f.name)] != nil {
+	if !ok || bullet && !style.bullets || indent > style.indent+1 || strings.Count(f.name, " ") > 2 ||
+		strings.HasPrefix(f.value, "//") || t.keys[foldKey(f.name)] != nil {
 		return
 	}
 	b.Extra = append(b.Extra, Field{Key: foldKey(f.name), Name: f.name, Text: f.value, Span: Span{line.start, line.end}})

@@ -13,7 +13,8 @@ import (
 var (
 	idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	// A number, and what may follow it: a percent sign, "of 4", "/4", "-80".
-	percentPattern = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\s*([%％]?)(?:\s*(/|of|out of|-|–|—|to)\s*(\d+(?:\.\d+)?)\s*([%％]?))?\s*(.*)$`)
+	percentPattern = regexp.MustCompile(
+		`^(-?\d+(?:\.\d+)?)\s*([%％]?)(?:\s*(/|of|out of|-|–|—|to)\s*(\d+(?:\.\d+)?)\s*([%％]?))?\s*(.*)$`)
 )
 
 // readIDs reads one id or several.
@@ -22,7 +23,8 @@ func readIDs(text, key string) (ids []string, problem string) {
 	if text == "" {
 		return nil, ""
 	}
-	for _, part := range strings.FieldsFunc(strings.ReplaceAll(strings.ReplaceAll(text, " and ", ","), " & ", ","), func(r rune) bool { return r == ',' || r == ';' }) {
+	for _, part := range strings.FieldsFunc(strings.ReplaceAll(strings.ReplaceAll(text, " and ", ","), " & ", ","),
+		func(r rune) bool { return r == ',' || r == ';' }) {
 		id := strings.Trim(part, " \t*_`\"'#")
 		if word, rest, ok := strings.Cut(id, " "); ok && strings.IndexByte("(-–—:", strings.TrimSpace(rest)[0]) >= 0 {
 			id = word // A1 (login), A1 - login
@@ -41,7 +43,8 @@ func readPercent(text string) (*Percent, error) {
 	raw := text
 	s := strings.ToLower(strings.Trim(strings.TrimSpace(text), "*_`\"'"))
 	note := ""
-	for _, about := range [...]string{"~", "≈", "about ", "approximately ", "approx. ", "approx ", "around ", "ca. ", "roughly "} {
+	for _, about := range [...]string{"~", "≈", "about ", "approximately ", "approx. ", "approx ", "around ", "ca. ",
+		"roughly "} {
 		if rest, ok := strings.CutPrefix(s, about); ok {
 			s, note = strings.TrimSpace(rest), "approximate"
 			break
@@ -53,7 +56,9 @@ func readPercent(text string) (*Percent, error) {
 	}
 	first, _ := strconv.ParseFloat(m[1], 64)
 	second, _ := strconv.ParseFloat(m[4], 64)
-	if tail := m[6]; tail != "" && (isDigit(tail[0]) || isLetter(tail[0]) && strings.HasSuffix(strings.TrimSuffix(s, tail), m[1])) || strings.HasPrefix(m[6], ".") && len(m[6]) > 1 || strings.HasPrefix(m[6], ",") && len(m[6]) > 1 && isDigit(m[6][1]) ||
+	if tail := m[6]; tail != "" && (isDigit(tail[0]) || isLetter(tail[0]) &&
+		strings.HasSuffix(strings.TrimSuffix(s, tail), m[1])) || strings.HasPrefix(m[6], ".") && len(m[6]) > 1 ||
+		strings.HasPrefix(m[6], ",") && len(m[6]) > 1 && isDigit(m[6][1]) ||
 		strings.HasPrefix(strings.TrimSpace(m[6]), "→") || strings.HasPrefix(strings.TrimSpace(m[6]), "->") {
 		return nil, fmt.Errorf("its percent %q can be read in more than one way", raw)
 	}
@@ -94,7 +99,10 @@ func joinLines(lines []string) string {
 
 // readList makes items of a value's lines.
 func readList(lines []string) []string {
-	bullets := slices.ContainsFunc(lines, func(line string) bool { _, ok := cutMarker(strings.TrimSpace(line)); return ok })
+	bullets := slices.ContainsFunc(lines, func(line string) bool {
+		_, ok := cutMarker(strings.TrimSpace(line))
+		return ok
+	})
 	var items []string
 	for _, line := range lines {
 		s := strings.TrimSpace(line)
@@ -229,7 +237,8 @@ func readOptions(lines []string) []string {
 // readOption reads one choice: "A) JWT (recommended)".
 func readOption(s string) Option {
 	o := Option{Text: strings.TrimSpace(strings.Trim(s, "*_"))}
-	if len(o.Text) > 3 && (isLetter(o.Text[0]) || isDigit(o.Text[0])) && (o.Text[1] == ')' || o.Text[1] == '.') && o.Text[2] == ' ' {
+	if len(o.Text) > 3 && (isLetter(o.Text[0]) || isDigit(o.Text[0])) && (o.Text[1] == ')' || o.Text[1] == '.') &&
+		o.Text[2] == ' ' {
 		o.Text = strings.TrimSpace(o.Text[3:])
 	}
 	for _, mark := range [...]string{"(recommended)", "[recommended]", "(Recommended)", "⭐"} {
@@ -274,7 +283,8 @@ func placeholder(lines []string) bool {
 		if strings.HasPrefix(inner, `"`) || strings.HasPrefix(inner, "'") {
 			return false
 		}
-		if parts := splitInline(s); len(parts) > 0 && !slices.ContainsFunc(parts, func(p string) bool { return pathShape(p) < shapeStrong && !isURL(p) }) {
+		if parts := splitInline(s); len(parts) > 0 && !slices.ContainsFunc(
+			parts, func(p string) bool { return pathShape(p) < shapeStrong && !isURL(p) }) {
 			return false
 		}
 		return !strings.Contains(inner, "|") || strings.Contains(inner, "...")

@@ -114,7 +114,8 @@ func keepEnds(old, next *fileText) {
 		}
 		head++
 	}
-	for i, j := len(old.lines)-1, len(next.lines)-1; i >= head && j >= head && old.lines[i] == next.lines[j]; i, j = i-1, j-1 {
+	for i, j := len(old.lines)-1, len(next.lines)-1; i >= head && j >= head && old.lines[i] == next.lines[j]; i, j = i-1,
+		j-1 {
 		if old.ends[i] != "" {
 			next.ends[j] = old.ends[i]
 		}

@@ -32,8 +32,10 @@ func pathInside(body []byte, lang string) (header, bool) {
 		case line == "" && skipped == 0, line == "" && shebang:
 		case strings.HasPrefix(line, "#!"):
 			shebang = true
-		case lower == "<?php" || strings.HasPrefix(lower, "<?xml") || strings.HasPrefix(lower, "<!doctype") || strings.HasPrefix(line, "# -*-") ||
-			lower == "'use strict';" || lower == `"use strict";` || lower == `"use client";` || lower == `'use client';` || lower == "@echo off":
+		case lower == "<?php" || strings.HasPrefix(lower, "<?xml") || strings.HasPrefix(lower, "<!doctype") ||
+			strings.HasPrefix(line, "# -*-") ||
+			lower == "'use strict';" || lower == `"use strict";` || lower == `"use client";` || lower == `'use client';` ||
+			lower == "@echo off":
 			shebang = true
 		default:
 			h, ok := readHeader(line, lang, shebang)
@@ -55,14 +57,16 @@ func readHeader(line, lang string, shebang bool) (header, bool) {
 	}
 	var h header
 	lowered := strings.ToLower(text)
-	for _, directive := range [...]string{"filepath:", "file path:", "file_path:", "filename:", "file name:", "file:", "path:", "@file "} {
+	for _, directive := range [...]string{"filepath:", "file path:", "file_path:", "filename:", "file name:", "file:",
+		"path:", "@file "} {
 		if !strings.HasPrefix(lowered, directive) {
 			continue
 		}
 		h.from, h.conf = PathDirective, 0.9
 		path := h.spaced(h.trailer(text[len(directive):]))
 		bare, _ := lineSuffix(unwrap(path))
-		if sh := pathShape(bare); sh < shapeWord && refusal(strings.ReplaceAll(bare, `\`, "/")) == "" || directive == "@file " && sh < shapeStrong {
+		if sh := pathShape(bare); sh < shapeWord && refusal(strings.ReplaceAll(bare, `\`, "/")) == "" ||
+			directive == "@file " && sh < shapeStrong {
 			return header{}, false
 		} else if sh == shapeWord || sh == shapeWeak && directive != "filepath:" {
 			h.doubt(0.7, "it may be no path")
@@ -94,7 +98,8 @@ func readHeader(line, lang string, shebang bool) (header, bool) {
 
 // uncomment returns a comment's text and the sign that begins it.
 func uncomment(line string) (text, leader string) {
-	for _, pair := range [...][2]string{{"<!--", "-->"}, {"{/*", "*/}"}, {"/*", "*/"}, {"{#", "#}"}, {"<%#", "%>"}, {"(*", "*)"}, {`"""`, `"""`}, {"{{!--", "--}}"}} {
+	for _, pair := range [...][2]string{{"<!--", "-->"}, {"{/*", "*/}"}, {"/*", "*/"}, {"{#", "#}"}, {"<%#", "%>"},
+		{"(*", "*)"}, {`"""`, `"""`}, {"{{!--", "--}}"}} {
 		if rest, ok := strings.CutPrefix(line, pair[0]); ok {
 			rest = strings.TrimSuffix(strings.TrimSpace(rest), pair[1])
 			return strings.Trim(rest, " *"), pair[0]
@@ -117,7 +122,8 @@ func leaderFits(leader, lang string) bool {
 	switch leader {
 	case "#", "##":
 		switch d.family {
-		case "md", "html", "js", "css", "c", "jvm", "go", "rust", "swift", "dart", "cs", "json", "tex", "txt", "sql", "xml", "lua", "hs":
+		case "md", "html", "js", "css", "c", "jvm", "go", "rust", "swift", "dart", "cs", "json", "tex", "txt", "sql", "xml",
+			"lua", "hs":
 			return false
 		}
 		return true
@@ -128,7 +134,8 @@ func leaderFits(leader, lang string) bool {
 		}
 		return true
 	case "<!--":
-		return d.family == "md" || d.family == "html" || d.family == "xml" || d.family == "web" || d.family == "php" || d.family == "cs"
+		return d.family == "md" || d.family == "html" || d.family == "xml" || d.family == "web" || d.family == "php" ||
+			d.family == "cs"
 	case "--":
 		return d.family == "sql" || d.family == "lua" || d.family == "hs" || d.family == "asm"
 	case ";", ";;":

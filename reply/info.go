@@ -203,7 +203,8 @@ func (in *info) after(rest string) {
 		}
 	}
 	if rest[0] == '[' {
-		if label, tail, ok := strings.Cut(rest[1:], "]"); ok && !strings.HasPrefix(tail, "/") && pathShape(label) >= shapeWeak {
+		if label, tail, ok := strings.Cut(rest[1:], "]"); ok && !strings.HasPrefix(tail, "/") &&
+			pathShape(label) >= shapeWeak {
 			in.found(label, PathAttribute, 0.9)
 			if pathShape(label) == shapeWeak {
 				in.doubt(0.7, "the label may be no path")
@@ -343,7 +344,8 @@ func (in *info) attributes(s string, classes bool) {
 			in.found(value, PathAttribute, 1)
 			if sh := pathShape(value); sh != shapeStrong && refusal(value) == "" {
 				in.conf = 0.9
-				if next := strings.TrimSpace(s); next != "" && next[0] != '{' && strings.IndexByte(strings.Fields(next)[0], '=') < 0 && !isFenceOption(next) {
+				if next := strings.TrimSpace(s); next != "" && next[0] != '{' &&
+					strings.IndexByte(strings.Fields(next)[0], '=') < 0 && !isFenceOption(next) {
 					in.doubt(0.6, "the path may go on after a space; it has no quotes")
 				}
 			}
@@ -358,7 +360,8 @@ func (in *info) control(key, value string) {
 	switch {
 	case key == "encoding" && value == "base64":
 		in.base64 = true
-	case (key == "mode" || key == "action") && value != "create" && value != "write" && value != "overwrite" && value != "update" && value != "replace":
+	case (key == "mode" || key == "action") && value != "create" && value != "write" && value != "overwrite" &&
+		value != "update" && value != "replace":
 		in.append = true
 	case key == "lines" || key == "startline" || key == "range" || key == "start" && value != "1":
 		in.mark(VerdictPartial, "it gives some lines of the file only")

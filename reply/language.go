@@ -35,7 +35,8 @@ func buildLanguages() map[string]dialect {
 			m[word] = dialect{c, family}
 		}
 	}
-	add(classCode, "js", "javascript js jsx mjs cjs node.js node next.js react react.js vue.js three.js express.js typescript ts tsx mts cts javascriptreact typescriptreact")
+	add(classCode, "js", "javascript js jsx mjs cjs node.js node next.js react react.js vue.js three.js express.js "+
+		"typescript ts tsx mts cts javascriptreact typescriptreact")
 	add(classCode, "py", "python py python3 py3 python2 pyi ipython cython pyx")
 	add(classCode, "c", "c h cpp c++ cc cxx hpp h++ hxx objective-c objc objectivec objective-c++ objc++ cuda cu arduino")
 	add(classCode, "cs", "c# csharp cs f# fsharp fs vb vb.net vbnet .net asp.net razor cshtml")
@@ -60,16 +61,21 @@ func buildLanguages() map[string]dialect {
 	add(classCode, "graphql", "graphql gql")
 	add(classCode, "proto", "protobuf proto proto3 thrift capnp")
 	add(classCode, "json", "json json5 jsonc jsonl ndjson geojson webmanifest")
-	add(classCode, "yaml", "yaml yml toml ini cfg conf config properties env dotenv editorconfig hcl terraform tf nix nginx apache apacheconf systemd")
-	add(classCode, "make", "make makefile cmake docker dockerfile containerfile just justfile bazel starlark meson ninja procfile")
+	add(classCode, "yaml", "yaml yml toml ini cfg conf config properties env dotenv editorconfig hcl terraform tf nix "+
+		"nginx apache apacheconf systemd")
+	add(classCode, "make",
+		"make makefile cmake docker dockerfile containerfile just justfile bazel starlark meson ninja procfile")
 	add(classCode, "xml", "xml xsl xslt xsd plist svg xaml")
 	add(classCode, "web", "vue svelte astro handlebars hbs mustache jinja jinja2 twig liquid ejs pug haml django njk")
-	add(classCode, "misc", "prisma csv tsv regex vim viml lisp elisp scheme racket fortran cobol ada pascal delphi matlab octave prolog tcl awk sed ignore gitignore http rest mermaid plantuml dot graphviz latex-math math ebnf bnf abnf bibtex gherkin feature cypher kusto promql glsl hlsl wgsl gdscript bicep rego cue dhall jsonnet pkl")
+	add(classCode, "misc", "prisma csv tsv regex vim viml lisp elisp scheme racket fortran cobol ada pascal delphi "+
+		"matlab octave prolog tcl awk sed ignore gitignore http rest mermaid plantuml dot graphviz latex-math math ebnf "+
+		"bnf abnf bibtex gherkin feature cypher kusto promql glsl hlsl wgsl gdscript bicep rego cue dhall jsonnet pkl")
 	add(classMarkup, "md", "markdown md mdx rst restructuredtext asciidoc adoc org mkd quarto qmd rmd")
 	add(classMarkup, "html", "html htm xhtml")
 	add(classMarkup, "tex", "tex latex")
 	add(classShell, "sh", "bash sh shell zsh fish ksh powershell ps1 pwsh ps bat batch cmd dos")
-	add(classOutput, "", "console terminal shell-session shellsession sh-session bash-session output stdout stderr log logs result tree traceback stacktrace")
+	add(classOutput, "", "console terminal shell-session shellsession sh-session bash-session output stdout stderr log "+
+		"logs result tree traceback stacktrace")
 	add(classDiff, "", "diff patch udiff unified-diff git-diff")
 	add(classPlain|classMarkup, "txt", "text txt plaintext plain none")
 	return m
@@ -107,11 +113,13 @@ func buildExtensions() map[string]string {
 	add("graphql", "graphql gql graphqls")
 	add("proto", "proto thrift capnp")
 	add("json", "json json5 jsonc jsonl ndjson geojson webmanifest map lock")
-	add("yaml", "yaml yml toml ini cfg conf config properties env hcl tf tfvars nix service timer socket desktop editorconfig")
+	add("yaml", "yaml yml toml ini cfg conf config properties env hcl tf tfvars nix service timer socket desktop "+
+		"editorconfig")
 	add("make", "mk cmake dockerfile bzl bazel ninja just")
 	add("xml", "xml xsl xslt xsd plist svg xaml storyboard xib pom")
 	add("web", "vue svelte astro hbs mustache j2 jinja jinja2 twig liquid ejs pug haml njk tpl tmpl")
-	add("misc", "prisma csv tsv vim el lisp scm rkt f90 f95 cob adb pas tcl awk http rest mmd puml dot gv bib feature cypher glsl vert frag hlsl wgsl gd tscn bicep rego cue jsonnet pkl")
+	add("misc", "prisma csv tsv vim el lisp scm rkt f90 f95 cob adb pas tcl awk http rest mmd puml dot gv bib feature "+
+		"cypher glsl vert frag hlsl wgsl gd tscn bicep rego cue jsonnet pkl")
 	add("md", "md mdx rst adoc asciidoc markdown org qmd rmd")
 	add("html", "html htm xhtml")
 	add("tex", "tex sty cls")
@@ -124,18 +132,27 @@ func buildExtensions() map[string]string {
 
 // wellKnown are names of files without a telling extension.
 var wellKnown = map[string]string{
-	"Dockerfile": "make", "Containerfile": "make", "Makefile": "make", "GNUmakefile": "make", "Justfile": "make", "justfile": "make",
-	"CMakeLists.txt": "make", "Procfile": "yaml", "Jenkinsfile": "jvm", "Vagrantfile": "ruby", "Gemfile": "ruby", "Rakefile": "ruby",
-	"Podfile": "ruby", "Brewfile": "ruby", "Fastfile": "ruby", "Caddyfile": "yaml", "Tiltfile": "py", "BUILD": "py", "WORKSPACE": "py",
-	"LICENSE": "txt", "LICENCE": "txt", "COPYING": "txt", "NOTICE": "txt", "AUTHORS": "txt", "CONTRIBUTORS": "txt", "CODEOWNERS": "txt",
-	"README": "txt", "CHANGELOG": "txt", "VERSION": "txt", "TODO": "txt", "INSTALL": "txt",
+	"Dockerfile": "make", "Containerfile": "make", "Makefile": "make", "GNUmakefile": "make", "Justfile": "make",
+	"justfile":       "make",
+	"CMakeLists.txt": "make", "Procfile": "yaml", "Jenkinsfile": "jvm", "Vagrantfile": "ruby", "Gemfile": "ruby",
+	"Rakefile": "ruby",
+	"Podfile":  "ruby", "Brewfile": "ruby", "Fastfile": "ruby", "Caddyfile": "yaml", "Tiltfile": "py", "BUILD": "py",
+	"WORKSPACE": "py",
+	"LICENSE":   "txt", "LICENCE": "txt", "COPYING": "txt", "NOTICE": "txt", "AUTHORS": "txt", "CONTRIBUTORS": "txt",
+	"CODEOWNERS": "txt",
+	"README":     "txt", "CHANGELOG": "txt", "VERSION": "txt", "TODO": "txt", "INSTALL": "txt",
 	"go.mod": "go", "go.sum": "go", "go.work": "go", "Pipfile": "yaml", "pre-commit": "sh", "gradlew": "sh", "mvnw": "sh",
-	".gitignore": "misc", ".dockerignore": "misc", ".npmignore": "misc", ".eslintignore": "misc", ".prettierignore": "misc",
-	".gitattributes": "misc", ".gitmodules": "yaml", ".gitkeep": "txt", ".keep": "txt", ".editorconfig": "yaml", ".npmrc": "yaml",
+	".gitignore": "misc", ".dockerignore": "misc", ".npmignore": "misc", ".eslintignore": "misc",
+	".prettierignore": "misc",
+	".gitattributes":  "misc", ".gitmodules": "yaml", ".gitkeep": "txt", ".keep": "txt", ".editorconfig": "yaml",
+	".npmrc": "yaml",
 	".nvmrc": "txt", ".node-version": "txt", ".python-version": "txt", ".ruby-version": "txt", ".tool-versions": "txt",
-	".env": "yaml", ".envrc": "sh", ".flaskenv": "yaml", ".prettierrc": "json", ".eslintrc": "json", ".babelrc": "json", ".stylelintrc": "json",
-	".browserslistrc": "txt", ".swcrc": "json", ".yarnrc": "yaml", ".bashrc": "sh", ".zshrc": "sh", ".profile": "sh", ".bash_profile": "sh",
-	".vimrc": "misc", ".htaccess": "yaml", ".clang-format": "yaml", ".clang-tidy": "yaml", ".pylintrc": "yaml", ".flake8": "yaml",
+	".env": "yaml", ".envrc": "sh", ".flaskenv": "yaml", ".prettierrc": "json", ".eslintrc": "json", ".babelrc": "json",
+	".stylelintrc":    "json",
+	".browserslistrc": "txt", ".swcrc": "json", ".yarnrc": "yaml", ".bashrc": "sh", ".zshrc": "sh", ".profile": "sh",
+	".bash_profile": "sh",
+	".vimrc":        "misc", ".htaccess": "yaml", ".clang-format": "yaml", ".clang-tidy": "yaml", ".pylintrc": "yaml",
+	".flake8":     "yaml",
 	".coveragerc": "yaml", ".mailmap": "txt", ".rspec": "txt", ".cursorrules": "md", ".air.toml": "yaml",
 }
 

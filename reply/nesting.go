@@ -142,17 +142,21 @@ func (n *nesting) options(i int) []option {
 		named = costNamed
 	}
 	if m.char == '`' && !m.opens {
-		list = append(list, option{cost: m.endCost(n.indent) + n.prose[i+1], end: i, next: -1, odd: n.oddProse[i+1] | oddShape.when(m.column != n.indent || m.length != 3)})
+		list = append(list, option{cost: m.endCost(n.indent) + n.prose[i+1], end: i, next: -1,
+			odd: n.oddProse[i+1] | oddShape.when(m.column != n.indent || m.length != 3)})
 	}
 	if e := n.closer[i]; e >= 0 {
 		cost, strange := n.within(i, e)
-		list = append(list, option{cost: named + cost + n.document[e+1], end: n.ends[e+1], next: e + 1, odd: strange | oddFile.when(m.file) | n.oddDocument[e+1]})
+		list = append(list, option{cost: named + cost + n.document[e+1], end: n.ends[e+1], next: e + 1,
+			odd: strange | oddFile.when(m.file) | n.oddDocument[e+1]})
 		if n.marks[e].char == '`' {
-			list = append(list, option{cost: named + m.openCost() + costUnclosed + n.marks[e].endCost(n.indent) + n.prose[e+1], end: e, next: -1, odd: oddShape})
+			list = append(list, option{cost: named + m.openCost() + costUnclosed + n.marks[e].endCost(n.indent) + n.prose[e+1],
+				end: e, next: -1, odd: oddShape})
 		}
 	}
 	if m.nest {
-		list = append(list, option{cost: named + m.openCost() + costNested + n.inner[i+1], end: n.innerEnds[i+1], next: -1, odd: oddFile.when(m.file) | n.oddInner[i+1]})
+		list = append(list, option{cost: named + m.openCost() + costNested + n.inner[i+1], end: n.innerEnds[i+1], next: -1,
+			odd: oddFile.when(m.file) | n.oddInner[i+1]})
 	}
 	return list
 }
@@ -270,7 +274,8 @@ func (n *nesting) end(first int) documentEnd {
 	}
 	total := n.document[first]
 	strange := n.oddDocument[first]
-	best.sure = second-total >= sureMargin && (strange == 0 || strange == oddFile && second >= never || strange == oddCut && own == 0)
+	best.sure = second-total >= sureMargin && (strange == 0 || strange == oddFile && second >= never ||
+		strange == oddCut && own == 0)
 	return best
 }
 
@@ -278,7 +283,8 @@ func (n *nesting) end(first int) documentEnd {
 // the whole reply can pair.
 func (p *Parser) isDocument() bool {
 	f := &p.fence
-	return f.markup && f.char == '`' && f.length == 3 && !f.settled && !f.searches && !f.patch && !f.inHunk && p.doubt == ""
+	return f.markup && f.char == '`' && f.length == 3 && !f.settled && !f.searches && !f.patch && !f.inHunk &&
+		p.doubt == ""
 }
 
 // maxNestings bounds the indentations at which documents are paired. More than

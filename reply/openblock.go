@@ -118,7 +118,8 @@ func (p *Parser) blockLine(start, end, column int, line []byte) bool {
 		return false
 	}
 	p.closeBlock(start, false)
-	it := &Item{Kind: KindBlock, Form: FormBlock, Ordinal: len(p.items) + 1, Confidence: 1, Span: Span{start, stop}, Body: Span{stop, stop}}
+	it := &Item{Kind: KindBlock, Form: FormBlock, Ordinal: len(p.items) + 1, Confidence: 1, Span: Span{start, stop},
+		Body: Span{stop, stop}}
 	p.items = append(p.items, it)
 	p.block = &openBlock{kind: kind, item: it, quoted: m.quoted, shown: start > 0 && start == p.fenceEnd}
 	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
@@ -184,7 +185,8 @@ func (p *Parser) closeBlock(end int, explicit bool) {
 		it.downgrade(VerdictAmbiguous, "it marks work as complete and has no END")
 	}
 	if !explicit {
-		it.Warnings = append(it.Warnings, Warning{"block.recovered", "the block has no END; it was read up to where it seems to end", it.Span.Start})
+		it.Warnings = append(it.Warnings, Warning{"block.recovered",
+			"the block has no END; it was read up to where it seems to end", it.Span.Start})
 	}
 	p.relate(it)
 	p.emit(EventItem, it)
@@ -270,12 +272,14 @@ func (p *Parser) relate(it *Item) {
 // settleBlocks says at the end what looks odd about the blocks together.
 func (p *Parser) settleBlocks() {
 	for _, it := range p.items {
-		if it.Kind != KindBlock || it.Block == nil || it.Block.Percent == nil || it.Block.Percent.Value != 100 || !it.Proposable() {
+		if it.Kind != KindBlock || it.Block == nil || it.Block.Percent == nil || it.Block.Percent.Value != 100 ||
+			!it.Proposable() {
 			continue
 		}
 		for _, id := range it.Block.IDs {
 			if s := p.blocks[BlockSubmission+"\x01"+id]; s == nil || !s.Proposable() {
-				p.warnings = append(p.warnings, Warning{"block.no_submission", "assignment " + id + " is at 100 % and has no submission", it.Span.Start})
+				p.warnings = append(p.warnings, Warning{"block.no_submission",
+					"assignment " + id + " is at 100 % and has no submission", it.Span.Start})
 			}
 		}
 	}

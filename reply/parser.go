@@ -163,7 +163,8 @@ func (p *Parser) finish() {
 	p.closeWrapper()
 	p.settleBlocks()
 	sum := p.hash()
-	r := &Reply{SHA256: hex.EncodeToString(sum[:]), Size: len(p.buf), Items: p.items, Warnings: p.warnings, Tags: p.tags, Examples: p.examples}
+	r := &Reply{SHA256: hex.EncodeToString(sum[:]), Size: len(p.buf), Items: p.items, Warnings: p.warnings, Tags: p.tags,
+		Examples: p.examples}
 	prefix := r.SHA256[:24] + "-"
 	for i, it := range r.Items {
 		it.Ordinal = i + 1
@@ -212,8 +213,9 @@ func (p *Parser) Open() (Item, bool) {
 	body := probe.content(p.buf[probe.body:])
 	c := cleanPath(probe.where.raw, probe.start)
 	return Item{
-		Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated, Reason: "it is still arriving", Confidence: probe.where.conf,
-		Ordinal: len(p.items) + 1, Span: Span{probe.start, len(p.buf)}, Body: Span{probe.body, len(p.buf)},
+		Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated, Reason: "it is still arriving",
+		Confidence: probe.where.conf,
+		Ordinal:    len(p.items) + 1, Span: Span{probe.start, len(p.buf)}, Body: Span{probe.body, len(p.buf)},
 		Path: c.path, RawPath: probe.where.raw, From: probe.where.from, Lang: probe.info.lang, Content: body,
 	}, true
 }

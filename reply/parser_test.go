@@ -17,7 +17,8 @@ func record(t testing.TB, text []byte, next func(left int) int) (*Reply, []strin
 	t.Helper()
 	var events []string
 	p := NewParser(Options{Events: func(e Event) {
-		events = append(events, fmt.Sprintf("%s %d %s %s %q %s %v %q", e.Type, e.Item.Ordinal, e.Item.Kind, e.Item.Verdict, e.Item.Path, e.Item.Reason, e.Item.Span, e.Item.Content))
+		events = append(events, fmt.Sprintf("%s %d %s %s %q %s %v %q", e.Type, e.Item.Ordinal, e.Item.Kind, e.Item.Verdict,
+			e.Item.Path, e.Item.Reason, e.Item.Span, e.Item.Content))
 	}})
 	for rest := text; len(rest) > 0; {
 		n := next(len(rest))
@@ -59,7 +60,8 @@ func sound(t testing.TB, text []byte) {
 			t.Errorf("item %d has ordinal %d and id %q", i, it.Ordinal, it.ID)
 		case it.Verdict == "" || it.Kind == "" || it.Form == "":
 			t.Errorf("item %d has no verdict, kind or form: %+v", i, it)
-		case it.Span.Start < 0 || it.Span.End > len(text) || it.Span.Start > it.Span.End || it.Body.Start > it.Body.End || it.Body.End > len(text):
+		case it.Span.Start < 0 || it.Span.End > len(text) || it.Span.Start > it.Span.End || it.Body.Start > it.Body.End ||
+			it.Body.End > len(text):
 			t.Errorf("item %d stands at %v, its body at %v, in %d bytes", i, it.Span, it.Body, len(text))
 		case it.Verdict != VerdictOK && it.Verdict != VerdictSuperseded && it.Verdict != VerdictDuplicate && it.Reason == "":
 			t.Errorf("item %d is %s without a reason", i, it.Verdict)
@@ -89,7 +91,9 @@ func samples(t testing.TB) []string {
 		all = append(all, c.text)
 	}
 	for i := range frames {
-		all = append(all, frames[i].before+"# T\n\nRun:\n```\nnpm i\n```\n\n- x:\n  ```js\n  main.js\n  ```\n\n~~~\n```\n~~~\n"+frames[i].after)
+		all = append(all,
+			frames[i].before+"# T\n\nRun:\n```\nnpm i\n```\n\n- x:\n  ```js\n  main.js\n  ```\n\n~~~\n```\n~~~\n"+
+				frames[i].after)
 	}
 	return append(all, Prompt())
 }
@@ -178,28 +182,30 @@ func TestEvents(t *testing.T) {
 func hostile(n int) map[string][]byte {
 	fill := func(unit string) []byte { return bytes.Repeat([]byte(unit), n/len(unit)+1)[:n] }
 	return map[string][]byte{
-		"unclosed openers":         fill("```ts:src/a.ts\n"),
-		"unclosed openers, bare":   fill("```\n\n"),
-		"unclosed openers, lang":   fill("```ts\n"),
-		"bare fences in markdown":  append([]byte("```markdown:README.md\n"), fill("```\nx\n```\n\n")...),
-		"markdown and markdown":    fill("```md:a.md\n```\nx\n```\n```\n\n"),
-		"markdown in lists":        fill("- - - ```md:a.md\n      ```\n      x\n      ```\n      ```\n - "),
-		"longer in markdown":       append([]byte("```md:a.md\n"), ladder(n)...),
-		"unclosed markdown":        fill("```markdown:README.md\n"),
-		"longer and longer":        ladder(n),
-		"blocks without end":       fill("=== SUBMISSION ===\nassignment_id: A1\nsummary: x\n"),
-		"same block":               fill("=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 5\n=== END ===\n"),
-		"one endless block":        append([]byte("=== SUBMISSION ===\n"), fill("summary: x\n\n")...),
-		"unclosed edits":           fill("<<<<<<< SEARCH\nx\n"),
-		"edits":                    fill("src/a.ts\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n"),
-		"edits in one fence":       append([]byte("```ts:src/a.ts\n"), fill("<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n")...),
-		"thoughts":                 fill("<think>\n"),
-		"orphan thoughts":          fill("```ts:src/a.ts\nx\n```\n</think>\n"),
-		"tags":                     fill("<file path=\"src/a.ts\">\n"),
-		"calls":                    fill("<write_to_file>\n"),
-		"calls, ended":             fill("<apply_diff>\n<path>a.ts</path>\n</apply_diff>\n"),
-		"paths in a call":          append([]byte("<apply_diff>\n"), fill("<path>a.ts</path>\n")...),
-		"contents in a call":       append([]byte("<write_to_file>\n<path>a.ts</path>\n"), fill("<content>\n</content>\n")...),
+		"unclosed openers":        fill("```ts:src/a.ts\n"),
+		"unclosed openers, bare":  fill("```\n\n"),
+		"unclosed openers, lang":  fill("```ts\n"),
+		"bare fences in markdown": append([]byte("```markdown:README.md\n"), fill("```\nx\n```\n\n")...),
+		"markdown and markdown":   fill("```md:a.md\n```\nx\n```\n```\n\n"),
+		"markdown in lists":       fill("- - - ```md:a.md\n      ```\n      x\n      ```\n      ```\n - "),
+		"longer in markdown":      append([]byte("```md:a.md\n"), ladder(n)...),
+		"unclosed markdown":       fill("```markdown:README.md\n"),
+		"longer and longer":       ladder(n),
+		"blocks without end":      fill("=== SUBMISSION ===\nassignment_id: A1\nsummary: x\n"),
+		"same block":              fill("=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 5\n=== END ===\n"),
+		"one endless block":       append([]byte("=== SUBMISSION ===\n"), fill("summary: x\n\n")...),
+		"unclosed edits":          fill("<<<<<<< SEARCH\nx\n"),
+		"edits":                   fill("src/a.ts\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n"),
+		"edits in one fence": append([]byte("```ts:src/a.ts\n"),
+			fill("<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n")...),
+		"thoughts":        fill("<think>\n"),
+		"orphan thoughts": fill("```ts:src/a.ts\nx\n```\n</think>\n"),
+		"tags":            fill("<file path=\"src/a.ts\">\n"),
+		"calls":           fill("<write_to_file>\n"),
+		"calls, ended":    fill("<apply_diff>\n<path>a.ts</path>\n</apply_diff>\n"),
+		"paths in a call": append([]byte("<apply_diff>\n"), fill("<path>a.ts</path>\n")...),
+		"contents in a call": append([]byte("<write_to_file>\n<path>a.ts</path>\n"),
+			fill("<content>\n</content>\n")...),
 		"files in a line":          fill("<file path=\"a.ts\">x</file>"),
 		"fences in tags":           fill("src/a.ts\n<source>\n"),
 		"closing tags":             append([]byte("<file path=\"a.ts\">\n</file>\n"), fill("</file>\n")...),
@@ -221,12 +227,13 @@ func hostile(n int) map[string][]byte {
 		"file lists":               fill("### Move Files\n- `a.ts` → `b.ts`\n"),
 		"file list":                append([]byte("### Remove Files\n"), fill("- `a.ts`\n")...),
 		"wrapped":                  append([]byte("```markdown\n"), fill("```ts:src/a.ts\nx\n```\n")...),
-		"wrapped, then more":       append(append([]byte("```markdown\n"), fill("```ts:src/a.ts\nx\n```\n")...), "```\nmore\n"...),
-		"fields":                   append([]byte("=== PROGRESS UPDATE ===\n"), fill("percent: 5\n")...),
-		"long headings":            fill("# `a.ts` "),
-		"attributes":               append([]byte("```ts "), fill("file=a.ts ")...),
-		"annotations":              append([]byte("```ts:a.ts "), fill("(new) ")...),
-		"dashes":                   append([]byte("```ts:a.ts "), fill(" - a.ts")...),
+		"wrapped, then more": append(append([]byte("```markdown\n"), fill("```ts:src/a.ts\nx\n```\n")...),
+			"```\nmore\n"...),
+		"fields":        append([]byte("=== PROGRESS UPDATE ===\n"), fill("percent: 5\n")...),
+		"long headings": fill("# `a.ts` "),
+		"attributes":    append([]byte("```ts "), fill("file=a.ts ")...),
+		"annotations":   append([]byte("```ts:a.ts "), fill("(new) ")...),
+		"dashes":        append([]byte("```ts:a.ts "), fill(" - a.ts")...),
 	}
 }
 

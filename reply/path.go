@@ -45,7 +45,8 @@ func pathShape(s string) shape {
 			return shapeWeak
 		}
 		return shapeNone
-	case slash || extensions[strings.ToLower(ext)] != "" || strings.HasPrefix(base, ".env.") || strings.HasPrefix(base, "Dockerfile."):
+	case slash || extensions[strings.ToLower(ext)] != "" || strings.HasPrefix(base, ".env.") ||
+		strings.HasPrefix(base, "Dockerfile."):
 		return shapeStrong
 	}
 	return shapeWeak
@@ -188,7 +189,8 @@ func lineSuffix(s string) (path string, lines bool) {
 		end--
 	}
 	// What is left may have eaten digits that belong to the name: a colon decides.
-	if i := strings.IndexByte(s[end:], ':'); i >= 0 && end+i > 0 && end+i+1 < len(s) && strings.ContainsAny(s[end+i+1:], "0123456789") {
+	if i := strings.IndexByte(s[end:], ':'); i >= 0 && end+i > 0 && end+i+1 < len(s) &&
+		strings.ContainsAny(s[end+i+1:], "0123456789") {
 		return s[:end+i], true
 	}
 	return s, false

@@ -46,7 +46,8 @@ func TestPromptExamples(t *testing.T) {
 			got = append(got, string(it.Kind)+" "+it.Path)
 		}
 	}
-	want := []string{"file src/api/auth.ts", "edit src/api/auth.ts", "delete src/api/old.ts", "rename src/api/names.ts", "file assets/dot.gif", BlockProgress, BlockSubmission, BlockEscalation}
+	want := []string{"file src/api/auth.ts", "edit src/api/auth.ts", "delete src/api/old.ts", "rename src/api/names.ts",
+		"file assets/dot.gif", BlockProgress, BlockSubmission, BlockEscalation}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -54,7 +55,8 @@ func TestPromptExamples(t *testing.T) {
 
 // TestPromptEchoIsHarmless: a model that repeats the prompt changes nothing.
 func TestPromptEchoIsHarmless(t *testing.T) {
-	for _, text := range []string{Prompt(), "Here is what I was told:\n\n" + Prompt(), "```\n" + Prompt() + "```\n", "```markdown\n" + Prompt() + "```\n"} {
+	for _, text := range []string{Prompt(), "Here is what I was told:\n\n" + Prompt(), "```\n" + Prompt() + "```\n",
+		"```markdown\n" + Prompt() + "```\n"} {
 		r := Parse([]byte(text))
 		for _, it := range r.Items {
 			if it.OK() {

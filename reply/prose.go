@@ -30,7 +30,8 @@ func (p *Parser) proseLine(start, end int) {
 	if length >= 3 && p.fenceInProse(start, end, column, length, char, line) {
 		return
 	}
-	if length == 0 && (line[at] < 'A' || line[at] == '[' || line[at] == '_') && p.beginsSomething(start, end, column, line, at) {
+	if length == 0 && (line[at] < 'A' || line[at] == '[' || line[at] == '_') &&
+		p.beginsSomething(start, end, column, line, at) {
 		return
 	}
 	if bytes.IndexByte(line, '<') >= 0 && p.tagLike(start, end, column, line, at) {
@@ -53,7 +54,8 @@ func (p *Parser) remember(start, end int) {
 	if p.unnamed.end > 0 {
 		p.nameBelow(start, end)
 	}
-	if column, _, _, _ := run(p.buf[start:end]); p.listContent > 0 && column == 0 && p.blanks > 0 && !isListItem(p.text(start, min(end, start+8))) {
+	if column, _, _, _ := run(p.buf[start:end]); p.listContent > 0 && column == 0 && p.blanks > 0 &&
+		!isListItem(p.text(start, min(end, start+8))) {
 		p.listContent = 0
 	}
 	p.sibling, p.above, p.blanks = p.above, Span{start, end}, 0
@@ -211,12 +213,14 @@ func (p *Parser) wrapperFirst(line []byte) {
 		_, _, at, _ := run(p.buf[w.start:])
 		first := bytes.IndexByte(p.buf[w.start:], '\n') + w.start + 1
 		in := parseInfo(string(p.text(w.start+at, first-1)))
-		p.fence = fence{char: w.char, length: w.length, indent: w.indent, info: in, start: w.start, body: first, firstInner: -1, firstClose: -1, markup: true}
+		p.fence = fence{char: w.char, length: w.length, indent: w.indent, info: in, start: w.start, body: first,
+			firstInner: -1, firstClose: -1, markup: true}
 		p.wrapper = wrapper{}
 		p.mode = inFence
 		return
 	}
-	w.document = strings.HasPrefix(text, "# ") || text == "---" || strings.HasPrefix(text, "<h1") || strings.HasPrefix(text, "<div") || strings.HasPrefix(text, "<p")
+	w.document = strings.HasPrefix(text, "# ") || text == "---" || strings.HasPrefix(text, "<h1") ||
+		strings.HasPrefix(text, "<div") || strings.HasPrefix(text, "<p")
 }
 
 // notWhole: something follows the wrapper, so it was no wrapper but an example.
@@ -300,12 +304,14 @@ func (p *Parser) fenceAtEnd(end int) bool {
 	f := p.fence
 	again := p.doubt == "" && (f.nested || f.inHunk || f.inPatch)
 	if !again {
-		p.warnings = append(p.warnings, Warning{"fence.unclosed", "a fence is not closed; what follows it was read as its content", f.start})
+		p.warnings = append(p.warnings, Warning{"fence.unclosed",
+			"a fence is not closed; what follows it was read as its content", f.start})
 		p.endFence(end, end, true)
 		return false
 	}
 	p.doubt = "the fences before it do not balance"
-	p.warnings = append(p.warnings, Warning{"fence.unbalanced", "the fences do not balance from here on; nothing after it is done without a question", f.start})
+	p.warnings = append(p.warnings, Warning{"fence.unbalanced",
+		"the fences do not balance from here on; nothing after it is done without a question", f.start})
 	f.levels, f.nested, f.inHunk, f.inPatch, f.searches, f.patch = nil, false, false, false, false, false
 	f.trouble, f.elided, f.firstInner, f.firstClose = "", false, -1, -1
 	p.fence = f
@@ -316,7 +322,8 @@ func (p *Parser) fenceAtEnd(end int) bool {
 // again reads from an offset on once more; nothing of it is OK.
 func (p *Parser) again(doubt string, from int) {
 	p.doubt = doubt
-	p.warnings = append(p.warnings, Warning{"reply.unclosed", doubt + "; nothing after it is done without a question", from})
+	p.warnings = append(p.warnings, Warning{"reply.unclosed", doubt + "; nothing after it is done without a question",
+		from})
 	p.mode = inProse
 	p.next, p.seen = from, from
 	p.above, p.sibling, p.blanks = Span{}, Span{}, 0

@@ -85,27 +85,35 @@ func Standard() *Registry {
 
 func standardTypes() []BlockType {
 	id := func(required bool) Key {
-		return Key{Name: KeyAssignment, Aliases: []string{"assignment", "assignments", "assignment_ids", "id", "ids", "task_id", "task"}, Kind: FieldID, Required: required}
+		return Key{Name: KeyAssignment, Aliases: []string{"assignment", "assignments", "assignment_ids", "id", "ids",
+			"task_id", "task"}, Kind: FieldID, Required: required}
 	}
 	text := func(name string, aliases ...string) Key { return Key{Name: name, Aliases: aliases, Kind: FieldText} }
 	list := func(name string, aliases ...string) Key { return Key{Name: name, Aliases: aliases, Kind: FieldList} }
 	must := func(k Key) Key { k.Required = true; return k }
 	return []BlockType{
-		{Name: BlockSubmission, Aliases: []string{"SUBMIT", "ASSIGNMENT SUBMISSION", "WORK SUBMISSION"}, Final: true, Repeat: RepeatConflict, Keys: []Key{
-			id(true), must(text(KeySummary, "submission_summary", "description")),
-			list(KeyEvidence, "proof", "files", "submission_evidence", "artifacts"),
-		}},
-		{Name: BlockProgress, Aliases: []string{"PROGRESS", "PROGRESS REPORT", "STATUS UPDATE"}, Repeat: RepeatLast, Keys: []Key{
-			id(true), {Name: KeyPercent, Aliases: []string{"progress", "percentage", "progress_percent", "percent_complete"}, Kind: FieldPercent, Required: true},
-			text(KeyCompleted, "done", "progress_notes", "notes"), list(KeyNext, "next_steps", "remaining", "remaining_items", "todo"),
-			text(KeyBlocked, "blockers", "blocked_by"),
-		}},
+		{Name: BlockSubmission, Aliases: []string{"SUBMIT", "ASSIGNMENT SUBMISSION", "WORK SUBMISSION"}, Final: true,
+			Repeat: RepeatConflict, Keys: []Key{
+				id(true), must(text(KeySummary, "submission_summary", "description")),
+				list(KeyEvidence, "proof", "files", "submission_evidence", "artifacts"),
+			}},
+		{Name: BlockProgress, Aliases: []string{"PROGRESS", "PROGRESS REPORT", "STATUS UPDATE"}, Repeat: RepeatLast,
+			Keys: []Key{
+				id(true), {Name: KeyPercent, Aliases: []string{"progress", "percentage", "progress_percent", "percent_complete"},
+					Kind: FieldPercent, Required: true},
+				text(KeyCompleted, "done", "progress_notes", "notes"), list(
+					KeyNext, "next_steps", "remaining", "remaining_items", "todo"),
+				text(KeyBlocked, "blockers", "blocked_by"),
+			}},
 		{Name: BlockEscalation, Aliases: []string{"ESCALATE", "DECISION NEEDED"}, Keys: []Key{
-			id(true), must(text(KeyDecisionNeeded, "decision", "question", "issue")), {Name: KeyOptions, Aliases: []string{"choices", "alternatives"}, Kind: FieldOptions},
-			text(KeyRecommendation, "recommended", "recommend"), text(KeyRationale, "reason", "reasoning", "why"), text(KeyDeadline, "due", "needed_by"),
+			id(true), must(text(KeyDecisionNeeded, "decision", "question", "issue")),
+			{Name: KeyOptions, Aliases: []string{"choices", "alternatives"}, Kind: FieldOptions},
+			text(KeyRecommendation, "recommended", "recommend"), text(KeyRationale, "reason", "reasoning", "why"),
+			text(KeyDeadline, "due", "needed_by"),
 		}},
 		{Name: BlockStandup, Aliases: []string{"STAND UP", "DAILY STANDUP"}, Repeat: RepeatLast, Keys: []Key{
-			id(false), text(KeyWorkingOn, "today", "current", "doing"), text(KeyCompleted, "done", "yesterday"), text(KeyBlocked, "blockers", "blocked_by"),
+			id(false), text(KeyWorkingOn, "today", "current", "doing"), text(KeyCompleted, "done", "yesterday"),
+			text(KeyBlocked, "blockers", "blocked_by"),
 			list(KeyNext, "next_steps", "remaining"), text(KeyEstimate, "eta"),
 		}},
 		{Name: BlockDecision, Repeat: RepeatConflict, Keys: []Key{
@@ -136,7 +144,8 @@ func (r *Registry) Define(t BlockType) error {
 				return errors.New("block " + name + " has a key without a name")
 			}
 			if other := c.keys[spelling]; other != nil {
-				return fmt.Errorf("block %s has %q as a spelling of both %s and %s; leave it to one of them", name, spelling, other.Name, k.Name)
+				return fmt.Errorf("block %s has %q as a spelling of both %s and %s; leave it to one of them", name, spelling,
+					other.Name, k.Name)
 			}
 			c.keys[spelling] = k
 		}
@@ -180,7 +189,8 @@ func foldKey(s string) string {
 		return s
 	}
 	s = strings.ToLower(strings.Trim(s, " \t*_`#>\"'"))
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '-' || r == '_' || r == '\t' }), "_")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '-' || r == '_' || r == '\t' }),
+		"_")
 }
 
 // isKey: it is folded already.

@@ -31,21 +31,34 @@ func TestApplyEach(t *testing.T) {
 		want                string
 	}{
 		{"two places", search(hunk("a\n", "y\n")), "a\nb\na\n", ErrManyMatches, "y\nb\na\n|a\nb\ny\n"},
-		{"two places but for white space", search(hunk("a  b\n", "y\n")), " a  b\nx\n a  b\n", ErrManyMatches, " y\nx\n a  b\n| a  b\nx\n y\n"},
-		{"both places, each with a hunk", search(hunk("a\n", "y\n") + hunk("a\n", "y\n")), "a\nb\na\n", ErrManyMatches, "y\nb\ny\n"},
+		{"two places but for white space", search(hunk("a  b\n", "y\n")), " a  b\nx\n a  b\n", ErrManyMatches,
+			" y\nx\n a  b\n| a  b\nx\n y\n"},
+		{"both places, each with a hunk", search(hunk("a\n", "y\n") + hunk("a\n", "y\n")), "a\nb\na\n", ErrManyMatches,
+			"y\nb\ny\n"},
 		{"envelope, two places", envelope("@@\n-x\n+y\n"), "x\nb\nx\n", ErrManyMatches, "y\nb\nx\n|x\nb\ny\n"},
-		{"envelope, two places behind another", envelope("@@\n-h\n+H\n@@\n-x\n+y\n"), "x\nh\nx\nx\n", ErrManyMatches, "x\nH\ny\nx\n|x\nH\nx\ny\n"},
-		{"envelope, context twice", envelope("@@ def f\n-x\n+y\n"), "def f\nx\ndef f\nx\n", ErrManyMatches, "def f\ny\ndef f\nx\n|def f\nx\ndef f\ny\n"},
+		{"envelope, two places behind another", envelope("@@\n-h\n+H\n@@\n-x\n+y\n"), "x\nh\nx\nx\n", ErrManyMatches,
+			"x\nH\ny\nx\n|x\nH\nx\ny\n"},
+		{"envelope, context twice", envelope("@@ def f\n-x\n+y\n"), "def f\nx\ndef f\nx\n", ErrManyMatches,
+			"def f\ny\ndef f\nx\n|def f\nx\ndef f\ny\n"},
 		{"two hunks, two places each", search(hunk("a\n", "y\n") + hunk("b\n", "z\n")), "a\nb\na\nb\n", ErrManyMatches,
 			"y\nz\na\nb\n|y\nb\na\nz\n|a\nz\ny\nb\n|a\nb\ny\nz\n"},
-		{"more places than are offered", search(hunk("a\n", "y\n")), strings.Repeat("a\n", 12), ErrManyMatches, eachOf(9, 12)},
+		{"more places than are offered", search(hunk("a\n", "y\n")), strings.Repeat("a\n", 12), ErrManyMatches,
+			eachOf(9, 12)},
 		{"the same hunk twice", search(hunk("a\n", "y\n") + hunk("a\n", "y\n")), "a\nb\n", ErrRepeated, "y\nb\n"},
-		{"the same hunk twice, with another between that moves lines", search(hunk("a\n", "a\ny\n") + hunk("z\n", "z\nz2\n") + hunk("a\n", "a\ny\n")), "z\na\nb\n", ErrRepeated, "z\nz2\na\ny\nb\n"},
-		{"the same addition twice", search(hunk("a\n", "a\ny\n") + hunk("a\n", "a\ny\n")), "a\nb\n", ErrRepeated, "a\ny\nb\n"},
-		{"the same addition in front twice", search(hunk("a\n", "y\na\n") + hunk("a\n", "y\na\n")), "a\nb\n", ErrRepeated, "y\na\nb\n"},
-		{"envelope, the same hunk twice", envelope("@@\n x\n-a\n+y\n@@\n x\n-a\n+y\n"), "x\na\nb\n", ErrRepeated, "x\ny\nb\n"},
-		{"envelope, the same addition at the end twice", envelope("@@\n+y\n*** End of File\n@@\n+y\n*** End of File\n"), "x\n", ErrRepeated, "x\ny\n"},
-		{"diff, the same hunk twice", "```diff\n--- a/a.ts\n+++ b/a.ts\n@@ -1,1 +1,2 @@\n a\n+y\n@@ -1,1 +1,2 @@\n a\n+y\n```\n", "a\nb\n", ErrRepeated, "a\ny\nb\n"},
+		{"the same hunk twice, with another between that moves lines",
+			search(hunk("a\n", "a\ny\n") + hunk("z\n", "z\nz2\n") + hunk("a\n", "a\ny\n")), "z\na\nb\n", ErrRepeated,
+			"z\nz2\na\ny\nb\n"},
+		{"the same addition twice", search(hunk("a\n", "a\ny\n") + hunk("a\n", "a\ny\n")), "a\nb\n", ErrRepeated,
+			"a\ny\nb\n"},
+		{"the same addition in front twice", search(hunk("a\n", "y\na\n") + hunk("a\n", "y\na\n")), "a\nb\n", ErrRepeated,
+			"y\na\nb\n"},
+		{"envelope, the same hunk twice", envelope("@@\n x\n-a\n+y\n@@\n x\n-a\n+y\n"), "x\na\nb\n", ErrRepeated,
+			"x\ny\nb\n"},
+		{"envelope, the same addition at the end twice", envelope("@@\n+y\n*** End of File\n@@\n+y\n*** End of File\n"),
+			"x\n", ErrRepeated, "x\ny\n"},
+		{"diff, the same hunk twice",
+			"```diff\n--- a/a.ts\n+++ b/a.ts\n@@ -1,1 +1,2 @@\n a\n+y\n@@ -1,1 +1,2 @@\n a\n+y\n```\n", "a\nb\n", ErrRepeated,
+			"a\ny\nb\n"},
 		{"nothing to find", search(hunk("q\n", "y\n")), "a\n", ErrNoMatch, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -82,14 +95,16 @@ func TestApplyEach(t *testing.T) {
 func TestRepeatedEdits(t *testing.T) {
 	once := "src/a.ts\n```ts\n<<<<<<< SEARCH\na\n=======\na\nb\n>>>>>>> REPLACE\n```\n\n"
 	r := Parse([]byte(once + "All of it:\n\n" + once + "```ts:src/a.ts\nx\na\n```\n\n" + once))
-	if len(r.Items) != 4 || r.Items[0].Repeated || !r.Items[1].Repeated || r.Items[1].OK() || r.Items[3].Repeated || !r.Items[3].OK() {
+	if len(r.Items) != 4 || r.Items[0].Repeated || !r.Items[1].Repeated || r.Items[1].OK() || r.Items[3].Repeated ||
+		!r.Items[3].OK() {
 		b, _ := r.JSON()
 		t.Fatalf("%s", b)
 	}
 	if _, err := Apply(r.Items[1], []byte("a\nb\n")); !errors.Is(err, ErrRepeated) {
 		t.Errorf("%v", err)
 	}
-	if got, err := ApplyEach(r.Items[1], []byte("a\nb\n")); err != nil || len(got) != 1 || string(got[0].Content) != "a\nb\n" || len(got[0].Guesses) != 1 {
+	if got, err := ApplyEach(r.Items[1], []byte("a\nb\n")); err != nil || len(got) != 1 ||
+		string(got[0].Content) != "a\nb\n" || len(got[0].Guesses) != 1 {
 		t.Errorf("%v: %+v", err, got)
 	}
 }

@@ -98,7 +98,8 @@ func parseSearches(lines []bodyLine) (groups []edits, stray bool, problem string
 			if part == 'o' {
 				return groups, stray, "a hunk has no divider (=======)"
 			}
-			if label := strings.ToUpper(strings.Trim(string(text), "<>+ ")); label != "" && !strings.HasPrefix(label, "REPLACE") && !strings.HasPrefix(label, "UPDATED") {
+			if label := strings.ToUpper(strings.Trim(string(text), "<>+ ")); label != "" &&
+				!strings.HasPrefix(label, "REPLACE") && !strings.HasPrefix(label, "UPDATED") {
 				return groups, stray, "these are the marks of a merge conflict, not of an edit"
 			}
 			part = 0
@@ -134,7 +135,8 @@ func rooLine(text string, hunk *Hunk, lines []bodyLine, i int) bool {
 	if strings.HasPrefix(text, ":end_line:") {
 		return true
 	}
-	return strings.HasPrefix(text, "-------") && strings.Trim(text, "- ") == "" && i > 0 && strings.HasPrefix(lines[i-1].text, ":")
+	return strings.HasPrefix(text, "-------") && strings.Trim(text, "- ") == "" && i > 0 &&
+		strings.HasPrefix(lines[i-1].text, ":")
 }
 
 // hunkPath is the path that a line between hunks gives.
@@ -223,7 +225,8 @@ func (p *Parser) readSearches(lines []bodyLine, where candidate, f *fence, span,
 		}
 		at := where
 		if g.path != "" {
-			if where.raw != "" && len(groups) == 1 && cleanPath(where.raw, 0).path != cleanPath(g.path, 0).path && where.from != PathComment && where.from != PathDirective {
+			if where.raw != "" && len(groups) == 1 && cleanPath(where.raw, 0).path != cleanPath(g.path, 0).path &&
+				where.from != PathComment && where.from != PathDirective {
 				at.doubt(0.5, "the line above the edit names another file: "+g.path)
 			} else {
 				at = candidate{raw: g.path, from: PathAbove, conf: max(where.conf, 0.85)}
@@ -329,7 +332,8 @@ func (p *Parser) searchLine(start, end int) {
 		return
 	}
 	hunks := groups[0].hunks
-	if last := len(p.items) - 1; where.raw == "" && last >= 0 && p.items[last].Form == FormSearch && p.items[last].Verdict == VerdictOK &&
+	if last := len(p.items) - 1; where.raw == "" && last >= 0 && p.items[last].Form == FormSearch &&
+		p.items[last].Verdict == VerdictOK &&
 		blank(bytes.ReplaceAll(p.buf[p.items[last].Span.End:span.Start], []byte("\n"), nil)) {
 		it := p.items[last]
 		it.Hunks = append(it.Hunks, hunks...)

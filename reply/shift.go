@@ -256,5 +256,7 @@ func (h *Hunk) elides(line Line, lang string) bool {
 	if _, paired := h.pieces(); paired && isDots(strings.TrimSpace(line.Text)) {
 		return false
 	}
-	return !slices.ContainsFunc(h.Lines, func(l Line) bool { return l.Op == '-' && strings.TrimSpace(l.Text) == strings.TrimSpace(line.Text) })
+	return !slices.ContainsFunc(h.Lines, func(l Line) bool {
+		return l.Op == '-' && strings.TrimSpace(l.Text) == strings.TrimSpace(line.Text)
+	})
 }

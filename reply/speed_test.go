@@ -94,8 +94,10 @@ func TestSpeed(t *testing.T) {
 		p.buf = text
 		p.advance()
 	})
-	t.Logf("%d lines: line feeds alone %.0f MB/s, Parse %.0f MB/s, ratio %.2f", lines, rate(len(text), scan), rate(len(text), whole), ratio)
-	t.Logf("reading without the hash for the ids, which runs beside it: %.0f MB/s, ratio %.2f", rate(len(text), reading), float64(scan)/float64(reading))
+	t.Logf("%d lines: line feeds alone %.0f MB/s, Parse %.0f MB/s, ratio %.2f", lines, rate(len(text), scan),
+		rate(len(text), whole), ratio)
+	t.Logf("reading without the hash for the ids, which runs beside it: %.0f MB/s, ratio %.2f", rate(len(text), reading),
+		float64(scan)/float64(reading))
 
 	small := text
 	chunks := quickest(func() { inChunks(small, 4) })

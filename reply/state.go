@@ -159,7 +159,8 @@ func (p *Parser) supersede(it *Item) {
 		if old.Verdict == VerdictOK && old.Kind != KindRename {
 			old.Verdict = VerdictSuperseded
 			old.Reason = "the reply gives the file again further on"
-			it.Warnings = append(it.Warnings, Warning{"path.twice", "the reply gives this file more than once; the last counts", it.Span.Start})
+			it.Warnings = append(it.Warnings, Warning{"path.twice", "the reply gives this file more than once; the last counts",
+				it.Span.Start})
 			p.emit(EventRevised, old)
 		}
 	}
@@ -174,7 +175,8 @@ func (it *Item) downgrade(v Verdict, reason string) bool {
 		it.Reason, it.Guessed = reason, false
 		return true
 	}
-	if it.Verdict == v && v != VerdictOK || it.Verdict != VerdictOK && it.Verdict != VerdictAmbiguous && it.Verdict != VerdictSuperseded {
+	if it.Verdict == v && v != VerdictOK || it.Verdict != VerdictOK && it.Verdict != VerdictAmbiguous &&
+		it.Verdict != VerdictSuperseded {
 		return false
 	}
 	it.Verdict, it.Reason, it.Guessed = v, reason, false

@@ -146,7 +146,8 @@ func (p *Parser) tagLine(start, end int) {
 	}
 	at := start + bytes.Index(line, closing)
 	rest := at + len(closing)
-	if next := bytes.TrimLeft(p.text(rest, end), " \t"); len(next) > 1 && len(next) < 4096 && next[0] == '<' && next[1] != '/' {
+	if next := bytes.TrimLeft(p.text(rest, end), " \t"); len(next) > 1 && len(next) < 4096 && next[0] == '<' &&
+		next[1] != '/' {
 		p.endTag(at, rest, false)
 		p.line(rest, end) // another one on the same line
 		return
@@ -199,7 +200,8 @@ func unpacked(content []byte, path string) []byte {
 	if inner, ok := onlyFence(content); ok && !isMarkup(path) {
 		return inner
 	}
-	if body := bytes.TrimSpace(content); bytes.HasPrefix(body, []byte("<![CDATA[")) && bytes.HasSuffix(body, []byte("]]>")) {
+	if body := bytes.TrimSpace(content); bytes.HasPrefix(body, []byte("<![CDATA[")) &&
+		bytes.HasSuffix(body, []byte("]]>")) {
 		return bytes.TrimPrefix(body[len("<![CDATA["):len(body)-len("]]>")], []byte("\n"))
 	}
 	return content

@@ -13,7 +13,8 @@ type thought struct {
 }
 
 // thoughts are the tags in which models think aloud.
-var thoughts = [...]string{"think", "thinking", "thought", "reasoning", "reflection", "scratchpad", "antthinking", "analysis"}
+var thoughts = [...]string{"think", "thinking", "thought", "reasoning", "reflection", "scratchpad", "antthinking",
+	"analysis"}
 
 // shows are tags around what a reply only shows. Calls are no more where they
 // are indented as code is.

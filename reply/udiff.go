@@ -104,9 +104,11 @@ func (d *diffReader) extended(text string) bool {
 		d.file.created = true
 	case strings.HasPrefix(text, "deleted file mode"):
 		d.file.deleted = true
-	case strings.HasPrefix(text, "index "), strings.HasPrefix(text, "similarity index"), strings.HasPrefix(text, "old mode"), strings.HasPrefix(text, "new mode"),
+	case strings.HasPrefix(text, "index "), strings.HasPrefix(text, "similarity index"),
+		strings.HasPrefix(text, "old mode"), strings.HasPrefix(text, "new mode"),
 		strings.HasPrefix(text, "dissimilarity"), strings.HasPrefix(text, "===="):
-	case strings.HasPrefix(text, "Binary files"), strings.HasPrefix(text, "GIT binary patch"), strings.HasPrefix(text, "copy "):
+	case strings.HasPrefix(text, "Binary files"), strings.HasPrefix(text, "GIT binary patch"),
+		strings.HasPrefix(text, "copy "):
 		d.file.problem = "it is a diff of a binary file or a copy, which cannot be applied"
 	default:
 		return false
@@ -195,7 +197,8 @@ func (p *Parser) readDiff(lines []bodyLine, where candidate, lang string, span, 
 // diffItem makes one file's item; nil if no path is known.
 func (p *Parser) diffItem(d *fileDiff, where candidate, files int, span, body Span) *Item {
 	from, to := d.from, d.to
-	if strings.HasPrefix(from, "a/") && (strings.HasPrefix(to, "b/") || d.deleted) || d.created && strings.HasPrefix(to, "b/") {
+	if strings.HasPrefix(from, "a/") && (strings.HasPrefix(to, "b/") || d.deleted) ||
+		d.created && strings.HasPrefix(to, "b/") {
 		from, to = strings.TrimPrefix(from, "a/"), strings.TrimPrefix(to, "b/")
 	}
 	at := candidate{raw: to, from: PathHeader, conf: 0.95}
@@ -208,7 +211,8 @@ func (p *Parser) diffItem(d *fileDiff, where candidate, files int, span, body Sp
 	switch {
 	case (at.raw == "" || at.raw == "/dev/null") && files == 1:
 		at = where
-	case where.raw != "" && files == 1 && where.from != PathProse && cleanPath(where.raw, 0).path != cleanPath(at.raw, 0).path:
+	case where.raw != "" && files == 1 && where.from != PathProse &&
+		cleanPath(where.raw, 0).path != cleanPath(at.raw, 0).path:
 		at.doubt(0.5, "the fence names another file than the diff: "+where.raw)
 	case where.raw != "" && (where.verdict == VerdictCitation || where.verdict == VerdictExample):
 		at.mark(where.verdict, where.reason)
@@ -291,9 +295,11 @@ func (p *Parser) diffLine(start, end int) {
 			p.line(start, end)
 		}
 	case len(line) > 0 && line[0] == '\\':
-	case bytes.HasPrefix(line, []byte("--- ")), bytes.HasPrefix(line, []byte("+++ ")), bytes.HasPrefix(line, []byte("diff --git ")):
+	case bytes.HasPrefix(line, []byte("--- ")), bytes.HasPrefix(line, []byte("+++ ")),
+		bytes.HasPrefix(line, []byte("diff --git ")):
 	case !d.hunks && len(line) > 0 && isGitHeader(line):
-	case d.hunks && len(line) > 0 && (line[0] == '+' || line[0] == '-' && !bytes.HasPrefix(line, []byte("- ")) || line[0] == ' '):
+	case d.hunks && len(line) > 0 && (line[0] == '+' || line[0] == '-' && !bytes.HasPrefix(line, []byte("- ")) ||
+		line[0] == ' '):
 		p.endDiff(start, "a hunk is longer than it says")
 		p.line(start, end)
 	default:
@@ -303,7 +309,8 @@ func (p *Parser) diffLine(start, end int) {
 }
 
 func isGitHeader(line []byte) bool {
-	for _, prefix := range [...]string{"index ", "new file", "deleted file", "old mode", "new mode", "similarity", "rename ", "Binary", "dissimilarity"} {
+	for _, prefix := range [...]string{"index ", "new file", "deleted file", "old mode", "new mode", "similarity",
+		"rename ", "Binary", "dissimilarity"} {
 		if bytes.HasPrefix(line, []byte(prefix)) {
 			return true
 		}

@@ -29,9 +29,11 @@ var unseen = []unseenCase{
 	{"space before the colon's path and after", "```ts:  src/a.ts  \n" + one + "```\n", file("src/a.ts", one)},
 	{"quoted path", "```ts:\"src/a.ts\"\n" + one + "```\n", file("src/a.ts", one)},
 	{"path attribute in single quotes", "```ts file='src/a.ts'\n" + one + "```\n", file("src/a.ts", one)},
-	{"filename attribute among others", "```ts {1,3-4} filename=\"src/a.ts\" showLineNumbers\n" + one + "```\n", file("src/a.ts", one)},
+	{"filename attribute among others", "```ts {1,3-4} filename=\"src/a.ts\" showLineNumbers\n" + one + "```\n",
+		file("src/a.ts", one)},
 	{"pandoc attributes", "``` {.typescript file=src/a.ts}\n" + one + "```\n", file("src/a.ts", one)},
-	{"pandoc attributes, quoted", "```{.rust file=\"src/main.rs\" #id}\nfn main() {}\n```\n", file("src/main.rs", "fn main() {}\n")},
+	{"pandoc attributes, quoted", "```{.rust file=\"src/main.rs\" #id}\nfn main() {}\n```\n",
+		file("src/main.rs", "fn main() {}\n")},
 	{"name attribute", "```ts name=src/a.ts\n" + one + "```\n", file("src/a.ts", one)},
 	{"title that is no path", "```ts title=\"My component\"\n" + one + "```\n", none},
 	{"two attributes that differ", "```ts file=src/a.ts path=src/b.ts\n" + one + "```\n", none},
@@ -41,7 +43,8 @@ var unseen = []unseenCase{
 	{"gptme save", "```save src/a.ts\n" + one + "```\n", file("src/a.ts", one)},
 	{"gptme append", "```append src/a.ts\n" + one + "```\n", none},
 	{"new in parentheses", "```ts:src/a.ts (new)\n" + one + "```\n", file("src/a.ts", one)},
-	{"route with parentheses", "```tsx:src/app/(auth)/[id]/page.tsx\n" + one + "```\n", file("src/app/(auth)/[id]/page.tsx", one)},
+	{"route with parentheses", "```tsx:src/app/(auth)/[id]/page.tsx\n" + one + "```\n",
+		file("src/app/(auth)/[id]/page.tsx", one)},
 	{"bare route with brackets", "```src/app/[id]/page.tsx\n" + one + "```\n", file("src/app/[id]/page.tsx", one)},
 	{"remix route", "```tsx:app/routes/users.$id.tsx\n" + one + "```\n", file("app/routes/users.$id.tsx", one)},
 	{"dot slash", "```ts:./src/a.ts\n" + one + "```\n", file("src/a.ts", one)},
@@ -58,7 +61,8 @@ var unseen = []unseenCase{
 	{"no final line feed", "```ts:src/a.ts\n" + one + "```", file("src/a.ts", one)},
 	{"lone carriage return is data", "```ts:src/a.ts\na\rb\n```\n", file("src/a.ts", "a\rb\n")},
 	{"a body of one empty line", "```ts:src/a.ts\n\n```\n", file("src/a.ts", "\n")},
-	{"three files", "```ts:a.ts\n1\n```\n\n```ts:b.ts\n2\n```\n\n```ts:c.ts\n3\n```\n", [][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}, {"c.ts", "3\n"}}},
+	{"three files", "```ts:a.ts\n1\n```\n\n```ts:b.ts\n2\n```\n\n```ts:c.ts\n3\n```\n",
+		[][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}, {"c.ts", "3\n"}}},
 	{"base64", "```base64:logo.png\niVBO\nRw==\n```\n", file("logo.png", "\x89PNG")},
 	{"base64 attribute", "```png file=logo.png encoding=base64\niVBORw==\n```\n", file("logo.png", "\x89PNG")},
 	{"base64 that is none", "```base64:logo.png\nnot base64!\n```\n", none},
@@ -141,9 +145,12 @@ var unseen = []unseenCase{
 	{"directive and info differ", "```ts:src/a.ts\n// filepath: src/b.ts\n" + one + "```\n", none},
 	{"comment inside, other name above", "**src/b.ts**\n```ts\n// src/a.ts\n" + one + "```\n", none},
 	{"comment inside is longer", "**a.ts**\n```ts\n// src/a.ts\n" + one + "```\n", file("src/a.ts", "// src/a.ts\n"+one)},
-	{"after a shebang", "```bash\n#!/bin/sh\n# scripts/x.sh\necho\n```\n", file("scripts/x.sh", "#!/bin/sh\n# scripts/x.sh\necho\n")},
-	{"after <?php", "```php\n<?php\n// src/A.php\nclass A {}\n```\n", file("src/A.php", "<?php\n// src/A.php\nclass A {}\n")},
-	{"directive after <?php", "```php\n<?php\n// filepath: src/A.php\nclass A {}\n```\n", file("src/A.php", "<?php\nclass A {}\n")},
+	{"after a shebang", "```bash\n#!/bin/sh\n# scripts/x.sh\necho\n```\n",
+		file("scripts/x.sh", "#!/bin/sh\n# scripts/x.sh\necho\n")},
+	{"after <?php", "```php\n<?php\n// src/A.php\nclass A {}\n```\n",
+		file("src/A.php", "<?php\n// src/A.php\nclass A {}\n")},
+	{"directive after <?php", "```php\n<?php\n// filepath: src/A.php\nclass A {}\n```\n",
+		file("src/A.php", "<?php\nclass A {}\n")},
 	{"a command's comment", "```bash\n# src/main.py\npython src/main.py\n```\n", none},
 	{"a script's name over commands", "```bash\n# scripts/x.sh\nsh scripts/x.sh\n```\n", none},
 	{"markdown heading", "```markdown\nx\n```\n\n```markdown\n# README.md\nx\n```\n", none},
@@ -167,12 +174,14 @@ var unseen = []unseenCase{
 	{"a command behind bash and a colon", "```bash:npm run src/a.sh\nx\n```\n", none},
 	{"an import behind a colon", "```python:os.path\nx\n```\n", none},
 	{"bullet without a colon", "- src/a.ts\n```ts\nx\n```\n", none},
-	{"evidence above a fence", "=== SUBMISSION ===\nassignment_id: A1\nsummary: s\nevidence:\n- `src/a.ts`:\n```ts\nx\n```\n=== END ===\n", none},
+	{"evidence above a fence",
+		"=== SUBMISSION ===\nassignment_id: A1\nsummary: s\nevidence:\n- `src/a.ts`:\n```ts\nx\n```\n=== END ===\n", none},
 	{"a URL with an ending", "```ts\n// example.com/a\nx\n```\n", none},
 	{"the old code", "Before:\n```ts:src/a.ts\nold\n```\nAfter:\n```ts:src/b.ts\n" + one + "```\n", file("src/b.ts", one)},
 	{"byte order mark before all", "\ufeff```ts:src/a.ts\n" + one + "```\n", file("src/a.ts", one)},
 	{"in an example tag", "<example>\n```ts:src/a.ts\nx\n```\n</example>\n", none},
-	{"in another program's tag", "<write_to_file>\n<path>README.md</path>\n<content>\n```ts:src/a.ts\nx\n```\n</content>\n</write_to_file>\n", none},
+	{"in another program's tag",
+		"<write_to_file>\n<path>README.md</path>\n<content>\n```ts:src/a.ts\nx\n```\n</content>\n</write_to_file>\n", none},
 	{"in an HTML comment", "<!--\n```ts:src/a.ts\nx\n```\n-->\n```ts:src/b.ts\n" + one + "```\n", file("src/b.ts", one)},
 	{"lines like a diff's", "```ts:src/a.ts\n x\n-a\n+b\n```\n", none},
 	{"a list in YAML", "```yaml:a.yml\n- a\n- b\n```\n", file("a.yml", "- a\n- b\n")},
@@ -181,44 +190,76 @@ var unseen = []unseenCase{
 
 	// Nesting.
 	{"bare fence in a README", "```markdown:README.md\n# T\n```\nnpm i\n```\nend\n```\n", none},
-	{"two levels", "````markdown:README.md\n```markdown\n~~~\nx\n~~~\n```\n````\n", file("README.md", "```markdown\n~~~\nx\n~~~\n```\n")},
-	{"two fences in a README of the same length", "```markdown:README.md\n```bash\na\n```\n\n```js\nb\n```\n```\n", file("README.md", "```bash\na\n```\n\n```js\nb\n```\n")},
-	{"a path in a nested fence is content", "````markdown:docs/p.md\n```ts:src/a.ts\nx\n```\n````\n", file("docs/p.md", "```ts:src/a.ts\nx\n```\n")},
+	{"two levels", "````markdown:README.md\n```markdown\n~~~\nx\n~~~\n```\n````\n",
+		file("README.md", "```markdown\n~~~\nx\n~~~\n```\n")},
+	{"two fences in a README of the same length", "```markdown:README.md\n```bash\na\n```\n\n```js\nb\n```\n```\n",
+		file("README.md", "```bash\na\n```\n\n```js\nb\n```\n")},
+	{"a path in a nested fence is content", "````markdown:docs/p.md\n```ts:src/a.ts\nx\n```\n````\n",
+		file("docs/p.md", "```ts:src/a.ts\nx\n```\n")},
 	{"missing closer, then a file", "```ts:src/a.ts\n1\n\nNow:\n```ts:src/b.ts\n2\n```\n", none},
-	{"missing closer, then commands, then a file", "```ts:src/a.ts\n1\n```bash\nnpm i\n```\n\n```ts:src/b.ts\n2\n```\n", none},
+	{"missing closer, then commands, then a file", "```ts:src/a.ts\n1\n```bash\nnpm i\n```\n\n```ts:src/b.ts\n2\n```\n",
+		none},
 	{"fence in a template literal", "```js:src/p.js\nconst p = `\n```json\n{}\n```\n`;\n```\n", none},
 	{"bare fence in a template literal", "```js:src/p.js\nconst p = `\n```\n{}\n```\n`;\n```\n", none},
-	{"fence in a docstring, indented", "```py:src/p.py\n\"\"\"\n    ```\n    x\n    ```\n\"\"\"\n```\n", file("src/p.py", "\"\"\"\n    ```\n    x\n    ```\n\"\"\"\n")},
+	{"fence in a docstring, indented", "```py:src/p.py\n\"\"\"\n    ```\n    x\n    ```\n\"\"\"\n```\n",
+		file("src/p.py", "\"\"\"\n    ```\n    x\n    ```\n\"\"\"\n")},
 	{"yaml block with a fence", "```yaml:k.yml\nd: |\n  ```\n  x\n  ```\ne: 1\n```\n", none},
-	{"clean again after trouble", "```ts:src/a.ts\n1\n```ts:src/b.ts\n2\n```\n\n```ts:src/c.ts\n3\n```\n", file("src/c.ts", "3\n")},
+	{"clean again after trouble", "```ts:src/a.ts\n1\n```ts:src/b.ts\n2\n```\n\n```ts:src/c.ts\n3\n```\n",
+		file("src/c.ts", "3\n")},
 	{"markdown that does not end", "```markdown:README.md\n# T\n\n```ts:src/a.ts\n1\n```\n", none},
-	{"README swallowed the rest", "```markdown:README.md\n# T\n\n```ts:a.ts\n1\n```\n\n```ts:b.ts\n2\n```\n```\ntree\n```\n", none},
+	{"README swallowed the rest",
+		"```markdown:README.md\n# T\n\n```ts:a.ts\n1\n```\n\n```ts:b.ts\n2\n```\n```\ntree\n```\n", none},
 	{"path in a text fence", "```text\n```ts:src/a.ts\nx\n```\n```\n", none},
 	{"path in a bare fence", "Use:\n```\n```ts:src/a.ts\nx\n```\n```\n", none},
-	{"two files, then text on the closing line", "```ts:a.ts\n1\n``` and\n```ts:b.ts\n2\n```\n", [][2]string{{"b.ts", "2\n"}}},
-	{"closer and heading on one line", "```ts:a.ts\n1\n```### src/b.ts\n```ts\n2\n```\n", [][2]string{{"a.ts", "1\n"}, {"src/b.ts", "2\n"}}},
-	{"closer and block on one line", "```ts:a.ts\n1\n```=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 5\n=== END ===\n", file("a.ts", "1\n")},
-	{"three in a row, glued", "```ts:a.ts\n1\n``````ts:b.ts\n2\n``````ts:c.ts\n3\n```\n", [][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}, {"c.ts", "3\n"}}},
-	{"anonymous fences in prose are harmless", "```ts:a.ts\n1\n```\n\nTree:\n```\na.ts\n```\n\n```ts:b.ts\n2\n```\n", [][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}}},
-	{"documents in a row", "```txt:a.txt\n1\n```\n```txt:b.txt\n2\n```\n```txt:c.txt\n3\n```\n", [][2]string{{"a.txt", "1\n"}, {"b.txt", "2\n"}, {"c.txt", "3\n"}}},
-	{"bare fences in a README", "```markdown:README.md\n# T\n\nRun:\n\n```\nnpm i\n```\n\nThen use it.\n```\n", file("README.md", "# T\n\nRun:\n\n```\nnpm i\n```\n\nThen use it.\n")},
-	{"bare fences of which the last is the document's last line", "```markdown:README.md\n# T\n\n```\nnpm i\n```\n```\n\nDone.\n", file("README.md", "# T\n\n```\nnpm i\n```\n")},
-	{"a fence whose last line looks like a path", "```markdown:README.md\n# T\n\n```\nsrc/\nmain.py\n```\n\nIt is short.\n```\n\nThat is all.\n", file("README.md", "# T\n\n```\nsrc/\nmain.py\n```\n\nIt is short.\n")},
-	{"a path above a fence in a README", "```markdown:README.md\n# T\n\nmain.py\n```\nprint(1)\n```\n\n## Use\n\n```bash\npython main.py\n```\n```\n", file("README.md", "# T\n\nmain.py\n```\nprint(1)\n```\n\n## Use\n\n```bash\npython main.py\n```\n")},
-	{"bare fences in two documents", "```md:a.md\n# A\n\n```\na\n```\n\nend\n```\n\nAnd:\n\n```md:b.md\n# B\n\n```\nb\n```\n```\n", [][2]string{{"a.md", "# A\n\n```\na\n```\n\nend\n"}, {"b.md", "# B\n\n```\nb\n```\n"}}},
-	{"bare fences in a README, then a file, then commands", "```md:a.md\n# A\n\n```\na\n```\n\nend\n```\n\n```py:main.py\nprint(1)\n```\n\nRun:\n\n```\npython main.py\n```\n", [][2]string{{"a.md", "# A\n\n```\na\n```\n\nend\n"}, {"main.py", "print(1)\n"}}},
-	{"a fence of tildes in a README", "```md:a.md\n# A\n\n~~~\n```\n~~~\n\nend\n```\n", file("a.md", "# A\n\n~~~\n```\n~~~\n\nend\n")},
-	{"a longer fence in a README", "```md:a.md\n# A\n\n````\n```js\nx\n```\n````\n\nend\n```\n", file("a.md", "# A\n\n````\n```js\nx\n```\n````\n\nend\n")},
-	{"fences in a list of a README", "```md:a.md\n1. One:\n   ```\n   a\n   ```\n2. ```\n   b\n   ```\n\nend\n```\n", file("a.md", "1. One:\n   ```\n   a\n   ```\n2. ```\n   b\n   ```\n\nend\n")},
-	{"a README in a list", "1. The README:\n\n   ```md:a.md\n   # A\n\n   ```\n   a\n   ```\n\n   end\n   ```\n\n2. Done.\n", file("a.md", "# A\n\n```\na\n```\n\nend\n")},
-	{"edits shown in a README", "```md:a.md\n# A\n\n```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n\nend\n```\n", file("a.md", "# A\n\n```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n\nend\n")},
+	{"two files, then text on the closing line", "```ts:a.ts\n1\n``` and\n```ts:b.ts\n2\n```\n",
+		[][2]string{{"b.ts", "2\n"}}},
+	{"closer and heading on one line", "```ts:a.ts\n1\n```### src/b.ts\n```ts\n2\n```\n",
+		[][2]string{{"a.ts", "1\n"}, {"src/b.ts", "2\n"}}},
+	{"closer and block on one line",
+		"```ts:a.ts\n1\n```=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 5\n=== END ===\n", file("a.ts", "1\n")},
+	{"three in a row, glued", "```ts:a.ts\n1\n``````ts:b.ts\n2\n``````ts:c.ts\n3\n```\n",
+		[][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}, {"c.ts", "3\n"}}},
+	{"anonymous fences in prose are harmless", "```ts:a.ts\n1\n```\n\nTree:\n```\na.ts\n```\n\n```ts:b.ts\n2\n```\n",
+		[][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}}},
+	{"documents in a row", "```txt:a.txt\n1\n```\n```txt:b.txt\n2\n```\n```txt:c.txt\n3\n```\n",
+		[][2]string{{"a.txt", "1\n"}, {"b.txt", "2\n"}, {"c.txt", "3\n"}}},
+	{"bare fences in a README", "```markdown:README.md\n# T\n\nRun:\n\n```\nnpm i\n```\n\nThen use it.\n```\n",
+		file("README.md", "# T\n\nRun:\n\n```\nnpm i\n```\n\nThen use it.\n")},
+	{"bare fences of which the last is the document's last line",
+		"```markdown:README.md\n# T\n\n```\nnpm i\n```\n```\n\nDone.\n", file("README.md", "# T\n\n```\nnpm i\n```\n")},
+	{"a fence whose last line looks like a path",
+		"```markdown:README.md\n# T\n\n```\nsrc/\nmain.py\n```\n\nIt is short.\n```\n\nThat is all.\n",
+		file("README.md", "# T\n\n```\nsrc/\nmain.py\n```\n\nIt is short.\n")},
+	{"a path above a fence in a README",
+		"```markdown:README.md\n# T\n\nmain.py\n```\nprint(1)\n```\n\n## Use\n\n```bash\npython main.py\n```\n```\n",
+		file("README.md", "# T\n\nmain.py\n```\nprint(1)\n```\n\n## Use\n\n```bash\npython main.py\n```\n")},
+	{"bare fences in two documents",
+		"```md:a.md\n# A\n\n```\na\n```\n\nend\n```\n\nAnd:\n\n```md:b.md\n# B\n\n```\nb\n```\n```\n",
+		[][2]string{{"a.md", "# A\n\n```\na\n```\n\nend\n"}, {"b.md", "# B\n\n```\nb\n```\n"}}},
+	{"bare fences in a README, then a file, then commands",
+		"```md:a.md\n# A\n\n```\na\n```\n\nend\n```\n\n```py:main.py\nprint(1)\n```\n\nRun:\n\n```\npython main.py\n```\n",
+		[][2]string{{"a.md", "# A\n\n```\na\n```\n\nend\n"}, {"main.py", "print(1)\n"}}},
+	{"a fence of tildes in a README", "```md:a.md\n# A\n\n~~~\n```\n~~~\n\nend\n```\n",
+		file("a.md", "# A\n\n~~~\n```\n~~~\n\nend\n")},
+	{"a longer fence in a README", "```md:a.md\n# A\n\n````\n```js\nx\n```\n````\n\nend\n```\n",
+		file("a.md", "# A\n\n````\n```js\nx\n```\n````\n\nend\n")},
+	{"fences in a list of a README", "```md:a.md\n1. One:\n   ```\n   a\n   ```\n2. ```\n   b\n   ```\n\nend\n```\n",
+		file("a.md", "1. One:\n   ```\n   a\n   ```\n2. ```\n   b\n   ```\n\nend\n")},
+	{"a README in a list",
+		"1. The README:\n\n   ```md:a.md\n   # A\n\n   ```\n   a\n   ```\n\n   end\n   ```\n\n2. Done.\n",
+		file("a.md", "# A\n\n```\na\n```\n\nend\n")},
+	{"edits shown in a README",
+		"```md:a.md\n# A\n\n```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n\nend\n```\n",
+		file("a.md", "# A\n\n```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n\nend\n")},
 	{"a README whose last fence is open", "```md:a.md\n# A\n\n```\nnpm i\n```\n", none},
-	{"a README with an odd fence", "```md:a.md\n# A\n\n```\nnpm i\n\ntext\n\n```\na\n```\n\nend\n```\n\nmain.py\n```\nx\n```\n", none},
+	{"a README with an odd fence",
+		"```md:a.md\n# A\n\n```\nnpm i\n\ntext\n\n```\na\n```\n\nend\n```\n\nmain.py\n```\nx\n```\n", none},
 	{"README, then commands", "```markdown:README.md\n# T\n```\n\nRun:\n\n```\nnpm i\n```\n", file("README.md", "# T\n")},
 
 	// Lists, quotes, indentation.
 	{"fence on the bullet's line", "- ```ts:src/a.ts\n  " + one + "  ```\n", file("src/a.ts", one)},
-	{"deep list", "- a\n  - b\n\n    ```ts:src/a.ts\n    if (x) {\n      y\n    }\n    ```\n", file("src/a.ts", "if (x) {\n  y\n}\n")},
+	{"deep list", "- a\n  - b\n\n    ```ts:src/a.ts\n    if (x) {\n      y\n    }\n    ```\n",
+		file("src/a.ts", "if (x) {\n  y\n}\n")},
 	{"list of two digits", "10. Do:\n\n    ```ts:src/a.ts\n    " + one + "    ```\n", file("src/a.ts", one)},
 	{"list, closer at the margin", "1. Do:\n   ```ts:src/a.ts\n   " + one + "```\n", file("src/a.ts", one)},
 	{"list, body at the margin", "1. Do:\n   ```py:a.py\nif x:\n  y\n   ```\n", none},
@@ -228,11 +269,13 @@ var unseen = []unseenCase{
 	{"quoted", "> ```ts:src/a.ts\n> x\n> ```\n", none},
 
 	// Thoughts.
-	{"file in a thought", "<think>\n```ts:src/a.ts\ndraft\n```\n</think>\n\n```ts:src/b.ts\n2\n```\n", file("src/b.ts", "2\n")},
+	{"file in a thought", "<think>\n```ts:src/a.ts\ndraft\n```\n</think>\n\n```ts:src/b.ts\n2\n```\n",
+		file("src/b.ts", "2\n")},
 	{"thought in one line", "<think>hm</think>\n```ts:src/b.ts\n2\n```\n", file("src/b.ts", "2\n")},
 	{"text behind the thought", "<thinking>\nhm\n</thinking>```ts:src/b.ts\n2\n```\n", file("src/b.ts", "2\n")},
 	{"thought that does not end", "<think>\nhm\n```ts:src/a.ts\n1\n```\n", none},
-	{"thought that did not begin", "```ts:src/a.ts\ndraft\n```\nok</think>\n```ts:src/a.ts\n1\n```\n", file("src/a.ts", "1\n")},
+	{"thought that did not begin", "```ts:src/a.ts\ndraft\n```\nok</think>\n```ts:src/a.ts\n1\n```\n",
+		file("src/a.ts", "1\n")},
 	{"thought that did not begin, open fence", "```ts:src/a.ts\ndraft\n</think>\n\n```ts:src/a.ts\n1\n```\n", none},
 	{"the end of a thought in backticks", "```ts:src/a.ts\n1\n```\nNever write `</think>`.\n", file("src/a.ts", "1\n")},
 	{"think in code", "```ts:src/a.ts\nconst s = '<think>';\n```\n", file("src/a.ts", "const s = '<think>';\n")},
@@ -240,13 +283,16 @@ var unseen = []unseenCase{
 	// Wrappers.
 	{"wrapped in md", "```md\n**src/a.ts**\n```ts\n" + one + "```\n```\n", file("src/a.ts", one)},
 	{"wrapped in four", "````markdown\n```ts:src/a.ts\n" + one + "```\n````\n", file("src/a.ts", one)},
-	{"wrapped after a thought", "<think>x</think>\n```markdown\nHere:\n```ts:src/a.ts\n" + one + "```\n```\n", file("src/a.ts", one)},
-	{"wrapped two files", "```markdown\n```ts:a.ts\n1\n```\ntext\n```ts:b.ts\n2\n```\n```\n", [][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}}},
+	{"wrapped after a thought", "<think>x</think>\n```markdown\nHere:\n```ts:src/a.ts\n" + one + "```\n```\n",
+		file("src/a.ts", one)},
+	{"wrapped two files", "```markdown\n```ts:a.ts\n1\n```\ntext\n```ts:b.ts\n2\n```\n```\n",
+		[][2]string{{"a.ts", "1\n"}, {"b.ts", "2\n"}}},
 	{"a document with an example", "```markdown\n# Guide\n\n```ts:src/a.ts\nx\n```\n```\n", none},
 	{"wrapper that is an example", "```markdown\n```ts:src/a.ts\nx\n```\n```\n\nThat is the format.\n", none},
 	{"markdown example further down", "The format:\n```markdown\n```ts:src/a.ts\nx\n```\n```\n", none},
 	{"wrapper that does not end", "```markdown\nHere:\n```ts:src/a.ts\nx\n```\n", none},
-	{"a file named in a comment", "```markdown\n<!-- docs/a.md -->\n```ts:src/a.ts\nx\n```\n```\n", file("docs/a.md", "<!-- docs/a.md -->\n```ts:src/a.ts\nx\n```\n")},
+	{"a file named in a comment", "```markdown\n<!-- docs/a.md -->\n```ts:src/a.ts\nx\n```\n```\n",
+		file("docs/a.md", "<!-- docs/a.md -->\n```ts:src/a.ts\nx\n```\n")},
 
 	// What is left out.
 	{"rest of the file", "```ts:src/a.ts\nx\n// rest of the file...\n```\n", none},
@@ -262,14 +308,19 @@ var unseen = []unseenCase{
 	{"sql elision", "```sql:a.sql\n-- ... rest unchanged\n```\n", none},
 	{"dots in braces", "```ts:a.ts\nfunction f() { ... }\n```\n", none},
 	{"dots in JSON", "```json:package.json\n{ \"a\": 1, ... }\n```\n", none},
-	{"dots in a string of JSON", "```json:package.json\n{ \"a\": \"...\" }\n```\n", file("package.json", "{ \"a\": \"...\" }\n")},
-	{"code with dots in a README", "````md:README.md\n```js\n// ...\n```\n````\n", file("README.md", "```js\n// ...\n```\n")},
+	{"dots in a string of JSON", "```json:package.json\n{ \"a\": \"...\" }\n```\n",
+		file("package.json", "{ \"a\": \"...\" }\n")},
+	{"code with dots in a README", "````md:README.md\n```js\n// ...\n```\n````\n",
+		file("README.md", "```js\n// ...\n```\n")},
 	{"a README that leaves out", "```md:README.md\n# T\n<!-- rest of the file unchanged -->\n```\n", none},
 	{"capital letters", "```ts:a.ts\n// ... Rest Of Code ...\n```\n", none},
 	{"python's own dots", "```py:a.py\ndef f():\n    ...\n```\n", file("a.py", "def f():\n    ...\n")},
-	{"spread", "```ts:a.ts\nconst b = { ...rest, ...existing };\n```\n", file("a.ts", "const b = { ...rest, ...existing };\n")},
-	{"a comment about a rest", "```ts:a.ts\n// handle the rest of the input\nx();\n```\n", file("a.ts", "// handle the rest of the input\nx();\n")},
-	{"existing users", "```ts:a.ts\n// existing users keep their plan\nx();\n```\n", file("a.ts", "// existing users keep their plan\nx();\n")},
+	{"spread", "```ts:a.ts\nconst b = { ...rest, ...existing };\n```\n",
+		file("a.ts", "const b = { ...rest, ...existing };\n")},
+	{"a comment about a rest", "```ts:a.ts\n// handle the rest of the input\nx();\n```\n",
+		file("a.ts", "// handle the rest of the input\nx();\n")},
+	{"existing users", "```ts:a.ts\n// existing users keep their plan\nx();\n```\n",
+		file("a.ts", "// existing users keep their plan\nx();\n")},
 
 	// What is no file.
 	{"diff of no file", "```diff\n-a\n+b\n```\n", none},
@@ -278,12 +329,15 @@ var unseen = []unseenCase{
 	{"half an edit", "```ts:src/a.ts\n<<<<<<< SEARCH\na\n```\n", none},
 	{"edit without a divider", "```ts:src/a.ts\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n```\n", none},
 	{"a diff is no whole file", "```ts:src/a.ts\n@@ -1 +1 @@\n-a\n```\n", [][2]string{{"edit src/a.ts", ""}}},
-	{"fence in a block", "=== SUBMISSION ===\nassignment_id: A1\nsummary: s\n\n```ts:src/a.ts\n" + one + "```\nevidence: src/a.ts\n=== END SUBMISSION ===\n", file("src/a.ts", one)},
+	{"fence in a block", "=== SUBMISSION ===\nassignment_id: A1\nsummary: s\n\n```ts:src/a.ts\n" + one +
+		"```\nevidence: src/a.ts\n=== END SUBMISSION ===\n", file("src/a.ts", one)},
 
 	// Tags.
 	{"file tag", "<file path=\"src/a.ts\">\n" + one + "</file>\n", file("src/a.ts", one)},
-	{"bolt", "<boltArtifact id=\"x\">\n<boltAction type=\"file\" filePath=\"src/a.ts\">" + one + "</boltAction>\n<boltAction type=\"shell\">npm i</boltAction>\n</boltArtifact>\n", file("src/a.ts", one)},
-	{"plandex", "- src/a.go:\n\n<PlandexBlock lang=\"go\" path=\"src/a.go\">\npackage a\n</PlandexBlock>\n", file("src/a.go", "package a\n")},
+	{"bolt", "<boltArtifact id=\"x\">\n<boltAction type=\"file\" filePath=\"src/a.ts\">" + one +
+		"</boltAction>\n<boltAction type=\"shell\">npm i</boltAction>\n</boltArtifact>\n", file("src/a.ts", one)},
+	{"plandex", "- src/a.go:\n\n<PlandexBlock lang=\"go\" path=\"src/a.go\">\npackage a\n</PlandexBlock>\n",
+		file("src/a.go", "package a\n")},
 	{"fence in a tag", "<file path=\"src/a.ts\">\n```ts\n" + one + "```\n</file>\n", file("src/a.ts", one)},
 	{"tag in a tag", "<file path=\"a.xml\">\n<file>\n</file>\n</file>\n", file("a.xml", "<file>\n</file>\n")},
 	{"closing tag twice", "<file path=\"a.xml\">\n</file>\nx\n</file>\n", none},
@@ -320,7 +374,8 @@ func TestAroundAReply(t *testing.T) {
 			t.Errorf("%s, with CRLF:\n%s", c.name, cmp.Diff(c.want, got))
 		}
 		first := Parse([]byte(text))
-		if len(first.Warnings) > 0 || strings.HasPrefix(text, "```m") || strings.HasPrefix(text, "````m") || strings.HasPrefix(text, "<think") || strings.HasPrefix(text, "\ufeff") {
+		if len(first.Warnings) > 0 || strings.HasPrefix(text, "```m") || strings.HasPrefix(text, "````m") ||
+			strings.HasPrefix(text, "<think") || strings.HasPrefix(text, "\ufeff") {
 			continue // open at the end, or looks different at the beginning of a reply
 		}
 		if got := writes(Parse([]byte("Sure, here it is.\n\n" + text))); !cmp.Equal(c.want, got) {
@@ -336,11 +391,13 @@ func TestAroundAReply(t *testing.T) {
 		}
 		longer := strings.Repeat("`", 9)
 		for _, info := range []string{"", "text", "markdown"} {
-			if got := writes(Parse([]byte("For example:\n\n" + longer + info + "\n" + text + longer + "\n"))); len(got) > 0 && strings.HasSuffix(text, "\n") {
+			if got := writes(Parse([]byte("For example:\n\n" + longer + info + "\n" + text + longer + "\n"))); len(got) > 0 &&
+				strings.HasSuffix(text, "\n") {
 				t.Errorf("%s, in a long fence of %q, is written: %v", c.name, info, got)
 			}
 		}
-		if got := writes(Parse([]byte("<think>\n" + text + "\n</think>\nok\n"))); len(got) > 0 && !strings.Contains(text, "think") {
+		if got := writes(Parse([]byte("<think>\n" + text + "\n</think>\nok\n"))); len(got) > 0 &&
+			!strings.Contains(text, "think") {
 			t.Errorf("%s, in a thought, is written: %v", c.name, got)
 		}
 		if got := writes(Parse([]byte(text[:len(text)-1]))); len(got) > len(c.want) {
@@ -374,8 +431,10 @@ func TestDoubtfulFilesAreProposed(t *testing.T) {
 		name, text string
 		want       [][2]string
 	}{
-		{"README without its end", "```markdown:README.md\n# T\n\n```ts:src/a.ts\n1\n```\n\n```ts:src/b.ts\n2\n```\n", [][2]string{{"README.md", "# T\n\n```ts:src/a.ts\n1\n"}, {"src/b.ts", "2\n"}}},
-		{"edit without its end", "```ts:src/a.ts\n<<<<<<< SEARCH\na\n```\n\n```ts:src/b.ts\n2\n```\n", [][2]string{{"src/b.ts", "2\n"}}},
+		{"README without its end", "```markdown:README.md\n# T\n\n```ts:src/a.ts\n1\n```\n\n```ts:src/b.ts\n2\n```\n",
+			[][2]string{{"README.md", "# T\n\n```ts:src/a.ts\n1\n"}, {"src/b.ts", "2\n"}}},
+		{"edit without its end", "```ts:src/a.ts\n<<<<<<< SEARCH\na\n```\n\n```ts:src/b.ts\n2\n```\n",
+			[][2]string{{"src/b.ts", "2\n"}}},
 		{"thought without its end", "<think>\nhm\n```ts:src/b.ts\n2\n```\n", [][2]string{{"src/b.ts", "2\n"}}},
 		{"tag without its end", "<file path=\"a.ts\">\n1\n\n```ts:src/b.ts\n2\n```\n", [][2]string{{"src/b.ts", "2\n"}}},
 		{"only mentioned", "Change `src/a.ts`:\n```ts\n1\n```\n", file("src/a.ts", "1\n")},
@@ -384,7 +443,8 @@ func TestDoubtfulFilesAreProposed(t *testing.T) {
 		{"a question mark in the path behind a language", "```ts src/a?b.ts\n1\n```\n", file("src/a?b.ts", "1\n")},
 		{"an asterisk in a path alone", "```src/*.ts\n1\n```\n", file("src/*.ts", "1\n")},
 		{"a placeholder in the path", "```ts:src/<name>.ts\n1\n```\n", file("src/<name>.ts", "1\n")},
-		{"missing closer", "```ts:src/a.ts\n1\n```ts:src/b.ts\n2\n```\n", [][2]string{{"src/a.ts", "1\n"}, {"src/b.ts", "2\n"}}},
+		{"missing closer", "```ts:src/a.ts\n1\n```ts:src/b.ts\n2\n```\n",
+			[][2]string{{"src/a.ts", "1\n"}, {"src/b.ts", "2\n"}}},
 	} {
 		r := Parse([]byte(c.text))
 		got := [][2]string{}

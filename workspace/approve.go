@@ -224,7 +224,8 @@ func (p *Proposal) token() string {
 	files := make([]bound, len(p.Files))
 	for i := range p.Files {
 		f := &p.Files[i]
-		files[i] = bound{f.ID, f.Path, f.From, string(f.Op), f.Pre.Hash, f.Post.Hash, [2]uint32{uint32(f.Pre.Mode), uint32(f.Post.Mode)}}
+		files[i] = bound{f.ID, f.Path, f.From, string(f.Op), f.Pre.Hash, f.Post.Hash,
+			[2]uint32{uint32(f.Pre.Mode), uint32(f.Post.Mode)}}
 	}
 	slices.SortFunc(files, func(a, b bound) int { return cmp.Compare(a.ID, b.ID) })
 	text, err := json.Marshal(struct {

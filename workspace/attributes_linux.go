@@ -32,7 +32,8 @@ func copyAttributes(out, old *os.File, n node) error {
 	}
 	value := make([]byte, 64<<10)
 	for name := range strings.SplitSeq(strings.TrimRight(string(names[:size]), "\x00"), "\x00") {
-		if strings.HasPrefix(name, "security.capability") || strings.HasPrefix(name, "security.ima") || strings.HasPrefix(name, "security.evm") {
+		if strings.HasPrefix(name, "security.capability") || strings.HasPrefix(name, "security.ima") ||
+			strings.HasPrefix(name, "security.evm") {
 			continue // they vouch for the old content
 		}
 		n, err := unix.Fgetxattr(int(old.Fd()), name, value)

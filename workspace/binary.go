@@ -48,8 +48,10 @@ func (b *BinaryFacts) suspicion(name string, c *Content) string {
 		return why
 	}
 	kind, _, _ := strings.Cut(b.Type, ";")
-	if slices.Contains([]string{"application/zip", "application/x-tar", "application/gzip", "application/x-7z-compressed", "application/x-rar-compressed",
-		"application/x-xz", "application/x-bzip2", "application/zstd", "application/vnd.ms-cab-compressed", "application/x-archive", "application/lzip"}, kind) {
+	if slices.Contains([]string{"application/zip", "application/x-tar", "application/gzip", "application/x-7z-compressed",
+		"application/x-rar-compressed",
+		"application/x-xz", "application/x-bzip2", "application/zstd", "application/vnd.ms-cab-compressed",
+		"application/x-archive", "application/lzip"}, kind) {
 		return "it is an archive (" + kind + ")"
 	}
 	return ""
@@ -60,12 +62,16 @@ func (b *BinaryFacts) program(name string, c *Content) string {
 	kind, _, _ := strings.Cut(b.Type, ";")
 	ext := strings.ToLower(path.Ext(name))
 	switch {
-	case slices.Contains([]string{"application/x-elf", "application/x-executable", "application/x-sharedlib", "application/x-object", "application/x-coredump",
-		"application/vnd.microsoft.portable-executable", "application/x-mach-binary", "application/x-ms-shortcut", "application/x-msi", "application/x-ms-installer",
-		"application/wasm", "application/java-archive", "application/x-java-applet", "application/vnd.debian.binary-package", "application/x-rpm",
+	case slices.Contains([]string{"application/x-elf", "application/x-executable", "application/x-sharedlib",
+		"application/x-object", "application/x-coredump",
+		"application/vnd.microsoft.portable-executable", "application/x-mach-binary", "application/x-ms-shortcut",
+		"application/x-msi", "application/x-ms-installer",
+		"application/wasm", "application/java-archive", "application/x-java-applet", "application/vnd.debian.binary-package",
+		"application/x-rpm",
 		"application/vnd.android.package-archive", "application/x-installer", "application/x-cab"}, kind):
 		return "it is a program (" + kind + ")"
-	case slices.Contains([]string{".docm", ".dotm", ".xlsm", ".xltm", ".xlam", ".xlsb", ".pptm", ".potm", ".ppam", ".ppsm"}, ext), hasMacros(c, kind):
+	case slices.Contains([]string{".docm", ".dotm", ".xlsm", ".xltm", ".xlam", ".xlsb", ".pptm", ".potm", ".ppam",
+		".ppsm"}, ext), hasMacros(c, kind):
 		return "it is a document that may run macros"
 	}
 	return ""
@@ -84,7 +90,9 @@ func hasMacros(c *Content, kind string) bool {
 	if err != nil {
 		return true // it cannot be looked into
 	}
-	return slices.ContainsFunc(archive.File, func(f *zip.File) bool { return strings.HasSuffix(strings.ToLower(f.Name), "vbaproject.bin") })
+	return slices.ContainsFunc(archive.File, func(f *zip.File) bool {
+		return strings.HasSuffix(strings.ToLower(f.Name), "vbaproject.bin")
+	})
 }
 
 // mismatch says that the name promises another kind of file.
@@ -110,11 +118,14 @@ func (b *BinaryFacts) mismatch(name string) string {
 // nothing.
 func promisedType(name string) string {
 	return map[string]string{
-		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".bmp": "image/bmp",
-		".pdf": "application/pdf", ".zip": "application/zip", ".gz": "application/gzip", ".mp3": "audio/mpeg", ".mp4": "video/mp4",
+		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
+		".bmp": "image/bmp",
+		".pdf": "application/pdf", ".zip": "application/zip", ".gz": "application/gzip", ".mp3": "audio/mpeg",
+		".mp4":  "video/mp4",
 		".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 		".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 		".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-		".txt":  "text/plain", ".md": "text/plain", ".csv": "text/csv", ".json": "application/json", ".py": "text/x-python", ".js": "text/javascript", ".html": "text/html",
+		".txt":  "text/plain", ".md": "text/plain", ".csv": "text/csv", ".json": "application/json", ".py": "text/x-python",
+		".js": "text/javascript", ".html": "text/html",
 	}[strings.ToLower(path.Ext(name))]
 }

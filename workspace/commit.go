@@ -31,7 +31,9 @@ type CommitOptions struct {
 //
 // Once every file is staged the commit is not interrupted any more: when the
 // context ends later, it is carried out all the same.
-func (w *Workspace) Commit(ctx context.Context, p *Proposal, a Approval, options CommitOptions) (receipt *Receipt, err error) {
+func (w *Workspace) Commit(
+	ctx context.Context, p *Proposal, a Approval, options CommitOptions,
+) (receipt *Receipt, err error) {
 	if p.Root != w.root {
 		return nil, fmt.Errorf("the proposal is for %s, not for %s", p.Root, w.root)
 	}
@@ -48,7 +50,9 @@ func (w *Workspace) Commit(ctx context.Context, p *Proposal, a Approval, options
 }
 
 // commit does it while the workspace is held.
-func (w *Workspace) commit(ctx context.Context, p *Proposal, files []FileChange, options CommitOptions) (*Receipt, error) {
+func (w *Workspace) commit(
+	ctx context.Context, p *Proposal, files []FileChange, options CommitOptions,
+) (*Receipt, error) {
 	if _, err := w.recoverHeld(ctx); err != nil {
 		return nil, err
 	}
@@ -74,7 +78,9 @@ func (w *Workspace) commit(ctx context.Context, p *Proposal, files []FileChange,
 
 // commitEach makes a transaction of each file, and one record without files
 // that stands for them together.
-func (w *Workspace) commitEach(ctx context.Context, p *Proposal, files []FileChange, options CommitOptions) (*Receipt, error) {
+func (w *Workspace) commitEach(
+	ctx context.Context, p *Proposal, files []FileChange, options CommitOptions,
+) (*Receipt, error) {
 	all := newReceipt(p.ID)
 	for i := range files {
 		x := w.newTransaction(p, newID(), files[i:i+1])
@@ -154,7 +160,9 @@ func (x *transaction) save(ctx context.Context, state State, contents ...*Conten
 }
 
 // run takes a transaction from its first step to its last.
-func (x *transaction) run(ctx context.Context, attach func(*Receipt) (json.RawMessage, error)) (receipt *Receipt, err error) {
+func (x *transaction) run(
+	ctx context.Context, attach func(*Receipt) (json.RawMessage, error),
+) (receipt *Receipt, err error) {
 	if x.tree, err = newTree(x.w.root); err != nil {
 		return nil, err
 	}
@@ -208,7 +216,8 @@ func (x *transaction) finish(ctx context.Context) error {
 	}
 	x.w.at("published")
 	if err := x.sweep(ctx); err != nil {
-		return fmt.Errorf("every file is changed; files beginning with %q are left over and are cleared away later: %w", slotPrefix, explain(err))
+		return fmt.Errorf("every file is changed; files beginning with %q are left over and are cleared away later: %w",
+			slotPrefix, explain(err))
 	}
 	for _, dir := range slices.Backward(x.record.Unmake) {
 		x.rmdir(dir)

@@ -27,9 +27,11 @@ func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 		want  Severity // of the rebased file
 		merge string
 	}{
-		{"elsewhere", func(s *site) { s.put("a.txt", strings.Replace(text, "seven", "SEVEN", 1)) }, Ask, "ONE\ntwo\nthree\nfour\nfive\nsix\nSEVEN\n"},
+		{"elsewhere", func(s *site) { s.put("a.txt", strings.Replace(text, "seven", "SEVEN", 1)) }, Ask,
+			"ONE\ntwo\nthree\nfour\nfive\nsix\nSEVEN\n"},
 		{"in the same place", func(s *site) { s.put("a.txt", strings.Replace(text, "one", "mine", 1)) }, Conflict, ""},
-		{"to the very same", func(s *site) { s.put("a.txt", strings.Replace(text, "one", "ONE", 1)) }, "", "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\n"},
+		{"to the very same", func(s *site) { s.put("a.txt", strings.Replace(text, "one", "ONE", 1)) }, "",
+			"ONE\ntwo\nthree\nfour\nfive\nsix\nseven\n"},
 		{"deleted", func(s *site) { os.Remove(filepath.Join(s.dir, "a.txt")) }, Conflict, ""},
 		{"became a link", func(s *site) {
 			os.Remove(filepath.Join(s.dir, "a.txt"))
@@ -39,7 +41,8 @@ func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 			os.Remove(filepath.Join(s.dir, "a.txt"))
 			os.Mkdir(filepath.Join(s.dir, "a.txt"), 0o755)
 		}, Refuse, ""},
-		{"and a new file is there", func(s *site) { s.put("new.txt", "somebody's\n") }, "", "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\n"},
+		{"and a new file is there", func(s *site) { s.put("new.txt", "somebody's\n") }, "",
+			"ONE\ntwo\nthree\nfour\nfive\nsix\nseven\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSite(t, map[string]string{"a.txt": text, "b.txt": "b\n"})
@@ -84,7 +87,8 @@ func TestEditorDuringCommit(t *testing.T) {
 			for step := 1; ; step++ {
 				s := newSite(t, map[string]string{"a.txt": "old\n", "b.txt": "old b\n", "gone.txt": "going\n"})
 				s.w.noExchange = way == "aside"
-				p := s.plan(write("a.txt", "proposed\n"), write("b.txt", "proposed b\n"), write("c.txt", "proposed c\n"), Change{Verb: Delete, Path: "gone.txt"})
+				p := s.plan(write("a.txt", "proposed\n"), write("b.txt", "proposed b\n"), write("c.txt", "proposed c\n"),
+					Change{Verb: Delete, Path: "gone.txt"})
 				a, err := p.Approve()
 				if err != nil {
 					t.Fatal(err)
@@ -221,7 +225,8 @@ func TestOpenWriter(t *testing.T) {
 func TestApproval(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "a\n"})
 	p := s.plan(write("a.txt", "A\n"), write("b.txt", "b\n"), write("../x", "x"), write(".env", "x"))
-	if got := fmt.Sprint(p.Files[0].Checked, p.Files[1].Checked, p.Files[2].Checked, p.Files[3].Checked); got != "true true false false" {
+	if got := fmt.Sprint(p.Files[0].Checked, p.Files[1].Checked, p.Files[2].Checked,
+		p.Files[3].Checked); got != "true true false false" {
 		t.Errorf("checked: %s", got)
 	}
 	a, err := p.Approve("f1")
@@ -272,7 +277,8 @@ func TestApproval(t *testing.T) {
 
 func TestPolicy(t *testing.T) {
 	s := newSite(t, map[string]string{"src/a.go": "a\n", "src/b.go": "b\n", "docs/x.md": "x\n"})
-	p := s.plan(write("src/a.go", "A\n"), Change{Verb: Delete, Path: "src/b.go"}, write("docs/x.md", "X\n"), write("go.sum", "x\n"), write("/etc/x", "x"), write("other", strings.Repeat("x", 100)))
+	p := s.plan(write("src/a.go", "A\n"), Change{Verb: Delete, Path: "src/b.go"}, write("docs/x.md", "X\n"),
+		write("go.sum", "x\n"), write("/etc/x", "x"), write("other", strings.Repeat("x", 100)))
 	for _, tc := range []struct {
 		name   string
 		policy Policy
@@ -281,7 +287,8 @@ func TestPolicy(t *testing.T) {
 		{"none", Policy{}, ""},
 		{"automatic", Automatic(), "f1 f2 f3 f6"},
 		{"sensitive too", Policy{Rules: []PolicyRule{{Decision: Allow, Sensitive: true}}}, "f1 f2 f3 f4 f6"},
-		{"below src, no deletes", Policy{Rules: []PolicyRule{{Glob: "src/**", Ops: []Op{OpCreate, OpUpdate}, Decision: Allow}}}, "f1"},
+		{"below src, no deletes", Policy{Rules: []PolicyRule{{Glob: "src/**", Ops: []Op{OpCreate, OpUpdate},
+			Decision: Allow}}}, "f1"},
 		{"one denied", Policy{Rules: []PolicyRule{{Glob: "*.md", Decision: Deny}, {Decision: Allow}}}, "f1 f2 f6"},
 		{"one held", Policy{Rules: []PolicyRule{{Glob: "*.md", Decision: Hold}, {Decision: Allow}}}, "f1 f2 f6"},
 		{"by content", Policy{Rules: []PolicyRule{{SHA256: Sum([]byte("X\n")), Decision: Allow}}}, "f3"},
@@ -304,7 +311,8 @@ func TestPolicy(t *testing.T) {
 func TestHunks(t *testing.T) {
 	old := lines(40, "")
 	s := newSite(t, map[string]string{"a.txt": old})
-	edited := strings.Replace(strings.Replace(strings.Replace(old, "b\n", "B\n", 1), "pxx\n"[:1]+"\n", "P\n", 1), "lx\n", "LX\n", 1)
+	edited := strings.Replace(strings.Replace(strings.Replace(old, "b\n", "B\n", 1), "pxx\n"[:1]+"\n", "P\n", 1), "lx\n",
+		"LX\n", 1)
 	p := s.plan(write("a.txt", edited))
 	if n := len(p.Files[0].Hunks); n != 3 {
 		t.Fatalf("%d hunks:\n%s", n, p.Files[0].Unified())
@@ -326,7 +334,8 @@ func TestHunks(t *testing.T) {
 func TestProposeLater(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "a\n", "m.txt": "m\n"})
 	large := Bytes(bytes.Repeat([]byte("\x00\x01\x02"), 100_000))
-	p := s.plan(write("a.txt", "A\n"), Change{Verb: Write, Path: "large.bin", Content: large, Exact: true}, Change{Verb: Rename, Path: "m.txt", To: "n.txt"})
+	p := s.plan(write("a.txt", "A\n"), Change{Verb: Write, Path: "large.bin", Content: large, Exact: true},
+		Change{Verb: Rename, Path: "m.txt", To: "n.txt"})
 	if err := s.w.Propose(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -380,18 +389,20 @@ func TestBestEffort(t *testing.T) {
 	a, _ := p.Approve()
 	s.put("b.txt", "the user's\n")
 	attached := 0
-	r, err := s.w.Commit(t.Context(), p, a, CommitOptions{BestEffort: true, Attach: func(r *Receipt) (json.RawMessage, error) {
-		attached++
-		if len(r.Conflicts) != 1 {
-			t.Errorf("conflicts %v", r.Conflicts)
-		}
-		return json.RawMessage(`"posts"`), nil
-	}})
+	r, err := s.w.Commit(t.Context(), p, a, CommitOptions{BestEffort: true,
+		Attach: func(r *Receipt) (json.RawMessage, error) {
+			attached++
+			if len(r.Conflicts) != 1 {
+				t.Errorf("conflicts %v", r.Conflicts)
+			}
+			return json.RawMessage(`"posts"`), nil
+		}})
 	if err != nil || attached != 1 {
 		t.Fatal(err, attached)
 	}
 	s.want(map[string]string{"a.txt": "A\n", "b.txt": "the user's\n", "c.txt": "C\n"})
-	if !slices.Equal(r.FilesUpdated, []string{"a.txt", "c.txt"}) || r.Conflicts[0].Path != "b.txt" || r.Undo != p.ID || len(r.FilesSkipped) != 1 {
+	if !slices.Equal(r.FilesUpdated, []string{"a.txt", "c.txt"}) || r.Conflicts[0].Path != "b.txt" || r.Undo != p.ID ||
+		len(r.FilesSkipped) != 1 {
 		t.Errorf("the receipt: %+v", r)
 	}
 	history, err := s.w.History(t.Context(), 0)
@@ -408,11 +419,13 @@ func TestAttach(t *testing.T) {
 	s := newSite(t, nil)
 	p := s.plan(write("a", "a"))
 	a, _ := p.Approve()
-	if _, err := s.w.Commit(t.Context(), p, a, CommitOptions{Attach: func(*Receipt) (json.RawMessage, error) { return nil, errors.New("no") }}); err == nil {
+	if _, err := s.w.Commit(t.Context(), p, a, CommitOptions{
+		Attach: func(*Receipt) (json.RawMessage, error) { return nil, errors.New("no") }}); err == nil {
 		t.Error("an error of Attach is ignored")
 	}
 	s.want(map[string]string{})
-	if _, err := s.w.Commit(t.Context(), p, a, CommitOptions{Attach: func(r *Receipt) (json.RawMessage, error) { return json.Marshal(r.FilesCreated) }}); err != nil {
+	if _, err := s.w.Commit(t.Context(), p, a, CommitOptions{
+		Attach: func(r *Receipt) (json.RawMessage, error) { return json.Marshal(r.FilesCreated) }}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := s.store.Load(t.Context(), p.ID); err != nil || string(r.Attached) != `["a"]` {

@@ -29,7 +29,8 @@ type ContentDir struct {
 const zstdSuffix = ".zst"
 
 func zstdOptions() []zstd.EOption {
-	return []zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true)}
+	return []zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true)}
 }
 
 // OpenContentDir opens a directory of contents, and makes it if it is missing.

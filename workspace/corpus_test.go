@@ -22,10 +22,12 @@ func sources(t *testing.T) []string {
 	var texts []string
 	root := filepath.Join(runtime.GOROOT(), "src") //nolint:staticcheck // the tests run where they were built
 	_ = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || len(texts) >= 600 || !slices.Contains([]string{".go", ".js", ".css", ".html", ".s", ".py", ".pl", ".bash"}, filepath.Ext(name)) {
+		if err != nil || d.IsDir() || len(texts) >= 600 || !slices.Contains(
+			[]string{".go", ".js", ".css", ".html", ".s", ".py", ".pl", ".bash"}, filepath.Ext(name)) {
 			return nil //nolint:nilerr // what cannot be read is left out
 		}
-		if text, err := os.ReadFile(name); err == nil && len(text) > 600 && len(text) < 60_000 && !strings.Contains(string(text), "\r") {
+		if text, err := os.ReadFile(name); err == nil && len(text) > 600 && len(text) < 60_000 &&
+			!strings.Contains(string(text), "\r") {
 			texts = append(texts, string(text))
 		}
 		return nil
@@ -81,7 +83,9 @@ var same = each(func(line string) string { return line })
 var drifts = []drift{
 	{"exact", same, nil},
 	{"CRLF in the file", same, func(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") }},
-	{"spaces at the ends of the file's lines", same, func(text string) string { return strings.ReplaceAll(text, "{\n", "{  \n") }},
+	{"spaces at the ends of the file's lines", same, func(text string) string {
+		return strings.ReplaceAll(text, "{\n", "{  \n")
+	}},
 	{"spaces at the ends of lines", each(func(line string) string { return line + " " }), nil},
 	{"deeper", each(func(line string) string { return "    " + line }), nil},
 	{"not indented", func(lines []string) ([]string, bool) {
@@ -100,7 +104,10 @@ var drifts = []drift{
 		out := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.TrimSpace(line) == "" })
 		return out, len(out) > 3
 	}, nil},
-	{"a blank line before and behind", func(lines []string) ([]string, bool) { return slices.Concat([]string{""}, lines, []string{""}), true }, nil},
+	{"a blank line before and behind", func(lines []string) (
+		[]string, bool) {
+		return slices.Concat([]string{""}, lines, []string{""}), true
+	}, nil},
 	{"elided", func(lines []string) ([]string, bool) {
 		if len(lines) < 8 {
 			return nil, false
@@ -129,7 +136,8 @@ func TestEditCorpus(t *testing.T) {
 			}
 		}
 		all := n["placed"] + n["asked"] + n["wrong"]
-		t.Logf("%-40s %4d of %4d placed, %d asked about, %d stand in the file more than once", d.name, n["placed"], all, n["asked"], n["several"])
+		t.Logf("%-40s %4d of %4d placed, %d asked about, %d stand in the file more than once", d.name, n["placed"], all,
+			n["asked"], n["several"])
 		if n["placed"]*100 < all*97 {
 			t.Errorf("%s: too few are placed", d.name)
 		}
@@ -163,7 +171,8 @@ func tryEdit(t *testing.T, d *drift, text string, random *rand.Rand) string {
 		return "short"
 	}
 	if strings.Count("\n"+text, "\n"+strings.Join(old, "\n")+"\n") > 1 || d.name == "elided" &&
-		(strings.Count(text, strings.Join(old[:4], "\n")) > 1 || strings.Count(strings.Join(lines[at+4:], "\n"), strings.Join(old[size-3:], "\n")) > 1) {
+		(strings.Count(text, strings.Join(old[:4], "\n")) > 1 ||
+			strings.Count(strings.Join(lines[at+4:], "\n"), strings.Join(old[size-3:], "\n")) > 1) {
 		return "several"
 	}
 	current := text
@@ -173,7 +182,8 @@ func tryEdit(t *testing.T, d *drift, text string, random *rand.Rand) string {
 			want = strings.ReplaceAll(want, "changed(1)  \n", "changed(1)\n")
 		}
 	}
-	edit := fmt.Sprintf("src/a.txt\n```\n<<<<<<< SEARCH\n%s\n=======\n%s\n>>>>>>> REPLACE\n```\n", strings.Join(search, "\n"), strings.Join(replace, "\n"))
+	edit := fmt.Sprintf("src/a.txt\n```\n<<<<<<< SEARCH\n%s\n=======\n%s\n>>>>>>> REPLACE\n```\n",
+		strings.Join(search, "\n"), strings.Join(replace, "\n"))
 	r := reply.Parse([]byte(edit))
 	if len(r.Items) != 1 {
 		return "asked"

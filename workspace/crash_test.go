@@ -39,7 +39,8 @@ type crashCase struct {
 }
 
 func crashCases() []crashCase {
-	old := map[string]string{"a.txt": "old a\n", "dir/b.txt": "old b\n", "gone.txt": "going\n", "from.txt": "moving\n", "pic.bin": "\x00\x01old\xff", "user.txt": "the user's\n"}
+	old := map[string]string{"a.txt": "old a\n", "dir/b.txt": "old b\n", "gone.txt": "going\n", "from.txt": "moving\n",
+		"pic.bin": "\x00\x01old\xff", "user.txt": "the user's\n"}
 	with := func(name string, changes func() []Change, edit func(map[string]string)) crashCase {
 		want := maps.Clone(old)
 		want["dir/"] = ""
@@ -47,13 +48,18 @@ func crashCases() []crashCase {
 		return crashCase{name, old, want, changes}
 	}
 	all := []crashCase{
-		with("create", func() []Change { return []Change{write("n1.txt", "new\n"), write("x/y/n2.txt", "new 2\n")} }, func(m map[string]string) {
-			m["n1.txt"], m["x/"], m["x/y/"], m["x/y/n2.txt"] = "new\n", "", "", "new 2\n"
-		}),
-		with("update", func() []Change { return []Change{write("a.txt", "new a\n"), write("dir/b.txt", "new b\n")} }, func(m map[string]string) {
-			m["a.txt"], m["dir/b.txt"] = "new a\n", "new b\n"
-		}),
-		with("delete", func() []Change { return []Change{{Verb: Delete, Path: "gone.txt"}, {Verb: Delete, Path: "dir/b.txt"}} }, func(m map[string]string) {
+		with("create", func() []Change { return []Change{write("n1.txt", "new\n"), write("x/y/n2.txt", "new 2\n")} },
+			func(m map[string]string) {
+				m["n1.txt"], m["x/"], m["x/y/"], m["x/y/n2.txt"] = "new\n", "", "", "new 2\n"
+			}),
+		with("update", func() []Change { return []Change{write("a.txt", "new a\n"), write("dir/b.txt", "new b\n")} },
+			func(m map[string]string) {
+				m["a.txt"], m["dir/b.txt"] = "new a\n", "new b\n"
+			}),
+		with("delete", func() []Change {
+			return []Change{{Verb: Delete, Path: "gone.txt"},
+				{Verb: Delete, Path: "dir/b.txt"}}
+		}, func(m map[string]string) {
 			delete(m, "gone.txt")
 			delete(m, "dir/b.txt")
 		}),
@@ -65,7 +71,8 @@ func crashCases() []crashCase {
 			delete(m, "a.txt")
 		}),
 		with("binary", func() []Change {
-			return []Change{{Verb: Write, Path: "pic.bin", Content: Bytes([]byte("\x00\x02new\xff")), Exact: true}, {Verb: Write, Path: "p2.bin", Content: Bytes([]byte("\x00new")), Exact: true}}
+			return []Change{{Verb: Write, Path: "pic.bin", Content: Bytes([]byte("\x00\x02new\xff")), Exact: true},
+				{Verb: Write, Path: "p2.bin", Content: Bytes([]byte("\x00new")), Exact: true}}
 		}, func(m map[string]string) { m["pic.bin"], m["p2.bin"] = "\x00\x02new\xff", "\x00new" }),
 	}
 	mixed := with("all", nil, func(m map[string]string) {
@@ -78,8 +85,10 @@ func crashCases() []crashCase {
 	})
 	mixed.changes = func() []Change {
 		return []Change{
-			write("n1.txt", "new\n"), write("x/y/n2.txt", "new 2\n"), write("a.txt", "new a\n"), {Verb: Delete, Path: "gone.txt"},
-			{Verb: Rename, Path: "from.txt", To: "z/to.txt"}, {Verb: Write, Path: "pic.bin", Content: Bytes([]byte("\x00\x02new\xff")), Exact: true},
+			write("n1.txt", "new\n"), write("x/y/n2.txt", "new 2\n"), write("a.txt", "new a\n"),
+			{Verb: Delete, Path: "gone.txt"},
+			{Verb: Rename, Path: "from.txt", To: "z/to.txt"}, {Verb: Write, Path: "pic.bin",
+				Content: Bytes([]byte("\x00\x02new\xff")), Exact: true},
 		}
 	}
 	return append(all, mixed)
@@ -156,7 +165,9 @@ func crashChild(role string) int {
 
 // crash runs a process and returns whether it was killed, and what it said
 // last. after > 0 kills it from outside.
-func crash(t *testing.T, role, dir, state, name string, kill int, way string, after time.Duration) (killed bool, said string) {
+func crash(
+	t *testing.T, role, dir, state, name string, kill int, way string, after time.Duration,
+) (killed bool, said string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], dir, state, name, strconv.Itoa(kill), way)
 	cmd.Env = append(os.Environ(), crashRole+"="+role)
@@ -201,7 +212,8 @@ func survive(t *testing.T, c crashCase, dir, state, where string) string {
 	got := readTree(t, dir)
 	old := maps.Clone(c.old)
 	old["dir/"] = ""
-	if unfinished, err := store.List(t.Context(), w.ID(), 0, Staging, Committing, Published); err != nil || len(unfinished) > 0 {
+	if unfinished, err := store.List(t.Context(), w.ID(), 0, Staging, Committing, Published); err != nil ||
+		len(unfinished) > 0 {
 		t.Fatalf("%s: %d transactions are not at rest, %v", where, len(unfinished), err)
 	}
 	if cmp.Equal(old, got) {

@@ -64,7 +64,8 @@ func (f *FileChange) suspect() {
 		add(Note, "binary.mismatch", why)
 	}
 	if f.pre != nil && f.Binary.OldType != f.Binary.Type {
-		add(Note, "binary.type", fmt.Sprintf("a file of type %s would become one of type %s", f.Binary.OldType, f.Binary.Type))
+		add(Note, "binary.type", fmt.Sprintf("a file of type %s would become one of type %s", f.Binary.OldType,
+			f.Binary.Type))
 	}
 }
 

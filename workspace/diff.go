@@ -71,7 +71,8 @@ func diffText(before, after string) (hunks []Hunk, added, removed int) {
 func newHunk(old, lines []string, edits []lcs.Diff) Hunk {
 	first, last := edits[0], edits[len(edits)-1]
 	start, end := max(0, first.Start-around), min(len(old), last.End+around)
-	h := Hunk{OldStart: start + 1, OldLines: end - start, NewStart: first.ReplStart - (first.Start - start) + 1, edits: edits}
+	h := Hunk{OldStart: start + 1, OldLines: end - start, NewStart: first.ReplStart - (first.Start - start) + 1,
+		edits: edits}
 	at := start
 	for _, e := range edits {
 		h.append(" ", old[at:e.Start])
@@ -201,7 +202,8 @@ func (d *differ) compare(start, end, replStart, replEnd, depth int) {
 	}
 	if len(anchors) == 0 {
 		for _, e := range lcs.DiffLines(d.old[start:end], d.lines[replStart:replEnd]) {
-			d.add(lcs.Diff{Start: e.Start + start, End: e.End + start, ReplStart: e.ReplStart + replStart, ReplEnd: e.ReplEnd + replStart})
+			d.add(lcs.Diff{Start: e.Start + start, End: e.End + start, ReplStart: e.ReplStart + replStart,
+				ReplEnd: e.ReplEnd + replStart})
 		}
 		return
 	}

@@ -188,10 +188,14 @@ func TestMerge(t *testing.T) {
 		{"both sides", "one\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\n4\n5\n6\nseven\n", "one\n2\n3\n4\n5\n6\nseven\n", 0},
 		{"the same on both sides", "1\nX\n3\n4\n5\n6\n7\n", "1\nX\n3\n4\n5\n6\n7\n", "1\nX\n3\n4\n5\n6\n7\n", 0},
 		{"insert and delete apart", "0\n1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\n4\n5\n7\n", "0\n1\n2\n3\n4\n5\n7\n", 0},
-		{"different on both sides", "1\nM\n3\n4\n5\n6\n7\n", "1\nT\n3\n4\n5\n6\n7\n", "1\n<<<<<<< in the folder\nM\n=======\nT\n>>>>>>> proposed\n3\n4\n5\n6\n7\n", 1},
-		{"lines that touch", "1\nM\n3\n4\n5\n6\n7\n", "1\n2\nT\n4\n5\n6\n7\n", "1\n<<<<<<< in the folder\nM\n3\n=======\n2\nT\n>>>>>>> proposed\n4\n5\n6\n7\n", 1},
-		{"two inserts in one place", "1\nM\n2\n3\n4\n5\n6\n7\n", "1\nT\n2\n3\n4\n5\n6\n7\n", "1\n<<<<<<< in the folder\nM\n=======\nT\n>>>>>>> proposed\n2\n3\n4\n5\n6\n7\n", 1},
-		{"delete against edit", "1\n2\n3\n5\n6\n7\n", "1\n2\n3\nT\n5\n6\n7\n", "1\n2\n3\n<<<<<<< in the folder\n=======\nT\n>>>>>>> proposed\n5\n6\n7\n", 1},
+		{"different on both sides", "1\nM\n3\n4\n5\n6\n7\n", "1\nT\n3\n4\n5\n6\n7\n",
+			"1\n<<<<<<< in the folder\nM\n=======\nT\n>>>>>>> proposed\n3\n4\n5\n6\n7\n", 1},
+		{"lines that touch", "1\nM\n3\n4\n5\n6\n7\n", "1\n2\nT\n4\n5\n6\n7\n",
+			"1\n<<<<<<< in the folder\nM\n3\n=======\n2\nT\n>>>>>>> proposed\n4\n5\n6\n7\n", 1},
+		{"two inserts in one place", "1\nM\n2\n3\n4\n5\n6\n7\n", "1\nT\n2\n3\n4\n5\n6\n7\n",
+			"1\n<<<<<<< in the folder\nM\n=======\nT\n>>>>>>> proposed\n2\n3\n4\n5\n6\n7\n", 1},
+		{"delete against edit", "1\n2\n3\n5\n6\n7\n", "1\n2\n3\nT\n5\n6\n7\n",
+			"1\n2\n3\n<<<<<<< in the folder\n=======\nT\n>>>>>>> proposed\n5\n6\n7\n", 1},
 	} {
 		got, conflicts := Merge(base, tc.mine, tc.theirs)
 		if got != tc.want || conflicts != tc.conflicts {

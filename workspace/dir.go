@@ -232,7 +232,8 @@ func openLocked(ctx context.Context, path string, exclusive bool) (*os.File, err
 		if err := flock(ctx, f, exclusive); err != nil {
 			defer f.Close()
 			if ctx.Err() != nil {
-				err = fmt.Errorf("%w: %s has held it until the time ran out: wait for that command to end, or end it", ErrBusy, holder(f))
+				err = fmt.Errorf("%w: %s has held it until the time ran out: wait for that command to end, or end it", ErrBusy,
+					holder(f))
 			}
 			return nil, err
 		}

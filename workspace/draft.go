@@ -73,7 +73,8 @@ func (pl *planner) unlikely(ctx context.Context, d *draft, content *Content) err
 		return err
 	}
 	if content.size > pl.w.limits.TextBytes {
-		d.find(Refuse, "quota.size", "", "%d bytes are more than a text file may have (%d)", content.size, pl.w.limits.TextBytes)
+		d.find(Refuse, "quota.size", "", "%d bytes are more than a text file may have (%d)", content.size,
+			pl.w.limits.TextBytes)
 	}
 	if d.cur != nil && d.cur.size > 0 && len(bytes.TrimSpace(head)) == 0 && content.size == int64(len(head)) {
 		d.find(Ask, "write.empty", "", "it would leave nothing of the %d bytes of the file", d.cur.size)
@@ -84,7 +85,8 @@ func (pl *planner) unlikely(ctx context.Context, d *draft, content *Content) err
 			return err
 		}
 		if !isText(old) {
-			d.find(Ask, "binary.replaced", "", "a text would take the place of a file that is no text (%s)", mimetype.Detect(old).String())
+			d.find(Ask, "binary.replaced", "", "a text would take the place of a file that is no text (%s)",
+				mimetype.Detect(old).String())
 			return nil
 		}
 	}
@@ -196,10 +198,12 @@ func (d *draft) mergeIn(base, mine, theirs *Content, since string) *Content {
 	merged, conflicts, ok := mergeContents(base, mine, theirs)
 	switch {
 	case !ok:
-		d.find(Conflict, "merge.binary", "choose one of the two", "the file was changed %s, and is no text that could be merged", since)
+		d.find(Conflict, "merge.binary", "choose one of the two",
+			"the file was changed %s, and is no text that could be merged", since)
 		return theirs
 	case conflicts > 0:
-		d.find(Conflict, "merge.overlap", "choose one of the two, or edit", "the file was changed %s, %s", since, places(conflicts))
+		d.find(Conflict, "merge.overlap", "choose one of the two, or edit", "the file was changed %s, %s", since,
+			places(conflicts))
 		return theirs
 	}
 	d.find(Ask, "merge.clean", "", "the file was changed %s; both changes are in this version", since)
@@ -414,7 +418,8 @@ func generatedPath(spelled string) (string, []Finding) {
 		}
 	}
 	if strings.HasPrefix(name, "/") || strings.Contains(name, "..") {
-		return path.Base(name), []Finding{{Rule: "path.container", Severity: Note, Message: fmt.Sprintf("only the name of %q was kept", spelled)}}
+		return path.Base(name), []Finding{{Rule: "path.container", Severity: Note,
+			Message: fmt.Sprintf("only the name of %q was kept", spelled)}}
 	}
 	return name, nil
 }

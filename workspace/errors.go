@@ -47,7 +47,8 @@ func (e *ConflictError) Error() string {
 	for _, f := range e.Files {
 		list = append(list, f.Path+" "+f.Reason)
 	}
-	return fmt.Sprintf("%s: %s: nothing was changed; look at the merged proposal and approve it", ErrConflict, strings.Join(list, ", "))
+	return fmt.Sprintf("%s: %s: nothing was changed; look at the merged proposal and approve it", ErrConflict,
+		strings.Join(list, ", "))
 }
 
 // Is makes errors.Is(err, ErrConflict) true.

@@ -33,7 +33,8 @@ func TestSymlinkRacer(t *testing.T) {
 	outside := filepath.Join(filepath.Dir(s.dir), "outside")
 	for name, content := range map[string]string{"sub/a.txt": "0\n", "gone.txt": "g\n", "b.txt": "secret\n"} {
 		path := filepath.Join(outside, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(content), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +49,8 @@ func TestSymlinkRacer(t *testing.T) {
 	swaps := 0
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(s.dir, "dir"), unix.AT_FDCWD, link, unix.RENAME_EXCHANGE); err != nil {
+			if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(s.dir, "dir"), unix.AT_FDCWD, link,
+				unix.RENAME_EXCHANGE); err != nil {
 				t.Error(err)
 				return
 			}
@@ -57,7 +59,8 @@ func TestSymlinkRacer(t *testing.T) {
 	})
 	done, refused := 0, 0
 	for i := 0; ctx.Err() == nil; i++ {
-		p, err := s.w.Plan(t.Context(), Origin{}, write("dir/sub/a.txt", fmt.Sprintf("%d\n", i)), write(fmt.Sprintf("dir/n%d/b.txt", i%5), fmt.Sprint(i)), write("dir/gone.txt", fmt.Sprint(i)))
+		p, err := s.w.Plan(t.Context(), Origin{}, write("dir/sub/a.txt", fmt.Sprintf("%d\n", i)),
+			write(fmt.Sprintf("dir/n%d/b.txt", i%5), fmt.Sprint(i)), write("dir/gone.txt", fmt.Sprint(i)))
 		if err != nil {
 			refused++
 			continue
@@ -127,7 +130,8 @@ func TestDiskFull(t *testing.T) {
 	}
 	before := s.files()
 	_, err = w.Commit(t.Context(), p, a, CommitOptions{})
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") || !strings.Contains(err.Error(), "nothing was changed") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") ||
+		!strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("a full disk: %v", err)
 	}
 	s.want(before)
@@ -203,7 +207,8 @@ func TestReadOnly(t *testing.T) {
 			return
 		}
 		dir := t.TempDir()
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.txt"), []byte("old\n"), 0o644), os.Chmod(dir, 0o555)); err != nil {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.txt"), []byte("old\n"), 0o644),
+			os.Chmod(dir, 0o555)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
@@ -248,7 +253,8 @@ func cannotWrite(t *testing.T, dir string, want error) {
 		t.Fatal(err)
 	}
 	s := &site{t: t, dir: dir, store: store, w: w}
-	for _, change := range []Change{write("a.txt", "new\n"), write("b.txt", "new\n"), write("d/c.txt", "new\n"), {Verb: Delete, Path: "a.txt"}} {
+	for _, change := range []Change{write("a.txt", "new\n"), write("b.txt", "new\n"), write("d/c.txt", "new\n"),
+		{Verb: Delete, Path: "a.txt"}} {
 		p := s.plan(change)
 		a, err := p.Approve()
 		if err != nil {

@@ -207,7 +207,9 @@ func (d *folder) exchange(name string, with *folder, other string) error {
 
 var errNoExchange = errors.New("this file system cannot exchange two files")
 
-func (d *folder) two(op, name string, to *folder, newName string, call func(from int, name string, to int, newName string) error) error {
+func (d *folder) two(
+	op, name string, to *folder, newName string, call func(from int, name string, to int, newName string) error,
+) error {
 	return d.do(op, name, func(from int) error {
 		if d == to {
 			return call(from, name, from, newName)

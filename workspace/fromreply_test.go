@@ -12,7 +12,8 @@ import (
 // TestFromReply takes a reply of a model all the way into a folder and back.
 func TestFromReply(t *testing.T) {
 	s := newSite(t, map[string]string{
-		"src/a.ts": "export const a = 1;\r\nexport const b = 2;\r\n", "old.txt": "old\n", "lib.py": "def f():\n    return 1\n\ndef g():\n    return 2\n",
+		"src/a.ts": "export const a = 1;\r\nexport const b = 2;\r\n", "old.txt": "old\n",
+		"lib.py": "def f():\n    return 1\n\ndef g():\n    return 2\n",
 	})
 	before := s.files()
 	text := strings.Join([]string{
@@ -31,7 +32,8 @@ func TestFromReply(t *testing.T) {
 		got[p.Files[i].Path] = string(p.Files[i].Op) + " " + string(p.Files[i].Verdict())
 	}
 	want := map[string]string{
-		"src/new.ts": "create ", "src/a.ts": "update ", "lib.py": "update ", "part.py": "create refuse", "../../etc/x": "unchanged refuse", "old.txt": "delete ",
+		"src/new.ts": "create ", "src/a.ts": "update ", "lib.py": "update ", "part.py": "create refuse",
+		"../../etc/x": "unchanged refuse", "old.txt": "delete ",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("%s\n%+v", diff, p.Files)
@@ -56,7 +58,8 @@ func TestFromReply(t *testing.T) {
 func TestReadings(t *testing.T) {
 	s := newSite(t, map[string]string{"README.md": "old\r\n"})
 	p := s.plan(FromReply(reply.Parse([]byte("```markdown:README.md\n# T\n```\nnpm i\n```\nend\n```\n")))...)
-	if f := &p.Files[0]; f.Verdict() != Ask || f.Checked || len(f.Readings) != 2 || string(f.After().data) != "# T\r\n```\r\nnpm i\r\n```\r\nend\r\n" {
+	if f := &p.Files[0]; f.Verdict() != Ask || f.Checked || len(f.Readings) != 2 ||
+		string(f.After().data) != "# T\r\n```\r\nnpm i\r\n```\r\nend\r\n" {
 		t.Fatalf("%+v\n%s", f, f.After().data)
 	}
 	if err := s.w.Propose(t.Context(), p); err != nil {
@@ -104,8 +107,10 @@ func TestPlaces(t *testing.T) {
 		{"UTF-16", utf16("x\nb\nx\n"), edit("x", "y"), []string{utf16("y\nb\nx\n"), utf16("x\nb\ny\n")}},
 		{"and another edit", "x\nb\nx\n", edit("x", "y") + edit("b", "c"), []string{"y\nc\nx\n", "x\nc\ny\n"}},
 		{"behind another edit", "x\nb\nx\n", edit("b", "c") + edit("x", "y"), []string{"y\nc\nx\n", "x\nc\ny\n"}},
-		{"twice", "x\nb\nx\nb\n", edit("x", "y") + edit("b", "c"), []string{"y\nc\nx\nb\n", "y\nb\nx\nc\n", "x\nc\ny\nb\n", "x\nb\ny\nc\n"}},
-		{"moved", "x\nb\nx\n", "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n@@\n-x\n+y\n*** End Patch\n", []string{"y\nb\nx\n", "x\nb\ny\n"}},
+		{"twice", "x\nb\nx\nb\n", edit("x", "y") + edit("b", "c"),
+			[]string{"y\nc\nx\nb\n", "y\nb\nx\nc\n", "x\nc\ny\nb\n", "x\nb\ny\nc\n"}},
+		{"moved", "x\nb\nx\n", "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n@@\n-x\n+y\n*** End Patch\n",
+			[]string{"y\nb\nx\n", "x\nb\ny\n"}},
 		{"then written whole", "x\nb\nx\n", edit("x", "y") + "```txt:a.txt\nw\n```\n", nil},
 		{"then deleted", "x\nb\nx\n", edit("x", "y") + "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n", nil},
 		{"one place", "x\nb\n", edit("x", "y"), nil},
@@ -167,8 +172,10 @@ func TestGuessedPath(t *testing.T) {
 		{"fits but for white space", "return  compute(second)", Conflict},
 		{"fits but for quotes", "\tsay(\"it is the quoted text\")", Ask},
 	} {
-		s := newSite(t, map[string]string{"a.go": "\treturn compute(first)\n\treturn compute(second)\n\tx\n\tsay(“it is the quoted text”)\n"})
-		text := "a.go\n```go\n<<<<<<< SEARCH\n\treturn compute(first)\n=======\n\treturn 1\n>>>>>>> REPLACE\n```\n\nAnd then:\n\n```go\n<<<<<<< SEARCH\n" +
+		s := newSite(t, map[string]string{
+			"a.go": "\treturn compute(first)\n\treturn compute(second)\n\tx\n\tsay(“it is the quoted text”)\n"})
+		text := "a.go\n```go\n<<<<<<< SEARCH\n\treturn compute(first)\n=======\n\treturn 1\n>>>>>>> REPLACE\n```\n\n" +
+			"And then:\n\n```go\n<<<<<<< SEARCH\n" +
 			c.search + "\n=======\n\treturn 2\n>>>>>>> REPLACE\n```\n"
 		p := s.plan(FromReply(reply.Parse([]byte(text)))...)
 		if len(p.Files) != 1 || p.Files[0].Verdict() != c.want {

@@ -185,7 +185,8 @@ func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]
 func reversals(records []*Record) map[string]string {
 	by := map[string]string{}
 	for _, r := range records {
-		if r.State == Committed && r.Origin.Reverts != "" && !r.Origin.Partial && by[r.ID] == "" && by[r.Origin.Reverts] == "" {
+		if r.State == Committed && r.Origin.Reverts != "" && !r.Origin.Partial && by[r.ID] == "" &&
+			by[r.Origin.Reverts] == "" {
 			by[r.Origin.Reverts] = r.ID
 		}
 	}

@@ -36,7 +36,8 @@ func CheckOutputs(names []string, has func(dir, name string) bool) []Leaving {
 	}
 	would := func(dir, name string) bool {
 		prefix := path.Join(foldPath(dir), name)
-		return slices.ContainsFunc(folded, func(f string) bool { return f != "" && below(f, prefix) }) || has != nil && has(dir, name)
+		return slices.ContainsFunc(folded, func(f string) bool { return f != "" && below(f, prefix) }) ||
+			has != nil && has(dir, name)
 	}
 	for i := range outputs {
 		o := &outputs[i]
@@ -88,7 +89,8 @@ func LeftOut(names []string, held bool) (left []bool, note string) {
 	if b.Len() == 0 {
 		return left, ""
 	}
-	return left, "These files are not in the archive, since a tool could run or obey them by\nitself where it is unpacked. Each can be fetched by itself; those marked \"ask\"\n" +
+	return left, "These files are not in the archive, since a tool could run or obey them by\n" +
+		"itself where it is unpacked. Each can be fetched by itself; those marked \"ask\"\n" +
 		"are included when the archive is asked for with ?held=true.\n\n" + b.String()
 }
 

@@ -15,14 +15,18 @@ import (
 func TestGenerated(t *testing.T) {
 	s := newSite(t, map[string]string{"plot.png": "\x89PNG\r\n\x1a\nold"})
 	out := func(path, content string) Change {
-		return Change{Verb: Write, Path: path, Content: Bytes([]byte(content)), Exact: true, Generated: true, Clash: ClashRename}
+		return Change{Verb: Write, Path: path, Content: Bytes([]byte(content)), Exact: true, Generated: true,
+			Clash: ClashRename}
 	}
-	p := s.plan(out("sandbox:/mnt/data/table.csv", "a,b\r\n"), out("/mnt/data/sub/x.txt", "x"), out("/tmp/y.txt", "y"), out("../../z.txt", "z"), out("plot.png", "\x89PNG\r\n\x1a\nnew"),
-		out("CON", "text\n"), out("", "\x89PNG\r\n\x1a\n\x00"), out("/workspace/a/.git/hooks/x", "#!/bin/sh\n"), out("plot.png", "\x89PNG\r\n\x1a\nnewer"))
+	p := s.plan(out("sandbox:/mnt/data/table.csv", "a,b\r\n"), out("/mnt/data/sub/x.txt", "x"), out("/tmp/y.txt", "y"),
+		out("../../z.txt", "z"), out("plot.png", "\x89PNG\r\n\x1a\nnew"),
+		out("CON", "text\n"), out("", "\x89PNG\r\n\x1a\n\x00"), out("/workspace/a/.git/hooks/x", "#!/bin/sh\n"),
+		out("plot.png", "\x89PNG\r\n\x1a\nnewer"))
 	s.commit(p)
 	got := s.files()
 	want := map[string]string{
-		"table.csv": "a,b\r\n", "sub/": "", "sub/x.txt": "x", "y.txt": "y", "z.txt": "z", "plot.png": "\x89PNG\r\n\x1a\nold", "plot (2).png": "\x89PNG\r\n\x1a\nnew",
+		"table.csv": "a,b\r\n", "sub/": "", "sub/x.txt": "x", "y.txt": "y", "z.txt": "z", "plot.png": "\x89PNG\r\n\x1a\nold",
+		"plot (2).png": "\x89PNG\r\n\x1a\nnew",
 		"plot (3).png": "\x89PNG\r\n\x1a\nnewer", "output-1.txt": "text\n", "output-1.png": "\x89PNG\r\n\x1a\n\x00",
 	}
 	for name := range got {
@@ -34,7 +38,8 @@ func TestGenerated(t *testing.T) {
 		t.Error(diff)
 	}
 	// The same bytes again are no change.
-	same := s.plan(Change{Verb: Write, Path: "table.csv", Content: Bytes([]byte("a,b\r\n")), Exact: true, Clash: ClashRename}, Change{Verb: Write, Path: "y.txt", Content: Bytes([]byte("other")), Clash: ClashSkip})
+	same := s.plan(Change{Verb: Write, Path: "table.csv", Content: Bytes([]byte("a,b\r\n")), Exact: true,
+		Clash: ClashRename}, Change{Verb: Write, Path: "y.txt", Content: Bytes([]byte("other")), Clash: ClashSkip})
 	for _, f := range same.Files {
 		if f.Op != OpUnchanged {
 			t.Errorf("%s: %s", f.Path, f.Op)

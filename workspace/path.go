@@ -47,7 +47,8 @@ type pathCheck struct {
 func (c *pathCheck) refused() bool { return worst(c.findings) == Refuse }
 
 func (c *pathCheck) refuse(rule, hint, message string, args ...any) {
-	c.findings = append(c.findings, Finding{Rule: rule, Severity: Refuse, Message: fmt.Sprintf(message, args...), Hint: hint})
+	c.findings = append(c.findings, Finding{Rule: rule, Severity: Refuse, Message: fmt.Sprintf(message, args...),
+		Hint: hint})
 }
 
 func (c *pathCheck) note(rule, message string, args ...any) {
@@ -88,7 +89,8 @@ func (c *pathCheck) text(s string) {
 			c.refuse("path.control", "", "the path has the control character U+%04X", r)
 			return
 		case invisible(r):
-			c.refuse("path.invisible", "", "the path has the invisible character U+%04X, which makes it look like another one", r)
+			c.refuse("path.invisible", "", "the path has the invisible character U+%04X, which makes it look like another one",
+				r)
 			return
 		case r == 0x2028 || r == 0x2029:
 			c.refuse("path.control", "", "the path has the line separator U+%04X", r)
@@ -112,7 +114,8 @@ func invisible(r rune) bool {
 // slashes reads a backslash as a slash, on every system.
 func (c *pathCheck) slashes(s string) string {
 	switch {
-	case strings.HasPrefix(s, `\\?\`), strings.HasPrefix(s, `\\.\`), strings.HasPrefix(s, `//?/`), strings.HasPrefix(s, `//./`):
+	case strings.HasPrefix(s, `\\?\`), strings.HasPrefix(s, `\\.\`), strings.HasPrefix(s, `//?/`),
+		strings.HasPrefix(s, `//./`):
 		c.refuse("path.device-namespace", "", "%q is in Windows' device namespace", s)
 		return s
 	case strings.HasPrefix(s, `\\`), strings.HasPrefix(s, "//"):
@@ -136,7 +139,8 @@ func (c *pathCheck) shape(s string) {
 	switch {
 	case strings.HasPrefix(s, "/"):
 		c.refuse("path.absolute", relative, "%q is an absolute path", s)
-	case strings.HasPrefix(lower, "file:"), strings.Contains(s, "://"), strings.HasPrefix(lower, "sandbox:"), strings.HasPrefix(lower, "data:"):
+	case strings.HasPrefix(lower, "file:"), strings.Contains(s, "://"), strings.HasPrefix(lower, "sandbox:"),
+		strings.HasPrefix(lower, "data:"):
 		c.refuse("path.url", relative, "%q is a URL", s)
 	case len(s) >= 2 && s[1] == ':' && (lower[0] >= 'a' && lower[0] <= 'z'):
 		c.refuse("path.drive", relative, "%q is on a drive", s)
@@ -153,7 +157,8 @@ func (c *pathCheck) components(s string) string {
 	for name := range strings.SplitSeq(s, "/") {
 		switch name {
 		case "..":
-			c.refuse("path.traversal", "name the file from the project's folder on, without \"..\"", "%q leads out of where it starts", s)
+			c.refuse("path.traversal", "name the file from the project's folder on, without \"..\"",
+				"%q leads out of where it starts", s)
 			return ""
 		case "", ".":
 			c.note("path.redundant", "an empty or \".\" part of the path was left out")
@@ -183,7 +188,8 @@ func (c *pathCheck) name(name string) {
 	case last == '.':
 		c.refuse("path.trailing-dot", "", "%q ends with a dot, which some systems leave out", name)
 	case strings.ContainsAny(name, `<>:"|?*`):
-		c.refuse("path.character", "", "%q has one of < > : \" | ? *, which are not portable; a colon names a hidden stream on Windows", name)
+		c.refuse("path.character", "",
+			"%q has one of < > : \" | ? *, which are not portable; a colon names a hidden stream on Windows", name)
 	case deviceName(name):
 		c.refuse("path.device", "", "%q is the name of a device on Windows", name)
 	}

@@ -158,7 +158,8 @@ func (pl *planner) target(ctx context.Context, c *Change, spelled string) (*draf
 	findings = append(findings, more...)
 	if worst(findings) == Refuse && c.Generated && c.Content != nil {
 		clean = pl.freeName(ctx, c)
-		findings = []Finding{{Rule: "path.replaced", Severity: Note, Message: fmt.Sprintf("the program's name for the file, %q, cannot be used", spelled)}}
+		findings = []Finding{{Rule: "path.replaced", Severity: Note,
+			Message: fmt.Sprintf("the program's name for the file, %q, cannot be used", spelled)}}
 	}
 	if clean == "" {
 		// It still is a file of the proposal, so that it is shown.
@@ -262,7 +263,8 @@ func (pl *planner) blocked(d *draft, o *obstacle) {
 		target = rel
 	}
 	if fs.ValidPath(target) && target != "." {
-		hint = fmt.Sprintf("links are never followed: the real file is %q", path.Join(target, strings.TrimPrefix(strings.TrimPrefix(d.path, o.path), "/")))
+		hint = fmt.Sprintf("links are never followed: the real file is %q",
+			path.Join(target, strings.TrimPrefix(strings.TrimPrefix(d.path, o.path), "/")))
 	}
 	d.find(Refuse, "path.symlink", hint, "%s", o.Error())
 }
@@ -325,7 +327,8 @@ func (f *FileChange) checkable() bool {
 // change makes a FileChange of a draft, nil for one that is part of another or
 // that leaves nothing to show.
 func (pl *planner) change(ctx context.Context, d *draft) (*FileChange, error) {
-	f := &FileChange{Path: d.path, Pre: d.before.fact, Findings: d.findings, Changes: d.changes, Readings: d.readings, pre: d.pre, post: d.cur, merge: d.merge}
+	f := &FileChange{Path: d.path, Pre: d.before.fact, Findings: d.findings, Changes: d.changes, Readings: d.readings,
+		pre: d.pre, post: d.cur, merge: d.merge}
 	source := d
 	switch {
 	case d.movedTo != nil && d.cur == nil && d.movedTo.from == d:

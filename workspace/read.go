@@ -10,7 +10,9 @@ import (
 // readContent reads an open file. One that is no larger than limit is kept in
 // memory, with no other reader's writes in between: if the file changes while
 // it is read, its hash is just that of what was read.
-func readContent(ctx context.Context, f *os.File, n node, limit int64, reopen func(context.Context) (*os.File, error)) (*Content, error) {
+func readContent(
+	ctx context.Context, f *os.File, n node, limit int64, reopen func(context.Context) (*os.File, error),
+) (*Content, error) {
 	if n.fact.Size <= limit {
 		data, err := io.ReadAll(&contextReader{ctx, io.LimitReader(f, limit+1)})
 		if err != nil {

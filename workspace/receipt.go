@@ -47,8 +47,10 @@ func (r *Receipt) Changed() bool {
 }
 
 func newReceipt(id string) *Receipt {
-	return &Receipt{TxnID: id, State: Aborted, FilesCreated: []string{}, FilesUpdated: []string{}, FilesDeleted: []string{},
-		FilesRenamed: []Renamed{}, FilesUnchanged: []string{}, FilesSkipped: []Skipped{}, Conflicts: []Skipped{}, Errors: []Skipped{}}
+	return &Receipt{TxnID: id, State: Aborted, FilesCreated: []string{}, FilesUpdated: []string{},
+		FilesDeleted: []string{},
+		FilesRenamed: []Renamed{}, FilesUnchanged: []string{}, FilesSkipped: []Skipped{}, Conflicts: []Skipped{},
+		Errors: []Skipped{}}
 }
 
 // expected returns the receipt of a transaction that will succeed.

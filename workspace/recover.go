@@ -41,7 +41,8 @@ func (w *Workspace) recoverHeld(ctx context.Context) ([]*Record, error) {
 
 // recover brings one transaction to rest.
 func (w *Workspace) recover(ctx context.Context, record *Record) (err error) {
-	x := &transaction{w: w, record: record, files: record.Files, receipt: record.Receipt, fallback: Aborted, checked: map[int]node{}}
+	x := &transaction{w: w, record: record, files: record.Files, receipt: record.Receipt, fallback: Aborted,
+		checked: map[int]node{}}
 	if x.tree, err = newTree(w.root); err != nil {
 		return err
 	}

@@ -45,16 +45,19 @@ func (s *site) dieAt(p *Proposal, step string, editAt string, edit func()) {
 func TestCrashAndEditor(t *testing.T) {
 	old := map[string]string{"a.txt": "old a\n", "b.txt": "old b\n", "gone.txt": "going\n"}
 	changes := func() []Change {
-		return []Change{write("a.txt", "new a\n"), write("b.txt", "new b\n"), write("c.txt", "new c\n"), {Verb: Delete, Path: "gone.txt"}}
+		return []Change{write("a.txt", "new a\n"), write("b.txt", "new b\n"), write("c.txt", "new c\n"),
+			{Verb: Delete, Path: "gone.txt"}}
 	}
 	for _, tc := range []struct {
 		name, die, editAt string
 		edit              map[string]string // "": the file is removed
 		want              map[string]string
 	}{
-		{"saved before it was exchanged, and nobody has looked", "exchanged a.txt", "committing", map[string]string{"a.txt": "user's\n"},
+		{"saved before it was exchanged, and nobody has looked", "exchanged a.txt", "committing",
+			map[string]string{"a.txt": "user's\n"},
 			map[string]string{"a.txt": "user's\n", "b.txt": "old b\n", "gone.txt": "going\n"}},
-		{"saved before it went aside, and nobody has looked", "aside gone.txt", "committing", map[string]string{"gone.txt": "user's\n"},
+		{"saved before it went aside, and nobody has looked", "aside gone.txt", "committing",
+			map[string]string{"gone.txt": "user's\n"},
 			map[string]string{"a.txt": "old a\n", "b.txt": "old b\n", "gone.txt": "user's\n"}},
 		{"saved after it was published", "done b.txt", "done b.txt", map[string]string{"a.txt": "user's\n"},
 			map[string]string{"a.txt": "user's\n", "b.txt": "new b\n", "c.txt": "new c\n"}},
@@ -70,7 +73,8 @@ func TestCrashAndEditor(t *testing.T) {
 			map[string]string{"a.txt": "user's\n", "b.txt": "old b\n", "gone.txt": "going\n"}},
 		{"saved after everything was durable", "published", "published", map[string]string{"a.txt": "user's\n"},
 			map[string]string{"a.txt": "user's\n", "b.txt": "new b\n", "c.txt": "new c\n"}},
-		{"saved after what was displaced is cleared away", "swept", "swept", map[string]string{"a.txt": "user's\n", "c.txt": ""},
+		{"saved after what was displaced is cleared away", "swept", "swept",
+			map[string]string{"a.txt": "user's\n", "c.txt": ""},
 			map[string]string{"a.txt": "user's\n", "b.txt": "new b\n"}},
 	} {
 		for _, how := range []string{"in place", "rename"} {

@@ -24,7 +24,9 @@ const (
 // one of the file's readings is a choice, too. Edited
 // takes any text or bytes and also serves to edit a file that is not in
 // conflict. A file that a rule refuses can only be skipped.
-func (w *Workspace) Resolve(ctx context.Context, p *Proposal, file string, choice Choice, content []byte) (*Proposal, error) {
+func (w *Workspace) Resolve(
+	ctx context.Context, p *Proposal, file string, choice Choice, content []byte,
+) (*Proposal, error) {
 	next := p.clone()
 	f := next.File(file)
 	if f == nil {
@@ -48,7 +50,8 @@ func (w *Workspace) Resolve(ctx context.Context, p *Proposal, file string, choic
 		}
 	case Edited:
 		if f.post = Bytes(content); f.post.size > w.limits.TextBytes && isText(content) {
-			return nil, fmt.Errorf("%w: %s: %d bytes are more than a text file may have (%d) (quota.size)", ErrRefused, f.Path, f.post.size, w.limits.TextBytes)
+			return nil, fmt.Errorf("%w: %s: %d bytes are more than a text file may have (%d) (quota.size)", ErrRefused, f.Path,
+				f.post.size, w.limits.TextBytes)
 		}
 	default:
 		i := slices.IndexFunc(f.Readings, func(r Reading) bool { return r.ID == string(choice) })
@@ -131,7 +134,8 @@ func (w *Workspace) Rebase(ctx context.Context, p *Proposal) (*Proposal, error) 
 // folder does not find again.
 func carried(f Finding) bool {
 	switch f.Rule {
-	case "change.doubt", "change.note", "change.refused", "edit.failed", "text.encoding", "path.replaced", "path.container",
+	case "change.doubt", "change.note", "change.refused", "edit.failed", "text.encoding", "path.replaced",
+		"path.container",
 		"edit.inexact", "edit.creates", "write.empty", "binary.replaced":
 		return true
 	}
@@ -214,11 +218,13 @@ func (pl *planner) rebased(d, source *draft, f *FileChange) (*Content, error) {
 		return now, nil
 	case now == nil:
 		if f.post != nil {
-			d.find(Conflict, "merge.gone", "choose the proposed file, or skip it", "the file was deleted since the proposal was made")
+			d.find(Conflict, "merge.gone", "choose the proposed file, or skip it",
+				"the file was deleted since the proposal was made")
 		}
 		return f.post, nil
 	case f.post == nil:
-		d.find(Conflict, "merge.changed", "choose to delete it all the same, or skip it", "the file was changed since the proposal to delete it was made")
+		d.find(Conflict, "merge.changed", "choose to delete it all the same, or skip it",
+			"the file was changed since the proposal to delete it was made")
 		return nil, nil
 	case f.pre == nil:
 		return d.mergeIn(Bytes(nil), now, f.post, "since the proposal was made"), nil

@@ -69,7 +69,8 @@ func (pl *planner) spelled(d *draft) error {
 				return nil // it is renamed, or goes away
 			}
 			rest := strings.TrimPrefix(d.path, strings.TrimPrefix(dir+"/"+name, "./"))
-			d.find(Conflict, "path.spelling", fmt.Sprintf("did you mean %q?", meant+rest), "there is %q, which differs from it by case or Unicode form only", meant)
+			d.find(Conflict, "path.spelling", fmt.Sprintf("did you mean %q?", meant+rest),
+				"there is %q, which differs from it by case or Unicode form only", meant)
 			return nil
 		}
 		if dir == "." {
@@ -92,7 +93,8 @@ func (pl *planner) placed(d *draft) error {
 		d.find(Ask, "path.mount", "", "%s is on another file system than the folder", in.path)
 	}
 	if d.before.fact.Links > 1 {
-		d.find(Note, "path.links", "", "the file has %d names (hard links); only this one will show the change", d.before.fact.Links)
+		d.find(Note, "path.links", "", "the file has %d names (hard links); only this one will show the change",
+			d.before.fact.Links)
 	}
 	if d.cur != nil && plantsRepository(parent, name, pl.wouldHave) {
 		d.find(Refuse, "path.bare-repository", "", "%s", bareRepository(parent))
@@ -143,10 +145,12 @@ func (pl *planner) sensitive(_ context.Context, d *draft) {
 func (pl *planner) quotas(p *Proposal) error {
 	limits := pl.w.limits
 	refuse := func(rule, hint, message string, args ...any) {
-		p.Findings = append(p.Findings, Finding{Rule: rule, Severity: Refuse, Message: fmt.Sprintf(message, args...), Hint: hint})
+		p.Findings = append(p.Findings, Finding{Rule: rule, Severity: Refuse, Message: fmt.Sprintf(message, args...),
+			Hint: hint})
 	}
 	if len(p.Files) > limits.Files {
-		refuse("quota.files", "apply it in parts, or raise the limit", "%d files are more than %d", len(p.Files), limits.Files)
+		refuse("quota.files", "apply it in parts, or raise the limit", "%d files are more than %d", len(p.Files),
+			limits.Files)
 	}
 	var batch int64
 	dirs := map[string]bool{}
@@ -161,7 +165,8 @@ func (pl *planner) quotas(p *Proposal) error {
 			limit, what = limits.TextBytes, "text"
 		}
 		if f.post.size > limit {
-			f.Findings = append(f.Findings, Finding{Rule: "quota.size", Severity: Refuse, Message: fmt.Sprintf("%d bytes are more than a %s file may have (%d)", f.post.size, what, limit)})
+			f.Findings = append(f.Findings, Finding{Rule: "quota.size", Severity: Refuse,
+				Message: fmt.Sprintf("%d bytes are more than a %s file may have (%d)", f.post.size, what, limit)})
 		}
 		missing, err := pl.tree.missing(f.Path)
 		if _, blocked := errors.AsType[*obstacle](err); err != nil && !blocked && !errors.Is(err, fs.ErrNotExist) {
@@ -172,14 +177,16 @@ func (pl *planner) quotas(p *Proposal) error {
 		}
 	}
 	if batch > limits.BatchBytes {
-		refuse("quota.batch", "apply it in parts, or raise the limit", "%d bytes in all are more than %d", batch, limits.BatchBytes)
+		refuse("quota.batch", "apply it in parts, or raise the limit", "%d bytes in all are more than %d", batch,
+			limits.BatchBytes)
 	}
 	if len(dirs) > limits.NewDirs {
 		refuse("quota.directories", "", "%d new directories are more than %d", len(dirs), limits.NewDirs)
 	}
 	free, err := pl.tree.root.free()
 	if err == nil && batch > 0 && free < 2*batch {
-		refuse("quota.space", "free some space and try again", "%d bytes would be written, and %d are free; twice the size is needed", batch, free)
+		refuse("quota.space", "free some space and try again",
+			"%d bytes would be written, and %d are free; twice the size is needed", batch, free)
 	}
 	return err
 }

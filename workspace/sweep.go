@@ -22,7 +22,8 @@ func (x *transaction) sweep(ctx context.Context) error {
 		}
 		if o, ok := errors.AsType[*obstacle](err); ok && x.proposal == nil {
 			// Found by a recovery: waiting would not make it a directory again.
-			x.record.Left = append(x.record.Left, Skipped{Path: s.Path, Reason: o.Error() + ": " + slot + " may be left in what was there before"})
+			x.record.Left = append(x.record.Left, Skipped{Path: s.Path,
+				Reason: o.Error() + ": " + slot + " may be left in what was there before"})
 			continue
 		}
 		if err != nil {
@@ -58,7 +59,8 @@ func (x *transaction) sweepFile(ctx context.Context, i int, d *folder, name stri
 // disposable reports whether nobody needs a slot's content.
 func (x *transaction) disposable(ctx context.Context, i int, d *folder, name string, n node) bool {
 	s := &x.record.Steps[i]
-	if before, ok := x.checked[i]; ok && n.same(before.fact) && n.fact.Size == before.fact.Size && n.fact.ModTime.Equal(before.fact.ModTime) && x.old(n) {
+	if before, ok := x.checked[i]; ok && n.same(before.fact) && n.fact.Size == before.fact.Size &&
+		n.fact.ModTime.Equal(before.fact.ModTime) && x.old(n) {
 		return true
 	}
 	now, err := d.hashAt(ctx, name)

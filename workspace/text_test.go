@@ -93,11 +93,16 @@ func TestNewFileEnds(t *testing.T) {
 		{"neighbours", map[string]string{"src/x.ts": "a\r\nb\r\n", "src/y.ts": "a\r\n", "src/z.ts": "a\n"}, "a\r\nb\r\n"},
 		{"neighbours of another kind", map[string]string{"src/x.py": "a\r\nb\r\n"}, "a\nb\n"},
 		{"attributes", map[string]string{".gitattributes": "*.ts text eol=crlf\n"}, "a\r\nb\r\n"},
-		{"attributes against neighbours", map[string]string{".gitattributes": "* text eol=lf\n", "src/x.ts": "a\r\n"}, "a\nb\n"},
-		{"editorconfig", map[string]string{".editorconfig": "root = true\n[*]\nend_of_line = lf\n[*.{ts,js}]\nend_of_line = crlf\n"}, "a\r\nb\r\n"},
+		{"attributes against neighbours", map[string]string{".gitattributes": "* text eol=lf\n", "src/x.ts": "a\r\n"},
+			"a\nb\n"},
+		{"editorconfig",
+			map[string]string{".editorconfig": "root = true\n[*]\nend_of_line = lf\n[*.{ts,js}]\nend_of_line = crlf\n"},
+			"a\r\nb\r\n"},
 		{"editorconfig of another kind", map[string]string{".editorconfig": "[*.py]\nend_of_line = crlf\n"}, "a\nb\n"},
-		{"editorconfig against attributes", map[string]string{".editorconfig": "[*]\nend_of_line = lf\n", ".gitattributes": "* eol=crlf\n"}, "a\nb\n"},
-		{"nearer editorconfig", map[string]string{".editorconfig": "[*]\nend_of_line = lf\n", "src/.editorconfig": "[*]\nend_of_line = crlf\n"}, "a\r\nb\r\n"},
+		{"editorconfig against attributes", map[string]string{".editorconfig": "[*]\nend_of_line = lf\n",
+			".gitattributes": "* eol=crlf\n"}, "a\nb\n"},
+		{"nearer editorconfig", map[string]string{".editorconfig": "[*]\nend_of_line = lf\n",
+			"src/.editorconfig": "[*]\nend_of_line = crlf\n"}, "a\r\nb\r\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSite(t, tc.files)
@@ -136,8 +141,10 @@ func TestDecodeText(t *testing.T) {
 		encoding string
 		ok       bool
 	}{
-		"plain\n": {"utf-8", true}, "": {"utf-8", true}, "\x00": {"", false}, "caf\xe9 au lait, a longer text that is Latin-1": {"unknown", true},
-		"\x01\x02\x03\xff": {"", false}, utf16le("x"): {"utf-16", true}, "\xff\xfeodd": {"", false}, "\xff\xfe\x00\xd8": {"", false}, bomUTF8 + "x": {"utf-8", true},
+		"plain\n": {"utf-8", true}, "": {"utf-8", true}, "\x00": {"", false},
+		"caf\xe9 au lait, a longer text that is Latin-1": {"unknown", true},
+		"\x01\x02\x03\xff": {"", false}, utf16le("x"): {"utf-16", true}, "\xff\xfeodd": {"", false},
+		"\xff\xfe\x00\xd8": {"", false}, bomUTF8 + "x": {"utf-8", true},
 	} {
 		text, facts, ok := decodeText([]byte(data))
 		if ok != want.ok || ok && facts.Encoding != want.encoding {

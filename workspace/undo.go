@@ -86,7 +86,8 @@ func (w *Workspace) UndoTo(ctx context.Context, id string) (*Proposal, error) {
 	if point < 0 {
 		return nil, fmt.Errorf("transaction %q: %w in the history", id, ErrNotFound)
 	}
-	later := slices.DeleteFunc(slices.Clone(records[:point]), func(r *Record) bool { return len(r.Files) == 0 || r.Group == id })
+	later := slices.DeleteFunc(slices.Clone(records[:point]),
+		func(r *Record) bool { return len(r.Files) == 0 || r.Group == id })
 	if len(later) == 0 {
 		return nil, ErrNothing
 	}
@@ -123,7 +124,9 @@ func members(records []*Record, id string) []*Record {
 }
 
 // planRevert plans the reversal of transactions, the newest first.
-func (w *Workspace) planRevert(ctx context.Context, origin Origin, records []*Record, only []string) (*Proposal, error) {
+func (w *Workspace) planRevert(
+	ctx context.Context, origin Origin, records []*Record, only []string,
+) (*Proposal, error) {
 	if len(records) == 0 {
 		return nil, fmt.Errorf("transaction %q: %w among the committed ones of %s", origin.Reverts, ErrNotFound, w.root)
 	}
@@ -204,7 +207,8 @@ func (pl *planner) revert(ctx context.Context, f *FileChange, hunks []string) er
 		case d.cur == nil:
 			d.cur, d.mode = f.pre, f.Pre.Mode
 		case d.cur.hash != f.Pre.Hash:
-			d.find(Conflict, "undo.exists", "rename it, or skip this one", "the file was deleted, and somebody has made a new one of this name")
+			d.find(Conflict, "undo.exists", "rename it, or skip this one",
+				"the file was deleted, and somebody has made a new one of this name")
 		}
 	case f.Op == OpUpdate:
 		if content := pl.reverted(d, d, f); content != nil {
@@ -226,7 +230,8 @@ func (pl *planner) revertCreate(d *draft, f *FileChange) {
 	case d.cur.hash == f.Post.Hash:
 		d.cur = nil
 	default:
-		d.find(Conflict, "undo.edited", "choose to remove it all the same, or skip it", "the file was created by the transaction, and somebody has edited it since: it is not removed")
+		d.find(Conflict, "undo.edited", "choose to remove it all the same, or skip it",
+			"the file was created by the transaction, and somebody has edited it since: it is not removed")
 		d.merge = &mergeSides{base: f.post, mine: d.cur}
 	}
 }

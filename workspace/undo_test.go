@@ -77,11 +77,17 @@ func TestUndoRefuses(t *testing.T) {
 		then  func(s *site)
 		rule  string
 	}{
-		{"a created file that was edited", nil, write("n", "new\n"), func(s *site) { s.put("n", "new\nedited\n") }, "undo.edited"},
-		{"a deleted file that is there anew", map[string]string{"d": "old\n"}, Change{Verb: Delete, Path: "d"}, func(s *site) { s.put("d", "other\n") }, "undo.exists"},
-		{"a binary file that was changed", map[string]string{"b": "\x00old"}, Change{Verb: Write, Path: "b", Content: Bytes([]byte("\x00new"))}, func(s *site) { s.put("b", "\x00other") }, "merge.binary"},
-		{"an updated file that was deleted", map[string]string{"u": "old\n"}, write("u", "new\n"), func(s *site) { os.Remove(filepath.Join(s.dir, "u")) }, "undo.gone"},
-		{"a renamed file whose place is taken", map[string]string{"r": "r\n"}, Change{Verb: Rename, Path: "r", To: "s"}, func(s *site) { s.put("r", "other\n") }, "undo.exists"},
+		{"a created file that was edited", nil, write("n", "new\n"), func(s *site) { s.put("n", "new\nedited\n") },
+			"undo.edited"},
+		{"a deleted file that is there anew", map[string]string{"d": "old\n"}, Change{Verb: Delete, Path: "d"},
+			func(s *site) { s.put("d", "other\n") }, "undo.exists"},
+		{"a binary file that was changed", map[string]string{"b": "\x00old"},
+			Change{Verb: Write, Path: "b", Content: Bytes([]byte("\x00new"))}, func(s *site) { s.put("b", "\x00other") },
+			"merge.binary"},
+		{"an updated file that was deleted", map[string]string{"u": "old\n"}, write("u", "new\n"),
+			func(s *site) { os.Remove(filepath.Join(s.dir, "u")) }, "undo.gone"},
+		{"a renamed file whose place is taken", map[string]string{"r": "r\n"}, Change{Verb: Rename, Path: "r", To: "s"},
+			func(s *site) { s.put("r", "other\n") }, "undo.exists"},
 		{"a file that became a link", map[string]string{"l": "old\n"}, write("l", "new\n"), func(s *site) {
 			os.Remove(filepath.Join(s.dir, "l"))
 			os.Symlink("/etc/passwd", filepath.Join(s.dir, "l"))
@@ -112,7 +118,8 @@ func TestUndoRefuses(t *testing.T) {
 
 func TestUndoRenameAfterEdit(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n"})
-	s.commit(s.plan(Change{Verb: Rename, Path: "a.txt", To: "b/b.txt", Edit: func(b []byte) ([]byte, error) { return []byte(strings.Replace(string(b), "1", "one", 1)), nil }}))
+	s.commit(s.plan(Change{Verb: Rename, Path: "a.txt", To: "b/b.txt",
+		Edit: func(b []byte) ([]byte, error) { return []byte(strings.Replace(string(b), "1", "one", 1)), nil }}))
 	s.put("b/b.txt", "one\n2\n3\n4\n5\n6\nSEVEN\n")
 	s.commit(s.must(s.w.Undo(t.Context(), "")))
 	s.want(map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\nSEVEN\n"})

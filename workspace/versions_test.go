@@ -119,7 +119,8 @@ func TestDraftKeepsBytes(t *testing.T) {
 			t.Errorf("%s: edited to %q, want %q, %v", name, changed, want, err)
 		}
 	}
-	for name, content := range map[string]string{"lone cr": "a\rb\n", "binary": "a\x00b", "latin-1": "caf\xe9\n", "large": strings.Repeat("a\n", 100)} {
+	for name, content := range map[string]string{"lone cr": "a\rb\n", "binary": "a\x00b", "latin-1": "caf\xe9\n",
+		"large": strings.Repeat("a\n", 100)} {
 		s := newSite(t, map[string]string{"a": "x"})
 		p := s.plan(Change{Verb: Write, Path: "a", Content: Bytes([]byte(content)), Exact: true})
 		if _, ok, err := p.File("f1").Draft(t.Context(), 100); ok || err != nil {

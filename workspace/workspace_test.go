@@ -172,7 +172,8 @@ func TestMain(m *testing.M) {
 
 func TestCommitAllKinds(t *testing.T) {
 	s := newSiteIn(t, t.TempDir(), map[string]string{
-		"keep.txt": "keep\n", "src/a.go": "package a\n", "old.txt": "old\n", "move.txt": "one\ntwo\n", "pic.png": "\x89PNG\r\n\x1a\n\x00\x00old",
+		"keep.txt": "keep\n", "src/a.go": "package a\n", "old.txt": "old\n", "move.txt": "one\ntwo\n",
+		"pic.png": "\x89PNG\r\n\x1a\n\x00\x00old",
 	})
 	if err := os.Chmod(filepath.Join(s.dir, "src/a.go"), 0o600); err != nil {
 		t.Fatal(err)
@@ -182,7 +183,8 @@ func TestCommitAllKinds(t *testing.T) {
 		write("src/a.go", "package a\n\nvar x = 1\n"),
 		write("new/deep/b.go", "package deep\n"),
 		Change{Verb: Delete, Path: "old.txt"},
-		Change{Verb: Rename, Path: "move.txt", To: "moved/there.txt", Edit: func(b []byte) ([]byte, error) { return append(b, "three\n"...), nil }},
+		Change{Verb: Rename, Path: "move.txt", To: "moved/there.txt",
+			Edit: func(b []byte) ([]byte, error) { return append(b, "three\n"...), nil }},
 		write("pic.png", "\x89PNG\r\n\x1a\n\x00\x00new"),
 		write("keep.txt", "keep\n"),
 	)
@@ -192,15 +194,17 @@ func TestCommitAllKinds(t *testing.T) {
 	}
 	want := []string{
 		"f1 update src/a.go (+2 -0)", "f2 create new/deep/b.go (+1 -0)", "f3 delete old.txt (+0 -1)",
-		"f4 rename move.txt to moved/there.txt (+1 -0)", "f5 update pic.png (image/png, 13 to 13 bytes)", "f6 unchanged keep.txt",
+		"f4 rename move.txt to moved/there.txt (+1 -0)", "f5 update pic.png (image/png, 13 to 13 bytes)",
+		"f6 unchanged keep.txt",
 	}
 	if diff := cmp.Diff(want, ops); diff != "" {
 		t.Fatal(diff)
 	}
 	r := s.commit(p)
 	s.want(map[string]string{
-		"keep.txt": "keep\n", "src/": "", "src/a.go": "package a\n\nvar x = 1\n", "new/": "", "new/deep/": "", "new/deep/b.go": "package deep\n",
-		"moved/": "", "moved/there.txt": "one\ntwo\nthree\n", "pic.png": "\x89PNG\r\n\x1a\n\x00\x00new",
+		"keep.txt": "keep\n", "src/": "", "src/a.go": "package a\n\nvar x = 1\n", "new/": "", "new/deep/": "",
+		"new/deep/b.go": "package deep\n",
+		"moved/":        "", "moved/there.txt": "one\ntwo\nthree\n", "pic.png": "\x89PNG\r\n\x1a\n\x00\x00new",
 	})
 	info, err := os.Stat(filepath.Join(s.dir, "src/a.go"))
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -208,7 +212,8 @@ func TestCommitAllKinds(t *testing.T) {
 	}
 	wantReceipt := &Receipt{
 		TxnID: p.ID, State: Committed, Undo: p.ID,
-		FilesCreated: []string{"new/deep/b.go"}, FilesUpdated: []string{"src/a.go", "pic.png"}, FilesDeleted: []string{"old.txt"},
+		FilesCreated: []string{"new/deep/b.go"}, FilesUpdated: []string{"src/a.go", "pic.png"},
+		FilesDeleted: []string{"old.txt"},
 		FilesRenamed: []Renamed{{"move.txt", "moved/there.txt"}}, FilesUnchanged: []string{"keep.txt"},
 		FilesSkipped: []Skipped{}, Conflicts: []Skipped{}, Errors: []Skipped{},
 	}
@@ -221,7 +226,8 @@ func TestCommitAllKinds(t *testing.T) {
 	s.want(before)
 	redo := s.must(s.w.Redo(t.Context()))
 	s.commit(redo)
-	if got := s.files(); got["moved/there.txt"] != "one\ntwo\nthree\n" || got["old.txt"] != "" || got["pic.png"] != "\x89PNG\r\n\x1a\n\x00\x00new" {
+	if got := s.files(); got["moved/there.txt"] != "one\ntwo\nthree\n" || got["old.txt"] != "" ||
+		got["pic.png"] != "\x89PNG\r\n\x1a\n\x00\x00new" {
 		t.Fatalf("redo: %v", got)
 	}
 	if !slices.Contains(slices.Collect(maps.Keys(s.files())), "new/deep/b.go") {

@@ -88,7 +88,9 @@ func (b *bench) report(reached bool, format string, args ...any) {
 }
 
 // send makes a request and reads the answer to its end.
-func (b *bench) send(ctx context.Context, method, path, contentType string, body io.Reader, status int) ([]byte, error) {
+func (b *bench) send(
+	ctx context.Context, method, path, contentType string, body io.Reader, status int,
+) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, b.server.url+path, body)
 	if err != nil {
 		return nil, err
@@ -132,7 +134,8 @@ func (b *bench) overhead(ctx context.Context, pairs int) error {
 	}
 	native, onyx := median(took[0]), median(took[1])
 	allowed := max(native/10, 200*time.Microsecond)
-	b.report(onyx-native <= allowed, "execute, median of %d pairs: native %v, onyx %v, difference %v of %v", pairs, native, onyx, onyx-native, allowed)
+	b.report(onyx-native <= allowed, "execute, median of %d pairs: native %v, onyx %v, difference %v of %v", pairs, native,
+		onyx, onyx-native, allowed)
 	return nil
 }
 
@@ -141,12 +144,14 @@ func (b *bench) overhead(ctx context.Context, pairs int) error {
 func (b *bench) lastLine(ctx context.Context) error {
 	var script strings.Builder
 	for i := range 100 {
-		fmt.Fprintf(&script, "def f%[1]d(a, b=%[1]d):\n    x = [a * k + b for k in range(3)]\n    if a > %[1]d: return sum(x)\n    return {'k': x, 'n': 'text %[1]d'}\nv%[1]d = f%[1]d(%[1]d)['k'][0]\n", i)
+		fmt.Fprintf(&script, "def f%[1]d(a, b=%[1]d):\n    x = [a * k + b for k in range(3)]\n"+
+			"    if a > %[1]d: return sum(x)\n    return {'k': x, 'n': 'text %[1]d'}\nv%[1]d = f%[1]d(%[1]d)['k'][0]\n", i)
 	}
 	script.WriteString("v7 + 1\n")
 	var bodies [2]string
 	for i, printed := range []bool{false, true} {
-		body, err := json.Marshal(map[string]any{"code": script.String(), "timeout_ms": 10000, "last_line_interactive": printed})
+		body, err := json.Marshal(map[string]any{"code": script.String(), "timeout_ms": 10000,
+			"last_line_interactive": printed})
 		if err != nil {
 			return err
 		}
@@ -172,7 +177,9 @@ func (b *bench) lastLine(ctx context.Context) error {
 	}
 	plain, printed, difference := median(took[0]), median(took[1]), median(more)
 	allowed := max(plain/10, 200*time.Microsecond)
-	b.report(difference <= allowed, "501 lines, median of %d pairs: %v, with the last expression printed %v, median difference %v of %v", pairs, plain, printed, difference, allowed)
+	b.report(difference <= allowed,
+		"501 lines, median of %d pairs: %v, with the last expression printed %v, median difference %v of %v", pairs, plain,
+		printed, difference, allowed)
 	return nil
 }
 
@@ -187,12 +194,14 @@ func (b *bench) firstWord(ctx context.Context) error {
 		took = append(took, one)
 	}
 	slices.Sort(took)
-	b.report(took[len(took)/2] <= 15*time.Millisecond, "stream, first output of 200: median %v, 95%% within %v, at most 15ms", took[len(took)/2], took[len(took)*95/100])
+	b.report(took[len(took)/2] <= 15*time.Millisecond,
+		"stream, first output of 200: median %v, 95%% within %v, at most 15ms", took[len(took)/2], took[len(took)*95/100])
 	return nil
 }
 
 func (b *bench) oneFirstWord(ctx context.Context) (time.Duration, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.server.url+"/onyx/v1/execute/stream", strings.NewReader(`{"code":"print(1)","timeout_ms":10000}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.server.url+"/onyx/v1/execute/stream",
+		strings.NewReader(`{"code":"print(1)","timeout_ms":10000}`))
 	if err != nil {
 		return 0, err
 	}
@@ -254,8 +263,11 @@ func (b *bench) downloads(ctx context.Context) error {
 		}
 	}
 	memory, onyx := medianOf(rates[0]), medianOf(rates[1])
-	fmt.Fprintf(b.out, "download, processor time of the server: net/http from memory %.0f µs, onyx %.0f µs\n", medianOf(costs[0]), medianOf(costs[1]))
-	b.report(onyx >= 0.7*memory, "download of 100 KiB, 16 connections: net/http from memory %.0f/s, onyx %.0f/s, %.0f%% of at least 70%%", memory, onyx, 100*onyx/memory)
+	fmt.Fprintf(b.out, "download, processor time of the server: net/http from memory %.0f µs, onyx %.0f µs\n",
+		medianOf(costs[0]), medianOf(costs[1]))
+	b.report(onyx >= 0.7*memory,
+		"download of 100 KiB, 16 connections: net/http from memory %.0f/s, onyx %.0f/s, %.0f%% of at least 70%%", memory,
+		onyx, 100*onyx/memory)
 	return nil
 }
 
@@ -304,7 +316,8 @@ func (b *bench) upload(ctx context.Context, content io.Reader) (string, error) {
 		return "", err
 	}
 	after := strings.NewReader("\r\n--" + form.Boundary() + "--\r\n")
-	text, err := b.send(ctx, http.MethodPost, "/onyx/v1/files", form.FormDataContentType(), io.MultiReader(before, content, after), http.StatusCreated)
+	text, err := b.send(ctx, http.MethodPost, "/onyx/v1/files", form.FormDataContentType(),
+		io.MultiReader(before, content, after), http.StatusCreated)
 	if err != nil {
 		return "", err
 	}
@@ -337,7 +350,9 @@ func (b *bench) memory(ctx context.Context) error {
 	if err == nil {
 		id := path[strings.LastIndexByte(path, '/')+1:]
 		var text []byte
-		text, err = b.json(ctx, "/onyx/v1/execute", `{"code":"import os\nos.path.getsize('data.bin')","timeout_ms":30000,"files":[{"path":"data.bin","file_id":"`+id+`"}]}`)
+		text, err = b.json(ctx, "/onyx/v1/execute",
+			`{"code":"import os\nos.path.getsize('data.bin')","timeout_ms":30000,"files":[{"path":"data.bin","file_id":"`+id+
+				`"}]}`)
 		if err == nil && !bytes.Contains(text, []byte(`"stdout":"104857600\n"`)) {
 			err = fmt.Errorf("the program did not find its file: %s", text)
 		}
@@ -348,7 +363,9 @@ func (b *bench) memory(ctx context.Context) error {
 		return err
 	}
 	extra := most - before
-	b.report(extra < 16<<20, "100 MiB uploaded and staged: private memory %.1f MiB before, at most %.1f, extra %.1f of less than 16", mib(before), mib(most), mib(extra))
+	b.report(extra < 16<<20,
+		"100 MiB uploaded and staged: private memory %.1f MiB before, at most %.1f, extra %.1f of less than 16", mib(before),
+		mib(most), mib(extra))
 	return nil
 }
 

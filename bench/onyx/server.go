@@ -71,10 +71,11 @@ func serveMemory(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "http://%s\n", listener.Addr())
 	content := downloadContent()
-	plain := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
-	})}
+	plain := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+		})}
 	defer context.AfterFunc(ctx, func() { plain.Close() })()
 	if err := plain.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	hintSpace = "The service's disk has no room or no inode left: delete files that are no longer needed, or have the operator free space in the data directory."
-	hintQuota = "The disk quota of the service's user is used up: delete files that are no longer needed, or have the operator raise the quota."
+	hintSpace = "The service's disk has no room or no inode left: delete files that are no longer needed, or have the " +
+		"operator free space in the data directory."
+	hintQuota = "The disk quota of the service's user is used up: delete files that are no longer needed, or have the " +
+		"operator raise the quota."
 	hintFiles = "The service has too many open files: try again later, or have the operator raise its limit (LimitNOFILE)."
 )
 
@@ -37,7 +39,8 @@ func failed(op, id string, err error) error {
 // damaged reports whether an error is one of a single blob: it is gone, it
 // cannot be read, or something else has its name.
 func damaged(err error) bool {
-	for _, cause := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.EIO, syscall.ELOOP, syscall.EISDIR, syscall.ENOTDIR} {
+	for _, cause := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.EIO, syscall.ELOOP, syscall.EISDIR,
+		syscall.ENOTDIR} {
 		if errors.Is(err, cause) {
 			return true
 		}

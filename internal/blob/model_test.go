@@ -43,7 +43,8 @@ func newModelDisk(s *Store) *modelDisk {
 }
 
 // operations are those that modelDisk can fail.
-var operations = []string{"create", "write", "fsync", "close", "mkdir", "open dir", "rename", "fsync dir", "close dir", "remove"}
+var operations = []string{"create", "write", "fsync", "close", "mkdir", "open dir", "rename", "fsync dir", "close dir",
+	"remove"}
 
 // call counts a call of op and says whether it is the one to fail.
 func (m *modelDisk) call(op string) error {

@@ -312,8 +312,10 @@ func testUploads(t *testing.T) {
 		{"negative limit", strings.NewReader("x"), -5, engine.ErrTooLarge},
 		{"no limit", strings.NewReader(content), 1<<63 - 1, ""},
 		{"error at once", iotest.ErrReader(broken), 10, engine.ErrInternal},
-		{"error in the middle", io.MultiReader(strings.NewReader(content), iotest.ErrReader(broken)), 400_000, engine.ErrInternal},
-		{"cut short", io.MultiReader(strings.NewReader(content), iotest.ErrReader(io.ErrUnexpectedEOF)), 400_000, engine.ErrInvalid},
+		{"error in the middle", io.MultiReader(strings.NewReader(content), iotest.ErrReader(broken)), 400_000,
+			engine.ErrInternal},
+		{"cut short", io.MultiReader(strings.NewReader(content), iotest.ErrReader(io.ErrUnexpectedEOF)), 400_000,
+			engine.ErrInvalid},
 		{"a reader that knows why", iotest.ErrReader(&engine.Error{Kind: engine.ErrTooLarge}), 10, engine.ErrTooLarge},
 		{"a reader that knows the kind", iotest.ErrReader(engine.ErrBusy), 10, engine.ErrBusy},
 	} {

@@ -240,7 +240,8 @@ func Load(in Input) (*Config, error) {
 			return nil, err
 		}
 		if s, ok := own["data"]; ok {
-			return nil, &Error{Setting: "data", Origin: s.origin, Err: errors.New("the file inside the data directory cannot move it"),
+			return nil, &Error{Setting: "data", Origin: s.origin, Err: errors.New(
+				"the file inside the data directory cannot move it"),
 				Hint: "use --data, AIRLOCK_DATA or " + in.System}
 		}
 		layers = append(layers, own)
@@ -304,7 +305,8 @@ func (c *Config) locate(in Input, file settings) error {
 		return nil
 	}
 	if in.Home == "" {
-		return &Error{Setting: "data", Err: errors.New("no home directory, so no place for the data"), Hint: "name one with --data DIR"}
+		return &Error{Setting: "data", Err: errors.New("no home directory, so no place for the data"),
+			Hint: "name one with --data DIR"}
 	}
 	c.Data = filepath.Join(in.Home, ".local", "share", "airlock")
 	return nil
@@ -344,7 +346,8 @@ func pair[T int | int64 | time.Duration](c *Config, name string, usual, most *T)
 	case c.origins[a] == "default":
 		*usual, c.origins[a] = *most, c.origins[b]
 	default:
-		return &Error{Setting: a, Origin: c.origins[a], Err: fmt.Errorf("%s is above %s (%s)", a, b, c.origins[b]), Hint: "set it lower, or " + b + " higher"}
+		return &Error{Setting: a, Origin: c.origins[a], Err: fmt.Errorf("%s is above %s (%s)", a, b, c.origins[b]),
+			Hint: "set it lower, or " + b + " higher"}
 	}
 	return nil
 }

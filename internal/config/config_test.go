@@ -144,26 +144,33 @@ func TestDataDirectory(t *testing.T) {
 func TestEveryOptionInEveryPlace(t *testing.T) {
 	samples := map[string]string{
 		"data": "/some/dir", "log_level": "warn", "log_format": "json", "verbose": "true", "listen": "127.0.0.1:9",
-		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "project_api": "https://projects.lan", "isolation": "strict", "warm": "false", "python_packages": "librechat=onyx", "drain_time": "5s",
+		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "project_api": "https://projects.lan",
+		"isolation": "strict", "warm": "false", "python_packages": "librechat=onyx", "drain_time": "5s",
 		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "queue_time": "9s", "file_ttl": "2h",
 		"min_free":   "64MiB",
 		"owner_runs": "3", "owner_queue": "4", "owner_rate": "5", "owner_disk": "6GiB", "owner_files": "7",
 		"owner_sessions": "8", "live": "9", "owner_live": "10", "live_idle": "11m", "owner_results": "9MiB",
 		"default_timeout": "3s", "max_timeout": "4m", "default_memory": "64MiB", "max_memory": "2GiB",
 		"default_processes": "9", "max_processes": "200", "default_output": "7KiB", "max_output": "20MiB",
-		"provider": "gemini", "model": "some-model", "hints": "off", "max_download": "3MiB", "model_url": "http://localhost:11434/v1", "model_key": "sample",
-		"openai_api_key": "sample", "openai_base_url": "https://models.example.com/v1", "openai_organization": "org-1", "openai_project": "proj-1",
-		"anthropic_api_key": "sample", "anthropic_base_url": "https://models.example.com", "gemini_api_key": "sample", "gemini_base_url": "https://models.example.com",
-		"xai_api_key": "sample", "xai_base_url": "https://models.example.com/v1",
+		"provider": "gemini", "model": "some-model", "hints": "off", "max_download": "3MiB",
+		"model_url": "http://localhost:11434/v1", "model_key": "sample",
+		"openai_api_key": "sample", "openai_base_url": "https://models.example.com/v1", "openai_organization": "org-1",
+		"openai_project":    "proj-1",
+		"anthropic_api_key": "sample", "anthropic_base_url": "https://models.example.com", "gemini_api_key": "sample",
+		"gemini_base_url": "https://models.example.com",
+		"xai_api_key":     "sample", "xai_base_url": "https://models.example.com/v1",
 		"server": "http://host:1", "key": "ak_sample",
 		"workspace": "/srv/projects", "demo_project": "true", "code_interpreter_url": "http://host:1/onyx",
 		"api": "https://projects.example.com", "api_token": "sample", "policy": "policy.json", "editor": "nano",
 		"root_dialect": "onyx", "onyx_max_timeout": "50s", "onyx_max_output": "5KiB", "onyx_max_file": "6MiB",
 		"onyx_file_ttl": "3m", "onyx_memory": "256MiB", "onyx_cpu_time": "5s",
-		"librechat_api_key": "sample", "librechat_file_ttl": "3h", "librechat_jwt_public_key": "pem", "librechat_jwt_kid": "k1",
+		"librechat_api_key": "sample", "librechat_file_ttl": "3h", "librechat_jwt_public_key": "pem",
+		"librechat_jwt_kid":      "k1",
 		"librechat_jwt_keys_dir": "/keys", "librechat_jwt_jwks": "/keys/set.json", "librechat_jwt_secret": "sample",
-		"librechat_jwt_issuer": "chat", "librechat_jwt_audience": "code", "librechat_jwt_tenant": "t1", "librechat_jwt_strict_tenant": "true",
-		"librechat_jwt_secret_kid": "k2", "librechat_jwt_algorithms": "RS256", "librechat_jwt_trust": "entries", "librechat_jwt_max_life": "1m", "librechat_jwt_skew": "10s",
+		"librechat_jwt_issuer": "chat", "librechat_jwt_audience": "code", "librechat_jwt_tenant": "t1",
+		"librechat_jwt_strict_tenant": "true",
+		"librechat_jwt_secret_kid":    "k2", "librechat_jwt_algorithms": "RS256", "librechat_jwt_trust": "entries",
+		"librechat_jwt_max_life": "1m", "librechat_jwt_skew": "10s",
 		"librechat_user_scope": "strict", "librechat_unknown_session": "empty", "librechat_peer_ptc_errors": "true",
 		"librechat_python_state": "hint", "dify_timeout": "20s",
 	}
@@ -184,7 +191,12 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		for place, in := range map[string]Input{
 			"file":        world(t, nil, yaml),
 			"environment": world(t, map[string]string{o.Env(): sample}, ""),
-			"flag":        func() Input { in := world(t, nil, ""); in.Flags = map[string][]string{o.Key: {sample}}; return in }(),
+			"flag": func() Input {
+				in := world(t, nil, "")
+				in.Flags = map[string][]string{
+					o.Key: {sample}}
+				return in
+			}(),
 		} {
 			c, err := Load(in)
 			if err != nil {
@@ -218,7 +230,8 @@ func TestRefusals(t *testing.T) {
 		want, hint string
 	}{
 		{"mistyped key", "lisen: 127.0.0.1:1\n", nil, `unknown setting "lisen"`, `did you mean "listen"?`},
-		{"mistyped key with words swapped", "max_uplaod: 1MiB\n", nil, `unknown setting "max_uplaod"`, `did you mean "max_upload"?`},
+		{"mistyped key with words swapped", "max_uplaod: 1MiB\n", nil, `unknown setting "max_uplaod"`,
+			`did you mean "max_upload"?`},
 		{"key like no other", "colour_of_the_sky: blue\n", nil, "unknown setting", "airlock config"},
 		{"file form of what is no secret", "listen_file: /x\n", nil, "unknown setting", ""},
 		{"twice", "queue: 1\nqueue: 2\n", nil, "already defined", ""},
@@ -241,7 +254,8 @@ func TestRefusals(t *testing.T) {
 		{"negative count", "", map[string]string{"AIRLOCK_QUEUE": "-1"}, "less than", ""},
 		{"fraction", "", map[string]string{"AIRLOCK_QUEUE": "1.5"}, "whole number", ""},
 		{"server without scheme", "", map[string]string{"AIRLOCK_SERVER": "host:80"}, "URL such as", ""},
-		{"default above maximum", "", map[string]string{"AIRLOCK_DEFAULT_TIMEOUT": "1h", "AIRLOCK_MAX_TIMEOUT": "1m"}, "above max_timeout", "set it lower"},
+		{"default above maximum", "", map[string]string{"AIRLOCK_DEFAULT_TIMEOUT": "1h", "AIRLOCK_MAX_TIMEOUT": "1m"},
+			"above max_timeout", "set it lower"},
 		{"secret twice", "", map[string]string{"AIRLOCK_KEY": "a", "AIRLOCK_KEY_FILE": "/b"}, "is set as well", "keep one"},
 		{"secret file gone", "", map[string]string{"AIRLOCK_KEY_FILE": "/no/such"}, "AIRLOCK_KEY_FILE", ""},
 	}
@@ -273,7 +287,12 @@ func TestSecretsStayInside(t *testing.T) {
 		"environment file": world(t, map[string]string{"AIRLOCK_KEY_FILE": file}, ""),
 		"settings":         world(t, nil, "key: "+token+"\n"),
 		"settings file":    world(t, nil, "key_file: "+file+"\n"),
-		"flag file":        func() Input { in := world(t, nil, ""); in.Flags = map[string][]string{"key_file": {file}}; return in }(),
+		"flag file": func() Input {
+			in := world(t, nil, "")
+			in.Flags = map[string][]string{
+				"key_file": {file}}
+			return in
+		}(),
 	} {
 		c := load(t, in)
 		if c.Key.Reveal() != token {
@@ -281,7 +300,8 @@ func TestSecretsStayInside(t *testing.T) {
 		}
 		var log strings.Builder
 		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", c.Key)
-		all := fmt.Sprintf("%v %+v %#v %s %v %s", *c, *c, *c, c.Key, c.Values(), strings.Join(c.Environ("/"), " ")) + log.String()
+		all := fmt.Sprintf("%v %+v %#v %s %v %s", *c, *c, *c, c.Key, c.Values(), strings.Join(c.Environ("/"), " ")) +
+			log.String()
 		if strings.Contains(all, token) {
 			t.Errorf("%s: the key shows in %s", place, all)
 		}
@@ -291,7 +311,8 @@ func TestSecretsStayInside(t *testing.T) {
 func TestIsolationFollowsTheAddress(t *testing.T) {
 	for listen, want := range map[string]string{
 		"127.0.0.1:8000": IsolationBest, "[::1]:8000": IsolationBest, "localhost:1": IsolationBest,
-		"0.0.0.0:8000": IsolationStrict, ":8000": IsolationStrict, "[::]:80": IsolationStrict, "192.168.1.5:80": IsolationStrict,
+		"0.0.0.0:8000": IsolationStrict, ":8000": IsolationStrict, "[::]:80": IsolationStrict,
+		"192.168.1.5:80": IsolationStrict,
 	} {
 		if c := load(t, world(t, map[string]string{"AIRLOCK_LISTEN": listen}, "")); c.Isolation != want {
 			t.Errorf("%s: %s", listen, c.Isolation)
@@ -314,7 +335,8 @@ func TestLimitsFollowEachOther(t *testing.T) {
 
 // A process of another user gets the same settings, from its environment.
 func TestEnvironCarriesTheSettings(t *testing.T) {
-	first := load(t, world(t, map[string]string{"AIRLOCK_DATA": "/d", "AIRLOCK_TRUST_NETWORK": "10.0.0.0/8,fd00::/8", "AIRLOCK_FILE_TTL": "90m", "AIRLOCK_KEY": "k"},
+	first := load(t, world(t, map[string]string{"AIRLOCK_DATA": "/d", "AIRLOCK_TRUST_NETWORK": "10.0.0.0/8,fd00::/8",
+		"AIRLOCK_FILE_TTL": "90m", "AIRLOCK_KEY": "k"},
 		"max_upload: 5MiB\nlisten: 0.0.0.0:81\nmax_timeout: 1h30m10s\n"))
 	env := map[string]string{}
 	for _, entry := range first.Environ("/home/airlock") {
@@ -333,12 +355,14 @@ func TestEnvironCarriesTheSettings(t *testing.T) {
 }
 
 func TestFormats(t *testing.T) {
-	for d, want := range map[time.Duration]string{24 * time.Hour: "24h", 90 * time.Minute: "1h30m", time.Minute: "1m", 10 * time.Second: "10s", 70 * time.Second: "1m10s", 0: "0s"} {
+	for d, want := range map[time.Duration]string{24 * time.Hour: "24h", 90 * time.Minute: "1h30m", time.Minute: "1m",
+		10 * time.Second: "10s", 70 * time.Second: "1m10s", 0: "0s"} {
 		if got := formatDuration(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
-	for n, want := range map[int64]string{1 << 30: "1GiB", 200 << 20: "200MiB", 1536: "1536B", 3 << 10: "3KiB", 1000000: "1000000B"} {
+	for n, want := range map[int64]string{1 << 30: "1GiB", 200 << 20: "200MiB", 1536: "1536B", 3 << 10: "3KiB",
+		1000000: "1000000B"} {
 		if got := formatSize(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
@@ -346,7 +370,8 @@ func TestFormats(t *testing.T) {
 }
 
 func FuzzParseFile(f *testing.F) {
-	for _, seed := range []string{"", "queue: 1\n", "trust_network: [10.0.0.0/8]\n", "a: &x 1\nb: *x\n", "? [a]\n: b\n", "--- \n...\n---\nqueue: 2", "queue: !!int 3\n", "<<: {a: 1}\n"} {
+	for _, seed := range []string{"", "queue: 1\n", "trust_network: [10.0.0.0/8]\n", "a: &x 1\nb: *x\n", "? [a]\n: b\n",
+		"--- \n...\n---\nqueue: 2", "queue: !!int 3\n", "<<: {a: 1}\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -364,7 +389,8 @@ func FuzzParseFile(f *testing.F) {
 // The service, which runs as another user, gets the secrets that are its own,
 // wherever they were set, and no others.
 func TestServiceSecrets(t *testing.T) {
-	c := load(t, world(t, map[string]string{"AIRLOCK_OPENAI_API_KEY": "one", "AIRLOCK_KEY": "of a client"}, "librechat_api_key: two\n"))
+	c := load(t, world(t, map[string]string{"AIRLOCK_OPENAI_API_KEY": "one", "AIRLOCK_KEY": "of a client"},
+		"librechat_api_key: two\n"))
 	env := map[string]string{}
 	for _, entry := range append(c.Environ("/home/airlock"), c.ServiceSecrets()...) {
 		name, text, _ := strings.Cut(entry, "=")
@@ -372,7 +398,8 @@ func TestServiceSecrets(t *testing.T) {
 	}
 	second := load(t, world(t, env, ""))
 	if second.OpenAI.Key != "one" || second.LibreChat.APIKey != "two" || second.Key != "" {
-		t.Errorf("openai %q, librechat %q, client %q", second.OpenAI.Key.Reveal(), second.LibreChat.APIKey.Reveal(), second.Key.Reveal())
+		t.Errorf("openai %q, librechat %q, client %q", second.OpenAI.Key.Reveal(), second.LibreChat.APIKey.Reveal(),
+			second.Key.Reveal())
 	}
 }
 

@@ -119,7 +119,8 @@ func truth(at func(*Config) *bool) field {
 }
 
 func level(at func(*Config) *slog.Level) field {
-	names := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	names := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError}
 	return one(at, func(s string) (slog.Level, error) {
 		if l, ok := names[strings.ToLower(s)]; ok {
 			return l, nil
@@ -198,7 +199,8 @@ func networks(at func(*Config) *[]netip.Prefix) field {
 			return p, fmt.Errorf("%q is not a network such as 10.1.2.0/24", s)
 		}
 		if p != p.Masked() {
-			return p, fmt.Errorf("%s is an address inside a network: write %s or %s/%d", s, p.Masked(), p.Addr(), p.Addr().BitLen())
+			return p, fmt.Errorf("%s is an address inside a network: write %s or %s/%d", s, p.Masked(), p.Addr(),
+				p.Addr().BitLen())
 		}
 		return p, nil
 	}, netip.Prefix.String)
@@ -244,7 +246,8 @@ var packagesRule = regexp.MustCompile(`^(?:(native|onyx|librechat|key:[A-Za-z0-9
 
 func checkPackages(s string) error {
 	if !packagesRule.MatchString(s) {
-		return fmt.Errorf("%q is not a rule such as onyx, librechat=current or key:ID=onyx; the sets are current, onyx, librechat and own", s)
+		return fmt.Errorf(
+			"%q is not a rule such as onyx, librechat=current or key:ID=onyx; the sets are current, onyx, librechat and own", s)
 	}
 	return nil
 }

@@ -40,14 +40,18 @@ func TestForeignNames(t *testing.T) {
 // Who replaces the official server of LibreChat keeps its settings.
 func TestForeignTokenNames(t *testing.T) {
 	c := load(t, world(t, map[string]string{
-		"CODEAPI_JWT_PUBLIC_KEY": "{}", "CODEAPI_JWT_KEY_ID": "k", "CODEAPI_JWT_HS256_SECRET": "s", "CODEAPI_JWT_HS256_KID": "hs",
-		"CODEAPI_JWT_TRUST_ENTRIES_JSON": "[]", "CODEAPI_JWT_ALLOWED_ALGS": "EdDSA", "CODEAPI_JWT_MAX_TTL_SECONDS": "60", "CODEAPI_JWT_CLOCK_SKEW_SECONDS": "0",
+		"CODEAPI_JWT_PUBLIC_KEY": "{}", "CODEAPI_JWT_KEY_ID": "k", "CODEAPI_JWT_HS256_SECRET": "s",
+		"CODEAPI_JWT_HS256_KID":          "hs",
+		"CODEAPI_JWT_TRUST_ENTRIES_JSON": "[]", "CODEAPI_JWT_ALLOWED_ALGS": "EdDSA", "CODEAPI_JWT_MAX_TTL_SECONDS": "60",
+		"CODEAPI_JWT_CLOCK_SKEW_SECONDS": "0",
 	}, "")).LibreChat
-	if c.JWTPublicKey != "{}" || c.JWTKeyID != "k" || c.JWTSecret.Reveal() != "s" || c.JWTSecretKeyID != "hs" || c.JWTTrust != "[]" ||
+	if c.JWTPublicKey != "{}" || c.JWTKeyID != "k" || c.JWTSecret.Reveal() != "s" || c.JWTSecretKeyID != "hs" ||
+		c.JWTTrust != "[]" ||
 		c.JWTAlgorithms != "EdDSA" || c.JWTMaxLife != time.Minute || c.JWTSkew != 0 {
 		t.Errorf("%+v", c)
 	}
-	if c := load(t, world(t, map[string]string{"CODEAPI_JWT_KEY_ID": "less", "CODEAPI_JWT_KID": "more"}, "")); c.LibreChat.JWTKeyID != "more" {
+	if c := load(t, world(t, map[string]string{"CODEAPI_JWT_KEY_ID": "less", "CODEAPI_JWT_KID": "more"},
+		"")); c.LibreChat.JWTKeyID != "more" {
 		t.Errorf("the key's id is %q", c.LibreChat.JWTKeyID)
 	}
 }
@@ -85,7 +89,8 @@ func TestForeignSecretInFile(t *testing.T) {
 	if c := load(t, world(t, map[string]string{"OPENAI_API_KEY_FILE": name}, "")); c.OpenAI.Key.Reveal() != "from-file" {
 		t.Errorf("the key is %q", c.OpenAI.Key.Reveal())
 	}
-	if c := load(t, world(t, map[string]string{"OPENAI_API_KEY_FILE": name, "AIRLOCK_OPENAI_API_KEY": "ours"}, "")); c.OpenAI.Key.Reveal() != "ours" {
+	if c := load(t, world(t, map[string]string{"OPENAI_API_KEY_FILE": name, "AIRLOCK_OPENAI_API_KEY": "ours"},
+		"")); c.OpenAI.Key.Reveal() != "ours" {
 		t.Errorf("ours does not win: %q", c.OpenAI.Key.Reveal())
 	}
 	if _, err := Load(world(t, map[string]string{"OPENAI_API_KEY_FILE": name + "-missing"}, "")); err == nil {

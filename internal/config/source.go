@@ -119,7 +119,8 @@ func fromFlags(flags map[string][]string) (settings, error) {
 // addSecret reads a secret from the file that a setting names.
 func (s settings) addSecret(o *Option, name, origin string) error {
 	if other, twice := s[o.Key]; twice {
-		return &Error{Setting: o.Key, Origin: origin, Err: fmt.Errorf("%s is set as well", other.origin), Hint: "keep one of the two"}
+		return &Error{Setting: o.Key, Origin: origin, Err: fmt.Errorf("%s is set as well", other.origin),
+			Hint: "keep one of the two"}
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {

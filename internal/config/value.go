@@ -52,7 +52,8 @@ func (c *Config) Origin(key string) string { return c.origins[key] }
 func (c *Config) Environ(home string) []string {
 	var env []string
 	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "AIRLOCK_") && name != "HOME" && !strings.HasPrefix(name, "XDG_") {
+		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "AIRLOCK_") && name != "HOME" &&
+			!strings.HasPrefix(name, "XDG_") {
 			env = append(env, entry)
 		}
 	}

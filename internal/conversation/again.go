@@ -151,6 +151,8 @@ func (t *turn) lose() {
 	for _, in := range lost {
 		names = append(names, in.Path)
 	}
-	t.emit(Notice{Text: fmt.Sprintf("%s of earlier turns cannot be given again, since what was uploaded is kept for a while only: %s.", english.Plural(len(lost), "file", ""), strings.Join(names, ", ")),
+	t.emit(Notice{Text: fmt.Sprintf(
+		"%s of earlier turns cannot be given again, since what was uploaded is kept for a while only: %s.",
+		english.Plural(len(lost), "file", ""), strings.Join(names, ", ")),
 		Hint: "Add what the model still needs."})
 }

@@ -26,7 +26,8 @@ func TestAgain(t *testing.T) {
 	s := newStage(t, remotes()[provider.OpenAI])
 	store := map[string]string{"u1": "a,b\n1,2\n", "u2": "a,b\n3,4\n", "u3": "x\n"}
 	open := func(id, name string) conversation.File {
-		return conversation.File{Stored: id, Source: provider.Source{Path: name, Name: name, MIME: "text/csv", Size: int64(len(store[id])),
+		return conversation.File{Stored: id, Source: provider.Source{
+			Path: name, Name: name, MIME: "text/csv", Size: int64(len(store[id])),
 			Open: func() (io.ReadSeekCloser, error) { return bytesFile{bytes.NewReader([]byte(store[id]))}, nil }}}
 	}
 	names := map[string]string{"u1": "sales.csv", "u2": "sales.csv", "u3": "rates.csv"}
@@ -45,7 +46,8 @@ func TestAgain(t *testing.T) {
 	chat := s.begin(t)
 	for _, id := range []string{"u1", "u2", "u3"} {
 		s.server.Rescript(providertest.Turn{Text: "Read."})
-		if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read", Files: []conversation.File{open(id, names[id])}}, s, tell); err != nil {
+		if _, err := chat.Turn(t.Context(), conversation.Prompt{
+			Text: "Read", Files: []conversation.File{open(id, names[id])}}, s, tell); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,13 +85,15 @@ func TestAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.asked) != 1 || s.asked[0].Kind != conversation.AskSend || len(s.asked[0].Files) != 1 || !s.asked[0].Files[0].Again {
+	if len(s.asked) != 1 || s.asked[0].Kind != conversation.AskSend || len(s.asked[0].Files) != 1 ||
+		!s.asked[0].Files[0].Again {
 		t.Errorf("asked: %+v", s.asked)
 	}
 	if len(turn.Inputs) != 1 || turn.Inputs[0].Stored != "u2" || turn.Inputs[0].SHA256 == "" {
 		t.Errorf("given: %+v", turn.Inputs)
 	}
-	if all := strings.Join(notices, "\n"); !strings.Contains(all, "1 file of earlier turns cannot be given again") || !strings.Contains(all, "rates.csv") {
+	if all := strings.Join(notices, "\n"); !strings.Contains(all, "1 file of earlier turns cannot be given again") ||
+		!strings.Contains(all, "rates.csv") {
 		t.Errorf("said: %s", all)
 	}
 	s.clean(t, chat)
@@ -100,12 +104,14 @@ func TestAgain(t *testing.T) {
 func TestAgainReplaced(t *testing.T) {
 	s := newStage(t, remotes()[provider.OpenAI])
 	file := func(id, content string) conversation.File {
-		return conversation.File{Stored: id, Source: provider.Source{Path: "sales.csv", Name: "sales.csv", MIME: "text/csv", Size: int64(len(content)),
+		return conversation.File{Stored: id, Source: provider.Source{
+			Path: "sales.csv", Name: "sales.csv", MIME: "text/csv", Size: int64(len(content)),
 			Open: func() (io.ReadSeekCloser, error) { return bytesFile{bytes.NewReader([]byte(content))}, nil }}}
 	}
 	s.Stored = func(context.Context, string, string) (conversation.File, error) { return file("old", "old"), nil }
 	chat := s.begin(t)
-	if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read", Files: []conversation.File{file("old", "old")}}, s, s.tell); err != nil {
+	if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read", Files: []conversation.File{file("old", "old")}},
+		s, s.tell); err != nil {
 		t.Fatal(err)
 	}
 	s.clean(t, chat)
@@ -113,7 +119,8 @@ func TestAgainReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read the new one", Files: []conversation.File{file("new", "newer")}}, s, s.tell)
+	turn, err := chat.Turn(t.Context(), conversation.Prompt{
+		Text: "Read the new one", Files: []conversation.File{file("new", "newer")}}, s, s.tell)
 	if err != nil || len(turn.Inputs) != 1 || turn.Inputs[0].Stored != "new" {
 		t.Errorf("given: %+v, %v", turn.Inputs, err)
 	}

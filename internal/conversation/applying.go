@@ -56,7 +56,8 @@ func (t *turn) approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposa
 		if _, err = d.Approve(ctx, h, p, *a.Consent); !errors.Is(err, workspace.ErrConflict) {
 			return err
 		}
-		t.emit(Notice{Text: err.Error(), Hint: "Nothing was changed. The proposal is made anew, on the files as they are now."})
+		t.emit(Notice{Text: err.Error(),
+			Hint: "Nothing was changed. The proposal is made anew, on the files as they are now."})
 		if p, err = d.Rebase(ctx, h, p); err != nil {
 			return err
 		}
@@ -77,5 +78,6 @@ func (t *turn) decide(ctx context.Context, h *ReplyRecord, p *workspace.Proposal
 		}
 		t.emit(Notice{Text: "the policy does not cover all of the reply: " + strings.Join(names, "; ")})
 	}
-	return t.ask(ctx, Ask{Kind: AskApply, Text: "Apply the reply to the project " + h.Project + "?", Handled: h, Proposal: p})
+	return t.ask(ctx, Ask{Kind: AskApply, Text: "Apply the reply to the project " + h.Project + "?", Handled: h,
+		Proposal: p})
 }

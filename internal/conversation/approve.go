@@ -36,7 +36,8 @@ func CoveredBy(policy workspace.Policy, p *workspace.Proposal, bestEffort bool) 
 	}
 	var held []workspace.Held
 	c.Approval, held = p.ApproveBy(policy)
-	held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind == workspace.Note }) // the policy leaves them out
+	// the policy leaves them out
+	held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind == workspace.Note })
 	return c, held
 }
 
@@ -57,7 +58,8 @@ func (d *Replies) Approve(ctx context.Context, h *ReplyRecord, p *workspace.Prop
 	}
 	batch := h.Batch
 	if c.Posts != nil {
-		batch.Posts = slices.DeleteFunc(slices.Clone(batch.Posts), func(p assignment.Post) bool { return !slices.Contains(c.Posts, p.ID) })
+		batch.Posts = slices.DeleteFunc(slices.Clone(batch.Posts),
+			func(p assignment.Post) bool { return !slices.Contains(c.Posts, p.ID) })
 	}
 	var result *Result
 	attach := func(r *workspace.Receipt) (json.RawMessage, error) {
@@ -109,7 +111,8 @@ func leftAll(p *workspace.Proposal) *workspace.Receipt {
 // evidenceState says what became of a file that a submission names.
 func evidenceState(root string, r *workspace.Receipt, evidence string) assignment.FileState {
 	name := path.Clean(strings.TrimPrefix(strings.ReplaceAll(evidence, "\\", "/"), "./"))
-	if strings.Contains(evidence, "://") || strings.ContainsAny(evidence, "\n\t") || !fs.ValidPath(name) || !strings.ContainsAny(name, "./") || strings.Contains(name, " ") {
+	if strings.Contains(evidence, "://") || strings.ContainsAny(evidence, "\n\t") || !fs.ValidPath(name) ||
+		!strings.ContainsAny(name, "./") || strings.Contains(name, " ") {
 		return assignment.NoFile
 	}
 	for _, lists := range [][]workspace.Skipped{r.FilesSkipped, r.Conflicts, r.Errors} {
@@ -117,7 +120,8 @@ func evidenceState(root string, r *workspace.Receipt, evidence string) assignmen
 			return assignment.Left
 		}
 	}
-	if slices.Contains(r.FilesCreated, name) || slices.Contains(r.FilesUpdated, name) || slices.Contains(r.FilesUnchanged, name) ||
+	if slices.Contains(r.FilesCreated, name) || slices.Contains(r.FilesUpdated, name) ||
+		slices.Contains(r.FilesUnchanged, name) ||
 		slices.ContainsFunc(r.FilesRenamed, func(f workspace.Renamed) bool { return f.To == name }) {
 		return assignment.Present
 	}

@@ -28,7 +28,8 @@ func BenchmarkTurn(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer db.Close()
-			desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+			desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+				Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 			host, err := conversation.NewHost(conversation.HostOptions{
 				Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
 				Quarantine: filepath.Join(data, "outputs"),
@@ -56,7 +57,8 @@ func BenchmarkTurn(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				turn, err := chat.Turn(b.Context(), conversation.Prompt{Text: "Go", Files: []conversation.File{f}, Folder: filepath.Join(data, "..", "saved")}, agree{}, nil)
+				turn, err := chat.Turn(b.Context(), conversation.Prompt{
+					Text: "Go", Files: []conversation.File{f}, Folder: filepath.Join(data, "..", "saved")}, agree{}, nil)
 				if err != nil || turn.State != conversation.TurnDone {
 					b.Fatal(err)
 				}

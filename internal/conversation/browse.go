@@ -28,15 +28,18 @@ const mostRequested = 20
 // answer, and a provider that can call.
 func (t *turn) browsing() (provider.Function, bool) {
 	s := t.chat.record.Settings
-	if t.prompt.Browse == "" || t.person == nil || s.Tool == provider.ToolNone || !t.chat.backend.Provider.Caps().Functions {
+	if t.prompt.Browse == "" || t.person == nil || s.Tool == provider.ToolNone ||
+		!t.chat.backend.Provider.Caps().Functions {
 		return provider.Function{}, false
 	}
 	return provider.Function{
 		Name: requestFiles,
-		Description: "Asks the user for further files of the project that you need. The user sees the paths and decides; files that they agree to are put beside your code. " +
+		Description: "Asks the user for further files of the project that you need. The user sees the paths and decides; " +
+			"files that they agree to are put beside your code. " +
 			"Name files by their paths in the project, with slashes.",
-		Parameters: json.RawMessage(`{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20},"reason":{"type":"string","description":"why you need them, in one sentence"}},"required":["paths","reason"],"additionalProperties":false}`),
-		Call:       t.requested,
+		Parameters: json.RawMessage(
+			`{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20},"reason":{"type":"string","description":"why you need them, in one sentence"}},"required":["paths","reason"],"additionalProperties":false}`),
+		Call: t.requested,
 	}, true
 }
 

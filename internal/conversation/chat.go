@@ -98,9 +98,11 @@ func (c *Chat) checkTool(p Prompt) error {
 	}
 	switch {
 	case !known:
-		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "check the tool", Message: "it has no tool " + string(s.Tool), Hint: "It has: " + strings.Join(names, ", ") + "."}
+		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "check the tool",
+			Message: "it has no tool " + string(s.Tool), Hint: "It has: " + strings.Join(names, ", ") + "."}
 	case len(p.Schema) > 0 && !caps.Schema:
-		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "check the schema", Message: "it cannot be held to a JSON schema"}
+		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "check the schema",
+			Message: "it cannot be held to a JSON schema"}
 	}
 	return nil
 }
@@ -118,7 +120,8 @@ func (c *Chat) Turn(ctx context.Context, p Prompt, person Prompter, sink Sink) (
 	defer c.asking.Unlock()
 	t := c.newTurn(p, person, sink)
 	defer c.silence()
-	t.emit(Begun{Conversation: c.record.ID, Turn: t.record.Number, Provider: c.record.Settings.Provider, Model: c.record.Settings.Model, Prompt: t.record.Prompt})
+	t.emit(Begun{Conversation: c.record.ID, Turn: t.record.Number, Provider: c.record.Settings.Provider,
+		Model: c.record.Settings.Model, Prompt: t.record.Prompt})
 	err := t.keep(ctx)
 	if err == nil {
 		err = t.run(ctx)
@@ -128,9 +131,11 @@ func (c *Chat) Turn(ctx context.Context, p Prompt, person Prompter, sink Sink) (
 
 func (c *Chat) newTurn(p Prompt, person Prompter, sink Sink) *turn {
 	now := c.host.Clock.Now().UTC()
-	t := &turn{chat: c, prompt: p, person: person, sink: sink, relayed: relayed{redactor: c.host.Redact}, names: newStepNames(c.record.Turns),
+	t := &turn{chat: c, prompt: p, person: person, sink: sink, relayed: relayed{redactor: c.host.Redact},
+		names: newStepNames(c.record.Turns),
 		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: c.host.Redact.Text(p.Text),
-			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{}, Decisions: []Decision{}, Receipts: []*workspace.Receipt{}}}
+			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{},
+			Decisions: []Decision{}, Receipts: []*workspace.Receipt{}}}
 	if c.record.Title == "" {
 		c.record.Title = title(t.record.Prompt)
 	}
@@ -299,15 +304,18 @@ func (c *Chat) later(e provider.Entry) string {
 	name := c.backend.Provider.Name()
 	switch e.Kind {
 	case provider.EntrySession:
-		text := fmt.Sprintf("%s, with files that could not be listed or fetched: `airlock files get --provider %s --session %s -o DIR` fetches them", e.ID, name, e.ID)
+		text := fmt.Sprintf("%s, with files that could not be listed or fetched: `airlock files get --provider %s "+
+			"--session %s -o DIR` fetches them", e.ID, name, e.ID)
 		if idle := c.backend.Provider.Caps().IdleTTL; idle > 0 {
 			text += fmt.Sprintf(" while it lives, %d minutes after its last use", int(idle.Minutes()))
 		}
 		return text + "; `airlock files gc` deletes it"
 	case provider.EntryFile:
-		return fmt.Sprintf("%s (%s), which could not be fetched: `airlock files get --provider %s %s` fetches it; `airlock files gc` deletes it", e.Name, e.ID, name, e.ID)
+		return fmt.Sprintf("%s (%s), which could not be fetched: `airlock files get --provider %s %s` fetches it; `airlock "+
+			"files gc` deletes it", e.Name, e.ID, name, e.ID)
 	}
-	return fmt.Sprintf("files that code may have made: `airlock files ls --provider %s` lists them, `airlock files get --provider %s ID` fetches one; `airlock files gc` deletes them", name, name)
+	return fmt.Sprintf("files that code may have made: `airlock files ls --provider %s` lists them, `airlock files get "+
+		"--provider %s ID` fetches one; `airlock files gc` deletes them", name, name)
 }
 
 // staying are the files with which a kept conversation can be gone on with. The
@@ -321,7 +329,8 @@ func (c *Chat) staying() []provider.Attachment {
 	for _, t := range c.record.Turns[c.before:] {
 		for _, o := range t.Outputs {
 			if o.Remote.Scope == provider.ScopeSession {
-				made[o.Name] = provider.FileInfo{Ref: provider.FileRef{Provider: o.Remote.Provider, Scope: provider.ScopeFile, ID: o.Remote.ID},
+				made[o.Name] = provider.FileInfo{Ref: provider.FileRef{Provider: o.Remote.Provider, Scope: provider.ScopeFile,
+					ID: o.Remote.ID},
 					Name: o.Name, MIME: o.MIME, Size: o.Size, Readable: true, State: provider.StateReady, SHA256: o.SHA256}
 			}
 		}

@@ -17,7 +17,8 @@ func TestCountsAreKept(t *testing.T) {
 	agreed := answers{conversation.AskSend: yes}
 	s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
 	s.server.Inject(providertest.Fault{On: providertest.OpDownload, Kind: providertest.FaultStatus, Status: 503})
-	if _, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.csv", "a,b\n")}}, agreed); err != nil {
+	if _, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.csv", "a,b\n")}},
+		agreed); err != nil {
 		t.Fatal(err)
 	}
 	s.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStatus, Status: 401})
@@ -40,7 +41,8 @@ func TestCountsAreKept(t *testing.T) {
 		}
 		sum.Add(row)
 	}
-	if sum.Turns != 2 || sum.TurnErrors != 1 || sum.Uploads != 1 || sum.UploadTime <= 0 || sum.Downloads != 1 || sum.DownloadTime <= 0 || sum.DownloadsRetried != 1 || sum.Retries != 1 || sum.Bytes != 4 {
+	if sum.Turns != 2 || sum.TurnErrors != 1 || sum.Uploads != 1 || sum.UploadTime <= 0 || sum.Downloads != 1 ||
+		sum.DownloadTime <= 0 || sum.DownloadsRetried != 1 || sum.Retries != 1 || sum.Bytes != 4 {
 		t.Errorf("%+v", sum)
 	}
 }

@@ -19,7 +19,9 @@ type embeddable struct {
 
 // embed asks whether files may travel within the request, and puts those into
 // it that may. Nobody's silence is consent to that: they are refused then.
-func (t *turn) embed(ctx context.Context, u *provider.Uploader, files []embeddable) (attachments []provider.Attachment, refused []provider.Refused, err error) {
+func (t *turn) embed(
+	ctx context.Context, u *provider.Uploader, files []embeddable,
+) (attachments []provider.Attachment, refused []provider.Refused, err error) {
 	files, refused = t.roomFor(files)
 	if len(files) == 0 {
 		return nil, refused, nil
@@ -33,9 +35,11 @@ func (t *turn) embed(ctx context.Context, u *provider.Uploader, files []embeddab
 	q.Files = t.preview(list)
 	for i, f := range files {
 		q.Files[i].Problem = t.chat.host.problem(f.why)
-		t.emit(Notice{Text: fmt.Sprintf("%s could not be sent by itself (%v). It may travel within the request instead.", f.file.Path, f.why)})
+		t.emit(Notice{Text: fmt.Sprintf("%s could not be sent by itself (%v). It may travel within the request instead.",
+			f.file.Path, f.why)})
 	}
-	q.Text = fmt.Sprintf("Send %s (%s) within the request to %s?", english.Plural(len(files), "file", ""), bytesText(q.Bytes), q.Destination)
+	q.Text = fmt.Sprintf("Send %s (%s) within the request to %s?", english.Plural(len(files), "file", ""),
+		bytesText(q.Bytes), q.Destination)
 	a, err := t.ask(ctx, q)
 	if err != nil && !errors.Is(err, ErrNonInteractive) {
 		return nil, refused, err

@@ -53,7 +53,8 @@ func ListFolder(root, name string) (list []FolderEntry, more bool, err error) {
 		if err != nil || !info.IsDir() && !info.Mode().IsRegular() || strings.EqualFold(e.Name(), ".git") {
 			continue
 		}
-		list = append(list, FolderEntry{Name: e.Name(), Path: path.Join(name, e.Name()), Folder: info.IsDir(), Size: info.Size()})
+		list = append(list, FolderEntry{Name: e.Name(), Path: path.Join(name, e.Name()), Folder: info.IsDir(),
+			Size: info.Size()})
 	}
 	slices.SortFunc(list, func(a, b FolderEntry) int {
 		if a.Folder != b.Folder {

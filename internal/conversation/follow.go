@@ -40,7 +40,9 @@ func (c *liveChat) tell(e Event) {
 // event, so that whoever writes to a connection learns that it is gone; 0:
 // never. A first number above after+1 says that events between have been
 // dropped: the record of the conversation has what they told.
-func (l *Live) Follow(ctx context.Context, owner, id string, after int64, beat time.Duration) (iter.Seq[Numbered], error) {
+func (l *Live) Follow(
+	ctx context.Context, owner, id string, after int64, beat time.Duration,
+) (iter.Seq[Numbered], error) {
 	c, err := l.find(owner, id)
 	if err != nil {
 		return nil, err

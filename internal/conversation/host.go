@@ -131,7 +131,8 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeBackend(b))
 	}
-	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b, noted: b.Provider, sources: map[string]sent{}}
+	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b,
+		noted: b.Provider, sources: map[string]sent{}}
 	if !b.Ephemeral {
 		if chat.ledger, err = provider.OpenLedger(ctx, h.Ledger, c.ID, h.Retry); err != nil {
 			return nil, errors.Join(err, release(), closeBackend(b))
@@ -261,7 +262,9 @@ func (h *Host) count(ctx context.Context) {
 
 // Fetch brings one remote file into the quarantine, where Output opens it. It
 // repeats what fails by itself: p is a provider that does not.
-func (h *Host) Fetch(ctx context.Context, p provider.Provider, a provider.Artifact, most int64, progress func(done int64)) (provider.Artifact, error) {
+func (h *Host) Fetch(
+	ctx context.Context, p provider.Provider, a provider.Artifact, most int64, progress func(done int64),
+) (provider.Artifact, error) {
 	c := provider.Collector{Quarantine: h.quarantine, Retry: h.Retry, MaxBytes: most, Counters: h.Counters,
 		Progress: func(_ provider.Artifact, done int64) { progress(done) }}
 	a.FoundBy = []provider.Evidence{provider.ByListing}

@@ -167,12 +167,14 @@ func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason s
 		if q.Destination == "" {
 			where = "Give them to its code, on this machine"
 		}
-		q.Text = fmt.Sprintf("The model asks for %s of the project (%s). %s?", english.Plural(len(files), "file", ""), bytesText(q.Bytes), where)
+		q.Text = fmt.Sprintf("The model asks for %s of the project (%s). %s?", english.Plural(len(files), "file", ""),
+			bytesText(q.Bytes), where)
 	}
 	a, err := t.ask(ctx, q)
 	switch {
 	case errors.Is(err, ErrNonInteractive):
-		return nil, fmt.Errorf("%w: %s would leave this machine for %s", ErrApproval, english.Plural(len(files), "file", ""), q.Destination)
+		return nil, fmt.Errorf("%w: %s would leave this machine for %s", ErrApproval, english.Plural(len(files), "file", ""),
+			q.Destination)
 	case err != nil:
 		return nil, err
 	case !a.OK && kind == AskSend:
@@ -206,7 +208,8 @@ func (c *Chat) destination(files []File) string {
 func (t *turn) preview(files []File) []FileAsked {
 	list := make([]FileAsked, len(files))
 	for i, f := range files {
-		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, See: f.seen(), Again: f.again, Doubt: sensitivity(f)}
+		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME,
+			See: f.seen(), Again: f.again, Doubt: sensitivity(f)}
 	}
 	return list
 }
@@ -218,9 +221,11 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	}
 	q := Ask{Kind: AskSkip, Destination: t.chat.backend.Destination}
 	for i, r := range refused {
-		u := Upload{Path: r.Source.Path, Name: r.Source.Name, MIME: r.Source.MIME, Size: r.Source.Size, Problem: t.chat.host.problem(r.Err)}
+		u := Upload{Path: r.Source.Path, Name: r.Source.Name, MIME: r.Source.MIME, Size: r.Source.Size,
+			Problem: t.chat.host.problem(r.Err)}
 		t.record.Inputs = append(t.record.Inputs, u)
-		q.Files = append(q.Files, FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: u.Path, Name: u.Name, Size: u.Size, MIME: u.MIME, Problem: u.Problem})
+		q.Files = append(q.Files, FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: u.Path, Name: u.Name, Size: u.Size,
+			MIME: u.MIME, Problem: u.Problem})
 		q.Bytes += u.Size
 		t.emit(Notice{Text: fmt.Sprintf("%s was not sent: %v", u.Path, r.Err), Hint: u.Problem.Hint})
 	}
@@ -240,7 +245,9 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 // stage sends files. Where the provider's store is down or not offered, small
 // ones can travel in the request itself, if the provider lets them and the
 // person agrees. The error is that of asking.
-func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.Attachment, refused []provider.Refused, err error) {
+func (t *turn) stage(
+	ctx context.Context, files []File,
+) (attachments []provider.Attachment, refused []provider.Refused, err error) {
 	c := t.chat
 	sources := make([]provider.Source, len(files))
 	for i, f := range files {
@@ -259,7 +266,8 @@ func (t *turn) stage(ctx context.Context, files []File) (attachments []provider.
 	var waiting []embeddable
 	for i, f := range files {
 		if f.again && !sameAs(f) {
-			t.emit(Notice{Text: fmt.Sprintf("%s has changed since it was sent in an earlier turn: the model gets it as it is now.", f.Path)})
+			t.emit(Notice{Text: fmt.Sprintf(
+				"%s has changed since it was sent in an earlier turn: the model gets it as it is now.", f.Path)})
 		}
 		staged, no := u.Stage(ctx, sources[i:i+1])
 		switch {
@@ -285,12 +293,14 @@ func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 		c.sources[s.File.Ref.ID] = sent{f.Source, s.SHA256}
 	}
 	c.mu.Unlock()
-	up := Upload{Path: f.Path, Local: f.Local, Stored: f.Stored, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(), SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked, Made: f.made}
+	up := Upload{Path: f.Path, Local: f.Local, Stored: f.Stored, Name: f.Name, MIME: f.MIME, Size: f.Size, See: f.seen(),
+		SHA256: s.SHA256, Remote: s.File.Ref, Asked: f.asked, Made: f.made}
 	up.Remote.Inline = nil
 	t.record.Inputs = append(t.record.Inputs, up)
 	t.emit(Uploaded{Upload: up, Cached: s.Cached, Inline: s.Inline})
 	if f.seen() && s.File.Ref.Provider == provider.Local && !strings.HasPrefix(f.MIME, "image/") {
-		t.emit(Notice{Text: f.Path + " is not shown to the model itself: endpoints of this kind take pictures only. Its code has it."})
+		t.emit(Notice{Text: f.Path +
+			" is not shown to the model itself: endpoints of this kind take pictures only. Its code has it."})
 	}
 	return provider.Attachment{File: s.File, See: f.seen()}
 }
@@ -313,7 +323,8 @@ func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInf
 	c.mu.Lock()
 	from, ok := c.sources[f.Ref.ID]
 	c.mu.Unlock()
-	lost := &provider.Error{Kind: provider.FileExpired, Provider: c.record.Settings.Provider, Op: "send " + f.Name + " again", Hint: "Give it to a new conversation."}
+	lost := &provider.Error{Kind: provider.FileExpired, Provider: c.record.Settings.Provider,
+		Op: "send " + f.Name + " again", Hint: "Give it to a new conversation."}
 	switch {
 	case !ok:
 		lost.Message = "it is not known where it came from"

@@ -43,7 +43,8 @@ func (h *Host) Preview(ctx context.Context, owner, id string, turn int, output, 
 			continue
 		}
 		s := saving{host: h, conversation: c, turn: t}
-		list, err := s.meet(ctx, folder, []OutputAsked{{Output: t.Outputs[at], Path: t.Outputs[at].Name}}, Answer{OK: true, Picks: []Pick{{ID: output}}})
+		list, err := s.meet(ctx, folder, []OutputAsked{{Output: t.Outputs[at], Path: t.Outputs[at].Name}},
+			Answer{OK: true, Picks: []Pick{{ID: output}}})
 		if err != nil {
 			return OutputAsked{}, err
 		}
@@ -66,7 +67,9 @@ func (h *Host) Discard(ctx context.Context, owner, id string, turn int, outputs 
 }
 
 // decide changes a turn that is over, and keeps it.
-func (h *Host) decide(ctx context.Context, owner, id string, turn int, change func(*Conversation, *Turn) error) (*Turn, error) {
+func (h *Host) decide(
+	ctx context.Context, owner, id string, turn int, change func(*Conversation, *Turn) error,
+) (*Turn, error) {
 	c, err := h.Archive.Conversation(ctx, owner, id)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,8 @@ func remotes() map[string]func(testing.TB) remote {
 	all := map[string]func(testing.TB, *wire) remote{
 		provider.OpenAI: func(tb testing.TB, w *wire) remote {
 			s := providertest.NewOpenAI(tb)
-			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", Clock: s.Clock, HTTP: w.client()})
+			c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", Clock: s.Clock,
+				HTTP: w.client()})
 			return remoteOf(tb, "gpt-5", c, s, s.Clock, err)
 		},
 		provider.Anthropic: func(tb testing.TB, w *wire) remote {
@@ -113,7 +114,8 @@ func newStage(t *testing.T, open func(testing.TB) remote) *stage {
 	s := &stage{rig: newRig(t), remote: open(t), folder: filepath.Join(t.TempDir(), "out")}
 	var err error
 	s.Host, err = conversation.NewHost(conversation.HostOptions{
-		Archive: s.db.Conversations(), Ledger: s.db.Ledger(), Uploads: s.db.Uploads(), Counts: s.db.Uploads(), Desk: s.Replies,
+		Archive: s.db.Conversations(), Ledger: s.db.Ledger(), Uploads: s.db.Uploads(), Counts: s.db.Uploads(),
+		Desk:       s.Replies,
 		Quarantine: filepath.Join(t.TempDir(), "outputs"), Clock: s.clock,
 		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
 			return &conversation.Backend{Provider: s.provider, Destination: "the test server"}, nil
@@ -144,7 +146,8 @@ func (s *stage) tell(e conversation.Event) { s.events = append(s.events, e.Kind(
 
 func (s *stage) begin(t *testing.T) *conversation.Chat {
 	t.Helper()
-	chat, err := s.Begin(t.Context(), "local", conversation.Settings{Provider: s.name, Model: s.model, Tool: provider.ToolAuto, Hints: provider.HintsAuto})
+	chat, err := s.Begin(t.Context(), "local", conversation.Settings{
+		Provider: s.name, Model: s.model, Tool: provider.ToolAuto, Hints: provider.HintsAuto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,26 +191,32 @@ func each(t *testing.T, test func(*testing.T, *stage)) {
 // left. Then the conversation continues from what was kept.
 func TestTurn(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
-		s.server.Script(s.makes("Here.", providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")}, providertest.Made{Name: "sums.csv", Data: []byte("a,b\n3,4\n")}))
+		s.server.Script(s.makes("Here.", providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")},
+			providertest.Made{Name: "sums.csv", Data: []byte("a,b\n3,4\n")}))
 		chat := s.begin(t)
-		turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Sum it up", Files: []conversation.File{s.file(t, "sales.csv", "a,b\n1,2\n")}, Folder: s.folder}, s, s.tell)
+		turn, err := chat.Turn(t.Context(), conversation.Prompt{
+			Text: "Sum it up", Files: []conversation.File{s.file(t, "sales.csv", "a,b\n1,2\n")}, Folder: s.folder}, s, s.tell)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.asked) != 2 || s.asked[0].Kind != conversation.AskSend || s.asked[0].Files[0].Name != "sales.csv" || s.asked[0].Bytes != 8 || s.asked[1].Kind != conversation.AskSave {
+		if len(s.asked) != 2 || s.asked[0].Kind != conversation.AskSend || s.asked[0].Files[0].Name != "sales.csv" ||
+			s.asked[0].Bytes != 8 || s.asked[1].Kind != conversation.AskSave {
 			t.Fatalf("asked: %+v", s.asked)
 		}
-		if turn.State != conversation.TurnDone || len(turn.Outputs) != 2 || turn.Outputs[0].State != conversation.OutputSaved || turn.Outputs[1].State != conversation.OutputDeclined {
+		if turn.State != conversation.TurnDone || len(turn.Outputs) != 2 ||
+			turn.Outputs[0].State != conversation.OutputSaved || turn.Outputs[1].State != conversation.OutputDeclined {
 			t.Fatalf("%+v", turn)
 		}
-		if len(turn.Steps) != 1 || turn.Steps[0].Outcome != provider.OutcomeOK || len(turn.Receipts) != 1 || len(turn.Decisions) != 2 {
+		if len(turn.Steps) != 1 || turn.Steps[0].Outcome != provider.OutcomeOK || len(turn.Receipts) != 1 ||
+			len(turn.Decisions) != 2 {
 			t.Errorf("steps %+v, receipts %+v", turn.Steps, turn.Receipts)
 		}
 		saved, err := os.ReadDir(s.folder)
 		if err != nil || len(saved) != 1 || saved[0].Name() != turn.Outputs[0].Name {
 			t.Errorf("%v, %v", saved, err)
 		}
-		for _, kind := range []string{"begun asked answered", "uploaded", "code_ended", "collected asked answered saved ended"} {
+		for _, kind := range []string{"begun asked answered", "uploaded", "code_ended",
+			"collected asked answered saved ended"} {
 			if all := strings.Join(s.events, " "); !strings.Contains(all, kind) {
 				t.Errorf("%q is missing in %s", kind, all)
 			}
@@ -219,7 +228,8 @@ func TestTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if turn, err = chat.Turn(t.Context(), conversation.Prompt{Text: "Sure?"}, s, s.tell); err != nil || turn.Number != 2 || turn.Text != "Yes." {
+		if turn, err = chat.Turn(t.Context(), conversation.Prompt{Text: "Sure?"}, s, s.tell); err != nil ||
+			turn.Number != 2 || turn.Text != "Yes." {
 			t.Errorf("%+v, %v", turn, err)
 		}
 		if again := s.asked[len(s.asked)-1]; again.Kind != conversation.AskSend || !again.Files[0].Again {
@@ -248,7 +258,8 @@ func TestLive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := live.Turn("local", id, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.txt", "x")}, Folder: s.folder}); err != nil {
+		if err := live.Turn("local", id, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.txt", "x")},
+			Folder: s.folder}); err != nil {
 			t.Fatal(err)
 		}
 		if err := live.Turn("local", id, conversation.Prompt{Text: "Go"}); !errors.Is(err, conversation.ErrTurn) {
@@ -276,7 +287,8 @@ func TestLive(t *testing.T) {
 				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); err != nil {
 					t.Fatal(err)
 				}
-				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); !errors.Is(err, conversation.ErrAnswered) {
+				if err := live.Answer("local", id, e.Ask.ID, conversation.Answer{OK: true}); !errors.Is(
+					err, conversation.ErrAnswered) {
 					t.Errorf("a second answer: %v", err)
 				}
 			case conversation.Ended:
@@ -322,7 +334,8 @@ func TestLiveStopsAndSavesLater(t *testing.T) {
 		}
 		return last
 	}
-	if err := live.Turn("local", id, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.txt", "x")}}); err != nil {
+	if err := live.Turn("local", id, conversation.Prompt{Text: "Go",
+		Files: []conversation.File{s.file(t, "in.txt", "x")}}); err != nil {
 		t.Fatal(err)
 	}
 	follow("asked")
@@ -355,7 +368,8 @@ func TestLiveStopsAndSavesLater(t *testing.T) {
 	if err := live.Turn("local", id, conversation.Prompt{Text: "Go on"}); err != nil {
 		t.Fatal(err)
 	}
-	if e := follow("ended").(conversation.Ended); e.Turn.Number != 2 || e.Turn.Outputs[0].State != conversation.OutputFetched {
+	if e := follow("ended").(conversation.Ended); e.Turn.Number != 2 ||
+		e.Turn.Outputs[0].State != conversation.OutputFetched {
 		t.Errorf("%+v", e.Turn)
 	}
 	if err := live.Shutdown(t.Context()); err != nil {

@@ -13,8 +13,10 @@ func TestOrder(t *testing.T) {
 	var o order
 	for _, e := range []provider.Event{
 		provider.TextDelta{Text: "First "}, provider.TextDelta{Text: "I look.\n\n"},
-		provider.CodeDelta{StepID: "a", Code: "x"}, provider.StepStarted{Step: provider.Step{ID: "a"}}, provider.StepDone{Step: provider.Step{ID: "a"}},
-		provider.StepDone{Step: provider.Step{ID: "b"}}, provider.TextDelta{Text: "Then I say."}, provider.OutputDelta{StepID: "c"},
+		provider.CodeDelta{StepID: "a", Code: "x"}, provider.StepStarted{Step: provider.Step{ID: "a"}},
+		provider.StepDone{Step: provider.Step{ID: "a"}},
+		provider.StepDone{Step: provider.Step{ID: "b"}}, provider.TextDelta{Text: "Then I say."},
+		provider.OutputDelta{StepID: "c"},
 	} {
 		o.note(e)
 	}

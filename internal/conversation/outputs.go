@@ -23,7 +23,8 @@ func (t *turn) collector() *provider.Collector {
 	var mu sync.Mutex
 	pace := newPace()
 	return &provider.Collector{
-		Quarantine: t.chat.host.quarantine, Retry: t.chat.rule, MaxBytes: t.chat.record.Settings.MaxDownload, Counters: t.chat.host.Counters,
+		Quarantine: t.chat.host.quarantine, Retry: t.chat.rule, MaxBytes: t.chat.record.Settings.MaxDownload,
+		Counters: t.chat.host.Counters,
 		Progress: func(a provider.Artifact, done int64) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -57,7 +58,8 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 		}
 	}
 	for i, blind := range found.Blind {
-		t.emit(Notice{Text: fmt.Sprintf("The session could not be listed (%v): files that the answer does not speak of may have been overlooked.", blind)})
+		t.emit(Notice{Text: fmt.Sprintf(
+			"The session could not be listed (%v): files that the answer does not speak of may have been overlooked.", blind)})
 		if provider.KindOf(blind) != provider.ContainerExpired { // what it had is still there
 			t.chat.unfetched(ctx, provider.FileRef{Scope: provider.ScopeSession, Session: found.Unlisted[i]})
 		}
@@ -79,7 +81,8 @@ func (t *turn) output(a provider.Artifact) *Output {
 			a.MIME = kind
 		}
 	}
-	o := Output{ID: fmt.Sprintf("o%d", len(t.record.Outputs)+1), Name: a.Name, Size: a.Size, MIME: a.MIME, SHA256: a.SHA256, FoundBy: a.FoundBy, Step: a.StepID, Remote: a.Ref, State: OutputFetched}
+	o := Output{ID: fmt.Sprintf("o%d", len(t.record.Outputs)+1), Name: a.Name, Size: a.Size, MIME: a.MIME,
+		SHA256: a.SHA256, FoundBy: a.FoundBy, Step: a.StepID, Remote: a.Ref, State: OutputFetched}
 	o.Remote.Inline = nil
 	t.record.Outputs = append(t.record.Outputs, o)
 	return &t.record.Outputs[len(t.record.Outputs)-1]
@@ -98,7 +101,8 @@ func (t *turn) save(ctx context.Context) error {
 		return nil
 	}
 	s := saving{host: t.chat.host, conversation: t.chat.record, turn: t.record}
-	q := Ask{Kind: AskSave, Folder: folder, Text: fmt.Sprintf("Save %s into %s?", english.Plural(fetched, "file", ""), folder)}
+	q := Ask{Kind: AskSave, Folder: folder, Text: fmt.Sprintf(
+		"Save %s into %s?", english.Plural(fetched, "file", ""), folder)}
 	var err error
 	if q.Outputs, err = s.preview(ctx, folder); err != nil {
 		return err
@@ -250,7 +254,8 @@ func shownChange(f *workspace.FileChange) *workspace.FileChange {
 }
 
 func (s *saving) origin() workspace.Origin {
-	return workspace.Origin{Kind: "outputs", Ref: fmt.Sprintf("%s/%d", s.conversation.ID, s.turn.Number), Note: s.conversation.Title}
+	return workspace.Origin{Kind: "outputs", Ref: fmt.Sprintf("%s/%d", s.conversation.ID, s.turn.Number),
+		Note: s.conversation.Title}
 }
 
 // changeOf is where an output would be written. One that is renamed is also
@@ -277,7 +282,9 @@ func firstOf(f *workspace.FileChange, severity workspace.Severity) string {
 }
 
 // changes are the picked outputs as changes of the workspace.
-func (s *saving) changes(ctx context.Context, w *workspace.Workspace, a Answer) (changes []workspace.Change, done func(), err error) {
+func (s *saving) changes(
+	ctx context.Context, w *workspace.Workspace, a Answer,
+) (changes []workspace.Change, done func(), err error) {
 	var open []io.Closer
 	done = func() {
 		for _, f := range open {
@@ -292,13 +299,15 @@ func (s *saving) changes(ctx context.Context, w *workspace.Workspace, a Answer) 
 			continue
 		}
 		if pick.SHA256 != "" && pick.SHA256 != o.SHA256 {
-			return nil, done, fmt.Errorf("%w: %s is not what was approved: its SHA-256 is %s", workspace.ErrStale, o.Name, o.SHA256)
+			return nil, done, fmt.Errorf("%w: %s is not what was approved: its SHA-256 is %s", workspace.ErrStale, o.Name,
+				o.SHA256)
 		}
 		artifact := o.artifact()
 		if pick.As != "" {
 			artifact.Name = pick.As
 		}
-		one, files, err := provider.Save(ctx, s.host.quarantine, []provider.Artifact{artifact}, "", pick.Clash.workspace(), inputs, func(name string) (string, error) { return currentSum(w.Root(), name) })
+		one, files, err := provider.Save(ctx, s.host.quarantine, []provider.Artifact{artifact}, "", pick.Clash.workspace(),
+			inputs, func(name string) (string, error) { return currentSum(w.Root(), name) })
 		if err != nil {
 			done()
 			return nil, func() {}, fmt.Errorf("save %s: %w", o.Name, err)
@@ -402,7 +411,9 @@ func (s *saving) decline(a Answer) {
 }
 
 // approve returns the ids of what can be written, and marks the rest.
-func (s *saving) approve(p *workspace.Proposal, changes []workspace.Change) (ids []string, saved map[*workspace.FileChange]*Output) {
+func (s *saving) approve(
+	p *workspace.Proposal, changes []workspace.Change,
+) (ids []string, saved map[*workspace.FileChange]*Output) {
 	saved = map[*workspace.FileChange]*Output{}
 	for i := range s.turn.Outputs {
 		o := &s.turn.Outputs[i]
@@ -410,7 +421,8 @@ func (s *saving) approve(p *workspace.Proposal, changes []workspace.Change) (ids
 		switch {
 		case f == nil:
 		case f.Verdict() == workspace.Conflict:
-			o.State, o.Problem = OutputExists, &Problem{Kind: "approval_needed", Message: f.Path + " exists", Hint: "Choose whether it is replaced, or save under another name."}
+			o.State, o.Problem = OutputExists, &Problem{Kind: "approval_needed", Message: f.Path + " exists",
+				Hint: "Choose whether it is replaced, or save under another name."}
 		case f.Verdict() == workspace.Refuse:
 			o.State, o.Problem = OutputRefused, &Problem{Kind: "refused", Message: reasonOf(f)}
 		default:

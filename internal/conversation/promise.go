@@ -23,13 +23,15 @@ func (t *turn) unkept(missing []string) []string {
 	}
 	hint := "Ask the model to write it again."
 	if t.framed() && len(t.record.Outputs) == 0 {
-		hint = "From " + t.chat.backend.Destination + " a file comes back only where the code prints it as it was told to. Ask again, or ask another provider."
+		hint = "From " + t.chat.backend.Destination +
+			" a file comes back only where the code prints it as it was told to. Ask again, or ask another provider."
 	}
 	for _, name := range missing {
 		t.emit(Notice{Text: "The answer promises " + name + ", and there is no such file.", Hint: hint})
 	}
 	if t.prompt.Expect && len(t.record.Outputs)+len(missing) == 0 {
-		t.emit(Notice{Text: fmt.Sprintf("The turn made no file: there is nothing to save into %s.", t.prompt.Folder), Hint: strings.TrimPrefix(hint, "Ask the model to write it again.")})
+		t.emit(Notice{Text: fmt.Sprintf("The turn made no file: there is nothing to save into %s.", t.prompt.Folder),
+			Hint: strings.TrimPrefix(hint, "Ask the model to write it again.")})
 	}
 	return missing
 }

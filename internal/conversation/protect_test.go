@@ -46,7 +46,8 @@ func TestConsent(t *testing.T) {
 	for name, c := range map[string]struct {
 		person conversation.Prompter
 		want   error
-	}{"nobody": {answers{}, conversation.ErrApproval}, "no person": {nil, conversation.ErrApproval}, "no": {answers{conversation.AskSend: no}, conversation.ErrDeclined}} {
+	}{"nobody": {answers{}, conversation.ErrApproval}, "no person": {nil, conversation.ErrApproval},
+		"no": {answers{conversation.AskSend: no}, conversation.ErrDeclined}} {
 		turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "a.csv", "a")}}, c.person)
 		if !errors.Is(err, c.want) || turn.State != conversation.TurnFailed {
 			t.Errorf("%s: %v, %+v", name, err, turn)
@@ -58,8 +59,10 @@ func TestConsent(t *testing.T) {
 	one := answers{conversation.AskSend: func(conversation.Ask) conversation.Answer {
 		return conversation.Answer{OK: true, Picks: []conversation.Pick{{ID: "f2"}}}
 	}}
-	turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "a.csv", "a"), s.file(t, "b.csv", "b")}}, one)
-	if err != nil || len(turn.Inputs) != 1 || turn.Inputs[0].Name != "b.csv" || s.server.Count(providertest.OpUpload) != 1 {
+	turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{
+		s.file(t, "a.csv", "a"), s.file(t, "b.csv", "b")}}, one)
+	if err != nil || len(turn.Inputs) != 1 || turn.Inputs[0].Name != "b.csv" ||
+		s.server.Count(providertest.OpUpload) != 1 {
 		t.Errorf("%v, %+v", err, turn.Inputs)
 	}
 }
@@ -68,8 +71,13 @@ func TestConsent(t *testing.T) {
 func TestDoubt(t *testing.T) {
 	s := openAIStage(t)
 	var asked conversation.Ask
-	look := answers{conversation.AskSend: func(q conversation.Ask) conversation.Answer { asked = q; return conversation.Answer{} }}
-	_, _ = s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, ".env", "A=1"), s.file(t, "notes.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\n"), s.file(t, "plain.txt", "plain")}}, look)
+	look := answers{conversation.AskSend: func(q conversation.Ask) conversation.Answer {
+		asked = q
+		return conversation.Answer{}
+	}}
+	_, _ = s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{
+		s.file(t, ".env", "A=1"), s.file(t, "notes.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\n"),
+		s.file(t, "plain.txt", "plain")}}, look)
 	if len(asked.Files) != 3 || asked.Files[0].Doubt == "" || asked.Files[1].Doubt == "" || asked.Files[2].Doubt != "" {
 		t.Errorf("%+v", asked.Files)
 	}
@@ -81,7 +89,8 @@ func TestApprovalIsOfBytes(t *testing.T) {
 	s := openAIStage(t)
 	s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
 	other := answers{conversation.AskSave: func(q conversation.Ask) conversation.Answer {
-		return conversation.Answer{OK: true, Picks: []conversation.Pick{{ID: "o1", SHA256: workspace.Sum([]byte("shown")).String()}}}
+		return conversation.Answer{OK: true, Picks: []conversation.Pick{
+			{ID: "o1", SHA256: workspace.Sum([]byte("shown")).String()}}}
 	}}
 	_, err := s.turn(t, conversation.Prompt{Text: "Go", Folder: s.folder}, other)
 	if !errors.Is(err, workspace.ErrStale) {
@@ -119,7 +128,9 @@ func TestNothingIsOverwritten(t *testing.T) {
 		clash conversation.Clash
 		state conversation.OutputState
 		want  string
-	}{{"", conversation.OutputExists, "mine"}, {conversation.ClashSkip, conversation.OutputDeclined, "mine"}, {conversation.ClashRename, conversation.OutputSaved, "mine"}, {conversation.ClashReplace, conversation.OutputSaved, "made"}} {
+	}{{"", conversation.OutputExists, "mine"}, {conversation.ClashSkip, conversation.OutputDeclined, "mine"},
+		{conversation.ClashRename, conversation.OutputSaved, "mine"},
+		{conversation.ClashReplace, conversation.OutputSaved, "made"}} {
 		set("mine")
 		s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
 		turn, err := s.turn(t, conversation.Prompt{Text: "Go", Folder: s.folder}, save(c.clash, func() {}))
@@ -134,7 +145,8 @@ func TestNothingIsOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
-	turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{input}, Folder: s.folder}, save(conversation.ClashReplace, func() { set("edited meanwhile") }))
+	turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{input}, Folder: s.folder},
+		save(conversation.ClashReplace, func() { set("edited meanwhile") }))
 	if got, _ := os.ReadFile(at); err == nil || string(got) != "edited meanwhile" {
 		t.Errorf("%v, %q, %+v", err, got, turn.Outputs)
 	}
@@ -145,12 +157,14 @@ func TestNothingIsOverwritten(t *testing.T) {
 func TestModelAsksForFiles(t *testing.T) {
 	s := openAIStage(t)
 	root, outside := t.TempDir(), t.TempDir()
-	for name, content := range map[string]string{filepath.Join(root, "data.csv"): "a,b", filepath.Join(root, "other.csv"): "c", filepath.Join(outside, "secret.txt"): "secret"} {
+	for name, content := range map[string]string{filepath.Join(root, "data.csv"): "a,b",
+		filepath.Join(root, "other.csv"): "c", filepath.Join(outside, "secret.txt"): "secret"} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"link.txt": filepath.Join(outside, "secret.txt"), "dir": outside, "near.csv": "data.csv", "inner": "."} {
+	for name, to := range map[string]string{"link.txt": filepath.Join(outside, "secret.txt"), "dir": outside,
+		"near.csv": "data.csv", "inner": "."} {
 		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +178,8 @@ func TestModelAsksForFiles(t *testing.T) {
 	ask := func(person answers, paths ...string) (sent []string, asked []conversation.FileAsked) {
 		t.Helper()
 		arguments, _ := json.Marshal(map[string]any{"paths": paths, "reason": "because"})
-		s.server.Rescript(providertest.Turn{Calls: []providertest.Call{{Name: "request_files", Arguments: arguments}}}, providertest.Turn{Text: "Done."})
+		s.server.Rescript(providertest.Turn{Calls: []providertest.Call{{Name: "request_files", Arguments: arguments}}},
+			providertest.Turn{Text: "Done."})
 		if answer, ok := person[conversation.AskMore]; ok {
 			person[conversation.AskMore] = func(q conversation.Ask) conversation.Answer { asked = q.Files; return answer(q) }
 		}
@@ -180,7 +195,9 @@ func TestModelAsksForFiles(t *testing.T) {
 		}
 		return sent, asked
 	}
-	hostile := []string{"../" + filepath.Base(outside) + "/secret.txt", filepath.Join(outside, "secret.txt"), "link.txt", "dir/secret.txt", "near.csv", "inner/data.csv", ".git/config", ".GIT/config", "dir", ".", "", `..\secret.txt`, "/etc/passwd", "data.csv/x", "nothing"}
+	hostile := []string{"../" + filepath.Base(outside) + "/secret.txt", filepath.Join(outside, "secret.txt"), "link.txt",
+		"dir/secret.txt", "near.csv", "inner/data.csv", ".git/config", ".GIT/config", "dir", ".", "", `..\secret.txt`,
+		"/etc/passwd", "data.csv/x", "nothing"}
 	all := func(q conversation.Ask) conversation.Answer {
 		a := conversation.Answer{OK: true}
 		for _, f := range q.Files {
@@ -191,10 +208,12 @@ func TestModelAsksForFiles(t *testing.T) {
 	if sent, asked := ask(answers{conversation.AskMore: all}, hostile...); len(sent)+len(asked) > 0 {
 		t.Errorf("from outside: sent %v, asked %v", sent, asked)
 	}
-	if sent, asked := ask(answers{conversation.AskMore: all}, "data.csv"); strings.Join(sent, " ") != "data.csv" || len(asked) != 1 {
+	if sent, asked := ask(answers{conversation.AskMore: all}, "data.csv"); strings.Join(sent, " ") != "data.csv" ||
+		len(asked) != 1 {
 		t.Errorf("sent %v, asked %v", sent, asked)
 	}
-	for name, person := range map[string]answers{"no": {conversation.AskMore: no}, "nobody": {}, "yes without picks": {conversation.AskMore: yes}} {
+	for name, person := range map[string]answers{"no": {conversation.AskMore: no}, "nobody": {},
+		"yes without picks": {conversation.AskMore: yes}} {
 		if sent, _ := ask(person, "data.csv", "other.csv"); len(sent) > 0 {
 			t.Errorf("%s: sent %v", name, sent)
 		}
@@ -224,13 +243,16 @@ func TestFilesThatFail(t *testing.T) {
 			ok, inside bool
 		}{
 			{"nobody", answers{conversation.AskSend: yes}, false, false, false},
-			{"no", answers{conversation.AskSend: yes, conversation.AskSkip: no, conversation.AskInline: no}, false, false, false},
-			{"without", answers{conversation.AskSend: yes, conversation.AskSkip: yes, conversation.AskInline: no}, false, true, false},
+			{"no", answers{conversation.AskSend: yes, conversation.AskSkip: no, conversation.AskInline: no}, false, false,
+				false},
+			{"without", answers{conversation.AskSend: yes, conversation.AskSkip: yes, conversation.AskInline: no}, false, true,
+				false},
 			{"without, unasked", answers{conversation.AskSend: yes}, true, true, false},
 			{"within", answers{conversation.AskSend: yes, conversation.AskInline: yes}, false, inline, inline},
 		} {
 			s.server.Inject(down, down, down) // as often as it is tried
-			turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "a.csv", "a"), s.file(t, "b.csv", "b")}, SkipFailed: c.skip}, c.person)
+			turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{
+				s.file(t, "a.csv", "a"), s.file(t, "b.csv", "b")}, SkipFailed: c.skip}, c.person)
 			s.server.Heal()
 			if (err == nil) != c.ok {
 				t.Errorf("%s: %v", c.name, err)
@@ -260,16 +282,19 @@ func TestInlineIsAsked(t *testing.T) {
 		s.server.Inject(providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: 503})
 	}
 	var asked conversation.Ask
-	look := answers{conversation.AskSend: yes, conversation.AskSkip: yes, conversation.AskInline: func(q conversation.Ask) conversation.Answer {
-		asked = q
-		return conversation.Answer{OK: true, Picks: []conversation.Pick{{ID: "f2"}}}
-	}}
+	look := answers{conversation.AskSend: yes, conversation.AskSkip: yes,
+		conversation.AskInline: func(q conversation.Ask) conversation.Answer {
+			asked = q
+			return conversation.Answer{OK: true, Picks: []conversation.Pick{{ID: "f2"}}}
+		}}
 	large := strings.Repeat("x", int(s.provider.Caps().Limits.Inline)-1)
-	turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "a.csv", "a"), s.file(t, "b.csv", "bb"), s.file(t, "large.csv", large)}}, look)
+	turn, err := s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{
+		s.file(t, "a.csv", "a"), s.file(t, "b.csv", "bb"), s.file(t, "large.csv", large)}}, look)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(asked.Files) != 2 || asked.Bytes != 3 || asked.Destination == "" || asked.Files[0].Problem == nil || asked.Files[0].Problem.Kind != string(provider.Transient) {
+	if len(asked.Files) != 2 || asked.Bytes != 3 || asked.Destination == "" || asked.Files[0].Problem == nil ||
+		asked.Files[0].Problem.Kind != string(provider.Transient) {
 		t.Errorf("asked: %+v", asked)
 	}
 	var within []string
@@ -294,8 +319,10 @@ func TestWhatRunsIsAskedAbout(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.server.Script(s.makes("Here.", providertest.Made{Name: "Makefile", Data: []byte("all:; touch pwned")}, providertest.Made{Name: "conftest.py", Data: []byte("import os")},
-			providertest.Made{Name: "tool", Data: []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00")}, providertest.Made{Name: "git~1", Data: []byte("gitdir: evil")},
+		s.server.Script(s.makes("Here.", providertest.Made{Name: "Makefile", Data: []byte("all:; touch pwned")},
+			providertest.Made{Name: "conftest.py", Data: []byte("import os")},
+			providertest.Made{Name: "tool", Data: []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00")},
+			providertest.Made{Name: "git~1", Data: []byte("gitdir: evil")},
 			providertest.Made{Name: "plain.txt", Data: []byte("text")}))
 		var asked []conversation.OutputAsked
 		person := answers{conversation.AskSave: func(q conversation.Ask) conversation.Answer {

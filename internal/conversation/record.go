@@ -153,7 +153,8 @@ type Output struct {
 
 // artifact is the output as package provider knows it.
 func (o *Output) artifact() provider.Artifact {
-	return provider.Artifact{Ref: o.Remote, Name: o.Name, MIME: o.MIME, Size: o.Size, SHA256: o.SHA256, FoundBy: o.FoundBy, StepID: o.Step}
+	return provider.Artifact{Ref: o.Remote, Name: o.Name, MIME: o.MIME, Size: o.Size, SHA256: o.SHA256, FoundBy: o.FoundBy,
+		StepID: o.Step}
 }
 
 // Decision is what the user has decided.

@@ -57,7 +57,8 @@ func (r *relayed) redact(e provider.Event) []provider.Event {
 func (r *relayed) piece(key [3]string, text string, make func(string) provider.Event) []provider.Event {
 	i := slices.IndexFunc(r.streams, func(p *pieces) bool { return p.key == key })
 	if i < 0 {
-		r.streams = append(r.streams, &pieces{RedactStream: provider.RedactStream{Redactor: r.redactor}, make: make, key: key})
+		r.streams = append(r.streams, &pieces{RedactStream: provider.RedactStream{Redactor: r.redactor}, make: make,
+			key: key})
 		i = len(r.streams) - 1
 	}
 	if ready := r.streams[i].Add(text); ready != "" {

@@ -23,7 +23,8 @@ func TestSecretsAreNeitherToldNorKept(t *testing.T) {
 		s.Redact = provider.NewRedactor(known)
 		both := known + " and " + formed
 		step := providertest.Step{Code: "print('" + both + "')", Stdout: "It says " + both + "\n", Stderr: both}
-		s.server.Script(providertest.Turn{Steps: []providertest.Step{step}, Text: "The key is " + both + ", and this is said."})
+		s.server.Script(providertest.Turn{Steps: []providertest.Step{step},
+			Text: "The key is " + both + ", and this is said."})
 		var told bytes.Buffer
 		texts := map[string]string{}
 		chat := s.begin(t)

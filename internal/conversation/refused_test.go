@@ -31,7 +31,8 @@ func TestNothingWasSent(t *testing.T) {
 	}
 	s.provider = gone
 	chat := s.begin(t)
-	if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Go"}, s, s.tell); provider.KindOf(err) != provider.Transient {
+	if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Go"}, s, s.tell); provider.KindOf(
+		err) != provider.Transient {
 		t.Errorf("%v", err)
 	}
 	cleaned, err := chat.Close(t.Context(), s.tell)

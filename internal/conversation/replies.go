@@ -53,7 +53,8 @@ func (d *Replies) Workspace(ctx context.Context, root string) (*workspace.Worksp
 // Link gives a project a folder.
 func (d *Replies) Link(ctx context.Context, l Link) (Link, error) {
 	if !assignment.ValidID(l.Project) {
-		return l, fmt.Errorf("%w: %q cannot be the id of a project: letters, digits, '.', '_' and '-', at most 64", ErrInvalid, l.Project)
+		return l, fmt.Errorf("%w: %q cannot be the id of a project: letters, digits, '.', '_' and '-', at most 64",
+			ErrInvalid, l.Project)
 	}
 	if l.API != "" {
 		api, err := assignment.CheckAPI(l.API)
@@ -73,8 +74,11 @@ func (d *Replies) Link(ctx context.Context, l Link) (Link, error) {
 // Propose reads a message and works out what it would do. The proposal has no
 // files where the reply has none, and is nil where there is no folder to look
 // at. Nothing is kept yet.
-func (d *Replies) Propose(ctx context.Context, owner string, m Message, r *reply.Reply) (*ReplyRecord, *workspace.Proposal, error) {
-	h := &ReplyRecord{Owner: owner, Created: d.Now(), Message: m.ID, Project: m.Project, API: m.API, Root: m.Root, Phase: m.Phase, Notes: r.Warnings}
+func (d *Replies) Propose(
+	ctx context.Context, owner string, m Message, r *reply.Reply,
+) (*ReplyRecord, *workspace.Proposal, error) {
+	h := &ReplyRecord{Owner: owner, Created: d.Now(), Message: m.ID, Project: m.Project, API: m.API, Root: m.Root,
+		Phase: m.Phase, Notes: r.Warnings}
 	if h.Message == "" {
 		h.Message = r.SHA256
 	}
@@ -139,7 +143,8 @@ func (d *Replies) gate(ctx context.Context, h *ReplyRecord) error {
 		h.API = api
 	}
 	if !executes(h.Phase) {
-		h.Gate = fmt.Sprintf("the conversation is in phase %s, and replies are applied in EXECUTE (E) only", strings.TrimSpace(h.Phase))
+		h.Gate = fmt.Sprintf("the conversation is in phase %s, and replies are applied in EXECUTE (E) only",
+			strings.TrimSpace(h.Phase))
 	}
 	return nil
 }
@@ -152,7 +157,8 @@ func (d *Replies) reports(h *ReplyRecord, m Message, r *reply.Reply) error {
 			blocks = append(blocks, it)
 		}
 	}
-	h.Batch = assignment.NewBatch(blocks, assignment.Source{API: h.API, Project: h.Project, Reply: h.Message, Assignments: m.Assignments})
+	h.Batch = assignment.NewBatch(blocks, assignment.Source{
+		API: h.API, Project: h.Project, Reply: h.Message, Assignments: m.Assignments})
 	unlinked := h.Project == "" || h.API == ""
 	for i := range h.Batch.Posts {
 		if p := &h.Batch.Posts[i]; p.Kind == assignment.Question && (unlinked || h.Gate != "") {
@@ -163,7 +169,8 @@ func (d *Replies) reports(h *ReplyRecord, m Message, r *reply.Reply) error {
 		}
 	}
 	if len(h.Batch.Posts) > 0 && unlinked {
-		h.Batch.Warnings = append(h.Batch.Warnings, english.Plural(len(h.Batch.Posts), "report", "")+" of the reply cannot be sent: name the project with --project and its API with --api")
+		h.Batch.Warnings = append(h.Batch.Warnings, english.Plural(len(h.Batch.Posts), "report", "")+
+			" of the reply cannot be sent: name the project with --project and its API with --api")
 		h.Batch.Posts = nil
 	}
 	return nil
@@ -185,7 +192,8 @@ func (d *Replies) plan(ctx context.Context, h *ReplyRecord, m Message, r *reply.
 // wanted reports whether a path is one that the user asked for: that one of
 // the patterns matches, in the language of a workspace's policy.
 func wanted(patterns []string, path string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool { return pattern == path || workspace.MatchPath(pattern, path) })
+	return len(patterns) == 0 || slices.ContainsFunc(patterns,
+		func(pattern string) bool { return pattern == path || workspace.MatchPath(pattern, path) })
 }
 
 // shown lists what the reply has besides changes and reports.
@@ -197,7 +205,8 @@ func shown(r *reply.Reply, only []string) []Shown {
 		case reply.KindBlock:
 			s.Block = it.Block.Type
 			reported := s.Block == reply.BlockProgress || s.Block == reply.BlockSubmission || s.Block == reply.BlockEscalation
-			if reported && it.Verdict != reply.VerdictExample && it.Verdict != reply.VerdictDuplicate && it.Verdict != reply.VerdictSuperseded {
+			if reported && it.Verdict != reply.VerdictExample && it.Verdict != reply.VerdictDuplicate &&
+				it.Verdict != reply.VerdictSuperseded {
 				continue // a post, or a problem of the batch
 			}
 			if s.Reason == "" {
@@ -228,7 +237,8 @@ func (d *Replies) preview(ctx context.Context, h *ReplyRecord) error {
 	for _, e := range entries {
 		h.Batch.Warnings = append(h.Batch.Warnings, e.Warnings...)
 		if e.Repeated {
-			h.Batch.Warnings = append(h.Batch.Warnings, fmt.Sprintf("the %s of %s was reported before and is %s: it is not reported again", e.Kind, e.Assignment, e.State))
+			h.Batch.Warnings = append(h.Batch.Warnings, fmt.Sprintf(
+				"the %s of %s was reported before and is %s: it is not reported again", e.Kind, e.Assignment, e.State))
 		}
 	}
 	return nil

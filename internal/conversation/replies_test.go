@@ -38,7 +38,9 @@ func newRig(t *testing.T) *rig {
 		}
 	})
 	r := &rig{db: db, root: t.TempDir(), data: data}
-	r.Replies = conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+	r.Replies = conversation.NewReplies(conversation.Options{
+		Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil),
+		Protected: []string{data}})
 	return r
 }
 
@@ -65,7 +67,8 @@ func TestLinkIsConsent(t *testing.T) {
 	if _, err := r.Approve(t.Context(), h, p, conversation.Consent{}); !errors.Is(err, conversation.ErrClosed) {
 		t.Errorf("approved all the same: %v", err)
 	}
-	if _, err := r.Link(t.Context(), conversation.Link{Owner: "local", Project: "P1", Root: r.root, API: "https://projects.example.com/"}); err != nil {
+	if _, err := r.Link(t.Context(), conversation.Link{Owner: "local", Project: "P1", Root: r.root,
+		API: "https://projects.example.com/"}); err != nil {
 		t.Fatal(err)
 	}
 	h, p = r.propose(t, m)

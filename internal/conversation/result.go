@@ -86,11 +86,13 @@ func newResult(h *ReplyRecord) *Result {
 		if what == "" {
 			what = s.Block
 		}
-		r.Warnings = append(r.Warnings, reply.Warning{Code: "shown." + string(s.Verdict), Message: what + ": " + s.Reason, Offset: s.Offset})
+		r.Warnings = append(r.Warnings, reply.Warning{Code: "shown." + string(s.Verdict), Message: what + ": " + s.Reason,
+			Offset: s.Offset})
 	}
 	r.Questions, r.Escalations = slices.Clone(h.Questions), len(h.Questions)
 	for _, q := range h.Questions {
-		r.Warnings = append(r.Warnings, reply.Warning{Code: "question.unsent", Message: strings.TrimSpace("not sent: the question "+q.Assignment) + ": " + q.Question})
+		r.Warnings = append(r.Warnings, reply.Warning{Code: "question.unsent",
+			Message: strings.TrimSpace("not sent: the question "+q.Assignment) + ": " + q.Question})
 	}
 	r.fill()
 	return r
@@ -111,7 +113,8 @@ func (r *Result) reported() {
 	r.Errors = slices.DeleteFunc(r.Errors, func(e string) bool { return strings.HasPrefix(e, notReported) })
 	for _, p := range r.Posts {
 		if p.State == assignment.DeadLetter { // the others are tried again
-			r.Errors = append(r.Errors, fmt.Sprintf("%s%s: %s", notReported, strings.TrimSpace(string(p.Kind)+" "+p.Assignment), p.Problem))
+			r.Errors = append(r.Errors, fmt.Sprintf("%s%s: %s", notReported, strings.TrimSpace(string(p.Kind)+" "+p.Assignment),
+				p.Problem))
 		}
 	}
 }
@@ -138,7 +141,8 @@ func (r *Result) files(receipt *workspace.Receipt) {
 		r.Errors = append(r.Errors, e.Path+": "+e.Reason)
 	}
 	for _, k := range receipt.Kept {
-		r.Errors = append(r.Errors, fmt.Sprintf("%s was written by another program in the moment of the commit: its bytes are kept under %s", k.Path, k.Hash))
+		r.Errors = append(r.Errors, fmt.Sprintf(
+			"%s was written by another program in the moment of the commit: its bytes are kept under %s", k.Path, k.Hash))
 	}
 	r.fill()
 }
@@ -196,7 +200,8 @@ func find(lane *assignment.Lane, p *assignment.Post) *assignment.Post {
 
 // StateOf describes a post.
 func StateOf(p *assignment.Post) PostState {
-	s := PostState{ID: p.ID, Kind: p.Kind, Assignment: p.Assignment, State: p.State, Holds: p.Holds, Problem: p.Problem, Done: p.Done}
+	s := PostState{ID: p.ID, Kind: p.Kind, Assignment: p.Assignment, State: p.State, Holds: p.Holds, Problem: p.Problem,
+		Done: p.Done}
 	if percent, ok := p.Percent(); ok {
 		s.Percent = &percent
 	}
@@ -205,5 +210,6 @@ func StateOf(p *assignment.Post) PostState {
 
 // QuestionOf describes an escalation.
 func QuestionOf(e *assignment.Escalation) Question {
-	return Question{ID: e.ID, Assignment: e.Assignment, Question: e.Question, Options: append([]string{}, e.Options...), Recommendation: e.Recommendation, Rationale: e.Rationale}
+	return Question{ID: e.ID, Assignment: e.Assignment, Question: e.Question, Options: append([]string{}, e.Options...),
+		Recommendation: e.Recommendation, Rationale: e.Rationale}
 }

@@ -65,7 +65,8 @@ func TestKeptGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.server.Rescript(s.makes("Here.", providertest.Made{Name: "made.txt", Data: []byte("made")}))
-			if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Go", Files: []conversation.File{input}}, s, s.tell); err != nil {
+			if _, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Go", Files: []conversation.File{input}}, s,
+				s.tell); err != nil {
 				t.Fatal(err)
 			}
 			if done, err := chat.Close(t.Context(), s.tell); err != nil || done.Kept == 0 || done.Deleted > 0 {

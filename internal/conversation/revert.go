@@ -11,7 +11,8 @@ import (
 // KeepRevert saves an undo or a redo in the folder of a project as a record of its
 // own. It reports nothing to the project.
 func (d *Replies) KeepRevert(ctx context.Context, l Link, p *workspace.Proposal) (*ReplyRecord, error) {
-	h := &ReplyRecord{ID: p.ID, Owner: l.Owner, Created: d.Now(), Message: p.Origin.Reverts, Kind: p.Origin.Kind, Project: l.Project, API: l.API, Root: p.Root}
+	h := &ReplyRecord{ID: p.ID, Owner: l.Owner, Created: d.Now(), Message: p.Origin.Reverts, Kind: p.Origin.Kind,
+		Project: l.Project, API: l.API, Root: p.Root}
 	h.Result = newResult(h)
 	return h, d.Keep(ctx, h, p)
 }

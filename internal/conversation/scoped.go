@@ -150,7 +150,9 @@ func ConsentTo(h *ReplyRecord, p *workspace.Proposal, ids []string) (c Consent, 
 // Apply carries out what was agreed to by a user who was shown what the token
 // stands for. After a conflict the proposal is made anew, on the files as they
 // are now, and wants another look.
-func (r *Scoped) Apply(ctx context.Context, h *ReplyRecord, p *workspace.Proposal, token string, c Consent) (*Result, error) {
+func (r *Scoped) Apply(
+	ctx context.Context, h *ReplyRecord, p *workspace.Proposal, token string, c Consent,
+) (*Result, error) {
 	switch {
 	case h.Gate != "":
 		return nil, fmt.Errorf("%w: %s", ErrClosed, h.Gate)

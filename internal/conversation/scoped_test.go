@@ -21,7 +21,8 @@ func linked(t *testing.T) (*rig, *conversation.Scoped, *conversation.ReplyRecord
 	t.Helper()
 	r := newRig(t)
 	reach := r.reach()
-	if _, err := reach.LinkFolder(t.Context(), conversation.Link{Owner: "local", Project: "P1", Root: r.root, API: "https://x.example"}); err != nil {
+	if _, err := reach.LinkFolder(t.Context(), conversation.Link{
+		Owner: "local", Project: "P1", Root: r.root, API: "https://x.example"}); err != nil {
 		t.Fatal(err)
 	}
 	h, _ := r.propose(t, conversation.Message{Text: text, Project: "P1"})
@@ -32,16 +33,20 @@ func TestOnlyFoldersThatWereGiven(t *testing.T) {
 	r := newRig(t)
 	reach := r.reach()
 	sub := filepath.Join(r.root, "sub")
-	if err := errors.Join(os.Mkdir(sub, 0o755), os.Symlink(t.TempDir(), filepath.Join(r.root, "out")), os.WriteFile(filepath.Join(r.root, "file"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(sub, 0o755), os.Symlink(t.TempDir(), filepath.Join(r.root, "out")),
+		os.WriteFile(filepath.Join(r.root, "file"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for root, want := range map[string]error{
 		r.root: nil, sub: nil, sub + "/../sub": nil,
-		"/": conversation.ErrOutside, t.TempDir(): conversation.ErrOutside, filepath.Join(r.root, "out"): conversation.ErrOutside,
-		r.root + "/..": conversation.ErrOutside, "relative": conversation.ErrOutside, "": conversation.ErrOutside,
+		"/": conversation.ErrOutside, t.TempDir(): conversation.ErrOutside,
+		filepath.Join(r.root, "out"): conversation.ErrOutside,
+		r.root + "/..":               conversation.ErrOutside, "relative": conversation.ErrOutside,
+		"":                               conversation.ErrOutside,
 		filepath.Join(r.root, "nothing"): conversation.ErrOutside, filepath.Join(r.root, "file"): conversation.ErrInvalid,
 	} {
-		if _, err := reach.LinkFolder(t.Context(), conversation.Link{Owner: "local", Project: "P", Root: root}); !errors.Is(err, want) {
+		if _, err := reach.LinkFolder(t.Context(), conversation.Link{Owner: "local", Project: "P", Root: root}); !errors.Is(
+			err, want) {
 			t.Errorf("%s: %v", root, err)
 		}
 	}
@@ -166,7 +171,8 @@ func TestEvidence(t *testing.T) {
 	}
 	h, p := r.propose(t, conversation.Message{Text: text + "\n```go:../evil.go\npackage evil\n```\n", Root: r.root})
 	for evidence, want := range map[string]assignment.FileState{
-		"a.go": assignment.Present, "./sub/b.go": assignment.Present, "old.go": assignment.Present, "none.go": assignment.Missing,
+		"a.go": assignment.Present, "./sub/b.go": assignment.Present, "old.go": assignment.Present,
+		"none.go":    assignment.Missing,
 		"../evil.go": assignment.NoFile, "https://x.example/1": assignment.NoFile, "all tests pass": assignment.NoFile,
 	} {
 		if got := r.Evidence(h, p, evidence); got != want {

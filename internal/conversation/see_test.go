@@ -65,7 +65,8 @@ func TestSee(t *testing.T) {
 	}
 	each(t, func(t *testing.T, s *stage) {
 		for _, see := range []bool{false, true} {
-			files := []conversation.File{s.file(t, "photo.png", picture), s.file(t, "report.pdf", document), s.file(t, "data.bin", strings.Repeat("\x00\x01\xfe", 100))}
+			files := []conversation.File{s.file(t, "photo.png", picture), s.file(t, "report.pdf", document),
+				s.file(t, "data.bin", strings.Repeat("\x00\x01\xfe", 100))}
 			for i := range files {
 				files[i].See = see
 			}
@@ -81,10 +82,12 @@ func TestSee(t *testing.T) {
 					t.Errorf("see %v, and %s in what was sent: %.2000s", see, part, sent)
 				}
 			}
-			for name, content := range map[string]string{"photo.png": picture, "report.pdf": document, "data.bin": strings.Repeat("\x00\x01\xfe", 100)} {
+			for name, content := range map[string]string{"photo.png": picture, "report.pdf": document,
+				"data.bin": strings.Repeat("\x00\x01\xfe", 100)} {
 				text := base64.StdEncoding.EncodeToString([]byte(content))
 				allowed := s.name == provider.Local && see && name == "photo.png" // such endpoints know no ids
-				if strings.Contains(sent, text[:40]) != allowed || strings.Contains(sent, "pixelspixels") || strings.Contains(sent, "wordswords") {
+				if strings.Contains(sent, text[:40]) != allowed || strings.Contains(sent, "pixelspixels") ||
+					strings.Contains(sent, "wordswords") {
 					t.Errorf("see %v: %s travelled as text: %.2000s", see, name, sent)
 				}
 			}
@@ -93,7 +96,8 @@ func TestSee(t *testing.T) {
 					t.Errorf("the record of %s does not say that the model sees it: %+v", in.Name, in)
 				}
 			}
-			if said := strings.Contains(strings.Join(turn.Notices, " "), "report.pdf is not shown"); said != (see && s.name == provider.Local) {
+			said := strings.Contains(strings.Join(turn.Notices, " "), "report.pdf is not shown")
+			if said != (see && s.name == provider.Local) {
 				t.Errorf("see %v: %q", see, turn.Notices)
 			}
 			if s.name != provider.Local && s.asked[len(s.asked)-1].Files[0].See != see {

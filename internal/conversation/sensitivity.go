@@ -44,15 +44,18 @@ func secretName(name string) bool {
 		return true
 	}
 	switch name {
-	case ".npmrc", ".pypirc", ".netrc", ".pgpass", ".htpasswd", "credentials", "credentials.json", "secrets.yaml", "secrets.yml", "secrets.json", ".git-credentials", "kubeconfig":
+	case ".npmrc", ".pypirc", ".netrc", ".pgpass", ".htpasswd", "credentials", "credentials.json", "secrets.yaml",
+		"secrets.yml", "secrets.json", ".git-credentials", "kubeconfig":
 		return true
 	}
-	return name == ".env" || strings.HasPrefix(name, ".env.") || strings.HasPrefix(name, "id_rsa") || strings.HasPrefix(name, "id_ed25519") || strings.HasPrefix(name, "id_ecdsa")
+	return name == ".env" || strings.HasPrefix(name, ".env.") || strings.HasPrefix(name, "id_rsa") ||
+		strings.HasPrefix(name, "id_ed25519") || strings.HasPrefix(name, "id_ecdsa")
 }
 
 // secretMarks are what the most common keys begin with.
 func secretMarks() []string {
-	return []string{"-----BEGIN PRIVATE KEY", "-----BEGIN RSA PRIVATE KEY", "-----BEGIN OPENSSH PRIVATE KEY", "-----BEGIN EC PRIVATE KEY",
+	return []string{"-----BEGIN PRIVATE KEY", "-----BEGIN RSA PRIVATE KEY", "-----BEGIN OPENSSH PRIVATE KEY",
+		"-----BEGIN EC PRIVATE KEY",
 		"AKIA", "ghp_", "github_pat_", "sk-ant-", "sk-proj-", "xai-", "AIzaSy", "xoxb-"}
 }
 

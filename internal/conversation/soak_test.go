@@ -47,7 +47,8 @@ type soaking struct {
 
 func newSoaking(t *testing.T, open func(testing.TB) remote) *soaking {
 	t.Helper()
-	s := &soaking{rig: newRig(t), remote: open(t), store: &providertest.Store{}, random: rand.New(rand.NewPCG(8, 1000)), folder: filepath.Join(t.TempDir(), "out")}
+	s := &soaking{rig: newRig(t), remote: open(t), store: &providertest.Store{}, random: rand.New(rand.NewPCG(8, 1000)),
+		folder: filepath.Join(t.TempDir(), "out")}
 	var err error
 	s.Host, err = conversation.NewHost(conversation.HostOptions{
 		Archive: s.db.Conversations(), Ledger: s.store, Uploads: s.db.Uploads(), Counts: s.db.Uploads(), Desk: s.Replies,
@@ -77,11 +78,15 @@ func newSoaking(t *testing.T, open func(testing.TB) remote) *soaking {
 // harm makes up to three things go wrong, and now and then the session expire.
 func (s *soaking) harm() {
 	faults := []providertest.Fault{
-		{Kind: providertest.FaultStatus, Status: 503}, {Kind: providertest.FaultStatus, Status: 429, RetryAfter: time.Second}, {Kind: providertest.FaultHTML},
-		{Kind: providertest.FaultCut}, {Kind: providertest.FaultTruncate}, {Kind: providertest.FaultErrorAs200}, {Kind: providertest.FaultWrongLength}, {Kind: providertest.FaultLost}, {Kind: providertest.FaultSlow},
+		{Kind: providertest.FaultStatus, Status: 503}, {Kind: providertest.FaultStatus, Status: 429, RetryAfter: time.Second},
+		{Kind: providertest.FaultHTML},
+		{Kind: providertest.FaultCut}, {Kind: providertest.FaultTruncate}, {Kind: providertest.FaultErrorAs200},
+		{Kind: providertest.FaultWrongLength}, {Kind: providertest.FaultLost}, {Kind: providertest.FaultSlow},
 	}
-	ops := []providertest.Op{providertest.OpUpload, providertest.OpUploadPart, providertest.OpSessionCreate, providertest.OpRun, providertest.OpRun, providertest.OpStat, providertest.OpSessionFiles,
-		providertest.OpDownload, providertest.OpDownload, providertest.OpSessionDelete, providertest.OpDelete, providertest.OpList}
+	ops := []providertest.Op{providertest.OpUpload, providertest.OpUploadPart, providertest.OpSessionCreate,
+		providertest.OpRun, providertest.OpRun, providertest.OpStat, providertest.OpSessionFiles,
+		providertest.OpDownload, providertest.OpDownload, providertest.OpSessionDelete, providertest.OpDelete,
+		providertest.OpList}
 	s.server.Heal()
 	for range s.random.IntN(4) {
 		f := faults[s.random.IntN(len(faults))]
@@ -140,7 +145,8 @@ func (s *soaking) holds(raw string, turn *conversation.Turn) bool {
 func soak(t *testing.T, s *soaking, turns int) {
 	for s.number < turns {
 		s.harm()
-		chat, err := s.Begin(t.Context(), "local", conversation.Settings{Provider: s.name, Model: s.model, Tool: provider.ToolAuto, Hints: provider.HintsAuto})
+		chat, err := s.Begin(t.Context(), "local", conversation.Settings{
+			Provider: s.name, Model: s.model, Tool: provider.ToolAuto, Hints: provider.HintsAuto})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +175,8 @@ func soak(t *testing.T, s *soaking, turns int) {
 	if entries, err := s.store.Entries(t.Context()); err != nil || len(entries) > 0 {
 		t.Errorf("left in the ledger: %v, %v", entries, err)
 	}
-	t.Logf("%d turns with %d faults, %d of them with an error in the end, %d files lost, %d objects left after gc", s.number, s.injected, s.broke, s.lost, len(left))
+	t.Logf("%d turns with %d faults, %d of them with an error in the end, %d files lost, %d objects left after gc",
+		s.number, s.injected, s.broke, s.lost, len(left))
 }
 
 func (s *soaking) turn(t *testing.T, chat *conversation.Chat) {
@@ -177,7 +184,8 @@ func (s *soaking) turn(t *testing.T, chat *conversation.Chat) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	name, raw, content := s.script()
-	turn, err := chat.Turn(ctx, conversation.Prompt{Text: "go", Files: []conversation.File{s.input}, SkipFailed: true, Folder: s.folder}, agree{}, nil)
+	turn, err := chat.Turn(ctx, conversation.Prompt{Text: "go", Files: []conversation.File{s.input}, SkipFailed: true,
+		Folder: s.folder}, agree{}, nil)
 	if err != nil {
 		s.broke++
 	}
@@ -195,7 +203,8 @@ func (s *soaking) turn(t *testing.T, chat *conversation.Chat) {
 	}
 	got := slices.ContainsFunc(turn.Outputs, func(o conversation.Output) bool {
 		// A picture comes without its name where the reply alone brings it.
-		return o.SHA256 == hex.EncodeToString(sum[:]) && (o.State == conversation.OutputSaved || o.State == conversation.OutputUnchanged)
+		return o.SHA256 == hex.EncodeToString(sum[:]) && (o.State == conversation.OutputSaved ||
+			o.State == conversation.OutputUnchanged)
 	})
 	if !got && s.holds(raw, turn) {
 		s.lost++

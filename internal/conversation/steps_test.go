@@ -15,7 +15,8 @@ func TestStepsHaveTheirOwnIDs(t *testing.T) {
 		chat := s.begin(t)
 		var kept, told, code []string
 		for _, program := range []string{"one()", "two()", "three()"} {
-			s.server.Script(providertest.Turn{Steps: []providertest.Step{{Code: program}, {Code: program + "\nagain()"}}, Text: "Done."})
+			s.server.Script(providertest.Turn{Steps: []providertest.Step{{Code: program}, {Code: program + "\nagain()"}},
+				Text: "Done."})
 			turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Go"}, s, func(e conversation.Event) {
 				if e, ok := e.(conversation.CodeStarted); ok {
 					told, code = append(told, e.Step.ID), append(code, e.Step.Code)

@@ -109,7 +109,8 @@ func (t *turn) run(ctx context.Context) (failed error) {
 	}()
 	if result == nil {
 		if ctx.Err() != nil && c.backend.Provider.Caps().Outputs == provider.OutputByID {
-			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " + c.backend.Destination + ".",
+			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " +
+				c.backend.Destination + ".",
 				Hint: "`airlock files ls` lists them."})
 		}
 		if result = t.remains(ctx, err); result == nil {
@@ -207,7 +208,8 @@ func (t *turn) decisions(ctx context.Context) string {
 	s, d := t.chat.record.Settings, t.chat.host.Desk
 	told, err := d.Outbox.Decisions(ctx, assignment.Query{Project: s.Project, API: s.API}, true)
 	if err != nil {
-		t.emit(Notice{Text: "The decisions of the project could not be read, so that the model is not told them: " + err.Error()})
+		t.emit(Notice{Text: "The decisions of the project could not be read, so that the model is not told them: " +
+			err.Error()})
 		return ""
 	}
 	return assignment.DecisionText(told)
@@ -298,9 +300,11 @@ func (t *turn) verdict(r *provider.RunResult) error {
 	}
 	switch {
 	case r.Stop == provider.StopLength:
-		return failed("the answer broke off: it has as many tokens as the model may write", "Ask for less at once, or go on with --resume "+t.chat.record.ID+".")
+		return failed("the answer broke off: it has as many tokens as the model may write",
+			"Ask for less at once, or go on with --resume "+t.chat.record.ID+".")
 	case r.Stop == provider.StopCalls:
-		return failed("the model ran code again and again and was stopped", "Go on with --resume "+t.chat.record.ID+", or ask for a smaller step.")
+		return failed("the model ran code again and again and was stopped",
+			"Go on with --resume "+t.chat.record.ID+", or ask for a smaller step.")
 	case r.Stop == provider.StopRefused:
 		return failed("the model or the provider's filter refused", "Ask in other words, or ask another model.")
 	case r.Stop == provider.StopTime:

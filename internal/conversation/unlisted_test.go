@@ -28,21 +28,28 @@ func TestUnlistedIsNotDeleted(t *testing.T) {
 				s.server.Inject(providertest.Fault{On: on, Kind: providertest.FaultStatus, Status: 500})
 			}
 			chat := s.begin(t)
-			turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Go", Files: []conversation.File{s.file(t, "in.csv", "a,b")}}, s, s.tell)
+			turn, err := chat.Turn(t.Context(), conversation.Prompt{
+				Text: "Go", Files: []conversation.File{s.file(t, "in.csv", "a,b")}}, s, s.tell)
 			if err == nil || turn.State != conversation.TurnFailed {
 				t.Errorf("the turn passes: %v", err)
 			}
 			cleaned, err := chat.Close(t.Context(), s.tell)
-			if err != nil || !slices.ContainsFunc(cleaned.Left, func(l string) bool { return strings.Contains(l, "airlock files get --provider "+name) }) {
+			if err != nil || !slices.ContainsFunc(cleaned.Left, func(l string) bool {
+				return strings.Contains(l, "airlock files get --provider "+name)
+			}) {
 				t.Errorf("%v, left %q", err, cleaned.Left)
 			}
 			made := func() bool {
-				return slices.ContainsFunc(s.server.Objects(), func(o string) bool { return strings.Contains(o, "cntr_") || strings.Contains(o, "a.txt") })
+				return slices.ContainsFunc(s.server.Objects(), func(o string) bool {
+					return strings.Contains(o, "cntr_") || strings.Contains(o, "a.txt")
+				})
 			}
 			if !made() {
 				t.Errorf("deleted unseen; there is %v", s.server.Objects())
 			}
-			if slices.ContainsFunc(s.server.Objects(), func(o string) bool { return strings.Contains(o, "in.csv") && !strings.Contains(o, "cntr_") }) {
+			if slices.ContainsFunc(s.server.Objects(), func(o string) bool {
+				return strings.Contains(o, "in.csv") && !strings.Contains(o, "cntr_")
+			}) {
 				t.Errorf("an input stayed: %v", s.server.Objects())
 			}
 			if swept, err := s.Sweep(t.Context(), s.provider); err != nil || len(swept.Deleted) > 0 || !made() {

@@ -11,7 +11,8 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-const escalates = "=== ESCALATION ===\nassignment_id: A1\ndecision_needed: Which login?\noptions: JWT | Session\nrecommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n"
+const escalates = "=== ESCALATION ===\nassignment_id: A1\ndecision_needed: Which login?\noptions: JWT | Session\n" +
+	"recommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n"
 
 // A question that no project is told of is in the result, whether no API is linked
 // or a gate is closed, and is there again when the message is opened.
@@ -27,7 +28,8 @@ func TestQuestionsWithoutAnAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q := h.Result.Questions; len(q) != 1 || !q[0].Unsent || q[0].Question != "Which login?" || len(q[0].Options) != 2 || h.Result.Escalations != 1 || len(h.Result.Errors) != 0 {
+		if q := h.Result.Questions; len(q) != 1 || !q[0].Unsent || q[0].Question != "Which login?" ||
+			len(q[0].Options) != 2 || h.Result.Escalations != 1 || len(h.Result.Errors) != 0 {
 			t.Errorf("%s: %+v", name, h.Result)
 		}
 		if h.Gate != "" {
@@ -48,7 +50,8 @@ func TestFailedReportsAreErrors(t *testing.T) {
 	}))
 	defer server.Close()
 	r := newRig(t)
-	m := conversation.Message{Text: "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 50\ncompleted: half\nnext: the rest\n=== END PROGRESS UPDATE ===\n", Project: "P1", API: server.URL, Root: r.root}
+	m := conversation.Message{Text: "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 50\ncompleted: half\n" +
+		"next: the rest\n=== END PROGRESS UPDATE ===\n", Project: "P1", API: server.URL, Root: r.root}
 	h, p, err := r.Propose(t.Context(), "local", m, reply.Parse([]byte(m.Text)))
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +59,8 @@ func TestFailedReportsAreErrors(t *testing.T) {
 	if _, err := r.Approve(t.Context(), h, p, conversation.Consent{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := assignment.NewSender(r.db.Outbox(), assignment.SenderOptions{HTTP: server.Client()}).Drain(t.Context(), assignment.Query{}); err != nil {
+	if err := assignment.NewSender(r.db.Outbox(), assignment.SenderOptions{HTTP: server.Client()}).Drain(
+		t.Context(), assignment.Query{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -64,7 +68,8 @@ func TestFailedReportsAreErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if e := h.Result.Errors; len(e) != 1 || !strings.HasPrefix(e[0], "not reported: progress A1: ") || !strings.Contains(e[0], "answered 422") {
+	if e := h.Result.Errors; len(e) != 1 || !strings.HasPrefix(e[0], "not reported: progress A1: ") ||
+		!strings.Contains(e[0], "answered 422") {
 		t.Errorf("%q", e)
 	}
 }

@@ -18,7 +18,9 @@ type passingUploads struct {
 }
 
 // Uploads implements provider.UploadStore.
-func (u *passingUploads) Uploads(ctx context.Context, key provider.UploadKey) (found []provider.CachedUpload, err error) {
+func (u *passingUploads) Uploads(
+	ctx context.Context, key provider.UploadKey,
+) (found []provider.CachedUpload, err error) {
 	u.mu.Lock()
 	for _, c := range u.list {
 		if c.Key == key {

@@ -108,7 +108,8 @@ func TestFloor(t *testing.T) {
 		}
 	}
 	for i := range 960 {
-		if err := os.WriteFile(filepath.Join(at, strings.Repeat("i", i%50+1)+string(rune(0x4e00+i))), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(at, strings.Repeat("i", i%50+1)+string(rune(0x4e00+i))), nil,
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

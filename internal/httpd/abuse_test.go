@@ -52,12 +52,14 @@ func TestAbuse(t *testing.T) {
 // testManySlowPeers checks that 500 clients which stop in mid-sentence delay a
 // good one to at most twice its time, and some noise, and are then cut.
 func testManySlowPeers(t *testing.T) {
-	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: Timeouts{Header: 4 * time.Second, BodyIdle: 4 * time.Second}})
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: Timeouts{
+		Header: 4 * time.Second, BodyIdle: 4 * time.Second}})
 	good := func() time.Duration {
 		var times []time.Duration
 		for range 41 {
 			begin := time.Now()
-			if resp, body := request(t, "POST", address+"/api/v1/x", "", "some"); resp.StatusCode != 200 || !strings.Contains(body, "body=4") {
+			if resp, body := request(t, "POST", address+"/api/v1/x", "", "some"); resp.StatusCode != 200 ||
+				!strings.Contains(body, "body=4") {
 				t.Fatalf("a good request: %d %s", resp.StatusCode, body)
 			}
 			times = append(times, time.Since(begin))
@@ -95,7 +97,8 @@ func testMethods(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{{Prefix: "/api/v1", Handler: dialect()}}})
 	for _, method := range []string{"TRACE", "CONNECT", "OPTIONS", "PROPFIND", "x", strings.Repeat("M", 200)} {
 		answer := speak(t, address, method+" /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 2*time.Second)
-		if !strings.HasPrefix(answer, "HTTP/1.1 405 ") && !strings.HasPrefix(answer, "HTTP/1.1 400 ") && !strings.HasPrefix(answer, "HTTP/1.1 404 ") {
+		if !strings.HasPrefix(answer, "HTTP/1.1 405 ") && !strings.HasPrefix(answer, "HTTP/1.1 400 ") &&
+			!strings.HasPrefix(answer, "HTTP/1.1 404 ") {
 			t.Errorf("%s: %.100q", method, answer)
 		}
 		if strings.Contains(answer, "TRACE /health") {
@@ -103,7 +106,8 @@ func testMethods(t *testing.T) {
 		}
 	}
 	// A method in a header is a word like any other.
-	if _, body := request(t, "GET", address+"/metrics", "X-HTTP-Method-Override: DELETE", ""); !strings.Contains(body, "airlock_") {
+	if _, body := request(t, "GET", address+"/metrics", "X-HTTP-Method-Override: DELETE", ""); !strings.Contains(
+		body, "airlock_") {
 		t.Errorf("an override changes the answer: %.100q", body)
 	}
 	whole, _ := request(t, "GET", address+"/health", "", "")
@@ -146,7 +150,8 @@ func testShare(t *testing.T) {
 		held.Go(func() { request(t, "GET", address+"/busy", "X-API-Key: "+aliceKey, "") })
 		<-entered
 	}
-	if resp, _ := request(t, "GET", address+"/busy", "X-API-Key: "+aliceKey, ""); resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" {
+	if resp, _ := request(t, "GET", address+"/busy", "X-API-Key: "+aliceKey, ""); resp.StatusCode != 429 ||
+		resp.Header.Get("Retry-After") == "" {
 		t.Errorf("a fifth request of one caller: %d", resp.StatusCode)
 	}
 	held.Go(func() { request(t, "GET", address+"/busy", "X-API-Key: "+adminKey, "") })
@@ -164,8 +169,10 @@ func testShare(t *testing.T) {
 
 func testKeyInQuery(t *testing.T) {
 	_, address := start(t, Options{})
-	for _, query := range []string{"api_key=" + aliceKey, "X-API-Key=" + aliceKey, "authorization=Bearer+x", "access_token=x"} {
-		if resp, body := request(t, "GET", address+"/api/v1/x?"+query, "X-API-Key: "+aliceKey, ""); resp.StatusCode != 401 || strings.Contains(body, aliceKey) {
+	for _, query := range []string{"api_key=" + aliceKey, "X-API-Key=" + aliceKey, "authorization=Bearer+x",
+		"access_token=x"} {
+		if resp, body := request(t, "GET", address+"/api/v1/x?"+query, "X-API-Key: "+aliceKey, ""); resp.StatusCode != 401 ||
+			strings.Contains(body, aliceKey) {
 			t.Errorf("%s: %d %s", query, resp.StatusCode, body)
 		}
 	}

@@ -71,7 +71,8 @@ func TestKeys(t *testing.T) {
 			}
 		})
 	}
-	if answer := speak(t, address, "GET /api/v1/x HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+strings.Repeat("x", 1<<20)+"\r\n\r\n", time.Second); strings.Contains(answer, "200 OK") || strings.Contains(answer, "still open") {
+	if answer := speak(t, address, "GET /api/v1/x HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+strings.Repeat("x", 1<<20)+
+		"\r\n\r\n", time.Second); strings.Contains(answer, "200 OK") || strings.Contains(answer, "still open") {
 		t.Errorf("a key of 1 MB: %.100q", answer)
 	}
 }
@@ -145,7 +146,8 @@ func TestLoopbackPeerOfOpenListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
-	start(t, Options{Listen: []net.Listener{l}, Engine: &fakeEngine{}, TrustNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	start(t, Options{Listen: []net.Listener{l}, Engine: &fakeEngine{},
+		TrustNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	address := "http://" + netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port).String()
 	if resp, body := request(t, "GET", address+"/api/v1/x", "", ""); resp.StatusCode != 401 {
 		t.Errorf("%d %s", resp.StatusCode, body)
@@ -162,13 +164,16 @@ func TestUnixSocket(t *testing.T) {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
-	if _, body := requestOver(t, transport, "GET", "http://any.host.at.all/api/v1/x", "", ""); !strings.Contains(body, "owner=local key= admin=true") {
+	if _, body := requestOver(t, transport, "GET", "http://any.host.at.all/api/v1/x", "", ""); !strings.Contains(
+		body, "owner=local key= admin=true") {
 		t.Errorf("without a key: %s", body)
 	}
-	if _, body := requestOver(t, transport, "GET", "http://localhost/api/v1/x", "X-API-Key: "+aliceKey, ""); !strings.Contains(body, "owner=alice") {
+	if _, body := requestOver(t, transport, "GET", "http://localhost/api/v1/x", "X-API-Key: "+aliceKey,
+		""); !strings.Contains(body, "owner=alice") {
 		t.Errorf("with a key: %s", body)
 	}
-	if resp, _ := requestOver(t, transport, "GET", "http://localhost/api/v1/x", "X-API-Key: x", ""); resp.StatusCode != 401 {
+	if resp, _ := requestOver(t, transport, "GET", "http://localhost/api/v1/x", "X-API-Key: x",
+		""); resp.StatusCode != 401 {
 		t.Errorf("with a wrong key: %d", resp.StatusCode)
 	}
 }
@@ -209,12 +214,15 @@ func TestPublicMounts(t *testing.T) {
 		status       int
 		contains     string
 	}{
-		{"/ui/", "", 200, "owner= "}, {"/ui/", "X-API-Key: " + aliceKey, 200, "owner=alice"}, {"/ui/", "X-API-Key: wrong", 200, "owner= "},
+		{"/ui/", "", 200, "owner= "}, {"/ui/", "X-API-Key: " + aliceKey, 200, "owner=alice"},
+		{"/ui/", "X-API-Key: wrong", 200, "owner= "},
 		{"/onyx/health", "", 200, "owner= "}, {"/onyx/healthy", "", 401, "key"}, {"/onyx/health/", "", 401, "key"},
-		{"/own/", "Authorization: Bearer jwt", 200, "owner=tenant"}, {"/own/", "X-API-Key: " + aliceKey, 401, `{"detail":"that key is not valid"}`},
+		{"/own/", "Authorization: Bearer jwt", 200, "owner=tenant"},
+		{"/own/", "X-API-Key: " + aliceKey, 401, `{"detail":"that key is not valid"}`},
 		{"/health", "", 200, "ok"},
 	} {
-		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status || !strings.Contains(body, c.contains) {
+		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status ||
+			!strings.Contains(body, c.contains) {
 			t.Errorf("%s %s: %d %s", c.path, c.header, resp.StatusCode, body)
 		}
 	}
@@ -232,9 +240,11 @@ func TestAccess(t *testing.T) {
 		status   int
 		contains string
 	}{
-		"/network": {200, "owner=local"}, "/all": {200, "owner="}, "/other": {401, "key"}, "/network/": {401, "key"}, "/": {401, "key"},
+		"/network": {200, "owner=local"}, "/all": {200, "owner="}, "/other": {401, "key"}, "/network/": {401, "key"},
+		"/": {401, "key"},
 	} {
-		if resp, body := request(t, "GET", address+"/api/v1"+path, "", ""); resp.StatusCode != want.status || !strings.Contains(body, want.contains) {
+		if resp, body := request(t, "GET", address+"/api/v1"+path, "", ""); resp.StatusCode != want.status ||
+			!strings.Contains(body, want.contains) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
 		}
 	}
@@ -263,7 +273,8 @@ func TestBadBesideGood(t *testing.T) {
 		status      int
 	}{
 		{"good", "", 200}, {"good", "junk", 200}, {"junk", "good", 200}, {"good", "good", 200},
-		{"bad.token.x", "good", 401}, {"good", "bad.token.x", 401}, {"bad.token.x", "", 401}, {"bad.token.x", "bad.token.x", 401},
+		{"bad.token.x", "good", 401}, {"good", "bad.token.x", 401}, {"bad.token.x", "", 401},
+		{"bad.token.x", "bad.token.x", 401},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", address+"/own/", nil)
 		if err != nil {
@@ -298,12 +309,14 @@ func TestSignedIn(t *testing.T) {
 		status       int
 		contains     string
 	}{
-		{"/ui/", "Cookie: airlock=bob", 200, "owner=bob key=bobs"}, {"/ui/", "Cookie: airlock=x", 200, "owner= "}, {"/ui/", "", 200, "owner= "},
+		{"/ui/", "Cookie: airlock=bob", 200, "owner=bob key=bobs"}, {"/ui/", "Cookie: airlock=x", 200, "owner= "},
+		{"/ui/", "", 200, "owner= "},
 		{"/ui/", "Cookie: airlock=bob\nX-API-Key: " + aliceKey, 200, "owner=alice"},
 		{"/api/v1/", "Cookie: airlock=bob", 401, "key"}, // a cookie is worth something at its own mount alone
 		{"/", "", 303, ""}, {"/other", "", 404, ""},
 	} {
-		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status || !strings.Contains(body, c.contains) {
+		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status ||
+			!strings.Contains(body, c.contains) {
 			t.Errorf("%s %s: %d %s", c.path, c.header, resp.StatusCode, body)
 		}
 	}
@@ -331,8 +344,10 @@ func TestLenientMounts(t *testing.T) {
 				open = ""
 			}
 			for header, want := range map[string]string{
-				"": open, "X-API-Key: whatever": open, "Authorization: Bearer jwt": "owner=tenant", "Authorization: Bearer jwt\nX-API-Key: x": "owner=tenant",
-				"Authorization: Bearer expired": "", "Authorization: Bearer expired\nX-API-Key: x": "", "Authorization: Bearer expired\nX-API-Key: jwt": "",
+				"": open, "X-API-Key: whatever": open, "Authorization: Bearer jwt": "owner=tenant",
+				"Authorization: Bearer jwt\nX-API-Key: x": "owner=tenant",
+				"Authorization: Bearer expired":           "", "Authorization: Bearer expired\nX-API-Key: x": "",
+				"Authorization: Bearer expired\nX-API-Key: jwt": "",
 			} {
 				resp, body := request(t, "GET", address+"/chat/x", header, "")
 				if want == "" && resp.StatusCode != 401 || want != "" && !strings.Contains(body, want+" ") {
@@ -356,11 +371,15 @@ func TestKeysCannotBeChecked(t *testing.T) {
 // for the body it announced.
 func TestRefusedBeforeBody(t *testing.T) {
 	_, address := start(t, Options{})
-	answer := speak(t, address, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n", 2*time.Second)
+	answer := speak(
+		t, address, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n",
+		2*time.Second)
 	if !strings.HasPrefix(answer, "HTTP/1.1 401 ") || strings.Contains(answer, "still open") {
 		t.Errorf("%q", answer)
 	}
-	answer = speak(t, address, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\nExpect: 100-continue\r\nX-API-Key: "+aliceKey+"\r\n\r\n", 100*time.Millisecond)
+	answer = speak(t, address,
+		"POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\nExpect: 100-continue\r\nX-API-Key: "+aliceKey+
+			"\r\n\r\n", 100*time.Millisecond)
 	if !strings.HasPrefix(answer, "HTTP/1.1 100 ") {
 		t.Errorf("with a key: %q", answer)
 	}
@@ -372,7 +391,8 @@ func TestHosts(t *testing.T) {
 		"localhost": 200, "LOCALHOST:1234": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]:8000": 200, "localhost.": 200,
 		"code.example": 200, "code.example:9": 200,
 		"attacker.test": 421, "attacker.test:8000": 421, "localhost.attacker.test": 421, "127.0.0.1.attacker.test": 421,
-		"10.0.0.1": 421, "[::ffff:10.0.0.1]": 421, "code.example.attacker.test": 421, "0.0.0.0": 421, "": 421, "2130706433": 421,
+		"10.0.0.1": 421, "[::ffff:10.0.0.1]": 421, "code.example.attacker.test": 421, "0.0.0.0": 421, "": 421,
+		"2130706433": 421,
 	} {
 		answer := speak(t, address, "GET /health HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n", time.Second)
 		want := "HTTP/1.1 200 "
@@ -405,7 +425,8 @@ func TestForeignPages(t *testing.T) {
 		if resp.StatusCode != c.status {
 			t.Errorf("%s %s: %d %s", c.method, c.header, resp.StatusCode, body)
 		}
-		if resp.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+		if resp.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" ||
+			resp.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("headers %v", resp.Header)
 		}
 	}

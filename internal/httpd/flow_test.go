@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-var hurry = Timeouts{Header: 100 * time.Millisecond, BodyIdle: 100 * time.Millisecond, WriteIdle: 100 * time.Millisecond, KeepAlive: 100 * time.Millisecond}
+var hurry = Timeouts{Header: 100 * time.Millisecond, BodyIdle: 100 * time.Millisecond,
+	WriteIdle: 100 * time.Millisecond, KeepAlive: 100 * time.Millisecond}
 
 // TestSlowPeers checks that who stops in mid-sentence is cut, wherever that is.
 func TestSlowPeers(t *testing.T) {
@@ -71,7 +72,8 @@ func TestLongRun(t *testing.T) {
 			io.WriteString(w, "done")
 		}
 	})
-	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry, Mounts: []Mount{{Prefix: "/long", Handler: long}}})
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry,
+		Mounts: []Mount{{Prefix: "/long", Handler: long}}})
 	for _, body := range []string{"", "some"} {
 		if _, answer := request(t, "POST", address+"/long", "", body); answer != "done" {
 			t.Errorf("body %q: %q", body, answer)
@@ -124,7 +126,8 @@ func TestSlowReader(t *testing.T) {
 		_, err = io.CopyN(w, f, 64<<20)
 		ended <- err
 	})
-	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry, Mounts: []Mount{{Prefix: "/write", Handler: write}, {Prefix: "/send", Handler: send}}})
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry,
+		Mounts: []Mount{{Prefix: "/write", Handler: write}, {Prefix: "/send", Handler: send}}})
 	for _, path := range []string{"/write", "/send"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 		if err != nil {
@@ -275,10 +278,11 @@ func TestConnections(t *testing.T) {
 func TestAnswerIsSentFirst(t *testing.T) {
 	arrived := make(chan struct{})
 	log := slog.New(waitingHandler{slog.DiscardHandler, arrived})
-	_, url := start(t, Options{Log: log, Mounts: []Mount{{Prefix: "/x", Public: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "5")
-		_, _ = io.WriteString(w, "hello")
-	})}}})
+	_, url := start(t, Options{Log: log, Mounts: []Mount{{Prefix: "/x", Public: true,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5")
+			_, _ = io.WriteString(w, "hello")
+		})}}})
 	client := &http.Client{Timeout: 10 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	defer client.CloseIdleConnections()
 	response, err := client.Post(url+"/x", "text/plain", nil) //nolint:noctx // it has a timeout

@@ -15,9 +15,10 @@ import (
 // TestStrictHeaders sends requests byte for byte, in one piece and in many, and
 // reads the statuses that come back.
 func TestStrictHeaders(t *testing.T) {
-	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(w, r.Body)
-	})}}})
+	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, r.Body)
+		})}}})
 	const get, post = "GET /api/v1/x HTTP/1.1\r\nHost: localhost\r\n", "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\n"
 	for _, c := range []struct {
 		name, sent string
@@ -26,7 +27,8 @@ func TestStrictHeaders(t *testing.T) {
 		{"plain", get + "\r\n", []int{200}},
 		{"three in a row", get + "\r\n" + get + "X: a\r\n\r\n" + get + "\r\n", []int{200, 200, 200}},
 		{"a body", post + "Content-Length: 6\r\n\r\na\n b\n\t" + get + "\r\n", []int{200, 200}},
-		{"chunks", post + "Transfer-Encoding: chunked\r\n\r\n3;x=y\r\na\n \r\nA\r\n0123456\n89\r\n0\r\n\r\n" + get + "\r\n", []int{200}},
+		{"chunks", post + "Transfer-Encoding: chunked\r\n\r\n3;x=y\r\na\n \r\nA\r\n0123456\n89\r\n0\r\n\r\n" + get + "\r\n",
+			[]int{200}},
 		{"a long line", get + "X: " + strings.Repeat("a", 3000) + "\r\n\r\n" + get + "\r\n", []int{200, 200}},
 		{"bare LF after a field", get + "X: a\nY: b\r\n\r\n", []int{400}},
 		{"bare LF after the request line", "GET /api/v1/x HTTP/1.1\nHost: localhost\r\n\r\n", []int{400}},
@@ -38,10 +40,14 @@ func TestStrictHeaders(t *testing.T) {
 		{"the second is folded", get + "\r\n" + get + "X: a\r\n b\r\n\r\n", []int{200, 400}},
 		{"folded after a body", post + "Content-Length: 2\r\n\r\nab" + get + "X: a\r\n b\r\n\r\n", []int{200, 400}},
 		{"a long Content-Length", post + "Content-Length:" + strings.Repeat(" ", 300) + "2\r\n\r\nab", []int{400}},
-		{"an upgrade that is refused", get + "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + get + "X: a\r\n b\r\n\r\n", []int{200}},
+		{"an upgrade that is refused", get + "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + get + "X: a\r\n b\r\n\r\n",
+			[]int{200}},
 		{"an upgrade to nothing", get + "Upgrade:\r\n\r\n" + get + "X: a\r\n b\r\n\r\n", []int{200}},
-		{"an upgrade of what is no mount's", "GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nUpgrade: x\r\n\r\n" + get + "\r\n", []int{200}},
-		{"chunks for what is no mount's", "GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get + "\r\n", []int{200}},
+		{"an upgrade of what is no mount's", "GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nUpgrade: x\r\n\r\n" + get +
+			"\r\n", []int{200}},
+		{"chunks for what is no mount's",
+			"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get + "\r\n",
+			[]int{200}},
 		{"no Content-Length", post + "Content-Length: x\r\n\r\n", []int{400}},
 	} {
 		for _, pieces := range []bool{false, true} {
@@ -55,17 +61,18 @@ func TestStrictHeaders(t *testing.T) {
 // A connection that speaks another protocol is not checked any more: what it
 // carries may look like anything.
 func TestUpgradedConnection(t *testing.T) {
-	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, both, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(both, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		both.Flush()
-		_, _ = io.Copy(conn, both)
-	})}}})
+	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, both, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprint(both, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			both.Flush()
+			_, _ = io.Copy(conn, both)
+		})}}})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 	if err != nil {
 		t.Fatal(err)

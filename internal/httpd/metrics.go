@@ -35,12 +35,14 @@ func NewMetrics(e Engine) *Metrics {
 			Name: "airlock_http_requests_total", Help: "Requests answered, by route and status code.",
 		}, []string{"route", "method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "airlock_http_request_duration_seconds", Help: "Time from a request's header to the end of its answer, by route.",
+			Name:    "airlock_http_request_duration_seconds",
+			Help:    "Time from a request's header to the end of its answer, by route.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10), // 1 ms to 4 min
 		}, []string{"route"}),
 	}
 	m.Registry.MustRegister(m.requests, m.seconds, engineCollector{e},
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -75,7 +77,8 @@ func (m *Metrics) count(next http.Handler) http.Handler {
 
 func method(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
 		return m
 	}
 	return "other"
@@ -109,7 +112,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c engineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRuns, descRunning, descResting, descQueued, descRejected, descWait, descDuration, descFree, descLow} {
+	for _, d := range []*prometheus.Desc{descRuns, descRunning, descResting, descQueued, descRejected, descWait,
+		descDuration, descFree, descLow} {
 		out <- d
 	}
 }

@@ -21,7 +21,8 @@ func (s *Server) cleanPath(next http.Handler) http.Handler {
 		case !onePath(r.URL.Path, r.URL.RawPath):
 			s.nothingHere(w, r)
 		case s.keyInQuery(r):
-			refuse(w, r, http.StatusUnauthorized, "unauthorized", "a key in the address ends up in logs: send it in the Authorization header")
+			refuse(w, r, http.StatusUnauthorized, "unauthorized",
+				"a key in the address ends up in logs: send it in the Authorization header")
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -29,7 +29,8 @@ type ExposedError struct{ Addr net.Addr }
 
 func (e *ExposedError) Error() string {
 	return fmt.Sprintf("refusing to listen on %s without keys: anybody who reaches that address could run code. "+
-		"Make a key with 'airlock keys create', or name the networks to trust with --trust-network CIDR, or listen on 127.0.0.1", e.Addr)
+		"Make a key with 'airlock keys create', or name the networks to trust with --trust-network CIDR, or listen on "+
+		"127.0.0.1", e.Addr)
 }
 
 // New returns a server that has not begun to serve. The error is *ExposedError
@@ -42,7 +43,8 @@ func New(o Options) (*Server, error) {
 	o.fill()
 	keyed := slices.ContainsFunc(o.Mounts, func(m Mount) bool { return m.Keyed })
 	for _, l := range o.Listen {
-		if tcp := l.Addr().Network() != "unix"; tcp && !isLoopback(l.Addr()) && !o.Engine.Stats().HasKeys && !keyed && len(o.TrustNetworks) == 0 {
+		if tcp := l.Addr().Network() != "unix"; tcp && !isLoopback(l.Addr()) && !o.Engine.Stats().HasKeys && !keyed &&
+			len(o.TrustNetworks) == 0 {
 			for _, l := range o.Listen {
 				l.Close()
 			}

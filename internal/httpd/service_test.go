@@ -103,7 +103,8 @@ func must[T any](t *testing.T) func(T, error) T {
 func TestFileInFileOut(t *testing.T) {
 	_, at := service(t)
 	ctx, c := t.Context(), connect(t, at["tcp"], "")
-	if health := must[*client.Health](t)(c.Health(ctx)); health.Status != "ok" || health.Version != "test" || health.Isolation.Backend != "fake" {
+	if health := must[*client.Health](t)(c.Health(ctx)); health.Status != "ok" || health.Version != "test" ||
+		health.Isolation.Backend != "fake" {
 		t.Errorf("health %+v", health)
 	}
 	session := must[*client.Session](t)(c.CreateSession(ctx, client.SessionRequest{}))
@@ -111,7 +112,8 @@ func TestFileInFileOut(t *testing.T) {
 	run := must[*client.Run](t)(c.Run(ctx, client.RunRequest{
 		Language: "python", Code: "copy", Session: session.ID, Files: []client.FileRef{{ID: file.ID, Path: "a.txt"}},
 	}))
-	if run.Status != client.StatusOK || run.Stderr != "caf\u00e9\u2028\n" || len(run.Files) != 1 || run.Files[0].Path != "out/a.txt" || run.Files[0].Run != run.ID {
+	if run.Status != client.StatusOK || run.Stderr != "caf\u00e9\u2028\n" || len(run.Files) != 1 ||
+		run.Files[0].Path != "out/a.txt" || run.Files[0].Run != run.ID {
 		t.Fatalf("run %+v", run)
 	}
 	var out strings.Builder
@@ -141,7 +143,8 @@ func TestFileInFileOut(t *testing.T) {
 	if len(events) != 2 || events[1] != client.EventResult {
 		t.Errorf("events %v", events)
 	}
-	if run := must[*client.Run](t)(c.Run(ctx, client.RunRequest{Language: "python", Code: "fail"})); run.Status != client.StatusError || *run.ExitCode != 3 {
+	if run := must[*client.Run](t)(c.Run(ctx, client.RunRequest{
+		Language: "python", Code: "fail"})); run.Status != client.StatusError || *run.ExitCode != 3 {
 		t.Errorf("run %+v", run)
 	}
 	if _, err := c.Run(ctx, client.RunRequest{Language: "cobol"}); err == nil || !strings.Contains(err.Error(), "cobol") {
@@ -234,7 +237,8 @@ func TestFirstKey(t *testing.T) {
 	if _, err := open.Limits(ctx); refused(err) != http.StatusUnauthorized {
 		t.Errorf("without a key, after it was revoked: %v", err)
 	}
-	if keys := must[[]client.Key](t)(admin.ListKeys(ctx)); len(keys) != 1 || keys[0].RevokedAt.IsZero() || keys[0].Token != "" {
+	if keys := must[[]client.Key](t)(admin.ListKeys(ctx)); len(keys) != 1 || keys[0].RevokedAt.IsZero() ||
+		keys[0].Token != "" {
 		t.Errorf("keys %+v", keys)
 	}
 }

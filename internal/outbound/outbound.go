@@ -78,7 +78,8 @@ func (e *RefusedError) Error() string {
 	if where != e.IP.String() {
 		where += " (" + e.IP.String() + ")"
 	}
-	return fmt.Sprintf("%s is not a public address, and the service connects to such an address only if its operator names it (for projects with --project-api)", where)
+	return fmt.Sprintf("%s is not a public address, and the service connects to such an address only if its operator "+
+		"names it (for projects with --project-api)", where)
 }
 
 // Check resolves the host of an address and returns a *RefusedError if the

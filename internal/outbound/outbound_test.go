@@ -110,7 +110,8 @@ func TestTransport(t *testing.T) {
 	} {
 		asked = 0
 		err := get(policy(t, false, c.allowed...), c.proxy, c.address)
-		if refused := new(outbound.RefusedError); (err == nil) != c.want || (asked == 1) != c.want || err != nil && !errors.As(err, &refused) {
+		if refused := new(outbound.RefusedError); (err == nil) != c.want || (asked == 1) != c.want ||
+			err != nil && !errors.As(err, &refused) {
 			t.Errorf("%s: %v, asked %d times", c.name, err, asked)
 		}
 	}

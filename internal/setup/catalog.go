@@ -27,7 +27,9 @@ type kind struct {
 
 var kinds = []kind{
 	{name: language.CurrentPackages, minors: []int{11, 12, 13, 14}},
-	{name: language.OnyxPackages, minors: []int{11, 12}, source: []string{"matplotlib-venn"}, broken: []string{"matplotlib-inline"}}, // it wants IPython
+	// it wants IPython
+	{name: language.OnyxPackages, minors: []int{11, 12}, source: []string{"matplotlib-venn"},
+		broken: []string{"matplotlib-inline"}},
 	{
 		name: language.LibreChatPackages, minors: []int{14, 13, 12, 11}, node: true,
 		debian: []string{"libcairo2", "libpango-1.0-0", "libpangoft2-1.0-0", "poppler-utils", "tesseract-ocr"},
@@ -80,7 +82,8 @@ func chooseKinds(data string, names []string) ([]kind, error) {
 	for _, name := range names {
 		k, ok := findKind(strings.TrimSpace(name))
 		if !ok {
-			return nil, &Error{Problem: "there is no set of Python packages " + name, Cure: "choose from " + strings.Join(language.PackageSets(), ", ")}
+			return nil, &Error{Problem: "there is no set of Python packages " + name,
+				Cure: "choose from " + strings.Join(language.PackageSets(), ", ")}
 		}
 		if !slices.ContainsFunc(chosen, func(c kind) bool { return c.name == k.name }) {
 			chosen = append(chosen, k)

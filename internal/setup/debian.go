@@ -39,7 +39,8 @@ func (in *installer) debianPackages(ctx context.Context, languages []language.La
 		return err
 	}
 	// The lists of a new machine or container are empty or old.
-	for _, args := range [][]string{{"update", "-q"}, append([]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)} {
+	for _, args := range [][]string{{"update", "-q"}, append(
+		[]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)} {
 		if err := in.runApt(ctx, append(slices.Clone(apt), args...), missing); err != nil {
 			return err
 		}
@@ -98,7 +99,8 @@ func (in *installer) missing(ctx context.Context, languages []language.Language,
 		return nil, nil
 	}
 	// It exits with 1 when it does not know one of them, and lists the others.
-	query := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"}, wanted...)...)
+	query := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"},
+		wanted...)...)
 	out, err := query.Output()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		return nil, fmt.Errorf("dpkg-query: %w", err)
@@ -154,8 +156,9 @@ func (in *installer) runApt(ctx context.Context, argv, missing []string) error {
 		}
 		return &Error{
 			Problem: "apt-get could not install " + strings.Join(missing, " "),
-			Cure:    "see that this works, then run setup again: apt-get update && apt-get install " + strings.Join(missing, " "),
-			Err:     errors.New(tail.last()),
+			Cure: "see that this works, then run setup again: apt-get update && apt-get install " +
+				strings.Join(missing, " "),
+			Err: errors.New(tail.last()),
 		}
 	}
 	return nil
@@ -165,7 +168,8 @@ func (in *installer) runApt(ctx context.Context, argv, missing []string) error {
 func (in *installer) commandsExist(languages []language.Language) error {
 	for _, l := range languages {
 		if _, err := exec.LookPath(l.Version[0]); err != nil {
-			return &Error{Problem: l.Title + " is missing: there is no " + l.Version[0], Cure: "install it, then run setup again"}
+			return &Error{Problem: l.Title + " is missing: there is no " + l.Version[0],
+				Cure: "install it, then run setup again"}
 		}
 	}
 	return nil

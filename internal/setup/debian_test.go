@@ -40,7 +40,8 @@ func TestChoose(t *testing.T) {
 
 // debian is a host where only coreutils is installed.
 func debian(t *testing.T) (*installer, *journal) {
-	script(t, "dpkg-query", "printf 'installed coreutils\\nconfig-files jq\\n'; echo 'no package found matching bash' >&2; exit 1\n")
+	script(t, "dpkg-query",
+		"printf 'installed coreutils\\nconfig-files jq\\n'; echo 'no package found matching bash' >&2; exit 1\n")
 	return bench(t, lockOf(""), "")
 }
 
@@ -98,7 +99,8 @@ func TestAptThatFails(t *testing.T) {
 	in.uid = 0
 	script(t, "apt-get", "echo 'E: Could not get lock' >&2; exit 100\n")
 	err := in.debianPackages(t.Context(), bashOnly(t), nil)
-	if err == nil || !strings.Contains(err.Error(), "E: Could not get lock") || !strings.Contains(err.Error(), "apt-get update && apt-get install bash jq") {
+	if err == nil || !strings.Contains(err.Error(), "E: Could not get lock") ||
+		!strings.Contains(err.Error(), "apt-get update && apt-get install bash jq") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -110,7 +112,8 @@ func TestNotDebian(t *testing.T) {
 		t.Errorf("%v\n%s", err, j)
 	}
 	ruby := language.Language{Name: "ruby", Title: "Ruby", Version: []string{"/usr/bin/not-ruby", "--version"}}
-	if err := in.debianPackages(t.Context(), []language.Language{ruby}, nil); err == nil || !strings.Contains(err.Error(), "Ruby is missing") {
+	if err := in.debianPackages(t.Context(), []language.Language{ruby}, nil); err == nil ||
+		!strings.Contains(err.Error(), "Ruby is missing") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -133,7 +136,8 @@ func TestDataDirectoryRefusesOtherPeoplesFiles(t *testing.T) {
 func TestDataDirectoryOfAnOrdinaryUser(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	in, _ := bench(t, lockOf(""), "")
-	for path, want := range map[string]os.FileMode{"": 0o700, "files": 0o700, "runtimes": 0o755, "runtimes/python": 0o755} {
+	for path, want := range map[string]os.FileMode{"": 0o700, "files": 0o700, "runtimes": 0o755,
+		"runtimes/python": 0o755} {
 		if info, err := os.Stat(filepath.Join(in.data, path)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, %v, want %v", path, info.Mode(), err, want)
 		}

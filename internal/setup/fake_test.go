@@ -60,7 +60,8 @@ func (s *shop) wheel(name, version, module, source string, needs ...string) stri
 		s.must(err)
 	}
 	s.must(archive.Close())
-	s.must(os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("%s-%s-py3-none-any.whl", name, version)), content.Bytes(), 0o644))
+	s.must(os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("%s-%s-py3-none-any.whl", name, version)), content.Bytes(),
+		0o644))
 	sum := sha256.Sum256(content.Bytes())
 	return fmt.Sprintf("%s==%s \\\n    --hash=sha256:%s\n", name, version, hex.EncodeToString(sum[:]))
 }

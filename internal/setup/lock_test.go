@@ -52,7 +52,8 @@ func TestOnyxPins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, pin := range []string{"pandas==2.2.2", "numpy==1.26.4", "matplotlib==3.9.1", "pytz==2025.2", "matplotlib-inline==0.1.7", "scipy==1.16.2"} {
+		for _, pin := range []string{"pandas==2.2.2", "numpy==1.26.4", "matplotlib==3.9.1", "pytz==2025.2",
+			"matplotlib-inline==0.1.7", "scipy==1.16.2"} {
 			if !strings.Contains(string(lock), "\n"+pin+" ") {
 				t.Errorf("3.%d: %s is not locked", minor, pin)
 			}
@@ -85,7 +86,8 @@ func TestNodeLock(t *testing.T) {
 }
 
 func TestPins(t *testing.T) {
-	const lock = "# comment\nalpha==1.0 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\nbeta==2.0 ; python_version > \"3\" \\\n    --hash=sha256:22\n"
+	const lock = "# comment\nalpha==1.0 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n" +
+		"beta==2.0 ; python_version > \"3\" \\\n    --hash=sha256:22\n"
 	const want = "alpha==1.0\nbeta==2.0 ; python_version > \"3\"\n"
 	if got := string(pins([]byte(lock))); got != want {
 		t.Errorf("pins: %q, want %q", got, want)
@@ -96,8 +98,10 @@ func TestPipError(t *testing.T) {
 	for _, test := range []struct{ name, said, problem, cure string }{
 		{
 			"offline",
-			"WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...: Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/numpy/\n" +
-				"ERROR: Could not find a version that satisfies the requirement numpy==2.4.6 (from versions: none)\nERROR: No matching distribution found for numpy==2.4.6",
+			"WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...: Failed to establish a new " +
+				"connection: [Errno -3] Temporary failure in name resolution')': /simple/numpy/\n" +
+				"ERROR: Could not find a version that satisfies the requirement numpy==2.4.6 (from versions: none)\n" +
+				"ERROR: No matching distribution found for numpy==2.4.6",
 			"the network or the package index failed at numpy==2.4.6", "it continues",
 		},
 		{
@@ -105,21 +109,29 @@ func TestPipError(t *testing.T) {
 			"the network or the package index failed at pandas", "it continues",
 		},
 		{
-			"certificate", "WARNING: Retrying after connection broken by 'SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate in certificate chain'))'",
+			"certificate", "WARNING: Retrying after connection broken by 'SSLError(SSLCertVerificationError(1, '[SSL: " +
+				"CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate in certificate chain'))'",
 			"a certificate that this machine does not trust, at pandas", "PIP_CERT",
 		},
-		{"full", "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "is full", "it continues"},
-		{"altered", "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", "pandas came with other bytes", "do not install it"},
-		{"no wheel", "ERROR: No matching distribution found for numpy==2.4.6 (from -r lock.txt (line 3))", "has no numpy==2.4.6 that fits", "the cure"},
-		{"conflict", "x\nERROR: Cannot install a and b because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible: for help", "pip could not go on at pandas", "the cure"},
+		{"full", "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "is full",
+			"it continues"},
+		{"altered", "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
+			"pandas came with other bytes", "do not install it"},
+		{"no wheel", "ERROR: No matching distribution found for numpy==2.4.6 (from -r lock.txt (line 3))",
+			"has no numpy==2.4.6 that fits", "the cure"},
+		{"conflict", "x\nERROR: Cannot install a and b because these package versions have conflicting dependencies.\n" +
+			"ERROR: ResolutionImpossible: for help", "pip could not go on at pandas", "the cure"},
 		{
 			"conflict with ours",
-			"ERROR: Cannot install pandas==1.5.3 because these package versions have conflicting dependencies.\n\nThe conflict is caused by:\n    The user requested pandas==1.5.3\n    The user requested (constraint) pandas==3.1.1\n\nTo fix this you could try to:\n1. loosen",
+			"ERROR: Cannot install pandas==1.5.3 because these package versions have conflicting dependencies.\n\n" +
+				"The conflict is caused by:\n    The user requested pandas==1.5.3\n" +
+				"    The user requested (constraint) pandas==3.1.1\n\nTo fix this you could try to:\n1. loosen",
 			"yours: pandas==1.5.3; this set has: pandas==3.1.1", "the cure",
 		},
 		{
 			"conflict of a dependency",
-			"The conflict is caused by:\n    old-tool 1.2 depends on numpy<2\n    The user requested (constraint) numpy==2.4.6\n\nAdditionally",
+			"The conflict is caused by:\n    old-tool 1.2 depends on numpy<2\n" +
+				"    The user requested (constraint) numpy==2.4.6\n\nAdditionally",
 			"yours: old-tool 1.2, which needs numpy<2; this set has: numpy==2.4.6", "the cure",
 		},
 		{

@@ -19,7 +19,8 @@ var nodeLock embed.FS
 
 // npmCommand installs what the lock says. Scripts of packages are not run:
 // those that bring machine code bring it ready-made.
-var npmCommand = []string{"npm", "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"}
+var npmCommand = []string{"npm", "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund",
+	"--no-update-notifier", "--loglevel=error"}
 
 // nodePackages installs the packages of Node that belong to a set. Every
 // program of Node finds them, whatever its set of Python packages is.
@@ -71,7 +72,8 @@ func nodeTarget(set string) string { return filepath.Join("sets", set, "node_mod
 
 func (in *installer) installNode(ctx context.Context, files map[string][]byte, set string) error {
 	if _, err := exec.LookPath(npmCommand[0]); err != nil {
-		return &Error{Problem: "there is no npm, which installs the packages of Node", Cure: "install it (apt-get install npm), then run setup again"}
+		return &Error{Problem: "there is no npm, which installs the packages of Node",
+			Cure: "install it (apt-get install npm), then run setup again"}
 	}
 	release, err := in.lockSetup()
 	if err != nil {
@@ -142,7 +144,8 @@ func (in *installer) pruneNode(keep string) error {
 func npmError(data, said string) error {
 	why := ""
 	for line := range strings.Lines(said) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "npm error "); ok && why == "" && !strings.HasPrefix(text, "code ") {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "npm error "); ok && why == "" &&
+			!strings.HasPrefix(text, "code ") {
 			why = text
 		}
 	}

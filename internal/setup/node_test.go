@@ -16,7 +16,8 @@ echo 'npm error code ENOTFOUND' >&2
 echo 'npm error network request failed' >&2
 exit 1
 `)
-	if err := in.nodePackages(t.Context()); err == nil || !strings.Contains(err.Error(), "network request failed") || !strings.Contains(err.Error(), "HTTPS_PROXY") {
+	if err := in.nodePackages(t.Context()); err == nil || !strings.Contains(err.Error(), "network request failed") ||
+		!strings.Contains(err.Error(), "HTTPS_PROXY") {
 		t.Errorf("a failure: %v", err)
 	}
 	if found := NodePackages(in.data); found != nil {
@@ -40,14 +41,16 @@ test -s package-lock.json && mkdir -p node_modules/lodash
 		t.Error(err)
 	}
 	text, err := os.ReadFile(calls)
-	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); err != nil || len(lines) != 2 || !strings.Contains(lines[1], "ci --ignore-scripts") {
+	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); err != nil || len(lines) != 2 ||
+		!strings.Contains(lines[1], "ci --ignore-scripts") {
 		t.Errorf("npm was called with %q, %v", lines, err)
 	}
 	if !j.has("done up to date") {
 		t.Errorf("said:\n%s", j)
 	}
 
-	for said, want := range map[string]string{"npm error code EINTEGRITY\n": "other bytes", "npm error code ENOSPC\n": "is full", "Killed": "npm ci failed"} {
+	for said, want := range map[string]string{"npm error code EINTEGRITY\n": "other bytes",
+		"npm error code ENOSPC\n": "is full", "Killed": "npm ci failed"} {
 		if err := npmError("/data", said); !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", said, err)
 		}

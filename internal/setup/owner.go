@@ -57,7 +57,8 @@ func CheckData(data string) error {
 			return nil
 		}
 	}
-	return &Error{Problem: data + " holds other things than Airlock's data", Cure: "choose an empty or a new directory with --data"}
+	return &Error{Problem: data + " holds other things than Airlock's data",
+		Cure: "choose an empty or a new directory with --data"}
 }
 
 // serviceOwns tells the service's own entries of the data directory.

@@ -14,7 +14,8 @@ import (
 // many are expected; 0 when that is for pip to find out. cure is what to do
 // when pip does not like what it was asked for.
 func (in *installer) pip(ctx context.Context, temporary string, total int, cure string, args ...string) error {
-	argv := append([]string{in.python, "-m", "pip", "install", "--no-compile", "--no-warn-script-location", "--progress-bar", "off"}, args...)
+	argv := append([]string{in.python, "-m", "pip", "install", "--no-compile", "--no-warn-script-location",
+		"--progress-bar", "off"}, args...)
 	cmd := pythonCommand(ctx, []string{"TMPDIR=" + temporary}, argv...)
 	cmd.ExtraFiles = []*os.File{in.held}
 	var stderr, said tail // what excludes what is on stdout
@@ -49,10 +50,11 @@ func (in *installer) pip(ctx context.Context, temporary string, total int, cure 
 
 // What pip says, in the words of its versions 22 to 26.
 var (
-	pipFull     = regexp.MustCompile(`No space left on device|Errno 28|Disk quota exceeded`)
-	pipHash     = regexp.MustCompile(`DO NOT MATCH THE HASHES`)
-	pipTrust    = regexp.MustCompile(`CERTIFICATE_VERIFY_FAILED|certificate verify failed`)
-	pipOffline  = regexp.MustCompile(`connection broken by|Failed to establish a new connection|Max retries exceeded|Temporary failure in name resolution|Read timed out|ReadTimeoutError|ConnectionResetError|IncompleteRead|Connection aborted`)
+	pipFull    = regexp.MustCompile(`No space left on device|Errno 28|Disk quota exceeded`)
+	pipHash    = regexp.MustCompile(`DO NOT MATCH THE HASHES`)
+	pipTrust   = regexp.MustCompile(`CERTIFICATE_VERIFY_FAILED|certificate verify failed`)
+	pipOffline = regexp.MustCompile(
+		`connection broken by|Failed to establish a new connection|Max retries exceeded|Temporary failure in name resolution|Read timed out|ReadTimeoutError|ConnectionResetError|IncompleteRead|Connection aborted`)
 	pipConflict = regexp.MustCompile(`ERROR: (Cannot install .+)`)
 	pipMissing  = regexp.MustCompile(`No matching distribution found for (.+)`)
 	pipProblem  = regexp.MustCompile(`ERROR: (.+)`)
@@ -79,7 +81,8 @@ func pipError(data, at, cure, said string) error {
 	case pipTrust.MatchString(said):
 		return &Error{
 			Problem: "the package index showed a certificate that this machine does not trust, at " + at,
-			Cure:    "behind a proxy that has certificates of its own, name the file of its authority in PIP_CERT, then run setup again",
+			Cure: "behind a proxy that has certificates of its own, name the file of its authority in PIP_CERT, then run " +
+				"setup again",
 		}
 	case pipOffline.MatchString(said):
 		return &Error{

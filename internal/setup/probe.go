@@ -103,7 +103,8 @@ func (in *installer) tryImport(ctx context.Context, set string, p *Package) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, importTime)
 	defer cancel()
-	cmd := pythonCommand(ctx, []string{"MPLCONFIGDIR=" + in.path("matplotlib")}, in.python, "-I", "-c", importScript, set, p.Module)
+	cmd := pythonCommand(ctx, []string{"MPLCONFIGDIR=" + in.path("matplotlib")}, in.python, "-I", "-c", importScript, set,
+		p.Module)
 	var stderr tail
 	cmd.Stderr = &stderr
 	err := cmd.Run()

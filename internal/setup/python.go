@@ -28,7 +28,8 @@ print(json.dumps({"version": platform.python_version(), "major": sys.version_inf
 // table, else another of the distribution's that the set is locked for.
 func (in *installer) inspectPython(ctx context.Context) (cpython, error) {
 	if _, err := os.Stat(in.table); err != nil {
-		return cpython{}, &Error{Problem: "there is no " + in.table, Cure: "install Python 3.11 to 3.14 there (apt-get install python3), then run setup again"}
+		return cpython{}, &Error{Problem: "there is no " + in.table,
+			Cure: "install Python 3.11 to 3.14 there (apt-get install python3), then run setup again"}
 	}
 	first, err := in.describe(ctx, in.table)
 	if err != nil || in.fits(first) {
@@ -50,8 +51,10 @@ func (in *installer) inspectPython(ctx context.Context) (cpython, error) {
 		locked = append(locked, fmt.Sprintf("3.%d", minor))
 	}
 	return first, &Error{
-		Problem: fmt.Sprintf("%s is %s %s; the set %s is locked for CPython %s", in.table, first.Name, first.Version, in.kind.name, strings.Join(locked, ", ")),
-		Cure: fmt.Sprintf("install one of these as %s.%d; or use a system that has one, such as Debian 12 or Ubuntu 24.04; or take another set with --packages; without Python packages: --languages bash",
+		Problem: fmt.Sprintf("%s is %s %s; the set %s is locked for CPython %s", in.table, first.Name, first.Version,
+			in.kind.name, strings.Join(locked, ", ")),
+		Cure: fmt.Sprintf("install one of these as %s.%d; or use a system that has one, such as Debian 12 or Ubuntu 24.04; "+
+			"or take another set with --packages; without Python packages: --languages bash",
 			in.table, in.kind.minors[0]),
 	}
 }
@@ -110,14 +113,16 @@ func (in *installer) plan(ctx context.Context) (plan, error) {
 	}
 	p.user, err = os.ReadFile(p.source)
 	if err != nil && (in.requirements != "" || !os.IsNotExist(err)) {
-		return plan{}, &Error{Problem: "the Python requirements cannot be read", Cure: "give --python-requirements the path of a file", Err: err}
+		return plan{}, &Error{Problem: "the Python requirements cannot be read",
+			Cure: "give --python-requirements the path of a file", Err: err}
 	}
 	if strings.TrimSpace(uncommented(p.user)) == "" {
 		p.user = nil
 	}
 	switch {
 	case in.own() && p.user == nil:
-		return plan{}, &Error{Problem: "the set own has no packages", Cure: "name a file with them: --packages own --python-requirements FILE"}
+		return plan{}, &Error{Problem: "the set own has no packages",
+			Cure: "name a file with them: --packages own --python-requirements FILE"}
 	case in.own():
 		p.set = in.kind.directory(python.Minor, digest(p.user))
 	case p.user != nil:
@@ -249,7 +254,8 @@ func (in *installer) finish(ctx context.Context, p plan, work string) error {
 	for _, f := range failed {
 		in.progress.Warn(fmt.Sprintf("%s cannot be imported; the others can: %s", f.Name, f.Error))
 	}
-	in.progress.Done(fmt.Sprintf("%d of %d can be imported by Python %s", len(installed.Packages)-len(failed), len(installed.Packages), installed.Python))
+	in.progress.Done(fmt.Sprintf("%d of %d can be imported by Python %s", len(installed.Packages)-len(failed),
+		len(installed.Packages), installed.Python))
 	return nil
 }
 

@@ -70,7 +70,8 @@ func TestOnePackageThatFailsLeavesTheOthers(t *testing.T) {
 	want := []Package{
 		{Name: "alpha", Version: "1.0", Module: "alpha", OK: true},
 		{Name: "crash", Version: "1.0", Module: "crash", Error: "signal: killed"},
-		{Name: "gamma", Version: "1.0", Module: "other_name", Error: "ImportError: libGL.so.1: cannot open shared object file"},
+		{Name: "gamma", Version: "1.0", Module: "other_name",
+			Error: "ImportError: libGL.so.1: cannot open shared object file"},
 	}
 	if diff := cmp.Diff(want, got.Packages); diff != "" {
 		t.Error(diff)
@@ -80,7 +81,8 @@ func TestOnePackageThatFailsLeavesTheOthers(t *testing.T) {
 	}
 
 	// What failed may have been mended: it is tried again, and not installed again.
-	s.must(os.WriteFile(in.path("lib", "other_name.py"), []byte("mended = True # and longer than before, so that it is compiled anew"), 0o644))
+	s.must(os.WriteFile(in.path("lib", "other_name.py"), []byte(
+		"mended = True # and longer than before, so that it is compiled anew"), 0o644))
 	s.must(os.WriteFile(in.path("lib", "crash.py"), nil, 0o644))
 	s.must(os.RemoveAll(s.dir))
 	if err := in.pythonPackages(t.Context()); err != nil {
@@ -107,7 +109,8 @@ func TestFailureKeepsTheOldSet(t *testing.T) {
 	}
 	in.lock = lockOf(strings.ReplaceAll(second, hashOf(second), strings.Repeat("0", 64)))
 	err := in.pythonPackages(t.Context())
-	if mendable, ok := errors.AsType[*Error](err); !ok || !strings.Contains(mendable.Problem, "other bytes than the ones that were locked") {
+	if mendable, ok := errors.AsType[*Error](err); !ok || !strings.Contains(
+		mendable.Problem, "other bytes than the ones that were locked") {
 		t.Errorf("other bytes: %v", err)
 	}
 	canceled, cancel := context.WithCancel(t.Context())
@@ -169,7 +172,8 @@ func TestUserRequirements(t *testing.T) {
 	}
 
 	err := asks("absent\n")
-	if err == nil || !strings.Contains(err.Error(), "the main packages work") || !strings.Contains(err.Error(), "has no absent") {
+	if err == nil || !strings.Contains(err.Error(), "the main packages work") ||
+		!strings.Contains(err.Error(), "has no absent") {
 		t.Errorf("a package that does not exist: %v", err)
 	}
 	if got := modules(); got != "alpha 1.0" {
@@ -262,7 +266,8 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := newInstaller(Options{Data: data})
-	want := Installed{Set: "current", Python: "3.11.2", Lock: "l", Packages: []Package{{Name: "a", OK: true}, {Name: "b", Error: "no"}}}
+	want := Installed{Set: "current", Python: "3.11.2", Lock: "l",
+		Packages: []Package{{Name: "a", OK: true}, {Name: "b", Error: "no"}}}
 	if err := in.writeManifest(want); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,8 @@ func (in *installer) lockSetup() (release func(), err error) {
 	}
 	if err := syscall.Flock(int(in.held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		in.held.Close()
-		return nil, &Error{Problem: "another setup of " + in.data + " is running", Cure: "wait for it to end, then run setup again"}
+		return nil, &Error{Problem: "another setup of " + in.data + " is running",
+			Cure: "wait for it to end, then run setup again"}
 	}
 	return func() { in.held.Close() }, nil
 }

@@ -89,7 +89,8 @@ func TestChooseKinds(t *testing.T) {
 			t.Errorf("%v: %v, %v", test.names, kindNames(chosen), err)
 		}
 	}
-	if _, err := chooseKinds(t.TempDir(), []string{"nosuch"}); err == nil || !strings.Contains(err.Error(), "current, onyx, librechat, own") {
+	if _, err := chooseKinds(t.TempDir(), []string{"nosuch"}); err == nil ||
+		!strings.Contains(err.Error(), "current, onyx, librechat, own") {
 		t.Errorf("an unknown set: %v", err)
 	}
 }
@@ -109,7 +110,8 @@ func TestConflictAndOwnSet(t *testing.T) {
 	if err == nil {
 		t.Fatal("it was installed")
 	}
-	for _, want := range []string{"picky 0.1, which needs alpha<2", "this set has: alpha==2.0", "--packages own --python-requirements " + file} {
+	for _, want := range []string{"picky 0.1, which needs alpha<2", "this set has: alpha==2.0",
+		"--packages own --python-requirements " + file} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
@@ -131,7 +133,8 @@ func TestConflictAndOwnSet(t *testing.T) {
 	}
 	fresh, _ := bench(t, lock, rootsOf("alpha"))
 	fresh.kind = in.kind
-	if err := fresh.pythonPackages(t.Context()); err == nil || !strings.Contains(err.Error(), "--python-requirements FILE") {
+	if err := fresh.pythonPackages(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "--python-requirements FILE") {
 		t.Errorf("own without a file: %v", err)
 	}
 }
@@ -142,11 +145,13 @@ func TestInterpreterOfASet(t *testing.T) {
 	in, _ := bench(t, lockOf(""), "")
 	in.kind, _ = findKind("onyx")
 	say := func(minor string) string {
-		out, _ := json.Marshal(map[string]any{"version": "3." + minor + ".1", "major": 3, "minor": json.Number(minor), "name": "cpython"})
+		out, _ := json.Marshal(map[string]any{"version": "3." + minor + ".1", "major": 3, "minor": json.Number(minor),
+			"name": "cpython"})
 		return "echo '" + string(out) + "'\n"
 	}
 	in.table = script(t, "python3", say("13"))
-	if _, err := in.inspectPython(t.Context()); err == nil || !strings.Contains(err.Error(), "the set onyx is locked for CPython 3.11, 3.12") {
+	if _, err := in.inspectPython(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "the set onyx is locked for CPython 3.11, 3.12") {
 		t.Errorf("only 3.13: %v", err)
 	}
 	if err := os.WriteFile(in.table+".12", []byte("#!/bin/sh\n"+say("12")), 0o755); err != nil {

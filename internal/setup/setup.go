@@ -115,7 +115,8 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 		return slices.ContainsFunc(languages, func(l language.Language) bool { return l.Name == name })
 	}
 	if (in.requirements != "" || len(opts.Packages) > 0) && !has("python") {
-		return &Error{Problem: "there are Python packages to install, but Python is not among the languages", Cure: "add python to --languages"}
+		return &Error{Problem: "there are Python packages to install, but Python is not among the languages",
+			Cure: "add python to --languages"}
 	}
 	if !has("python") {
 		chosen = nil
@@ -158,7 +159,8 @@ func choose(names []string) ([]language.Language, error) {
 	for _, name := range names {
 		l, ok := language.Find(strings.TrimSpace(name))
 		if !ok {
-			return nil, &Error{Problem: "there is no language " + name, Cure: "choose from " + strings.Join(known(), ", ") + " or all"}
+			return nil, &Error{Problem: "there is no language " + name,
+				Cure: "choose from " + strings.Join(known(), ", ") + " or all"}
 		}
 		if !slices.ContainsFunc(chosen, func(c language.Language) bool { return c.Name == l.Name }) {
 			chosen = append(chosen, l)

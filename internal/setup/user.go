@@ -17,7 +17,8 @@ const ownCure = "correct the file, then run setup again with --python-requiremen
 
 // userCure is what to do about requirements that do not go with a set.
 func userCure(file string) string {
-	return "correct the file and run setup again; or install a set of its own, with the packages of that file and what they need: airlock setup --packages own --python-requirements " + file
+	return "correct the file and run setup again; or install a set of its own, with the packages of that file and what " +
+		"they need: airlock setup --packages own --python-requirements " + file
 }
 
 // installUser makes the set that has the user's own packages besides the main
@@ -31,11 +32,13 @@ func (in *installer) installUser(ctx context.Context, p plan, work string) error
 	if p.main == "" {
 		return in.installOwn(ctx, p, work)
 	}
-	constraints, extra, packages := filepath.Join(work, "constraints.txt"), filepath.Join(work, "extra"), filepath.Join(work, "packages")
+	constraints, extra, packages := filepath.Join(work, "constraints.txt"), filepath.Join(work, "extra"),
+		filepath.Join(work, "packages")
 	if err := os.WriteFile(constraints, pins(p.lock), 0o644); err != nil {
 		return err
 	}
-	err := in.pip(ctx, filepath.Join(work, "tmp"), 0, userCure(p.source), "--prefer-binary", "--target", extra, "-r", p.source, "-c", constraints)
+	err := in.pip(ctx, filepath.Join(work, "tmp"), 0, userCure(p.source), "--prefer-binary", "--target", extra, "-r",
+		p.source, "-c", constraints)
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,8 @@ func (in *installer) withoutUser(ctx context.Context, p plan, work string, why e
 		}
 	}
 	if known, ok := errors.AsType[*Error](why); ok {
-		return &Error{Problem: fmt.Sprintf("the packages of %s could not be installed, %s: %s", p.source, left, known.Problem), Cure: known.Cure, Err: known.Err}
+		return &Error{Problem: fmt.Sprintf("the packages of %s could not be installed, %s: %s", p.source, left,
+			known.Problem), Cure: known.Cure, Err: known.Err}
 	}
 	return fmt.Errorf("the packages of %s could not be installed, %s: %w", p.source, left, why)
 }

@@ -104,7 +104,8 @@ func ReadSteps(dir fs.FS) ([]string, error) {
 
 // Damaged returns ErrDamaged with its cause and cure.
 func (s Schema) Damaged(path string, cause error) error {
-	return fmt.Errorf("%w: %s: %w: put back a backup of it; or, to start empty and lose %s, move it away together with %s-wal",
+	return fmt.Errorf(
+		"%w: %s: %w: put back a backup of it; or, to start empty and lose %s, move it away together with %s-wal",
 		ErrDamaged, path, cause, s.Loss, filepath.Base(path))
 }
 
@@ -133,7 +134,8 @@ func (s Schema) Version(ctx context.Context, q Querier, path string) (version in
 		return 0, s.Damaged(path, errors.New("it is a database of something else"))
 	case version > len(s.Steps):
 		return 0, fmt.Errorf("%w: %s has version %d, this program knows versions up to %d: "+
-			"install the newer program again, or put back a backup from before the upgrade", ErrNewer, path, version, len(s.Steps))
+			"install the newer program again, or put back a backup from before the upgrade", ErrNewer, path, version,
+			len(s.Steps))
 	}
 	return version, nil
 }
@@ -142,7 +144,8 @@ func (s Schema) Version(ctx context.Context, q Querier, path string) (version in
 // its own, in which exec runs a script.
 func (s Schema) Upgrade(version int, exec func(script string) error) error {
 	for ; version < len(s.Steps); version++ {
-		script := fmt.Sprintf("%s\n;PRAGMA application_id = %d; PRAGMA user_version = %d;", s.Steps[version], s.Application, version+1)
+		script := fmt.Sprintf("%s\n;PRAGMA application_id = %d; PRAGMA user_version = %d;", s.Steps[version], s.Application,
+			version+1)
 		if err := exec(script); err != nil {
 			return fmt.Errorf("bring the database to version %d: %w", version+1, err)
 		}

@@ -28,7 +28,9 @@ func (db *DB) Conversations() *Conversations { return &Conversations{db} }
 
 // PutConversation implements conversation.Archive. Conversations of long ago
 // make room.
-func (s *Conversations) PutConversation(ctx context.Context, c *conversation.Conversation, turns ...*conversation.Turn) error {
+func (s *Conversations) PutConversation(
+	ctx context.Context, c *conversation.Conversation, turns ...*conversation.Turn,
+) error {
 	head := *c
 	head.Turns = nil
 	text, err := json.Marshal(head)
@@ -50,7 +52,8 @@ func (s *Conversations) PutConversation(ctx context.Context, c *conversation.Con
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM conversations WHERE owner = ? AND updated < ?", c.Owner, time.Now().Add(-keepConversations).UnixMicro())
+		_, err = tx.ExecContext(ctx, "DELETE FROM conversations WHERE owner = ? AND updated < ?", c.Owner,
+			time.Now().Add(-keepConversations).UnixMicro())
 		return err
 	})
 }
@@ -76,7 +79,8 @@ func putTurn(ctx context.Context, tx *sql.Tx, id string, t *conversation.Turn) e
 // Conversation implements conversation.Archive.
 func (s *Conversations) Conversation(ctx context.Context, owner, id string) (c *conversation.Conversation, err error) {
 	err = s.db.read(ctx, func(tx *sql.Tx) error {
-		c, err = document[conversation.Conversation](ctx, tx, "a conversation", "SELECT conversation FROM conversations WHERE owner = ? AND id = ?", owner, id)
+		c, err = document[conversation.Conversation](ctx, tx, "a conversation",
+			"SELECT conversation FROM conversations WHERE owner = ? AND id = ?", owner, id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return conversationGone(id)
 		}
@@ -113,7 +117,9 @@ func readTurns(ctx context.Context, tx *sql.Tx, c *conversation.Conversation) (e
 const mostConversations = 200
 
 // Conversations implements conversation.Archive.
-func (s *Conversations) Conversations(ctx context.Context, owner string, p conversation.Page) (list []*conversation.Conversation, err error) {
+func (s *Conversations) Conversations(
+	ctx context.Context, owner string, p conversation.Page,
+) (list []*conversation.Conversation, err error) {
 	if p.Limit <= 0 {
 		p.Limit = 50
 	}
@@ -123,7 +129,8 @@ func (s *Conversations) Conversations(ctx context.Context, owner string, p conve
 		args = append(args, owner, p.Before)
 	}
 	query += " ORDER BY updated DESC, id DESC LIMIT ?"
-	list, err = documents[conversation.Conversation](ctx, s.db.reader, "a conversation", query, append(args, min(p.Limit, mostConversations))...)
+	list, err = documents[conversation.Conversation](ctx, s.db.reader, "a conversation", query,
+		append(args, min(p.Limit, mostConversations))...)
 	for _, c := range list {
 		c.Owner = owner
 	}

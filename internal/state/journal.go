@@ -60,7 +60,9 @@ func (j *Journal) Save(ctx context.Context, r *workspace.Record, contents ...*wo
 	return j.db.makeRoom(ctx, save)
 }
 
-func (j *Journal) storeAndSave(ctx context.Context, r *workspace.Record, record []byte, contents []*workspace.Content) error {
+func (j *Journal) storeAndSave(
+	ctx context.Context, r *workspace.Record, record []byte, contents []*workspace.Content,
+) error {
 	for {
 		rows := make([]row, 0, len(contents))
 		for _, c := range contents {
@@ -145,7 +147,8 @@ func (j *Journal) saveContents(ctx context.Context, tx *sql.Tx, rows []row) erro
 	if len(rows) == 0 {
 		return nil
 	}
-	insert, err := tx.PrepareContext(ctx, "INSERT INTO contents (hash, stored, packed, data) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING")
+	insert, err := tx.PrepareContext(ctx,
+		"INSERT INTO contents (hash, stored, packed, data) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING")
 	if err != nil {
 		return err
 	}
@@ -171,14 +174,16 @@ func (j *Journal) saveNeeds(ctx context.Context, tx *sql.Tx, r *workspace.Record
 	if _, err := tx.ExecContext(ctx, "DELETE FROM transaction_contents WHERE txn = ?", r.ID); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO transaction_contents (txn, hash) SELECT ?, hash FROM contents WHERE hash IN (SELECT unhex(value) FROM json_each(?))",
+	_, err = tx.ExecContext(ctx, "INSERT INTO transaction_contents (txn, hash) SELECT ?, hash FROM contents WHERE hash "+
+		"IN (SELECT unhex(value) FROM json_each(?))",
 		r.ID, string(needs))
 	return err
 }
 
 // Load implements workspace.Store.
 func (j *Journal) Load(ctx context.Context, id string) (*workspace.Record, error) {
-	r, err := document[workspace.Record](ctx, j.db.reader, "a transaction", "SELECT record FROM transactions WHERE id = ?", id)
+	r, err := document[workspace.Record](ctx, j.db.reader, "a transaction", "SELECT record FROM transactions WHERE id = ?",
+		id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("transaction %q: %w", id, workspace.ErrNotFound)
 	}
@@ -186,7 +191,9 @@ func (j *Journal) Load(ctx context.Context, id string) (*workspace.Record, error
 }
 
 // List implements workspace.Store.
-func (j *Journal) List(ctx context.Context, id string, limit int, states ...workspace.State) ([]*workspace.Record, error) {
+func (j *Journal) List(
+	ctx context.Context, id string, limit int, states ...workspace.State,
+) ([]*workspace.Record, error) {
 	query, args := "SELECT record FROM transactions WHERE workspace = ?", []any{id}
 	if len(states) > 0 {
 		query += " AND state IN (?" + strings.Repeat(", ?", len(states)-1) + ")"
@@ -204,7 +211,8 @@ func (j *Journal) List(ctx context.Context, id string, limit int, states ...work
 // Open implements workspace.Store.
 func (j *Journal) Open(ctx context.Context, h workspace.Hash) (io.ReadCloser, error) {
 	var c row
-	err := j.db.reader.QueryRowContext(ctx, "SELECT stored, packed, data FROM contents WHERE hash = ?", h[:]).Scan(&c.stored, &c.packed, &c.data)
+	err := j.db.reader.QueryRowContext(ctx, "SELECT stored, packed, data FROM contents WHERE hash = ?", h[:]).Scan(
+		&c.stored, &c.packed, &c.data)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, fmt.Errorf("content %s: %w", h, workspace.ErrNotFound)

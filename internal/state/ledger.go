@@ -44,7 +44,8 @@ func (l *Ledger) Remove(ctx context.Context, key string) error {
 
 // Entries implements provider.LedgerStore.
 func (l *Ledger) Entries(ctx context.Context) ([]provider.Entry, error) {
-	return values(documents[provider.Entry](ctx, l.db.reader, "an entry of the ledger", "SELECT entry FROM ledger ORDER BY key"))
+	return values(documents[provider.Entry](ctx, l.db.reader, "an entry of the ledger",
+		"SELECT entry FROM ledger ORDER BY key"))
 }
 
 // holderPath is the file that stands for a holder. Its name is the base of what

@@ -19,7 +19,8 @@ func TestLedgerOutlivesTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := provider.Entry{Key: "k", Holder: "h", Provider: provider.OpenAI, Account: "a", Kind: provider.EntryFile, Name: "x", Size: 3, Created: time.Unix(1, 0).UTC()}
+	e := provider.Entry{Key: "k", Holder: "h", Provider: provider.OpenAI, Account: "a", Kind: provider.EntryFile,
+		Name: "x", Size: 3, Created: time.Unix(1, 0).UTC()}
 	for _, id := range []string{"", "file-1"} {
 		e.ID = id
 		if err := db.Ledger().Put(ctx, e); err != nil {
@@ -121,7 +122,8 @@ func TestUploadsAndCounts(t *testing.T) {
 	}
 	defer db.Close()
 	key := provider.UploadKey{Provider: provider.XAI, Account: "a", SHA256: "s", Name: "n"}
-	c := provider.CachedUpload{Key: key, Conversation: "c", File: provider.FileInfo{Name: "n", Size: 1, Ref: provider.FileRef{ID: "file_1"}}}
+	c := provider.CachedUpload{Key: key, Conversation: "c", File: provider.FileInfo{
+		Name: "n", Size: 1, Ref: provider.FileRef{ID: "file_1"}}}
 	if err := db.Uploads().PutUpload(ctx, c); err != nil {
 		t.Fatal(err)
 	}
@@ -136,13 +138,15 @@ func TestUploadsAndCounts(t *testing.T) {
 		t.Errorf("removed, and there: %v", got)
 	}
 	for range 2 {
-		row := provider.Counts{Provider: provider.XAI, Model: "m", Turns: 2, Files: map[provider.Evidence]int64{provider.ByStdout: 1}}
+		row := provider.Counts{Provider: provider.XAI, Model: "m", Turns: 2,
+			Files: map[provider.Evidence]int64{provider.ByStdout: 1}}
 		if err := db.Uploads().AddCounts(ctx, []provider.Counts{row}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	counts, err := db.Uploads().Counts(ctx)
-	want := []provider.Counts{{Provider: provider.XAI, Model: "m", Turns: 4, Files: map[provider.Evidence]int64{provider.ByStdout: 2}}}
+	want := []provider.Counts{{Provider: provider.XAI, Model: "m", Turns: 4,
+		Files: map[provider.Evidence]int64{provider.ByStdout: 2}}}
 	if diff := cmp.Diff(want, counts); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

@@ -48,7 +48,8 @@ func (o *Outbox) Change(ctx context.Context, id assignment.LaneID, do func(*assi
 func changeLane(ctx context.Context, tx *sql.Tx, id assignment.LaneID, do func(*assignment.Lane) error) error {
 	lane := &assignment.Lane{LaneID: id}
 	var text string
-	err := tx.QueryRowContext(ctx, "SELECT lane FROM lanes WHERE api = ? AND project = ? AND assignment = ?", id.API, id.Project, id.Assignment).Scan(&text)
+	err := tx.QueryRowContext(ctx, "SELECT lane FROM lanes WHERE api = ? AND project = ? AND assignment = ?", id.API,
+		id.Project, id.Assignment).Scan(&text)
 	if err == nil {
 		lane, err = decode[assignment.Lane]("the posts of an assignment", text)
 	}

@@ -35,8 +35,11 @@ func openState(t *testing.T, dir string) *state.DB {
 
 func batch(t *testing.T, id string, percent int) assignment.Batch {
 	t.Helper()
-	r := reply.Parse(fmt.Appendf(nil, "=== PROGRESS UPDATE ===\nassignment_id: %s\npercent: %d\n=== END PROGRESS UPDATE ===\n", id, percent))
-	b := assignment.NewBatch(r.Items, assignment.Source{API: "https://projects.example.com", Project: "P", Reply: r.SHA256})
+	r := reply.Parse(
+		fmt.Appendf(nil, "=== PROGRESS UPDATE ===\nassignment_id: %s\npercent: %d\n=== END PROGRESS UPDATE ===\n", id,
+			percent))
+	b := assignment.NewBatch(r.Items, assignment.Source{API: "https://projects.example.com", Project: "P",
+		Reply: r.SHA256})
 	if len(b.Posts) != 1 {
 		t.Fatalf("%+v", b)
 	}
@@ -75,7 +78,8 @@ func TestReportsComeWithTheirFiles(t *testing.T) {
 		}
 	}
 	commit := func(name string, fail error) error {
-		p, err := w.Plan(t.Context(), workspace.Origin{}, workspace.Change{Verb: workspace.Write, Path: name, Content: workspace.Bytes([]byte("x\n"))})
+		p, err := w.Plan(t.Context(), workspace.Origin{}, workspace.Change{
+			Verb: workspace.Write, Path: name, Content: workspace.Bytes([]byte("x\n"))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +126,8 @@ func TestManySenders(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 3 {
 		db := openState(t, data)
-		sender := assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: project}, Poll: 20 * time.Millisecond})
+		sender := assignment.NewSender(db.Outbox(), assignment.SenderOptions{
+			HTTP: &http.Client{Transport: project}, Poll: 20 * time.Millisecond})
 		group.Go(func() { sender.Run(ctx) })
 		group.Go(func() {
 			outbox := assignment.NewOutbox(db.Outbox(), nil)
@@ -171,7 +176,8 @@ func TestManySenders(t *testing.T) {
 func TestProjects(t *testing.T) {
 	ctx := t.Context()
 	s := openState(t, t.TempDir()).Projects()
-	link := conversation.Link{Owner: "local", Project: "P", Root: "/srv/p", API: "https://x", Created: time.UnixMicro(7).UTC()}
+	link := conversation.Link{Owner: "local", Project: "P", Root: "/srv/p", API: "https://x",
+		Created: time.UnixMicro(7).UTC()}
 	for range 2 { // the second time replaces it
 		if err := s.PutLink(ctx, link); err != nil {
 			t.Fatal(err)
@@ -192,7 +198,8 @@ func TestProjects(t *testing.T) {
 	if err := s.DropLink(ctx, "local", "P"); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("dropped twice: %v", err)
 	}
-	h := &conversation.ReplyRecord{ID: "h", Owner: "local", Created: time.Now(), Result: &conversation.Result{State: conversation.Proposed}}
+	h := &conversation.ReplyRecord{ID: "h", Owner: "local", Created: time.Now(),
+		Result: &conversation.Result{State: conversation.Proposed}}
 	if err := s.PutReplyRecord(ctx, h); err != nil {
 		t.Fatal(err)
 	}

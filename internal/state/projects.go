@@ -27,7 +27,8 @@ func (db *DB) Projects() *Projects { return &Projects{db} }
 
 // Links implements conversation.Store.
 func (s *Projects) Links(ctx context.Context, owner string) (links []conversation.Link, err error) {
-	rows, err := s.db.reader.QueryContext(ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? ORDER BY project", owner)
+	rows, err := s.db.reader.QueryContext(
+		ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? ORDER BY project", owner)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,8 @@ func (s *Projects) Links(ctx context.Context, owner string) (links []conversatio
 
 // Link implements conversation.Store.
 func (s *Projects) Link(ctx context.Context, owner, project string) (conversation.Link, error) {
-	l, err := scanLink(s.db.reader.QueryRowContext(ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? AND project = ?", owner, project))
+	l, err := scanLink(s.db.reader.QueryRowContext(
+		ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? AND project = ?", owner, project))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("a folder of the project %q: %w", project, conversation.ErrNotFound)
 	}
@@ -90,14 +92,16 @@ func (s *Projects) PutReplyRecord(ctx context.Context, h *conversation.ReplyReco
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM replies WHERE owner = ? AND created < ?", h.Owner, time.Now().Add(-keepReplies).UnixMicro())
+		_, err = tx.ExecContext(ctx, "DELETE FROM replies WHERE owner = ? AND created < ?", h.Owner,
+			time.Now().Add(-keepReplies).UnixMicro())
 		return err
 	})
 }
 
 // ReplyRecord implements conversation.Store.
 func (s *Projects) ReplyRecord(ctx context.Context, owner, id string) (*conversation.ReplyRecord, error) {
-	h, err := document[conversation.ReplyRecord](ctx, s.db.reader, "a reply", "SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id)
+	h, err := document[conversation.ReplyRecord](ctx, s.db.reader, "a reply",
+		"SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("the reply %q: %w", id, conversation.ErrNotFound)
 	}
@@ -106,7 +110,9 @@ func (s *Projects) ReplyRecord(ctx context.Context, owner, id string) (*conversa
 
 // Recent returns the newest replies of an owner, the newest first: those that
 // are resolved, or those that wait.
-func (s *Projects) Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.ReplyRecord, error) {
+func (s *Projects) Recent(
+	ctx context.Context, owner string, settled bool, limit int,
+) ([]*conversation.ReplyRecord, error) {
 	return documents[conversation.ReplyRecord](ctx, s.db.reader, "a reply", `SELECT handled FROM replies
 		WHERE owner = ? AND coalesce(json_extract(handled, '$.done'), 0) = ? ORDER BY created DESC, id LIMIT ?`, owner, settled, limit)
 }

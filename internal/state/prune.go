@@ -14,7 +14,8 @@ func (j *Journal) Prune(ctx context.Context, keep workspace.Keep) error {
 	var needed bool
 	// Most of the time there is nothing to do, and nobody who writes is held up.
 	err := j.db.reader.QueryRowContext(ctx, `SELECT
-		(? > 0 AND EXISTS (SELECT 1 FROM transactions WHERE updated < ? AND state NOT IN ('staging', 'committing', 'published')))
+		(? > 0 AND EXISTS (SELECT 1 FROM transactions WHERE updated < ?
+			AND state NOT IN ('staging', 'committing', 'published')))
 		OR (? > 0 AND (SELECT coalesce(sum(stored), 0) FROM contents) > ?)`,
 		int64(keep.Age), now.Add(-keep.Age).UnixMicro(), keep.Bytes, keep.Bytes).Scan(&needed)
 	if err != nil || !needed {
@@ -22,7 +23,8 @@ func (j *Journal) Prune(ctx context.Context, keep workspace.Keep) error {
 	}
 	return j.db.erase(ctx, func(tx *sql.Tx) error {
 		if keep.Age > 0 {
-			_, err := tx.ExecContext(ctx, "DELETE FROM transactions WHERE updated < ? AND state NOT IN ('staging', 'committing', 'published')",
+			_, err := tx.ExecContext(
+				ctx, "DELETE FROM transactions WHERE updated < ? AND state NOT IN ('staging', 'committing', 'published')",
 				now.Add(-keep.Age).UnixMicro())
 			if err != nil {
 				return err
@@ -50,7 +52,8 @@ func (j *Journal) Prune(ctx context.Context, keep workspace.Keep) error {
 // their files inside of the SQL transaction, in which no Save can take one of
 // them up again.
 func (j *Journal) dropContents(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM contents WHERE NOT EXISTS (SELECT 1 FROM transaction_contents n WHERE n.hash = contents.hash)`)
+	_, err := tx.ExecContext(
+		ctx, `DELETE FROM contents WHERE NOT EXISTS (SELECT 1 FROM transaction_contents n WHERE n.hash = contents.hash)`)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	write := func(name string) error {
 		w := desk()
-		p, err := w.Plan(ctx, workspace.Origin{}, workspace.Change{Verb: workspace.Write, Path: name, Content: workspace.Bytes([]byte(strings.Repeat(name+"\n", 2000)))})
+		p, err := w.Plan(ctx, workspace.Origin{}, workspace.Change{
+			Verb: workspace.Write, Path: name, Content: workspace.Bytes([]byte(strings.Repeat(name+"\n", 2000)))})
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,8 @@ func open(ctx context.Context, dir string, log *slog.Logger, options []Option) (
 			err = errors.Join(err, db.Close())
 		}
 	}()
-	if db.pack, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true)); err != nil {
+	if db.pack, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true)); err != nil {
 		return nil, err
 	}
 	if db.contents, err = workspace.OpenContentDir(filepath.Join(dir, "contents")); err != nil {
@@ -135,7 +136,8 @@ func (db *DB) upgrade(ctx context.Context, path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if db.writer, err = sqlite.Open(path, 1, busyTimeout, "synchronous(FULL)", "journal_size_limit(67108864)"); err != nil {
+	if db.writer, err = sqlite.Open(path, 1, busyTimeout, "synchronous(FULL)",
+		"journal_size_limit(67108864)"); err != nil {
 		return err
 	}
 	if err := schema.WriteAhead(ctx, db.writer, path); err != nil {

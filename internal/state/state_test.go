@@ -57,7 +57,8 @@ func TestOpenTogether(t *testing.T) {
 			defer db.Close()
 			for n := range 5 {
 				now := time.Now()
-				r := &workspace.Record{ID: fmt.Sprintf("%d-%d", i, n), Workspace: "w", State: workspace.Committed, Created: now, Updated: now}
+				r := &workspace.Record{ID: fmt.Sprintf("%d-%d", i, n), Workspace: "w", State: workspace.Committed, Created: now,
+					Updated: now}
 				if err := db.Journal().Save(t.Context(), r, workspace.Bytes([]byte(r.ID))); err != nil {
 					t.Error(err)
 				}
@@ -78,7 +79,8 @@ func TestOpenRefuses(t *testing.T) {
 		want  error
 	}{
 		{"newer", func(t *testing.T, path string) { execute(t, path, "PRAGMA user_version = 99") }, sqlite.ErrNewer},
-		{"of something else", func(t *testing.T, path string) { execute(t, path, "PRAGMA application_id = 7") }, sqlite.ErrDamaged},
+		{"of something else", func(t *testing.T, path string) { execute(t, path, "PRAGMA application_id = 7") },
+			sqlite.ErrDamaged},
 		{"no database", func(t *testing.T, path string) {
 			if err := os.WriteFile(path, []byte(strings.Repeat("no database at all ", 500)), 0o600); err != nil {
 				t.Fatal(err)
@@ -139,7 +141,8 @@ func TestCommittedOnce(t *testing.T) {
 		return nil
 	})
 	save := func(state workspace.State) error {
-		return db.Journal().Save(t.Context(), &workspace.Record{ID: "a", Workspace: "w", State: state, Created: time.Now(), Updated: time.Now()})
+		return db.Journal().Save(t.Context(), &workspace.Record{
+			ID: "a", Workspace: "w", State: state, Created: time.Now(), Updated: time.Now()})
 	}
 	for _, s := range []workspace.State{workspace.Staging, workspace.Committing, workspace.Published} {
 		if err := save(s); err != nil {
@@ -166,7 +169,8 @@ func TestCommittedOnce(t *testing.T) {
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	db := openAt(t, dir)
-	good, small, large := workspace.Bytes([]byte("good")), workspace.Bytes([]byte("small")), workspace.Bytes([]byte(strings.Repeat("large", 100_000)))
+	good, small, large := workspace.Bytes([]byte("good")), workspace.Bytes([]byte("small")),
+		workspace.Bytes([]byte(strings.Repeat("large", 100_000)))
 	r := &workspace.Record{ID: "a", Workspace: "w", State: workspace.Committed, Created: time.Now(), Updated: time.Now()}
 	if err := db.Journal().Save(t.Context(), r, good, small, large); err != nil {
 		t.Fatal(err)
@@ -175,7 +179,8 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("%v, %v", damaged, err)
 	}
 	h := small.Hash()
-	if _, err := db.writer.ExecContext(t.Context(), "UPDATE contents SET data = CAST('smell' AS BLOB) WHERE hash = ?", h[:]); err != nil {
+	if _, err := db.writer.ExecContext(t.Context(), "UPDATE contents SET data = CAST('smell' AS BLOB) WHERE hash = ?",
+		h[:]); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "contents", large.Hash().String()+".zst")
@@ -219,7 +224,8 @@ func benchmarkCommit(b *testing.B, files int) {
 		b.StopTimer()
 		var changes []workspace.Change
 		for _, name := range names {
-			changes = append(changes, workspace.Change{Verb: workspace.Write, Path: name, Content: workspace.Bytes(fmt.Appendf(nil, "round %d of %s\n%s", round, name, old))})
+			changes = append(changes, workspace.Change{Verb: workspace.Write, Path: name,
+				Content: workspace.Bytes(fmt.Appendf(nil, "round %d of %s\n%s", round, name, old))})
 		}
 		p, err := w.Plan(b.Context(), workspace.Origin{}, changes...)
 		if err != nil {
@@ -256,7 +262,8 @@ func TestUndoOfALongHistory(t *testing.T) {
 	}
 	var changes []workspace.Change
 	for i := range 110 {
-		changes = append(changes, workspace.Change{Verb: workspace.Write, Path: fmt.Sprintf("dir/file%d.txt", i), Content: workspace.Bytes([]byte("text\n"))})
+		changes = append(changes, workspace.Change{Verb: workspace.Write, Path: fmt.Sprintf("dir/file%d.txt", i),
+			Content: workspace.Bytes([]byte("text\n"))})
 	}
 	p, err := w.Plan(t.Context(), workspace.Origin{}, changes...)
 	if err != nil {

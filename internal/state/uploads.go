@@ -26,7 +26,8 @@ func uploadKey(k provider.UploadKey) string {
 
 // Uploads implements provider.UploadStore.
 func (u *Uploads) Uploads(ctx context.Context, key provider.UploadKey) ([]provider.CachedUpload, error) {
-	return values(documents[provider.CachedUpload](ctx, u.db.reader, "an upload", "SELECT upload FROM uploads WHERE key = ? ORDER BY id", uploadKey(key)))
+	return values(documents[provider.CachedUpload](ctx, u.db.reader, "an upload",
+		"SELECT upload FROM uploads WHERE key = ? ORDER BY id", uploadKey(key)))
 }
 
 // PutUpload implements provider.UploadStore.
@@ -53,7 +54,8 @@ func (u *Uploads) AddCounts(ctx context.Context, rows []provider.Counts) error {
 		for _, row := range rows {
 			sum := provider.Counts{Provider: row.Provider, Model: row.Model}
 			var text string
-			err := tx.QueryRowContext(ctx, "SELECT counts FROM provider_counts WHERE provider = ? AND model = ?", row.Provider, row.Model).Scan(&text)
+			err := tx.QueryRowContext(ctx, "SELECT counts FROM provider_counts WHERE provider = ? AND model = ?", row.Provider,
+				row.Model).Scan(&text)
 			if err == nil {
 				err = json.Unmarshal([]byte(text), &sum)
 			}
@@ -76,5 +78,6 @@ func (u *Uploads) AddCounts(ctx context.Context, rows []provider.Counts) error {
 
 // Counts returns what all processes have counted.
 func (u *Uploads) Counts(ctx context.Context) ([]provider.Counts, error) {
-	return values(documents[provider.Counts](ctx, u.db.reader, "the counts of a provider", "SELECT counts FROM provider_counts ORDER BY provider, model"))
+	return values(documents[provider.Counts](ctx, u.db.reader, "the counts of a provider",
+		"SELECT counts FROM provider_counts ORDER BY provider, model"))
 }

@@ -37,7 +37,8 @@ func TestSignIn(t *testing.T) {
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != "/ui/sign-in?next=%2Fruns%3Fq%3Dx" {
 		t.Errorf("a stranger gets %d to %s", got.status, got.header.Get("Location"))
 	}
-	if got := v.signIn("ak_nonsense", "/"); got.status != http.StatusUnauthorized || !strings.Contains(got.body, "not known here") {
+	if got := v.signIn("ak_nonsense", "/"); got.status != http.StatusUnauthorized ||
+		!strings.Contains(got.body, "not known here") {
 		t.Errorf("a wrong key is answered %d", got.status)
 	}
 	before := v.cookie()
@@ -139,7 +140,8 @@ func TestSignInEnds(t *testing.T) {
 func TestToken(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	run := v.runs()
-	file, err := v.engine.PutFile(t.Context(), engine.Caller{Owner: engine.Local}, engine.Upload{Name: "a"}, strings.NewReader("a"))
+	file, err := v.engine.PutFile(t.Context(), engine.Caller{Owner: engine.Local}, engine.Upload{Name: "a"},
+		strings.NewReader("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,8 @@ func TestToken(t *testing.T) {
 	if mine == other {
 		t.Fatal("two visitors have the same token")
 	}
-	for _, path := range []string{run + "/stop", "/files/" + file.ID.String() + "/delete", "/sessions/" + file.ID.String() + "/delete", "/sign-out"} {
+	for _, path := range []string{run + "/stop", "/files/" + file.ID.String() + "/delete",
+		"/sessions/" + file.ID.String() + "/delete", "/sign-out"} {
 		for _, token := range []string{"", "x", other} {
 			if got := v.post(path, url.Values{"token": {token}}); got.status != http.StatusForbidden {
 				t.Errorf("%s with the token %q is answered %d", path, token, got.status)
@@ -158,7 +161,8 @@ func TestToken(t *testing.T) {
 		t.Errorf("without a token the file was deleted: %v", err)
 	}
 	for _, token := range []string{"", "x", other} {
-		if got := v.form(token, [2]string{"language", "python"}, [2]string{"code", "print(1)"}); got.status != http.StatusForbidden {
+		if got := v.form(token, [2]string{"language", "python"},
+			[2]string{"code", "print(1)"}); got.status != http.StatusForbidden {
 			t.Errorf("a program with the token %q is answered %d", token, got.status)
 		}
 		r := v.request("POST", "/files?name=b", strings.NewReader("b"))
@@ -182,7 +186,8 @@ func TestToken(t *testing.T) {
 	if got := v.send(r); got.status != http.StatusForbidden || strings.Contains(v.get("/files").body, "planted.txt") {
 		t.Errorf("a file without a token is answered %d, or stored", got.status)
 	}
-	if got := v.post("/files/"+file.ID.String()+"/delete", url.Values{"token": {mine}}); got.status != http.StatusSeeOther {
+	if got := v.post("/files/"+file.ID.String()+"/delete", url.Values{
+		"token": {mine}}); got.status != http.StatusSeeOther {
 		t.Errorf("with the right token it is answered %d", got.status)
 	}
 }
@@ -195,13 +200,15 @@ func TestOthers(t *testing.T) {
 	v.signIn(ada, "/")
 	got := v.form(v.token(), [2]string{"language", "python"}, [2]string{"code", "print('secret')"})
 	run := strings.TrimPrefix(got.header.Get("Location"), "/ui")
-	file, err := v.engine.PutFile(t.Context(), engine.Caller{Owner: "ada"}, engine.Upload{Name: "a"}, strings.NewReader("secret"))
+	file, err := v.engine.PutFile(t.Context(), engine.Caller{Owner: "ada"}, engine.Upload{Name: "a"},
+		strings.NewReader("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := v.another()
 	b.signIn(bob, "/")
-	for _, path := range []string{run, run + "/events", run + "/result", run + "/files.zip", "/files/" + file.ID.String(), "/files/" + file.ID.String() + "/content", "/files/" + file.ID.String() + "/preview"} {
+	for _, path := range []string{run, run + "/events", run + "/result", run + "/files.zip", "/files/" + file.ID.String(),
+		"/files/" + file.ID.String() + "/content", "/files/" + file.ID.String() + "/preview"} {
 		if got := b.get(path); got.status != http.StatusNotFound || strings.Contains(got.body, "secret") {
 			t.Errorf("another owner's %s is answered %d", path, got.status)
 		}

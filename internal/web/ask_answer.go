@@ -69,10 +69,12 @@ func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err e
 			if err != nil {
 				return a, err
 			}
-			a.Picks = append(a.Picks, conversation.Pick{ID: o.ID, SHA256: form.Get("sha256-" + o.ID), Clash: clash, As: strings.TrimSpace(form.Get("as-" + o.ID))})
+			a.Picks = append(a.Picks, conversation.Pick{ID: o.ID, SHA256: form.Get("sha256-" + o.ID), Clash: clash,
+				As: strings.TrimSpace(form.Get("as-" + o.ID))})
 		}
 	default: // what a reply changes is agreed to where all of it can be seen
-		return conversation.Answer{}, refuse(http.StatusBadRequest, "Changes of the project are agreed to on their own page.", "Open them in Review.")
+		return conversation.Answer{}, refuse(http.StatusBadRequest, "Changes of the project are agreed to on their own page.",
+			"Open them in Review.")
 	}
 	a.OK = a.Picks == nil || len(a.Picks) > 0 // none of them is no
 	return a, nil
@@ -83,7 +85,8 @@ func clashOf(text string) (conversation.Clash, error) {
 	case "", conversation.ClashReplace, conversation.ClashRename, conversation.ClashSkip:
 		return c, nil
 	}
-	return "", refuse(http.StatusBadRequest, "An existing file can be replaced, kept beside the new one, or left alone.", "Choose one of the three.")
+	return "", refuse(http.StatusBadRequest, "An existing file can be replaced, kept beside the new one, or left alone.",
+		"Choose one of the three.")
 }
 
 // decideOutput saves or discards an output of a turn that is over.
@@ -113,7 +116,8 @@ func (p *askPage) decideOutput(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	text, err := p.part("outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true, t.Ended))
+	text, err := p.part("outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true,
+		t.Ended))
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ func (p *askPage) events(w http.ResponseWriter, v *webRequest) error {
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("X-Accel-Buffering", "no") // nginx
 	w.WriteHeader(http.StatusOK)
-	s := &askStream{askPage: p, visit: v, id: id, projects: projects, seenEra: era, seen: after, asks: map[string]conversation.Ask{}}
+	s := &askStream{askPage: p, visit: v, id: id, projects: projects, seenEra: era, seen: after,
+		asks: map[string]conversation.Ask{}}
 	s.run(w, events)
 	return nil
 }
@@ -258,7 +259,8 @@ func (s *askStream) tell(e conversation.Event) {
 		s.put("asked", partBody{Turn: s.turn, ID: e.Ask.ID, HTML: s.render("question", q), Words: q.Title})
 	case conversation.Answered:
 		q := s.asks[e.Question]
-		s.put("answered", partBody{Turn: s.turn, ID: e.Question, HTML: s.render("decided", decided(q, e.Answer)), After: afterwards(q)})
+		s.put("answered", partBody{Turn: s.turn, ID: e.Question, HTML: s.render("decided", decided(q, e.Answer)),
+			After: afterwards(q)})
 	case conversation.Uploading:
 		s.put("uploading", progressBody{Turn: s.turn, Name: e.Name, Done: e.Sent, Size: e.Size})
 	case conversation.Uploaded:
@@ -266,7 +268,8 @@ func (s *askStream) tell(e conversation.Event) {
 		if e.Cached {
 			note = "there already"
 		}
-		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Path: e.Upload.Path, Done: e.Upload.Size, Size: e.Upload.Size, Note: note})
+		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Path: e.Upload.Path, Done: e.Upload.Size,
+			Size: e.Upload.Size, Note: note})
 	case conversation.Text:
 		s.text.WriteString(e.Text)
 		s.unsaid = true
@@ -302,7 +305,8 @@ func (s *askStream) refused(q conversation.Ask) {
 	for _, f := range q.Files {
 		switch {
 		case q.Kind == conversation.AskSkip && f.Problem != nil:
-			s.put("refused", progressBody{Turn: s.turn, Name: f.Name, Path: f.Path, Size: f.Size, Note: "not sent: " + f.Problem.Message})
+			s.put("refused", progressBody{Turn: s.turn, Name: f.Name, Path: f.Path, Size: f.Size,
+				Note: "not sent: " + f.Problem.Message})
 		case q.Kind == conversation.AskInline:
 			s.put("refused", progressBody{Turn: s.turn, Name: f.Name, Path: f.Path, Size: f.Size, Note: "not sent yet"})
 		}
@@ -313,7 +317,8 @@ func (s *askStream) begun(e conversation.Begun) {
 	s.turn, s.steps, s.block, s.folder = e.Turn, map[string]*liveStep{}, 1, ""
 	s.text.Reset()
 	s.unsaid, s.partial = false, false
-	view := turnView{Turn: &conversation.Turn{Number: e.Turn, State: conversation.TurnRunning, Prompt: e.Prompt}, Live: true, Words: "running", Class: "running"}
+	view := turnView{Turn: &conversation.Turn{Number: e.Turn, State: conversation.TurnRunning, Prompt: e.Prompt},
+		Live: true, Words: "running", Class: "running"}
 	s.put("turn", partBody{Turn: e.Turn, HTML: s.render("turn", view)})
 }
 
@@ -344,7 +349,8 @@ func (s *askStream) ended(t *conversation.Turn) {
 	}
 	outputs := s.outputsOf(s.visit, s.id, t.Number, t.Outputs, s.projects, project, true, t.Ended)
 	s.put("outputs", partBody{Turn: t.Number, HTML: s.render("outputs", outputs)})
-	end := endBody{partBody: partBody{Turn: t.Number, HTML: s.render("end", view), Words: "The turn has ended: " + view.Words + "."}, State: string(t.State), Partial: s.partial}
+	end := endBody{partBody: partBody{Turn: t.Number, HTML: s.render("end", view),
+		Words: "The turn has ended: " + view.Words + "."}, State: string(t.State), Partial: s.partial}
 	if until := s.until(s.visit, s.id); !until.IsZero() {
 		end.Until = until.UTC().Format(time.RFC3339)
 	}

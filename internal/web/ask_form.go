@@ -45,7 +45,8 @@ func (p *askPage) readPromptPart(v *webRequest, part *multipart.Part, f *promptF
 		if part.FileName() == "" {
 			return nil // no file was chosen
 		}
-		stored, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{Name: part.FileName(), Origin: engine.OriginNative}, part)
+		stored, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{
+			Name: part.FileName(), Origin: engine.OriginNative}, part)
 		f.Files = append(f.Files, stored)
 		return err
 	}
@@ -98,7 +99,8 @@ func (p *askPage) addFile(v *webRequest, f *promptForm, text string) error {
 	}
 	file, err := p.files.GetFile(v.Context(), v.caller, id)
 	if errors.Is(err, engine.ErrNotFound) {
-		return refuse(http.StatusNotFound, "One of the files is gone: it was deleted or has expired.", "Take it out of the list, or add it again.")
+		return refuse(http.StatusNotFound, "One of the files is gone: it was deleted or has expired.",
+			"Take it out of the list, or add it again.")
 	}
 	f.Files = append(f.Files, file)
 	return err
@@ -142,7 +144,8 @@ func (p *askPage) project(v *webRequest, name string) (conversation.Link, error)
 			return l, nil
 		}
 	}
-	return conversation.Link{}, refuse(http.StatusNotFound, "The project "+name+" is not linked with a folder that this service was given.", "Link it again, or choose another one.")
+	return conversation.Link{}, refuse(http.StatusNotFound, "The project "+name+
+		" is not linked with a folder that this service was given.", "Link it again, or choose another one.")
 }
 
 // prompt is the turn that a form asks for.
@@ -167,7 +170,8 @@ func (p *askPage) prompt(v *webRequest, f *promptForm) (conversation.Prompt, err
 	for _, name := range f.Paths {
 		file, err := conversation.OpenProjectFile(link.Root, name)
 		if err != nil {
-			return prompt, refuse(http.StatusBadRequest, "This file of the project cannot be given: "+err.Error()+".", "Take it out of the list, or write its path as in the project, with slashes.")
+			return prompt, refuse(http.StatusBadRequest, "This file of the project cannot be given: "+err.Error()+".",
+				"Take it out of the list, or write its path as in the project, with slashes.")
 		}
 		file.See = f.See
 		prompt.Files = append(prompt.Files, file)

@@ -31,7 +31,8 @@ func (p *askPage) output(v *webRequest) (conversation.Output, *os.File, error) {
 		}
 		content, err := p.Live.Host().Output(o.SHA256)
 		if errors.Is(err, fs.ErrNotExist) {
-			return o, nil, refuse(http.StatusNotFound, "This file is not held here any more.", "Files that were not saved go after "+rough(p.Live.Host().Held())+". Ask the model to make it again.")
+			return o, nil, refuse(http.StatusNotFound, "This file is not held here any more.",
+				"Files that were not saved go after "+rough(p.Live.Host().Held())+". Ask the model to make it again.")
 		}
 		return o, content, err
 	}
@@ -110,7 +111,8 @@ func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
 	body := previewView{File: p.fileView(file)}
 	if body.File.Kind == "table" {
 		// As in the list of files: a program in the sandbox reads it.
-		file, err = p.files.PutFile(v.Context(), v.caller, engine.Upload{Name: o.Name, Origin: originPage, MIME: o.MIME, TTL: previewFile}, content)
+		file, err = p.files.PutFile(v.Context(), v.caller, engine.Upload{
+			Name: o.Name, Origin: originPage, MIME: o.MIME, TTL: previewFile}, content)
 		if err == nil {
 			body.Table, err = p.previews.table(v.Context(), v.caller, file)
 			_ = p.files.DeleteFile(v.Context(), v.caller, file.ID) // its time would end it too

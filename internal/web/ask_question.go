@@ -155,13 +155,15 @@ func questionWords(q conversation.Ask) (title, lead string) {
 		if len(q.Files) == 1 {
 			alone, they = "itself", "It"
 		}
-		return "Send within the request?", fmt.Sprintf("%s (%s) could not be sent by %s. %s can travel within the request to %s instead, with this turn and with each one that follows.", files, size, alone, they, q.Destination)
+		return "Send within the request?", fmt.Sprintf("%s (%s) could not be sent by %s. %s can travel within the request "+
+			"to %s instead, with this turn and with each one that follows.", files, size, alone, they, q.Destination)
 	case conversation.AskMore:
 		to := "is given to its code, on this machine"
 		if q.Destination != "" {
 			to = "goes to " + q.Destination
 		}
-		return "The model asks for more files", fmt.Sprintf("It would like %s of the project (%s). What you mark %s.", files, size, to)
+		return "The model asks for more files", fmt.Sprintf("It would like %s of the project (%s). What you mark %s.", files,
+			size, to)
 	case conversation.AskSave:
 		return "Save what was made?", fmt.Sprintf("%s can be saved into %s.", count(len(q.Outputs), "file"), q.Folder)
 	case conversation.AskApply:
@@ -171,14 +173,16 @@ func questionWords(q conversation.Ask) (title, lead string) {
 }
 
 func applyWords(q conversation.Ask) (title, lead string) {
-	title, lead = "The reply changes the project", "Nothing is changed yet: Review shows every line, and there you agree to all of it or to a part."
+	title, lead = "The reply changes the project",
+		"Nothing is changed yet: Review shows every line, and there you agree to all of it or to a part."
 	reports := 0
 	if q.Handled != nil {
 		reports = len(q.Handled.Batch.Posts)
 	}
 	switch {
 	case q.Proposal == nil || len(q.Proposal.Files) == 0:
-		return "The reply reports to the project", "Nothing is reported yet: Review shows " + count(reports, "report") + ", and there you agree to them."
+		return "The reply reports to the project", "Nothing is reported yet: Review shows " + count(reports, "report") +
+			", and there you agree to them."
 	case reports > 0:
 		return title, lead + " It also has " + count(reports, "report") + " for the project."
 	}

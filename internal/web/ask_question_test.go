@@ -56,7 +56,8 @@ func TestAskWithinRequest(t *testing.T) {
 		sent         []string
 		says         string
 	}{
-		{"one of two", "yes", []string{"f2"}, []string{"b.csv"}, "You agreed to send 1 of 2 files within the request to the test server."},
+		{"one of two", "yes", []string{"f2"}, []string{"b.csv"},
+			"You agreed to send 1 of 2 files within the request to the test server."},
 		{"none is marked", "yes", nil, nil, "You did not agree to send files within the request."},
 		{"no", "no", []string{"f1", "f2"}, nil, "You did not agree to send files within the request."},
 	} {
@@ -70,7 +71,8 @@ func TestAskWithinRequest(t *testing.T) {
 			a.answers(at, q, url.Values{"answer": {"yes"}, "pick": {"f1", "f2"}})
 
 			q, page := a.asked(at, conversation.AskInline)
-			for _, want := range []string{"Send within the request?", "could not be sent by themselves", `value="f1" checked`, "Send within the request</button>"} {
+			for _, want := range []string{"Send within the request?", "could not be sent by themselves", `value="f1" checked`,
+				"Send within the request</button>"} {
 				if !strings.Contains(page, want) {
 					t.Errorf("the page lacks %q", want)
 				}
@@ -156,7 +158,8 @@ func TestAskAsides(t *testing.T) {
 	turn := &conversation.Turn{Notices: []string{"one", "two", "three"}, Decisions: []conversation.Decision{
 		{Ask: sent, Answer: conversation.Answer{OK: true}, Notices: 1}, {Ask: sent, Notices: 2}, {Ask: saved, Notices: 3}}}
 	before, after := asidesOf(turn)
-	want := []aside{{"one", false}, {"You agreed to send 1 file to there.", true}, {"two", false}, {"You did not agree to send files to there.", true}, {"three", false}}
+	want := []aside{{"one", false}, {"You agreed to send 1 file to there.", true}, {"two", false},
+		{"You did not agree to send files to there.", true}, {"three", false}}
 	if !slices.Equal(before, want) || len(after) != 1 {
 		t.Errorf("%v and %v", before, after)
 	}
@@ -192,7 +195,8 @@ func TestAskAgain(t *testing.T) {
 			}
 		}
 	}
-	if page := a.get(at).body; !strings.Contains(page, "gives this file to a new one") || !strings.Contains(page, "This file is not here any more") {
+	if page := a.get(at).body; !strings.Contains(page, "gives this file to a new one") ||
+		!strings.Contains(page, "This file is not here any more") {
 		t.Errorf("after one was deleted: %s", page)
 	}
 	a.model.server.Rescript(providertest.Turn{Text: "Read again."})
@@ -205,7 +209,8 @@ func TestAskAgain(t *testing.T) {
 	}
 	a.answers(at, q, url.Values{"answer": {"yes"}, "pick": {"f1"}})
 	a.follow(at, "", "ended")
-	if page := a.get(at).body; !strings.Contains(page, "Read again.") || !strings.Contains(page, "1 file of earlier turns cannot be given again") {
+	if page := a.get(at).body; !strings.Contains(page, "Read again.") ||
+		!strings.Contains(page, "1 file of earlier turns cannot be given again") {
 		t.Error("what is lost is not said in the turn")
 	}
 	// Nobody else's files are opened by an id.
@@ -221,7 +226,8 @@ func TestAskReplaces(t *testing.T) {
 	if err := os.WriteFile(old, []byte("same\nold <i>line</i>\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "x"}, providertest.Made{Name: "notes.txt", Data: []byte("same\nnew <b>line</b>\n")}))
+	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "x"},
+		providertest.Made{Name: "notes.txt", Data: []byte("same\nnew <b>line</b>\n")}))
 	at := a.begins([2]string{"prompt", "Go"}, [2]string{"project", "atlas"})
 	q, page := a.asked(at, conversation.AskSave)
 	for _, want := range []string{"What replacing it changes", "old &lt;i&gt;line", "<mark>new</mark>"} {
@@ -236,7 +242,8 @@ func TestAskReplaces(t *testing.T) {
 		t.Error("the card does not offer it")
 	}
 	got := a.get(see + "atlas")
-	if got.status != http.StatusOK || !strings.Contains(got.body, "<del") || !strings.Contains(got.body, "<mark>new</mark>") || strings.Contains(got.body, "<b>") {
+	if got.status != http.StatusOK || !strings.Contains(got.body, "<del") ||
+		!strings.Contains(got.body, "<mark>new</mark>") || strings.Contains(got.body, "<b>") {
 		t.Errorf("later it is answered %d: %s", got.status, got.body)
 	}
 	if err := os.Remove(old); err != nil {
@@ -245,7 +252,8 @@ func TestAskReplaces(t *testing.T) {
 	if got := a.get(see + "atlas"); !strings.Contains(got.body, "it would be a new one") {
 		t.Errorf("without a file of this name: %s", got.body)
 	}
-	for _, path := range []string{see + "other", at + "/turns/1/outputs/o9/replaces?project=atlas", at + "/turns/x/outputs/o1/replaces?project=atlas"} {
+	for _, path := range []string{see + "other", at + "/turns/1/outputs/o9/replaces?project=atlas",
+		at + "/turns/x/outputs/o1/replaces?project=atlas"} {
 		if got := a.get(path); got.status != http.StatusNotFound {
 			t.Errorf("%s is answered %d", path, got.status)
 		}
@@ -257,7 +265,8 @@ func TestAskReplaces(t *testing.T) {
 func TestAskReview(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "Here.\n\n```md:docs/guide.md\n# Guide\n```\n"})
-	if _, err := a.host.Desk.Link(t.Context(), conversation.Link{Owner: "local", Project: "atlas", Root: a.project}); err != nil {
+	if _, err := a.host.Desk.Link(t.Context(), conversation.Link{
+		Owner: "local", Project: "atlas", Root: a.project}); err != nil {
 		t.Fatal(err)
 	}
 	at := a.begins([2]string{"prompt", "Go"}, [2]string{"project", "atlas"}, [2]string{"propose", "1"})
@@ -278,7 +287,8 @@ func TestAskReview(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(a.project, "docs")); err == nil {
 		t.Error("it was written unseen")
 	}
-	if page := a.get(at).body; !strings.Contains(page, "/ui/review/"+q.Handled.ID) || !strings.Contains(page, "You left the changes of the project for review.") {
+	if page := a.get(at).body; !strings.Contains(page, "/ui/review/"+q.Handled.ID) ||
+		!strings.Contains(page, "You left the changes of the project for review.") {
 		t.Error("the turn does not say where the reply is")
 	}
 }
@@ -287,11 +297,14 @@ func TestAskReview(t *testing.T) {
 // cover is applied unasked, and all else is asked about.
 func TestAskPolicy(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
-	a.model.server.Rescript(providertest.Turn{Text: "```md:docs/guide.md\n# Guide\n```\n"}, providertest.Turn{Text: "```md:src/guide.md\n# Guide\n```\n"})
-	if _, err := a.host.Desk.Link(t.Context(), conversation.Link{Owner: "local", Project: "atlas", Root: a.project}); err != nil {
+	a.model.server.Rescript(providertest.Turn{Text: "```md:docs/guide.md\n# Guide\n```\n"},
+		providertest.Turn{Text: "```md:src/guide.md\n# Guide\n```\n"})
+	if _, err := a.host.Desk.Link(t.Context(), conversation.Link{
+		Owner: "local", Project: "atlas", Root: a.project}); err != nil {
 		t.Fatal(err)
 	}
-	at := a.begins([2]string{"prompt", "Go"}, [2]string{"project", "atlas"}, [2]string{"propose", "1"}, [2]string{"policy", `{"rules": [{"glob": "docs/**", "decision": "allow"}]}`})
+	at := a.begins([2]string{"prompt", "Go"}, [2]string{"project", "atlas"}, [2]string{"propose", "1"},
+		[2]string{"policy", `{"rules": [{"glob": "docs/**", "decision": "allow"}]}`})
 	a.follow(at, "", "ended")
 	if text, err := os.ReadFile(filepath.Join(a.project, "docs", "guide.md")); string(text) != "# Guide\n" {
 		t.Errorf("docs/guide.md is %q: %v", text, err)

@@ -102,7 +102,8 @@ func askSite(t *testing.T, open bool, model scripted) *asker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+		Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	host, err := conversation.NewHost(conversation.HostOptions{
 		Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
 		Quarantine: filepath.Join(data, "outputs"), Clock: model.clock,
@@ -131,7 +132,8 @@ func askSite(t *testing.T, open bool, model scripted) *asker {
 	v := visitSite(t, open, prints("x"), func(o *Options) {
 		o.Ask = &Ask{Live: live,
 			Providers: func(context.Context) []Model {
-				return []Model{{Provider: model.Name(), Title: "Scripted", Destination: "the test server", Caps: model.Caps()}, {Provider: "none", Title: "Keyless", Missing: "no key", Cure: "Set KEYLESS_API_KEY."}}
+				return []Model{{Provider: model.Name(), Title: "Scripted", Destination: "the test server", Caps: model.Caps()},
+					{Provider: "none", Title: "Keyless", Missing: "no key", Cure: "Set KEYLESS_API_KEY."}}
 			},
 			Projects: func(context.Context, string) ([]conversation.Link, error) { return links, nil },
 		}

@@ -26,26 +26,32 @@ func TestAskEveryProvider(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(a.project, "sums.csv"), []byte("old"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			a.model.server.Rescript(a.model.makes("Here *they* are.", providertest.Step{Code: "print('written')", Stdout: "written\n"},
-				providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")}, providertest.Made{Name: "sums.csv", Data: []byte("a,b\n3,4\n")}))
-			at := a.begins([2]string{"prompt", "Sum <b>it</b> up"}, [2]string{"project", "atlas"}, [2]string{"upload:sales.csv", "a,b\n1,2\n"})
+			a.model.server.Rescript(a.model.makes("Here *they* are.",
+				providertest.Step{Code: "print('written')", Stdout: "written\n"},
+				providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")},
+				providertest.Made{Name: "sums.csv", Data: []byte("a,b\n3,4\n")}))
+			at := a.begins([2]string{"prompt", "Sum <b>it</b> up"}, [2]string{"project", "atlas"},
+				[2]string{"upload:sales.csv", "a,b\n1,2\n"})
 
 			a.follow(at, "", "asked")
 			page := a.get(at).body // loaded again it still asks
-			if !strings.Contains(page, "May these files leave this machine?") || !strings.Contains(page, "sales.csv") || !strings.Contains(page, "the test server") {
+			if !strings.Contains(page, "May these files leave this machine?") || !strings.Contains(page, "sales.csv") ||
+				!strings.Contains(page, "the test server") {
 				t.Fatalf("the consent is not asked for: %s", page)
 			}
 			if a.model.server.Count(providertest.OpUpload)+a.model.server.Count(providertest.OpRun) != 0 {
 				t.Error("something was sent before anybody agreed")
 			}
-			if got := a.does(at+"/answers/t1q1", url.Values{"answer": {"yes"}, "pick": {"f1"}}); got.status != http.StatusSeeOther {
+			if got := a.does(at+"/answers/t1q1", url.Values{"answer": {"yes"},
+				"pick": {"f1"}}); got.status != http.StatusSeeOther {
 				t.Fatalf("the consent is answered %d: %s", got.status, got.body)
 			}
 			events := a.follow(at, "", "answered")
 			for len(events) == 0 || !strings.Contains(events[len(events)-1].data, "Save what was made?") {
 				events = a.follow(at, events[len(events)-1].id, "asked")
 			}
-			if got := a.does(at+"/answers/t1q1", url.Values{"answer": {"yes"}, "pick": {"f1"}}); got.status != http.StatusConflict || !strings.Contains(got.body, "answered before") {
+			if got := a.does(at+"/answers/t1q1", url.Values{"answer": {"yes"},
+				"pick": {"f1"}}); got.status != http.StatusConflict || !strings.Contains(got.body, "answered before") {
 				t.Errorf("a second answer: %d", got.status)
 			}
 			a.saves(at)
@@ -57,7 +63,9 @@ func TestAskEveryProvider(t *testing.T) {
 				}
 			}
 			page = a.get(at).body
-			for _, want := range []string{"Sum &lt;b&gt;it&lt;/b&gt; up", "Here <em>they</em> are.", "written", `class="badge ok" role="status">OK`, "atlas: plot.png", "You agreed to send 1 file to the test server.", "atlas: sums (2).csv"} {
+			for _, want := range []string{"Sum &lt;b&gt;it&lt;/b&gt; up", "Here <em>they</em> are.", "written",
+				`class="badge ok" role="status">OK`, "atlas: plot.png", "You agreed to send 1 file to the test server.",
+				"atlas: sums (2).csv"} {
 				if !strings.Contains(page, want) {
 					t.Errorf("the page lacks %q", want)
 				}
@@ -125,7 +133,9 @@ func (a *asker) goesOn(at string) {
 // TestAskPackets reads what a page gets of the run_python tool.
 func TestAskPackets(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.Local](t))
-	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "print('<i>')", Stdout: "<i>\n\nevent: ended\n\n", Stderr: "careful\n"}, providertest.Made{Name: "a.txt", Data: []byte("a")}))
+	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{
+		Code: "print('<i>')", Stdout: "<i>\n\nevent: ended\n\n", Stderr: "careful\n"},
+		providertest.Made{Name: "a.txt", Data: []byte("a")}))
 	at := a.begins([2]string{"prompt", "Go"})
 	var packets []string
 	outcome := ""
@@ -137,12 +147,14 @@ func TestAskPackets(t *testing.T) {
 			outcome = e.data
 		}
 	}
-	want := []string{`"type":"python_tool_start","code":"print('\u003ci\u003e')"`, `"stdout":"\u003ci\u003e\n\nevent: ended\n\n"`, `"stderr":"careful\n"`, `"file_ids":["f`, `"type":"section_end"`}
+	want := []string{`"type":"python_tool_start","code":"print('\u003ci\u003e')"`,
+		`"stdout":"\u003ci\u003e\n\nevent: ended\n\n"`, `"stderr":"careful\n"`, `"file_ids":["f`, `"type":"section_end"`}
 	if len(packets) != len(want) {
 		t.Fatalf("packets: %q", packets)
 	}
 	for i := range want {
-		if !strings.Contains(packets[i], want[i]) || !strings.Contains(packets[i], `"placement":{"turn_index":1,"tab_index":1`) {
+		if !strings.Contains(packets[i], want[i]) || !strings.Contains(
+			packets[i], `"placement":{"turn_index":1,"tab_index":1`) {
 			t.Errorf("packet %d is %s, want %s", i, packets[i], want[i])
 		}
 	}
@@ -173,7 +185,8 @@ func TestAskOutcomes(t *testing.T) {
 // TestAskMarked reads answers: nothing is meant that was not marked.
 func TestAskMarked(t *testing.T) {
 	q := conversation.Ask{Kind: conversation.AskSave, Outputs: []conversation.OutputAsked{
-		{Output: conversation.Output{ID: "o1", SHA256: "1"}}, {Output: conversation.Output{ID: "o2", SHA256: "2"}}, {Output: conversation.Output{ID: "o3"}, Refused: "no"},
+		{Output: conversation.Output{ID: "o1", SHA256: "1"}}, {Output: conversation.Output{ID: "o2", SHA256: "2"}},
+		{Output: conversation.Output{ID: "o3"}, Refused: "no"},
 	}}
 	form := url.Values{"answer": {"yes"}, "pick": {"o2", "o3", "o9"}, "sha256-o2": {"2"}, "clash-o2": {"rename"}}
 	want := []conversation.Pick{{ID: "o2", SHA256: "2", Clash: conversation.ClashRename}}
@@ -182,19 +195,22 @@ func TestAskMarked(t *testing.T) {
 	}
 	for _, kind := range []conversation.AskKind{conversation.AskSend, conversation.AskMore} {
 		q := conversation.Ask{Kind: kind, Files: []conversation.FileAsked{{ID: "f1"}, {ID: "f2"}}}
-		if a, err := answerOf(q, url.Values{"answer": {"yes"}, "pick": {"f2"}}); err != nil || len(a.Picks) != 1 || a.Picks[0].ID != "f2" {
+		if a, err := answerOf(q, url.Values{"answer": {"yes"}, "pick": {"f2"}}); err != nil || len(a.Picks) != 1 ||
+			a.Picks[0].ID != "f2" {
 			t.Errorf("%s: %+v, %v", kind, a, err)
 		}
 		if a, err := answerOf(q, url.Values{"answer": {"yes"}}); err != nil || a.Picks == nil || len(a.Picks) != 0 {
 			t.Errorf("%s, nothing marked: %+v, %v", kind, a, err)
 		}
 	}
-	for _, form := range []url.Values{{}, {"answer": {"maybe"}}, {"answer": {"yes"}, "pick": {"o1"}, "clash-o1": {"burn"}}} {
+	for _, form := range []url.Values{{}, {"answer": {"maybe"}},
+		{"answer": {"yes"}, "pick": {"o1"}, "clash-o1": {"burn"}}} {
 		if a, err := answerOf(q, form); err == nil {
 			t.Errorf("%v is taken as %+v", form, a)
 		}
 	}
-	if a, err := answerOf(conversation.Ask{Kind: conversation.AskApply}, url.Values{"answer": {"yes"}}); err == nil || a.OK {
+	if a, err := answerOf(conversation.Ask{Kind: conversation.AskApply}, url.Values{"answer": {"yes"}}); err == nil ||
+		a.OK {
 		t.Errorf("changes of a project are agreed to unseen: %+v", a)
 	}
 }
@@ -202,7 +218,11 @@ func TestAskMarked(t *testing.T) {
 // TestAskLater saves and discards outputs after the turn, one by one.
 func TestAskLater(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.Local](t))
-	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "x"}, providertest.Made{Name: "a.txt", Data: []byte("new")}, providertest.Made{Name: "b.html", Data: []byte("<!doctype html><script>x()</script>")}, providertest.Made{Name: "c.txt", Data: []byte("c")}, providertest.Made{Name: "lies.png", Data: []byte("<!doctype html><script>y()</script>")}))
+	a.model.server.Rescript(a.model.makes("Done.", providertest.Step{Code: "x"},
+		providertest.Made{Name: "a.txt", Data: []byte("new")}, providertest.Made{
+			Name: "b.html", Data: []byte("<!doctype html><script>x()</script>")},
+		providertest.Made{Name: "c.txt", Data: []byte("c")}, providertest.Made{
+			Name: "lies.png", Data: []byte("<!doctype html><script>y()</script>")}))
 	at := a.begins([2]string{"prompt", "Go"})
 	a.follow(at, "", "ended")
 	id := at[strings.LastIndex(at, "/")+1:]
@@ -228,27 +248,32 @@ func TestAskLater(t *testing.T) {
 	}
 	sum := func(name string) url.Values { return url.Values{"do": {"save"}, "sha256": {outputs[name].SHA256}} }
 
-	if got := settle("a.txt", url.Values{"do": {"save"}, "sha256": {strings.Repeat("0", 64)}}); got.status != http.StatusConflict {
+	if got := settle("a.txt", url.Values{"do": {"save"}, "sha256": {
+		strings.Repeat("0", 64)}}); got.status != http.StatusConflict {
 		t.Errorf("another content than was shown is answered %d", got.status)
 	}
 	settle("a.txt", sum("a.txt"))
-	if o := outputs["a.txt"]; o.State != conversation.OutputExists || outputs["c.txt"].State != conversation.OutputFetched {
+	if o := outputs["a.txt"]; o.State != conversation.OutputExists ||
+		outputs["c.txt"].State != conversation.OutputFetched {
 		t.Errorf("where a name exists: %s, the other is %s", o.State, outputs["c.txt"].State)
 	}
-	if page := a.get(at).body; !strings.Contains(page, "a file has this name") || !strings.Contains(page, `value="replace"`) {
+	if page := a.get(at).body; !strings.Contains(page, "a file has this name") ||
+		!strings.Contains(page, `value="replace"`) {
 		t.Error("the clash offers no choice")
 	}
 	replace := sum("a.txt")
 	replace.Set("clash", "replace")
 	settle("a.txt", replace)
-	if now, err := os.ReadFile(filepath.Join(a.project, "a.txt")); err != nil || string(now) != "new" || outputs["a.txt"].State != conversation.OutputSaved {
+	if now, err := os.ReadFile(filepath.Join(a.project, "a.txt")); err != nil || string(now) != "new" ||
+		outputs["a.txt"].State != conversation.OutputSaved {
 		t.Errorf("replaced: %q, %v, %s", now, err, outputs["a.txt"].State)
 	}
 	settle("c.txt", url.Values{"do": {"discard"}})
 	if outputs["c.txt"].State != conversation.OutputDeclined {
 		t.Errorf("discarded: %s", outputs["c.txt"].State)
 	}
-	if got := a.does(at+"/turns/1/outputs/o1", url.Values{"do": {"save"}, "sha256": {"x"}, "project": {"../etc"}}); got.status != http.StatusNotFound {
+	if got := a.does(at+"/turns/1/outputs/o1", url.Values{"do": {"save"}, "sha256": {"x"},
+		"project": {"../etc"}}); got.status != http.StatusNotFound {
 		t.Errorf("a project that is not linked is answered %d", got.status)
 	}
 
@@ -258,14 +283,17 @@ func TestAskLater(t *testing.T) {
 	}
 	for _, name := range []string{"b.html", "lies.png"} {
 		got := a.get(at + "/outputs/" + outputs[name].SHA256)
-		if got.header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") || !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox") {
+		if got.header.Get("Content-Type") != "text/plain; charset=utf-8" ||
+			!strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") ||
+			!strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox") {
 			t.Errorf("%s is served with %v", name, got.header)
 		}
 	}
 	if got := a.get(at + "/outputs/" + strings.Repeat("0", 64)); got.status != http.StatusNotFound {
 		t.Errorf("an unknown output is answered %d", got.status)
 	}
-	if got := a.does(at+"/delete", url.Values{}); got.status != http.StatusSeeOther || a.get(at).status != http.StatusNotFound {
+	if got := a.does(at+"/delete", url.Values{}); got.status != http.StatusSeeOther ||
+		a.get(at).status != http.StatusNotFound {
 		t.Errorf("deleting is answered %d", got.status)
 	}
 }
@@ -282,7 +310,8 @@ func TestAskForOperators(t *testing.T) {
 		return token
 	}
 	a.signIn(admin("ada"), "/")
-	a.model.server.Rescript(a.model.makes("The secret.", providertest.Step{Code: "x"}, providertest.Made{Name: "a.txt", Data: []byte("secret")}))
+	a.model.server.Rescript(a.model.makes("The secret.", providertest.Step{Code: "x"},
+		providertest.Made{Name: "a.txt", Data: []byte("secret")}))
 	at := a.begins([2]string{"prompt", "secret"})
 	a.follow(at, "", "ended")
 
@@ -305,7 +334,8 @@ func TestAskForOperators(t *testing.T) {
 				t.Errorf("%s is answered %d", path, got.status)
 			}
 		}
-		if got := b.get("/ask"); who.status == http.StatusForbidden && (got.status != who.status || !strings.Contains(got.body, "admin rights")) {
+		if got := b.get("/ask"); who.status == http.StatusForbidden &&
+			(got.status != who.status || !strings.Contains(got.body, "admin rights")) {
 			t.Errorf("the page is answered %d: %s", got.status, got.body)
 		}
 		got := b.asks("/ask", [2]string{"provider", "local"}, [2]string{"model", "m"}, [2]string{"prompt", "x"})
@@ -333,7 +363,8 @@ func TestAskTokens(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/ask", at} {
-		r := a.request("POST", path, strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nGo\r\n--x--"))
+		r := a.request("POST", path, strings.NewReader(
+			"--x\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nGo\r\n--x--"))
 		r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 		if got := a.send(r); got.status != http.StatusForbidden {
 			t.Errorf("%s without a token is answered %d", path, got.status)
@@ -346,9 +377,12 @@ func TestAskWrongly(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.Local](t))
 	whole := map[string]string{"provider": "local", "model": providertest.LocalModel, "prompt": "Go"}
 	for _, c := range []struct{ field, value, says string }{
-		{"prompt", " ", "There is no prompt."}, {"model", "", "No model was named."}, {"provider", "", "No provider was chosen."},
-		{"provider", "none", "Keyless cannot be asked: no key. Set KEYLESS_API_KEY."}, {"tool", "hammer", "There is no such tool."},
-		{"project", "other", "is not linked"}, {"path", "../../etc/passwd", "Choose the project"}, {"file", "nonsense", "There is nothing here"},
+		{"prompt", " ", "There is no prompt."}, {"model", "", "No model was named."},
+		{"provider", "", "No provider was chosen."},
+		{"provider", "none", "Keyless cannot be asked: no key. Set KEYLESS_API_KEY."},
+		{"tool", "hammer", "There is no such tool."},
+		{"project", "other", "is not linked"}, {"path", "../../etc/passwd", "Choose the project"},
+		{"file", "nonsense", "There is nothing here"},
 	} {
 		fields := [][2]string{{c.field, c.value}}
 		for name, value := range whole {
@@ -357,13 +391,17 @@ func TestAskWrongly(t *testing.T) {
 			}
 		}
 		got := a.asks("/ask", fields...)
-		if body := strings.Join(strings.Fields(got.body), " "); got.status < 400 || !strings.Contains(strings.ReplaceAll(strings.ReplaceAll(body, "</h1> <p class=\"lead\">", " "), "&#39;", "'"), c.says) {
+		if body := strings.Join(strings.Fields(got.body), " "); got.status < 400 ||
+			!strings.Contains(strings.ReplaceAll(strings.ReplaceAll(body, "</h1> <p class=\"lead\">", " "), "&#39;", "'"),
+				c.says) {
 			t.Errorf("%s=%q is answered %d: %s", c.field, c.value, got.status, got.body)
 		}
 	}
 	for _, path := range []string{"../../etc/passwd", "/etc/passwd", ".git/config", "link"} {
 		_ = os.Symlink("/etc/passwd", filepath.Join(a.project, "link"))
-		if got := a.asks("/ask", [2]string{"provider", "local"}, [2]string{"model", providertest.LocalModel}, [2]string{"prompt", "Go"}, [2]string{"project", "atlas"}, [2]string{"path", path}); got.status != http.StatusBadRequest {
+		if got := a.asks("/ask", [2]string{"provider", "local"}, [2]string{"model", providertest.LocalModel},
+			[2]string{"prompt", "Go"}, [2]string{"project", "atlas"},
+			[2]string{"path", path}); got.status != http.StatusBadRequest {
 			t.Errorf("the path %s is answered %d", path, got.status)
 		}
 	}
@@ -380,19 +418,24 @@ func TestAskWrongly(t *testing.T) {
 
 // TestSpoken renders what a model says.
 func TestSpoken(t *testing.T) {
-	got := string(say("# T\n\n<script>x()</script>\n\n[a](javascript:x()) [b](https://example.com/?a=1&b=\"2) ![p](https://192.0.2.1/x) <https://example.org> [s](sandbox:/mnt/data/a.csv) <img src=x onerror=x()>\n\n```python\nprint('<b>')\n```\n\n    <i>\n"))
+	got := string(say("# T\n\n<script>x()</script>\n\n[a](javascript:x()) [b](https://example.com/?a=1&b=\"2) " +
+		"![p](https://192.0.2.1/x) <https://example.org> [s](sandbox:/mnt/data/a.csv) <img src=x onerror=x()>\n\n" +
+		"```python\nprint('<b>')\n```\n\n    <i>\n"))
 	for _, never := range []string{"<script", "<img", "javascript:", "<b>", "<i>", "sandbox:", "192.0.2.1"} {
 		if strings.Contains(got, never) {
 			t.Errorf("%s became part of the page: %s", never, got)
 		}
 	}
-	for _, want := range []string{`rel="noopener noreferrer nofollow" target="_blank">b</a>`, `href="https://example.org"`, `tok-`, "&lt;b&gt;", "<em>picture: p</em>"} {
+	for _, want := range []string{`rel="noopener noreferrer nofollow" target="_blank">b</a>`, `href="https://example.org"`,
+		`tok-`, "&lt;b&gt;", "<em>picture: p</em>"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
 		}
 	}
 	var plain map[string]string
-	if err := json.Unmarshal([]byte(`{"a":"x\u003cy"}`), &plain); err != nil || string(highlight("python", plain["a"])) != "x&lt;y\n" && !strings.Contains(string(highlight("python", plain["a"])), "&lt;") {
+	if err := json.Unmarshal([]byte(`{"a":"x\u003cy"}`), &plain); err != nil ||
+		string(highlight("python", plain["a"])) != "x&lt;y\n" &&
+			!strings.Contains(string(highlight("python", plain["a"])), "&lt;") {
 		t.Errorf("code is shown as %s", highlight("python", plain["a"]))
 	}
 }

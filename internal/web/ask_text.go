@@ -44,7 +44,8 @@ func openLink(w util.BufWriter, to string) (opened bool) {
 		_, _ = w.WriteString(`<span class="nowhere">`)
 		return false
 	}
-	_, _ = w.WriteString(`<a href="` + template.HTMLEscapeString(u.String()) + `" rel="noopener noreferrer nofollow" target="_blank">`)
+	_, _ = w.WriteString(`<a href="` + template.HTMLEscapeString(u.String()) +
+		`" rel="noopener noreferrer nofollow" target="_blank">`)
 	return true
 }
 
@@ -177,9 +178,12 @@ func closeSpan(b *strings.Builder, class string) {
 // coloured are the languages that models write, by the names that they give
 // them, with the names of their lexers.
 var coloured = map[string]string{
-	"python": "python", "python3": "python", "py": "python", "bash": "bash", "sh": "bash", "shell": "bash", "console": "bash",
-	"javascript": "javascript", "js": "javascript", "typescript": "typescript", "ts": "typescript", "json": "json", "sql": "sql",
-	"r": "r", "go": "go", "rust": "rust", "java": "java", "c": "c", "c++": "c++", "cpp": "c++", "css": "css", "html": "html", "xml": "xml",
+	"python": "python", "python3": "python", "py": "python", "bash": "bash", "sh": "bash", "shell": "bash",
+	"console":    "bash",
+	"javascript": "javascript", "js": "javascript", "typescript": "typescript", "ts": "typescript", "json": "json",
+	"sql": "sql",
+	"r":   "r", "go": "go", "rust": "rust", "java": "java", "c": "c", "c++": "c++", "cpp": "c++", "css": "css",
+	"html": "html", "xml": "xml",
 	"yaml": "yaml", "yml": "yaml", "toml": "toml", "diff": "diff", "ini": "ini",
 }
 
@@ -194,7 +198,8 @@ func tokenClass(t chroma.TokenType) string {
 		return "tok-number"
 	case t.InCategory(chroma.Comment):
 		return "tok-comment"
-	case t == chroma.NameFunction, t == chroma.NameClass, t == chroma.NameBuiltin, t == chroma.NameDecorator, t == chroma.NameNamespace:
+	case t == chroma.NameFunction, t == chroma.NameClass, t == chroma.NameBuiltin, t == chroma.NameDecorator,
+		t == chroma.NameNamespace:
 		return "tok-definition"
 	}
 	return ""

@@ -15,7 +15,8 @@ import (
 func uploaded(ctx context.Context, store Files, caller engine.Caller, f engine.File) conversation.File {
 	ctx = context.WithoutCancel(ctx)
 	kind, _, _ := strings.Cut(f.MIME, ";")
-	return conversation.File{Stored: f.ID.String(), Source: provider.Source{Path: f.Name, Name: f.Name, MIME: kind, Size: f.Size,
+	return conversation.File{Stored: f.ID.String(), Source: provider.Source{
+		Path: f.Name, Name: f.Name, MIME: kind, Size: f.Size,
 		Open: func() (io.ReadSeekCloser, error) {
 			_, content, err := store.OpenFile(ctx, caller, f.ID)
 			if errors.Is(err, engine.ErrNotFound) {

@@ -68,9 +68,12 @@ type outputView struct {
 	Until   time.Time // when it goes, unless it is saved
 }
 
-func (p *askPage) turnView(v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link, running bool) turnView {
+func (p *askPage) turnView(
+	v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link, running bool,
+) turnView {
 	chat := p.address("/ask/" + c.ID)
-	view := turnView{Turn: t, Chat: chat, Sent: sentOf(t.Inputs), History: savedInto(t, projects), Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
+	view := turnView{Turn: t, Chat: chat, Sent: sentOf(t.Inputs), History: savedInto(t, projects),
+		Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
 	if view.Live {
 		view.Words, view.Class = "running", "running"
 		return view
@@ -103,7 +106,8 @@ func turnWords(t *conversation.Turn) (words, class string) {
 
 // stepOf is a step that has ended.
 func stepOf(turn, number int, s provider.Step) stepView {
-	view := stepView{ID: fmt.Sprintf("step-%d-%d", turn, number), Language: languageTitle(s.Language), Code: highlight(s.Language, s.Code),
+	view := stepView{ID: fmt.Sprintf("step-%d-%d", turn, number), Language: languageTitle(s.Language),
+		Code:   highlight(s.Language, s.Code),
 		Stdout: plainText(s.Stdout), Stderr: plainText(s.Stderr)}
 	if s.Outcome != provider.OutcomeOK {
 		view.Detail = s.Detail // of code that went well it says no more than that
@@ -141,22 +145,30 @@ func outcomeOf(s provider.Step) (words, class string) {
 }
 
 func languageTitle(name string) string {
-	if title, ok := map[string]string{"python": "Python", "bash": "Bash", "sh": "Shell", "javascript": "JavaScript", "": "Code"}[strings.ToLower(name)]; ok {
+	if title, ok := map[string]string{"python": "Python", "bash": "Bash", "sh": "Shell", "javascript": "JavaScript",
+		"": "Code"}[strings.ToLower(name)]; ok {
 		return title
 	}
 	return name
 }
 
-func (p *askPage) outputs(v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link) outputsView {
-	return p.outputsOf(v, c.ID, t.Number, t.Outputs, projects, projectOf(c, projects), t.State != conversation.TurnRunning, t.Ended)
+func (p *askPage) outputs(
+	v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link,
+) outputsView {
+	return p.outputsOf(v, c.ID, t.Number, t.Outputs, projects, projectOf(c, projects), t.State != conversation.TurnRunning,
+		t.Ended)
 }
 
 // outputsOf are outputs of a turn. As long as it continues there is nothing to
 // decide but what it asks.
-func (p *askPage) outputsOf(v *webRequest, id string, turn int, list []conversation.Output, projects []conversation.Link, project string, over bool, since time.Time) outputsView {
+func (p *askPage) outputsOf(
+	v *webRequest, id string, turn int, list []conversation.Output, projects []conversation.Link, project string,
+	over bool, since time.Time,
+) outputsView {
 	view := outputsView{Turn: turn}
 	for _, o := range list {
-		f := outputView{Output: o, Token: p.signIns.token(v.cookie), Chat: p.address("/ask/" + id), Turn: turn, Folders: projects, Project: project}
+		f := outputView{Output: o, Token: p.signIns.token(v.cookie), Chat: p.address("/ask/" + id), Turn: turn,
+			Folders: projects, Project: project}
 		f.Words, f.Class = outputWords(o)
 		f.Where = o.Saved
 		for _, l := range projects {

@@ -45,10 +45,14 @@ func bounded(t testing.TB, what string, render func()) {
 func bombs() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, maxMarkdown/len(s)) }
 	return map[string]string{
-		"wide table":       strings.Repeat("a|", 2000) + "\n" + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("a\n", 4000),
-		"table in a quote": "> " + strings.Repeat("a|", 2000) + "\n> " + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("> a\n", 4000),
-		"table in a list":  "- " + strings.Repeat("a|", 20000) + "\n  " + strings.Repeat("-|", 20000) + "\n" + strings.Repeat("  a\n", 10000),
-		"many tables":      fill(strings.Repeat("a|", 200) + "\n" + strings.Repeat("-|", 200) + "\n" + strings.Repeat("a\n", 200) + "\n"),
+		"wide table": strings.Repeat("a|", 2000) + "\n" + strings.Repeat("-|", 2000) + "\n" +
+			strings.Repeat("a\n", 4000),
+		"table in a quote": "> " + strings.Repeat("a|", 2000) + "\n> " + strings.Repeat("-|", 2000) + "\n" +
+			strings.Repeat("> a\n", 4000),
+		"table in a list": "- " + strings.Repeat("a|", 20000) + "\n  " + strings.Repeat("-|", 20000) + "\n" +
+			strings.Repeat("  a\n", 10000),
+		"many tables": fill(strings.Repeat("a|", 200) + "\n" + strings.Repeat("-|", 200) + "\n" +
+			strings.Repeat("a\n", 200) + "\n"),
 		"quotes":           fill(">"),
 		"quotes and tabs":  fill(">\t"),
 		"lists":            fill("- "),
@@ -129,7 +133,8 @@ func TestHonestDocuments(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"list": list.String(), "table": table.String(), "badges": badges.String(),
-		"rule": "a\n\n" + strings.Repeat("- ", 50) + "\n\n" + strings.Repeat("*", 200) + "\n\nb", "quotes": "> > > > a\n> > > b\n",
+		"rule":    "a\n\n" + strings.Repeat("- ", 50) + "\n\n" + strings.Repeat("*", 200) + "\n\nb",
+		"quotes":  "> > > > a\n> > > b\n",
 		"outline": "- a\n  - b\n    - c\n      1. d\n         - e\n",
 	} {
 		for _, md := range []struct {
@@ -145,7 +150,8 @@ func TestHonestDocuments(t *testing.T) {
 		}
 	}
 	body := previewView{File: fileView{Kind: "json"}}
-	if err := readText(strings.NewReader(`{"a":["\"[[[[",{"b":[]}]}`), &body); err != nil || body.Problem != "" || !strings.Contains(body.Text, "\n    {\n      \"b\": []") {
+	if err := readText(strings.NewReader(`{"a":["\"[[[[",{"b":[]}]}`), &body); err != nil || body.Problem != "" ||
+		!strings.Contains(body.Text, "\n    {\n      \"b\": []") {
 		t.Errorf("JSON is shown as %q, %q, %v", body.Text, body.Problem, err)
 	}
 }

@@ -85,7 +85,8 @@ func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, f
 		total += f.Size
 	}
 	if total > maxArchive {
-		return refuse(http.StatusRequestEntityTooLarge, "These files have "+byteCount(total)+", an archive at most "+byteCount(maxArchive)+".", "Download them one by one.")
+		return refuse(http.StatusRequestEntityTooLarge, "These files have "+byteCount(total)+", an archive at most "+
+			byteCount(maxArchive)+".", "Download them one by one.")
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/zip")
@@ -112,7 +113,8 @@ func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, f
 		}
 	}
 	if note != "" {
-		entry, err := out.CreateHeader(&zip.FileHeader{Name: workspace.NoteName(paths), Method: zip.Deflate, Modified: p.Now().UTC()})
+		entry, err := out.CreateHeader(&zip.FileHeader{Name: workspace.NoteName(paths), Method: zip.Deflate,
+			Modified: p.Now().UTC()})
 		if err == nil {
 			_, err = io.WriteString(entry, note)
 		}
@@ -146,7 +148,8 @@ func (p *filesPage) pack(v *webRequest, out *zip.Writer, names *wire.ArchiveName
 		return err
 	}
 	defer content.Close()
-	entry, err := out.CreateHeader(&zip.FileHeader{Name: names.Name(name), Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
+	entry, err := out.CreateHeader(&zip.FileHeader{Name: names.Name(name), Method: zip.Deflate,
+		Modified: f.CreatedAt.UTC()})
 	if err != nil {
 		return err
 	}

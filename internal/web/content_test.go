@@ -51,7 +51,8 @@ func TestContent(t *testing.T) {
 		if !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox; default-src 'none'") {
 			t.Errorf("%s: the policy is %q", file.name, got.header.Get("Content-Security-Policy"))
 		}
-		if attached := strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment"); attached == (file.kind == "image/png") {
+		attached := strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment")
+		if attached == (file.kind == "image/png") {
 			t.Errorf("%s: the disposition is %q", file.name, got.header.Get("Content-Disposition"))
 		}
 		if got.body != file.content {
@@ -62,10 +63,12 @@ func TestContent(t *testing.T) {
 
 func TestNamesAreText(t *testing.T) {
 	v := visitSite(t, true, nil)
-	f := v.put(`"><img src=x onerror=x()>.md`, "", "# T\n\n<script>x()</script>\n\n[a](javascript:x()) ![p](https://192.0.2.1/x)\n")
+	f := v.put(`"><img src=x onerror=x()>.md`, "",
+		"# T\n\n<script>x()</script>\n\n[a](javascript:x()) ![p](https://192.0.2.1/x)\n")
 	for _, path := range []string{"/files", "/files/" + f.ID.String(), "/files/" + f.ID.String() + "/preview"} {
 		body := v.get(path).body
-		if strings.Contains(body, "<img") || strings.Contains(body, "<script>x") || strings.Contains(body, `href="javascript`) {
+		if strings.Contains(body, "<img") || strings.Contains(body, "<script>x") ||
+			strings.Contains(body, `href="javascript`) {
 			t.Errorf("%s lets a name or Markdown become part of the document", path)
 		}
 	}
@@ -91,14 +94,16 @@ func TestTable(t *testing.T) {
 		return v.get("/files/" + v.put("t.csv", "", content).ID.String() + "/preview").body
 	}
 	body := preview("a\n1\n")
-	if !strings.Contains(body, "&lt;script&gt;") || strings.Contains(body, "<script>") || !strings.Contains(body, "The first 1 of 7 rows") {
+	if !strings.Contains(body, "&lt;script&gt;") || strings.Contains(body, "<script>") ||
+		!strings.Contains(body, "The first 1 of 7 rows") {
 		t.Errorf("the table is %s", body)
 	}
 	preview("a\n1\n")
 	if ran != 1 {
 		t.Errorf("for the same content the program ran %d times", ran)
 	}
-	for i, lie := range []string{"no JSON", `{"problem": "<script>"}`, `{"columns": [` + strings.Repeat(`"x",`, 50) + `"x"]}`} {
+	for i, lie := range []string{"no JSON", `{"problem": "<script>"}`,
+		`{"columns": [` + strings.Repeat(`"x",`, 50) + `"x"]}`} {
 		says = lie
 		body := preview(strings.Repeat("b", i+1))
 		if !strings.Contains(body, "cannot be read as a table") || strings.Contains(body, "<script>") {
@@ -163,7 +168,8 @@ func TestArchive(t *testing.T) {
 		}
 		found[f.Name] = string(text)
 	}
-	if diff := cmp.Diff(map[string]string{"d/a.txt": "one", "b.txt": "two", "c\u202etxt.csv": "three", ".._.._d": "four"}, found); diff != "" {
+	if diff := cmp.Diff(map[string]string{"d/a.txt": "one", "b.txt": "two", "c\u202etxt.csv": "three", ".._.._d": "four"},
+		found); diff != "" {
 		t.Errorf("the archive holds (-want +got)\n%s", diff)
 	}
 }
@@ -180,8 +186,11 @@ func TestShownNames(t *testing.T) {
 
 func TestPlainText(t *testing.T) {
 	for in, want := range map[string]string{
-		"a\tb\n": "a\tb\n", "\x1b[1;31mred\x1b[0m": "red", "\x1b]0;title\x07x": "x", "\x1b]8;;http://a\x1b\\x\x1b]8;;\x1b\\": "x",
-		"10%\r20%\rdone\n": "done\n", "a\r\nb": "a\nb", "first\n1\r2": "first\n2", "\x00\x08\x7fx": "x", "\x1b": "", "\x1b[": "", "ä\x1b[0mö": "äö",
+		"a\tb\n": "a\tb\n", "\x1b[1;31mred\x1b[0m": "red", "\x1b]0;title\x07x": "x",
+		"\x1b]8;;http://a\x1b\\x\x1b]8;;\x1b\\": "x",
+		"10%\r20%\rdone\n":                      "done\n", "a\r\nb": "a\nb", "first\n1\r2": "first\n2", "\x00\x08\x7fx": "x",
+		"\x1b":  "",
+		"\x1b[": "", "ä\x1b[0mö": "äö",
 	} {
 		if got := plainText(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
@@ -209,8 +218,10 @@ func FuzzPlainText(f *testing.F) {
 }
 
 func TestPercentile(t *testing.T) {
-	h := engine.Histogram{Bounds: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}, Counts: []int64{10, 10, 0}, Count: 20}
-	for part, want := range map[float64]time.Duration{0.25: 5 * time.Millisecond, 0.5: 10 * time.Millisecond, 0.75: 15 * time.Millisecond, 1: 20 * time.Millisecond} {
+	h := engine.Histogram{Bounds: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond},
+		Counts: []int64{10, 10, 0}, Count: 20}
+	for part, want := range map[float64]time.Duration{0.25: 5 * time.Millisecond, 0.5: 10 * time.Millisecond,
+		0.75: 15 * time.Millisecond, 1: 20 * time.Millisecond} {
 		if got := percentile(h, part); got != want {
 			t.Errorf("%v of 1: %v, want %v", part, got, want)
 		}
@@ -233,7 +244,8 @@ func TestDiff(t *testing.T) {
 
 func TestTitle(t *testing.T) {
 	for code, want := range map[string]string{
-		"#!/usr/bin/python3\n# count apples\nx = 1": "count apples", "import os\nfrom a import b\n\nprint(1)": "print(1)", "import os": "import os", "": "",
+		"#!/usr/bin/python3\n# count apples\nx = 1": "count apples", "import os\nfrom a import b\n\nprint(1)": "print(1)",
+		"import os": "import os", "": "",
 		"<?php\necho 1;": "echo 1;", "// go\npackage main": "go",
 	} {
 		if got := (&source{Code: code}).title(); got != want {

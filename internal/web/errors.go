@@ -37,18 +37,26 @@ type problem struct {
 
 // problems is the one table from an engine error to what is shown.
 var problems = map[engine.Kind]problem{
-	engine.ErrInvalid:      {Status: http.StatusBadRequest, Message: "This request is not acceptable."},
-	engine.ErrUnauthorized: {Status: http.StatusUnauthorized, Message: "You are not signed in.", Cure: "Sign in with a key; `airlock keys create` makes one."},
-	engine.ErrForbidden:    {Status: http.StatusForbidden, Message: "Your key may not do this.", Cure: "Ask for a key with admin rights."},
-	engine.ErrNotFound:     {Status: http.StatusNotFound, Message: "There is nothing here.", Cure: "It was deleted, it has expired, or it belongs to somebody else."},
-	engine.ErrConflict:     {Status: http.StatusConflict, Message: "This has changed in the meantime.", Cure: "Load the page again."},
-	engine.ErrTooLarge:     {Status: http.StatusRequestEntityTooLarge, Message: "This is over a size limit."},
-	engine.ErrBusy:         {Status: http.StatusTooManyRequests, Message: "Too many runs are waiting.", Cure: "Try again in a moment."},
-	engine.ErrFull:         {Status: http.StatusInsufficientStorage, Message: "There is no room left."},
-	engine.ErrNoLanguage:   {Status: http.StatusBadRequest, Message: "This language is not installed on this host.", Cure: "Install it with `airlock setup --languages`."},
-	engine.ErrUnavailable:  {Status: http.StatusServiceUnavailable, Message: "The service cannot do this at the moment.", Cure: "Try again; if it stays so, `airlock doctor` says what is wrong."},
-	engine.ErrCanceled:     {Status: statusClosed, Message: "This was cancelled."},
-	engine.ErrInternal:     {Status: http.StatusInternalServerError, Message: "Something went wrong in the service.", Cure: "Its log says more, under the number below."},
+	engine.ErrInvalid: {Status: http.StatusBadRequest, Message: "This request is not acceptable."},
+	engine.ErrUnauthorized: {Status: http.StatusUnauthorized, Message: "You are not signed in.",
+		Cure: "Sign in with a key; `airlock keys create` makes one."},
+	engine.ErrForbidden: {Status: http.StatusForbidden, Message: "Your key may not do this.",
+		Cure: "Ask for a key with admin rights."},
+	engine.ErrNotFound: {Status: http.StatusNotFound, Message: "There is nothing here.",
+		Cure: "It was deleted, it has expired, or it belongs to somebody else."},
+	engine.ErrConflict: {Status: http.StatusConflict, Message: "This has changed in the meantime.",
+		Cure: "Load the page again."},
+	engine.ErrTooLarge: {Status: http.StatusRequestEntityTooLarge, Message: "This is over a size limit."},
+	engine.ErrBusy: {Status: http.StatusTooManyRequests, Message: "Too many runs are waiting.",
+		Cure: "Try again in a moment."},
+	engine.ErrFull: {Status: http.StatusInsufficientStorage, Message: "There is no room left."},
+	engine.ErrNoLanguage: {Status: http.StatusBadRequest, Message: "This language is not installed on this host.",
+		Cure: "Install it with `airlock setup --languages`."},
+	engine.ErrUnavailable: {Status: http.StatusServiceUnavailable, Message: "The service cannot do this at the moment.",
+		Cure: "Try again; if it stays so, `airlock doctor` says what is wrong."},
+	engine.ErrCanceled: {Status: statusClosed, Message: "This was cancelled."},
+	engine.ErrInternal: {Status: http.StatusInternalServerError, Message: "Something went wrong in the service.",
+		Cure: "Its log says more, under the number below."},
 }
 
 // statusClosed is for the log: the visitor has left.
@@ -59,7 +67,8 @@ func describe(err error) problem {
 		return problem{Status: e.status, Message: e.message, Cure: e.cure}
 	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return problem{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("This is more than the %s that fit in one request.", byteCount(e.Limit))}
+		return problem{Status: http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("This is more than the %s that fit in one request.", byteCount(e.Limit))}
 	}
 	p, known := problems[engine.KindOf(err)]
 	if !known {
@@ -117,7 +126,8 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, _, mes
 	secure(w.Header())
 	v := &webRequest{Request: r, cookie: cookieOf(r)}
 	v.caller, _ = s.Caller(r)
-	p := problem{Status: status, Message: "The service turned this request away: " + message + ".", RequestID: w.Header().Get("X-Request-Id")}
+	p := problem{Status: status, Message: "The service turned this request away: " + message + ".",
+		RequestID: w.Header().Get("X-Request-Id")}
 	if v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {
 		writeJSON(w, status, map[string]problem{"error": p})
 		return

@@ -19,7 +19,8 @@ const (
 	maxInputs = 256
 )
 
-var errForm = refuse(http.StatusBadRequest, "This form could not be read to its end.", "Send it again; if the connection broke, the files have to be chosen again.")
+var errForm = refuse(http.StatusBadRequest, "This form could not be read to its end.",
+	"Send it again; if the connection broke, the files have to be chosen again.")
 
 // eachPart gives the parts of a form that may have files. Files are stored as
 // they come, but only once the token was there and right: it is the first field.
@@ -76,7 +77,8 @@ func (p *runPage) readPart(v *webRequest, part *multipart.Part, src *source) err
 		if part.FileName() == "" {
 			return nil // no file was chosen
 		}
-		stored, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{Name: part.FileName(), Origin: engine.OriginNative}, part)
+		stored, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
+			Name: part.FileName(), Origin: engine.OriginNative}, part)
 		if err != nil {
 			return err
 		}
@@ -131,7 +133,8 @@ func (p *runPage) addStored(ctx context.Context, caller engine.Caller, src *sour
 	}
 	file, err := p.Engine.GetFile(ctx, caller, id)
 	if errors.Is(err, engine.ErrNotFound) {
-		return refuse(http.StatusNotFound, "One of the input files is gone: it was deleted or has expired.", "Take it out of the list, or add it again.")
+		return refuse(http.StatusNotFound, "One of the input files is gone: it was deleted or has expired.",
+			"Take it out of the list, or add it again.")
 	}
 	if err != nil {
 		return err
@@ -154,7 +157,8 @@ func field(part io.Reader, most int64) (string, error) {
 		return "", formError(err)
 	}
 	if int64(len(text)) > most {
-		return "", refuse(http.StatusRequestEntityTooLarge, "A field of this form has more than "+byteCount(most)+".", "Put large input into a file.")
+		return "", refuse(http.StatusRequestEntityTooLarge, "A field of this form has more than "+byteCount(most)+".",
+			"Put large input into a file.")
 	}
 	return string(text), nil
 }

@@ -26,7 +26,8 @@ func TestSearch(t *testing.T) {
 	})
 	run := v.runs() // print(1)
 	for query, found := range map[string]bool{
-		"print": true, "PRINT(1)": true, "total:": true, "42": true, "ünits": true, "DEPRECATED": true, "python": true, "ok": true,
+		"print": true, "PRINT(1)": true, "total:": true, "42": true, "ünits": true, "DEPRECATED": true, "python": true,
+		"ok":                     true,
 		"print total deprecated": true, "print absent": false, "total:42": false, "failed": false, "%": false,
 	} {
 		got := v.get("/runs?q=" + url.QueryEscape(query)).body
@@ -84,13 +85,15 @@ func BenchmarkSearch(b *testing.B) {
 		}
 	})
 	n := 0
-	e := enginetest.StartOn(b, engine.Config{}, sandboxtest.NewFake(func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-		n++
-		host.Output(engine.Stdout, []byte(strings.Repeat(fmt.Sprintf("line of run %d\n", n), 60)))
-		return sandboxtest.Exit(0), nil
-	}), blobs, db)
+	e := enginetest.StartOn(b, engine.Config{}, sandboxtest.NewFake(
+		func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+			n++
+			host.Output(engine.Stdout, []byte(strings.Repeat(fmt.Sprintf("line of run %d\n", n), 60)))
+			return sandboxtest.Exit(0), nil
+		}), blobs, db)
 	caller := engine.Caller{Owner: engine.Local}
-	site, err := New(Options{Engine: e, Authenticate: e.Authenticate, Languages: func(context.Context) []Language { return nil }})
+	site, err := New(Options{Engine: e, Authenticate: e.Authenticate,
+		Languages: func(context.Context) []Language { return nil }})
 	if err != nil {
 		b.Fatal(err)
 	}

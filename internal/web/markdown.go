@@ -45,7 +45,8 @@ func newMarkdown(nodes renderer.NodeRenderer) goldmark.Markdown {
 			parser.WithASTTransformers(util.Prioritized(workKeeper{}, 0)),
 			parser.WithParagraphTransformers(util.Prioritized(cellCounter{}, 0)),
 			parser.WithInlineParsers(util.Prioritized(markCounter{}, 0))),
-		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(noPictures{}, 100), util.Prioritized(nodes, 90))))
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(
+			util.Prioritized(noPictures{}, 100), util.Prioritized(nodes, 90))))
 }
 
 // renderMarkdown returns a document as HTML, and false if it exceeds a bound or

@@ -81,10 +81,14 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 
 // guarded lets only those in who run the machine: a model is asked with their
 // keys, and their folders are read and written.
-func (p *askPage) guarded(serve func(http.ResponseWriter, *webRequest) error) func(http.ResponseWriter, *webRequest) error {
+func (p *askPage) guarded(
+	serve func(http.ResponseWriter, *webRequest) error,
+) func(http.ResponseWriter, *webRequest) error {
 	return func(w http.ResponseWriter, v *webRequest) error {
 		if !v.operator() {
-			return &engine.Error{Op: "ask", Kind: engine.ErrForbidden, Hint: "Models are asked with this service's keys, and may use folders of its machine. That takes a key with admin rights (`airlock keys create --admin`), or a browser on the machine itself while there are no keys."}
+			return &engine.Error{Op: "ask", Kind: engine.ErrForbidden, Hint: "Models are asked with this service's keys, and " +
+				"may use folders of its machine. That takes a key with admin rights (`airlock keys create --admin`), or a " +
+				"browser on the machine itself while there are no keys."}
 		}
 		return askProblem(serve(w, v))
 	}
@@ -94,8 +98,10 @@ func (p *askPage) guarded(serve func(http.ResponseWriter, *webRequest) error) fu
 // not looked at before the handler.
 func plainForm(serve func(http.ResponseWriter, *webRequest) error) func(http.ResponseWriter, *webRequest) error {
 	return func(w http.ResponseWriter, v *webRequest) error {
-		if kind, _, err := mime.ParseMediaType(v.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-			return refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.", "Load the page again and repeat what you did.")
+		if kind, _, err := mime.ParseMediaType(v.Header.Get("Content-Type")); err != nil ||
+			kind != "application/x-www-form-urlencoded" {
+			return refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.",
+				"Load the page again and repeat what you did.")
 		}
 		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
 		if err := v.ParseForm(); err != nil {
@@ -205,11 +211,13 @@ const pastPerPage = 30
 
 // list is the page before anything was asked.
 func (p *askPage) list(w http.ResponseWriter, v *webRequest) error {
-	body := askView{Address: p.address("/ask"), Form: askForm{Provider: p.Settings.Provider, Model: p.Settings.Model, Tool: string(provider.ToolAuto)}}
+	body := askView{Address: p.address("/ask"), Form: askForm{
+		Provider: p.Settings.Provider, Model: p.Settings.Model, Tool: string(provider.ToolAuto)}}
 	if err := p.fill(v, &body); err != nil {
 		return err
 	}
-	past, err := p.Live.Host().Conversations(v.Context(), p.owner(v), conversation.Page{Limit: pastPerPage, Before: v.URL.Query().Get("before")})
+	past, err := p.Live.Host().Conversations(v.Context(), p.owner(v),
+		conversation.Page{Limit: pastPerPage, Before: v.URL.Query().Get("before")})
 	if err != nil {
 		return err
 	}
@@ -277,7 +285,8 @@ func (p *askPage) show(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	body.Who = who(body.Providers, c.Settings)
-	body.Form = askForm{Provider: c.Settings.Provider, Model: c.Settings.Model, Tool: string(c.Settings.Tool), Project: projectOf(c, body.Projects)}
+	body.Form = askForm{Provider: c.Settings.Provider, Model: c.Settings.Model, Tool: string(c.Settings.Tool),
+		Project: projectOf(c, body.Projects)}
 	body.Open, body.Running = p.Live.Running(p.owner(v), c.ID)
 	for _, t := range c.Turns {
 		body.Turns = append(body.Turns, p.turnView(v, c, t, body.Projects, body.Running))

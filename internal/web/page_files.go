@@ -96,7 +96,8 @@ func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 		body.Next = files[len(files)-1].ID.String()
 	}
 	if query.Page.After.IsZero() {
-		if body.Sessions, err = p.sessions.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative}); err != nil {
+		if body.Sessions, err = p.sessions.ListSessions(v.Context(), v.caller,
+			engine.SessionQuery{Origin: engine.OriginNative}); err != nil {
 			return err
 		}
 	}
@@ -110,7 +111,8 @@ func (p *filesPage) upload(w http.ResponseWriter, v *webRequest) error {
 	if v.Header.Get(tokenHeader) == "" {
 		return errToken
 	}
-	file, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{Name: v.URL.Query().Get("name"), Origin: engine.OriginNative}, v.Body)
+	file, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{
+		Name: v.URL.Query().Get("name"), Origin: engine.OriginNative}, v.Body)
 	if err != nil {
 		return err
 	}

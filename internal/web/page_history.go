@@ -243,7 +243,8 @@ func diff(before, after string) difference {
 	case before == after:
 		return difference{Note: "No difference."}
 	case len(before) > maxDiffed || len(after) > maxDiffed:
-		return difference{Note: "They differ, and have more than " + byteCount(maxDiffed) + ": too much to compare line by line."}
+		return difference{Note: "They differ, and have more than " + byteCount(maxDiffed) +
+			": too much to compare line by line."}
 	}
 	unified, err := udiff.ToUnifiedDiff("before", "after", before, udiff.Lines(before, after), 3)
 	if err != nil {

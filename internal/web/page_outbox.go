@@ -49,9 +49,11 @@ func (p *reviewPage) outbox(w http.ResponseWriter, v *webRequest) error {
 
 func outboxEntryOf(p *assignment.Post) outboxEntry {
 	words := postWords[p.State]
-	e := outboxEntry{ID: p.ID, Kind: kindTitles[p.Kind], Project: p.Project, Assignment: p.Assignment, Summary: named(p.Summary()), State: words.words, Class: words.class,
+	e := outboxEntry{ID: p.ID, Kind: kindTitles[p.Kind], Project: p.Project, Assignment: p.Assignment,
+		Summary: named(p.Summary()), State: words.words, Class: words.class,
 		Problem: prose(p.Problem), Attempts: p.Attempts, Created: p.Created, NotBefore: p.NotBefore, Done: p.Done,
-		CanRetry: p.State == assignment.Pending || p.State == assignment.DeadLetter, CanConfirm: p.State == assignment.Held, CanDrop: !p.State.Final() && p.State != assignment.Sending}
+		CanRetry: p.State == assignment.Pending || p.State == assignment.DeadLetter, CanConfirm: p.State == assignment.Held,
+		CanDrop: !p.State.Final() && p.State != assignment.Sending}
 	for _, h := range p.Holds {
 		e.Holds = append(e.Holds, assignment.Hold{Reason: h.Reason, Detail: prose(h.Detail)})
 		e.CanConfirm = e.CanConfirm && h.Reason != assignment.HoldEscalation
@@ -98,7 +100,8 @@ func (p *reviewPage) retryAll(w http.ResponseWriter, v *webRequest) error {
 
 // changePost does with a report what the user has decided.
 func (p *reviewPage) changePost(w http.ResponseWriter, v *webRequest) error {
-	actions := map[string]func(context.Context, string) error{"retry": p.Outbox.Retry, "confirm": p.Outbox.Confirm, "drop": p.Outbox.Drop}
+	actions := map[string]func(context.Context, string) error{
+		"retry": p.Outbox.Retry, "confirm": p.Outbox.Confirm, "drop": p.Outbox.Drop}
 	do := actions[v.PostForm.Get("action")]
 	if do == nil {
 		return refuse(http.StatusBadRequest, "This is nothing that can be done with a report.", "Load the page again.")

@@ -42,7 +42,8 @@ func permissionOf(folder string) permission {
 		return permission{"not readable", "error", "Give the user that the service runs as access to it."}
 	}
 	if may(unix.W_OK|unix.X_OK) != nil {
-		return permission{"readable, not writable", "weaker", "Give the user that the service runs as write access, or take files as an archive."}
+		return permission{"readable, not writable", "weaker",
+			"Give the user that the service runs as write access, or take files as an archive."}
 	}
 	return permission{"readable and writable", "ok", ""}
 }
@@ -59,7 +60,8 @@ func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
 			view.Permission = permissionOf(l.Root)
 		} else {
 			view.Outside = true
-			view.Permission = permission{"out of reach", "weaker", "Start the service with --workspace and this folder, or one above it."}
+			view.Permission = permission{"out of reach", "weaker",
+				"Start the service with --workspace and this folder, or one above it."}
 		}
 		lanes, err := p.lanes(v, l)
 		if err != nil {
@@ -123,7 +125,8 @@ func (p *reviewPage) answer(w http.ResponseWriter, v *webRequest) error {
 		a.Choice = v.PostForm.Get("choice")
 	}
 	if a.Verdict == assignment.Chosen && a.Choice == "" {
-		return refuse(http.StatusBadRequest, "There is no answer yet.", "Go back and choose one of the options, or write your own.")
+		return refuse(http.StatusBadRequest, "There is no answer yet.",
+			"Go back and choose one of the options, or write your own.")
 	}
 	e, err := p.Outbox.Escalation(v.Context(), v.PathValue("escalation"))
 	if err != nil {
@@ -181,7 +184,8 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	body := timelineView{projectView: projectView{Project: l.Project, Folder: l.Root, API: l.API, Created: l.Created, Permission: permissionOf(l.Root)}}
+	body := timelineView{projectView: projectView{Project: l.Project, Folder: l.Root, API: l.API, Created: l.Created,
+		Permission: permissionOf(l.Root)}}
 	lanes, err := p.lanes(v, l)
 	if err != nil {
 		return err
@@ -193,7 +197,8 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest) error {
 			if words.words == "" {
 				words = workWords[assignment.Open]
 			}
-			body.Assignments = append(body.Assignments, assignmentView{lane.Assignment, lane.Status.Percent, lane.Status.Accepted, words.words, words.class, lane.Status.Updated})
+			body.Assignments = append(body.Assignments, assignmentView{
+				lane.Assignment, lane.Status.Percent, lane.Status.Accepted, words.words, words.class, lane.Status.Updated})
 		}
 		for j := range lane.Escalations {
 			e := &lane.Escalations[j]
@@ -242,7 +247,8 @@ func (p *reviewPage) history(v *webRequest, l conversation.Link, body *timelineV
 
 func entryOfHistory(t workspace.Transaction) timelineEntry {
 	const most = 6
-	e := timelineEntry{ID: t.ID, Created: t.Created, Waiting: t.State == workspace.Proposed, Reverted: t.Reverted != "", Note: prose(t.Origin.Note)}
+	e := timelineEntry{ID: t.ID, Created: t.Created, Waiting: t.State == workspace.Proposed, Reverted: t.Reverted != "",
+		Note: prose(t.Origin.Note)}
 	switch t.Origin.Kind {
 	case "reply":
 		e.What = "Reply"
@@ -260,7 +266,8 @@ func entryOfHistory(t workspace.Transaction) timelineEntry {
 	}
 	if r := t.Receipt; r != nil {
 		if len(t.Files) == 0 { // files of their own transactions
-			e.Files = resultFiles(&conversation.Result{FilesCreated: r.FilesCreated, FilesUpdated: r.FilesUpdated, FilesDeleted: r.FilesDeleted, FilesRenamed: r.FilesRenamed})
+			e.Files = resultFiles(&conversation.Result{FilesCreated: r.FilesCreated, FilesUpdated: r.FilesUpdated,
+				FilesDeleted: r.FilesDeleted, FilesRenamed: r.FilesRenamed})
 		}
 		e.CanUndo = !e.Waiting && !e.Reverted && r.Changed()
 		e.Skipped, e.Errors = len(r.FilesSkipped), len(r.Errors)+len(r.Conflicts)

@@ -38,7 +38,8 @@ func (s *Site) reviewPages(review *Review) {
 	}
 	p := &reviewPage{s, review}
 	s.nav = append(s.nav, navEntry{"review", "Review", "/review"})
-	for _, page := range []string{"review_reply", "review_file", "review_files", "projects", "timeline", "transaction", "outbox"} {
+	for _, page := range []string{"review_reply", "review_file", "review_files", "projects", "timeline", "transaction",
+		"outbox"} {
 		s.sections[page] = "review"
 	}
 	look := map[string]func(http.ResponseWriter, *webRequest) error{
@@ -87,9 +88,11 @@ func (s *Site) decision(serve func(http.ResponseWriter, *webRequest) error) http
 		return serve(w, v)
 	})
 	return func(w http.ResponseWriter, r *http.Request) {
-		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+			kind != "application/x-www-form-urlencoded" {
 			v, _ := s.visit(w, r)
-			s.fail(w, v, refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.", "Load the page again and repeat what you did."))
+			s.fail(w, v, refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.",
+				"Load the page again and repeat what you did."))
 			return
 		}
 		if r.ContentLength > maxForm {
@@ -265,7 +268,8 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 	if _, err := p.Linked(v.Context(), p.owner(v), project); err != nil {
 		return err
 	}
-	h, proposal, err := p.Propose(v.Context(), p.owner(v), conversation.Message{Text: text, Project: project}, reply.Parse([]byte(text)))
+	h, proposal, err := p.Propose(v.Context(), p.owner(v), conversation.Message{Text: text, Project: project},
+		reply.Parse([]byte(text)))
 	if err != nil {
 		return err
 	}
@@ -274,7 +278,8 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 	}
 	if policy != nil && h.Gate == "" && !h.Done {
 		if consent, held := conversation.CoveredBy(*policy, proposal, false); consent.Covers(held) {
-			if _, err := p.Apply(v.Context(), h, proposal, conversation.Token(h, proposal), consent); err != nil && !errors.Is(err, workspace.ErrConflict) {
+			if _, err := p.Apply(v.Context(), h, proposal, conversation.Token(h, proposal), consent); err != nil &&
+				!errors.Is(err, workspace.ErrConflict) {
 				return err
 			}
 		}
@@ -290,7 +295,8 @@ func policyOf(text string) (*workspace.Policy, error) {
 	}
 	policy, err := workspace.ParsePolicy([]byte(text))
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "The rules are not a policy: "+err.Error()+".", "Write them as in a file for --policy, or leave the field empty.")
+		return nil, refuse(http.StatusBadRequest, "The rules are not a policy: "+err.Error()+".",
+			"Write them as in a file for --policy, or leave the field empty.")
 	}
 	return &policy, nil
 }

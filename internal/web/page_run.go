@@ -228,7 +228,8 @@ func (p *runPage) outcome(run *engine.Run, src *source) *outcome {
 	for _, f := range run.Files {
 		o.Files = append(o.Files, p.fileView(f))
 	}
-	if run.Status != engine.StatusTimeout && len(run.Dropped) == 0 { // the words have the limit, and a list what was dropped
+	if run.Status != engine.StatusTimeout && len(run.Dropped) == 0 {
+		// the words have the limit, and a list what was dropped
 		o.Said = run.Message
 	}
 	n := min(len(run.Dropped), namedDropped)

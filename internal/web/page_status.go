@@ -60,7 +60,8 @@ type pool struct {
 
 // servedBy says which programs a pool is for.
 var servedBy = map[string]string{
-	"bare": "Python alone", "light": "Python with a few light modules", "standard": "Python with its standard library", "numpy": "Python with numpy", "pandas": "Python with pandas", "full": "Python that plots",
+	"bare": "Python alone", "light": "Python with a few light modules", "standard": "Python with its standard library",
+	"numpy": "Python with numpy", "pandas": "Python with pandas", "full": "Python that plots",
 }
 
 // percentiles sum a histogram up.

@@ -45,7 +45,8 @@ func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest) error {
 			t.Reverted = known.Reverted
 		}
 	}
-	body := transactionView{timelineEntry: entryOfHistory(t), Project: l.Project, Changes: changesOf(proposal, newBudget())}
+	body := transactionView{timelineEntry: entryOfHistory(t), Project: l.Project,
+		Changes: changesOf(proposal, newBudget())}
 	for i := range body.Changes {
 		body.Changes[i].Findings = nil // they were about a file as it was then
 	}
@@ -83,7 +84,8 @@ func (p *reviewPage) undo(w http.ResponseWriter, v *webRequest) error {
 		case !v.PostForm.Has("parts"):
 			only = nil
 		case len(only) == 0:
-			return nil, refuse(http.StatusBadRequest, "Nothing is marked, so there is nothing to take back.", "Go back and mark files or places.")
+			return nil, refuse(http.StatusBadRequest, "Nothing is marked, so there is nothing to take back.",
+				"Go back and mark files or places.")
 		case everything(was, only):
 			only = nil
 		}
@@ -114,7 +116,10 @@ func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest) error {
 }
 
 // takeBack keeps an undo or a redo for an approval, if it would do anything.
-func (p *reviewPage) takeBack(w http.ResponseWriter, v *webRequest, l conversation.Link, propose func(*workspace.Workspace) (*workspace.Proposal, error)) error {
+func (p *reviewPage) takeBack(
+	w http.ResponseWriter, v *webRequest, l conversation.Link,
+	propose func(*workspace.Workspace) (*workspace.Proposal, error),
+) error {
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
 		return err

@@ -311,7 +311,8 @@ func tableOf(run *engine.Run) *table {
 	t := &table{}
 	switch {
 	case run.Status != engine.StatusOK:
-		t.Problem = "reading it " + map[bool]string{true: "took too long", false: "failed"}[run.Status == engine.StatusTimeout]
+		t.Problem = "reading it " + map[bool]string{true: "took too long",
+			false: "failed"}[run.Status == engine.StatusTimeout]
 	case run.Truncated || json.Unmarshal([]byte(run.Stdout), t) != nil:
 		*t = table{Problem: "its head is too large"}
 	}

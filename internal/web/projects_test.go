@@ -21,13 +21,15 @@ func TestProjects(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(r.folder, "out")); err != nil {
 		t.Fatal(err)
 	}
-	for folder, status := range map[string]int{outside: 403, "/": 403, filepath.Join(r.folder, "out"): 403, r.folder + "/..": 403, "site": 403, filepath.Join(r.folder, "nothing"): 403, "": 400} {
+	for folder, status := range map[string]int{outside: 403, "/": 403, filepath.Join(r.folder, "out"): 403,
+		r.folder + "/..": 403, "site": 403, filepath.Join(r.folder, "nothing"): 403, "": 400} {
 		r.do("/projects", url.Values{"project": {"P2"}, "folder": {folder}}, status)
 	}
 	for project, status := range map[string]int{"": 400, "../x": 400, "a b": 400, strings.Repeat("x", 65): 400} {
 		r.do("/projects", url.Values{"project": {project}, "folder": {r.root}}, status)
 	}
-	r.do("/projects", url.Values{"project": {"P1"}, "folder": {r.root}, "api": {"http://projects.example.com"}}, 400, "without encryption")
+	r.do("/projects", url.Values{"project": {"P1"}, "folder": {r.root}, "api": {"http://projects.example.com"}}, 400,
+		"without encryption")
 	r.link()
 	r.see("/projects", 200, "P1", r.root, "readable and writable", "Reports go to "+projectAPI)
 	page := r.paste(wholeReply)
@@ -95,7 +97,8 @@ func TestTimeline(t *testing.T) {
 	r.see("/projects/P1/history/unknown", 404)
 
 	// One place of one file.
-	undo := r.where(r.do("/projects/P1/undo", url.Values{"txn": {txn}, "parts": {"1"}, "file": {"f1"}, "byhunk": {"f1"}, "hunk": {"f1:h1"}}, 303))
+	undo := r.where(r.do("/projects/P1/undo", url.Values{"txn": {txn}, "parts": {"1"}, "file": {"f1"}, "byhunk": {"f1"},
+		"hunk": {"f1:h1"}}, 303))
 	r.see("/projects/P1", 200, "waits for you")
 	r.apply(undo, 303, url.Values{"file": {"f1"}})
 	if got := r.file("a.txt"); got != strings.Replace(tenLines, "\n19\n", "\nnineteen\n", 1) {
@@ -165,7 +168,8 @@ var outboxPath = regexp.MustCompile(`action="/ui(/outbox/[a-z0-9]+)"`)
 func TestOutboxPage(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
-	page := r.paste("```go:a.go\npackage a\n```\n```go:b.go\npackage b\n```\n=== SUBMISSION ===\nassignment_id: A1\nsummary: done\nevidence: a.go, b.go\n=== END SUBMISSION ===\n")
+	page := r.paste("```go:a.go\npackage a\n```\n```go:b.go\npackage b\n```\n=== SUBMISSION ===\nassignment_id: A1\n" +
+		"summary: done\nevidence: a.go, b.go\n=== END SUBMISSION ===\n")
 	r.apply(page, 303, url.Values{"file": {"f1"}, "post": {"p1"}})
 	body := r.see("/outbox", 200, "Submission of A1", "held back", "b.go was not written", "It is right: send it")
 	path := outboxPath.FindStringSubmatch(body)[1]
@@ -190,9 +194,12 @@ func TestReviewWantsTheToken(t *testing.T) {
 	page := r.paste(wholeReply)
 	revision := r.revision(page)
 	stranger := r.another()
-	for _, path := range []string{"/review", "/review/files.zip", page + "/apply", page + "/decline", page + "/rebase", page + "/undo", page + "/files/f1",
-		"/projects", "/projects/P1/unlink", "/projects/P1/undo", "/projects/P1/redo", "/projects/P1/escalations/x", "/outbox", "/outbox/x"} {
-		fields := url.Values{"revision": {revision}, "file": {"f1"}, "choice": {"skip"}, "text": {"x"}, "project": {"P1"}, "folder": {r.root}}
+	for _, path := range []string{"/review", "/review/files.zip", page + "/apply", page + "/decline", page + "/rebase",
+		page + "/undo", page + "/files/f1",
+		"/projects", "/projects/P1/unlink", "/projects/P1/undo", "/projects/P1/redo", "/projects/P1/escalations/x", "/outbox",
+		"/outbox/x"} {
+		fields := url.Values{"revision": {revision}, "file": {"f1"}, "choice": {"skip"}, "text": {"x"}, "project": {"P1"},
+			"folder": {r.root}}
 		r.expect(path+" without a token", r.post(path, fields), 403)
 		fields.Set("token", stranger.token())
 		r.expect(path+" with somebody else's", r.post(path, fields), 403)
@@ -223,13 +230,16 @@ func TestReviewOfOthers(t *testing.T) {
 	page := r.paste(wholeReply)
 	revision := r.revision(page)
 	r.owner = "bob"
-	for _, path := range []string{page, page + "/files.zip", page + "/files/f1", page + "/files/f1/content", "/projects/P1", "/projects/P1/history/x"} {
+	for _, path := range []string{page, page + "/files.zip", page + "/files/f1", page + "/files/f1/content",
+		"/projects/P1", "/projects/P1/history/x"} {
 		r.see(path, 404)
 	}
 	fields := func() url.Values {
-		return url.Values{"revision": {revision}, "file": {"f1"}, "choice": {"1"}, "action": {"drop"}, "text": {"x"}, "txn": {"x"}, "project": {"P1"}}
+		return url.Values{"revision": {revision}, "file": {"f1"}, "choice": {"1"}, "action": {"drop"}, "text": {"x"},
+			"txn": {"x"}, "project": {"P1"}}
 	}
-	for _, path := range []string{"/review", page + "/apply", page + "/decline", page + "/rebase", page + "/undo", page + "/files/f1",
+	for _, path := range []string{"/review", page + "/apply", page + "/decline", page + "/rebase", page + "/undo",
+		page + "/files/f1",
 		"/projects/P1/unlink", "/projects/P1/undo", "/projects/P1/redo", "/projects/P1/escalations/x", "/outbox/x"} {
 		r.do(path, fields(), 404)
 	}
@@ -285,7 +295,8 @@ func TestNeighbours(t *testing.T) {
 	for _, action := range []string{"drop", "retry", "confirm"} {
 		r.do(post, url.Values{"action": {action}}, 404)
 	}
-	if body := r.see("/projects/P2", 200, "Reply", "create a.go"); strings.Contains(body, waiting) || strings.Contains(body, "waits for you") {
+	if body := r.see("/projects/P2", 200, "Reply", "create a.go"); strings.Contains(body, waiting) ||
+		strings.Contains(body, "waits for you") {
 		t.Error("the timeline shows what waits for somebody else")
 	}
 	r.owner = "local"

@@ -128,7 +128,8 @@ func (s *Site) render(w http.ResponseWriter, v *webRequest, status int, name, ti
 // fragment answers with a part of a page, for a script to put in its place.
 func (s *Site) fragment(w http.ResponseWriter, v *webRequest, page, part string, body any) error {
 	var text bytes.Buffer
-	if err := s.execute(&text, page, part, view{Token: s.signIns.token(v.cookie), Owner: string(v.caller.Owner), Body: body}); err != nil {
+	if err := s.execute(&text, page, part, view{Token: s.signIns.token(v.cookie), Owner: string(v.caller.Owner),
+		Body: body}); err != nil {
 		return err
 	}
 	s.send(w, v, http.StatusOK, text.Bytes())

@@ -70,7 +70,8 @@ type lineView struct {
 
 // opWords says what happens to a file.
 var opWords = map[workspace.Op]string{
-	workspace.OpCreate: "new", workspace.OpUpdate: "changed", workspace.OpDelete: "deleted", workspace.OpRename: "renamed", workspace.OpUnchanged: "unchanged",
+	workspace.OpCreate: "new", workspace.OpUpdate: "changed", workspace.OpDelete: "deleted", workspace.OpRename: "renamed",
+	workspace.OpUnchanged: "unchanged",
 }
 
 // opOf says what happens to a file; nothing to one that is refused.
@@ -111,7 +112,8 @@ func changesOf(p *workspace.Proposal, b *budget) []changeView {
 func changeOf(f *workspace.FileChange, b *budget) changeView {
 	verdict := f.Verdict()
 	c := changeView{
-		ID: f.ID, Op: opOf(f), Path: shown(f.Path), Label: named(f.Path), Added: f.Added, Removed: f.Removed, Findings: findings(f.Findings),
+		ID: f.ID, Op: opOf(f), Path: shown(f.Path), Label: named(f.Path), Added: f.Added, Removed: f.Removed,
+		Findings: findings(f.Findings),
 		Conflict: verdict == workspace.Conflict, Refused: verdict == workspace.Refuse, Same: f.Op == workspace.OpUnchanged,
 		Checked: f.Checked, Text: f.Text != nil, Content: f.After() != nil,
 		Editable: f.Text != nil && f.After() != nil && f.Text.Encoding != "unknown" && verdict != workspace.Refuse,
@@ -124,7 +126,8 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 		c.Mode = f.Pre.Mode.String() + " to " + f.Post.Mode.String()
 	}
 	if b := f.Binary; b != nil {
-		c.Binary = &binaryView{Type: b.Type, OldType: b.OldType, Width: b.Width, Height: b.Height, Old: f.Pre.Size, New: f.Post.Size,
+		c.Binary = &binaryView{Type: b.Type, OldType: b.OldType, Width: b.Width, Height: b.Height, Old: f.Pre.Size,
+			New:     f.Post.Size,
 			Picture: f.Preview() == "image" && f.After() != nil, Hash: f.Post.Hash.String()}
 	}
 	room := min(b.page, b.file)
@@ -141,7 +144,8 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 	if c.Left > 0 || slices.ContainsFunc(f.Hunks, func(h workspace.Hunk) bool { return longLine(&h, b.line) }) {
 		c.Checked = false
 	}
-	c.ByHunk = c.Left == 0 && len(c.Hunks) > 1 && len(c.Hunks) <= mostHunks && c.Open() && f.After() != nil && f.Text.Encoding != "unknown"
+	c.ByHunk = c.Left == 0 && len(c.Hunks) > 1 && len(c.Hunks) <= mostHunks && c.Open() && f.After() != nil &&
+		f.Text.Encoding != "unknown"
 	return c
 }
 
@@ -235,4 +239,5 @@ func sideOf(title, text string, differs map[int]bool, b *budget) sideView {
 }
 
 // severityWords says to a person what a finding is.
-var severityWords = map[workspace.Severity]string{workspace.Note: "Note", workspace.Ask: "Look twice", workspace.Conflict: "Conflict", workspace.Refuse: "Refused"}
+var severityWords = map[workspace.Severity]string{workspace.Note: "Note", workspace.Ask: "Look twice",
+	workspace.Conflict: "Conflict", workspace.Refuse: "Refused"}

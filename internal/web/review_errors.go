@@ -24,32 +24,46 @@ func workProblem(err error) error {
 		return nil
 	}
 	if answered, late := errors.AsType[*assignment.AnsweredError](err); late {
-		return refuse(http.StatusConflict, "Somebody was first: "+prose(answered.Error())+".", "Go back and load the page again.")
+		return refuse(http.StatusConflict, "Somebody was first: "+prose(answered.Error())+".",
+			"Go back and load the page again.")
 	}
 	if state, wrong := errors.AsType[*assignment.StateError](err); wrong {
 		return refuse(http.StatusConflict, prose(state.Error())+".", "Go back and load the page again.")
 	}
 	if said := firstKnown(err, []knownProblem{
-		{workspace.ErrStale, http.StatusConflict, "The proposal has changed since you looked at it, so nothing was done.", "Go back and load the page again."},
-		{workspace.ErrConflict, http.StatusConflict, "Files in the folder have changed since the proposal was made, so nothing was changed.", "Go back, load the page again, and look at the merged proposal."},
-		{workspace.ErrNothing, http.StatusConflict, "There is nothing to take back.", "It was taken back already, or it changed no files."},
-		{workspace.ErrBusy, http.StatusServiceUnavailable, "Somebody else is writing into this folder at the moment.", "Try again."},
-		{conversation.ErrDone, http.StatusConflict, "This was settled before, so nothing was done now.", "Load its page again to see what became of it."},
-		{conversation.ErrOutside, http.StatusForbidden, "This folder is none of those that this service was given.", "Start it with `airlock serve --workspace DIR`; folders below DIR can then be linked."},
+		{workspace.ErrStale, http.StatusConflict, "The proposal has changed since you looked at it, so nothing was done.",
+			"Go back and load the page again."},
+		{workspace.ErrConflict, http.StatusConflict,
+			"Files in the folder have changed since the proposal was made, so nothing was changed.",
+			"Go back, load the page again, and look at the merged proposal."},
+		{workspace.ErrNothing, http.StatusConflict, "There is nothing to take back.",
+			"It was taken back already, or it changed no files."},
+		{workspace.ErrBusy, http.StatusServiceUnavailable, "Somebody else is writing into this folder at the moment.",
+			"Try again."},
+		{conversation.ErrDone, http.StatusConflict, "This was settled before, so nothing was done now.",
+			"Load its page again to see what became of it."},
+		{conversation.ErrOutside, http.StatusForbidden, "This folder is none of those that this service was given.",
+			"Start it with `airlock serve --workspace DIR`; folders below DIR can then be linked."},
 		{workspace.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message, problems[engine.ErrNotFound].Cure},
-		{conversation.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message, problems[engine.ErrNotFound].Cure},
-		{assignment.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message, problems[engine.ErrNotFound].Cure},
-		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder, or not read all of it.", "Give the user that it runs as access to the folder, or take the files as an archive."},
+		{conversation.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message,
+			problems[engine.ErrNotFound].Cure},
+		{assignment.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message,
+			problems[engine.ErrNotFound].Cure},
+		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder, or not read all of it.",
+			"Give the user that it runs as access to the folder, or take the files as an archive."},
 		{syscall.EROFS, http.StatusConflict, "The folder cannot be written to.", "Take the files as an archive."},
-		{syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was changed.", "Make room and try again."},
-		{fs.ErrNotExist, http.StatusConflict, "The folder is not there any more.", "Put it back, or link the project with another one."},
+		{syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was changed.",
+			"Make room and try again."},
+		{fs.ErrNotExist, http.StatusConflict, "The folder is not there any more.",
+			"Put it back, or link the project with another one."},
 	}); said != nil {
 		return said
 	}
 	for _, plain := range []struct {
 		is     error
 		status int
-	}{{conversation.ErrInvalid, http.StatusBadRequest}, {workspace.ErrNeedsDecision, http.StatusConflict}, {workspace.ErrRefused, http.StatusForbidden}, {conversation.ErrClosed, http.StatusConflict}} {
+	}{{conversation.ErrInvalid, http.StatusBadRequest}, {workspace.ErrNeedsDecision, http.StatusConflict},
+		{workspace.ErrRefused, http.StatusForbidden}, {conversation.ErrClosed, http.StatusConflict}} {
 		if errors.Is(err, plain.is) {
 			return refuse(plain.status, sentence(prose(err.Error())), "")
 		}

@@ -52,7 +52,8 @@ func (p *reviewPage) file(w http.ResponseWriter, v *webRequest) error {
 	body.CanEdit = body.CanEdit && !body.Change.Refused && h.Gate == ""
 	if body.Change.Conflict {
 		versions := f.Versions()
-		body.CanTake, body.Take = h.Gate == "" && (versions.Theirs != nil && f.Op != workspace.OpUnchanged || versions.Theirs == nil), "Take the proposed version"
+		body.CanTake, body.Take = h.Gate == "" && (versions.Theirs != nil && f.Op != workspace.OpUnchanged ||
+			versions.Theirs == nil), "Take the proposed version"
 		if versions.Theirs == nil {
 			body.Take = "Delete it all the same"
 		}
@@ -70,7 +71,8 @@ func (p *reviewPage) file(w http.ResponseWriter, v *webRequest) error {
 		}
 	}
 	for _, r := range f.Readings {
-		body.Readings = append(body.Readings, readingView{r.ID, p.side(v, r.What, r.Content, "", nil), r.Post.Hash == f.Post.Hash})
+		body.Readings = append(body.Readings, readingView{r.ID, p.side(v, r.What, r.Content, "", nil),
+			r.Post.Hash == f.Post.Hash})
 	}
 	p.render(w, v, http.StatusOK, "review_file", body.Change.Label, body)
 	return nil
@@ -83,7 +85,9 @@ type readingView struct {
 	Taken bool // it is the one that is proposed
 }
 
-func (p *reviewPage) side(v *webRequest, title string, c *workspace.Content, none string, differs map[int]bool) sideView {
+func (p *reviewPage) side(
+	v *webRequest, title string, c *workspace.Content, none string, differs map[int]bool,
+) sideView {
 	if c == nil {
 		return sideView{Title: title, None: none}
 	}
@@ -112,9 +116,11 @@ func (p *reviewPage) resolve(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	choices := map[string]workspace.Choice{"mine": workspace.Mine, "theirs": workspace.Theirs, "edited": workspace.Edited, "skip": workspace.Skip}
+	choices := map[string]workspace.Choice{"mine": workspace.Mine, "theirs": workspace.Theirs, "edited": workspace.Edited,
+		"skip": workspace.Skip}
 	choice, known := choices[v.PostForm.Get("choice")]
-	if id := v.PostForm.Get("choice"); slices.ContainsFunc(f.Readings, func(r workspace.Reading) bool { return r.ID == id }) {
+	if id := v.PostForm.Get("choice"); slices.ContainsFunc(f.Readings,
+		func(r workspace.Reading) bool { return r.ID == id }) {
 		choice, known = workspace.Choice(id), true
 	}
 	if !known {
@@ -127,7 +133,8 @@ func (p *reviewPage) resolve(w http.ResponseWriter, v *webRequest) error {
 		}
 		text := v.PostForm.Get("text")
 		if marks := conflictMark(text); f.Verdict() == workspace.Conflict && marks != "" {
-			return refuse(http.StatusBadRequest, "The text still has the conflict mark "+marks+".", "Go back, choose what stays between the marks, and delete the marks.")
+			return refuse(http.StatusBadRequest, "The text still has the conflict mark "+marks+".",
+				"Go back, choose what stays between the marks, and delete the marks.")
 		}
 		if content, err = f.Undraft(v.Context(), text, editBytes); err != nil {
 			return err

@@ -60,9 +60,13 @@ func (p *reviewPage) reply(w http.ResponseWriter, v *webRequest) error {
 	return p.showReply(w, v, http.StatusOK, h, proposal, "")
 }
 
-func (p *reviewPage) showReply(w http.ResponseWriter, v *webRequest, status int, h *conversation.ReplyRecord, proposal *workspace.Proposal, notice string) error {
+func (p *reviewPage) showReply(
+	w http.ResponseWriter, v *webRequest, status int, h *conversation.ReplyRecord, proposal *workspace.Proposal,
+	notice string,
+) error {
 	body := replyView{
-		ID: h.ID, What: kindWords(h.Kind), Project: h.Project, Root: named(h.Root), Created: h.Created, Done: h.Done, Gate: h.Gate, Notice: notice,
+		ID: h.ID, What: kindWords(h.Kind), Project: h.Project, Root: named(h.Root), Created: h.Created, Done: h.Done,
+		Gate: h.Gate, Notice: notice,
 		Revision: conversation.Token(h, proposal), CanUndo: h.Result.State == conversation.Applied && h.Result.Undo != "",
 	}
 	body.State, body.Class = stateWords(h)
@@ -136,8 +140,9 @@ func receiptOf(r *conversation.Result) *receiptView {
 		}
 		return all
 	}
-	v := &receiptView{Created: names(r.FilesCreated), Updated: names(r.FilesUpdated), Deleted: names(r.FilesDeleted), Unchanged: names(r.FilesUnchanged),
-		Skipped: skipped(r.FilesSkipped), Conflicts: skipped(r.Conflicts), Reason: prose(r.Reason), TxnID: r.TxnID}
+	v := &receiptView{Created: names(r.FilesCreated), Updated: names(r.FilesUpdated), Deleted: names(r.FilesDeleted),
+		Unchanged: names(r.FilesUnchanged),
+		Skipped:   skipped(r.FilesSkipped), Conflicts: skipped(r.Conflicts), Reason: prose(r.Reason), TxnID: r.TxnID}
 	for _, e := range r.Errors {
 		v.Errors = append(v.Errors, prose(e))
 	}
@@ -191,7 +196,8 @@ func (p *reviewPage) apply(w http.ResponseWriter, v *webRequest) error {
 	}
 	ids := append(chosen(v, proposal), v.PostForm["post"]...)
 	if len(ids) == 0 {
-		return p.showReply(w, v, http.StatusBadRequest, h, proposal, "Nothing is marked, so nothing was applied. Mark what you agree to, or decline the reply.")
+		return p.showReply(w, v, http.StatusBadRequest, h, proposal,
+			"Nothing is marked, so nothing was applied. Mark what you agree to, or decline the reply.")
 	}
 	consent, err := conversation.ConsentTo(h, proposal, ids)
 	if err != nil {
@@ -203,7 +209,8 @@ func (p *reviewPage) apply(w http.ResponseWriter, v *webRequest) error {
 		if h, proposal, err = p.OpenReply(v.Context(), p.owner(v), h.ID); err != nil {
 			return err
 		}
-		return p.showReply(w, v, http.StatusConflict, h, proposal, "Files in the folder have changed since the proposal was made, so nothing was applied. This is the proposal on the files as they are now: look at it, and apply again.")
+		return p.showReply(w, v, http.StatusConflict, h, proposal, "Files in the folder have changed since the proposal "+
+			"was made, so nothing was applied. This is the proposal on the files as they are now: look at it, and apply again.")
 	}
 	if err != nil {
 		return err
@@ -261,5 +268,8 @@ func (p *reviewPage) undoReply(w http.ResponseWriter, v *webRequest) error {
 		return workspace.ErrNothing
 	}
 	l := conversation.Link{Owner: h.Owner, Project: h.Project, API: h.API, Root: h.Root}
-	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) { return ws.Undo(v.Context(), h.Result.Undo) })
+	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (
+		*workspace.Proposal, error) {
+		return ws.Undo(v.Context(), h.Result.Undo)
+	})
 }

@@ -44,7 +44,8 @@ type questionView struct {
 }
 
 var kindTitles = map[assignment.Kind]string{
-	assignment.Progress: "Progress", assignment.Submission: "Submission", assignment.Question: "Question", assignment.Decision: "Decision",
+	assignment.Progress: "Progress", assignment.Submission: "Submission", assignment.Question: "Question",
+	assignment.Decision: "Decision",
 }
 
 // postWords says where a report is on its way.
@@ -59,7 +60,9 @@ var postWords = map[assignment.State]struct{ words, class string }{
 }
 
 // reportsOf shows the reports of a reply.
-func (p *reviewPage) reportsOf(ctx context.Context, h *conversation.ReplyRecord, proposal *workspace.Proposal) ([]reportView, error) {
+func (p *reviewPage) reportsOf(
+	ctx context.Context, h *conversation.ReplyRecord, proposal *workspace.Proposal,
+) ([]reportView, error) {
 	if len(h.Batch.Posts) == 0 {
 		return nil, nil
 	}
@@ -70,7 +73,8 @@ func (p *reviewPage) reportsOf(ctx context.Context, h *conversation.ReplyRecord,
 	var reports []reportView
 	for i := range h.Batch.Posts {
 		post := &h.Batch.Posts[i]
-		r := reportView{ID: fmt.Sprintf("p%d", i+1), Kind: kindTitles[post.Kind], Assignment: post.Assignment, Holds: post.Holds}
+		r := reportView{ID: fmt.Sprintf("p%d", i+1), Kind: kindTitles[post.Kind], Assignment: post.Assignment,
+			Holds: post.Holds}
 		if h.Result.State == conversation.Applied {
 			r.state(h.Result, lanes, post)
 		}
@@ -116,7 +120,9 @@ func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane,
 	r.Moving = s.State == assignment.Pending || s.State == assignment.Sending
 }
 
-func (p *reviewPage) submission(h *conversation.ReplyRecord, proposal *workspace.Proposal, post *assignment.Post) (*submissionView, error) {
+func (p *reviewPage) submission(
+	h *conversation.ReplyRecord, proposal *workspace.Proposal, post *assignment.Post,
+) (*submissionView, error) {
 	var body assignment.SubmissionBody
 	if err := json.Unmarshal(post.Body, &body); err != nil {
 		return nil, err
@@ -127,7 +133,8 @@ func (p *reviewPage) submission(h *conversation.ReplyRecord, proposal *workspace
 		switch p.Evidence(h, proposal, text) {
 		case assignment.Present:
 			e.State, e.Class = "in the folder", "ok"
-			if proposal != nil && slices.ContainsFunc(proposal.Files, func(f workspace.FileChange) bool { return f.Path == text && f.Op != workspace.OpUnchanged }) {
+			if proposal != nil && slices.ContainsFunc(proposal.Files,
+				func(f workspace.FileChange) bool { return f.Path == text && f.Op != workspace.OpUnchanged }) {
 				e.State, e.Class = "comes with this reply", "running"
 			}
 		case assignment.Missing:
@@ -147,7 +154,8 @@ func question(h *conversation.ReplyRecord, lanes []assignment.Lane, post *assign
 	if err := json.Unmarshal(post.Body, &body); err != nil {
 		return nil, err
 	}
-	q := questionOf(conversation.Question{ID: post.Escalation, Assignment: post.Assignment, Question: body.Question, Options: body.Options,
+	q := questionOf(conversation.Question{ID: post.Escalation, Assignment: post.Assignment, Question: body.Question,
+		Options:        body.Options,
 		Recommendation: body.Recommendation, Rationale: body.Rationale}, h.Project, "/review/"+h.ID)
 	for i := range lanes {
 		if e := lanes[i].Escalation(post.Escalation); e != nil {

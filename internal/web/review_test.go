@@ -51,9 +51,12 @@ func newReviewer(t *testing.T) *reviewer {
 	if err := os.Mkdir(r.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
-	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: &assignmenttest.Project{}}})
-	r.review = &Review{Scoped: &conversation.Scoped{Replies: desk, Folders: []string{r.folder}, Wake: func() {}}, Replies: db.Projects()}
+	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+		Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
+	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{
+		HTTP: &http.Client{Transport: &assignmenttest.Project{}}})
+	r.review = &Review{Scoped: &conversation.Scoped{Replies: desk, Folders: []string{r.folder}, Wake: func() {}},
+		Replies: db.Projects()}
 	e := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(nil))
 	site, err := New(Options{
 		Engine: e, Authenticate: e.Authenticate, Log: log, Review: r.review,
@@ -71,7 +74,8 @@ func newReviewer(t *testing.T) *reviewer {
 		t.Fatal(err)
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	r.visitor = &visitor{t: t, site: site, engine: e, url: server.URL + "/ui", client: &http.Client{Jar: jar, CheckRedirect: stay}}
+	r.visitor = &visitor{t: t, site: site, engine: e, url: server.URL + "/ui",
+		client: &http.Client{Jar: jar, CheckRedirect: stay}}
 	return r
 }
 
@@ -166,9 +170,12 @@ func (r *reviewer) apply(path string, status int, marks url.Values, contains ...
 }
 
 const wholeReply = "```go:a.go\npackage a\n```\n\n```go:sub/b.go\npackage b\n```\n\n" +
-	"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\ncompleted: half of it\nnext: the rest\n=== END PROGRESS UPDATE ===\n" +
-	"=== SUBMISSION ===\nassignment_id: A2\nsummary: all of it\nevidence: a.go, sub/b.go, none.go\n=== END SUBMISSION ===\n" +
-	"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: Which of both?\noptions: JWT | Sessions\n=== END ESCALATION ===\n" +
+	"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\ncompleted: half of it\nnext: the rest\n" +
+	"=== END PROGRESS UPDATE ===\n" +
+	"=== SUBMISSION ===\nassignment_id: A2\nsummary: all of it\nevidence: a.go, sub/b.go, none.go\n" +
+	"=== END SUBMISSION ===\n" +
+	"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: Which of both?\noptions: JWT | Sessions\n" +
+	"=== END ESCALATION ===\n" +
 	"=== STANDUP ===\nworking_on: a\n=== END STANDUP ===\n"
 
 // A reply is pasted, looked at, applied in part, and undone.
@@ -177,7 +184,8 @@ func TestReviewFlow(t *testing.T) {
 	r.link()
 	page := r.paste(wholeReply)
 	r.see("/review", 200, "Waiting for you", "create a.go (+1 -0)", "3 reports")
-	r.see(page, 200, "2 files", "package b", "40 %", "half of it", "the rest", "all of it", "comes with this reply", "missing", "Which of both?", "Sessions", "STANDUP", "It can be answered once it was asked")
+	r.see(page, 200, "2 files", "package b", "40 %", "half of it", "the rest", "all of it", "comes with this reply",
+		"missing", "Which of both?", "Sessions", "STANDUP", "It can be answered once it was asked")
 	if got := r.file("a.go"); got != "missing" {
 		t.Fatalf("before the approval a.go is %q", got)
 	}
@@ -186,7 +194,8 @@ func TestReviewFlow(t *testing.T) {
 	if a, b := r.file("a.go"), r.file("sub/b.go"); a != "package a\n" || b != "missing" {
 		t.Errorf("a.go is %q, b.go is %q", a, b)
 	}
-	r.see(page, 200, "applied", "What was done", "new a.go", "left out sub/b.go", "waits to be sent", "held back", "sub/b.go was not written")
+	r.see(page, 200, "applied", "What was done", "new a.go", "left out sub/b.go", "waits to be sent", "held back",
+		"sub/b.go was not written")
 	r.apply(page, 409, url.Values{"revision": {"x"}, "file": {"f2"}}, "settled before")
 	r.see("/review", 200, "Nothing waits", "Settled", "create a.go")
 
@@ -213,7 +222,8 @@ func TestReviewHunks(t *testing.T) {
 		marks url.Values
 		want  string
 	}{
-		"one":      {url.Values{"file": {"f1"}, "byhunk": {"f1"}, "hunk": {"f1:h2"}}, strings.Replace(tenLines, "\n19\n", "\nnineteen\n", 1)},
+		"one": {url.Values{"file": {"f1"}, "byhunk": {"f1"}, "hunk": {"f1:h2"}},
+			strings.Replace(tenLines, "\n19\n", "\nnineteen\n", 1)},
 		"both":     {url.Values{"file": {"f1"}, "byhunk": {"f1"}, "hunk": {"f1:h1", "f1:h2"}}, twoPlaces()},
 		"no parts": {url.Values{"file": {"f1"}}, twoPlaces()},
 	} {
@@ -241,11 +251,13 @@ func TestReviewStale(t *testing.T) {
 	r.link()
 	page := r.paste("```go:a.go\npackage a\n```\n")
 	seen := r.revision(page)
-	edited := r.do(page+"/files/f1", url.Values{"revision": {seen}, "choice": {"edited"}, "text": {"package evil\r\n"}}, 303)
+	edited := r.do(page+"/files/f1", url.Values{"revision": {seen}, "choice": {"edited"}, "text": {"package evil\r\n"}},
+		303)
 	if r.where(edited) != page+"#f1" {
 		t.Errorf("to %s", r.where(edited))
 	}
-	r.apply(page, 409, url.Values{"revision": {seen}, "file": {"f1"}}, "has changed since you looked at it", "package evil")
+	r.apply(page, 409, url.Values{"revision": {seen}, "file": {"f1"}}, "has changed since you looked at it",
+		"package evil")
 	for _, revision := range []string{"0", strings.ToUpper(seen), seen[:10]} {
 		r.apply(page, 409, url.Values{"revision": {revision}, "file": {"f1"}})
 	}
@@ -273,7 +285,8 @@ func TestReviewEdit(t *testing.T) {
 	}
 	r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"nothing"}}, 400)
 	r.do(page+"/files/f9", url.Values{"revision": {r.revision(page)}, "choice": {"edited"}}, 404)
-	r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"edited"}, "text": {"one\r\nthree\r\n"}}, 303)
+	r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"edited"}, "text": {"one\r\nthree\r\n"}},
+		303)
 	r.apply(page, 303, url.Values{"file": {"f1"}})
 	if got := r.file("a.txt"); got != "one\r\nthree\r\n" {
 		t.Errorf("%q", got)
@@ -288,7 +301,8 @@ func TestReviewReadings(t *testing.T) {
 	r.link()
 	page := r.paste("```markdown:README.md\n# T\n```\nnpm i\n```\nthe end\n```\n")
 	r.see(page, 200, "can be paired in more than one way")
-	body := r.see(page+"/files/f1", 200, "The reply can be read in 2 ways", "This one is proposed", "Take this reading", "the end")
+	body := r.see(page+"/files/f1", 200, "The reply can be read in 2 ways", "This one is proposed", "Take this reading",
+		"the end")
 	if strings.Count(body, "Take this reading") != 1 {
 		t.Error("the reading that is proposed is offered, too")
 	}
@@ -326,20 +340,25 @@ func TestReviewPlaces(t *testing.T) {
 
 // A conflict shows three versions, and is resolved in each way.
 func TestReviewConflict(t *testing.T) {
-	for choice, want := range map[string]string{"mine": "one\nMINE\nthree\n", "theirs": "one\nTHEIRS\nthree\n", "edited": "one\nboth\nthree\n", "skip": "one\nMINE\nthree\n"} {
+	for choice, want := range map[string]string{"mine": "one\nMINE\nthree\n", "theirs": "one\nTHEIRS\nthree\n",
+		"edited": "one\nboth\nthree\n", "skip": "one\nMINE\nthree\n"} {
 		r := newReviewer(t)
 		r.link()
 		r.put("a.txt", "one\ntwo\nthree\n")
 		page := r.paste("```txt:a.txt\none\nTHEIRS\nthree\n```\n```txt:b.txt\nb\n```\n")
 		r.put("a.txt", "one\nMINE\nthree\n")
-		r.apply(page, 409, url.Values{"file": {"f1", "f2"}}, "have changed since the proposal was made", "Settle the conflict", "merge.overlap")
+		r.apply(page, 409, url.Values{"file": {"f1", "f2"}}, "have changed since the proposal was made",
+			"Settle the conflict", "merge.overlap")
 		if got := r.file("b.txt"); got != "missing" {
 			t.Fatalf("half of it was applied: %q", got)
 		}
-		r.see(page+"/files/f1", 200, "Base: what both began with", "Ours: in the folder now", "Theirs: proposed", "MINE", "THEIRS", "Take the proposed version", "<<<<<<< in the folder")
+		r.see(page+"/files/f1", 200, "Base: what both began with", "Ours: in the folder now", "Theirs: proposed", "MINE",
+			"THEIRS", "Take the proposed version", "<<<<<<< in the folder")
 		r.apply(page, 409, url.Values{"file": {"f1"}}, "cannot be approved as it is")
-		r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"edited"}, "text": {"<<<<<<< in the folder\nMINE\n=======\nTHEIRS\n>>>>>>> proposed\n"}}, 400, "conflict mark")
-		r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {choice}, "text": {"one\nboth\nthree\n"}}, 303)
+		r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"edited"},
+			"text": {"<<<<<<< in the folder\nMINE\n=======\nTHEIRS\n>>>>>>> proposed\n"}}, 400, "conflict mark")
+		r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {choice}, "text": {"one\nboth\nthree\n"}},
+			303)
 		files := []string{"f1", "f2"}
 		if choice == "mine" || choice == "skip" {
 			files = []string{"f2"}
@@ -388,7 +407,8 @@ func TestReviewDecline(t *testing.T) {
 func TestReviewWithoutFolder(t *testing.T) {
 	r := newReviewer(t)
 	text := wholeReply + "```sh:../../evil.sh\nrm -rf /\n```\n"
-	page := r.do("/review", url.Values{"text": {text}}, 200, "A reply without a folder", "a.go", "package a", "Refused", "PROGRESS UPDATE", "All files as zip")
+	page := r.do("/review", url.Values{"text": {text}}, 200, "A reply without a folder", "a.go", "package a", "Refused",
+		"PROGRESS UPDATE", "All files as zip")
 	if !strings.Contains(page.body, "<textarea class=\"copied\"") {
 		t.Error("there is nothing to copy from")
 	}
@@ -404,7 +424,8 @@ func TestReviewWithoutFolder(t *testing.T) {
 	if strings.Join(names, " ") != "a.go sub/b.go" {
 		t.Errorf("in the archive: %v", names)
 	}
-	if h := got.header; h.Get("Content-Type") != "application/zip" || !strings.Contains(h.Get("Content-Disposition"), "attachment") || h.Get("Content-Security-Policy") != filePolicy {
+	if h := got.header; h.Get("Content-Type") != "application/zip" ||
+		!strings.Contains(h.Get("Content-Disposition"), "attachment") || h.Get("Content-Security-Policy") != filePolicy {
 		t.Errorf("%v", h)
 	}
 	r.do("/review", url.Values{"text": {" \r\n"}}, 400, "no reply to look at")
@@ -416,7 +437,8 @@ func TestReviewWithoutFolder(t *testing.T) {
 func TestReviewShowsUnsentQuestions(t *testing.T) {
 	r := newReviewer(t)
 	r.do("/projects", url.Values{"project": {"P1"}, "folder": {r.root}}, 303)
-	page := r.paste("=== ESCALATION ===\nassignment_id: A7\ndecision_needed: Which login?\noptions: JWT | Session\nrecommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n```txt:a.txt\na\n```\n")
+	page := r.paste("=== ESCALATION ===\nassignment_id: A7\ndecision_needed: Which login?\noptions: JWT | Session\n" +
+		"recommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n```txt:a.txt\na\n```\n")
 	r.see(page, 200, "Which login?", "JWT; Session", "answer in the next prompt")
 }
 
@@ -425,7 +447,8 @@ func TestReviewPolicy(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
 	paste := func(name, policy string, status int, contains ...string) answer {
-		return r.do("/review", url.Values{"text": {"```go:" + name + "\npackage a\n```\n"}, "project": {"P1"}, "policy": {policy}}, status, contains...)
+		return r.do("/review", url.Values{"text": {"```go:" + name + "\npackage a\n```\n"}, "project": {"P1"},
+			"policy": {policy}}, status, contains...)
 	}
 	const docs = `{"rules": [{"glob": "docs/**", "decision": "allow"}]}`
 	page := r.where(paste("docs/a.go", docs, 303))

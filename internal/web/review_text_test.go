@@ -26,10 +26,13 @@ func TestShownLine(t *testing.T) {
 		"escape":     {"\x1b[31m", nil, 99, []stretch{{Text: "ESC", Hidden: true}, {Text: "[31m"}}},
 		"end":        {"a\r", nil, 99, []stretch{{Text: "a"}, {Text: "CR", Hidden: true}}},
 		"invalid":    {"\xff", nil, 99, []stretch{{Text: "invalid byte", Hidden: true}}},
-		"words":      {"the last one", []workspace.Span{{Start: 4, End: 8}}, 99, []stretch{{Text: "the "}, {Text: "last", Word: true}, {Text: " one"}}},
-		"two words":  {"abc", []workspace.Span{{Start: 0, End: 1}, {Start: 2, End: 3}}, 99, []stretch{{Text: "a", Word: true}, {Text: "b"}, {Text: "c", Word: true}}},
-		"in a word":  {"a\u202eb", []workspace.Span{{Start: 0, End: 5}}, 99, []stretch{{Text: "a", Word: true}, {Text: "U+202E", Hidden: true, Word: true}, {Text: "b", Word: true}}},
-		"long":       {"abcdef", nil, 4, []stretch{{Text: "abcd"}, {Text: "… 2 more characters", Hidden: true}}},
+		"words": {"the last one", []workspace.Span{{Start: 4, End: 8}}, 99,
+			[]stretch{{Text: "the "}, {Text: "last", Word: true}, {Text: " one"}}},
+		"two words": {"abc", []workspace.Span{{Start: 0, End: 1}, {Start: 2, End: 3}}, 99,
+			[]stretch{{Text: "a", Word: true}, {Text: "b"}, {Text: "c", Word: true}}},
+		"in a word": {"a\u202eb", []workspace.Span{{Start: 0, End: 5}}, 99,
+			[]stretch{{Text: "a", Word: true}, {Text: "U+202E", Hidden: true, Word: true}, {Text: "b", Word: true}}},
+		"long": {"abcdef", nil, 4, []stretch{{Text: "abcd"}, {Text: "… 2 more characters", Hidden: true}}},
 	} {
 		if diff := cmp.Diff(c.want, shownLine(c.text, c.spans, c.most)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -60,13 +63,16 @@ func TestReviewHostile(t *testing.T) {
 	const script = `<script>alert("HOSTILE")</script>`
 	page := r.paste("```js:src/$x'&.js\n" + script + "\u202e\n```\n" +
 		"```html:../x&'.html\nx\n```\n" +
-		"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\ncompleted: " + script + "\nnext: <img src=x onerror=alert(1)>\u202e\n=== END PROGRESS UPDATE ===\n" +
+		"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\ncompleted: " + script +
+		"\nnext: <img src=x onerror=alert(1)>\u202e\n=== END PROGRESS UPDATE ===\n" +
 		"=== SUBMISSION ===\nassignment_id: A2\nsummary: " + script + "\nevidence: <b>x</b>.go\n=== END SUBMISSION ===\n" +
-		"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: " + script + "\noptions: <i>a</i> | \"><script>b</script>\nrationale: " + script + "\n=== END ESCALATION ===\n")
+		"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: " + script +
+		"\noptions: <i>a</i> | \"><script>b</script>\nrationale: " + script + "\n=== END ESCALATION ===\n")
 	r.see(page, 200, "2 files", "src/$x'&.js", "../x&'.html", "U+202E")
 	loose := r.do("/review", url.Values{"text": {"```js:a.js\n</textarea>" + script + "\n```\n"}}, 200).body
 	r.apply(page, 303, url.Values{"post": {"p1", "p2", "p3"}})
-	for path, body := range map[string]string{page: r.see(page, 200), "/projects/P1": r.see("/projects/P1", 200), "/outbox": r.see("/outbox", 200), "/review": r.see("/review", 200), "unlinked": loose} {
+	for path, body := range map[string]string{page: r.see(page, 200), "/projects/P1": r.see("/projects/P1", 200),
+		"/outbox": r.see("/outbox", 200), "/review": r.see("/review", 200), "unlinked": loose} {
 		_, text, _ := strings.Cut(body, "<main")
 		for _, markup := range []string{"<script", "<img", "<b>", "<i>", "\u202e"} {
 			if strings.Contains(text, markup) {
@@ -78,7 +84,8 @@ func TestReviewHostile(t *testing.T) {
 	page = r.paste("```html:a.html\n" + script + "\n```\n```svg:a.svg\n<svg onload=alert(1)/>\n```\n")
 	for _, file := range []string{"f1", "f2"} {
 		got := r.get(page + "/files/" + file + "/content")
-		if h := got.header; got.status != 200 || h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") ||
+		if h := got.header; got.status != 200 || h.Get("Content-Type") != "application/octet-stream" ||
+			!strings.HasPrefix(h.Get("Content-Disposition"), "attachment") ||
 			h.Get("Content-Security-Policy") != filePolicy || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", file, got.status, h)
 		}
@@ -97,7 +104,8 @@ func TestReviewPicture(t *testing.T) {
 		t.Error("it is not shown")
 	}
 	got := r.get(page + "/files/f1/content")
-	if h := got.header; h.Get("Content-Type") != "image/png" || h.Get("Content-Security-Policy") != filePolicy || h.Get("Content-Disposition") != "" {
+	if h := got.header; h.Get("Content-Type") != "image/png" || h.Get("Content-Security-Policy") != filePolicy ||
+		h.Get("Content-Disposition") != "" {
 		t.Errorf("%v", h)
 	}
 	r.apply(page, 303, url.Values{"file": {"f1"}})
@@ -110,7 +118,8 @@ func TestReviewPicture(t *testing.T) {
 func TestReviewCutsOff(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
-	page := r.paste("```txt:many.txt\n" + strings.Repeat("line\n", fileLines+1) + "```\n```txt:long.txt\n" + strings.Repeat("x", lineBytes+7) + "\n```\n```txt:small.txt\nx\n```\n")
+	page := r.paste("```txt:many.txt\n" + strings.Repeat("line\n", fileLines+1) + "```\n```txt:long.txt\n" +
+		strings.Repeat("x", lineBytes+7) + "\n```\n```txt:small.txt\nx\n```\n")
 	body := r.see(page, 200, "1 more place of this file are not shown here", "… 7 more characters")
 	checked := strings.Count(body, `class="whole" checked`)
 	if checked != 1 {

@@ -24,7 +24,8 @@ type signInView struct {
 // requireSignIn sends a browser without a sign-in to the form and back; a script gets
 // an error.
 func (s *Site) requireSignIn(w http.ResponseWriter, v *webRequest) {
-	if v.Method != http.MethodGet || v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {
+	if v.Method != http.MethodGet || v.wants("application/json") || v.wants("text/event-stream") ||
+		v.Header.Get(tokenHeader) != "" {
 		s.fail(w, v, &engine.Error{Op: "page", Kind: engine.ErrUnauthorized})
 		return
 	}
@@ -82,7 +83,8 @@ func (s *Site) signOut(w http.ResponseWriter, v *webRequest) error {
 // link to the sign-in must not lead away from here.
 func ownPath(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(next, "//") || strings.Contains(next, `\`) {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") ||
+		strings.HasPrefix(next, "//") || strings.Contains(next, `\`) {
 		return "/"
 	}
 	clean := path.Clean(u.Path)

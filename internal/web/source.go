@@ -60,7 +60,8 @@ func (s sources) keep(ctx context.Context, caller engine.Caller, src *source) (s
 	if err != nil {
 		return "", err
 	}
-	file, err := s.files.PutFile(ctx, caller, engine.Upload{Name: "source.json", Origin: originPage, MIME: "application/json", TTL: sourceTime}, bytes.NewReader(text))
+	file, err := s.files.PutFile(ctx, caller, engine.Upload{
+		Name: "source.json", Origin: originPage, MIME: "application/json", TTL: sourceTime}, bytes.NewReader(text))
 	if err != nil {
 		return "", err
 	}

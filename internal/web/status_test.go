@@ -8,7 +8,8 @@ import (
 // The status page says which sandboxes wait, and which cannot yet.
 func TestStatusShowsPools(t *testing.T) {
 	got := visitSite(t, true, nil).get("/status")
-	for _, want := range []string{"Python alone</th><td>2</td><td>3</td>", "Python that plots</th><td colspan=\"2\">the interpreter is starting"} {
+	for _, want := range []string{"Python alone</th><td>2</td><td>3</td>",
+		"Python that plots</th><td colspan=\"2\">the interpreter is starting"} {
 		if got.status != 200 || !strings.Contains(got.body, want) {
 			t.Errorf("%d, without %q", got.status, want)
 		}
@@ -18,7 +19,8 @@ func TestStatusShowsPools(t *testing.T) {
 func TestStatusShowsLiveSessions(t *testing.T) {
 	const heading = "<dt>Live sessions</dt>"
 	got := visitSite(t, true, nil, func(o *Options) { o.Live = func() Live { return Live{5, 2, 40} } }).get("/status")
-	if want := heading + "<dd>5 <small>2 of them run code; 40 at most</small>"; got.status != 200 || !strings.Contains(got.body, want) {
+	if want := heading + "<dd>5 <small>2 of them run code; 40 at most</small>"; got.status != 200 ||
+		!strings.Contains(got.body, want) {
 		t.Errorf("%d, without %q", got.status, want)
 	}
 	if got := visitSite(t, true, nil).get("/status"); strings.Contains(got.body, heading) {

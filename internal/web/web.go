@@ -156,7 +156,8 @@ func (s *Site) change(serve func(http.ResponseWriter, *webRequest) error) http.H
 		if token == "" {
 			v.Body = http.MaxBytesReader(w, v.Body, maxForm)
 			if err := v.ParseForm(); err != nil {
-				return refuse(http.StatusBadRequest, "This form could not be read.", "Go back, load the page again and send it once more.")
+				return refuse(http.StatusBadRequest, "This form could not be read.",
+					"Go back, load the page again and send it once more.")
 			}
 			token = v.PostForm.Get("token")
 		}

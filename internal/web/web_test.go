@@ -60,7 +60,8 @@ func visitSite(t *testing.T, open bool, program sandboxtest.Program, change ...f
 		t.Fatal(err)
 	}
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
-	v.url, v.client = server.URL+"/ui", &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	v.url, v.client = server.URL+"/ui", &http.Client{Jar: jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return v
 }
 
@@ -203,10 +204,12 @@ func TestRunWithoutScripts(t *testing.T) {
 func TestEveryPageHasItsHeaders(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	run := v.runs()
-	for _, path := range []string{"/", run, run + "/result", "/runs", "/runs/recent", "/runs/compare", "/files", "/status", "/sign-in", "/nothing", "/static/none.js"} {
+	for _, path := range []string{"/", run, run + "/result", "/runs", "/runs/recent", "/runs/compare", "/files", "/status",
+		"/sign-in", "/nothing", "/static/none.js"} {
 		got := v.get(path)
 		policy := got.header.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+		for _, want := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'",
+			"form-action 'self'"} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("%s: the policy lacks %q: %s", path, want, policy)
 			}

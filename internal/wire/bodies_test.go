@@ -27,7 +27,8 @@ func TestRoomForBodies(t *testing.T) {
 	if text, err := b.Read("mallory", strings.NewReader("small"), -1, 2<<20); err != nil || string(text) != "small" {
 		t.Errorf("a small one: %q, %v", text, err)
 	}
-	if text, err := b.Read("alice", strings.NewReader(large), int64(len(large)), 2<<20); err != nil || string(text) != large {
+	if text, err := b.Read("alice", strings.NewReader(large), int64(len(large)), 2<<20); err != nil ||
+		string(text) != large {
 		t.Errorf("and another none: %v", err)
 	}
 	for range taken {
@@ -45,13 +46,15 @@ func TestReadBodies(t *testing.T) {
 		want := bytes.Repeat([]byte("0123456789abcde"), size/15+1)[:size]
 		for _, length := range []int64{int64(size), -1} {
 			for name, from := range map[string]io.Reader{
-				"at once": bytes.NewReader(want), "in halves": iotest.HalfReader(bytes.NewReader(want)), "end with data": iotest.DataErrReader(bytes.NewReader(want)),
+				"at once": bytes.NewReader(want), "in halves": iotest.HalfReader(bytes.NewReader(want)),
+				"end with data": iotest.DataErrReader(bytes.NewReader(want)),
 			} {
 				if got, err := b.Read("o", from, length, 4<<20); err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%d bytes, length %d, %s: %d bytes, %v", size, length, name, len(got), err)
 				}
 			}
-			if _, err := b.Read("o", io.MultiReader(bytes.NewReader(want), iotest.ErrReader(broken)), length, 4<<20); !errors.Is(err, broken) {
+			if _, err := b.Read("o", io.MultiReader(bytes.NewReader(want), iotest.ErrReader(broken)), length, 4<<20); !errors.Is(
+				err, broken) {
 				t.Errorf("%d bytes, length %d, broken: %v", size, length, err)
 			}
 		}

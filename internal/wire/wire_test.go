@@ -55,7 +55,8 @@ func TestFollow(t *testing.T) {
 }
 
 func FuzzASCII(f *testing.F) {
-	for _, s := range []string{"", "a\n\nevent: result", "é\u0085\u2028\u2029", "💥\U0010ffff", "\x7f\x00", "\xff", `\u00e9`} {
+	for _, s := range []string{"", "a\n\nevent: result", "é\u0085\u2028\u2029", "💥\U0010ffff", "\x7f\x00", "\xff",
+		`\u00e9`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -70,7 +71,8 @@ func FuzzASCII(f *testing.F) {
 			}
 		}
 		var back string
-		if err := json.Unmarshal(ascii[len("data: "):], &back); err != nil || back != strings.ToValidUTF8(s, "\uFFFD") && back != string([]rune(s)) {
+		if err := json.Unmarshal(ascii[len("data: "):], &back); err != nil ||
+			back != strings.ToValidUTF8(s, "\uFFFD") && back != string([]rune(s)) {
 			t.Errorf("%q comes back as %q, %v", s, back, err)
 		}
 	})
@@ -108,7 +110,8 @@ func TestParts(t *testing.T) {
 func TestArchiveNames(t *testing.T) {
 	var names wire.ArchiveNames
 	for _, tt := range [][2]string{
-		{"a.txt", "a.txt"}, {`a\b.txt`, "a_b.txt"}, {"a_b.txt", "a_b-1.txt"}, {`..\..\x`, ".._.._x"}, {"a\u202eb", "a\u202eb"}, {"d/a.txt", "d/a.txt"},
+		{"a.txt", "a.txt"}, {`a\b.txt`, "a_b.txt"}, {"a_b.txt", "a_b-1.txt"}, {`..\..\x`, ".._.._x"},
+		{"a\u202eb", "a\u202eb"}, {"d/a.txt", "d/a.txt"},
 	} {
 		if got := names.Name(tt[0]); got != tt[1] {
 			t.Errorf("%q is called %q, want %q", tt[0], got, tt[1])

@@ -65,7 +65,8 @@ var _ provider.Provider = (*Client)(nil)
 // New returns the client of an account. Nothing is sent yet.
 func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
-		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set", Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
+		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set",
+			Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
 	}
 	p := &Client{key: o.Key, base: cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL), http: o.HTTP, retry: o.Retry}
 	p.clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
@@ -79,7 +80,8 @@ func New(o Options) (*Client, error) {
 		option.WithBaseURL(p.base), option.WithAPIKey(p.key), option.WithHeader("anthropic-version", apiVersion),
 		option.WithHTTPClient(p.http), option.WithMaxRetries(0),
 	}
-	p.messages, p.models, p.files = sdk.NewMessageService(opts...), sdk.NewModelService(opts...), sdk.NewFileService(opts...)
+	p.messages, p.models, p.files = sdk.NewMessageService(opts...), sdk.NewModelService(opts...),
+		sdk.NewFileService(opts...)
 	return p, nil
 }
 

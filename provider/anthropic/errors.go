@@ -48,7 +48,8 @@ func (p *Client) refused(op string, status int, header http.Header, body []byte)
 	_ = json.Unmarshal(body, &w) // a proxy's page is none: the status says enough
 	e := &provider.Error{
 		Provider: p.Name(), Op: op, Status: status, Message: w.Error.Message, RequestID: w.RequestID,
-		Kind: kindOf(status, w.Error.Type, w.Error.Details.Code, w.Error.Message), RetryAfter: provider.RetryAfter(header, p.clock.Now()),
+		Kind:       kindOf(status, w.Error.Type, w.Error.Details.Code, w.Error.Message),
+		RetryAfter: provider.RetryAfter(header, p.clock.Now()),
 	}
 	if e.Code = w.Error.Details.Code; e.Code == "" {
 		e.Code = w.Error.Type

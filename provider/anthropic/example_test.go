@@ -10,7 +10,8 @@ import (
 )
 
 func Example() {
-	client, err := anthropic.New(anthropic.Options{Key: "sk-ant-...", URL: "http://127.0.0.1:1"}) // URL: only for this example
+	// URL: only for this example
+	client, err := anthropic.New(anthropic.Options{Key: "sk-ant-...", URL: "http://127.0.0.1:1"})
 	if err != nil {
 		panic(err)
 	}

@@ -35,7 +35,8 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 	op := "upload " + u.Name
 	var fields []provider.Field
 	if u.TTL > 0 {
-		fields = append(fields, provider.Field{Name: "expires_in_seconds", Value: strconv.FormatInt(int64(u.TTL.Seconds()), 10)})
+		fields = append(fields, provider.Field{Name: "expires_in_seconds",
+			Value: strconv.FormatInt(int64(u.TTL.Seconds()), 10)})
 	}
 	body, kind, length, err := provider.Form(fields, "file", u)
 	if err != nil {

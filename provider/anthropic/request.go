@@ -84,7 +84,8 @@ func conversation(r provider.RunRequest) ([]message, error) {
 		if len(t.Raw) > 0 && t.Provider == provider.Anthropic {
 			var raw []message
 			if err := json.Unmarshal(t.Raw, &raw); err != nil {
-				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Anthropic, Op: "run", Message: "an earlier turn of the conversation cannot be read", Err: err}
+				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Anthropic, Op: "run",
+					Message: "an earlier turn of the conversation cannot be read", Err: err}
 			}
 			all = append(all, raw...)
 			continue
@@ -143,7 +144,8 @@ func params(r provider.RunRequest, session string, messages []message) (sdk.Mess
 	}
 	if len(r.Schema) > 0 {
 		if err := json.Unmarshal(r.Schema, &p.OutputConfig.Format.Schema); err != nil {
-			return p, &provider.Error{Kind: provider.Invalid, Provider: provider.Anthropic, Op: "run", Message: "the schema of the answer is not a JSON object", Err: err}
+			return p, &provider.Error{Kind: provider.Invalid, Provider: provider.Anthropic, Op: "run",
+				Message: "the schema of the answer is not a JSON object", Err: err}
 		}
 	}
 	return p, nil

@@ -47,8 +47,9 @@ func (p *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	if err != nil {
 		return nil, err
 	}
-	t := &turn{p: p, r: r, sink: sink, session: r.Session, steps: map[string]int{}, files: map[string]bool{}, pending: map[string]bool{},
-		result: &provider.RunResult{Model: r.Model}}
+	t := &turn{p: p, r: r, sink: sink, session: r.Session, steps: map[string]int{}, files: map[string]bool{},
+		pending: map[string]bool{},
+		result:  &provider.RunResult{Model: r.Model}}
 	err = t.loop(ctx, before)
 	if err != nil && t.result.Calls == 0 && len(t.result.Steps) == 0 {
 		return nil, err
@@ -70,7 +71,8 @@ func (t *turn) close() {
 		return
 	}
 	t.result.Raw = raw
-	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.Anthropic}}
+	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
+		Provider: provider.Anthropic}}
 }
 
 func (t *turn) loop(ctx context.Context, before []message) error {
@@ -295,6 +297,7 @@ func (t *turn) describe(ctx context.Context) {
 // from one of another program.
 func (t *turn) warn() {
 	if len(t.pending) > 0 {
-		t.sink.Send(provider.Notice{Text: "The turn broke off while code was running. Files that it made meanwhile may be left at Anthropic: see airlock files ls --provider anthropic."})
+		t.sink.Send(provider.Notice{Text: "The turn broke off while code was running. Files that it made meanwhile may be " +
+			"left at Anthropic: see airlock files ls --provider anthropic."})
 	}
 }

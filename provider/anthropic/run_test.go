@@ -19,7 +19,8 @@ import (
 )
 
 func ask(text string) provider.RunRequest {
-	return provider.RunRequest{Model: providertest.AnthropicModel, Input: []provider.Turn{{Role: provider.RoleUser, Text: text}}}
+	return provider.RunRequest{Model: providertest.AnthropicModel,
+		Input: []provider.Turn{{Role: provider.RoleUser, Text: text}}}
 }
 
 // The server sends all uses before all results, the last result first.
@@ -163,7 +164,8 @@ func TestBareExpiry(t *testing.T) {
 
 func TestUploads(t *testing.T) {
 	c, s := open(t)
-	info, err := c.Files().Upload(t.Context(), provider.Upload{Name: "a b.csv", Size: 3, Body: strings.NewReader("a,b"), TTL: 2 * time.Hour})
+	info, err := c.Files().Upload(t.Context(), provider.Upload{
+		Name: "a b.csv", Size: 3, Body: strings.NewReader("a,b"), TTL: 2 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,8 @@ func TestUploads(t *testing.T) {
 		t.Errorf("an upload is handed out: %v", err)
 	}
 	for range 8 {
-		if _, err := c.Files().Upload(t.Context(), provider.Upload{Name: "x", Size: -1, Body: strings.NewReader("x")}); err != nil {
+		if _, err := c.Files().Upload(t.Context(), provider.Upload{
+			Name: "x", Size: -1, Body: strings.NewReader("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,16 +204,19 @@ func TestFunctionBringsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Script(providertest.Turn{Calls: []providertest.Call{{Name: "more", Arguments: []byte(`{}`)}, {Name: "nobody", Arguments: []byte(`{}`)}}})
+	s.Script(providertest.Turn{Calls: []providertest.Call{{Name: "more", Arguments: []byte(`{}`)},
+		{Name: "nobody", Arguments: []byte(`{}`)}}})
 	r := ask("go")
-	r.Functions = []provider.Function{{Name: "more", Call: func(context.Context, json.RawMessage) (provider.FunctionReply, error) {
+	r.Functions = []provider.Function{{Name: "more", Call: func(context.Context, json.RawMessage) (
+		provider.FunctionReply, error) {
 		return provider.FunctionReply{Text: "here", Files: []provider.Attachment{{File: info}}}, nil
 	}}}
 	got, err := c.Run(t.Context(), r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raw := string(got.Raw); !strings.Contains(raw, `"container_upload"`) || !strings.Contains(raw, "There is no tool of this name.") {
+	if raw := string(got.Raw); !strings.Contains(raw, `"container_upload"`) ||
+		!strings.Contains(raw, "There is no tool of this name.") {
 		t.Errorf("went on with %s", raw)
 	}
 }
@@ -236,7 +242,8 @@ func TestRefusalAndSchema(t *testing.T) {
 	if got, err := c.Run(t.Context(), ask("go"), nil); err != nil || got.Stop != provider.StopRefused {
 		t.Errorf("%+v, %v", got, err)
 	}
-	s.Script(providertest.Turn{Text: "I begin.", Steps: []providertest.Step{{Code: "a"}}, Pause: true}, providertest.Turn{Steps: []providertest.Step{{Code: "b"}}, Text: `{"a":1}`})
+	s.Script(providertest.Turn{Text: "I begin.", Steps: []providertest.Step{{Code: "a"}}, Pause: true},
+		providertest.Turn{Steps: []providertest.Step{{Code: "b"}}, Text: `{"a":1}`})
 	r := ask("go")
 	r.Schema = json.RawMessage(`{"type":"object"}`)
 	if got, err := c.Run(t.Context(), r, nil); err != nil || got.Text != `{"a":1}` {
@@ -290,11 +297,13 @@ func (b *slowBody) Read(p []byte) (int, error) {
 func TestLeavingWhileCodeRuns(t *testing.T) {
 	s := providertest.NewAnthropicServer(t)
 	left := make(chan struct{})
-	c, err := anthropic.New(anthropic.Options{Key: "k", URL: s.URL, Clock: s.Clock, HTTP: &http.Client{Transport: slow{left}}})
+	c, err := anthropic.New(anthropic.Options{Key: "k", URL: s.URL, Clock: s.Clock,
+		HTTP: &http.Client{Transport: slow{left}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Script(providertest.Turn{Steps: []providertest.Step{{Code: "a", Files: []providertest.Made{{Name: "x", Data: []byte("x")}}}}, Text: "done"})
+	s.Script(providertest.Turn{Steps: []providertest.Step{{Code: "a",
+		Files: []providertest.Made{{Name: "x", Data: []byte("x")}}}}, Text: "done"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got, err := c.Run(ctx, ask("go"), func(e provider.Event) {
@@ -314,7 +323,8 @@ func TestLeavingWhileCodeRuns(t *testing.T) {
 // Some gateways pass an error on under status 200.
 func TestErrorUnderSuccess(t *testing.T) {
 	c, s := open(t)
-	s.Inject(providertest.Fault{On: providertest.OpStat, Kind: providertest.FaultErrorAs200}, providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultErrorAs200},
+	s.Inject(providertest.Fault{On: providertest.OpStat, Kind: providertest.FaultErrorAs200},
+		providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultErrorAs200},
 		providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultErrorAs200})
 	if info, err := c.Files().Stat(t.Context(), provider.FileRef{ID: "file_1"}); !errors.Is(err, provider.Transient) {
 		t.Errorf("stat: %+v, %v", info, err)
@@ -322,7 +332,8 @@ func TestErrorUnderSuccess(t *testing.T) {
 	if got, err := c.Run(t.Context(), ask("go"), nil); err == nil {
 		t.Errorf("run: %+v", got)
 	}
-	if info, err := c.Files().Upload(t.Context(), provider.Upload{Name: "x", Size: 1, Body: strings.NewReader("x")}); err == nil {
+	if info, err := c.Files().Upload(t.Context(), provider.Upload{
+		Name: "x", Size: 1, Body: strings.NewReader("x")}); err == nil {
 		t.Errorf("upload: %+v", info)
 	}
 }

@@ -33,7 +33,8 @@ func (c *Client) refused(op string, status int, header http.Header, body []byte)
 	}
 	if json.Unmarshal(body, &w) != nil || w.Error.Code == 0 {
 		w.Error = genai.APIError{Code: status, Message: strings.ToLower(http.StatusText(status))}
-		if text := strings.TrimSpace(string(body)); text != "" && !strings.HasPrefix(text, "<") && !strings.HasPrefix(text, "{") {
+		if text := strings.TrimSpace(string(body)); text != "" && !strings.HasPrefix(text, "<") &&
+			!strings.HasPrefix(text, "{") {
 			w.Error.Message = fmt.Sprintf("%.300s", text)
 		}
 	}
@@ -45,7 +46,8 @@ func (c *Client) refused(op string, status int, header http.Header, body []byte)
 }
 
 func refusal(op string, api genai.APIError) *provider.Error {
-	e := &provider.Error{Provider: provider.Gemini, Op: op, Status: api.Code, Code: api.Status, Message: api.Message, RetryAfter: delay(api.Details)}
+	e := &provider.Error{Provider: provider.Gemini, Op: op, Status: api.Code, Code: api.Status, Message: api.Message,
+		RetryAfter: delay(api.Details)}
 	e.Kind = kindOf(api, e.RetryAfter > 0)
 	if e.Kind == provider.FileNotFound && (op == "run" || op == "check the model") {
 		e.Kind, e.Hint = provider.Invalid, "Take the name of a model from https://ai.google.dev/gemini-api/docs/models."

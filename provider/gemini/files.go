@@ -64,7 +64,8 @@ func (f files) ready(ctx context.Context, info provider.FileInfo) (provider.File
 	end := f.c.options.Clock.Now().Add(readyWithin)
 	for info.State == provider.StatePending {
 		if !f.c.options.Clock.Now().Before(end) {
-			return info, &provider.Error{Kind: provider.NotReady, Provider: provider.Gemini, Op: op, Message: "the service is still looking at it", Ambiguous: true, Attempts: 1}
+			return info, &provider.Error{Kind: provider.NotReady, Provider: provider.Gemini, Op: op,
+				Message: "the service is still looking at it", Ambiguous: true, Attempts: 1}
 		}
 		if err := f.c.options.Clock.Wait(ctx, readyEvery); err != nil {
 			return info, provider.Failed(provider.Gemini, op, err)
@@ -78,7 +79,8 @@ func (f files) ready(ctx context.Context, info provider.FileInfo) (provider.File
 	}
 	if info.State == provider.StateFailed {
 		_ = f.Delete(ctx, info.Ref)
-		return info, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: op, Message: "the service could not read the file", Hint: "Check that its content is of the type " + info.MIME + "."}
+		return info, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: op,
+			Message: "the service could not read the file", Hint: "Check that its content is of the type " + info.MIME + "."}
 	}
 	return info, nil
 }

@@ -51,7 +51,8 @@ var _ provider.Provider = (*Client)(nil)
 // New returns a client. Nothing is sent yet.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
-		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Gemini, Message: "no key is set", Hint: "Set GEMINI_API_KEY to a key from https://aistudio.google.com/apikey."}
+		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Gemini, Message: "no key is set",
+			Hint: "Set GEMINI_API_KEY to a key from https://aistudio.google.com/apikey."}
 	}
 	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
 	if o.HTTP == nil {

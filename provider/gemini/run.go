@@ -47,7 +47,8 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	}
 	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
 		t.result.Raw = raw
-		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.Gemini}}
+		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
+			Provider: provider.Gemini}}
 	}
 	return t.result, err
 }
@@ -181,7 +182,9 @@ func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.
 
 // ask makes one request. The first of a turn is made once, the others, which
 // cannot be repeated from outside, by the rule, as long as nothing has come.
-func (t *turn) ask(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig) (got *genai.Content, err error) {
+func (t *turn) ask(
+	ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig,
+) (got *genai.Content, err error) {
 	if t.result.Calls == 0 {
 		return t.askOnce(ctx, contents, config)
 	}
@@ -192,7 +195,9 @@ func (t *turn) ask(ctx context.Context, contents []*genai.Content, config *genai
 	return got, err
 }
 
-func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig) (*genai.Content, error) {
+func (t *turn) askOnce(
+	ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig,
+) (*genai.Content, error) {
 	whole := &genai.Content{Role: genai.RoleModel}
 	begun, finish := false, genai.FinishReason("")
 	var usage *genai.GenerateContentResponseUsageMetadata
@@ -227,10 +232,12 @@ func (t *turn) askOnce(ctx context.Context, contents []*genai.Content, config *g
 		}
 	}
 	if finish == "" {
-		return nil, broken(provider.Failed(provider.Gemini, "run", errors.Join(ctx.Err(), ended.err, errors.New("the answer broke off"))), begun)
+		return nil, broken(provider.Failed(provider.Gemini, "run",
+			errors.Join(ctx.Err(), ended.err, errors.New("the answer broke off"))), begun)
 	}
 	t.result.Stop = stopOf(finish)
-	if t.result.Stop != provider.StopDone && t.result.StopDetail == "" || finish == genai.FinishReasonUnexpectedToolCall || finish == genai.FinishReasonMalformedFunctionCall {
+	if t.result.Stop != provider.StopDone && t.result.StopDetail == "" || finish == genai.FinishReasonUnexpectedToolCall ||
+		finish == genai.FinishReasonMalformedFunctionCall {
 		t.result.StopDetail = string(finish)
 	}
 	if usage != nil {
@@ -256,7 +263,8 @@ func stopOf(f genai.FinishReason) provider.Stop {
 	switch f {
 	case genai.FinishReasonMaxTokens:
 		return provider.StopLength
-	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent,
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist,
+		genai.FinishReasonProhibitedContent,
 		genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent:
 		return provider.StopRefused
 	}
@@ -280,7 +288,8 @@ func (t *turn) part(p *genai.Part) {
 	case p.CodeExecutionResult != nil:
 		t.ran(p.CodeExecutionResult)
 	case p.InlineData != nil:
-		a := provider.Artifact{Ref: provider.FileRef{Provider: provider.Gemini, Scope: provider.ScopeInline, Inline: p.InlineData.Data},
+		a := provider.Artifact{Ref: provider.FileRef{Provider: provider.Gemini, Scope: provider.ScopeInline,
+			Inline: p.InlineData.Data},
 			MIME: p.InlineData.MIMEType, Size: int64(len(p.InlineData.Data)), FoundBy: []provider.Evidence{provider.ByInline}}
 		if n := len(t.result.Steps); n > 0 {
 			a.StepID = t.result.Steps[n-1].ID
@@ -345,7 +354,8 @@ func (t *turn) call(ctx context.Context, calls []*genai.FunctionCall) (*genai.Co
 			answer = map[string]any{"output": said.Text}
 			brought = append(brought, said.Files...)
 		}
-		reply.Parts = append(reply.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: answer}})
+		reply.Parts = append(reply.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
+			ID: c.ID, Name: c.Name, Response: answer}})
 	}
 	reply.Parts = attach(reply.Parts, brought, map[string]bool{})
 	return reply, nil

@@ -22,13 +22,15 @@ func TestStreamsAreQuiet(t *testing.T) {
 	breaks := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, ": keep-alive\n\nevent: message\ndata: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"half \"}]}}]}\r\n\r\n")
+		fmt.Fprint(w, ": keep-alive\n\nevent: message\ndata: "+
+			"{\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"half \"}]}}]}\r\n\r\n")
 		if breaks {
 			fmt.Fprint(w, `data: {"candidates":[{"cont`)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}
-		fmt.Fprint(w, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"whole\"}]},\"finishReason\":\"STOP\"}]}\n\n: bye\n\n")
+		fmt.Fprint(w, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"whole\"}]},"+
+			"\"finishReason\":\"STOP\"}]}\n\n: bye\n\n")
 	}))
 	defer server.Close()
 	c, err := gemini.New(t.Context(), gemini.Options{Key: "k", URL: server.URL})

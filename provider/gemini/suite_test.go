@@ -39,7 +39,8 @@ func TestUploadIsResumed(t *testing.T) {
 		for _, fault := range []providertest.Fault{
 			{}, {On: providertest.OpUploadPart, Kind: providertest.FaultStatus, Status: 503, Skip: 1},
 			{On: providertest.OpUploadPart, Kind: providertest.FaultLost, Skip: 1},
-			{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: 500}, {On: providertest.OpUpload, Kind: providertest.FaultLost},
+			{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: 500},
+			{On: providertest.OpUpload, Kind: providertest.FaultLost},
 			{On: providertest.OpUpload, Kind: providertest.FaultHTML},
 		} {
 			t.Run(fmt.Sprintf("%d bytes, %s on %s", size, fault.Kind, fault.On), func(t *testing.T) {
@@ -49,7 +50,8 @@ func TestUploadIsResumed(t *testing.T) {
 				}
 				data := bytes.Repeat([]byte("0123456789"), 3)[:size]
 				var sent int64
-				info, err := c.Files().Upload(t.Context(), provider.Upload{Name: "x.csv", Size: -1, Body: iotest.HalfReader(bytes.NewReader(data)), Progress: func(n int64) { sent = n }})
+				info, err := c.Files().Upload(t.Context(), provider.Upload{
+					Name: "x.csv", Size: -1, Body: iotest.HalfReader(bytes.NewReader(data)), Progress: func(n int64) { sent = n }})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -64,7 +66,8 @@ func TestUploadIsResumed(t *testing.T) {
 func TestUploadErrors(t *testing.T) {
 	c, s := open(t, 10)
 	broken := io.MultiReader(strings.NewReader("0123456789"), iotest.ErrReader(errors.New("disk")))
-	if _, err := c.Files().Upload(t.Context(), provider.Upload{Name: "x", Size: -1, Body: broken}); !errors.Is(err, provider.Invalid) {
+	if _, err := c.Files().Upload(t.Context(), provider.Upload{Name: "x", Size: -1, Body: broken}); !errors.Is(
+		err, provider.Invalid) {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 	s.Processing = 1000
@@ -88,13 +91,15 @@ func TestConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Script(providertest.Turn{Steps: []providertest.Step{{Code: "1/0", Exit: 1, Stderr: "no"}, {Code: "sleep", TimedOut: true}}, Text: "hm"}, providertest.Turn{Text: "fine"})
+	s.Script(providertest.Turn{Steps: []providertest.Step{{Code: "1/0", Exit: 1, Stderr: "no"},
+		{Code: "sleep", TimedOut: true}}, Text: "hm"}, providertest.Turn{Text: "fine"})
 	input := []provider.Turn{{Role: provider.RoleUser, Text: "go", Files: []provider.Attachment{{File: info}}}}
 	first, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: input}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Steps[0].Outcome != provider.OutcomeFailed || first.Steps[0].Stderr != "no" || first.Steps[1].Outcome != provider.OutcomeTimeout {
+	if first.Steps[0].Outcome != provider.OutcomeFailed || first.Steps[0].Stderr != "no" ||
+		first.Steps[1].Outcome != provider.OutcomeTimeout {
 		t.Errorf("%+v", first.Steps)
 	}
 	input = append(append(input, first.Next...), provider.Turn{Role: provider.RoleUser, Text: "and now?"})
@@ -102,7 +107,8 @@ func TestConversation(t *testing.T) {
 	if err != nil || second.Text != "fine" {
 		t.Errorf("%+v, %v", second, err)
 	}
-	if got, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: input}, nil); err != nil || got.Stop != provider.StopDone {
+	if got, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: input},
+		nil); err != nil || got.Stop != provider.StopDone {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -113,7 +119,8 @@ func TestForeignTurn(t *testing.T) {
 	s.Script(providertest.Turn{Text: "fine"})
 	input := []provider.Turn{
 		{Role: provider.RoleUser, Text: "go"},
-		{Role: provider.RoleAssistant, Text: "hm", Provider: provider.Gemini, Raw: []byte(`[{"type":"model_output","content":[{"type":"text","text":"hm"}]}]`)},
+		{Role: provider.RoleAssistant, Text: "hm", Provider: provider.Gemini,
+			Raw: []byte(`[{"type":"model_output","content":[{"type":"text","text":"hm"}]}]`)},
 		{Role: provider.RoleUser, Text: "and now?"},
 	}
 	got, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: input}, nil)
@@ -124,14 +131,17 @@ func TestForeignTurn(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	c, s := open(t, 0)
-	s.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStatus, Status: 429, RetryAfter: 23 * time.Second})
-	_, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil)
+	s.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStatus, Status: 429,
+		RetryAfter: 23 * time.Second})
+	_, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel,
+		Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil)
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || e.Kind != provider.RateLimited || e.RetryAfter != 23*time.Second {
 		t.Errorf("%+v", e)
 	}
 	s.Script(providertest.Turn{Refuse: true})
-	if got, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil); err != nil || got.Stop != provider.StopRefused {
+	if got, err := c.Run(t.Context(), provider.RunRequest{Model: providertest.GeminiModel,
+		Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil); err != nil || got.Stop != provider.StopRefused {
 		t.Errorf("%+v, %v", got, err)
 	}
 	wrong, err := gemini.New(t.Context(), gemini.Options{Key: "wrong", URL: s.URL})

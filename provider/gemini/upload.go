@@ -69,7 +69,8 @@ func (u *upload) content(ctx context.Context, in provider.Upload) (*genai.File, 
 			more, err = io.ReadFull(content, next)
 		}
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: u.op, Message: "the file cannot be read", Err: err}
+			return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: u.op,
+				Message: "the file cannot be read", Err: err}
 		}
 		file, failed := u.part(ctx, part[:n], offset, more == 0)
 		if failed != nil || more == 0 {
@@ -104,7 +105,8 @@ func (u *upload) start(ctx context.Context, in provider.Upload) error {
 		return err
 	}
 	if u.url, err = u.c.beside(header.Get("X-Goog-Upload-URL")); err != nil {
-		return &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op, Message: "the service did not say where to upload to", Err: err}
+		return &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op,
+			Message: "the service did not say where to upload to", Err: err}
 	}
 	return nil
 }
@@ -143,7 +145,8 @@ func (u *upload) part(ctx context.Context, data []byte, offset int64, last bool)
 			}
 			from = received - offset
 			if from < 0 || from > int64(len(data)) {
-				return &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: u.op, Message: "the service lost what was sent before"}
+				return &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: u.op,
+					Message: "the service lost what was sent before"}
 			}
 			if from == int64(len(data)) && !last {
 				return nil
@@ -209,7 +212,8 @@ func (u *upload) file(body []byte) (*genai.File, error) {
 		File *genai.File `json:"file"`
 	}
 	if err := json.Unmarshal(body, &w); err != nil || w.File == nil || w.File.Name == "" {
-		return nil, &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op, Message: "the answer to the upload has no file in it", Err: err, Ambiguous: true}
+		return nil, &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op,
+			Message: "the answer to the upload has no file in it", Err: err, Ambiguous: true}
 	}
 	return w.File, nil
 }

@@ -148,7 +148,8 @@ func (a *answer) take(data []byte, sink provider.Sink) error {
 	}
 	if len(k.Error) > 0 && string(k.Error) != "null" {
 		text, code := errorText(data)
-		return &provider.Error{Kind: provider.Transient, Provider: provider.Local, Op: "run", Code: code, Message: cmp.Or(text, "the model's server failed")}
+		return &provider.Error{Kind: provider.Transient, Provider: provider.Local, Op: "run", Code: code,
+			Message: cmp.Or(text, "the model's server failed")}
 	}
 	a.model = cmp.Or(k.Model, a.model)
 	if k.Usage != nil {
@@ -195,7 +196,8 @@ func (a *answer) piece(index *int, id, name, args string, sink provider.Sink) {
 	last := len(a.calls) - 1
 	at := last
 	switch {
-	case last < 0, id != "" && id != a.calls[last].given && (index == nil || *index > last || a.calls[min(*index, last)].given != id):
+	case last < 0,
+		id != "" && id != a.calls[last].given && (index == nil || *index > last || a.calls[min(*index, last)].given != id):
 		at = -1
 	case id == "" && name != "" && a.calls[last].Function.Arguments != "" && (index == nil || *index > last):
 		at = -1

@@ -20,7 +20,8 @@ import (
 )
 
 func ask(text string) provider.RunRequest {
-	return provider.RunRequest{Model: providertest.LocalModel, Input: []provider.Turn{{Role: provider.RoleUser, Text: text}}}
+	return provider.RunRequest{Model: providertest.LocalModel,
+		Input: []provider.Turn{{Role: provider.RoleUser, Text: text}}}
 }
 
 // Servers differ in how they stream calls of tools.
@@ -30,14 +31,21 @@ func TestShapesOfCalls(t *testing.T) {
 	}
 	end := "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n"
 	for name, body := range map[string]string{
-		"by the book": call(`{"index":0,"id":"a","function":{"name":"run_python","arguments":""}}`) + call(`{"index":0,"function":{"arguments":"{\"code\":"}}`) +
-			call(`{"index":0,"function":{"arguments":"\"one\"}"}}`) + call(`{"index":1,"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}`) + end + "data: [DONE]\n\n",
-		"pieces in turns": call(`{"index":0,"id":"a","function":{"name":"run_python","arguments":"{\"code\":"}},{"index":1,"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"t"}}`) +
+		"by the book": call(`{"index":0,"id":"a","function":{"name":"run_python","arguments":""}}`) +
+			call(`{"index":0,"function":{"arguments":"{\"code\":"}}`) +
+			call(`{"index":0,"function":{"arguments":"\"one\"}"}}`) +
+			call(`{"index":1,"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}`) + end +
+			"data: [DONE]\n\n",
+		"pieces in turns": call(
+			`{"index":0,"id":"a","function":{"name":"run_python","arguments":"{\"code\":"}},{"index":1,"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"t"}}`) +
 			call(`{"index":0,"function":{"arguments":"\"one\"}"}},{"index":1,"function":{"arguments":"wo\"}"}}`) + end,
-		"all numbered 0": call(`{"index":0,"id":"a","function":{"name":"run_python","arguments":"{\"code\":\"one\"}"}}`) + call(`{"index":0,"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}`) + end,
-		"no ids":         call(`{"index":0,"function":{"name":"run_python","arguments":"{\"code\":\"one\"}"}}`) + call(`{"index":1,"function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}`) + end,
-		"one id":         call(`{"index":0,"id":"a","function":{"name":"run_python","arguments":{"code":"one"}}}`) + end + "data: [DONE]\n\n",
-		"not streamed":   `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","function":{"name":"run_python","arguments":"{\"code\":\"one\"}"}},{"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}]},"finish_reason":"tool_calls"}]}`,
+		"all numbered 0": call(`{"index":0,"id":"a","function":{"name":"run_python","arguments":"{\"code\":\"one\"}"}}`) +
+			call(`{"index":0,"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}`) + end,
+		"no ids": call(`{"index":0,"function":{"name":"run_python","arguments":"{\"code\":\"one\"}"}}`) +
+			call(`{"index":1,"function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}`) + end,
+		"one id": call(`{"index":0,"id":"a","function":{"name":"run_python","arguments":{"code":"one"}}}`) + end +
+			"data: [DONE]\n\n",
+		"not streamed": `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","function":{"name":"run_python","arguments":"{\"code\":\"one\"}"}},{"id":"b","function":{"name":"run_python","arguments":"{\"code\":\"two\"}"}}]},"finish_reason":"tool_calls"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
@@ -90,8 +98,11 @@ func TestFilesOfASession(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	s.Script(
-		providertest.Turn{Steps: []providertest.Step{{Code: "first", Files: []providertest.Made{{Name: "data.csv", Data: []byte("new")}, {Name: "out/b.txt", Data: []byte("b")}}}}, Pause: true},
-		providertest.Turn{Steps: []providertest.Step{{Code: "second", Files: []providertest.Made{{Name: "data.csv", Data: []byte("newer")}}}}, Text: "done"},
+		providertest.Turn{Steps: []providertest.Step{{Code: "first",
+			Files: []providertest.Made{{Name: "data.csv", Data: []byte("new")}, {Name: "out/b.txt", Data: []byte("b")}}}},
+			Pause: true},
+		providertest.Turn{Steps: []providertest.Step{{Code: "second",
+			Files: []providertest.Made{{Name: "data.csv", Data: []byte("newer")}}}}, Text: "done"},
 	)
 	r := ask("go")
 	r.Files = []provider.Attachment{{File: in}}
@@ -135,7 +146,8 @@ func TestSameNames(t *testing.T) {
 	}
 	var names []string
 	for i, name := range []string{"a.csv", "a.csv", "../a.csv"} {
-		f, err := c.Sessions().Add(t.Context(), session.ID, provider.FileInfo{Name: name, Ref: provider.FileRef{ID: fmt.Sprint(i)}})
+		f, err := c.Sessions().Add(t.Context(), session.ID, provider.FileInfo{
+			Name: name, Ref: provider.FileRef{ID: fmt.Sprint(i)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +203,8 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	if _, err := c.Run(t.Context(), r, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(sent.Messages[0]); !strings.Contains(got, "(Files in the working directory: a.png)") || !strings.Contains(got, "data:image/png;base64,cG5n") {
+	if got := string(sent.Messages[0]); !strings.Contains(got, "(Files in the working directory: a.png)") ||
+		!strings.Contains(got, "data:image/png;base64,cG5n") {
 		t.Errorf("sent %s", got)
 	}
 }

@@ -57,8 +57,9 @@ func New(o Options) (*Client, error) {
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Message: "the address of the model is not a URL: " + o.URL,
-			Hint: "Give the endpoint that speaks OpenAI's API, such as --model-url http://localhost:11434/v1 for Ollama."}
+		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local,
+			Message: "the address of the model is not a URL: " + o.URL,
+			Hint:    "Give the endpoint that speaks OpenAI's API, such as --model-url http://localhost:11434/v1 for Ollama."}
 	}
 	o.URL = strings.TrimRight(o.URL, "/")
 	if o.HTTP == nil {
@@ -94,7 +95,8 @@ func (c *Client) Caps() provider.Capabilities {
 // taken at its word.
 func (c *Client) Check(ctx context.Context, model string) error {
 	if h := c.options.Runner.Health(ctx); !h.OK() {
-		return &provider.Error{Kind: provider.Transient, Provider: c.Name(), Op: "check the sandbox", Message: "it cannot run code: " + cmp.Or(h.Error, "no answer"), Hint: "airlock doctor says what is missing."}
+		return &provider.Error{Kind: provider.Transient, Provider: c.Name(), Op: "check the sandbox",
+			Message: "it cannot run code: " + cmp.Or(h.Error, "no answer"), Hint: "airlock doctor says what is missing."}
 	}
 	ids, err := c.models(ctx)
 	if kind := provider.KindOf(err); kind == provider.FileNotFound || kind == provider.Invalid {
@@ -108,8 +110,9 @@ func (c *Client) Check(ctx context.Context, model string) error {
 			return nil
 		}
 	}
-	return &provider.Error{Kind: provider.Invalid, Provider: c.Name(), Op: "check the model", Message: "there is no model " + model,
-		Hint: "The endpoint has: " + strings.Join(ids[:min(len(ids), 10)], ", ") + "."}
+	return &provider.Error{Kind: provider.Invalid, Provider: c.Name(), Op: "check the model",
+		Message: "there is no model " + model,
+		Hint:    "The endpoint has: " + strings.Join(ids[:min(len(ids), 10)], ", ") + "."}
 }
 
 // Files implements provider.Provider.

@@ -34,7 +34,8 @@ type turn struct {
 
 // Run implements provider.Provider.
 func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
-	t := &turn{c: c, r: r, sink: sink, session: r.Session, result: &provider.RunResult{Model: r.Model}, ids: map[string]bool{}}
+	t := &turn{c: c, r: r, sink: sink, session: r.Session, result: &provider.RunResult{Model: r.Model},
+		ids: map[string]bool{}}
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,8 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	}
 	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
 		t.result.Raw = raw
-		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.Local}}
+		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
+			Provider: provider.Local}}
 	}
 	return t.result, err
 }
@@ -105,7 +107,8 @@ func (t *turn) conversation(ctx context.Context) (all []json.RawMessage, err err
 		if len(turn.Raw) > 0 && turn.Provider == provider.Local {
 			var raw []json.RawMessage
 			if err := json.Unmarshal(turn.Raw, &raw); err != nil {
-				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "run", Message: "an earlier turn of the conversation cannot be read", Err: err}
+				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "run",
+					Message: "an earlier turn of the conversation cannot be read", Err: err}
 			}
 			all = append(all, raw...)
 			t.know(raw)
@@ -164,9 +167,11 @@ func (t *turn) question(ctx context.Context, turn provider.Turn) (any, error) {
 		data, err := io.ReadAll(io.LimitReader(body, maxPicture+1))
 		body.Close()
 		if err != nil || len(data) > maxPicture {
-			return nil, &provider.Error{Kind: provider.TooLarge, Provider: provider.Local, Op: "show " + a.File.Name, Message: fmt.Sprintf("it cannot be read, or is over %d bytes", maxPicture), Err: err}
+			return nil, &provider.Error{Kind: provider.TooLarge, Provider: provider.Local, Op: "show " + a.File.Name,
+				Message: fmt.Sprintf("it cannot be read, or is over %d bytes", maxPicture), Err: err}
 		}
-		parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:" + a.File.MIME + ";base64," + base64.StdEncoding.EncodeToString(data)}})
+		parts = append(parts, map[string]any{"type": "image_url",
+			"image_url": map[string]any{"url": "data:" + a.File.MIME + ";base64," + base64.StdEncoding.EncodeToString(data)}})
 	}
 	if len(parts) == 1 {
 		return text, nil
@@ -175,7 +180,8 @@ func (t *turn) question(ctx context.Context, turn provider.Turn) (any, error) {
 }
 
 func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
-	q := request{Model: t.r.Model, Stream: true, StreamOptions: map[string]bool{"include_usage": true}, MaxTokens: t.r.MaxTokens}
+	q := request{Model: t.r.Model, Stream: true, StreamOptions: map[string]bool{"include_usage": true},
+		MaxTokens: t.r.MaxTokens}
 	var err error
 	if q.Tools, err = tools(t.r); err != nil {
 		return err
@@ -185,7 +191,8 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 		if name == "" {
 			name = "answer"
 		}
-		q.ResponseFormat = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": name, "schema": t.r.Schema, "strict": true}}
+		q.ResponseFormat = map[string]any{"type": "json_schema",
+			"json_schema": map[string]any{"name": name, "schema": t.r.Schema, "strict": true}}
 	}
 	most := t.r.MaxCalls
 	if most <= 0 {
@@ -345,7 +352,8 @@ func (t *turn) keep(ctx context.Context, r ran) {
 		_ = t.c.Files().Delete(cleaning, provider.FileRef{ID: id}) // its time would end it too
 	}
 	for _, f := range r.made {
-		a := provider.Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: -1, FoundBy: []provider.Evidence{provider.ByResultBlock}, StepID: r.step.ID, Created: f.Created}
+		a := provider.Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: -1,
+			FoundBy: []provider.Evidence{provider.ByResultBlock}, StepID: r.step.ID, Created: f.Created}
 		t.result.Artifacts = append(t.result.Artifacts, a)
 		t.sink.Send(provider.FileFound{Artifact: a})
 	}

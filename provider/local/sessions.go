@@ -32,7 +32,8 @@ type session struct {
 }
 
 func expired(id string) error {
-	return &provider.Error{Kind: provider.ContainerExpired, Provider: provider.Local, Op: "session", Message: "there is no session " + id + " (any more)"}
+	return &provider.Error{Kind: provider.ContainerExpired, Provider: provider.Local, Op: "session",
+		Message: "there is no session " + id + " (any more)"}
 }
 
 // Create implements provider.SessionStore.
@@ -44,7 +45,8 @@ func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provide
 	if ttl == 0 {
 		ttl = s.c.options.IdleTTL
 	}
-	n := &session{info: provider.Session{ID: "local-" + hex.EncodeToString(b[:]), Name: spec.Name, Created: now, LastUsed: now, Expires: now.Add(ttl), IdleTTL: ttl, Active: true}}
+	n := &session{info: provider.Session{ID: "local-" + hex.EncodeToString(b[:]), Name: spec.Name, Created: now,
+		LastUsed: now, Expires: now.Add(ttl), IdleTTL: ttl, Active: true}}
 	for _, f := range spec.Files {
 		n.add(f)
 	}

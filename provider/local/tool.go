@@ -28,7 +28,9 @@ func (e *execution) Upload(ctx context.Context, name string, size int64, content
 }
 
 // Execute implements pytool.Runner.
-func (e *execution) Execute(ctx context.Context, r pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+func (e *execution) Execute(
+	ctx context.Context, r pytool.Request, output func(pytool.Stream, string),
+) (pytool.Outcome, error) {
 	o, err := e.Runner.Execute(ctx, r, output)
 	e.made, o.Files = o.Files, nil
 	return o, err
@@ -81,7 +83,9 @@ type ran struct {
 }
 
 // run carries a call of run_python out.
-func (c *Client) run(ctx context.Context, session string, files []provider.FileInfo, call toolCall, send func(provider.Event)) (ran, error) {
+func (c *Client) run(
+	ctx context.Context, session string, files []provider.FileInfo, call toolCall, send func(provider.Event),
+) (ran, error) {
 	e := &execution{Runner: c.options.Runner}
 	tool, err := pytool.New(pytool.Options{Config: c.options.Config, Store: e, Runner: e, Now: c.options.Clock.Now})
 	if err != nil {
@@ -91,28 +95,33 @@ func (c *Client) run(ctx context.Context, session string, files []provider.FileI
 	for _, f := range files {
 		chat = append(chat, pytool.ChatFile{ID: f.Ref.ID, Name: f.Ref.Path})
 	}
-	r := ran{step: provider.Step{ID: call.ID, Tool: pytool.Name, Language: "python", Code: call.code(), Started: c.options.Clock.Now()}}
+	r := ran{step: provider.Step{ID: call.ID, Tool: pytool.Name, Language: "python", Code: call.code(),
+		Started: c.options.Clock.Now()}}
 	send(provider.StepStarted{Step: r.step})
-	result := tool.Run(ctx, pytool.Call{Arguments: json.RawMessage(call.Function.Arguments), Files: chat}, func(p pytool.Packet) {
-		if d, ok := p.Obj.(pytool.ToolDelta); ok {
-			for stream, data := range map[string]string{"stdout": d.Stdout, "stderr": d.Stderr} {
-				if data != "" {
-					send(provider.OutputDelta{StepID: call.ID, Stream: stream, Data: data})
+	result := tool.Run(ctx, pytool.Call{Arguments: json.RawMessage(call.Function.Arguments), Files: chat},
+		func(p pytool.Packet) {
+			if d, ok := p.Obj.(pytool.ToolDelta); ok {
+				for stream, data := range map[string]string{"stdout": d.Stdout, "stderr": d.Stderr} {
+					if data != "" {
+						send(provider.OutputDelta{StepID: call.ID, Stream: stream, Data: data})
+					}
 				}
 			}
-		}
-	})
+		})
 	for _, f := range e.made {
 		name := f.Path
-		result.GeneratedFiles = append(result.GeneratedFiles, pytool.GeneratedFile{Filename: name, FileLink: "sandbox:" + name})
+		result.GeneratedFiles = append(result.GeneratedFiles, pytool.GeneratedFile{
+			Filename: name, FileLink: "sandbox:" + name})
 		r.made = append(r.made, provider.FileInfo{
-			Ref:  provider.FileRef{Provider: provider.Local, Scope: provider.ScopeSession, ID: f.ID, Session: session, Path: name},
+			Ref: provider.FileRef{Provider: provider.Local, Scope: provider.ScopeSession, ID: f.ID, Session: session,
+				Path: name},
 			Name: name[strings.LastIndex(name, "/")+1:], MIME: pytool.TypeOf(name), Size: -1, Created: c.options.Clock.Now(),
 			Origin: provider.OriginModel, Readable: true, State: provider.StateReady,
 		})
 	}
 	r.reply = result.JSON()
-	r.step.Stdout, r.step.Stderr, r.step.ExitCode, r.step.Ended = result.Stdout, result.Stderr, result.ExitCode, c.options.Clock.Now()
+	r.step.Stdout, r.step.Stderr, r.step.ExitCode, r.step.Ended = result.Stdout, result.Stderr, result.ExitCode,
+		c.options.Clock.Now()
 	if result.StagingNotice != nil {
 		r.step.Detail = *result.StagingNotice
 	}

@@ -106,9 +106,11 @@ func tools(r provider.RunRequest) (all []json.RawMessage, err error) {
 		if len(schema) == 0 {
 			schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
-		b, err := json.Marshal(map[string]any{"type": "function", "function": map[string]any{"name": f.Name, "description": f.Description, "parameters": schema}})
+		b, err := json.Marshal(map[string]any{"type": "function",
+			"function": map[string]any{"name": f.Name, "description": f.Description, "parameters": schema}})
 		if err != nil {
-			return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "run", Message: "the parameters of " + f.Name + " are not JSON", Err: err}
+			return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "run",
+				Message: "the parameters of " + f.Name + " are not JSON", Err: err}
 		}
 		all = append(all, b)
 	}

@@ -47,24 +47,33 @@ func desc(name, help string, more ...string) *prometheus.Desc {
 	return prometheus.NewDesc("airlock_provider_"+name, help, append([]string{"provider", "model"}, more...), nil)
 }
 
-var filesDesc = desc("files_total", "Files that code made and that were fetched, by the best reason to believe in them.", "evidence")
+var filesDesc = desc(
+	"files_total", "Files that code made and that were fetched, by the best reason to believe in them.", "evidence")
 
 func count(n int64) float64 { return float64(n) }
 
 var metrics = []metric{
 	{desc("turns_total", "Turns asked of a model."), func(c provider.Counts) float64 { return count(c.Turns) }},
-	{desc("turn_errors_total", "Turns that ended with an error."), func(c provider.Counts) float64 { return count(c.TurnErrors) }},
+	{desc("turn_errors_total", "Turns that ended with an error."),
+		func(c provider.Counts) float64 { return count(c.TurnErrors) }},
 	{desc("turn_seconds_total", "Time that turns took."), func(c provider.Counts) float64 { return c.TurnTime.Seconds() }},
 	{desc("uploads_total", "Files sent."), func(c provider.Counts) float64 { return count(c.Uploads) }},
-	{desc("upload_seconds_total", "Time that uploads took."), func(c provider.Counts) float64 { return c.UploadTime.Seconds() }},
+	{desc("upload_seconds_total", "Time that uploads took."),
+		func(c provider.Counts) float64 { return c.UploadTime.Seconds() }},
 	{desc("downloads_total", "Files fetched."), func(c provider.Counts) float64 { return count(c.Downloads) }},
-	{desc("download_seconds_total", "Time that downloads took, of which several go on at once."), func(c provider.Counts) float64 { return c.DownloadTime.Seconds() }},
+	{desc("download_seconds_total", "Time that downloads took, of which several go on at once."),
+		func(c provider.Counts) float64 { return c.DownloadTime.Seconds() }},
 	{desc("download_bytes_total", "Bytes fetched."), func(c provider.Counts) float64 { return count(c.Bytes) }},
-	{desc("downloads_retried_total", "Attempts to fetch a file after the first."), func(c provider.Counts) float64 { return count(c.DownloadsRetried) }},
-	{desc("downloads_failed_total", "Files that were found and could not be fetched."), func(c provider.Counts) float64 { return count(c.Failures) }},
-	{desc("files_missing_total", "Files that an answer promised and that were found nowhere."), func(c provider.Counts) float64 { return count(c.Missing) }},
-	{desc("retries_total", "Calls repeated, downloads among them."), func(c provider.Counts) float64 { return count(c.Retries) }},
-	{desc("expiries_recovered_total", "Expired sessions that were replaced."), func(c provider.Counts) float64 { return count(c.Recoveries) }},
+	{desc("downloads_retried_total", "Attempts to fetch a file after the first."),
+		func(c provider.Counts) float64 { return count(c.DownloadsRetried) }},
+	{desc("downloads_failed_total", "Files that were found and could not be fetched."),
+		func(c provider.Counts) float64 { return count(c.Failures) }},
+	{desc("files_missing_total", "Files that an answer promised and that were found nowhere."),
+		func(c provider.Counts) float64 { return count(c.Missing) }},
+	{desc("retries_total", "Calls repeated, downloads among them."),
+		func(c provider.Counts) float64 { return count(c.Retries) }},
+	{desc("expiries_recovered_total", "Expired sessions that were replaced."),
+		func(c provider.Counts) float64 { return count(c.Recoveries) }},
 }
 
 // Describe implements prometheus.Collector.
@@ -89,7 +98,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, m.of(row), row.Provider, row.Model)
 		}
 		for evidence, n := range row.Files {
-			out <- prometheus.MustNewConstMetric(filesDesc, prometheus.CounterValue, count(n), row.Provider, row.Model, string(evidence))
+			out <- prometheus.MustNewConstMetric(filesDesc, prometheus.CounterValue, count(n), row.Provider, row.Model,
+				string(evidence))
 		}
 	}
 }

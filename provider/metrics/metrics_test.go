@@ -74,7 +74,10 @@ func TestLabelsAreBounded(t *testing.T) {
 		}
 	}
 	failing := prometheus.NewPedanticRegistry()
-	failing.MustRegister(metrics.New(func(context.Context) ([]provider.Counts, error) { return nil, errors.New("no disk") }))
+	failing.MustRegister(metrics.New(func(context.Context) (
+		[]provider.Counts, error) {
+		return nil, errors.New("no disk")
+	}))
 	if _, err := failing.Gather(); err == nil || !strings.Contains(err.Error(), "no disk") {
 		t.Errorf("the source failed, the scrape says %v", err)
 	}

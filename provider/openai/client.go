@@ -61,7 +61,8 @@ func New(o Options) (*Client, error) {
 	o.URL = cmp.Or(o.URL, DefaultURL)
 	base, err := url.Parse(strings.TrimRight(o.URL, "/") + "/")
 	if err != nil || base.Host == "" {
-		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Message: "the base address is not a URL: " + o.URL}
+		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI,
+			Message: "the base address is not a URL: " + o.URL}
 	}
 	if o.HTTP == nil {
 		o.HTTP = provider.HTTPClient(provider.Timeouts{})
@@ -108,7 +109,8 @@ func (c *Client) Check(ctx context.Context, model string) error {
 	_, err := c.sdk.Models.Get(ctx, model)
 	err = c.failed("check "+model, err)
 	if provider.KindOf(err) == provider.FileNotFound {
-		return &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Op: "check " + model, Status: http.StatusNotFound, Message: "the model is not known, or this key may not use it",
+		return &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Op: "check " + model,
+			Status: http.StatusNotFound, Message: "the model is not known, or this key may not use it",
 			Hint: "airlock ask --model takes a name of https://platform.openai.com/docs/models that supports Code Interpreter."}
 	}
 	return err

@@ -53,8 +53,10 @@ func (c *Client) refusedBy(op string, resp *http.Response) error {
 }
 
 func (c *Client) refused(op string, status int, header http.Header, p problem) error {
-	e := &provider.Error{Kind: kindOf(status, p), Provider: provider.OpenAI, Op: op, Status: status, Code: p.Code, Message: p.Message,
-		RequestID: header.Get("x-request-id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now()), Ambiguous: status >= 500}
+	e := &provider.Error{Kind: kindOf(status, p), Provider: provider.OpenAI, Op: op, Status: status, Code: p.Code,
+		Message:   p.Message,
+		RequestID: header.Get("x-request-id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now()),
+		Ambiguous: status >= 500}
 	if e.Code == "" {
 		e.Code = p.Type
 	}
@@ -74,9 +76,11 @@ func (c *Client) refused(op string, status int, header http.Header, p problem) e
 func kindOf(status int, p problem) provider.Kind {
 	message := strings.ToLower(p.Message)
 	switch {
-	case strings.Contains(message, "container is expired"), status == http.StatusNotFound && strings.Contains(message, "container"):
+	case strings.Contains(message, "container is expired"), status == http.StatusNotFound &&
+		strings.Contains(message, "container"):
 		return provider.ContainerExpired
-	case p.Code == "insufficient_quota", p.Code == "billing_hard_limit_reached", strings.Contains(message, "storage limit"):
+	case p.Code == "insufficient_quota", p.Code == "billing_hard_limit_reached",
+		strings.Contains(message, "storage limit"):
 		return provider.Quota
 	case status == http.StatusBadRequest && strings.Contains(message, "not allowed to download"):
 		return provider.NotDownloadable
@@ -92,12 +96,14 @@ func (c *Client) ended(op string, p problem) error {
 	switch {
 	case strings.Contains(strings.ToLower(p.Message), "container is expired"):
 		kind = provider.ContainerExpired
-	case p.Code == "server_error", p.Type == "server_error", p.Code == "vector_store_timeout", p.Code == "" && p.Message == "":
+	case p.Code == "server_error", p.Type == "server_error", p.Code == "vector_store_timeout",
+		p.Code == "" && p.Message == "":
 		kind = provider.Transient
 	case p.Code == "rate_limit_exceeded":
 		kind = provider.RateLimited
 	case p.Code == "insufficient_quota":
 		kind = provider.Quota
 	}
-	return &provider.Error{Kind: kind, Provider: provider.OpenAI, Op: op, Code: p.Code, Message: p.Message, Ambiguous: true}
+	return &provider.Error{Kind: kind, Provider: provider.OpenAI, Op: op, Code: p.Code, Message: p.Message,
+		Ambiguous: true}
 }

@@ -37,8 +37,9 @@ func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo,
 func (f files) info(o *sdk.FileObject) provider.FileInfo {
 	info := provider.FileInfo{
 		Ref:  provider.FileRef{Provider: provider.OpenAI, Scope: provider.ScopeFile, ID: o.ID},
-		Name: o.Filename, MIME: mime.TypeByExtension(path.Ext(o.Filename)), Size: o.Bytes, Created: unix(o.CreatedAt), Expires: unix(o.ExpiresAt),
-		Origin: provider.OriginUser, State: provider.StateReady,
+		Name: o.Filename, MIME: mime.TypeByExtension(path.Ext(o.Filename)), Size: o.Bytes, Created: unix(o.CreatedAt),
+		Expires: unix(o.ExpiresAt),
+		Origin:  provider.OriginUser, State: provider.StateReady,
 		// Uploads for these two purposes are refused (ogx PR 3946, forum thread 1357013).
 		Readable: o.Purpose != "user_data" && o.Purpose != "assistants",
 	}
@@ -59,7 +60,8 @@ func unix(seconds int64) time.Time {
 // ends it early.
 func (f files) List(ctx context.Context, q provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
-		pages := f.c.sdk.Files.ListAutoPaging(ctx, sdk.FileListParams{Limit: sdk.Int(1000), Order: sdk.FileListParamsOrderDesc})
+		pages := f.c.sdk.Files.ListAutoPaging(ctx, sdk.FileListParams{
+			Limit: sdk.Int(1000), Order: sdk.FileListParamsOrderDesc})
 		for seen := map[string]bool{}; pages.Next(); {
 			o := pages.Current()
 			if seen[o.ID] {
@@ -129,7 +131,8 @@ func session(raw string) (provider.Session, error) {
 	if err := json.Unmarshal([]byte(raw), &k); err != nil {
 		return provider.Session{}, provider.Failed(provider.OpenAI, "read a container", err)
 	}
-	s := provider.Session{ID: k.ID, Name: k.Name, Created: unix(k.CreatedAt), LastUsed: unix(k.LastActiveAt), IdleTTL: time.Duration(k.ExpiresAfter.Minutes) * time.Minute, Active: k.Status != "expired" && k.Status != "deleted"}
+	s := provider.Session{ID: k.ID, Name: k.Name, Created: unix(k.CreatedAt), LastUsed: unix(k.LastActiveAt),
+		IdleTTL: time.Duration(k.ExpiresAfter.Minutes) * time.Minute, Active: k.Status != "expired" && k.Status != "deleted"}
 	if s.IdleTTL > 0 && !s.LastUsed.IsZero() {
 		s.Expires = s.LastUsed.Add(s.IdleTTL)
 	}
@@ -138,7 +141,8 @@ func session(raw string) (provider.Session, error) {
 
 // Create implements provider.SessionStore.
 func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (provider.Session, error) {
-	p := sdk.ContainerNewParams{Name: spec.Name, MemoryLimit: sdk.ContainerNewParamsMemoryLimit(spec.Memory), NetworkPolicy: containerNetwork(spec.Network)}
+	p := sdk.ContainerNewParams{Name: spec.Name, MemoryLimit: sdk.ContainerNewParamsMemoryLimit(spec.Memory),
+		NetworkPolicy: containerNetwork(spec.Network)}
 	if p.Name == "" {
 		p.Name = "airlock"
 	}
@@ -151,7 +155,8 @@ func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (prov
 		p.FileIDs = append(p.FileIDs, f.Ref.ID)
 	}
 	if spec.IdleTTL > 0 {
-		p.ExpiresAfter = sdk.ContainerNewParamsExpiresAfter{Anchor: "last_active_at", Minutes: int64(max(spec.IdleTTL/time.Minute, 1))}
+		p.ExpiresAfter = sdk.ContainerNewParamsExpiresAfter{Anchor: "last_active_at",
+			Minutes: int64(max(spec.IdleTTL/time.Minute, 1))}
 	}
 	got, err := s.c.sdk.Containers.New(ctx, p)
 	if err != nil {
@@ -208,7 +213,8 @@ func (s containers) List(ctx context.Context, q provider.Filter) iter.Seq2[provi
 			}
 			seen[k.ID] = true
 			found, err := session(k.RawJSON())
-			if err == nil && (q.Name != "" && found.Name != q.Name || !q.CreatedAfter.IsZero() && found.Created.Before(q.CreatedAfter.Truncate(time.Second))) {
+			if err == nil && (q.Name != "" && found.Name != q.Name ||
+				!q.CreatedAfter.IsZero() && found.Created.Before(q.CreatedAfter.Truncate(time.Second))) {
 				continue
 			}
 			if !yield(found, err) || err != nil {
@@ -226,7 +232,8 @@ func (s containers) List(ctx context.Context, q provider.Filter) iter.Seq2[provi
 func (s containers) Touch(ctx context.Context, id string) error {
 	found, err := s.Get(ctx, id)
 	if err == nil && !found.Active {
-		return &provider.Error{Kind: provider.ContainerExpired, Provider: provider.OpenAI, Op: "touch " + id, Message: "Container is expired."}
+		return &provider.Error{Kind: provider.ContainerExpired, Provider: provider.OpenAI, Op: "touch " + id,
+			Message: "Container is expired."}
 	}
 	return err
 }
@@ -234,7 +241,8 @@ func (s containers) Touch(ctx context.Context, id string) error {
 // Files implements provider.SessionStore.
 func (s containers) Files(ctx context.Context, id string) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
-		pages := s.c.sdk.Containers.Files.ListAutoPaging(ctx, id, sdk.ContainerFileListParams{Limit: sdk.Int(100), Order: sdk.ContainerFileListParamsOrderAsc})
+		pages := s.c.sdk.Containers.Files.ListAutoPaging(ctx, id,
+			sdk.ContainerFileListParams{Limit: sdk.Int(100), Order: sdk.ContainerFileListParamsOrderAsc})
 		for seen := map[string]bool{}; pages.Next(); {
 			f := pages.Current()
 			if seen[f.ID] {
@@ -267,8 +275,10 @@ func containerFile(raw string) (provider.FileInfo, error) {
 	if err := json.Unmarshal([]byte(raw), &f); err != nil {
 		return provider.FileInfo{}, provider.Failed(provider.OpenAI, "read a container file", err)
 	}
-	info := provider.FileInfo{Ref: provider.FileRef{Provider: provider.OpenAI, Scope: provider.ScopeSession, ID: f.ID, Session: f.ContainerID, Path: f.Path},
-		Name: path.Base(f.Path), Size: -1, Created: unix(f.CreatedAt), Origin: provider.OriginModel, Readable: true, State: provider.StateReady, MIME: mime.TypeByExtension(path.Ext(f.Path))}
+	info := provider.FileInfo{Ref: provider.FileRef{Provider: provider.OpenAI, Scope: provider.ScopeSession, ID: f.ID,
+		Session: f.ContainerID, Path: f.Path},
+		Name: path.Base(f.Path), Size: -1, Created: unix(f.CreatedAt), Origin: provider.OriginModel, Readable: true,
+		State: provider.StateReady, MIME: mime.TypeByExtension(path.Ext(f.Path))}
 	if f.Bytes != nil {
 		info.Size = *f.Bytes
 	}
@@ -284,7 +294,8 @@ func (s containers) Add(ctx context.Context, id string, f provider.FileInfo) (pr
 	if f.Ref.Scope == provider.ScopeInline {
 		var raw json.RawMessage
 		u := provider.Upload{Name: f.Name, MIME: f.MIME, Size: int64(len(f.Ref.Inline)), Body: bytes.NewReader(f.Ref.Inline)}
-		if err := s.c.post(ctx, "put "+f.Name+" into container "+id, "containers/"+id+"/files", nil, "file", u, &raw); err != nil {
+		if err := s.c.post(ctx, "put "+f.Name+" into container "+id, "containers/"+id+"/files", nil, "file", u,
+			&raw); err != nil {
 			return provider.FileInfo{}, err
 		}
 		return containerFile(string(raw))

@@ -17,7 +17,8 @@ func open(tb testing.TB) (*providertest.OpenAI, *openai.Client) {
 	s := providertest.NewOpenAI(tb)
 	web := provider.HTTPClient(provider.Timeouts{})
 	tb.Cleanup(web.CloseIdleConnections)
-	c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", HTTP: web, Clock: s.Clock, Retry: provider.Retry{Clock: s.Clock}})
+	c, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: s.URL + "/v1", HTTP: web, Clock: s.Clock,
+		Retry: provider.Retry{Clock: s.Clock}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func (t *turn) once(key string) bool {
 // read takes a whole reply.
 func (t *turn) read(reply *responses.Response) {
 	r := t.result
-	r.Usage.Add(provider.Usage{Input: reply.Usage.InputTokens, Output: reply.Usage.OutputTokens, Cached: reply.Usage.InputTokensDetails.CachedTokens})
+	r.Usage.Add(provider.Usage{Input: reply.Usage.InputTokens, Output: reply.Usage.OutputTokens,
+		Cached: reply.Usage.InputTokensDetails.CachedTokens})
 	if reply.Model != "" {
 		r.Model = reply.Model
 	}
@@ -75,7 +76,8 @@ func (t *turn) item(item responses.ResponseOutputItemUnion) {
 		}
 	case responses.ResponseFunctionShellToolCall:
 		t.session(it.Environment.ContainerID)
-		t.step(provider.Step{ID: it.CallID, Tool: "shell", Language: "bash", Code: strings.Join(it.Action.Commands, "\n"), Outcome: provider.OutcomeUnknown})
+		t.step(provider.Step{ID: it.CallID, Tool: "shell", Language: "bash", Code: strings.Join(it.Action.Commands, "\n"),
+			Outcome: provider.OutcomeUnknown})
 	case responses.ResponseFunctionShellToolCallOutput:
 		t.shellOutput(it)
 	case responses.ResponseOutputMessage:
@@ -118,7 +120,8 @@ func (t *turn) step(s provider.Step) {
 // stderr of its own, and its status says "completed" also when Python raised: a
 // traceback in the logs is the only sign.
 func interpreted(it responses.ResponseCodeInterpreterToolCall) provider.Step {
-	s := provider.Step{ID: it.ID, Tool: "code_interpreter", Language: "python", Code: it.Code, Detail: string(it.Status), Outcome: provider.OutcomeOK}
+	s := provider.Step{ID: it.ID, Tool: "code_interpreter", Language: "python", Code: it.Code, Detail: string(it.Status),
+		Outcome: provider.OutcomeOK}
 	for _, out := range it.Outputs {
 		if logs, ok := out.AsAny().(responses.ResponseCodeInterpreterToolCallOutputLogs); ok {
 			s.Stdout += logs.Logs
@@ -127,7 +130,8 @@ func interpreted(it responses.ResponseCodeInterpreterToolCall) provider.Step {
 	switch {
 	case it.Status == responses.ResponseCodeInterpreterToolCallStatusFailed:
 		s.Outcome = provider.OutcomeFailed
-	case it.Status == responses.ResponseCodeInterpreterToolCallStatusIncomplete, it.Status == responses.ResponseCodeInterpreterToolCallStatusInProgress, !it.JSON.Outputs.Valid():
+	case it.Status == responses.ResponseCodeInterpreterToolCallStatusIncomplete,
+		it.Status == responses.ResponseCodeInterpreterToolCallStatusInProgress, !it.JSON.Outputs.Valid():
 		s.Outcome = provider.OutcomeUnknown
 	case strings.Contains(s.Stdout, "Traceback (most recent call last)"):
 		s.Outcome = provider.OutcomeFailed
@@ -207,7 +211,8 @@ func (t *turn) cited(message string, part, n int, raw string) {
 		FileID      string `json:"file_id"`
 		Filename    string `json:"filename"`
 	}
-	if json.Unmarshal([]byte(raw), &a) != nil || a.FileID == "" || !t.once(fmt.Sprint("cited ", message, " ", part, " ", n)) {
+	if json.Unmarshal([]byte(raw), &a) != nil || a.FileID == "" ||
+		!t.once(fmt.Sprint("cited ", message, " ", part, " ", n)) {
 		return
 	}
 	ref := provider.FileRef{Provider: provider.OpenAI, Scope: provider.ScopeSession, ID: a.FileID, Session: a.ContainerID}
@@ -224,7 +229,8 @@ func (t *turn) cited(message string, part, n int, raw string) {
 	default:
 		return
 	}
-	t.found(provider.Artifact{Ref: ref, Name: a.Filename, MIME: mime.TypeByExtension(path.Ext(a.Filename)), Size: -1, FoundBy: []provider.Evidence{provider.ByAnnotation}})
+	t.found(provider.Artifact{Ref: ref, Name: a.Filename, MIME: mime.TypeByExtension(path.Ext(a.Filename)), Size: -1,
+		FoundBy: []provider.Evidence{provider.ByAnnotation}})
 }
 
 // stream asks once and tells what comes. What was finished before a stream broke
@@ -261,5 +267,6 @@ func (t *turn) stream(ctx context.Context, p responses.ResponseNewParams) (*resp
 	if err := events.Err(); err != nil {
 		return nil, t.client.failed("run", err)
 	}
-	return nil, &provider.Error{Kind: provider.Transient, Provider: provider.OpenAI, Op: "run", Message: "the answer broke off before its end", Ambiguous: true}
+	return nil, &provider.Error{Kind: provider.Transient, Provider: provider.OpenAI, Op: "run",
+		Message: "the answer broke off before its end", Ambiguous: true}
 }

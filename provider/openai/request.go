@@ -17,7 +17,8 @@ import (
 // the conversation is sent each time. Reasoning comes back encrypted, where the
 // model has any, so that it can be sent again.
 func request(r provider.RunRequest) (p responses.ResponseNewParams, err error) {
-	if r.Session == "" && r.Tool != provider.ToolNone && slices.ContainsFunc(r.Files, func(a provider.Attachment) bool { return a.File.Ref.Scope == provider.ScopeInline }) {
+	if r.Session == "" && r.Tool != provider.ToolNone && slices.ContainsFunc(
+		r.Files, func(a provider.Attachment) bool { return a.File.Ref.Scope == provider.ScopeInline }) {
 		return p, invalid("a file that was not uploaded needs a container to be put into; there is none")
 	}
 	p = responses.ResponseNewParams{
@@ -50,7 +51,8 @@ func request(r provider.RunRequest) (p responses.ResponseNewParams, err error) {
 		if name == "" {
 			name = "answer"
 		}
-		p.Text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{Name: name, Schema: schema, Strict: sdk.Bool(true)}
+		p.Text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
+			Name: name, Schema: schema, Strict: sdk.Bool(true)}
 	}
 	return p, nil
 }
@@ -91,7 +93,8 @@ func input(r provider.RunRequest) (items responses.ResponseInputParam, err error
 			items = append(items, responses.ResponseInputItemParamOfMessage(t.Text, responses.EasyInputMessageRole(t.Role)))
 			continue
 		}
-		content := append(responses.ResponseInputMessageContentListParam{responses.ResponseInputContentParamOfInputText(t.Text)}, shown...)
+		content := append(responses.ResponseInputMessageContentListParam{
+			responses.ResponseInputContentParamOfInputText(t.Text)}, shown...)
 		items = append(items, responses.ResponseInputItemParamOfMessage(content, responses.EasyInputMessageRole(t.Role)))
 	}
 	return items, nil
@@ -103,13 +106,18 @@ func seen(files []provider.Attachment) (content responses.ResponseInputMessageCo
 		switch {
 		case !f.See:
 		case f.File.Ref.Scope == provider.ScopeInline && strings.HasPrefix(f.File.MIME, "image/"):
-			content = append(content, responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{Detail: "auto", ImageURL: sdk.String(dataURL(f.File))}})
+			content = append(content, responses.ResponseInputContentUnionParam{
+				OfInputImage: &responses.ResponseInputImageParam{Detail: "auto", ImageURL: sdk.String(dataURL(f.File))}})
 		case f.File.Ref.Scope == provider.ScopeInline:
-			content = append(content, responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{Filename: sdk.String(f.File.Name), FileData: sdk.String(dataURL(f.File))}})
+			content = append(content, responses.ResponseInputContentUnionParam{
+				OfInputFile: &responses.ResponseInputFileParam{Filename: sdk.String(f.File.Name),
+					FileData: sdk.String(dataURL(f.File))}})
 		case strings.HasPrefix(f.File.MIME, "image/"):
-			content = append(content, responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{Detail: "auto", FileID: sdk.String(f.File.Ref.ID)}})
+			content = append(content, responses.ResponseInputContentUnionParam{
+				OfInputImage: &responses.ResponseInputImageParam{Detail: "auto", FileID: sdk.String(f.File.Ref.ID)}})
 		default:
-			content = append(content, responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{FileID: sdk.String(f.File.Ref.ID)}})
+			content = append(content, responses.ResponseInputContentUnionParam{
+				OfInputFile: &responses.ResponseInputFileParam{FileID: sdk.String(f.File.Ref.ID)}})
 		}
 	}
 	return content
@@ -126,15 +134,19 @@ func tools(r provider.RunRequest) (list []responses.ToolUnionParam, err error) {
 	switch r.Tool {
 	case provider.ToolNone:
 	case provider.ToolShell:
-		env := responses.FunctionShellToolEnvironmentUnionParam{OfContainerReference: &responses.ContainerReferenceParam{ContainerID: r.Session}}
+		env := responses.FunctionShellToolEnvironmentUnionParam{
+			OfContainerReference: &responses.ContainerReferenceParam{ContainerID: r.Session}}
 		if r.Session == "" {
-			env = responses.FunctionShellToolEnvironmentUnionParam{OfContainerAuto: &responses.ContainerAutoParam{FileIDs: ids(r)}}
+			env = responses.FunctionShellToolEnvironmentUnionParam{OfContainerAuto: &responses.ContainerAutoParam{
+				FileIDs: ids(r)}}
 		}
 		list = append(list, responses.ToolUnionParam{OfShell: &responses.FunctionShellToolParam{Environment: env}})
 	case provider.ToolAuto, provider.ToolPython, "":
 		k := responses.ToolCodeInterpreterContainerUnionParam{OfString: sdk.String(r.Session)}
 		if r.Session == "" {
-			k = responses.ToolCodeInterpreterContainerUnionParam{OfCodeInterpreterToolAuto: &responses.ToolCodeInterpreterContainerCodeInterpreterContainerAutoParam{FileIDs: ids(r)}}
+			k = responses.ToolCodeInterpreterContainerUnionParam{
+				OfCodeInterpreterToolAuto: &responses.ToolCodeInterpreterContainerCodeInterpreterContainerAutoParam{
+					FileIDs: ids(r)}}
 		}
 		list = append(list, responses.ToolUnionParam{OfCodeInterpreter: &responses.ToolCodeInterpreterParam{Container: k}})
 	default:
@@ -145,7 +157,8 @@ func tools(r provider.RunRequest) (list []responses.ToolUnionParam, err error) {
 		if err := json.Unmarshal(f.Parameters, &schema); err != nil {
 			return nil, invalid("the parameters of function " + f.Name + " are not a JSON object: " + err.Error())
 		}
-		list = append(list, responses.ToolUnionParam{OfFunction: &responses.FunctionToolParam{Name: f.Name, Description: sdk.String(f.Description), Parameters: schema, Strict: param.NewOpt(false)}})
+		list = append(list, responses.ToolUnionParam{OfFunction: &responses.FunctionToolParam{
+			Name: f.Name, Description: sdk.String(f.Description), Parameters: schema, Strict: param.NewOpt(false)}})
 	}
 	return list, nil
 }

@@ -109,7 +109,9 @@ func functionCalls(reply *responses.Response) (calls []responses.ResponseFunctio
 }
 
 // answer calls our functions and returns the items that say what they said.
-func (t *turn) answer(ctx context.Context, functions []provider.Function, calls []responses.ResponseFunctionToolCall) (items []json.RawMessage, err error) {
+func (t *turn) answer(
+	ctx context.Context, functions []provider.Function, calls []responses.ResponseFunctionToolCall,
+) (items []json.RawMessage, err error) {
 	for _, call := range calls {
 		t.sink.Send(provider.FunctionCalled{Name: call.Name, Arguments: json.RawMessage(call.Arguments)})
 		reply := provider.FunctionReply{Text: "There is no function of this name."}
@@ -120,14 +122,16 @@ func (t *turn) answer(ctx context.Context, functions []provider.Function, calls 
 		}
 		for _, file := range reply.Files {
 			if t.known == "" {
-				reply.Text += "\nThe file " + file.File.Name + " could not be handed over: there is no container yet. Run some code first, then ask again."
+				reply.Text += "\nThe file " + file.File.Name +
+					" could not be handed over: there is no container yet. Run some code first, then ask again."
 				continue
 			}
 			if _, err := (containers{t.client}).Add(ctx, t.known, file.File); err != nil {
 				return nil, err
 			}
 		}
-		raw, err := json.Marshal(map[string]string{"type": "function_call_output", "call_id": call.CallID, "output": reply.Text})
+		raw, err := json.Marshal(map[string]string{"type": "function_call_output", "call_id": call.CallID,
+			"output": reply.Text})
 		if err != nil {
 			return nil, err
 		}
@@ -149,5 +153,6 @@ func (t *turn) finish(items []json.RawMessage) {
 	}
 	raw, _ := json.Marshal(items) // of JSON: never fails
 	t.result.Raw = raw
-	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.OpenAI}}
+	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
+		Provider: provider.OpenAI}}
 }

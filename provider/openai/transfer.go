@@ -36,7 +36,8 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 	}
 	fields := []provider.Field{{Name: "purpose", Value: u.Purpose}}
 	if u.TTL > 0 {
-		fields = append(fields, provider.Field{Name: "expires_after[anchor]", Value: "created_at"}, provider.Field{Name: "expires_after[seconds]", Value: strconv.FormatInt(seconds(u.TTL), 10)})
+		fields = append(fields, provider.Field{Name: "expires_after[anchor]", Value: "created_at"},
+			provider.Field{Name: "expires_after[seconds]", Value: strconv.FormatInt(seconds(u.TTL), 10)})
 	}
 	var o sdk.FileObject
 	if err := f.c.post(ctx, "upload "+u.Name, "files", fields, "file", u, &o); err != nil {
@@ -67,7 +68,9 @@ func (t *telling) Read(p []byte) (int, error) {
 }
 
 // post sends a form as its file is read.
-func (c *Client) post(ctx context.Context, op, where string, fields []provider.Field, field string, u provider.Upload, into any) error {
+func (c *Client) post(
+	ctx context.Context, op, where string, fields []provider.Field, field string, u provider.Upload, into any,
+) error {
 	body, kind, length, err := provider.Form(fields, field, u)
 	if err != nil {
 		return provider.Failed(provider.OpenAI, op, err)
@@ -107,7 +110,8 @@ func (c *Client) request(ctx context.Context, method, where string, body io.Read
 		return nil, provider.Failed(provider.OpenAI, method+" "+where, err)
 	}
 	r.Header.Set("Authorization", "Bearer "+c.options.Key)
-	for name, value := range map[string]string{"OpenAI-Organization": c.options.Organization, "OpenAI-Project": c.options.Project} {
+	for name, value := range map[string]string{"OpenAI-Organization": c.options.Organization,
+		"OpenAI-Project": c.options.Project} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
@@ -162,7 +166,8 @@ func (f files) part(ctx context.Context, u provider.Upload, upload string, at in
 		loan := provider.NewAttemptReader(u.Body)
 		defer loan.Revoke()
 		var made struct{ ID string }
-		piece := provider.Upload{Name: u.Name, MIME: u.MIME, Size: size, Body: &telling{Reader: io.LimitReader(loan, size), sent: at, tell: u.Progress}}
+		piece := provider.Upload{Name: u.Name, MIME: u.MIME, Size: size,
+			Body: &telling{Reader: io.LimitReader(loan, size), sent: at, tell: u.Progress}}
 		err := f.c.post(ctx, "upload "+u.Name, "uploads/"+upload+"/parts", nil, "data", piece, &made)
 		id = made.ID
 		return err

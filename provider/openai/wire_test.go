@@ -22,7 +22,8 @@ func user(text string) []provider.Turn {
 func TestRequest(t *testing.T) {
 	server, client := open(t)
 	file := provider.FileInfo{Ref: provider.FileRef{ID: "file-none"}}
-	_, _ = client.Run(t.Context(), provider.RunRequest{Model: "gpt-4.1", Instructions: "rules", Input: user("hi"), Files: []provider.Attachment{{File: file}}, Schema: json.RawMessage(`{"type":"object"}`)}, nil)
+	_, _ = client.Run(t.Context(), provider.RunRequest{Model: "gpt-4.1", Instructions: "rules", Input: user("hi"),
+		Files: []provider.Attachment{{File: file}}, Schema: json.RawMessage(`{"type":"object"}`)}, nil)
 	want := `{"include":["code_interpreter_call.outputs"],"input":[{"content":"hi","role":"user"}],"instructions":"rules","model":"gpt-4.1","store":false,` +
 		`"text":{"format":{"name":"answer","schema":{"type":"object"},"strict":true,"type":"json_schema"}},"tools":[{"container":{"file_ids":["file-none"],"type":"auto"},"type":"code_interpreter"}]}`
 	var got any
@@ -44,7 +45,8 @@ func TestSecondTurnReplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	input := append(append(user("1+1?"), first.Next...), user("and twice that?")...)
-	if _, err := client.Run(t.Context(), provider.RunRequest{Model: "gpt-5.1", Input: input, Session: first.Sessions[0].ID}, nil); err != nil {
+	if _, err := client.Run(t.Context(), provider.RunRequest{
+		Model: "gpt-5.1", Input: input, Session: first.Sessions[0].ID}, nil); err != nil {
 		t.Fatal(err)
 	}
 	var body struct {
@@ -55,7 +57,8 @@ func TestSecondTurnReplays(t *testing.T) {
 	if err := json.Unmarshal(server.RunBodies()[1], &body); err != nil {
 		t.Fatal(err)
 	}
-	if len(body.Input) != 4 || body.Input[1].Type != "code_interpreter_call" || body.Input[2].Type != "message" || body.Tools[0].Container != first.Sessions[0].ID || !slices.Contains(body.Include, "reasoning.encrypted_content") {
+	if len(body.Input) != 4 || body.Input[1].Type != "code_interpreter_call" || body.Input[2].Type != "message" ||
+		body.Tools[0].Container != first.Sessions[0].ID || !slices.Contains(body.Include, "reasoning.encrypted_content") {
 		t.Errorf("the second request was %s", server.RunBodies()[1])
 	}
 }
@@ -64,15 +67,20 @@ func TestSecondTurnReplays(t *testing.T) {
 func TestShell(t *testing.T) {
 	server, client := open(t)
 	for _, sink := range []provider.Sink{nil, func(provider.Event) {}} {
-		server.Script(providertest.Turn{Steps: []providertest.Step{{Code: "false", Stderr: "no\n", Exit: 3}, {Code: "sleep 99", TimedOut: true}, {Code: "true", Stdout: "yes\n"}}, Text: "done"})
-		r, err := client.Run(t.Context(), provider.RunRequest{Model: "gpt-5.1", Input: user("go"), Tool: provider.ToolShell}, sink)
+		server.Script(providertest.Turn{Steps: []providertest.Step{
+			{Code: "false", Stderr: "no\n", Exit: 3}, {Code: "sleep 99", TimedOut: true}, {Code: "true", Stdout: "yes\n"}},
+			Text: "done"})
+		r, err := client.Run(t.Context(), provider.RunRequest{Model: "gpt-5.1", Input: user("go"), Tool: provider.ToolShell},
+			sink)
 		if err != nil || len(r.Steps) != 3 {
 			t.Fatalf("%v, %+v", err, r)
 		}
-		if s := r.Steps[0]; s.Outcome != provider.OutcomeFailed || s.ExitCode == nil || *s.ExitCode != 3 || s.Stderr != "no\n" {
+		if s := r.Steps[0]; s.Outcome != provider.OutcomeFailed || s.ExitCode == nil || *s.ExitCode != 3 ||
+			s.Stderr != "no\n" {
 			t.Errorf("%+v", s)
 		}
-		if r.Steps[1].Outcome != provider.OutcomeTimeout || r.Steps[2].Outcome != provider.OutcomeOK || r.Steps[2].Stdout != "yes\n" {
+		if r.Steps[1].Outcome != provider.OutcomeTimeout || r.Steps[2].Outcome != provider.OutcomeOK ||
+			r.Steps[2].Stdout != "yes\n" {
 			t.Errorf("%+v", r.Steps[1:])
 		}
 	}
@@ -83,13 +91,17 @@ func TestParts(t *testing.T) {
 	server := providertest.NewOpenAI(t)
 	web := provider.HTTPClient(provider.Timeouts{})
 	t.Cleanup(web.CloseIdleConnections)
-	client, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: server.URL + "/v1", HTTP: web, Clock: server.Clock, PartsOver: 10, PartSize: 4, Retry: provider.Retry{Clock: server.Clock}})
+	client, err := openai.New(openai.Options{Key: providertest.OpenAIKey, URL: server.URL + "/v1", HTTP: web,
+		Clock: server.Clock, PartsOver: 10, PartSize: 4, Retry: provider.Retry{Clock: server.Clock}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Inject(providertest.Fault{On: providertest.OpUploadPart, Kind: providertest.FaultLost, Skip: 1}, providertest.Fault{On: providertest.OpUploadPart, Kind: providertest.FaultStatus, Status: 500, Skip: 1})
+	server.Inject(providertest.Fault{On: providertest.OpUploadPart, Kind: providertest.FaultLost, Skip: 1},
+		providertest.Fault{On: providertest.OpUploadPart, Kind: providertest.FaultStatus, Status: 500, Skip: 1})
 	content, last := "abcdefghijklmn", int64(0)
-	info, err := client.Files().Upload(t.Context(), provider.Upload{Name: "x.txt", Purpose: "evals", Size: int64(len(content)), Body: strings.NewReader(content), Progress: func(n int64) { last = n }})
+	info, err := client.Files().Upload(t.Context(), provider.Upload{
+		Name: "x.txt", Purpose: "evals", Size: int64(len(content)), Body: strings.NewReader(
+			content), Progress: func(n int64) { last = n }})
 	if err != nil || info.Size != int64(len(content)) || last != info.Size {
 		t.Fatalf("%v %+v, told of %d bytes", err, info, last)
 	}
@@ -101,7 +113,9 @@ func TestParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	found, err := (&provider.Collector{Quarantine: q}).Collect(t.Context(), client, nil, &provider.RunResult{Artifacts: []provider.Artifact{{Ref: info.Ref, Name: "x.txt", Size: info.Size}}})
+	found, err := (&provider.Collector{Quarantine: q}).Collect(
+		t.Context(), client, nil, &provider.RunResult{Artifacts: []provider.Artifact{
+			{Ref: info.Ref, Name: "x.txt", Size: info.Size}}})
 	if err != nil || len(found.Files) != 1 {
 		t.Fatalf("%v %+v", err, found)
 	}
@@ -126,17 +140,20 @@ func TestOwnTime(t *testing.T) {
 	defer q.Close()
 	best := time.Hour
 	for range 10 {
-		server.Script(providertest.Turn{Text: "ok", Steps: []providertest.Step{{Code: "x", Files: []providertest.Made{{Name: "a", Data: []byte("a")}}}}})
+		server.Script(providertest.Turn{Text: "ok", Steps: []providertest.Step{
+			{Code: "x", Files: []providertest.Made{{Name: "a", Data: []byte("a")}}}}})
 		begun := time.Now()
 		in, err := client.Files().Upload(t.Context(), provider.Upload{Name: "in", Size: 1, Body: strings.NewReader("x")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := client.Run(t.Context(), provider.RunRequest{Model: "gpt-5.1", Input: user("go"), Files: []provider.Attachment{{File: in}}}, func(provider.Event) {})
+		r, err := client.Run(t.Context(), provider.RunRequest{Model: "gpt-5.1", Input: user("go"),
+			Files: []provider.Attachment{{File: in}}}, func(provider.Event) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found, err := (&provider.Collector{Quarantine: q}).Collect(t.Context(), client, nil, r); err != nil || len(found.Files) != 1 {
+		if found, err := (&provider.Collector{Quarantine: q}).Collect(t.Context(), client, nil, r); err != nil ||
+			len(found.Files) != 1 {
 			t.Fatal(err, found)
 		}
 		best = min(best, time.Since(begun))
@@ -145,7 +162,8 @@ func TestOwnTime(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	if _, err := openai.New(openai.Options{}); provider.KindOf(err) != provider.Auth || !strings.Contains(provider.HintOf(err), "OPENAI_API_KEY") {
+	if _, err := openai.New(openai.Options{}); provider.KindOf(err) != provider.Auth ||
+		!strings.Contains(provider.HintOf(err), "OPENAI_API_KEY") {
 		t.Errorf("no key: %v", err)
 	}
 	server, _ := open(t)
@@ -162,7 +180,8 @@ func TestBadInput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := client.Check(t.Context(), ""); provider.KindOf(err) != c.kind || provider.HintOf(err) == "" || strings.Contains(err.Error(), "sk-wrong") {
+		if err := client.Check(t.Context(), ""); provider.KindOf(err) != c.kind || provider.HintOf(err) == "" ||
+			strings.Contains(err.Error(), "sk-wrong") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -58,8 +58,10 @@ func (s *AnthropicServer) WriteError(w http.ResponseWriter, status int, retryAft
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
 	}
-	kinds := map[int]string{400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
-		404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error"}
+	kinds := map[int]string{400: "invalid_request_error", 401: "authentication_error", 402: "billing_error",
+		403: "permission_error",
+		404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error",
+		529: "overloaded_error"}
 	kind := kinds[status]
 	if kind == "" {
 		kind = "api_error"
@@ -109,11 +111,13 @@ func (s *AnthropicServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *AnthropicServer) models(w http.ResponseWriter, r *http.Request) {
-	model := map[string]any{"id": AnthropicModel, "type": "model", "display_name": "Test", "created_at": "2026-01-01T00:00:00Z"}
+	model := map[string]any{"id": AnthropicModel, "type": "model", "display_name": "Test",
+		"created_at": "2026-01-01T00:00:00Z"}
 	_, id, one := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
 	switch {
 	case !one:
-		writeJSON(w, 200, map[string]any{"data": []any{model}, "has_more": false, "first_id": AnthropicModel, "last_id": AnthropicModel})
+		writeJSON(w, 200, map[string]any{"data": []any{model}, "has_more": false, "first_id": AnthropicModel,
+			"last_id": AnthropicModel})
 	case id != AnthropicModel:
 		anthropicError(w, 404, "not_found_error", "model: "+id, "")
 	default:

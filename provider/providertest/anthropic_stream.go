@@ -18,7 +18,8 @@ func (s *AnthropicServer) answer(w http.ResponseWriter, q anthropicRequest, cont
 	e := &anthropicEvents{w: w}
 	e.send("message_start", map[string]any{"message": map[string]any{
 		"id": NewID("msg_01"), "type": "message", "role": "assistant", "model": q.Model, "content": []any{},
-		"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 40},
+		"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{
+			"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 40},
 	}})
 	e.send("ping", map[string]any{})
 	var results []map[string]any
@@ -40,7 +41,8 @@ func (s *AnthropicServer) answer(w http.ResponseWriter, q anthropicRequest, cont
 	}
 	for _, c := range t.Calls {
 		stop = "tool_use"
-		e.block(map[string]any{"type": "tool_use", "id": NewID("toolu_01"), "name": c.Name, "input": map[string]any{}}, "input_json_delta", "partial_json", string(c.Arguments))
+		e.block(map[string]any{"type": "tool_use", "id": NewID("toolu_01"), "name": c.Name, "input": map[string]any{}},
+			"input_json_delta", "partial_json", string(c.Arguments))
 	}
 	if t.Refuse {
 		stop = "refusal"
@@ -50,7 +52,8 @@ func (s *AnthropicServer) answer(w http.ResponseWriter, q anthropicRequest, cont
 		s.mu.Lock()
 		expires := s.containers[container]
 		s.mu.Unlock()
-		delta["container"] = map[string]any{"id": container, "expires_at": expires.Format(time.RFC3339Nano), "skills": []any{}}
+		delta["container"] = map[string]any{"id": container, "expires_at": expires.Format(time.RFC3339Nano),
+			"skills": []any{}}
 	}
 	e.send("message_delta", map[string]any{"delta": delta, "usage": map[string]any{"output_tokens": 50}})
 	e.send("message_stop", map[string]any{})
@@ -72,7 +75,8 @@ func (s *AnthropicServer) step(step Step) (anthropicUse, map[string]any) {
 	}
 	id := NewID("srvtoolu_01")
 	input, _ := json.Marshal(map[string]string{field: step.Code})
-	use := anthropicUse{map[string]any{"type": "server_tool_use", "id": id, "name": name, "input": map[string]any{}, "caller": map[string]any{"type": "direct"}}, string(input)}
+	use := anthropicUse{map[string]any{"type": "server_tool_use", "id": id, "name": name, "input": map[string]any{},
+		"caller": map[string]any{"type": "direct"}}, string(input)}
 	result := map[string]any{"type": prefix + "_tool_result", "tool_use_id": id}
 	if step.TimedOut {
 		result["content"] = map[string]any{"type": prefix + "_tool_result_error", "error_code": "execution_time_exceeded"}
@@ -80,10 +84,12 @@ func (s *AnthropicServer) step(step Step) (anthropicUse, map[string]any) {
 	}
 	outputs := []any{}
 	for _, m := range step.Files {
-		f := s.files.put(&shelved{id: NewID("file_011"), name: m.Name, mime: http.DetectContentType(m.Data), data: m.Data, created: s.Clock.Now(), made: true})
+		f := s.files.put(&shelved{id: NewID("file_011"), name: m.Name, mime: http.DetectContentType(m.Data), data: m.Data,
+			created: s.Clock.Now(), made: true})
 		outputs = append(outputs, map[string]any{"type": prefix + "_output", "file_id": f.id})
 	}
-	result["content"] = map[string]any{"type": prefix + "_result", "stdout": step.Stdout, "stderr": step.Stderr, "return_code": step.Exit, "content": outputs}
+	result["content"] = map[string]any{"type": prefix + "_result", "stdout": step.Stdout, "stderr": step.Stderr,
+		"return_code": step.Exit, "content": outputs}
 	return use, result
 }
 

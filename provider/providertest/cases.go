@@ -33,7 +33,8 @@ func suiteCheck(t *testing.T, r *rig) {
 	if err := r.Provider.Check(r.ctx, r.Model); err != nil {
 		t.Errorf("a model that is there: %v", err)
 	}
-	if err := r.Provider.Check(r.ctx, "no-such-model"); provider.KindOf(err) != provider.Invalid || provider.HintOf(err) == "" {
+	if err := r.Provider.Check(r.ctx, "no-such-model"); provider.KindOf(err) != provider.Invalid ||
+		provider.HintOf(err) == "" {
 		t.Errorf("a model that is not there: %v, want an error of kind invalid with a hint", err)
 	}
 	r.Server.Inject(Fault{On: OpCheck, Kind: FaultStatus, Status: 401})
@@ -44,12 +45,15 @@ func suiteCheck(t *testing.T, r *rig) {
 
 func suiteWhole(t *testing.T, r *rig) {
 	in := r.upload("data.csv", "a,b\n1,2\n")
-	r.Server.Script(r.makes("Here: "+link("out.csv"), Made{Name: "out.csv", Data: []byte("a\n1\n")}, Made{Name: "more.txt", Data: []byte("more")}))
+	r.Server.Script(r.makes("Here: "+link("out.csv"), Made{Name: "out.csv", Data: []byte("a\n1\n")},
+		Made{Name: "more.txt", Data: []byte("more")}))
 	result, found := r.mustAsk("sum it", in)
-	if !strings.Contains(result.Text, "Here:") || result.Stop != provider.StopDone || len(result.Next) == 0 || result.Usage.Output == 0 {
+	if !strings.Contains(result.Text, "Here:") || result.Stop != provider.StopDone || len(result.Next) == 0 ||
+		result.Usage.Output == 0 {
 		t.Errorf("result %+v", result)
 	}
-	if len(result.Steps) != 1 || result.Steps[0].Code != "write()" || result.Steps[0].Outcome != provider.OutcomeOK || !strings.HasPrefix(result.Steps[0].Stdout, "written") {
+	if len(result.Steps) != 1 || result.Steps[0].Code != "write()" || result.Steps[0].Outcome != provider.OutcomeOK ||
+		!strings.HasPrefix(result.Steps[0].Stdout, "written") {
 		t.Errorf("steps %+v", result.Steps)
 	}
 	if got := r.content(found, "out.csv"); got != "a\n1\n" {
@@ -69,7 +73,8 @@ func suiteStream(t *testing.T, r *rig) {
 	var text strings.Builder
 	var steps []provider.Step
 	var done *provider.RunResult
-	for e, err := range provider.Stream(r.ctx, r.whole, provider.RunRequest{Model: r.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}) {
+	for e, err := range provider.Stream(r.ctx, r.whole, provider.RunRequest{
+		Model: r.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +98,8 @@ func suiteStream(t *testing.T, r *rig) {
 
 func suiteLeave(t *testing.T, r *rig) {
 	r.Server.Script(r.makes("one two three four", Made{Name: "x.csv", Data: []byte("x")}))
-	for _, err := range provider.Stream(r.ctx, r.whole, provider.RunRequest{Model: r.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}) {
+	for _, err := range provider.Stream(r.ctx, r.whole, provider.RunRequest{
+		Model: r.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +121,8 @@ func suiteUnmentioned(t *testing.T, r *rig) {
 
 func suiteMissing(t *testing.T, r *rig) {
 	in := r.upload("data.csv", "a\n")
-	r.Server.Script(Turn{Steps: []Step{{Code: "pass"}}, Text: "See " + link("ghost.csv") + ", made from " + link("data.csv")})
+	r.Server.Script(Turn{Steps: []Step{{Code: "pass"}}, Text: "See " + link("ghost.csv") + ", made from " +
+		link("data.csv")})
 	_, found := r.mustAsk("go", in)
 	if !slices.Contains(found.Missing, "ghost.csv") || provider.KindOf(found.Problem()) != provider.OutputsMissing {
 		t.Errorf("missing %v, problem %v", found.Missing, found.Problem())
@@ -127,7 +134,8 @@ func suiteMissing(t *testing.T, r *rig) {
 }
 
 func suiteNames(t *testing.T, r *rig) {
-	r.Server.Script(r.makes("ok", Made{Name: "../../x", Data: []byte("evil")}, Made{Name: "a.txt", Data: []byte("1")}, Made{Name: "CON.txt", Data: []byte("2")}))
+	r.Server.Script(r.makes("ok", Made{Name: "../../x", Data: []byte("evil")}, Made{Name: "a.txt", Data: []byte("1")},
+		Made{Name: "CON.txt", Data: []byte("2")}))
 	_, found := r.mustAsk("go")
 	if got := r.content(found, "x"); got != "evil" {
 		t.Errorf("x has %q", got)
@@ -152,14 +160,17 @@ func suiteTwice(t *testing.T, r *rig) {
 	}
 	r.Server.Script(turn)
 	_, found := r.mustAsk("plot")
-	if len(found.Files) != 1 || named && found.Files[0].Name != "plot.png" || !strings.HasPrefix(found.Files[0].MIME, "image/png") {
+	if len(found.Files) != 1 || named && found.Files[0].Name != "plot.png" ||
+		!strings.HasPrefix(found.Files[0].MIME, "image/png") {
 		t.Errorf("collected %+v, want one picture", found.Files)
 	}
 	r.clean()
 }
 
 func suiteOutcomes(t *testing.T, r *rig) {
-	failing := Step{Code: "1/0", Stderr: "Traceback (most recent call last):\n  File \"<stdin>\", line 1\nZeroDivisionError: division by zero\n", Exit: 1}
+	failing := Step{
+		Code: "1/0", Stderr: "Traceback (most recent call last):\n  File \"<stdin>\", line 1\n" +
+			"ZeroDivisionError: division by zero\n", Exit: 1}
 	r.Server.Script(Turn{Steps: []Step{failing, {Code: "print(1)", Stdout: "1\n"}}, Text: "fixed"})
 	result, _ := r.mustAsk("go")
 	var got []provider.Outcome
@@ -179,14 +190,17 @@ func suiteFunction(t *testing.T, r *rig) {
 	if !r.caps().Functions {
 		t.Skip("this provider calls no functions of ours")
 	}
-	r.Server.Script(Turn{Calls: []Call{{Name: "lookup", Arguments: json.RawMessage(`{"key":"a"}`)}}}, Turn{Text: "it is 42"})
+	r.Server.Script(Turn{Calls: []Call{{Name: "lookup", Arguments: json.RawMessage(`{"key":"a"}`)}}},
+		Turn{Text: "it is 42"})
 	var asked string
-	f := provider.Function{Name: "lookup", Description: "looks up", Parameters: json.RawMessage(`{"type":"object","properties":{"key":{"type":"string"}}}`),
+	f := provider.Function{Name: "lookup", Description: "looks up",
+		Parameters: json.RawMessage(`{"type":"object","properties":{"key":{"type":"string"}}}`),
 		Call: func(_ context.Context, arguments json.RawMessage) (provider.FunctionReply, error) {
 			asked = string(arguments)
 			return provider.FunctionReply{Text: "42"}, nil
 		}}
-	result, err := r.whole.Run(r.ctx, provider.RunRequest{Model: r.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "what is a?"}}, Functions: []provider.Function{f}}, nil)
+	result, err := r.whole.Run(r.ctx, provider.RunRequest{Model: r.Model,
+		Input: []provider.Turn{{Role: provider.RoleUser, Text: "what is a?"}}, Functions: []provider.Function{f}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +211,8 @@ func suiteFunction(t *testing.T, r *rig) {
 }
 
 func suiteSecond(t *testing.T, r *rig) {
-	r.Server.Script(r.makes("one", Made{Name: "one.csv", Data: []byte("1")}), r.makes("two", Made{Name: "two.csv", Data: []byte("2")}))
+	r.Server.Script(r.makes("one", Made{Name: "one.csv", Data: []byte("1")}),
+		r.makes("two", Made{Name: "two.csv", Data: []byte("2")}))
 	_, first := r.mustAsk("first", r.upload("in.csv", "a"))
 	_, second := r.mustAsk("second", r.upload("in2.csv", "b"))
 	if got := names(first); !slices.Equal(got, []string{"one.csv"}) {

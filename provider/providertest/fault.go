@@ -109,7 +109,8 @@ func (b *Base) echo(w http.ResponseWriter, r *http.Request, f Fault) {
 	w.Header().Set("X-Request-Id", "req-"+key)
 	w.Header().Set("Request-Id", "req-"+key)
 	w.WriteHeader(rec.Code)
-	said := regexp.MustCompile(`"(message|error)":\s*"`).ReplaceAllString(rec.Body.String(), `${0}Incorrect API key provided: `+key+`. `)
+	said := regexp.MustCompile(`"(message|error)":\s*"`).ReplaceAllString(
+		rec.Body.String(), `${0}Incorrect API key provided: `+key+`. `)
 	_, _ = io.WriteString(w, said)
 }
 
@@ -128,7 +129,8 @@ func (b *Base) garble(w http.ResponseWriter, r *http.Request, f Fault, answer *h
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)+100))
 		half = body
 	case FaultStall, FaultCut:
-		if r.Header.Get("Range") == "" && !bytes.Contains([]byte(answer.Header().Get("Content-Type")), []byte("event-stream")) {
+		if r.Header.Get("Range") == "" && !bytes.Contains([]byte(answer.Header().Get("Content-Type")),
+			[]byte("event-stream")) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		}
 	}

@@ -14,7 +14,8 @@ func suiteRetry(t *testing.T, r *rig) {
 		r.Server.Inject(Fault{On: OpUpload, Kind: FaultStatus, Status: 503})
 	}
 	in := r.upload("data.csv", "a,b\n")
-	r.Server.Inject(Fault{On: OpRun, Kind: FaultStatus, Status: 429, RetryAfter: 7 * time.Second}, Fault{On: OpRun, Kind: FaultHTML})
+	r.Server.Inject(Fault{On: OpRun, Kind: FaultStatus, Status: 429, RetryAfter: 7 * time.Second},
+		Fault{On: OpRun, Kind: FaultHTML})
 	r.Server.Script(r.makes("ok", Made{Name: "o.csv", Data: []byte("o")}))
 	_, found := r.mustAsk("go", in)
 	r.content(found, "o.csv")
@@ -77,7 +78,8 @@ func suiteDamaged(t *testing.T, r *rig) {
 func suiteCut(t *testing.T, r *rig) {
 	in := r.upload("data.csv", "a,b\n")
 	r.Server.Inject(Fault{On: OpRun, Kind: FaultCut})
-	r.Server.Script(r.makes("a rather long answer that is cut off in its middle", Made{Name: "kept.csv", Data: []byte("kept")}))
+	r.Server.Script(r.makes("a rather long answer that is cut off in its middle",
+		Made{Name: "kept.csv", Data: []byte("kept")}))
 	_, found, err := r.ask("go", func(provider.Event) {}, in)
 	if provider.KindOf(err) != provider.Transient {
 		t.Errorf("got %v, want an error of kind transient", err)
@@ -131,7 +133,8 @@ func suiteCancel(t *testing.T, r *rig) {
 	defer cancel()
 	begun := time.AfterFunc(200*time.Millisecond, cancel)
 	defer begun.Stop()
-	_, err := r.tracker.Run(ctx, provider.RunRequest{Model: r.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, func(provider.Event) {})
+	_, err := r.tracker.Run(ctx, provider.RunRequest{Model: r.Model,
+		Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, func(provider.Event) {})
 	if err == nil || ctx.Err() == nil {
 		t.Errorf("the run ended with %v, the context with %v", err, ctx.Err())
 	}
@@ -149,16 +152,19 @@ func suiteLost(t *testing.T, r *rig) {
 }
 
 func suiteErrors(t *testing.T, r *rig) {
-	for status, want := range map[int]provider.Kind{401: provider.Auth, 403: provider.Auth, 413: provider.TooLarge, 429: provider.RateLimited, 500: provider.Transient, 503: provider.Transient, 400: provider.Invalid} {
+	for status, want := range map[int]provider.Kind{401: provider.Auth, 403: provider.Auth, 413: provider.TooLarge,
+		429: provider.RateLimited, 500: provider.Transient, 503: provider.Transient, 400: provider.Invalid} {
 		r.Server.Inject(Fault{On: OpRun, Kind: FaultStatus, Status: status})
-		_, err := r.Provider.Run(r.ctx, provider.RunRequest{Model: r.Model, Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil)
+		_, err := r.Provider.Run(r.ctx, provider.RunRequest{Model: r.Model,
+			Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, nil)
 		if provider.KindOf(err) != want || provider.HintOf(err) == "" {
 			t.Errorf("status %d: %v is of kind %q, want %q with a hint", status, err, provider.KindOf(err), want)
 		}
 		r.Server.Heal()
 	}
 	if r.remoteFiles() {
-		_, err := r.Provider.Files().Stat(r.ctx, provider.FileRef{Provider: r.Provider.Name(), Scope: provider.ScopeFile, ID: "files/none"})
+		_, err := r.Provider.Files().Stat(r.ctx, provider.FileRef{
+			Provider: r.Provider.Name(), Scope: provider.ScopeFile, ID: "files/none"})
 		if provider.KindOf(err) != provider.FileNotFound {
 			t.Errorf("a file that is not there: %v", err)
 		}
@@ -186,11 +192,13 @@ func suiteDelete(t *testing.T, r *rig) {
 func suiteCrash(t *testing.T, r *rig) {
 	r.Server.Script(r.makes("ok", Made{Name: "o.csv", Data: []byte("o")}))
 	r.mustAsk("go", r.upload("data.csv", "a,b\n"))
-	if swept, err := provider.Sweep(r.ctx, r.store, provider.Retry{Clock: r.Clock}, r.Provider); err != nil || len(swept.Deleted) > 0 {
+	if swept, err := provider.Sweep(r.ctx, r.store, provider.Retry{Clock: r.Clock}, r.Provider); err != nil ||
+		len(swept.Deleted) > 0 {
 		t.Errorf("a living conversation was swept: %v, %v", swept.Deleted, err)
 	}
 	r.store.Crash("")
-	if swept, err := provider.Sweep(r.ctx, r.store, provider.Retry{Clock: r.Clock}, r.Provider); err != nil || len(swept.Left) > 0 {
+	if swept, err := provider.Sweep(r.ctx, r.store, provider.Retry{Clock: r.Clock}, r.Provider); err != nil ||
+		len(swept.Left) > 0 {
 		t.Errorf("sweep: %v, left %v", err, swept.Left)
 	}
 	r.none()

@@ -75,10 +75,12 @@ func (s *GeminiServer) WriteError(w http.ResponseWriter, status int, retryAfter 
 }
 
 func geminiError(w http.ResponseWriter, status int, message string, retryAfter time.Duration) {
-	words := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
+	words := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+		429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 	e := map[string]any{"code": status, "message": message, "status": words[status]}
 	if retryAfter > 0 { // there is no header for it
-		e["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": fmt.Sprintf("%ds", int(retryAfter.Seconds()))}}
+		e["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.RetryInfo",
+			"retryDelay": fmt.Sprintf("%ds", int(retryAfter.Seconds()))}}
 	}
 	writeJSON(w, status, map[string]any{"error": e})
 }
@@ -169,7 +171,8 @@ func (s *GeminiServer) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := NewID("up")
-	s.uploads[id] = &geminiUpload{file: &shelved{id: NewID("files/"), name: about.File.DisplayName, mime: about.File.MimeType}}
+	s.uploads[id] = &geminiUpload{file: &shelved{id: NewID("files/"), name: about.File.DisplayName,
+		mime: about.File.MimeType}}
 	w.Header().Set("X-Goog-Upload-Status", "active")
 	w.Header().Set("X-Goog-Upload-URL", "https://elsewhere.invalid/upload/v1beta/files?upload_id="+id)
 	w.WriteHeader(http.StatusOK)
@@ -179,8 +182,10 @@ func (s *GeminiServer) start(w http.ResponseWriter, r *http.Request) {
 func (s *GeminiServer) describe(f *shelved) map[string]any {
 	sum := sha256.Sum256(f.data)
 	m := map[string]any{"name": f.id, "displayName": f.name, "mimeType": f.mime, "sizeBytes": strconv.Itoa(len(f.data)),
-		"createTime": f.created.Format(time.RFC3339Nano), "updateTime": f.created.Format(time.RFC3339Nano), "expirationTime": f.expires.Format(time.RFC3339Nano),
-		"sha256Hash": hex.EncodeToString(sum[:]), "uri": s.URL + "/v1beta/" + f.id, "state": "ACTIVE", "source": "UPLOADED"}
+		"createTime": f.created.Format(time.RFC3339Nano), "updateTime": f.created.Format(time.RFC3339Nano),
+		"expirationTime": f.expires.Format(time.RFC3339Nano),
+		"sha256Hash":     hex.EncodeToString(sum[:]), "uri": s.URL + "/v1beta/" + f.id, "state": "ACTIVE",
+		"source": "UPLOADED"}
 	if s.waits[f.id] > 0 {
 		m["state"] = "PROCESSING"
 	}

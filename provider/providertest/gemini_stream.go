@@ -87,7 +87,8 @@ func (s *GeminiServer) generate(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, c := range t.Calls {
-		e.send("", map[string]any{"functionCall": map[string]any{"name": c.Name, "args": c.Arguments}, "thoughtSignature": "c2ln"})
+		e.send("", map[string]any{"functionCall": map[string]any{"name": c.Name, "args": c.Arguments},
+			"thoughtSignature": "c2ln"})
 	}
 	if t.Refuse {
 		e.send("SAFETY")
@@ -104,7 +105,8 @@ func (e geminiEvents) send(finish string, parts ...map[string]any) {
 		c["finishReason"] = finish
 	}
 	data, _ := json.Marshal(map[string]any{"candidates": []any{c}, "modelVersion": GeminiModel, "responseId": "resp-1",
-		"usageMetadata": map[string]any{"promptTokenCount": 30, "candidatesTokenCount": 9, "thoughtsTokenCount": 3, "totalTokenCount": 42}})
+		"usageMetadata": map[string]any{"promptTokenCount": 30, "candidatesTokenCount": 9, "thoughtsTokenCount": 3,
+			"totalTokenCount": 42}})
 	fmt.Fprintf(e.w, "data: %s\r\n\r\n", data)
 	_ = http.NewResponseController(e.w).Flush()
 }
@@ -112,7 +114,8 @@ func (e geminiEvents) send(finish string, parts ...map[string]any) {
 // step sends code, its result, and its pictures, one that is shown twice over.
 func (e geminiEvents) step(step Step) {
 	id := NewID("code_")
-	e.send("", map[string]any{"executableCode": map[string]any{"language": "PYTHON", "code": step.Code, "id": id}, "thoughtSignature": "c2ln"})
+	e.send("", map[string]any{"executableCode": map[string]any{"language": "PYTHON", "code": step.Code, "id": id},
+		"thoughtSignature": "c2ln"})
 	outcome, output := "OUTCOME_OK", step.Stdout
 	switch {
 	case step.TimedOut:

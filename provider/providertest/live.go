@@ -65,11 +65,15 @@ func Live(t *testing.T, p provider.Provider, model string, clock provider.Clock)
 		t.Logf("found %s (%d bytes, %s) by %v", f.Name, f.Size, f.MIME, f.FoundBy)
 	}
 	if len(found.Files) == 0 {
-		t.Errorf("the file that the turn was to write was not found: failed %v, missing %v, blind %v", found.Failed, found.Missing, found.Blind)
+		t.Errorf("the file that the turn was to write was not found: failed %v, missing %v, blind %v", found.Failed,
+			found.Missing, found.Blind)
 	}
 }
 
-func liveTurn(ctx context.Context, t *testing.T, whole provider.Provider, in provider.Attachment, model string, rule provider.Retry, clock provider.Clock) *provider.Collection {
+func liveTurn(
+	ctx context.Context, t *testing.T, whole provider.Provider, in provider.Attachment, model string, rule provider.Retry,
+	clock provider.Clock,
+) *provider.Collection {
 	t.Helper()
 	q, err := provider.OpenQuarantine(filepath.Join(t.TempDir(), "quarantine"))
 	if err != nil {
@@ -80,7 +84,9 @@ func liveTurn(ctx context.Context, t *testing.T, whole provider.Provider, in pro
 	result, err := tracker.Run(ctx, provider.RunRequest{
 		Model: model, Tool: provider.ToolAuto, Files: []provider.Attachment{in},
 		Instructions: provider.Instruct(whole.Name(), model, provider.ToolAuto, provider.HintsAuto),
-		Input:        []provider.Turn{{Role: provider.RoleUser, Text: "Run code that adds up column n of numbers.csv and saves the sum as sum.txt, the number alone. Hand over sum.txt.", Files: []provider.Attachment{in}}},
+		Input: []provider.Turn{{Role: provider.RoleUser,
+			Text: "Run code that adds up column n of numbers.csv and saves the sum as sum.txt, the number alone. Hand over " +
+				"sum.txt.", Files: []provider.Attachment{in}}},
 	}, func(e provider.Event) {
 		switch e := e.(type) {
 		case provider.StepDone:

@@ -69,7 +69,8 @@ func (s *LocalServer) WriteError(w http.ResponseWriter, status int, retryAfter t
 func (s *LocalServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch s.Op(r) {
 	case OpCheck:
-		writeJSON(w, 200, map[string]any{"object": "list", "data": []any{map[string]any{"id": LocalModel, "object": "model"}}})
+		writeJSON(w, 200, map[string]any{"object": "list", "data": []any{
+			map[string]any{"id": LocalModel, "object": "model"}}})
 	case OpRun:
 		s.complete(w, r)
 	default:
@@ -217,14 +218,16 @@ func (l *LocalRunner) Upload(_ context.Context, name string, _ int64, content io
 	if err != nil {
 		return "", err
 	}
-	return l.files.put(&shelved{id: NewID("f"), name: name, mime: pytool.TypeOf(name), data: data, created: l.clock.Now()}).id, nil
+	return l.files.put(&shelved{id: NewID("f"), name: name, mime: pytool.TypeOf(name), data: data,
+		created: l.clock.Now()}).id, nil
 }
 
 // Files implements local.Runner.
 func (l *LocalRunner) Files(context.Context) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		for _, f := range l.files.newest() {
-			if !yield(provider.FileInfo{Ref: provider.FileRef{ID: f.id}, Name: f.name, MIME: f.mime, Size: int64(len(f.data)), Created: f.created, State: provider.StateReady}, nil) {
+			if !yield(provider.FileInfo{Ref: provider.FileRef{ID: f.id}, Name: f.name, MIME: f.mime, Size: int64(len(f.data)),
+				Created: f.created, State: provider.StateReady}, nil) {
 				return
 			}
 		}
@@ -232,7 +235,9 @@ func (l *LocalRunner) Files(context.Context) iter.Seq2[provider.FileInfo, error]
 }
 
 // Execute implements pytool.Runner: the step of this code, or nothing at all.
-func (l *LocalRunner) Execute(ctx context.Context, r pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+func (l *LocalRunner) Execute(
+	ctx context.Context, r pytool.Request, output func(pytool.Stream, string),
+) (pytool.Outcome, error) {
 	var step Step
 	l.mu.Lock()
 	l.ran = append(l.ran, r)

@@ -37,7 +37,8 @@ func suiteInline(t *testing.T, r *rig) {
 	down := func() {
 		r.Server.Heal()
 		for range 12 {
-			r.Server.Inject(Fault{On: OpUpload, Kind: FaultStatus, Status: 503}, Fault{On: OpUploadPart, Kind: FaultStatus, Status: 503})
+			r.Server.Inject(Fault{On: OpUpload, Kind: FaultStatus, Status: 503},
+				Fault{On: OpUploadPart, Kind: FaultStatus, Status: 503})
 		}
 	}
 	down()
@@ -119,10 +120,12 @@ func suiteVanished(t *testing.T, r *rig) {
 	if r.caps().Outputs == provider.OutputStdout || !r.remoteFiles() {
 		t.Skip("files come within the reply")
 	}
-	r.Server.Script(r.makes(link("a.csv")+link("a.csv")+link("b.csv"), Made{Name: "a.csv", Data: []byte("a")}, Made{Name: "b.csv", Data: []byte("b")}))
+	r.Server.Script(r.makes(link("a.csv")+link("a.csv")+link("b.csv"), Made{Name: "a.csv", Data: []byte("a")},
+		Made{Name: "b.csv", Data: []byte("b")}))
 	r.Server.Inject(Fault{On: OpDownload, Kind: FaultStatus, Status: 404})
 	_, found := r.mustAsk("go")
-	if len(found.Files) != 1 || len(found.Failed) != 1 || provider.KindOf(found.Failed[0].Err) != provider.FileNotFound || len(found.Missing) > 0 {
+	if len(found.Files) != 1 || len(found.Failed) != 1 || provider.KindOf(found.Failed[0].Err) != provider.FileNotFound ||
+		len(found.Missing) > 0 {
 		t.Errorf("files %v, failed %v, missing %v", names(found), found.Failed, found.Missing)
 	}
 	r.clean()
@@ -132,9 +135,11 @@ func suiteVanished(t *testing.T, r *rig) {
 // none.
 func suiteEmpty(t *testing.T, r *rig) {
 	report := `{"error": 0.05, "rows": 3}`
-	r.Server.Script(r.makes("ok", Made{Name: "empty.txt"}, Made{Name: "none.csv"}, Made{Name: "report.txt", Data: []byte(report)}))
+	r.Server.Script(r.makes("ok", Made{Name: "empty.txt"}, Made{Name: "none.csv"},
+		Made{Name: "report.txt", Data: []byte(report)}))
 	_, found := r.mustAsk("go")
-	if len(found.Files) != 3 || r.content(found, "empty.txt")+r.content(found, "none.csv") != "" || r.content(found, "report.txt") != report {
+	if len(found.Files) != 3 || r.content(found, "empty.txt")+r.content(found, "none.csv") != "" ||
+		r.content(found, "report.txt") != report {
 		t.Errorf("files %v, failed %v", names(found), found.Failed)
 	}
 	r.clean()
@@ -143,7 +148,8 @@ func suiteEmpty(t *testing.T, r *rig) {
 // suiteSameName lets two runs of code write one name: where both files exist both
 // come, else the last.
 func suiteSameName(t *testing.T, r *rig) {
-	one, two := r.makes("", Made{Name: "plot.csv", Data: []byte("first")}).Steps[0], r.makes("", Made{Name: "plot.csv", Data: []byte("second")}).Steps[0]
+	one, two := r.makes("", Made{Name: "plot.csv", Data: []byte("first")}).Steps[0],
+		r.makes("", Made{Name: "plot.csv", Data: []byte("second")}).Steps[0]
 	one.Code, two.Code = "one()", "two()"
 	r.Server.Script(Turn{Steps: []Step{one, two}, Text: "Both: " + link("plot.csv")})
 	_, found := r.mustAsk("go")

@@ -56,7 +56,8 @@ const OpenAIKey = "sk-test"
 
 // NewOpenAI starts the server; its API is under URL + "/v1".
 func NewOpenAI(tb testing.TB) *OpenAI {
-	s := &OpenAI{mux: http.NewServeMux(), files: map[string]*openAIFile{}, uploads: map[string]*openAIUpload{}, containers: map[string]*openAIContainer{}}
+	s := &OpenAI{mux: http.NewServeMux(), files: map[string]*openAIFile{}, uploads: map[string]*openAIUpload{},
+		containers: map[string]*openAIContainer{}}
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /v1/models":                               s.models,
 		"GET /v1/models/{model}":                       s.model,
@@ -111,11 +112,14 @@ func (s *OpenAI) Op(r *http.Request) Op {
 	case strings.HasSuffix(r.URL.Path, "/content"):
 		return OpDownload
 	case p[0] == "files":
-		return map[bool]Op{r.Method == "DELETE": OpDelete, r.Method == "GET" && len(p) == 1: OpList, r.Method == "GET" && len(p) == 2: OpStat}[true]
+		return map[bool]Op{r.Method == "DELETE": OpDelete, r.Method == "GET" && len(p) == 1: OpList,
+			r.Method == "GET" && len(p) == 2: OpStat}[true]
 	case p[0] == "containers" && len(p) >= 3:
-		return map[bool]Op{r.Method == "POST": OpSessionAdd, r.Method == "GET" && len(p) == 3: OpSessionFiles, r.Method == "GET" && len(p) == 4: OpStat}[true]
+		return map[bool]Op{r.Method == "POST": OpSessionAdd, r.Method == "GET" && len(p) == 3: OpSessionFiles,
+			r.Method == "GET" && len(p) == 4: OpStat}[true]
 	case p[0] == "containers":
-		return map[bool]Op{r.Method == "POST": OpSessionCreate, r.Method == "DELETE": OpSessionDelete, r.Method == "GET" && len(p) == 1: OpSessionList, r.Method == "GET" && len(p) == 2: OpSessionGet}[true]
+		return map[bool]Op{r.Method == "POST": OpSessionCreate, r.Method == "DELETE": OpSessionDelete,
+			r.Method == "GET" && len(p) == 1: OpSessionList, r.Method == "GET" && len(p) == 2: OpSessionGet}[true]
 	}
 	return OpOther
 }
@@ -188,14 +192,17 @@ func (s *OpenAI) models(w http.ResponseWriter, _ *http.Request) {
 
 func (s *OpenAI) model(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.PathValue("model"), "gpt-") {
-		s.refuse(w, http.StatusNotFound, "The model does not exist or you do not have access to it.", "invalid_request_error", "model_not_found")
+		s.refuse(w, http.StatusNotFound, "The model does not exist or you do not have access to it.", "invalid_request_error",
+			"model_not_found")
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{"id": r.PathValue("model"), "object": "model", "created": 1, "owned_by": "openai"})
+	reply(w, http.StatusOK, map[string]any{"id": r.PathValue("model"), "object": "model", "created": 1,
+		"owned_by": "openai"})
 }
 
 func (f *openAIFile) wire() map[string]any {
-	v := map[string]any{"id": f.ID, "object": "file", "bytes": len(f.Data), "created_at": f.Created.Unix(), "filename": f.Name, "purpose": f.Purpose, "status": "processed", "status_details": nil}
+	v := map[string]any{"id": f.ID, "object": "file", "bytes": len(f.Data), "created_at": f.Created.Unix(),
+		"filename": f.Name, "purpose": f.Purpose, "status": "processed", "status_details": nil}
 	if f.Expires > 0 {
 		v["expires_at"] = f.Created.Unix() + f.Expires
 	}
@@ -308,7 +315,8 @@ func (s *OpenAI) deleteFile(w http.ResponseWriter, r *http.Request) {
 func (s *OpenAI) fileContent(w http.ResponseWriter, r *http.Request) {
 	s.withFile(w, r, func(f *openAIFile) {
 		if f.Purpose == "user_data" || f.Purpose == "assistants" {
-			s.refuse(w, http.StatusBadRequest, "Not allowed to download files of purpose: "+f.Purpose, "invalid_request_error", "")
+			s.refuse(w, http.StatusBadRequest, "Not allowed to download files of purpose: "+f.Purpose, "invalid_request_error",
+				"")
 			return
 		}
 		content(w, r, f.Data)
@@ -339,7 +347,8 @@ func (s *OpenAI) begin(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *OpenAI) uploadWire(id, status string, f *openAIFile) map[string]any {
-	v := map[string]any{"id": id, "object": "upload", "status": status, "created_at": s.Clock.Now().Unix(), "expires_at": s.Clock.Now().Unix() + 3600}
+	v := map[string]any{"id": id, "object": "upload", "status": status, "created_at": s.Clock.Now().Unix(),
+		"expires_at": s.Clock.Now().Unix() + 3600}
 	if f != nil {
 		v["file"] = f.wire()
 	}
@@ -362,7 +371,8 @@ func (s *OpenAI) part(w http.ResponseWriter, r *http.Request) {
 	}
 	id := NewID("part_")
 	up.Parts[id] = data
-	reply(w, http.StatusOK, map[string]any{"id": id, "object": "upload.part", "created_at": s.Clock.Now().Unix(), "upload_id": r.PathValue("id")})
+	reply(w, http.StatusOK, map[string]any{"id": id, "object": "upload.part", "created_at": s.Clock.Now().Unix(),
+		"upload_id": r.PathValue("id")})
 }
 
 func (s *OpenAI) complete(w http.ResponseWriter, r *http.Request) {
@@ -382,7 +392,8 @@ func (s *OpenAI) complete(w http.ResponseWriter, r *http.Request) {
 		f.Data = append(f.Data, up.Parts[id]...)
 	}
 	if int64(len(f.Data)) != up.Bytes {
-		s.refuse(w, http.StatusBadRequest, fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.Data), up.Bytes), "invalid_request_error", "")
+		s.refuse(w, http.StatusBadRequest, fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.Data), up.Bytes),
+			"invalid_request_error", "")
 		return
 	}
 	delete(s.uploads, r.PathValue("id"))

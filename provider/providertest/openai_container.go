@@ -18,12 +18,14 @@ func (s *OpenAI) wireContainer(c *openAIContainer) map[string]any {
 	if s.dead(c) {
 		status = "expired"
 	}
-	return map[string]any{"id": c.ID, "object": "container", "name": c.Name, "created_at": c.Created.Unix(), "status": status, "last_active_at": c.Used.Unix(),
+	return map[string]any{"id": c.ID, "object": "container", "name": c.Name, "created_at": c.Created.Unix(),
+		"status": status, "last_active_at": c.Used.Unix(),
 		"expires_after": map[string]any{"anchor": "last_active_at", "minutes": c.Minutes}, "memory_limit": "1g"}
 }
 
 func wireContainerFile(id string, f *openAIFile) map[string]any {
-	return map[string]any{"id": f.ID, "object": "container.file", "created_at": f.Created.Unix(), "bytes": len(f.Data), "container_id": id, "path": f.Path, "source": f.Source}
+	return map[string]any{"id": f.ID, "object": "container.file", "created_at": f.Created.Unix(), "bytes": len(f.Data),
+		"container_id": id, "path": f.Path, "source": f.Source}
 }
 
 // makeContainer is called with the lock held.
@@ -43,7 +45,8 @@ func (s *OpenAI) copyInto(c *openAIContainer, id string) bool {
 	if f == nil {
 		return false
 	}
-	c.Files = append(c.Files, &openAIFile{ID: NewID("cfile_"), Path: stagedPath(f), Source: "user", Data: f.Data, Created: s.Clock.Now()})
+	c.Files = append(c.Files, &openAIFile{ID: NewID("cfile_"), Path: stagedPath(f), Source: "user", Data: f.Data,
+		Created: s.Clock.Now()})
 	return true
 }
 
@@ -56,7 +59,8 @@ func (s *OpenAI) newContainer(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if json.NewDecoder(r.Body).Decode(&q) != nil || q.Name == "" {
-		s.refuse(w, http.StatusBadRequest, "Missing required parameter: 'name'.", "invalid_request_error", "missing_required_parameter")
+		s.refuse(w, http.StatusBadRequest, "Missing required parameter: 'name'.", "invalid_request_error",
+			"missing_required_parameter")
 		return
 	}
 	c, ok := s.makeContainer(q.Name, q.FileIDs)
@@ -135,7 +139,8 @@ func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
 			case "file_id":
 				id = string(data)
 			case "file":
-				sent = &openAIFile{ID: NewID("cfile_"), Path: "/mnt/data/" + path.Base(filename), Source: "user", Data: data, Created: s.Clock.Now()}
+				sent = &openAIFile{ID: NewID("cfile_"), Path: "/mnt/data/" + path.Base(filename), Source: "user", Data: data,
+					Created: s.Clock.Now()}
 			}
 		}); err != nil {
 			var q struct {
@@ -156,7 +161,8 @@ func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
 
 func (s *OpenAI) listContainerFiles(w http.ResponseWriter, r *http.Request) {
 	s.alive(w, r, func(c *openAIContainer) {
-		page(w, r, slices.Clone(c.Files), func(f *openAIFile) string { return f.ID }, func(f *openAIFile) map[string]any { return wireContainerFile(c.ID, f) })
+		page(w, r, slices.Clone(c.Files), func(f *openAIFile) string { return f.ID },
+			func(f *openAIFile) map[string]any { return wireContainerFile(c.ID, f) })
 	})
 }
 
@@ -172,7 +178,10 @@ func (s *OpenAI) withContainerFile(w http.ResponseWriter, r *http.Request, do fu
 }
 
 func (s *OpenAI) getContainerFile(w http.ResponseWriter, r *http.Request) {
-	s.withContainerFile(w, r, func(c *openAIContainer, f *openAIFile) { reply(w, http.StatusOK, wireContainerFile(c.ID, f)) })
+	s.withContainerFile(w, r, func(c *openAIContainer, f *openAIFile) {
+		reply(
+			w, http.StatusOK, wireContainerFile(c.ID, f))
+	})
 }
 
 func (s *OpenAI) containerContent(w http.ResponseWriter, r *http.Request) {

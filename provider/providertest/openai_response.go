@@ -38,7 +38,8 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.bodies = append(s.bodies, body)
 	if !strings.HasPrefix(q.Model, "gpt-") {
-		s.refuse(w, http.StatusBadRequest, "The requested model '"+q.Model+"' does not exist.", "invalid_request_error", "model_not_found")
+		s.refuse(w, http.StatusBadRequest, "The requested model '"+q.Model+"' does not exist.", "invalid_request_error",
+			"model_not_found")
 		return
 	}
 	c, auto, shell, ok := s.containerOf(w, q)
@@ -54,8 +55,10 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 	}
 	output := s.items(turn, c, shell, slices.Contains(q.Include, "code_interpreter_call.outputs"))
 	status := "completed"
-	response := map[string]any{"id": NewID("resp_"), "object": "response", "created_at": s.Clock.Now().Unix(), "model": q.Model, "status": status, "output": output, "error": nil, "incomplete_details": nil,
-		"usage": map[string]any{"input_tokens": 11, "input_tokens_details": map[string]any{"cached_tokens": 1}, "output_tokens": 7, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 18}}
+	response := map[string]any{"id": NewID("resp_"), "object": "response", "created_at": s.Clock.Now().Unix(),
+		"model": q.Model, "status": status, "output": output, "error": nil, "incomplete_details": nil,
+		"usage": map[string]any{"input_tokens": 11, "input_tokens_details": map[string]any{"cached_tokens": 1},
+			"output_tokens": 7, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 18}}
 	if !q.Stream {
 		reply(w, http.StatusOK, response)
 		return
@@ -65,7 +68,9 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 
 // containerOf finds the container of a request, or the files that one is to be
 // made with; neither when no tool runs code.
-func (s *OpenAI) containerOf(w http.ResponseWriter, q openAIRequest) (c *openAIContainer, auto *[]string, shell, ok bool) {
+func (s *OpenAI) containerOf(
+	w http.ResponseWriter, q openAIRequest,
+) (c *openAIContainer, auto *[]string, shell, ok bool) {
 	for _, t := range q.Tools {
 		id, files := t.Environment.ContainerID, t.Environment.FileIDs
 		switch t.Type {
@@ -113,7 +118,8 @@ func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items [
 			if m.Shown { // a file of its own, which the text does not speak of
 				f := s.write(c, m, true)
 				citations = append(citations, cite(c, f.ID, f.ID+".png", 0, 0))
-				shown = append(shown, map[string]any{"type": "image", "url": "data:image/png;base64," + base64.StdEncoding.EncodeToString(m.Data)})
+				shown = append(shown, map[string]any{"type": "image", "url": "data:image/png;base64," +
+					base64.StdEncoding.EncodeToString(m.Data)})
 			}
 			f := s.write(c, m, false)
 			if link := "[" + m.Name + "](sandbox:/mnt/data/" + m.Name + ")"; strings.Contains(t.Text, link) {
@@ -128,7 +134,8 @@ func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items [
 		items = append(items, interpreterItem(c, step, shown, outputs))
 	}
 	for _, call := range t.Calls {
-		items = append(items, map[string]any{"type": "function_call", "id": NewID("fc_"), "call_id": NewID("call_"), "name": call.Name, "arguments": string(call.Arguments), "status": "completed"})
+		items = append(items, map[string]any{"type": "function_call", "id": NewID("fc_"), "call_id": NewID("call_"),
+			"name": call.Name, "arguments": string(call.Arguments), "status": "completed"})
 	}
 	if t.Unmentioned {
 		citations = []map[string]any{}
@@ -138,14 +145,16 @@ func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items [
 		if t.Refuse {
 			part = map[string]any{"type": "refusal", "refusal": t.Text}
 		}
-		items = append(items, map[string]any{"type": "message", "id": NewID("msg_"), "status": "completed", "role": "assistant", "content": []any{part}})
+		items = append(items, map[string]any{"type": "message", "id": NewID("msg_"), "status": "completed",
+			"role": "assistant", "content": []any{part}})
 	}
 	return items
 }
 
 // write makes a file in a container; one of the same path is replaced.
 func (s *OpenAI) write(c *openAIContainer, m Made, shown bool) *openAIFile {
-	f := &openAIFile{ID: NewID("cfile_"), Path: "/mnt/data/" + m.Name, Source: "assistant", Data: m.Data, Created: s.Clock.Now()}
+	f := &openAIFile{ID: NewID("cfile_"), Path: "/mnt/data/" + m.Name, Source: "assistant", Data: m.Data,
+		Created: s.Clock.Now()}
 	if shown {
 		f.Path = "/mnt/data/" + f.ID + ".png"
 	}
@@ -155,12 +164,14 @@ func (s *OpenAI) write(c *openAIContainer, m Made, shown bool) *openAIFile {
 }
 
 func cite(c *openAIContainer, id, name string, start, end int) map[string]any {
-	return map[string]any{"type": "container_file_citation", "container_id": c.ID, "file_id": id, "filename": name, "start_index": start, "end_index": end}
+	return map[string]any{"type": "container_file_citation", "container_id": c.ID, "file_id": id, "filename": name,
+		"start_index": start, "end_index": end}
 }
 
 // interpreterItem says "completed" also of code that raised.
 func interpreterItem(c *openAIContainer, step Step, shown []map[string]any, outputs bool) map[string]any {
-	item := map[string]any{"type": "code_interpreter_call", "id": NewID("ci_"), "status": "completed", "code": step.Code, "container_id": c.ID, "outputs": nil}
+	item := map[string]any{"type": "code_interpreter_call", "id": NewID("ci_"), "status": "completed", "code": step.Code,
+		"container_id": c.ID, "outputs": nil}
 	if !outputs {
 		return item
 	}
@@ -179,9 +190,11 @@ func shellItems(c *openAIContainer, step Step) []map[string]any {
 		outcome = map[string]any{"type": "timeout"}
 	}
 	return []map[string]any{
-		{"type": "shell_call", "id": NewID("sh_"), "call_id": id, "status": "completed", "action": map[string]any{"commands": []string{step.Code}, "timeout_ms": nil, "max_output_length": nil},
+		{"type": "shell_call", "id": NewID("sh_"), "call_id": id, "status": "completed",
+			"action":      map[string]any{"commands": []string{step.Code}, "timeout_ms": nil, "max_output_length": nil},
 			"environment": map[string]any{"type": "container_reference", "container_id": c.ID}},
-		{"type": "shell_call_output", "id": NewID("sho_"), "call_id": id, "status": "completed", "max_output_length": nil, "output": []any{map[string]any{"stdout": step.Stdout, "stderr": step.Stderr, "outcome": outcome}}},
+		{"type": "shell_call_output", "id": NewID("sho_"), "call_id": id, "status": "completed", "max_output_length": nil,
+			"output": []any{map[string]any{"stdout": step.Stdout, "stderr": step.Stderr, "outcome": outcome}}},
 	}
 }
 
@@ -243,8 +256,11 @@ func streamMessage(send sender, i int, item map[string]any) {
 		more["output_index"], more["item_id"], more["content_index"] = i, id, 0
 		return more
 	}
-	send("response.output_item.added", map[string]any{"output_index": i, "item": map[string]any{"type": "message", "id": id, "status": "in_progress", "role": "assistant", "content": []any{}}})
-	send("response.content_part.added", at(map[string]any{"part": map[string]any{"type": "output_text", "text": "", "annotations": []any{}}}))
+	send("response.output_item.added", map[string]any{"output_index": i,
+		"item": map[string]any{"type": "message", "id": id, "status": "in_progress", "role": "assistant",
+			"content": []any{}}})
+	send("response.content_part.added", at(map[string]any{"part": map[string]any{
+		"type": "output_text", "text": "", "annotations": []any{}}}))
 	if text, ok := part["text"].(string); ok {
 		for word := range strings.SplitAfterSeq(text, " ") {
 			send("response.output_text.delta", at(map[string]any{"delta": word, "logprobs": []any{}}))

@@ -170,7 +170,8 @@ func (b *Base) serve(w http.ResponseWriter, r *http.Request) {
 func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.requests = append(b.requests, Request{Op: op, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone()})
+	b.requests = append(b.requests, Request{Op: op, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
+		Header: r.Header.Clone()})
 	for i := range b.faults {
 		if b.faults[i].On != op {
 			continue

@@ -99,6 +99,8 @@ func (s *Store) PutUpload(_ context.Context, u provider.CachedUpload) error {
 func (s *Store) RemoveUpload(_ context.Context, key provider.UploadKey, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uploads = slices.DeleteFunc(s.uploads, func(u provider.CachedUpload) bool { return u.Key == key && u.File.Ref.ID == id })
+	s.uploads = slices.DeleteFunc(s.uploads, func(u provider.CachedUpload) bool {
+		return u.Key == key && u.File.Ref.ID == id
+	})
 	return nil
 }

@@ -43,12 +43,16 @@ func Suite(t *testing.T, open func(testing.TB) Bench) {
 	}{
 		{"capabilities", suiteCaps}, {"check", suiteCheck},
 		{"upload, run, collect, clean up", suiteWhole}, {"stream", suiteStream}, {"stream is left", suiteLeave},
-		{"nothing mentioned", suiteUnmentioned}, {"promised and not made", suiteMissing}, {"names from hell", suiteNames}, {"the same picture twice", suiteTwice},
+		{"nothing mentioned", suiteUnmentioned}, {"promised and not made", suiteMissing}, {"names from hell", suiteNames},
+		{"the same picture twice", suiteTwice},
 		{"outcomes", suiteOutcomes}, {"a function", suiteFunction}, {"second turn", suiteSecond}, {"paused", suitePaused},
-		{"retry", suiteRetry}, {"retry in vain", suiteRetryInVain}, {"damaged downloads", suiteDamaged}, {"a stream that breaks off", suiteCut},
-		{"expired between turns", suiteExpired}, {"cancel", suiteCancel}, {"lost answers", suiteLost}, {"errors", suiteErrors},
+		{"retry", suiteRetry}, {"retry in vain", suiteRetryInVain}, {"damaged downloads", suiteDamaged},
+		{"a stream that breaks off", suiteCut},
+		{"expired between turns", suiteExpired}, {"cancel", suiteCancel}, {"lost answers", suiteLost},
+		{"errors", suiteErrors},
 		{"delete twice", suiteDelete}, {"crash", suiteCrash}, {"keep", suiteKeep},
-		{"no store of files", suiteInline}, {"a lost input", suiteLostInput}, {"cited twice, listed and deleted", suiteVanished},
+		{"no store of files", suiteInline}, {"a lost input", suiteLostInput},
+		{"cited twice, listed and deleted", suiteVanished},
 		{"files without content", suiteEmpty}, {"one name twice", suiteSameName},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, newRig(t, open(t))) })
@@ -114,7 +118,9 @@ func source(name, content string) provider.Source {
 }
 
 // ask runs a turn as a conversation does, and collects.
-func (r *rig) ask(text string, sink provider.Sink, files ...provider.Attachment) (*provider.RunResult, *provider.Collection, error) {
+func (r *rig) ask(
+	text string, sink provider.Sink, files ...provider.Attachment,
+) (*provider.RunResult, *provider.Collection, error) {
 	r.t.Helper()
 	if _, err := r.tracker.Ready(r.ctx, nil, sink); err != nil {
 		return nil, nil, err
@@ -124,7 +130,8 @@ func (r *rig) ask(text string, sink provider.Sink, files ...provider.Attachment)
 		return nil, nil, err
 	}
 	turn := provider.Turn{Role: provider.RoleUser, Text: text, Files: files}
-	result, err := r.tracker.Run(r.ctx, provider.RunRequest{Model: r.Model, Input: append(slices.Clone(r.input), turn), Files: files, Tool: provider.ToolAuto,
+	result, err := r.tracker.Run(r.ctx, provider.RunRequest{
+		Model: r.Model, Input: append(slices.Clone(r.input), turn), Files: files, Tool: provider.ToolAuto,
 		Instructions: provider.Instruct(r.Provider.Name(), r.Model, provider.ToolAuto, provider.HintsAuto)}, sink)
 	if result == nil {
 		return nil, nil, err
@@ -161,7 +168,8 @@ func (r *rig) content(found *provider.Collection, name string) string {
 			return string(data)
 		}
 	}
-	r.t.Fatalf("%s was not collected: files %v, failed %v, missing %v, blind %v", name, names(found), found.Failed, found.Missing, found.Blind)
+	r.t.Fatalf("%s was not collected: files %v, failed %v, missing %v, blind %v", name, names(found), found.Failed,
+		found.Missing, found.Blind)
 	return ""
 }
 

@@ -90,7 +90,8 @@ func (s *XAIServer) models(w http.ResponseWriter, r *http.Request) {
 }
 
 func xaiFile(f *shelved) map[string]any {
-	m := map[string]any{"id": f.id, "object": "file", "bytes": len(f.data), "created_at": f.created.Unix(), "filename": f.name, "purpose": "", "expires_at": nil}
+	m := map[string]any{"id": f.id, "object": "file", "bytes": len(f.data), "created_at": f.created.Unix(),
+		"filename": f.name, "purpose": "", "expires_at": nil}
 	if !f.expires.IsZero() {
 		m["expires_at"] = f.expires.Unix()
 	}
@@ -240,13 +241,16 @@ func (s *XAIServer) respond(w http.ResponseWriter, r *http.Request) {
 		for _, word := range strings.SplitAfter(t.Text, " ") {
 			e.send("response.output_text.delta", map[string]any{"item_id": id, "delta": word})
 		}
-		e.done(map[string]any{"type": "message", "id": id, "role": "assistant", "status": "completed", "content": []any{map[string]any{"type": "output_text", "text": t.Text}}})
+		e.done(map[string]any{"type": "message", "id": id, "role": "assistant", "status": "completed",
+			"content": []any{map[string]any{"type": "output_text", "text": t.Text}}})
 	}
 	for _, c := range t.Calls {
-		e.done(map[string]any{"type": "function_call", "id": NewID("fc_"), "call_id": NewID("call_"), "name": c.Name, "arguments": string(c.Arguments), "status": "completed"})
+		e.done(map[string]any{"type": "function_call", "id": NewID("fc_"), "call_id": NewID("call_"), "name": c.Name,
+			"arguments": string(c.Arguments), "status": "completed"})
 	}
 	end := map[string]any{"id": "resp_1", "model": q.Model, "status": "completed", "output": e.output,
-		"usage": map[string]any{"input_tokens": 30, "output_tokens": 12, "input_tokens_details": map[string]any{"cached_tokens": 4}}}
+		"usage": map[string]any{"input_tokens": 30, "output_tokens": 12,
+			"input_tokens_details": map[string]any{"cached_tokens": 4}}}
 	if t.Refuse {
 		end["status"], end["incomplete_details"] = "incomplete", map[string]any{"reason": "content_filter"}
 		e.send("response.incomplete", map[string]any{"response": end})
@@ -277,13 +281,16 @@ func (e *xaiEvents) done(item map[string]any) {
 func (e *xaiEvents) step(step Step, bare bool) {
 	id := NewID("fc_")
 	arguments, _ := json.Marshal(map[string]string{"code": step.Code})
-	item := map[string]any{"type": "code_interpreter_call", "name": "code_execution", "arguments": string(arguments), "call_id": "", "id": id, "status": "in_progress"}
+	item := map[string]any{"type": "code_interpreter_call", "name": "code_execution", "arguments": string(arguments),
+		"call_id": "", "id": id, "status": "in_progress"}
 	e.send("response.output_item.added", map[string]any{"item": item})
 	e.send("response.code_interpreter_call_code.delta", map[string]any{"item_id": id, "delta": step.Code})
 	e.send("response.code_interpreter_call.completed", map[string]any{"item_id": id})
-	whole := map[string]any{"type": "code_interpreter_call", "name": "code_execution", "arguments": string(arguments), "call_id": "", "id": id, "status": "completed"}
+	whole := map[string]any{"type": "code_interpreter_call", "name": "code_execution", "arguments": string(arguments),
+		"call_id": "", "id": id, "status": "completed"}
 	if !bare {
-		printed, _ := json.Marshal(map[string]any{"stdout": step.Stdout, "stderr": step.Stderr, "output_files": map[string]any{}, "error": "", "ret": ""})
+		printed, _ := json.Marshal(map[string]any{"stdout": step.Stdout, "stderr": step.Stderr,
+			"output_files": map[string]any{}, "error": "", "ret": ""})
 		whole["outputs"] = []any{map[string]any{"type": "logs", "logs": string(printed)}}
 	}
 	e.done(whole)

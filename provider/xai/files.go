@@ -64,7 +64,8 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 		return provider.FileInfo{}, err
 	}
 	if made.ID == "" {
-		return provider.FileInfo{}, &provider.Error{Kind: provider.Transient, Provider: provider.XAI, Op: op, Message: "the answer to the upload has no id", Ambiguous: true}
+		return provider.FileInfo{}, &provider.Error{Kind: provider.Transient, Provider: provider.XAI, Op: op,
+			Message: "the answer to the upload has no id", Ambiguous: true}
 	}
 	info := made.describe()
 	info.MIME = u.MIME
@@ -126,7 +127,8 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
 	info := provider.FileInfo{Ref: ref, Size: -1}
 	op := "fetch " + ref.ID
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.options.URL+f.path(ref.ID)+"/content?format=original", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.options.URL+f.path(ref.ID)+"/content?format=original",
+		nil)
 	if err != nil {
 		return nil, info, provider.Failed(f.c.Name(), op, err)
 	}

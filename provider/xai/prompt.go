@@ -43,7 +43,8 @@ func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 		if len(turn.Raw) > 0 && turn.Provider == provider.XAI {
 			var raw []json.RawMessage
 			if err := json.Unmarshal(turn.Raw, &raw); err != nil {
-				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.XAI, Op: "run", Message: "an earlier turn of the conversation cannot be read", Err: err}
+				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.XAI, Op: "run",
+					Message: "an earlier turn of the conversation cannot be read", Err: err}
 			}
 			items = append(items, raw...)
 			continue
@@ -73,7 +74,9 @@ func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 				left -= len(text)
 				parts = append(parts, part{Type: "input_text", Text: fmt.Sprintf("File %s:\n%s", a.File.Name, text)})
 				if last {
-					t.sink.Send(provider.Notice{Text: fmt.Sprintf("The %d bytes of %s are copied into the prompt: xAI does not say whether code can read attached files.", len(text), a.File.Name)})
+					t.sink.Send(provider.Notice{Text: fmt.Sprintf(
+						"The %d bytes of %s are copied into the prompt: xAI does not say whether code can read attached files.",
+						len(text), a.File.Name)})
 				}
 			}
 		}
@@ -85,7 +88,8 @@ func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 // attached is a file by its id, or itself where it could not be uploaded.
 func attached(f provider.FileInfo) part {
 	if f.Ref.Scope == provider.ScopeInline {
-		return part{Type: "input_file", Filename: f.Name, FileData: "data:" + f.MIME + ";base64," + base64.StdEncoding.EncodeToString(f.Ref.Inline)}
+		return part{Type: "input_file", Filename: f.Name, FileData: "data:" + f.MIME + ";base64," +
+			base64.StdEncoding.EncodeToString(f.Ref.Inline)}
 	}
 	return part{Type: "input_file", FileID: f.Ref.ID}
 }
@@ -117,7 +121,8 @@ func (t *turn) copied(ctx context.Context, f provider.FileInfo, most int) (strin
 }
 
 func isText(mime string) bool {
-	for _, known := range []string{"text/", "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml"} {
+	for _, known := range []string{"text/", "application/json", "application/xml", "application/yaml",
+		"application/x-yaml", "application/toml"} {
 		if strings.HasPrefix(mime, known) {
 			return true
 		}

@@ -73,10 +73,12 @@ func (t *turn) request() request {
 		if len(schema) == 0 {
 			schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
-		q.Tools = append(q.Tools, map[string]any{"type": "function", "name": f.Name, "description": f.Description, "parameters": schema})
+		q.Tools = append(q.Tools, map[string]any{"type": "function", "name": f.Name, "description": f.Description,
+			"parameters": schema})
 	}
 	if len(t.r.Schema) > 0 {
-		q.Text = map[string]any{"format": map[string]any{"type": "json_schema", "name": cmp.Or(t.r.SchemaName, "answer"), "schema": t.r.Schema, "strict": true}}
+		q.Text = map[string]any{"format": map[string]any{"type": "json_schema", "name": cmp.Or(t.r.SchemaName, "answer"),
+			"schema": t.r.Schema, "strict": true}}
 	}
 	return q
 }
@@ -131,7 +133,8 @@ func (t *turn) ask(ctx context.Context, q request) (got *response, err error) {
 func (t *turn) askOnce(ctx context.Context, q request) (*response, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
-		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.XAI, Op: "run", Message: "a schema is not JSON", Err: err}
+		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.XAI, Op: "run",
+			Message: "a schema is not JSON", Err: err}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.c.options.URL+"/responses", bytes.NewReader(body))
 	if err != nil {
@@ -201,7 +204,8 @@ func (t *turn) answer(ctx context.Context, calls []item) error {
 			}
 			text, files = reply.Text, reply.Files
 		}
-		b, _ := json.Marshal(map[string]string{"type": "function_call_output", "call_id": c.CallID, "output": text}) // of strings
+		// of strings
+		b, _ := json.Marshal(map[string]string{"type": "function_call_output", "call_id": c.CallID, "output": text})
 		t.said = append(t.said, b)
 		if len(files) > 0 {
 			m := message{Role: "user"}

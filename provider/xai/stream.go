@@ -101,7 +101,8 @@ func (t *turn) step(i item) *provider.Step {
 	if !ok {
 		at = len(t.result.Steps)
 		t.open[i.ID] = at
-		t.result.Steps = append(t.result.Steps, provider.Step{ID: i.ID, Tool: "code_interpreter", Language: "python", Outcome: provider.OutcomeUnknown, Started: t.c.options.Clock.Now()})
+		t.result.Steps = append(t.result.Steps, provider.Step{ID: i.ID, Tool: "code_interpreter", Language: "python",
+			Outcome: provider.OutcomeUnknown, Started: t.c.options.Clock.Now()})
 	}
 	return &t.result.Steps[at]
 }
@@ -126,7 +127,8 @@ func (t *turn) ran(i item) {
 		s.Outcome = provider.OutcomeFailed
 	case !known: // the REST items that were recorded say nothing of it
 		s.Outcome = provider.OutcomeUnknown
-	case s.Detail != "" || s.Stdout == "" && s.Stderr != "", strings.Contains(s.Stdout+s.Stderr, "Traceback (most recent call last)"):
+	case s.Detail != "" || s.Stdout == "" && s.Stderr != "",
+		strings.Contains(s.Stdout+s.Stderr, "Traceback (most recent call last)"):
 		s.Outcome = provider.OutcomeFailed
 	default:
 		s.Outcome = provider.OutcomeOK
@@ -167,13 +169,15 @@ func (t *turn) outputs(s *provider.Step, raw json.RawMessage) bool {
 func (t *turn) envelope(s *provider.Step, raw []byte) bool {
 	var o outcome
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &o) != nil || json.Unmarshal(raw, &fields) != nil || fields["stdout"] == nil && fields["stderr"] == nil {
+	if json.Unmarshal(raw, &o) != nil || json.Unmarshal(raw, &fields) != nil ||
+		fields["stdout"] == nil && fields["stderr"] == nil {
 		return false
 	}
 	s.Stdout, s.Stderr, s.Detail = s.Stdout+o.Stdout, s.Stderr+o.Stderr, o.Error
 	if len(o.Files) > 0 { // whatever it is: nobody has seen one yet
 		b, _ := json.Marshal(o.Files)
-		t.sink.Send(provider.Notice{Text: "xAI reports output files in a form that is not documented: " + string(b[:min(len(b), 500)])})
+		t.sink.Send(provider.Notice{Text: "xAI reports output files in a form that is not documented: " +
+			string(b[:min(len(b), 500)])})
 	}
 	return true
 }

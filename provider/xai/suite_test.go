@@ -36,7 +36,8 @@ func TestSuite(t *testing.T) {
 }
 
 func ask(text string, files ...provider.Attachment) provider.RunRequest {
-	return provider.RunRequest{Model: providertest.XAIModel, Input: []provider.Turn{{Role: provider.RoleUser, Text: text}}, Files: files}
+	return provider.RunRequest{Model: providertest.XAIModel, Input: []provider.Turn{{Role: provider.RoleUser, Text: text}},
+		Files: files}
 }
 
 // Every page has a token, also the last: the list must end all the same.
@@ -44,7 +45,8 @@ func TestListEnds(t *testing.T) {
 	for _, n := range []int{0, 99, 100, 101, 200} {
 		c, _ := open(t)
 		for i := range n {
-			if _, err := c.Files().Upload(t.Context(), provider.Upload{Name: fmt.Sprint(i), Size: 1, Body: strings.NewReader("x")}); err != nil {
+			if _, err := c.Files().Upload(t.Context(), provider.Upload{
+				Name: fmt.Sprint(i), Size: 1, Body: strings.NewReader("x")}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +65,8 @@ func TestListEnds(t *testing.T) {
 
 func TestLifetimeComesBeforeTheFile(t *testing.T) {
 	c, s := open(t)
-	info, err := c.Files().Upload(t.Context(), provider.Upload{Name: "a.csv", Size: 1, Body: strings.NewReader("x"), TTL: time.Hour})
+	info, err := c.Files().Upload(t.Context(), provider.Upload{
+		Name: "a.csv", Size: 1, Body: strings.NewReader("x"), TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +92,8 @@ func TestPromptCopies(t *testing.T) {
 		"small.csv": {"text/csv", "a,b"}, "large.csv": {"text/csv", strings.Repeat("x", 40<<10)},
 		"a.png": {"image/png", "png"}, "half.txt": {"text/plain", strings.Repeat("y", 32<<10)},
 	} {
-		info, err := c.Files().Upload(t.Context(), provider.Upload{Name: name, MIME: f.mime, Size: int64(len(f.content)), Body: strings.NewReader(f.content)})
+		info, err := c.Files().Upload(t.Context(), provider.Upload{
+			Name: name, MIME: f.mime, Size: int64(len(f.content)), Body: strings.NewReader(f.content)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +122,8 @@ func TestBareItems(t *testing.T) {
 	s.Bare = true
 	s.Script(providertest.Turn{Steps: []providertest.Step{{Code: "print(1)"}}, Text: "1"})
 	got, err := c.Run(t.Context(), ask("go"), nil)
-	if err != nil || len(got.Steps) != 1 || got.Steps[0].Code != "print(1)" || got.Steps[0].Outcome != provider.OutcomeUnknown {
+	if err != nil || len(got.Steps) != 1 || got.Steps[0].Code != "print(1)" ||
+		got.Steps[0].Outcome != provider.OutcomeUnknown {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -129,10 +134,12 @@ func TestErrorShapes(t *testing.T) {
 		body, want string
 		kind       provider.Kind
 	}{
-		"text":            {429, `{"code":"busy","error":"Too many requests"}`, "Too many requests", provider.RateLimited},
-		"object":          {400, `{"error":{"message":"bad","type":"x"}}`, "bad", provider.Invalid},
-		"key":             {400, `{"code":"Client specified an invalid argument","error":"Incorrect API key provided: x"}`, "API key", provider.Auth},
-		"credits":         {403, `{"code":"x","error":"Your team has used all available credits"}`, "credits", provider.Quota},
+		"text":   {429, `{"code":"busy","error":"Too many requests"}`, "Too many requests", provider.RateLimited},
+		"object": {400, `{"error":{"message":"bad","type":"x"}}`, "bad", provider.Invalid},
+		"key": {400, `{"code":"Client specified an invalid argument","error":"Incorrect API key provided: x"}`,
+			"API key", provider.Auth},
+		"credits": {403, `{"code":"x","error":"Your team has used all available credits"}`, "credits",
+			provider.Quota},
 		"page":            {502, `<html>`, "bad gateway", provider.Transient},
 		"under a success": {200, `{"code":"x","error":"gone wrong"}`, "gone wrong", provider.Transient},
 	} {

@@ -48,7 +48,8 @@ var _ provider.Provider = (*Client)(nil)
 // New returns a client. Nothing is sent yet.
 func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
-		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.XAI, Message: "no key is set", Hint: "Set XAI_API_KEY to a key from https://console.x.ai."}
+		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.XAI, Message: "no key is set",
+			Hint: "Set XAI_API_KEY to a key from https://console.x.ai."}
 	}
 	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
 	if o.HTTP == nil {
@@ -71,7 +72,8 @@ func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.o
 // Caps implements provider.Provider.
 func (c *Client) Caps() provider.Capabilities {
 	return provider.Capabilities{
-		Outputs: provider.OutputStdout, UploadReadable: true, UploadTTL: true, InlineUpload: true, Stream: true, See: true, Functions: true, Schema: true,
+		Outputs: provider.OutputStdout, UploadReadable: true, UploadTTL: true, InlineUpload: true, Stream: true, See: true,
+		Functions: true, Schema: true,
 		Limits: provider.Limits{Upload: 48 << 20, Inline: 8 << 20, Output: provider.MaxFrame}, // the pages say 48 and 50 MB
 		TTLMin: time.Hour, TTLMax: 30 * 24 * time.Hour,
 		Tools: []provider.Tool{provider.ToolPython}, Languages: []string{"python"},

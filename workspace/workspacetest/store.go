@@ -28,9 +28,12 @@ func TestStore(t *testing.T, open func(t *testing.T, dir string) workspace.Store
 	t.Run("prune by size", func(t *testing.T) { testPruneSize(t, open) })
 }
 
-func newRecord(id, space string, state workspace.State, age time.Duration, contents ...*workspace.Content) *workspace.Record {
+func newRecord(
+	id, space string, state workspace.State, age time.Duration, contents ...*workspace.Content,
+) *workspace.Record {
 	at := time.Now().Add(-age).UTC().Truncate(time.Microsecond)
-	r := &workspace.Record{ID: strings.Repeat(id, 24), Workspace: space, State: state, Created: at, Updated: at, Root: "/project"}
+	r := &workspace.Record{ID: strings.Repeat(id, 24), Workspace: space, State: state, Created: at, Updated: at,
+		Root: "/project"}
 	for _, c := range contents {
 		r.Files = append(r.Files, workspace.FileChange{ID: "f1", Op: workspace.OpCreate, Path: "a",
 			Post: workspace.Fact{Exists: true, Hash: c.Hash(), Size: c.Size()}})
@@ -68,7 +71,8 @@ func testRecords(t *testing.T, open func(*testing.T, string) workspace.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(changed, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(workspace.FileChange{})); diff != "" {
+	if diff := cmp.Diff(changed, got, cmpopts.EquateEmpty(),
+		cmpopts.IgnoreUnexported(workspace.FileChange{})); diff != "" {
 		t.Error(diff)
 	}
 	for _, tc := range []struct {
@@ -112,8 +116,10 @@ func testContents(t *testing.T, open func(*testing.T, string) workspace.Store) {
 		t.Fatal(err)
 	}
 	contents := map[string]*workspace.Content{
-		"empty": workspace.Bytes(nil), "short": workspace.Bytes([]byte("x")), "text": workspace.Bytes([]byte(strings.Repeat("text ", 1000))),
-		"noise": workspace.Bytes(noise(5000)), "large text": workspace.Bytes(bytes.Repeat([]byte("many words "), 200_000)), "large file": file,
+		"empty": workspace.Bytes(nil), "short": workspace.Bytes([]byte("x")),
+		"text":  workspace.Bytes([]byte(strings.Repeat("text ", 1000))),
+		"noise": workspace.Bytes(noise(5000)), "large text": workspace.Bytes(bytes.Repeat([]byte("many words "), 200_000)),
+		"large file": file,
 	}
 	i := 0
 	for name, c := range contents {
@@ -216,7 +222,8 @@ func kept(t *testing.T, s workspace.Store, c *workspace.Content) bool {
 func testPruneAge(t *testing.T, open func(*testing.T, string) workspace.Store) {
 	s := open(t, t.TempDir())
 	ctx := t.Context()
-	shared, own, fresh, large := workspace.Bytes([]byte("shared")), workspace.Bytes([]byte("own")), workspace.Bytes([]byte("fresh")), workspace.Bytes(noise(1<<20))
+	shared, own, fresh, large := workspace.Bytes([]byte("shared")), workspace.Bytes([]byte("own")),
+		workspace.Bytes([]byte("fresh")), workspace.Bytes(noise(1<<20))
 	old := newRecord("a", "one", workspace.Committed, 48*time.Hour, shared, own, large)
 	young := newRecord("b", "one", workspace.Committed, time.Hour, shared, fresh)
 	atWork := newRecord("c", "one", workspace.Committing, 48*time.Hour)
@@ -236,7 +243,8 @@ func testPruneAge(t *testing.T, open func(*testing.T, string) workspace.Store) {
 		t.Errorf("left are %q, %v; want the young one and the one at work", ids(list), err)
 	}
 	if !kept(t, s, shared) || !kept(t, s, fresh) || kept(t, s, own) || kept(t, s, large) {
-		t.Errorf("contents: shared %v, fresh %v, own %v, large %v; the last two belong to nobody", kept(t, s, shared), kept(t, s, fresh), kept(t, s, own), kept(t, s, large))
+		t.Errorf("contents: shared %v, fresh %v, own %v, large %v; the last two belong to nobody", kept(t, s, shared),
+			kept(t, s, fresh), kept(t, s, own), kept(t, s, large))
 	}
 }
 
@@ -246,7 +254,8 @@ func testPruneSize(t *testing.T, open func(*testing.T, string) workspace.Store) 
 	for i := range 6 {
 		c := workspace.Bytes(noise(100_000))
 		contents = append(contents, c)
-		if err := s.Save(t.Context(), newRecord(string(rune('a'+i)), "one", workspace.Committed, time.Duration(6-i)*time.Hour, c), c); err != nil {
+		if err := s.Save(t.Context(), newRecord(string(rune('a'+i)), "one", workspace.Committed, time.Duration(6-i)*time.Hour,
+			c), c); err != nil {
 			t.Fatal(err)
 		}
 	}

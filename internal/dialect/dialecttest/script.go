@@ -155,7 +155,8 @@ func (s *script) end(word, first string) (done bool, err error) {
 	case "broken":
 		return true, errors.New("something that no client should read")
 	case "absent":
-		return true, &engine.Error{Op: "run", Kind: engine.ErrNoLanguage, Err: errors.New("it is not installed"), Hint: "Install it."}
+		return true, &engine.Error{Op: "run", Kind: engine.ErrNoLanguage, Err: errors.New("it is not installed"),
+			Hint: "Install it."}
 	default:
 		return true, fmt.Errorf("the script says %q, which means nothing", word)
 	}

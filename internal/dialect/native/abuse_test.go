@@ -147,7 +147,8 @@ func (cutOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func testContentTypes(t *testing.T) {
 	r := newRig(t, hello)
 	body := `{"language":"python","code":"x"}`
-	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=B", "application/json; charset=utf-16", "application/jsonx", "text/json", "a/b/c", "*/*"} {
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=B",
+		"application/json; charset=utf-16", "application/jsonx", "text/json", "a/b/c", "*/*"} {
 		check(t, r.send("POST", "/runs", "Content-Type: "+kind, body), 415, "Content-Type")
 		check(t, r.send("POST", "/sessions", "Content-Type: "+kind, "{}"), 415, "Content-Type")
 	}
@@ -179,7 +180,8 @@ func testKeyedClientLeaves(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			for name, value := range map[string]string{"Content-Type": "application/json", "Accept": accept, "Idempotency-Key": "once"} {
+			for name, value := range map[string]string{"Content-Type": "application/json", "Accept": accept,
+				"Idempotency-Key": "once"} {
 				req.Header.Set(name, value)
 			}
 			resp, err := server.Client().Do(req)
@@ -220,16 +222,20 @@ func testOddIDs(t *testing.T) {
 	f := r.put("a.txt", "x")
 	real := f.ID.String()
 	for _, id := range []string{
-		"x", "%2e%2e", "..%2fx", "%2fetc%2fpasswd", real + "%2f", strings.ToUpper(real) + "A", "0", "-1", "null", "undefined", "*", "%00", real + "%00",
-		real + ".meta.json", real + "%20", "%F0%9F%92%A9", strings.Repeat("a", 4096), "00000000-0000-0000-0000-000000000000", real[:len(real)-1], "'%20OR%201=1--",
+		"x", "%2e%2e", "..%2fx", "%2fetc%2fpasswd", real + "%2f", strings.ToUpper(real) + "A", "0", "-1", "null", "undefined",
+		"*", "%00", real + "%00",
+		real + ".meta.json", real + "%20", "%F0%9F%92%A9", strings.Repeat("a", 4096), "00000000-0000-0000-0000-000000000000",
+		real[:len(real)-1], "'%20OR%201=1--",
 	} {
-		for _, at := range []string{"/files/%s", "/files/%s/content", "/runs/%s", "/runs/%s/events", "/sessions/%s", "/sessions/%s/files", "/sessions/%s/archive"} {
+		for _, at := range []string{"/files/%s", "/files/%s/content", "/runs/%s", "/runs/%s/events", "/sessions/%s",
+			"/sessions/%s/files", "/sessions/%s/archive"} {
 			for _, method := range []string{"GET", "DELETE"} {
 				w := r.send(method, fmt.Sprintf(at, id), "", "")
 				if w.Code != 404 && w.Code != 405 {
 					t.Errorf("%s %s: %d %s", method, fmt.Sprintf(at, id), w.Code, w.Body)
 				}
-				if body := w.Body.String(); strings.Contains(body, "sql") || strings.Contains(body, "no such file") || strings.Contains(body, "/files/") {
+				if body := w.Body.String(); strings.Contains(body, "sql") || strings.Contains(body, "no such file") ||
+					strings.Contains(body, "/files/") {
 					t.Errorf("%s tells too much: %s", id, body)
 				}
 			}
@@ -261,14 +267,19 @@ func testNames(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"../a": false, "/abs": false, "a/../../b": false, "": false, ".": false, "..": false, "\x00": false, "a\x00b": false,
 		strings.Repeat("a", 256): false, strings.Repeat("a/", 600) + "b": false, "\xff": false,
-		"a\nb": true, "a\rb": true, "\x7f": true, "a\u0085b": true, "a\u202eb": true, "\u2066a": true, "a\u200bb": true, "a\u2028b": true,
-		"می\u200cخواهم.csv": true, "👨\u200d👩\u200d👧.png": true, "\u200eIMG-1.jpg": true, "so\u00adft": true, "\ufeffa": true, `..\b`: true, `C:\x`: true,
-		"~/x": true, "%2e%2e/x": true, "con": true, "NUL.txt": true, "a/": true, "a": true, "A": true, "__main__.py": true, ".env": true, "-rf": true, "caf" + e: true,
-		"caf" + norm.NFC.String(e): true, "日本.csv": true, "a b": true, `a"b`: true, "a;b": true, "a'b": true, "$(id)": true, "💥": true, strings.Repeat("b", 255): true,
+		"a\nb": true, "a\rb": true, "\x7f": true, "a\u0085b": true, "a\u202eb": true, "\u2066a": true, "a\u200bb": true,
+		"a\u2028b":          true,
+		"می\u200cخواهم.csv": true, "👨\u200d👩\u200d👧.png": true, "\u200eIMG-1.jpg": true, "so\u00adft": true, "\ufeffa": true,
+		`..\b`: true, `C:\x`: true,
+		"~/x": true, "%2e%2e/x": true, "con": true, "NUL.txt": true, "a/": true, "a": true, "A": true, "__main__.py": true,
+		".env": true, "-rf": true, "caf" + e: true,
+		"caf" + norm.NFC.String(e): true, "日本.csv": true, "a b": true, `a"b`: true, "a;b": true, "a'b": true, "$(id)": true,
+		"💥": true, strings.Repeat("b", 255): true,
 		"<script>alert(1)</script>": true, "=cmd|' /C calc'!A0": true, "a:b": true, "x/y/z.txt": true,
 	} {
 		before := len(listNames(t, r))
-		w := r.send("POST", "/files?name="+url.QueryEscape(name), "Content-Type: application/octet-stream", "content of "+name)
+		w := r.send("POST", "/files?name="+url.QueryEscape(name), "Content-Type: application/octet-stream",
+			"content of "+name)
 		if !ok {
 			check(t, w, 400, "name")
 			if after := len(listNames(t, r)); after != before {

@@ -30,7 +30,8 @@ func (q *request) sessionArchive(core Engine) (any, error) {
 		total += f.Size
 	}
 	if total > maxArchive {
-		return nil, refuse(http.StatusRequestEntityTooLarge, string(engine.ErrTooLarge), "the session has %d bytes, an archive at most %d", total, int64(maxArchive))
+		return nil, refuse(http.StatusRequestEntityTooLarge, string(engine.ErrTooLarge),
+			"the session has %d bytes, an archive at most %d", total, int64(maxArchive))
 	}
 	asDownload(q.w.Header(), "session-"+q.id.String()+".zip", "application/zip")
 	q.w.Header().Set("Cache-Control", "no-store")
@@ -78,7 +79,9 @@ func (q *request) sessionArchive(core Engine) (any, error) {
 	return answer{}, nil
 }
 
-func (a *api) pack(ctx context.Context, out *zip.Writer, names *wire.ArchiveNames, caller engine.Caller, f engine.File) error {
+func (a *api) pack(
+	ctx context.Context, out *zip.Writer, names *wire.ArchiveNames, caller engine.Caller, f engine.File,
+) error {
 	if clean, err := engine.CleanPath(f.Path); err != nil || clean != f.Path {
 		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
 	}
@@ -87,7 +90,8 @@ func (a *api) pack(ctx context.Context, out *zip.Writer, names *wire.ArchiveName
 		return err
 	}
 	defer content.Close()
-	entry, err := out.CreateHeader(&zip.FileHeader{Name: names.Name(f.Path), Method: zip.Deflate, Modified: f.CreatedAt.UTC()})
+	entry, err := out.CreateHeader(&zip.FileHeader{Name: names.Name(f.Path), Method: zip.Deflate,
+		Modified: f.CreatedAt.UTC()})
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,8 @@ func (q *request) conversations() (Conversations, string, error) {
 		return nil, "", &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service keeps no conversations."}
 	// Without a key they are on the machine: these routes are keyed.
 	case !caller.Admin && (caller.Owner != engine.Local || caller.Key != ""):
-		return nil, "", &engine.Error{Kind: engine.ErrForbidden, Hint: "An admin key is needed, or a connection from the machine itself."}
+		return nil, "", &engine.Error{Kind: engine.ErrForbidden,
+			Hint: "An admin key is needed, or a connection from the machine itself."}
 	}
 	return q.Conversations, string(caller.Owner), nil
 }
@@ -218,7 +219,8 @@ func (q *request) conversationOutput() (any, error) {
 
 func conversationOf(c *conversation.Conversation) conversationBody {
 	s := c.Settings
-	b := conversationBody{ID: c.ID, Title: c.Title, Provider: s.Provider, Model: s.Model, Tool: string(s.Tool), Project: s.Project, Phase: s.Phase, Keep: s.Keep,
+	b := conversationBody{ID: c.ID, Title: c.Title, Provider: s.Provider, Model: s.Model, Tool: string(s.Tool),
+		Project: s.Project, Phase: s.Phase, Keep: s.Keep,
 		CreatedAt: timeOf(c.Created), UpdatedAt: timeOf(c.Updated)}
 	if d := c.Cleaned; d != nil {
 		b.Cleaned = &cleanedBody{timeOf(d.At), d.Deleted, d.Kept, append([]string{}, d.Left...)}
@@ -228,19 +230,24 @@ func conversationOf(c *conversation.Conversation) conversationBody {
 
 func turnOf(t *conversation.Turn) turnBody {
 	b := turnBody{
-		Number: t.Number, State: string(t.State), StartedAt: timeOf(t.Started), EndedAt: timeOf(t.Ended), Prompt: t.Prompt, Text: t.Text, Answer: t.Answer,
+		Number: t.Number, State: string(t.State), StartedAt: timeOf(t.Started), EndedAt: timeOf(t.Ended), Prompt: t.Prompt,
+		Text: t.Text, Answer: t.Answer,
 		Inputs: []inputBody{}, Steps: []stepBody{}, Outputs: []madeBody{}, Decisions: []decisionBody{},
-		Missing: append([]string{}, t.Missing...), Notices: append([]string{}, t.Notices...), Receipts: append([]*workspace.Receipt{}, t.Receipts...),
-		Reply: t.Reply, Result: t.Result, Model: t.Model, Stop: string(t.Stop), Usage: usageBody{t.Usage.Input, t.Usage.Output, t.Usage.Cached}, Problem: t.Problem,
+		Missing: append([]string{}, t.Missing...), Notices: append([]string{}, t.Notices...),
+		Receipts: append([]*workspace.Receipt{}, t.Receipts...),
+		Reply:    t.Reply, Result: t.Result, Model: t.Model, Stop: string(t.Stop),
+		Usage: usageBody{t.Usage.Input, t.Usage.Output, t.Usage.Cached}, Problem: t.Problem,
 	}
 	for _, in := range t.Inputs {
 		b.Inputs = append(b.Inputs, inputBody{in.Path, in.Name, in.Size, in.MIME, in.SHA256, in.See, in.Asked, in.Problem})
 	}
 	for _, s := range t.Steps {
-		b.Steps = append(b.Steps, stepBody{s.ID, s.Language, s.Code, s.Stdout, s.Stderr, s.ExitCode, string(s.Outcome), s.Detail})
+		b.Steps = append(b.Steps, stepBody{s.ID, s.Language, s.Code, s.Stdout, s.Stderr, s.ExitCode, string(s.Outcome),
+			s.Detail})
 	}
 	for _, o := range t.Outputs {
-		b.Outputs = append(b.Outputs, madeBody{o.ID, o.Name, o.Size, o.MIME, o.SHA256, string(o.State), o.Saved, o.Step, o.Problem})
+		b.Outputs = append(b.Outputs, madeBody{o.ID, o.Name, o.Size, o.MIME, o.SHA256, string(o.State), o.Saved, o.Step,
+			o.Problem})
 	}
 	for _, d := range t.Decisions {
 		made := decisionBody{Kind: string(d.Ask.Kind), Text: d.Ask.Text, OK: d.Answer.OK, Picks: []string{}, At: timeOf(d.At)}

@@ -50,13 +50,21 @@ func TestConversationsAreTrue(t *testing.T) {
 	}
 	exit := 0
 	at := time.Date(2026, 11, 21, 9, 0, 0, 123456789, time.UTC)
-	turn := &conversation.Turn{Number: 1, State: conversation.TurnDone, Started: at, Ended: at, Prompt: "Sum", Text: "3", Answer: []byte(`{"sum":3}`),
-		Inputs:    []conversation.Upload{{Path: "a/b.csv", Local: "/home/me/a/b.csv", Name: "b.csv", Size: 8, SHA256: sha}},
-		Steps:     []provider.Step{{ID: "s1", Language: "python", Code: "print(3)", Stdout: "3\n", ExitCode: &exit, Outcome: provider.OutcomeOK}},
-		Outputs:   []conversation.Output{{ID: "o1", Name: "page.html", Size: 25, MIME: "text/html", SHA256: sha, State: conversation.OutputSaved, Saved: "/out/page.html"}, {ID: "o2", Name: "x", Size: -1, State: conversation.OutputFailed, Problem: &conversation.Problem{Kind: "too_large", Message: "m", Hint: "h"}}},
-		Decisions: []conversation.Decision{{Ask: conversation.Ask{ID: "t1q1", Kind: conversation.AskSend, Text: "Send?"}, Answer: conversation.Answer{OK: true, Picks: []conversation.Pick{{ID: "f1"}}}, At: at}},
-		Exchange:  []provider.Turn{{Role: provider.RoleUser, Text: "Sum", Raw: []byte(`{"private":1}`)}}, Stop: provider.StopDone}
-	c := &conversation.Conversation{ID: "conv1", Owner: "alice", Title: "Sum", Created: at, Updated: time.Now(), Cleaned: &conversation.Cleaned{At: at, Deleted: 2},
+	turn := &conversation.Turn{Number: 1, State: conversation.TurnDone, Started: at, Ended: at, Prompt: "Sum", Text: "3",
+		Answer: []byte(`{"sum":3}`),
+		Inputs: []conversation.Upload{{Path: "a/b.csv", Local: "/home/me/a/b.csv", Name: "b.csv", Size: 8, SHA256: sha}},
+		Steps: []provider.Step{{ID: "s1", Language: "python", Code: "print(3)", Stdout: "3\n", ExitCode: &exit,
+			Outcome: provider.OutcomeOK}},
+		Outputs: []conversation.Output{{ID: "o1", Name: "page.html", Size: 25, MIME: "text/html", SHA256: sha,
+			State: conversation.OutputSaved, Saved: "/out/page.html"},
+			{ID: "o2", Name: "x", Size: -1, State: conversation.OutputFailed,
+				Problem: &conversation.Problem{Kind: "too_large", Message: "m", Hint: "h"}}},
+		Decisions: []conversation.Decision{{Ask: conversation.Ask{ID: "t1q1", Kind: conversation.AskSend, Text: "Send?"},
+			Answer: conversation.Answer{OK: true, Picks: []conversation.Pick{{ID: "f1"}}}, At: at}},
+		Exchange: []provider.Turn{{Role: provider.RoleUser, Text: "Sum", Raw: []byte(`{"private":1}`)}},
+		Stop:     provider.StopDone}
+	c := &conversation.Conversation{ID: "conv1", Owner: "alice", Title: "Sum", Created: at, Updated: time.Now(),
+		Cleaned:  &conversation.Cleaned{At: at, Deleted: 2},
 		Settings: conversation.Settings{Provider: "openai", Model: "m", Tool: provider.ToolAuto}}
 	if err := kept.PutConversation(t.Context(), c, turn); err != nil {
 		t.Fatal(err)
@@ -69,18 +77,21 @@ func TestConversationsAreTrue(t *testing.T) {
 	if text := w.Body.String(); strings.Contains(text, "private") || strings.Contains(text, "/home/me") {
 		t.Errorf("it tells too much: %s", text)
 	}
-	r.do("GET", "/conversations/{id}", "/conversations/conv1", "", 200, `"outcome":"OK"`, `"answer":{"sum":3}`, `"state":"saved"`, `"picks":["f1"]`)
+	r.do("GET", "/conversations/{id}", "/conversations/conv1", "", 200, `"outcome":"OK"`, `"answer":{"sum":3}`,
+		`"state":"saved"`, `"picks":["f1"]`)
 	r.do("GET", "/conversations/{id}", "/conversations/nothing", "", 404)
 	const outputs = "/conversations/{id}/outputs/{sha256}"
 	w = r.send("GET", "/conversations/conv1/outputs/"+sha, "", "")
 	checkAnswer(t, r.doc, r.doc.Paths.Find(outputs).Get, w)
-	if w.Code != 200 || strings.Contains(w.Header().Get("Content-Type"), "html") || !strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") {
+	if w.Code != 200 || strings.Contains(w.Header().Get("Content-Type"), "html") ||
+		!strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	r.do("GET", outputs, "/conversations/conv1/outputs/"+strings.Repeat("0", 64), "", 404)
 	r.do("GET", outputs, "/conversations/nothing/outputs/"+sha, "", 404)
 
-	for _, stranger := range []engine.Caller{{Owner: "alice"}, {Owner: "alice", Key: "k"}, {Owner: engine.Local, Key: "k"}, {Owner: "bob", Admin: true}, {Owner: engine.Local}} {
+	for _, stranger := range []engine.Caller{{Owner: "alice"}, {Owner: "alice", Key: "k"}, {Owner: engine.Local, Key: "k"},
+		{Owner: "bob", Admin: true}, {Owner: engine.Local}} {
 		r.caller = stranger
 		want := 403
 		if stranger.Admin || stranger.Owner == engine.Local && stranger.Key == "" {

@@ -76,7 +76,8 @@ func wantJSON(h http.Header) error {
 	mediaType, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	charset := strings.ToLower(params["charset"])
 	if err != nil || mediaType != "application/json" || charset != "" && charset != "utf-8" {
-		return refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "the Content-Type must be application/json, in UTF-8")
+		return refuse(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"the Content-Type must be application/json, in UTF-8")
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func TestStrictJSON(t *testing.T) {
 		{"timeout 0", with(`"timeout_ms":0`), 400, "timeout_ms must be a whole number"},
 		{"timeout 2^63", with(`"timeout_ms":9223372036854775808`), 400, "timeout_ms must be a whole number"},
 		{"timeout NaN", with(`"timeout_ms":NaN`), 400, "not JSON"},
-		{"timeout of many digits", with(`"timeout_ms":1` + strings.Repeat("0", 64)), 400, "timeout_ms is a number of more than 64"},
+		{"timeout of many digits", with(`"timeout_ms":1` + strings.Repeat("0", 64)), 400,
+			"timeout_ms is a number of more than 64"},
 		{"timeout null", with(`"timeout_ms":null`), 200, ""},
 		{"timeout 1", with(`"timeout_ms":1`), 200, ""},
 		{"cpus 0", with(`"limits":{"cpus":0}`), 400, "limits.cpus"},
@@ -99,13 +100,16 @@ func TestStrictJSON(t *testing.T) {
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `null`, `{"a":1,"a":2}`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":{"b":[1,"x",null,true]}}`, "\ufeff{}",
-		`{"a":"\\ud800"}`, `{"a":1e400}`, `{"a":-0}`, `{"\u0061":1}`, strings.Repeat(`{"a":`, 17) + "1" + strings.Repeat("}", 17),
+		`{"a":"\\ud800"}`, `{"a":1e400}`, `{"a":-0}`, `{"\u0061":1}`,
+		strings.Repeat(`{"a":`, 17) + "1" + strings.Repeat("}", 17),
 	} {
 		f.Add([]byte(s))
 	}
 	for _, s := range []string{ // what is nearly JSON
-		`{"a":01}`, `{"a":1.}`, `{"a":.5}`, `{"a":+1}`, `{"a":1e}`, `{"a":-}`, `{"a":1e+}`, `{"a":1E-7}`, `{"a":tru}`, `{"a":trueb}`, `{"a":nul`, `{,}`, `{"a",1}`, `{"a":1,}`, `[1,]`, `[,1]`, `[1 2]`,
-		`{"a" :	[ ]` + "\r\n}", `{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12"}`, `{"a":"\`, `{"a":"\ud83d\u00e9"}`, `{"a":"\uDEAD\uD83D"}`, "{\"a\":\"\x1f\"}", "{\"a\":\"\x7f\"}", `{"a":"\b\f\n\r\t\/\\\""}`,
+		`{"a":01}`, `{"a":1.}`, `{"a":.5}`, `{"a":+1}`, `{"a":1e}`, `{"a":-}`, `{"a":1e+}`, `{"a":1E-7}`, `{"a":tru}`,
+		`{"a":trueb}`, `{"a":nul`, `{,}`, `{"a",1}`, `{"a":1,}`, `[1,]`, `[,1]`, `[1 2]`,
+		`{"a" :	[ ]` + "\r\n}", `{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12"}`, `{"a":"\`, `{"a":"\ud83d\u00e9"}`,
+		`{"a":"\uDEAD\uD83D"}`, "{\"a\":\"\x1f\"}", "{\"a\":\"\x7f\"}", `{"a":"\b\f\n\r\t\/\\\""}`,
 		`{}}`, `{} {}`, "{}\x00", "{\u00a0}", `{'a':1}`, `{a:1}`, `{"a":NaN}`, `{"a":1}//`, "{\v}",
 	} {
 		f.Add([]byte(s))
@@ -135,7 +139,8 @@ func FuzzJSON(f *testing.F) {
 		if !bytes.Equal(ours, theirs) {
 			t.Errorf("%q reads as %s, and as %s", body, ours, theirs)
 		}
-		if bytes.ContainsRune(ours, utf8.RuneError) && !bytes.ContainsRune(body, utf8.RuneError) && !bytes.Contains(bytes.ToLower(body), []byte(`\ufffd`)) {
+		if bytes.ContainsRune(ours, utf8.RuneError) && !bytes.ContainsRune(body, utf8.RuneError) &&
+			!bytes.Contains(bytes.ToLower(body), []byte(`\ufffd`)) {
 			t.Errorf("%q lost characters: %s", body, ours)
 		}
 	})

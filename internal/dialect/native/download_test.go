@@ -72,10 +72,14 @@ func TestDownload(t *testing.T) {
 
 func TestSafeType(t *testing.T) {
 	for given, want := range map[string]string{
-		"text/html": "text/plain; charset=utf-8", "text/html; charset=utf-8": "text/plain; charset=utf-8", "TEXT/HTML": "text/plain; charset=utf-8",
-		"image/svg+xml": "application/octet-stream", "application/xhtml+xml": "application/octet-stream", "application/pdf": "application/octet-stream",
-		"text/javascript": "text/plain; charset=utf-8", "text/xml": "text/plain; charset=utf-8", "application/javascript": "application/octet-stream",
-		"image/png": "image/png", "text/csv; charset=utf-8": "text/csv; charset=utf-8", "": "application/octet-stream",
+		"text/html": "text/plain; charset=utf-8", "text/html; charset=utf-8": "text/plain; charset=utf-8",
+		"TEXT/HTML":     "text/plain; charset=utf-8",
+		"image/svg+xml": "application/octet-stream", "application/xhtml+xml": "application/octet-stream",
+		"application/pdf": "application/octet-stream",
+		"text/javascript": "text/plain; charset=utf-8", "text/xml": "text/plain; charset=utf-8",
+		"application/javascript": "application/octet-stream",
+		"image/png":              "image/png", "text/csv; charset=utf-8": "text/csv; charset=utf-8",
+		"":                  "application/octet-stream",
 		"text/html\r\nX: y": "application/octet-stream", "application/x-shockwave-flash": "application/octet-stream",
 	} {
 		if got := safeType(given); got != want {
@@ -85,7 +89,8 @@ func TestSafeType(t *testing.T) {
 }
 
 func FuzzDownloadName(f *testing.F) {
-	for _, s := range []string{"a.txt", "日本.csv", `a"b`, "a\r\nX: y", "a;b", "a%22b", "..", "/", "", "dir/a", "\xff", "a\u202eb", "💥"} {
+	for _, s := range []string{"a.txt", "日本.csv", `a"b`, "a\r\nX: y", "a;b", "a%22b", "..", "/", "", "dir/a", "\xff",
+		"a\u202eb", "💥"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -100,7 +105,8 @@ func FuzzDownloadName(f *testing.F) {
 			t.Fatalf("%q reads as %q, %v", header, kind, err)
 		}
 		valid := strings.ToValidUTF8(name, "\uFFFD")
-		if got := params["filename"]; got != "file" && got != valid[strings.LastIndexByte(strings.TrimRight(valid, "/"), '/')+1:] && !strings.HasSuffix(name, "/") {
+		if got := params["filename"]; got != "file" && got != valid[strings.LastIndexByte(strings.TrimRight(valid, "/"), '/')+
+			1:] && !strings.HasSuffix(name, "/") {
 			t.Errorf("%q becomes %q", name, got)
 		}
 	})
@@ -119,7 +125,8 @@ func TestArchive(t *testing.T) {
 	read := func() (map[string]string, string) {
 		w := r.send("GET", url, "", "")
 		check(t, w, 200)
-		if w.Header().Get("Content-Type") != "application/zip" || !strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") {
+		if w.Header().Get("Content-Type") != "application/zip" ||
+			!strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") {
 			t.Errorf("headers %v", w.Header())
 		}
 		z, err := zip.NewReader(bytes.NewReader(w.Body.Bytes()), int64(w.Body.Len()))
@@ -137,7 +144,8 @@ func TestArchive(t *testing.T) {
 		return content, z.Comment
 	}
 	content, comment := read()
-	want := map[string]string{"dir/a.txt": "-rw-rw-rw- true one", "日本.txt": "-rw-rw-rw- true " + strings.Repeat("two", 1000)}
+	want := map[string]string{"dir/a.txt": "-rw-rw-rw- true one",
+		"日本.txt": "-rw-rw-rw- true " + strings.Repeat("two", 1000)}
 	if diff := cmp.Diff(want, content); diff != "" || comment != "" {
 		t.Errorf("%s, comment %q", diff, comment)
 	}
@@ -150,10 +158,12 @@ func TestArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := url
-	for query, files := range map[string]string{"": "[LEFT-OUT.txt a.txt]", "?held=true": "[LEFT-OUT.txt a.txt sub/.envrc]"} {
+	for query, files := range map[string]string{"": "[LEFT-OUT.txt a.txt]",
+		"?held=true": "[LEFT-OUT.txt a.txt sub/.envrc]"} {
 		url = "/sessions/" + risky.ID.String() + "/archive" + query
 		content, _ := read()
-		if got := fmt.Sprint(slices.Sorted(maps.Keys(content))); got != files || !strings.Contains(content["LEFT-OUT.txt"], ".git/config") {
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(content))); got != files ||
+			!strings.Contains(content["LEFT-OUT.txt"], ".git/config") {
 			t.Errorf("%q: %s, %q", query, got, content["LEFT-OUT.txt"])
 		}
 	}

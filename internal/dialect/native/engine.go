@@ -65,7 +65,8 @@ type Sessions interface {
 // Keys manages who may call. Callers that are not Admin get ErrForbidden.
 type Keys interface {
 	// CreateKey returns the key and its token, which is kept nowhere.
-	CreateKey(ctx context.Context, caller engine.Caller, owner engine.Owner, admin bool, packages string) (engine.Key, string, error)
+	CreateKey(ctx context.Context, caller engine.Caller, owner engine.Owner, admin bool, packages string) (
+		engine.Key, string, error)
 	ListKeys(ctx context.Context, caller engine.Caller) ([]engine.Key, error)
 	RevokeKey(ctx context.Context, caller engine.Caller, id string) error
 }

@@ -104,8 +104,11 @@ func describe(err error) (int, errorDetail) {
 			Code: string(engine.ErrTooLarge), Message: fmt.Sprintf("the body is over %d bytes", e.Limit),
 		}
 	}
-	if _, told := errors.AsType[*engine.Error](err); !told && errors.Is(err, syscall.ENOSPC) { // of folders, or of what is kept on them
-		err = &engine.Error{Kind: engine.ErrFull, Hint: "The disk is full, so nothing was changed. Delete what is no longer needed, or ask the operator for room.", Err: err}
+	if _, told := errors.AsType[*engine.Error](err); !told && errors.Is(err, syscall.ENOSPC) {
+		// of folders, or of what is kept on them
+		err = &engine.Error{Kind: engine.ErrFull,
+			Hint: "The disk is full, so nothing was changed. Delete what is no longer needed, or ask the operator for room.",
+			Err:  err}
 	}
 	kind := engine.KindOf(err)
 	status, known := statuses[kind]

@@ -60,20 +60,25 @@ type Cells interface {
 // Assistance is what an interpreter knows of code and of its variables. Positions
 // are in characters of the code.
 type Assistance interface {
-	Complete(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (live.Completion, error)
-	Inspect(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (live.Inspection, error)
-	IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error)
+	Complete(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (
+		live.Completion, error)
+	Inspect(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (
+		live.Inspection, error)
+	IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (
+		status, indent string, err error)
 	Variables(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Variable, error)
 }
 
 // Processes run beside the interpreter.
 type Processes interface {
-	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error)
+	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (
+		live.Process, error)
 	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
 	// Processes returns those that have ended too, oldest first.
 	Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Process, error)
 	// WatchProcess gives the output from an offset on, up to the end or that of ctx.
-	WatchProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, from int64) (iter.Seq[live.ProcessEvent], error)
+	WatchProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, from int64) (
+		iter.Seq[live.ProcessEvent], error)
 }
 
 // ProcessControl is what one can do with a process.
@@ -88,20 +93,24 @@ type ProcessControl interface {
 // LiveFiles reads a workspace while programs run in it. An empty path is the
 // workspace.
 type LiveFiles interface {
-	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (
+		entries []engine.Entry, more bool, err error)
 	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
 	// OpenFile opens a regular file, which the caller closes.
 	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
 	// WatchFiles gives the changes from now on, up to the end of ctx.
-	WatchFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (iter.Seq[engine.FileEvent], error)
+	WatchFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (
+		iter.Seq[engine.FileEvent], error)
 }
 
 // LiveFileChanges changes a workspace.
 type LiveFileChanges interface {
 	// WriteFile makes or replaces a file: all of it, or nothing.
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (
+		engine.Entry, error)
 	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (
+		engine.Entry, error)
 	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
 }
 

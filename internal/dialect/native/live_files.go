@@ -125,6 +125,7 @@ func (q *request) watchFiles(on Inside) (any, error) {
 		return nil, err
 	}
 	return sendStream(q, events, func(b []byte, e engine.FileEvent) ([]byte, bool) {
-		return appendFrame(b, "", string(e.Kind), fileEventBody{e.Path, oddBytes(e.Path), e.From, oddBytes(e.From), e.Folder}), false
+		return appendFrame(b, "", string(e.Kind), fileEventBody{
+			e.Path, oddBytes(e.Path), e.From, oddBytes(e.From), e.Folder}), false
 	})
 }

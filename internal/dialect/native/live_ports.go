@@ -30,9 +30,12 @@ var notForward = []string{"Authorization", "Cookie", "X-Api-Key", "Proxy-Authori
 // cookies and storage, its transport, its keys, its service workers, and where it
 // reports to.
 var notBack = []string{
-	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Www-Authenticate", "Proxy-Authenticate",
-	"Authentication-Info", "Service-Worker-Allowed", "Content-Security-Policy", "Content-Security-Policy-Report-Only", "Report-To", "Reporting-Endpoints",
-	"Nel", "Origin-Agent-Cluster", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
+	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Www-Authenticate",
+	"Proxy-Authenticate",
+	"Authentication-Info", "Service-Worker-Allowed", "Content-Security-Policy", "Content-Security-Policy-Report-Only",
+	"Report-To", "Reporting-Endpoints",
+	"Nel", "Origin-Agent-Cluster", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
+	"Access-Control-Allow-Headers",
 	"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
 }
 
@@ -49,7 +52,8 @@ func (q *request) port(on Inside) (any, error) {
 		return nil, engine.ErrNotFound
 	}
 	if foreignOrigin(q.Request) {
-		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden), "a page of another site may not use the servers of a session")
+		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden),
+			"a page of another site may not use the servers of a session")
 	}
 	if q.Method == http.MethodOptions && q.Header.Get("Access-Control-Request-Method") != "" {
 		allowOpaque(q.w.Header(), q.Request)
@@ -146,7 +150,8 @@ func (a *api) pass(w http.ResponseWriter, r *http.Request, transport *http.Trans
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			a.fail(w, r, refuse(http.StatusBadGateway, "bad_gateway", "the server in the session gave no answer that can be read"))
+			a.fail(w, r, refuse(http.StatusBadGateway, "bad_gateway",
+				"the server in the session gave no answer that can be read"))
 		},
 	}
 	proxy.ServeHTTP(w, r)

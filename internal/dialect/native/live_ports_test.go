@@ -20,12 +20,13 @@ func behind(t *testing.T, handler http.HandlerFunc) (front *httptest.Server, pre
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	f.serve = server.Listener.Addr().String()
-	front = httptest.NewServer(http.StripPrefix("/api/v1", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		for _, name := range ours { // as the front door does
-			w.Header().Set(name, "ours")
-		}
-		r.handler.ServeHTTP(w, req)
-	})))
+	front = httptest.NewServer(http.StripPrefix("/api/v1", http.HandlerFunc(
+		func(w http.ResponseWriter, req *http.Request) {
+			for _, name := range ours { // as the front door does
+				w.Header().Set(name, "ours")
+			}
+			r.handler.ServeHTTP(w, req)
+		})))
 	t.Cleanup(front.Close)
 	return front, "/api/v1" + f.spell("/sessions/{id}/ports/{port}")
 }
@@ -46,7 +47,8 @@ func TestPort(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		io.WriteString(w, "<script>")
 	})
-	req, err := http.NewRequestWithContext(t.Context(), "PATCH", front.URL+prefix+"/a%20b/c?q=1;2", strings.NewReader("text"))
+	req, err := http.NewRequestWithContext(t.Context(), "PATCH", front.URL+prefix+"/a%20b/c?q=1;2",
+		strings.NewReader("text"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,8 @@ func TestPort(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusTeapot || string(text) != "<script>" {
 		t.Errorf("%d %q %v", resp.StatusCode, text, err)
 	}
-	if seen.Method != "PATCH" || seen.RequestURI != "/a%20b/c?q=1;2" || body != "text" || seen.Host != "localhost:8000" || seen.Header.Get("Origin") != "http://localhost:8000" {
+	if seen.Method != "PATCH" || seen.RequestURI != "/a%20b/c?q=1;2" || body != "text" || seen.Host != "localhost:8000" ||
+		seen.Header.Get("Origin") != "http://localhost:8000" {
 		t.Errorf("%s %s, host %s, body %q", seen.Method, seen.RequestURI, seen.Host, body)
 	}
 	for name, values := range seen.Header {
@@ -82,8 +85,10 @@ func TestPort(t *testing.T) {
 	}
 	h := resp.Header
 	policy := h.Get("Content-Security-Policy")
-	if h.Get("Location") != prefix+"/next?x=1" || h.Get("X-Own") != "kept" || !strings.HasPrefix(policy, "sandbox ") || strings.Contains(policy, "same-origin") ||
-		!slices.Equal(h["Referrer-Policy"], []string{"no-referrer"}) || !slices.Equal(h["X-Content-Type-Options"], []string{"nosniff"}) || h["Cross-Origin-Resource-Policy"] != nil {
+	if h.Get("Location") != prefix+"/next?x=1" || h.Get("X-Own") != "kept" || !strings.HasPrefix(policy, "sandbox ") ||
+		strings.Contains(policy, "same-origin") ||
+		!slices.Equal(h["Referrer-Policy"], []string{"no-referrer"}) ||
+		!slices.Equal(h["X-Content-Type-Options"], []string{"nosniff"}) || h["Cross-Origin-Resource-Policy"] != nil {
 		t.Errorf("%v", h)
 	}
 }
@@ -98,7 +103,8 @@ func TestPortOrigins(t *testing.T) {
 		readable       string
 	}{
 		{"GET", "", 200, ""}, {"GET", front.URL, 200, ""}, {"POST", "null", 200, "null"}, {"OPTIONS", "null", 204, "null"},
-		{"GET", "https://evil.example", 403, ""}, {"POST", "https://evil.example", 403, ""}, {"OPTIONS", "https://evil.example", 403, ""}, {"GET", "::", 403, ""},
+		{"GET", "https://evil.example", 403, ""}, {"POST", "https://evil.example", 403, ""},
+		{"OPTIONS", "https://evil.example", 403, ""}, {"GET", "::", 403, ""},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, front.URL+prefix+"/", http.NoBody)
 		if err != nil {
@@ -130,7 +136,8 @@ func TestPortWebSocket(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		fmt.Fprint(both, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSet-Cookie: a=b\r\n\r\n")
+		fmt.Fprint(both,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSet-Cookie: a=b\r\n\r\n")
 		both.Flush()
 		line, _ := both.ReadString('\n')
 		fmt.Fprintf(conn, "you said %s", line)
@@ -140,7 +147,8 @@ func TestPortWebSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "GET %s/socket HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nCookie: a=b\r\nOrigin: %s\r\n\r\n", prefix, front.Listener.Addr(), origin)
+		fmt.Fprintf(conn, "GET %s/socket HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+			"Cookie: a=b\r\nOrigin: %s\r\n\r\n", prefix, front.Listener.Addr(), origin)
 		from := bufio.NewReader(conn)
 		resp, err := http.ReadResponse(from, nil)
 		if err != nil {

@@ -32,8 +32,9 @@ type terminalBody struct {
 
 func processOf(p live.Process) processBody {
 	b := processBody{
-		ID: p.ID, Session: p.Session, Argv: append([]string{}, p.Argv...), Dir: p.Dir, Running: p.Running, ExitCode: p.ExitCode,
-		Output: p.Output, CPU: p.CPU.Milliseconds(), StartedAt: timeOf(p.StartedAt), EndedAt: timeOf(p.EndedAt),
+		ID: p.ID, Session: p.Session, Argv: append([]string{}, p.Argv...), Dir: p.Dir, Running: p.Running,
+		ExitCode: p.ExitCode,
+		Output:   p.Output, CPU: p.CPU.Milliseconds(), StartedAt: timeOf(p.StartedAt), EndedAt: timeOf(p.EndedAt),
 	}
 	if p.Signal != "" {
 		b.Signal = &p.Signal
@@ -107,7 +108,8 @@ func readTerminal(o *object) *engine.TerminalSize {
 }
 
 func readSize(o *object) engine.TerminalSize {
-	size := engine.TerminalSize{Columns: uint16(o.count("cols", math.MaxUint16)), Rows: uint16(o.count("rows", math.MaxUint16))}
+	size := engine.TerminalSize{Columns: uint16(o.count("cols", math.MaxUint16)),
+		Rows: uint16(o.count("rows", math.MaxUint16))}
 	if size.Columns == 0 || size.Rows == 0 {
 		o.fail("cols", "and rows are needed")
 	}

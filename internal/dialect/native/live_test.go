@@ -35,7 +35,8 @@ var someTime = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
 
 func newFakeLive(t *testing.T) *fakeLive {
 	t.Helper()
-	f := &fakeLive{session: engine.NewID(), cell: engine.NewID(), process: engine.NewID(), file: filepath.Join(t.TempDir(), "f")}
+	f := &fakeLive{session: engine.NewID(), cell: engine.NewID(), process: engine.NewID(),
+		file: filepath.Join(t.TempDir(), "f")}
 	if err := os.WriteFile(f.file, []byte("0123456789"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ func (f *fakeLive) note(caller engine.Caller, session engine.ID, asked any, with
 
 func (f *fakeLive) Create(_ context.Context, caller engine.Caller, req live.Request) (engine.Session, error) {
 	f.asked = append(f.asked, req)
-	return engine.Session{ID: f.session, Owner: caller.Owner, Kind: engine.SessionLive, Live: `{"language":"python"}`, CreatedAt: someTime, ExpiresAt: someTime}, nil
+	return engine.Session{ID: f.session, Owner: caller.Owner, Kind: engine.SessionLive, Live: `{"language":"python"}`,
+		CreatedAt: someTime, ExpiresAt: someTime}, nil
 }
 
 func (f *fakeLive) Info(_ context.Context, caller engine.Caller, session engine.ID) (live.Info, error) {
@@ -90,9 +92,11 @@ func (f *fakeLive) Counts() live.Counts {
 func (f *fakeLive) snapshot() live.Cell {
 	return live.Cell{
 		ID: f.cell, Session: f.session, ExecutionCount: 2, Status: live.StatusError, Outputs: f.outputs(),
-		Files:   []engine.File{{ID: engine.NewID(), Path: "a", Name: "a", MIME: "text/plain", CreatedAt: someTime, ExpiresAt: someTime}},
+		Files: []engine.File{{ID: engine.NewID(), Path: "a", Name: "a", MIME: "text/plain", CreatedAt: someTime,
+			ExpiresAt: someTime}},
 		Deleted: []string{"b"}, Dropped: []engine.DroppedFile{{Path: "c", Reason: "too large"}},
-		Usage: live.Usage{Duration: time.Second, CPU: time.Millisecond, MemoryPeak: 5}, Restarted: true, Message: "because", CreatedAt: someTime, FinishedAt: someTime,
+		Usage: live.Usage{Duration: time.Second, CPU: time.Millisecond, MemoryPeak: 5}, Restarted: true, Message: "because",
+		CreatedAt: someTime, FinishedAt: someTime,
 	}
 }
 
@@ -100,14 +104,18 @@ func (f *fakeLive) outputs() []live.Output {
 	return []live.Output{
 		{Type: live.Stdout, Text: nasty},
 		{Type: live.Stderr},
-		{Type: live.Display, Data: map[string]json.RawMessage{"text/plain": json.RawMessage(`"x"`), "image/png": json.RawMessage(`"AAAA"`)}, Metadata: json.RawMessage(`{"a":1}`), DisplayID: "d", Update: true},
+		{Type: live.Display, Data: map[string]json.RawMessage{"text/plain": json.RawMessage(`"x"`),
+			"image/png": json.RawMessage(`"AAAA"`)}, Metadata: json.RawMessage(`{"a":1}`), DisplayID: "d", Update: true},
 		{Type: live.Result, Data: map[string]json.RawMessage{"application/json": json.RawMessage(`{"a":[1]}`)}},
 		{Type: live.Error, Name: "ValueError", Value: "no", Traceback: []string{"one", "two"}},
 	}
 }
 
-func (f *fakeLive) Start(_ context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error) {
-	return live.Cell{ID: f.cell, Session: session, Status: live.StatusQueued, CreatedAt: someTime}, f.note(caller, session, req)
+func (f *fakeLive) Start(
+	_ context.Context, caller engine.Caller, session engine.ID, req live.CellRequest,
+) (live.Cell, error) {
+	return live.Cell{ID: f.cell, Session: session, Status: live.StatusQueued, CreatedAt: someTime},
+		f.note(caller, session, req)
 }
 
 func (f *fakeLive) Wait(_ context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error) {
@@ -122,9 +130,12 @@ func (f *fakeLive) Cells(_ context.Context, caller engine.Caller, session engine
 	return []live.Cell{f.snapshot()}, f.find(caller, session)
 }
 
-func (f *fakeLive) Watch(_ context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error) {
+func (f *fakeLive) Watch(
+	_ context.Context, caller engine.Caller, session, cell engine.ID, after int,
+) (iter.Seq[live.Event], error) {
 	whole := f.snapshot()
-	events := []live.Event{{Output: live.Output{Type: live.StartedEvent}, Cell: &whole}, {Output: live.Output{Type: live.InputEvent}, Prompt: "Name? ", Password: true}}
+	events := []live.Event{{Output: live.Output{Type: live.StartedEvent}, Cell: &whole},
+		{Output: live.Output{Type: live.InputEvent}, Prompt: "Name? ", Password: true}}
 	for _, o := range f.outputs() {
 		events = append(events, live.Event{Output: o})
 	}
@@ -139,15 +150,22 @@ func (f *fakeLive) CancelCell(_ context.Context, caller engine.Caller, session, 
 	return f.note(caller, session, "cancel", cell)
 }
 
-func (f *fakeLive) Complete(_ context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (live.Completion, error) {
-	return live.Completion{Matches: []string{"print"}, Start: 0, End: cursor}, f.note(caller, session, fmt.Sprint(code, " ", cursor))
+func (f *fakeLive) Complete(
+	_ context.Context, caller engine.Caller, session engine.ID, code string, cursor int,
+) (live.Completion, error) {
+	return live.Completion{Matches: []string{"print"}, Start: 0, End: cursor},
+		f.note(caller, session, fmt.Sprint(code, " ", cursor))
 }
 
-func (f *fakeLive) Inspect(_ context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (live.Inspection, error) {
+func (f *fakeLive) Inspect(
+	_ context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int,
+) (live.Inspection, error) {
 	return live.Inspection{}, f.note(caller, session, fmt.Sprint(code, " ", cursor, " ", detail))
 }
 
-func (f *fakeLive) IsComplete(_ context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error) {
+func (f *fakeLive) IsComplete(
+	_ context.Context, caller engine.Caller, session engine.ID, code string,
+) (status, indent string, err error) {
 	return "incomplete", "    ", f.note(caller, session, code)
 }
 
@@ -157,12 +175,15 @@ func (f *fakeLive) Variables(_ context.Context, caller engine.Caller, session en
 
 func (f *fakeLive) one() live.Process {
 	return live.Process{
-		ID: f.process, Session: f.session, Argv: []string{"sh"}, Dir: "/workspace", Terminal: &engine.TerminalSize{Columns: 80, Rows: 24},
+		ID: f.process, Session: f.session, Argv: []string{"sh"}, Dir: "/workspace",
+		Terminal: &engine.TerminalSize{Columns: 80, Rows: 24},
 		ExitCode: new(137), Signal: "SIGKILL", StartedAt: someTime, EndedAt: someTime, CPU: time.Second, Output: 9,
 	}
 }
 
-func (f *fakeLive) StartProcess(_ context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error) {
+func (f *fakeLive) StartProcess(
+	_ context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest,
+) (live.Process, error) {
 	return f.one(), f.note(caller, session, req)
 }
 
@@ -174,7 +195,9 @@ func (f *fakeLive) Processes(_ context.Context, caller engine.Caller, session en
 	return []live.Process{f.one()}, f.find(caller, session)
 }
 
-func (f *fakeLive) WatchProcess(_ context.Context, caller engine.Caller, session, process engine.ID, from int64) (iter.Seq[live.ProcessEvent], error) {
+func (f *fakeLive) WatchProcess(
+	_ context.Context, caller engine.Caller, session, process engine.ID, from int64,
+) (iter.Seq[live.ProcessEvent], error) {
 	end := f.one()
 	all := []live.ProcessEvent{
 		{Type: live.ProcessDropped, Offset: 0, Dropped: 2}, {Type: "terminal", Offset: 2, Data: []byte("a\n\nb")},
@@ -184,15 +207,21 @@ func (f *fakeLive) WatchProcess(_ context.Context, caller engine.Caller, session
 	return slices.Values(all[max(at, 0):]), f.find(caller, session, process)
 }
 
-func (f *fakeLive) WriteProcess(_ context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error {
+func (f *fakeLive) WriteProcess(
+	_ context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool,
+) error {
 	return f.note(caller, session, fmt.Sprintf("%q %v", data, eof), process)
 }
 
-func (f *fakeLive) SignalProcess(_ context.Context, caller engine.Caller, session, process engine.ID, signal string) error {
+func (f *fakeLive) SignalProcess(
+	_ context.Context, caller engine.Caller, session, process engine.ID, signal string,
+) error {
 	return f.note(caller, session, signal, process)
 }
 
-func (f *fakeLive) ResizeProcess(_ context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error {
+func (f *fakeLive) ResizeProcess(
+	_ context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize,
+) error {
 	return f.note(caller, session, size, process)
 }
 
@@ -202,15 +231,21 @@ func (f *fakeLive) KillProcess(_ context.Context, caller engine.Caller, session,
 
 var someEntry = engine.Entry{Path: "d/\xff", Kind: engine.EntryFile, Size: 10, Mode: 0o640, Modified: someTime}
 
-func (f *fakeLive) ListFiles(_ context.Context, caller engine.Caller, session engine.ID, path string, depth int) ([]engine.Entry, bool, error) {
+func (f *fakeLive) ListFiles(
+	_ context.Context, caller engine.Caller, session engine.ID, path string, depth int,
+) ([]engine.Entry, bool, error) {
 	return []engine.Entry{someEntry}, true, f.note(caller, session, fmt.Sprintf("%q %d", path, depth))
 }
 
-func (f *fakeLive) StatFile(_ context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error) {
+func (f *fakeLive) StatFile(
+	_ context.Context, caller engine.Caller, session engine.ID, path string,
+) (engine.Entry, error) {
 	return someEntry, f.note(caller, session, path)
 }
 
-func (f *fakeLive) OpenFile(_ context.Context, caller engine.Caller, session engine.ID, _ string) (engine.Entry, *os.File, error) {
+func (f *fakeLive) OpenFile(
+	_ context.Context, caller engine.Caller, session engine.ID, _ string,
+) (engine.Entry, *os.File, error) {
 	if err := f.find(caller, session); err != nil {
 		return engine.Entry{}, nil, err
 	}
@@ -218,12 +253,16 @@ func (f *fakeLive) OpenFile(_ context.Context, caller engine.Caller, session eng
 	return engine.Entry{Path: "d/index.html", Modified: someTime}, file, err
 }
 
-func (f *fakeLive) WatchFiles(_ context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (iter.Seq[engine.FileEvent], error) {
+func (f *fakeLive) WatchFiles(
+	_ context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
+) (iter.Seq[engine.FileEvent], error) {
 	events := []engine.FileEvent{{Kind: engine.FileMoved, Path: "d/b", From: "d/\xff"}, {Kind: engine.FileOverflow}}
 	return slices.Values(events), f.note(caller, session, fmt.Sprintf("%q %v", path, recursive))
 }
 
-func (f *fakeLive) WriteFile(_ context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error) {
+func (f *fakeLive) WriteFile(
+	_ context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
+) (engine.Entry, error) {
 	if err := f.find(caller, session); err != nil {
 		return engine.Entry{}, err
 	}
@@ -234,15 +273,21 @@ func (f *fakeLive) WriteFile(_ context.Context, caller engine.Caller, session en
 	return someEntry, f.note(caller, session, fmt.Sprintf("%q %d", path, len(text)))
 }
 
-func (f *fakeLive) MakeFolder(_ context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error) {
+func (f *fakeLive) MakeFolder(
+	_ context.Context, caller engine.Caller, session engine.ID, path string,
+) (engine.Entry, error) {
 	return someEntry, f.note(caller, session, path)
 }
 
-func (f *fakeLive) MoveFile(_ context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error) {
+func (f *fakeLive) MoveFile(
+	_ context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
+) (engine.Entry, error) {
 	return someEntry, f.note(caller, session, fmt.Sprintf("%q %q %v", from, to, replace))
 }
 
-func (f *fakeLive) RemoveFile(_ context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error {
+func (f *fakeLive) RemoveFile(
+	_ context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
+) error {
 	return f.note(caller, session, fmt.Sprintf("%q %v", path, recursive))
 }
 
@@ -274,7 +319,8 @@ func aboutLive(path string) bool {
 
 // spell puts ids into a route.
 func (f *fakeLive) spell(path string) string {
-	return strings.NewReplacer("{id}", f.session.String(), "{cell}", f.cell.String(), "{process}", f.process.String(), "{port}", "8000", "{path...}", "x").Replace(path)
+	return strings.NewReplacer("{id}", f.session.String(), "{cell}", f.cell.String(), "{process}", f.process.String(),
+		"{port}", "8000", "{path...}", "x").Replace(path)
 }
 
 // TestLiveDocument calls every operation of live sessions, and holds each answer
@@ -289,8 +335,10 @@ func TestLiveDocument(t *testing.T) {
 		status                            int
 		asked                             any
 	}{
-		{"POST", "/sessions", "", asJSON, `{"kind":"live","language":"python","ttl_seconds":60,"python_packages":"onyx","limits":{"memory_bytes":5}}`, 201,
-			live.Request{Language: "python", Packages: "onyx", TTL: time.Minute, Limits: engine.Limits{Memory: 5}, Origin: engine.OriginNative}},
+		{"POST", "/sessions", "", asJSON,
+			`{"kind":"live","language":"python","ttl_seconds":60,"python_packages":"onyx","limits":{"memory_bytes":5}}`, 201,
+			live.Request{Language: "python", Packages: "onyx", TTL: time.Minute, Limits: engine.Limits{Memory: 5},
+				Origin: engine.OriginNative}},
 		{"POST", "/sessions/{id}/cells", "", asJSON, `{"code":"1","timeout_ms":5,"input":true,"silent":true}`, 200,
 			live.CellRequest{Code: "1", Timeout: 5 * time.Millisecond, AllowInput: true, Silent: true}},
 		{"POST", "/sessions/{id}/cells", "", accept, `{"code":"1"}`, 200, live.CellRequest{Code: "1"}},
@@ -312,9 +360,12 @@ func TestLiveDocument(t *testing.T) {
 		{"POST", "/sessions/{id}/is_complete", "", asJSON, `{"code":"if x:"}`, 200, "if x:"},
 		{"GET", "/sessions/{id}/variables", "", "", "", 200, nil},
 
-		{"POST", "/sessions/{id}/processes", "", asJSON, `{"argv":["sh"],"env":{"A":"b"},"cwd":"d","pty":{"cols":80,"rows":24}}`, 201,
-			live.ProcessRequest{Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Dir: "d", Terminal: &engine.TerminalSize{Columns: 80, Rows: 24}}},
-		{"POST", "/sessions/{id}/processes", "", asJSON, `{"shell":"ls","pty":null}`, 201, live.ProcessRequest{Shell: "ls", Env: map[string]string{}}},
+		{"POST", "/sessions/{id}/processes", "", asJSON,
+			`{"argv":["sh"],"env":{"A":"b"},"cwd":"d","pty":{"cols":80,"rows":24}}`, 201,
+			live.ProcessRequest{Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Dir: "d",
+				Terminal: &engine.TerminalSize{Columns: 80, Rows: 24}}},
+		{"POST", "/sessions/{id}/processes", "", asJSON, `{"shell":"ls","pty":null}`, 201,
+			live.ProcessRequest{Shell: "ls", Env: map[string]string{}}},
 		{"POST", "/sessions/{id}/processes", "", asJSON, `{"shell":"ls","pty":{"cols":1}}`, 400, nil},
 		{"GET", "/sessions/{id}/processes", "", "", "", 200, nil},
 		{"GET", "/sessions/{id}/processes/{process}", "", "", "", 200, nil},
@@ -323,7 +374,8 @@ func TestLiveDocument(t *testing.T) {
 		{"POST", "/sessions/{id}/processes/{process}/input", "?eof=true", "", "a\x00\xff", 204, `"a\x00\xff" true`},
 		{"POST", "/sessions/{id}/processes/{process}/input", "?eof=1", "", "", 400, nil},
 		{"POST", "/sessions/{id}/processes/{process}/signal", "", asJSON, `{"signal":"TERM"}`, 204, "TERM"},
-		{"POST", "/sessions/{id}/processes/{process}/resize", "", asJSON, `{"cols":5,"rows":6}`, 204, engine.TerminalSize{Columns: 5, Rows: 6}},
+		{"POST", "/sessions/{id}/processes/{process}/resize", "", asJSON, `{"cols":5,"rows":6}`, 204,
+			engine.TerminalSize{Columns: 5, Rows: 6}},
 
 		{"GET", "/sessions/{id}/fs/stat", "?path=d/%ff", "", "", 200, "d/\xff"},
 		{"GET", "/sessions/{id}/fs/list", "?path=d&depth=2", "", "", 200, `"d" 2`},
@@ -367,8 +419,9 @@ func TestLiveOtherOwner(t *testing.T) {
 	r, f := liveRig(t)
 	r.caller = engine.Caller{Owner: "bob"}
 	bodies := map[string]string{
-		"cells": `{"code":"1"}`, "input": `{"text":"x"}`, "complete": `{"code":"1"}`, "inspect": `{"code":"1"}`, "is_complete": `{"code":"1"}`,
-		"processes": `{"shell":"ls"}`, "signal": `{"signal":"TERM"}`, "resize": `{"cols":1,"rows":1}`,
+		"cells": `{"code":"1"}`, "input": `{"text":"x"}`, "complete": `{"code":"1"}`, "inspect": `{"code":"1"}`,
+		"is_complete": `{"code":"1"}`,
+		"processes":   `{"shell":"ls"}`, "signal": `{"signal":"TERM"}`, "resize": `{"cols":1,"rows":1}`,
 	}
 	for _, route := range routes {
 		if !aboutLive(route.path) {
@@ -394,9 +447,12 @@ func TestLiveOtherOwner(t *testing.T) {
 func TestLiveOddIDs(t *testing.T) {
 	r, f := liveRig(t)
 	for _, path := range []string{
-		"/sessions/x/variables", "/sessions/" + f.session.String() + "/cells/x", "/sessions/" + f.session.String() + "/cells/%00/events",
-		"/sessions/" + f.session.String() + "/processes/1", "/sessions/" + f.session.String() + "/ports/0/", "/sessions/" + f.session.String() + "/ports/65536/",
-		"/sessions/" + f.session.String() + "/ports/08/", "/sessions/" + f.session.String() + "/ports/-1/", "/sessions/" + f.session.String() + "/ports/ssh/",
+		"/sessions/x/variables", "/sessions/" + f.session.String() + "/cells/x",
+		"/sessions/" + f.session.String() + "/cells/%00/events",
+		"/sessions/" + f.session.String() + "/processes/1", "/sessions/" + f.session.String() + "/ports/0/",
+		"/sessions/" + f.session.String() + "/ports/65536/",
+		"/sessions/" + f.session.String() + "/ports/08/", "/sessions/" + f.session.String() + "/ports/-1/",
+		"/sessions/" + f.session.String() + "/ports/ssh/",
 	} {
 		check(t, r.send("GET", path, "", ""), 404, "not_found")
 	}
@@ -406,20 +462,25 @@ func TestLiveBodies(t *testing.T) {
 	r, f := liveRig(t)
 	cells := f.spell("/sessions/{id}/cells")
 	for body, contains := range map[string]string{
-		`{}`: "code is missing", `{"code":1}`: "code must be a string", `{"code":"x","timeout_ms":"5"}`: "timeout_ms must be a whole number",
-		`{"code":"x","input":"yes"}`: "input must be true or false", `{"code":"x","store":true}`: "store is not a field", `{"code":"x","code":"y"}`: "twice",
-		`{"code":"\ud800"}`: "surrogate", `[]`: "must be a JSON object", `{"code":"` + "\xff" + `"}`: "UTF-8",
+		`{}`: "code is missing", `{"code":1}`: "code must be a string",
+		`{"code":"x","timeout_ms":"5"}`: "timeout_ms must be a whole number",
+		`{"code":"x","input":"yes"}`:    "input must be true or false", `{"code":"x","store":true}`: "store is not a field",
+		`{"code":"x","code":"y"}`: "twice",
+		`{"code":"\ud800"}`:       "surrogate", `[]`: "must be a JSON object", `{"code":"` + "\xff" + `"}`: "UTF-8",
 	} {
 		check(t, r.json("POST", cells, body), 400, contains)
 	}
 	for path, body := range map[string]string{
-		"/sessions/{id}/processes": `{"argv":"ls"}`, "/sessions/{id}/input": `{"text":null}`, "/sessions/{id}/complete": `{"code":"x","cursor":-1}`,
-		"/sessions/{id}/inspect": `{"code":"x","detail":2}`, "/sessions/{id}/is_complete": `{"code":"x","cursor":1}`,
-		"/sessions/{id}/processes/{process}/signal": `{"signal":15}`, "/sessions/{id}/processes/{process}/resize": `{"cols":0,"rows":1}`,
+		"/sessions/{id}/processes": `{"argv":"ls"}`, "/sessions/{id}/input": `{"text":null}`,
+		"/sessions/{id}/complete": `{"code":"x","cursor":-1}`,
+		"/sessions/{id}/inspect":  `{"code":"x","detail":2}`, "/sessions/{id}/is_complete": `{"code":"x","cursor":1}`,
+		"/sessions/{id}/processes/{process}/signal": `{"signal":15}`,
+		"/sessions/{id}/processes/{process}/resize": `{"cols":0,"rows":1}`,
 	} {
 		check(t, r.json("POST", f.spell(path), body), 400)
 	}
-	check(t, r.json("POST", f.spell("/sessions/{id}/processes"), `{"shell":"x","env":{"A":1}}`), 400, "env.A must be a string")
+	check(t, r.json("POST", f.spell("/sessions/{id}/processes"), `{"shell":"x","env":{"A":1}}`), 400,
+		"env.A must be a string")
 	check(t, r.json("POST", "/sessions", `{"kind":"live","code":"x"}`), 400, "code is not a field")
 	if len(f.asked) > 0 {
 		t.Errorf("something was done: %v", f.asked)
@@ -431,7 +492,8 @@ func TestLiveBodies(t *testing.T) {
 	if !cmp.Equal(f.asked, want) {
 		t.Error("code did not arrive as it was sent")
 	}
-	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Inside: f, MaxUpload: 10})
+	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Inside: f,
+		MaxUpload: 10})
 	check(t, r.send("POST", f.spell("/sessions/{id}/fs/write?path=x"), "", "12345678901"), 413, "too_large")
 }
 
@@ -447,7 +509,8 @@ func TestCellEvents(t *testing.T) {
 			t.Errorf("event %d has the id %d", i+1, e.id)
 		}
 	}
-	if diff := cmp.Diff([]string{"started", "input", "stdout", "stderr", "display", "result", "error", "done"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"started", "input", "stdout", "stderr", "display", "result", "error", "done"},
+		names); diff != "" {
 		t.Fatal(diff)
 	}
 	if whole[2].data["text"] != nasty || whole[3].data["text"] != "" || len(whole[7].data["outputs"].([]any)) > 0 {
@@ -475,7 +538,8 @@ func TestProcessEvents(t *testing.T) {
 	events := parseEvents(t, r.send("GET", path, "", "").Body)
 	var got []string
 	for _, e := range events {
-		got = append(got, fmt.Sprint(e.id, e.event, e.data["offset"], e.data["text"], e.data["base64"], e.data["bytes"], e.data["exit_code"]))
+		got = append(got, fmt.Sprint(e.id, e.event, e.data["offset"], e.data["text"], e.data["base64"], e.data["bytes"],
+			e.data["exit_code"]))
 	}
 	want := []string{
 		fmt.Sprint(2, "dropped", 0, nil, nil, 2, nil), fmt.Sprint(6, "terminal", 2, "a\n\nb", nil, nil, nil),
@@ -497,28 +561,8 @@ func TestLiveFileDownload(t *testing.T) {
 	w := r.send("GET", f.spell("/sessions/{id}/fs/read?path=d/index.html"), "Range: bytes=2-4", "")
 	check(t, w, http.StatusPartialContent)
 	h := w.Header()
-	if w.Body.String() != "234" || h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") || h.Get("X-Content-Type-Options") != "nosniff" {
+	if w.Body.String() != "234" || h.Get("Content-Type") != "application/octet-stream" ||
+		!strings.HasPrefix(h.Get("Content-Disposition"), "attachment") || h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%q %v", w.Body, h)
 	}
-}
-
-func TestStatus(t *testing.T) {
-	r, _ := liveRig(t)
-	for caller, status := range map[engine.Caller]int{
-		{Owner: "alice", Admin: true}: 200, {Owner: engine.Local}: 200, {Owner: "alice"}: 403, {Owner: engine.Local, Key: "k"}: 403,
-	} {
-		r.caller = caller
-		w := r.send("GET", "/status", "", "")
-		check(t, w, status)
-		if status == 200 {
-			check(t, w, 200, `"running":0`, `"live":{"interpreters":2,"busy":1,"limit":40,"owner_limit":16,"cells":9,"lost":1,"evicted":2,"expired":3}`)
-		}
-	}
-}
-
-// TestNoLive checks a service without interpreters.
-func TestNoLive(t *testing.T) {
-	r := newRig(t, hello)
-	check(t, r.json("POST", "/sessions", `{"kind":"live"}`), 503, "no live sessions")
-	check(t, r.json("POST", "/sessions/"+engine.NewID().String()+"/cells", `{"code":"1"}`), 503, "no live sessions")
 }

@@ -130,23 +130,37 @@ func TestRequests(t *testing.T) {
 		status                          int
 		contains                        string
 	}{
-		{"run", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","wait":null}`, 200, `"stdout":"hello\n"`},
-		{"run, charset", "POST", "/runs", "Content-Type: application/json; charset=UTF-8", `{"language":"py","code":"x"}`, 200, `"reason":"too large"`},
-		{"no wait", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","wait":false}`, 202, `"status":"`},
-		{"no wait, stream", "POST", "/runs", "Content-Type: application/json\nAccept: text/event-stream", `{"language":"python","code":"x","wait":false}`, 400, "wait"},
+		{"run", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","wait":null}`, 200,
+			`"stdout":"hello\n"`},
+		{"run, charset", "POST", "/runs", "Content-Type: application/json; charset=UTF-8", `{"language":"py","code":"x"}`,
+			200, `"reason":"too large"`},
+		{"no wait", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","wait":false}`, 202,
+			`"status":"`},
+		{"no wait, stream", "POST", "/runs", "Content-Type: application/json\nAccept: text/event-stream",
+			`{"language":"python","code":"x","wait":false}`, 400, "wait"},
 		{"no media type", "POST", "/runs", "", `{"language":"python","code":"x"}`, 415, "unsupported_media_type"},
 		{"text", "POST", "/runs", "Content-Type: text/plain", `{"language":"python","code":"x"}`, 415, "application/json"},
 		{"UTF-16", "POST", "/runs", "Content-Type: application/json; charset=utf-16", `{}`, 415, ""},
-		{"language unknown", "POST", "/runs", "Content-Type: application/json", `{"language":"cobol","code":"x"}`, 400, "language"},
-		{"file unknown", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","files":[{"id":"` + unknown + `"}]}`, 404, "files[0].id"},
-		{"file no id", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","files":[{"id":"../x"}]}`, 400, "files[0].id is not an id"},
-		{"session unknown", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","session":"` + unknown + `"}`, 404, "not_found"},
-		{"timeout above", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","timeout_ms":300001}`, 400, "timeout_ms"},
-		{"timeout at maximum", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","timeout_ms":300000}`, 200, `"ok"`},
-		{"timeout least", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","limits":{"timeout_ms":1,"cpus":0.5,"output_bytes":2000}}`, 200, `"ok"`},
-		{"timeout twice", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","timeout_ms":1,"limits":{"timeout_ms":1}}`, 400, "twice"},
-		{"memory above", "POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","limits":{"memory_bytes":1152921504606846976}}`, 400, "limits.memory_bytes"},
-		{"key too long", "POST", "/runs", "Content-Type: application/json\nIdempotency-Key: " + strings.Repeat("k", 300), `{"language":"python","code":"x"}`, 400, "Idempotency-Key"},
+		{"language unknown", "POST", "/runs", "Content-Type: application/json", `{"language":"cobol","code":"x"}`, 400,
+			"language"},
+		{"file unknown", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","files":[{"id":"` + unknown + `"}]}`, 404, "files[0].id"},
+		{"file no id", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","files":[{"id":"../x"}]}`, 400, "files[0].id is not an id"},
+		{"session unknown", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","session":"` + unknown + `"}`, 404, "not_found"},
+		{"timeout above", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","timeout_ms":300001}`, 400, "timeout_ms"},
+		{"timeout at maximum", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","timeout_ms":300000}`, 200, `"ok"`},
+		{"timeout least", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","limits":{"timeout_ms":1,"cpus":0.5,"output_bytes":2000}}`, 200, `"ok"`},
+		{"timeout twice", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","timeout_ms":1,"limits":{"timeout_ms":1}}`, 400, "twice"},
+		{"memory above", "POST", "/runs", "Content-Type: application/json",
+			`{"language":"python","code":"x","limits":{"memory_bytes":1152921504606846976}}`, 400, "limits.memory_bytes"},
+		{"key too long", "POST", "/runs", "Content-Type: application/json\nIdempotency-Key: " + strings.Repeat("k", 300),
+			`{"language":"python","code":"x"}`, 400, "Idempotency-Key"},
 		{"runs", "GET", "/runs?limit=1", "", "", 200, `"next":"` + ""},
 		{"runs of no session", "GET", "/runs?session=" + unknown, "", "", 200, `"runs":[],"next":""`},
 		{"runs, bad limit", "GET", "/runs?limit=-1", "", "", 400, "limit"},
@@ -169,8 +183,11 @@ func TestRequests(t *testing.T) {
 		{"raw upload, up", "POST", "/files?name=../a", "", "hello", 400, "name"},
 		{"raw upload at limit", "POST", "/files?name=a", "", strings.Repeat("x", 1<<20), 201, `"size":1048576`},
 		{"raw upload over limit", "POST", "/files?name=a", "", strings.Repeat("x", 1<<20+1), 413, "too_large"},
-		{"form", "POST", "/files", form, "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"dir/ä.txt\"\r\n\r\nhello\r\n--B--\r\n", 201, `"name":"dir/ä.txt","size":5`},
-		{"form with ttl", "POST", "/files", form, "--B\r\nContent-Disposition: form-data; name=ttl_seconds\r\n\r\n60\r\n--B\r\nContent-Disposition: form-data; name=\"file\"; filename=a\r\n\r\nhello\r\n--B--", 201, `"name":"a"`},
+		{"form", "POST", "/files", form,
+			"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"dir/ä.txt\"\r\n\r\nhello\r\n--B--\r\n", 201,
+			`"name":"dir/ä.txt","size":5`},
+		{"form with ttl", "POST", "/files", form, "--B\r\nContent-Disposition: form-data; name=ttl_seconds\r\n\r\n60\r\n" +
+			"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=a\r\n\r\nhello\r\n--B--", 201, `"name":"a"`},
 		{"files", "GET", "/files", "", "", 200, file.ID.String()},
 		{"files, paged", "GET", "/files?limit=1000&after=" + file.ID.String(), "", "", 200, `"files":[],"next":""`},
 		{"get file", "GET", "/files/" + file.ID.String(), "", "", 200, `"sha256":"` + file.SHA256.String()},
@@ -178,7 +195,9 @@ func TestRequests(t *testing.T) {
 		{"delete unknown file", "DELETE", "/files/" + unknown, "", "", 404, "not_found"},
 		{"content of unknown file", "GET", "/files/" + unknown + "/content", "", "", 404, "not_found"},
 
-		{"session", "POST", "/sessions", "Content-Type: application/json", `{"kind":"files","ttl_seconds":60,"files":[{"id":"` + file.ID.String() + `","path":"in.csv","read_only":true}]}`, 201, `"kind":"files"`},
+		{"session", "POST", "/sessions", "Content-Type: application/json",
+			`{"kind":"files","ttl_seconds":60,"files":[{"id":"` + file.ID.String() + `","path":"in.csv","read_only":true}]}`,
+			201, `"kind":"files"`},
 		{"session of no kind", "POST", "/sessions", "Content-Type: application/json", `{"kind":"odd"}`, 400, "kind"},
 		{"session without body", "POST", "/sessions", "Content-Type: application/json", "", 400, "JSON"},
 		{"sessions", "GET", "/sessions", "", "", 200, `"sessions":[`},
@@ -213,7 +232,8 @@ func TestRequests(t *testing.T) {
 			if c.status == 405 && w.Header().Get("Allow") == "" {
 				t.Error("no Allow header")
 			}
-			if (c.status == 201 || c.status == 202) && !strings.HasPrefix(c.url, "/keys") && !strings.HasPrefix(w.Header().Get("Location"), "/api/v1/") {
+			if (c.status == 201 || c.status == 202) && !strings.HasPrefix(c.url, "/keys") &&
+				!strings.HasPrefix(w.Header().Get("Location"), "/api/v1/") {
 				t.Errorf("Location is %q", w.Header().Get("Location"))
 			}
 		})
@@ -242,7 +262,8 @@ func TestOtherOwner(t *testing.T) {
 		unknown := engine.NewID().String()
 		theirs := r.send(c.method, strings.ReplaceAll(c.url, "%", c.id.String()), "", "")
 		nobodys := r.send(c.method, strings.ReplaceAll(c.url, "%", unknown), "", "")
-		if theirs.Code != 404 || strings.ReplaceAll(theirs.Body.String(), c.id.String(), "") != strings.ReplaceAll(nobodys.Body.String(), unknown, "") {
+		if theirs.Code != 404 || strings.ReplaceAll(theirs.Body.String(), c.id.String(), "") != strings.ReplaceAll(
+			nobodys.Body.String(), unknown, "") {
 			t.Errorf("%s %s: %d %s, and for an unknown id %s", c.method, c.url, theirs.Code, theirs.Body, nobodys.Body)
 		}
 	}
@@ -252,7 +273,8 @@ func TestOtherOwner(t *testing.T) {
 		check(t, r.send("GET", list, "", ""), 200, `:[],"next":""`)
 	}
 	for _, admin := range []*httptest.ResponseRecorder{
-		r.json("POST", "/keys", `{"owner":"bob"}`), r.send("GET", "/keys", "", ""), r.send("DELETE", "/keys/abcdefghjkmn", "", ""),
+		r.json("POST", "/keys", `{"owner":"bob"}`), r.send("GET", "/keys", "", ""),
+		r.send("DELETE", "/keys/abcdefghjkmn", "", ""),
 	} {
 		check(t, admin, 403, "forbidden")
 	}
@@ -363,9 +385,12 @@ func readAll(t *testing.T, r io.Reader) string {
 func TestAccess(t *testing.T) {
 	api := New(nil, Options{})
 	network := []string{
-		"DELETE /files/{id}", "DELETE /runs/{id}", "DELETE /sessions/{id}", "GET /files", "GET /files/{id}", "GET /files/{id}/content",
-		"GET /languages", "GET /limits", "GET /openapi.yaml", "GET /runs", "GET /runs/{id}", "GET /runs/{id}/events", "GET /sessions",
-		"GET /sessions/{id}", "GET /sessions/{id}/archive", "GET /sessions/{id}/files", "POST /files", "POST /runs", "POST /sessions",
+		"DELETE /files/{id}", "DELETE /runs/{id}", "DELETE /sessions/{id}", "GET /files", "GET /files/{id}",
+		"GET /files/{id}/content",
+		"GET /languages", "GET /limits", "GET /openapi.yaml", "GET /runs", "GET /runs/{id}", "GET /runs/{id}/events",
+		"GET /sessions",
+		"GET /sessions/{id}", "GET /sessions/{id}/archive", "GET /sessions/{id}/files", "POST /files", "POST /runs",
+		"POST /sessions",
 	}
 	for _, r := range routes {
 		if aboutLive(r.path) { // in a sandbox, all of it
@@ -374,7 +399,9 @@ func TestAccess(t *testing.T) {
 	}
 	for _, r := range routes {
 		name := r.method + " " + r.path
-		req := httptest.NewRequest(r.method, strings.NewReplacer("{id}", "a%2Fb", "{escalation}", "e", "{sha256}", "s", "{cell}", "c", "{process}", "p", "{port}", "1", "{path...}", "p").Replace(r.path), http.NoBody)
+		req := httptest.NewRequest(r.method, strings.NewReplacer(
+			"{id}", "a%2Fb", "{escalation}", "e", "{sha256}", "s", "{cell}", "c", "{process}", "p", "{port}", "1", "{path...}",
+			"p").Replace(r.path), http.NoBody)
 		trusts, everyone := api.Access(req)
 		if trusts != slices.Contains(network, name) || everyone != (name == "GET /openapi.yaml") {
 			t.Errorf("%s: networks %v, everyone %v", name, trusts, everyone)

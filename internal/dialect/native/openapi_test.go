@@ -62,7 +62,8 @@ func TestDocumentIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := r.engine.CreateSession(t.Context(), r.caller, engine.SessionRequest{Files: []engine.FileRef{{ID: file.ID, ReadOnly: true}}})
+	session, err := r.engine.CreateSession(t.Context(), r.caller,
+		engine.SessionRequest{Files: []engine.FileRef{{ID: file.ID, ReadOnly: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,10 +177,13 @@ func checkAnswer(t *testing.T, doc *openapi3.T, op *openapi3.Operation, w *httpt
 	case contentType == "text/event-stream":
 		for _, e := range parseEvents(t, w.Body) {
 			schema, ok := map[string]string{
-				"output": "Output", "result": "Run", "done": "Cell", "stdout": "CellOutput", "stderr": "CellOutput", "display": "CellOutput", "error": "CellOutput",
-				"input": "InputRequest", "terminal": "ProcessOutput", "dropped": "ProcessGap", "exit": "Process", "moved": "FileEvent", "overflow": "FileEvent",
+				"output": "Output", "result": "Run", "done": "Cell", "stdout": "CellOutput", "stderr": "CellOutput",
+				"display": "CellOutput", "error": "CellOutput",
+				"input": "InputRequest", "terminal": "ProcessOutput", "dropped": "ProcessGap", "exit": "Process",
+				"moved": "FileEvent", "overflow": "FileEvent",
 			}[e.event]
-			if cells := strings.Contains(op.OperationID, "Cell") || op.OperationID == "cellEvents"; cells && e.event == "result" {
+			if cells := strings.Contains(op.OperationID, "Cell") || op.OperationID == "cellEvents"; cells &&
+				e.event == "result" {
 				schema = "CellOutput"
 			} else if e.event == "started" {
 				schema, ok = "Run", true
@@ -210,9 +214,11 @@ func validate(t *testing.T, doc *openapi3.T, schema *openapi3.Schema, value any)
 func TestDocumentRefuses(t *testing.T) {
 	doc := loadDocument(t)
 	schema := doc.Components.Schemas["Session"].Value
-	good := map[string]any{"id": engine.NewID().String(), "kind": "held", "created_at": "2026-11-21T02:16:00.000Z", "expires_at": "2026-11-21T02:16:00.000Z"}
+	good := map[string]any{"id": engine.NewID().String(), "kind": "held", "created_at": "2026-11-21T02:16:00.000Z",
+		"expires_at": "2026-11-21T02:16:00.000Z"}
 	validate(t, doc, schema, good)
-	for field, bad := range map[string]any{"id": "x", "kind": "odd", "created_at": "2026-11-21", "more": 1, "expires_at": nil} {
+	for field, bad := range map[string]any{"id": "x", "kind": "odd", "created_at": "2026-11-21", "more": 1,
+		"expires_at": nil} {
 		value := maps.Clone(good)
 		value[field] = bad
 		if doc.ValidateSchemaJSON(schema, value, openapi3.EnableJSONSchema2020()) == nil {

@@ -22,7 +22,8 @@ type postBody struct {
 }
 
 func postOf(p *assignment.Post) postBody {
-	return postBody{p.ID, p.Kind, p.Project, p.Assignment, p.State, p.Summary(), append([]assignment.Hold{}, p.Holds...), p.Problem, p.Attempts,
+	return postBody{p.ID, p.Kind, p.Project, p.Assignment, p.State, p.Summary(), append([]assignment.Hold{}, p.Holds...),
+		p.Problem, p.Attempts,
 		timeOf(p.Created), timeOf(p.NotBefore), timeOf(p.Done)}
 }
 
@@ -71,7 +72,8 @@ func (w *Work) eachPost(ctx context.Context, owner string, visit func(*assignmen
 // changePost does with a post what somebody has decided.
 func (q *request) changePost(work *Work) (any, error) {
 	body := q.object()
-	actions := map[string]func(context.Context, string) error{"retry": work.Outbox.Retry, "confirm": work.Outbox.Confirm, "drop": work.Outbox.Drop}
+	actions := map[string]func(context.Context, string) error{
+		"retry": work.Outbox.Retry, "confirm": work.Outbox.Confirm, "drop": work.Outbox.Drop}
 	do := actions[body.needText("action")]
 	if do == nil {
 		body.fail("action", "must be retry, confirm or drop")

@@ -76,7 +76,8 @@ func (w *Work) links(ctx context.Context, owner string) ([]conversation.Link, er
 
 // project describes a project with its assignments.
 func (w *Work) project(ctx context.Context, l conversation.Link) (projectBody, error) {
-	b := projectBody{Project: l.Project, Folder: l.Root, API: l.API, CreatedAt: timeOf(l.Created), Assignments: []assignmentBody{}, Escalations: []escalationBody{}}
+	b := projectBody{Project: l.Project, Folder: l.Root, API: l.API, CreatedAt: timeOf(l.Created),
+		Assignments: []assignmentBody{}, Escalations: []escalationBody{}}
 	if l.API == "" {
 		return b, nil
 	}
@@ -87,7 +88,8 @@ func (w *Work) project(ctx context.Context, l conversation.Link) (projectBody, e
 			if work == "" {
 				work = assignment.Open
 			}
-			b.Assignments = append(b.Assignments, assignmentBody{lane.Assignment, s.Percent, s.Accepted, work, timeOf(s.Updated)})
+			b.Assignments = append(b.Assignments, assignmentBody{lane.Assignment, s.Percent, s.Accepted, work,
+				timeOf(s.Updated)})
 		}
 		for i := range lane.Escalations {
 			b.Escalations = append(b.Escalations, escalationOf(&lane.Escalations[i]))
@@ -106,7 +108,8 @@ func escalationOf(e *assignment.Escalation) escalationBody {
 
 func (q *request) putProject(work *Work) (any, error) {
 	body := q.object()
-	l := conversation.Link{Owner: q.owner(), Project: q.PathValue("id"), Root: body.needText("folder"), API: body.text("api")}
+	l := conversation.Link{Owner: q.owner(), Project: q.PathValue("id"), Root: body.needText("folder"),
+		API: body.text("api")}
 	if err := body.done(); err != nil {
 		return nil, err
 	}
@@ -137,7 +140,8 @@ func (q *request) projectPrompt(work *Work) (any, error) {
 	}
 	var told []assignment.Escalation
 	if l.API != "" {
-		if told, err = work.Outbox.Decisions(q.Context(), assignment.Query{API: l.API, Project: l.Project}, true); err != nil {
+		if told, err = work.Outbox.Decisions(q.Context(), assignment.Query{API: l.API, Project: l.Project},
+			true); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +154,8 @@ func (q *request) projectPrompt(work *Work) (any, error) {
 
 func (q *request) answerEscalation(work *Work) (any, error) {
 	body := q.object()
-	answer := assignment.Answer{Verdict: assignment.Chosen, Choice: body.text("choice"), Note: body.text("note"), By: q.owner()}
+	answer := assignment.Answer{Verdict: assignment.Chosen, Choice: body.text("choice"), Note: body.text("note"),
+		By: q.owner()}
 	if body.flag("reject", false) {
 		answer.Verdict = assignment.Rejected
 	}

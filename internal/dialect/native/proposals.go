@@ -37,15 +37,17 @@ type reportBody struct {
 }
 
 func proposalOf(h *conversation.ReplyRecord, p *workspace.Proposal) proposalBody {
-	b := proposalBody{ID: h.ID, Message: h.Message, Project: h.Project, Root: h.Root, Phase: h.Phase, CreatedAt: timeOf(h.Created),
-		State: h.Result.State, Token: tokenOf(h, p), Files: []workspace.FileChange{}, Findings: []workspace.Finding{},
+	b := proposalBody{ID: h.ID, Message: h.Message, Project: h.Project, Root: h.Root, Phase: h.Phase,
+		CreatedAt: timeOf(h.Created),
+		State:     h.Result.State, Token: tokenOf(h, p), Files: []workspace.FileChange{}, Findings: []workspace.Finding{},
 		Reports: []reportBody{}, Metadata: metadataBody{h.Result}}
 	if p != nil {
 		b.Files, b.Findings = append(b.Files, p.Files...), append(b.Findings, p.Findings...)
 	}
 	for i := range h.Batch.Posts {
 		post := &h.Batch.Posts[i]
-		b.Reports = append(b.Reports, reportBody{reportID(i), post.Kind, post.Assignment, post.Summary(), append([]assignment.Hold{}, post.Holds...)})
+		b.Reports = append(b.Reports, reportBody{reportID(i), post.Kind, post.Assignment, post.Summary(),
+			append([]assignment.Hold{}, post.Holds...)})
 	}
 	return b
 }

@@ -91,7 +91,8 @@ func readPolicy(body *object) *workspace.Policy {
 // readMessage reads what a client has of a model's reply.
 func readMessage(body *object) (conversation.Message, error) {
 	m := conversation.Message{
-		ID: body.text("id"), Text: body.needText("text"), Project: body.needText("project"), Assignments: body.texts("assignments"), Only: body.texts("only"),
+		ID: body.text("id"), Text: body.needText("text"), Project: body.needText("project"),
+		Assignments: body.texts("assignments"), Only: body.texts("only"),
 	}
 	talk := body.object("conversation")
 	m.Objective = talk.text("objective")
@@ -138,7 +139,8 @@ func (q *request) approveProposal(work *Work, h *conversation.ReplyRecord, p *wo
 	case h.Done:
 		return nil, refuse(http.StatusConflict, string(engine.ErrConflict), "it is %s already", h.Result.State)
 	case tokenOf(h, p) != token:
-		return nil, refuse(http.StatusConflict, string(engine.ErrConflict), "the token is not that of the proposal as it is now: look at it again")
+		return nil, refuse(http.StatusConflict, string(engine.ErrConflict),
+			"the token is not that of the proposal as it is now: look at it again")
 	}
 	consent, err := consentOf(h, p, only)
 	if err != nil {
@@ -162,7 +164,8 @@ func consentOf(h *conversation.ReplyRecord, p *workspace.Proposal, only []string
 		var held []workspace.Held
 		c.Approval, held = p.ApproveBy(workspace.Automatic())
 		if len(held) > 0 {
-			return c, refuse(http.StatusConflict, string(engine.ErrConflict), "%s: %s; name what is approved in only", held[0].Path, held[0].Reason)
+			return c, refuse(http.StatusConflict, string(engine.ErrConflict), "%s: %s; name what is approved in only",
+				held[0].Path, held[0].Reason)
 		}
 		return c, nil
 	}
@@ -250,14 +253,17 @@ func workError(err error) error {
 		return conflict(state)
 	case errors.Is(err, workspace.ErrRefused):
 		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "%v", err)
-	case errors.Is(err, workspace.ErrConflict), errors.Is(err, workspace.ErrStale), errors.Is(err, workspace.ErrNeedsDecision),
+	case errors.Is(err, workspace.ErrConflict), errors.Is(err, workspace.ErrStale),
+		errors.Is(err, workspace.ErrNeedsDecision),
 		errors.Is(err, workspace.ErrNothing), errors.Is(err, conversation.ErrDone), errors.Is(err, conversation.ErrClosed):
 		return conflict(err)
 	case errors.Is(err, workspace.ErrBusy):
-		return &engine.Error{Kind: engine.ErrUnavailable, Err: err, Hint: "Another commit into the folder is going on: try again."}
+		return &engine.Error{Kind: engine.ErrUnavailable, Err: err,
+			Hint: "Another commit into the folder is going on: try again."}
 	case errors.Is(err, conversation.ErrInvalid):
 		return invalid("%v", err)
-	case errors.Is(err, workspace.ErrNotFound), errors.Is(err, conversation.ErrNotFound), errors.Is(err, assignment.ErrNotFound):
+	case errors.Is(err, workspace.ErrNotFound), errors.Is(err, conversation.ErrNotFound),
+		errors.Is(err, assignment.ErrNotFound):
 		return engine.ErrNotFound
 	case errors.Is(err, fs.ErrPermission):
 		return refuse(http.StatusConflict, string(engine.ErrConflict), "the service may not write to the folder")

@@ -23,7 +23,8 @@ import (
 // which TestWorkIsTrue calls, or of conversations.
 func aboutWork(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first == "replies" || first == "proposals" || first == "projects" || first == "outbox" || first == "conversations"
+	return first == "replies" || first == "proposals" || first == "projects" || first == "outbox" ||
+		first == "conversations"
 }
 
 // workRig is the dialect with a folder and a project's API, without a network.
@@ -40,7 +41,8 @@ const projectAPI = "https://projects.example.com"
 
 func newWorkRig(t *testing.T) *workRig {
 	t.Helper()
-	r := &workRig{rig: newRig(t, hello), doc: loadDocument(t), folder: t.TempDir(), project: &assignmenttest.Project{}, called: map[string]bool{}}
+	r := &workRig{rig: newRig(t, hello), doc: loadDocument(t), folder: t.TempDir(), project: &assignmenttest.Project{},
+		called: map[string]bool{}}
 	data := t.TempDir()
 	db, err := state.Open(t.Context(), data, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
@@ -55,7 +57,8 @@ func newWorkRig(t *testing.T) *workRig {
 	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: r.project}})
 	r.work = &Work{
 		Scoped: &conversation.Scoped{
-			Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{data}}),
+			Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox,
+				Protected: []string{data}}),
 			Wake:    func() {},
 			Folders: []string{r.folder},
 		},
@@ -107,7 +110,8 @@ func TestUnlinkedProposal(t *testing.T) {
 	if p := r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 200); p["token"] != "" {
 		t.Errorf("it can be approved with the token %q", p["token"])
 	}
-	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", approve, 409, "not linked with this folder any more")
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", approve, 409,
+		"not linked with this folder any more")
 	if got := r.content("a.go"); got != "missing" {
 		t.Fatalf("a.go is %q", got)
 	}
@@ -147,7 +151,8 @@ func TestWorkIsTrue(t *testing.T) {
 	r.do("POST", "/replies", "/replies", `{}`, 400)
 	r.do("PUT", "/projects/{id}", "/projects/P1", `{"folder":"/"}`, 403)
 	r.do("PUT", "/projects/{id}", "/projects/P1", `{"folder":"relative"}`, 403)
-	r.do("PUT", "/projects/{id}", "/projects/P1", fmt.Sprintf(`{"folder":%q,"api":"http://projects.example.com"}`, r.folder), 400, "without encryption")
+	r.do("PUT", "/projects/{id}", "/projects/P1", fmt.Sprintf(
+		`{"folder":%q,"api":"http://projects.example.com"}`, r.folder), 400, "without encryption")
 
 	id, token := r.reply(bothReply, "E")
 	if got := r.content("a.go"); got != "missing" {
@@ -155,8 +160,10 @@ func TestWorkIsTrue(t *testing.T) {
 	}
 	r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 200, `"op":"create"`, `"id":"p2"`)
 	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", `{"token":"another"}`, 409)
-	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q,"only":["f9"]}`, token), 400)
-	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q,"only":["f1","p1","p2"]}`, token), 200,
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q,"only":["f9"]}`, token),
+		400)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve",
+		fmt.Sprintf(`{"token":%q,"only":["f1","p1","p2"]}`, token), 200,
 		`"filesCreated":["a.go"]`, `"progressUpdates":1`, `"submissions":1`, "b.go was not written")
 	if a, b := r.content("a.go"), r.content("b.go"); a != "package a\n" || b != "missing" {
 		t.Errorf("a.go is %q, b.go is %q", a, b)
@@ -177,7 +184,8 @@ func TestWorkIsTrue(t *testing.T) {
 	r.do("GET", "/proposals/{id}", "/proposals/"+id, "", 200, `"state":"sent"`)
 
 	undo := r.do("POST", "/proposals/{id}/undo", "/proposals/"+id+"/undo", `{}`, 201, `"op":"delete"`)
-	r.do("POST", "/proposals/{id}/approve", "/proposals/"+undo["id"].(string)+"/approve", fmt.Sprintf(`{"token":%q}`, undo["token"]), 200, `"filesDeleted":["a.go"]`)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+undo["id"].(string)+"/approve",
+		fmt.Sprintf(`{"token":%q}`, undo["token"]), 200, `"filesDeleted":["a.go"]`)
 	if got := r.content("a.go"); got != "missing" {
 		t.Errorf("after the undo a.go is %q", got)
 	}
@@ -185,7 +193,8 @@ func TestWorkIsTrue(t *testing.T) {
 	r.do("DELETE", "/projects/{id}", "/projects/P1", "", 204)
 	r.do("DELETE", "/projects/{id}", "/projects/P1", "", 404)
 	for _, route := range routes {
-		if name := route.method + " " + route.path; aboutWork(route.path) && !strings.HasPrefix(route.path, "/conversations") && !r.called[name] {
+		if name := route.method + " " + route.path; aboutWork(route.path) &&
+			!strings.HasPrefix(route.path, "/conversations") && !r.called[name] {
 			t.Errorf("%s is not called", name)
 		}
 	}
@@ -193,8 +202,11 @@ func TestWorkIsTrue(t *testing.T) {
 
 func (r *workRig) escalate() {
 	r.t.Helper()
-	id, token := r.reply("=== ESCALATION ===\nassignment_id: A2\ndecision_needed: Which?\noptions: JWT | Sessions\n=== END ESCALATION ===\n", "E")
-	answer := r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q}`, token), 200, `"escalations":1`)
+	id, token := r.reply(
+		"=== ESCALATION ===\nassignment_id: A2\ndecision_needed: Which?\noptions: JWT | Sessions\n=== END ESCALATION ===\n",
+		"E")
+	answer := r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q}`, token), 200,
+		`"escalations":1`)
 	result := answer["metadata"].(map[string]any)["executionResult"].(map[string]any)
 	path := "/projects/P1/escalations/" + result["questions"].([]any)[0].(map[string]any)["id"].(string)
 	const pattern = "/projects/{id}/escalations/{escalation}"
@@ -212,7 +224,8 @@ func (r *workRig) escalate() {
 func TestGates(t *testing.T) {
 	r := newWorkRig(t)
 	r.link()
-	for phase, open := range map[string]bool{"E": true, "e": true, "EXECUTE": true, "": true, "B": false, "P": false, "REVIEW": false} {
+	for phase, open := range map[string]bool{"E": true, "e": true, "EXECUTE": true, "": true, "B": false, "P": false,
+		"REVIEW": false} {
 		id, token := r.reply("```go:a.go\npackage a\n```\n", phase)
 		if (token != "") != open {
 			t.Errorf("phase %q: token %q", phase, token)
@@ -273,7 +286,8 @@ func TestConflictOverHTTP(t *testing.T) {
 	if again["token"] == token {
 		t.Error("the merged proposal has the token of the old one")
 	}
-	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve", fmt.Sprintf(`{"token":%q,"only":["f1"]}`, again["token"]), 200)
+	r.do("POST", "/proposals/{id}/approve", "/proposals/"+id+"/approve",
+		fmt.Sprintf(`{"token":%q,"only":["f1"]}`, again["token"]), 200)
 	if got := r.content("a.go"); got != "ONE\ntwo\nthree\nfour\nFIVE\n" {
 		t.Errorf("merged: %q", got)
 	}
@@ -304,7 +318,8 @@ func TestReplyPolicy(t *testing.T) {
 	r.link()
 	hand := func(name, policy string, status int, contains ...string) map[string]any {
 		text := fmt.Sprintf("```go:%s\npackage a\n```\n", name)
-		return r.do("POST", "/replies", "/replies", fmt.Sprintf(`{"text":%q,"project":"P1","policy":%s}`, text, policy), status, contains...)
+		return r.do("POST", "/replies", "/replies", fmt.Sprintf(`{"text":%q,"project":"P1","policy":%s}`, text, policy),
+			status, contains...)
 	}
 	const docs = `{"rules":[{"glob":"docs/**","decision":"allow"}]}`
 	p := hand("docs/a.go", docs, 201)
@@ -318,7 +333,9 @@ func TestReplyPolicy(t *testing.T) {
 	if p := hand("docs/b.go", "null", 201); p["state"] != "proposed" || r.content("docs/b.go") != "missing" {
 		t.Errorf("without a policy: %v", p)
 	}
-	p = r.do("POST", "/replies", "/replies", fmt.Sprintf(`{"text":%q,"project":"P1","policy":%s,"conversation":{"objective":"o","capsule":{"phase":"P"}}}`, "```go:docs/c.go\npackage c\n```\n", docs), 201)
+	p = r.do("POST", "/replies", "/replies",
+		fmt.Sprintf(`{"text":%q,"project":"P1","policy":%s,"conversation":{"objective":"o","capsule":{"phase":"P"}}}`,
+			"```go:docs/c.go\npackage c\n```\n", docs), 201)
 	if p["state"] != "shown" || r.content("docs/c.go") != "missing" {
 		t.Errorf("a phase that only shows: %v", p)
 	}

@@ -14,10 +14,12 @@ var openAPI []byte
 func (q *request) languages() (any, error) {
 	versions := q.versions.Get(q.Context())
 	return each(q.engine.Languages(), func(l language.Language) languageBody {
-		body := languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry, Version: versions[l.Name]}
+		body := languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry,
+			Version: versions[l.Name]}
 		if l.Name == "python" {
 			for _, set := range q.engine.PackageSets() {
-				body.PackageSets = append(body.PackageSets, packageSetBody{set.Name, set.Default, append([]engine.Origin{}, set.Origins...), set.Instead})
+				body.PackageSets = append(body.PackageSets, packageSetBody{
+					set.Name, set.Default, append([]engine.Origin{}, set.Origins...), set.Instead})
 			}
 		}
 		return body
@@ -70,7 +72,8 @@ type liveStats struct {
 // operate it.
 func (q *request) status() (any, error) {
 	if c := q.caller; !c.Admin && (c.Owner != engine.Local || c.Key != "") {
-		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden), "the status is about all owners: this needs an admin key")
+		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden),
+			"the status is about all owners: this needs an admin key")
 	}
 	stats := q.engine.Stats()
 	body := statusBody{Runs: runStats{stats.Slots, stats.Running, stats.Resting, stats.Queued, stats.Rejected, stats.Runs}}

@@ -36,7 +36,8 @@ func (q *request) streamRun(req engine.RunRequest) error {
 	if !finished && req.IdempotencyKey == "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), cancelLimit)
 		defer cancel()
-		if cancelErr := q.engine.CancelRun(ctx, q.caller, run.ID); cancelErr != nil && engine.KindOf(cancelErr) != engine.ErrNotFound {
+		if cancelErr := q.engine.CancelRun(ctx, q.caller, run.ID); cancelErr != nil &&
+			engine.KindOf(cancelErr) != engine.ErrNotFound {
 			q.Log.ErrorContext(ctx, "cancel a run whose client left", "run", run.ID, "err", cancelErr)
 		}
 	}
@@ -54,7 +55,9 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 // out: add appends the frame of one, and says whether it is the last. From its
 // first byte on nothing else can be answered, so errors of the connection end it
 // silently.
-func sendFrames[E any](w http.ResponseWriter, r *http.Request, events iter.Seq[E], add func([]byte, E) ([]byte, bool)) (finished bool, err error) {
+func sendFrames[E any](
+	w http.ResponseWriter, r *http.Request, events iter.Seq[E], add func([]byte, E) ([]byte, bool),
+) (finished bool, err error) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

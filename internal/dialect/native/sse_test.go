@@ -65,7 +65,8 @@ func TestStream(t *testing.T) {
 		last = e.data
 	}
 	want := []string{
-		"1 started <nil> <nil> running", "2 output stdout " + nasty + " <nil>", "3 output stderr warning <nil>", "4 result <nil> <nil> error",
+		"1 started <nil> <nil> running", "2 output stdout " + nasty + " <nil>", "3 output stderr warning <nil>",
+		"4 result <nil> <nil> error",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

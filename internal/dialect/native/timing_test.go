@@ -51,7 +51,8 @@ func TestServerTiming(t *testing.T) {
 	if ran != program || sum < program || sum > waited+time.Millisecond {
 		t.Errorf("the program took %v, all of it %v of %v: %q", ran, sum, waited, header)
 	}
-	stream := r.send("POST", "/runs", "Content-Type: application/json\nAccept: text/event-stream", `{"language":"python","code":"x"}`)
+	stream := r.send("POST", "/runs", "Content-Type: application/json\nAccept: text/event-stream",
+		`{"language":"python","code":"x"}`)
 	if got := stream.Header().Get("Server-Timing"); got != "" {
 		t.Errorf("a stream, which begins before the run, says %q", got)
 	}

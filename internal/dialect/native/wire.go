@@ -111,7 +111,8 @@ func liveOf(i live.Info) *liveBody {
 }
 
 func sessionOf(s engine.Session) sessionBody {
-	return sessionBody{ID: s.ID, Kind: s.Kind, Language: live.Language(s), CreatedAt: timeOf(s.CreatedAt), ExpiresAt: timeOf(s.ExpiresAt)}
+	return sessionBody{ID: s.ID, Kind: s.Kind, Language: live.Language(s), CreatedAt: timeOf(s.CreatedAt),
+		ExpiresAt: timeOf(s.ExpiresAt)}
 }
 
 type sessionFileBody struct {
@@ -131,7 +132,8 @@ type keyBody struct {
 }
 
 func keyOf(k engine.Key) keyBody {
-	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt), RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages}
+	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt),
+		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages}
 }
 
 type languageBody struct {

@@ -115,7 +115,8 @@ func (p *parser) space(i int) int {
 var constants = []struct {
 	word string
 	kind kind
-}{{"null", isNull}, {"true", isBool}, {"false", isBool}, {"NaN", isFloat}, {"Infinity", isFloat}, {"-Infinity", isFloat}}
+}{{"null", isNull}, {"true", isBool}, {"false", isBool}, {"NaN", isFloat}, {"Infinity", isFloat},
+	{"-Infinity", isFloat}}
 
 func (p *parser) value(i, depth int) (value, int) {
 	if p.values++; p.values > maxValues || depth > maxDepth {

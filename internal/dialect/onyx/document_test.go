@@ -49,7 +49,8 @@ func TestBrokenDocuments(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{
-		"not UTF-8": "\"\xff\"", "too deep": strings.Repeat("[", 1000), "too much": "[" + strings.Repeat("1,", maxValues) + "1]",
+		"not UTF-8": "\"\xff\"", "too deep": strings.Repeat("[", 1000),
+		"too much": "[" + strings.Repeat("1,", maxValues) + "1]",
 	} {
 		if _, err := parseDocument([]byte(body)); !errors.Is(err, errUnreadable) {
 			t.Errorf("%s: %v", name, err)
@@ -79,7 +80,8 @@ func TestEcho(t *testing.T) {
 // What encoding/json can read is read here too, and means the same; and
 // nothing that a client sends makes the reader fall over.
 func FuzzDocument(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,2.5e3,"x\u00e9\n",true,null]}`, `"\ud800"`, `[[[`, `{"a":1,"a":2}`, `-0`, "\"\x7f\"", `{"":NaN}`} {
+	for _, seed := range []string{`{"a":[1,2.5e3,"x\u00e9\n",true,null]}`, `"\ud800"`, `[[[`, `{"a":1,"a":2}`, `-0`,
+		"\"\x7f\"", `{"":NaN}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -95,7 +95,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", retryAfter(err, capacityDelay))
 	}
 	if status >= 500 {
-		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status, "err", err)
+		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
+			"err", err)
 	}
 	writeJSON(w, status, errorBody{detail})
 }
@@ -123,7 +124,8 @@ func describe(err error) (int, any) {
 	case engine.ErrFull:
 		return status, "Executor capacity unavailable (quota_exceeded): " + orElse(e.Hint, "there is no room left.")
 	case engine.ErrUnavailable, engine.ErrNoLanguage:
-		return status, "Executor capacity unavailable (unschedulable): " + orElse(e.Hint, "the sandbox cannot run this at the moment.")
+		return status, "Executor capacity unavailable (unschedulable): " +
+			orElse(e.Hint, "the sandbox cannot run this at the moment.")
 	case engine.ErrNotFound:
 		return status, "Not Found"
 	case engine.ErrUnauthorized, engine.ErrForbidden:

@@ -146,7 +146,9 @@ func (a *api) execute(w http.ResponseWriter, r *http.Request) error {
 // stage names the files of a request as the engine does. Of two at one path
 // the later counts. An unknown file is worse than a bad path, wherever in the
 // list it is.
-func (a *api) stage(ctx context.Context, caller engine.Caller, files []fileRef, reserved string) ([]engine.FileRef, error) {
+func (a *api) stage(
+	ctx context.Context, caller engine.Caller, files []fileRef, reserved string,
+) ([]engine.FileRef, error) {
 	refs := make([]engine.FileRef, 0, len(files))
 	places := map[string]int{}
 	for _, f := range files {

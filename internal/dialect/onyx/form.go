@@ -63,7 +63,8 @@ func skipField(part *multipart.Part, field string) error {
 		return refuse(http.StatusBadRequest, "Part exceeded maximum size of 1024KB.")
 	case field == fileField:
 		return wrong(problem{
-			Type: "value_error", Loc: []any{bodyLoc, fileField}, Msg: "Value error, Expected UploadFile, received: <class 'str'>",
+			Type: "value_error", Loc: []any{bodyLoc, fileField},
+			Msg:   "Value error, Expected UploadFile, received: <class 'str'>",
 			Input: value{kind: isString, text: string(text)}, Ctx: `{"error":{}}`,
 		})
 	}

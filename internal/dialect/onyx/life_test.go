@@ -46,7 +46,8 @@ func TestFilesExpire(t *testing.T) {
 	uses := []func(){
 		func() { contains(t, r.send("GET", "/v1/files/"+id, ""), 200, "1,2") },
 		func() {
-			contains(t, r.send("POST", "/v1/execute", `{"code":"cat x\nwrite out 1","files":[{"path":"x","file_id":"`+id+`"}]}`), 200, "1,2")
+			contains(t, r.send("POST", "/v1/execute", `{"code":"cat x\nwrite out 1","files":[{"path":"x","file_id":"`+id+`"}]}`),
+				200, "1,2")
 		},
 		func() {
 			contains(t, r.send("POST", "/v1/sessions", `{"files":[{"path":"x","file_id":"`+id+`"}]}`), 201)
@@ -60,7 +61,8 @@ func TestFilesExpire(t *testing.T) {
 	}
 	now.advance(61 * time.Minute)
 	contains(t, r.send("GET", "/v1/files/"+id, ""), 404)
-	contains(t, r.send("POST", "/v1/execute", `{"code":"","files":[{"path":"x","file_id":"`+id+`"}]}`), 404, "not found for path 'x'")
+	contains(t, r.send("POST", "/v1/execute", `{"code":"","files":[{"path":"x","file_id":"`+id+`"}]}`), 404,
+		"not found for path 'x'")
 }
 
 func (r *rig) session(body string) string {
@@ -123,11 +125,13 @@ func TestDeleteBusySession(t *testing.T) {
 // What one owner has is not there for another, by whatever id.
 func TestOwners(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
-	f, err := r.engine.PutFile(t.Context(), engine.Caller{Owner: "bob"}, engine.Upload{Name: "b", Origin: engine.OriginOnyx}, strings.NewReader("x"))
+	f, err := r.engine.PutFile(t.Context(), engine.Caller{Owner: "bob"},
+		engine.Upload{Name: "b", Origin: engine.OriginOnyx}, strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := r.engine.CreateSession(t.Context(), engine.Caller{Owner: "bob"}, engine.SessionRequest{Kind: engine.SessionHeld})
+	s, err := r.engine.CreateSession(t.Context(), engine.Caller{Owner: "bob"},
+		engine.SessionRequest{Kind: engine.SessionHeld})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,11 +59,15 @@ func TestSaturated(t *testing.T) {
 			r.handler.ServeHTTP(httptest.NewRecorder(), req)
 			left <- struct{}{}
 		}()
-		eventually(t, "one runs and the other waits", func() bool { s := r.engine.Stats(); return s.Running == 1 && s.Queued == waiting })
+		eventually(t, "one runs and the other waits", func() bool {
+			s := r.engine.Stats()
+			return s.Running == 1 && s.Queued == waiting
+		})
 	}
 	for _, path := range []string{"/v1/execute", "/v1/execute/stream"} {
 		w := r.send("POST", path, `{"code":"exit 0"}`)
-		contains(t, w, http.StatusTooManyRequests, `{"detail":"Execution capacity on this replica is saturated. Retry after the Retry-After delay."}`)
+		contains(t, w, http.StatusTooManyRequests,
+			`{"detail":"Execution capacity on this replica is saturated. Retry after the Retry-After delay."}`)
 		if w.Header().Get("Retry-After") == "" || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %v", path, w.Header())
 		}
@@ -102,7 +106,8 @@ func TestNotReady(t *testing.T) {
 		t.Errorf("Retry-After: %q", w.Header().Get("Retry-After"))
 	}
 	r.sandbox.Fail(&engine.Error{Op: "hold", Kind: engine.ErrFull, Hint: "Delete sessions."})
-	contains(t, r.send("POST", "/v1/sessions", `{}`), 503, `"Executor capacity unavailable (quota_exceeded): Delete sessions."`)
+	contains(t, r.send("POST", "/v1/sessions", `{}`), 503,
+		`"Executor capacity unavailable (quota_exceeded): Delete sessions."`)
 	r.sandbox.Fail(nil)
 	contains(t, r.send("GET", "/ready", ""), 200, `"ok"`)
 	contains(t, r.send("POST", "/v1/execute", `{"code":"print 1"}`), 200)
@@ -159,7 +164,8 @@ func TestClientsWhoLeave(t *testing.T) {
 	defer server.Close()
 	for _, path := range []string{"/v1/execute", "/v1/execute/stream"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+path, strings.NewReader(`{"code":"print begun\nwait","timeout_ms":60000}`))
+		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+path,
+			strings.NewReader(`{"code":"print begun\nwait","timeout_ms":60000}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +198,9 @@ func TestReaderWhoNeverReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := `{"code":"repeat 900000 x\nwait","timeout_ms":60000}`
-	fmt.Fprintf(conn, "POST /v1/execute/stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(conn,
+		"POST /v1/execute/stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 	eventually(t, "it runs", func() bool { return r.engine.Stats().Running == 1 })
 	contains(t, r.send("POST", "/v1/execute", `{"code":"print meanwhile"}`), 200, "meanwhile")
 	conn.Close()
@@ -253,7 +261,8 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
 		}
 	}
-	contains(t, r.send("POST", "/v1/execute", `{"code":"`+strings.Repeat("#", 16<<20+1)+`"}`), 413, "code has 16777217 bytes, at most 16777216 are allowed")
+	contains(t, r.send("POST", "/v1/execute", `{"code":"`+strings.Repeat("#", 16<<20+1)+`"}`), 413,
+		"code has 16777217 bytes, at most 16777216 are allowed")
 	contains(t, r.send("POST", "/v1/execute", `{"code":"print 1"}`), 200)
 }
 

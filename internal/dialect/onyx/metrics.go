@@ -30,16 +30,20 @@ func newMeter(o *Options, e Engine) *meter {
 			Namespace: namespace, Name: "executions_active", Help: "Executions under way, waiting ones included.",
 		}, []string{"operation"}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "executions_rejected_total", Help: "Executions refused before they began, by HTTP status and reason.",
+			Namespace: namespace, Name: "executions_rejected_total",
+			Help: "Executions refused before they began, by HTTP status and reason.",
 		}, []string{"operation", "status", "reason"}),
 		completed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "executions_completed_total", Help: "Executions that were accepted, by outcome: ok, timed_out, error.",
+			Namespace: namespace, Name: "executions_completed_total",
+			Help: "Executions that were accepted, by outcome: ok, timed_out, error.",
 		}, []string{"operation", "outcome"}),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "admission_wait_seconds", Help: "Time that executions waited for a slot.", Buckets: buckets,
+			Namespace: namespace, Name: "admission_wait_seconds", Help: "Time that executions waited for a slot.",
+			Buckets: buckets,
 		}, []string{"operation"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "execution_duration_seconds", Help: "Time from the request to the end of the execution.", Buckets: buckets,
+			Namespace: namespace, Name: "execution_duration_seconds", Help: "Time from the request to the end of the execution.",
+			Buckets: buckets,
 		}, []string{"operation"}),
 	}
 	limit := prometheus.NewGaugeFunc(prometheus.GaugeOpts{

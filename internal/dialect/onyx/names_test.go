@@ -12,8 +12,10 @@ import (
 
 // odd are names that people give to files, or programs to theirs.
 var odd = []string{
-	"می\u200cخواهم.csv", "क\u094d\u200dष.txt", "👨\u200d👩\u200d👧.png", "\u200eIMG-20240101-WA0001.jpg", "a\u200bb.txt", "so\u00adft.txt", "\ufeffbom.csv",
-	"a\u2028b\u2029.txt", "\u0085\u009b.txt", "a\u202egnp.exe", "\u2066a\u2069.txt", "e\u0301.txt", "\u00e9.txt", `a\b.txt`, "a\u2060.txt", "\U000e0001.txt",
+	"می\u200cخواهم.csv", "क\u094d\u200dष.txt", "👨\u200d👩\u200d👧.png", "\u200eIMG-20240101-WA0001.jpg", "a\u200bb.txt",
+	"so\u00adft.txt", "\ufeffbom.csv",
+	"a\u2028b\u2029.txt", "\u0085\u009b.txt", "a\u202egnp.exe", "\u2066a\u2069.txt", "e\u0301.txt", "\u00e9.txt",
+	`a\b.txt`, "a\u2060.txt", "\U000e0001.txt",
 }
 
 // Onyx stages every file of a chat for each call: no name may fail the call, and
@@ -38,7 +40,8 @@ func TestOddNames(t *testing.T) {
 		}
 		w = r.send("GET", "/v1/files/"+up.ID, "")
 		contains(t, w, 200, fmt.Sprint(i))
-		if _, params, err := mime.ParseMediaType(w.Header().Get("Content-Disposition")); err != nil || params["filename"] != name {
+		if _, params, err := mime.ParseMediaType(w.Header().Get("Content-Disposition")); err != nil ||
+			params["filename"] != name {
 			t.Errorf("%q is downloaded as %q, %v", name, params["filename"], err)
 		}
 		refs = append(refs, ref{name, up.ID})
@@ -57,7 +60,8 @@ func TestOddNames(t *testing.T) {
 		Files          []ref
 	}
 	contains(t, w, 200)
-	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Code == nil || *out.Code != 0 || out.Stdout != "0123456789101112131415" {
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Code == nil || *out.Code != 0 ||
+		out.Stdout != "0123456789101112131415" {
 		t.Fatalf("%v: %s", err, w.Body)
 	}
 	left := map[string]string{}

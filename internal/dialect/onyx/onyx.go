@@ -192,7 +192,9 @@ func known(path string) bool {
 	given := strings.Split(path, "/")
 	for pattern := range routes {
 		parts := strings.Split(pattern, "/")
-		if slices.EqualFunc(parts, given, func(part, word string) bool { return part == word || part == "{id}" && word != "" }) {
+		if slices.EqualFunc(parts, given, func(part, word string) bool {
+			return part == word || part == "{id}" && word != ""
+		}) {
 			return true
 		}
 	}

@@ -30,7 +30,8 @@ type rig struct {
 
 func newRig(t *testing.T, cfg engine.Config, o Options) *rig {
 	t.Helper()
-	r := &rig{t: t, sandbox: sandboxtest.NewFake(dialecttest.Script), index: enginetest.NewIndex(), blobs: enginetest.NewBlobs()}
+	r := &rig{t: t, sandbox: sandboxtest.NewFake(dialecttest.Script), index: enginetest.NewIndex(),
+		blobs: enginetest.NewBlobs()}
 	r.engine = enginetest.StartOn(t, cfg, r.sandbox, r.blobs, r.index)
 	o.Caller = func(*http.Request) engine.Caller { return engine.Caller{Owner: "alice"} }
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))

@@ -68,7 +68,8 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*fields, error) 
 	if r.ContentLength > MaxJSON {
 		return nil, &http.MaxBytesError{Limit: MaxJSON}
 	}
-	body, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxJSON), r.ContentLength, MaxJSON)
+	body, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxJSON), r.ContentLength,
+		MaxJSON)
 	if errors.Is(err, wire.ErrBodies) {
 		return nil, &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
 	}

@@ -56,7 +56,8 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.runError(r.Context(), caller, files, err)
 	}
-	writeJSON(w, http.StatusCreated, sessionBody{SessionID: sessionName(session.ID), ExpiresAt: unixTime(session.ExpiresAt)})
+	writeJSON(w, http.StatusCreated, sessionBody{SessionID: sessionName(session.ID),
+		ExpiresAt: unixTime(session.ExpiresAt)})
 	return nil
 }
 

@@ -24,7 +24,8 @@ func String(object []byte, name string) string {
 			step = 2
 			if end+1 < len(rest) && rest[end+1] == 'u' {
 				step = 6
-				if high := rest[end:min(end+6, len(rest))]; len(high) == 6 && bytes.ContainsAny(high[2:3], "dD") && bytes.ContainsAny(high[3:4], "89abAB") {
+				if high := rest[end:min(end+6, len(rest))]; len(high) == 6 && bytes.ContainsAny(high[2:3], "dD") &&
+					bytes.ContainsAny(high[3:4], "89abAB") {
 					step = 12 // the first half of a pair
 				}
 			}

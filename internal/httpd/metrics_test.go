@@ -1,0 +1,80 @@
+package httpd
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestMetrics(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}})
+	key := "X-API-Key: " + aliceKey
+	for range 3 {
+		request(t, "GET", address+"/api/v1/who/me", key, "")
+	}
+	request(t, "GET", address+"/nowhere/"+aliceKey[:10], key, "")
+	request(t, "GET", address+"/api/v1/x", "", "")
+	if resp, _ := request(t, "GET", address+"/metrics", "", ""); resp.StatusCode != 401 {
+		t.Errorf("metrics without a key: %d", resp.StatusCode)
+	}
+	if resp, body := request(t, "GET", address+"/metrics", key, ""); resp.StatusCode != 403 ||
+		strings.Contains(body, "airlock_runs") {
+		t.Errorf("metrics with a tenant's key: %d %s", resp.StatusCode, body)
+	}
+	_, body := request(t, "GET", address+"/metrics", "X-API-Key: "+adminKey, "")
+	for _, want := range []string{
+		`airlock_http_requests_total{code="200",method="GET",route="/api/v1/who/{id}"} 3`,
+		`airlock_http_requests_total{code="404",method="GET",route="other"} 1`,
+		`airlock_http_requests_total{code="401",method="GET",route="other"} 2`,
+		`airlock_runs_total{status="ok"} 5`, `airlock_runs_total{status="oom"} 0`,
+		"airlock_runs_running 2", "airlock_runs_queued 3", "airlock_runs_rejected_total 4",
+		`airlock_run_queue_wait_seconds_bucket{le="1"} 1`, `airlock_run_queue_wait_seconds_bucket{le="2"} 3`,
+		`airlock_run_queue_wait_seconds_bucket{le="+Inf"} 7`, "airlock_run_queue_wait_seconds_sum 20",
+		"go_goroutines", "go_gc_heap_live_bytes ", "process_open_fds",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if strings.Contains(body, "alice") {
+		t.Error("a caller's words are in the metrics")
+	}
+}
+
+// TestAudit checks that the log says who and what, and repeats nothing that a
+// caller wrote.
+func TestAudit(t *testing.T) {
+	var log strings.Builder
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{
+		Listen: []net.Listener{l}, Engine: &fakeEngine{hasKeys: true}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Mounts: []Mount{{Prefix: "/api/v1", Handler: dialect()}},
+	})
+	l.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/api/v1/who/secret-name?name=secret-query", "/api/v1/panic"} {
+		ctx := context.WithValue(t.Context(), originKey{}, connOrigin{unix: true, peerUID: -1})
+		req := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader("secret-body"))
+		req.Header.Set("X-API-Key", aliceKey)
+		s.Handler().ServeHTTP(httptest.NewRecorder(), req)
+	}
+	for _, want := range []string{"owner=alice key=alicealice22 method=POST route=/api/v1/who/{id} status=200",
+		"msg=panic", "route=/api/v1/panic status=500"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in %s", want, log.String())
+		}
+	}
+	for _, secret := range []string{"secret-", aliceKey, "the secret of the caller"} {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("%q is in the log", secret)
+		}
+	}
+}
