@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,20 @@ func TestIsBusy(t *testing.T) {
 func TestPrewarmed(t *testing.T) {
 	s := startWarm(t)
 	awaitPrewarmed(t, s)
+}
+
+// What a sandbox has done before its program comes leaves that most of what it may
+// have: without control groups, what is mapped counts, whether it is used or not.
+func TestPrewarmedLeavesMemory(t *testing.T) {
+	s := startWarm(t)
+	awaitPrewarmed(t, s)
+	r := sandboxtest.Run(t, s, sandboxtest.Python(`import matplotlib.pyplot as plt
+import pandas
+plt.savefig
+print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmData")][0])`))
+	if kib, err := strconv.Atoi(strings.TrimSpace(r.Stdout)); err != nil || kib > 512<<10 {
+		t.Errorf("a program begins with %q KiB of data: %v %s", r.Stdout, err, r.Stderr)
+	}
 }
 
 // A program that calls out finds its channel under the numbers that it is told,

@@ -23,6 +23,8 @@ LIVE = []  # the driver of a live interpreter, in the tier for that
 # threads, or for what is done here in another way.
 LEFT_OUT = {"random", "logging", "concurrent.futures.thread"}
 
+COMMIT = "MIMALLOC_ARENA_EAGER_COMMIT"
+
 
 def preload(modules):
     """Imports what it can, and returns what it cannot, with the reason. Notes what
@@ -36,11 +38,15 @@ def preload(modules):
         register(**hooks)
 
     os.register_at_fork = note
+    # pyarrow's allocator, which reads this once, would commit 1 GiB with the first
+    # table. Without control groups that is all that RLIMIT_DATA leaves a program.
+    os.environ[COMMIT] = "0"
     for name in modules:
         try:
             __import__(name)
         except BaseException as error:
             left_out[name] = f"{type(error).__name__}: {error}"
+    del os.environ[COMMIT]
     os.register_at_fork = register
     AFTER_FORK[:] = filter(None, AFTER_FORK)
     if "matplotlib" in sys.modules and "matplotlib" not in left_out:
