@@ -193,6 +193,10 @@ image: build ## the container image airlock, or airlock:full with FULL=1
 		--build-arg 'VERSION=$(VERSION)' --build-arg 'COMMIT=$(COMMIT)' --build-arg 'DATE=$(DATE)' \
 		-t airlock:$(if $(FULL),full,latest) $(ARGS) '$(CACHE)/image'
 
+.PHONY: compose-check
+compose-check: ## the compose files, as Docker Compose reads them
+	@scripts/check-compose
+
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the Go files
 	@$(GOLANGCI) fmt
