@@ -89,7 +89,7 @@ lint: $(GOLANGCI) ## what may be tracked, format check and golangci-lint, import
 	@echo '== format'
 	@$(GOLANGCI) fmt --diff
 	@echo '== lint'
-	@$(GOLANGCI) run
+	@$(GOLANGCI) run --allow-parallel-runners
 
 # As root none of the sandbox's tests may be skipped. Each set of tests is one go test.
 TIMES    := $(CACHE)/times

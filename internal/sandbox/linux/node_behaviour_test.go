@@ -92,8 +92,9 @@ var nodeBehaviours = map[string]string{
 	"temporary":        "const os = require('os'), fs = require('fs')\nconsole.log(os.tmpdir(), os.homedir(), fs.readdirSync('/tmp').filter(n => n !== 'matplotlib'), fs.existsSync(fs.mkdtempSync(os.tmpdir() + '/x')))",
 
 	// What it does in time.
-	"order":     "setTimeout(() => console.log('timeout'), 300); setImmediate(() => console.log('immediate')); process.nextTick(() => console.log('tick')); Promise.resolve().then(() => console.log('then')); queueMicrotask(() => console.log('micro')); console.log('now')",
-	"timers":    "const t = Date.now()\nsetTimeout(() => console.log(Date.now() - t >= 199), 200)\nlet n = 0; const i = setInterval(() => { if (++n === 3) clearInterval(i); console.log(n) }, 5)",
+	"order": "setTimeout(() => console.log('timeout'), 300); setImmediate(() => console.log('immediate')); process.nextTick(() => console.log('tick')); Promise.resolve().then(() => console.log('then')); queueMicrotask(() => console.log('micro')); console.log('now')",
+	"timers": "let n = 0; const i = setInterval(() => { console.log(++n); if (n === 3) { clearInterval(i); late() } }, 5)\n" +
+		"function late() { const t = Date.now(); setTimeout(() => console.log(Date.now() - t >= 199), 200) }",
 	"promises":  "const { setTimeout: s } = require('timers/promises')\nPromise.race([s(500, 'slow'), s(5, 'fast')]).then(v => { console.log(v); process.exit() })",
 	"hooks":     "const seen = []\nrequire('async_hooks').createHook({ init: (id, type) => seen.push(id, type) }).enable()\nsetTimeout(() => {}, 1); Promise.resolve().then(() => {})\nprocess.on('exit', () => require('fs').writeSync(1, seen.join() + '\\n'))",
 	"storage":   "const { AsyncLocalStorage } = require('async_hooks')\nconst s = new AsyncLocalStorage()\ns.run(5, () => setTimeout(() => console.log(s.getStore()), 1))",
