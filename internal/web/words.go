@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 )
 
 // byteCount says a number of bytes to a person.
@@ -23,14 +26,7 @@ func trimZero(s string) string { return strings.TrimSuffix(s, ".0") }
 
 // count says how many there are of a thing whose plural has an s.
 func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits + " " + thing + "s"
+	return humanize.Comma(int64(n)) + " " + english.PluralWord(n, thing, "")
 }
 
 // shortDuration says how long something took.
