@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -73,4 +74,18 @@ func KindOf(err error) Kind {
 		return k
 	}
 	return ErrInternal
+}
+
+// RetrySeconds returns after how many whole seconds, at least one, a request that
+// failed with err may be tried again, as Retry-After has it. It is otherwise if err
+// does not say; "" if that is zero, too.
+func RetrySeconds(err error, otherwise time.Duration) string {
+	wait := otherwise
+	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
+		wait = e.RetryAfter
+	}
+	if wait <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -111,8 +109,8 @@ func (s *Site) fail(w http.ResponseWriter, v *webRequest, err error) {
 			s.Log.ErrorContext(v.Context(), "page failed", "request_id", p.RequestID, "status", p.Status, "err", err)
 		}
 	}
-	if e, ok := errors.AsType[*engine.Error](err); ok && e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
+	if seconds := engine.RetrySeconds(err, 0); seconds != "" {
+		w.Header().Set("Retry-After", seconds)
 	}
 	if v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {
 		writeJSON(w, p.Status, map[string]problem{"error": p})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -70,8 +69,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case status == http.StatusInternalServerError:
 		s.Log.Error("jupyter", "route", r.Pattern, "error", err)
 	}
-	if e, ok := errors.AsType[*engine.Error](err); ok && e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int((e.RetryAfter+time.Second-1)/time.Second))))
+	if seconds := engine.RetrySeconds(err, 0); seconds != "" {
+		w.Header().Set("Retry-After", seconds)
 	}
 	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may be gone
 }

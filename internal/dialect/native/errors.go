@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -85,9 +84,9 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch status {
 	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", retryAfter(err, time.Second))
+		w.Header().Set("Retry-After", engine.RetrySeconds(err, time.Second))
 	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", retryAfter(err, 5*time.Second))
+		w.Header().Set("Retry-After", engine.RetrySeconds(err, 5*time.Second))
 	}
 	if status >= 500 && kind != engine.ErrBusy && !errors.Is(err, engine.ErrQuota) {
 		a.Log.ErrorContext(r.Context(), "request failed", "request_id", detail.RequestID, "status", status, "err", err)
@@ -156,13 +155,4 @@ func wireField(field string) string {
 		return "Idempotency-Key"
 	}
 	return field
-}
-
-// retryAfter is in whole seconds, never less than one.
-func retryAfter(err error, otherwise time.Duration) string {
-	wait := otherwise
-	if e, ok := errors.AsType[*engine.Error](err); ok && e.RetryAfter > 0 {
-		wait = e.RetryAfter
-	}
-	return strconv.FormatInt(max(int64((wait+time.Second-1)/time.Second), 1), 10)
 }

@@ -1,10 +1,10 @@
 package onyx
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -90,9 +90,9 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch status {
 	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", retryAfter(err, busyDelay))
+		w.Header().Set("Retry-After", engine.RetrySeconds(err, busyDelay))
 	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", retryAfter(err, capacityDelay))
+		w.Header().Set("Retry-After", engine.RetrySeconds(err, capacityDelay))
 	}
 	if status >= 500 {
 		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
@@ -122,16 +122,16 @@ func describe(err error) (int, any) {
 	case engine.ErrBusy:
 		return status, saturated
 	case engine.ErrFull:
-		return status, "Executor capacity unavailable (quota_exceeded): " + orElse(e.Hint, "there is no room left.")
+		return status, "Executor capacity unavailable (quota_exceeded): " + cmp.Or(e.Hint, "there is no room left.")
 	case engine.ErrUnavailable, engine.ErrNoLanguage:
 		return status, "Executor capacity unavailable (unschedulable): " +
-			orElse(e.Hint, "the sandbox cannot run this at the moment.")
+			cmp.Or(e.Hint, "the sandbox cannot run this at the moment.")
 	case engine.ErrNotFound:
 		return status, "Not Found"
 	case engine.ErrUnauthorized, engine.ErrForbidden:
-		return status, orElse(e.Hint, "Forbidden")
+		return status, cmp.Or(e.Hint, "Forbidden")
 	case engine.ErrConflict:
-		return status, orElse(e.Hint, "Conflict")
+		return status, cmp.Or(e.Hint, "Conflict")
 	}
 	return status, http.StatusText(http.StatusInternalServerError)
 }
@@ -149,20 +149,4 @@ func sentence(e *engine.Error) string {
 		said += ". " + e.Hint
 	}
 	return said
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// retryAfter is in whole seconds, never less than one.
-func retryAfter(err error, otherwise time.Duration) string {
-	wait := otherwise
-	if e, ok := errors.AsType[*engine.Error](err); ok && e.RetryAfter > 0 {
-		wait = e.RetryAfter
-	}
-	return strconv.FormatInt(max(int64((wait+time.Second-1)/time.Second), 1), 10)
 }
