@@ -22,11 +22,8 @@ with open("sums.csv", "w") as f:
         f.write(f"{month},{sales}\n")
 print(len(sums), "months")`
 
-const (
-	shortCode = `sales = [int(row.split(",")[1]) for row in open("sales.csv").readlines()[1:]]
+const shortCode = `sales = [int(row.split(",")[1]) for row in open("sales.csv").readlines()[1:]]
 print(sum(sales), file=open("sum.txt", "w"))`
-	shortShell = `awk -F, 'NR > 1 {sum += $2} END {print sum}' "$INPUT_DIR/sales.csv" > "$OUTPUT_DIR/sum.txt"`
-)
 
 // example is a worked one, with a provider.
 type example struct {
@@ -34,12 +31,12 @@ type example struct {
 	turn   providertest.Turn
 }
 
-// examples are those of each document: short ones in the README.
+// examples are those of each document: a short one in the README.
 func examples(name string) map[string]example {
 	sums, sum := providertest.Made{Name: "sums.csv", Data: []byte("jan,3\nfeb,3\n")}, providertest.Made{Name: "sum.txt", Data: []byte("6\n")}
-	long, short := exampleCode, shortCode
+	long := exampleCode
 	if name == provider.Anthropic { // its tool is a shell
-		long, short = "python3 <<'END'\n"+exampleCode+"\nEND", shortShell
+		long = "python3 <<'END'\n" + exampleCode + "\nEND"
 	}
 	turn := func(code, stdout, text string, made providertest.Made) providertest.Turn {
 		step := providertest.Step{Code: code, Stdout: stdout, Files: []providertest.Made{made}}
@@ -48,10 +45,13 @@ func examples(name string) map[string]example {
 		}
 		return providertest.Turn{Steps: []providertest.Step{step}, Text: text}
 	}
-	return map[string]example{
-		"README.md":   {"Sum the sales", turn(short, "", "The sum is 6; it is in sum.txt.\n", sum)},
+	all := map[string]example{
 		"docs/ask.md": {"Sum the sales by month", turn(long, "2 months\n", "Both months have sales of 3; the sums are in sums.csv.\n", sums)},
 	}
+	if name == provider.OpenAI {
+		all["README.md"] = example{"Sum the sales", turn(shortCode, "", "The sum is 6; it is in sum.txt.\n", sum)}
+	}
+	return all
 }
 
 // The worked examples of the documents are what the command prints, for each
