@@ -148,7 +148,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	}
 	switch {
 	case p.Live:
-		spec.Live, spec.Limits.Timeout = true, endless
+		spec.Live, spec.Apart, spec.Limits.Timeout = true, p.Apart, endless
 	case p.Host != nil:
 		spec.Limits.Timeout += p.Pauses
 	}

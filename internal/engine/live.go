@@ -55,7 +55,11 @@ func (s *Service) runLive(ctx context.Context, j *job, spec *Spec, host Host) (*
 	}
 	made := *spec
 	made.Make, made.Inputs = true, st.inputs()
-	return s.sandbox.Run(ctx, &made, host)
+	outcome, err := s.sandbox.Run(ctx, &made, host)
+	if errors.Is(err, ErrConflict) { // another interpreter of the session has made it
+		return s.sandbox.Run(ctx, spec, host)
+	}
+	return outcome, err
 }
 
 // Vacate gives the workspace of a live session back, which has no interpreter. What

@@ -114,6 +114,9 @@ type Profile struct {
 	Live bool `json:",omitempty"`
 	// Fresh says that this session has had no interpreter, and so no workspace, yet.
 	Fresh bool `json:",omitempty"`
+	// Apart says that Engine.Inside does not lead into the sandbox of this interpreter,
+	// but into that of another one in the same session.
+	Apart bool `json:",omitempty"`
 }
 
 // FolderMark is the name of the empty file that stands for an empty folder.
@@ -132,6 +135,7 @@ const (
 	OriginMCP       Origin = "mcp"
 	OriginDify      Origin = "dify"
 	OriginJupyter   Origin = "jupyter"
+	OriginE2B       Origin = "e2b"
 )
 
 // Limits bound what one run may use.

@@ -89,6 +89,7 @@ type Spec struct {
 	Merge     bool // stderr goes where stdout goes
 	Folders   bool // an empty folder is an output: FolderMark in it
 	Live      bool // the interpreter of a live session, in place of Code; its time is not limited
+	Apart     bool // Inside does not lead into its sandbox: another interpreter runs in the same workspace
 }
 
 // Input is a file to place into the workspace. The sandbox reads it from the

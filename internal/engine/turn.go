@@ -19,7 +19,11 @@ func (s *Service) place(j *job, attended bool) (*ticket, error) {
 			j.maxWait = most // one with a key waits on: its caller comes back for it
 		}
 	}
-	t, err := s.queue.reserve(j.owner, j.within)
+	within := j.within
+	if j.request.Profile.Apart { // the session's other interpreter is in it for as long as it lives
+		within = j.id
+	}
+	t, err := s.queue.reserve(j.owner, within)
 	if err == nil {
 		t.memory = j.request.Profile.Limits.Memory
 	}

@@ -15,11 +15,12 @@ import (
 // CellRequest is a piece of code to run.
 type CellRequest struct {
 	Code       string
-	Timeout    time.Duration // of its running, not of its waiting; zero: the session's
-	AllowInput bool          // the caller answers input() with Answer; else it is an EOFError
-	Silent     bool          // neither counted nor remembered, and it has no result
-	Program    *Program      // Code is a program, which runs beside the interpreter; nil: a cell of its language
-	Grace      time.Duration // to heed an interrupt, before the interpreter is killed; zero: 2 s
+	Timeout    time.Duration     // of its running, not of its waiting; zero: the session's
+	AllowInput bool              // the caller answers input() with Answer; else it is an EOFError
+	Silent     bool              // neither counted nor remembered, and it has no result
+	Program    *Program          // Code is a program, which runs beside the interpreter; nil: a cell of its language
+	Grace      time.Duration     // to heed an interrupt, before the interpreter is killed; zero: 2 s
+	Env        map[string]string // of this cell, over what there is
 }
 
 // Program is how code runs that is not for the interpreter of its session: in any

@@ -13,6 +13,8 @@ type Engine interface {
 	CreateSession(ctx context.Context, caller engine.Caller, req engine.SessionRequest) (engine.Session, error)
 	// GetSession returns a session that has not expired.
 	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
+	// DeleteSession deletes a session with all that runs in it.
+	DeleteSession(ctx context.Context, caller engine.Caller, id engine.ID) error
 	// SaveSession stores what changed in a live session's workspace.
 	SaveSession(ctx context.Context, session engine.Session, limits engine.Limits) (*engine.Saved, error)
 	// Vacate gives the workspace of a session without interpreter back.

@@ -55,6 +55,7 @@ func (at *session) launch() error {
 		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages,
 		Profile: engine.Profile{
 			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Fresh: at.fresh, Discard: true, FileTTL: at.record.TTL,
+			Apart: at.id != at.record.ID,
 		},
 	})
 	if err != nil {
@@ -62,9 +63,20 @@ func (at *session) launch() error {
 	}
 	it.run = run.ID
 	at.interpreter, at.cpu, at.fresh = it, 0, false
+	if !at.setup.empty() {
+		at.orders = slices.Insert(at.orders, 0, &order{do: setupOrder, reply: make(chan reply, 1), text: struct {
+			Do   string            `json:"do"`
+			Env  map[string]string `json:"env,omitempty"`
+			Dir  string            `json:"dir,omitempty"`
+			Code string            `json:"code,omitempty"`
+		}{setupOrder, at.setup.Env, at.setup.Dir, at.setup.Code}})
+	}
 	s.work.Go(func() { it.follow(s.life) })
 	return nil
 }
+
+// setupOrder is the first of an interpreter, if its session has a Setup.
+const setupOrder = "setup"
 
 // call tells the interpreter that there is something to do.
 func (it *interpreter) call() {
@@ -487,7 +499,7 @@ func (it *interpreter) ended(run *engine.Run) {
 	} else if it.visited {
 		at.store()
 	}
-	if it.vacate {
+	if it.vacate && !at.service.shares(at) {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		_ = at.service.engine.Vacate(ctx, at.record) // logged by the engine
 		cancel()
@@ -516,11 +528,12 @@ func (it *interpreter) ended(run *engine.Run) {
 	if !it.fresh || it.began || at.why == "" {
 		at.why = why
 	}
+	at.orders = slices.DeleteFunc(at.orders, func(o *order) bool { return o.do == setupOrder })
 	if len(at.orders) == 0 {
 		return
 	}
 	err := errors.New(why)
-	if it.began || o != nil { // it did something: the next one may do more
+	if (it.began || o != nil) && (o == nil || o.do != setupOrder) { // it did something: the next one may do more
 		if err = at.launch(); err == nil {
 			at.interpreter.call()
 			return

@@ -107,7 +107,18 @@ type Request struct {
 	Files    []engine.FileRef // placed into the workspace
 	TTL      time.Duration    // of the session after its last use; zero: the service's default
 	Origin   engine.Origin    // empty: native
+	Setup    Setup
 }
+
+// Setup is what each interpreter of a session does before its first cell. It is not
+// kept: a session that outlives the service has none.
+type Setup struct {
+	Env  map[string]string
+	Dir  string // to start in; empty: the workspace
+	Code string // of Python, run in a namespace of its own, in which shell is IPython's
+}
+
+func (s *Setup) empty() bool { return len(s.Env) == 0 && s.Dir == "" && s.Code == "" }
 
 // settings are what starts the interpreter of a session. The session remembers them.
 type settings struct {
@@ -138,7 +149,7 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	if err != nil {
 		return engine.Session{}, err
 	}
-	at, err := s.add(caller, made, "")
+	at, err := s.add(&session{id: made.ID, caller: caller, record: made, setup: req.Setup})
 	if err == nil {
 		at.mu.Lock()
 		at.fresh = true
@@ -153,27 +164,38 @@ func Language(of engine.Session) string {
 	if json.Unmarshal([]byte(of.Live), &known) != nil {
 		return ""
 	}
-	if known.Language == "js" {
+	return known.language()
+}
+
+func (s *settings) language() string {
+	if s.Language == "js" {
 		return "javascript"
 	}
-	return known.Language
+	return s.Language
 }
 
 // add takes a session in, unless another goroutine has.
-func (s *Service) add(caller engine.Caller, record engine.Session, why string) (*session, error) {
-	at := &session{service: s, caller: caller, record: record, why: why, used: time.Now()}
-	if err := json.Unmarshal([]byte(record.Live), &at.settings); err != nil {
-		return nil, fmt.Errorf("the settings of a live session: %w", err)
+func (s *Service) add(at *session) (*session, error) {
+	at.service, at.used = s, time.Now()
+	if at.settings.Language == "" {
+		if err := json.Unmarshal([]byte(at.record.Live), &at.settings); err != nil {
+			return nil, fmt.Errorf("the settings of a live session: %w", err)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.sessions[record.ID]; known != nil {
+	if known := s.sessions[at.id]; known != nil {
 		return known, nil
 	}
 	if s.closed {
 		return nil, &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
 	}
-	s.sessions[record.ID] = at
+	if at.id != at.record.ID {
+		if err := s.fits(at); err != nil {
+			return nil, err
+		}
+	}
+	s.sessions[at.id] = at
 	return at, nil
 }
 
@@ -193,7 +215,11 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 	if at != nil && at.alive() {
 		return at, nil
 	}
-	record, err := s.engine.GetSession(ctx, caller, id)
+	within := id
+	if at != nil {
+		within = at.record.ID
+	}
+	record, err := s.engine.GetSession(ctx, caller, within)
 	if err != nil {
 		if errors.Is(err, engine.ErrNotFound) {
 			s.forget(id)
@@ -207,7 +233,7 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 	if at != nil {
 		return at, nil
 	}
-	return s.add(caller, record, "The service was restarted.")
+	return s.add(&session{id: id, caller: caller, record: record, why: "The service was restarted."})
 }
 
 func (s *Service) forget(id engine.ID) {

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/time/rate"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -31,6 +29,8 @@ type ProcessRequest struct {
 	Env      map[string]string
 	Dir      string               // inside; relative to the workspace, which it is if empty
 	Terminal *engine.TerminalSize // nil: pipes
+	// Whole says that it has not ended before all that holds its output has.
+	Whole bool
 }
 
 // Process is a process of a session as it stands.
@@ -85,6 +85,7 @@ const (
 type process struct {
 	session *session
 	started engine.Process
+	whole   bool
 	output  output
 	pumps   sync.WaitGroup
 	drained chan struct{} // closed when its streams have ended: nothing holds its output
@@ -113,7 +114,7 @@ func (s *Service) StartProcess(ctx context.Context, caller engine.Caller, sessio
 	}
 	at := e.it.at
 	p := &process{
-		session: at, started: started, entry: e, drained: make(chan struct{}), output: output{changed: make(chan struct{})},
+		session: at, started: started, whole: req.Whole, entry: e, drained: make(chan struct{}), output: output{changed: make(chan struct{})},
 		Process: Process{ID: engine.NewID(), Session: session, Argv: spec.Argv, Dir: spec.Dir, Terminal: spec.Terminal, Running: true, StartedAt: time.Now()},
 	}
 	at.mu.Lock()
@@ -196,9 +197,13 @@ func (p *process) follow() {
 	end, err := p.started.Wait()
 	grace := time.NewTimer(outputGrace)
 	defer grace.Stop()
+	patience := grace.C
+	if p.whole {
+		patience = nil
+	}
 	select {
 	case <-p.drained:
-	case <-grace.C: // what it started goes on to write
+	case <-patience: // what it started goes on to write
 	}
 	at.mu.Lock()
 	p.Running, p.EndedAt = false, time.Now()
@@ -339,7 +344,30 @@ func (s *Service) WatchProcess(ctx context.Context, caller engine.Caller, sessio
 	return func(yield func(ProcessEvent) bool) {
 		p.watched(+1)
 		defer p.watched(-1)
-		p.output.read(ctx, from, yield)
+		p.output.read(ctx, from, nil, yield)
+	}, nil
+}
+
+// FollowProcess yields the output of a process, and its exit, to somebody who misses
+// none of it: the process waits for its reader when that is far behind. It begins with
+// what comes from now on, or, with all, with the first byte that is kept. The sequence is
+// to be read, once; it ends with ctx.
+func (s *Service) FollowProcess(ctx context.Context, caller engine.Caller, session, id engine.ID, all bool) (iter.Seq[ProcessEvent], error) {
+	p, err := s.running(ctx, caller, session, id)
+	if errors.Is(err, engine.ErrConflict) {
+		p, err = s.process(ctx, caller, session, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	at := p.output.follower(all)
+	stop := context.AfterFunc(ctx, func() { p.output.leave(at) })
+	return func(yield func(ProcessEvent) bool) {
+		p.watched(+1)
+		defer p.watched(-1)
+		defer stop()
+		defer p.output.leave(at)
+		p.output.read(ctx, *at, at, yield)
 	}, nil
 }
 
@@ -439,141 +467,4 @@ func (s *Service) KillProcess(ctx context.Context, caller engine.Caller, session
 		return err
 	}
 	return p.output.await(ctx)
-}
-
-// output is what a process has written, of which the last part is kept.
-type output struct {
-	mu      sync.Mutex
-	chunks  []chunk // oldest first
-	size    int
-	next    int64 // offset of the next byte
-	exit    *Process
-	changed chan struct{} // closed, and made anew, when there is more
-}
-
-type chunk struct {
-	stream ProcessEventType
-	offset int64
-	data   []byte
-}
-
-const (
-	largestChunk = 32 << 10
-	chunkCost    = 128 // of the smallest
-)
-
-// pump reads a stream to its end.
-func (o *output) pump(stream ProcessEventType, from io.Reader) {
-	buffer := make([]byte, largestChunk)
-	limit := rate.NewLimiter(outputRate, outputBurst)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
-			o.write(stream, buffer[:n])
-			_ = limit.WaitN(context.Background(), n) // it is never more than the burst
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// write keeps data, and forgets as much of the oldest.
-func (o *output) write(stream ProcessEventType, data []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	last, costs := len(o.chunks)-1, 0
-	if last >= 0 && o.chunks[last].stream == stream && len(o.chunks[last].data)+len(data) <= largestChunk {
-		o.chunks[last].data = append(o.chunks[last].data, data...) // readers have slices that end before
-	} else {
-		o.chunks = append(o.chunks, chunk{stream, o.next, slices.Clone(data)})
-		costs = chunkCost
-	}
-	o.next += int64(len(data))
-	o.size += len(data) + costs
-	for o.size > keptOutput {
-		o.size -= len(o.chunks[0].data) + chunkCost
-		o.chunks[0] = chunk{} // its data is free
-		o.chunks = o.chunks[1:]
-	}
-	o.tell()
-}
-
-func (o *output) tell() {
-	close(o.changed)
-	o.changed = make(chan struct{})
-}
-
-func (o *output) end(p *Process) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.exit = p
-	o.tell()
-}
-
-func (o *output) written() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.next
-}
-
-// after returns the event at an offset; ok is false if there is none yet.
-func (o *output) after(from int64) (e ProcessEvent, ok bool, changed <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	i, found := slices.BinarySearchFunc(o.chunks, from, func(c chunk, at int64) int {
-		switch {
-		case c.offset+int64(len(c.data)) <= at:
-			return -1
-		case c.offset > at:
-			return 1
-		}
-		return 0
-	})
-	switch {
-	case found:
-		c := o.chunks[i]
-		return ProcessEvent{Type: c.stream, Offset: from, Data: slices.Clip(c.data[from-c.offset:])}, true, nil
-	case i < len(o.chunks):
-		return ProcessEvent{Type: ProcessDropped, Offset: from, Dropped: o.chunks[i].offset - from}, true, nil
-	case o.exit != nil:
-		return ProcessEvent{Type: ProcessExit, Offset: o.next, Process: o.exit}, true, nil
-	}
-	return ProcessEvent{}, false, o.changed
-}
-
-// read yields what there is from an offset on, and what comes.
-func (o *output) read(ctx context.Context, from int64, yield func(ProcessEvent) bool) {
-	for {
-		e, ok, changed := o.after(from)
-		if !ok {
-			select {
-			case <-changed:
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		if !yield(e) || e.Type == ProcessExit {
-			return
-		}
-		from += int64(len(e.Data)) + e.Dropped
-	}
-}
-
-// await waits for the end.
-func (o *output) await(ctx context.Context) error {
-	for {
-		o.mu.Lock()
-		ended, changed := o.exit != nil, o.changed
-		o.mu.Unlock()
-		if ended {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for a process: %w", canceled(ctx))
-		}
-	}
 }

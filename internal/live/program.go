@@ -26,7 +26,7 @@ const programPrefix = "/workspace/airlock_"
 // text is the order for a cell.
 func (at *session) text(req *CellRequest) (*cellOrder, error) {
 	if req.Program == nil {
-		return &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent}, nil
+		return &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Env: req.Env}, nil
 	}
 	lang, ok := language.Find(req.Program.Language)
 	if !ok {

@@ -17,9 +17,11 @@ import (
 // session is a live session: what it has to do, and who does it.
 type session struct {
 	service  *Service
+	id       engine.ID // that of record, but for a fork
 	caller   engine.Caller
 	record   engine.Session
 	settings settings
+	setup    Setup
 
 	mu          sync.Mutex
 	interpreter *interpreter // nil: there is none
@@ -80,7 +82,7 @@ func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) 
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	info := Info{Session: at.record, Language: Language(at.record), State: StateNone, Count: at.count, LastUse: at.used}
+	info := Info{Session: at.record, Language: at.settings.language(), State: StateNone, Count: at.count, LastUse: at.used}
 	for _, o := range at.orders {
 		if o.cell != nil {
 			info.Queued++

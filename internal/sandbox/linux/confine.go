@@ -226,6 +226,9 @@ func (s *sandbox) mounts(image string) []step {
 		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet, fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", shmSize, tmpInodes)),
 		mount("mount /proc", "proc", image+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
 	}
+	if s.request.Live {
+		steps = append(steps, bind("mount the workspace a third time", image+rootWorkspace, image+rootHome))
+	}
 	if image != "" { // a zygote has its set already
 		steps = append(steps, s.host.bindPackages(s.request.Packages, image)...)
 	}

@@ -29,6 +29,7 @@ const (
 
 	rootWorkspace = "/workspace"
 	rootData      = "/mnt/data"
+	rootHome      = "/home/user" // of interpreters, for protocols whose code has it written in
 	runtimesPath  = "/opt/airlock"
 	packagesPath  = runtimesPath + "/python"
 	fontsPath     = runtimesPath + "/matplotlib"
@@ -180,7 +181,7 @@ func (s *sources) build(at string, uids uidRange) error {
 	}
 	defer root.Close()
 	folders := []string{
-		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "workspace", strings.TrimPrefix(emptyPath, "/"),
+		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "home/user", "workspace", strings.TrimPrefix(emptyPath, "/"),
 	}
 	for _, folder := range folders {
 		if err := root.MkdirAll(folder, 0o755); err != nil {

@@ -144,28 +144,51 @@ function evaluate(code) {
   })
 }
 
-const does = {
-  async run({ code, silent }) {
-    if (!silent) count++
-    for (const [, name] of code.matchAll(/^\s*(?:(?:async\s+)?function\*?|let|const|var|class)\s+([A-Za-z_$][\w$]*)/gm)) declared.add(name)
-    heed()
-    tell('running', { count })
-    const result = /^\s*$/.test(code) ? {} : await evaluate(code)
-    settle = null
-    if ('error' in result) {
-      failed(result.error)
+// swap sets names of the environment, null being none, and returns what they were.
+function swap(env = {}) {
+  const before = {}
+  for (const [name, value] of Object.entries(env)) {
+    before[name] = process.env[name] ?? null
+    if (value === null) delete process.env[name]
+    else process.env[name] = value
+  }
+  return before
+}
+
+async function cell(code, silent) {
+  if (!silent) count++
+  for (const [, name] of code.matchAll(/^\s*(?:(?:async\s+)?function\*?|let|const|var|class)\s+([A-Za-z_$][\w$]*)/gm)) declared.add(name)
+  heed()
+  tell('running', { count })
+  const result = /^\s*$/.test(code) ? {} : await evaluate(code)
+  settle = null
+  if ('error' in result) {
+    failed(result.error)
+    return { status: 'error', count }
+  }
+  if (result.value !== undefined && !silent) {
+    server.last = result.value
+    try {
+      tell('result', { data: isBundle(result.value) ? result.value : { 'text/plain': inspected(result.value) } })
+    } catch (error) {
+      failed(error)
       return { status: 'error', count }
     }
-    if (result.value !== undefined && !silent) {
-      server.last = result.value
-      try {
-        tell('result', { data: isBundle(result.value) ? result.value : { 'text/plain': inspected(result.value) } })
-      } catch (error) {
-        failed(error)
-        return { status: 'error', count }
-      }
-    }
-    return { status: 'ok', count }
+  }
+  return { status: 'ok', count }
+}
+
+const does = {
+  async run({ code, silent, env }) {
+    const before = swap(env)
+    const report = await cell(code, silent)
+    swap(before)
+    return report
+  },
+  async setup({ env, dir }) {
+    swap(env)
+    if (dir) process.chdir(dir)
+    return {}
   },
   async program({ code, entry, argv, env, stdin = '' }) {
     try {

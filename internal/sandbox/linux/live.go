@@ -37,7 +37,7 @@ const (
 
 // live makes a request one for an interpreter.
 func (r *runRequest) live(spec *engine.Spec) {
-	r.Live, r.Entry, r.Code, r.Node = true, "", nil, nil
+	r.Live, r.Apart, r.Entry, r.Code, r.Node = true, spec.Apart, "", nil, nil
 	switch spec.Language.Name {
 	case "js":
 		r.Argv, r.Tier = []string{nodePath, liveNodePath}, ""

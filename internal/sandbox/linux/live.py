@@ -524,8 +524,10 @@ class Driver:
             if getattr(sys, name, None) is None:
                 setattr(sys, name, stream)
         signal.signal(signal.SIGINT, self.on_interrupt)
+        before = swap(order.get("env") or {})
         self.task = self.loop.create_task(self.cell(order["code"], silent))
         self.finish(self.task)
+        swap(before)
         if os.getpid() != self.process:
             os._exit(0)  # the cell forked, and this is the other one
         if self.task.cancelled():
@@ -566,6 +568,15 @@ class Driver:
 
     def do_program(self, order):
         return run_program(self.channel, order)
+
+    def do_setup(self, order):
+        """Makes the interpreter what its session wants it to be, before its first cell."""
+        swap(order.get("env") or {})
+        if order.get("dir"):
+            os.chdir(order["dir"])
+        if order.get("code"):
+            exec(compile(order["code"], "<setup>", "exec"), {"__name__": "setup", "shell": self.shell})
+        return {}
 
     def do_wake(self, order):
         return {}
@@ -622,6 +633,7 @@ class Bash:
         self.woken, waker = os.pipe()
         os.set_blocking(waker, False)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        self.env = {}  # of the session
         signal.signal(signal.SIGINT, self.on_interrupt)
         lines, self.lines = os.pipe()
         cells, self.cells = os.pipe()
@@ -732,13 +744,23 @@ class Bash:
             return {"status": "error", "count": self.count}
         self.interrupted = False
         self.channel.tell("running", '{"count":%d}' % self.count)
+        env = order.get("env") or {}
+        if env:
+            self.run(exports(env))
         status = self.run(order["code"])
+        if env:
+            self.run(exports({name: self.env.get(name) for name in env}))
         if status:
             self.channel.tell("error", encoded({"name": "ExitStatus", "value": str(status), "traceback": []}))
         return {"status": "error" if status else "ok", "count": self.count}
 
     def do_program(self, order):
         return run_program(self.channel, order)
+
+    def do_setup(self, order):
+        self.env = order.get("env") or {}
+        self.run(exports(self.env) + "; cd -- " + shlex.quote(order.get("dir") or "."))
+        return {}
 
     def do_wake(self, order):
         return {}
@@ -780,6 +802,22 @@ class Bash:
             kind = "array" if "a" in flags else "map" if "A" in flags else "integer" if "i" in flags else "string"
             found.append({"name": name, "type": kind, "shape": "", "repr": value.partition("=")[2][:200], "size": 0})
         return {"variables": found[:1000]}
+
+
+def swap(env):
+    """Sets names of the environment, None being none, and returns what they were."""
+    before = {name: os.environ.get(name) for name in env}
+    for name, value in env.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    return before
+
+
+def exports(env):
+    """The same for a shell."""
+    return ";".join("unset " + name if value is None else "export %s=%s" % (name, shlex.quote(value)) for name, value in env.items() if name.isidentifier()) or ":"
 
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None), list, tuple, dict, set, frozenset, range)

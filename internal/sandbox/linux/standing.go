@@ -30,7 +30,7 @@ func newStanding(s *sandbox, w *watch) *standing {
 func (e *executor) stand(s *standing) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if id := s.sandbox.request.Held; id != "" && e.standing[id] == nil {
+	if id := s.sandbox.request.Held; id != "" && !s.sandbox.request.Apart && e.standing[id] == nil {
 		e.standing[id] = s
 	}
 }

@@ -52,6 +52,7 @@ func (h startMode) prepare() int {
 func (e *executor) forkWaiting(z *zygote, s shape, how startMode, h *heldWorkspace) (_ *waiting, err error) {
 	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, held: h}
 	w.prewarmed = how == prewarmed
+	w.request.Live = z.tier.live
 	if z.tier.live && h == nil {
 		if w.held, err = e.newHeld(s.workspace, s.inodes); err != nil {
 			return nil, err

@@ -274,6 +274,7 @@ type runRequest struct {
 	Folders   bool     // an empty folder is an output
 	Calls     bool
 	Live      bool `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
+	Apart     bool `json:",omitempty"` // nobody enters its sandbox
 	Inputs    int  // that follow
 	Workspace int64
 	Inodes    int
