@@ -23,12 +23,35 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := originOf(r.Context())
 		host := hostName(r.Host)
-		if from.unix || slices.Contains(allowed, host) && host != "" || ownAddress(host, from) {
+		if from.unix || slices.Contains(allowed, host) && host != "" || ownAddress(host, from) || s.mountOf(host) >= 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
 		refuse(w, r, http.StatusMisdirectedRequest, "misdirected",
 			"this service is not known by that host name: call it by its address, or start it with --allow-host NAME")
+	})
+}
+
+// mountOf returns the index of the mount that is called by a host name, or -1.
+func (s *Server) mountOf(host string) int {
+	return slices.IndexFunc(s.opts.Mounts, func(m Mount) bool { return m.Hosts != nil && m.Hosts(host) })
+}
+
+// byHost hands requests to the mounts that have names of hosts for their own.
+func (s *Server) byHost(door func(Mount) http.Handler, next http.Handler) http.Handler {
+	handlers := make([]http.Handler, len(s.opts.Mounts))
+	for i, m := range s.opts.Mounts {
+		if m.Hosts != nil {
+			m.Prefix = "/"
+			handlers[i] = door(m)
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i := s.mountOf(hostName(r.Host)); i >= 0 {
+			handlers[i].ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -86,6 +86,11 @@ type Mount struct {
 	// mounts have one pattern, their claims decide; nil claims every request.
 	AtRoot map[string]Claim
 
+	// Hosts reports whether a request that calls this service by a host name, without
+	// a port and in lower case, is for the mount, which then has no prefix; nil: none
+	// is. Such a name need not be among Options.AllowHosts.
+	Hosts func(host string) bool
+
 	// MaxBody bounds a request's body in bytes; 0: Options.MaxUpload and room
 	// for the multipart framing around it.
 	MaxBody int64
@@ -189,7 +194,7 @@ func (s *Server) handler() http.Handler {
 		s.openRoot(mux, door)
 	}
 
-	h := refuseForeignOrigin(s.opts.Mounts, mux)
+	h := refuseForeignOrigin(s.opts.Mounts, s.byHost(door, mux))
 	h = s.cleanPath(h)
 	h = s.checkHost(h)
 	h = progress(s.opts.Timeouts, h)
