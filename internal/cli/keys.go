@@ -9,6 +9,7 @@ import (
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/dialect/e2b"
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
@@ -29,6 +30,7 @@ asked; --server URL asks one elsewhere, with a key that has admin rights.`,
 
 func (a *app) keysCreate() *cobra.Command {
 	wanted := client.NewKey{Owner: string(engine.Local)}
+	forE2B := false
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Makes a key and prints its token, this once",
@@ -41,10 +43,16 @@ them.`,
 			if wanted.Admin {
 				args = append(args, "--admin")
 			}
+			if forE2B {
+				args = append(args, "--e2b")
+			}
 			return a.withKeys(cmd.Context(), args, func(ctx context.Context, ring keyRing) error {
 				made, err := ring.CreateKey(ctx, wanted)
 				if err != nil {
 					return err
+				}
+				if forE2B {
+					made.Token = e2b.Key(made.Token)
 				}
 				a.out.result(keyMade{made})
 				if !a.json {
@@ -57,6 +65,7 @@ them.`,
 	cmd.Flags().StringVar(&wanted.Owner, "owner", wanted.Owner, "`NAME` of whom the key's files and runs belong to")
 	cmd.Flags().BoolVar(&wanted.Admin, "admin", false, "let its holder manage keys")
 	cmd.Flags().StringVar(&wanted.Packages, "packages", "", "`SET` of Python packages of its programs: current, onyx, librechat or own; else their protocol's")
+	cmd.Flags().BoolVar(&forE2B, "e2b", false, "spell the token as E2B's SDKs demand it; it opens what is below /e2b")
 	return a.keyCommand(cmd)
 }
 

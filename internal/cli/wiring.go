@@ -302,7 +302,8 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	mounts = append(mounts, page)
 	agents, endAgents := a.mcpMounts(s)
 	notebooks, endNotebooks := a.jupyter(s)
-	mounts = append(mounts, append(agents, notebooks)...)
+	sandboxes, endSandboxes := a.e2b(s)
+	mounts = append(mounts, append(agents, notebooks, sandboxes)...)
 	if a.cfg.RootDialect != "" {
 		for _, m := range mounts {
 			if m.Prefix == "/"+a.cfg.RootDialect {
@@ -328,6 +329,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if err == nil {
 		server.OnShutdown(endAgents)
 		server.OnShutdown(endNotebooks)
+		server.OnShutdown(endSandboxes)
 	}
 	return server, err
 }

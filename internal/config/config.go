@@ -41,6 +41,7 @@ type Config struct {
 	Listen        string         // host:port
 	TrustNetworks []netip.Prefix // callers from here need no key
 	AllowHosts    []string       // host names under which those callers may come
+	E2BDomain     string         // below which sandboxes have names; may have a port
 	Packages      []string       // rules that give programs a set of Python packages; see checkPackages
 	Isolation     string         // IsolationStrict or IsolationBest
 	Warm          bool           // programs find sandboxes that wait for them

@@ -241,6 +241,16 @@ func checkHost(s string) error {
 	return nil
 }
 
+// domainName is a name in lower case, and perhaps a port.
+var domainName = regexp.MustCompile(`^([a-z0-9-]+\.)*[a-z0-9-]+(:\d{1,5})?$`)
+
+func checkDomain(s string) error {
+	if s != "" && !domainName.MatchString(s) {
+		return fmt.Errorf("%q is no domain such as sandbox.example.com", s)
+	}
+	return nil
+}
+
 // packagesRule is NAME, or WHO=NAME; see PackagesRule.
 var packagesRule = regexp.MustCompile(`^(?:(native|onyx|librechat|key:[A-Za-z0-9_-]+)=)?(current|onyx|librechat|own)$`)
 

@@ -1,0 +1,349 @@
+package e2b
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// The code interpreter, port 49999: pieces of code in contexts, each an interpreter.
+// Its errors are plain text.
+
+// prelude makes Python put out what this protocol has and other edges do not.
+//
+//go:embed prelude.py
+var prelude string
+
+// codeContext is an interpreter of a sandbox.
+type codeContext struct {
+	ID       string `json:"id"`
+	Language string `json:"language"`
+	Dir      string `json:"cwd"`
+
+	interpreter engine.ID
+	standard    bool // of its language
+}
+
+// spellings of the languages that there are.
+var spellings = map[string]string{"python": "python", "javascript": "javascript", "js": "javascript", "bash": "bash"}
+
+func (h *Handler) codeRoutes() *http.ServeMux {
+	mux := http.NewServeMux()
+	handle := func(pattern string, do func(http.ResponseWriter, *http.Request, *sandbox) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := do(w, r, sandboxOf(r.Context())); err != nil {
+				status, message := h.status(w, err)
+				switch {
+				case errors.Is(err, errLanguage):
+					status = http.StatusInternalServerError
+				case status == http.StatusBadRequest && strings.HasPrefix(message, "the body"):
+					status = http.StatusUnprocessableEntity
+				}
+				http.Error(w, message, status)
+			}
+		})
+	}
+	handle("POST /execute", h.execute)
+	handle("POST /contexts", h.addContext)
+	handle("GET /contexts", func(w http.ResponseWriter, _ *http.Request, sb *sandbox) error {
+		sb.mu.Lock()
+		list := slices.Clone(sb.contexts)
+		sb.mu.Unlock()
+		writeJSON(w, http.StatusOK, list)
+		return nil
+	})
+	handle("POST /contexts/{context}/restart", h.restartContext)
+	handle("DELETE /contexts/{context}", h.removeContext)
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, "OK") })
+	return mux
+}
+
+var errLanguage = errors.New("unknown language")
+
+func unknownContext(id string) error {
+	return &engine.Error{Op: "context", Kind: engine.ErrNotFound, Err: errors.New("Context " + id + " not found")}
+}
+
+func (sb *sandbox) context(id string) (*codeContext, error) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	for _, c := range sb.contexts {
+		if c.ID == id {
+			return c, nil
+		}
+	}
+	return nil, unknownContext(id)
+}
+
+// standardContext is that of a language, which is made when it is first asked for.
+func (h *Handler) standardContext(ctx context.Context, sb *sandbox, language string) (*codeContext, error) {
+	spelled := spellings[strings.ToLower(language)]
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	for _, c := range sb.contexts {
+		if c.standard && c.Language == spelled {
+			return c, nil
+		}
+	}
+	return h.newContext(ctx, sb, codeContext{Language: language, standard: true})
+}
+
+// newContext adds a context. The caller holds the sandbox's mu.
+func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*codeContext, error) {
+	spelled := spellings[strings.ToLower(c.Language)]
+	if spelled == "" {
+		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage, Hint: "There are python, javascript and bash."}
+	}
+	setup := live.Setup{Env: sb.env, Dir: c.Dir}
+	if setup.Dir == "" {
+		setup.Dir = home
+	}
+	if spelled == "python" {
+		setup.Code = prelude
+	}
+	fork, err := h.Live.Fork(ctx, sb.caller, sb.session, live.ForkRequest{Language: spelled, Setup: setup})
+	if err != nil {
+		return nil, err
+	}
+	made := &codeContext{ID: newSandboxID(), Language: spelled, Dir: setup.Dir, interpreter: fork, standard: c.standard}
+	sb.contexts = append(sb.contexts, made)
+	return made, nil
+}
+
+func (h *Handler) addContext(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
+	var body struct {
+		Language string `json:"language"`
+		Dir      string `json:"cwd"`
+	}
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	if body.Language == "" {
+		body.Language = "python"
+	}
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	made, err := h.newContext(r.Context(), sb, codeContext{Language: body.Language, Dir: body.Dir})
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, made)
+	return nil
+}
+
+func (h *Handler) restartContext(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
+	c, err := sb.context(r.PathValue("context"))
+	if err != nil {
+		return err
+	}
+	if err := h.Live.Restart(r.Context(), sb.caller, c.interpreter); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, nil)
+	return nil
+}
+
+func (h *Handler) removeContext(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
+	c, err := sb.context(r.PathValue("context"))
+	if err != nil {
+		return err
+	}
+	if c.interpreter == sb.session { // it is what the sandbox lives by
+		err = h.Live.Restart(r.Context(), sb.caller, c.interpreter)
+	} else {
+		sb.mu.Lock()
+		sb.contexts = slices.DeleteFunc(sb.contexts, func(other *codeContext) bool { return other == c })
+		sb.mu.Unlock()
+		err = h.Live.EndFork(r.Context(), sb.caller, c.interpreter)
+	}
+	if err != nil && engine.KindOf(err) != engine.ErrNotFound {
+		return err
+	}
+	writeJSON(w, http.StatusOK, nil)
+	return nil
+}
+
+type executeBody struct {
+	Code     string            `json:"code"`
+	Context  *string           `json:"context_id"`
+	Language *string           `json:"language"`
+	Env      map[string]string `json:"env_vars"`
+}
+
+// execute runs code and streams what it puts out. A client that leaves interrupts it.
+func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
+	var body executeBody
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	c, err := h.contextFor(r.Context(), sb, &body)
+	if err != nil {
+		return err
+	}
+	cell, err := h.Live.Start(r.Context(), sb.caller, c.interpreter, live.CellRequest{Code: body.Code, Env: body.Env})
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), endTime)
+			defer cancel()
+			_ = h.Live.CancelCell(ctx, sb.caller, c.interpreter, cell.ID) // its session may be gone
+		}
+	}()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	events, err := h.Live.Watch(ctx, sb.caller, c.interpreter, cell.ID, 0)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(w)
+	if out.Flush() != nil {
+		return nil
+	}
+	next, stop := wire.Follow(ctx, events, 16)
+	defer func() { cancel(); stop() }()
+	silence := time.NewTicker(keepAlive)
+	defer silence.Stop()
+	for {
+		var lines []byte
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-silence.C:
+			lines = appendLine(nil, map[string]any{"type": "keepalive"})
+		case e, more := <-next:
+			if !more {
+				return nil
+			}
+			silence.Reset(keepAlive)
+			done = e.Type == live.DoneEvent
+			lines = appendEvent(nil, &e)
+		}
+		if _, err := w.Write(lines); err != nil || out.Flush() != nil {
+			return nil
+		}
+		if done {
+			return nil
+		}
+	}
+}
+
+// keepAlive is after how much silence a line says that there is more to come.
+const keepAlive = 5 * time.Second
+
+func (h *Handler) contextFor(ctx context.Context, sb *sandbox, body *executeBody) (*codeContext, error) {
+	id, language := deref(body.Context), deref(body.Language)
+	switch {
+	case id != "" && language != "":
+		return nil, invalid("Only one of context_id or language can be provided")
+	case id != "":
+		return sb.context(id)
+	case language == "":
+		language = "python"
+	}
+	return h.standardContext(ctx, sb, language)
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// appendLine writes one object, in ASCII: U+2028 and U+0085 end a line for some
+// readers, and some decode each piece that arrives by itself.
+func appendLine(b []byte, line any) []byte {
+	text, err := json.Marshal(line)
+	if err != nil {
+		panic(err) // our own types, and JSON that was read
+	}
+	return append(wire.AppendASCII(b, text), '\n')
+}
+
+func appendEvent(b []byte, e *live.Event) []byte {
+	stamp := time.Now().UTC().Format("2006-01-02T15:04:05.000000+00:00")
+	said := func(kind live.OutputType, text string) map[string]any {
+		return map[string]any{"type": string(kind), "text": text, "timestamp": stamp}
+	}
+	switch e.Type {
+	case live.StartedEvent:
+		b = appendLine(b, map[string]any{"type": "number_of_executions", "execution_count": e.Cell.ExecutionCount})
+		if e.Cell.Restarted {
+			b = appendLine(b, said(live.Stderr, e.Cell.Message+"\n"))
+		}
+	case live.Stdout, live.Stderr:
+		b = appendLine(b, said(e.Type, e.Text))
+	case live.Display, live.Result:
+		if !e.Update {
+			b = appendLine(b, resultOf(&e.Output))
+		}
+	case live.Error:
+		b = appendLine(b, map[string]any{"type": "error", "name": e.Name, "value": e.Value, "traceback": strings.Join(e.Traceback, "\n")})
+	case live.DoneEvent:
+		switch e.Cell.Status {
+		case live.StatusLost:
+			b = appendLine(b, map[string]any{"type": "error", "name": "ContextRestarting", "value": "Context was restarted", "traceback": e.Cell.Message})
+		case live.StatusTimeout:
+			b = appendLine(b, said(live.Stderr, e.Cell.Message+"\n"))
+		}
+		b = appendLine(b, map[string]any{"type": "end_of_execution"})
+	}
+	return b
+}
+
+// forms are the names that this protocol has for MIME types.
+var forms = map[string]string{
+	"text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpeg",
+	"application/pdf": "pdf", "text/latex": "latex", "application/json": "json", "application/javascript": "javascript",
+	"e2b/data": "data", "e2b/chart": "chart",
+}
+
+// resultOf is a value that is displayed.
+func resultOf(o *live.Output) map[string]any {
+	line := map[string]any{"type": "result", "is_main_result": o.Type == live.Result}
+	extra := map[string]json.RawMessage{}
+	for kind, value := range o.Data {
+		name, known := forms[kind]
+		switch {
+		case kind == "text/plain":
+			var text string
+			if json.Unmarshal(value, &text) == nil {
+				line[name] = unquoted(text)
+			}
+		case kind == "image/png" || kind == "image/jpeg":
+			line[name] = json.RawMessage(bytes.ReplaceAll(value, []byte(`\n`), nil))
+		case known:
+			line[name] = value
+		default:
+			extra[kind] = value
+		}
+	}
+	if len(extra) > 0 {
+		line["extra"] = extra
+	}
+	return line
+}
+
+// unquoted cuts one pair of outer quotes, as E2B does.
+func unquoted(text string) string {
+	if n := len(text); n >= 2 && text[0] == text[n-1] && (text[0] == '\'' || text[0] == '"') {
+		return text[1 : n-1]
+	}
+	return text
+}

@@ -1,0 +1,426 @@
+package e2b
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// The control plane. Its errors always have a body {"code", "message"}: SDKs parse that
+// before they look at the status.
+
+// envdVersion gates what SDKs ask of envd: this one takes raw uploads and does not know
+// of metadata of files.
+const envdVersion = "0.5.7"
+
+// templates that there are: the sandbox is the same.
+var templates = []string{"base", "code-interpreter-v1"}
+
+func (h *Handler) controlRoutes() *http.ServeMux {
+	mux := http.NewServeMux()
+	handle := func(pattern string, do func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if h.Caller(r).Owner == "" {
+				writeError(w, http.StatusUnauthorized, "a valid key is needed, as X-API-KEY")
+				return
+			}
+			if err := do(w, r); err != nil {
+				h.fail(w, err)
+			}
+		})
+	}
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	for _, version := range []string{"", "/v2"} {
+		handle("POST "+version+"/sandboxes", h.create)
+		handle("GET "+version+"/sandboxes", h.list)
+		handle("POST "+version+"/sandboxes/{id}/connect", h.connect)
+	}
+	handle("POST /sandboxes/{id}/resume", h.connect)
+	handle("GET /sandboxes/{id}", h.get)
+	handle("DELETE /sandboxes/{id}", h.delete)
+	handle("POST /sandboxes/{id}/timeout", h.setTimeout)
+	handle("POST /sandboxes/{id}/refreshes", h.refresh)
+	handle("GET /sandboxes/{id}/metrics", h.metrics)
+	handle("GET /snapshots", func(w http.ResponseWriter, _ *http.Request) error {
+		writeJSON(w, http.StatusOK, []any{})
+		return nil
+	})
+	handle("/", func(w http.ResponseWriter, r *http.Request) error {
+		writeError(w, http.StatusNotImplemented, "Airlock does not have "+r.Method+" "+r.URL.Path+": no pausing, snapshots, forks, templates, volumes or secrets")
+		return nil
+	})
+	return mux
+}
+
+// sandbox returns the caller's sandbox that an address names.
+func (h *Handler) sandbox(r *http.Request) (*sandbox, error) {
+	id := r.PathValue("id")
+	sb := h.sandboxes.find(id)
+	if sb == nil || sb.caller.Owner != h.Caller(r).Owner {
+		return nil, &engine.Error{Op: "find sandbox", Kind: engine.ErrNotFound, Err: errors.New("there is no sandbox " + strconv.Quote(id))}
+	}
+	return sb, nil
+}
+
+// readBody reads JSON. An empty body is an empty object.
+func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSON))
+	if err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return &engine.Error{Op: "read", Kind: engine.ErrTooLarge, Err: errors.New("the body is too large")}
+		}
+		return &engine.Error{Op: "read", Kind: engine.ErrCanceled, Err: err}
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return invalid("the body is not what is asked for: " + err.Error())
+	}
+	return nil
+}
+
+func invalid(message string) error {
+	return &engine.Error{Op: "check", Kind: engine.ErrInvalid, Err: errors.New(message)}
+}
+
+type createBody struct {
+	TemplateID string            `json:"templateID"`
+	Timeout    *int              `json:"timeout"`
+	Metadata   map[string]string `json:"metadata"`
+	EnvVars    map[string]string `json:"envVars"`
+	Network    struct {
+		AllowPublicTraffic *bool           `json:"allowPublicTraffic"`
+		AllowOut           json.RawMessage `json:"allowOut"`
+		Rules              json.RawMessage `json:"rules"`
+		EgressProxy        json.RawMessage `json:"egressProxy"`
+	} `json:"network"`
+	MCP     json.RawMessage `json:"mcp"`
+	IAM     json.RawMessage `json:"iam"`
+	Volumes json.RawMessage `json:"volumeMounts"`
+}
+
+// check refuses what cannot be had. Pausing at the timeout is not among it: some clients
+// always ask for that, and are told how the life ends.
+func (b *createBody) check() error {
+	if !slices.Contains(templates, b.TemplateID) {
+		return &engine.Error{Op: "create", Kind: engine.ErrNotFound, Err: errors.New("there is no template " + strconv.Quote(b.TemplateID)), Hint: "There are " + strings.Join(templates, " and ") + "."}
+	}
+	for name, asked := range map[string]json.RawMessage{
+		"network.allowOut": b.Network.AllowOut, "network.rules": b.Network.Rules, "network.egressProxy": b.Network.EgressProxy,
+		"mcp": b.MCP, "iam": b.IAM, "volumeMounts": b.Volumes,
+	} {
+		if !slices.Contains([]string{"", "null", "[]", "{}"}, string(asked)) {
+			return invalid(name + " is not supported: sandboxes of Airlock have no network, and nothing is mounted into them")
+		}
+	}
+	for name, value := range b.EnvVars {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			return invalid("envVars: " + strconv.Quote(name) + " cannot be set")
+		}
+	}
+	return nil
+}
+
+// life reads a time to live in seconds.
+func life(seconds *int, otherwise time.Duration) (time.Duration, error) {
+	if seconds == nil {
+		return otherwise, nil
+	}
+	if *seconds <= 0 || *seconds > int(maxLife/time.Second) {
+		return 0, invalid("timeout must be 1 to " + strconv.Itoa(int(maxLife/time.Second)) + " seconds")
+	}
+	return time.Duration(*seconds) * time.Second, nil
+}
+
+func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
+	var body createBody
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	if err := body.check(); err != nil {
+		return err
+	}
+	otherwise := 15 * time.Second // of the older address
+	if strings.HasPrefix(r.URL.Path, "/v2/") {
+		otherwise = 5 * time.Minute
+	}
+	left, err := life(body.Timeout, otherwise)
+	if err != nil {
+		return err
+	}
+	caller, key := h.Caller(r), r.Header.Get("Idempotency-Key")
+	if key != "" {
+		for _, sb := range h.sandboxes.all() {
+			if sb.key == key && sb.caller.Owner == caller.Owner {
+				writeJSON(w, http.StatusCreated, h.made(sb))
+				return nil
+			}
+		}
+	}
+	sb := &sandbox{
+		caller: caller, template: body.TemplateID, metadata: body.Metadata, key: key, domain: h.domainFor(r),
+		public: body.Network.AllowPublicTraffic == nil || *body.Network.AllowPublicTraffic,
+		env:    map[string]string{"HOME": home, "USER": user, "LOGNAME": user, "E2B_SANDBOX": "true", "PWD": home},
+	}
+	maps.Copy(sb.env, body.EnvVars)
+	defaults, maxima := h.Limits()
+	sb.limits = engine.Limits{Timeout: maxima.Timeout, Output: engine.OutputLimit{Bytes: maxima.Output.Bytes}}
+	session, err := h.Live.Create(r.Context(), caller, live.Request{
+		Language: "python", Origin: engine.OriginE2B, TTL: maxLife, Limits: sb.limits,
+		Setup: live.Setup{Env: sb.env, Dir: home, Code: prelude},
+	})
+	if err != nil {
+		return err
+	}
+	sb.limits, sb.session = sb.limits.Or(defaults), session.ID
+	sb.contexts = []*codeContext{{ID: newSandboxID(), Language: "python", Dir: home, interpreter: session.ID, standard: true}}
+	h.sandboxes.add(sb, left)
+	writeJSON(w, http.StatusCreated, h.made(sb))
+	return nil
+}
+
+// domainFor is the domain of the names of sandboxes for a client: the one that is
+// set, or localhost if that is how it calls us.
+func (h *Handler) domainFor(r *http.Request) string {
+	if h.Domain != "" {
+		return h.Domain
+	}
+	name, port, _ := strings.Cut(r.Host, ":")
+	if name != "localhost" && name != "127.0.0.1" {
+		return ""
+	}
+	return strings.TrimSuffix("localhost:"+port, ":")
+}
+
+type madeBody struct {
+	TemplateID   string  `json:"templateID"`
+	SandboxID    string  `json:"sandboxID"`
+	ClientID     string  `json:"clientID"`
+	EnvdVersion  string  `json:"envdVersion"`
+	EnvdToken    string  `json:"envdAccessToken"`
+	TrafficToken string  `json:"trafficAccessToken"`
+	Domain       *string `json:"domain"`
+	Alias        string  `json:"alias"`
+}
+
+// clientID is of no interest to clients, which demand it.
+const clientID = "airlock"
+
+func (h *Handler) made(sb *sandbox) madeBody {
+	return madeBody{sb.template, sb.id, clientID, envdVersion, sb.token, sb.token, orNull(sb.domain), sb.template}
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+type detailBody struct {
+	madeBody
+	StartedAt  string            `json:"startedAt"`
+	EndAt      string            `json:"endAt"`
+	CPUCount   int               `json:"cpuCount"`
+	MemoryMB   int64             `json:"memoryMB"`
+	DiskSizeMB int64             `json:"diskSizeMB"`
+	State      string            `json:"state"`
+	Metadata   map[string]string `json:"metadata"`
+	Lifecycle  lifecycleBody     `json:"lifecycle"`
+	Internet   bool              `json:"allowInternetAccess"`
+}
+
+type lifecycleBody struct {
+	AutoResume bool   `json:"autoResume"`
+	OnTimeout  string `json:"onTimeout"`
+}
+
+func (h *Handler) detail(sb *sandbox) detailBody {
+	d := detailBody{
+		madeBody: h.made(sb), StartedAt: timeOf(sb.started), EndAt: timeOf(sb.end()), CPUCount: sb.cpus(), MemoryMB: sb.limits.Memory >> 20,
+		DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.metadata, Lifecycle: lifecycleBody{false, "kill"},
+	}
+	if d.Metadata == nil {
+		d.Metadata = map[string]string{}
+	}
+	return d
+}
+
+func (sb *sandbox) cpus() int {
+	if sb.limits.CPUs > 0 {
+		return max(1, int(sb.limits.CPUs))
+	}
+	return runtime.NumCPU()
+}
+
+func timeOf(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+func (h *Handler) get(w http.ResponseWriter, r *http.Request) error {
+	sb, err := h.sandbox(r)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, h.detail(sb))
+	return nil
+}
+
+// list answers a page of the caller's sandboxes, which begins behind the last of the
+// page before.
+func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	var found []*sandbox
+	var after time.Time
+	if text := q.Get("startedAfter"); text != "" {
+		var err error
+		if after, err = time.Parse(time.RFC3339, text); err != nil {
+			return invalid("startedAfter is no time")
+		}
+	}
+	states := strings.FieldsFunc(strings.Join(q["state"], ","), func(r rune) bool { return r == ',' })
+	for _, sb := range h.sandboxes.all() {
+		ok, err := sb.matches(q.Get("metadata"))
+		switch {
+		case err != nil:
+			return invalid("metadata is no query")
+		case !ok, sb.caller.Owner != h.Caller(r).Owner, !sb.started.After(after),
+			len(states) > 0 && !slices.Contains(states, "running"), q.Get("template") != "" && q.Get("template") != sb.template:
+		default:
+			found = append(found, sb)
+		}
+	}
+	if q.Get("order") == "asc" {
+		slices.Reverse(found)
+	}
+	limit := 100
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return invalid("limit must be a positive number")
+		}
+		limit = min(n, limit)
+	}
+	page, err := following(found, q.Get("nextToken"), q.Get("order") == "asc")
+	if err != nil {
+		return err
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		w.Header().Set("X-Next-Token", place(page[limit-1]))
+	}
+	bodies := make([]detailBody, len(page))
+	for i, sb := range page {
+		bodies[i] = h.detail(sb)
+		bodies[i].EnvdToken, bodies[i].TrafficToken = "", ""
+	}
+	writeJSON(w, http.StatusOK, bodies)
+	return nil
+}
+
+// place names a sandbox's place in a list, also when it is gone.
+func place(sb *sandbox) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(sb.started.UnixNano(), 10) + " " + sb.id))
+}
+
+// following returns those behind a place.
+func following(list []*sandbox, token string, ascending bool) ([]*sandbox, error) {
+	if token == "" {
+		return list, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	began, id, ok := strings.Cut(string(text), " ")
+	nano, numberErr := strconv.ParseInt(began, 10, 64)
+	if err != nil || !ok || numberErr != nil {
+		return nil, invalid("nextToken is none of ours")
+	}
+	return slices.DeleteFunc(list, func(sb *sandbox) bool {
+		if at := sb.started.UnixNano(); at != nano {
+			return (at > nano) != ascending
+		}
+		return sb.id == id || (sb.id < id) != ascending
+	}), nil
+}
+
+// connect gives a client what it needs to go on with a sandbox, and more time.
+func (h *Handler) connect(w http.ResponseWriter, r *http.Request) error {
+	sb, err := h.sandbox(r)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Timeout *int `json:"timeout"`
+	}
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	left, err := life(body.Timeout, 0)
+	if err != nil {
+		return err
+	}
+	sb.live(left, true)
+	writeJSON(w, http.StatusOK, h.made(sb))
+	return nil
+}
+
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request) error {
+	sb, err := h.sandbox(r)
+	if err != nil {
+		return err
+	}
+	if err := h.kill(r.Context(), sb); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (h *Handler) setTimeout(w http.ResponseWriter, r *http.Request) error {
+	return h.lengthen(w, r, func(b *lifeBody) *int { return b.Timeout }, false)
+}
+
+func (h *Handler) refresh(w http.ResponseWriter, r *http.Request) error {
+	return h.lengthen(w, r, func(b *lifeBody) *int { return b.Duration }, true)
+}
+
+type lifeBody struct {
+	Timeout  *int `json:"timeout"`
+	Duration *int `json:"duration"`
+}
+
+func (h *Handler) lengthen(w http.ResponseWriter, r *http.Request, asked func(*lifeBody) *int, longer bool) error {
+	sb, err := h.sandbox(r)
+	if err != nil {
+		return err
+	}
+	var body lifeBody
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	left, err := life(asked(&body), 15*time.Second)
+	if err != nil {
+		return err
+	}
+	sb.live(left, longer)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// metrics answers no samples: nothing is measured while nobody asks.
+func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
+	if _, err := h.sandbox(r); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, []any{})
+	return nil
+}

@@ -1,0 +1,305 @@
+// Package e2b serves the protocol of E2B's SDKs over live sessions: the control
+// plane, which makes sandboxes and ends them, and on the address of a sandbox its code
+// interpreter (port 49999), its daemon envd (port 49983) and whatever else listens in
+// it.
+//
+// A sandbox is a live session with a random id and a token of its own. The id leads to
+// it and the token opens it: requests to a sandbox carry no key. The wire facts are from
+// the SDKs (PyPI e2b 2.63.0, e2b-code-interpreter 2.11.5; npm e2b 2.51.0,
+// @e2b/code-interpreter 2.8.0) and from github.com/e2b-dev/infra and code-interpreter,
+// August 2026. The README lists what is refused.
+package e2b
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// Live keeps the sandboxes. Every error is an *engine.Error, and what belongs to
+// another owner is ErrNotFound.
+type Live interface {
+	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
+	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error
+	Fork(ctx context.Context, caller engine.Caller, session engine.ID, req live.ForkRequest) (engine.ID, error)
+	EndFork(ctx context.Context, caller engine.Caller, fork engine.ID) error
+	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
+	Cells
+	Processes
+	Files
+	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
+}
+
+// Cells are what contexts run.
+type Cells interface {
+	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
+	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
+	// CancelCell interrupts a cell, and returns when it has ended.
+	CancelCell(ctx context.Context, caller engine.Caller, session, cell engine.ID) error
+}
+
+// Processes are commands and terminals.
+type Processes interface {
+	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error)
+	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
+	// FollowProcess yields all output from now on, or from the start, and the exit.
+	FollowProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, all bool) (iter.Seq[live.ProcessEvent], error)
+	WriteProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error
+	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
+	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
+}
+
+// Files are those of a sandbox's workspace.
+type Files interface {
+	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
+	WatchFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (iter.Seq[engine.FileEvent], error)
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
+	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
+}
+
+// Options are what New needs.
+type Options struct {
+	Live   Live
+	Caller func(*http.Request) engine.Caller // the zero Caller: nobody
+	Limits func() (defaults, maxima engine.Limits)
+	Domain string // below which sandboxes have names; may have a port. Empty: localhost, for those who call us by it
+	Log    *slog.Logger
+}
+
+const (
+	portEnvd = 49983
+	portCode = 49999
+
+	maxJSON = 16 << 20 // of code, with the rest of its request
+	maxLife = 24 * time.Hour
+)
+
+// Handler serves the protocol below one prefix, and by the names of sandboxes.
+type Handler struct {
+	Options
+	sandboxes registry
+	control   *http.ServeMux
+	code      *http.ServeMux
+	envd      http.Handler
+}
+
+// New returns a handler that wants its prefix removed.
+func New(o Options) *Handler {
+	h := &Handler{Options: o}
+	h.sandboxes.ended = h.end
+	h.control, h.code, h.envd = h.controlRoutes(), h.codeRoutes(), h.envdRoutes()
+	return h
+}
+
+// Close forgets the sandboxes, whose sessions end with the service.
+func (h *Handler) Close() { h.sandboxes.close() }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	id, port, ok := h.address(r)
+	switch {
+	case ok:
+		h.serveSandbox(w, r, id, port)
+	case isSigned(r):
+		h.serveSigned(w, r)
+	default:
+		h.control.ServeHTTP(w, r)
+	}
+}
+
+// Access reports that requests to a sandbox need no key, for it has a token. See
+// httpd.Mount.
+func (h *Handler) Access(r *http.Request) (network, everyone bool) {
+	_, _, ok := h.address(r)
+	return true, ok || isSigned(r) || r.URL.Path == "/health"
+}
+
+// Refuse writes a refusal in the protocol's words.
+func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+	writeError(w, status, message)
+}
+
+// Hosts reports whether the protocol is spoken by the clients that call this service
+// by a name: that of a sandbox, PORT-ID.DOMAIN, of all, sandbox.DOMAIN, or api.DOMAIN.
+func (h *Handler) Hosts(host string) bool {
+	label, domain, _ := strings.Cut(host, ".")
+	if ours, _, _ := strings.Cut(h.Domain, ":"); domain == "" || domain != ours && domain != "localhost" {
+		return false
+	}
+	return label == "api" || label == "sandbox" || sandboxName.MatchString(label)
+}
+
+var sandboxName = regexp.MustCompile(`^(\d{1,5})-([a-z0-9]{20})$`)
+
+// address returns the sandbox and the port that a request is for, by its headers or by
+// the name of its host.
+func (h *Handler) address(r *http.Request) (id string, port int, ok bool) {
+	if id = r.Header.Get("E2b-Sandbox-Id"); id != "" {
+		port, err := strconv.Atoi(r.Header.Get("E2b-Sandbox-Port"))
+		return id, port, err == nil && port > 0 && port < 1<<16
+	}
+	label, _, _ := strings.Cut(r.Host, ".")
+	name := sandboxName.FindStringSubmatch(label)
+	if name == nil {
+		return "", 0, false
+	}
+	port, err := strconv.Atoi(name[1])
+	return name[2], port, err == nil && port > 0 && port < 1<<16
+}
+
+// serveSandbox serves a request to a port of a sandbox.
+func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string, port int) {
+	sb := h.sandboxes.find(id)
+	if sb == nil {
+		writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "code": http.StatusBadGateway})
+		return
+	}
+	outer := r
+	r = r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb))
+	defer func() { outer.Pattern = r.Pattern }() // it names the route, of which there are so many
+	shown := func(names ...string) bool {
+		for _, name := range names {
+			if sb.opens(r.Header.Get(name)) {
+				return true
+			}
+		}
+		return false
+	}
+	switch port {
+	case portEnvd:
+		if r.URL.Path == "/health" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if !shown("X-Access-Token") && !sb.signed(r) {
+			writeError(w, http.StatusUnauthorized, "the token of this sandbox is needed, as X-Access-Token")
+			return
+		}
+		h.envd.ServeHTTP(w, r)
+	case portCode:
+		if !shown("X-Access-Token", "E2B-Traffic-Access-Token") {
+			writeError(w, http.StatusUnauthorized, "the token of this sandbox is needed, as X-Access-Token or E2B-Traffic-Access-Token")
+			return
+		}
+		h.code.ServeHTTP(w, r)
+	default:
+		if !sb.public && !shown("E2B-Traffic-Access-Token", "X-Access-Token") {
+			writeError(w, http.StatusForbidden, "the ports of this sandbox are not public: the token is needed, as E2B-Traffic-Access-Token")
+			return
+		}
+		h.port(w, r, sb, port)
+	}
+}
+
+type sandboxKey struct{}
+
+// sandboxOf is the sandbox that a request, whose token was checked, is for.
+func sandboxOf(ctx context.Context) *sandbox { return ctx.Value(sandboxKey{}).(*sandbox) }
+
+// statuses are those of the control plane. 502 and 503 make SDKs try again, and 404
+// has a meaning of its own for each call.
+var statuses = map[engine.Kind]int{
+	engine.ErrInvalid: http.StatusBadRequest, engine.ErrUnauthorized: http.StatusUnauthorized, engine.ErrForbidden: http.StatusForbidden,
+	engine.ErrNotFound: http.StatusNotFound, engine.ErrConflict: http.StatusBadRequest, engine.ErrTooLarge: http.StatusRequestEntityTooLarge,
+	engine.ErrBusy: http.StatusTooManyRequests, engine.ErrFull: http.StatusTooManyRequests, engine.ErrNoLanguage: http.StatusNotImplemented,
+	engine.ErrUnavailable: http.StatusServiceUnavailable, engine.ErrCanceled: 499,
+}
+
+// status returns what an error is to a client, and says when to come back.
+func (h *Handler) status(w http.ResponseWriter, err error) (status int, message string) {
+	kind := engine.KindOf(err)
+	status = statuses[kind]
+	if status == 0 {
+		h.Log.Error("e2b", "err", err)
+		return http.StatusInternalServerError, "internal error"
+	}
+	message = err.Error()
+	if e, ok := errors.AsType[*engine.Error](err); ok {
+		if e.Err != nil {
+			message = e.Err.Error()
+			if e.ID != "" && kind == engine.ErrInvalid {
+				message = e.ID + " " + message
+			}
+		}
+		if e.Hint != "" {
+			message += ". " + e.Hint
+		}
+		if wait := max(e.RetryAfter, time.Second); status == http.StatusTooManyRequests || e.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		}
+	}
+	return status, message
+}
+
+func (h *Handler) fail(w http.ResponseWriter, err error) {
+	status, message := h.status(w, err)
+	writeError(w, status, message)
+}
+
+// writeError answers as E2B's control plane and envd do.
+func writeError(w http.ResponseWriter, status int, message string) {
+	writeJSON(w, status, map[string]any{"code": status, "message": message})
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // our own types
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the peer may be gone
+}
+
+// The form that SDKs demand of a key. Ours is another spelling of an ordinary one,
+// "ak_", its id, "_", and 43 characters of base64.
+const keyPrefix = "e2b_"
+
+var ordinaryKey = regexp.MustCompile(`^ak_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$`)
+
+// Key spells a key as E2B's SDKs demand it; "" if it is none of ours.
+func Key(token string) string {
+	parts := ordinaryKey.FindStringSubmatch(token)
+	if parts == nil {
+		return ""
+	}
+	secret, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil {
+		return ""
+	}
+	return keyPrefix + hex.EncodeToString([]byte(parts[1])) + hex.EncodeToString(secret)
+}
+
+// ordinary is the usual spelling of a key in the form of E2B's, or the token as it is.
+func ordinary(token string) string {
+	raw, err := hex.DecodeString(strings.TrimPrefix(token, keyPrefix))
+	if err != nil || len(raw) != 12+32 || !strings.HasPrefix(token, keyPrefix) {
+		return token
+	}
+	return "ak_" + string(raw[:12]) + "_" + base64.RawURLEncoding.EncodeToString(raw[12:])
+}
+
+// Authenticate has keys in both spellings checked.
+func Authenticate(check func(context.Context, string) (engine.Caller, error)) func(context.Context, string) (engine.Caller, error) {
+	return func(ctx context.Context, token string) (engine.Caller, error) { return check(ctx, ordinary(token)) }
+}

@@ -1,0 +1,182 @@
+package e2b
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// envd, port 49983: files over HTTP, processes and the file system over Connect RPC.
+// The messages are plain structs, which codec spells as protobuf's JSON and binary.
+
+func (h *Handler) envdRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /files", h.download)
+	mux.HandleFunc("POST /files", h.upload)
+	mux.HandleFunc("POST /init", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, "envd has no "+r.Method+" "+r.URL.Path)
+	})
+	const processes, filesystem = "/process.Process/", "/filesystem.Filesystem/"
+	serve := func(procedure string, handler *connect.Handler) { mux.Handle("POST "+procedure, handler) }
+	stream(serve, processes+"Start", h.startProcess)
+	stream(serve, processes+"Connect", h.connectProcess)
+	unary(serve, processes+"List", h.listProcesses)
+	unary(serve, processes+"SendInput", h.sendInput)
+	unary(serve, processes+"CloseStdin", h.closeStdin)
+	unary(serve, processes+"SendSignal", h.sendSignal)
+	unary(serve, processes+"Update", h.updateProcess)
+	serve(processes+"StreamInput", connect.NewClientStreamHandler(processes+"StreamInput", func(ctx context.Context, in *connect.ClientStream[streamInput]) (*connect.Response[empty], error) {
+		if err := checkUser(in.RequestHeader()); err != nil {
+			return nil, err
+		}
+		return connect.NewResponse(&empty{}), h.rpcError(h.streamInput(ctx, in))
+	}, rpcOptions()...))
+	unary(serve, filesystem+"Stat", h.stat)
+	unary(serve, filesystem+"MakeDir", h.makeDir)
+	unary(serve, filesystem+"Move", h.move)
+	unary(serve, filesystem+"ListDir", h.listDir)
+	unary(serve, filesystem+"Remove", h.removeEntry)
+	stream(serve, filesystem+"WatchDir", h.watchDir)
+	unary(serve, filesystem+"CreateWatcher", h.createWatcher)
+	unary(serve, filesystem+"GetWatcherEvents", h.watcherEvents)
+	unary(serve, filesystem+"RemoveWatcher", h.removeWatcher)
+	return mux
+}
+
+// rpcOptions are those of every procedure. Answers are not compressed: some SDKs do not
+// expect it.
+func rpcOptions() []connect.HandlerOption {
+	return []connect.HandlerOption{
+		connect.WithCodec(codec{"json"}), connect.WithCodec(codec{"json; charset=utf-8"}), connect.WithCodec(codec{"proto"}),
+		connect.WithReadMaxBytes(maxJSON), connect.WithCompression("gzip", nil, nil),
+	}
+}
+
+// call is a request to a sandbox that was let in.
+type call struct {
+	*sandbox
+	header http.Header
+}
+
+// unary serves a procedure with one answer.
+func unary[Q, A any](serve func(string, *connect.Handler), procedure string, do func(context.Context, call, *Q) (*A, error)) {
+	serve(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, q *connect.Request[Q]) (*connect.Response[A], error) {
+		if err := checkUser(q.Header()); err != nil {
+			return nil, err
+		}
+		answer, err := do(ctx, call{sandboxOf(ctx), q.Header()}, q.Msg)
+		if err != nil {
+			return nil, rpcError(err)
+		}
+		return connect.NewResponse(answer), nil
+	}, rpcOptions()...))
+}
+
+// stream serves a procedure with many answers.
+func stream[Q, A any](serve func(string, *connect.Handler), procedure string, do func(context.Context, call, *Q, func(*A) error) error) {
+	serve(procedure, connect.NewServerStreamHandler(procedure, func(ctx context.Context, q *connect.Request[Q], out *connect.ServerStream[A]) error {
+		if err := checkUser(q.Header()); err != nil {
+			return err
+		}
+		return rpcError(do(ctx, call{sandboxOf(ctx), q.Header()}, q.Msg, out.Send))
+	}, rpcOptions()...))
+}
+
+// The user of a sandbox, and its home, which model code has written in.
+const (
+	user = "user"
+	home = "/home/user"
+)
+
+func knownUser(name string) bool { return name == "" || name == user }
+
+// checkUser refuses who is not the sandbox's user: there is no other.
+func checkUser(header http.Header) error {
+	r := http.Request{Header: header}
+	if name, _, ok := r.BasicAuth(); ok && !knownUser(name) {
+		return connect.NewError(connect.CodeUnauthenticated, errors.New("there is no user "+strconv.Quote(name)+" in this sandbox, only "+user))
+	}
+	return nil
+}
+
+var codes = map[engine.Kind]connect.Code{
+	engine.ErrInvalid: connect.CodeInvalidArgument, engine.ErrNotFound: connect.CodeNotFound, engine.ErrConflict: connect.CodeFailedPrecondition,
+	engine.ErrTooLarge: connect.CodeResourceExhausted, engine.ErrBusy: connect.CodeResourceExhausted, engine.ErrFull: connect.CodeResourceExhausted,
+	engine.ErrUnavailable: connect.CodeUnavailable, engine.ErrCanceled: connect.CodeCanceled, engine.ErrForbidden: connect.CodePermissionDenied,
+	engine.ErrNoLanguage: connect.CodeUnimplemented,
+}
+
+// rpcError says an error in Connect's words.
+func rpcError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*connect.Error](err); ok {
+		return err
+	}
+	code, known := codes[engine.KindOf(err)]
+	if !known {
+		return connect.NewError(connect.CodeInternal, errors.New("internal error"))
+	}
+	message := err
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Err != nil {
+		message = e.Err
+	}
+	return connect.NewError(code, message)
+}
+
+func (h *Handler) rpcError(err error) error {
+	if err != nil && engine.KindOf(err) == engine.ErrInternal {
+		if _, ok := errors.AsType[*connect.Error](err); !ok {
+			h.Log.Error("e2b", "err", err)
+		}
+	}
+	return rpcError(err)
+}
+
+// pings is a ticker for streams that are silent, as often as the client asks for.
+func pings(header http.Header) *time.Ticker {
+	seconds, err := strconv.Atoi(strings.TrimSpace(header.Get("Keepalive-Ping-Interval")))
+	if err != nil || seconds < 1 {
+		seconds = 50
+	}
+	return time.NewTicker(time.Duration(min(seconds, 3600)) * time.Second)
+}
+
+type empty struct{}
+
+// enum is a value that JSON spells by name and protobuf by number.
+type enum[N names] struct{ number int32 }
+
+func (e *enum[N]) set(number int32) { e.number = number }
+
+type names interface{ names() map[int32]string }
+
+func (e enum[N]) MarshalJSON() ([]byte, error) {
+	var of N
+	return json.Marshal(of.names()[e.number])
+}
+
+func (e *enum[N]) UnmarshalJSON(text []byte) error {
+	var name string
+	if json.Unmarshal(text, &name) != nil {
+		return json.Unmarshal(text, &e.number)
+	}
+	var of N
+	for number, known := range of.names() {
+		if known == name {
+			e.number = number
+			return nil
+		}
+	}
+	return errors.New("unknown value " + strconv.Quote(name))
+}

@@ -1,0 +1,138 @@
+package e2b
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// filePath is the path that the query of a request for a file names.
+func filePath(r *http.Request, p string) (root, rest string, err error) {
+	if name := r.URL.Query().Get("username"); !knownUser(name) {
+		return "", "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: errors.New("there is no user " + name + " in this sandbox, only " + user)}
+	}
+	if err := checkUser(r.Header); err != nil {
+		return "", "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: err}
+	}
+	return within(p)
+}
+
+func (h *Handler) download(w http.ResponseWriter, r *http.Request) {
+	sb := sandboxOf(r.Context())
+	_, rest, err := filePath(r, r.URL.Query().Get("path"))
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	e, err := h.Live.StatFile(r.Context(), sb.caller, sb.session, rest)
+	if err == nil && e.Kind == engine.EntryFolder {
+		err = invalid("the path is a directory: " + r.URL.Query().Get("path"))
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	_, f, err := h.Live.OpenFile(r.Context(), sb.caller, sb.session, rest)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	defer f.Close()
+	wire.Download(w.Header(), wire.Attachment(path.Base(rest)), "application/octet-stream")
+	http.ServeContent(w, r, "", e.Modified, f)
+}
+
+type writtenBody struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	Type string `json:"type"`
+}
+
+// upload writes the files of a form, or the body as one file.
+func (h *Handler) upload(w http.ResponseWriter, r *http.Request) {
+	written, err := h.writeFiles(r)
+	if err == nil {
+		writeJSON(w, http.StatusOK, written)
+		return
+	}
+	status, message := h.status(w, err)
+	if engine.KindOf(err) == engine.ErrTooLarge {
+		status = http.StatusInsufficientStorage
+	}
+	writeError(w, status, message)
+}
+
+func (h *Handler) writeFiles(r *http.Request) ([]writtenBody, error) {
+	named := r.URL.Query().Get("path")
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unpacked, err := gzip.NewReader(r.Body)
+		if err != nil {
+			return nil, invalid("the body is not gzip")
+		}
+		body = unpacked
+	}
+	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err == nil && kind == "multipart/form-data":
+		return h.writeForm(r, named, body, parameters["boundary"])
+	case err == nil && kind == "application/octet-stream" && named == "":
+		return nil, invalid("path is missing")
+	case err == nil && kind == "application/octet-stream":
+		one, err := h.writeFile(r, named, body)
+		return []writtenBody{one}, err
+	}
+	return nil, invalid("the body must be multipart/form-data or application/octet-stream")
+}
+
+func (h *Handler) writeForm(r *http.Request, named string, body io.Reader, boundary string) ([]writtenBody, error) {
+	parts := wire.NewParts(body, boundary)
+	written := []writtenBody{}
+	for {
+		part, err := parts.Next()
+		if err == io.EOF { //nolint:errorlint // a wrapped one is a form that was cut short
+			return written, nil
+		}
+		if err != nil {
+			return nil, invalid("the form cannot be read")
+		}
+		parameters := wire.Disposition(part.Header.Get("Content-Disposition"))
+		if parameters["name"] != "file" {
+			continue
+		}
+		at := named
+		if at == "" {
+			at = parameters["filename"]
+		}
+		if at == "" {
+			return nil, invalid("path is missing")
+		}
+		one, err := h.writeFile(r, at, part)
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, one)
+	}
+}
+
+func (h *Handler) writeFile(r *http.Request, at string, content io.Reader) (writtenBody, error) {
+	root, rest, err := filePath(r, at)
+	if err != nil {
+		return writtenBody{}, err
+	}
+	sb := sandboxOf(r.Context())
+	if e, err := h.Live.StatFile(r.Context(), sb.caller, sb.session, rest); err == nil && e.Kind == engine.EntryFolder {
+		return writtenBody{}, invalid("the path is a directory: " + at)
+	}
+	e, err := h.Live.WriteFile(r.Context(), sb.caller, sb.session, rest, content)
+	if err != nil {
+		return writtenBody{}, err
+	}
+	return writtenBody{path.Base(e.Path), path.Join(root, e.Path), "file"}, nil
+}

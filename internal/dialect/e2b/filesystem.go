@@ -1,0 +1,434 @@
+package e2b
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// The messages of filesystem.Filesystem.
+type (
+	entryInfo struct {
+		Name        string          `json:"name,omitempty" pb:"1"`
+		Type        enum[fileTypes] `json:"type" pb:"2"`
+		Path        string          `json:"path,omitempty" pb:"3"`
+		Size        int64           `json:"size,omitempty,string" pb:"4"`
+		Mode        uint32          `json:"mode,omitempty" pb:"5"`
+		Permissions string          `json:"permissions,omitempty" pb:"6"`
+		Owner       string          `json:"owner,omitempty" pb:"7"`
+		Group       string          `json:"group,omitempty" pb:"8"`
+		Modified    *timestamp      `json:"modifiedTime,omitempty" pb:"9"`
+		Target      *string         `json:"symlinkTarget,omitempty" pb:"10"`
+	}
+	timestamp struct {
+		Seconds int64 `pb:"1"`
+		Nanos   int32 `pb:"2"`
+	}
+	pathRequest struct {
+		Path  string `json:"path" pb:"1"`
+		Depth uint32 `json:"depth" pb:"2"` // of ListDir
+	}
+	moveRequest struct {
+		Source      string `json:"source" pb:"1"`
+		Destination string `json:"destination" pb:"2"`
+	}
+	entryResponse struct {
+		Entry *entryInfo `json:"entry,omitempty" pb:"1"`
+	}
+	entriesResponse struct {
+		Entries []entryInfo `json:"entries,omitempty" pb:"1"`
+	}
+	watchRequest struct {
+		Path      string `json:"path" pb:"1"`
+		Recursive bool   `json:"recursive" pb:"2"`
+		WithEntry bool   `json:"includeEntry" pb:"3"`
+	}
+	fileEvent struct {
+		Name  string           `json:"name,omitempty" pb:"1"`
+		Type  enum[eventTypes] `json:"type" pb:"2"`
+		Entry *entryInfo       `json:"entry,omitempty" pb:"3"`
+	}
+	watchResponse struct {
+		Start      *empty     `json:"start,omitempty" pb:"1"`
+		Filesystem *fileEvent `json:"filesystem,omitempty" pb:"2"`
+		Keepalive  *empty     `json:"keepalive,omitempty" pb:"3"`
+	}
+	watcherRequest struct {
+		ID string `json:"watcherId" pb:"1"`
+	}
+	eventsResponse struct {
+		Events []fileEvent `json:"events,omitempty" pb:"1"`
+	}
+)
+
+type fileTypes struct{}
+
+const (
+	typeFile      = 1
+	typeDirectory = 2
+)
+
+func (fileTypes) names() map[int32]string {
+	return map[int32]string{0: "FILE_TYPE_UNSPECIFIED", typeFile: "FILE_TYPE_FILE", typeDirectory: "FILE_TYPE_DIRECTORY"}
+}
+
+type eventTypes struct{}
+
+const (
+	eventCreate = 1 + iota
+	eventWrite
+	eventRemove
+	eventRename
+)
+
+func (eventTypes) names() map[int32]string {
+	return map[int32]string{0: "EVENT_TYPE_UNSPECIFIED", eventCreate: "EVENT_TYPE_CREATE", eventWrite: "EVENT_TYPE_WRITE", eventRemove: "EVENT_TYPE_REMOVE", eventRename: "EVENT_TYPE_RENAME", 5: "EVENT_TYPE_CHMOD"}
+}
+
+// MarshalJSON spells a time as protobuf does.
+func (t timestamp) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Unix(t.Seconds, int64(t.Nanos)).UTC().Format(time.RFC3339Nano))
+}
+
+// roots are the names of the workspace in a sandbox.
+var roots = []string{home, "/workspace", "/mnt/data"}
+
+// absolute is a path as the sandbox's user means it.
+func absolute(p string) string {
+	switch {
+	case p == "" || p == "~":
+		return home
+	case strings.HasPrefix(p, "~/"):
+		p = p[2:]
+	}
+	if !strings.HasPrefix(p, "/") {
+		p = home + "/" + p
+	}
+	return path.Clean(p)
+}
+
+// within returns the name of the workspace that a path begins with, and the rest.
+func within(p string) (root, rest string, err error) {
+	if strings.Contains(p, "\x00") {
+		return "", "", invalid("a path has no NUL in it")
+	}
+	p = absolute(p)
+	for _, root := range roots {
+		if p == root {
+			return root, ".", nil
+		}
+		if rest, ok := strings.CutPrefix(p, root+"/"); ok {
+			return root, rest, nil
+		}
+	}
+	return "", "", invalid(p + " is outside of the files of this sandbox, which are below " + home + ": use a command for what is elsewhere")
+}
+
+// entry describes a file of the workspace by a name of its own.
+func (h *Handler) entry(ctx context.Context, c *sandbox, root string, e *engine.Entry) *entryInfo {
+	at := path.Join(root, e.Path)
+	info := &entryInfo{
+		Name: path.Base(at), Path: at, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(), Owner: user, Group: user,
+		Modified: &timestamp{e.Modified.Unix(), int32(e.Modified.Nanosecond())},
+	}
+	switch e.Kind {
+	case engine.EntryFile:
+		info.Type.number = typeFile
+	case engine.EntryFolder:
+		info.Type.number = typeDirectory
+	case engine.EntryLink: // its type is that of what it leads to
+		to := e.Target
+		if !strings.HasPrefix(to, "/") {
+			to = path.Join(path.Dir(at), to)
+		}
+		info.Target = &to
+		if _, rest, err := within(to); err == nil {
+			if target, err := h.Live.StatFile(ctx, c.caller, c.session, rest); err == nil && target.Kind == engine.EntryFolder {
+				info.Type.number = typeDirectory
+			} else if err == nil && target.Kind == engine.EntryFile {
+				info.Type.number = typeFile
+			}
+		}
+	}
+	if e.Mode&fs.ModeDir == 0 && e.Kind == engine.EntryFolder {
+		info.Permissions = (e.Mode | fs.ModeDir).String()
+	}
+	return info
+}
+
+func (h *Handler) stat(ctx context.Context, c call, q *pathRequest) (*entryResponse, error) {
+	root, rest, err := within(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	e, err := h.Live.StatFile(ctx, c.caller, c.session, rest)
+	if err != nil {
+		return nil, err
+	}
+	return &entryResponse{h.entry(ctx, c.sandbox, root, &e)}, nil
+}
+
+func (h *Handler) makeDir(ctx context.Context, c call, q *pathRequest) (*entryResponse, error) {
+	root, rest, err := within(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	switch e, err := h.Live.StatFile(ctx, c.caller, c.session, rest); {
+	case err == nil && e.Kind == engine.EntryFolder:
+		return nil, connect.NewError(connect.CodeAlreadyExists, errors.New("the directory exists already: "+q.Path))
+	case err == nil:
+		return nil, invalid("the path exists and is no directory: " + q.Path)
+	}
+	e, err := h.Live.MakeFolder(ctx, c.caller, c.session, rest)
+	if err != nil {
+		return nil, err
+	}
+	return &entryResponse{h.entry(ctx, c.sandbox, root, &e)}, nil
+}
+
+func (h *Handler) move(ctx context.Context, c call, q *moveRequest) (*entryResponse, error) {
+	_, from, err := within(q.Source)
+	if err != nil {
+		return nil, err
+	}
+	root, to, err := within(q.Destination)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := h.Live.StatFile(ctx, c.caller, c.session, from); err != nil {
+		return nil, err
+	}
+	if above := path.Dir(to); above != "." {
+		if _, err := h.Live.MakeFolder(ctx, c.caller, c.session, above); err != nil {
+			return nil, err
+		}
+	}
+	e, err := h.Live.MoveFile(ctx, c.caller, c.session, from, to, true)
+	if err != nil {
+		return nil, err
+	}
+	return &entryResponse{h.entry(ctx, c.sandbox, root, &e)}, nil
+}
+
+func (h *Handler) listDir(ctx context.Context, c call, q *pathRequest) (*entriesResponse, error) {
+	root, rest, err := within(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	e, err := h.Live.StatFile(ctx, c.caller, c.session, rest)
+	if err != nil {
+		return nil, err
+	}
+	if e.Kind != engine.EntryFolder {
+		return nil, invalid("the path is no directory: " + q.Path)
+	}
+	list, more, err := h.Live.ListFiles(ctx, c.caller, c.session, rest, int(max(1, min(q.Depth, 1<<10))))
+	if err != nil {
+		return nil, err
+	}
+	if more {
+		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there is more in it than one answer may have: ask for less depth"))
+	}
+	answer := &entriesResponse{Entries: make([]entryInfo, len(list))}
+	for i := range list {
+		answer.Entries[i] = *h.entry(ctx, c.sandbox, root, &list[i])
+	}
+	return answer, nil
+}
+
+func (h *Handler) removeEntry(ctx context.Context, c call, q *pathRequest) (*empty, error) {
+	_, rest, err := within(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	err = h.Live.RemoveFile(ctx, c.caller, c.session, rest, true)
+	if err != nil && engine.KindOf(err) == engine.ErrNotFound {
+		err = nil // E2B's is like rm -rf
+	}
+	return &empty{}, err
+}
+
+// watch begins to watch a folder. Its events have names relative to it.
+func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-chan fileEvent, func(), error) {
+	root, rest, err := within(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := h.Live.StatFile(ctx, c.caller, c.session, rest)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.Kind != engine.EntryFolder {
+		return nil, nil, invalid("the path is no directory: " + q.Path)
+	}
+	changes, err := h.Live.WatchFiles(ctx, c.caller, c.session, rest, q.Recursive)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, stop := wire.Follow(ctx, func(yield func(fileEvent) bool) {
+		for change := range changes {
+			for _, e := range eventsOf(&change, rest) {
+				if q.WithEntry && e.Type.number != eventRemove && e.Type.number != eventRename {
+					if found, err := h.Live.StatFile(ctx, c.caller, c.session, path.Join(rest, e.Name)); err == nil {
+						e.Entry = h.entry(ctx, c, root, &found)
+					}
+				}
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}, 0)
+	return next, stop, nil
+}
+
+// unnamed is how the kernel calls a file that is being written and has no name yet.
+var unnamed = regexp.MustCompile(`(^|/)#\d+$`)
+
+// eventsOf are E2B's events of one change in a folder.
+func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
+	event := func(at string, kind int32) fileEvent {
+		if folder != "." {
+			at = strings.TrimPrefix(strings.TrimPrefix(at, folder), "/")
+		}
+		return fileEvent{Name: at, Type: enum[eventTypes]{kind}}
+	}
+	if unnamed.MatchString(change.Path) {
+		return nil
+	}
+	switch change.Kind {
+	case engine.FileCreated:
+		return []fileEvent{event(change.Path, eventCreate)}
+	case engine.FileModified:
+		return []fileEvent{event(change.Path, eventWrite)}
+	case engine.FileDeleted:
+		return []fileEvent{event(change.Path, eventRemove)}
+	case engine.FileMoved:
+		return []fileEvent{event(change.From, eventRename), event(change.Path, eventCreate)}
+	}
+	return nil
+}
+
+func (h *Handler) watchDir(ctx context.Context, c call, q *watchRequest, send func(*watchResponse) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next, stop, err := h.watch(ctx, c.sandbox, q)
+	if err != nil {
+		return err
+	}
+	defer func() { cancel(); stop() }()
+	if err := send(&watchResponse{Start: &empty{}}); err != nil {
+		return err
+	}
+	silence := pings(c.header)
+	defer silence.Stop()
+	for {
+		var answer watchResponse
+		select {
+		case <-silence.C:
+			answer.Keepalive = &empty{}
+		case e, more := <-next:
+			if !more {
+				return ctx.Err()
+			}
+			answer.Filesystem = &e
+		}
+		if err := send(&answer); err != nil {
+			return err
+		}
+	}
+}
+
+// watcher collects events for a client that asks for them now and then.
+type watcher struct {
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	events []fileEvent
+	done   chan struct{}
+}
+
+// What watchers may hold: the oldest events are left out.
+const (
+	mostWatchers = 32
+	mostEvents   = 1 << 14
+)
+
+func (w *watcher) stop() { w.cancel() }
+
+func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*watcherRequest, error) {
+	ctx, cancel := context.WithCancel(context.Background()) // it ends with its sandbox
+	next, stop, err := h.watch(ctx, c.sandbox, q)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	w := &watcher{cancel: cancel, done: make(chan struct{})}
+	id := newSandboxID()
+	c.mu.Lock()
+	if len(c.watchers) >= mostWatchers || c.timer == nil {
+		c.mu.Unlock()
+		cancel()
+		stop()
+		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("this sandbox has as many watchers as one may have"))
+	}
+	c.watchers[id] = w
+	c.mu.Unlock()
+	go func() {
+		defer close(w.done)
+		defer func() { cancel(); stop() }()
+		for e := range next {
+			w.mu.Lock()
+			w.events = append(w.events, e)
+			w.events = w.events[max(0, len(w.events)-mostEvents):]
+			w.mu.Unlock()
+		}
+	}()
+	return &watcherRequest{id}, nil
+}
+
+func (sb *sandbox) watcher(id string) (*watcher, error) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if w := sb.watchers[id]; w != nil {
+		return w, nil
+	}
+	return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such watcher"))
+}
+
+func (h *Handler) watcherEvents(_ context.Context, c call, q *watcherRequest) (*eventsResponse, error) {
+	w, err := c.watcher(q.ID)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	answer := &eventsResponse{slices.Clone(w.events)}
+	w.events = nil
+	return answer, nil
+}
+
+func (h *Handler) removeWatcher(_ context.Context, c call, q *watcherRequest) (*empty, error) {
+	w, err := c.watcher(q.ID)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	delete(c.watchers, q.ID)
+	c.mu.Unlock()
+	w.stop()
+	<-w.done
+	return &empty{}, nil
+}

@@ -1,0 +1,237 @@
+package e2b
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// sandbox is one of E2B's: a live session with a time to end.
+type sandbox struct {
+	id       string
+	token    string
+	session  engine.ID
+	caller   engine.Caller
+	template string
+	metadata map[string]string
+	env      map[string]string // of everything that runs in it
+	public   bool              // its ports need no token
+	key      string            // Idempotency-Key of its creation
+	domain   string
+	limits   engine.Limits
+	started  time.Time
+
+	mu        sync.Mutex
+	ends      time.Time
+	timer     *time.Timer
+	contexts  []*codeContext
+	processes []*process // those that run, and the last that have ended
+	lastPID   uint32
+	watchers  map[string]*watcher
+}
+
+// opens reports whether a token is the sandbox's.
+func (sb *sandbox) opens(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(token), []byte(sb.token)) == 1
+}
+
+// end is when its life ends.
+func (sb *sandbox) end() time.Time {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	return sb.ends
+}
+
+// live sets the time that is left, or, with longer, only makes it longer.
+func (sb *sandbox) live(left time.Duration, longer bool) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	ends := time.Now().Add(left)
+	if longer && ends.Before(sb.ends) || sb.timer == nil {
+		return
+	}
+	sb.ends = ends
+	sb.timer.Reset(left)
+}
+
+// isSigned reports whether a request shows a signature in place of a token, and so
+// names no sandbox.
+func isSigned(r *http.Request) bool {
+	return r.URL.Path == "/files" && strings.Contains(r.URL.RawQuery, "signature=")
+}
+
+// signed reports whether a request for a file is signed with the sandbox's token.
+func (sb *sandbox) signed(r *http.Request) bool {
+	if !isSigned(r) {
+		return false
+	}
+	q := r.URL.Query()
+	operation := "write"
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		operation = "read"
+	}
+	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + sb.token
+	if expires := q.Get("signature_expiration"); expires != "" {
+		at, err := strconv.ParseInt(expires, 10, 64)
+		if err != nil || time.Now().Unix() > at {
+			return false
+		}
+		text += ":" + expires
+	}
+	sum := sha256.Sum256([]byte(text))
+	want := "v1_" + base64.RawStdEncoding.EncodeToString(sum[:])
+	given := strings.ReplaceAll(q.Get("signature"), " ", "+") // a "+" that a client has not encoded
+	return subtle.ConstantTimeCompare([]byte(want), []byte(given)) == 1
+}
+
+// serveSigned serves a file by a signature, which an address without an id has.
+func (h *Handler) serveSigned(w http.ResponseWriter, r *http.Request) {
+	for _, sb := range h.sandboxes.all() {
+		if sb.signed(r) {
+			h.envd.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb)))
+			return
+		}
+	}
+	writeError(w, http.StatusUnauthorized, "the signature is wrong or has expired, or its sandbox is gone")
+}
+
+// registry are the sandboxes. It is in memory: they end with the service.
+type registry struct {
+	ended func(*sandbox) // their time is over
+
+	mu   sync.Mutex
+	byID map[string]*sandbox
+}
+
+func (g *registry) find(id string) *sandbox {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.byID[id]
+}
+
+// all returns the sandboxes, newest first.
+func (g *registry) all() []*sandbox {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]*sandbox, 0, len(g.byID))
+	for _, sb := range g.byID {
+		list = append(list, sb)
+	}
+	slices.SortFunc(list, func(a, b *sandbox) int { return cmp.Or(b.started.Compare(a.started), cmp.Compare(a.id, b.id)) })
+	return list
+}
+
+// add begins a sandbox's life.
+func (g *registry) add(sb *sandbox, life time.Duration) {
+	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(), rand.Text()+rand.Text(), time.Now(), map[string]*watcher{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID == nil {
+		g.byID = map[string]*sandbox{}
+	}
+	g.byID[sb.id] = sb
+	sb.ends = sb.started.Add(life)
+	sb.timer = time.AfterFunc(life, func() { g.ended(sb) })
+}
+
+// remove ends a sandbox's life, and reports whether it had one.
+func (g *registry) remove(sb *sandbox) bool {
+	g.mu.Lock()
+	had := g.byID[sb.id] == sb
+	delete(g.byID, sb.id)
+	g.mu.Unlock()
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if sb.timer != nil {
+		sb.timer.Stop()
+		sb.timer = nil
+	}
+	for _, p := range sb.processes {
+		p.end()
+	}
+	for id, w := range sb.watchers {
+		delete(sb.watchers, id)
+		w.stop()
+	}
+	return had
+}
+
+func (g *registry) close() {
+	for _, sb := range g.all() {
+		g.remove(sb)
+	}
+}
+
+// newSandboxID returns a name of 20 characters, which are all that a name of a host
+// may have that is not told apart by case: 103 random bits.
+func newSandboxID() string {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	var id [20]byte
+	for i := 0; i < len(id); {
+		var b [1]byte
+		rand.Read(b[:])
+		if n := int(b[0]); n < 256/len(letters)*len(letters) { // each letter equally often
+			id[i] = letters[n%len(letters)]
+			i++
+		}
+	}
+	return string(id[:])
+}
+
+// endTime bounds how long the end of a sandbox takes.
+const endTime = time.Minute
+
+// end ends a sandbox whose time is over.
+func (h *Handler) end(sb *sandbox) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	if err := h.kill(ctx, sb); err != nil {
+		h.Log.Error("a sandbox could not be ended", "session", sb.session, "err", err)
+	}
+}
+
+// kill ends a sandbox with all that is in it.
+func (h *Handler) kill(ctx context.Context, sb *sandbox) error {
+	if !h.sandboxes.remove(sb) {
+		return engine.ErrNotFound
+	}
+	err := h.Live.Delete(context.WithoutCancel(ctx), sb.caller, sb.session)
+	if engine.KindOf(err) == engine.ErrNotFound {
+		return nil // it was deleted elsewhere
+	}
+	return err
+}
+
+// matches reports whether a sandbox has the metadata that a list asks for: a query in
+// a query, whose keys and values are encoded once more.
+func (sb *sandbox) matches(query string) (bool, error) {
+	wanted, err := url.ParseQuery(query)
+	if err != nil {
+		return false, err
+	}
+	for name, values := range wanted {
+		for _, value := range values {
+			name, nameErr := url.QueryUnescape(name)
+			value, valueErr := url.QueryUnescape(value)
+			if nameErr != nil || valueErr != nil {
+				return false, cmp.Or(nameErr, valueErr)
+			}
+			if have, ok := sb.metadata[name]; !ok || have != value {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
