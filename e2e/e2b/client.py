@@ -1,0 +1,181 @@
+"""Does with E2B's Python SDK what applications do with it. The service's address is in
+E2B_API_URL and E2B_SANDBOX_URL, a key in E2B_API_KEY. Ends with an error where an answer
+is not E2B's."""
+
+import json
+import time
+import urllib.request
+
+from e2b import AuthenticationException, CommandExitException, NotFoundException, PtySize, SandboxException, TimeoutException
+from e2b_code_interpreter import Sandbox
+
+
+def check(got, want):
+    assert got == want, "got %r, want %r" % (got, want)
+
+
+def raises(kind, do, *words):
+    try:
+        got = do()
+    except kind as error:
+        for word in words:
+            assert word in str(error), error
+        return error
+    raise AssertionError("no %s, but %r" % (kind.__name__, got))
+
+
+def wait_for(what):
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if got := what():
+            return got
+    raise AssertionError("nothing came")
+
+
+def code(s):
+    check(s.run_code("1 + 1").text, "2")
+    check(s.run_code("x = 41").results, [])
+    heard = []
+    e = s.run_code("import os, sys; print(x, os.getcwd()); print('e', file=sys.stderr); x + 1", on_stdout=lambda m: heard.append(m.line))
+    check(("".join(e.logs.stdout), "".join(e.logs.stderr), e.text), ("41 /home/user\n", "e\n", "42"))
+    check("".join(heard), "41 /home/user\n")
+    assert e.execution_count == 3, e.execution_count
+    check(s.run_code("'hello'").text, "hello")
+    e = s.run_code("1 / 0")
+    check((e.error.name, e.error.value), ("ZeroDivisionError", "division by zero"))
+    assert "ZeroDivisionError" in e.error.traceback and "\x1b" not in e.error.traceback
+    check(s.run_code("input()").error.name, "StdinNotImplementedError")
+    check((s.run_code("import sys; sys.exit(3)").error.name, s.run_code("x").text), ("SystemExit", "41"))
+    check((s.run_code("exit()").error, s.run_code("x").text), (None, "41"))
+    check(s.run_code("{'a': 1, 'b': [float('nan')]}").results[0].json, {"a": 1, "b": [None]})
+    check("".join(s.run_code("!echo $HOME").logs.stdout), "/home/user\n")
+    check(s.run_code("import asyncio; await asyncio.sleep(0, 5)").text, "5")
+    check("".join(s.run_code("print('a\\u2028b\\u0085c')").logs.stdout), "a\u2028b\u0085c\n")
+    check("".join(s.run_code("print(os.environ['ONE'], os.environ.get('TWO'))", envs={"TWO": "2"}).logs.stdout), "it's 2\n")
+    check("".join(s.run_code("print(os.environ.get('TWO'))").logs.stdout), "None\n")
+    e = s.run_code("import matplotlib.pyplot as plt; plt.plot([1, 2], [3, 4], label='l'); plt.xlabel('t (s)'); plt.title('T'); plt.show()")
+    check((e.results[0].text, e.results[0].is_main_result, bool(e.results[0].png)), ("<Figure size 640x480 with 1 Axes>", False, True))
+    chart = e.results[0].chart
+    check((chart.type.value, chart.title, chart.x_label, chart.x_unit, chart.elements[0].label), ("line", "T", "t (s)", "s", "l"))
+    check([tuple(p) for p in chart.elements[0].points], [(1, 3), (2, 4)])
+    e = s.run_code("import pandas as pd; pd.DataFrame({'a': [1, None], 't': pd.to_datetime(['2020-01-01', None])})")
+    check(e.results[0].data, {"a": [1.0, None], "t": ["2020-01-01T00:00:00", None]})
+    check(s.run_code("import os; os._exit(1)").error.name, "ContextRestarting")
+    check(s.run_code("x").error.name, "NameError")
+
+
+def contexts(s):
+    s.run_code("y = 1")
+    s.commands.run("mkdir -p /home/user/sub")
+    c = s.create_code_context(cwd="/home/user/sub")
+    check((c.language, c.cwd), ("python", "/home/user/sub"))
+    check(s.run_code("import os; os.getcwd()", context=c).text, "/home/user/sub")
+    check(s.run_code("y", context=c).error.name, "NameError")
+    assert c.id in [known.id for known in s.list_code_contexts()]
+    s.run_code("z = 2", context=c)
+    s.restart_code_context(c)
+    check(s.run_code("z", context=c).error.name, "NameError")
+    s.remove_code_context(c)
+    raises(NotFoundException, lambda: s.run_code("1", context=c), "not found")
+    check("".join(s.run_code("echo $ONE", language="bash").logs.stdout), "it's\n")
+    check(s.run_code("const q = 20; q + 1", language="js").text, "21")
+    raises(SandboxException, lambda: s.run_code("1", language="r"), "500", "language")
+
+
+def commands(s):
+    r = s.commands.run("pwd; echo $ONE; echo err >&2")
+    check((r.stdout, r.stderr, r.exit_code), ("/home/user\nit's\n", "err\n", 0))
+    error = raises(CommandExitException, lambda: s.commands.run("echo out; exit 3"))
+    check((error.exit_code, error.stdout, error.error), (3, "out\n", "exit status 3"))
+    check(s.commands.run("echo $A", envs={"A": "b"}, cwd="/home/user/sub").stdout, "b\n")
+    raises(SandboxException, lambda: s.commands.run("ls", cwd="/nowhere"))
+    check(len(s.commands.run("head -c 5000000 /dev/zero | tr '\\0' x").stdout), 5000000)
+    p = s.commands.run("sleep 1000", background=True)
+    assert p.pid in [known.pid for known in s.commands.list()]
+    check(s.commands.kill(p.pid), True)
+    error = raises(CommandExitException, p.wait)
+    check((error.exit_code, error.error), (-1, "signal: killed"))
+    check(s.commands.kill(99999), False)
+    p = s.commands.run("cat; echo end", background=True, stdin=True)
+    s.commands.send_stdin(p.pid, "typed\n")
+    s.commands.close_stdin(p.pid)
+    check(p.wait().stdout, "typed\nend\n")
+    p = s.commands.run("while read line; do echo got $line; done", background=True, stdin=True)
+    p.disconnect()
+    again = s.commands.connect(p.pid)
+    s.commands.send_stdin(p.pid, "later\n")
+    s.commands.close_stdin(p.pid)
+    check(again.wait().stdout, "got later\n")
+    raises(TimeoutException, lambda: s.commands.run("sleep 1000", timeout=1))
+    wait_for(lambda: not s.commands.list())
+    raises(AuthenticationException, lambda: s.commands.run("id", user="root"))
+    t = s.pty.create(size=PtySize(rows=24, cols=80))
+    s.pty.resize(t.pid, PtySize(rows=30, cols=100))
+    s.pty.send_stdin(t.pid, b"stty size; exit 4\n")
+    shown = []
+    error = raises(CommandExitException, lambda: t.wait(on_pty=shown.append))
+    check(error.exit_code, 4)
+    assert b"30 100" in b"".join(shown), shown
+
+
+def files(s):
+    f = s.files
+    check(f.write("d/x.txt", "hällo").path, "/home/user/d/x.txt")
+    check((f.read("d/x.txt"), bytes(f.read("/workspace/d/x.txt", format="bytes"))), ("hällo", "hällo".encode()))
+    check(s.run_code("open('/home/user/d/x.txt').read()").text, "hällo")
+    check([w.path for w in f.write_files([{"path": "d/1", "data": "1"}, {"path": "/home/user/d/2", "data": b"2"}])], ["/home/user/d/1", "/home/user/d/2"])
+    check(sorted(e.name for e in f.list("d")), ["1", "2", "x.txt"])
+    check((f.exists("d/1"), f.exists("d/none"), f.make_dir("d"), f.make_dir("n/m")), (True, False, False, True))
+    e = f.get_info("d/x.txt")
+    check((e.name, e.type.value, e.size, e.permissions, e.owner), ("x.txt", "file", 6, "-rw-r--r--", "user"))
+    check(f.rename("d/1", "o/1").path, "/home/user/o/1")
+    f.remove("o")
+    f.remove("o")
+    check(f.exists("o"), False)
+    raises(NotFoundException, lambda: f.read("none"))
+    raises(SandboxException, lambda: f.read("d"))
+    f.write("signed.txt", "signed")
+    with urllib.request.urlopen(s.download_url("signed.txt")) as answer:
+        check(answer.read(), b"signed")
+    w = f.watch_dir("d", recursive=True)
+    f.write("d/seen.txt", "1")
+    seen = []
+    wait_for(lambda: (seen.extend(w.get_new_events()), any(e.name == "seen.txt" for e in seen))[1])
+    assert all("#" not in e.name for e in seen), seen
+    w.stop()
+
+
+def life(s):
+    check(s.is_running(), True)
+    info = s.get_info()
+    check((info.sandbox_id, info.metadata, info.state.value), (s.sandbox_id, {"a b": "c&d=ü"}, "running"))
+    s.set_timeout(1000)
+    assert 900 < (s.get_info().end_at - info.started_at).total_seconds() < 1100
+    from e2b import SandboxQuery
+
+    check([i.sandbox_id for i in Sandbox.list(query=SandboxQuery(metadata={"a b": "c&d=ü"})).next_items()], [s.sandbox_id])
+    check(Sandbox.list(query=SandboxQuery(metadata={"a b": "other"})).next_items(), [])
+    check(s.get_metrics(), [])
+    same = Sandbox.connect(s.sandbox_id)
+    same.run_code("shared = 7")
+    check(s.run_code("shared").text, "7")
+    raises(SandboxException, s.pause, "501")
+    raises(NotFoundException, lambda: Sandbox.create(template="none"))
+    raises(SandboxException, lambda: Sandbox.create(timeout=10**6), "400")
+    check((s.kill(), s.kill(), s.is_running()), (True, False, False))
+    raises(TimeoutException, lambda: s.run_code("1"))
+    raises(TimeoutException, lambda: s.commands.run("ls"))
+    raises(NotFoundException, lambda: Sandbox.connect(s.sandbox_id))
+
+
+s = Sandbox.create(envs={"ONE": "it's"}, metadata={"a b": "c&d=ü"}, timeout=600)
+for part in (code, contexts, commands, files, life):
+    part(s)
+times = []
+for _ in range(5):
+    began = time.monotonic()
+    s = Sandbox.create()
+    check(s.run_code("1 + 1").text, "2")
+    times.append(time.monotonic() - began)
+    s.kill()
+print(json.dumps({"create_and_run_ms": round(sorted(times)[2] * 1000, 1)}))
