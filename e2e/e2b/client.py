@@ -160,7 +160,7 @@ def life(s):
     same.run_code("shared = 7")
     check(s.run_code("shared").text, "7")
     raises(SandboxException, s.pause, "501")
-    raises(NotFoundException, lambda: Sandbox.create(template="none"))
+    raises(SandboxException, lambda: Sandbox.create(template="none"), "404")
     raises(SandboxException, lambda: Sandbox.create(timeout=10**6), "400")
     check((s.kill(), s.kill(), s.is_running()), (True, False, False))
     raises(TimeoutException, lambda: s.run_code("1"))

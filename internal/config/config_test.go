@@ -144,8 +144,9 @@ func TestDataDirectory(t *testing.T) {
 func TestEveryOptionInEveryPlace(t *testing.T) {
 	samples := map[string]string{
 		"data": "/some/dir", "log_level": "warn", "log_format": "json", "verbose": "true", "listen": "127.0.0.1:9",
-		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "project_api": "https://projects.lan",
-		"isolation": "strict", "warm": "false", "python_packages": "librechat=onyx", "drain_time": "5s",
+		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "e2b_domain": "sandbox.lan:8000",
+		"project_api": "https://projects.lan",
+		"isolation":   "strict", "warm": "false", "python_packages": "librechat=onyx", "drain_time": "5s",
 		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "queue_time": "9s", "file_ttl": "2h",
 		"min_free":   "64MiB",
 		"owner_runs": "3", "owner_queue": "4", "owner_rate": "5", "owner_disk": "6GiB", "owner_files": "7",

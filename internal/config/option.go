@@ -99,7 +99,7 @@ var table = []Option{
 		Help:  "host name under which callers without a key may address the service; may be repeated",
 		field: texts(func(c *Config) *[]string { return &c.AllowHosts }, checkHost)},
 	{Key: "e2b_domain", Scope: Service, Group: "Network", Value: "NAME[:PORT]",
-		Help:  "domain below which E2B's clients call this service, as api.NAME, and sandboxes, as PORT-ID.NAME; DNS sends all names below it here",
+		Help:  "domain of E2B's clients: they call this service api.NAME, and sandboxes PORT-ID.NAME",
 		field: text(func(c *Config) *string { return &c.E2BDomain }, checkDomain)},
 	{Key: "project_api", Scope: Service, Group: "Network", Value: "ADDRESS", Many: true,
 		Help: "address of a project's API that callers may name although it is not public: https://host, a host or a " +
