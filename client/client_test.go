@@ -67,7 +67,8 @@ func TestRequests(t *testing.T) {
 	}{
 		{func() error {
 			_, err := c.Run(ctx, RunRequest{
-				Language: "python", Code: "x", Args: []string{"a"}, Stdin: "in", Files: []FileRef{{ID: "f", Path: "p", ReadOnly: true}},
+				Language: "python", Code: "x", Args: []string{"a"}, Stdin: "in",
+				Files:   []FileRef{{ID: "f", Path: "p", ReadOnly: true}},
 				Session: "s", TimeoutMS: 5, Limits: &Limits{MemoryBytes: 7}, IdempotencyKey: "k",
 			})
 			return err
@@ -75,10 +76,12 @@ func TestRequests(t *testing.T) {
 		{func() error { _, err := c.Start(ctx, RunRequest{Language: "l", Code: "c"}); return err },
 			`POST /api/v1/runs Bearer secret {"language":"l","code":"c","wait":false} application/json`},
 		{func() error { _, err := c.GetRun(ctx, "id"); return err }, `GET /api/v1/runs/id Bearer secret `},
-		{func() error { _, err := c.GetRun(ctx, "../keys?x#y"); return err }, `GET /api/v1/runs/..%2Fkeys%3Fx%23y Bearer secret `},
+		{func() error { _, err := c.GetRun(ctx, "../keys?x#y"); return err },
+			`GET /api/v1/runs/..%2Fkeys%3Fx%23y Bearer secret `},
 		{func() error { _, err := c.GetRun(ctx, ""); return err }, `GET /api/v1/runs/- Bearer secret `},
 		{func() error { _, err := c.GetRun(ctx, ".."); return err }, `GET /api/v1/runs/- Bearer secret `},
-		{func() error { _, _, err := c.ListRuns(ctx, "s", Page{Limit: 5, After: "a"}); return err }, `GET /api/v1/runs?after=a&limit=5&session=s Bearer secret `},
+		{func() error { _, _, err := c.ListRuns(ctx, "s", Page{Limit: 5, After: "a"}); return err },
+			`GET /api/v1/runs?after=a&limit=5&session=s Bearer secret `},
 		{func() error { return c.Cancel(ctx, "id") }, `DELETE /api/v1/runs/id Bearer secret `},
 		{func() error { _, err := c.GetFile(ctx, "id"); return err }, `GET /api/v1/files/id Bearer secret `},
 		{func() error { _, _, err := c.ListFiles(ctx, Page{}); return err }, `GET /api/v1/files Bearer secret `},
@@ -86,11 +89,13 @@ func TestRequests(t *testing.T) {
 		{func() error { _, err := c.CreateSession(ctx, SessionRequest{Kind: "held", TTLSeconds: 9}); return err },
 			`POST /api/v1/sessions Bearer secret {"kind":"held","ttl_seconds":9} application/json`},
 		{func() error { _, err := c.GetSession(ctx, "id"); return err }, `GET /api/v1/sessions/id Bearer secret `},
-		{func() error { _, _, err := c.ListSessions(ctx, Page{Limit: 1}); return err }, `GET /api/v1/sessions?limit=1 Bearer secret `},
+		{func() error { _, _, err := c.ListSessions(ctx, Page{Limit: 1}); return err },
+			`GET /api/v1/sessions?limit=1 Bearer secret `},
 		{func() error { return c.DeleteSession(ctx, "id") }, `DELETE /api/v1/sessions/id Bearer secret `},
 		{func() error { _, err := c.SessionFiles(ctx, "id"); return err }, `GET /api/v1/sessions/id/files Bearer secret `},
 		{func() error { return c.Archive(ctx, "id", io.Discard) }, `GET /api/v1/sessions/id/archive Bearer secret `},
-		{func() error { _, err := c.CreateKey(ctx, NewKey{Owner: "alice", Admin: true}); return err }, `POST /api/v1/keys Bearer secret {"owner":"alice","admin":true} application/json`},
+		{func() error { _, err := c.CreateKey(ctx, NewKey{Owner: "alice", Admin: true}); return err },
+			`POST /api/v1/keys Bearer secret {"owner":"alice","admin":true} application/json`},
 		{func() error { _, err := c.ListKeys(ctx); return err }, `GET /api/v1/keys Bearer secret `},
 		{func() error { return c.RevokeKey(ctx, "id") }, `DELETE /api/v1/keys/id Bearer secret `},
 		{func() error { _, err := c.Languages(ctx); return err }, `GET /api/v1/languages Bearer secret `},
@@ -124,9 +129,11 @@ func TestErrors(t *testing.T) {
 		header, body string
 		want         Error
 	}{
-		{429, "7", `{"error":{"code":"busy","message":"wait","hint":"do","request_id":"r"}}`, Error{429, "busy", "wait", "do", "r", 7 * time.Second}},
+		{429, "7", `{"error":{"code":"busy","message":"wait","hint":"do","request_id":"r"}}`,
+			Error{429, "busy", "wait", "do", "r", 7 * time.Second}},
 		{502, "", `<html>`, Error{502, "", "the server answered 502 Bad Gateway", "", "from-header", 0}},
-		{503, "Wed, 21 Oct 2015 07:28:00 GMT", `{}`, Error{503, "", "the server answered 503 Service Unavailable", "", "from-header", 0}},
+		{503, "Wed, 21 Oct 2015 07:28:00 GMT", `{}`, Error{503, "", "the server answered 503 Service Unavailable", "",
+			"from-header", 0}},
 		{404, "-1", `{"error":{"code":"not_found","message":"no"}}`, Error{404, "not_found", "no", "", "from-header", 0}},
 		{301, "", ``, Error{301, "", "the server answered 301 Moved Permanently", "", "from-header", 0}},
 	}
@@ -150,9 +157,11 @@ func TestErrors(t *testing.T) {
 
 func TestServers(t *testing.T) {
 	for server, want := range map[string]string{
-		"http://127.0.0.1:8000": "http://127.0.0.1:8000/api/v1", "https://host/": "https://host/api/v1", "http://host/airlock/": "http://host/airlock/api/v1",
+		"http://127.0.0.1:8000": "http://127.0.0.1:8000/api/v1", "https://host/": "https://host/api/v1",
+		"http://host/airlock/":     "http://host/airlock/api/v1",
 		"unix:///run/airlock.sock": "http://localhost/api/v1",
-		"":                         "", "127.0.0.1:8000": "", "localhost:8000": "", "ftp://host": "", "http://": "", "unix://host/path": "", "unix://": "", "http://user:pass@host": "", "http://host?x=y": "", "http://[": "",
+		"":                         "", "127.0.0.1:8000": "", "localhost:8000": "", "ftp://host": "", "http://": "",
+		"unix://host/path": "", "unix://": "", "http://user:pass@host": "", "http://host?x=y": "", "http://[": "",
 	} {
 		c, err := New(Options{Server: server})
 		if want == "" {
@@ -173,9 +182,10 @@ func TestConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"status":%q}`, r.Host)
-	})}}
+	server := &httptest.Server{Listener: l, Config: &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"status":%q}`, r.Host)
+		})}}
 	server.Start()
 	defer server.Close()
 	for name, o := range map[string]Options{
@@ -248,7 +258,8 @@ func TestTransfers(t *testing.T) {
 func TestUploadFails(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	broken := errors.New("the disk broke")
-	if _, err := c.Upload(t.Context(), "x", io.MultiReader(strings.NewReader("half"), failing{broken}), 0); !errors.Is(err, broken) {
+	if _, err := c.Upload(t.Context(), "x", io.MultiReader(strings.NewReader("half"), failing{broken}), 0); !errors.Is(
+		err, broken) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -81,7 +81,9 @@ func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Eve
 
 // resume yields what an address tells from an event on, up to the last, over as
 // many connections as it takes.
-func resume[E any](ctx context.Context, c *Client, path string, after int64, read func(frame) (e E, last bool, err error)) iter.Seq2[E, error] {
+func resume[E any](
+	ctx context.Context, c *Client, path string, after int64, read func(frame) (e E, last bool, err error),
+) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		var none E
 		failures := 0
@@ -111,7 +113,9 @@ func resume[E any](ctx context.Context, c *Client, path string, after int64, rea
 
 // follow reads one connection's events. It returns the number of the last, and
 // whether there is no more to do.
-func follow[E any](ctx context.Context, c *Client, path string, after int64, read func(frame) (E, bool, error), yield func(E, error) bool) (seen int64, done bool, err error) {
+func follow[E any](
+	ctx context.Context, c *Client, path string, after int64, read func(frame) (E, bool, error), yield func(E, error) bool,
+) (seen int64, done bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	header := http.Header{"Accept": {"text/event-stream"}}
@@ -157,7 +161,8 @@ func worthRetrying(ctx context.Context, err error) bool {
 		return false
 	}
 	refused, ok := errors.AsType[*Error](err)
-	return !ok || refused.Status == http.StatusTooManyRequests || refused.Status >= 500 && refused.Status != http.StatusInsufficientStorage
+	return !ok || refused.Status == http.StatusTooManyRequests ||
+		refused.Status >= 500 && refused.Status != http.StatusInsufficientStorage
 }
 
 // formatError says that what came is no event stream of ours.

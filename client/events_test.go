@@ -47,8 +47,9 @@ func TestStream(t *testing.T) {
 		"cut inside":   {startedText + outputText[:30], []string{whole[0], "error: unexpected EOF"}},
 		"cut at a gap": {startedText + strings.TrimSuffix(outputText, "\n"), []string{whole[0], "error: unexpected EOF"}},
 		"not numbered": {"event: output\ndata: {}\n\n", []string{`error: airlock: an event has the number ""`}},
-		"not JSON":     {eventText(1, "output", "x"), []string{"error: airlock: event 1 cannot be read: invalid character 'x' looking for beginning of value"}},
-		"more":         {resultText + startedText, []string{whole[2]}},
+		"not JSON": {eventText(1, "output", "x"),
+			[]string{"error: airlock: event 1 cannot be read: invalid character 'x' looking for beginning of value"}},
+		"more": {resultText + startedText, []string{whole[2]}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,8 @@ func (c *Client) Upload(ctx context.Context, name string, content io.Reader, ttl
 		return nil, err
 	}
 	if file.Size != sent.size || file.SHA256 != sent.sum() {
-		return nil, fmt.Errorf("airlock: upload of %q: %d bytes were sent, and the service stored %d others", name, sent.size, file.Size)
+		return nil, fmt.Errorf("airlock: upload of %q: %d bytes were sent, and the service stored %d others", name, sent.size,
+			file.Size)
 	}
 	return &file, nil
 }

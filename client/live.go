@@ -14,7 +14,8 @@ const KindLive = "live"
 
 // LiveState is how a live session stands.
 type LiveState struct {
-	State          string    `json:"state"`          // "none": the next cell starts an interpreter; "idle", "busy", "waiting": for input
+	// "none": the next cell starts an interpreter; "idle", "busy", "waiting": for input
+	State          string    `json:"state"`
 	Cell           string    `json:"cell,omitempty"` // that runs
 	Queued         int       `json:"queued"`         // cells that wait
 	ExecutionCount int       `json:"execution_count"`
@@ -84,15 +85,17 @@ const (
 
 // Output is one thing that a cell puts out.
 type Output struct {
-	Type      OutputType                 `json:"type"`
-	Text      string                     `json:"text,omitempty"`       // stdout, stderr
-	Data      map[string]json.RawMessage `json:"data,omitempty"`       // display, result: by MIME type, a string (base64 of pictures) or any JSON of application/*json
+	Type OutputType `json:"type"`
+	Text string     `json:"text,omitempty"` // stdout, stderr
+	// display, result: by MIME type, a string (base64 of pictures) or any JSON of application/*json
+	Data      map[string]json.RawMessage `json:"data,omitempty"`
 	Metadata  json.RawMessage            `json:"metadata,omitempty"`   // display, result
 	DisplayID string                     `json:"display_id,omitempty"` // display
-	Update    bool                       `json:"update,omitempty"`     // display: takes the place of what has the DisplayID
-	Name      string                     `json:"name,omitempty"`       // error
-	Value     string                     `json:"value,omitempty"`      // error
-	Traceback []string                   `json:"traceback,omitempty"`  // error
+	// display: takes the place of what has the DisplayID
+	Update    bool     `json:"update,omitempty"`
+	Name      string   `json:"name,omitempty"`      // error
+	Value     string   `json:"value,omitempty"`     // error
+	Traceback []string `json:"traceback,omitempty"` // error
 }
 
 // CellEvent is one entry of a cell's log.
@@ -134,7 +137,8 @@ func sessionPath(session, rest string) string { return "/sessions/" + segment(se
 // ctx ends; Interrupt interrupts it.
 func (c *Client) RunCell(ctx context.Context, session string, req CellRequest) (*Cell, error) {
 	var cell Cell
-	if err := c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: req}, &cell); err != nil {
+	if err := c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: req},
+		&cell); err != nil {
 		return nil, err
 	}
 	return &cell, nil
@@ -147,7 +151,8 @@ func (c *Client) StartCell(ctx context.Context, session string, req CellRequest)
 		CellRequest
 		Wait bool `json:"wait"`
 	}{req, false}
-	if err := c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: body}, &cell); err != nil {
+	if err := c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: body},
+		&cell); err != nil {
 		return nil, err
 	}
 	return &cell, nil
@@ -159,7 +164,8 @@ func (c *Client) StreamCell(ctx context.Context, session string, req CellRequest
 	return func(yield func(CellEvent, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		resp, err := c.do(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: req, header: http.Header{"Accept": {"text/event-stream"}}})
+		resp, err := c.do(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: req,
+			header: http.Header{"Accept": {"text/event-stream"}}})
 		if err != nil {
 			yield(CellEvent{}, err)
 			return
@@ -239,7 +245,8 @@ type Completion struct {
 // Complete completes code at a place that is counted in characters.
 func (c *Client) Complete(ctx context.Context, session, code string, cursor int) (*Completion, error) {
 	var out Completion
-	if err := c.post(ctx, sessionPath(session, "/complete"), map[string]any{"code": code, "cursor": cursor}, &out); err != nil {
+	if err := c.post(ctx, sessionPath(session, "/complete"), map[string]any{"code": code, "cursor": cursor},
+		&out); err != nil {
 		return nil, err
 	}
 	return &out, nil

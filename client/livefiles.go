@@ -23,7 +23,9 @@ type LiveEntry struct {
 
 // ListLiveFiles returns what is in a folder of a live session's workspace, down to a
 // depth, and whether there is more. An empty path is the workspace.
-func (c *Client) ListLiveFiles(ctx context.Context, session, path string, depth int) (entries []LiveEntry, more bool, err error) {
+func (c *Client) ListLiveFiles(
+	ctx context.Context, session, path string, depth int,
+) (entries []LiveEntry, more bool, err error) {
 	var out struct {
 		Entries []LiveEntry `json:"entries"`
 		More    bool        `json:"more"`
@@ -44,7 +46,8 @@ func (c *Client) StatLiveFile(ctx context.Context, session, path string) (*LiveE
 
 // ReadLiveFile writes the bytes of a file to w, as they are now.
 func (c *Client) ReadLiveFile(ctx context.Context, session, path string, w io.Writer) error {
-	resp, err := c.do(ctx, request{method: http.MethodGet, path: sessionPath(session, "/fs/read"), query: url.Values{"path": {path}}})
+	resp, err := c.do(ctx, request{method: http.MethodGet, path: sessionPath(session, "/fs/read"),
+		query: url.Values{"path": {path}}})
 	if err != nil {
 		return err
 	}
@@ -66,10 +69,13 @@ func (c *Client) MakeLiveFolder(ctx context.Context, session, path string) (*Liv
 // MoveLiveFile renames a file or a folder. What has the new name is in the way,
 // unless it is to be replaced.
 func (c *Client) MoveLiveFile(ctx context.Context, session, from, to string, replace bool) (*LiveEntry, error) {
-	return c.changeFiles(ctx, session, "move", url.Values{"from": {from}, "to": {to}, "replace": {strconv.FormatBool(replace)}}, nil)
+	return c.changeFiles(ctx, session, "move", url.Values{"from": {from}, "to": {to},
+		"replace": {strconv.FormatBool(replace)}}, nil)
 }
 
-func (c *Client) changeFiles(ctx context.Context, session, what string, query url.Values, content io.Reader) (*LiveEntry, error) {
+func (c *Client) changeFiles(
+	ctx context.Context, session, what string, query url.Values, content io.Reader,
+) (*LiveEntry, error) {
 	var out LiveEntry
 	r := request{method: http.MethodPost, path: sessionPath(session, "/fs/"+what), query: query, raw: content}
 	if err := c.call(ctx, r, &out); err != nil {
@@ -100,7 +106,8 @@ func (c *Client) WatchLiveFiles(ctx context.Context, session, path string, recur
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		query := url.Values{"path": {path}, "recursive": {strconv.FormatBool(recursive)}}
-		resp, err := c.do(ctx, request{method: http.MethodGet, path: sessionPath(session, "/fs/watch"), query: query, header: http.Header{"Accept": {"text/event-stream"}}})
+		resp, err := c.do(ctx, request{method: http.MethodGet, path: sessionPath(session, "/fs/watch"), query: query,
+			header: http.Header{"Accept": {"text/event-stream"}}})
 		if err != nil {
 			yield(FileEvent{}, err)
 			return

@@ -113,7 +113,9 @@ func (c *Client) ListProcesses(ctx context.Context, session string) ([]Process, 
 
 // ProcessEvents yields the output of a process from an offset on, and its end. When
 // the connection breaks it goes on where it was, as Events does.
-func (c *Client) ProcessEvents(ctx context.Context, session, process string, from int64) iter.Seq2[ProcessEvent, error] {
+func (c *Client) ProcessEvents(
+	ctx context.Context, session, process string, from int64,
+) iter.Seq2[ProcessEvent, error] {
 	return resume(ctx, c, processPath(session, process, "/events"), from, processEvent)
 }
 

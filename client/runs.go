@@ -38,8 +38,9 @@ type RunRequest struct {
 	Session   string    `json:"session,omitempty"`
 	TimeoutMS int64     `json:"timeout_ms,omitempty"`
 	Limits    *Limits   `json:"limits,omitempty"`
-	Entry     string    `json:"entry,omitempty"`           // name of the file that the code is in; empty: the language's, as main.py
-	Packages  string    `json:"python_packages,omitempty"` // a set of Python packages, as "onyx"; see Language.PackageSets
+	// name of the file that the code is in; empty: the language's, as main.py
+	Entry    string `json:"entry,omitempty"`
+	Packages string `json:"python_packages,omitempty"` // a set of Python packages, as "onyx"; see Language.PackageSets
 
 	// MergeOutput sends stderr where stdout goes, in the order in which the
 	// program writes; Stderr is empty then.

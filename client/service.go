@@ -12,9 +12,10 @@ type Key struct {
 	Owner     string    `json:"owner"`
 	Admin     bool      `json:"admin"`
 	CreatedAt time.Time `json:"created_at"`
-	RevokedAt time.Time `json:"revoked_at,omitzero"`       // zero: in force
-	Packages  string    `json:"python_packages,omitempty"` // set of Python packages of its programs; empty: as the protocol's
-	Token     string    `json:"token,omitempty"`           // only in the answer of CreateKey
+	RevokedAt time.Time `json:"revoked_at,omitzero"` // zero: in force
+	// set of Python packages of its programs; empty: as the protocol's
+	Packages string `json:"python_packages,omitempty"`
+	Token    string `json:"token,omitempty"` // only in the answer of CreateKey
 }
 
 // NewKey is a key to be made.

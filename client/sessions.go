@@ -21,12 +21,15 @@ type Session struct {
 
 // SessionRequest asks for a session. Everything in it may be zero.
 type SessionRequest struct {
-	Kind       string    `json:"kind,omitempty"`            // "files": kept in the store; "held": kept as a workspace in memory; "live": with an interpreter that stays
-	Language   string    `json:"language,omitempty"`        // of a live one: "python", "javascript" or "bash"; empty: python
+	// "files": kept in the store; "held": kept as a workspace in memory; "live": with an interpreter that stays
+	Kind string `json:"kind,omitempty"`
+	// of a live one: "python", "javascript" or "bash"; empty: python
+	Language   string    `json:"language,omitempty"`
 	Packages   string    `json:"python_packages,omitempty"` // of a live one: a set of Python packages
 	TTLSeconds int64     `json:"ttl_seconds,omitempty"`
 	Files      []FileRef `json:"files,omitempty"`
-	Limits     *Limits   `json:"limits,omitempty"` // of a held one WorkspaceBytes and Inodes; TimeoutMS of a live one is the default of its cells
+	// of a held one WorkspaceBytes and Inodes; TimeoutMS of a live one is the default of its cells
+	Limits *Limits `json:"limits,omitempty"`
 }
 
 // SessionFile is a file and its place in a session.

@@ -25,7 +25,8 @@ var bodyAbuses = []misuse{
 		key := a.owner()
 		whole := with(`"args":[]`)
 		for _, body := range []string{
-			"", "null", "[]", `"x"`, "1", "true", whole[:len(whole)-1], whole + "x", whole + whole, "\ufeff" + whole, "\x00", whole + "\x00", "{\x00}\x00", "\xff\xfe{\x00}\x00", " ",
+			"", "null", "[]", `"x"`, "1", "true", whole[:len(whole)-1], whole + "x", whole + whole, "\ufeff" + whole, "\x00",
+			whole + "\x00", "{\x00}\x00", "\xff\xfe{\x00}\x00", " ",
 		} {
 			for _, path := range []string{runs, "/api/v1/sessions"} {
 				expect(t, body, a.as(key, "POST", path, body, "Content-Type", "application/json"), 400)
@@ -36,10 +37,14 @@ var bodyAbuses = []misuse{
 	{"A2 wrong types", func(t *testing.T, a *abuse) {
 		key := a.owner()
 		for member, field := range map[string]string{
-			`"args":1`: "args", `"args":[1]`: "args[0]", `"stdin":[]`: "stdin", `"files":{}`: "files", `"files":[1]`: "files[0]", `"session":1`: "session",
-			`"timeout_ms":"5"`: "timeout_ms", `"timeout_ms":1e3`: "timeout_ms", `"timeout_ms":1.5`: "timeout_ms", `"timeout_ms":true`: "timeout_ms",
-			`"timeout_ms":-1`: "timeout_ms", `"timeout_ms":0`: "timeout_ms", `"timeout_ms":9223372036854775808`: "timeout_ms", `"timeout_ms":[]`: "timeout_ms",
-			`"wait":"no"`: "wait", `"limits":[]`: "limits", `"limits":{"memory_bytes":"1"}`: "limits.memory_bytes", `"limits":{"cpus":-1}`: "limits.cpus",
+			`"args":1`: "args", `"args":[1]`: "args[0]", `"stdin":[]`: "stdin", `"files":{}`: "files", `"files":[1]`: "files[0]",
+			`"session":1`:      "session",
+			`"timeout_ms":"5"`: "timeout_ms", `"timeout_ms":1e3`: "timeout_ms", `"timeout_ms":1.5`: "timeout_ms",
+			`"timeout_ms":true`: "timeout_ms",
+			`"timeout_ms":-1`:   "timeout_ms", `"timeout_ms":0`: "timeout_ms", `"timeout_ms":9223372036854775808`: "timeout_ms",
+			`"timeout_ms":[]`: "timeout_ms",
+			`"wait":"no"`:     "wait", `"limits":[]`: "limits", `"limits":{"memory_bytes":"1"}`: "limits.memory_bytes",
+			`"limits":{"cpus":-1}`:       "limits.cpus",
 			`"limits":{"processes":1e9}`: "limits.processes", `"extra":1`: "extra", `"LANGUAGE":"python"`: "LANGUAGE",
 		} {
 			got := a.as(key, "POST", runs, with(member))
@@ -54,7 +59,8 @@ var bodyAbuses = []misuse{
 	}},
 	{"A3 duplicate keys", func(t *testing.T, a *abuse) {
 		key := a.owner()
-		for _, body := range []string{with(`"code":"x"`), with(`"c\u006fde":"x"`), with(`"limits":{"cpus":1,"cpus":1}`), `{"ttl_seconds":5,"ttl_seconds":6}`, `{"owner":"x","owner":"y"}`} {
+		for _, body := range []string{with(`"code":"x"`), with(`"c\u006fde":"x"`), with(`"limits":{"cpus":1,"cpus":1}`),
+			`{"ttl_seconds":5,"ttl_seconds":6}`, `{"owner":"x","owner":"y"}`} {
 			for _, path := range []string{runs, "/api/v1/sessions", "/api/v1/keys"} {
 				got := a.as(key, "POST", path, body)
 				expect(t, body, got, 400, 403)
@@ -96,14 +102,16 @@ var bodyAbuses = []misuse{
 	}},
 	{"A5 half characters", func(t *testing.T, a *abuse) {
 		key := a.owner()
-		for _, code := range []string{`\ud800`, `\udc00`, `\ud800\u0041`, "\xff", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc0\x80"} {
+		for _, code := range []string{`\ud800`, `\udc00`, `\ud800\u0041`, "\xff", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+			"\xc0\x80"} {
 			expect(t, code, a.as(key, "POST", runs, `{"language":"python","code":"`+code+`"}`), 400)
 		}
 		a.ranNothing(t, key)
 	}},
 	{"A6 content types", func(t *testing.T, a *abuse) {
 		key := a.owner()
-		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=utf-16", "*/*", "a"} {
+		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded",
+			"multipart/form-data; boundary=x", "application/json; charset=utf-16", "*/*", "a"} {
 			expect(t, kind, a.as(key, "POST", runs, with(`"args":[]`), "Content-Type", kind), 415)
 		}
 		a.ranNothing(t, key)
@@ -132,8 +140,10 @@ func testTooMuch(t *testing.T, a *abuse) {
 		return answer{resp.StatusCode, resp.Header, text.Bytes()}
 	}
 	expect(t, "in chunks", send(runs, "application/json", "", long), 413)
-	expect(t, "a file, in chunks", send("/api/v1/files?name=a", "application/octet-stream", "", strings.Repeat("x", 4<<20+1)), 413)
-	expect(t, "a file", a.as(key, "POST", "/api/v1/files?name=a", strings.Repeat("x", 4<<20+1), "Content-Type", "application/octet-stream"), 413)
+	expect(t, "a file, in chunks", send("/api/v1/files?name=a", "application/octet-stream", "",
+		strings.Repeat("x", 4<<20+1)), 413)
+	expect(t, "a file", a.as(key, "POST", "/api/v1/files?name=a", strings.Repeat("x", 4<<20+1), "Content-Type",
+		"application/octet-stream"), 413)
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	for range 64 {
@@ -144,7 +154,9 @@ func testTooMuch(t *testing.T, a *abuse) {
 		expect(t, "gzip to "+path, send(path, "application/json", "gzip", bomb.String()), 415)
 	}
 	// What is announced is refused before it comes.
-	announced := a.speak(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", runs, key, 24<<20+1), 5*time.Second)
+	announced := a.speak(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", runs, key, 24<<20+1),
+		5*time.Second)
 	if !strings.HasPrefix(announced, "HTTP/1.1 413 ") {
 		t.Errorf("announced: %.200q", announced)
 	}
@@ -157,7 +169,10 @@ func testTooMuch(t *testing.T, a *abuse) {
 // serving is the process that serves: as root a small parent stands above it.
 func (a *abuse) serving(t *testing.T) int {
 	t.Helper()
-	below := processes(func(p process) bool { return p.parent == a.cmd.Process.Pid && len(p.argv) > 1 && p.argv[1] == "serve" })
+	below := processes(func(p process) bool {
+		return p.parent == a.cmd.Process.Pid && len(p.argv) > 1 &&
+			p.argv[1] == "serve"
+	})
 	if len(below) == 1 {
 		return below[0].pid
 	}
@@ -223,7 +238,8 @@ func (a *abuse) files(t *testing.T, key string) []file {
 var protocolAbuses = []misuse{
 	{"A8 a bad key before the body", func(t *testing.T, a *abuse) {
 		for _, key := range []string{"ak_aaaaaaaaaaaa_" + strings.Repeat("A", 43), "x"} {
-			got := a.speak("POST "+runs+" HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+key+"\r\nContent-Type: application/json\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n", 5*time.Second)
+			got := a.speak("POST "+runs+" HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+key+
+				"\r\nContent-Type: application/json\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n", 5*time.Second)
 			if !strings.HasPrefix(got, "HTTP/1.1 401 ") {
 				t.Errorf("%.200q", got)
 			}
@@ -233,19 +249,22 @@ var protocolAbuses = []misuse{
 		key := "\r\nHost: localhost\r\nX-API-Key: " + a.owner()
 		next := "GET /api/v1/files HTTP/1.1" + key + "\r\n\r\n"
 		for name, text := range map[string]string{
-			"length and chunks": "POST " + runs + " HTTP/1.1" + key + "\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-			"two lengths":       "POST " + runs + " HTTP/1.1" + key + "\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n",
-			"obs-fold":          "GET " + runs + " HTTP/1.1" + key + "\r\nX-A: b\r\n c\r\nContent-Length: x\r\n\r\n",
-			"bare CR":           "GET " + runs + " HTTP/1.1\rHost: localhost\r\r",
-			"HTTP/0.9":          "GET " + runs + "\r\n\r\n",
-			"HTTP/3.7":          "GET " + runs + " HTTP/3.7" + key + "\r\n\r\n",
-			"HTTP/2":            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
-			"absolute form":     "GET http://evil.test" + runs + " HTTP/1.1" + key + "\r\nConnection: close\r\n\r\n",
-			"no such chunk":     "POST " + runs + " HTTP/1.1" + key + "\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n",
-			"nonsense":          strings.Repeat("\x16\x03\x01\x02", 100),
+			"length and chunks": "POST " + runs + " HTTP/1.1" + key +
+				"\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			"two lengths":   "POST " + runs + " HTTP/1.1" + key + "\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n",
+			"obs-fold":      "GET " + runs + " HTTP/1.1" + key + "\r\nX-A: b\r\n c\r\nContent-Length: x\r\n\r\n",
+			"bare CR":       "GET " + runs + " HTTP/1.1\rHost: localhost\r\r",
+			"HTTP/0.9":      "GET " + runs + "\r\n\r\n",
+			"HTTP/3.7":      "GET " + runs + " HTTP/3.7" + key + "\r\n\r\n",
+			"HTTP/2":        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+			"absolute form": "GET http://evil.test" + runs + " HTTP/1.1" + key + "\r\nConnection: close\r\n\r\n",
+			"no such chunk": "POST " + runs + " HTTP/1.1" + key +
+				"\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n",
+			"nonsense": strings.Repeat("\x16\x03\x01\x02", 100),
 		} {
 			got := a.speak(text+next, 3*time.Second)
-			if n := strings.Count(got, "HTTP/1.1 "); n > 1 || strings.Contains(got, `"files":[`) || strings.HasPrefix(got, "HTTP/1.1 200 ") {
+			if n := strings.Count(got, "HTTP/1.1 "); n > 1 || strings.Contains(got, `"files":[`) ||
+				strings.HasPrefix(got, "HTTP/1.1 200 ") {
 				t.Errorf("%s: %.300q", name, got)
 			}
 		}
@@ -270,12 +289,17 @@ var protocolAbuses = []misuse{
 		key := a.owner()
 		f := a.store(key, "kept", secret)
 		for _, path := range []string{
-			"//api/v1/files/" + f.ID, "/api/v1//files/" + f.ID, "/api/v1/./files/" + f.ID, "/api/v1/x/../files/" + f.ID, "/api/v1/%2e%2e/v1/files/" + f.ID, "/api/v1/x/%2E./files/" + f.ID,
-			"/api/v1/files%2f" + f.ID, "/api/v1/files/" + f.ID + "%2fcontent", "/api/v1/files/" + f.ID + ";x", "/api/v1;x/files/" + f.ID, "/api/v1/files/" + f.ID + "%00", "/api/v1/files\\" + f.ID,
-			"/api/v1/\u2024\u2024/files", "/api/v1/..%c0%af", "/../../../../etc/passwd", "/api/v1/files/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/api/v1/" + strings.Repeat("a", 64<<10), "/.git/config", "/tmp/files",
+			"//api/v1/files/" + f.ID, "/api/v1//files/" + f.ID, "/api/v1/./files/" + f.ID, "/api/v1/x/../files/" + f.ID,
+			"/api/v1/%2e%2e/v1/files/" + f.ID, "/api/v1/x/%2E./files/" + f.ID,
+			"/api/v1/files%2f" + f.ID, "/api/v1/files/" + f.ID + "%2fcontent", "/api/v1/files/" + f.ID + ";x",
+			"/api/v1;x/files/" + f.ID, "/api/v1/files/" + f.ID + "%00", "/api/v1/files\\" + f.ID,
+			"/api/v1/\u2024\u2024/files", "/api/v1/..%c0%af", "/../../../../etc/passwd", "/api/v1/files/../../../../etc/passwd",
+			"/%2e%2e/%2e%2e/etc/passwd", "/api/v1/" + strings.Repeat("a", 64<<10), "/.git/config", "/tmp/files",
 		} {
-			got := a.speak("GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n", 5*time.Second)
-			ok := strings.HasPrefix(got, "HTTP/1.1 404 ") || strings.HasPrefix(got, "HTTP/1.1 414 ") || strings.HasPrefix(got, "HTTP/1.1 400 ") || strings.HasPrefix(got, "HTTP/1.1 431 ")
+			got := a.speak("GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n",
+				5*time.Second)
+			ok := strings.HasPrefix(got, "HTTP/1.1 404 ") || strings.HasPrefix(got, "HTTP/1.1 414 ") ||
+				strings.HasPrefix(got, "HTTP/1.1 400 ") || strings.HasPrefix(got, "HTTP/1.1 431 ")
 			if !ok || strings.Contains(got, secret) || strings.Contains(got, "root:") || strings.Contains(got, `"sha256"`) {
 				t.Errorf("%.80s: %.200q", path, got)
 			}
@@ -287,8 +311,10 @@ var protocolAbuses = []misuse{
 		// A file may be called so; no header may break at it.
 		odd := a.store(key, name, "x")
 		for _, path := range []string{"/api/v1/files/" + odd.ID, "/api/v1/files/" + odd.ID + "/content"} {
-			got := a.speak("GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n", 5*time.Second)
-			if header, _, _ := strings.Cut(got, "\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200 ") || strings.Contains(header, "\nX-Injected") {
+			got := a.speak("GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n",
+				5*time.Second)
+			if header, _, _ := strings.Cut(got, "\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200 ") ||
+				strings.Contains(header, "\nX-Injected") {
 				t.Errorf("%s: %.400q", path, got)
 			}
 		}
@@ -320,8 +346,10 @@ var protocolAbuses = []misuse{
 	{"A55 other names", func(t *testing.T, a *abuse) {
 		key := a.owner()
 		port := a.url[strings.LastIndexByte(a.url, ':'):]
-		for _, host := range []string{"attacker.test" + port, "attacker.test", "127.0.0.1.attacker.test" + port, "localhost.attacker.test", "0.0.0.0" + port, "169.254.169.254", "[::ffff:1.2.3.4]"} {
-			got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n", 5*time.Second)
+		for _, host := range []string{"attacker.test" + port, "attacker.test", "127.0.0.1.attacker.test" + port,
+			"localhost.attacker.test", "0.0.0.0" + port, "169.254.169.254", "[::ffff:1.2.3.4]"} {
+			got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n",
+				5*time.Second)
 			if !strings.HasPrefix(got, "HTTP/1.1 421 ") && !strings.HasPrefix(got, "HTTP/1.1 403 ") {
 				t.Errorf("%s: %.200q", host, got)
 			}
@@ -339,19 +367,27 @@ func testKeys(t *testing.T, a *abuse) {
 	id := strings.Split(revoked, "_")[1]
 	expect(t, "revoke", a.do("DELETE", "/api/v1/keys/"+id, "", "X-API-Key", a.admin), 204)
 	for name, header := range map[string]string{
-		"none": "", "an empty one": "Authorization: ", "Bearer": "Authorization: Bearer", "Bearer and a space": "Authorization: Bearer ", "no scheme": "Authorization: " + good,
-		"two headers": "Authorization: Bearer " + good + "\r\nAuthorization: Bearer " + good, "something behind": "Authorization: Bearer " + good + " x",
-		"a part": "Authorization: Bearer " + good[:len(good)-1], "more": "Authorization: Bearer " + good + "A", "revoked": "Authorization: Bearer " + revoked,
-		"8 KB": "Authorization: Bearer " + strings.Repeat("a", 8<<10), "not ASCII": "Authorization: Bearer \xc3\xa9" + good, "other case": "Authorization: Bearer " + strings.ToUpper(good),
-		"Basic nonsense": "Authorization: Basic !!!", "two that differ": "X-API-Key: x\r\nX-API-Key: " + good, "SQL": "X-API-Key: ' OR 1=1 --", "the id alone": "X-API-Key: " + strings.Split(good, "_")[1],
+		"none": "", "an empty one": "Authorization: ", "Bearer": "Authorization: Bearer",
+		"Bearer and a space": "Authorization: Bearer ", "no scheme": "Authorization: " + good,
+		"two headers":      "Authorization: Bearer " + good + "\r\nAuthorization: Bearer " + good,
+		"something behind": "Authorization: Bearer " + good + " x",
+		"a part":           "Authorization: Bearer " + good[:len(good)-1], "more": "Authorization: Bearer " + good + "A",
+		"revoked":        "Authorization: Bearer " + revoked,
+		"8 KB":           "Authorization: Bearer " + strings.Repeat("a", 8<<10),
+		"not ASCII":      "Authorization: Bearer \xc3\xa9" + good,
+		"other case":     "Authorization: Bearer " + strings.ToUpper(good),
+		"Basic nonsense": "Authorization: Basic !!!", "two that differ": "X-API-Key: x\r\nX-API-Key: " + good,
+		"SQL": "X-API-Key: ' OR 1=1 --", "the id alone": "X-API-Key: " + strings.Split(good, "_")[1],
 		"64 ids": "X-API-Key: ak_" + strings.Repeat("a", 64),
 	} {
-		got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+header+"\r\n\r\n", 5*time.Second)
+		got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+header+"\r\n\r\n",
+			5*time.Second)
 		if !strings.HasPrefix(got, "HTTP/1.1 401 ") && (name != "none" || !strings.HasPrefix(got, "HTTP/1.1 400 ")) {
 			t.Errorf("%s: %.200q", name, got)
 		}
 	}
-	huge := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+strings.Repeat("a", 1<<20)+"\r\n\r\n", 5*time.Second)
+	huge := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+
+		strings.Repeat("a", 1<<20)+"\r\n\r\n", 5*time.Second)
 	if huge != "" && !strings.HasPrefix(huge, "HTTP/1.1 431 ") && !strings.HasPrefix(huge, "HTTP/1.1 401 ") {
 		t.Errorf("1 MB: %.200q", huge)
 	}

@@ -36,20 +36,24 @@ var fileAbuses = []misuse{
 func testNames(t *testing.T, a *abuse) {
 	key := a.owner()
 	for _, name := range []string{"../a", "/abs", "a/../../b", "\x00", strings.Repeat("a", 256), ".", ".."} {
-		expect(t, name, a.as(key, "POST", "/api/v1/files?name="+url.QueryEscape(name), secret, "Content-Type", "text/plain"), 400, 422)
+		expect(t, name, a.as(key, "POST", "/api/v1/files?name="+url.QueryEscape(name), secret, "Content-Type", "text/plain"),
+			400, 422)
 	}
 	if files := a.files(t, key); len(files) > 0 {
 		t.Fatalf("refused, and stored: %+v", files)
 	}
 	// These are only strange. Each comes back as it was, and works as an input.
-	for _, name := range []string{"~/x", "%2e%2e/x", "con", "a/", ".env", "-rf", "cafe\u0301", "caf\u00e9", "$(id)", "a b\"c'd", "💥.txt", "<script>", "sitecustomize.py", "python3", "json.py", `..\b`, `C:\x`, "a\nb", "a\u202eb", "a\u200db"} {
+	for _, name := range []string{"~/x", "%2e%2e/x", "con", "a/", ".env", "-rf", "cafe\u0301", "caf\u00e9", "$(id)",
+		"a b\"c'd", "💥.txt", "<script>", "sitecustomize.py", "python3", "json.py", `..\b`, `C:\x`, "a\nb", "a\u202eb",
+		"a\u200db"} {
 		f := a.store(key, url.QueryEscape(name), secret+name)
 		if f.Name != name {
 			t.Errorf("%q comes back as %q", name, f.Name)
 		}
 		r := a.runs(key, map[string]any{
 			"language": "python", "files": []map[string]string{{"id": f.ID}},
-			"code": "import os, json\nfor d, _, fs in os.walk('.'):\n  for f in fs:\n    if f != 'main.py': print(open(os.path.join(d, f)).read()[" + fmt.Sprint(len(secret)) + ":])",
+			"code": "import os, json\nfor d, _, fs in os.walk('.'):\n  for f in fs:\n" +
+				"    if f != 'main.py': print(open(os.path.join(d, f)).read()[" + fmt.Sprint(len(secret)) + ":])",
 		})
 		if r.Stdout != name+"\n" && name != "json.py" {
 			t.Errorf("%q as an input: %+v", name, r)
@@ -67,10 +71,13 @@ func testForms(t *testing.T, a *abuse) {
 	part := func(header, content string) string { return "--B\r\n" + header + "\r\n\r\n" + content + "\r\n" }
 	named := `Content-Disposition: form-data; name="file"; filename="a.txt"`
 	for name, form := range map[string]string{
-		"no boundary": "", "no parts": "--B--\r\n", "no end": part(named, secret), "cut": "--B\r\n" + named + "\r\n\r\n" + secret, "two files": part(named, "x") + part(named, "y") + "--B--\r\n",
-		"many parts":  strings.Repeat(part(`Content-Disposition: form-data; name="ttl_seconds"`, "5"), 40_000) + part(named, "x") + "--B--\r\n",
-		"1 MB header": part(named+"\r\nX-Long: "+strings.Repeat("x", 1<<20), "x") + "--B--\r\n", "names that differ": part(named+`; filename*=UTF-8''b.txt`, "x") + "--B--\r\n",
-		"no name": part("Content-Disposition: form-data", "x") + "--B--\r\n",
+		"no boundary": "", "no parts": "--B--\r\n", "no end": part(named, secret),
+		"cut": "--B\r\n" + named + "\r\n\r\n" + secret, "two files": part(named, "x") + part(named, "y") + "--B--\r\n",
+		"many parts": strings.Repeat(part(`Content-Disposition: form-data; name="ttl_seconds"`, "5"), 40_000) +
+			part(named, "x") + "--B--\r\n",
+		"1 MB header":       part(named+"\r\nX-Long: "+strings.Repeat("x", 1<<20), "x") + "--B--\r\n",
+		"names that differ": part(named+`; filename*=UTF-8''b.txt`, "x") + "--B--\r\n",
+		"no name":           part("Content-Disposition: form-data", "x") + "--B--\r\n",
 	} {
 		kind := "multipart/form-data; boundary=B"
 		if name == "no boundary" {
@@ -87,17 +94,22 @@ func testSizes(t *testing.T, a *abuse) {
 	key := a.owner()
 	const most = 4 << 20
 	for size, status := range map[int]int{0: 201, 1: 201, most: 201, most + 1: 413} {
-		got := a.as(key, "POST", "/api/v1/files?name=a", strings.Repeat("x", size), "Content-Type", "application/octet-stream")
+		got := a.as(key, "POST", "/api/v1/files?name=a", strings.Repeat("x", size), "Content-Type",
+			"application/octet-stream")
 		expect(t, fmt.Sprint(size, " bytes"), got, status)
 	}
 	before := len(a.files(t, key))
-	announced := a.speak(fmt.Sprintf("POST /api/v1/files?name=a HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n%s", key, int64(5)<<30, secret), 5*time.Second)
+	announced := a.speak(
+		fmt.Sprintf("POST /api/v1/files?name=a HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+			key, int64(5)<<30, secret), 5*time.Second)
 	if !strings.HasPrefix(announced, "HTTP/1.1 413 ") {
 		t.Errorf("5 GB announced: %.200q", announced)
 	}
 	// Announced and not sent: the client hangs up.
 	conn := a.dial()
-	fmt.Fprintf(conn, "POST /api/v1/files?name=a HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: 1000000\r\n\r\n%s", key, strings.Repeat("x", 1000))
+	fmt.Fprintf(conn,
+		"POST /api/v1/files?name=a HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: 1000000\r\n\r\n%s", key,
+		strings.Repeat("x", 1000))
 	conn.Close()
 	eventually(t, patience, "the part that came is gone", func() bool {
 		parts, err := fs.Glob(dirOf(a.data), "files/tmp/*")
@@ -184,11 +196,13 @@ func testGoingSession(t *testing.T, a *abuse) {
 		var crowd sync.WaitGroup
 		for range 3 {
 			crowd.Go(func() {
-				got := a.as(key, "POST", runs, `{"language":"python","code":"print(open('in.txt').read())","session":"`+session+`","files":[{"id":"`+f.ID+`"}]}`)
+				got := a.as(key, "POST", runs, `{"language":"python","code":"print(open('in.txt').read())","session":"`+session+
+					`","files":[{"id":"`+f.ID+`"}]}`)
 				if got.status != 200 && got.status != 404 && got.status != 409 {
 					t.Errorf("%d %s", got.status, got.body)
 				}
-				if got.status == 200 && strings.Contains(string(got.body), `"ok"`) && !strings.Contains(string(got.body), `whole\n`) {
+				if got.status == 200 && strings.Contains(string(got.body), `"ok"`) &&
+					!strings.Contains(string(got.body), `whole\n`) {
 					t.Errorf("half: %s", got.body)
 				}
 			})
@@ -209,9 +223,12 @@ func testRanges(t *testing.T, a *abuse) {
 		status int
 		body   string
 	}{
-		"": {200, "0123456789"}, "Range bytes=0-0": {206, "0"}, "Range bytes=-3": {206, "789"}, "Range bytes=7-": {206, "789"}, "Range bytes=5-99": {206, "56789"},
-		"Range bytes=10-": {416, ""}, "Range bytes=9-5": {416, ""}, "Range bytes=" + strings.Repeat("0-9,", 1000) + "0-9": {200, "0123456789"},
-		"Range lines=1-2": {416, ""}, "If-None-Match " + tag: {304, ""}, "If-Match \"x\"": {412, ""}, "If-Modified-Since Wed, 01 Jan 2200 00:00:00 GMT": {304, ""},
+		"": {200, "0123456789"}, "Range bytes=0-0": {206, "0"}, "Range bytes=-3": {206, "789"},
+		"Range bytes=7-": {206, "789"}, "Range bytes=5-99": {206, "56789"},
+		"Range bytes=10-": {416, ""}, "Range bytes=9-5": {416, ""},
+		"Range bytes=" + strings.Repeat("0-9,", 1000) + "0-9": {200, "0123456789"},
+		"Range lines=1-2": {416, ""}, "If-None-Match " + tag: {304, ""}, "If-Match \"x\"": {412, ""},
+		"If-Modified-Since Wed, 01 Jan 2200 00:00:00 GMT": {304, ""},
 	} {
 		name, value, _ := strings.Cut(header, " ")
 		if header == "" {
@@ -228,14 +245,17 @@ func testRanges(t *testing.T, a *abuse) {
 				h.Del("Content-Length")
 			}
 		}
-		if same := maps.EqualFunc(got.header, head.header, slices.Equal); head.status != got.status || len(head.body) > 0 || !same {
+		if same := maps.EqualFunc(got.header, head.header, slices.Equal); head.status != got.status || len(head.body) > 0 ||
+			!same {
 			t.Errorf("%.60s: HEAD answers %d %v, GET %d %v", header, head.status, head.header, got.status, got.header)
 		}
 	}
-	if got := a.as(key, "GET", at, "", "Range", "bytes=2-3", "If-Range", tag); got.status != 206 || string(got.body) != "23" || got.header.Get("ETag") != tag {
+	if got := a.as(key, "GET", at, "", "Range", "bytes=2-3", "If-Range", tag); got.status != 206 ||
+		string(got.body) != "23" || got.header.Get("ETag") != tag {
 		t.Errorf("If-Range: %d %q %v", got.status, got.body, got.header)
 	}
-	if got := a.as(key, "GET", at, "", "Range", "bytes=2-3", "If-Range", `"other"`); got.status != 200 || len(got.body) != 10 {
+	if got := a.as(key, "GET", at, "", "Range", "bytes=2-3", "If-Range", `"other"`); got.status != 200 ||
+		len(got.body) != 10 {
 		t.Errorf("If-Range of another: %d %q", got.status, got.body)
 	}
 	if got := a.as(key, "GET", at, "", "Range", "bytes=0-1,4-5"); got.status != 206 && got.status != 200 {
@@ -247,8 +267,12 @@ func testRanges(t *testing.T, a *abuse) {
 func testActive(t *testing.T, a *abuse) {
 	key := a.owner()
 	for name, content := range map[string]string{
-		"x.html": "<script>alert('HOSTILE-XSS')</script>", "x.svg": "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", "x.xhtml": "<html xmlns='http://www.w3.org/1999/xhtml'/>",
-		"x.xml": "<?xml version='1.0'?><x/>", "x.pdf": "%PDF-1.4", "x.js": "alert(1)", "x.swf": "FWS", "x.mht": "MIME-Version: 1.0", "x": "<html><script>", "a\"; filename=\"b.html": "<b>", "a;b='c.html": "<b>", "\u00e9\u4e2d.html": "<b>", "x.png": "<script>alert(1)</script>",
+		"x.html":  "<script>alert('HOSTILE-XSS')</script>",
+		"x.svg":   "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
+		"x.xhtml": "<html xmlns='http://www.w3.org/1999/xhtml'/>",
+		"x.xml":   "<?xml version='1.0'?><x/>", "x.pdf": "%PDF-1.4", "x.js": "alert(1)", "x.swf": "FWS",
+		"x.mht": "MIME-Version: 1.0", "x": "<html><script>", "a\"; filename=\"b.html": "<b>", "a;b='c.html": "<b>",
+		"\u00e9\u4e2d.html": "<b>", "x.png": "<script>alert(1)</script>",
 	} {
 		f := a.store(key, url.QueryEscape(name), content)
 		h := a.as(key, "GET", "/api/v1/files/"+f.ID+"/content", "").header
@@ -260,7 +284,9 @@ func testActive(t *testing.T, a *abuse) {
 		}
 		disposition := h.Get("Content-Disposition")
 		if !strings.HasPrefix(disposition, "attachment; filename=\"") || strings.Count(disposition, `"`) != 2 ||
-			h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "sandbox; default-src 'none'") || h.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+			h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(
+			h.Get("Content-Security-Policy"), "sandbox; default-src 'none'") ||
+			h.Get("Cross-Origin-Resource-Policy") != "same-origin" {
 			t.Errorf("%q: %v", name, h)
 		}
 	}

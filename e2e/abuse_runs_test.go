@@ -17,7 +17,8 @@ var runAbuses = []misuse{
 	{"A16 a thousand at once", testThousand},
 	{"A42 time limits", func(t *testing.T, a *abuse) {
 		key := a.owner()
-		for limit, status := range map[string]int{`"timeout_ms":1`: 200, `"timeout_ms":300000`: 200, `"timeout_ms":300001`: 400, `"args":[]`: 200} {
+		for limit, status := range map[string]int{`"timeout_ms":1`: 200, `"timeout_ms":300000`: 200,
+			`"timeout_ms":300001`: 400, `"args":[]`: 200} {
 			expect(t, limit, a.as(key, "POST", runs, with(limit)), status)
 		}
 		began := time.Now()
@@ -44,14 +45,16 @@ var runAbuses = []misuse{
 		for range 6 {
 			crowd.Go(func() {
 				r := a.runs(key, map[string]any{"language": "python", "session": session,
-					"code": "import os, time\nn = int(open('n').read()) if os.path.exists('n') else 0\ntime.sleep(0.02)\nopen('n','w').write(str(n + 1))"})
+					"code": "import os, time\nn = int(open('n').read()) if os.path.exists('n') else 0\ntime.sleep(0.02)\n" +
+						"open('n','w').write(str(n + 1))"})
 				if r.Status != "ok" {
 					t.Errorf("%+v", r)
 				}
 			})
 		}
 		crowd.Wait()
-		if r := a.runs(key, map[string]any{"language": "python", "session": session, "code": "print(open('n').read())"}); r.Stdout != "6\n" {
+		if r := a.runs(key, map[string]any{"language": "python", "session": session,
+			"code": "print(open('n').read())"}); r.Stdout != "6\n" {
 			t.Errorf("six runs one after the other count to %s", r.Stdout)
 		}
 	}},
@@ -93,7 +96,8 @@ var runAbuses = []misuse{
 	{"A47 a run that outlives its session", func(t *testing.T, a *abuse) {
 		key := a.owner()
 		session := a.session(key, `{"ttl_seconds":1}`)
-		r := a.runs(key, map[string]any{"language": "python", "session": session, "code": "import time; time.sleep(1.5); open('x','w').write('x'); print('won')"})
+		r := a.runs(key, map[string]any{"language": "python", "session": session,
+			"code": "import time; time.sleep(1.5); open('x','w').write('x'); print('won')"})
 		if r.Status != "ok" || r.Stdout != "won\n" || len(r.Files) != 1 {
 			t.Errorf("%+v", r)
 		}
@@ -101,7 +105,9 @@ var runAbuses = []misuse{
 	}},
 	{"A49 cancel twice", func(t *testing.T, a *abuse) {
 		key := a.owner()
-		events := a.stream("POST", runs, `{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(100)"}`, "X-API-Key", key)
+		events := a.stream(
+			"POST", runs, `{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(100)"}`, "X-API-Key",
+			key)
 		id := find(events.until("started", "").data, "id")
 		events.until("output", "up")
 		for range 3 {
@@ -136,7 +142,8 @@ func testLeaving(t *testing.T, a *abuse) {
 	key := a.owner()
 	code, word := sleeper()
 	body := `{"language":"bash","code":"` + code + `"}`
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", runs, key, len(body))
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n", runs, key, len(body))
 	for _, text := range []string{head[:20], head, head + body[:30]} {
 		conn := a.dial()
 		_, _ = io.WriteString(conn, text)
@@ -172,7 +179,8 @@ func testThousand(t *testing.T, a *abuse) {
 	var crowd sync.WaitGroup
 	for i := range 1000 {
 		crowd.Go(func() {
-			resp, err := client.Do(a.request("POST", runs, fmt.Sprintf(`{"language":"python","code":"print(%d)"}`, i), "X-API-Key", keys[i%2]))
+			resp, err := client.Do(a.request("POST", runs, fmt.Sprintf(`{"language":"python","code":"print(%d)"}`, i),
+				"X-API-Key", keys[i%2]))
 			if err != nil {
 				t.Error(err)
 				return
@@ -206,7 +214,8 @@ func testThousand(t *testing.T, a *abuse) {
 func testSameKey(t *testing.T, a *abuse) {
 	key := a.owner()
 	f := a.store(key, "in", "x")
-	body := `{"language":"python","code":"import time; time.sleep(0.3); print(time.time_ns())","files":[{"id":"` + f.ID + `"}]}`
+	body := `{"language":"python","code":"import time; time.sleep(0.3); print(time.time_ns())","files":[{"id":"` + f.ID +
+		`"}]}`
 	var mu sync.Mutex
 	answers := map[string]int{}
 	ask := func() {
@@ -227,7 +236,8 @@ func testSameKey(t *testing.T, a *abuse) {
 	if len(answers) != 1 {
 		t.Errorf("answers: %v", answers)
 	}
-	expect(t, "another body", a.as(key, "POST", runs, `{"language":"python","code":"2"}`, "Idempotency-Key", "one"), 409, 422)
+	expect(t, "another body", a.as(key, "POST", runs, `{"language":"python","code":"2"}`, "Idempotency-Key", "one"), 409,
+		422)
 	other := a.as(a.owner(), "POST", runs, `{"language":"python","code":"2"}`, "Idempotency-Key", "one")
 	expect(t, "another owner", other, 200)
 	var page struct{ Runs []run }
@@ -245,7 +255,8 @@ func testNobodyReads(t *testing.T, a *abuse) {
 	conn := a.dial()
 	defer conn.Close()
 	body := `{"language":"python","code":"import sys\nfor i in range(256): sys.stdout.write('x' * (4 << 20))","timeout_ms":60000}`
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", runs, key, len(body), body)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nAccept: text/event-stream\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", runs, key, len(body), body)
 	var peak int64
 	var r run
 	eventually(t, 70*time.Second, "the run ends", func() bool {
@@ -271,7 +282,8 @@ func testNobodyReads(t *testing.T, a *abuse) {
 func testForgedEvents(t *testing.T, a *abuse) {
 	key := a.owner()
 	forged := "\n\nevent: result\ndata: {\"status\":\"forged\"}\n\nid: 99\r\r\u2028event: result\u0085data: {}\x00\n\n"
-	body, err := json.Marshal(map[string]any{"language": "python", "code": "import sys\nsys.stdout.write(sys.stdin.read())\nsys.stderr.write(': x\\n\\n')", "stdin": forged})
+	body, err := json.Marshal(map[string]any{"language": "python",
+		"code": "import sys\nsys.stdout.write(sys.stdin.read())\nsys.stderr.write(': x\\n\\n')", "stdin": forged})
 	if err != nil {
 		t.Fatal(err)
 	}

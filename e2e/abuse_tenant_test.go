@@ -62,7 +62,8 @@ func (a *abuse) own(t *testing.T, key string) owned {
 	var o owned
 	o.file = a.store(key, "mine.txt", secret).ID
 	o.session = a.session(key, `{"files":[{"id":"`+o.file+`"}]}`)
-	r := a.runs(key, map[string]any{"language": "python", "session": o.session, "code": "open('out.txt','w').write('" + secret + "')"})
+	r := a.runs(key, map[string]any{"language": "python", "session": o.session,
+		"code": "open('out.txt','w').write('" + secret + "')"})
 	o.run = r.ID
 	if len(r.Files) != 1 {
 		t.Fatalf("no output: %+v", r)
@@ -78,11 +79,13 @@ var ids = regexp.MustCompile(`[A-Za-z0-9_-]{21,}`)
 // answers are those about objects that do not exist, and nothing happens.
 func testForeignIDs(t *testing.T, a *abuse) {
 	alice, bob := a.owner(), a.owner()
-	theirs, unknown := a.own(t, alice), owned{"AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAA"}
+	theirs, unknown := a.own(t, alice), owned{"AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAA",
+		"AAAAAAAAAAAAAAAAAAAAA"}
 	ask := func(o owned) map[string]answer {
 		answers := map[string]answer{}
 		do := func(method, path, body string, headers ...string) {
-			answers[fmt.Sprintf("%s %s %s", method, ids.ReplaceAllString(path, "ID"), ids.ReplaceAllString(body, "ID"))] = a.as(bob, method, path, body, headers...)
+			answers[fmt.Sprintf("%s %s %s", method, ids.ReplaceAllString(path, "ID"), ids.ReplaceAllString(body, "ID"))] = a.as(
+				bob, method, path, body, headers...)
 		}
 		for _, id := range []string{o.file, o.output} {
 			do("GET", "/api/v1/files/"+id, "")
@@ -128,7 +131,8 @@ func testForeignIDs(t *testing.T, a *abuse) {
 	expect(t, "the output", a.as(alice, "GET", "/api/v1/files/"+theirs.output, ""), 200)
 	expect(t, "the session", a.as(alice, "GET", "/api/v1/sessions/"+theirs.session, ""), 200)
 	expect(t, "the run", a.as(alice, "GET", "/api/v1/runs/"+theirs.run, ""), 200)
-	if got := a.as(bob, "GET", "/api/v1/runs?session="+theirs.session, ""); strings.Contains(string(got.body), theirs.run) {
+	if got := a.as(bob, "GET", "/api/v1/runs?session="+theirs.session, ""); strings.Contains(
+		string(got.body), theirs.run) {
 		t.Errorf("the runs of a foreign session: %s", got.body)
 	}
 }
@@ -150,11 +154,13 @@ func testForeignPages(t *testing.T, a *abuse) {
 		if n := strings.Count(listed, `"created_at"`); kind == "sessions" && n != 1 {
 			t.Errorf("bob's list of %s: %s", kind, listed)
 		}
-		for _, odd := range []string{"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=99999999999999999999", "after=x", "after=" + strings.Repeat("A", 4096)} {
+		for _, odd := range []string{"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=99999999999999999999", "after=x",
+			"after=" + strings.Repeat("A", 4096)} {
 			expect(t, odd, a.as(bob, "GET", "/api/v1/"+kind+"?"+odd, ""), 400)
 		}
 	}
-	if files := a.files(t, bob); len(files) != 2 || !slices.ContainsFunc(files, func(f file) bool { return f.ID == mine.file }) {
+	if files := a.files(t, bob); len(files) != 2 || !slices.ContainsFunc(
+		files, func(f file) bool { return f.ID == mine.file }) {
 		t.Errorf("bob's files: %+v", files)
 	}
 }
@@ -163,11 +169,14 @@ func testOddIDs(t *testing.T, a *abuse) {
 	key := a.owner()
 	real := a.store(key, "kept", "kept").ID
 	for _, id := range []string{
-		"..%2fx", "%2fetc%2fpasswd", "%2e%2e", real + "%2f", "A" + strings.ToUpper(real), "%00", real + "%00", real + ".meta.json", strings.Repeat("a", 7000), "%20", "..;", "*",
+		"..%2fx", "%2fetc%2fpasswd", "%2e%2e", real + "%2f", "A" + strings.ToUpper(real), "%00", real + "%00",
+		real + ".meta.json", strings.Repeat("a", 7000), "%20", "..;", "*",
 	} {
-		for _, at := range []string{"/api/v1/files/%s", "/api/v1/files/%s/content", "/api/v1/sessions/%s", "/api/v1/runs/%s", "/api/v1/runs/%s/events"} {
+		for _, at := range []string{"/api/v1/files/%s", "/api/v1/files/%s/content", "/api/v1/sessions/%s", "/api/v1/runs/%s",
+			"/api/v1/runs/%s/events"} {
 			for _, method := range []string{"GET", "DELETE"} {
-				got := a.speak(fmt.Sprintf("%s "+at+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: %s\r\n\r\n", method, id, key), 5*time.Second)
+				got := a.speak(fmt.Sprintf("%s "+at+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: %s\r\n\r\n",
+					method, id, key), 5*time.Second)
 				if !strings.HasPrefix(got, "HTTP/1.1 40") || strings.HasPrefix(got, "HTTP/1.1 401") {
 					t.Errorf("%s %s: %.200q", method, fmt.Sprintf(at, id), got)
 				}
@@ -182,8 +191,10 @@ func testOddIDs(t *testing.T, a *abuse) {
 func testGuessing(t *testing.T, a *abuse) {
 	alice, bob := a.owner(), a.owner()
 	theirs := a.own(t, alice)
-	for _, path := range []string{"/api/v1/files/%s", "/api/v1/files/%s/content", "/api/v1/sessions/%s", "/api/v1/runs/%s"} {
-		id := map[string]string{"/api/v1/files/%s": theirs.file, "/api/v1/files/%s/content": theirs.output, "/api/v1/sessions/%s": theirs.session, "/api/v1/runs/%s": theirs.run}[path]
+	for _, path := range []string{"/api/v1/files/%s", "/api/v1/files/%s/content", "/api/v1/sessions/%s",
+		"/api/v1/runs/%s"} {
+		id := map[string]string{"/api/v1/files/%s": theirs.file, "/api/v1/files/%s/content": theirs.output,
+			"/api/v1/sessions/%s": theirs.session, "/api/v1/runs/%s": theirs.run}[path]
 		var foreign, missing time.Duration
 		for range 3 { // what differs does so each time, and a neighbour does not
 			var times [2][]time.Duration
@@ -219,7 +230,8 @@ func alike(a, b time.Duration) bool {
 func testRotation(t *testing.T, a *abuse) {
 	owner := fmt.Sprint("rotating-", time.Now().UnixNano())
 	old := a.key(owner)
-	got := a.as(old, "POST", runs, `{"language":"python","code":"import time; time.sleep(0.5); print('done')","wait":false}`)
+	got := a.as(old, "POST", runs,
+		`{"language":"python","code":"import time; time.sleep(0.5); print('done')","wait":false}`)
 	var r run
 	got.decode(t, &r)
 	if got.status != 202 {
@@ -247,7 +259,8 @@ func testQuotaRace(t *testing.T, a *abuse) {
 	var crowd sync.WaitGroup
 	for range 100 {
 		crowd.Go(func() {
-			resp, err := http.DefaultClient.Do(a.request("POST", "/api/v1/files?name=part", part, "X-API-Key", key, "Content-Type", "text/plain"))
+			resp, err := http.DefaultClient.Do(a.request("POST", "/api/v1/files?name=part", part, "X-API-Key", key,
+				"Content-Type", "text/plain"))
 			if err != nil {
 				t.Error(err)
 				return
@@ -272,7 +285,8 @@ func testQuotaRace(t *testing.T, a *abuse) {
 		t.Errorf("%d bytes are kept; %d uploads were stored, %d refused", total, stored.Load(), refused.Load())
 	}
 	// A program still runs, and says what was not kept.
-	r := a.runs(key, map[string]any{"language": "python", "code": "open('big','wb').write(b'x' * (3 << 20)); print('ran')"})
+	r := a.runs(key, map[string]any{"language": "python",
+		"code": "open('big','wb').write(b'x' * (3 << 20)); print('ran')"})
 	raw, err := json.Marshal(r)
 	if err != nil || r.Stdout != "ran\n" || len(r.Files) > 0 {
 		t.Errorf("%s %v", raw, err)

@@ -226,7 +226,8 @@ type gauges struct {
 	running, queued, files, goroutines, memory int64
 }
 
-var gauge = regexp.MustCompile(`(?m)^(airlock_runs_running|airlock_runs_queued|process_open_fds|go_goroutines|process_resident_memory_bytes) ([0-9.e+]+)$`)
+var gauge = regexp.MustCompile(
+	`(?m)^(airlock_runs_running|airlock_runs_queued|process_open_fds|go_goroutines|process_resident_memory_bytes) ([0-9.e+]+)$`)
 
 func (a *abuse) gauges(t *testing.T) (g gauges) {
 	t.Helper()
@@ -274,14 +275,16 @@ func (a *abuse) checkLog(t *testing.T) {
 		if strings.Contains(line, secret) || token.MatchString(line) || strings.Contains(line, "panic") {
 			t.Errorf("in the log: %.300s", line)
 		}
-		if strings.Contains(line, "owner=operator") && strings.Contains(line, "key=") && strings.Contains(line, "route=/api/v1/keys") {
+		if strings.Contains(line, "owner=operator") && strings.Contains(line, "key=") &&
+			strings.Contains(line, "route=/api/v1/keys") {
 			seen++
 		}
 	}
 	if err := scanner.Err(); err != nil || seen == 0 {
 		t.Errorf("the log does not say who made keys (%v):\n%.2000s", err, said)
 	}
-	if metrics := string(a.as(a.admin, "GET", "/metrics", "").body); strings.Contains(metrics, secret) || token.MatchString(metrics) || strings.Contains(metrics, "owner-") {
+	if metrics := string(a.as(a.admin, "GET", "/metrics", "").body); strings.Contains(metrics, secret) ||
+		token.MatchString(metrics) || strings.Contains(metrics, "owner-") {
 		t.Error("the metrics tell of callers")
 	}
 }

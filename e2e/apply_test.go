@@ -52,7 +52,8 @@ func TestApplyScripts(t *testing.T) {
 		bin := folder(t, nil)
 		wrapper := fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n", binary)
 		if who.credential != nil {
-			wrapper = fmt.Sprintf("#!/bin/sh\nexec setpriv --reuid=%d --regid=%d --clear-groups %s \"$@\"\n", who.credential.Uid, who.credential.Gid, binary)
+			wrapper = fmt.Sprintf("#!/bin/sh\nexec setpriv --reuid=%d --regid=%d --clear-groups %s \"$@\"\n", who.credential.Uid,
+				who.credential.Gid, binary)
 		}
 		for name, script := range map[string]string{"airlock": wrapper, "code": "#!/bin/sh\n\"$@\"\necho $?\n"} {
 			if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
@@ -137,7 +138,8 @@ func TestReviewOnTerminal(t *testing.T) {
 	if os.Geteuid() == 0 {
 		who.credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
-	reply := "```txt:one.txt\nONE\n```\n\n```txt:two.txt\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12!\n```\n\n```txt:three.txt\nthree\n```\n"
+	reply := "```txt:one.txt\nONE\n```\n\n```txt:two.txt\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12!\n```\n\n" +
+		"```txt:three.txt\nthree\n```\n"
 	numbers := "1!\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n"
 	for _, c := range []struct {
 		name, keys string
@@ -156,7 +158,8 @@ func TestReviewOnTerminal(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := folder(t, nil)
-			for name, text := range map[string]string{"one.txt": "one\n", "two.txt": numbers, "reply.md": reply, "editor": "#!/bin/sh\necho edited > \"$1\"\n"} {
+			for name, text := range map[string]string{"one.txt": "one\n", "two.txt": numbers, "reply.md": reply,
+				"editor": "#!/bin/sh\necho edited > \"$1\"\n"} {
 				if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -165,7 +168,8 @@ func TestReviewOnTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			give(t, root, who.credential)
-			cmd := who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who), "AIRLOCK_CONFIG=none", "EDITOR=" + filepath.Join(root, "editor"), "TERM=xterm"},
+			cmd := who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who), "AIRLOCK_CONFIG=none",
+				"EDITOR=" + filepath.Join(root, "editor"), "TERM=xterm"},
 				"apply", "--root", root, filepath.Join(root, "reply.md"))
 			term := onTerminal(t, cmd)
 			for i, key := range c.keys {
@@ -176,7 +180,8 @@ func TestReviewOnTerminal(t *testing.T) {
 			}
 			eventually(t, patience, "the end", func() bool {
 				screen := term.screen.String()
-				return strings.Contains(screen, "Done:") || strings.Contains(screen, "Nothing was changed") || strings.Contains(screen, "interrupted")
+				return strings.Contains(screen, "Done:") || strings.Contains(screen, "Nothing was changed") ||
+					strings.Contains(screen, "interrupted")
 			})
 			code, screen := term.end()
 			if code != c.code {

@@ -18,12 +18,14 @@ import (
 // makesOne is a turn whose code writes one file, for a provider that lists or
 // names it.
 func makesOne() providertest.Turn {
-	return providertest.Turn{Steps: []providertest.Step{{Code: "write()", Stdout: "written\n", Files: []providertest.Made{{Name: "made.txt", Data: []byte("made\n")}}}}, Text: "Done."}
+	return providertest.Turn{Steps: []providertest.Step{{Code: "write()", Stdout: "written\n",
+		Files: []providertest.Made{{Name: "made.txt", Data: []byte("made\n")}}}}, Text: "Done."}
 }
 
 // askEnv is the environment of a command that asks.
 func askEnv(t *testing.T, who person, access modelAccess) []string {
-	return append([]string{"AIRLOCK_DATA=" + dataFolder(t, who), "AIRLOCK_CONFIG=none", "AIRLOCK_PROVIDER=" + access.name, "TERM=xterm"}, access.env...)
+	return append([]string{"AIRLOCK_DATA=" + dataFolder(t, who), "AIRLOCK_CONFIG=none", "AIRLOCK_PROVIDER=" + access.name,
+		"TERM=xterm"}, access.env...)
 }
 
 func inputFile(t *testing.T, who person) string {
@@ -39,9 +41,11 @@ func inputFile(t *testing.T, who person) string {
 // at the provider is deleted.
 func TestAskInterrupted(t *testing.T) {
 	for name, open := range accesses() {
-		for _, op := range []providertest.Op{providertest.OpUpload, providertest.OpSessionCreate, providertest.OpRun, providertest.OpDownload} {
+		for _, op := range []providertest.Op{providertest.OpUpload, providertest.OpSessionCreate, providertest.OpRun,
+			providertest.OpDownload} {
 			inReply := name == provider.Gemini || name == provider.XAI // files come in it
-			if op == providertest.OpSessionCreate && name != provider.OpenAI || op == providertest.OpDownload && inReply || op != providertest.OpRun && name == provider.Local {
+			if op == providertest.OpSessionCreate && name != provider.OpenAI || op == providertest.OpDownload && inReply ||
+				op != providertest.OpRun && name == provider.Local {
 				continue // it has no such call
 			}
 			t.Run(name+"/"+string(op), func(t *testing.T) {
@@ -49,13 +53,16 @@ func TestAskInterrupted(t *testing.T) {
 				who, access := asks(), open(t)
 				access.server.Rescript(makesOne())
 				access.server.Inject(providertest.Fault{On: op, Kind: providertest.FaultStall})
-				cmd := who.command(t, askEnv(t, who, access), "ask", "--yes", "-f", inputFile(t, who), "-o", folder(t, who.credential), "hello")
+				cmd := who.command(t, askEnv(t, who, access), "ask", "--yes", "-f", inputFile(t, who), "-o",
+					folder(t, who.credential), "hello")
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, patience, "the call that stalls", func() bool { return access.server.Count(op) > 0 && len(access.server.Pending()) == 0 })
+				eventually(t, patience, "the call that stalls", func() bool {
+					return access.server.Count(op) > 0 && len(access.server.Pending()) == 0
+				})
 				if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +93,8 @@ func TestChatInterrupted(t *testing.T) {
 			if when == "turn" {
 				access.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStall})
 			}
-			cmd := who.command(t, askEnv(t, who, access), "chat", "--yes", "-f", inputFile(t, who), "-o", folder(t, who.credential))
+			cmd := who.command(t, askEnv(t, who, access), "chat", "--yes", "-f", inputFile(t, who), "-o",
+				folder(t, who.credential))
 			term := onTerminal(t, cmd)
 			term.until("> ")
 			term.press("hello\n")

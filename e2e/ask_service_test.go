@@ -17,7 +17,8 @@ func TestAskThroughService(t *testing.T) {
 	who, access := asks(), accesses()[provider.Local](t)
 	data := dataWithoutPackages(t, who)
 	s := serve(t, who, data)
-	access.server.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "open('made.txt', 'w').write(open('in.csv').read().upper())\nprint('done')"}}, Text: "Made."})
+	access.server.Rescript(providertest.Turn{Steps: []providertest.Step{
+		{Code: "open('made.txt', 'w').write(open('in.csv').read().upper())\nprint('done')"}}, Text: "Made."})
 	out := folder(t, who.credential)
 	env := append(askEnv(t, who, access), "AIRLOCK_DATA="+data)
 	got := who.run(t, env, "ask", "--json", "--yes", "-f", inputFile(t, who), "-o", out, "Make it upper case")
@@ -74,11 +75,13 @@ func TestAskKeepsLocally(t *testing.T) {
 	who, access := asks(), accesses()[provider.Local](t)
 	data := dataWithoutPackages(t, who)
 	env := append(askEnv(t, who, access), "AIRLOCK_DATA="+data)
-	writes := providertest.Turn{Steps: []providertest.Step{{Code: "open('made.txt', 'w').write(open('in.csv').read().upper())"}}, Text: "Made."}
+	writes := providertest.Turn{Steps: []providertest.Step{{
+		Code: "open('made.txt', 'w').write(open('in.csv').read().upper())"}}, Text: "Made."}
 	reads := providertest.Turn{Steps: []providertest.Step{{Code: "print(open('made.txt').read())"}}, Text: "Read."}
 
 	access.server.Rescript(writes)
-	if got := who.run(t, env, "ask", "--yes", "--keep", "-f", inputFile(t, who), "Make it upper case"); got.code != 0 || !strings.Contains(got.stderr, "--keep keeps nothing here") {
+	if got := who.run(t, env, "ask", "--yes", "--keep", "-f", inputFile(t, who), "Make it upper case"); got.code != 0 ||
+		!strings.Contains(got.stderr, "--keep keeps nothing here") {
 		t.Errorf("%+v", got)
 	}
 
@@ -89,7 +92,8 @@ func TestAskKeepsLocally(t *testing.T) {
 		Conversation string
 		Cleaned      struct{ Deleted, Kept int }
 	}
-	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || got.code != 0 || report.Cleaned.Kept == 0 || report.Cleaned.Deleted != 0 {
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || got.code != 0 || report.Cleaned.Kept == 0 ||
+		report.Cleaned.Deleted != 0 {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	access.server.Rescript(reads)
@@ -100,7 +104,8 @@ func TestAskKeepsLocally(t *testing.T) {
 	if gc := who.run(t, env, "files", "gc", "--provider", "local"); gc.code != 0 || !strings.Contains(gc.stdout, "kept") {
 		t.Errorf("%+v", gc)
 	}
-	if files := s.do("GET", "/api/v1/files", ""); !strings.Contains(string(files.body), "in.csv") || !strings.Contains(string(files.body), "made.txt") {
+	if files := s.do("GET", "/api/v1/files", ""); !strings.Contains(string(files.body), "in.csv") ||
+		!strings.Contains(string(files.body), "made.txt") {
 		t.Errorf("files are gone: %s", files.body)
 	}
 }

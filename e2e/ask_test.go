@@ -37,27 +37,32 @@ func accesses() map[string]func(testing.TB) modelAccess {
 		provider.OpenAI: func(tb testing.TB) modelAccess {
 			s := providertest.NewOpenAI(tb)
 			now(s.Clock)
-			return modelAccess{provider.OpenAI, s, []string{"AIRLOCK_MODEL=gpt-5", "OPENAI_API_KEY=" + providertest.OpenAIKey, "OPENAI_BASE_URL=" + s.URL + "/v1"}}
+			return modelAccess{provider.OpenAI, s, []string{"AIRLOCK_MODEL=gpt-5", "OPENAI_API_KEY=" + providertest.OpenAIKey,
+				"OPENAI_BASE_URL=" + s.URL + "/v1"}}
 		},
 		provider.Anthropic: func(tb testing.TB) modelAccess {
 			s := providertest.NewAnthropicServer(tb)
 			now(s.Clock)
-			return modelAccess{provider.Anthropic, s, []string{"AIRLOCK_MODEL=" + providertest.AnthropicModel, "ANTHROPIC_API_KEY=test-secret", "ANTHROPIC_BASE_URL=" + s.URL}}
+			return modelAccess{provider.Anthropic, s, []string{"AIRLOCK_MODEL=" + providertest.AnthropicModel,
+				"ANTHROPIC_API_KEY=test-secret", "ANTHROPIC_BASE_URL=" + s.URL}}
 		},
 		provider.Gemini: func(tb testing.TB) modelAccess {
 			s := providertest.NewGeminiServer(tb)
 			now(s.Clock)
-			return modelAccess{provider.Gemini, s, []string{"AIRLOCK_MODEL=" + providertest.GeminiModel, "GEMINI_API_KEY=test-secret", "GOOGLE_GEMINI_BASE_URL=" + s.URL}}
+			return modelAccess{provider.Gemini, s, []string{"AIRLOCK_MODEL=" + providertest.GeminiModel,
+				"GEMINI_API_KEY=test-secret", "GOOGLE_GEMINI_BASE_URL=" + s.URL}}
 		},
 		provider.XAI: func(tb testing.TB) modelAccess {
 			s := providertest.NewXAIServer(tb)
 			now(s.Clock)
-			return modelAccess{provider.XAI, s, []string{"AIRLOCK_MODEL=" + providertest.XAIModel, "XAI_API_KEY=test-secret", "XAI_BASE_URL=" + s.URL + "/v1"}}
+			return modelAccess{provider.XAI, s, []string{"AIRLOCK_MODEL=" + providertest.XAIModel, "XAI_API_KEY=test-secret",
+				"XAI_BASE_URL=" + s.URL + "/v1"}}
 		},
 		provider.Local: func(tb testing.TB) modelAccess {
 			s := providertest.NewLocalServer(tb)
 			now(s.Clock)
-			return modelAccess{provider.Local, s, []string{"AIRLOCK_MODEL=" + providertest.LocalModel, "AIRLOCK_MODEL_URL=" + s.URL + "/v1"}}
+			return modelAccess{provider.Local, s, []string{"AIRLOCK_MODEL=" + providertest.LocalModel,
+				"AIRLOCK_MODEL_URL=" + s.URL + "/v1"}}
 		},
 	}
 }
@@ -172,7 +177,11 @@ func runAskScripts(t *testing.T, who person, dir string, open func(testing.TB) m
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"model": modelCommand, "fault": faultCommand, "remote": remoteCommand, "own": func(ts *testscript.TestScript, _ bool, args []string) { give(t, ts.MkAbs(args[0]), who.credential) },
+			"model": modelCommand, "fault": faultCommand, "remote": remoteCommand,
+			"own": func(ts *testscript.TestScript, _ bool, args []string) {
+				give(
+					t, ts.MkAbs(args[0]), who.credential)
+			},
 			"conversation": conversationCommand, "replace": replaceCommand,
 		},
 	})

@@ -79,7 +79,8 @@ func (term *terminal) lineMode() bool {
 func (term *terminal) turns(n int) {
 	term.t.Helper()
 	eventually(term.t, patience, "a prompt after the turn", func() bool {
-		return strings.Count(term.screen.String(), "> \x1b[?2004h") > n && strings.Count(term.screen.String(), "made.txt\r\n") >= n && !term.lineMode()
+		return strings.Count(term.screen.String(), "> \x1b[?2004h") > n &&
+			strings.Count(term.screen.String(), "made.txt\r\n") >= n && !term.lineMode()
 	})
 }
 

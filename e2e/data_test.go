@@ -17,7 +17,8 @@ func TestRootOnAPlainDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := root(t).run(t, nil, "serve", "--data", dir, "--listen", "127.0.0.1:0")
-		if got.code != 7 || !strings.Contains(got.stderr, "runs as the user airlock") || !strings.Contains(got.stderr, "airlock setup --data "+dir) {
+		if got.code != 7 || !strings.Contains(got.stderr, "runs as the user airlock") ||
+			!strings.Contains(got.stderr, "airlock setup --data "+dir) {
 			t.Errorf("mode %o: exit code %d, stderr %q", mode, got.code, got.stderr)
 		}
 	}

@@ -29,7 +29,8 @@ type difyAnswer struct {
 
 func (d difyClient) execute(language, preload, code string) (string, error) {
 	d.t.Helper()
-	body, err := json.Marshal(map[string]any{"language": language, "code": code, "preload": preload, "enable_network": true})
+	body, err := json.Marshal(map[string]any{"language": language, "code": code, "preload": preload,
+		"enable_network": true})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func (d difyClient) execute(language, preload, code string) (string, error) {
 	case http.StatusServiceUnavailable:
 		return "", errors.New("Code execution service is unavailable")
 	default:
-		return "", fmt.Errorf("Failed to execute code, got status code %d, please check if the sandbox service is running", got.status)
+		return "", fmt.Errorf("Failed to execute code, got status code %d, please check if the sandbox service is running",
+			got.status)
 	}
 	var a difyAnswer
 	got.decode(d.t, &a)
@@ -145,20 +147,27 @@ func TestDifyNodes(t *testing.T) {
 		}
 		expectNode("python3", "def main(a: int, b: str) -> dict:\n    return {'sum': a + 22, 'b': b}", "sum", 42)
 		expectNode("python3", "def main(a, b):\n    return {'b': b * 2}", "b", "ü日本ü日本")
-		expectNode("python3", "from __future__ import annotations\ndef main(a: nowhere, b):\n    return {'n': __name__}", "n", "__main__")
+		expectNode("python3", "from __future__ import annotations\ndef main(a: nowhere, b):\n    return {'n': __name__}", "n",
+			"__main__")
 		// The original leaves these in the globals, and programs rely on it.
-		expectNode("python3", "def main(a, b):\n    return {'n': [m.__name__ for m in (sys, os, ctypes, traceback)]}", "n", "[sys os ctypes traceback]")
-		expectNode("python3", "import sys\ndef main(a, b):\n    sys.stderr.write('a warning')\n    return {'n': sys.stdin.read()}", "n", "")
-		expectNode("python3", "def main(a, b):\n    open('kept.txt', 'w').write(b)\n    return {'n': open('kept.txt').read()}", "n", "ü日本")
+		expectNode("python3", "def main(a, b):\n    return {'n': [m.__name__ for m in (sys, os, ctypes, traceback)]}", "n",
+			"[sys os ctypes traceback]")
+		expectNode("python3",
+			"import sys\ndef main(a, b):\n    sys.stderr.write('a warning')\n    return {'n': sys.stdin.read()}", "n", "")
+		expectNode("python3",
+			"def main(a, b):\n    open('kept.txt', 'w').write(b)\n    return {'n': open('kept.txt').read()}", "n", "ü日本")
 		expectNode("nodejs", "function main({a, b}) { return {sum: a + 22, b} }", "sum", 42)
 		// A script, and a sloppy one.
-		expectNode("nodejs", "undeclared = 010; function main() { return {n: require('path').basename('/x/y') + undeclared + (this === globalThis)} }", "n", "y8true")
+		expectNode("nodejs", "undeclared = 010; function main() { return {n: require('path').basename('/x/y') + undeclared "+
+			"+ (this === globalThis)} }", "n", "y8true")
 		// 400,000 characters is as much as a node may give back.
-		if got, err := d.node("python3", "def main(a, b):\n    return {'long': '日' * 400000}", map[string]any{"a": 1, "b": ""}); err != nil || got["long"] != strings.Repeat("日", 400000) {
+		if got, err := d.node("python3", "def main(a, b):\n    return {'long': '日' * 400000}",
+			map[string]any{"a": 1, "b": ""}); err != nil || got["long"] != strings.Repeat("日", 400000) {
 			t.Errorf("long: %v", err)
 		}
 		// One call leaves nothing to the next.
-		if _, err := d.node("python3", "def main():\n    return {'n': open('kept.txt').read()}", map[string]any{}); err == nil || !strings.Contains(err.Error(), "FileNotFoundError") {
+		if _, err := d.node("python3", "def main():\n    return {'n': open('kept.txt').read()}",
+			map[string]any{}); err == nil || !strings.Contains(err.Error(), "FileNotFoundError") {
 			t.Errorf("another call's file: %v", err)
 		}
 	})
@@ -173,12 +182,14 @@ func TestDifyErrors(t *testing.T) {
 			"x = 1\ndef f():\n    return [][x]\nf()": "process exited with code 1\nTraceback (most recent call last):\n" +
 				"  File \"main.py\", line 4, in <module>\n    f()\n  File \"main.py\", line 3, in f\n    return [][x]\n" +
 				"           ~~^^^\nIndexError: list index out of range\n",
-			"x = 1\nif x\n    pass":                      "process exited with code 1\n  File \"main.py\", line 2\n    if x\n        ^\nSyntaxError: expected ':'\n",
+			"x = 1\nif x\n    pass": "process exited with code 1\n  File \"main.py\", line 2\n    if x\n" +
+				"        ^\nSyntaxError: expected ':'\n",
 			"raise SystemExit(3)":                        "process exited with code 3\n",
 			"import sys; sys.exit('bye')":                "process exited with code 1\nbye\n",
 			"import os, signal; os.kill(os.getpid(), 9)": "process exited with code 137\n",
 			"print('kept', flush=True)\nwhile True: pass": "process exited with code -1\nerror: timeout\n" +
-				"The program ran longer than 2s and was stopped. The operator of the sandbox sets the limit: AIRLOCK_DIFY_TIMEOUT.\n",
+				"The program ran longer than 2s and was stopped. The operator of the sandbox sets the limit: " +
+				"AIRLOCK_DIFY_TIMEOUT.\n",
 			"print('x' * (17 << 20))": "output over 16777216 bytes",
 			"import urllib.request; urllib.request.urlopen('http://example.com')": "Name or service not known",
 		} {
@@ -187,7 +198,8 @@ func TestDifyErrors(t *testing.T) {
 				t.Errorf("%q: %v", code, err)
 			}
 		}
-		if out, err := d.execute("python3", "", "print('fine')\nimport sys; print('warned', file=sys.stderr)"); err != nil || out != "fine\n" {
+		if out, err := d.execute("python3", "", "print('fine')\nimport sys; print('warned', file=sys.stderr)"); err != nil ||
+			out != "fine\n" {
 			t.Errorf("%q %v", out, err)
 		}
 	})
@@ -213,7 +225,8 @@ func TestDifyKeysAndPackages(t *testing.T) {
 	data := dataFolder(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
 	s := serve(t, who, data)
-	if got := s.do("GET", "/dify/v1/sandbox/dependencies?language=python3", "", "X-Api-Key", "dify-sandbox"); got.status != 200 ||
+	if got := s.do("GET", "/dify/v1/sandbox/dependencies?language=python3", "", "X-Api-Key",
+		"dify-sandbox"); got.status != 200 ||
 		!strings.HasPrefix(string(got.body), `{"code":0,"message":"success","data":{"dependencies":[{"name":"`) {
 		t.Errorf("%d %.200s", got.status, got.body)
 	}

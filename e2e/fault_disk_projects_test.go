@@ -76,7 +76,8 @@ func TestFullDiskOfProjects(t *testing.T) {
 		call("DELETE", "/projects/"+project, nil, 204)
 		fillDisk(t, disk)
 	}
-	if list := fmt.Sprint(call("GET", "/projects", nil, 200)); strings.Contains(list, "P1") || strings.Contains(list, "P2") {
+	if list := fmt.Sprint(call("GET", "/projects", nil, 200)); strings.Contains(list, "P1") ||
+		strings.Contains(list, "P2") {
 		t.Errorf("the projects: %s", list)
 	}
 	fillers, _ := filepath.Glob(filepath.Join(disk, "filler*"))

@@ -30,7 +30,8 @@ func testFull(t *testing.T, options, content string) {
 		t.Fatalf("only %d files fit", len(stored))
 	}
 	fillDisk(t, disk)
-	if got := s.do("POST", runs, `{"language":"python","code":"print('ran')"}`); got.status != 507 || !strings.Contains(string(got.body), "min_free") {
+	if got := s.do("POST", runs, `{"language":"python","code":"print('ran')"}`); got.status != 507 ||
+		!strings.Contains(string(got.body), "min_free") {
 		t.Errorf("a run on a full disk: %d %s", got.status, got.body)
 	}
 	if got := s.do("GET", "/api/v1/ready", ""); got.status != 503 || !strings.Contains(string(got.body), "disk") {
@@ -183,7 +184,8 @@ func testFewFiles(t *testing.T) {
 	for _, conn := range held[:200] {
 		crowd.Go(func() {
 			conn.SetDeadline(time.Now().Add(10 * time.Second))
-			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", runs, len(body), body)
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"+
+				"Content-Length: %d\r\n\r\n%s", runs, len(body), body)
 			status := make([]byte, len("HTTP/1.1 200"))
 			n, _ := conn.Read(status)
 			switch got := string(status[:n]); got {
@@ -233,12 +235,14 @@ func testDamaged(t *testing.T) {
 	}
 	page := append([]byte(nil), good...)
 	copy(page[4096:], strings.Repeat("\xde\xad", 2048))
-	for name, bad := range map[string][]byte{"a page": page, "the header": append([]byte("no database at all"), good[18:]...), "the end": good[:len(good)/2], "all of it": {}} {
+	for name, bad := range map[string][]byte{"a page": page,
+		"the header": append([]byte("no database at all"), good[18:]...), "the end": good[:len(good)/2], "all of it": {}} {
 		if err := os.WriteFile(at, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0")
-		if got.code != 7 || !strings.Contains(got.stderr, "damaged") || !strings.Contains(got.stderr, at) || strings.Contains(got.stderr, "goroutine") {
+		if got.code != 7 || !strings.Contains(got.stderr, "damaged") || !strings.Contains(got.stderr, at) ||
+			strings.Contains(got.stderr, "goroutine") {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if now, err := os.ReadFile(at); err != nil || string(now) != string(bad) {
@@ -314,7 +318,8 @@ func ask(t *testing.T, socket, body string) string {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", runs, len(body), body)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", runs, len(body), body)
 	var all strings.Builder
 	part := make([]byte, 4096)
 	for {
@@ -370,7 +375,8 @@ func testGroupsRemoved(t *testing.T) {
 	eventually(t, patience, "the run ends", func() bool {
 		for _, p := range withWord(word) {
 			groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
-			if err == nil && len(withWord(word)) > 0 && (!strings.Contains(string(groups), "pids:/airlock/") || !strings.Contains(string(groups), "memory:/airlock/")) && strings.Contains(string(groups), "pids:") {
+			if err == nil && len(withWord(word)) > 0 && (!strings.Contains(string(groups), "pids:/airlock/") ||
+				!strings.Contains(string(groups), "memory:/airlock/")) && strings.Contains(string(groups), "pids:") {
 				t.Fatalf("%d of %d groups are removed, and a program runs without: %s", removed, len(dirs), groups)
 			}
 		}

@@ -127,7 +127,10 @@ func (f footprint) left() (left []string) {
 func (s *service) kill() {
 	s.t.Helper()
 	// The service itself: as root a small parent stands above it.
-	serving := processes(func(p process) bool { return p.parent == s.cmd.Process.Pid && len(p.argv) > 1 && p.argv[1] == "serve" })
+	serving := processes(func(p process) bool {
+		return p.parent == s.cmd.Process.Pid && len(p.argv) > 1 &&
+			p.argv[1] == "serve"
+	})
 	// The parent first: it would start the service again.
 	victims := []int{s.cmd.Process.Pid}
 	for _, p := range serving {
@@ -172,7 +175,8 @@ func testKilledInRun(t *testing.T) {
 			for range 4 {
 				crowd.Go(func() {
 					for {
-						resp, err := http.DefaultClient.Do(s.request("POST", runs, `{"language":"python","code":"open('x','w').write('x'*100000)"}`))
+						resp, err := http.DefaultClient.Do(s.request("POST", runs,
+							`{"language":"python","code":"open('x','w').write('x'*100000)"}`))
 						if err != nil {
 							return
 						}
@@ -324,7 +328,8 @@ func testSameKeyAfterRestart(t *testing.T) {
 	if first.ID == "" || again.ID != first.ID || again.Stdout != first.Stdout {
 		t.Errorf("first %+v, after a restart %+v", first, again)
 	}
-	expect(t, "another body", next.do("POST", runs, `{"language":"python","code":"2"}`, "Idempotency-Key", "one"), 409, 422)
+	expect(t, "another body", next.do("POST", runs, `{"language":"python","code":"2"}`, "Idempotency-Key", "one"), 409,
+		422)
 }
 
 // testKilledBelow kills what is below the service, at any moment, while it

@@ -33,7 +33,8 @@ func TestHello(t *testing.T) {
 		if again := s.do("GET", "/api/v1/runs/"+r.ID, ""); again.status != 200 || !bytes.Contains(again.body, []byte(r.ID)) {
 			t.Errorf("the run is not kept: %d %s", again.status, again.body)
 		}
-		for _, path := range []string{"/health", "/ready", "/metrics", "/api/v1/openapi.yaml", "/api/v1/languages", "/api/v1/limits"} {
+		for _, path := range []string{"/health", "/ready", "/metrics", "/api/v1/openapi.yaml", "/api/v1/languages",
+			"/api/v1/limits"} {
 			if got := s.do("GET", path, ""); got.status != 200 {
 				t.Errorf("%s: %d %s", path, got.status, got.body)
 			}
@@ -78,7 +79,8 @@ func TestPlot(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataFolder(t, who))
 		input := s.upload("sales.csv", string(sales))
-		r := s.execute(map[string]any{"language": "python", "code": string(plot), "files": []map[string]string{{"id": input.ID}}})
+		r := s.execute(map[string]any{"language": "python", "code": string(plot),
+			"files": []map[string]string{{"id": input.ID}}})
 		if r.Status != "ok" {
 			t.Fatalf("%s: %s", r.Status, r.Stderr)
 		}
@@ -101,7 +103,8 @@ func TestEvents(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataWithoutPackages(t, who))
 		// It stops in the middle until its file is there: output is not held back.
-		events := s.stream("POST", "/api/v1/runs", `{"language":"python","code":"import time\nprint('first', flush=True)\ntime.sleep(0.4)\nprint('second')"}`)
+		events := s.stream("POST", "/api/v1/runs",
+			`{"language":"python","code":"import time\nprint('first', flush=True)\ntime.sleep(0.4)\nprint('second')"}`)
 		started := events.until("started", "")
 		began := time.Now()
 		events.until("output", "first")
@@ -161,7 +164,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("range: %d %q", part.status, part.body)
 		}
 		etag := whole.header.Get("ETag")
-		if same := s.do("GET", path, "", "If-None-Match", etag); etag == "" || same.status != http.StatusNotModified || len(same.body) != 0 {
+		if same := s.do("GET", path, "", "If-None-Match", etag); etag == "" || same.status != http.StatusNotModified ||
+			len(same.body) != 0 {
 			t.Errorf("ETag %q: %d", etag, same.status)
 		}
 		raw := s.do("POST", "/api/v1/files?name=raw.bin", "\x00\x01", "Content-Type", "application/octet-stream")
@@ -169,7 +173,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("raw upload: %d %s", raw.status, raw.body)
 		}
 		// What a program changes is a new file; the input stays as it was.
-		r := s.execute(map[string]any{"language": "bash", "code": "cat data.txt | wc -c; echo more >> data.txt; echo new > made.txt",
+		r := s.execute(map[string]any{"language": "bash",
+			"code":  "cat data.txt | wc -c; echo more >> data.txt; echo new > made.txt",
 			"files": []map[string]string{{"id": f.ID}}})
 		if strings.TrimSpace(r.Stdout) != "10000" || len(r.Files) != 2 {
 			t.Errorf("got %+v", r)
@@ -249,13 +254,15 @@ func TestBadRequests(t *testing.T) {
 		for _, test := range tests {
 			got := s.do(test.method, test.path, test.body)
 			var said refusal
-			if err := json.Unmarshal(got.body, &said); err != nil || !slices.Contains(test.status, got.status) || said.Error.Code == "" || said.Error.Message == "" || said.Error.Request == "" {
+			if err := json.Unmarshal(got.body, &said); err != nil || !slices.Contains(test.status, got.status) ||
+				said.Error.Code == "" || said.Error.Message == "" || said.Error.Request == "" {
 				t.Errorf("%s %s %.60s: %d %s", test.method, test.path, test.body, got.status, got.body)
 			}
 		}
 		f := s.upload("a.txt", "x")
 		for _, path := range []string{"../a", "/etc/passwd", "a/../../b", "a\u0000b"} {
-			body, _ := json.Marshal(map[string]any{"language": "bash", "code": "true", "files": []map[string]string{{"id": f.ID, "path": path}}})
+			body, _ := json.Marshal(map[string]any{"language": "bash", "code": "true",
+				"files": []map[string]string{{"id": f.ID, "path": path}}})
 			if got := s.do("POST", "/api/v1/runs", string(body)); got.status != 400 && got.status != 422 {
 				t.Errorf("path %q: %d %s", path, got.status, got.body)
 			}

@@ -63,40 +63,52 @@ func TestLibreChatState(t *testing.T) {
 	needPackages(t) // without them functions are not kept
 	s := libreChatService(t, "AIRLOCK_LIBRECHAT_PYTHON_STATE=on")
 	const hint = "v2:conversation:0123456789abcdef0123456789abcdef"
-	first := s.exec("py", "import math as m\nx = 41\nxs = [x]\ndef f(): return x + 1\nclass C:\n    y = 3\nc = C()\nopen('a.txt', 'w').write('a')\nprint(m.pi > 3)", "runtime_session_hint", hint)
-	if first.Status != "new" || first.Runtime != first.Session || first.Stdout != "True\n" || first.Stderr != "" || !slices.Equal(first.names(), []string{"a.txt"}) {
+	first := s.exec("py", "import math as m\nx = 41\nxs = [x]\ndef f(): return x + 1\nclass C:\n    y = 3\nc = C()\n"+
+		"open('a.txt', 'w').write('a')\nprint(m.pi > 3)", "runtime_session_hint", hint)
+	if first.Status != "new" || first.Runtime != first.Session || first.Stdout != "True\n" || first.Stderr != "" ||
+		!slices.Equal(first.names(), []string{"a.txt"}) {
 		t.Errorf("%+v", first)
 	}
-	second := s.exec("py", "xs.append(f())\nprint(x, xs, f(), c.y, type(c) is C, m.floor(2.5), open('a.txt').read())\n1/0", "runtime_session_hint", hint)
+	second := s.exec("py", "xs.append(f())\nprint(x, xs, f(), c.y, type(c) is C, m.floor(2.5), open('a.txt').read())\n1/0",
+		"runtime_session_hint", hint)
 	if second.Status != "reused" || second.Session != first.Session || second.Stdout != "41 [41, 42] 42 3 True 2 a\n" ||
-		!slices.Equal(second.names(), []string{"a.txt"}) || !second.Files[0].Inherited || !strings.HasSuffix(second.Stderr, "line 3, in <module>\n    1/0\n    ~^~\nZeroDivisionError: division by zero\n") {
+		!slices.Equal(second.names(), []string{"a.txt"}) || !second.Files[0].Inherited ||
+		!strings.HasSuffix(second.Stderr, "line 3, in <module>\n    1/0\n    ~^~\nZeroDivisionError: division by zero\n") {
 		t.Errorf("%+v", second)
 	}
 	if r := s.exec("py", "print(xs)\nexit(3)", "runtime_session_hint", hint); r.Stdout != "[41, 42]\n" {
 		t.Errorf("after an error: %+v", r)
 	}
-	if r := s.exec("bash", "cat a.txt; ls -A", "runtime_session_hint", hint); r.Session != first.Session || !strings.HasPrefix(r.Stdout, "a") {
+	if r := s.exec("bash", "cat a.txt; ls -A", "runtime_session_hint", hint); r.Session != first.Session ||
+		!strings.HasPrefix(r.Stdout, "a") {
 		t.Errorf("in another language: %+v", r)
 	}
-	if r := s.exec("py", "import threading\nlock = threading.Lock()\nz = 1", "runtime_session_hint", hint); r.Stderr != "[sandbox] Not kept for the next program: lock\n" {
+	if r := s.exec("py", "import threading\nlock = threading.Lock()\nz = 1", "runtime_session_hint",
+		hint); r.Stderr != "[sandbox] Not kept for the next program: lock\n" {
 		t.Errorf("what cannot be kept: %+v", r)
 	}
 	if r := s.exec("py", "print(z, 'lock' in globals(), x)", "runtime_session_hint", hint); r.Stdout != "1 False 41\n" {
 		t.Errorf("%+v", r)
 	}
-	packages := "import json, email.mime.text, xml.etree.ElementTree\nimport concurrent.futures as cf, pandas as pd\nimport matplotlib.pyplot\nfrom os import path\n" +
-		"with open('fh.txt', 'w') as fh: fh.write('x')\ngen = (i for i in [])\nlist(gen)\nimport threading\nt = threading.Thread(target=print)\nt.start()\nt.join()"
+	packages := "import json, email.mime.text, xml.etree.ElementTree\nimport concurrent.futures as cf, pandas as pd\n" +
+		"import matplotlib.pyplot\nfrom os import path\n" +
+		"with open('fh.txt', 'w') as fh: fh.write('x')\ngen = (i for i in [])\nlist(gen)\nimport threading\n" +
+		"t = threading.Thread(target=print)\nt.start()\nt.join()"
 	if r := s.exec("py", packages, "runtime_session_hint", hint); r.Stderr != "" {
 		t.Errorf("what nobody misses: %+v", r)
 	}
 	for range 2 { // the second finds what the first found
-		code := "print(json.dumps(1), email.mime.text.MIMEText('a')['MIME-Version'], xml.etree.ElementTree.fromstring('<a/>').tag, cf.Future().done(), pd.DataFrame({'a': [1]}).a.sum(), matplotlib.pyplot.get_fignums(), path.basename('a/b'), 'fh' in globals())"
-		if r := s.exec("py", code, "runtime_session_hint", hint); r.Stdout != "1 1.0 a False 1 [] b False\n" || r.Stderr != "" {
+		code := "print(json.dumps(1), email.mime.text.MIMEText('a')['MIME-Version'], " +
+			"xml.etree.ElementTree.fromstring('<a/>').tag, cf.Future().done(), pd.DataFrame({'a': [1]}).a.sum(), " +
+			"matplotlib.pyplot.get_fignums(), path.basename('a/b'), 'fh' in globals())"
+		if r := s.exec("py", code, "runtime_session_hint", hint); r.Stdout != "1 1.0 a False 1 [] b False\n" ||
+			r.Stderr != "" {
 			t.Errorf("packages: %+v", r)
 		}
 	}
 	for lang, code := range map[string]string{"py": "import os\nprint(sorted(os.listdir()))", "bash": "ls -A"} {
-		if r := s.exec(lang, code, "runtime_session_hint", hint); strings.Contains(r.Stdout, "airlock") || !strings.Contains(r.Stdout, "fh.txt") {
+		if r := s.exec(lang, code, "runtime_session_hint", hint); strings.Contains(r.Stdout, "airlock") ||
+			!strings.Contains(r.Stdout, "fh.txt") {
 			t.Errorf("what %s sees: %+v", lang, r)
 		}
 	}
@@ -107,9 +119,11 @@ func TestLibreChatState(t *testing.T) {
 		t.Errorf("after a program that was killed: %+v", r)
 	}
 	for what, more := range map[string][]any{
-		"another hint": {"runtime_session_hint", hint[:len(hint)-1] + "e"}, "another user": {"runtime_session_hint", hint, "user_id", "u2"}, "no name": {},
+		"another hint": {"runtime_session_hint", hint[:len(hint)-1] + "e"},
+		"another user": {"runtime_session_hint", hint, "user_id", "u2"}, "no name": {},
 	} {
-		if r := s.exec("py", "print('x' in globals())", more...); r.Stdout != "False\n" || r.Session == first.Session || r.Status != "new" {
+		if r := s.exec("py", "print('x' in globals())", more...); r.Stdout != "False\n" || r.Session == first.Session ||
+			r.Status != "new" {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
@@ -120,11 +134,13 @@ func TestLibreChatState(t *testing.T) {
 		t.Errorf("an entity: %+v", two)
 	}
 	alone := s.exec("py", "k = 5\nopen('k.txt', 'w').write('k')", "user_id", "u")
-	again := s.exec("py", "print(k, open('k.txt').read())", "user_id", "u", "files", []map[string]string{{"id": alone.Files[0].ID, "session_id": alone.Session, "name": "k.txt"}})
+	again := s.exec("py", "print(k, open('k.txt').read())", "user_id", "u", "files",
+		[]map[string]string{{"id": alone.Files[0].ID, "session_id": alone.Session, "name": "k.txt"}})
 	if again.Stdout != "5 k\n" || again.Session != alone.Session {
 		t.Errorf("the session of a file: %+v", again)
 	}
-	if got := s.do("GET", "/librechat/files/"+alone.Session+"?detail=full", ""); strings.Contains(string(got.body), "python.state") {
+	if got := s.do("GET", "/librechat/files/"+alone.Session+"?detail=full", ""); strings.Contains(
+		string(got.body), "python.state") {
 		t.Errorf("the list shows the variables: %s", got.body)
 	}
 }
@@ -132,7 +148,8 @@ func TestLibreChatState(t *testing.T) {
 func TestLibreChatWithoutState(t *testing.T) {
 	s := libreChatService(t)
 	a := s.exec("py", "x = 1", "runtime_session_hint", "h", "entity_id", "e")
-	if b := s.exec("py", "print('x' in globals())", "runtime_session_hint", "h", "entity_id", "e"); b.Stdout != "False\n" || b.Session == a.Session || b.Status+a.Status != "" {
+	if b := s.exec("py", "print('x' in globals())", "runtime_session_hint", "h", "entity_id",
+		"e"); b.Stdout != "False\n" || b.Session == a.Session || b.Status+a.Status != "" {
 		t.Errorf("%+v", b)
 	}
 }
@@ -148,7 +165,8 @@ func TestLibreChatFolders(t *testing.T) {
 	for _, f := range r.Files {
 		refs = append(refs, map[string]string{"id": f.ID, "storage_session_id": f.Session, "name": f.Name, "kind": "user"})
 	}
-	if r := s.exec("bash", "ls -d out/*/", "files", refs); r.Stdout != "out/empty/\n" || len(r.Files) != 2 || !r.Files[0].Inherited || !r.Files[1].Inherited {
+	if r := s.exec("bash", "ls -d out/*/", "files", refs); r.Stdout != "out/empty/\n" || len(r.Files) != 2 ||
+		!r.Files[0].Inherited || !r.Files[1].Inherited {
 		t.Errorf("%+v", r)
 	}
 }
@@ -189,7 +207,8 @@ func TestLibreChatLostFile(t *testing.T) {
 			check("GET", "/download/"+sid+"/"+r.Files[0].ID, http.StatusNotFound)
 			check("GET", "/sessions/"+sid+"/objects/"+r.Files[1].ID, http.StatusOK)
 			check("GET", "/download/"+sid+"/"+r.Files[1].ID, http.StatusOK)
-			if got := s.do("GET", "/librechat/files/"+sid+"?detail=summary", ""); strings.Contains(string(got.body), r.Files[0].ID) || !strings.Contains(string(got.body), r.Files[1].ID) {
+			if got := s.do("GET", "/librechat/files/"+sid+"?detail=summary", ""); strings.Contains(
+				string(got.body), r.Files[0].ID) || !strings.Contains(string(got.body), r.Files[1].ID) {
 				t.Errorf("the list: %s", got.body)
 			}
 			up := s.post("/librechat/upload", "a", strings.NewReader("once upon a time"))
@@ -202,7 +221,8 @@ func TestLibreChatLostFile(t *testing.T) {
 			if err := json.Unmarshal(up.body, &stored); err != nil || len(stored.Files) != 1 {
 				t.Fatalf("%d %s", up.status, up.body)
 			}
-			if got := s.do("GET", "/librechat/download/"+stored.Session+"/"+stored.Files[0].ID, ""); string(got.body) != "once upon a time" {
+			if got := s.do("GET", "/librechat/download/"+stored.Session+"/"+stored.Files[0].ID, ""); string(
+				got.body) != "once upon a time" {
 				t.Errorf("uploaded again: %d %s", got.status, got.body)
 			}
 		})

@@ -72,7 +72,8 @@ func TestLibreChatClient(t *testing.T) {
 				if got := s.do("POST", "/librechat/v1/exec", `{"lang":"py","code":"1"}`); got.status != 401 {
 					t.Errorf("without the key: %d %s", got.status, got.body)
 				}
-				if got := s.do("POST", "/librechat/exec", `{"lang":"py","code":"print(7)","apiKey":"`+key+`"}`); got.status != 200 || !strings.Contains(string(got.body), `"stdout":"7\n"`) {
+				if got := s.do("POST", "/librechat/exec", `{"lang":"py","code":"print(7)","apiKey":"`+key+
+					`"}`); got.status != 200 || !strings.Contains(string(got.body), `"stdout":"7\n"`) {
 					t.Errorf("with the key in the body: %d %s", got.status, got.body)
 				}
 			}
@@ -87,7 +88,8 @@ func (s *service) post(path, name string, content io.Reader) answer {
 	reading, writing := io.Pipe()
 	form := multipart.NewWriter(writing)
 	go func() {
-		part, err := form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {`form-data; name="file"; filename="` + name + `"`}})
+		part, err := form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {
+			`form-data; name="file"; filename="` + name + `"`}})
 		if err == nil {
 			_, err = io.Copy(part, content)
 		}
@@ -140,11 +142,13 @@ func TestLibreChatRestart(t *testing.T) {
 	s.wait()
 
 	s = serve(t, who, data)
-	again := s.do("POST", "/librechat/exec/programmatic", `{"continuation_token":"`+round.Token+`","tool_results":[{"call_id":"call_001","result":1}]}`)
+	again := s.do("POST", "/librechat/exec/programmatic", `{"continuation_token":"`+round.Token+
+		`","tool_results":[{"call_id":"call_001","result":1}]}`)
 	if again.status != 404 {
 		t.Errorf("a token of an earlier service: %d %s", again.status, again.body)
 	}
-	ref := `{"id":"` + uploaded.Files[0].ID + `","storage_session_id":"` + uploaded.Session + `","name":"größe/ü.csv","kind":"user"}`
+	ref := `{"id":"` + uploaded.Files[0].ID + `","storage_session_id":"` + uploaded.Session +
+		`","name":"größe/ü.csv","kind":"user"}`
 	got := s.do("POST", "/librechat/exec", `{"lang":"bash","code":"cat */*.csv","files":[`+ref+`]}`)
 	if !strings.Contains(string(got.body), `"stdout":"a\n1\n"`) {
 		t.Errorf("a file of an earlier service: %d %s", got.status, got.body)

@@ -47,7 +47,8 @@ func testSecondService(t *testing.T) {
 		data := dataWithoutPackages(t, who)
 		s := serve(t, who, data)
 		got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0")
-		if got.code != 7 || !strings.Contains(got.stderr, "error: ") || !strings.Contains(got.stderr, "hint: ") || !strings.Contains(got.stderr, data) {
+		if got.code != 7 || !strings.Contains(got.stderr, "error: ") || !strings.Contains(got.stderr, "hint: ") ||
+			!strings.Contains(got.stderr, data) {
 			t.Errorf("%+v", got)
 		}
 		if r := s.execute(python("print('undisturbed')")); r.Stdout != "undisturbed\n" {
@@ -106,11 +107,13 @@ func TestNoKeysBeyondLoopback(t *testing.T) {
 		if got := s.do("GET", "/api/v1/runs", "", "Authorization", "Bearer "+token); got.status != 200 {
 			t.Errorf("with the key: %d %s", got.status, got.body)
 		}
-		if got := s.do("GET", "/api/v1/runs", "", "X-API-Key", token[:len(token)-1]+"A"); got.status != 401 && token[len(token)-1] != 'A' {
+		if got := s.do("GET", "/api/v1/runs", "", "X-API-Key", token[:len(token)-1]+"A"); got.status != 401 &&
+			token[len(token)-1] != 'A' {
 			t.Errorf("with another key: %d", got.status)
 		}
 		listed := who.run(t, nil, "keys", "list", "--data", data, "--json")
-		if listed.code != 0 || strings.Contains(listed.stdout, token) || !strings.Contains(listed.stdout, strings.Split(token, "_")[1]) {
+		if listed.code != 0 || strings.Contains(listed.stdout, token) ||
+			!strings.Contains(listed.stdout, strings.Split(token, "_")[1]) {
 			t.Errorf("keys list: %+v", listed)
 		}
 		if gone := who.run(t, nil, "keys", "revoke", "--data", data, strings.Split(token, "_")[1]); gone.code != 0 {
@@ -142,7 +145,8 @@ func TestKeysBeforeService(t *testing.T) {
 func testDrain(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataWithoutPackages(t, who))
-		events := s.stream("POST", "/api/v1/runs", `{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('done')"}`)
+		events := s.stream("POST", "/api/v1/runs",
+			`{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('done')"}`)
 		events.until("output", "up")
 		s.signal(syscall.SIGTERM)
 		eventually(t, patience, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })

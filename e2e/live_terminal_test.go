@@ -72,7 +72,8 @@ func TestREPLTerminal(t *testing.T) {
 		if code, screen := term.end(); code != 0 || !term.lineMode() {
 			t.Errorf("exit code %d, in line mode %v:\n%s", code, term.lineMode(), screen)
 		}
-		if picture, err := os.ReadFile(filepath.Join(out, "figure-1.png")); err != nil || !strings.HasPrefix(string(picture), "\x89PNG") {
+		if picture, err := os.ReadFile(filepath.Join(out, "figure-1.png")); err != nil ||
+			!strings.HasPrefix(string(picture), "\x89PNG") {
 			t.Errorf("%.20q %v", picture, err)
 		}
 	})

@@ -99,9 +99,11 @@ func TestLiveVariablesStay(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataFolder(t, who))
 		for lang, cells := range map[string][][2]string{
-			"python":     {{"x = 41\ndef f(n): return n + 1", ""}, {"f(x)", "42\n"}, {"print(_)", "42\n"}, {"import asyncio\nawait asyncio.sleep(0, 'late')", "'late'\n"}},
-			"javascript": {{"const x = 41; function f(n) { return n + 1 }", ""}, {"f(x)", "42\n"}, {"console.log(await Promise.resolve('late'))", "late\n"}},
-			"bash":       {{"x=41; f() { echo $(($1 + 1)); }; mkdir -p d; cd d", ""}, {"f $x; basename $PWD", "42\nd\n"}},
+			"python": {{"x = 41\ndef f(n): return n + 1", ""}, {"f(x)", "42\n"}, {"print(_)", "42\n"},
+				{"import asyncio\nawait asyncio.sleep(0, 'late')", "'late'\n"}},
+			"javascript": {{"const x = 41; function f(n) { return n + 1 }", ""}, {"f(x)", "42\n"},
+				{"console.log(await Promise.resolve('late'))", "late\n"}},
+			"bash": {{"x=41; f() { echo $(($1 + 1)); }; mkdir -p d; cd d", ""}, {"f $x; basename $PWD", "42\nd\n"}},
 		} {
 			t.Run(lang, func(t *testing.T) {
 				l := s.live(`{"kind":"live","language":"` + lang + `"}`)
@@ -111,7 +113,8 @@ func TestLiveVariablesStay(t *testing.T) {
 						t.Errorf("%q: %+v, want %q", c[0], got, c[1])
 					}
 				}
-				if other := s.live(`{"kind":"live","language":"` + lang + `"}`).cell("f(x)"); other.Status != "error" && !strings.Contains(other.text(), "not") {
+				if other := s.live(`{"kind":"live","language":"` + lang + `"}`).cell("f(x)"); other.Status != "error" &&
+					!strings.Contains(other.text(), "not") {
 					t.Errorf("another session has the variables: %+v", other)
 				}
 			})
@@ -187,7 +190,8 @@ func TestLiveTwoWatchers(t *testing.T) {
 	who := root(t)
 	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
 	var started cell
-	body, _ := json.Marshal(map[string]any{"code": "for i in range(3): print(i, flush=True)\ninput('more? ')", "input": true, "wait": false})
+	body, _ := json.Marshal(map[string]any{"code": "for i in range(3): print(i, flush=True)\ninput('more? ')",
+		"input": true, "wait": false})
 	got := l.ask("POST", "/cells", string(body))
 	if got.status != http.StatusAccepted {
 		t.Fatalf("%d %s", got.status, got.body)
@@ -211,7 +215,8 @@ func TestLiveTwoWatchers(t *testing.T) {
 			names = append(names, e.name)
 		}
 	}
-	if diff := cmp.Diff([]string{"started", "stdout", "input", "result", "done"}, slices.DeleteFunc(names, func(n string) bool { return n == "stdout" && slices.Index(names, n) > 1 })); diff != "" {
+	if diff := cmp.Diff([]string{"started", "stdout", "input", "result", "done"},
+		slices.DeleteFunc(names, func(n string) bool { return n == "stdout" && slices.Index(names, n) > 1 })); diff != "" {
 		t.Error(diff)
 	}
 	again := l.stream("GET", path, "", "Last-Event-ID", all[len(all)-2].id)
@@ -252,7 +257,8 @@ func (l *liveOf) start(request map[string]any) liveProcess {
 func TestLiveProcess(t *testing.T) {
 	who := root(t)
 	l := serve(t, who, dataFolder(t, who), briefly...).live(`{"kind":"live","language":"bash"}`)
-	p := l.start(map[string]any{"shell": "stty size; read x; stty size; echo got-$x; exit 7", "pty": map[string]int{"cols": 100, "rows": 30}})
+	p := l.start(map[string]any{"shell": "stty size; read x; stty size; echo got-$x; exit 7",
+		"pty": map[string]int{"cols": 100, "rows": 30}})
 	path := "/processes/" + p.ID
 	events := l.stream("GET", l.path+path+"/events", "")
 	first := events.until("terminal", "30 100")
@@ -271,7 +277,8 @@ func TestLiveProcess(t *testing.T) {
 		text, _ := e.data["text"].(string)
 		rest.WriteString(text)
 	}
-	if got := rest.String(); !strings.Contains(got, "20 60") || !strings.Contains(got, "got-hi") || strings.Contains(got, "30 100") {
+	if got := rest.String(); !strings.Contains(got, "20 60") || !strings.Contains(got, "got-hi") ||
+		strings.Contains(got, "30 100") {
 		t.Errorf("from %s on: %q", first.id, got)
 	}
 
@@ -299,13 +306,15 @@ func TestLivePort(t *testing.T) {
 		return got.status == http.StatusOK
 	})
 	policy := got.header.Get("Content-Security-Policy")
-	if string(got.body) != "<script>hello</script>" || !strings.HasPrefix(policy, "sandbox") || strings.Contains(policy, "same-origin") {
+	if string(got.body) != "<script>hello</script>" || !strings.HasPrefix(policy, "sandbox") ||
+		strings.Contains(policy, "same-origin") {
 		t.Errorf("%q %v", got.body, got.header)
 	}
 	if got := s.do("GET", l.path+"/ports/8000/index.html", "", "X-API-Key", theirs); got.status != http.StatusNotFound {
 		t.Errorf("bob gets %d %s", got.status, got.body)
 	}
-	if got := s.do("GET", l.path+"/ports/8000/index.html", "", "X-API-Key", mine, "Origin", "https://evil.example"); got.status != http.StatusForbidden {
+	if got := s.do("GET", l.path+"/ports/8000/index.html", "", "X-API-Key", mine, "Origin",
+		"https://evil.example"); got.status != http.StatusForbidden {
 		t.Errorf("a page of another site gets %d", got.status)
 	}
 	if got := l.ask("GET", "/ports/8001/", ""); got.status != http.StatusConflict {
@@ -368,11 +377,16 @@ func TestLiveForeign(t *testing.T) {
 	p := l.start(map[string]any{"argv": []string{"sleep", "1000"}})
 	const code = `{"code":"x"}`
 	for _, call := range []string{
-		"POST /cells " + code, "GET /cells", "GET /cells/CELL", "DELETE /cells/CELL", "GET /cells/CELL/events", "POST /interrupt", "POST /restart",
-		`POST /input {"text":"x"}`, "POST /complete " + code, "POST /inspect " + code, "POST /is_complete " + code, "GET /variables",
-		`POST /processes {"shell":"ls"}`, "GET /processes", "GET /processes/PROCESS", "DELETE /processes/PROCESS", "GET /processes/PROCESS/events",
-		"POST /processes/PROCESS/input x", `POST /processes/PROCESS/signal {"signal":"KILL"}`, `POST /processes/PROCESS/resize {"cols":1,"rows":1}`,
-		"GET /fs/stat", "GET /fs/list", "GET /fs/read?path=x", "GET /fs/watch", "POST /fs/write?path=x x", "POST /fs/mkdir?path=x", "POST /fs/move?from=x&to=y",
+		"POST /cells " + code, "GET /cells", "GET /cells/CELL", "DELETE /cells/CELL", "GET /cells/CELL/events",
+		"POST /interrupt", "POST /restart",
+		`POST /input {"text":"x"}`, "POST /complete " + code, "POST /inspect " + code, "POST /is_complete " + code,
+		"GET /variables",
+		`POST /processes {"shell":"ls"}`, "GET /processes", "GET /processes/PROCESS", "DELETE /processes/PROCESS",
+		"GET /processes/PROCESS/events",
+		"POST /processes/PROCESS/input x", `POST /processes/PROCESS/signal {"signal":"KILL"}`,
+		`POST /processes/PROCESS/resize {"cols":1,"rows":1}`,
+		"GET /fs/stat", "GET /fs/list", "GET /fs/read?path=x", "GET /fs/watch", "POST /fs/write?path=x x",
+		"POST /fs/mkdir?path=x", "POST /fs/move?from=x&to=y",
 		"POST /fs/remove?path=x", "GET /ports/8000/", "POST /ports/8000/", "DELETE /ports/8000/", "GET ", "DELETE ",
 	} {
 		method, rest, _ := strings.Cut(strings.NewReplacer("CELL", c.ID, "PROCESS", p.ID).Replace(call), " ")
@@ -418,7 +432,8 @@ func TestLiveStatus(t *testing.T) {
 	s := serve(t, who, dataFolder(t, who))
 	s.live(`{"kind":"live"}`).cell("1")
 	for path, want := range map[string]string{
-		"/api/v1/status": `"live":{"interpreters":1,`, "/metrics": "airlock_live_interpreters 1\n", "/ui/status": "<dt>Live sessions</dt><dd>1 ",
+		"/api/v1/status": `"live":{"interpreters":1,`, "/metrics": "airlock_live_interpreters 1\n",
+		"/ui/status": "<dt>Live sessions</dt><dd>1 ",
 	} {
 		if got := s.do("GET", path, ""); got.status != http.StatusOK || !strings.Contains(string(got.body), want) {
 			t.Errorf("%s: %d, without %q", path, got.status, want)

@@ -187,10 +187,12 @@ func (who person) command(t *testing.T, env []string, args ...string) *exec.Cmd 
 	t.Helper()
 	cmd := exec.Command(binary, args...)
 	if who.files > 0 {
-		cmd = exec.Command("/bin/sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(who.files), binary}, args...)...)
+		cmd = exec.Command("/bin/sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(who.files), binary},
+			args...)...)
 	}
 	cmd.Dir = "/"
-	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + folder(t, who.credential)}, env...)
+	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + folder(t, who.credential)}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

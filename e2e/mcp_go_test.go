@@ -90,7 +90,8 @@ func TestMCPGo(t *testing.T) {
 				if program.stdin != "" {
 					arguments["stdin"] = program.stdin
 				}
-				if got, _ := a.call("run_code", arguments); !strings.HasPrefix(got, "OK, exit 0") || !strings.HasSuffix(got, program.want) {
+				if got, _ := a.call("run_code", arguments); !strings.HasPrefix(got, "OK, exit 0") ||
+					!strings.HasSuffix(got, program.want) {
 					t.Errorf("%s: %q, want %q", program.language, got, program.want)
 				}
 			}
@@ -113,7 +114,9 @@ while True: time.sleep(1)`}})
 			}
 			eventually(t, patience, "the program is gone", func() bool { return len(withWord(mark)) == 0 })
 			t.Logf("gone %.2f s after the cancel", time.Since(began).Seconds())
-			if after, _ := a.call("run_code", map[string]any{"code": "print(open('n.txt').read())", "session": session}); !strings.HasSuffix(after, "\n7\n") || !strings.Contains(after, "variables of earlier calls are lost") {
+			if after, _ := a.call("run_code", map[string]any{"code": "print(open('n.txt').read())",
+				"session": session}); !strings.HasSuffix(after, "\n7\n") ||
+				!strings.Contains(after, "variables of earlier calls are lost") {
 				t.Errorf("after the cancel: %q", after)
 			}
 		})
@@ -129,46 +132,55 @@ func TestMCPConversation(t *testing.T) {
 	}
 	needPackages(t)
 	files, out, site := folder(t, who.credential), folder(t, who.credential), folder(t, who.credential)
-	if err := os.WriteFile(filepath.Join(files, "sales.csv"), []byte("region,units\nEast,5\nWest,7\nEast,9\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(files, "sales.csv"), []byte("region,units\nEast,5\nWest,7\nEast,9\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	var asked []string
 	agree := "decline"
-	options := &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	options := &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (
+		*mcp.ElicitResult, error) {
 		asked = append(asked, r.Params.Message)
 		return &mcp.ElicitResult{Action: agree}, nil
 	}}
-	a := newAgent(t, overStdio(t, who, "--data", dataFolder(t, who), "--files", files, "-o", out, "--workspace", site), options)
-	got, _ := a.call("run_code", map[string]any{"code": "import pandas as pd\ndf = pd.read_csv('sales.csv')\nprint(df.shape)", "files": []string{"sales.csv"}})
+	a := newAgent(t, overStdio(t, who, "--data", dataFolder(t, who), "--files", files, "-o", out, "--workspace", site),
+		options)
+	got, _ := a.call("run_code", map[string]any{
+		"code": "import pandas as pd\ndf = pd.read_csv('sales.csv')\nprint(df.shape)", "files": []string{"sales.csv"}})
 	if !strings.HasSuffix(got, "\n(3, 2)\n") {
 		t.Fatalf("the CSV: %q", got)
 	}
 	session := sessionHandle.FindString(got)
-	got, result := a.call("run_code", map[string]any{"session": session, "code": "import matplotlib.pyplot as plt\ndf.groupby('region')['units'].sum().plot.bar()\nplt.savefig('sales.png'); plt.show()"})
+	got, result := a.call("run_code", map[string]any{"session": session, "code": "import matplotlib.pyplot as plt\n" +
+		"df.groupby('region')['units'].sum().plot.bar()\nplt.savefig('sales.png'); plt.show()"})
 	var kinds []string
 	for _, c := range result.Content {
 		kinds = append(kinds, fmt.Sprintf("%T", c))
 	}
-	if !slices.Contains(kinds, "*mcp.ImageContent") || !slices.Contains(kinds, "*mcp.ResourceLink") || !strings.HasPrefix(got, "Saved in "+out+": sales.png.") {
+	if !slices.Contains(kinds, "*mcp.ImageContent") || !slices.Contains(kinds, "*mcp.ResourceLink") ||
+		!strings.HasPrefix(got, "Saved in "+out+": sales.png.") {
 		t.Errorf("the plot: %v, %q", kinds, got)
 	}
 	if png, err := os.ReadFile(filepath.Join(out, "sales.png")); err != nil || !bytes.HasPrefix(png, []byte("\x89PNG")) {
 		t.Errorf("the saved plot: %v", err)
 	}
-	got, _ = a.call("propose_changes", map[string]any{"response": "```markdown path=report.md\n# Sales\n\nThe chart is in sales.png.\n```\n"})
+	got, _ = a.call("propose_changes", map[string]any{
+		"response": "```markdown path=report.md\n# Sales\n\nThe chart is in sales.png.\n```\n"})
 	plan := regexp.MustCompile(`^Plan ([a-z0-9]+)\. 1 file: \+3 -0 in `).FindStringSubmatch(got)
 	if plan == nil {
 		t.Fatalf("the plan: %q", got)
 	}
 	report := filepath.Join(site, "report.md")
-	if got, _ = a.call("apply_changes", map[string]any{"plan_id": plan[1]}); got != "The person did not agree. Nothing was changed." {
+	if got, _ = a.call("apply_changes", map[string]any{
+		"plan_id": plan[1]}); got != "The person did not agree. Nothing was changed." {
 		t.Errorf("declined: %q", got)
 	}
 	if _, err := os.Stat(report); !os.IsNotExist(err) {
 		t.Errorf("after the decline: %v", err)
 	}
 	agree = "accept"
-	if got, _ = a.call("apply_changes", map[string]any{"plan_id": plan[1]}); !strings.HasPrefix(got, "Applied in "+site+": 1 created") {
+	if got, _ = a.call("apply_changes", map[string]any{"plan_id": plan[1]}); !strings.HasPrefix(
+		got, "Applied in "+site+": 1 created") {
 		t.Errorf("accepted: %q", got)
 	}
 	if text, err := os.ReadFile(report); err != nil || string(text) != "# Sales\n\nThe chart is in sales.png.\n" {
@@ -177,7 +189,8 @@ func TestMCPConversation(t *testing.T) {
 	if len(asked) != 2 || asked[1] != "Change 1 file: +3 -0 in "+site+"?" {
 		t.Errorf("asked %q", asked)
 	}
-	if got, result = a.call("apply_changes", map[string]any{"plan_id": plan[1]}); !result.IsError || !strings.Contains(got, "this plan is used") {
+	if got, result = a.call("apply_changes", map[string]any{"plan_id": plan[1]}); !result.IsError ||
+		!strings.Contains(got, "this plan is used") {
 		t.Errorf("again: %q", got)
 	}
 }

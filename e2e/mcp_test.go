@@ -81,7 +81,8 @@ func TestMCPClients(t *testing.T) {
 				if !strings.HasPrefix(got.Waiting, "Still running after 1 s.") || !strings.HasSuffix(got.Ended, "up\ndone\n") {
 					t.Errorf("the long one: %q, then %q", got.Waiting, got.Ended)
 				}
-				for i, want := range []string{"made.txt (11 B)", "from the agent", "there is no file \"made.txt\"", "bytes 0 to 14 of 14.\n\nfrom the agent"} {
+				for i, want := range []string{"made.txt (11 B)", "from the agent", "there is no file \"made.txt\"",
+					"bytes 0 to 14 of 14.\n\nfrom the agent"} {
 					if len(got.Worked) != 4 || !strings.Contains(got.Worked[i], want) {
 						t.Errorf("files: %q, want %q", got.Worked, want)
 					}

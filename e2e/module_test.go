@@ -21,7 +21,8 @@ func TestPublicPackagesFromAnotherModule(t *testing.T) {
 	folder := t.TempDir()
 	for name, content := range map[string]string{
 		"go.sum": string(sums),
-		"go.mod": "module example.org/other\n\ngo 1.26.5\n\nrequire github.com/airlock-run/airlock v0.0.0\n\nreplace github.com/airlock-run/airlock => " + root + "\n",
+		"go.mod": "module example.org/other\n\ngo 1.26.5\n\nrequire github.com/airlock-run/airlock v0.0.0\n\n" +
+			"replace github.com/airlock-run/airlock => " + root + "\n",
 		"main.go": `package main
 
 import (

@@ -42,11 +42,13 @@ func TestOnyxByAnotherName(t *testing.T) {
 		s := launch(t, who, data, cmd)
 		for _, prefix := range []string{"", "/onyx"} {
 			for _, path := range []string{"/health", "/ready"} {
-				if got := s.do("GET", prefix+path, ""); got.status != 200 || !strings.Contains(string(got.body), `"version":"0.4.7"`) {
+				if got := s.do("GET", prefix+path, ""); got.status != 200 ||
+					!strings.Contains(string(got.body), `"version":"0.4.7"`) {
 					t.Errorf("%s%s: %d %s", prefix, path, got.status, got.body)
 				}
 			}
-			if got := s.do("POST", prefix+"/v1/execute", `{"code":"1+1","timeout_ms":20000}`); got.status != 200 || !strings.Contains(string(got.body), `"stdout":"2\n"`) {
+			if got := s.do("POST", prefix+"/v1/execute", `{"code":"1+1","timeout_ms":20000}`); got.status != 200 ||
+				!strings.Contains(string(got.body), `"stdout":"2\n"`) {
 				t.Errorf("%s: %d %s", prefix, got.status, got.body)
 			}
 		}
@@ -56,7 +58,8 @@ func TestOnyxByAnotherName(t *testing.T) {
 		if got := s.do("GET", "/api/v1/health", ""); got.status != 200 || !strings.Contains(string(got.body), `"isolation"`) {
 			t.Errorf("our own health: %d %s", got.status, got.body)
 		}
-		if got := s.do("GET", "/metrics", ""); !strings.Contains(string(got.body), `code_interpreter_executions_completed_total{operation="execute",outcome="ok"} 2`) {
+		if got := s.do("GET", "/metrics", ""); !strings.Contains(
+			string(got.body), `code_interpreter_executions_completed_total{operation="execute",outcome="ok"} 2`) {
 			t.Errorf("metrics: %s", got.body)
 		}
 	})
@@ -105,13 +108,15 @@ func TestOnyxFromAnotherNetwork(t *testing.T) {
 		if who.name != "root" {
 			return // the door is the same for everybody
 		}
-		s := serveAt(t, who, server, "--trust-network", "10.213.7.0/30", "--allow-host", "code-interpreter", "--isolation", "best")
+		s := serveAt(t, who, server, "--trust-network", "10.213.7.0/30", "--allow-host", "code-interpreter", "--isolation",
+			"best")
 		port := s.url[strings.LastIndexByte(s.url, ':')+1:]
 		ask := func(host string, more ...string) string {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			args := append([]string{"netns", "exec", ns, "curl", "-s", "-w", " %{http_code}", "--resolve", host + ":" + port + ":" + server}, more...)
+			args := append([]string{"netns", "exec", ns, "curl", "-s", "-w", " %{http_code}", "--resolve",
+				host + ":" + port + ":" + server}, more...)
 			args[len(args)-1] = "http://" + host + ":" + port + args[len(args)-1]
 			out, err := exec.CommandContext(ctx, "ip", args...).Output()
 			if err != nil {
@@ -123,27 +128,33 @@ func TestOnyxFromAnotherNetwork(t *testing.T) {
 		if got := ask("code-interpreter", "/onyx/health"); !strings.HasSuffix(got, " 200") {
 			t.Errorf("health: %s", got)
 		}
-		if got := ask("code-interpreter", append(run, "/onyx/v1/execute")...); !strings.Contains(got, `"stdout":"42\n"`) || !strings.HasSuffix(got, " 200") {
+		if got := ask("code-interpreter", append(run, "/onyx/v1/execute")...); !strings.Contains(got, `"stdout":"42\n"`) ||
+			!strings.HasSuffix(got, " 200") {
 			t.Errorf("by the name that is allowed: %s", got)
 		}
-		if got := ask("code-interpreter", append(run, "-N", "/onyx/v1/execute/stream")...); !strings.Contains(got, "event: result") {
+		if got := ask("code-interpreter", append(run, "-N", "/onyx/v1/execute/stream")...); !strings.Contains(
+			got, "event: result") {
 			t.Errorf("a stream: %s", got)
 		}
-		if got := ask("code-interpreter", append(run, "-H", "Authorization;", "/onyx/v1/execute")...); !strings.HasSuffix(got, " 200") {
+		if got := ask("code-interpreter", append(run, "-H", "Authorization;", "/onyx/v1/execute")...); !strings.HasSuffix(
+			got, " 200") {
 			t.Errorf("an empty header: %s", got)
 		}
 		if got := ask("elsewhere", append(run, "/onyx/v1/execute")...); !strings.HasSuffix(got, " 421") {
 			t.Errorf("by another name: %s", got)
 		}
-		if got := ask("code-interpreter", append(run, "-H", "Authorization: Bearer nonsense", "/onyx/v1/execute")...); !strings.HasSuffix(got, " 401") || !strings.Contains(got, `{"detail":`) {
+		if got := ask("code-interpreter", append(run, "-H", "Authorization: Bearer nonsense",
+			"/onyx/v1/execute")...); !strings.HasSuffix(got, " 401") || !strings.Contains(got, `{"detail":`) {
 			t.Errorf("with a bad key: %s", got)
 		}
 
 		// From a network that is not trusted there is no way in but health.
 		s.stop()
-		s = serveAt(t, who, server, "--trust-network", "10.99.0.0/16", "--allow-host", "code-interpreter", "--isolation", "best")
+		s = serveAt(t, who, server, "--trust-network", "10.99.0.0/16", "--allow-host", "code-interpreter", "--isolation",
+			"best")
 		port = s.url[strings.LastIndexByte(s.url, ':')+1:]
-		if got := ask("code-interpreter", append(run, "/onyx/v1/execute")...); !strings.HasSuffix(got, " 401") || !strings.Contains(got, `{"detail":`) {
+		if got := ask("code-interpreter", append(run, "/onyx/v1/execute")...); !strings.HasSuffix(got, " 401") ||
+			!strings.Contains(got, `{"detail":`) {
 			t.Errorf("from a stranger: %s", got)
 		}
 		if got := ask("code-interpreter", "/onyx/health"); !strings.HasSuffix(got, " 200") {
@@ -156,7 +167,8 @@ func TestOnyxFromAnotherNetwork(t *testing.T) {
 func serveAt(t *testing.T, who person, address string, args ...string) *service {
 	t.Helper()
 	data := dataWithoutPackages(t, who)
-	return launch(t, who, data, who.command(t, nil, append([]string{"serve", "--data", data, "--listen", address + ":0"}, args...)...))
+	return launch(t, who, data, who.command(t, nil, append([]string{"serve", "--data", data, "--listen", address + ":0"},
+		args...)...))
 }
 
 // A client that leaves in the middle takes its program along: `make numbers` says how soon.

@@ -68,7 +68,8 @@ func (s *service) onyxUpload(name, content string) string {
 	s.t.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
-	part, err := form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {`form-data; name="file"; filename="` + name + `"`}})
+	part, err := form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {
+		`form-data; name="file"; filename="` + name + `"`}})
 	if err == nil {
 		_, err = part.Write([]byte(content))
 	}
@@ -97,17 +98,20 @@ func TestOnyxPrograms(t *testing.T) {
 			t.Errorf("health: %s", health.body)
 		}
 		for name, test := range map[string]struct{ code, stdout, stderr string }{
-			"last expression":       {"1 + 1\n2 + 2", "4\n", ""},
-			"prints and last":       {"print('a')\n'b'", "a\n'b'\n", ""},
-			"none":                  {"None", "", ""},
-			"assignment":            {"x = 5", "", ""},
-			"error before the end":  {"print('kept')\n1/0\n2", "kept\n", "ZeroDivisionError"},
-			"names of our own":      {"tree = 1\nast = 2\nexec = compile = isinstance = None\nnode = code_obj = 3\ntree", "1\n", ""},
-			"clean globals":         {"sorted(k for k in globals() if not k.startswith('__'))", "[]\n", ""},
-			"who am I":              {"(__name__, __file__)", "('__main__', '/workspace/__main__.py')\n", ""},
-			"source line":           {"x = 1\n\ndef f():\n    return [][x]\nf()", "", "File \"/workspace/__main__.py\", line 4, in f\n    return [][x]"},
-			"syntax error":          {"x = 1\nif x\n    pass", "", "File \"/workspace/__main__.py\", line 2"},
-			"future carries on":     {"from __future__ import annotations\ndef f(x: nowhere): pass\nf.__annotations__", "{'x': 'nowhere'}\n", ""},
+			"last expression":      {"1 + 1\n2 + 2", "4\n", ""},
+			"prints and last":      {"print('a')\n'b'", "a\n'b'\n", ""},
+			"none":                 {"None", "", ""},
+			"assignment":           {"x = 5", "", ""},
+			"error before the end": {"print('kept')\n1/0\n2", "kept\n", "ZeroDivisionError"},
+			"names of our own": {"tree = 1\nast = 2\nexec = compile = isinstance = None\nnode = code_obj = 3\ntree", "1\n",
+				""},
+			"clean globals": {"sorted(k for k in globals() if not k.startswith('__'))", "[]\n", ""},
+			"who am I":      {"(__name__, __file__)", "('__main__', '/workspace/__main__.py')\n", ""},
+			"source line": {"x = 1\n\ndef f():\n    return [][x]\nf()", "",
+				"File \"/workspace/__main__.py\", line 4, in f\n    return [][x]"},
+			"syntax error": {"x = 1\nif x\n    pass", "", "File \"/workspace/__main__.py\", line 2"},
+			"future carries on": {"from __future__ import annotations\ndef f(x: nowhere): pass\nf.__annotations__",
+				"{'x': 'nowhere'}\n", ""},
 			"multi-line string":     {"x = '''a\n  b\n\nc'''\nx", "'a\\n  b\\n\\nc'\n", ""},
 			"a trailing semicolon":  {"1; 2;", "2\n", ""},
 			"stdin ends at once":    {"import sys\nsys.stdin.read()", "''\n", ""},
@@ -115,7 +119,8 @@ func TestOnyxPrograms(t *testing.T) {
 			"its home, and its cwd": {"import os\nos.environ['HOME'], os.getcwd()", "('/', '/workspace')\n", ""},
 		} {
 			x := s.onyxRun(test.code, nil)
-			if x.Stdout != test.stdout || !strings.Contains(x.Stderr, test.stderr) || test.stderr == "" && x.Stderr != "" || x.TimedOut || len(x.Files) > 0 {
+			if x.Stdout != test.stdout || !strings.Contains(x.Stderr, test.stderr) || test.stderr == "" && x.Stderr != "" ||
+				x.TimedOut || len(x.Files) > 0 {
 				t.Errorf("%s: %+v", name, x)
 			}
 		}
@@ -155,7 +160,8 @@ None
 		}
 		last := x.Files[len(x.Files)-1]
 		got := s.onyx("GET", "/v1/files/"+last.FileID, 200, nil, nil)
-		if d := got.header.Get("Content-Disposition"); string(got.body) != "héllo" || !strings.Contains(d, "filename*=UTF-8''%E6%97%A5%E6%9C%AC.csv") {
+		if d := got.header.Get("Content-Disposition"); string(got.body) != "héllo" ||
+			!strings.Contains(d, "filename*=UTF-8''%E6%97%A5%E6%9C%AC.csv") {
 			t.Errorf("%q %q", d, got.body)
 		}
 		if got := s.onyx("GET", "/v1/files/"+id, 200, nil, nil); string(got.body) != "1,2" {
@@ -164,8 +170,10 @@ None
 		s.onyx("GET", "/v1/files", 200, nil, nil)
 
 		// A limit ends a program with a word about it, and what it had is kept.
-		x = s.onyxRun("open('part', 'w').write('1')\nprint('begun', flush=True)\nimport time\ntime.sleep(60)", map[string]any{"timeout_ms": 1000})
-		if !x.TimedOut || x.ExitCode != nil || x.Stdout != "begun\n" || x.paths() != "part" || !strings.Contains(x.Stderr, "longer than 1s") {
+		x = s.onyxRun("open('part', 'w').write('1')\nprint('begun', flush=True)\nimport time\ntime.sleep(60)",
+			map[string]any{"timeout_ms": 1000})
+		if !x.TimedOut || x.ExitCode != nil || x.Stdout != "begun\n" || x.paths() != "part" ||
+			!strings.Contains(x.Stderr, "longer than 1s") {
 			t.Errorf("timeout: %+v", x)
 		}
 	})
@@ -174,13 +182,15 @@ None
 func TestOnyxLimits(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		// Under the names that Onyx's operators know.
-		s := serveWith(t, who, dataWithoutPackages(t, who), []string{"CPU_TIME_LIMIT_SEC=1", "MEMORY_LIMIT_MB=128", "MAX_EXEC_TIMEOUT_MS=20000", "MAX_FILE_SIZE_MB=1"})
+		s := serveWith(t, who, dataWithoutPackages(t, who), []string{
+			"CPU_TIME_LIMIT_SEC=1", "MEMORY_LIMIT_MB=128", "MAX_EXEC_TIMEOUT_MS=20000", "MAX_FILE_SIZE_MB=1"})
 		x := s.onyxRun("while True: pass", nil)
 		if x.TimedOut || x.ExitCode == nil || *x.ExitCode != 137 || !strings.Contains(x.Stderr, "processor time") {
 			t.Errorf("processor time: %+v", x)
 		}
 		x = s.onyxRun("x = bytearray(600 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1", nil)
-		if x.TimedOut || x.ExitCode == nil || *x.ExitCode == 0 || !strings.Contains(x.Stderr, "memory") && !strings.Contains(x.Stderr, "MemoryError") {
+		if x.TimedOut || x.ExitCode == nil || *x.ExitCode == 0 ||
+			!strings.Contains(x.Stderr, "memory") && !strings.Contains(x.Stderr, "MemoryError") {
 			t.Errorf("memory: %+v", x)
 		}
 		s.onyx("POST", "/v1/execute", 422, map[string]any{"code": "", "timeout_ms": 20_001}, nil)
@@ -204,7 +214,8 @@ func TestOnyxSessions(t *testing.T) {
 			ID      string  `json:"session_id"`
 			Expires float64 `json:"expires_at"`
 		}
-		s.onyx("POST", "/v1/sessions", 201, map[string]any{"files": []map[string]string{{"path": "d/a.txt", "file_id": id}}}, &made)
+		s.onyx("POST", "/v1/sessions", 201, map[string]any{"files": []map[string]string{{"path": "d/a.txt", "file_id": id}}},
+			&made)
 		if left := time.Until(time.Unix(int64(made.Expires), 0)); left < 10*time.Minute || left > 16*time.Minute {
 			t.Errorf("expires in %v", left)
 		}
@@ -244,7 +255,8 @@ func TestOnyxSessions(t *testing.T) {
 		path = "/v1/sessions/" + made.ID
 		s.onyx("POST", path+"/bash", 200, map[string]any{"cmd": "true"}, nil)
 		eventually(t, patience, "its time is over", func() bool {
-			return s.do("DELETE", "/onyx"+path, "").status == 404 || s.do("POST", "/onyx/v1/sessions/"+made.ID+"/bash", `{"cmd":"true"}`).status == 404
+			return s.do("DELETE", "/onyx"+path, "").status == 404 ||
+				s.do("POST", "/onyx/v1/sessions/"+made.ID+"/bash", `{"cmd":"true"}`).status == 404
 		})
 	})
 }

@@ -58,7 +58,8 @@ func (c *chat) run(code string) (packets string, result pytool.Result) {
 		c.t.Fatal(err)
 	}
 	var wire strings.Builder
-	result = c.tool.Run(c.t.Context(), pytool.Call{Arguments: arguments, Files: c.files}, func(p pytool.Packet) { wire.Write(p.Line()) })
+	result = c.tool.Run(c.t.Context(), pytool.Call{Arguments: arguments, Files: c.files},
+		func(p pytool.Packet) { wire.Write(p.Line()) })
 	packets = wire.String()
 	for i, id := range result.FileIDs {
 		packets = strings.ReplaceAll(packets, id, fmt.Sprintf("FILE-%d", i+1))
@@ -113,7 +114,8 @@ int(table["sum"].sum())`)
 		if len(result.FileIDs) != 2 {
 			t.Fatalf("%s", result.JSON())
 		}
-		wantResult := fmt.Sprintf(`{"type":"python_execution","stdout":"Ada\nGrace\n40\n","stderr":"","exit_code":0,"timed_out":false,"generated_files":[{"filename":"chart.png","file_link":"https://chat.example/api/chat/file/%s"},{"filename":"twice.csv","file_link":"https://chat.example/api/chat/file/%s"}],"error":null,"staging_notice":null}`,
+		wantResult := fmt.Sprintf(
+			`{"type":"python_execution","stdout":"Ada\nGrace\n40\n","stderr":"","exit_code":0,"timed_out":false,"generated_files":[{"filename":"chart.png","file_link":"https://chat.example/api/chat/file/%s"},{"filename":"twice.csv","file_link":"https://chat.example/api/chat/file/%s"}],"error":null,"staging_notice":null}`,
 			result.FileIDs[0], result.FileIDs[1])
 		if diff := cmp.Diff(wantResult, result.JSON()); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)
@@ -136,7 +138,8 @@ int(table["sum"].sum())`)
 }
 
 // outputDelta is a packet that has output of one stream and no files.
-var outputDelta = regexp.MustCompile(`^(.*"type":"python_tool_delta","stdout":")(.*)(","stderr":")(.*)(","file_ids":\[\]}})$`)
+var outputDelta = regexp.MustCompile(
+	`^(.*"type":"python_tool_delta","stdout":")(.*)(","stderr":")(.*)(","file_ids":\[\]}})$`)
 
 // joinOutput makes one packet of neighbours with output of the same stream:
 // how a program's text is cut into pieces is a matter of the moment.
@@ -173,7 +176,8 @@ func toolAgainstTheService(t *testing.T, who person) {
 	for _, turn := range []struct{ name, code string }{
 		{"hello", "print('hello')"},
 		{"syntax error", "print('hello'"},
-		{"runtime error", "print('before')\nimport time\ntime.sleep(0.5)\n1/0"}, // which stream comes first is not left to chance
+		// which stream comes first is not left to chance
+		{"runtime error", "print('before')\nimport time\ntime.sleep(0.5)\n1/0"},
 		{"exit code", "import sys\nsys.exit(7)"},
 		{"timeout", "import time\nprint('begun', flush=True)\ntime.sleep(60)"},
 		{"csv", "open('out.csv', 'w').write('a,b\\n')\nNone"},
@@ -207,7 +211,8 @@ func toolAgainstTheService(t *testing.T, who person) {
 	if len(result.FileIDs) != 1 {
 		t.Fatalf("%s", result.JSON())
 	}
-	if _, err := png.Decode(bytes.NewReader(c.content(result.FileIDs[0]))); err != nil || result.GeneratedFiles[0].Filename != "日本.png" {
+	if _, err := png.Decode(bytes.NewReader(c.content(result.FileIDs[0]))); err != nil ||
+		result.GeneratedFiles[0].Filename != "日本.png" {
 		t.Errorf("%v, %+v", err, result.GeneratedFiles)
 	}
 
@@ -232,7 +237,8 @@ func toolAgainstTheService(t *testing.T, who person) {
 	printed := make(chan struct{}, 100)
 	done := make(chan pytool.Result)
 	go func() {
-		done <- c.tool.Run(ctx, pytool.Call{Arguments: []byte(`{"code":"import subprocess\nprint(1, flush=True)\nsubprocess.run(['sleep', '86414'])"}`)},
+		done <- c.tool.Run(ctx, pytool.Call{
+			Arguments: []byte(`{"code":"import subprocess\nprint(1, flush=True)\nsubprocess.run(['sleep', '86414'])"}`)},
 			func(pytool.Packet) { printed <- struct{}{} })
 	}()
 	<-printed
@@ -259,14 +265,16 @@ func TestToolAvailability(t *testing.T) {
 		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": s.url + "/onyx/"}); !at.Available {
 			t.Errorf("set: %+v", at)
 		}
-		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": ""}); at.Available || !strings.Contains(at.Reason, "is empty") || at.Cure == "" {
+		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": ""}); at.Available ||
+			!strings.Contains(at.Reason, "is empty") || at.Cure == "" {
 			t.Errorf("empty: %+v", at)
 		}
 		// Unset means localhost:8000, where in a test there may be anybody.
 		if at := available(nil); !at.Available && !strings.Contains(at.Cure, "http://localhost:8000") {
 			t.Errorf("unset: %+v", at)
 		}
-		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": "http://127.0.0.1:1"}); at.Available || at.Reason != "Unable to reach the Code Interpreter service." {
+		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": "http://127.0.0.1:1"}); at.Available ||
+			at.Reason != "Unable to reach the Code Interpreter service." {
 			t.Errorf("nobody there: %+v", at)
 		}
 	})

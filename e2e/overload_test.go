@@ -56,7 +56,8 @@ func TestSleepersGoOnTogether(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d programs that sleep %d s took %v; up to %d at once", sleepers, nap, time.Since(began).Round(time.Millisecond), most)
+	t.Logf("%d programs that sleep %d s took %v; up to %d at once", sleepers, nap,
+		time.Since(began).Round(time.Millisecond), most)
 	if most < sleepers/2 {
 		t.Errorf("only %d went on at once", most)
 	}
@@ -66,9 +67,11 @@ func TestSleepersGoOnTogether(t *testing.T) {
 // and says when to come back.
 func TestQueueTime(t *testing.T) {
 	who := whoever(t)
-	s := serveWith(t, who, dataWithoutPackages(t, who), []string{"MAX_CONCURRENT_EXECUTIONS=1", "EXECUTION_QUEUE_TIMEOUT_SEC=1"}, "--drain-time", "1s")
+	s := serveWith(t, who, dataWithoutPackages(t, who), []string{
+		"MAX_CONCURRENT_EXECUTIONS=1", "EXECUTION_QUEUE_TIMEOUT_SEC=1"}, "--drain-time", "1s")
 	code, _ := sleeper()
-	if got := s.do("POST", runs, `{"language":"bash","wait":false,"timeout_ms":60000,"code":`+strconv.Quote(code)+`}`); got.status != 202 {
+	if got := s.do("POST", runs, `{"language":"bash","wait":false,"timeout_ms":60000,"code":`+strconv.Quote(code)+
+		`}`); got.status != 202 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	eventually(t, patience, "it runs", func() bool {
@@ -83,7 +86,8 @@ func TestQueueTime(t *testing.T) {
 		got := s.do("POST", path, body)
 		after, _ := strconv.Atoi(got.header.Get("Retry-After"))
 		if got.status != 429 || after < 1 || time.Since(began) > patience {
-			t.Errorf("%s: %d after %v, Retry-After %q: %s", path, got.status, time.Since(began), got.header.Get("Retry-After"), got.body)
+			t.Errorf("%s: %d after %v, Retry-After %q: %s", path, got.status, time.Since(began), got.header.Get("Retry-After"),
+				got.body)
 		}
 	}
 	if metrics := string(s.do("GET", "/metrics", "").body); !strings.Contains(metrics, "airlock_runs_rejected_total 3") {
@@ -180,11 +184,15 @@ func TestServiceIsKilled(t *testing.T) {
 			return strings.Contains(ask(t, socket, `{"language":"python","code":"print('on')"}`), `on\n`)
 		})
 	}
-	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost/api/v1/files/"+kept.ID+"/content", nil)
+	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost/api/v1/files/"+kept.ID+"/content",
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (
+		net.Conn, error) {
+		return net.Dial("unix", socket)
+	}}}
 	got, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +210,8 @@ func TestManyOutputs(t *testing.T) {
 	who := whoever(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	for _, n := range []int{1000, 5000} {
-		got := s.do("POST", "/onyx/v1/execute", fmt.Sprintf(`{"code":"for i in range(%d): open(f'{i:04}', 'w').write(str(i))","timeout_ms":30000}`, n))
+		got := s.do("POST", "/onyx/v1/execute",
+			fmt.Sprintf(`{"code":"for i in range(%d): open(f'{i:04}', 'w').write(str(i))","timeout_ms":30000}`, n))
 		var run struct {
 			Stderr string
 			Files  []struct{ Path string }
@@ -217,7 +226,8 @@ func TestManyOutputs(t *testing.T) {
 		}
 	}
 	metrics := string(s.do("GET", "/metrics", "").body)
-	if !strings.Contains(metrics, `code_interpreter_executions_rejected_total{operation="execute",reason="concurrency_limit",status="429"} 0`) {
+	if !strings.Contains(
+		metrics, `code_interpreter_executions_rejected_total{operation="execute",reason="concurrency_limit",status="429"} 0`) {
 		t.Error("what was never counted is absent")
 	}
 }

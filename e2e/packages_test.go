@@ -73,7 +73,8 @@ func TestVersions(t *testing.T) {
 			for _, program := range programs.Files {
 				t.Run(program.Name, func(t *testing.T) {
 					t.Parallel()
-					r := s.execute(map[string]any{"language": "python", "code": string(program.Data), "python_packages": set, "timeout_ms": 120_000})
+					r := s.execute(map[string]any{"language": "python", "code": string(program.Data), "python_packages": set,
+						"timeout_ms": 120_000})
 					if diff := cmp.Diff(answers[program.Name], r.asAnswer()); diff != "" {
 						t.Errorf("(-plain +airlock)\n%s", diff)
 					}
@@ -88,7 +89,8 @@ func answersOf(t *testing.T, set, python string) map[string]string {
 	t.Helper()
 	archive, err := txtar.ParseFile(fmt.Sprintf("testdata/versions-%s-%s.txtar", set, python))
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("there are no answers of the set %s on Python %s: scripts/version-answers %s makes them on such a machine", set, python, set)
+		t.Skipf("there are no answers of the set %s on Python %s: scripts/version-answers %s makes them on such a machine",
+			set, python, set)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +141,8 @@ func TestSetOfAProtocol(t *testing.T) {
 	if r := s.exec("py", code, "python_packages", "onyx"); r.Stdout != "2.2.2\n" {
 		t.Errorf("LibreChat with the set onyx: %q, %q", r.Stdout, r.Stderr)
 	}
-	if a := s.do("POST", "/api/v1/runs", `{"language":"python","code":"1","python_packages":"own"}`, "content-type", "application/json"); a.status != http.StatusBadRequest ||
+	if a := s.do("POST", "/api/v1/runs", `{"language":"python","code":"1","python_packages":"own"}`, "content-type",
+		"application/json"); a.status != http.StatusBadRequest ||
 		!strings.Contains(string(a.body), "airlock setup --packages own") {
 		t.Errorf("a set that is not installed: %d %s", a.status, a.body)
 	}
@@ -176,7 +179,8 @@ func TestLibreChatPackagesOfNode(t *testing.T) {
 	}
 	var imports strings.Builder
 	for i, name := range names {
-		fmt.Fprintf(&imports, "import * as m%d from %q\nif (Object.keys(m%d).length === 0) console.log(%q, 'is empty')\n", i, name, i, name)
+		fmt.Fprintf(&imports, "import * as m%d from %q\nif (Object.keys(m%d).length === 0) console.log(%q, 'is empty')\n", i,
+			name, i, name)
 	}
 	for _, test := range []struct{ name, language, code string }{
 		{"import()", "js", "for (const name of " + string(list) + ") await import(name)\n"},

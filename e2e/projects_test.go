@@ -50,8 +50,10 @@ func TestServedProject(t *testing.T) {
 		call("POST", "/demo/faults", `[{"status": 500}, {"lose_answer": true}]`, 204)
 		call("PUT", "/api/v1/projects/P1", `{"folder": "/etc"}`, 403)
 		call("PUT", "/api/v1/projects/P1", fmt.Sprintf(`{"folder": %q, "api": %q}`, root, s.url+"/demo"), 200)
-		reply := "```go:a.go\npackage a\n```\n\n=== SUBMISSION ===\nassignment_id: A1\nsummary: done\nevidence: a.go\n=== END SUBMISSION ===\n"
-		body, err := json.Marshal(map[string]any{"text": reply, "project": "P1", "conversation": map[string]any{"capsule": map[string]any{"phase": "E"}}})
+		reply := "```go:a.go\npackage a\n```\n\n=== SUBMISSION ===\nassignment_id: A1\nsummary: done\nevidence: a.go\n" +
+			"=== END SUBMISSION ===\n"
+		body, err := json.Marshal(map[string]any{"text": reply, "project": "P1",
+			"conversation": map[string]any{"capsule": map[string]any{"phase": "E"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,8 @@ func TestProjectAddress(t *testing.T) {
 		defer inner.Close()
 		link := func(s *service, key, api string) answer {
 			t.Helper()
-			return s.do("PUT", "/api/v1/projects/P1", fmt.Sprintf(`{"folder": %q, "api": %q}`, root, api), "Content-Type", "application/json", "X-API-Key", key)
+			return s.do("PUT", "/api/v1/projects/P1", fmt.Sprintf(`{"folder": %q, "api": %q}`, root, api), "Content-Type",
+				"application/json", "X-API-Key", key)
 		}
 		const metadata = "https://169.254.169.254"
 		data := dataWithoutPackages(t, who)
@@ -99,7 +102,8 @@ func TestProjectAddress(t *testing.T) {
 		}
 		made := who.run(t, nil, "keys", "create", "--data", data)
 		key := strings.TrimSpace(made.stdout)
-		if got := link(s, key, inner.URL); made.code != 0 || got.status != 400 || !strings.Contains(string(got.body), "--project-api") {
+		if got := link(s, key, inner.URL); made.code != 0 || got.status != 400 ||
+			!strings.Contains(string(got.body), "--project-api") {
 			t.Errorf("loopback with keys: %+v, %d %s", made, got.status, got.body)
 		}
 		s = serve(t, who, dataWithoutPackages(t, who), "--workspace", root, "--project-api", "169.254.0.0/16")

@@ -65,10 +65,12 @@ func TestRootSharesState(t *testing.T) {
 	if _, said := run("workspace", "link", "CLOSED", closed); !strings.Contains(said, "may not write") {
 		t.Errorf("it is not said what the page cannot do: %q", said)
 	}
-	if got := string(s.do("GET", "/api/v1/projects", "").body); !strings.Contains(got, `"OPEN"`) || !strings.Contains(got, `"CLOSED"`) {
+	if got := string(s.do("GET", "/api/v1/projects", "").body); !strings.Contains(got, `"OPEN"`) ||
+		!strings.Contains(got, `"CLOSED"`) {
 		t.Errorf("the service knows %s", got)
 	}
-	if got, _ := run("workspace", "list", "--json"); strings.Count(got, `"OPEN"`) != 1 || strings.Count(got, `"CLOSED"`) != 1 {
+	if got, _ := run("workspace", "list", "--json"); strings.Count(got, `"OPEN"`) != 1 ||
+		strings.Count(got, `"CLOSED"`) != 1 {
 		t.Errorf("root's list is %s", got)
 	}
 
@@ -80,7 +82,8 @@ func TestRootSharesState(t *testing.T) {
 	owned(open, who.service.Uid)
 
 	// A transaction of the service is undone in the terminal.
-	body, _ := json.Marshal(map[string]any{"text": "```py:b.py\nprint(2)\n```\n", "project": "OPEN", "conversation": map[string]any{"capsule": map[string]any{"phase": "E"}}})
+	body, _ := json.Marshal(map[string]any{"text": "```py:b.py\nprint(2)\n```\n", "project": "OPEN",
+		"conversation": map[string]any{"capsule": map[string]any{"phase": "E"}}})
 	var p struct{ ID, Token string }
 	if err := json.Unmarshal(s.do("POST", "/api/v1/replies", string(body)).body, &p); err != nil || p.ID == "" {
 		t.Fatalf("%v %+v", err, p)
@@ -106,7 +109,8 @@ func TestRootSharesState(t *testing.T) {
 	}
 	run("apply", "--approve", id)
 	owned(closed, 12345)
-	if info, err := os.Stat(filepath.Join(home, ".local/share/airlock/state.db")); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+	if info, err := os.Stat(filepath.Join(home, ".local/share/airlock/state.db")); err != nil ||
+		info.Sys().(*syscall.Stat_t).Uid != 0 {
 		t.Errorf("root's own state: %v", err)
 	}
 	run("workspace", "unlink", "CLOSED")

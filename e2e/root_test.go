@@ -14,33 +14,38 @@ func TestBareRoot(t *testing.T) {
 
 	// Onyx.
 	var x execution
-	got := s.do("POST", "/v1/files", "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"in.txt\"\r\n\r\nin\r\n--B--\r\n",
+	got := s.do("POST", "/v1/files",
+		"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"in.txt\"\r\n\r\nin\r\n--B--\r\n",
 		"Content-Type", "multipart/form-data; boundary=B")
 	var file struct {
 		ID string `json:"file_id"`
 	}
 	got.decode(t, &file)
-	s.do("POST", "/v1/execute", fmt.Sprintf(`{"code":%q,"timeout_ms":20000,"files":[{"path":"in.txt","file_id":%q}]}`, program, file.ID)).decode(t, &x)
+	s.do("POST", "/v1/execute", fmt.Sprintf(`{"code":%q,"timeout_ms":20000,"files":[{"path":"in.txt","file_id":%q}]}`,
+		program, file.ID)).decode(t, &x)
 	if x.ExitCode == nil || *x.ExitCode != 0 || len(x.Files) != 1 {
 		t.Fatalf("%+v", x)
 	}
 	if got := s.do("GET", "/v1/files/"+x.Files[0].FileID, ""); got.status != 200 || string(got.body) != "left" {
 		t.Errorf("download: %d %s", got.status, got.body)
 	}
-	if got := s.do("POST", "/v1/execute/stream", `{"code":"1+1"}`); got.status != 200 || !strings.Contains(string(got.body), "event: result") {
+	if got := s.do("POST", "/v1/execute/stream", `{"code":"1+1"}`); got.status != 200 ||
+		!strings.Contains(string(got.body), "event: result") {
 		t.Errorf("stream: %d %s", got.status, got.body)
 	}
 	var held struct {
 		ID string `json:"session_id"`
 	}
 	s.do("POST", "/v1/sessions", `{}`).decode(t, &held)
-	if got := s.do("POST", "/v1/sessions/"+held.ID+"/bash", `{"cmd":"echo hi"}`); got.status != 200 || !strings.Contains(string(got.body), `"stdout":"hi\n"`) {
+	if got := s.do("POST", "/v1/sessions/"+held.ID+"/bash", `{"cmd":"echo hi"}`); got.status != 200 ||
+		!strings.Contains(string(got.body), `"stdout":"hi\n"`) {
 		t.Errorf("bash: %d %s", got.status, got.body)
 	}
 	if got := s.do("DELETE", "/v1/files/"+file.ID, ""); got.status != 204 {
 		t.Errorf("delete: %d %s", got.status, got.body)
 	}
-	if got := s.do("GET", "/health", "", "User-Agent", "python-requests/2.32.5"); !strings.Contains(string(got.body), `"version":"0.4.`) {
+	if got := s.do("GET", "/health", "", "User-Agent", "python-requests/2.32.5"); !strings.Contains(
+		string(got.body), `"version":"0.4.`) {
 		t.Errorf("Onyx would miss the shell: %s", got.body)
 	}
 	if got := s.do("GET", "/health", ""); !strings.Contains(string(got.body), `"isolation"`) {
@@ -67,11 +72,13 @@ func TestBareRoot(t *testing.T) {
 				t.Errorf("%s/download: %d %s", base, got.status, got.body)
 			}
 		}
-		if got := s.do("GET", base+"/sessions/"+up.Session+"/objects/"+up.Files[0].ID, ""); got.status != 200 || !strings.Contains(string(got.body), "originalFilename") {
+		if got := s.do("GET", base+"/sessions/"+up.Session+"/objects/"+up.Files[0].ID, ""); got.status != 200 ||
+			!strings.Contains(string(got.body), "originalFilename") {
 			t.Errorf("%s object: %d %s", base, got.status, got.body)
 		}
 		for _, query := range []string{"", "?detail=summary"} {
-			if got := s.do("GET", base+"/files/"+up.Session+query, ""); got.status != 200 || !strings.HasPrefix(string(got.body), "[") {
+			if got := s.do("GET", base+"/files/"+up.Session+query, ""); got.status != 200 ||
+				!strings.HasPrefix(string(got.body), "[") {
 				t.Errorf("%s list %s: %d %s", base, query, got.status, got.body)
 			}
 		}

@@ -17,7 +17,8 @@ func TestScripts(t *testing.T) {
 		bin := folder(t, nil)
 		wrapper := fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n", binary)
 		if who.credential != nil {
-			wrapper = fmt.Sprintf("#!/bin/sh\nexec setpriv --reuid=%d --regid=%d --clear-groups %s \"$@\"\n", who.credential.Uid, who.credential.Gid, binary)
+			wrapper = fmt.Sprintf("#!/bin/sh\nexec setpriv --reuid=%d --regid=%d --clear-groups %s \"$@\"\n", who.credential.Uid,
+				who.credential.Gid, binary)
 		}
 		for name, script := range map[string]string{
 			"airlock": wrapper,

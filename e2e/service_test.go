@@ -61,7 +61,8 @@ func serve(t *testing.T, who person, data string, args ...string) *service {
 // serveWith is serve with settings in the environment.
 func serveWith(t *testing.T, who person, data string, env []string, args ...string) *service {
 	t.Helper()
-	return launch(t, who, data, who.command(t, env, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...))
+	return launch(t, who, data, who.command(t, env, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"},
+		args...)...))
 }
 
 // launch starts a service that is prepared.
@@ -256,7 +257,8 @@ func (s *service) stream(method, path, body string, headers ...string) *stream {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { resp.Body.Close() })
-	if kind := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(kind, "text/event-stream") {
+	if kind := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK ||
+		!strings.HasPrefix(kind, "text/event-stream") {
 		content, _ := io.ReadAll(resp.Body)
 		s.t.Fatalf("%d %s: %s", resp.StatusCode, kind, content)
 	}

@@ -106,7 +106,8 @@ func TestQuestions(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(out, "made.txt"), []byte("old"), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run", "-o", out, program(t, who, code)))
+				term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run", "-o", out,
+					program(t, who, code)))
 				term.until("[y/N/rename]")
 				term.press(test.answer)
 				if code, screen := term.end(); code != 0 {
@@ -130,7 +131,8 @@ func TestOfferedFolder(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		for _, answer := range []string{"y\n", "\n"} {
 			here := folder(t, who.credential)
-			cmd := who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run", program(t, who, `open("made.txt", "w").write("new")`))
+			cmd := who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
+				program(t, who, `open("made.txt", "w").write("new")`))
 			cmd.Dir = here
 			term := onTerminal(t, cmd)
 			term.until("Save made.txt into airlock-")
@@ -150,7 +152,8 @@ func TestHostileOutput(t *testing.T) {
 		term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
 			program(t, who, `import sys; print("\x1b]0;title\x07 shown"); print("\x1b[2J\x9b2J also", file=sys.stderr)`)))
 		code, screen := term.end()
-		if code != 0 || strings.ContainsAny(screen, "\x1b\x07\u009b") || !strings.Contains(screen, "shown") || !strings.Contains(screen, "also") {
+		if code != 0 || strings.ContainsAny(screen, "\x1b\x07\u009b") || !strings.Contains(screen, "shown") ||
+			!strings.Contains(screen, "also") {
 			t.Errorf("exit code %d: %q", code, screen)
 		}
 	})

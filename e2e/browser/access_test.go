@@ -28,7 +28,8 @@ func signInAndOut(t *testing.T, s *service, key string, how look) {
 	if got := b.text(".owner"); got != "ada" {
 		t.Errorf("the owner is %q", got)
 	}
-	if got := eval[string](b, "document.cookie + location.href + document.documentElement.outerHTML + JSON.stringify(localStorage)"); strings.Contains(got, key) || strings.Contains(got, "airlock=") {
+	if got := eval[string](
+		b, "document.cookie + location.href + document.documentElement.outerHTML + JSON.stringify(localStorage)"); strings.Contains(got, key) || strings.Contains(got, "airlock=") {
 		t.Error("the key or the cookie can be read in the page")
 	}
 	b.goTo(s.url + "/")
@@ -51,7 +52,8 @@ func TestAccess(t *testing.T) {
 	s := shared(t)
 	first := open(t, light)
 	first.goTo(s.url + "/")
-	first.runs(plots + "\nimport sys; print('a warning', file=sys.stderr)\nprint(''.join(f'\\033[3{i}m{i}\\033[0m\\033[4{i}m{i}\\033[0m' for i in range(8)))")
+	first.runs(plots + "\nimport sys; print('a warning', file=sys.stderr)\n" +
+		"print(''.join(f'\\033[3{i}m{i}\\033[0m\\033[4{i}m{i}\\033[0m' for i in range(8)))")
 	run := strings.TrimPrefix(eval[string](first, "location.href"), s.url)
 	first.goTo(s.url + "/")
 	first.runs("import sys; sys.exit(1)")

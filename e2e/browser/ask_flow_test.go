@@ -90,7 +90,8 @@ func (f *flows) question(title string) {
 	f.wait(`document.querySelector('.questions .question h3')?.innerText === ` + quote(title))
 }
 
-var reads = providertest.Turn{Steps: []providertest.Step{{Code: "print(open('rates.csv').read())", Stdout: "region,rate\nEast,1.2\n"}}, Text: "East is at 1.2."}
+var reads = providertest.Turn{Steps: []providertest.Step{
+	{Code: "print(open('rates.csv').read())", Stdout: "region,rate\nEast,1.2\n"}}, Text: "East is at 1.2."}
 
 // files are asked about in every way before they leave: consent, within the
 // request, without some of them, and further ones that the model wants. Then
@@ -109,11 +110,14 @@ func (f *flows) files() {
 	f.wait(`document.querySelector('#inputs input[name=path]')`)
 	f.sees("ask-browse")
 	before, there := f.remote.Count(providertest.OpUpload), f.remote.Objects()
-	f.remote.Inject(providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: http.StatusNotFound})
+	f.remote.Inject(providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus,
+		Status: http.StatusNotFound})
 	f.asks("Look at the rates of each region", reads)
 	f.question("May these files leave this machine?")
 	f.says(".question", "OpenAI (127.0.0.1", "Careful:", "data/rates.csv")
-	if got := eval[[]bool](f.tab, `[...document.querySelectorAll('.question [name=pick]')].map((box) => box.checked)`); len(got) != 2 || got[0] == got[1] {
+	if got := eval[[]bool](
+		f.tab, `[...document.querySelectorAll('.question [name=pick]')].map((box) => box.checked)`); len(got) != 2 ||
+		got[0] == got[1] {
 		t.Errorf("marked: %v, want the one that is nothing to be careful about", got)
 	}
 	if f.remote.Count(providertest.OpUpload) != before {
@@ -127,9 +131,11 @@ func (f *flows) files() {
 	f.sees("ask-inline")
 	f.press(".question button[value=yes]")
 	f.over(1)
-	f.says("#turn-1", "You agreed to send 1 of 2 files to OpenAI", "You agreed to send 1 file within the request", "travels within the request", "East is at 1.2.")
+	f.says("#turn-1", "You agreed to send 1 of 2 files to OpenAI", "You agreed to send 1 file within the request",
+		"travels within the request", "East is at 1.2.")
 
-	f.remote.Inject(providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: http.StatusBadRequest})
+	f.remote.Inject(providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus,
+		Status: http.StatusBadRequest})
 	f.give("odd.bin", "\x00\x01")
 	f.asks("And this one?", providertest.Turn{Text: "I see no further file."})
 	f.question("May these files leave this machine?")
@@ -141,8 +147,11 @@ func (f *flows) files() {
 	f.over(2)
 	f.says("#turn-2", "You went on without 1 file", "not sent:", "I see no further file.")
 
-	wants, _ := json.Marshal(map[string]any{"paths": []string{"data/rates.csv", "notes.txt"}, "reason": "The notes say what the rates mean."}) // of strings
-	f.asks("What do they mean?", providertest.Turn{Steps: []providertest.Step{{Code: "import os; os.listdir()"}}, Calls: []providertest.Call{{Name: "request_files", Arguments: wants}}},
+	// of strings
+	wants, _ := json.Marshal(map[string]any{"paths": []string{"data/rates.csv", "notes.txt"},
+		"reason": "The notes say what the rates mean."})
+	f.asks("What do they mean?", providertest.Turn{Steps: []providertest.Step{{Code: "import os; os.listdir()"}},
+		Calls: []providertest.Call{{Name: "request_files", Arguments: wants}}},
 		providertest.Turn{Text: "They are rates."})
 	f.question("The model asks for more files")
 	f.says(".question", "The notes say what the rates mean.", "nobody has checked", "notes.txt")
@@ -213,7 +222,8 @@ func (f *flows) saves() {
 	f.begins()
 	f.writes("kept.txt", "mine\n")
 	f.asks("Write it down", providertest.Turn{Steps: []providertest.Step{{Code: "write()", Files: []providertest.Made{
-		{Name: "notes.txt", Data: []byte(newNotes)}, {Name: "sales.png", Data: onePixel()}, {Name: "later.txt", Data: []byte("one\ntwo\n")}, {Name: "never.txt", Data: []byte("x\n")},
+		{Name: "notes.txt", Data: []byte(newNotes)}, {Name: "sales.png", Data: onePixel()},
+		{Name: "later.txt", Data: []byte("one\ntwo\n")}, {Name: "never.txt", Data: []byte("x\n")},
 		{Name: "kept.txt", Data: []byte("theirs\n")}, {Name: "pass.txt", Data: []byte("z\n")}}}},
 		Text: "All is in [notes.txt](sandbox:/mnt/data/notes.txt)."})
 	f.question("Save what was made?")
@@ -223,13 +233,16 @@ func (f *flows) saves() {
 	}
 	f.run(row("notes.txt") + `.querySelector('[value=replace]').click()`)
 	f.wait(row("notes.txt") + `.querySelector('details').open`)
-	if got := eval[string](f.tab, row("notes.txt")+`.querySelector('.diff').innerText`); !strings.Contains(got, "They hold for 2025.") || !strings.Contains(got, "They hold for 2026.") {
+	if got := eval[string](f.tab, row("notes.txt")+`.querySelector('.diff').innerText`); !strings.Contains(
+		got, "They hold for 2025.") || !strings.Contains(got, "They hold for 2026.") {
 		t.Errorf("replacing shows %q", got)
 	}
-	if !eval[bool](f.tab, row("notes.txt")+`.querySelector('[name=pick]').checked && !`+row("sales.png")+`.querySelector('[name=pick]').checked`) {
+	if !eval[bool](f.tab, row("notes.txt")+`.querySelector('[name=pick]').checked && !`+row("sales.png")+
+		`.querySelector('[name=pick]').checked`) {
 		t.Error("what is replaced is not marked, or what nobody chose is")
 	}
-	f.run(row("sales.png") + `.querySelector('details').open = true; ` + row("sales.png") + `.querySelector('[value=rename]').click(); ` + row("sales.png") + `.querySelector('[name=pick]').checked = true`)
+	f.run(row("sales.png") + `.querySelector('details').open = true; ` + row("sales.png") +
+		`.querySelector('[value=rename]').click(); ` + row("sales.png") + `.querySelector('[name=pick]').checked = true`)
 	f.run(row("kept.txt") + `.querySelector('[value=skip]').click()`)
 	for _, name := range []string{"later.txt", "never.txt", "pass.txt"} {
 		f.run(row(name) + `.querySelector('[name=pick]').checked = false`)
@@ -279,10 +292,13 @@ func (f *flows) settles() {
 		t.Errorf("skipped later: %q", got)
 	}
 	link := eval[string](f.tab, `document.querySelector('`+card("notes.txt")+` a[download]').href`)
-	if _, header, body := f.fetch(strings.TrimPrefix(link, f.url)); body != newNotes || !strings.Contains(header.Get("Content-Disposition"), `notes.txt`) {
+	if _, header, body := f.fetch(strings.TrimPrefix(link, f.url)); body != newNotes ||
+		!strings.Contains(header.Get("Content-Disposition"), `notes.txt`) {
 		t.Errorf("the download is %q, %v", body, header)
 	}
-	f.asks("One more", providertest.Turn{Steps: []providertest.Step{{Code: "more()", Files: []providertest.Made{{Name: "more.txt", Data: []byte("more\n")}}}}, Text: "[more.txt](sandbox:/mnt/data/more.txt)"})
+	f.asks("One more", providertest.Turn{Steps: []providertest.Step{
+		{Code: "more()", Files: []providertest.Made{{Name: "more.txt", Data: []byte("more\n")}}}},
+		Text: "[more.txt](sandbox:/mnt/data/more.txt)"})
 	f.question("Save what was made?")
 	f.press(".question button[value=no]")
 	f.over(2)
@@ -296,7 +312,8 @@ func (f *flows) applies() {
 	f.begins()
 	f.run(`document.querySelector('details.more').open = true; document.querySelector('[name=propose]').checked = true`)
 	f.sees("ask-settings")
-	f.asks("Write a guide", providertest.Turn{Text: "Here is a guide.\n\n```md:docs/guide.md\n# Guide\n\nSet `PORT` to choose the port.\n```\n"})
+	f.asks("Write a guide", providertest.Turn{
+		Text: "Here is a guide.\n\n```md:docs/guide.md\n# Guide\n\nSet `PORT` to choose the port.\n```\n"})
 	f.question("The reply changes the project")
 	f.says(".question", "docs/guide.md", "+3", "new", "Review shows every line")
 	f.sees("ask-apply")
@@ -346,7 +363,9 @@ func (f *flows) moves() {
 
 	send := f.gate.hold(http.MethodPost, "/v1/files", 1<<20)
 	fetch := f.gate.hold(http.MethodGet, "/content", 5<<20)
-	f.asks("Turn it round", providertest.Turn{Steps: []providertest.Step{{Code: "turn()", Files: []providertest.Made{{Name: "turned.bin", Data: make([]byte, large)}}}}, Text: "[turned.bin](sandbox:/mnt/data/turned.bin)"})
+	f.asks("Turn it round", providertest.Turn{Steps: []providertest.Step{
+		{Code: "turn()", Files: []providertest.Made{{Name: "turned.bin", Data: make([]byte, large)}}}},
+		Text: "[turned.bin](sandbox:/mnt/data/turned.bin)"})
 	f.question("May these files leave this machine?")
 	f.press(".question button[value=yes]")
 	f.creeps(send, `document.querySelector('.sent small')?.innerText.match(/^sending, [\d.]+ MiB of 32 MiB$/) && document.querySelector('.sent progress').value > 0 && document.querySelector('.sent progress').value < 1`)

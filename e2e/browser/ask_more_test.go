@@ -23,8 +23,10 @@ func TestAskEnds(t *testing.T) {
 func askEnds(t *testing.T, a *asking, b *tab) {
 	b.goTo(a.url + "/ask")
 	a.model.Rescript(
-		providertest.Turn{Steps: []providertest.Step{{Code: "import sys\nprint('\\033[32mfine\\033[0m')\nprint('careful', file=sys.stderr)"}}, Pause: true},
-		providertest.Turn{Steps: []providertest.Step{{Code: "print('a' * 20000)\nfor n in range(200): print(n)\nraise ValueError('no such column')"}}, Pause: true},
+		providertest.Turn{Steps: []providertest.Step{
+			{Code: "import sys\nprint('\\033[32mfine\\033[0m')\nprint('careful', file=sys.stderr)"}}, Pause: true},
+		providertest.Turn{Steps: []providertest.Step{
+			{Code: "print('a' * 20000)\nfor n in range(200): print(n)\nraise ValueError('no such column')"}}, Pause: true},
 		providertest.Turn{Text: "It has no such column."})
 	b.prompt("Try")
 	b.over(1)
@@ -34,17 +36,20 @@ func askEnds(t *testing.T, a *asking, b *tab) {
 		if got := b.text("#step-1-" + c.step + " .step-head"); !strings.Contains(got, c.outcome) {
 			t.Errorf("step %s is headed %q", c.step, got)
 		}
-		if got := eval[string](b, `document.querySelector('#step-1-`+c.step+` .step-console').textContent`); !strings.Contains(got, c.says) {
+		if got := eval[string](b, `document.querySelector('#step-1-`+c.step+
+			` .step-console').textContent`); !strings.Contains(got, c.says) {
 			t.Errorf("step %s has printed %q", c.step, got)
 		}
 	}
 	if got := b.text("#step-1-1 .step-head"); !strings.Contains(got, "with warnings") {
 		t.Errorf("stderr of code that went well is shown as %q", got)
 	}
-	if tall := eval[float64](b, `document.querySelector('#step-1-2 .step-console').getBoundingClientRect().height`); tall > 400 {
+	if tall := eval[float64](
+		b, `document.querySelector('#step-1-2 .step-console').getBoundingClientRect().height`); tall > 400 {
 		t.Errorf("a long result is %v px tall", tall)
 	}
-	if wide := eval[bool](b, `document.querySelector('#step-1-2 .step-console').scrollWidth > document.querySelector('#step-1-2 .step-console').clientWidth`); wide {
+	if wide := eval[bool](
+		b, `document.querySelector('#step-1-2 .step-console').scrollWidth > document.querySelector('#step-1-2 .step-console').clientWidth`); wide {
 		t.Error("a long line does not wrap")
 	}
 	for _, fault := range eval[[]string](b, audit) {
@@ -52,7 +57,8 @@ func askEnds(t *testing.T, a *asking, b *tab) {
 	}
 	b.shoot("ask-ends")
 
-	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "import time\nprint('begun', flush=True)\ntime.sleep(50)"}}, Text: "never"})
+	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{
+		{Code: "import time\nprint('begun', flush=True)\ntime.sleep(50)"}}, Text: "never"})
 	b.prompt("Wait")
 	b.wait(`document.querySelector('#step-2-1 .step-console')?.innerText.includes('begun')`)
 	for _, fault := range eval[[]string](b, audit) {
@@ -76,7 +82,9 @@ func askCut(t *testing.T, a *asking) {
 	c, url := newCutter(t, a.service)
 	b := open(t, narrow)
 	b.goTo(url + "/ask")
-	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "import time\nfor i in range(30):\n    print('line', i, flush=True)\n    time.sleep(0.05)\n_ = open('made.txt', 'w').write('x')"}}, Text: "It is *over*."})
+	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "import time\nfor i in range(30):\n" +
+		"    print('line', i, flush=True)\n    time.sleep(0.05)\n_ = open('made.txt', 'w').write('x')"}},
+		Text: "It is *over*."})
 	b.choose("#project", "atlas")
 	b.prompt("Count")
 	for _, line := range []int{4, 15} {
@@ -92,10 +100,12 @@ func askCut(t *testing.T, a *asking) {
 	for i := range 30 {
 		fmt.Fprintf(&want, "line %d\n", i)
 	}
-	if got := eval[string](b, `document.querySelector('.step-console').textContent`); strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
+	if got := eval[string](b, `document.querySelector('.step-console').textContent`); strings.TrimSpace(
+		got) != strings.TrimSpace(want.String()) {
 		t.Errorf("after three cuts the output is %q", got)
 	}
-	if n := eval[int](b, `document.querySelectorAll('.said-text').length * 100 + document.querySelectorAll('.card').length * 10 + document.querySelectorAll('.step').length`); n != 111 {
+	if n := eval[int](
+		b, `document.querySelectorAll('.said-text').length * 100 + document.querySelectorAll('.card').length * 10 + document.querySelectorAll('.step').length`); n != 111 {
 		t.Errorf("texts, files and code are there %d times", n)
 	}
 	if got := a.reads("made.txt"); got != "x" {
@@ -108,7 +118,8 @@ func TestAskBroken(t *testing.T) {
 	a := ask(t)
 	b := open(t, light)
 	b.goTo(a.url + "/ask")
-	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "import time\nprint('begun', flush=True)\ntime.sleep(50)"}}, Text: "never"})
+	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{
+		{Code: "import time\nprint('begun', flush=True)\ntime.sleep(50)"}}, Text: "never"})
 	b.prompt("Wait")
 	b.wait(`document.querySelector('#step-1-1 .step-console')?.innerText.includes('begun')`)
 	a.kill()
@@ -132,7 +143,8 @@ func TestAskWithoutScripts(t *testing.T) {
 	a := ask(t)
 	b := open(t, narrow)
 	b.scriptsOff()
-	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "open('made.txt', 'w').write('x')\nprint('plain')"}}, Text: "Made."})
+	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{
+		{Code: "open('made.txt', 'w').write('x')\nprint('plain')"}}, Text: "Made."})
 	b.goTo(a.url + "/ask")
 	b.do(chromedp.SendKeys(chromedp.CSS("#prompt"), "Make a file"))
 	b.click("#send")
@@ -153,19 +165,22 @@ func TestAskHostile(t *testing.T) {
 	b.goTo(a.url + "/ask")
 	owned := "<script>window.owned = 1</script><img src=x onerror=window.owned=1>"
 	a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: hostile}},
-		Text: owned + "\n\n[a](javascript:window.owned=1) ![x](http://192.0.2.1/x.png) <iframe src=/ui/></iframe>\n\n```html\n" + owned + "\n```\n\n`" + owned + "`\n\nevent: ended\ndata: {}\n"})
+		Text: owned + "\n\n[a](javascript:window.owned=1) ![x](http://192.0.2.1/x.png) <iframe src=/ui/></iframe>\n\n" +
+			"```html\n" + owned + "\n```\n\n`" + owned + "`\n\nevent: ended\ndata: {}\n"})
 	b.prompt(owned)
 	b.over(1)
 	unharmed := func(where string) {
 		t.Helper()
 		b.run(`for (const box of document.querySelectorAll('[data-preview]')) { box.scrollIntoView(); await new Promise((r) => setTimeout(r, 60)) }`)
 		b.wait(`!document.querySelector('[data-preview][aria-busy]')`)
-		if eval[bool](b, `'owned' in window || [...document.querySelectorAll('main script, main iframe, main object, main embed, main [onerror], main [onload], .said-text img')].length > 0`) {
+		if eval[bool](b,
+			`'owned' in window || [...document.querySelectorAll('main script, main iframe, main object, main embed, main [onerror], main [onload], .said-text img')].length > 0`) {
 			t.Errorf("%s: hostile content became part of the page", where)
 		}
 	}
 	unharmed("as it came")
-	if got := b.text(".step-console"); !strings.Contains(got, "<script>window.owned = 1</script>") || !strings.Contains(got, "event: result") {
+	if got := b.text(".step-console"); !strings.Contains(got, "<script>window.owned = 1</script>") ||
+		!strings.Contains(got, "event: result") {
 		t.Errorf("the output is not shown as it is: %q", got)
 	}
 	b.run(`scrollTo(0, 0)`)
@@ -175,7 +190,8 @@ func TestAskHostile(t *testing.T) {
 	unharmed("loaded again")
 	for _, file := range eval[[]string](b, `[...document.querySelectorAll('.card-foot a')].map((a) => a.href)`) {
 		_, header, _ := a.fetch(strings.TrimPrefix(strings.TrimSuffix(file, "?download=1"), a.url))
-		for _, want := range []struct{ name, value string }{{"X-Content-Type-Options", "nosniff"}, {"Content-Security-Policy", "sandbox"}, {"Content-Disposition", "attachment"}} {
+		for _, want := range []struct{ name, value string }{{"X-Content-Type-Options", "nosniff"},
+			{"Content-Security-Policy", "sandbox"}, {"Content-Disposition", "attachment"}} {
 			if got := header.Get(want.name); !strings.Contains(got, want.value) {
 				t.Errorf("%s: %s is %q", file, want.name, got)
 			}

@@ -37,10 +37,12 @@ func ask(t *testing.T, settings ...string) *asking {
 	a.project = filepath.Join(folders, "atlas")
 	a.reset()
 	a.service = &service{t: t, data: packagesFolder(t), args: []string{"--workspace", folders},
-		env: append([]string{"AIRLOCK_MODEL_URL=" + a.model.URL + "/v1", "AIRLOCK_MODEL=" + providertest.LocalModel, "AIRLOCK_PROVIDER=local"}, settings...)}
+		env: append([]string{"AIRLOCK_MODEL_URL=" + a.model.URL + "/v1", "AIRLOCK_MODEL=" + providertest.LocalModel,
+			"AIRLOCK_PROVIDER=local"}, settings...)}
 	t.Cleanup(a.stop)
 	a.start("127.0.0.1:0")
-	link, err := http.NewRequestWithContext(t.Context(), http.MethodPut, strings.TrimSuffix(a.url, "/ui")+"/api/v1/projects/atlas", strings.NewReader(`{"folder":`+quote(a.project)+`}`))
+	link, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+		strings.TrimSuffix(a.url, "/ui")+"/api/v1/projects/atlas", strings.NewReader(`{"folder":`+quote(a.project)+`}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,9 @@ func (a *asking) writes(name, content string) {
 		var owner *user.User
 		if owner, err = user.Lookup("airlock"); err == nil {
 			uid, _ := strconv.Atoi(owner.Uid)
-			err = filepath.Walk(a.project, func(name string, _ os.FileInfo, err error) error { return errors.Join(err, os.Chown(name, uid, -1)) })
+			err = filepath.Walk(a.project, func(name string, _ os.FileInfo, err error) error {
+				return errors.Join(err, os.Chown(name, uid, -1))
+			})
 		}
 	}
 	if err != nil {
@@ -100,7 +104,8 @@ func onePixel() []byte {
 	return picture
 }
 
-const salesCSV = "month,region,units,price\n2026-01,East,5,123.77\n2026-01,West,9,268.54\n2026-02,East,7,123.77\n2026-02,West,4,268.54\n2026-03,East,11,119.00\n2026-03,West,12,251.20\n"
+const salesCSV = "month,region,units,price\n2026-01,East,5,123.77\n2026-01,West,9,268.54\n2026-02,East,7,123.77\n" +
+	"2026-02,West,4,268.54\n2026-03,East,11,119.00\n2026-03,West,12,251.20\n"
 
 const plotSales = `import pandas as pd
 import matplotlib.pyplot as plt
@@ -139,13 +144,15 @@ func (b *tab) prompt(text string) {
 
 func (b *tab) choose(selector, value string) {
 	b.t.Helper()
-	b.run(`const field = document.querySelector(` + quote(selector) + `); field.value = ` + quote(value) + `; field.dispatchEvent(new Event('change', { bubbles: true }))`)
+	b.run(`const field = document.querySelector(` + quote(selector) + `); field.value = ` + quote(value) +
+		`; field.dispatchEvent(new Event('change', { bubbles: true }))`)
 }
 
 // over waits until a turn has ended.
 func (b *tab) over(turn int) {
 	b.t.Helper()
-	b.wait(`document.querySelector('#turn-` + strconv.Itoa(turn) + ` .figures-line time') && !document.querySelector('#turn-` + strconv.Itoa(turn) + `').hasAttribute('data-live')`)
+	b.wait(`document.querySelector('#turn-` + strconv.Itoa(turn) +
+		` .figures-line time') && !document.querySelector('#turn-` + strconv.Itoa(turn) + `').hasAttribute('data-live')`)
 }
 
 // TestAsk goes through a whole turn in every look: a file, code, its output, a
@@ -166,7 +173,8 @@ func TestAsk(t *testing.T) {
 			b.choose("#project", "atlas")
 			b.prompt("Plot the revenue of each region by month, and give me the numbers.")
 			b.wait(`document.querySelector('.question [name=clash-o1], .question [name=clash-o2]')`)
-			if got := b.text(".step-code"); got != strings.TrimSpace(plotSales) && !strings.Contains(got, `pd.read_csv("sales.csv")`) {
+			if got := b.text(".step-code"); got != strings.TrimSpace(plotSales) &&
+				!strings.Contains(got, `pd.read_csv("sales.csv")`) {
 				t.Errorf("the code is %q", got)
 			}
 			if !eval[bool](b, `document.querySelector('.step-code .tok-keyword').textContent === 'import'`) {
@@ -216,7 +224,8 @@ func TestAsk(t *testing.T) {
 			// Loaded again it is the same, from what is kept.
 			b.goTo(here)
 			b.over(1)
-			if got := b.text("#turn-1"); !strings.Contains(got, "2416.86") || !strings.Contains(got, "West earns more") || !strings.Contains(got, "saved") {
+			if got := b.text("#turn-1"); !strings.Contains(got, "2416.86") || !strings.Contains(got, "West earns more") ||
+				!strings.Contains(got, "saved") {
 				t.Errorf("loaded again: %q", got)
 			}
 			b.goTo(a.url + "/ask")

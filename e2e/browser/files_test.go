@@ -37,7 +37,9 @@ func lookAtFiles(t *testing.T, how look) {
 	b.run(`scrollTo(0, 0)`)
 	b.show("files-of-a-run")
 	look := func(name string) string {
-		return eval[string](b, `[...document.querySelectorAll('.file')].find((f) => f.querySelector('.file-name').textContent === `+quote(name)+`).querySelector('.look')?.innerText ?? 'none'`)
+		return eval[string](
+			b, `[...document.querySelectorAll('.file')].find((f) => f.querySelector('.file-name').textContent === `+quote(name)+
+				`).querySelector('.look')?.innerText ?? 'none'`)
 	}
 	for name, want := range map[string][]string{
 		"t.csv":      {"name", "ä", "<b>bold</b>", "2 rows, 2 columns."},
@@ -54,7 +56,8 @@ func lookAtFiles(t *testing.T, how look) {
 			}
 		}
 	}
-	if eval[bool](b, "'owned' in window") || eval[int](b, `document.querySelectorAll('.prose a[href^="javascript"]').length`) > 0 {
+	if eval[bool](b, "'owned' in window") ||
+		eval[int](b, `document.querySelectorAll('.prose a[href^="javascript"]').length`) > 0 {
 		t.Error("Markdown brought a script along")
 	}
 	names := map[string]bool{}
@@ -65,9 +68,11 @@ func lookAtFiles(t *testing.T, how look) {
 		t.Errorf("the archive holds %v", names)
 	}
 	// A PDF is for the computer's own reader: the page never shows it.
-	pdf := eval[string](b, `[...document.querySelectorAll('.file')].find((f) => f.innerText.includes('d.pdf')).querySelector('[download]').href`)
+	pdf := eval[string](
+		b, `[...document.querySelectorAll('.file')].find((f) => f.innerText.includes('d.pdf')).querySelector('[download]').href`)
 	code, header, body := s.fetch(strings.TrimPrefix(pdf, s.url))
-	if code != 200 || !strings.HasPrefix(body, "%PDF") || !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") || header.Get("Content-Type") != "application/octet-stream" {
+	if code != 200 || !strings.HasPrefix(body, "%PDF") || !strings.HasPrefix(
+		header.Get("Content-Disposition"), "attachment") || header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("the PDF is answered %d, %v", code, header)
 	}
 	b.run(`[...document.querySelectorAll('.file-name')].find((a) => a.textContent === 't.parquet').click()`)
@@ -108,7 +113,8 @@ func (s *service) call(method, path string, body any) map[string]any {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(s.t.Context(), method, strings.TrimSuffix(s.url, "/ui")+"/api/v1"+path, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(s.t.Context(), method, strings.TrimSuffix(s.url, "/ui")+"/api/v1"+path,
+		bytes.NewReader(text))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -133,14 +139,16 @@ func TestSession(t *testing.T) { inEachLook(t, lookAtSession) }
 func lookAtSession(t *testing.T, how look) {
 	s := shared(t)
 	id, _ := s.call("POST", "/sessions", map[string]any{})["id"].(string)
-	s.call("POST", "/runs", map[string]any{"language": "python", "session": id, "code": "import os; os.makedirs('d')\nfor n in ('a.txt', 'd/b.csv'): open(n, 'w').write('x,y\\n1,2\\n')"})
+	s.call("POST", "/runs", map[string]any{"language": "python", "session": id,
+		"code": "import os; os.makedirs('d')\nfor n in ('a.txt', 'd/b.csv'): open(n, 'w').write('x,y\\n1,2\\n')"})
 	b := open(t, how)
 	b.goTo(s.url + "/files")
 	b.show("sessions")
 	b.run(`document.querySelector('a.row-name[href$="' + ` + quote(id) + ` + '"]').click()`)
 	b.wait(`document.querySelector('h1')?.innerText === 'Session'`)
 	b.show("session")
-	if got := eval[[]string](b, `[...document.querySelectorAll('.row-name')].map((a) => a.textContent)`); strings.Join(got, " ") != "a.txt d/b.csv" {
+	if got := eval[[]string](b, `[...document.querySelectorAll('.row-name')].map((a) => a.textContent)`); strings.Join(
+		got, " ") != "a.txt d/b.csv" {
 		t.Errorf("its files are %q", got)
 	}
 	if got := b.text(".lead"); !strings.Contains(got, id) || !strings.Contains(got, "expires in 2") {
@@ -152,7 +160,8 @@ func lookAtSession(t *testing.T, how look) {
 	page := eval[string](b, "location.href")
 	b.run(`window.confirm = (question) => { window.asked = question; return false }`)
 	b.click(".head .danger")
-	if got := eval[string](b, "window.asked ?? ''"); !strings.Contains(got, "Delete this session?") || eval[string](b, "location.href") != page {
+	if got := eval[string](b, "window.asked ?? ''"); !strings.Contains(got, "Delete this session?") ||
+		eval[string](b, "location.href") != page {
 		t.Errorf("before it is deleted the page asks %q", got)
 	}
 	b.run(`window.confirm = () => true`)

@@ -146,7 +146,8 @@ func runAgain(t *testing.T, how look) {
 	if got := b.text("table.diff"); !strings.Contains(got, "count apples") || !strings.Contains(got, "count pears") {
 		t.Errorf("the diff of the code: %q", got)
 	}
-	if got := eval[int](b, "document.querySelectorAll('table.diff')[1].querySelectorAll('.added, .removed').length"); got != 2 {
+	if got := eval[int](
+		b, "document.querySelectorAll('table.diff')[1].querySelectorAll('.added, .removed').length"); got != 2 {
 		t.Errorf("the diff of the output has %d changed lines, want 2", got)
 	}
 	b.show("compare")
@@ -191,7 +192,8 @@ func TestManyOutputs(t *testing.T) {
 	b := open(t, light)
 	b.goTo(s.url + "/")
 	b.runs("for i in range(5000): open(f'f{i:04}.dat', 'w').write('x')")
-	if got := b.text("#result"); !strings.Contains(got, "300 files") || !strings.Contains(got, "4,700 files were not kept") {
+	if got := b.text("#result"); !strings.Contains(got, "300 files") ||
+		!strings.Contains(got, "4,700 files were not kept") {
 		t.Errorf("the result says %.300q", got)
 	}
 	b.examine("many-outputs")

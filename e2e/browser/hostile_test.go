@@ -28,7 +28,8 @@ func TestHostile(t *testing.T) {
 	b := open(t, light)
 	unharmed := func(where string) {
 		t.Helper()
-		if eval[bool](b, `'owned' in window || [...document.querySelectorAll('main script, main iframe, main object, main embed, main [onerror], main [onload]')].length > 0`) {
+		if eval[bool](b,
+			`'owned' in window || [...document.querySelectorAll('main script, main iframe, main object, main embed, main [onerror], main [onload]')].length > 0`) {
 			t.Errorf("%s: hostile content became part of the page", where)
 		}
 	}
@@ -37,7 +38,8 @@ func TestHostile(t *testing.T) {
 	b.run(`for (const box of document.querySelectorAll('[data-preview]')) { box.scrollIntoView(); await new Promise((r) => setTimeout(r, 60)) }`)
 	b.wait(`!document.querySelector('[data-preview][aria-busy]')`)
 	unharmed("the run's page")
-	if got := b.text("#output"); !strings.Contains(got, "<script>window.owned = 1</script>") || !strings.Contains(got, "event: result") || !strings.Contains(got, "click") {
+	if got := b.text("#output"); !strings.Contains(got, "<script>window.owned = 1</script>") ||
+		!strings.Contains(got, "event: result") || !strings.Contains(got, "click") {
 		t.Errorf("the output is not shown as it is: %q", got)
 	}
 	b.run(`scrollTo(0, 0)`)

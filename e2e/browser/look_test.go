@@ -39,12 +39,14 @@ func (b *tab) seen(how look) {
 		scheme = "dark"
 	}
 	b.look = how
-	b.do(chromedp.EmulateViewport(how.width, how.height), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
-		})
-		return err
-	}))
+	b.do(chromedp.EmulateViewport(how.width, how.height), chromedp.Func(
+		func(ctx context.Context, _ *chromedp.Target) error {
+			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+					{Name: "prefers-reduced-motion", Value: "reduce"}},
+			})
+			return err
+		}))
 }
 
 // examine audits what the page shows, and takes a picture of it, in each look.

@@ -37,7 +37,8 @@ func TestWeight(t *testing.T) {
 	}
 	slices.Sort(paints)
 	median := paints[len(paints)/2]
-	t.Logf("first page without the editor: %d bytes (bound 102,400); first contentful paint: median of 20 %.0f ms, worst %.0f ms (bound of the median 500 ms)", weight, median, paints[19])
+	t.Logf("first page without the editor: %d bytes (bound 102,400); first contentful paint: median of 20 %.0f ms, "+
+		"worst %.0f ms (bound of the median 500 ms)", weight, median, paints[19])
 	if weight == 0 || weight >= 100<<10 {
 		t.Errorf("the first page has %d bytes", weight)
 	}
@@ -65,7 +66,8 @@ func TestLineDelay(t *testing.T) {
 		t.Fatalf("%d lines were seen, want 40", len(delays))
 	}
 	slices.Sort(delays)
-	t.Logf("from print to screen: median %.0f ms, 95 of 100 within %.0f ms, worst %.0f ms (bound of the median 100 ms)", delays[20], delays[37], delays[39])
+	t.Logf("from print to screen: median %.0f ms, 95 of 100 within %.0f ms, worst %.0f ms (bound of the median 100 ms)",
+		delays[20], delays[37], delays[39])
 	if delays[20] > 100 {
 		t.Errorf("the median line is on the screen after %.0f ms", delays[20])
 	}
@@ -109,7 +111,8 @@ func printMuch(t *testing.T, s *service, how look, program, last string) {
 	}
 	shifts := eval[float64](b, "window.shifts")
 	length := eval[int](b, "document.querySelector('#output').textContent.length")
-	t.Logf("%d characters: of %d tasks the longest takes %.0f ms of the processor (bound 100 ms), %.0f ms by the clock; layout shift %.4f",
+	t.Logf("%d characters: of %d tasks the longest takes %.0f ms of the processor (bound 100 ms), %.0f ms by the clock; "+
+		"layout shift %.4f",
 		length, len(tasks), longest.processor, longest.clock, shifts)
 	if len(tasks) < 10 || longest.processor >= 100 {
 		t.Errorf("%d tasks; one of %.0f ms blocks the page", len(tasks), longest.processor)
@@ -117,7 +120,8 @@ func printMuch(t *testing.T, s *service, how look, program, last string) {
 	if shifts > 0.01 {
 		t.Errorf("the page shifts by %.4f while output comes", shifts)
 	}
-	b.wait("(() => { const o = document.querySelector('#output'); return o.scrollHeight - o.scrollTop - o.clientHeight < 40 })()")
+	b.wait("(() => { const o = document.querySelector('#output'); return o.scrollHeight - o.scrollTop - o.clientHeight " +
+		"< 40 })()")
 	b.shoot("much-" + strings.ReplaceAll(t.Name()[strings.LastIndex(t.Name(), "/")+1:], " ", "-"))
 }
 
@@ -146,7 +150,8 @@ func TestLargeUpload(t *testing.T) {
 	after := eval[float64](b, "gc(), performance.memory.usedJSHeapSize")
 	values := eval[[]float64](b, "window.values")
 	steps := len(slices.Compact(slices.Clone(values)))
-	t.Logf("100 MB: %d different values of the bar, the page's heap grew by %.1f MB (bound 10 MB)", steps, (after-before)/1e6)
+	t.Logf("100 MB: %d different values of the bar, the page's heap grew by %.1f MB (bound 10 MB)", steps,
+		(after-before)/1e6)
 	if !slices.IsSorted(values) || steps < 10 || values[0] > 0.2 {
 		t.Errorf("the progress is not steady: %d values, in order: %v", steps, slices.IsSorted(values))
 	}
@@ -186,7 +191,8 @@ func TestPicture(t *testing.T) {
 	defer cancel()
 	var shot []byte
 	err := chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		made, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng})
+		made, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+			Format: page.CaptureScreenshotFormatPng})
 		shot = made.Data
 		return err
 	}))

@@ -43,7 +43,9 @@ func last() string {
 
 var serverAfter = strings.NewReplacer(
 	"\t\"net/http\"\n", "\t\"net/http\"\n\t\"os\"\n",
-	"ListenAndServe(\":8080\", nil))\n}\n", "ListenAndServe(address(), nil))\n}\n\n// address is where to listen.\nfunc address() string {\n\tif port := os.Getenv(\"PORT\"); port != \"\" {\n\t\treturn \":\" + port\n\t}\n\treturn \":8080\"\n}\n",
+	"ListenAndServe(\":8080\", nil))\n}\n", "ListenAndServe(address(), nil))\n}\n\n// address is where to listen.\n"+
+		"func address() string {\n\tif port := os.Getenv(\"PORT\"); port != \"\" {\n\t\treturn \":\" + port\n\t}\n"+
+		"\treturn \":8080\"\n}\n",
 	"\"hello\")", "\"hello, world\")",
 	"the last", "the very last",
 ).Replace(serverBefore)
@@ -53,9 +55,13 @@ const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwA
 var reviewReply = "The server now listens on PORT.\n\n```go:src/server.go\n" + serverAfter + "```\n\n" +
 	"```md:docs/guide.md\n# Guide\n\nSet `PORT` to choose the port.\n```\n\n" +
 	"```yaml:.github/workflows/ci.yml\non: push\n```\n\n" +
-	"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 70\ncompleted: The server listens on PORT.\nnext:\n- write a test for address()\n- document it\n=== END PROGRESS UPDATE ===\n\n" +
-	"=== SUBMISSION ===\nassignment_id: A2\nsummary: The guide tells about PORT.\nevidence: docs/guide.md, src/server.go\n=== END SUBMISSION ===\n\n" +
-	"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: How shall people sign in?\noptions: Magic links | Passwords with a second factor | Single sign-on\nrecommendation: Magic links\nrationale: They need no password to keep, and mail is there already.\n=== END ESCALATION ===\n"
+	"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 70\ncompleted: The server listens on PORT.\nnext:\n" +
+	"- write a test for address()\n- document it\n=== END PROGRESS UPDATE ===\n\n" +
+	"=== SUBMISSION ===\nassignment_id: A2\nsummary: The guide tells about PORT.\n" +
+	"evidence: docs/guide.md, src/server.go\n=== END SUBMISSION ===\n\n" +
+	"=== ESCALATION ===\nassignment_id: A3\ndecision_needed: How shall people sign in?\n" +
+	"options: Magic links | Passwords with a second factor | Single sign-on\nrecommendation: Magic links\n" +
+	"rationale: They need no password to keep, and mail is there already.\n=== END ESCALATION ===\n"
 
 // site is a project's folder that a service may write to.
 type site struct {
@@ -143,7 +149,8 @@ func (s *site) link(b *tab) {
 
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
-	b.run(`const f = document.querySelector(` + quote(selector) + `); f.value = ` + quote(text) + `; f.dispatchEvent(new Event('input', {bubbles: true}))`)
+	b.run(`const f = document.querySelector(` + quote(selector) + `); f.value = ` + quote(text) +
+		`; f.dispatchEvent(new Event('input', {bubbles: true}))`)
 }
 
 // paste hands a reply in and waits for its page.
@@ -245,8 +252,10 @@ func (s *site) unlink(b *tab) {
 		b.t.Fatal(err)
 	}
 	b.goTo(s.url + "/projects")
-	card := `[...document.querySelectorAll('.projects .card')].find((c) => c.querySelector('h2').innerText === ` + quote(s.project) + `)`
-	if got := eval[string](b, card+".innerText"); os.Geteuid() == 0 && (!strings.Contains(got, "readable, not writable") || !strings.Contains(got, "write access")) {
+	card := `[...document.querySelectorAll('.projects .card')].find((c) => c.querySelector('h2').innerText === ` +
+		quote(s.project) + `)`
+	if got := eval[string](b, card+".innerText"); os.Geteuid() == 0 &&
+		(!strings.Contains(got, "readable, not writable") || !strings.Contains(got, "write access")) {
 		b.t.Errorf("a folder that cannot be written to: %q", got)
 	}
 	b.show("projects-readable")
@@ -272,7 +281,8 @@ func reviewByKeys(s *site, b *tab) {
 		t.Errorf("after jjj: %q", got)
 	}
 	b.key("x")
-	if !eval[bool](b, `document.querySelector('.whole[value=f1]').indeterminate && document.querySelectorAll('.part:checked').length === document.querySelectorAll('.part').length - 1`) {
+	if !eval[bool](b,
+		`document.querySelector('.whole[value=f1]').indeterminate && document.querySelectorAll('.part:checked').length === document.querySelectorAll('.part').length - 1`) {
 		t.Error("x takes one place out, and the file's mark says so")
 	}
 	b.key("k")
@@ -383,11 +393,14 @@ func TestReviewHostilePage(t *testing.T) {
 	s := serveSite(t)
 	b := open(t, light)
 	s.link(b)
-	s.paste(b, "```html:src/$x'&.html\n"+script+"\u202etxt.exe\u200b\x1b[31m\n</textarea>"+script+"\n```\n```svg:../x&'.svg\nx\n```\n"+
+	s.paste(b, "```html:src/$x'&.html\n"+script+"\u202etxt.exe\u200b\x1b[31m\n</textarea>"+script+
+		"\n```\n```svg:../x&'.svg\nx\n```\n"+
 		"=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 10\ncompleted: "+script+"\n=== END PROGRESS UPDATE ===\n"+
-		"=== ESCALATION ===\nassignment_id: A1\ndecision_needed: "+script+"\noptions: "+script+" | b\n=== END ESCALATION ===\n")
+		"=== ESCALATION ===\nassignment_id: A1\ndecision_needed: "+script+"\noptions: "+script+
+		" | b\n=== END ESCALATION ===\n")
 	b.show("review-hostile")
-	if got := b.text(".change"); !strings.Contains(got, "U+202E") || !strings.Contains(got, "U+200B") || !strings.Contains(got, "ESC") {
+	if got := b.text(".change"); !strings.Contains(got, "U+202E") || !strings.Contains(got, "U+200B") ||
+		!strings.Contains(got, "ESC") {
 		t.Errorf("characters that do not show are not spelled out: %q", got)
 	}
 	page := eval[string](b, "location.href")
@@ -412,7 +425,8 @@ func TestReviewFromElsewhere(t *testing.T) {
 	s.link(b)
 	token := eval[string](b, `document.querySelector('meta[name=airlock-token]').content`)
 	for header, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", s.url+"/projects/shop/unlink", strings.NewReader(url.Values{"token": {token}}.Encode()))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.url+"/projects/shop/unlink",
+			strings.NewReader(url.Values{"token": {token}}.Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,8 @@ var address = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 
 func (s *service) start(listen string) {
 	s.t.Helper()
-	s.cmd, s.dead = s.command(append([]string{"serve", "--data", s.data, "--listen", listen, "--log-level", "warn"}, s.args...)...), make(chan struct{})
+	s.cmd, s.dead = s.command(append([]string{"serve", "--data", s.data, "--listen", listen, "--log-level", "warn"},
+		s.args...)...), make(chan struct{})
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

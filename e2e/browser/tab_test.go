@@ -123,7 +123,8 @@ func evaluate[T any](b *tab, expression string) (T, error) {
 // leaving reports whether an expression could not be looked at because the page
 // gave way to the next one.
 func leaving(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "Inspected target navigated or closed") || strings.Contains(err.Error(), "context was destroyed"))
+	return err != nil && (strings.Contains(err.Error(), "Inspected target navigated or closed") ||
+		strings.Contains(err.Error(), "context was destroyed"))
 }
 
 // run executes statements in the page.
@@ -146,7 +147,8 @@ func (b *tab) wait(expression string) {
 		}
 		if time.Now().After(deadline) {
 			b.shoot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
-			b.t.Fatalf("it does not become true: %s\nthe page: %s", expression, eval[string](b, "document.querySelector('main')?.innerText ?? ''"))
+			b.t.Fatalf("it does not become true: %s\nthe page: %s", expression,
+				eval[string](b, "document.querySelector('main')?.innerText ?? ''"))
 		}
 		select {
 		case <-b.ctx.Done():
@@ -205,7 +207,8 @@ func (b *tab) ended() {
 func (b *tab) scriptsOff() {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	}))
 }
@@ -215,7 +218,8 @@ func (b *tab) scriptsOff() {
 func (b *tab) press(key string) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown,
+			input.DispatchKeyEventTypeKeyUp} {
 			event := input.DispatchKeyEventParams{Type: kind, Key: key}
 			if kind == input.DispatchKeyEventTypeKeyDown {
 				event.Text = key

@@ -33,9 +33,12 @@ func TestTools(t *testing.T) {
 		says                 []string
 		not                  string
 	}{
-		{"not-enabled", "", "Not enabled", []string{"Set CODE_INTERPRETER_BASE_URL", "start this application again"}, "Version"},
-		{"lost", "http://127.0.0.1:9/onyx", "Connection lost", []string{"Unable to reach", "Start the service", "http://127.0.0.1:9/onyx"}, "Version"},
-		{"unhealthy", sick.URL + "/onyx", "Unhealthy", []string{"not well: the executor is gone", "Look at the log of the service", "airlock doctor", "9.8.7"}, "Start the service"},
+		{"not-enabled", "", "Not enabled", []string{"Set CODE_INTERPRETER_BASE_URL", "start this application again"},
+			"Version"},
+		{"lost", "http://127.0.0.1:9/onyx", "Connection lost", []string{
+			"Unable to reach", "Start the service", "http://127.0.0.1:9/onyx"}, "Version"},
+		{"unhealthy", sick.URL + "/onyx", "Unhealthy", []string{
+			"not well: the executor is gone", "Look at the log of the service", "airlock doctor", "9.8.7"}, "Start the service"},
 		{"connected", well.URL + "/onyx", "Connected", []string{"Runs Python in a sandbox", well.URL + "/onyx"}, "not well"},
 	} {
 		t.Run(state.name, func(t *testing.T) {

@@ -40,7 +40,8 @@ func (b *tab) trace() func() []task {
 	}
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, tracing.Start, tracing.StartParams{TraceConfig: &tracing.TraceConfig{
-			IncludedCategories: []string{"toplevel", "disabled-by-default-devtools.timeline", "devtools.timeline", "__metadata"}, ExcludedCategories: []string{"*"},
+			IncludedCategories: []string{"toplevel", "disabled-by-default-devtools.timeline", "devtools.timeline", "__metadata"},
+			ExcludedCategories: []string{"*"},
 		}})
 		return err
 	}))

@@ -114,7 +114,8 @@ func honestHeld(ctx context.Context, l *load, who tenant) error {
 
 // inSession counts up in a file over several runs.
 func inSession(ctx context.Context, l *load, who tenant, kind string) error {
-	session, err := who.CreateSession(ctx, client.SessionRequest{Kind: kind, TTLSeconds: 600, Limits: &client.Limits{WorkspaceBytes: 16 << 20}})
+	session, err := who.CreateSession(ctx, client.SessionRequest{
+		Kind: kind, TTLSeconds: 600, Limits: &client.Limits{WorkspaceBytes: 16 << 20}})
 	if err != nil {
 		if e, ok := errors.AsType[*client.Error](err); ok && kind == "held" && e.Status == 507 {
 			return nil // the memory for those is used up: it says so
@@ -123,7 +124,8 @@ func inSession(ctx context.Context, l *load, who tenant, kind string) error {
 	}
 	for i := range 3 {
 		run, err := l.execute(ctx, who, client.RunRequest{Language: "python", Session: session.ID,
-			Code: "import os\nn = int(open('n').read()) if os.path.exists('n') else 0\nopen('n', 'w').write(str(n + 1))\nprint(n)"})
+			Code: "import os\nn = int(open('n').read()) if os.path.exists('n') else 0\nopen('n', 'w').write(str(n + 1))\n" +
+				"print(n)"})
 		if err := expectOutput(run, err, fmt.Sprintln(i)); err != nil {
 			return errors.Join(err, who.DeleteSession(ctx, session.ID))
 		}
@@ -144,7 +146,8 @@ func inSession(ctx context.Context, l *load, who tenant, kind string) error {
 func honestStream(ctx context.Context, l *load, who tenant) error {
 	var live strings.Builder
 	var last *client.Run
-	for e, err := range who.Stream(ctx, client.RunRequest{Language: "python", Code: "for i in range(50): print('line', i)"}) {
+	for e, err := range who.Stream(ctx, client.RunRequest{Language: "python",
+		Code: "for i in range(50): print('line', i)"}) {
 		if err != nil {
 			return err
 		}
@@ -152,7 +155,8 @@ func honestStream(ctx context.Context, l *load, who tenant) error {
 		last = e.Run
 	}
 	l.count()
-	if last == nil || last.Status != client.StatusOK || live.String() != last.Stdout || strings.Count(last.Stdout, "\n") != 50 {
+	if last == nil || last.Status != client.StatusOK || live.String() != last.Stdout ||
+		strings.Count(last.Stdout, "\n") != 50 {
 		return fmt.Errorf("the stream gave %.200q and the result %+v", live.String(), last)
 	}
 	var again strings.Builder
@@ -191,7 +195,8 @@ func honestBackground(ctx context.Context, l *load, who tenant) error {
 }
 
 func honestRepeat(ctx context.Context, l *load, who tenant) error {
-	req := client.RunRequest{Language: "python", Code: "import time; print(time.time_ns())", IdempotencyKey: fmt.Sprint("soak-", rand.Uint64())}
+	req := client.RunRequest{Language: "python", Code: "import time; print(time.time_ns())",
+		IdempotencyKey: fmt.Sprint("soak-", rand.Uint64())}
 	first, err := l.execute(ctx, who, req)
 	if err != nil {
 		return err
@@ -220,7 +225,8 @@ func honestCancel(ctx context.Context, l *load, who tenant) error {
 }
 
 func honestOutputs(ctx context.Context, l *load, who tenant) error {
-	run, err := l.execute(ctx, who, client.RunRequest{Language: "python", Code: "import os\nfor i in range(50): open(f'f{i}', 'wb').write(os.urandom(500))"})
+	run, err := l.execute(ctx, who, client.RunRequest{Language: "python",
+		Code: "import os\nfor i in range(50): open(f'f{i}', 'wb').write(os.urandom(500))"})
 	if err := expectOutput(run, err, ""); err != nil {
 		return err
 	}

@@ -54,7 +54,8 @@ const (
 // draw makes an SVG of the samples.
 func draw(samples []sample) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width+left+120, len(charts)*(height+top+16)+20)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+
+		"\n", width+left+120, len(charts)*(height+top+16)+20)
 	fmt.Fprintln(&b, `<rect width="100%" height="100%" fill="white"/>`)
 	if len(samples) == 0 {
 		return b.String() + "</svg>\n"
@@ -78,12 +79,14 @@ func draw(samples []sample) string {
 		for n, l := range chart.lines {
 			fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="1.5" points="`, l.colour)
 			for _, s := range samples {
-				fmt.Fprintf(&b, "%.1f,%.1f ", left+float64(width)*float64(s.at)/float64(whole), float64(y0)+float64(height)*(1-l.of(s)/most))
+				fmt.Fprintf(&b, "%.1f,%.1f ", left+float64(width)*float64(s.at)/float64(whole),
+					float64(y0)+float64(height)*(1-l.of(s)/most))
 			}
 			fmt.Fprintf(&b, `"/><text x="%d" y="%d" fill="%s">%s</text>`+"\n", left+width+8, y0+14+16*n, l.colour, l.name)
 		}
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end" fill="#57606a">%v</text>`+"\n</svg>\n", left+width, len(charts)*(height+top+16)+12, whole.Round(time.Second))
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end" fill="#57606a">%v</text>`+"\n</svg>\n", left+width,
+		len(charts)*(height+top+16)+12, whole.Round(time.Second))
 	return b.String()
 }
 
@@ -92,10 +95,14 @@ func (l *load) report(samples []sample, before, warm, after quietness, verdict e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d runs in %v; honest answers p50 %v, p99 %v; time limits overrun p99 %v of %d\n", l.ended, lastAt(samples).Round(time.Second),
-		percentile(l.honest, 0.5).Round(10*time.Microsecond), percentile(l.honest, 0.99).Round(time.Millisecond), late(l.overdue).Round(time.Millisecond), len(l.overdue))
-	fmt.Fprintf(&b, "slope of memory, without the first third: service %+.1f %%/h, its live heap %+.1f %%/h, executor %+.1f %%/h\n\n",
-		slope(samples, func(s sample) int64 { return s.serviceMemory }), slope(samples, func(s sample) int64 { return s.live }),
+	fmt.Fprintf(&b, "%d runs in %v; honest answers p50 %v, p99 %v; time limits overrun p99 %v of %d\n", l.ended,
+		lastAt(samples).Round(time.Second),
+		percentile(l.honest, 0.5).Round(10*time.Microsecond), percentile(l.honest, 0.99).Round(time.Millisecond),
+		late(l.overdue).Round(time.Millisecond), len(l.overdue))
+	fmt.Fprintf(&b, "slope of memory, without the first third: service %+.1f %%/h, its live heap %+.1f %%/h, executor "+
+		"%+.1f %%/h\n\n",
+		slope(samples, func(s sample) int64 { return s.serviceMemory }),
+		slope(samples, func(s sample) int64 { return s.live }),
 		slope(samples, func(s sample) int64 { return s.executorMemory }))
 	for _, chart := range charts {
 		for _, c := range chart.lines {
@@ -118,14 +125,16 @@ func (l *load) report(samples []sample, before, warm, after quietness, verdict e
 		{"open files of the executor", before.executorFiles, warm.executorFiles, after.executorFiles},
 		{"service's live heap, KiB", int(before.live >> 10), int(warm.live >> 10), int(after.live >> 10)},
 		{"service beyond its heap, KiB", int(before.beyond >> 10), int(warm.beyond >> 10), int(after.beyond >> 10)},
-		{"executor's memory, KiB", int(before.executorMemory >> 10), int(warm.executorMemory >> 10), int(after.executorMemory >> 10)},
+		{"executor's memory, KiB", int(before.executorMemory >> 10), int(warm.executorMemory >> 10),
+			int(after.executorMemory >> 10)},
 		{"goroutines", before.goroutines, warm.goroutines, after.goroutines},
 		{"parts of uploads", len(before.uploads), len(warm.uploads), len(after.uploads)},
 	} {
 		fmt.Fprintf(&b, "%-28s %8d %8d %8d\n", row.name, row.before, row.warm, row.after)
 	}
 	fmt.Fprintln(&b)
-	for _, name := range slices.SortedFunc(maps.Keys(l.done), func(a, b string) int { return cmp.Compare(l.done[b], l.done[a]) }) {
+	for _, name := range slices.SortedFunc(maps.Keys(l.done),
+		func(a, b string) int { return cmp.Compare(l.done[b], l.done[a]) }) {
 		fmt.Fprintf(&b, "%-28s %8d\n", name, l.done[name])
 	}
 	if verdict == nil {

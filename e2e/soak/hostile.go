@@ -23,11 +23,14 @@ var hostile = []program{
 	{"sleep", "bash", "sleep 100"},
 	{"ignore signals", "bash", "trap '' TERM INT HUP; while :; do sleep 1; done"},
 	{"fork bomb", "bash", ":(){ :|:& };:; wait"},
-	{"fork and leave", "python", "import os, time\nfor i in range(30):\n  try:\n    if os.fork() == 0: os.setsid(); time.sleep(100)\n  except OSError: break"},
+	{"fork and leave", "python", "import os, time\nfor i in range(30):\n  try:\n" +
+		"    if os.fork() == 0: os.setsid(); time.sleep(100)\n  except OSError: break"},
 	{"double fork", "bash", "for i in 1 2 3 4; do (setsid sleep 100 >/dev/null 2>&1 &) ; done; exit 0"},
 	{"memory", "python", "x = []\nwhile True: x.append(bytearray(10 << 20))"},
-	{"memory of many", "python", "import os\nfor i in range(8):\n  if os.fork() == 0:\n    x = bytearray(64 << 20)\n    while True: pass\nos.wait()"},
-	{"shared memory", "bash", "dd if=/dev/zero of=/dev/shm/x bs=1M count=500 2>/dev/null; dd if=/dev/zero of=/tmp/x bs=1M count=500 2>/dev/null; dd if=/dev/zero of=x bs=1M count=900 2>/dev/null; true"},
+	{"memory of many", "python",
+		"import os\nfor i in range(8):\n  if os.fork() == 0:\n    x = bytearray(64 << 20)\n    while True: pass\nos.wait()"},
+	{"shared memory", "bash", "dd if=/dev/zero of=/dev/shm/x bs=1M count=500 2>/dev/null; dd if=/dev/zero of=/tmp/x " +
+		"bs=1M count=500 2>/dev/null; dd if=/dev/zero of=x bs=1M count=900 2>/dev/null; true"},
 	{"flood", "python", "import sys\nwhile True: sys.stdout.write('x' * 65536)"},
 	{"flood both", "bash", "yes & yes >&2"},
 	{"bytes", "python", "import os\nos.write(1, bytes(range(256)) * 1000)"},
@@ -36,7 +39,8 @@ var hostile = []program{
 	{"locked", "bash", "mkdir -p a/b/c; echo x > a/b/c/d; chmod 000 a/b/c a/b a"},
 	{"links", "bash", "ln -s /etc/passwd p; ln -s / r; ln -s self self; mkfifo f; echo x > o; ln o h"},
 	{"sparse", "bash", "truncate -s 400M s; truncate -s 60M t"},
-	{"names", "python", "import os\nfor n in (b'\\xff', b'a\\nb', b'-rf', b'\\xe2\\x80\\xae', b' ', b'a' * 255): open(n, 'w').write('x')"},
+	{"names", "python",
+		"import os\nfor n in (b'\\xff', b'a\\nb', b'-rf', b'\\xe2\\x80\\xae', b' ', b'a' * 255): open(n, 'w').write('x')"},
 	{"files open", "python", "import os\nl = []\nwhile True: l.append(os.open('/dev/null', 0))"},
 	{"sockets", "python", "import socket\nl = []\nwhile True: l += socket.socketpair()"},
 	{"threads", "python", "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(100,)).start()"},
@@ -45,10 +49,14 @@ var hostile = []program{
 	{"stop", "bash", "kill -STOP $$"},
 	{"abort", "python", "import os; os.abort()"},
 	{"exit in exit", "python", "import atexit, time\natexit.register(time.sleep, 100)"},
-	{"network", "python", "import socket\nfor host, port in (('192.0.2.1', 80), ('169.254.169.254', 80), ('127.0.0.1', 8000)):\n  try:\n    socket.create_connection((host, port), 0.1); print('HOST-network')\n  except OSError: pass"},
+	{"network", "python", "import socket\nfor host, port in (('192.0.2.1', 80), ('169.254.169.254', 80), ('127.0.0.1', " +
+		"8000)):\n  try:\n    socket.create_connection((host, port), 0.1); print('HOST-network')\n  except OSError: pass"},
 	{"host files", "python", "import os\nfor p in ('/etc/shadow', '/root/.ssh', '/proc/1/environ', '/proc/kcore', '/var/lib/airlock', '/sys/fs/cgroup'):\n  try:\n    print('HOST-' + p if (os.listdir(p) if os.path.isdir(p) else open(p, 'rb').read(1)) else '')\n  except OSError: pass"},
-	{"mount", "bash", "mount -t tmpfs t /tmp 2>/dev/null && echo HOST-mount; unshare -U true 2>/dev/null && echo HOST-userns; chroot / true 2>/dev/null && echo HOST-chroot; true"},
-	{"descriptors", "python", "import os\nfor n in os.listdir('/proc/self/fd'):\n  try:\n    t = os.readlink('/proc/self/fd/' + n)\n    if int(n) > 2 and 'proc' not in t: print('HOST-fd', n, t)\n  except OSError: pass"},
+	{"mount", "bash", "mount -t tmpfs t /tmp 2>/dev/null && echo HOST-mount; unshare -U true 2>/dev/null && echo " +
+		"HOST-userns; chroot / true 2>/dev/null && echo HOST-chroot; true"},
+	{"descriptors", "python", "import os\nfor n in os.listdir('/proc/self/fd'):\n  try:\n" +
+		"    t = os.readlink('/proc/self/fd/' + n)\n    if int(n) > 2 and 'proc' not in t: print('HOST-fd', n, t)\n" +
+		"  except OSError: pass"},
 	{"interpreter", "python", "import builtins, sys, os\nbuiltins.print = None; sys.modules.clear(); os._exit(7)"},
 	{"sudden end", "python", "import os; os.kill(os.getpid(), 9)"},
 }
@@ -56,7 +64,8 @@ var hostile = []program{
 // hostileClient misuses the protocol in one of many ways, and then asks for
 // something that must work.
 func hostileClient(ctx context.Context, l *load, who tenant) error {
-	misuse := []func(context.Context, *load, tenant) error{hangUp, halfUpload, badRequests, wrongKeys, slowHeader, foreign, nobodyReads}
+	misuse := []func(context.Context, *load, tenant) error{hangUp, halfUpload, badRequests, wrongKeys, slowHeader, foreign,
+		nobodyReads}
 	if err := misuse[rand.IntN(len(misuse))](ctx, l, who); err != nil {
 		return err
 	}
@@ -75,7 +84,9 @@ func (l *load) raw(text string) (net.Conn, error) {
 }
 
 func post(who tenant, path, kind string, length int) string {
-	return fmt.Sprintf("POST /api/v1%s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path, who.key, kind, length)
+	return fmt.Sprintf(
+		"POST /api/v1%s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path,
+		who.key, kind, length)
 }
 
 // hangUp leaves in the middle of its run.
@@ -91,7 +102,8 @@ func hangUp(_ context.Context, l *load, who tenant) error {
 }
 
 func halfUpload(_ context.Context, l *load, who tenant) error {
-	conn, err := l.raw(post(who, "/files?name=half", "application/octet-stream", 10<<20) + strings.Repeat("x", rand.IntN(1<<20)))
+	conn, err := l.raw(post(who, "/files?name=half", "application/octet-stream", 10<<20) +
+		strings.Repeat("x", rand.IntN(1<<20)))
 	if err != nil {
 		return err
 	}
@@ -99,7 +111,8 @@ func halfUpload(_ context.Context, l *load, who tenant) error {
 }
 
 func badRequests(_ context.Context, l *load, who tenant) error {
-	for _, body := range []string{"", "null", `{"language":"python"`, strings.Repeat("[", 50_000), `{"language":"python","code":"\ud800"}`, `{"language":"cobol","code":""}`, "\x00\xff"} {
+	for _, body := range []string{"", "null", `{"language":"python"`, strings.Repeat("[", 50_000),
+		`{"language":"python","code":"\ud800"}`, `{"language":"cobol","code":""}`, "\x00\xff"} {
 		conn, err := l.raw(post(who, "/runs", "application/json", len(body)) + body)
 		if err != nil {
 			return err
@@ -158,7 +171,8 @@ func foreign(ctx context.Context, l *load, who tenant) error {
 // nobodyReads asks for a stream and takes nothing of it.
 func nobodyReads(_ context.Context, l *load, who tenant) error {
 	body := `{"language":"python","code":"print('x' * (8 << 20))","timeout_ms":500}`
-	conn, err := l.raw(strings.Replace(post(who, "/runs", "application/json", len(body)), "\r\n\r\n", "\r\nAccept: text/event-stream\r\n\r\n", 1) + body)
+	conn, err := l.raw(strings.Replace(post(who, "/runs", "application/json", len(body)), "\r\n\r\n",
+		"\r\nAccept: text/event-stream\r\n\r\n", 1) + body)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,8 @@ func (l *load) prepare(ctx context.Context) error {
 		}
 		l.tenants = append(l.tenants, tenant{c, key})
 	}
-	for language, code := range map[string]string{"python": "import numpy; print(int(numpy.arange(4).sum()))", "js": "console.log(2 * 3)"} {
+	for language, code := range map[string]string{"python": "import numpy; print(int(numpy.arange(4).sum()))",
+		"js": "console.log(2 * 3)"} {
 		run, err := l.tenants[0].Run(ctx, client.RunRequest{Language: language, Code: code})
 		works := err == nil && run.Stdout == "6\n"
 		if language == "js" {

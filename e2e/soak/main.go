@@ -101,7 +101,8 @@ func soak(ctx context.Context, o options) (err error) {
 	left := s.leftovers(before, after)
 	stopErr := s.stop()
 	left = append(left, s.remains()...)
-	verdict := errors.Join(warmErr, quietErr, stopErr, l.verdict(), judgeRest(warm.sample, after.sample), judgeGrowth(samples), leftError(left))
+	verdict := errors.Join(warmErr, quietErr, stopErr, l.verdict(), judgeRest(warm.sample, after.sample),
+		judgeGrowth(samples), leftError(left))
 	report := l.report(samples, before, warm, after, verdict)
 	fmt.Fprint(o.say, report)
 	if verdict != nil {

@@ -29,11 +29,15 @@ type figure struct {
 }
 
 var numbers = []number{
-	{"leftovers", "processes, mounts, control groups, users, files and goroutines left by 10,000 runs, a third of them hostile: none", measureLeftovers},
-	{"deadline", "a run is answered within 500 ms of its time limit, and its last process gone within 200 ms (p99)", measureDeadline},
-	{"priorities", "beside twice as many hogs as processors, whatever priorities a program sets and however many compute, its last process is gone within 500 ms of its time limit (p99)", measurePriorities},
+	{"leftovers", "processes, mounts, control groups, users, files and goroutines left by 10,000 runs, a third of them " +
+		"hostile: none", measureLeftovers},
+	{"deadline", "a run is answered within 500 ms of its time limit, and its last process gone within 200 ms (p99)",
+		measureDeadline},
+	{"priorities", "beside twice as many hogs as processors, whatever priorities a program sets and however many " +
+		"compute, its last process is gone within 500 ms of its time limit (p99)", measurePriorities},
 	{"stdout", "private memory while a program prints 1 GB: under 32 MiB", measureStdout},
-	{"neighbour", "beside three CPU hogs, half a second after they began, a neighbour's p95 at most doubles", measureNeighbour},
+	{"neighbour", "beside three CPU hogs, half a second after they began, a neighbour's p95 at most doubles",
+		measureNeighbour},
 	{"tools", "programs that import matplotlib and call tools, 20,000 of three clients: none hangs", measureTools},
 	{"previews", "memory of the service while 1,000 hostile files are previewed: under 256 MiB more", measurePreviews},
 	{"uploads", "acknowledged uploads lost in 1,000 kill -9: none", measureUploads},
@@ -101,7 +105,8 @@ func fillNumbers(document string, rows map[string]string) error {
 		if measured {
 			row = fmt.Sprintf("| %s | %s | %s%s |", n.what, row, today(), place)
 		}
-		if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "| "+n.what+" |") }); row == "" && i >= 0 {
+		if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "| "+n.what+" |") }); row == "" &&
+			i >= 0 {
 			row = lines[i]
 		}
 		if row != "" {
@@ -125,7 +130,9 @@ func measureLeftovers(ctx context.Context, o options) (figure, error) {
 }
 
 // with starts a service for one figure, and an owner's client.
-func with(ctx context.Context, o options, do func(*service, tenant) (figure, error), args ...string) (f figure, err error) {
+func with(
+	ctx context.Context, o options, do func(*service, tenant) (figure, error), args ...string,
+) (f figure, err error) {
 	s, err := startService(ctx, o, args...)
 	if err != nil {
 		return f, err
@@ -151,9 +158,11 @@ func measureDeadline(ctx context.Context, o options) (figure, error) {
 		var answers, ends []time.Duration
 		for i := range runs {
 			mark := fmt.Sprintf("1000.%d", time.Now().UnixNano())
-			code := []string{"sleep " + mark, "trap '' TERM; sleep " + mark + " & sleep " + mark, "for i in 1 2 3 4 5; do setsid sleep " + mark + " & done; while :; do :; done"}[i%3]
+			code := []string{"sleep " + mark, "trap '' TERM; sleep " + mark + " & sleep " + mark,
+				"for i in 1 2 3 4 5; do setsid sleep " + mark + " & done; while :; do :; done"}[i%3]
 			limit := 200 + rand.IntN(200)
-			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, TimeoutMS: int64(limit)}, mark)
+			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, TimeoutMS: int64(limit)},
+				mark)
 			if err != nil {
 				return figure{}, err
 			}
@@ -171,7 +180,9 @@ func measureDeadline(ctx context.Context, o options) (figure, error) {
 // overdue runs a program that does not end by itself. It returns how long after its
 // time limit it was answered, and how long after it the last process with a word on its
 // command line was gone.
-func overdue(ctx context.Context, who tenant, r client.RunRequest, word string) (answered, end time.Duration, err error) {
+func overdue(
+	ctx context.Context, who tenant, r client.RunRequest, word string,
+) (answered, end time.Duration, err error) {
 	gone, over := make(chan time.Time, 1), make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -253,7 +264,8 @@ func measureStdout(ctx context.Context, o options) (figure, error) {
 				service, executor := (peak.serviceMemory-before.serviceMemory)>>20, (peak.executorMemory-before.executorMemory)>>20
 				return figure{fmt.Sprintf("service +%d MiB, executor +%d MiB", service, executor), service+executor >= 32}, err
 			case <-time.After(10 * time.Millisecond):
-				peak.serviceMemory, peak.executorMemory = max(peak.serviceMemory, private(s.pid)), max(peak.executorMemory, private(s.executor))
+				peak.serviceMemory, peak.executorMemory = max(peak.serviceMemory, private(s.pid)),
+					max(peak.executorMemory, private(s.executor))
 			}
 		}
 	})
@@ -319,7 +331,9 @@ func measureNeighbour(ctx context.Context, o options) (figure, error) {
 		}
 		before, after := percentile(alone, 0.95), percentile(beside, 0.95)
 		ratio := float64(after) / float64(before)
-		return figure{fmt.Sprintf("p95 %v alone, %v beside them: %.2f times (p50 %v and %v; %d runs each)", before.Round(10*time.Microsecond), after.Round(10*time.Microsecond), ratio,
-			percentile(alone, 0.5).Round(10*time.Microsecond), percentile(beside, 0.5).Round(10*time.Microsecond), rounds*runs), ratio > 2}, nil
+		return figure{fmt.Sprintf("p95 %v alone, %v beside them: %.2f times (p50 %v and %v; %d runs each)",
+			before.Round(10*time.Microsecond), after.Round(10*time.Microsecond), ratio,
+			percentile(alone, 0.5).Round(10*time.Microsecond), percentile(beside, 0.5).Round(10*time.Microsecond), rounds*runs),
+			ratio > 2}, nil
 	}, "--concurrency", "4")
 }

@@ -81,7 +81,8 @@ func measurePriorities(ctx context.Context, o options) (figure, error) {
 		for i := range runs {
 			word := fmt.Sprintf("reluctant-%d", time.Now().UnixNano())
 			code := "exec python3 -c '" + reluctantPrelude + reluctant[i%len(reluctant)] + "' $1"
-			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, Args: []string{word}, TimeoutMS: limit}, word)
+			answered, end, err := overdue(ctx, who, client.RunRequest{
+				Language: "bash", Code: code, Args: []string{word}, TimeoutMS: limit}, word)
 			if err != nil {
 				return figure{}, err
 			}
@@ -90,7 +91,8 @@ func measurePriorities(ctx context.Context, o options) (figure, error) {
 		ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 		return figure{
 			found: fmt.Sprintf("gone after p50 %v, p99 %v; answered after p50 %v, p99 %v (%d runs of %d kinds beside %d hogs)",
-				ms(percentile(ends, 0.5)), ms(late(ends)), ms(percentile(answers, 0.5)), ms(late(answers)), runs, len(reluctant), len(hogs)),
+				ms(percentile(ends, 0.5)), ms(late(ends)), ms(percentile(answers, 0.5)), ms(late(answers)), runs, len(reluctant),
+				len(hogs)),
 			over: late(ends) > 500*time.Millisecond,
 		}, nil
 	})

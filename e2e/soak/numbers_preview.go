@@ -15,8 +15,9 @@ import (
 
 // hostilePreviews are small files of which a careless preview makes much.
 var hostilePreviews = map[string]string{
-	"table.md":    strings.Repeat("a|", 2000) + "\n" + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("a\n", 4000),
-	"wide.md":     strings.Repeat("a|", 20_000) + "\n" + strings.Repeat("-|", 20_000) + "\n" + strings.Repeat("a\n", 24_000),
+	"table.md": strings.Repeat("a|", 2000) + "\n" + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("a\n", 4000),
+	"wide.md": strings.Repeat("a|", 20_000) + "\n" + strings.Repeat("-|", 20_000) + "\n" +
+		strings.Repeat("a\n", 24_000),
 	"quotes.md":   strings.Repeat(">", 128<<10),
 	"tabs.md":     strings.Repeat(">\t", 64<<10),
 	"emphasis.md": strings.Repeat("*a_", 40<<10),
@@ -100,7 +101,8 @@ func measurePreviews(ctx context.Context, o options) (figure, error) {
 				slowest = max(slowest, time.Since(began))
 			}
 		}
-		return figure{fmt.Sprintf("+%d MiB at most; the slowest of the honest previews beside them took %v (%d hostile ones, %d at a time)",
+		return figure{fmt.Sprintf(
+			"+%d MiB at most; the slowest of the honest previews beside them took %v (%d hostile ones, %d at a time)",
 			(peak-before)>>20, slowest.Round(time.Millisecond), looks, atOnce), peak-before >= most}, failed
 	}, "--owner-rate", "100000")
 }

@@ -51,9 +51,11 @@ func measureUploads(ctx context.Context, o options) (figure, error) {
 		if parts, _ := filepath.Glob(filepath.Join(s.data, "files", "tmp", "*")); len(parts) > 0 {
 			return figure{}, fmt.Errorf("parts of uploads are left: %v", parts)
 		}
-		fmt.Fprintf(o.say, "  %d kills: %d acknowledged, %d of them lost; %d more that nobody was told of, all whole\n", kill+1, total, lost, whole)
+		fmt.Fprintf(o.say, "  %d kills: %d acknowledged, %d of them lost; %d more that nobody was told of, all whole\n",
+			kill+1, total, lost, whole)
 	}
-	f := figure{fmt.Sprintf("%d of %d lost in %d kills; %d more had been stored and not acknowledged, each whole", lost, total, kills, whole), lost > 0}
+	f := figure{fmt.Sprintf("%d of %d lost in %d kills; %d more had been stored and not acknowledged, each whole", lost,
+		total, kills, whole), lost > 0}
 	return f, s.stop()
 }
 
@@ -185,5 +187,6 @@ func measureRecovery(ctx context.Context, o options) (figure, error) {
 		return figure{}, err
 	}
 	took := time.Since(began)
-	return figure{fmt.Sprintf("%v after kill -9, with %d files", took.Round(time.Millisecond), files), took > 5*time.Second}, s.stop()
+	return figure{fmt.Sprintf("%v after kill -9, with %d files", took.Round(time.Millisecond), files),
+		took > 5*time.Second}, s.stop()
 }

@@ -66,7 +66,8 @@ func measureTools(ctx context.Context, o options) (figure, error) {
 			}
 		}
 		f := figure{found: fmt.Sprintf("%d of %d hung or failed; p50 %v, p99 %v, the longest %v", len(bad), len(times),
-			percentile(times, 0.5).Round(time.Millisecond), percentile(times, 0.99).Round(time.Millisecond), percentile(times, 1).Round(time.Millisecond)), over: len(bad) > 0}
+			percentile(times, 0.5).Round(time.Millisecond), percentile(times, 0.99).Round(time.Millisecond),
+			percentile(times, 1).Round(time.Millisecond)), over: len(bad) > 0}
 		return f, errors.Join(append(bad[:min(len(bad), 3)], ctx.Err())...)
 	})
 }
@@ -74,7 +75,8 @@ func measureTools(ctx context.Context, o options) (figure, error) {
 // callTools runs one program to its end, and answers its calls.
 func (s *service) callTools(ctx context.Context, key string, plot bool) error {
 	code := fmt.Sprintf(toolProgram, map[bool]int{true: 1}[plot])
-	request := map[string]any{"code": code, "tools": json.RawMessage(`[{"name":"add","parameters":{"properties":{"x":{}},"required":["x"]}}]`), "timeout": toolLimit.Milliseconds()}
+	request := map[string]any{"code": code, "tools": json.RawMessage(
+		`[{"name":"add","parameters":{"properties":{"x":{}},"required":["x"]}}]`), "timeout": toolLimit.Milliseconds()}
 	for {
 		var answer struct {
 			Status, Stdout, Stderr string
@@ -89,7 +91,8 @@ func (s *service) callTools(ctx context.Context, key string, plot bool) error {
 			return err
 		}
 		if answer.Status != "tool_call_required" {
-			if answer.Status != "completed" || answer.Stdout != "2 [3, 4, 5, 6]\n" || len(answer.Files) != map[bool]int{true: 1}[plot] {
+			if answer.Status != "completed" || answer.Stdout != "2 [3, 4, 5, 6]\n" ||
+				len(answer.Files) != map[bool]int{true: 1}[plot] {
 				return fmt.Errorf("a program that calls tools: %+v", answer)
 			}
 			return nil
@@ -108,7 +111,8 @@ func (s *service) ask(ctx context.Context, key string, request, answer any) erro
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/librechat/exec/programmatic", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/librechat/exec/programmatic",
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

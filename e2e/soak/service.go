@@ -74,7 +74,8 @@ func startService(ctx context.Context, o options, args ...string) (*service, err
 	if err := s.prepare(o.runtimes); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(data))
 	}
-	made, err := exec.CommandContext(ctx, s.binary, "keys", "create", "--admin", "--owner", "operator", "--data", data).Output()
+	made, err := exec.CommandContext(ctx, s.binary, "keys", "create", "--admin", "--owner", "operator", "--data",
+		data).Output()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("keys create: %w", err), os.RemoveAll(data))
 	}
@@ -109,7 +110,8 @@ func (s *service) prepare(runtimes string) error {
 // start starts the process, and waits until it is ready and warm.
 func (s *service) start(ctx context.Context, args ...string) error {
 	s.log, s.ended = &tail{}, make(chan struct{})
-	s.cmd = exec.Command(s.binary, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0", "--log-level", "warn",
+	s.cmd = exec.Command(s.binary, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0", "--log-level",
+		"warn",
 		"--owner-rate", "100000", "--owner-sessions", "100000"}, args...)...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	s.cmd.Stderr = s.log
@@ -245,7 +247,8 @@ func (s *service) remains() (left []string) {
 	gone := until(context.Background(), "the end", func() bool {
 		left = nil
 		for _, pid := range s.own {
-			if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !bytes.Contains(state, []byte(") Z ")) {
+			if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
+				!bytes.Contains(state, []byte(") Z ")) {
 				left = append(left, fmt.Sprint("process ", pid))
 			}
 		}

@@ -79,15 +79,17 @@ func TestJudge(t *testing.T) {
 		of func(i int) sample
 		ok bool
 	}{
-		"flat":               {func(int) sample { return sample{serviceMemory: 100 << 20, serviceFiles: 40} }, true},
-		"up and down":        {func(i int) sample { return sample{serviceMemory: int64(50+i%20) << 20} }, true},
-		"warm-up":            {func(i int) sample { return sample{serviceMemory: int64(min(i, 25)*8) << 20} }, true},
-		"a leak":             {func(i int) sample { return sample{serviceMemory: int64(50+3*i) << 20} }, false},
-		"a slow leak":        {func(i int) sample { return sample{serviceMemory: 50<<20 + int64(i)*(slackMemory+1<<20)/30} }, false},
+		"flat":        {func(int) sample { return sample{serviceMemory: 100 << 20, serviceFiles: 40} }, true},
+		"up and down": {func(i int) sample { return sample{serviceMemory: int64(50+i%20) << 20} }, true},
+		"warm-up":     {func(i int) sample { return sample{serviceMemory: int64(min(i, 25)*8) << 20} }, true},
+		"a leak":      {func(i int) sample { return sample{serviceMemory: int64(50+3*i) << 20} }, false},
+		"a slow leak": {func(i int) sample { return sample{serviceMemory: 50<<20 + int64(i)*(slackMemory+1<<20)/30} },
+			false},
 		"a leak under load":  {func(i int) sample { return sample{serviceFiles: 40 + i%17*20 + i/3} }, false},
 		"a burst at the end": {func(i int) sample { return sample{serviceFiles: 40 + max(i-70, 0)*20} }, true},
 		"the executor's":     {func(i int) sample { return sample{executorMemory: int64(50+3*i) << 20} }, false},
-		"its slow leak":      {func(i int) sample { return sample{executorMemory: 10<<20 + int64(i)*(slackMemory+1<<20)/30} }, false},
+		"its slow leak": {func(i int) sample { return sample{executorMemory: 10<<20 + int64(i)*(slackMemory+1<<20)/30} },
+			false},
 		"files":              {func(i int) sample { return sample{serviceFiles: 40 + 3*i} }, false},
 		"the executor's too": {func(i int) sample { return sample{executorFiles: 300 + 6*i} }, false},
 		"goroutines":         {func(i int) sample { return sample{goroutines: 30 + 6*i} }, false},
@@ -118,7 +120,8 @@ func TestJudge(t *testing.T) {
 		t.Error("nothing was seen, and nothing is said")
 	}
 	s := &service{}
-	before := quietness{sample: sample{processes: 10, executorFiles: 100}, groups: 20, waiting: 3, kinds: map[string]bool{"init": true}}
+	before := quietness{sample: sample{processes: 10, executorFiles: 100}, groups: 20, waiting: 3,
+		kinds: map[string]bool{"init": true}}
 	grown := before
 	grown.waiting += 2
 	grown.processes += 2 * waitingProcesses
@@ -177,7 +180,8 @@ func TestFillNumbers(t *testing.T) {
 	first, second, last := numbers[0].what, numbers[1].what, numbers[len(numbers)-1].what
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(document, []byte("# Head\n<!-- soak:numbers -->\n"+text+"<!-- /soak:numbers -->\nTail\n"), 0o644); err != nil {
+		if err := os.WriteFile(document, []byte("# Head\n<!-- soak:numbers -->\n"+text+"<!-- /soak:numbers -->\nTail\n"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +192,8 @@ func TestFillNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := "# Head\n<!-- soak:numbers -->\n" + machine() + "." + head + "| " + first + " | a | kept | 1 May 2026 |\n| " + second + " | new | kept | " + today() + " |\n| " +
+	want := "# Head\n<!-- soak:numbers -->\n" + machine() + "." + head + "| " + first + " | a | kept | 1 May 2026 |\n| " +
+		second + " | new | kept | " + today() + " |\n| " +
 		last + " | z | kept | 1 May 2026 |\n<!-- /soak:numbers -->\nTail\n"
 	if got, err := os.ReadFile(document); string(got) != want || err != nil {
 		t.Errorf("%s %v", got, err)
@@ -197,7 +202,8 @@ func TestFillNumbers(t *testing.T) {
 	if err := fillNumbers(document, map[string]string{second: "new | kept"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := os.ReadFile(document); !strings.Contains(string(got), "Another machine.") || !strings.Contains(string(got), " | new | kept | "+today()+", "+machine()+" |") {
+	if got, _ := os.ReadFile(document); !strings.Contains(string(got), "Another machine.") ||
+		!strings.Contains(string(got), " | new | kept | "+today()+", "+machine()+" |") {
 		t.Errorf("which machine a row is of is not said: %s", got)
 	}
 }

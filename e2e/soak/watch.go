@@ -58,7 +58,8 @@ func startWatch(s *service, l *load, every time.Duration) *watch {
 				}
 				if now.at-said >= progress {
 					said = now.at
-					fmt.Fprintf(l.options.say, "  %v: %d runs; service %d MiB, %d files; executor %d MiB, %d files; %d processes\n", now.at.Round(time.Second), now.finished,
+					fmt.Fprintf(l.options.say, "  %v: %d runs; service %d MiB, %d files; executor %d MiB, %d files; %d processes\n",
+						now.at.Round(time.Second), now.finished,
 						now.serviceMemory>>20, now.serviceFiles, now.executorMemory>>20, now.executorFiles, now.processes)
 				}
 			}
@@ -112,7 +113,8 @@ func openFiles(pid int) (files, namespaces int) {
 		return 0, 0
 	}
 	for _, entry := range entries {
-		if target, err := os.Readlink(filepath.Join(folder, entry.Name())); err == nil && (strings.HasPrefix(target, "net:[") || strings.HasPrefix(target, "ipc:[")) {
+		if target, err := os.Readlink(filepath.Join(folder, entry.Name())); err == nil &&
+			(strings.HasPrefix(target, "net:[") || strings.HasPrefix(target, "ipc:[")) {
 			namespaces++
 		}
 	}
@@ -149,7 +151,8 @@ func (s *service) quiet(ctx context.Context) (q quietness, err error) {
 		q.waiting, q.used = s.sandboxes()
 		q.kinds = s.kinds()
 		q.uploads, _ = filepath.Glob(filepath.Join(s.data, "files", "tmp", "*"))
-		same := q.processes == last.processes && q.groups == last.groups && q.mounts == last.mounts && q.executorFiles == last.executorFiles
+		same := q.processes == last.processes && q.groups == last.groups && q.mounts == last.mounts &&
+			q.executorFiles == last.executorFiles
 		last = q
 		if calm++; !same {
 			calm = 0
@@ -341,9 +344,10 @@ func leftError(left []string) error {
 // soak. What stays below it is not seen: in ten minutes, that is some 300 bytes
 // for each run. A longer soak sees less.
 const (
-	slackMemory     = 4 << 20  // how unevenly a garbage collector comes
-	slackRest       = 2 << 20  // caches that were not quite full
-	fullCaches      = 20 << 20 // beyond the heap: those of the index's connections, each of which is opened when it is needed
+	slackMemory = 4 << 20 // how unevenly a garbage collector comes
+	slackRest   = 2 << 20 // caches that were not quite full
+	// beyond the heap: those of the index's connections, each of which is opened when it is needed
+	fullCaches      = 20 << 20
 	fullHeap        = 40 << 20 // of the executor, whose heap may be five times what lives in it
 	slackOfFiles    = 8        // index connections, and clients that have not gone yet
 	slackOfRoutines = 16       // two for each of those
@@ -395,7 +399,8 @@ func judgeGrowth(samples []sample) error {
 	judge("the executor's memory", slackMemory, func(s sample) int64 { return max(s.executorMemory, full) })
 	judge("the service's number of open files", slackOfFiles, func(s sample) int64 { return int64(s.serviceFiles) })
 	// Pools may still grow by some sandboxes, after a burst.
-	judge("the executor's number of open files", slackOfFiles+waitingFiles*slackWaiting, func(s sample) int64 { return int64(s.executorFiles) })
+	judge("the executor's number of open files", slackOfFiles+waitingFiles*slackWaiting,
+		func(s sample) int64 { return int64(s.executorFiles) })
 	judge("the number of goroutines", slackOfRoutines, func(s sample) int64 { return int64(s.goroutines) })
 	judge("the number of processes", waitingProcesses*slackWaiting, func(s sample) int64 { return int64(s.processes) })
 	return errors.Join(errs...)

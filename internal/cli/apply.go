@@ -59,17 +59,25 @@ airlock undo takes everything back.`,
 	f := cmd.Flags()
 	f.StringVar(&o.root, "root", "", "`DIR` to apply the reply to; the project's folder, or else the current one")
 	f.StringVar(&o.project, "project", "", "`ID` of the project whose folder it is, and to whom is reported")
-	f.StringVar(&o.phase, "phase", "", "phase of the conversation; a reply is applied in E (EXECUTE) or without a phase, and only shown in others")
-	f.StringVar(&o.message, "message", "", "JSON `FILE` with the reply as a message; the receipt is stored in it as metadata.executionResult")
+	f.StringVar(&o.phase, "phase", "",
+		"phase of the conversation; a reply is applied in E (EXECUTE) or without a phase, and only shown in others")
+	f.StringVar(&o.message, "message", "",
+		"JSON `FILE` with the reply as a message; the receipt is stored in it as metadata.executionResult")
 	f.BoolVar(&o.propose, "propose", false, "keep the proposal for --approve, and change nothing")
 	f.StringVar(&o.approve, "approve", "", "carry out the kept proposal `TXN`")
-	f.StringArrayVar(&o.only, "only", nil, "`GLOB` of files; with --approve the id of a file (f1), a hunk (f1:h2) or a report (p1); may be repeated")
-	f.StringArrayVar(&o.ours, "ours", nil, "`GLOB` of files in conflict that stay as they are in the folder; may be repeated")
-	f.StringArrayVar(&o.theirs, "theirs", nil, "`GLOB` of files in conflict of which the proposed content is taken; may be repeated")
-	f.StringArrayVar(&o.readings, "reading", nil, "`FILE=ID` takes one reading of a file that can be read in several ways, such as README.md=r2; may be repeated")
-	f.BoolVar(&o.bestEffort, "best-effort", false, "make each file a transaction of its own, so that one failure stops no other")
+	f.StringArrayVar(&o.only, "only", nil,
+		"`GLOB` of files; with --approve the id of a file (f1), a hunk (f1:h2) or a report (p1); may be repeated")
+	f.StringArrayVar(&o.ours, "ours", nil,
+		"`GLOB` of files in conflict that stay as they are in the folder; may be repeated")
+	f.StringArrayVar(&o.theirs, "theirs", nil,
+		"`GLOB` of files in conflict of which the proposed content is taken; may be repeated")
+	f.StringArrayVar(&o.readings, "reading", nil,
+		"`FILE=ID` takes one reading of a file that can be read in several ways, such as README.md=r2; may be repeated")
+	f.BoolVar(&o.bestEffort, "best-effort", false,
+		"make each file a transaction of its own, so that one failure stops no other")
 	f.StringVar(&o.zip, "zip", "", "write the proposed files to the archive `FILE` and change nothing")
-	f.BoolVar(&o.prompt, "print-prompt", false, "print the text that makes a model write such replies, and with --project the decisions to tell it")
+	f.BoolVar(&o.prompt, "print-prompt", false,
+		"print the text that makes a model write such replies, and with --project the decisions to tell it")
 	f.BoolVarP(&o.yes, "yes", "y", false, "agree to everything that needs no person")
 	addOptions(f, config.Project)
 	a.addJSON(cmd)
@@ -143,7 +151,8 @@ func (o *applyOptions) check(args []string) error {
 	case inputs > 1:
 		return fail(exitUsage, "", "only one of REPLY, --message, --approve and --print-prompt can be given")
 	case o.propose && (o.yes || o.approve != "" || o.zip != ""):
-		return fail(exitUsage, "--propose changes nothing; --approve TXN comes after it", "--propose does not go with --approve, --zip or --yes")
+		return fail(exitUsage, "--propose changes nothing; --approve TXN comes after it",
+			"--propose does not go with --approve, --zip or --yes")
 	}
 	return nil
 }
@@ -223,7 +232,8 @@ func (w *work) decide(ctx context.Context) error {
 		}
 	}
 	if !w.canAsk() {
-		return w.refuse(ctx, fail(exitApproval, "look at it and run `airlock apply --approve "+w.handled.ID+"`, or give --yes", "somebody has to agree first"))
+		return w.refuse(ctx, fail(exitApproval, "look at it and run `airlock apply --approve "+w.handled.ID+
+			"`, or give --yes", "somebody has to agree first"))
 	}
 	return w.review(ctx)
 }
@@ -234,7 +244,8 @@ func (w *work) closed(ctx context.Context) error {
 		return err
 	}
 	if w.handled.Root == "" && w.options.phase == "" {
-		return w.end(fail(exitApproval, "`airlock workspace link "+w.handled.Project+" DIR` gives it one, and --root DIR names a folder for this reply", "%s", strings.SplitN(w.handled.Gate, ":", 2)[0]))
+		return w.end(fail(exitApproval, "`airlock workspace link "+w.handled.Project+
+			" DIR` gives it one, and --root DIR names a folder for this reply", "%s", strings.SplitN(w.handled.Gate, ":", 2)[0]))
 	}
 	return w.end(nil)
 }
@@ -254,7 +265,8 @@ func (w *work) automatic(policy workspace.Policy) (conversation.Consent, error) 
 // if nothing does.
 func heldError(held []workspace.Held) error {
 	code, word := exitDone, ""
-	codes := map[workspace.Severity]int{workspace.Ask: exitApproval, workspace.Conflict: exitConflict, workspace.Refuse: exitRefused}
+	codes := map[workspace.Severity]int{workspace.Ask: exitApproval, workspace.Conflict: exitConflict,
+		workspace.Refuse: exitRefused}
 	hints := map[int]string{
 		exitApproval: "look at them, then name them: `airlock apply --propose`, and --approve TXN --only ID",
 		exitConflict: "look at them, and apply the rest with --only GLOB or --best-effort",
@@ -391,7 +403,8 @@ func (w *work) failed(ctx context.Context, cause error) error {
 			return errors.Join(cause, err)
 		}
 		w.proposal = next
-		return w.end(fail(exitConflict, "look at the merged proposal and run `airlock apply --approve "+w.handled.ID+"`", "%w", cause))
+		return w.end(fail(exitConflict, "look at the merged proposal and run `airlock apply --approve "+w.handled.ID+"`",
+			"%w", cause))
 	}
 	return w.end(workError(cause))
 }
@@ -399,7 +412,8 @@ func (w *work) failed(ctx context.Context, cause error) error {
 // archive writes the proposed files to a ZIP file.
 func (w *work) archive(ctx context.Context) error {
 	if w.proposal == nil {
-		return fail(exitUsage, "name a folder with --root, to which the edits of the reply belong", "there are no files to archive")
+		return fail(exitUsage, "name a folder with --root, to which the edits of the reply belong",
+			"there are no files to archive")
 	}
 	name := w.options.zip
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -409,7 +423,8 @@ func (w *work) archive(ctx context.Context) error {
 	if err := errors.Join(w.proposal.WriteZip(ctx, f), f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(name))
 	}
-	w.handled.Result.State, w.handled.Result.Reason = conversation.ShownOnly, "the files were written to "+filepath.Base(name)
+	w.handled.Result.State, w.handled.Result.Reason = conversation.ShownOnly,
+		"the files were written to "+filepath.Base(name)
 	if !w.json {
 		w.say("wrote %s", printableName(name))
 	}

@@ -41,7 +41,8 @@ func (w *work) deliverFiles(ctx context.Context) error {
 		}
 		next, err := w.resolve(ctx, w.proposal, file.ID, choice, nil)
 		if err != nil {
-			return fail(exitConflict, "look at it with `airlock apply --propose`", "%s cannot be settled so: %w", printable(file.Path), err)
+			return fail(exitConflict, "look at it with `airlock apply --propose`", "%s cannot be settled so: %w",
+				printable(file.Path), err)
 		}
 		if w.proposal = next; choice == workspace.Mine {
 			w.left = append(w.left, workspace.Skipped{Path: file.Path, Reason: "it stays as it is (--ours)"})
@@ -60,7 +61,8 @@ func picks(patterns []string, file *workspace.FileChange) bool {
 // empty reports whether there is nothing that anybody could agree to.
 func (w *work) empty() bool {
 	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 && len(w.handled.Questions) == 0 &&
-		(w.proposal == nil || !slices.ContainsFunc(w.proposal.Files, func(f workspace.FileChange) bool { return f.Verdict() != workspace.Refuse }))
+		(w.proposal == nil || !slices.ContainsFunc(w.proposal.Files,
+			func(f workspace.FileChange) bool { return f.Verdict() != workspace.Refuse }))
 }
 
 // same reports whether the folder has all that the reply would change.
@@ -109,7 +111,8 @@ func (w *work) nothing(ctx context.Context) error {
 		w.handled.Result.Reason = "all that it would change was refused"
 	} else {
 		w.handled.Result.Reason = "the reply has nothing to apply"
-		problem = &failure{code: exitApproval, word: "nothing_found", err: fmt.Errorf("there is no file, edit, patch or report in the reply"),
+		problem = &failure{code: exitApproval, word: "nothing_found",
+			err:  fmt.Errorf("there is no file, edit, patch or report in the reply"),
 			hint: "`airlock apply --print-prompt` prints the text that makes a model write what is found"}
 	}
 	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
@@ -129,7 +132,8 @@ func (w *work) refusals() error {
 		}
 	}
 	for _, s := range w.handled.Shown {
-		if s.Block == "" && s.Path == "" && slices.Contains([]reply.Verdict{reply.VerdictInvalid, reply.VerdictAmbiguous, reply.VerdictTruncated, reply.VerdictRefused}, s.Verdict) {
+		if s.Block == "" && s.Path == "" && slices.Contains([]reply.Verdict{
+			reply.VerdictInvalid, reply.VerdictAmbiguous, reply.VerdictTruncated, reply.VerdictRefused}, s.Verdict) {
 			list = append(list, fmt.Sprintf("a change at byte %d of the reply: %s", s.Offset, printable(s.Reason)))
 		}
 	}
@@ -184,7 +188,8 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 	if err := w.desk.Keep(ctx, h, p); err != nil {
 		return nil, err
 	}
-	return fail(exitApproval, "look at it, and run `airlock apply --approve "+h.ID+" --only ID`", "the rest was applied; it waits for a person: %s", strings.Join(list, "; ")), nil
+	return fail(exitApproval, "look at it, and run `airlock apply --approve "+h.ID+" --only ID`",
+		"the rest was applied; it waits for a person: %s", strings.Join(list, "; ")), nil
 }
 
 // resultError is the exit code of a commit in which something was left or went

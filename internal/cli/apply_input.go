@@ -15,7 +15,9 @@ import (
 
 // readReply reads the reply that the command line names. One that arrives on
 // standard input is shown while it does.
-func (a *app) readReply(ctx context.Context, o applyOptions, args []string) (m conversation.Message, r *reply.Reply, file *messageFile, err error) {
+func (a *app) readReply(
+	ctx context.Context, o applyOptions, args []string,
+) (m conversation.Message, r *reply.Reply, file *messageFile, err error) {
 	switch {
 	case o.message != "":
 		if file, err = readMessage(o.message); err != nil {
@@ -155,8 +157,9 @@ func readMessage(name string) (*messageFile, error) {
 	if known.Text == nil {
 		return nil, fail(exitUsage, hint, "%s has neither a text nor a content", name)
 	}
-	m.message = conversation.Message{ID: known.ID, Text: *known.Text, Project: known.Project, Assignments: known.Assignments,
-		Phase: known.Conversation.Capsule.Phase, Objective: known.Conversation.Objective}
+	m.message = conversation.Message{ID: known.ID, Text: *known.Text, Project: known.Project,
+		Assignments: known.Assignments,
+		Phase:       known.Conversation.Capsule.Phase, Objective: known.Conversation.Objective}
 	if m.message.Project == "" {
 		m.message.Project = known.Conversation.Project
 	}

@@ -35,7 +35,8 @@ func reportsOf(h *conversation.ReplyRecord) []reportShown {
 	var list []reportShown
 	for i := range h.Batch.Posts {
 		p := &h.Batch.Posts[i]
-		list = append(list, reportShown{ID: fmt.Sprintf("p%d", i+1), Kind: p.Kind, Assignment: p.Assignment, Summary: p.Summary(), Holds: p.Holds})
+		list = append(list, reportShown{ID: fmt.Sprintf("p%d", i+1), Kind: p.Kind, Assignment: p.Assignment,
+			Summary: p.Summary(), Holds: p.Holds})
 	}
 	return list
 }
@@ -55,7 +56,8 @@ func (r applyReport) text(p *page) {
 
 func showReports(p *page, reports []reportShown) {
 	for _, report := range reports {
-		p.line("%s  would be reported: %s %s: %s", p.paint(bold, report.ID), report.Kind, printable(report.Assignment), printable(report.Summary))
+		p.line("%s  would be reported: %s %s: %s", p.paint(bold, report.ID), report.Kind, printable(report.Assignment),
+			printable(report.Summary))
 		for _, h := range report.Holds {
 			p.line("    %s", p.paint(yellow, "waits for a person: "+printable(h.Detail)))
 		}
@@ -116,7 +118,9 @@ func unanswered(r *conversation.Result) error {
 	if n == 0 {
 		return nil
 	}
-	return fail(exitApproval, "answer in your next prompt; `airlock workspace link PROJECT DIR --api URL` links a project whose API takes such questions", "%s of the reply was not sent, and waits for you", english.Plural(n, "question", ""))
+	return fail(exitApproval, "answer in your next prompt; `airlock workspace link PROJECT DIR --api URL` links a "+
+		"project whose API takes such questions", "%s of the reply was not sent, and waits for you",
+		english.Plural(n, "question", ""))
 }
 
 // showQuestions writes escalations that are open.
@@ -130,7 +134,8 @@ func showQuestions(p *page, r *conversation.Result) {
 			p.line("%s recommended: %s", pad("", 10), printable(q.Recommendation))
 		}
 		if q.Unsent {
-			p.line("%s it was not sent: answer the model in your next prompt, or link the project's API and apply the reply again", pad("", 10))
+			p.line("%s it was not sent: answer the model in your next prompt, "+
+				"or link the project's API and apply the reply again", pad("", 10))
 			continue
 		}
 		p.line("%s answer with `airlock outbox answer %s CHOICE`", pad("", 10), q.ID)

@@ -51,7 +51,8 @@ Exit codes: 0 done, 1 failed, the last code too, or interrupted, 2 usage,
 	a.addAskFlags(cmd, &o)
 	f := cmd.Flags()
 	f.StringVar(&o.schema, "schema", "", "JSON schema `FILE` that the answer follows")
-	f.StringVar(&o.promptFile, "prompt-file", "", "`FILE` with the prompt, a template: {{name}} is filled by --var, {{if}} and {{range}} work, {{file \"notes.txt\"}} is a file's text")
+	f.StringVar(&o.promptFile, "prompt-file", "", "`FILE` with the prompt, a template: {{name}} is filled by --var, "+
+		"{{if}} and {{range}} work, {{file \"notes.txt\"}} is a file's text")
 	f.StringArrayVar(&o.variables, "var", nil, "`NAME=VALUE` for the prompt file; may be repeated")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check key, model, files, folder and limits, and send nothing")
 	return cmd
@@ -64,8 +65,10 @@ func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) {
 	f.StringVarP(&o.folder, "output", "o", "", "`DIR` to save the files into that the code makes")
 	f.StringVar(&o.tool, "tool", "auto", "what the model runs code with: auto, python, shell or none")
 	f.BoolVar(&o.see, "see", false, "show images and PDFs to the model too, not to its code only")
-	f.StringVar(&o.project, "project", "", "`ID` of the project that it is about: replies change its folder, and report to it")
-	f.StringVar(&o.phase, "phase", "", "phase of the conversation; replies are applied in E (EXECUTE) or without a phase, and only shown in others")
+	f.StringVar(&o.project, "project", "",
+		"`ID` of the project that it is about: replies change its folder, and report to it")
+	f.StringVar(&o.phase, "phase", "",
+		"phase of the conversation; replies are applied in E (EXECUTE) or without a phase, and only shown in others")
 	f.BoolVar(&o.keep, "keep", false, "leave files and sessions at the provider")
 	f.BoolVar(&o.skipFailed, "skip-failed-uploads", false, "go on without files that cannot be sent")
 	f.StringVar(&o.resume, "resume", "", "go on with the conversation `ID`")
@@ -146,7 +149,8 @@ func (t *talk) prepare(ctx context.Context) (err error) {
 	if t.root, err = t.projectRoot(ctx, t.host.desk, t.options.project); err != nil {
 		return err
 	}
-	t.files, err = openInputs(t.options.inputs, t.root, t.options.see, func(missing error) error { return t.without(ctx, missing) })
+	t.files, err = openInputs(t.options.inputs, t.root, t.options.see,
+		func(missing error) error { return t.without(ctx, missing) })
 	return err
 }
 
@@ -188,7 +192,9 @@ func (t *talk) change(s *conversation.Settings) {
 	for _, given := range []struct {
 		to    *string
 		value string
-	}{{&s.Provider, t.cfg.Provider}, {&s.Model, t.cfg.Model}, {&s.ModelURL, t.cfg.ModelURL}, {&s.Project, t.options.project}, {&s.Phase, t.options.phase}, {&s.API, t.cfg.API}, {&s.Instructions, t.options.system}} {
+	}{{&s.Provider, t.cfg.Provider}, {&s.Model, t.cfg.Model}, {&s.ModelURL, t.cfg.ModelURL},
+		{&s.Project, t.options.project}, {&s.Phase, t.options.phase}, {&s.API, t.cfg.API},
+		{&s.Instructions, t.options.system}} {
 		if given.value != "" {
 			*given.to = given.value
 		}
@@ -225,7 +231,8 @@ func (t *talk) sweepBehind(ctx context.Context) {
 const sweepTime = 20 * time.Second
 
 func (t *talk) prompt(text string) conversation.Prompt {
-	p := conversation.Prompt{Text: text, Files: t.files, SkipFailed: t.options.skipFailed, Browse: t.root, Folder: t.options.folder, Expect: t.options.folder != ""}
+	p := conversation.Prompt{Text: text, Files: t.files, SkipFailed: t.options.skipFailed, Browse: t.root,
+		Folder: t.options.folder, Expect: t.options.folder != ""}
 	if p.Folder == "" && t.interactive() {
 		p.Folder = "airlock-" + time.Now().Format("20060102-150405")
 	}
@@ -260,7 +267,8 @@ func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
 		return err
 	}
 	s := t.chat.Settings()
-	r := dryRunReport{DryRun: true, Provider: s.Provider, Model: s.Model, Destination: t.chat.Destination(), Folder: p.Folder, Files: []dryRunFile{}}
+	r := dryRunReport{DryRun: true, Provider: s.Provider, Model: s.Model, Destination: t.chat.Destination(),
+		Folder: p.Folder, Files: []dryRunFile{}}
 	for _, f := range p.Files {
 		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME, f.Sensitivity()})
 		r.Bytes += f.Size
@@ -306,7 +314,8 @@ func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem erro
 		t.out.fail(problem)
 	}
 	if held := unsaved(turns); held > 0 && t.options.folder == "" && !t.interactive() {
-		t.say("%s not saved: `airlock files save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does", english.Plural(held, "file", ""), r.Conversation)
+		t.say("%s not saved: `airlock files save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does",
+			english.Plural(held, "file", ""), r.Conversation)
 	}
 	t.say("conversation %s (--resume goes on with it)", r.Conversation)
 	if problem != nil {
@@ -362,9 +371,12 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 	if n := len(turn.Steps); n > 0 {
 		switch last := turn.Steps[n-1]; last.Outcome {
 		case provider.OutcomeTimeout:
-			return &failure{code: exitTimeout, word: "code_timeout", err: errors.New("the last code that the model ran took too long"), hint: "ask for a smaller step, or for less data"}
+			return &failure{code: exitTimeout, word: "code_timeout",
+				err: errors.New("the last code that the model ran took too long"), hint: "ask for a smaller step, or for less data"}
 		case provider.OutcomeFailed, provider.OutcomeUnavailable, provider.OutcomeOutputTooLarge:
-			return &failure{code: exitFailed, word: "code_failed", err: errors.New("the last code that the model ran failed: " + string(last.Outcome)), hint: "its output says why; --resume " + t.chat.ID() + " goes on"}
+			return &failure{code: exitFailed, word: "code_failed", err: errors.New(
+				"the last code that the model ran failed: " + string(last.Outcome)),
+				hint: "its output says why; --resume " + t.chat.ID() + " goes on"}
 		}
 	}
 	if held := t.show().held; len(held) > 0 {
@@ -374,13 +386,15 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 	for _, o := range turn.Outputs {
 		switch o.State {
 		case conversation.OutputExists:
-			return fail(exitApproval, "--yes saves them under new names, and -o may name another folder", "files of the same name exist")
+			return fail(exitApproval, "--yes saves them under new names, and -o may name another folder",
+				"files of the same name exist")
 		case conversation.OutputRefused:
 			return fail(exitRefused, "", "%s is not saved: %s", o.Name, o.Problem.Message)
 		}
 	}
 	if turn.Result != nil && turn.Result.State == conversation.Proposed {
-		return fail(exitApproval, "look at it and run `airlock apply --approve "+turn.Reply+"`, or give --yes", "somebody has to agree to the reply first")
+		return fail(exitApproval, "look at it and run `airlock apply --approve "+turn.Reply+"`, or give --yes",
+			"somebody has to agree to the reply first")
 	}
 	if turn.Result != nil && turn.Result.State == conversation.Declined {
 		return fail(exitApproval, "", "the reply was turned down")

@@ -32,11 +32,14 @@ func (t *talk) offer(ctx context.Context, text string) error {
 	for _, name := range namedFile.FindAllString(text, -1) {
 		info, err := os.Lstat(name)
 		given := slices.ContainsFunc(t.files, func(f conversation.File) bool { return f.Name == filepath.Base(name) })
-		if err != nil || !info.Mode().IsRegular() || !filepath.IsLocal(name) || given || slices.Contains(offered, name) || len(offered) == mostOffered {
+		if err != nil || !info.Mode().IsRegular() || !filepath.IsLocal(name) || given || slices.Contains(offered, name) ||
+			len(offered) == mostOffered {
 			continue
 		}
 		offered = append(offered, name)
-		line, err := t.askLine(ctx, fmt.Sprintf("The prompt names %s (%s), which is here. Give it to the model's code? [y/N] ", printable(name), sizeText(info.Size())))
+		line, err := t.askLine(ctx, fmt.Sprintf(
+			"The prompt names %s (%s), which is here. Give it to the model's code? [y/N] ", printable(name),
+			sizeText(info.Size())))
 		if err != nil {
 			return err
 		}
@@ -56,10 +59,12 @@ func (t *talk) offer(ctx context.Context, text string) error {
 }
 
 // speaksOfFiles matches what may be about a file that the prompt does not name.
-var speaksOfFiles = regexp.MustCompile(`(?i)\b(files?|data|datasets?|tables?|spreadsheets?|documents?|csv|tsv|excel|xlsx|json|parquet|pdf)\b`)
+var speaksOfFiles = regexp.MustCompile(
+	`(?i)\b(files?|data|datasets?|tables?|spreadsheets?|documents?|csv|tsv|excel|xlsx|json|parquet|pdf)\b`)
 
 // isData matches the names of files that people ask about. Hidden ones are none.
-var isData = regexp.MustCompile(`(?i)^[^.].*\.(csv|tsv|json|jsonl|ndjson|xml|xlsx?|ods|parquet|feather|sqlite|db|txt|log|pdf|docx|zip)$`)
+var isData = regexp.MustCompile(
+	`(?i)^[^.].*\.(csv|tsv|json|jsonl|ndjson|xml|xlsx?|ods|parquet|feather|sqlite|db|txt|log|pdf|docx|zip)$`)
 
 // mostRecent is how many files one digit can choose from.
 const mostRecent = 9
@@ -94,7 +99,8 @@ func (t *talk) offerRecent(ctx context.Context) error {
 	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == ',' }) {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 || n > len(files) {
-			return fail(exitUsage, "type the numbers of the list, or -f FILE", "%s is no number from 1 to %d", printable(word), len(files))
+			return fail(exitUsage, "type the numbers of the list, or -f FILE", "%s is no number from 1 to %d", printable(word),
+				len(files))
 		}
 		names = append(names, files[n-1].Name())
 	}
@@ -136,7 +142,8 @@ func (t *talk) agreeTo(ctx context.Context, files []conversation.File) error {
 		return nil
 	}
 	if !t.interactive() {
-		return fail(exitApproval, "--yes agrees to it", "%s would leave this machine in the prompt", english.Plural(len(files), "file", ""))
+		return fail(exitApproval, "--yes agrees to it", "%s would leave this machine in the prompt",
+			english.Plural(len(files), "file", ""))
 	}
 	line, err := t.askLine(ctx, "Send it? [y/N] ")
 	if err == nil && !strings.HasPrefix(line, "y") {

@@ -33,7 +33,8 @@ func (s *turnShown) overwrite(f *workspace.FileChange) {
 	whole.ID, whole.Findings = "  ", nil // there is nothing to choose by it, and that it exists is the question
 	showFile(s.page, &whole, s.width())
 	if cut > 0 {
-		s.page.line("    %s", s.page.paint(faint, "... and more: in all "+english.Plural(f.Added, "line", "")+" more and "+english.Plural(f.Removed, "line", "")+" less"))
+		s.page.line("    %s", s.page.paint(faint, "... and more: in all "+english.Plural(f.Added, "line", "")+" more and "+
+			english.Plural(f.Removed, "line", "")+" less"))
 	}
 }
 

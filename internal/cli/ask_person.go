@@ -64,7 +64,8 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 	if p.options.yes {
 		for _, f := range q.Files {
 			if f.Doubt != "" && !p.json {
-				p.say("%s  %s%s; --yes agrees to send it to %s", printableName(f.Path), sizeText(f.Size), careful(f.Doubt), q.Destination)
+				p.say("%s  %s%s; --yes agrees to send it to %s", printableName(f.Path), sizeText(f.Size), careful(f.Doubt),
+					q.Destination)
 			}
 		}
 		return conversation.Answer{OK: true}, nil
@@ -77,13 +78,15 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 	if len(q.Files) == 1 {
 		return p.yesNo(ctx, q, fmt.Sprintf("Send 1 file (%s)? [y/N] ", sizeText(q.Bytes)))
 	}
-	return p.pickFiles(ctx, q, fmt.Sprintf("Send %s (%s)?", english.Plural(len(q.Files), "file", ""), sizeText(q.Bytes)), "Send")
+	return p.pickFiles(ctx, q, fmt.Sprintf("Send %s (%s)?", english.Plural(len(q.Files), "file", ""), sizeText(q.Bytes)),
+		"Send")
 }
 
 // pickFiles asks about files together or, if the person wants that, one by one.
 func (p *asker) pickFiles(ctx context.Context, q conversation.Ask, question, verb string) (conversation.Answer, error) {
 	line, err := p.askLine(ctx, question+" [y]es, [N]o, or [s]elect: ")
-	a := conversation.Answer{OK: strings.HasPrefix(line, "y") || strings.HasPrefix(line, "s"), Picks: []conversation.Pick{}}
+	a := conversation.Answer{OK: strings.HasPrefix(line, "y") || strings.HasPrefix(line, "s"),
+		Picks: []conversation.Pick{}}
 	for _, f := range q.Files {
 		if err != nil || !a.OK {
 			break
@@ -108,7 +111,8 @@ func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.An
 	if p.options.yes {
 		return conversation.Answer{OK: true}, nil
 	}
-	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", english.Plural(len(q.Files), "file", ""), sizeText(q.Bytes)))
+	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", english.Plural(len(q.Files), "file", ""),
+		sizeText(q.Bytes)))
 }
 
 // more asks about each file that the model wants. --yes does not cover them:
@@ -145,7 +149,8 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 	ask := p.interactive() && !p.options.yes
 	every := ""
 	if ask && p.options.folder == "" {
-		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ", english.Plural(len(q.Outputs), "file", ""), printable(p.shown.short(q.Folder))))
+		line, err := p.askLine(ctx, fmt.Sprintf("Save %s into %s? [y]es, [N]o, or [s]elect: ",
+			english.Plural(len(q.Outputs), "file", ""), printable(p.shown.short(q.Folder))))
 		if err != nil {
 			return a, err
 		}
@@ -189,14 +194,17 @@ func (p *asker) allowed(name string) bool {
 }
 
 // one asks about one output, where there is something to ask.
-func (p *asker) one(ctx context.Context, q conversation.Ask, o conversation.OutputAsked, pick *conversation.Pick, selecting bool) (bool, error) {
+func (p *asker) one(
+	ctx context.Context, q conversation.Ask, o conversation.OutputAsked, pick *conversation.Pick, selecting bool,
+) (bool, error) {
 	switch {
 	case o.Exists:
 		if o.Warning != "" {
 			p.say("CAREFUL: %s", printable(o.Warning))
 		}
 		p.shown.overwrite(o.Change)
-		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ", printableName(o.Path), printable(p.shown.short(q.Folder))))
+		line, err := p.askLine(ctx, fmt.Sprintf("%s exists in %s. Overwrite it? [y]es, [N]o, or [r]ename: ",
+			printableName(o.Path), printable(p.shown.short(q.Folder))))
 		switch {
 		case strings.HasPrefix(line, "y"):
 			pick.Clash = conversation.ClashReplace

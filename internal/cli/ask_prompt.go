@@ -29,7 +29,8 @@ func (a *app) promptText(o askOptions, args []string) (text string, inside []con
 	case len(args) > 0 && o.promptFile != "":
 		return "", nil, fail(exitUsage, "keep one of the two", "there is a PROMPT and a --prompt-file")
 	case len(args) == 0 && o.promptFile == "":
-		return "", nil, fail(exitUsage, `give it as an argument, "-" for standard input, or --prompt-file FILE`, "there is no prompt")
+		return "", nil, fail(exitUsage, `give it as an argument, "-" for standard input, or --prompt-file FILE`,
+			"there is no prompt")
 	case len(args) > 0 && args[0] != "-":
 		if len(o.variables) > 0 {
 			return "", nil, fail(exitUsage, "--var fills a --prompt-file", "there is no file for --var to fill")
@@ -68,7 +69,8 @@ func (a *app) readSchema(name string) (json.RawMessage, error) {
 	}
 	var object map[string]any
 	if err := json.Unmarshal(text, &object); err != nil {
-		return nil, fail(exitUsage, `a schema is an object such as {"type": "object", "properties": {...}}`, "%s is not a JSON schema: %w", name, err)
+		return nil, fail(exitUsage, `a schema is an object such as {"type": "object", "properties": {...}}`,
+			"%s is not a JSON schema: %w", name, err)
 	}
 	return text, nil
 }
@@ -130,7 +132,8 @@ func matching(name string) ([]string, error) {
 
 func inputError(name string, err error) error {
 	if errors.Is(err, conversation.ErrNotFile) {
-		return fail(exitUsage, "give its files one by one with -f, or as a pattern: -f '"+filepath.Join(name, "*.csv")+"'", "%s is not a file", name)
+		return fail(exitUsage, "give its files one by one with -f, or as a pattern: -f '"+filepath.Join(name, "*.csv")+"'",
+			"%s is not a file", name)
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
@@ -153,5 +156,6 @@ func inside(root, local string) error {
 	if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
 		return nil
 	}
-	return fail(exitRefused, "copy it into the project, or ask without --project", "%s is outside of the project's folder %s", local, root)
+	return fail(exitRefused, "copy it into the project, or ask without --project",
+		"%s is outside of the project's folder %s", local, root)
 }

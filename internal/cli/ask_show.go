@@ -33,7 +33,8 @@ type turnShown struct {
 }
 
 func (a *app) showTurns(hold bool) *turnShown {
-	s := &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json, hold: hold,
+	s := &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json,
+		hold: hold,
 		bars: isTerminal(a.streams.Err), steps: map[string]*stepShown{}, quarters: map[string]int64{}}
 	if colourful(a.streams.Out) && !a.cfg.Plain {
 		s.rendered = newMarkdown(a.streams.Out, s.width())
@@ -214,7 +215,8 @@ func (s *turnShown) progress(what, name string, done, size int64) {
 		part = int(min(done, size) * barWidth / size)
 		percent = fmt.Sprintf(" %3d %%", min(done, size)*100/size)
 	}
-	fmt.Fprintf(s.page, "\r\x1b[K%s %s [%s%s]%s %s", what, printableName(name), strings.Repeat("#", part), strings.Repeat(" ", barWidth-part), percent, sizeText(done))
+	fmt.Fprintf(s.page, "\r\x1b[K%s %s [%s%s]%s %s", what, printableName(name), strings.Repeat("#", part),
+		strings.Repeat(" ", barWidth-part), percent, sizeText(done))
 	s.bar = true
 }
 
@@ -248,7 +250,8 @@ func (s *turnShown) collected(e conversation.Collected) {
 		if o.Problem != nil {
 			state = s.page.paint(red, "not fetched: "+printable(o.Problem.Message))
 		}
-		s.page.line("  %s  %s  %s  %s", pad(printableName(o.Name), min(width, 40)), pad(sizeText(o.Size), 8), pad(printable(o.MIME), min(kinds, 40)), state)
+		s.page.line("  %s  %s  %s  %s", pad(printableName(o.Name), min(width, 40)), pad(sizeText(o.Size), 8),
+			pad(printable(o.MIME), min(kinds, 40)), state)
 	}
 }
 

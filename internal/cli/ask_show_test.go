@@ -24,7 +24,8 @@ func TestTransfersInAPipe(t *testing.T) {
 		}
 		s.tell(conversation.Downloading{Name: "big.bin", Done: 19 << 20, Size: size})
 		s.tell(conversation.Downloading{Name: "unknown.bin", Done: 19 << 20, Size: -1})
-		want := "sending big.bin: 25 % of 20 MiB\nsending big.bin: 50 % of 20 MiB\nsending big.bin: 75 % of 20 MiB\nfetching big.bin: 75 % of 20 MiB\n"
+		want := "sending big.bin: 25 % of 20 MiB\nsending big.bin: 50 % of 20 MiB\nsending big.bin: 75 % of 20 MiB\n" +
+			"fetching big.bin: 75 % of 20 MiB\n"
 		if quiet {
 			want = ""
 		}

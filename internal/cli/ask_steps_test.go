@@ -21,10 +21,12 @@ func showing() (*turnShown, *bytes.Buffer) {
 // Two programs at once: no line of one goes on in a line of the other.
 func TestTwoAtOnce(t *testing.T) {
 	s, out := showing()
-	one, two := provider.Step{ID: "a", Code: "one", Outcome: provider.OutcomeOK}, provider.Step{ID: "b", Code: "two", Outcome: provider.OutcomeFailed}
+	one, two := provider.Step{ID: "a", Code: "one", Outcome: provider.OutcomeOK},
+		provider.Step{ID: "b", Code: "two", Outcome: provider.OutcomeFailed}
 	for _, e := range []conversation.Event{
 		conversation.Begun{}, conversation.CodeStarted{Step: one}, conversation.CodeStarted{Step: two},
-		conversation.CodeOutput{Step: "a", Data: "a"}, conversation.CodeOutput{Step: "b", Data: "b"}, conversation.CodeOutput{Step: "a", Data: "A\n"},
+		conversation.CodeOutput{Step: "a", Data: "a"}, conversation.CodeOutput{Step: "b", Data: "b"},
+		conversation.CodeOutput{Step: "a", Data: "A\n"},
 		conversation.CodeEnded{Step: two}, conversation.CodeEnded{Step: one},
 	} {
 		s.tell(e)

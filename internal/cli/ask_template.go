@@ -52,7 +52,8 @@ func fill(name, text string, variables []string) (string, []conversation.File, e
 	}
 	for key := range p.values {
 		if !p.used[key] {
-			return "", nil, fail(exitUsage, "write it as {{"+key+"}} where it belongs", "%s has no place for the variable %s", name, key)
+			return "", nil, fail(exitUsage, "write it as {{"+key+"}} where it belongs", "%s has no place for the variable %s",
+				name, key)
 		}
 	}
 	var filled strings.Builder
@@ -95,10 +96,12 @@ func (p *promptFile) parse(text string) (*template.Template, error) {
 		missing = append(missing, m[1])
 	}
 	if len(missing) > 0 {
-		return nil, fail(exitUsage, "give it with --var "+missing[0]+"=VALUE", "%s has variables without a value: %s", p.name, strings.Join(missing, ", "))
+		return nil, fail(exitUsage, "give it with --var "+missing[0]+"=VALUE", "%s has variables without a value: %s", p.name,
+			strings.Join(missing, ", "))
 	}
 	if err != nil {
-		return nil, fail(exitUsage, `prompt files are templates: {{"{{"}} stands for two braces`, "%s is no template: %w", p.name, err)
+		return nil, fail(exitUsage, `prompt files are templates: {{"{{"}} stands for two braces`, "%s is no template: %w",
+			p.name, err)
 	}
 	p.note(t.Tree)
 	return t, nil
@@ -109,7 +112,8 @@ var undefined = regexp.MustCompile(`function "([^"]+)" not defined`)
 // note finds the variables in conditions, loops and calls.
 func (p *promptFile) note(t *parse.Tree) {
 	for key := range p.values {
-		if regexp.MustCompile(`\b` + regexp.QuoteMeta(strings.ReplaceAll(key, "-", "_")) + `\b`).MatchString(actions(t.Root)) {
+		if regexp.MustCompile(`\b` + regexp.QuoteMeta(strings.ReplaceAll(key, "-", "_")) + `\b`).MatchString(
+			actions(t.Root)) {
 			p.used[key] = true
 		}
 	}
@@ -143,7 +147,8 @@ func actions(n parse.Node) string {
 // machine with it.
 func (p *promptFile) file(name string) (string, error) {
 	if !filepath.IsLocal(name) {
-		return "", fail(exitRefused, "go to the folder that has it, or give it with -f", "%s asks for %s, which is outside of this folder", p.name, name)
+		return "", fail(exitRefused, "go to the folder that has it, or give it with -f",
+			"%s asks for %s, which is outside of this folder", p.name, name)
 	}
 	here, err := os.OpenRoot(".")
 	if err != nil {
@@ -160,7 +165,8 @@ func (p *promptFile) file(name string) (string, error) {
 		return "", inputError(name, err)
 	}
 	if p.total += int64(len(content)); p.total > maxPromptFile {
-		return "", fail(exitRefused, "give large files with -f: code reads them", "the files in %s are over 1 MiB together", p.name)
+		return "", fail(exitRefused, "give large files with -f: code reads them", "the files in %s are over 1 MiB together",
+			p.name)
 	}
 	if !utf8.Valid(content) {
 		return "", fail(exitUsage, "give it with -f: code reads it", "%s is no text", name)

@@ -60,7 +60,8 @@ func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
 			if where == "" {
 				where = "this machine"
 			}
-			t.say("%s, code runs at %s. /file PATH gives a file, /exit or Ctrl-D ends.", printable(t.chat.Settings().Model), where)
+			t.say("%s, code runs at %s. /file PATH gives a file, /exit or Ctrl-D ends.", printable(t.chat.Settings().Model),
+				where)
 		}
 		turns, problem := t.converse(ctx)
 		return t.end(ctx, turns, problem)
@@ -83,7 +84,8 @@ func (t *talk) converse(ctx context.Context) (turns []*conversation.Turn, proble
 		turns, t.files = append(turns, turn), nil
 		problem = t.verdict(ctx, turn, errors.Join(err, t.report(ctx, turn)))
 		if during.Err() != nil && ctx.Err() == nil {
-			problem = &failure{code: exitFailed, word: "interrupted", err: errors.New("the turn was interrupted"), hint: "the chat goes on; /exit, Ctrl-D, or Ctrl-C at its prompt ends it"}
+			problem = &failure{code: exitFailed, word: "interrupted", err: errors.New("the turn was interrupted"),
+				hint: "the chat goes on; /exit, Ctrl-D, or Ctrl-C at its prompt ends it"}
 		}
 		over()
 		if problem == nil && ctx.Err() != nil {

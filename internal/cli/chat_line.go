@@ -61,7 +61,8 @@ var (
 		"\t", string(tabMark), "\ufffd", string(unknownMark))
 	textOfMarks = strings.NewReplacer(string(newlineMark), "\n", string(tabMark), "\t", string(unknownMark), "\ufffd")
 	// The terminal makes a carriage return and a line feed of a line feed.
-	lookOfMarks = strings.NewReplacer(string(newlineMark), "\u2424", string(tabMark), " ", string(unknownMark), "\ufffd", "\r\n", "\n")
+	lookOfMarks = strings.NewReplacer(string(newlineMark), "\u2424", string(tabMark), " ", string(unknownMark), "\ufffd",
+		"\r\n", "\n")
 
 	// escapeKeys are the sequences that count, by what term knows. They include
 	// Home and End of a Linux console and of tmux, and keys that move by words.

@@ -63,7 +63,8 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 	}()
 	// Made for us alone: mode 0700.
 	if c.folder, err = os.MkdirTemp("", "airlock-run-"); err != nil {
-		return nil, fail(exitUnavailable, "set TMPDIR to a folder that you can write to", "no folder for temporary files: %w", err)
+		return nil, fail(exitUnavailable, "set TMPDIR to a folder that you can write to", "no folder for temporary files: %w",
+			err)
 	}
 	if c.service, err = a.startService(ctx, c.folder, nil, a.ownLauncher(0)); err != nil {
 		return nil, err

@@ -109,13 +109,15 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	case err != nil:
 		return isolation, failed(err)
 	case run.Status != client.StatusOK || run.Stdout != "ready\n":
-		return isolation, failed(fail(exitUnavailable, "", "a program that prints a word ended with %q: %s %s", run.Status, printable(run.Message), printable(run.Stderr)))
+		return isolation, failed(fail(exitUnavailable, "", "a program that prints a word ended with %q: %s %s", run.Status,
+			printable(run.Message), printable(run.Stderr)))
 	}
 	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}
 }
 
 func describeIsolation(found engine.Isolation, mode string) *isolationReport {
-	r := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: mode, Summary: found.Summary, Layers: []layerReport{}}
+	r := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: mode, Summary: found.Summary,
+		Layers: []layerReport{}}
 	for _, l := range found.Layers {
 		r.Layers = append(r.Layers, layerReport(l))
 	}
@@ -206,7 +208,8 @@ func (r doctorReport) runtimesText(p *page) {
 		set.text(p)
 	}
 	if len(r.Node) > 0 {
-		p.row("npm packages", 13, green, "ok", fmt.Sprintf("%d in /node_modules: %s", len(r.Node), strings.Join(r.Node, ", ")))
+		p.row("npm packages", 13, green, "ok", fmt.Sprintf("%d in /node_modules: %s", len(r.Node),
+			strings.Join(r.Node, ", ")))
 	}
 }
 

@@ -20,7 +20,8 @@ func (a *app) files() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	add := func(use, short string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) *cobra.Command {
+	add := func(use, short string, args cobra.PositionalArgs,
+		run func(ctx context.Context, args []string) error) *cobra.Command {
 		sub := &cobra.Command{Use: use, Short: short, Args: args,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.filesError(cmd.Context(), run(cmd.Context(), args))
@@ -31,39 +32,47 @@ func (a *app) files() *cobra.Command {
 		return sub
 	}
 	limit, within := 0, ""
-	list := add("ls", "Lists remote files and sessions, and says which are ours", cobra.NoArgs, func(ctx context.Context, _ []string) error {
-		if within != "" {
-			return a.listSession(ctx, within, limit)
-		}
-		return a.listRemote(ctx, limit)
-	})
+	list := add("ls", "Lists remote files and sessions, and says which are ours", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error {
+			if within != "" {
+				return a.listSession(ctx, within, limit)
+			}
+			return a.listRemote(ctx, limit)
+		})
 	list.Flags().IntVar(&limit, "limit", 1000, "`N` files and as many sessions at most")
 	list.Flags().StringVar(&within, "session", "", "the files of the session `ID`")
 	add("put FILE...", "Uploads files, which stay until they are removed", cobra.MinimumNArgs(1), a.putRemote)
 	var get fetchOptions
-	fetch := add("get [ID]", "Fetches a remote file, or all that code has made in a session", cobra.MaximumNArgs(1), func(ctx context.Context, args []string) error {
-		switch {
-		case len(args) == 1:
-			return a.getRemote(ctx, args[0], get)
-		case get.session != "":
-			return a.getSession(ctx, get)
-		}
-		return fail(exitUsage, "`airlock files ls` lists them; --session ID alone fetches all that code has made in a session", "no file is named")
-	})
+	fetch := add("get [ID]", "Fetches a remote file, or all that code has made in a session", cobra.MaximumNArgs(1),
+		func(ctx context.Context, args []string) error {
+			switch {
+			case len(args) == 1:
+				return a.getRemote(ctx, args[0], get)
+			case get.session != "":
+				return a.getSession(ctx, get)
+			}
+			return fail(exitUsage,
+				"`airlock files ls` lists them; --session ID alone fetches all that code has made in a session", "no file is named")
+		})
 	fetch.Flags().StringVarP(&get.folder, "output", "o", ".", "`DIR` to save it into")
-	fetch.Flags().StringVar(&get.session, "session", "", "`ID` of the session that it is in; without a file: all that code has made there")
+	fetch.Flags().StringVar(&get.session, "session", "",
+		"`ID` of the session that it is in; without a file: all that code has made there")
 	fetch.Flags().BoolVarP(&get.yes, "yes", "y", false, "save under another name where one exists")
 	addAllow(fetch.Flags(), &get.allow)
 	var save fetchOptions
-	saving := add("save CONVERSATION", "Saves the files that a conversation has made and that are still held here", cobra.ExactArgs(1), func(ctx context.Context, args []string) error { return a.saveHeld(ctx, args[0], save) })
+	saving := add("save CONVERSATION", "Saves the files that a conversation has made and that are still held here",
+		cobra.ExactArgs(1), func(ctx context.Context, args []string) error { return a.saveHeld(ctx, args[0], save) })
 	saving.Flags().StringVarP(&save.folder, "output", "o", ".", "`DIR` to save them into")
 	saving.Flags().BoolVarP(&save.yes, "yes", "y", false, "save under other names where files of these names exist")
 	addAllow(saving.Flags(), &save.allow)
 	session := false
-	remove := add("rm ID...", "Deletes remote files or sessions", cobra.MinimumNArgs(1), func(ctx context.Context, args []string) error { return a.removeRemote(ctx, args, session) })
+	remove := add("rm ID...", "Deletes remote files or sessions", cobra.MinimumNArgs(1),
+		func(ctx context.Context, args []string) error { return a.removeRemote(ctx, args, session) })
 	remove.Flags().BoolVar(&session, "session", false, "the ids are of sessions")
-	add("gc", "Deletes what commands that were interrupted have left at providers", cobra.NoArgs, func(ctx context.Context, _ []string) error { return a.collectGarbage(ctx) })
-	add("stats", "Counts turns, files, downloads and failures by provider and model", cobra.NoArgs, func(ctx context.Context, _ []string) error { return a.remoteStats(ctx) })
+	add("gc", "Deletes what commands that were interrupted have left at providers", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return a.collectGarbage(ctx) })
+	add("stats", "Counts turns, files, downloads and failures by provider and model", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return a.remoteStats(ctx) })
 	return cmd
 }
 
@@ -131,7 +140,8 @@ func (a *app) listRemote(ctx context.Context, limit int) error {
 				break
 			}
 			e, ours := known["file "+f.Ref.ID]
-			r.Files = append(r.Files, remoteFile{ID: f.Ref.ID, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created, Expires: f.Expires, Readable: f.Readable, Ours: ours, Kept: e.Keep})
+			r.Files = append(r.Files, remoteFile{ID: f.Ref.ID, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created,
+				Expires: f.Expires, Readable: f.Readable, Ours: ours, Kept: e.Keep})
 		}
 		for s, err := range c.provider.Sessions().List(ctx, provider.Filter{}) {
 			if err != nil {
@@ -142,7 +152,8 @@ func (a *app) listRemote(ctx context.Context, limit int) error {
 				break
 			}
 			e, ours := known["session "+s.ID]
-			r.Sessions = append(r.Sessions, remoteSession{ID: s.ID, Name: s.Name, Created: s.Created, Expires: s.Expires, Active: s.Active, Ours: ours, Kept: e.Keep})
+			r.Sessions = append(r.Sessions, remoteSession{ID: s.ID, Name: s.Name, Created: s.Created, Expires: s.Expires,
+				Active: s.Active, Ours: ours, Kept: e.Keep})
 		}
 		a.out.result(r)
 		return nil
@@ -166,11 +177,12 @@ func (a *app) putRemote(ctx context.Context, names []string) error {
 			return err
 		}
 		shown := a.showTurns(false)
-		u := provider.Uploader{Provider: provider.Retried(ledger.Recorded(c.bare), c.Retry, c.Counters), Counters: c.Counters, Progress: func(s provider.Source, sent int64) {
-			if !a.json {
-				shown.progress("sending", s.Name, sent, s.Size)
-			}
-		}}
+		u := provider.Uploader{Provider: provider.Retried(ledger.Recorded(c.bare), c.Retry, c.Counters), Counters: c.Counters,
+			Progress: func(s provider.Source, sent int64) {
+				if !a.json {
+					shown.progress("sending", s.Name, sent, s.Size)
+				}
+			}}
 		r := putReport{Provider: c.name, Files: []remoteFile{}}
 		var failed error
 		for _, f := range inputs {
@@ -180,7 +192,8 @@ func (a *app) putRemote(ctx context.Context, names []string) error {
 			}
 			for _, s := range staged {
 				i := s.File
-				r.Files = append(r.Files, remoteFile{ID: i.Ref.ID, Name: i.Name, Size: f.Size, MIME: i.MIME, Created: i.Created, Expires: i.Expires, Readable: i.Readable, Ours: true, Kept: true, SHA256: s.SHA256})
+				r.Files = append(r.Files, remoteFile{ID: i.Ref.ID, Name: i.Name, Size: f.Size, MIME: i.MIME, Created: i.Created,
+					Expires: i.Expires, Readable: i.Readable, Ours: true, Kept: true, SHA256: s.SHA256})
 			}
 		}
 		shown.clear()
@@ -249,10 +262,12 @@ func (a *app) collectGarbage(ctx context.Context) error {
 		}
 		defer done()
 		swept, err := h.SweepAll(ctx, providers...)
-		r := gcReport{Deleted: entriesOf(swept.Deleted), Kept: entriesOf(swept.Kept), Left: []gcLeft{}, Others: othersOf(swept.Others)}
+		r := gcReport{Deleted: entriesOf(swept.Deleted), Kept: entriesOf(swept.Kept), Left: []gcLeft{},
+			Others: othersOf(swept.Others)}
 		for _, l := range swept.Left {
 			r.Left = append(r.Left, gcLeft{entryOf(l.Entry), conversation.ProblemOf(l.Err)})
-			err = errors.Join(err, fmt.Errorf("%v, at %s, could not be deleted: %w", l.Entry, providerTitles[l.Entry.Provider], l.Err))
+			err = errors.Join(err, fmt.Errorf("%v, at %s, could not be deleted: %w", l.Entry, providerTitles[l.Entry.Provider],
+				l.Err))
 		}
 		return a.finish(r, err)
 	})
@@ -269,7 +284,8 @@ func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.
 	}
 	list, err = a.accountsOf(ctx, a.cfg.Provider, web)
 	if err == nil && len(list) == 0 {
-		err = fail(exitUsage, "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY", "there is no key of any provider")
+		err = fail(exitUsage, "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY",
+			"there is no key of any provider")
 	}
 	return list, func() {}, err
 }

@@ -38,7 +38,8 @@ func (a *app) getRemote(ctx context.Context, id string, o fetchOptions) error {
 			return err
 		}
 		if !info.Readable && info.Ref.Scope == provider.ScopeFile {
-			return &provider.Error{Kind: provider.NotDownloadable, Provider: c.name, Op: "get " + id, Message: "the provider does not hand this file out"}
+			return &provider.Error{Kind: provider.NotDownloadable, Provider: c.name, Op: "get " + id,
+				Message: "the provider does not hand this file out"}
 		}
 		r, err := a.fetchRemote(ctx, c, info, o)
 		if err != nil {
@@ -84,8 +85,10 @@ func (a *app) getSession(ctx context.Context, o fetchOptions) error {
 // findFile looks for a file that the account's store does not know: in a session
 // it may be known by its id or by its path.
 func (c *account) findFile(ctx context.Context, id, session string, missing error) (provider.FileInfo, error) {
-	unknown := &provider.Error{Kind: provider.FileNotFound, Provider: c.name, Op: "get " + id, Message: "the provider does not know this file", Err: missing,
-		Hint: "`airlock files ls` lists files and sessions, `airlock files ls --session ID` the files of a session. Sessions that were deleted or have expired took theirs along."}
+	unknown := &provider.Error{Kind: provider.FileNotFound, Provider: c.name, Op: "get " + id,
+		Message: "the provider does not know this file", Err: missing,
+		Hint: "`airlock files ls` lists files and sessions, `airlock files ls --session ID` the files of a session. " +
+			"Sessions that were deleted or have expired took theirs along."}
 	if !c.bare.Caps().SessionFiles {
 		return provider.FileInfo{}, unknown
 	}
@@ -125,16 +128,18 @@ func (c *account) findFile(ctx context.Context, id, session string, missing erro
 // fetchRemote fetches one file and saves it.
 func (a *app) fetchRemote(ctx context.Context, c *account, info provider.FileInfo, o fetchOptions) (getReport, error) {
 	shown := a.showTurns(false)
-	found, err := c.Fetch(ctx, c.bare, provider.Artifact{Ref: info.Ref, Name: info.Name, MIME: info.MIME, Size: info.Size}, a.cfg.MaxDownload, func(done int64) {
-		if !a.json {
-			shown.progress("fetching", info.Name, done, info.Size)
-		}
-	})
+	found, err := c.Fetch(ctx, c.bare, provider.Artifact{Ref: info.Ref, Name: info.Name, MIME: info.MIME, Size: info.Size},
+		a.cfg.MaxDownload, func(done int64) {
+			if !a.json {
+				shown.progress("fetching", info.Name, done, info.Size)
+			}
+		})
 	shown.clear()
 	if err != nil {
 		return getReport{}, err
 	}
-	r, err := a.saveOutput(ctx, c.modelHost, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size, SHA256: found.SHA256}, o)
+	r, err := a.saveOutput(ctx, c.modelHost, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size,
+		SHA256: found.SHA256}, o)
 	r.MIME = found.MIME
 	return r, err
 }
@@ -146,20 +151,22 @@ func (a *app) saveOutput(ctx context.Context, h *modelHost, out output, o fetchO
 		return getReport{}, err
 	}
 	defer root.Close()
-	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), allow: a.allower(o.folder, o.allow), fetch: func(_ context.Context, _ string, to io.Writer) error {
-		f, err := h.Output(out.SHA256)
-		if err != nil {
+	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), allow: a.allower(o.folder, o.allow),
+		fetch: func(_ context.Context, _ string, to io.Writer) error {
+			f, err := h.Output(out.SHA256)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = io.Copy(to, f)
 			return err
-		}
-		defer f.Close()
-		_, err = io.Copy(to, f)
-		return err
-	}}
+		}}
 	saved, err := s.save(ctx, out)
 	if err != nil {
 		return getReport{}, err
 	}
-	return getReport{ID: out.ID, Name: out.Path, Size: out.Size, SHA256: out.SHA256, State: saved.State, Path: filepath.Join(o.folder, saved.As)}, nil
+	return getReport{ID: out.ID, Name: out.Path, Size: out.Size, SHA256: out.SHA256, State: saved.State,
+		Path: filepath.Join(o.folder, saved.As)}, nil
 }
 
 // problem says that a file was not saved because its name is taken, or because
@@ -172,7 +179,8 @@ func (r getReport) problem(folder string) error {
 	default:
 		return nil
 	}
-	return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", r.Name, folder)
+	return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", r.Name,
+		folder)
 }
 
 // saveHeld saves the outputs of a conversation that nobody has saved. Of those of
@@ -184,7 +192,8 @@ func (a *app) saveHeld(ctx context.Context, id string, o fetchOptions) error {
 	return a.withHost(ctx, func(h *modelHost) error {
 		c, err := h.Conversation(ctx, owner, id)
 		if errors.Is(err, conversation.ErrNotFound) {
-			return fail(exitUsage, "each command that asks a model names its conversation; they are kept for 90 days", "there is no conversation %s", id)
+			return fail(exitUsage, "each command that asks a model names its conversation; they are kept for 90 days",
+				"there is no conversation %s", id)
 		}
 		if err != nil {
 			return err
@@ -236,7 +245,8 @@ func (a *app) listSession(ctx context.Context, session string, limit int) error 
 			if id == "" {
 				id = f.Ref.Path
 			}
-			r.Files = append(r.Files, remoteFile{ID: id, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created, Expires: f.Expires, Readable: f.Readable, SHA256: f.SHA256})
+			r.Files = append(r.Files, remoteFile{ID: id, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created,
+				Expires: f.Expires, Readable: f.Readable, SHA256: f.SHA256})
 		}
 		a.out.result(r)
 		return nil

@@ -46,10 +46,12 @@ func (r remoteReport) text(p *page) {
 		p.line("There is nothing at %s.", providerTitles[r.Provider])
 	}
 	for _, f := range r.Files {
-		p.line("%s  %s  %s  %s%s", printable(f.ID), pad(sizeText(f.Size), 8), dateText(f.Created), printableName(f.Name), marks(f.Ours, f.Kept, true))
+		p.line("%s  %s  %s  %s%s", printable(f.ID), pad(sizeText(f.Size), 8), dateText(f.Created), printableName(f.Name),
+			marks(f.Ours, f.Kept, true))
 	}
 	for _, s := range r.Sessions {
-		p.line("%s  session   %s  %s%s", printable(s.ID), dateText(s.Created), printableName(s.Name), marks(s.Ours, s.Kept, s.Active))
+		p.line("%s  session   %s  %s%s", printable(s.ID), dateText(s.Created), printableName(s.Name),
+			marks(s.Ours, s.Kept, s.Active))
 	}
 	if r.More {
 		p.line("There are more: --limit N lists them.")
@@ -160,7 +162,8 @@ func othersOf(files []provider.FileInfo) []gcOther {
 // showOthers says which files at a provider only a person can judge.
 func showOthers(p *page, files []gcOther) {
 	for _, f := range files {
-		p.line("%s", p.paint(yellow, fmt.Sprintf("perhaps ours: %s %s (%s) at %s", printable(f.ID), printableName(f.Name), sizeText(f.Size), providerTitles[f.Provider])))
+		p.line("%s", p.paint(yellow, fmt.Sprintf("perhaps ours: %s %s (%s) at %s", printable(f.ID), printableName(f.Name),
+			sizeText(f.Size), providerTitles[f.Provider])))
 	}
 	if len(files) > 0 {
 		p.line("      made while a turn of ours ran whose reply got lost; `airlock files rm ID` deletes it")
@@ -199,7 +202,8 @@ func (r gcReport) text(p *page) {
 		p.line("deleted %s %s (%s) at %s", e.Kind, printable(e.ID), printableName(e.Name), providerTitles[e.Provider])
 	}
 	for _, e := range r.Left {
-		p.line("%s", p.paint(yellow, "left: "+printable(provider.Entry{Kind: e.Kind, Name: e.Name}.String())+", at "+providerTitles[e.Provider]))
+		p.line("%s", p.paint(yellow, "left: "+printable(provider.Entry{Kind: e.Kind, Name: e.Name}.String())+", at "+
+			providerTitles[e.Provider]))
 	}
 	if len(r.Kept) > 0 {
 		p.line("%s kept, as asked for", english.Plural(len(r.Kept), "object", ""))
@@ -231,9 +235,11 @@ func (r statsReport) text(p *page) {
 			p.line("  uploads    %d, %v each", row.Uploads, each(row.UploadTime, row.Uploads))
 		}
 		if row.Downloads+row.Failures+row.Missing+row.DownloadsRetried > 0 {
-			p.line("  downloads  %d, %s, %v each; %d retried, %d failed, %d promised and not found", row.Downloads, sizeText(row.Bytes), each(row.DownloadTime, row.Downloads), row.DownloadsRetried, row.Failures, row.Missing)
+			p.line("  downloads  %d, %s, %v each; %d retried, %d failed, %d promised and not found", row.Downloads,
+				sizeText(row.Bytes), each(row.DownloadTime, row.Downloads), row.DownloadsRetried, row.Failures, row.Missing)
 		}
-		for _, e := range []provider.Evidence{provider.ByListing, provider.ByResultBlock, provider.ByAnnotation, provider.ByInline, provider.ByStdout, provider.ByLinkText} {
+		for _, e := range []provider.Evidence{provider.ByListing, provider.ByResultBlock, provider.ByAnnotation,
+			provider.ByInline, provider.ByStdout, provider.ByLinkText} {
 			if n := row.Files[e]; n > 0 {
 				p.line("    found by %s: %d", e, n)
 			}

@@ -88,7 +88,8 @@ func (r hostReport) text(p *page) {
 	}
 	fact("data", r.Data+" ("+free+")")
 	if r.Low {
-		p.row("disk", 13, red, "low", fmt.Sprintf("A service refuses uploads and runs: less than %s or too few inodes are free.", humanize.IBytes(uint64(r.Floor))))
+		p.row("disk", 13, red, "low", fmt.Sprintf(
+			"A service refuses uploads and runs: less than %s or too few inodes are free.", humanize.IBytes(uint64(r.Floor))))
 		p.row("", 13, "", "", "Cure: make room on this disk, delete files, wait until some expire, or set min_free lower")
 	}
 }

@@ -16,19 +16,23 @@ func (a *app) libreChat(s *service, metrics *httpd.Metrics) (httpd.Mount, error)
 	c := &a.cfg.LibreChat
 	keys := &librechat.Keys{Static: string(c.APIKey), Others: s.engine.Authenticate}
 	tokens := librechat.TokenConfig{
-		PublicKey: c.JWTPublicKey, Secret: string(c.JWTSecret), KeyID: c.JWTKeyID, Directory: c.JWTKeysDir, JWKS: c.JWTKeySet, SecretID: c.JWTSecretKeyID, Algorithms: c.JWTAlgorithms, Trust: c.JWTTrust, MaxLife: c.JWTMaxLife, Skew: cmp.Or(c.JWTSkew, -1),
+		PublicKey: c.JWTPublicKey, Secret: string(c.JWTSecret), KeyID: c.JWTKeyID, Directory: c.JWTKeysDir, JWKS: c.JWTKeySet,
+		SecretID: c.JWTSecretKeyID, Algorithms: c.JWTAlgorithms, Trust: c.JWTTrust, MaxLife: c.JWTMaxLife,
+		Skew:   cmp.Or(c.JWTSkew, -1),
 		Issuer: c.JWTIssuer, Audience: c.JWTAudience, Tenant: c.JWTTenant, Strict: c.JWTStrictTenant,
 	}
 	if !tokens.Empty() {
 		var err error
 		if keys.Tokens, err = librechat.NewTokens(tokens, time.Now); err != nil {
-			return httpd.Mount{}, fail(exitUnavailable, "the settings librechat_jwt_* name the keys of LibreChat's tokens", "%w", err)
+			return httpd.Mount{}, fail(exitUnavailable, "the settings librechat_jwt_* name the keys of LibreChat's tokens", "%w",
+				err)
 		}
 	}
 	handler := librechat.New(s.engine, librechat.Options{
 		Caller: httpd.Caller, Authenticate: keys.Authenticate, Language: libreChatLanguage,
 		Version: readVersion(a.release).Version, MaxUpload: a.cfg.MaxUpload, FileTTL: c.FileTTL,
-		StrictUsers: c.UserScope == config.UserScopeStrict, UnknownSession: librechat.UnknownSession(c.UnknownSession), PeerErrors: c.PeerErrors, State: librechat.State(c.PythonState),
+		StrictUsers: c.UserScope == config.UserScopeStrict, UnknownSession: librechat.UnknownSession(c.UnknownSession),
+		PeerErrors: c.PeerErrors, State: librechat.State(c.PythonState),
 		Bodies: &s.bodies, Metrics: metrics.Handler(), Log: a.log,
 	})
 	s.below = append(s.below, handler.Close)

@@ -67,12 +67,14 @@ type transactionShown struct {
 }
 
 func transactionOf(t workspace.Transaction) transactionShown {
-	shown := transactionShown{ID: t.ID, State: t.State, Time: t.Created, Origin: t.Origin, Reverted: t.Reverted, Receipt: t.Receipt, Files: []string{}}
+	shown := transactionShown{ID: t.ID, State: t.State, Time: t.Created, Origin: t.Origin, Reverted: t.Reverted,
+		Receipt: t.Receipt, Files: []string{}}
 	for i := range t.Files {
 		shown.Files = append(shown.Files, t.Files[i].Summary())
 	}
 	if r := t.Receipt; r != nil && len(t.Files) == 0 { // files of their own transactions
-		for word, names := range map[string][]string{"create ": r.FilesCreated, "update ": r.FilesUpdated, "delete ": r.FilesDeleted} {
+		for word, names := range map[string][]string{"create ": r.FilesCreated, "update ": r.FilesUpdated,
+			"delete ": r.FilesDeleted} {
 			for _, name := range names {
 				shown.Files = append(shown.Files, word+name)
 			}

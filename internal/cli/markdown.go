@@ -31,7 +31,8 @@ func newMarkdown(to io.Writer, width int) *markdown {
 	style.Document.BlockPrefix, style.Document.BlockSuffix = "", ""
 	// Code is not coloured: what finds its words costs time for hostile ones.
 	style.CodeBlock.Margin, style.CodeBlock.Chroma, style.CodeBlock.Theme = &none, nil, ""
-	r, err := glamour.NewTermRenderer(glamour.WithStyles(style), glamour.WithWordWrap(min(width, 100)), glamour.WithInlineTableLinks(true))
+	r, err := glamour.NewTermRenderer(glamour.WithStyles(style), glamour.WithWordWrap(min(width, 100)),
+		glamour.WithInlineTableLinks(true))
 	if err != nil {
 		return nil
 	}

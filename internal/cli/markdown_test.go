@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-const answer = "# Sales\n\nThe **total** is `3`, see [the docs](http://docs.example/x).\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nprint(1)\n\nprint(2)\n```\n\nThe end"
+const answer = "# Sales\n\nThe **total** is `3`, see [the docs](http://docs.example/x).\n\n- one\n- two\n\n" +
+	"| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nprint(1)\n\nprint(2)\n```\n\nThe end"
 
 // An answer is rendered whatever pieces it arrives in, and nothing is lost.
 func TestMarkdown(t *testing.T) {
@@ -41,14 +42,17 @@ func TestMarkdown(t *testing.T) {
 func TestMarkdownIsHarmless(t *testing.T) {
 	sequences := regexp.MustCompile("\x1b\\[[0-9;:]*m")
 	for _, hostile := range []string{
-		"\x1b]0;title\x07x", "a &#27;[2J &#x1b;]0;t&#7; &#155;2J &#8238;x &rlm; &#x202e", "`\x1b[2J`", "```\n\x1b[2J&#27;\n```", "[a](http://x/\x1b[2J \"\x9b2J\")",
-		"![i](\x1b]8;;http://e\x07)", "a\rb\b", "<b>&#27;[8m</b>", "| \x1b[2J | &#27;[2J |\n|-|-|\n| \u202e | \u2066 |", "# \u009b2J", "&#0000027;[2J", "&#X1B;c",
+		"\x1b]0;title\x07x", "a &#27;[2J &#x1b;]0;t&#7; &#155;2J &#8238;x &rlm; &#x202e", "`\x1b[2J`",
+		"```\n\x1b[2J&#27;\n```", "[a](http://x/\x1b[2J \"\x9b2J\")",
+		"![i](\x1b]8;;http://e\x07)", "a\rb\b", "<b>&#27;[8m</b>", "| \x1b[2J | &#27;[2J |\n|-|-|\n| \u202e | \u2066 |",
+		"# \u009b2J", "&#0000027;[2J", "&#X1B;c",
 	} {
 		var b strings.Builder
 		m := newMarkdown(&b, 80)
 		m.write(hostile)
 		m.flush()
-		if rest := sequences.ReplaceAllString(b.String(), ""); strings.ContainsAny(rest, "\x1b\x07\b\r\u009b\u202e\u2066\u200f") {
+		if rest := sequences.ReplaceAllString(b.String(), ""); strings.ContainsAny(
+			rest, "\x1b\x07\b\r\u009b\u202e\u2066\u200f") {
 			t.Errorf("%q becomes %q", hostile, b.String())
 		}
 	}

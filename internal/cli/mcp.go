@@ -45,10 +45,12 @@ airlock mcp install prints what an agent's settings need, and writes it if asked
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.files, "files", "", "`DIR` whose files the agent may hand to programs by their names; nothing is changed in it")
+	flags.StringVar(&o.files, "files", "",
+		"`DIR` whose files the agent may hand to programs by their names; nothing is changed in it")
 	flags.StringVarP(&o.output, "output", "o", "", "`DIR` to save the programs' files into")
 	flags.StringArrayVar(&o.workspaces, "workspace", nil, "`DIR` that the agent may propose changes of; may be repeated")
-	flags.IntVar(&o.images, "images", 2, "pictures in an answer, at most `N`; 0 for agents that show them to the model as text")
+	flags.IntVar(&o.images, "images", 2,
+		"pictures in an answer, at most `N`; 0 for agents that show them to the model as text")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "agree in advance to all changes of --workspace")
 	addOptions(flags, config.Client)
 	cmd.AddCommand(a.mcpInstall())
@@ -149,7 +151,8 @@ func (d *mcpDesk) transport() (sdk.Transport, error) {
 	u.RawQuery = "images=" + strconv.Itoa(d.options.images)
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	own.DialContext = dial
-	return &sdk.StreamableClientTransport{Endpoint: u.String(), HTTPClient: &http.Client{Transport: keyed{own, key}}, DisableStandaloneSSE: true}, nil
+	return &sdk.StreamableClientTransport{Endpoint: u.String(), HTTPClient: &http.Client{Transport: keyed{own, key}},
+		DisableStandaloneSSE: true}, nil
 }
 
 // keyed shows a key with every request.

@@ -62,7 +62,8 @@ type applyAnswer struct {
 
 // run runs airlock apply.
 func (c *folderChanges) run(ctx context.Context, in string, args ...string) (*applyAnswer, error) {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", append([]string{"apply", "--json", "--data", c.app.cfg.Data}, args...)...)
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(
+		[]string{"apply", "--json", "--data", c.app.cfg.Data}, args...)...)
 	cmd.Args[0] = os.Args[0]
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout = strings.NewReader(in), &out

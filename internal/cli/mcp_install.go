@@ -31,7 +31,8 @@ type agent struct {
 func agents() map[string]agent {
 	desktop, code := ".config/Claude/claude_desktop_config.json", ".config/Code/User/mcp.json"
 	if runtime.GOOS == "darwin" {
-		desktop, code = "Library/Application Support/Claude/claude_desktop_config.json", "Library/Application Support/Code/User/mcp.json"
+		desktop, code = "Library/Application Support/Claude/claude_desktop_config.json",
+			"Library/Application Support/Code/User/mcp.json"
 	}
 	servers := []string{"mcpServers"}
 	return map[string]agent{
@@ -52,9 +53,11 @@ func (a *app) mcpInstall() *cobra.Command {
 	var file string
 	names := slices.Sorted(maps.Keys(agents()))
 	cmd := &cobra.Command{
-		Use:       "install CLIENT [-- FLAG...]",
-		Short:     "Prints what an agent's settings need to start this server; --write writes it",
-		Long:      "Prints what an agent's settings need to start this server, and with --write writes it: other\nentries stay as they are, and the file as it was is kept beside it. Flags for airlock mcp come after --.\n\nCLIENT is " + strings.Join(names, ", ") + ".",
+		Use:   "install CLIENT [-- FLAG...]",
+		Short: "Prints what an agent's settings need to start this server; --write writes it",
+		Long: "Prints what an agent's settings need to start this server, and with --write writes it: other\n" +
+			"entries stay as they are, and the file as it was is kept beside it. Flags for airlock mcp come after --.\n\n" +
+			"CLIENT is " + strings.Join(names, ", ") + ".",
 		Example:   "  airlock mcp install cursor\n  airlock mcp install claude --write -- --files ~/data -o ~/out",
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: names,
@@ -86,7 +89,8 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 		for _, arg := range args {
 			words = append(words, quoteForShell(arg))
 		}
-		fmt.Fprintf(a.streams.Out, "%s is told with its own command:\n\n  %s%s\n", client.title, client.say, strings.Join(words, " "))
+		fmt.Fprintf(a.streams.Out, "%s is told with its own command:\n\n  %s%s\n", client.title, client.say,
+			strings.Join(words, " "))
 		return nil
 	}
 	if file == "" {
@@ -144,7 +148,8 @@ func writeEntry(file string, keys []string, entry map[string]any) (backup string
 	}
 	after, err := setMember(text, append(slices.Clone(keys), "airlock"), entry)
 	if err != nil {
-		return "", fail(exitConflict, "add the entry by hand: without --write it is printed", "%s is not plain JSON: %w", file, err)
+		return "", fail(exitConflict, "add the entry by hand: without --write it is printed", "%s is not plain JSON: %w",
+			file, err)
 	}
 	var shown bytes.Buffer
 	if err := json.Indent(&shown, after, "", "  "); err != nil {

@@ -13,9 +13,10 @@ import (
 func TestWriteEntry(t *testing.T) {
 	entry := map[string]any{"command": "/bin/airlock", "args": []string{"mcp"}}
 	for name, tc := range map[string]struct{ before, order string }{
-		"no file":       {"", `"mcpServers" "airlock"`},
-		"empty":         {"{}", `"mcpServers" "airlock"`},
-		"others":        {`{"z": 1e400, "mcpServers": {"b": {"x": "<&>"}, "a": {}}, "c": null}`, `"z" 1e400 "mcpServers" "b" "<&>" "a" "airlock" "c"`},
+		"no file": {"", `"mcpServers" "airlock"`},
+		"empty":   {"{}", `"mcpServers" "airlock"`},
+		"others": {`{"z": 1e400, "mcpServers": {"b": {"x": "<&>"}, "a": {}}, "c": null}`,
+			`"z" 1e400 "mcpServers" "b" "<&>" "a" "airlock" "c"`},
 		"an older one":  {`{"mcpServers": {"airlock": {"command": "old"}, "a": {}}}`, `"airlock" /bin/airlock "a"`},
 		"not an object": {`[1]`, ""},
 		"comments":      {"{ // mine\n}", ""},

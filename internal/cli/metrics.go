@@ -24,7 +24,8 @@ func countLive(m *httpd.Metrics, counts func() live.Counts) {
 			func() float64 { return float64(of(counts())) }))
 	}
 	counter := func(name, help string, of func(live.Counts) uint64) {
-		m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "airlock_live_" + name + "_total", Help: help},
+		m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "airlock_live_" + name + "_total", Help: help},
 			func() float64 { return float64(of(counts())) }))
 	}
 	gauge("interpreters", "Interpreters of live sessions.", func(c live.Counts) int { return c.Interpreters })
@@ -32,7 +33,8 @@ func countLive(m *httpd.Metrics, counts func() live.Counts) {
 	gauge("limit", "How many interpreters there may be.", func(c live.Counts) int { return c.Total })
 	counter("cells", "Cells that were run.", func(c live.Counts) uint64 { return c.Cells })
 	counter("lost", "Interpreters that ended in a cell or were killed.", func(c live.Counts) uint64 { return c.Lost })
-	counter("evicted", "Interpreters that ended because another needed the room.", func(c live.Counts) uint64 { return c.Evicted })
+	counter("evicted", "Interpreters that ended because another needed the room.",
+		func(c live.Counts) uint64 { return c.Evicted })
 	counter("expired", "Interpreters that ended idle.", func(c live.Counts) uint64 { return c.Expired })
 }
 

@@ -43,13 +43,16 @@ func (a *app) openHost(ctx context.Context) (*modelHost, error) {
 	return &modelHost{h, d}, nil
 }
 
-func (a *app) newHost(d *desk, connect func(context.Context, string, conversation.Settings) (*conversation.Backend, error)) (*conversation.Host, error) {
+func (a *app) newHost(
+	d *desk, connect func(context.Context, string, conversation.Settings) (*conversation.Backend, error),
+) (*conversation.Host, error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err
 	}
 	h, err := conversation.NewHost(conversation.HostOptions{
-		Archive: d.db.Conversations(), Ledger: d.db.Ledger(), Uploads: d.db.Uploads(), Counts: d.db.Uploads(), Desk: d.Replies,
+		Archive: d.db.Conversations(), Ledger: d.db.Ledger(), Uploads: d.db.Uploads(), Counts: d.db.Uploads(),
+		Desk:       d.Replies,
 		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log, Redact: a.redact,
 	})
 	if err != nil {
@@ -77,12 +80,15 @@ func (a *app) withHost(ctx context.Context, do func(*modelHost) error) error {
 var providerNames = [...]string{provider.OpenAI, provider.Anthropic, provider.Gemini, provider.XAI, provider.Local}
 
 // providerTitles are their names as people write them.
-var providerTitles = map[string]string{provider.OpenAI: "OpenAI", provider.Anthropic: "Anthropic", provider.Gemini: "Gemini", provider.XAI: "xAI", provider.Local: "this machine"}
+var providerTitles = map[string]string{provider.OpenAI: "OpenAI", provider.Anthropic: "Anthropic",
+	provider.Gemini: "Gemini", provider.XAI: "xAI", provider.Local: "this machine"}
 
 // chosenProvider is the one that the settings name.
 func (a *app) chosenProvider() (string, error) {
 	if a.cfg.Provider == "" {
-		return "", fail(exitUsage, "name one with --provider or AIRLOCK_PROVIDER: openai, anthropic, gemini, xai, or local for this machine's sandbox", "no provider is chosen")
+		return "", fail(
+			exitUsage, "name one with --provider or AIRLOCK_PROVIDER: openai, anthropic, gemini, xai, or local for this "+
+				"machine's sandbox", "no provider is chosen")
 	}
 	return a.cfg.Provider, nil
 }
@@ -106,14 +112,17 @@ func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conv
 }
 
 // remoteProvider makes the client of a provider elsewhere.
-func (a *app) remoteProvider(ctx context.Context, name string, web *http.Client) (p provider.Provider, host string, err error) {
+func (a *app) remoteProvider(
+	ctx context.Context, name string, web *http.Client,
+) (p provider.Provider, host string, err error) {
 	c := a.cfg
 	var account config.Account
 	var address string
 	switch name {
 	case provider.OpenAI:
 		account, address = c.OpenAI, openai.DefaultURL
-		p, err = asProvider(openai.New(openai.Options{Key: account.Key.Reveal(), URL: account.URL, Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: web}))
+		p, err = asProvider(openai.New(openai.Options{Key: account.Key.Reveal(), URL: account.URL,
+			Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: web}))
 	case provider.Anthropic:
 		account, address = c.Anthropic, anthropic.DefaultURL
 		p, err = asProvider(anthropic.New(anthropic.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
@@ -167,7 +176,8 @@ func (a *app) connectLocal(ctx context.Context, modelURL string) (*conversation.
 }
 
 func errNoModel() error {
-	return fail(exitUsage, "give the model's endpoint with --model-url, such as http://localhost:11434/v1 for Ollama", "the provider local needs a model")
+	return fail(exitUsage, "give the model's endpoint with --model-url, such as http://localhost:11434/v1 for Ollama",
+		"the provider local needs a model")
 }
 
 func (a *app) localBackend(runner local.Runner, modelURL string, closing func() error) (*conversation.Backend, error) {
@@ -264,7 +274,8 @@ type loggedCalls struct {
 func (l loggedCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	resp, err := l.next.RoundTrip(r)
-	said := []any{"method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "sent", r.ContentLength, "took", time.Since(began).Round(time.Millisecond)}
+	said := []any{"method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "sent", r.ContentLength, "took",
+		time.Since(began).Round(time.Millisecond)}
 	if err != nil {
 		// Not the whole error: it has the address, and with it the query.
 		cause := err
@@ -292,7 +303,8 @@ func (a *app) projectRoot(ctx context.Context, d *desk, project string) (string,
 	}
 	l, err := d.Store.Link(ctx, owner, project)
 	if errors.Is(err, conversation.ErrNotFound) {
-		return "", fail(exitApproval, "`airlock workspace link "+project+" DIR` gives it one", "the project %s has no folder", project)
+		return "", fail(exitApproval, "`airlock workspace link "+project+" DIR` gives it one", "the project %s has no folder",
+			project)
 	}
 	if err != nil {
 		return "", err

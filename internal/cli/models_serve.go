@@ -15,14 +15,16 @@ import (
 // startConversations gives a service its conversations with models, and
 // deletes what crashed processes have left at providers.
 func (a *app) startConversations(ctx context.Context, s *service, d *desk) error {
-	host, err := a.newHost(d, func(ctx context.Context, owner string, settings conversation.Settings) (*conversation.Backend, error) {
+	host, err := a.newHost(d, func(ctx context.Context, owner string, settings conversation.Settings) (
+		*conversation.Backend, error) {
 		if settings.Provider != provider.Local {
 			return a.connectRemote(ctx, settings)
 		}
 		if a.cfg.ModelURL == "" {
 			return nil, errNoModel()
 		}
-		return a.localBackend(&toolRunner{s.engine, engine.Caller{Owner: engine.Owner(owner)}}, a.cfg.ModelURL, func() error { return nil })
+		return a.localBackend(&toolRunner{s.engine, engine.Caller{Owner: engine.Owner(owner)}}, a.cfg.ModelURL,
+			func() error { return nil })
 	})
 	if err != nil {
 		return err
@@ -62,9 +64,11 @@ func (a *app) sweepAtStart(ctx context.Context, host *conversation.Host) {
 // logSwept tells of a clean-up that nobody watches.
 func (a *app) logSwept(swept provider.Swept, err error) {
 	if err != nil || len(swept.Deleted)+len(swept.Left) > 0 {
-		a.log.Info("what earlier processes left at providers", "deleted", len(swept.Deleted), "left", len(swept.Left), "err", err)
+		a.log.Info("what earlier processes left at providers", "deleted", len(swept.Deleted), "left", len(swept.Left), "err",
+			err)
 	}
 	for _, f := range swept.Others {
-		a.log.Warn("a file at a provider may be ours: it was made while a turn of ours ran whose reply got lost, and stays", "provider", f.Ref.Provider, "id", f.Ref.ID, "name", f.Name)
+		a.log.Warn("a file at a provider may be ours: it was made while a turn of ours ran whose reply got lost, and stays",
+			"provider", f.Ref.Provider, "id", f.Ref.ID, "name", f.Name)
 	}
 }

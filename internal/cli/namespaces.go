@@ -17,20 +17,26 @@ import (
 // with the value that closes them.
 var gates = []struct{ file, closed, cure string }{
 	{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
-		"AppArmor keeps user namespaces from ordinary users: as root run `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or run airlock as root"},
+		"AppArmor keeps user namespaces from ordinary users: as root run `sysctl -w " +
+			"kernel.apparmor_restrict_unprivileged_userns=0`, or run airlock as root"},
 	{"/proc/sys/kernel/unprivileged_userns_clone", "0",
-		"user namespaces are off for ordinary users: as root run `sysctl -w kernel.unprivileged_userns_clone=1`, or run airlock as root"},
+		"user namespaces are off for ordinary users: as root run `sysctl -w kernel.unprivileged_userns_clone=1`, or run " +
+			"airlock as root"},
 	{"/proc/sys/user/max_user_namespaces", "0",
 		"user namespaces are off: as root run `sysctl -w user.max_user_namespaces=10000`, or run airlock as root"},
 }
 
 // mountRefused matches what the executor says when it has its namespaces and may
 // not mount in them. Over its socket only the words arrive.
-var mountRefused = regexp.MustCompile(`(make mounts private|mount \S+|open \S+|attach \S+|make \S+ read-only|pivot_root|leave the host's root): (operation not permitted|permission denied)`)
+var mountRefused = regexp.MustCompile(
+	`(make mounts private|mount \S+|open \S+|attach \S+|make \S+ read-only|pivot_root|leave the host's root): (operation not permitted|permission denied)`)
 
-const mountCure = "something beside the kernel's own rules forbids mounts, as AppArmor, SELinux or the seccomp profile of a container does: " +
-	"in a container add --cap-add SYS_ADMIN --security-opt apparmor=unconfined --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or --privileged; " +
-	"in a service unit allow mounts (no RestrictNamespaces, no SystemCallFilter without @mount); the kernel's log names who refused (dmesg, journalctl -k)"
+const mountCure = "something beside the kernel's own rules forbids mounts, as AppArmor, SELinux or the seccomp " +
+	"profile of a container does: " +
+	"in a container add --cap-add SYS_ADMIN --security-opt apparmor=unconfined --security-opt seccomp=unconfined " +
+	"--security-opt systempaths=unconfined, or --privileged; " +
+	"in a service unit allow mounts (no RestrictNamespaces, no SystemCallFilter without @mount); the kernel's log names " +
+	"who refused (dmesg, journalctl -k)"
 
 // namespaceCure says what keeps an ordinary user from having namespaces, or
 // nothing where no setting does.
@@ -55,7 +61,8 @@ func sandboxError(err error, root bool, read func(string) ([]byte, error)) error
 	case mountRefused.MatchString(err.Error()):
 		cure = mountCure
 	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC):
-		cure = "the kernel refused a namespace: run airlock as root, and in a container one that may make namespaces (docker run --privileged)"
+		cure = "the kernel refused a namespace: run airlock as root, and in a container one that may make namespaces " +
+			"(docker run --privileged)"
 	}
 	if cure == "" {
 		return err

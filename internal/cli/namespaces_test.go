@@ -12,9 +12,12 @@ import (
 )
 
 func TestSandboxErrorNamesTheSetting(t *testing.T) {
-	refused := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "plain", Err: fmt.Errorf("clone: %w", syscall.EPERM)}
-	mounts := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "see `airlock doctor`", Err: errors.New("make mounts private: permission denied")}
-	other := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "plain", Err: errors.New("less than strict")}
+	refused := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "plain",
+		Err: fmt.Errorf("clone: %w", syscall.EPERM)}
+	mounts := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "see `airlock doctor`",
+		Err: errors.New("make mounts private: permission denied")}
+	other := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "plain",
+		Err: errors.New("less than strict")}
 	tests := []struct {
 		name     string
 		err      error
@@ -22,11 +25,15 @@ func TestSandboxErrorNamesTheSetting(t *testing.T) {
 		settings map[string]string
 		want     string
 	}{
-		{"ubuntu", other, false, map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n"}, "kernel.apparmor_restrict_unprivileged_userns=0"},
-		{"debian before 11", refused, false, map[string]string{"kernel/unprivileged_userns_clone": "0\n"}, "kernel.unprivileged_userns_clone=1"},
-		{"hardened", refused, false, map[string]string{"kernel/unprivileged_userns_clone": "1\n", "user/max_user_namespaces": "0\n"}, "user.max_user_namespaces"},
+		{"ubuntu", other, false, map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n"},
+			"kernel.apparmor_restrict_unprivileged_userns=0"},
+		{"debian before 11", refused, false, map[string]string{"kernel/unprivileged_userns_clone": "0\n"},
+			"kernel.unprivileged_userns_clone=1"},
+		{"hardened", refused, false, map[string]string{"kernel/unprivileged_userns_clone": "1\n",
+			"user/max_user_namespaces": "0\n"}, "user.max_user_namespaces"},
 		{"container", refused, false, map[string]string{"user/max_user_namespaces": "96000\n"}, "docker run --privileged"},
-		{"container as root", refused, true, map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n"}, "docker run --privileged"},
+		{"container as root", refused, true, map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n"},
+			"docker run --privileged"},
 		{"mounts", mounts, false, nil, "--security-opt apparmor=unconfined"},
 		{"mounts as root", mounts, true, nil, "--security-opt apparmor=unconfined"},
 		{"something else", other, false, nil, "plain"},
@@ -40,7 +47,8 @@ func TestSandboxErrorNamesTheSetting(t *testing.T) {
 				return nil, fs.ErrNotExist
 			}
 			got := explain(sandboxError(test.err, test.root, read))
-			if got.exit != exitUnavailable || got.Code != "unavailable" || !strings.Contains(got.Hint, test.want) || got.Message != test.err.Error() {
+			if got.exit != exitUnavailable || got.Code != "unavailable" || !strings.Contains(got.Hint, test.want) ||
+				got.Message != test.err.Error() {
 				t.Errorf("got %+v", got)
 			}
 		})

@@ -20,7 +20,8 @@ var (
 func helpGroups(t *testing.T, command string) map[string][]string {
 	t.Helper()
 	var out bytes.Buffer
-	if code := Run(t.Context(), Release{}, []string{command, "--help"}, Streams{In: strings.NewReader(""), Out: &out, Err: &out}); code != 0 {
+	if code := Run(t.Context(), Release{}, []string{command, "--help"},
+		Streams{In: strings.NewReader(""), Out: &out, Err: &out}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, out.String())
 	}
 	groups, last := map[string][]string{}, ""

@@ -32,7 +32,8 @@ func TestServicesAreReachedWhereTheOperatorSaid(t *testing.T) {
 		want    bool
 	}{
 		{"what is set", []string{inside.URL + "/v1"}, inside.URL, true},
-		{"what is set, by name", []string{strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)}, strings.Replace(inside.URL, "127.0.0.1", "localhost", 1), true},
+		{"what is set, by name", []string{strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)},
+			strings.Replace(inside.URL, "127.0.0.1", "localhost", 1), true},
 		{"another port", []string{away.URL}, inside.URL, false},
 		{"with a user", []string{strings.Replace(inside.URL, "//", "//me:secret@", 1)}, inside.URL, true},
 		{"nothing set", nil, inside.URL, false},

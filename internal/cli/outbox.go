@@ -32,29 +32,35 @@ off after its first characters.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list what was sent or dropped too")
 	post := func(use, short string, do func(context.Context, *desk, string) error) *cobra.Command {
-		return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return workError(a.withOutbox(ctx, func(d *desk) error {
-				if err := do(ctx, d, args[0]); err != nil {
-					return err
-				}
-				return a.sendAndShow(ctx, d)
-			}))
-		}}
+		return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				ctx := cmd.Context()
+				return workError(a.withOutbox(ctx, func(d *desk) error {
+					if err := do(ctx, d, args[0]); err != nil {
+						return err
+					}
+					return a.sendAndShow(ctx, d)
+				}))
+			}}
 	}
 	commands := []*cobra.Command{
-		{Use: "send", Short: "Sends what waits now, parked reports too", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			return workError(a.withOutbox(ctx, func(d *desk) error {
-				if err := d.outbox.Retry(ctx, ""); err != nil {
-					return err
-				}
-				return a.sendAndShow(ctx, d)
-			}))
-		}},
-		post("retry ID", "Sends one report now", func(ctx context.Context, d *desk, id string) error { return d.outbox.Retry(ctx, id) }),
-		post("confirm ID", "Lets a report go that waited for somebody to look", func(ctx context.Context, d *desk, id string) error { return d.outbox.Confirm(ctx, id) }),
-		post("drop ID", "Decides that a report shall not be sent", func(ctx context.Context, d *desk, id string) error { return d.outbox.Drop(ctx, id) }),
+		{Use: "send", Short: "Sends what waits now, parked reports too", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				ctx := cmd.Context()
+				return workError(a.withOutbox(ctx, func(d *desk) error {
+					if err := d.outbox.Retry(ctx, ""); err != nil {
+						return err
+					}
+					return a.sendAndShow(ctx, d)
+				}))
+			}},
+		post("retry ID", "Sends one report now", func(ctx context.Context, d *desk, id string) error {
+			return d.outbox.Retry(ctx, id)
+		}),
+		post("confirm ID", "Lets a report go that waited for somebody to look",
+			func(ctx context.Context, d *desk, id string) error { return d.outbox.Confirm(ctx, id) }),
+		post("drop ID", "Decides that a report shall not be sent",
+			func(ctx context.Context, d *desk, id string) error { return d.outbox.Drop(ctx, id) }),
 		a.answer(),
 	}
 	a.addJSON(cmd)
@@ -119,7 +125,8 @@ func (a *app) showOutbox(ctx context.Context, d *desk, all bool) error {
 		}
 		for j := range l.Posts {
 			if p := &l.Posts[j]; all || !p.State.Final() {
-				r.Posts = append(r.Posts, waitingPost{conversation.StateOf(p), p.API, p.Project, p.Summary(), p.Attempts, p.NotBefore})
+				r.Posts = append(r.Posts, waitingPost{conversation.StateOf(p), p.API, p.Project, p.Summary(), p.Attempts,
+					p.NotBefore})
 			}
 		}
 		for j := range l.Escalations {
@@ -170,7 +177,8 @@ func (r outboxReport) text(p *page) {
 		if q.Answer == nil {
 			showQuestions(p, &result)
 		} else {
-			p.line("%s %s: %s", p.paint(green, pad("answered", 10)), printable(q.Question.Question), printable(strings.TrimSpace(q.Answer.Choice+" "+q.Answer.Note)))
+			p.line("%s %s: %s", p.paint(green, pad("answered", 10)), printable(q.Question.Question),
+				printable(strings.TrimSpace(q.Answer.Choice+" "+q.Answer.Note)))
 		}
 	}
 	for _, s := range r.Assignments {

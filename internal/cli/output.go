@@ -125,7 +125,8 @@ func (p *page) row(name string, width int, look, state, text string) {
 	const stateWidth = 9
 	indent := 2 + width + 2 + stateWidth
 	lines := wrap(text, pageWidth-indent)
-	p.line("%s", strings.TrimRight(fmt.Sprintf("  %s  %s%s", pad(name, width), p.paint(look, pad(state, stateWidth)), lines[0]), " "))
+	p.line("%s", strings.TrimRight(fmt.Sprintf("  %s  %s%s", pad(name, width), p.paint(look, pad(state, stateWidth)),
+		lines[0]), " "))
 	for _, line := range lines[1:] {
 		p.line("%s%s", strings.Repeat(" ", indent), line)
 	}
@@ -161,7 +162,8 @@ func wrap(text string, width int) []string {
 // belong to the text of some languages.
 func printable(text string) string {
 	return escape(text, func(r rune) bool {
-		return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+		return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e ||
+			r >= 0x2066 && r <= 0x2069
 	})
 }
 

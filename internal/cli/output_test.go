@@ -24,15 +24,24 @@ func TestErrors(t *testing.T) {
 		want problem
 	}{
 		{"plain", errors.New("no luck"), problem{Code: "failed", Message: "no luck", exit: 1}},
-		{"with a hint", fail(exitConflict, "do this", "no %s", "luck"), problem{Code: "conflict", Message: "no luck", Hint: "do this", exit: 4}},
-		{"wrapped", fmt.Errorf("saving: %w", fail(exitRefused, "h", "no")), problem{Code: "refused", Message: "saving: no", Hint: "h", exit: 5}},
-		{"setting", &config.Error{Setting: "listen", Origin: "--listen", Hint: "h", Err: errors.New("no")}, problem{Code: "usage", Message: "--listen: no", Hint: "h", exit: 2}},
-		{"setup", &setup.Error{Problem: "no pip", Cure: "install it"}, problem{Code: "failed", Message: "no pip", Hint: "install it", exit: 1}},
-		{"engine", &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Hint: "h", Err: errors.New("no")}, problem{Code: "unavailable", Message: "run: no", Hint: "h", exit: 7}},
-		{"forbidden", &engine.Error{Op: "create key", Kind: engine.ErrForbidden}, problem{Code: "forbidden", Message: "create key: forbidden", exit: 5}},
-		{"service", &client.Error{Code: "not_found", Message: "no", RequestID: "r1"}, problem{Code: "not_found", Message: "no", Request: "r1", exit: 1}},
-		{"service of another version", &client.Error{Code: "teapot", Message: "no"}, problem{Code: "teapot", Message: "no", exit: 1}},
-		{"interrupted", fmt.Errorf("run: %w", context.Canceled), problem{Code: "interrupted", Message: "interrupted", exit: 1}},
+		{"with a hint", fail(exitConflict, "do this", "no %s", "luck"),
+			problem{Code: "conflict", Message: "no luck", Hint: "do this", exit: 4}},
+		{"wrapped", fmt.Errorf("saving: %w", fail(exitRefused, "h", "no")),
+			problem{Code: "refused", Message: "saving: no", Hint: "h", exit: 5}},
+		{"setting", &config.Error{Setting: "listen", Origin: "--listen", Hint: "h", Err: errors.New("no")},
+			problem{Code: "usage", Message: "--listen: no", Hint: "h", exit: 2}},
+		{"setup", &setup.Error{Problem: "no pip", Cure: "install it"},
+			problem{Code: "failed", Message: "no pip", Hint: "install it", exit: 1}},
+		{"engine", &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Hint: "h", Err: errors.New("no")},
+			problem{Code: "unavailable", Message: "run: no", Hint: "h", exit: 7}},
+		{"forbidden", &engine.Error{Op: "create key", Kind: engine.ErrForbidden},
+			problem{Code: "forbidden", Message: "create key: forbidden", exit: 5}},
+		{"service", &client.Error{Code: "not_found", Message: "no", RequestID: "r1"},
+			problem{Code: "not_found", Message: "no", Request: "r1", exit: 1}},
+		{"service of another version", &client.Error{Code: "teapot", Message: "no"},
+			problem{Code: "teapot", Message: "no", exit: 1}},
+		{"interrupted", fmt.Errorf("run: %w", context.Canceled),
+			problem{Code: "interrupted", Message: "interrupted", exit: 1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -45,8 +54,10 @@ func TestErrors(t *testing.T) {
 
 // Every kind of error that the engine knows has an exit code.
 func TestEveryKindHasAnExitCode(t *testing.T) {
-	for _, kind := range []engine.Kind{engine.ErrInvalid, engine.ErrUnauthorized, engine.ErrForbidden, engine.ErrNotFound, engine.ErrConflict,
-		engine.ErrTooLarge, engine.ErrBusy, engine.ErrFull, engine.ErrNoLanguage, engine.ErrUnavailable, engine.ErrCanceled, engine.ErrInternal} {
+	for _, kind := range []engine.Kind{engine.ErrInvalid, engine.ErrUnauthorized, engine.ErrForbidden, engine.ErrNotFound,
+		engine.ErrConflict,
+		engine.ErrTooLarge, engine.ErrBusy, engine.ErrFull, engine.ErrNoLanguage, engine.ErrUnavailable, engine.ErrCanceled,
+		engine.ErrInternal} {
 		if kinds[kind] == 0 {
 			t.Errorf("%s has none", kind)
 		}
@@ -82,7 +93,8 @@ func TestUsage(t *testing.T) {
 	}
 	for _, test := range tests {
 		code, stdout, stderr := invoke(t, test.args...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) || !strings.HasPrefix(stderr, "error: ") {
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) ||
+			!strings.HasPrefix(stderr, "error: ") {
 			t.Errorf("%q: %d %q %q", test.args, code, stdout, stderr)
 		}
 		code, stdout, stderr = invoke(t, append([]string{test.args[0], "--json"}, test.args[1:]...)...)
@@ -134,7 +146,8 @@ func TestJSONOnTerminal(t *testing.T) {
 	const hostile = "a\u009b2Jb\u202ec\x7f\u2028\U000e0041 é 👨 \u200d<&>"
 	var b strings.Builder
 	jsonPrinter{out: &b}.print(map[string]string{"stdout": hostile})
-	if strings.ContainsAny(b.String(), "\u009b\u202e\x7f\u2028\U000e0041\u200d") || !strings.Contains(b.String(), `\udb40\udc41`) || !strings.Contains(b.String(), "é 👨") {
+	if strings.ContainsAny(b.String(), "\u009b\u202e\x7f\u2028\U000e0041\u200d") ||
+		!strings.Contains(b.String(), `\udb40\udc41`) || !strings.Contains(b.String(), "é 👨") {
 		t.Errorf("%q", b.String())
 	}
 	var back map[string]string

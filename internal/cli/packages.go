@@ -16,8 +16,9 @@ import (
 // application has.
 func (a *app) packageSets() engine.PackageSets {
 	sets := engine.PackageSets{
-		Origins: map[engine.Origin]string{engine.OriginOnyx: language.OnyxPackages, engine.OriginLibreChat: language.LibreChatPackages},
-		Keys:    map[string]string{},
+		Origins: map[engine.Origin]string{engine.OriginOnyx: language.OnyxPackages,
+			engine.OriginLibreChat: language.LibreChatPackages},
+		Keys: map[string]string{},
 	}
 	installed, _ := setup.InspectSets(a.cfg.Installed()) // a damaged record counts as none; doctor tells
 	for _, set := range installed {
@@ -71,7 +72,8 @@ func (a *app) examinePackages() []packagesReport {
 	sets := a.packageSets()
 	reports := []packagesReport{}
 	for _, set := range sets.Describe() {
-		r := packagesReport{Name: set.Name, For: append([]engine.Origin{}, set.Origins...), Default: set.Default, Instead: set.Instead}
+		r := packagesReport{Name: set.Name, For: append([]engine.Origin{}, set.Origins...), Default: set.Default,
+			Instead: set.Instead}
 		for _, found := range installed {
 			if found.Set == set.Name {
 				r.pythonSummary = summarize(found)
@@ -87,7 +89,8 @@ func (a *app) examinePackages() []packagesReport {
 }
 
 // protocolNames are the protocols' names for people.
-var protocolNames = map[engine.Origin]string{engine.OriginNative: "the API and the terminal", engine.OriginOnyx: "Onyx", engine.OriginLibreChat: "LibreChat"}
+var protocolNames = map[engine.Origin]string{engine.OriginNative: "the API and the terminal", engine.OriginOnyx: "Onyx",
+	engine.OriginLibreChat: "LibreChat"}
 
 func (r packagesReport) text(p *page) {
 	var users []string
@@ -102,9 +105,11 @@ func (r packagesReport) text(p *page) {
 	case r.Version == "" && r.Instead == "":
 		return // nothing is installed, which is said already
 	case r.Version == "":
-		p.row("packages", 13, yellow, "other", fmt.Sprintf("%s get the set %s, because %s is not installed. Cure: %s", whose, r.Instead, r.Name, r.Cure))
+		p.row("packages", 13, yellow, "other", fmt.Sprintf("%s get the set %s, because %s is not installed. Cure: %s", whose,
+			r.Instead, r.Name, r.Cure))
 	case len(r.Failed) > 0:
-		p.row("packages", 13, yellow, "weaker", fmt.Sprintf("%s: %d for Python %s, for %s; these cannot be imported:", r.Name, r.Packages, r.Version, whose))
+		p.row("packages", 13, yellow, "weaker", fmt.Sprintf("%s: %d for Python %s, for %s; these cannot be imported:", r.Name,
+			r.Packages, r.Version, whose))
 		for _, f := range r.Failed {
 			p.row("", 13, "", "", f.Name+": "+printable(f.Error))
 		}

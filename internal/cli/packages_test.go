@@ -41,13 +41,19 @@ func TestPackageRules(t *testing.T) {
 		standard  string
 	}{
 		{"nothing", nil, nil, "", ""},
-		{"current only", []string{"current"}, nil, "current: 1 for Python 3.11.2, for programs of the API and the terminal, Onyx, LibreChat|" +
-			"programs of Onyx get the set current, because onyx is not installed. Cure: run `airlock setup --packages onyx`", "current"},
-		{"both", []string{"current", "onyx"}, []string{"librechat=current"}, "current: 1 for Python 3.11.2, for programs of the API and the terminal, LibreChat|onyx: 1 for Python 3.11.2, for programs of Onyx", "current"},
-		{"one for all", []string{"current", "onyx"}, []string{"onyx"}, "onyx: 1 for Python 3.11.2, for programs of the API and the terminal, Onyx, LibreChat|" +
-			"current: 1 for Python 3.11.2, for no protocol's programs by default", "onyx"},
-		{"onyx alone", []string{"onyx"}, []string{"librechat=onyx"}, "onyx: 1 for Python 3.11.2, for programs of the API and the terminal, Onyx, LibreChat", "onyx"},
-		{"a rule's set is missing", []string{"current"}, []string{"librechat"}, "programs of Onyx get the set current, because librechat is not installed", "current"},
+		{"current only", []string{"current"}, nil,
+			"current: 1 for Python 3.11.2, for programs of the API and the terminal, Onyx, LibreChat|" +
+				"programs of Onyx get the set current, because onyx is not installed. Cure: run `airlock setup --packages onyx`",
+			"current"},
+		{"both", []string{"current", "onyx"}, []string{"librechat=current"}, "current: 1 for Python 3.11.2, for programs " +
+			"of the API and the terminal, LibreChat|onyx: 1 for Python 3.11.2, for programs of Onyx", "current"},
+		{"one for all", []string{"current", "onyx"}, []string{"onyx"},
+			"onyx: 1 for Python 3.11.2, for programs of the API and the terminal, Onyx, LibreChat|" +
+				"current: 1 for Python 3.11.2, for no protocol's programs by default", "onyx"},
+		{"onyx alone", []string{"onyx"}, []string{"librechat=onyx"},
+			"onyx: 1 for Python 3.11.2, for programs of the API and the terminal, Onyx, LibreChat", "onyx"},
+		{"a rule's set is missing", []string{"current"}, []string{"librechat"},
+			"programs of Onyx get the set current, because librechat is not installed", "current"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := &app{cfg: &config.Config{Data: withSets(t, test.installed...), Packages: test.rules}}
@@ -65,7 +71,8 @@ func TestPackageRules(t *testing.T) {
 	}
 	a := &app{cfg: &config.Config{Data: withSets(t, "current", "onyx"), Packages: []string{"key:abc=onyx", "native=onyx"}}}
 	sets := a.packageSets()
-	if sets.Keys["abc"] != "onyx" || sets.Origins[engine.OriginNative] != "onyx" || sets.Origins[engine.OriginLibreChat] != "librechat" {
+	if sets.Keys["abc"] != "onyx" || sets.Origins[engine.OriginNative] != "onyx" ||
+		sets.Origins[engine.OriginLibreChat] != "librechat" {
 		t.Errorf("rules: %+v", sets)
 	}
 }
@@ -95,7 +102,8 @@ func TestInvocationNamesTheData(t *testing.T) {
 			if test.args != nil {
 				flags["data"] = test.args[1:]
 			}
-			cfg, err := config.Load(config.Input{Flags: flags, Home: "/home/ada", Lookup: func(string) (string, bool) { return "", false }})
+			cfg, err := config.Load(config.Input{Flags: flags, Home: "/home/ada",
+				Lookup: func(string) (string, bool) { return "", false }})
 			if err != nil {
 				t.Fatal(err)
 			}

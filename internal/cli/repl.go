@@ -71,7 +71,8 @@ end, unless --keep.`,
 	flags.Var((*seconds)(&o.timeout), "timeout", "`TIME` that a cell may take, as 90s or 2m; a plain number is seconds")
 	addAllow(flags, &o.allow)
 	addLive(flags, &o)
-	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) (
+		[]string, cobra.ShellCompDirective) {
 		return []string{"python", "javascript", "bash"}, cobra.ShellCompDirectiveNoFileComp
 	}) // it fails for a flag that is not there
 	return cmd
@@ -126,7 +127,8 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 		}
 	}()
 	if s.service != nil && (o.keep || o.session != "") {
-		return nil, fail(exitUsage, "start one with `airlock serve`, or name one with --server", "--keep and --session need a service that goes on")
+		return nil, fail(exitUsage, "start one with `airlock serve`, or name one with --server",
+			"--keep and --session need a service that goes on")
 	}
 	if o.session != "" {
 		found, err := s.client.GetSession(ctx, o.session)

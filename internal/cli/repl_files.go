@@ -61,7 +61,8 @@ func (f *replFiles) save(ctx context.Context, cell *client.Cell, pictures []pict
 	}
 	if f.saver == nil {
 		for _, o := range outputs {
-			f.say("not saved (-o DIR saves it): %s  %s%s", printableName(o.Path), humanize.IBytes(uint64(max(0, o.Size))), f.look(o))
+			f.say("not saved (-o DIR saves it): %s  %s%s", printableName(o.Path), humanize.IBytes(uint64(max(0, o.Size))),
+				f.look(o))
 		}
 		return nil
 	}
@@ -108,7 +109,8 @@ func (f *replFiles) name(pictures []picture) (outputs []output) {
 		name := f.shown[p.display]
 		if name == "" || p.display == "" {
 			f.count++
-			name = fmt.Sprintf("figure-%d%s", f.count, map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/svg+xml": ".svg"}[p.mime])
+			name = fmt.Sprintf("figure-%d%s", f.count, map[string]string{
+				"image/png": ".png", "image/jpeg": ".jpg", "image/svg+xml": ".svg"}[p.mime])
 		}
 		if p.display != "" {
 			f.shown[p.display] = name

@@ -75,7 +75,8 @@ func (f *fakeCells) answer(w http.ResponseWriter, code string) {
 		text, _ := json.Marshal(data)
 		fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", seq, event, text)
 	}
-	cell := client.Cell{ID: "c", ExecutionCount: len(f.cells), Status: client.CellOK, Restarted: strings.HasPrefix(code, "restarted")}
+	cell := client.Cell{ID: "c", ExecutionCount: len(f.cells), Status: client.CellOK,
+		Restarted: strings.HasPrefix(code, "restarted")}
 	send("started", cell)
 	switch word, _, _ := strings.Cut(strings.TrimSpace(code), " "); word {
 	case "print":
@@ -85,12 +86,15 @@ func (f *fakeCells) answer(w http.ResponseWriter, code string) {
 	case "plot":
 		var picture bytes.Buffer
 		_ = png.Encode(&picture, image.NewGray(image.Rect(0, 0, 3, 2)))
-		send("display", map[string]any{"data": map[string]string{"text/plain": "<Figure>", "image/png": base64.StdEncoding.EncodeToString(picture.Bytes()) + "\n"}, "display_id": strings.TrimPrefix(strings.TrimSpace(code), "plot ")})
+		send("display", map[string]any{"data": map[string]string{
+			"text/plain": "<Figure>", "image/png": base64.StdEncoding.EncodeToString(picture.Bytes()) + "\n"},
+			"display_id": strings.TrimPrefix(strings.TrimSpace(code), "plot ")})
 	case "html":
 		send("display", map[string]any{"data": map[string]string{"text/html": "<b>"}})
 	case "raise":
 		cell.Status = client.CellError
-		send("error", map[string]any{"name": "ValueError", "value": "no", "traceback": []string{"Traceback", "ValueError: no"}})
+		send("error", map[string]any{"name": "ValueError", "value": "no",
+			"traceback": []string{"Traceback", "ValueError: no"}})
 	}
 	send("done", cell)
 }
@@ -104,7 +108,9 @@ func (f *fakeCells) repl(t *testing.T, stdin string, args ...string) (code int, 
 
 func TestREPL(t *testing.T) {
 	f := serveCells(t)
-	code, stdout, stderr := f.repl(t, "print 1\n\nif x:\n  a\n\t\nvalue\n:vars\n:restart\nrestarted\nhtml\n:quit\nprint 2\n", "--packages", "onyx", "--memory", "1MiB")
+	code, stdout, stderr := f.repl(
+		t, "print 1\n\nif x:\n  a\n\t\nvalue\n:vars\n:restart\nrestarted\nhtml\n:quit\nprint 2\n", "--packages", "onyx",
+		"--memory", "1MiB")
 	want := "hello\n42\nx                 list 3                [1, 2, 3]\n(text/html)\n"
 	if code != 0 || stdout != want {
 		t.Errorf("exit code %d, %q, want %q: %s", code, stdout, want, stderr)
@@ -112,8 +118,10 @@ func TestREPL(t *testing.T) {
 	if diff := cmp.Diff([]string{"print 1\n", "if x:\n  a\n\n", "value\n", "restarted\n", "html\n"}, f.cells); diff != "" {
 		t.Error(diff)
 	}
-	calls := []string{`{"kind":"live","limits":{"memory_bytes":1048576},"language":"python","python_packages":"onyx"}`, "POST /sessions/s/restart", "DELETE /sessions/s"}
-	if got := strings.Join(f.calls[1:], " "); !strings.Contains(f.calls[0], `"memory_bytes":1048576`) || !strings.Contains(f.calls[0], `"python_packages":"onyx"`) || got != strings.Join(calls[1:], " ") {
+	calls := []string{`{"kind":"live","limits":{"memory_bytes":1048576},"language":"python","python_packages":"onyx"}`,
+		"POST /sessions/s/restart", "DELETE /sessions/s"}
+	if got := strings.Join(f.calls[1:], " "); !strings.Contains(f.calls[0], `"memory_bytes":1048576`) ||
+		!strings.Contains(f.calls[0], `"python_packages":"onyx"`) || got != strings.Join(calls[1:], " ") {
 		t.Errorf("%v", f.calls)
 	}
 	if !strings.Contains(stderr, "airlock: the interpreter is a new one") {
@@ -148,7 +156,8 @@ func TestREPLPictures(t *testing.T) {
 	for _, name := range entries {
 		names = append(names, filepath.Base(name))
 	}
-	if code != 0 || stdout != "" || !cmp.Equal(names, []string{"figure-1.png", "figure-2-1.png", "figure-2.png"}) || !strings.Contains(stderr, "figure-2-1.png (3x2)") {
+	if code != 0 || stdout != "" || !cmp.Equal(names, []string{"figure-1.png", "figure-2-1.png", "figure-2.png"}) ||
+		!strings.Contains(stderr, "figure-2-1.png (3x2)") {
 		t.Errorf("exit code %d, %q, %q: %q", code, names, stdout, stderr)
 	}
 	if old, err := os.ReadFile(filepath.Join(folder, "figure-2.png")); err != nil || string(old) != "old" {
@@ -186,7 +195,8 @@ func TestREPLCompletes(t *testing.T) {
 
 func TestLiveUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"repl", "x"}, {"repl", "--memory", "x"}, {"repl", "-f", "/nowhere"}, {"repl", "--keep"}, {"shell", "ls"}, {"shell", "--session", "x"},
+		{"repl", "x"}, {"repl", "--memory", "x"}, {"repl", "-f", "/nowhere"}, {"repl", "--keep"}, {"shell", "ls"},
+		{"shell", "--session", "x"},
 	} {
 		if code, stderr := execute(t.Context(), t, "", io.Discard, args...); code != exitUsage {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)

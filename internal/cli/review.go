@@ -163,7 +163,9 @@ func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent conversa
 	return err == nil, err
 }
 
-func (w *work) resolve(ctx context.Context, p *workspace.Proposal, file string, choice workspace.Choice, content []byte) (*workspace.Proposal, error) {
+func (w *work) resolve(
+	ctx context.Context, p *workspace.Proposal, file string, choice workspace.Choice, content []byte,
+) (*workspace.Proposal, error) {
 	ws, err := w.desk.Workspace(ctx, p.Root)
 	if err != nil {
 		return nil, err
@@ -176,8 +178,9 @@ type reviewer struct {
 	*keyboard
 	app      *app
 	proposal *workspace.Proposal
-	resolve  func(ctx context.Context, p *workspace.Proposal, file string, choice workspace.Choice, content []byte) (*workspace.Proposal, error)
-	rest     bool // accept all that follow
+	resolve  func(ctx context.Context, p *workspace.Proposal, file string, choice workspace.Choice, content []byte) (
+		*workspace.Proposal, error)
+	rest bool // accept all that follow
 }
 
 const reviewHelp = `  a  accept this file (or y)     s  skip it (or n)
@@ -210,7 +213,8 @@ func (r *reviewer) agree(ctx context.Context, reports []reportShown, bestEffort 
 		r.page.line("There is nothing to apply.")
 		return consent, errQuit
 	}
-	key, err := r.ask(ctx, fmt.Sprintf("Apply %s and send %s? [y/n] ", english.Plural(len(ids), "change", ""), english.Plural(len(reports), "report", "")), "ynq")
+	key, err := r.ask(ctx, fmt.Sprintf("Apply %s and send %s? [y/n] ", english.Plural(len(ids), "change", ""),
+		english.Plural(len(reports), "report", "")), "ynq")
 	if err != nil || key != 'y' {
 		return consent, errors.Join(err, errQuit)
 	}
@@ -258,7 +262,9 @@ func (r *reviewer) file(ctx context.Context, id, position string) ([]string, err
 
 // answer does what a key asks for; done is false if the file is to be shown
 // again.
-func (r *reviewer) answer(ctx context.Context, f *workspace.FileChange, key byte) (accepted []string, done bool, err error) {
+func (r *reviewer) answer(
+	ctx context.Context, f *workspace.FileChange, key byte,
+) (accepted []string, done bool, err error) {
 	switch key {
 	case 'a', 'y':
 		return []string{f.ID}, true, nil

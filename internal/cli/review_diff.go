@@ -38,14 +38,16 @@ func showFile(p *page, f *workspace.FileChange, width int) {
 		if r.Post.Hash == f.Post.Hash {
 			shown = ", which is shown"
 		}
-		p.line("    %s", p.paint(yellow, fmt.Sprintf("reading %s: %s, %s%s", r.ID, r.What, humanize.IBytes(uint64(max(r.Post.Size, 0))), shown)))
+		p.line("    %s", p.paint(yellow, fmt.Sprintf("reading %s: %s, %s%s", r.ID, r.What,
+			humanize.IBytes(uint64(max(r.Post.Size, 0))), shown)))
 	}
 	if b := f.Binary; b != nil {
 		size := ""
 		if b.Width > 0 {
 			size = fmt.Sprintf(", %d x %d pixels", b.Width, b.Height)
 		}
-		p.line("    %s%s, %s, sha256 %.16s", printable(b.Type), size, humanize.IBytes(uint64(max(f.Post.Size, 0))), f.Post.Hash)
+		p.line("    %s%s, %s, sha256 %.16s", printable(b.Type), size, humanize.IBytes(uint64(max(f.Post.Size, 0))),
+			f.Post.Hash)
 		return
 	}
 	for i := range f.Hunks {
@@ -55,7 +57,8 @@ func showFile(p *page, f *workspace.FileChange, width int) {
 
 func showFindings(p *page, findings []workspace.Finding) {
 	for _, f := range findings {
-		look := map[workspace.Severity]string{workspace.Ask: yellow, workspace.Conflict: red, workspace.Refuse: red}[f.Severity]
+		look := map[workspace.Severity]string{workspace.Ask: yellow, workspace.Conflict: red,
+			workspace.Refuse: red}[f.Severity]
 		text := fmt.Sprintf("    %s: %s (%s)", f.Severity, f.Message, f.Rule)
 		if f.Hint != "" {
 			text += "; " + f.Hint

@@ -133,7 +133,8 @@ func setThreadGroups(groups []int) error {
 	for i, g := range groups {
 		ids[i] = uint32(g)
 	}
-	if _, _, err := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&ids[0])), 0); err != 0 {
+	if _, _, err := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&ids[0])),
+		0); err != 0 {
 		return err
 	}
 	return nil
@@ -215,7 +216,8 @@ func (a *app) tell(d *desk, folder string, in io.Reader, args ...string) {
 		return
 	}
 	if !canUse(d.service, folder, unix.W_OK) {
-		a.say("note: the page shows this and cannot apply it: the service's user %s may not write to %s", setup.User, printableName(folder))
+		a.say("note: the page shows this and cannot apply it: the service's user %s may not write to %s", setup.User,
+			printableName(folder))
 	}
 }
 

@@ -77,19 +77,23 @@ Where the program ended well: 2 usage, 3 a file waits for approval, 4 conflict,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&opts.language, "language", "l", "", "`LANG` of the code, as python or bash")
-	flags.StringArrayVarP(&opts.inputs, "file", "f", nil, "`INPUT` file or folder to put beside the program; may be repeated")
+	flags.StringArrayVarP(&opts.inputs, "file", "f", nil,
+		"`INPUT` file or folder to put beside the program; may be repeated")
 	flags.StringVarP(&opts.folder, "output", "o", "", "`DIR` to save the program's files into")
 	flags.StringVarP(&opts.code, "code", "c", "", "run `CODE` instead of a file")
-	flags.Var((*seconds)(&opts.timeout), "timeout", "`TIME` that the program may take, as 90s or 2m; a plain number is seconds")
+	flags.Var((*seconds)(&opts.timeout), "timeout",
+		"`TIME` that the program may take, as 90s or 2m; a plain number is seconds")
 	flags.StringVar(&opts.memory, "memory", "", "`SIZE` of memory that the program may use, as 512MiB")
 	flags.BoolVarP(&opts.quiet, "quiet", "q", false, "say nothing but errors beside what the program prints")
-	flags.StringVar(&opts.packages, "packages", "", "`SET` of Python packages, as onyx; GET /languages and doctor list them")
+	flags.StringVar(&opts.packages, "packages", "",
+		"`SET` of Python packages, as onyx; GET /languages and doctor list them")
 	flags.StringVar(&opts.stdin, "stdin", "", "`FILE` for the program to read as its standard input; - is ours")
 	addAllow(flags, &opts.allow)
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "agree to everything: save, and rename what would overwrite a file")
 	addOptions(flags, config.Client)
 	a.addJSON(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) (
+		[]string, cobra.ShellCompDirective) {
 		return languageNames(), cobra.ShellCompDirectiveNoFileComp
 	}) // it fails for a flag that is not there
 	return cmd
@@ -118,7 +122,8 @@ func (s *seconds) Set(text string) error {
 
 // addAllow adds the flag that agrees to files of some names.
 func addAllow(flags *pflag.FlagSet, allow *[]string) {
-	flags.StringArrayVar(allow, "allow", nil, "save hidden files, programs and files that tools run by themselves whose names match `GLOB`; may be repeated")
+	flags.StringArrayVar(allow, "allow", nil,
+		"save hidden files, programs and files that tools run by themselves whose names match `GLOB`; may be repeated")
 }
 
 // programArgs allows one file, and anything after --.
@@ -161,7 +166,8 @@ func flagNames(err error) error {
 		return err
 	}
 	named := *e
-	named.Message = strings.NewReplacer("limits.timeout_ms", "--timeout", "timeout_ms", "--timeout", "limits.memory_bytes", "--memory", "python_packages", "--packages").Replace(e.Message)
+	named.Message = strings.NewReplacer("limits.timeout_ms", "--timeout", "timeout_ms", "--timeout", "limits.memory_bytes",
+		"--memory", "python_packages", "--packages").Replace(e.Message)
 	return &named
 }
 
@@ -249,7 +255,8 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	}
 	req.Entry = programName(req.Language, name)
 	if name == "-" && opts.stdin == "-" {
-		return req, fail(exitUsage, "put one of them into a file", "the code and the program's input cannot both come from standard input")
+		return req, fail(exitUsage, "put one of them into a file",
+			"the code and the program's input cannot both come from standard input")
 	}
 	if name == "-" && isTerminal(a.streams.In) {
 		a.say("Type %s code; Ctrl-D on an empty line runs it.", req.Language)
@@ -259,7 +266,8 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		return req, err
 	}
 	if !utf8.Valid(code) { // a request carries text, and would have U+FFFD in its place
-		return req, fail(exitUsage, "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`", "%s is not UTF-8", printableName(name))
+		return req, fail(exitUsage, "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`", "%s is not UTF-8",
+			printableName(name))
 	}
 	req.Code = string(code)
 	return a.readStdin(req, opts)
@@ -319,7 +327,8 @@ func programName(lang, file string) string {
 	plain := func(r rune) bool {
 		return r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r))
 	}
-	if !ok || filepath.Ext(name) != filepath.Ext(l.Entry) || compiled || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") ||
+	if !ok || filepath.Ext(name) != filepath.Ext(l.Entry) || compiled || strings.HasPrefix(name, ".") ||
+		strings.HasPrefix(name, "-") ||
 		strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
 		return ""
 	}
@@ -359,7 +368,8 @@ func unreadable(name string, err error) error {
 // interrupted says it in one word when the person ended the command.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: "the program was stopped"}
+		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"),
+			hint: "the program was stopped"}
 	}
 	return err
 }

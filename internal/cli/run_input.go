@@ -104,7 +104,9 @@ func (a *app) sending(quiet bool) func(in input, done int64) {
 }
 
 // upload stages the input files.
-func (c *connection) upload(ctx context.Context, inputs []input, tell func(in input, done int64)) ([]client.FileRef, error) {
+func (c *connection) upload(
+	ctx context.Context, inputs []input, tell func(in input, done int64),
+) ([]client.FileRef, error) {
 	var refs []client.FileRef
 	for _, in := range inputs {
 		ref, err := c.uploadOne(ctx, in, tell)
@@ -122,7 +124,8 @@ func (c *connection) uploadOne(ctx context.Context, in input, tell func(in input
 		return client.FileRef{}, unreadable(in.name, err)
 	}
 	defer f.Close()
-	stored, err := c.client.Upload(ctx, path.Base(in.path), &toldReader{from: f, tell: func(done int64) { tell(in, done) }}, 0)
+	stored, err := c.client.Upload(ctx, path.Base(in.path), &toldReader{
+		from: f, tell: func(done int64) { tell(in, done) }}, 0)
 	if err != nil {
 		return client.FileRef{}, err
 	}

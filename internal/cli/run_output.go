@@ -66,7 +66,8 @@ func (a *app) follow(ctx context.Context, conn *connection, req client.RunReques
 		}
 	}
 	if run == nil {
-		return nil, fail(exitFailed, "the run may still be going on", "the connection to the service ended before the run did")
+		return nil, fail(exitFailed, "the run may still be going on",
+			"the connection to the service ended before the run did")
 	}
 	return run, nil
 }
@@ -225,7 +226,8 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 		return err
 	}
 	defer root.Close()
-	s := &saver{root: root, fetch: conn.download, choose: a.chooser(r.Folder, opts.yes), allow: a.allower(r.Folder, opts.allow)}
+	s := &saver{root: root, fetch: conn.download, choose: a.chooser(r.Folder, opts.yes),
+		allow: a.allower(r.Folder, opts.allow)}
 	paths := make([]string, len(r.Files))
 	for i, f := range r.Files {
 		paths[i] = f.Path
@@ -249,7 +251,8 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 		first = heldProblem(r.Saved[i].Path)
 	}
 	if first == nil && slices.ContainsFunc(r.Saved, func(s savedFile) bool { return s.State == saveExists }) {
-		first = fail(exitApproval, "--yes saves them under new names, and -o may name another folder", "files of the same name exist")
+		first = fail(exitApproval, "--yes saves them under new names, and -o may name another folder",
+			"files of the same name exist")
 	}
 	return first
 }
@@ -290,7 +293,8 @@ func (a *app) chooser(folder string, yes bool) func(string) (choice, error) {
 		case !a.interactive():
 			return chooseNothing, nil
 		}
-		answer, err := a.ask(fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ", printableName(filepath.Join(folder, name))))
+		answer, err := a.ask(fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ",
+			printableName(filepath.Join(folder, name))))
 		switch {
 		case err != nil:
 			return chooseSkip, err
@@ -315,14 +319,16 @@ func (a *app) allower(folder string, allowed []string) func(name, why string) (b
 		if !a.interactive() {
 			return false, nil
 		}
-		answer, err := a.ask(fmt.Sprintf("%s: %s. Save it? [y/N] ", printableName(filepath.Join(folder, name)), printable(why)))
+		answer, err := a.ask(fmt.Sprintf("%s: %s. Save it? [y/N] ", printableName(filepath.Join(folder, name)),
+			printable(why)))
 		return answer == "y" || answer == "yes", err
 	}
 }
 
 // heldProblem says what to do about a file that nobody agreed to.
 func heldProblem(name string) error {
-	return fail(exitApproval, "look at it first; --allow "+quoted(name)+" saves it, and a pattern such as --allow '**' saves all of its kind",
+	return fail(exitApproval, "look at it first; --allow "+quoted(name)+
+		" saves it, and a pattern such as --allow '**' saves all of its kind",
 		"a person has to agree first to %s", printableName(name))
 }
 
@@ -407,12 +413,14 @@ func (c *connection) lost(ctx context.Context, run *client.Run) error {
 	hint := "write fewer or smaller files, or pack them into one archive"
 	if limits, err := c.client.Limits(ctx); err == nil {
 		d := limits.Defaults
-		hint = fmt.Sprintf("a run keeps %s at most, %s each and %s together; %s", english.Plural(d.OutputFiles, "file", ""), humanize.IBytes(uint64(max(0, d.OutputFileBytes))), humanize.IBytes(uint64(max(0, d.OutputTotalBytes))), hint)
+		hint = fmt.Sprintf("a run keeps %s at most, %s each and %s together; %s", english.Plural(d.OutputFiles, "file", ""),
+			humanize.IBytes(uint64(max(0, d.OutputFileBytes))), humanize.IBytes(uint64(max(0, d.OutputTotalBytes))), hint)
 	}
 	first := run.Dropped[0]
 	what := english.Plural(n, "file", "")
 	if n == 1 {
 		what = printableName(first.Path)
 	}
-	return &failure{code: exitLost, word: "output_lost", hint: hint, err: fmt.Errorf("%s was lost: %s", what, printable(first.Reason))}
+	return &failure{code: exitLost, word: "output_lost", hint: hint,
+		err: fmt.Errorf("%s was lost: %s", what, printable(first.Reason))}
 }

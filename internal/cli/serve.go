@@ -49,7 +49,8 @@ within --drain-time; a second one ends them at once.`,
 		},
 	}
 	addOptions(cmd.Flags(), config.Service)
-	cmd.Flags().IntVar(&socket, "launcher-socket", -1, "number of the inherited socket to the process that starts sandboxes")
+	cmd.Flags().IntVar(&socket, "launcher-socket", -1,
+		"number of the inherited socket to the process that starts sandboxes")
 	cmd.Flags().Lookup("launcher-socket").Hidden = true
 	return cmd
 }
@@ -101,7 +102,8 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	case <-signals:
 	case <-ctx.Done():
 	}
-	a.log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running", s.engine.Stats().Running, "drain_time", a.cfg.DrainTime)
+	a.log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running",
+		s.engine.Stats().Running, "drain_time", a.cfg.DrainTime)
 	return errors.Join(a.drain(s.engine, server, signals), <-serving)
 }
 
@@ -153,7 +155,8 @@ func listenTCP(address string) (net.Listener, error) {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, &failure{code: exitUnavailable, word: "address_in_use", err: fmt.Errorf("the address %s is in use by another program", address),
+		return nil, &failure{code: exitUnavailable, word: "address_in_use",
+			err:  fmt.Errorf("the address %s is in use by another program", address),
 			hint: "stop that program, or choose another port with --listen"}
 	case errors.Is(err, syscall.EACCES):
 		return nil, fail(exitUnavailable, "choose a port above 1023 with --listen", "this user may not listen on %s", address)
@@ -179,7 +182,8 @@ func (a *app) explainDoor(err error) error {
 func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
 	name := a.cfg.Socket()
 	if a.socketAnswers(ctx) {
-		return nil, fail(exitUnavailable, "stop it, or choose another directory with --data", "another program answers on %s", name)
+		return nil, fail(exitUnavailable, "stop it, or choose another directory with --data", "another program answers on %s",
+			name)
 	}
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSocket == 0 {
 		return nil, fail(exitUnavailable, "move it away", "%s is not a socket", name)
@@ -192,7 +196,8 @@ func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
 	l, err := net.Listen("unix", name)
 	syscall.Umask(before)
 	if errors.Is(err, syscall.EINVAL) {
-		return nil, fail(exitUnavailable, "choose a data directory with a shorter name with --data", "the name %s is too long for a socket", name)
+		return nil, fail(exitUnavailable, "choose a data directory with a shorter name with --data",
+			"the name %s is too long for a socket", name)
 	}
 	if err != nil {
 		return nil, fail(exitUnavailable, "", "%w", err)
@@ -213,7 +218,8 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 	if isolation, err := service.Isolation(ctx); err == nil {
 		p.line("  Isolation  %s (%s)", isolation.Summary, modeWords(a.cfg.Isolation, isolation.Strict))
 		if weak := notEnforced(isolation); weak > 0 {
-			p.line("             %s; see `airlock doctor`", p.paint(yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
+			p.line("             %s; see `airlock doctor`", p.paint(
+				yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
 		}
 	}
 	a.greetPackages(p)

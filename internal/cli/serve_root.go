@@ -84,7 +84,9 @@ func crashed(err error, lived time.Duration) bool {
 
 // serveOnce starts the service and returns how it ended, and whether it was asked
 // to.
-func (a *app) serveOnce(ctx context.Context, credential *syscall.Credential, signals <-chan os.Signal) (asked bool, err error) {
+func (a *app) serveOnce(
+	ctx context.Context, credential *syscall.Credential, signals <-chan os.Signal,
+) (asked bool, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return false, err
@@ -180,7 +182,8 @@ func (a *app) asUser(credential *syscall.Credential, args ...string) *exec.Cmd {
 // data directory that it can write to.
 func (a *app) serviceUser() (*syscall.Credential, error) {
 	if _, err := os.Stat(a.cfg.Data); os.IsNotExist(err) {
-		return nil, &failure{code: exitUnavailable, word: "no_data", err: fmt.Errorf("the data directory %s does not exist", a.cfg.Data),
+		return nil, &failure{code: exitUnavailable, word: "no_data",
+			err:  fmt.Errorf("the data directory %s does not exist", a.cfg.Data),
 			hint: "run `airlock setup` first, with the same --data"}
 	}
 	found, err := user.Lookup(setup.User)
@@ -201,7 +204,8 @@ func (a *app) serviceUser() (*syscall.Credential, error) {
 		return nil, err
 	}
 	if uid == 0 || gid == 0 {
-		return nil, fail(exitUnavailable, "give it a user and a group of its own", "the user %s is root under another name", setup.User)
+		return nil, fail(exitUnavailable, "give it a user and a group of its own", "the user %s is root under another name",
+			setup.User)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }

@@ -45,8 +45,11 @@ func (r serviceRunner) Upload(ctx context.Context, name string, size int64, cont
 }
 
 // Execute implements pytool.Runner.
-func (r serviceRunner) Execute(ctx context.Context, req pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
-	ask := client.RunRequest{Language: "python", Code: req.Code, Entry: toolEntry, EchoLast: true, TimeoutMS: req.Timeout.Milliseconds()}
+func (r serviceRunner) Execute(
+	ctx context.Context, req pytool.Request, output func(pytool.Stream, string),
+) (pytool.Outcome, error) {
+	ask := client.RunRequest{Language: "python", Code: req.Code, Entry: toolEntry, EchoLast: true,
+		TimeoutMS: req.Timeout.Milliseconds()}
 	for _, f := range req.Files {
 		ask.Files = append(ask.Files, client.FileRef{ID: f.ID, Path: f.Path})
 	}
@@ -123,7 +126,8 @@ func (r serviceRunner) Files(ctx context.Context) iter.Seq2[provider.FileInfo, e
 
 // runnerFile returns the description of a stored file.
 func runnerFile(id, name, mime, sha256 string, size int64, created, expires time.Time, made bool) provider.FileInfo {
-	f := provider.FileInfo{Ref: provider.FileRef{ID: id}, Name: name, MIME: mime, Size: size, SHA256: sha256, Created: created, Expires: expires,
+	f := provider.FileInfo{Ref: provider.FileRef{ID: id}, Name: name, MIME: mime, Size: size, SHA256: sha256,
+		Created: created, Expires: expires,
 		Origin: provider.OriginUser, State: provider.StateReady}
 	if made {
 		f.Origin = provider.OriginModel

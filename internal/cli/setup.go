@@ -42,7 +42,8 @@ started again.`,
 			if err != nil {
 				return err
 			}
-			report := setupReport{Data: a.cfg.Data, Sets: []setReport{}, Python: summarize(setup.Installed{}), serving: serving, command: a.invocation(), installed: installed}
+			report := setupReport{Data: a.cfg.Data, Sets: []setReport{}, Python: summarize(setup.Installed{}), serving: serving,
+				command: a.invocation(), installed: installed}
 			for i, set := range installed {
 				if i == 0 {
 					report.Python = summarize(set)
@@ -53,12 +54,16 @@ started again.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&opts.Languages, "languages", nil, "`LIST` of languages, separated by commas, or all (default python,bash,js,ts)")
-	cmd.Flags().StringSliceVar(&opts.Packages, "packages", nil, "`SETS` of Python packages, separated by commas: current, onyx, librechat, own (default: those that are installed, else current)")
-	cmd.Flags().StringVar(&opts.Requirements, "python-requirements", "", "`FILE` with further Python packages, as pip reads them")
+	cmd.Flags().StringSliceVar(&opts.Languages, "languages", nil,
+		"`LIST` of languages, separated by commas, or all (default python,bash,js,ts)")
+	cmd.Flags().StringSliceVar(&opts.Packages, "packages", nil, "`SETS` of Python packages, separated by commas: "+
+		"current, onyx, librechat, own (default: those that are installed, else current)")
+	cmd.Flags().StringVar(&opts.Requirements, "python-requirements", "",
+		"`FILE` with further Python packages, as pip reads them")
 	cmd.Flags().BoolVar(&serving, "then-serve", false, "do not say how to start the service: the caller does so next")
 	cmd.Flags().Lookup("then-serve").Hidden = true
-	cmd.Flags().BoolVar(&list, "print-debian", false, "print the Debian packages that programs need and install nothing, for who makes an image")
+	cmd.Flags().BoolVar(&list, "print-debian", false,
+		"print the Debian packages that programs need and install nothing, for who makes an image")
 	a.addJSON(cmd)
 	return cmd
 }

@@ -51,7 +51,9 @@ func (r *toolRunner) Upload(ctx context.Context, name string, size int64, conten
 }
 
 // Execute implements pytool.Runner.
-func (r *toolRunner) Execute(ctx context.Context, req pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+func (r *toolRunner) Execute(
+	ctx context.Context, req pytool.Request, output func(pytool.Stream, string),
+) (pytool.Outcome, error) {
 	ask := engine.RunRequest{Language: "python", Code: req.Code, Profile: engine.Profile{
 		Entry: toolEntry, EchoLast: true, FileTTL: toolFileTTL, Limits: engine.Limits{Timeout: req.Timeout},
 	}}
@@ -92,7 +94,9 @@ func (r *toolRunner) Execute(ctx context.Context, req pytool.Request, output fun
 
 // outcomeOf says how a run ended, here or at a service, as the tool wants it:
 // without its files.
-func outcomeOf(status engine.Status, message string, code *int, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+func outcomeOf(
+	status engine.Status, message string, code *int, output func(pytool.Stream, string),
+) (pytool.Outcome, error) {
 	if status == engine.StatusInterrupted || status == engine.StatusCancelled {
 		return pytool.Outcome{}, errors.New(message)
 	}
@@ -122,7 +126,8 @@ func (r *toolRunner) Files(ctx context.Context) iter.Seq2[provider.FileInfo, err
 				return
 			}
 			for _, f := range files {
-				if !yield(runnerFile(f.ID.String(), f.Name, f.MIME, f.SHA256.String(), f.Size, f.CreatedAt, f.ExpiresAt, f.Path != ""), nil) {
+				if !yield(runnerFile(f.ID.String(), f.Name, f.MIME, f.SHA256.String(), f.Size, f.CreatedAt, f.ExpiresAt,
+					f.Path != ""), nil) {
 					return
 				}
 			}

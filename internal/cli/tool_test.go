@@ -65,7 +65,8 @@ func TestToolInProcess(t *testing.T) {
 	}
 	run := func(ctx context.Context, arguments string) (pytool.Result, string) {
 		var wire strings.Builder
-		result := tool.Run(ctx, pytool.Call{Arguments: []byte(arguments), Files: []pytool.ChatFile{{ID: input, Name: "sales.csv"}}},
+		result := tool.Run(ctx, pytool.Call{Arguments: []byte(arguments),
+			Files: []pytool.ChatFile{{ID: input, Name: "sales.csv"}}},
 			func(p pytool.Packet) { wire.Write(p.Line()) })
 		return result, wire.String()
 	}
@@ -117,7 +118,8 @@ func TestRunnersAgree(t *testing.T) {
 	}
 	defer remote.Close()
 	run := func(r pytool.Runner) (text string) {
-		_, err := r.Execute(t.Context(), pytool.Request{Code: "spec", Timeout: time.Minute}, func(_ pytool.Stream, s string) { text += s })
+		_, err := r.Execute(t.Context(), pytool.Request{Code: "spec", Timeout: time.Minute},
+			func(_ pytool.Stream, s string) { text += s })
 		if err != nil {
 			t.Error(err)
 		}

@@ -54,7 +54,8 @@ func TestHintsLeadSomewhere(t *testing.T) {
 	for _, k := range provider.Kinds() {
 		shown := explain(modelError(&provider.Error{Kind: k, Provider: "openai", Op: "run"}))
 		_, section, linked := strings.Cut(strings.TrimSuffix(shown.Hint, ")"), "docs/troubleshooting.md#")
-		if title := "\n## " + strings.ReplaceAll(section, "-", " ") + "\n"; !linked || !strings.Contains(strings.ToLower(string(page)), title) {
+		if title := "\n## " + strings.ReplaceAll(section, "-", " ") + "\n"; !linked ||
+			!strings.Contains(strings.ToLower(string(page)), title) {
 			t.Errorf("%s: %q", k, shown.Hint)
 		}
 	}
@@ -68,7 +69,8 @@ func sources(t *testing.T, root string) string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "docs" || d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2) {
+		if d.IsDir() && (d.Name() == "docs" || d.Name() == "testdata" || d.Name() == "node_modules" ||
+			strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {

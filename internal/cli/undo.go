@@ -163,7 +163,8 @@ func (r undoReport) text(p *page) {
 		p.line("Nothing was changed.")
 		return
 	}
-	result := conversation.Result{State: conversation.Applied, Undo: r.Receipt.Undo, FilesCreated: r.Receipt.FilesCreated, FilesUpdated: r.Receipt.FilesUpdated,
+	result := conversation.Result{State: conversation.Applied, Undo: r.Receipt.Undo, FilesCreated: r.Receipt.FilesCreated,
+		FilesUpdated: r.Receipt.FilesUpdated,
 		FilesDeleted: r.Receipt.FilesDeleted, FilesRenamed: r.Receipt.FilesRenamed, FilesUnchanged: r.Receipt.FilesUnchanged,
 		FilesSkipped: r.Receipt.FilesSkipped, Conflicts: r.Receipt.Conflicts}
 	showResult(p, &result)

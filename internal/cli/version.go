@@ -40,7 +40,8 @@ type versionReport struct {
 
 // readVersion describes this binary.
 func readVersion(release Release) versionReport {
-	v := versionReport{Version: "devel", Revision: release.Commit, Date: release.Date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionReport{Version: "devel", Revision: release.Commit, Date: release.Date, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}

@@ -62,7 +62,8 @@ func (a *app) askedModels(ctx context.Context) []web.Model {
 			m.Title = "This machine"
 			m.Caps = (&local.Client{}).Caps()
 			if host := modelHostname(a.cfg.ModelURL); host == "" {
-				m.Missing, m.Cure = "no model", "Set AIRLOCK_MODEL_URL (or model_url in airlock.yaml) to an endpoint that speaks OpenAI's API, such as http://localhost:11434/v1 for Ollama, and start the service again."
+				m.Missing, m.Cure = "no model", "Set AIRLOCK_MODEL_URL (or model_url in airlock.yaml) to an endpoint that speaks "+
+					"OpenAI's API, such as http://localhost:11434/v1 for Ollama, and start the service again."
 			}
 			list = append(list, m)
 			continue

@@ -54,10 +54,11 @@ func (a *app) openDesk(ctx context.Context) (*desk, error) {
 func (a *app) newDesk(db *state.DB, dir string) *desk {
 	outbox := assignment.NewOutbox(db.Outbox(), nil)
 	return &desk{
-		Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox, Protected: []string{dir}, Log: a.log}),
-		db:      db,
-		outbox:  outbox,
-		sender:  a.newSender(db, nil),
+		Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox,
+			Protected: []string{dir}, Log: a.log}),
+		db:     db,
+		outbox: outbox,
+		sender: a.newSender(db, nil),
 	}
 }
 
@@ -270,7 +271,8 @@ func workError(err error) error {
 		return &failure{code: exitConflict, err: err}
 	case errors.Is(err, workspace.ErrRefused):
 		return &failure{code: exitRefused, err: err}
-	case errors.Is(err, workspace.ErrConflict), errors.Is(err, workspace.ErrStale), errors.Is(err, workspace.ErrNeedsDecision):
+	case errors.Is(err, workspace.ErrConflict), errors.Is(err, workspace.ErrStale),
+		errors.Is(err, workspace.ErrNeedsDecision):
 		return &failure{code: exitConflict, err: err}
 	case errors.Is(err, workspace.ErrBusy):
 		return &failure{code: exitUnavailable, word: "busy", err: err, hint: "try again in a moment"}
@@ -278,10 +280,12 @@ func workError(err error) error {
 		return &failure{code: exitUsage, err: err}
 	case errors.Is(err, conversation.ErrClosed):
 		return &failure{code: exitApproval, err: err}
-	case errors.Is(err, workspace.ErrNothing), errors.Is(err, workspace.ErrNotFound), errors.Is(err, conversation.ErrNotFound), errors.Is(err, assignment.ErrNotFound):
+	case errors.Is(err, workspace.ErrNothing), errors.Is(err, workspace.ErrNotFound),
+		errors.Is(err, conversation.ErrNotFound), errors.Is(err, assignment.ErrNotFound):
 		return &failure{code: exitFailed, word: "not_found", err: err}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return &failure{code: exitFailed, word: "not_writable", err: err, hint: "this user must be able to write to the folder; `airlock apply --zip FILE` saves the files as an archive"}
+		return &failure{code: exitFailed, word: "not_writable", err: err,
+			hint: "this user must be able to write to the folder; `airlock apply --zip FILE` saves the files as an archive"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return &failure{code: exitFailed, word: "disk_full", err: err, hint: "make room on the disk"}
 	}

@@ -39,7 +39,8 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err := a.startConversations(ctx, s, d); err != nil {
 		return err
 	}
-	reach := &conversation.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake, CheckAPI: policy.Check}
+	reach := &conversation.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake,
+		CheckAPI: policy.Check}
 	s.work = &native.Work{Scoped: reach, Outbox: d.outbox}
 	s.review = &web.Review{Scoped: reach, Replies: d.db.Projects()}
 	return nil

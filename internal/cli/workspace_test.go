@@ -29,7 +29,8 @@ func TestRootsOwnState(t *testing.T) {
 	a := &app{cfg: &config.Config{}}
 	a.input.Home = "/home/root"
 	const own = "/home/root/.local/share/airlock"
-	for dir, want := range map[string]string{private: private, shared: own, filepath.Join(private, "none"): filepath.Join(private, "none")} {
+	for dir, want := range map[string]string{private: private, shared: own,
+		filepath.Join(private, "none"): filepath.Join(private, "none")} {
 		a.cfg.Data = dir
 		if got, err := a.stateDir(); got != want || err != nil {
 			t.Errorf("%s: %s, %v", dir, got, err)
@@ -44,7 +45,8 @@ func TestTokenFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.Projects().PutLink(context.Background(), conversation.Link{Owner: owner, Project: "P", Root: "/", API: "https://linked.example"}); err != nil {
+	if err := db.Projects().PutLink(context.Background(), conversation.Link{
+		Owner: owner, Project: "P", Root: "/", API: "https://linked.example"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -68,7 +70,8 @@ func TestTokenFor(t *testing.T) {
 // Wide terminals show both sides, and no terminal is sent control characters.
 func TestShowHunk(t *testing.T) {
 	h := workspace.Hunk{ID: "h1", OldStart: 1, OldLines: 2, NewStart: 1, NewLines: 2, Lines: []workspace.Line{
-		{Op: "-", Text: "a\tb\x1b[2J", Spans: []workspace.Span{{Start: 0, End: 1}}}, {Op: "+", Text: "A\tb", Spans: []workspace.Span{{Start: 0, End: 1}}}, {Op: " ", Text: "same"},
+		{Op: "-", Text: "a\tb\x1b[2J", Spans: []workspace.Span{{Start: 0, End: 1}}},
+		{Op: "+", Text: "A\tb", Spans: []workspace.Span{{Start: 0, End: 1}}}, {Op: " ", Text: "same"},
 	}}
 	for _, c := range []struct {
 		width  int

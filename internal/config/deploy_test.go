@@ -49,7 +49,8 @@ func TestComposeSettings(t *testing.T) {
 			continue
 		}
 		service, ok := file.Services["airlock"]
-		if !ok || service.Privileged || !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") || len(service.Security) != 3 {
+		if !ok || service.Privileged || !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") ||
+			len(service.Security) != 3 {
 			t.Errorf("%s: the service airlock lacks a wall: %+v", name, service)
 		}
 		for key := range service.Environment {
@@ -70,7 +71,8 @@ func TestPackagedFile(t *testing.T) {
 	uncommented := regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(string(text), "$1")
 	for _, content := range []string{string(text), uncommented} {
 		write(t, all, content)
-		if _, err := Load(Input{File: all, Lookup: func(string) (string, bool) { return "", false }, Home: "/home/x"}); err != nil {
+		if _, err := Load(Input{File: all, Lookup: func(string) (string, bool) { return "", false },
+			Home: "/home/x"}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -75,7 +75,8 @@ func stores(t *testing.T, cfg engine.Config, program sandboxtest.Program) *engin
 	}
 	t.Cleanup(func() { store.Close() })
 	cfg.Now = engine.SteadyClock(time.Now)
-	db, err := index.Open(t.Context(), filepath.Join(dir, "index.db"), slog.New(slog.DiscardHandler), index.WithClock(cfg.Now), index.WithQuota(cfg.Quota))
+	db, err := index.Open(t.Context(), filepath.Join(dir, "index.db"), slog.New(slog.DiscardHandler),
+		index.WithClock(cfg.Now), index.WithQuota(cfg.Quota))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,13 +91,14 @@ func put(ctx context.Context, s *engine.Service, who engine.Caller, name, conten
 // testCrowd sends many more runs than there is room for, of several owners.
 func testCrowd(t *testing.T) {
 	var ran sync.Map
-	s := stores(t, engine.Config{Concurrency: 2, Queue: 30, QueuePerOwner: 20}, func(_ context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-		if _, twice := ran.LoadOrStore(spec.Code, true); twice {
-			t.Errorf("%s ran twice", spec.Code)
-		}
-		host.Output(engine.Stdout, []byte(spec.Code))
-		return sandboxtest.Exit(0), nil
-	})
+	s := stores(t, engine.Config{Concurrency: 2, Queue: 30, QueuePerOwner: 20},
+		func(_ context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+			if _, twice := ran.LoadOrStore(spec.Code, true); twice {
+				t.Errorf("%s ran twice", spec.Code)
+			}
+			host.Output(engine.Stdout, []byte(spec.Code))
+			return sandboxtest.Exit(0), nil
+		})
 	var done, busy atomic.Int64
 	var crowd sync.WaitGroup
 	for i := range 600 {
@@ -121,7 +123,8 @@ func testCrowd(t *testing.T) {
 	}
 	recorded := 0
 	for i := range 3 {
-		runs, err := s.ListRuns(t.Context(), engine.Caller{Owner: engine.Owner(fmt.Sprint("owner", i))}, engine.RunQuery{Page: engine.Page{Limit: 1000}})
+		runs, err := s.ListRuns(t.Context(), engine.Caller{Owner: engine.Owner(fmt.Sprint("owner", i))},
+			engine.RunQuery{Page: engine.Page{Limit: 1000}})
 		if err != nil {
 			t.Error(err)
 		}
@@ -188,7 +191,8 @@ func testConstantTime(t *testing.T) {
 		}
 		return string(b)
 	}
-	guesses := map[string]string{"first letter wrong": flip(len("ak_") + 13), "last letter wrong": flip(len(token) - 1), "unknown key": "ak_bbbbbbbbbbbb" + token[len("ak_")+12:]}
+	guesses := map[string]string{"first letter wrong": flip(len("ak_") + 13), "last letter wrong": flip(len(token) - 1),
+		"unknown key": "ak_bbbbbbbbbbbb" + token[len("ak_")+12:]}
 	times := map[string][]time.Duration{}
 	for range 3000 {
 		for name, guess := range guesses {
@@ -296,7 +300,8 @@ func testManyDeletes(t *testing.T) {
 // testUseAndDelete has runs, and deletes of their session and file, meet: each
 // run is whole or was refused, and nothing is left.
 func testUseAndDelete(t *testing.T) {
-	s := stores(t, engine.Config{Concurrency: 4}, func(_ context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	s := stores(t, engine.Config{Concurrency: 4}, func(_ context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		in := staged(t, spec)
 		host.Output(engine.Stdout, []byte(in["in"]))
 		return leaves(t, "out", in["in"]+"!"), nil
@@ -316,7 +321,8 @@ func testUseAndDelete(t *testing.T) {
 				req := python("")
 				req.Session, req.Files = session.ID, []engine.FileRef{{ID: f.ID, Path: "in"}}
 				run, err := s.Run(t.Context(), alice, req)
-				if err != nil && !errors.Is(err, engine.ErrNotFound) || err == nil && run.Status == engine.StatusOK && run.Stdout != "whole" {
+				if err != nil && !errors.Is(err, engine.ErrNotFound) || err == nil && run.Status == engine.StatusOK &&
+					run.Stdout != "whole" {
 					t.Errorf("%+v, %v", run, err)
 				}
 			})
@@ -361,13 +367,14 @@ func testCancelTwice(t *testing.T) {
 // when its inputs are gone and the queue is full.
 func testRepeatWithoutInput(t *testing.T) {
 	block := make(chan struct{})
-	s := stores(t, engine.Config{Concurrency: 1, Queue: 1, QueuePerOwner: 1}, func(_ context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-		if spec.Code == "block" {
-			<-block
-		}
-		host.Output(engine.Stdout, []byte("first"))
-		return sandboxtest.Exit(0), nil
-	})
+	s := stores(t, engine.Config{Concurrency: 1, Queue: 1, QueuePerOwner: 1},
+		func(_ context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+			if spec.Code == "block" {
+				<-block
+			}
+			host.Output(engine.Stdout, []byte("first"))
+			return sandboxtest.Exit(0), nil
+		})
 	f, err := put(t.Context(), s, alice, "in", "x")
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,8 @@ func (s *Service) collect(ctx context.Context, j *job, st *stage, outcome *Outco
 	}
 	run := end.run
 	for _, d := range outcome.Dropped {
-		run.Dropped = append(run.Dropped, DroppedFile{Path: strings.ToValidUTF8(d.Path, "\uFFFD"), Reason: d.Reason, More: max(d.More, 0)})
+		run.Dropped = append(run.Dropped, DroppedFile{Path: strings.ToValidUTF8(d.Path, "\uFFFD"), Reason: d.Reason,
+			More: max(d.More, 0)})
 	}
 	if len(outcome.Outputs) > 0 {
 		c.choose(ctx, outcome.Outputs)

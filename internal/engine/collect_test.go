@@ -20,7 +20,8 @@ func TestOutputLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept *engine.Run
-	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		o := leaves(t, "a", "12345", "b", "123456", "c", "123", "c", "again", "../d", "x", "e", "1234", "f", "1", "g", "1")
 		for i := range o.Outputs {
 			o.Outputs[i].Size = 1 // what the sandbox says is not believed
@@ -40,8 +41,10 @@ func TestOutputLimits(t *testing.T) {
 	if want := []string{"a", "c", "f"}; !slices.Equal(names, want) {
 		t.Errorf("kept %v, want %v", names, want)
 	}
-	want := []engine.DroppedFile{{Path: "b", Reason: "too large"}, {Path: "c", Reason: "name"}, {Path: "../d", Reason: "name"}, {Path: "e", Reason: "too large"},
-		{Path: "g", Reason: "too many files"}, {Path: "h", Reason: "not a regular file"}, {Path: "i", Reason: "not a regular file"}}
+	want := []engine.DroppedFile{{Path: "b", Reason: "too large"}, {Path: "c", Reason: "name"},
+		{Path: "../d", Reason: "name"}, {Path: "e", Reason: "too large"},
+		{Path: "g", Reason: "too many files"}, {Path: "h", Reason: "not a regular file"},
+		{Path: "i", Reason: "not a regular file"}}
 	if diff := cmp.Diff(want, kept.Dropped); diff != "" {
 		t.Error(diff)
 	}
@@ -52,7 +55,8 @@ func TestOutputLimits(t *testing.T) {
 
 // What a program called a file is said where the file has another name.
 func TestRespelledOutputs(t *testing.T) {
-	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		o := leaves(t, "caf%E9.txt", "1", "plain", "2")
 		o.Outputs[0].Respelled = true
 		return o, nil
@@ -68,7 +72,8 @@ func TestRespelledOutputs(t *testing.T) {
 
 func TestDiskFullOnOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+			*engine.Outcome, error) {
 			host.Output(engine.Stdout, []byte("hello"))
 			return leaves(t, "a.txt", "a", "b.txt", "b"), nil
 		})
@@ -86,7 +91,8 @@ func TestDiskFullOnOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []engine.DroppedFile{{Path: "a.txt", Reason: "disk full"}, {Path: "b.txt", Reason: "disk full"}}
-		if diff := cmp.Diff(want, run.Dropped); diff != "" || run.Status != engine.StatusOK || run.Stdout != "hello" || !strings.Contains(run.Message, "disk full") {
+		if diff := cmp.Diff(want, run.Dropped); diff != "" || run.Status != engine.StatusOK || run.Stdout != "hello" ||
+			!strings.Contains(run.Message, "disk full") {
 			t.Errorf("%+v\n%s", run, diff)
 		}
 
@@ -98,7 +104,8 @@ func TestDiskFullOnOutputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, run.Dropped); diff != "" || run.Stdout != "hello" || len(run.Files) != 0 || !strings.Contains(run.Message, "could not be recorded") {
+		if diff := cmp.Diff(want, run.Dropped); diff != "" || run.Stdout != "hello" || len(run.Files) != 0 ||
+			!strings.Contains(run.Message, "could not be recorded") {
 			t.Errorf("%+v\n%s", run, diff)
 		}
 		if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Stdout != "hello" {
@@ -109,7 +116,8 @@ func TestDiskFullOnOutputs(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		recorded, err := r.index.Run(t.Context(), "alice", run.ID)
-		if err != nil || recorded.Status != engine.StatusOK || recorded.Stdout != "hello" || strings.Contains(recorded.Message, "recorded") {
+		if err != nil || recorded.Status != engine.StatusOK || recorded.Stdout != "hello" ||
+			strings.Contains(recorded.Message, "recorded") {
 			t.Errorf("recorded %+v, %v", recorded, err)
 		}
 		if blobs, pinned := r.blobs.Len(); blobs != 0 || pinned != 0 {

@@ -66,7 +66,8 @@ func (s *Service) giveUp(ctx context.Context, op string, session Session) bool {
 		s.logFailure(ctx, op, err)
 		return false
 	}
-	s.log.WarnContext(ctx, "an idle session was evicted: another owner needs the memory of held workspaces", "session", session.ID, "owner", session.Owner)
+	s.log.WarnContext(ctx, "an idle session was evicted: another owner needs the memory of held workspaces", "session",
+		session.ID, "owner", session.Owner)
 	return true
 }
 

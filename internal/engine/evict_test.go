@@ -14,7 +14,9 @@ import (
 // was not used for longest.
 func TestEvict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, engine.Config{Concurrency: 4, SessionTTL: 24 * time.Hour, Defaults: engine.Limits{Timeout: 5 * time.Minute}}, func(ctx context.Context, spec *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+		r := newRig(t, engine.Config{Concurrency: 4, SessionTTL: 24 * time.Hour,
+			Defaults: engine.Limits{Timeout: 5 * time.Minute}}, func(ctx context.Context, spec *engine.Spec, _ engine.Host) (
+			*engine.Outcome, error) {
 			if spec.Code == "long" {
 				time.Sleep(3 * time.Minute)
 			}
@@ -72,7 +74,8 @@ func TestEvict(t *testing.T) {
 func TestRunsInOneSession(t *testing.T) {
 	for name, want := range map[string]time.Duration{"bash": time.Second, "python": 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, engine.Config{Concurrency: 4}, func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {
+			r := newRig(t, engine.Config{Concurrency: 4}, func(context.Context, *engine.Spec, engine.Host) (
+				*engine.Outcome, error) {
 				time.Sleep(time.Second)
 				return sandboxtest.Exit(0), nil
 			})

@@ -21,7 +21,8 @@ import (
 // refused must not; and no blob may be left that nobody has.
 func testFaultSweep(t *testing.T) {
 	for _, method := range []string{
-		"Put", "Open", "Delete", "AddFile", "File", "AddSession", "Session", "LinkFiles", "SessionFiles", "StartRun", "EarlierRun", "FinishRun",
+		"Put", "Open", "Delete", "AddFile", "File", "AddSession", "Session", "LinkFiles", "SessionFiles", "StartRun",
+		"EarlierRun", "FinishRun",
 		"Run", "RunLog", "DeleteFile", "DeleteSession", "TouchFiles", "Unreferenced", "Usage",
 	} {
 		for _, cause := range []error{syscall.EIO, engine.ErrFull} {

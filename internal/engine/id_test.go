@@ -37,7 +37,8 @@ func TestParseIDRefuses(t *testing.T) {
 			t.Errorf("ParseID(%.40q) = %v", s, id)
 		}
 	}
-	for _, s := range []string{"", good.String(), strings.ToUpper(good.UUID()) + "A", "{" + good.UUID() + "}", strings.ReplaceAll(good.UUID(), "-", ""),
+	for _, s := range []string{"", good.String(), strings.ToUpper(good.UUID()) + "A", "{" + good.UUID() + "}",
+		strings.ReplaceAll(good.UUID(), "-", ""),
 		good.UUID()[:14] + "1" + good.UUID()[15:], good.UUID() + "/", "zzzzzzzz-zzzz-4zzz-8zzz-zzzzzzzzzzzz"} {
 		if id, err := ParseUUID(s); err == nil {
 			t.Errorf("ParseUUID(%q) = %v", s, id)

@@ -62,8 +62,10 @@ func TestWhenRunsAreRecorded(t *testing.T) {
 		}
 		return &engine.Outcome{ExitCode: &code}, nil
 	})
-	if _, err := long.Run(context.WithValue(t.Context(), indexKey{}, long.index), alice, python("")); err != nil || long.index.Calls("InsertStarted") != 1 || long.index.Calls("FinishRun") != 1 {
-		t.Errorf("a long run: %v, begun %d times, ended %d times", err, long.index.Calls("InsertStarted"), long.index.Calls("FinishRun"))
+	if _, err := long.Run(context.WithValue(t.Context(), indexKey{}, long.index), alice, python("")); err != nil ||
+		long.index.Calls("InsertStarted") != 1 || long.index.Calls("FinishRun") != 1 {
+		t.Errorf("a long run: %v, begun %d times, ended %d times", err, long.index.Calls("InsertStarted"),
+			long.index.Calls("FinishRun"))
 	}
 }
 

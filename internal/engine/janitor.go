@@ -112,7 +112,10 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 		return // else what is in use would expire
 	}
 	s.expireSessions(ctx, now)
-	if err := inBatches(func() (int, error) { return s.index.ExpireRuns(ctx, now.Add(-s.cfg.RunTTL), tidyBatch) }); err != nil {
+	if err := inBatches(func() (int, error) {
+		return s.index.ExpireRuns(
+			ctx, now.Add(-s.cfg.RunTTL), tidyBatch)
+	}); err != nil {
 		s.logFailure(ctx, "expire runs", err)
 	}
 	err := inBatches(func() (int, error) {

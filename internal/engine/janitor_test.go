@@ -14,12 +14,13 @@ import (
 
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, engine.Config{FileTTL: time.Hour, SessionTTL: time.Hour, RunTTL: 2 * time.Hour}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-			if spec.Code == "long" {
-				time.Sleep(4 * time.Minute)
-			}
-			return sandboxtest.Exit(0), nil
-		})
+		r := newRig(t, engine.Config{FileTTL: time.Hour, SessionTTL: time.Hour, RunTTL: 2 * time.Hour},
+			func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+				if spec.Code == "long" {
+					time.Sleep(4 * time.Minute)
+				}
+				return sandboxtest.Exit(0), nil
+			})
 		ctx := t.Context()
 		unused, used := r.put(t, alice, "unused", "1"), r.put(t, alice, "used", "2")
 		twin := r.put(t, alice, "twin", "2")
@@ -64,7 +65,8 @@ func TestExpiry(t *testing.T) {
 		for range 20 { // many reads, few writes
 			r.read(t, alice, used.ID)
 		}
-		if f, err := r.GetFile(ctx, alice, used.ID); err != nil || f.ExpiresAt.Sub(used.ExpiresAt) != time.Since(used.CreatedAt) {
+		if f, err := r.GetFile(ctx, alice, used.ID); err != nil ||
+			f.ExpiresAt.Sub(used.ExpiresAt) != time.Since(used.CreatedAt) {
 			t.Errorf("a use moved the expiry by %v, %v", f.ExpiresAt.Sub(used.ExpiresAt), err)
 		}
 		before := r.index.Calls("TouchFiles")
@@ -148,7 +150,8 @@ func TestClockJumps(t *testing.T) {
 			if _, err := r.GetSession(t.Context(), alice, session.ID); err != nil {
 				t.Error(err)
 			}
-			if run, err := r.Run(t.Context(), alice, python("")); err != nil || run.FinishedAt.Before(run.CreatedAt) || run.CreatedAt.Before(file.CreatedAt) {
+			if run, err := r.Run(t.Context(), alice, python("")); err != nil || run.FinishedAt.Before(run.CreatedAt) ||
+				run.CreatedAt.Before(file.CreatedAt) {
 				t.Errorf("%+v, %v", run, err)
 			}
 		}

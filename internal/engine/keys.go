@@ -74,7 +74,9 @@ func newKeyID() string {
 // CreateKey makes a key for an owner and returns it with its token, which is
 // kept nowhere. Its programs get a set of Python packages, if one is named. The
 // caller must be an admin.
-func (s *Service) CreateKey(ctx context.Context, caller Caller, owner Owner, admin bool, packages string) (Key, string, error) {
+func (s *Service) CreateKey(
+	ctx context.Context, caller Caller, owner Owner, admin bool, packages string,
+) (Key, string, error) {
 	const op = "create key"
 	if err := adminOnly(op, caller); err != nil {
 		return Key{}, "", err
@@ -82,7 +84,8 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, owner Owner, adm
 	if owner == "" || len(owner) > maxOwnerName || strings.ContainsFunc(string(owner), func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`/\"'<>&`, r)
 	}) {
-		return Key{}, "", Invalid("owner", "must have 1 to %d printable ASCII characters, without spaces, slashes and quotes", maxOwnerName)
+		return Key{}, "", Invalid("owner", "must have 1 to %d printable ASCII characters, without spaces, slashes and quotes",
+			maxOwnerName)
 	}
 	if packages != "" && !slices.Contains(language.PackageSets(), packages) {
 		return Key{}, "", missingSet(packages, nil)

@@ -29,7 +29,8 @@ func TestKeys(t *testing.T) {
 	if err != nil || len(token) != 59 || !strings.HasPrefix(token, "ak_"+key.ID+"_") {
 		t.Fatalf("%+v, %q, %v", key, token, err)
 	}
-	if got, err := r.Authenticate(ctx, token); err != nil || got != (engine.Caller{Owner: "team-1", Key: key.ID, Admin: true, Packages: "onyx"}) {
+	if got, err := r.Authenticate(ctx, token); err != nil ||
+		got != (engine.Caller{Owner: "team-1", Key: key.ID, Admin: true, Packages: "onyx"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	other, otherToken, err := r.CreateKey(ctx, admin, "team-2", false, "")
@@ -39,7 +40,8 @@ func TestKeys(t *testing.T) {
 	flipped := []byte(token)
 	flipped[len(flipped)-2] ^= 1
 	for _, bad := range []string{
-		"", "ak_", token + " ", token[:58], string(flipped), strings.ToUpper(token), "Bearer " + token, strings.Repeat("x", 1<<20),
+		"", "ak_", token + " ", token[:58], string(flipped), strings.ToUpper(token), "Bearer " + token,
+		strings.Repeat("x", 1<<20),
 		"ak_" + other.ID + token[15:], "ak_" + strings.Repeat("a", 12) + token[15:], strings.Repeat("é", 30)[:59],
 	} {
 		_, err := r.Authenticate(ctx, bad)

@@ -35,7 +35,8 @@ func TestCallerLeaves(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+				r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+					*engine.Outcome, error) {
 					o := sandboxtest.UntilKilled(ctx)
 					time.Sleep(tt.dies)
 					return o, nil
@@ -51,7 +52,8 @@ func TestCallerLeaves(t *testing.T) {
 				time.Sleep(tt.dies)
 				synctest.Wait()
 				id, _ := engine.ParseID(e.ID)
-				if run, err := r.GetRun(t.Context(), alice, id); err != nil || run.Status != engine.StatusCancelled || !strings.Contains(run.Message, "caller left") {
+				if run, err := r.GetRun(t.Context(), alice, id); err != nil || run.Status != engine.StatusCancelled ||
+					!strings.Contains(run.Message, "caller left") {
 					t.Errorf("recorded %+v, %v", run, err)
 				}
 			})
@@ -78,14 +80,16 @@ func TestCancelAtEachStage(t *testing.T) {
 		if run, err := r.GetRun(ctx, alice, first.ID); err != nil || run.Status != engine.StatusRunning {
 			t.Errorf("%+v, %v", run, err)
 		}
-		if runs, err := r.ListRuns(ctx, alice, engine.RunQuery{}); err != nil || runs[0].Status != engine.StatusQueued || runs[1].Status != engine.StatusRunning {
+		if runs, err := r.ListRuns(ctx, alice, engine.RunQuery{}); err != nil || runs[0].Status != engine.StatusQueued ||
+			runs[1].Status != engine.StatusRunning {
 			t.Errorf("%+v, %v", runs, err)
 		}
 		if err := r.CancelRun(ctx, alice, queued.ID); err != nil {
 			t.Fatal(err)
 		}
 		run, err := r.GetRun(ctx, alice, queued.ID)
-		if err != nil || run.Status != engine.StatusCancelled || !run.StartedAt.IsZero() || !strings.Contains(run.Message, "before it started") {
+		if err != nil || run.Status != engine.StatusCancelled || !run.StartedAt.IsZero() ||
+			!strings.Contains(run.Message, "before it started") {
 			t.Errorf("%+v, %v", run, err)
 		}
 		if s := r.Stats(); s.Queued != 0 {
@@ -105,7 +109,8 @@ func TestCancelAtEachStage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if run, err := r.GetRun(ctx, alice, first.ID); err != nil || run.Status != engine.StatusCancelled || run.Stdout != "up" {
+		if run, err := r.GetRun(ctx, alice, first.ID); err != nil || run.Status != engine.StatusCancelled ||
+			run.Stdout != "up" {
 			t.Errorf("%+v, %v", run, err)
 		}
 		if n := len(r.sandbox.Specs()); n != 1 {
@@ -222,7 +227,8 @@ func TestIdempotency(t *testing.T) {
 		if err := r.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		second := enginetest.StartOn(t, engine.Config{Defaults: engine.Limits{Timeout: time.Second}}, r.sandbox, r.blobs, r.index)
+		second := enginetest.StartOn(t, engine.Config{Defaults: engine.Limits{Timeout: time.Second}}, r.sandbox, r.blobs,
+			r.index)
 		run, err := second.Run(t.Context(), alice, req)
 		got[0].Timings = nil // they are not recorded
 		if diff := cmp.Diff(got[0], run); err != nil || diff != "" {
@@ -233,7 +239,8 @@ func TestIdempotency(t *testing.T) {
 
 func TestShutdownDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+			*engine.Outcome, error) {
 			time.Sleep(time.Second)
 			return sandboxtest.Exit(0), nil
 		})
@@ -290,7 +297,8 @@ func TestShutdownKills(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		for _, run := range runs {
-			if run, err := r.GetRun(t.Context(), alice, run.ID); err != nil || run.Status != engine.StatusCancelled || !strings.Contains(run.Message, "shutting down") {
+			if run, err := r.GetRun(t.Context(), alice, run.ID); err != nil || run.Status != engine.StatusCancelled ||
+				!strings.Contains(run.Message, "shutting down") {
 				t.Errorf("%+v, %v", run, err)
 			}
 		}
@@ -334,7 +342,8 @@ func TestOpenPutsRight(t *testing.T) {
 	if _, err := index.StartRun(ctx, run, nil, "", engine.Digest{}); err != nil {
 		t.Fatal(err)
 	}
-	held := engine.Session{ID: engine.NewID(), Owner: "alice", Kind: engine.SessionHeld, ExpiresAt: time.Now().Add(time.Hour)}
+	held := engine.Session{ID: engine.NewID(), Owner: "alice", Kind: engine.SessionHeld,
+		ExpiresAt: time.Now().Add(time.Hour)}
 	if err := index.AddSession(ctx, held, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +376,8 @@ func TestOpenPutsRight(t *testing.T) {
 
 func TestWatchLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+			*engine.Outcome, error) {
 			for i := range 5 {
 				host.Output(engine.Stdout, fmt.Appendf(nil, "%d\n", i))
 				time.Sleep(time.Second)

@@ -28,18 +28,21 @@ func TestRunsOutlastLifetimes(t *testing.T) {
 			}
 			defer db.Close()
 			long := 3*ttl + 40*time.Second // the janitor comes in the meantime
-			r := &rig{sandbox: sandboxtest.NewFake(func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+			r := &rig{sandbox: sandboxtest.NewFake(func(ctx context.Context, _ *engine.Spec, _ engine.Host) (
+				*engine.Outcome, error) {
 				select {
 				case <-time.After(long):
 				case <-ctx.Done():
 				}
 				return sandboxtest.Exit(0), nil
 			})}
-			cfg := engine.Config{FileTTL: ttl, SessionTTL: ttl, Defaults: engine.Limits{Timeout: time.Hour}, Maxima: engine.Limits{Timeout: time.Hour}}
+			cfg := engine.Config{FileTTL: ttl, SessionTTL: ttl, Defaults: engine.Limits{Timeout: time.Hour},
+				Maxima: engine.Limits{Timeout: time.Hour}}
 			r.Service = enginetest.StartOn(t, cfg, r.sandbox, enginetest.NewBlobs(), db)
 			defer r.Shutdown(t.Context())
 			ctx := t.Context()
-			placed, given, unused := r.put(t, alice, "placed", "p"), r.put(t, alice, "given", "g"), r.put(t, alice, "unused", "u")
+			placed, given, unused := r.put(t, alice, "placed", "p"), r.put(t, alice, "given", "g"),
+				r.put(t, alice, "unused", "u")
 			session, err := r.CreateSession(ctx, alice, engine.SessionRequest{Files: []engine.FileRef{{ID: placed.ID}}})
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +108,8 @@ func TestUseAndExpiryAgree(t *testing.T) {
 			ctx := t.Context()
 			place := func() (engine.Session, engine.File) {
 				f := r.put(t, alice, "a", "a")
-				session, err := r.CreateSession(ctx, alice, engine.SessionRequest{TTL: ttl, Files: []engine.FileRef{{ID: f.ID, Path: "a"}}})
+				session, err := r.CreateSession(ctx, alice, engine.SessionRequest{
+					TTL: ttl, Files: []engine.FileRef{{ID: f.ID, Path: "a"}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -205,11 +209,13 @@ func TestUsesThatCannotBeWritten(t *testing.T) {
 		defer db.Close()
 		full := &forgetful{Index: db}
 		r := &rig{sandbox: sandboxtest.NewFake(nil)}
-		r.Service = enginetest.StartOn(t, engine.Config{FileTTL: ttl, SessionTTL: ttl}, r.sandbox, enginetest.NewBlobs(), full)
+		r.Service = enginetest.StartOn(t, engine.Config{FileTTL: ttl, SessionTTL: ttl}, r.sandbox, enginetest.NewBlobs(),
+			full)
 		defer r.Shutdown(t.Context())
 		ctx := t.Context()
 		used, unused := r.put(t, alice, "used", "u"), r.put(t, alice, "unused", "n")
-		session, err := r.CreateSession(ctx, alice, engine.SessionRequest{TTL: ttl, Files: []engine.FileRef{{ID: used.ID, Path: "used"}}})
+		session, err := r.CreateSession(ctx, alice, engine.SessionRequest{
+			TTL: ttl, Files: []engine.FileRef{{ID: used.ID, Path: "used"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

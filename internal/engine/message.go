@@ -91,8 +91,11 @@ func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
 	b.WriteString(".")
-	if limits.Count > 0 && slices.ContainsFunc(dropped, func(d DroppedFile) bool { return slices.Contains(reasonsOfLimits, d.Reason) }) {
-		fmt.Fprintf(&b, " A run may leave %d files of %s, %s together.", limits.Count, byteCount(limits.Bytes), byteCount(limits.Total))
+	if limits.Count > 0 && slices.ContainsFunc(dropped, func(d DroppedFile) bool {
+		return slices.Contains(reasonsOfLimits, d.Reason)
+	}) {
+		fmt.Fprintf(&b, " A run may leave %d files of %s, %s together.", limits.Count, byteCount(limits.Bytes),
+			byteCount(limits.Total))
 	}
 	return b.String()
 }

@@ -49,7 +49,8 @@ func TestCleanPath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(root.MkdirAll(filepath.Dir(got), 0o700), root.WriteFile(got, nil, 0o600), root.Close()); err != nil {
+		if err := errors.Join(root.MkdirAll(filepath.Dir(got), 0o700), root.WriteFile(got, nil, 0o600),
+			root.Close()); err != nil {
 			t.Errorf("a file called %q: %v", got, err)
 		}
 	}
@@ -66,7 +67,8 @@ func TestCleanPath(t *testing.T) {
 
 // A name that passes never leaves the root, and is its own clean form.
 func FuzzCleanPath(f *testing.F) {
-	for _, s := range []string{"a/b", "../x", "a/../../b", "..\\b", "C:\\x", "~", "\u202e", "e\u0301", "\u2024\u2024/x", "\uff0e\uff0e/\uff0f", "./.../a"} {
+	for _, s := range []string{"a/b", "../x", "a/../../b", "..\\b", "C:\\x", "~", "\u202e", "e\u0301", "\u2024\u2024/x",
+		"\uff0e\uff0e/\uff0f", "./.../a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -74,7 +76,8 @@ func FuzzCleanPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !filepath.IsLocal(clean) || filepath.Clean(clean) != clean || !utf8.ValidString(clean) || strings.ContainsRune(clean, 0) || len(clean) > maxPath {
+		if !filepath.IsLocal(clean) || filepath.Clean(clean) != clean || !utf8.ValidString(clean) ||
+			strings.ContainsRune(clean, 0) || len(clean) > maxPath {
 			t.Errorf("CleanPath(%q) = %q, which is not safe", s, clean)
 		}
 		if again, err := CleanPath(clean); err != nil || again != clean {

@@ -89,14 +89,17 @@ func (s *Service) choosePackages(caller Caller, req *RunRequest) error {
 
 func missingSet(name string, installed []string) error {
 	if !slices.Contains(language.PackageSets(), name) {
-		return Invalid("python_packages", "%.40q is not known; there are %s", name, strings.Join(language.PackageSets(), ", "))
+		return Invalid("python_packages", "%.40q is not known; there are %s", name,
+			strings.Join(language.PackageSets(), ", "))
 	}
 	there := "no set is there"
 	if len(installed) > 0 {
 		there = "there are " + strings.Join(installed, ", ")
 	}
 	return &Error{
-		Op: "check", Kind: ErrInvalid, ID: "python_packages", Err: fmt.Errorf("%q is not installed on this server; %s", name, there),
-		Hint: "Install it there with `airlock setup --packages " + name + "` and restart the service, or leave the field out.",
+		Op: "check", Kind: ErrInvalid, ID: "python_packages", Err: fmt.Errorf(
+			"%q is not installed on this server; %s", name, there),
+		Hint: "Install it there with `airlock setup --packages " + name +
+			"` and restart the service, or leave the field out.",
 	}
 }

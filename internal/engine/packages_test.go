@@ -33,8 +33,10 @@ func TestChoosePackages(t *testing.T) {
 		{name: "setting before key", key: "k3", made: "onyx", origin: OriginOnyx, sets: sets, want: ""},
 		{name: "request before key", asked: "current", key: "k1", origin: OriginOnyx, sets: sets, want: ""},
 		{name: "by request", asked: "onyx", origin: OriginNative, sets: sets, want: "onyx"},
-		{name: "not installed", asked: "librechat", sets: sets, fault: `"librechat" is not installed on this server; there are current, onyx`},
-		{name: "unknown", asked: "nosuch", sets: sets, fault: `"nosuch" is not known; there are current, onyx, librechat, own`},
+		{name: "not installed", asked: "librechat", sets: sets,
+			fault: `"librechat" is not installed on this server; there are current, onyx`},
+		{name: "unknown", asked: "nosuch", sets: sets,
+			fault: `"nosuch" is not known; there are current, onyx, librechat, own`},
 		{name: "nothing installed", origin: OriginOnyx, want: ""},
 		{name: "nothing installed, asked", asked: "onyx", fault: "no set is there"},
 	} {

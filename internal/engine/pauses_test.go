@@ -168,17 +168,20 @@ func TestUseSession(t *testing.T) {
 	now := time.Now()
 	r := newRig(t, engine.Config{Now: func() time.Time { return now }}, nil)
 	f := r.put(t, alice, "a.txt", "a")
-	session, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{Files: []engine.FileRef{{ID: f.ID, Path: "x/a.txt", ReadOnly: true}}, Implicit: true, Scope: "mine"})
+	session, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{
+		Files: []engine.FileRef{{ID: f.ID, Path: "x/a.txt", ReadOnly: true}}, Implicit: true, Scope: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(20 * time.Hour)
 	got, file, place, err := r.SessionFile(t.Context(), alice, session.ID, f.ID)
-	if err != nil || got.Scope != "mine" || place.Path != "x/a.txt" || !place.ReadOnly || !file.ExpiresAt.Equal(now.Add(file.TTL)) {
+	if err != nil || got.Scope != "mine" || place.Path != "x/a.txt" || !place.ReadOnly ||
+		!file.ExpiresAt.Equal(now.Add(file.TTL)) {
 		t.Errorf("%+v %+v %+v %v", got, file, place, err)
 	}
 	now = now.Add(20 * time.Hour)
-	if _, files, _, err := r.UseSession(t.Context(), alice, session.ID); err != nil || len(files) != 1 || !files[0].ExpiresAt.Equal(now.Add(file.TTL)) {
+	if _, files, _, err := r.UseSession(t.Context(), alice, session.ID); err != nil || len(files) != 1 ||
+		!files[0].ExpiresAt.Equal(now.Add(file.TTL)) {
 		t.Errorf("%+v, %v", files, err)
 	}
 	now = now.Add(20 * time.Hour)
@@ -186,8 +189,12 @@ func TestUseSession(t *testing.T) {
 		t.Errorf("a listing is no use: %v", err)
 	}
 	for what, ask := range map[string]func() error{
-		"a stranger":      func() error { _, _, _, err := r.SessionFile(t.Context(), bob, session.ID, f.ID); return err },
-		"another session": func() error { _, _, _, err := r.SessionFile(t.Context(), alice, engine.NewID(), f.ID); return err },
+		"a stranger": func() error { _, _, _, err := r.SessionFile(t.Context(), bob, session.ID, f.ID); return err },
+		"another session": func() error {
+			_, _, _, err := r.SessionFile(
+				t.Context(), alice, engine.NewID(), f.ID)
+			return err
+		},
 		"another file": func() error {
 			_, _, _, err := r.SessionFile(t.Context(), alice, session.ID, engine.NewID())
 			return err
@@ -263,7 +270,8 @@ func TestPauseFreezes(t *testing.T) {
 // A program that cannot be frozen keeps its slot.
 func TestPauseWithoutFreezing(t *testing.T) {
 	tried := make(chan struct{}, 1)
-	r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		host.(engine.Freezable).Freezer(func(bool) error { tried <- struct{}{}; return errors.New("no") })
 		return calling(ctx, spec, host)
 	})

@@ -50,7 +50,8 @@ func (q Quota) Check(op string, u Usage) error {
 	case q.Bytes > 0 && u.Bytes > q.Bytes:
 		return overQuota(op, byteCount(q.Bytes)+" of files, as much as one owner may keep here", "files", "owner_disk")
 	case q.Sessions > 0 && u.Sessions > q.Sessions:
-		return overQuota(op, fmt.Sprintf("%d sessions, as many as one owner may keep here", q.Sessions), "sessions", "owner_sessions")
+		return overQuota(op, fmt.Sprintf("%d sessions, as many as one owner may keep here", q.Sessions), "sessions",
+			"owner_sessions")
 	}
 	return nil
 }
@@ -58,7 +59,8 @@ func (q Quota) Check(op string, u Usage) error {
 func overQuota(op, have, things, setting string) error {
 	return &Error{
 		Op: op, Kind: ErrFull, ID: setting, Err: ErrQuota,
-		Hint: fmt.Sprintf("You have %s: delete %s, wait until some expire, or ask the operator to raise %s.", have, things, setting),
+		Hint: fmt.Sprintf("You have %s: delete %s, wait until some expire, or ask the operator to raise %s.", have, things,
+			setting),
 	}
 }
 
@@ -111,7 +113,9 @@ type upload struct {
 
 // metered lets an upload through for as long as the owner's quota allows. The
 // caller calls done when the upload has ended, whichever way.
-func (s *Service) metered(ctx context.Context, op string, owner Owner, from io.Reader) (_ io.Reader, done func(), err error) {
+func (s *Service) metered(
+	ctx context.Context, op string, owner Owner, from io.Reader,
+) (_ io.Reader, done func(), err error) {
 	if s.cfg.Quota == (Quota{}) {
 		return from, func() {}, nil
 	}

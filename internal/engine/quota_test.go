@@ -74,9 +74,11 @@ func wantFull(t *testing.T, err error) *engine.Error {
 // testOutputQuota checks that a run keeps what its owner has room for, says
 // what it did not keep, and is a success all the same.
 func testOutputQuota(t *testing.T) {
-	s := stores(t, engine.Config{Quota: engine.Quota{Bytes: 250, Files: 4}}, func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {
-		return leaves(t, "a", strings.Repeat("a", 100), "b", strings.Repeat("b", 200), "c", strings.Repeat("c", 100), "d", "d", "e", "e", "f", "f"), nil
-	})
+	s := stores(t, engine.Config{Quota: engine.Quota{Bytes: 250, Files: 4}},
+		func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {
+			return leaves(t, "a", strings.Repeat("a", 100), "b", strings.Repeat("b", 200), "c", strings.Repeat("c", 100), "d",
+				"d", "e", "e", "f", "f"), nil
+		})
 	run, err := s.Run(t.Context(), alice, python(""))
 	if err != nil || run.Status != engine.StatusOK {
 		t.Fatalf("%+v, %v", run, err)
@@ -88,7 +90,8 @@ func testOutputQuota(t *testing.T) {
 	for _, d := range run.Dropped {
 		dropped = append(dropped, d.Path+": "+d.Reason)
 	}
-	if got := fmt.Sprint(kept, dropped); got != "[a c d e] [b: quota full f: quota full]" || !strings.Contains(run.Message, "quota full") {
+	if got := fmt.Sprint(kept, dropped); got != "[a c d e] [b: quota full f: quota full]" ||
+		!strings.Contains(run.Message, "quota full") {
 		t.Errorf("kept %s: %s", got, run.Message)
 	}
 }
@@ -169,10 +172,11 @@ func testAbandonedSessions(t *testing.T) {
 // testResultsTrimmed checks that what is kept of one owner's output is
 // bounded, and that others' is left alone.
 func testResultsTrimmed(t *testing.T) {
-	s := stores(t, engine.Config{Quota: engine.Quota{Results: 1 << 20}}, func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-		host.Output(engine.Stdout, bytes.Repeat([]byte("x"), 200_000))
-		return sandboxtest.Exit(0), nil
-	})
+	s := stores(t, engine.Config{Quota: engine.Quota{Results: 1 << 20}},
+		func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+			host.Output(engine.Stdout, bytes.Repeat([]byte("x"), 200_000))
+			return sandboxtest.Exit(0), nil
+		})
 	theirs, err := s.Run(t.Context(), bob, python(""))
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +192,8 @@ func testResultsTrimmed(t *testing.T) {
 		t.Errorf("%d runs are kept, %v", len(runs), err)
 	}
 	for _, run := range []*engine.Run{last, theirs} {
-		if kept, err := s.GetRun(t.Context(), engine.Caller{Owner: run.Owner}, run.ID); err != nil || len(kept.Stdout) != 200_000 {
+		if kept, err := s.GetRun(t.Context(), engine.Caller{Owner: run.Owner}, run.ID); err != nil ||
+			len(kept.Stdout) != 200_000 {
 			t.Errorf("%v's: %v", run.Owner, err)
 		}
 	}
@@ -197,7 +202,8 @@ func testResultsTrimmed(t *testing.T) {
 // testShare checks that an owner whose programs never end leaves a slot for
 // others as soon as there are others.
 func testShare(t *testing.T) {
-	r := newRig(t, engine.Config{Concurrency: 3}, func(ctx context.Context, spec *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{Concurrency: 3}, func(ctx context.Context, spec *engine.Spec, _ engine.Host) (
+		*engine.Outcome, error) {
 		if spec.Code == "hog" {
 			return sandboxtest.UntilKilled(ctx), nil
 		}

@@ -46,9 +46,11 @@ func TestCapture(t *testing.T) {
 		{"exactly the limit", onyx, []string{x(100)}, x(68), x(100), false},
 		{"one more, head", onyx, []string{x(101)}, x(68), x(68) + "\n...[truncated]", true},
 		{"exactly the limit, head and tail", both, []string{x(100)}, x(34), x(100), false},
-		{"one more, head and tail", both, []string{x(34), "abc", x(60), "tail"}, x(34), x(34) + "<33>" + x(30) + "tail", true},
+		{"one more, head and tail", both, []string{x(34), "abc", x(60), "tail"}, x(34), x(34) + "<33>" + x(30) + "tail",
+			true},
 		{"no marker", bare, []string{x(8), "日本"}, x(8), x(8), true},
-		{"no room for the marker", OutputLimit{Bytes: 20, Marker: "[much too long for this]"}, []string{x(30)}, x(20), x(20), true},
+		{"no room for the marker", OutputLimit{Bytes: 20, Marker: "[much too long for this]"}, []string{x(30)}, x(20), x(20),
+			true},
 		{"limit 0", OutputLimit{}, []string{"abc"}, "", "", true},
 		{"character over two writes", bare, []string{"\xe6\x97", "\xa5!"}, "日!", "日!", false},
 		{"character over four writes", bare, []string{"\xf0", "\x9f", "\x98", "\x80"}, "😀", "😀", false},
@@ -57,8 +59,10 @@ func TestCapture(t *testing.T) {
 		{"unfinished, then another", bare, []string{"\xe6\x97", "a"}, "\ufffd\ufffda", "\ufffd\ufffda", false},
 		{"bad bytes outgrow the limit", bare, []string{"\xff\xff\xff\xff"}, "\ufffd\ufffd\ufffd", "\ufffd\ufffd\ufffd", true},
 		{"tail cut in a character", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd日本日本"}, "abcd", "abcd本", true},
-		{"tail cut in a character of four bytes", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd😀😀x"}, "abcd", "abcdx", true},
-		{"tail of bad bytes", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd", x(20), "\xff\xff"}, "abcd", "abcd\ufffd", true},
+		{"tail cut in a character of four bytes", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd😀😀x"}, "abcd", "abcdx",
+			true},
+		{"tail of bad bytes", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd", x(20), "\xff\xff"}, "abcd", "abcd\ufffd",
+			true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			live, all, truncated := captured(tt.limit, tt.in...)

@@ -346,7 +346,8 @@ func (s *Service) Limits() (defaults, maxima Limits) { return s.cfg.Defaults, s.
 var errShutdown = errors.New("the service is shutting down")
 
 func shuttingDown(op string) error {
-	return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is shutting down.", RetryAfter: 5 * time.Second, Err: errShutdown}
+	return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is shutting down.", RetryAfter: 5 * time.Second,
+		Err: errShutdown}
 }
 
 // failure makes an *Error of what the index, the blobs or the sandbox

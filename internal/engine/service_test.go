@@ -103,7 +103,8 @@ func staged(t *testing.T, spec *engine.Spec) map[string]string {
 
 func TestRun(t *testing.T) {
 	var left []engine.Output
-	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		if got := staged(t, spec); got["data/in.csv"] != "1,2" || got["same.txt"] != "same" {
 			t.Errorf("staged %v", got)
 		}
@@ -132,11 +133,14 @@ func TestRun(t *testing.T) {
 		Owner: "alice", Origin: engine.OriginNative, Language: "python", Status: engine.StatusOK, ExitCode: new(int),
 		Stdout: "café\ufffd\n", Stderr: "warn", Duration: 1500 * time.Millisecond, MemoryPeak: 42,
 		Files: []engine.File{
-			{Owner: "alice", Origin: engine.OriginNative, Name: "in.csv", Path: "data/in.csv", Size: 3, MIME: "text/csv", Run: run.ID, TTL: 24 * time.Hour},
-			{Owner: "alice", Origin: engine.OriginNative, Name: "new.txt", Path: "out/new.txt", Size: 5, MIME: "text/plain", Run: run.ID, TTL: 24 * time.Hour},
+			{Owner: "alice", Origin: engine.OriginNative, Name: "in.csv", Path: "data/in.csv", Size: 3, MIME: "text/csv",
+				Run: run.ID, TTL: 24 * time.Hour},
+			{Owner: "alice", Origin: engine.OriginNative, Name: "new.txt", Path: "out/new.txt", Size: 5, MIME: "text/plain",
+				Run: run.ID, TTL: 24 * time.Hour},
 		},
 		Inputs: []engine.InputState{
-			{ID: in.ID, Path: "data/in.csv", Changed: true}, {ID: same.ID, Path: "same.txt"}, {ID: gone.ID, Path: "gone.txt", Deleted: true},
+			{ID: in.ID, Path: "data/in.csv", Changed: true}, {ID: same.ID, Path: "same.txt"},
+			{ID: gone.ID, Path: "gone.txt", Deleted: true},
 		},
 	}
 	ignore := []cmp.Option{
@@ -190,11 +194,15 @@ func TestStatus(t *testing.T) {
 		{"exit 0", engine.Outcome{ExitCode: code(0)}, engine.StatusOK, ""},
 		{"exit 3", engine.Outcome{ExitCode: code(3)}, engine.StatusError, ""},
 		{"signal", engine.Outcome{ExitCode: code(139), Signal: "SIGSEGV"}, engine.StatusKilled, "ended by SIGSEGV"},
-		{"out of memory", engine.Outcome{ExitCode: code(137), Signal: "SIGKILL", OOM: true}, engine.StatusOOM, "more than 1 GiB of memory"},
-		{"timeout over out of memory", engine.Outcome{Signal: "SIGKILL", OOM: true, TimedOut: true}, engine.StatusTimeout, "longer than 1m0s"},
-		{"cancelled over timeout", engine.Outcome{Signal: "SIGKILL", TimedOut: true, Cancelled: true}, engine.StatusCancelled, "cancelled"},
+		{"out of memory", engine.Outcome{ExitCode: code(137), Signal: "SIGKILL", OOM: true}, engine.StatusOOM,
+			"more than 1 GiB of memory"},
+		{"timeout over out of memory", engine.Outcome{Signal: "SIGKILL", OOM: true, TimedOut: true}, engine.StatusTimeout,
+			"longer than 1m0s"},
+		{"cancelled over timeout", engine.Outcome{Signal: "SIGKILL", TimedOut: true, Cancelled: true}, engine.StatusCancelled,
+			"cancelled"},
 		{"nothing said", engine.Outcome{}, engine.StatusInterrupted, "did not say"},
-		{"dropped", engine.Outcome{ExitCode: code(0), Dropped: []engine.DroppedFile{{Path: "big", Reason: "too large"}, {Path: "a\nb", Reason: "name"}}},
+		{"dropped", engine.Outcome{ExitCode: code(0), Dropped: []engine.DroppedFile{
+			{Path: "big", Reason: "too large"}, {Path: "a\nb", Reason: "name"}}},
 			engine.StatusOK, `2 files were not kept: big (too large), "a\nb" (name).`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,7 +213,8 @@ func TestStatus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if run.Status != tt.status || !strings.Contains(run.Message, tt.message) || (tt.message == "") != (run.Message == "") {
+			if run.Status != tt.status || !strings.Contains(run.Message, tt.message) ||
+				(tt.message == "") != (run.Message == "") {
 				t.Errorf("%s: %q, want %s: %q", run.Status, run.Message, tt.status, tt.message)
 			}
 			if n := r.Stats().Runs[tt.status]; n != 1 {
@@ -246,10 +255,12 @@ func TestRunRefuses(t *testing.T) {
 		{"language", engine.RunRequest{Language: "cobol"}, engine.ErrInvalid, "language"},
 		{"code too long", python(strings.Repeat("x", 101)), engine.ErrTooLarge, "code"},
 		{"code not UTF-8", python("\xff"), engine.ErrInvalid, "code"},
-		{"inline NUL", with(func(r *engine.RunRequest) { r.Code, r.Profile.Inline = "a\x00", true }), engine.ErrInvalid, "code"},
+		{"inline NUL", with(func(r *engine.RunRequest) { r.Code, r.Profile.Inline = "a\x00", true }), engine.ErrInvalid,
+			"code"},
 		{"stdin", with(func(r *engine.RunRequest) { r.Stdin = make([]byte, 10<<20+1) }), engine.ErrTooLarge, "stdin"},
 		{"arg NUL", with(func(r *engine.RunRequest) { r.Args = []string{"a", "b\x00"} }), engine.ErrInvalid, "args[1]"},
-		{"args", with(func(r *engine.RunRequest) { r.Args = []string{strings.Repeat("x", 64<<10)} }), engine.ErrTooLarge, "args"},
+		{"args", with(func(r *engine.RunRequest) { r.Args = []string{strings.Repeat("x", 64<<10)} }), engine.ErrTooLarge,
+			"args"},
 		{"env", with(func(r *engine.RunRequest) { r.Profile.Env = map[string]string{"A=B": ""} }), engine.ErrInvalid, "env"},
 		{"root", with(func(r *engine.RunRequest) { r.Profile.Root = "/etc" }), engine.ErrInvalid, "root"},
 		{"entry", with(func(r *engine.RunRequest) { r.Profile.Entry = "../x" }), engine.ErrInvalid, "entry"},
@@ -259,15 +270,21 @@ func TestRunRefuses(t *testing.T) {
 		{"timeout negative", limits(engine.Limits{Timeout: -1}), engine.ErrInvalid, "limits.timeout"},
 		{"memory", limits(engine.Limits{Memory: 1<<30 + 1}), engine.ErrInvalid, "limits.memory"},
 		{"processes", limits(engine.Limits{Processes: 129}), engine.ErrInvalid, "limits.processes"},
-		{"output", limits(engine.Limits{Output: engine.OutputLimit{Bytes: 1<<20 + 1}}), engine.ErrInvalid, "limits.output.bytes"},
+		{"output", limits(engine.Limits{Output: engine.OutputLimit{Bytes: 1<<20 + 1}}), engine.ErrInvalid,
+			"limits.output.bytes"},
 		{"file count", limits(engine.Limits{Files: engine.FileLimit{Count: -1}}), engine.ErrInvalid, "limits.files.count"},
 		{"too many files", refs(make([]engine.FileRef, 257)...), engine.ErrInvalid, "files"},
-		{"unknown file", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: engine.NewID(), Path: "x"}), engine.ErrNotFound, "files[1].id"},
-		{"foreign file", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: foreign.ID}), engine.ErrNotFound, "files[1].id"},
+		{"unknown file", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: engine.NewID(), Path: "x"}), engine.ErrNotFound,
+			"files[1].id"},
+		{"foreign file", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: foreign.ID}), engine.ErrNotFound,
+			"files[1].id"},
 		{"path out of the root", refs(engine.FileRef{ID: file.ID, Path: "../a"}), engine.ErrInvalid, "files[0].path"},
-		{"path twice", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: file.ID, Path: "./a.txt"}), engine.ErrInvalid, "files[1].path"},
-		{"path below a file", refs(engine.FileRef{ID: file.ID, Path: "d"}, engine.FileRef{ID: file.ID, Path: "d/e/f"}), engine.ErrInvalid, "files[1].path"},
-		{"path above a file", refs(engine.FileRef{ID: file.ID, Path: "d/e/f"}, engine.FileRef{ID: file.ID, Path: "d/e"}), engine.ErrInvalid, "files[1].path"},
+		{"path twice", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: file.ID, Path: "./a.txt"}), engine.ErrInvalid,
+			"files[1].path"},
+		{"path below a file", refs(engine.FileRef{ID: file.ID, Path: "d"}, engine.FileRef{ID: file.ID, Path: "d/e/f"}),
+			engine.ErrInvalid, "files[1].path"},
+		{"path above a file", refs(engine.FileRef{ID: file.ID, Path: "d/e/f"}, engine.FileRef{ID: file.ID, Path: "d/e"}),
+			engine.ErrInvalid, "files[1].path"},
 		{"path of the code", refs(engine.FileRef{ID: file.ID, Path: "./main.py"}), engine.ErrInvalid, "files[0].path"},
 		{"unknown session", with(func(r *engine.RunRequest) { r.Session = engine.NewID() }), engine.ErrNotFound, "session"},
 		{"foreign session", with(func(r *engine.RunRequest) { r.Session = held.ID }), engine.ErrNotFound, "session"},
@@ -284,7 +301,8 @@ func TestRunRefuses(t *testing.T) {
 
 // What belongs to somebody else is answered exactly as what is not there.
 func TestForeignIsUnknown(t *testing.T) {
-	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		if spec.Code == "wait" {
 			return sandboxtest.UntilKilled(ctx), nil
 		}
@@ -316,7 +334,8 @@ func TestForeignIsUnknown(t *testing.T) {
 		"CancelRun":     func(id engine.ID) error { return r.CancelRun(ctx, alice, id) },
 	} {
 		unknown := engine.NewID()
-		want := strings.ReplaceAll(fmt.Sprintf("%#v %v", *wantKind(t, call(unknown), engine.ErrNotFound, unknown.String()), call(unknown)), unknown.String(), "ID")
+		want := strings.ReplaceAll(fmt.Sprintf("%#v %v", *wantKind(t, call(unknown), engine.ErrNotFound, unknown.String()),
+			call(unknown)), unknown.String(), "ID")
 		for _, id := range []engine.ID{file.ID, session.ID, ended.ID, live.ID} {
 			err := call(id)
 			got := strings.ReplaceAll(fmt.Sprintf("%#v %v", *wantKind(t, err, engine.ErrNotFound, ""), err), id.String(), "ID")
@@ -358,7 +377,8 @@ func TestProfileReachesSandbox(t *testing.T) {
 	r := newRig(t, engine.Config{}, nil)
 	req := python("1")
 	req.Stdin = []byte("in")
-	req.Profile = engine.Profile{Root: "/mnt/data", Entry: "__main__.py", EchoLast: true, ShowPlots: true, Env: map[string]string{"A": "b"},
+	req.Profile = engine.Profile{Root: "/mnt/data", Entry: "__main__.py", EchoLast: true, ShowPlots: true,
+		Env:    map[string]string{"A": "b"},
 		Limits: engine.Limits{Timeout: time.Second, Output: engine.OutputLimit{Bytes: 10}}}
 	if _, err := r.Run(t.Context(), alice, req); err != nil {
 		t.Fatal(err)
@@ -403,7 +423,8 @@ func (h handler) Call(ctx context.Context, name string, input []byte) ([]byte, e
 }
 
 func TestPanics(t *testing.T) {
-	r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		switch spec.Code {
 		case "panic":
 			panic("in the sandbox")
@@ -420,7 +441,10 @@ func TestPanics(t *testing.T) {
 	if run, err := r.Run(t.Context(), alice, req); err != nil || run.Stdout != " internal fault" {
 		t.Errorf("%+v, %v", run, err)
 	}
-	req.Profile.Host = handler(func(_ context.Context, name string, in []byte) ([]byte, error) { return []byte(name + string(in)), nil })
+	req.Profile.Host = handler(func(_ context.Context, name string, in []byte) (
+		[]byte, error) {
+		return []byte(name + string(in)), nil
+	})
 	if run, err := r.Run(t.Context(), alice, req); err != nil || run.Stdout != "tool{} <nil>" {
 		t.Errorf("%+v, %v", run, err)
 	}

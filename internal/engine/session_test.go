@@ -32,7 +32,8 @@ func (r *rig) places(t *testing.T, caller engine.Caller, id engine.ID) map[strin
 func TestFilesSession(t *testing.T) {
 	var seen map[string]string
 	var outcome *engine.Outcome
-	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		seen = staged(t, spec)
 		return outcome, nil
 	})
@@ -45,7 +46,8 @@ func TestFilesSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The implicit session can be used again, and has the inputs too.
-	if diff := cmp.Diff(map[string]string{"a.txt": "input A", "b.txt": "input B", "out.txt": "output 1", "main.sh": "output x"}, r.places(t, alice, run.Session)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a.txt": "input A", "b.txt": "input B", "out.txt": "output 1",
+		"main.sh": "output x"}, r.places(t, alice, run.Session)); diff != "" {
 		t.Error(diff)
 	}
 	if list, err := r.ListSessions(t.Context(), alice, engine.SessionQuery{}); err != nil || len(list) != 0 {
@@ -64,7 +66,8 @@ func TestFilesSession(t *testing.T) {
 		t.Errorf("staged:\n%s", diff)
 	}
 	// a.txt is gone, b.txt is read-only and stays, the hidden main.sh too.
-	if diff := cmp.Diff(map[string]string{"b.txt": "input B", "out.txt": "output 2", "main.sh": "output x"}, r.places(t, alice, run.Session)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"b.txt": "input B", "out.txt": "output 2", "main.sh": "output x"},
+		r.places(t, alice, run.Session)); diff != "" {
 		t.Error(diff)
 	}
 	// A file whose bytes are lost is left out; the rest is as good as before.
@@ -90,7 +93,8 @@ func TestFilesSession(t *testing.T) {
 func TestHeldSession(t *testing.T) {
 	r := newRig(t, engine.Config{}, nil)
 	a := r.put(t, alice, "a.txt", "A")
-	session, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{Kind: engine.SessionHeld, Files: []engine.FileRef{{ID: a.ID, Path: "d/a.txt"}}})
+	session, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{
+		Kind: engine.SessionHeld, Files: []engine.FileRef{{ID: a.ID, Path: "d/a.txt"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +133,8 @@ func TestDeleteSessionKillsItsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		running := 0
 		var mu sync.Mutex
-		r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+			*engine.Outcome, error) {
 			mu.Lock()
 			running++
 			mu.Unlock()
@@ -189,7 +194,8 @@ func TestDeleteSessionKillsItsRuns(t *testing.T) {
 			t.Errorf("%d of 16 deletions succeeded", done)
 		}
 		for _, id := range ids {
-			if run, err := r.GetRun(t.Context(), alice, id); err != nil || run.Status != engine.StatusCancelled || !strings.Contains(run.Message, "session was deleted") {
+			if run, err := r.GetRun(t.Context(), alice, id); err != nil || run.Status != engine.StatusCancelled ||
+				!strings.Contains(run.Message, "session was deleted") {
 				t.Errorf("%+v, %v", run, err)
 			}
 		}
@@ -199,7 +205,8 @@ func TestDeleteSessionKillsItsRuns(t *testing.T) {
 func TestSessionRunsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		r := newRig(t, engine.Config{Concurrency: 8}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		r := newRig(t, engine.Config{Concurrency: 8}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+			*engine.Outcome, error) {
 			time.Sleep(time.Second)
 			order = append(order, spec.Code)
 			return sandboxtest.Exit(0), nil
@@ -230,7 +237,8 @@ func TestPutFile(t *testing.T) {
 		return r.PutFile(ctx, alice, up, strings.NewReader(content))
 	}
 	f, err := put(engine.Upload{Name: "./e\u0301/x.csv", TTL: time.Minute, Origin: engine.OriginOnyx}, "0123456789")
-	if err != nil || f.Name != "./e\u0301/x.csv" || f.MIME != "text/csv" || f.ExpiresAt.Sub(f.CreatedAt) != time.Minute || f.Origin != engine.OriginOnyx {
+	if err != nil || f.Name != "./e\u0301/x.csv" || f.MIME != "text/csv" || f.ExpiresAt.Sub(f.CreatedAt) != time.Minute ||
+		f.Origin != engine.OriginOnyx {
 		t.Errorf("%+v, %v", f, err)
 	}
 	for _, tt := range []struct {
@@ -276,7 +284,8 @@ func TestPrivateFile(t *testing.T) {
 		return outcome, nil
 	})
 	private := func(session engine.ID, stdin bool) engine.RunRequest {
-		return engine.RunRequest{Language: "python", Session: session, Stdin: []byte("in\n"), Profile: engine.Profile{Private: "p/state", PrivateStdin: stdin}}
+		return engine.RunRequest{Language: "python", Session: session, Stdin: []byte("in\n"),
+			Profile: engine.Profile{Private: "p/state", PrivateStdin: stdin}}
 	}
 	run, err := r.Run(t.Context(), alice, private(engine.ID{}, true))
 	if err != nil || string(spec.Stdin) != "in\n" {
@@ -284,7 +293,8 @@ func TestPrivateFile(t *testing.T) {
 	}
 	outcome = leaves(t)
 	for stdin, want := range map[bool]string{true: "in\none", false: "in\n"} {
-		if _, err := r.Run(t.Context(), alice, private(run.Session, stdin)); err != nil || string(spec.Stdin) != want || len(spec.Inputs) != 0 {
+		if _, err := r.Run(t.Context(), alice, private(run.Session, stdin)); err != nil || string(spec.Stdin) != want ||
+			len(spec.Inputs) != 0 {
 			t.Errorf("%v: stdin %q, %d inputs", err, spec.Stdin, len(spec.Inputs))
 		}
 	}

@@ -106,7 +106,9 @@ func (s *Service) checkSession(req *SessionRequest) (Limits, error) {
 }
 
 // hold has the sandbox make a workspace that stays.
-func (s *Service) hold(ctx context.Context, op string, session Session, refs []FileRef, files []File, limits Limits) error {
+func (s *Service) hold(
+	ctx context.Context, op string, session Session, refs []FileRef, files []File, limits Limits,
+) error {
 	st := &stage{}
 	defer st.close()
 	for i, file := range files {
@@ -218,7 +220,9 @@ func (s *Service) SessionFiles(ctx context.Context, caller Caller, id ID) ([]Fil
 
 // SessionFile returns a session, a file that has a place in it, and that place.
 // It is a use of the session and of the file.
-func (s *Service) SessionFile(ctx context.Context, caller Caller, session, file ID) (Session, File, SessionFile, error) {
+func (s *Service) SessionFile(
+	ctx context.Context, caller Caller, session, file ID,
+) (Session, File, SessionFile, error) {
 	const op = "find session file"
 	missing := &Error{Op: op, Kind: ErrNotFound, ID: file.String()}
 	within, err := s.session(ctx, op, session.String(), caller.Owner, session)
@@ -343,6 +347,7 @@ func (s *Service) dropSession(ctx context.Context, op string, session Session) e
 // forget drops a held session whose workspace is gone.
 func (s *Service) forget(ctx context.Context, session Session) {
 	if err := s.dropSession(ctx, opRun, session); err != nil && !errors.Is(err, ErrNotFound) {
-		s.log.ErrorContext(ctx, "a session whose workspace is gone could not be forgotten", "session", session.ID, "error", err)
+		s.log.ErrorContext(ctx, "a session whose workspace is gone could not be forgotten", "session", session.ID, "error",
+			err)
 	}
 }

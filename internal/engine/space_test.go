@@ -22,9 +22,10 @@ func (d *smallDisk) Room() (engine.Room, error) {
 func TestLowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &smallDisk{}
-		r := newRig(t, engine.Config{Space: disk, FileTTL: time.Hour}, func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {
-			return sandboxtest.Exit(0), nil
-		})
+		r := newRig(t, engine.Config{Space: disk, FileTTL: time.Hour},
+			func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {
+				return sandboxtest.Exit(0), nil
+			})
 		ctx := t.Context()
 		kept, unwanted := r.put(t, alice, "kept", "kept"), r.put(t, alice, "unwanted", "unwanted")
 		expired, err := r.PutFile(ctx, alice, engine.Upload{Name: "short", TTL: time.Second}, strings.NewReader("short"))
@@ -34,7 +35,8 @@ func TestLowDisk(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		disk.low.Store(true)
 		_, err = r.Run(ctx, alice, python(""))
-		if e := wantKind(t, err, engine.ErrFull, ""); !strings.Contains(e.Hint, "5 MiB are free, and below 10 MiB (min_free)") {
+		if e := wantKind(t, err, engine.ErrFull, ""); !strings.Contains(
+			e.Hint, "5 MiB are free, and below 10 MiB (min_free)") {
 			t.Errorf("%q", e.Hint)
 		}
 		_, err = r.PutFile(ctx, alice, engine.Upload{Name: "x"}, strings.NewReader("x"))

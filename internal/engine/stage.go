@@ -120,7 +120,8 @@ func (s *Service) link(ctx context.Context, j *job) error {
 	var places []SessionFile
 	for i, ref := range j.request.Files {
 		if j.files[i].Owner == j.owner {
-			places = append(places, SessionFile{Session: j.session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly})
+			places = append(places, SessionFile{Session: j.session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput,
+				ReadOnly: ref.ReadOnly})
 		}
 	}
 	if len(places) == 0 {

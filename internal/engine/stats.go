@@ -101,7 +101,8 @@ func (s *Service) Stats() Stats {
 	}
 	return Stats{
 		Disk:  room,
-		Slots: s.queue.slots, Running: running, Resting: resting, Queued: queued, Runs: runs, Rejected: s.meter.rejected.Load(),
-		Wait: s.meter.wait.snapshot(), Duration: s.meter.duration.snapshot(), HasKeys: s.meter.keys.Load() > 0,
+		Slots: s.queue.slots, Running: running, Resting: resting, Queued: queued, Runs: runs,
+		Rejected: s.meter.rejected.Load(),
+		Wait:     s.meter.wait.snapshot(), Duration: s.meter.duration.snapshot(), HasKeys: s.meter.keys.Load() > 0,
 	}
 }

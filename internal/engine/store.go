@@ -78,8 +78,10 @@ func (r Room) Check(op string) error {
 	}
 	return &Error{
 		Op: op, Kind: ErrFull, Err: errors.New("the disk is low"),
-		Hint: fmt.Sprintf("The disk of the service is nearly full: %s are free, and below %s (min_free), or with hardly any inodes left, "+
-			"it takes no uploads and no runs. Delete files, wait until some expire, or ask the operator for room.", byteCount(max(r.Free, 0)), byteCount(r.Floor)),
+		Hint: fmt.Sprintf(
+			"The disk of the service is nearly full: %s are free, and below %s (min_free), or with hardly any inodes left, "+
+				"it takes no uploads and no runs. Delete files, wait until some expire, or ask the operator for room.",
+			byteCount(max(r.Free, 0)), byteCount(r.Floor)),
 	}
 }
 

@@ -28,12 +28,14 @@ func TestRealStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	db, err := index.Open(t.Context(), filepath.Join(dir, "index.db"), slog.New(slog.DiscardHandler), index.WithClock(clock))
+	db, err := index.Open(t.Context(), filepath.Join(dir, "index.db"), slog.New(slog.DiscardHandler),
+		index.WithClock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	sandbox := sandboxtest.NewFake(func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	sandbox := sandboxtest.NewFake(func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
 		in := staged(t, spec)
 		host.Output(engine.Stdout, fmt.Appendf(nil, "%v", in))
 		host.Output(engine.Stderr, bytes.Repeat([]byte("é"), 1<<20))

@@ -13,14 +13,15 @@ import (
 
 // sleepy runs programs that take a minute.
 func sleepy(t *testing.T, bound time.Duration) *rig {
-	return newRig(t, engine.Config{Concurrency: 1, QueueTime: bound, Defaults: engine.Limits{Timeout: 5 * time.Minute}}, func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
-		select {
-		case <-time.After(time.Minute):
-			return sandboxtest.Exit(0), nil
-		case <-ctx.Done():
-			return &engine.Outcome{Cancelled: true}, nil
-		}
-	})
+	return newRig(t, engine.Config{Concurrency: 1, QueueTime: bound, Defaults: engine.Limits{Timeout: 5 * time.Minute}},
+		func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+			select {
+			case <-time.After(time.Minute):
+				return sandboxtest.Exit(0), nil
+			case <-ctx.Done():
+				return &engine.Outcome{Cancelled: true}, nil
+			}
+		})
 }
 
 func TestQueueTime(t *testing.T) {
@@ -60,7 +61,8 @@ func TestQueueTime(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		time.Sleep(4 * time.Minute)
-		if got, err := r.GetRun(ctx, engine.Caller{Owner: "carol"}, unattended.ID); err != nil || got.Status != engine.StatusOK {
+		if got, err := r.GetRun(ctx, engine.Caller{Owner: "carol"}, unattended.ID); err != nil ||
+			got.Status != engine.StatusOK {
 			t.Errorf("nobody waits for it, so it waits for its turn: %+v, %v", got, err)
 		}
 	})

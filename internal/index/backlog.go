@@ -53,7 +53,9 @@ type bufferedRun struct {
 
 // InsertFinished records a run that is final, with its implicit session. Every later
 // call of the index sees it; it is on its way to the disk when InsertFinished returns.
-func (db *DB) InsertFinished(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
+func (db *DB) InsertFinished(
+	ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk,
+) error {
 	kept, err := db.ended(run, log)
 	if err != nil {
 		return failed("keep run", run.ID.String(), err)
@@ -297,7 +299,8 @@ func (db *DB) insertBufferedRun(ctx context.Context, c *conn, k bufferedRun) err
 	_, err := c.exec(ctx, `INSERT INTO runs (id, owner, origin, session, language, status, exit_code, signal, truncated, duration_us,
 		cpu_us, memory_peak, inputs, dropped, message, created_us, started_us, finished_us)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.ID[:], r.Owner, r.Origin, session.ID[:], r.Language, r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(),
+		r.ID[:], r.Owner, r.Origin, session.ID[:], r.Language, r.Status, r.ExitCode, r.Signal, r.Truncated,
+		r.Duration.Microseconds(),
 		r.CPU.Microseconds(), r.MemoryPeak, inputsColumn{&r.Inputs}, droppedColumn{&r.Dropped}, r.Message,
 		r.CreatedAt.UnixMicro(), timeOrNull(r.StartedAt), k.finished.UnixMicro())
 	if err != nil || len(k.text.chunks) == 0 {

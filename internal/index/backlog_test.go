@@ -106,7 +106,8 @@ func TestKeptRunThatCannotBe(t *testing.T) {
 	twice := *good
 	other, otherSession, otherLog := kept("ada")
 	for _, err := range []error{
-		db.InsertFinished(t.Context(), good, session, log), db.InsertFinished(t.Context(), &twice, session, log), db.InsertFinished(t.Context(), other, otherSession, otherLog),
+		db.InsertFinished(t.Context(), good, session, log), db.InsertFinished(t.Context(), &twice, session, log),
+		db.InsertFinished(t.Context(), other, otherSession, otherLog),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +135,8 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			now := time.Now()
-			db, err := Open(t.Context(), newPath(t), slog.New(slog.NewTextHandler(&log, nil)), WithClock(func() time.Time { return now }))
+			db, err := Open(t.Context(), newPath(t), slog.New(slog.NewTextHandler(&log, nil)),
+				WithClock(func() time.Time { return now }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +170,8 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 			if n := db.backlog.waiting.Load(); n != 0 || db.backlog.failing {
 				t.Errorf("%d still wait", n)
 			}
-			if text := log.String(); strings.Count(text, "could not be recorded") != 1 || !strings.Contains(text, run.ID.String()) {
+			if text := log.String(); strings.Count(text, "could not be recorded") != 1 ||
+				!strings.Contains(text, run.ID.String()) {
 				t.Errorf("the log says %q", text)
 			}
 			if c.fault != "" {

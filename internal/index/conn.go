@@ -87,7 +87,9 @@ func (c *conn) row(ctx context.Context, into []any, text string, args ...any) er
 
 // one reads one row of a query, scanned by scan, engine.ErrNotFound when
 // there is none.
-func one[T any](ctx context.Context, c *conn, scan func(scanner) (T, error), text string, args ...any) (item T, err error) {
+func one[T any](
+	ctx context.Context, c *conn, scan func(scanner) (T, error), text string, args ...any,
+) (item T, err error) {
 	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
 	if err != nil {
 		return item, err
@@ -158,7 +160,9 @@ func (db *DB) writeNoSync(ctx context.Context, op, id string, do func(context.Co
 
 // writeOn writes on a connection, by default the one that waits for the disk;
 // buffered runs are written with it, see flushWith.
-func (db *DB) writeOn(ctx context.Context, c *conn, op, id string, end *bufferedRun, do func(context.Context, *conn) error) error {
+func (db *DB) writeOn(
+	ctx context.Context, c *conn, op, id string, end *bufferedRun, do func(context.Context, *conn) error,
+) error {
 	select {
 	case writer := <-db.writer:
 		defer func() { db.writer <- writer }()

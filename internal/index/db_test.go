@@ -101,7 +101,8 @@ func checkPrivate(t *testing.T, dir string, want ...string) {
 
 func TestSettings(t *testing.T) {
 	db := openAt(t, newPath(t))
-	for setting, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "5000"} {
+	for setting, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1",
+		"busy_timeout": "5000"} {
 		var got string
 		err := db.write(t.Context(), "test", "", func(ctx context.Context, c *conn) error {
 			return c.row(ctx, []any{&got}, "PRAGMA "+setting)
@@ -141,15 +142,18 @@ func TestMigration(t *testing.T) {
 	scripts := releasedScripts(t)
 	known := len(scripts)
 
-	broken := append(slices.Clone(scripts), "ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red'; INSERT INTO nowhere VALUES (1);")
-	if err := tryOpen(t, path, withMigrations(broken...)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", known+1)) {
+	broken := append(slices.Clone(scripts),
+		"ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red'; INSERT INTO nowhere VALUES (1);")
+	if err := tryOpen(t, path, withMigrations(broken...)); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprint("version ", known+1)) {
 		t.Fatalf("a broken migration: %v", err)
 	}
 	if err := tryOpen(t, path); err != nil {
 		t.Fatalf("after a broken migration the old program: %v", err)
 	}
 
-	good := append(slices.Clone(scripts), "ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red';", "CREATE TABLE third (id BLOB) STRICT;")
+	good := append(slices.Clone(scripts), "ALTER TABLE files ADD COLUMN colour TEXT; UPDATE files SET colour = 'red';",
+		"CREATE TABLE third (id BLOB) STRICT;")
 	db := openAt(t, path, WithClock(c.Now), withMigrations(good...))
 	if got, err := db.File(t.Context(), "ada", file.ID); err != nil || !cmp.Equal(got, file) {
 		t.Errorf("after the migration: %v, %v", got, err)
@@ -173,7 +177,8 @@ func TestMigration(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrNewer) {
 		t.Fatalf("a newer index: %v", err)
 	}
-	for _, part := range []string{fmt.Sprint("has version ", known+2), fmt.Sprint("up to ", known), "install the newer program", path} {
+	for _, part := range []string{fmt.Sprint("has version ", known+2), fmt.Sprint("up to ", known),
+		"install the newer program", path} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
@@ -290,7 +295,8 @@ func testLock(t *testing.T) {
 	}
 	p.kill() // its lock goes with it
 	db := openAt(t, path)
-	if err := tryOpen(t, path); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+	if err := tryOpen(t, path); !errors.Is(err, ErrLocked) ||
+		!strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
 		t.Errorf("Open beside this process = %v", err)
 	}
 	if err := db.Close(); err != nil {
@@ -373,7 +379,8 @@ func testFullDisk(t *testing.T) {
 			t.Errorf("unmount: %v", err)
 		}
 	}()
-	db, err := Open(t.Context(), filepath.Join(dir, "index.db"), slog.New(slog.DiscardHandler), WithClock((&clock{now: start}).Now))
+	db, err := Open(t.Context(), filepath.Join(dir, "index.db"), slog.New(slog.DiscardHandler),
+		WithClock((&clock{now: start}).Now))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-const hintFull = "The service's disk is full: delete files that are no longer needed, or have the operator free space in the data directory."
+const hintFull = "The service's disk is full: delete files that are no longer needed, or have the operator free " +
+	"space in the data directory."
 
 var errClosed = &engine.Error{Op: "index", Kind: engine.ErrUnavailable, Err: errors.New("the index is closed")}
 

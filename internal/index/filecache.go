@@ -27,7 +27,9 @@ func newFileCache() *fileCache { return &fileCache{rows: map[engine.ID]engine.Fi
 
 // get returns the row of a file that has not expired. Without one it returns
 // the generation in which the caller is about to read it.
-func (c *fileCache) get(owner engine.Owner, id engine.ID, now time.Time) (file engine.File, ok bool, generation uint64) {
+func (c *fileCache) get(
+	owner engine.Owner, id engine.ID, now time.Time,
+) (file engine.File, ok bool, generation uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	file, ok = c.rows[id]

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	fileColumns = "f.id, f.owner, f.origin, f.name, f.path, f.size, f.mime, f.sha256, f.run, f.created_us, f.expires_us, f.ttl_us"
+	fileColumns = "f.id, f.owner, f.origin, f.name, f.path, f.size, f.mime, f.sha256, f.run, f.created_us, " +
+		"f.expires_us, f.ttl_us"
 
 	// A touch never moves an expiry backwards. It revives what expired since
 	// the use that it records, for then it was alive.
@@ -72,7 +73,8 @@ func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (engin
 
 func (db *DB) readFile(ctx context.Context, op string, owner engine.Owner, id engine.ID) (file engine.File, err error) {
 	err = db.look(ctx, op, id.String(), func(c *conn) error {
-		file, err = one(ctx, c, scanFile, "SELECT "+fileColumns+" FROM files f WHERE f.id = ? AND f.owner = ? AND f.expires_us > ?",
+		file, err = one(ctx, c, scanFile, "SELECT "+fileColumns+
+			" FROM files f WHERE f.id = ? AND f.owner = ? AND f.expires_us > ?",
 			id[:], owner, db.micros())
 		return err
 	})
@@ -98,7 +100,8 @@ func (db *DB) Files(ctx context.Context, q engine.FileQuery) (files []engine.Fil
 func (db *DB) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
 	defer db.files.forget(id)
 	return db.erase(ctx, "delete file", id.String(), func(ctx context.Context, c *conn) error {
-		return changed(c.exec(ctx, "DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner, db.micros()))
+		return changed(c.exec(ctx, "DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner,
+			db.micros()))
 	})
 }
 
@@ -127,7 +130,8 @@ func (db *DB) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) erro
 func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (gone int, err error) {
 	defer db.files.clear()
 	err = db.erase(ctx, "expire files", "", func(ctx context.Context, c *conn) error {
-		gone, err = c.exec(ctx, "DELETE FROM files WHERE id IN (SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?)",
+		gone, err = c.exec(
+			ctx, "DELETE FROM files WHERE id IN (SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?)",
 			now.UnixMicro(), limit)
 		return err
 	})

@@ -164,7 +164,8 @@ var fileTests = map[string]func(bench){
 func TestQueryPlans(t *testing.T) {
 	db := openAt(t, newPath(t))
 	for text, index := range map[string]string{
-		"SELECT " + fileColumns + " FROM files f WHERE f.owner = ? AND (? = '' OR f.origin = ?) AND f.expires_us > ?" + pageOfFiles: "files_owner",
+		"SELECT " + fileColumns + " FROM files f WHERE f.owner = ? AND (? = '' OR f.origin = ?) AND f.expires_us > ?" +
+			pageOfFiles: "files_owner",
 		"SELECT " + sessionColumns + ` FROM sessions WHERE owner = ? AND implicit = 0 AND (? = '' OR origin = ?) AND expires_us > ?
 			AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?`: "sessions_owner",
 		"SELECT id FROM runs WHERE status IN ('queued', 'running')":                                     "runs_open",
@@ -178,7 +179,8 @@ func TestQueryPlans(t *testing.T) {
 		"SELECT " + runColumns + " FROM runs WHERE owner = ? ORDER BY created_us DESC, id DESC":         "runs_owner",
 	} {
 		plan := queryPlan(t, db, text)
-		if !bytes.Contains([]byte(plan), []byte(index)) || bytes.Contains([]byte(plan), []byte("B-TREE")) && index != "files_run" {
+		if !bytes.Contains([]byte(plan), []byte(index)) || bytes.Contains([]byte(plan), []byte("B-TREE")) &&
+			index != "files_run" {
 			t.Errorf("%s\nis answered by: %s", text, plan)
 		}
 	}

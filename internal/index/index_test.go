@@ -119,7 +119,8 @@ func TestIndex(t *testing.T) {
 
 var keyTests = map[string]func(bench){
 	"key round trip": func(b bench) {
-		key := engine.Key{ID: "abcdefghijkl", Owner: "ada", Admin: true, Hash: engine.Digest{1, 2}, CreatedAt: start, Packages: "onyx"}
+		key := engine.Key{ID: "abcdefghijkl", Owner: "ada", Admin: true, Hash: engine.Digest{1, 2}, CreatedAt: start,
+			Packages: "onyx"}
 		other := engine.Key{ID: "a", Owner: "bob", CreatedAt: start.Add(time.Second)}
 		b.want(b.AddKey(b.Context(), other), "")
 		b.want(b.AddKey(b.Context(), key), "")

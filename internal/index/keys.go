@@ -10,7 +10,8 @@ import (
 const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages"
 
 func scanKey(row scanner) (k engine.Key, err error) {
-	err = row.Scan(&k.ID, &k.Owner, &k.Admin, digestColumn{&k.Hash}, timeColumn{&k.CreatedAt}, timeColumn{&k.RevokedAt}, &k.Packages)
+	err = row.Scan(&k.ID, &k.Owner, &k.Admin, digestColumn{&k.Hash}, timeColumn{&k.CreatedAt}, timeColumn{&k.RevokedAt},
+		&k.Packages)
 	return k, err
 }
 

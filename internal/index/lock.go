@@ -24,7 +24,8 @@ func acquire(path string) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: %s is in use by %s: stop that process, or use another data directory", ErrLocked, path, holder(f))
+			return nil, fmt.Errorf("%w: %s is in use by %s: stop that process, or use another data directory", ErrLocked, path,
+				holder(f))
 		}
 		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}

@@ -67,7 +67,8 @@ func (t logText) split() (log []engine.OutputChunk, err error) {
 
 // findLog reads a run's output; a run without any has no row.
 func findLog(ctx context.Context, c *conn, run engine.ID) (text logText, err error) {
-	err = c.row(ctx, []any{&text.stdout, &text.stderr, &text.chunks}, "SELECT stdout, stderr, chunks FROM run_logs WHERE run = ?", run[:])
+	err = c.row(ctx, []any{&text.stdout, &text.stderr, &text.chunks},
+		"SELECT stdout, stderr, chunks FROM run_logs WHERE run = ?", run[:])
 	if errors.Is(err, engine.ErrNotFound) {
 		err = nil
 	}

@@ -14,7 +14,8 @@ const runColumns = `id, owner, origin, session, language, status, exit_code, sig
 	memory_peak, inputs, dropped, message, created_us, started_us, finished_us`
 
 func scanRun(row scanner) (r engine.Run, err error) {
-	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode, &r.Signal,
+	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode,
+		&r.Signal,
 		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, inputsColumn{&r.Inputs},
 		droppedColumn{&r.Dropped}, &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt})
 	return r, err
@@ -29,7 +30,9 @@ func scanRun(row scanner) (r engine.Run, err error) {
 // the request differs.
 //
 // Without a key it does not wait for the disk.
-func (db *DB) StartRun(ctx context.Context, run *engine.Run, session *engine.Session, key string, fingerprint engine.Digest) (earlier engine.ID, err error) {
+func (db *DB) StartRun(
+	ctx context.Context, run *engine.Run, session *engine.Session, key string, fingerprint engine.Digest,
+) (earlier engine.ID, err error) {
 	write := db.writeNoSync
 	if key != "" {
 		write = db.write
@@ -59,7 +62,9 @@ func (db *DB) StartRun(ctx context.Context, run *engine.Run, session *engine.Ses
 // EarlierRun returns the run that an owner has started with a key:
 // engine.ErrNotFound if there is none, and with engine.ErrConflict if the
 // fingerprint of its request differs.
-func (db *DB) EarlierRun(ctx context.Context, owner engine.Owner, key string, fingerprint engine.Digest) (id engine.ID, err error) {
+func (db *DB) EarlierRun(
+	ctx context.Context, owner engine.Owner, key string, fingerprint engine.Digest,
+) (id engine.ID, err error) {
 	err = db.look(ctx, "find earlier run", "", func(c *conn) error {
 		id, err = earlierRun(ctx, c, owner, key, fingerprint)
 		return err
@@ -68,7 +73,9 @@ func (db *DB) EarlierRun(ctx context.Context, owner engine.Owner, key string, fi
 }
 
 // earlierRun finds the run that an owner has started with a key.
-func earlierRun(ctx context.Context, c *conn, owner engine.Owner, key string, fingerprint engine.Digest) (id engine.ID, err error) {
+func earlierRun(
+	ctx context.Context, c *conn, owner engine.Owner, key string, fingerprint engine.Digest,
+) (id engine.ID, err error) {
 	var first engine.Digest
 	err = c.row(ctx, []any{idColumn{&id}, digestColumn{&first}},
 		"SELECT id, request_fingerprint FROM runs WHERE owner = ? AND request_key = ?", owner, key)
@@ -177,16 +184,19 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 		memory_peak = ?, inputs = ?, dropped = ?, message = ?, started_us = ?, finished_us = ?
 		WHERE id = ? AND owner = ? AND status IN ('queued', 'running')`,
 		r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(), r.CPU.Microseconds(),
-		r.MemoryPeak, inputsColumn{&r.Inputs}, droppedColumn{&r.Dropped}, r.Message, timeOrNull(r.StartedAt), finished.UnixMicro(),
+		r.MemoryPeak, inputsColumn{&r.Inputs}, droppedColumn{&r.Dropped}, r.Message, timeOrNull(r.StartedAt),
+		finished.UnixMicro(),
 		r.ID[:], r.Owner)
 	if err != nil || n > 0 {
 		return err
 	}
 	var status engine.Status
-	if err := c.row(ctx, []any{&status}, "SELECT status FROM runs WHERE id = ? AND owner = ?", r.ID[:], r.Owner); err != nil {
+	if err := c.row(ctx, []any{&status}, "SELECT status FROM runs WHERE id = ? AND owner = ?", r.ID[:],
+		r.Owner); err != nil {
 		return err
 	}
-	return &engine.Error{Op: "finish run", Kind: engine.ErrConflict, ID: r.ID.String(), Err: fmt.Errorf("the run has ended before, as %q", status)}
+	return &engine.Error{Op: "finish run", Kind: engine.ErrConflict, ID: r.ID.String(),
+		Err: fmt.Errorf("the run has ended before, as %q", status)}
 }
 
 // updateSession brings a run's session to the state that the run left.
@@ -199,7 +209,8 @@ func updateSession(ctx context.Context, c *conn, run *engine.Run, finished time.
 		return err // deleted while the run went on: its files stay, in no session
 	}
 	for _, path := range deleted {
-		if _, err := c.exec(ctx, "DELETE FROM session_files WHERE session = ? AND path = ?", run.Session[:], path); err != nil {
+		if _, err := c.exec(ctx, "DELETE FROM session_files WHERE session = ? AND path = ?", run.Session[:],
+			path); err != nil {
 			return err
 		}
 	}
@@ -240,7 +251,8 @@ func findRun(ctx context.Context, c *conn, owner engine.Owner, id engine.ID) (en
 
 func (db *DB) runFiles(ctx context.Context, c *conn, run *engine.Run) ([]engine.File, error) {
 	return rows(ctx, c, scanFile, "SELECT "+fileColumns+
-		" FROM files f WHERE f.run = ? AND f.owner = ? AND f.expires_us > ? ORDER BY f.path, f.id", run.ID[:], run.Owner, db.micros())
+		" FROM files f WHERE f.run = ? AND f.owner = ? AND f.expires_us > ? ORDER BY f.path, f.id", run.ID[:], run.Owner,
+		db.micros())
 }
 
 // RunLog returns the output of a run as it came, and engine.ErrConflict for a
@@ -296,7 +308,8 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 // pages that hold it are read.
 func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 	var stdout, stderr []byte
-	err := c.row(ctx, []any{&stdout, &stderr}, "SELECT substr(stdout, 1, ?), substr(stderr, 1, ?) FROM run_logs WHERE run = ?", most, most, run.ID[:])
+	err := c.row(ctx, []any{&stdout, &stderr},
+		"SELECT substr(stdout, 1, ?), substr(stderr, 1, ?) FROM run_logs WHERE run = ?", most, most, run.ID[:])
 	if errors.Is(err, engine.ErrNotFound) { // it printed nothing
 		return nil
 	}
@@ -307,7 +320,8 @@ func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 // InterruptRuns marks every run that is not final as interrupted at now.
 func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (n int, err error) {
 	err = db.erase(ctx, "interrupt runs", "", func(ctx context.Context, c *conn) error {
-		n, err = c.exec(ctx, `UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running')`,
+		n, err = c.exec(
+			ctx, `UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running')`,
 			now.UnixMicro(), "The service stopped during the run; how the program ended is not known.")
 		return err
 	})

@@ -27,11 +27,13 @@ var runTests = map[string]func(bench){
 		run.ExitCode, run.Truncated = &code, true
 		run.Stdout, run.Stderr = "out\x00 ü\n", "err"
 		run.CPU, run.MemoryPeak = 123*time.Millisecond, 1<<33
-		run.Inputs = []engine.InputState{{ID: engine.NewID(), Path: "in \"1\"", Changed: true}, {ID: engine.NewID(), Path: "in2", Deleted: true}}
+		run.Inputs = []engine.InputState{{ID: engine.NewID(), Path: "in \"1\"", Changed: true},
+			{ID: engine.NewID(), Path: "in2", Deleted: true}}
 		run.Dropped = []engine.DroppedFile{{Path: "huge", Reason: "too large"}}
 		run.Message = "as the test asked"
 		end(run, engine.StatusError)
-		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}, {Stream: engine.Stderr, Data: "err"}}, nil), "")
+		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{
+			{Stream: engine.Stdout, Data: run.Stdout}, {Stream: engine.Stderr, Data: "err"}}, nil), "")
 		got, err = b.Run(b.Context(), "ada", run.ID)
 		b.want(err, "")
 		b.same("finished run", got, run)
@@ -69,8 +71,10 @@ var runTests = map[string]func(bench){
 		for _, log := range [][]engine.OutputChunk{
 			nil,
 			{{Stream: engine.Stderr, Data: "only errors"}},
-			{{Stream: engine.Stdout, Data: "a"}, {Stream: engine.Stdout, Data: "b"}, {Stream: engine.Stderr, Data: "ü"}, {Stream: engine.Stdout, Data: "c\x00d"}},
-			{{Stream: engine.Stdout, Data: strings.Repeat("long", 100_000)}, {Stream: engine.Stderr, Data: strings.Repeat("x", 63)}, {Stream: engine.Stderr, Data: strings.Repeat("y", 64)}},
+			{{Stream: engine.Stdout, Data: "a"}, {Stream: engine.Stdout, Data: "b"}, {Stream: engine.Stderr, Data: "ü"},
+				{Stream: engine.Stdout, Data: "c\x00d"}},
+			{{Stream: engine.Stdout, Data: strings.Repeat("long", 100_000)},
+				{Stream: engine.Stderr, Data: strings.Repeat("x", 63)}, {Stream: engine.Stderr, Data: strings.Repeat("y", 64)}},
 		} {
 			run := b.start(nil)
 			for _, chunk := range log {
@@ -91,14 +95,17 @@ var runTests = map[string]func(bench){
 		run := b.start(nil)
 		end(run, engine.StatusOK)
 		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: "stdlog", Data: "x"}}, nil), engine.ErrInternal)
-		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: "x"}}, nil), engine.ErrInternal)
+		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: "x"}}, nil),
+			engine.ErrInternal)
 	},
 	"a list comes with the beginning of what was printed": func(b bench) {
 		long, silent := b.start(nil), b.start(nil)
 		long.Stdout, long.Stderr = strings.Repeat("ü", 100_000), "an error"
-		b.finish(long, []engine.OutputChunk{{Stream: engine.Stdout, Data: long.Stdout}, {Stream: engine.Stderr, Data: long.Stderr}})
+		b.finish(long, []engine.OutputChunk{{Stream: engine.Stdout, Data: long.Stdout},
+			{Stream: engine.Stderr, Data: long.Stderr}})
 		b.finish(silent, nil)
-		for most, want := range map[int][2]string{0: {"", ""}, 5: {"üü", "an er"}, 1000: {strings.Repeat("ü", 500), "an error"}} {
+		for most, want := range map[int][2]string{0: {"", ""}, 5: {"üü", "an er"},
+			1000: {strings.Repeat("ü", 500), "an error"}} {
 			list, err := b.Runs(b.Context(), engine.RunQuery{Owner: "ada", Output: most})
 			b.want(err, "")
 			for _, run := range list {
@@ -121,9 +128,11 @@ var runTests = map[string]func(bench){
 		changed, fresh := newFile("ada"), newFile("ada")
 		changed.Path, fresh.Path = "changed", "fresh"
 		run.Files = []engine.File{changed, fresh}
-		run.Inputs = []engine.InputState{{ID: input.ID, Path: "changed", Changed: true}, {ID: removed.ID, Path: "removed", Deleted: true}}
+		run.Inputs = []engine.InputState{{ID: input.ID, Path: "changed", Changed: true},
+			{ID: removed.ID, Path: "removed", Deleted: true}}
 		b.finish(run, nil, "removed", "never there")
-		b.same("paths", b.sessionPaths(session.ID), map[string]engine.ID{"changed": changed.ID, "fresh": fresh.ID, "kept": kept.ID})
+		b.same("paths", b.sessionPaths(session.ID), map[string]engine.ID{
+			"changed": changed.ID, "fresh": fresh.ID, "kept": kept.ID})
 		_, places, err := b.SessionFiles(b.Context(), "ada", session.ID)
 		b.want(err, "")
 		b.same("role", places[0].Role, engine.RoleOutput)
@@ -131,7 +140,8 @@ var runTests = map[string]func(bench){
 		got, err := b.Session(b.Context(), "ada", session.ID)
 		b.want(err, "")
 		b.same("session's expiry", got.ExpiresAt, run.FinishedAt.Add(time.Hour))
-		for id, want := range map[engine.ID]time.Time{input.ID: run.FinishedAt.Add(time.Hour), kept.ID: start.Add(time.Hour)} {
+		for id, want := range map[engine.ID]time.Time{input.ID: run.FinishedAt.Add(time.Hour),
+			kept.ID: start.Add(time.Hour)} {
 			file, err := b.File(b.Context(), "ada", id)
 			b.want(err, "")
 			b.same("expiry", file.ExpiresAt, want)
@@ -182,7 +192,8 @@ var runTests = map[string]func(bench){
 		run.Files = []engine.File{file, taken} // the second file's id is used
 		end(run, engine.StatusOK)
 		run.Stdout = "x"
-		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: "x"}}, []string{"gone"}), engine.ErrConflict)
+		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: "x"}}, []string{"gone"}),
+			engine.ErrConflict)
 		_, err := b.File(b.Context(), "ada", file.ID)
 		b.want(err, engine.ErrNotFound)
 		b.same("paths", b.sessionPaths(session.ID), map[string]engine.ID{"gone": taken.ID})
@@ -311,7 +322,8 @@ var runTests = map[string]func(bench){
 		n, err := b.InterruptRuns(b.Context(), now)
 		b.want(err, "")
 		b.same("interrupted", n, 2)
-		for id, want := range map[engine.ID]engine.Status{queued.ID: engine.StatusInterrupted, running.ID: engine.StatusInterrupted, done.ID: engine.StatusOK} {
+		for id, want := range map[engine.ID]engine.Status{queued.ID: engine.StatusInterrupted,
+			running.ID: engine.StatusInterrupted, done.ID: engine.StatusOK} {
 			run, err := b.Run(b.Context(), "ada", id)
 			b.want(err, "")
 			b.same("status", run.Status, want)
@@ -354,11 +366,13 @@ var runTests = map[string]func(bench){
 		n, err = b.ExpireRuns(b.Context(), empty.FinishedAt.Add(time.Second), 3)
 		b.want(err, "")
 		b.same("gone", n, 1)
-		for id, kind := range map[engine.ID]engine.Kind{empty.ID: engine.ErrNotFound, full.ID: engine.ErrNotFound, shared.ID: engine.ErrNotFound, second.ID: ""} {
+		for id, kind := range map[engine.ID]engine.Kind{empty.ID: engine.ErrNotFound, full.ID: engine.ErrNotFound,
+			shared.ID: engine.ErrNotFound, second.ID: ""} {
 			_, err := b.Run(b.Context(), "ada", id)
 			b.want(err, kind)
 		}
-		for id, kind := range map[engine.ID]engine.Kind{emptySession.ID: engine.ErrNotFound, fullSession.ID: "", sharedSession.ID: "", named.ID: ""} {
+		for id, kind := range map[engine.ID]engine.Kind{emptySession.ID: engine.ErrNotFound, fullSession.ID: "",
+			sharedSession.ID: "", named.ID: ""} {
 			_, err := b.Session(b.Context(), "ada", id)
 			b.want(err, kind)
 		}
@@ -413,7 +427,8 @@ func BenchmarkRun(b *testing.B) {
 		end(run, engine.StatusOK)
 		run.Stdout = strings.Repeat("some output\n", 100)
 		run.Files = []engine.File{newFile("ada")}
-		if err := db.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}}, nil); err != nil {
+		if err := db.FinishRun(b.Context(), run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}},
+			nil); err != nil {
 			b.Fatal(err)
 		}
 	}

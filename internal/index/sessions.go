@@ -38,7 +38,8 @@ func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
 		kind = engine.SessionFiles
 	}
 	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		s.ID[:], s.Owner, s.Origin, kind, s.Implicit, s.Scope, s.Live, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(), s.TTL.Microseconds())
+		s.ID[:], s.Owner, s.Origin, kind, s.Implicit, s.Scope, s.Live, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(),
+		s.TTL.Microseconds())
 	return err
 }
 
@@ -88,7 +89,8 @@ func (db *DB) Session(ctx context.Context, owner engine.Owner, id engine.ID) (se
 }
 
 func (db *DB) session(ctx context.Context, c *conn, owner engine.Owner, id engine.ID) (engine.Session, error) {
-	return one(ctx, c, scanSession, "SELECT "+sessionColumns+" FROM sessions WHERE id = ? AND owner = ? AND expires_us > ?",
+	return one(ctx, c, scanSession, "SELECT "+sessionColumns+
+		" FROM sessions WHERE id = ? AND owner = ? AND expires_us > ?",
 		id[:], owner, db.micros())
 }
 
@@ -123,7 +125,9 @@ func (db *DB) LinkFiles(ctx context.Context, files []engine.SessionFile) error {
 
 // SessionFiles returns the files of a session in order of path, without those
 // that have expired. File.Path is the place in the session.
-func (db *DB) SessionFiles(ctx context.Context, owner engine.Owner, id engine.ID) (files []engine.File, places []engine.SessionFile, err error) {
+func (db *DB) SessionFiles(
+	ctx context.Context, owner engine.Owner, id engine.ID,
+) (files []engine.File, places []engine.SessionFile, err error) {
 	scan := func(row scanner) (place engine.SessionFile, err error) {
 		var f engine.File
 		err = row.Scan(append(fileFields(&f), &place.Path, &place.Role, &place.ReadOnly)...)
@@ -149,7 +153,9 @@ func (db *DB) SessionFiles(ctx context.Context, owner engine.Owner, id engine.ID
 
 // SessionFile returns one file of a session that has not expired, and its first
 // place there.
-func (db *DB) SessionFile(ctx context.Context, owner engine.Owner, session, file engine.ID) (found engine.File, place engine.SessionFile, err error) {
+func (db *DB) SessionFile(
+	ctx context.Context, owner engine.Owner, session, file engine.ID,
+) (found engine.File, place engine.SessionFile, err error) {
 	place = engine.SessionFile{Session: session, File: file}
 	scan := func(row scanner) (f engine.File, err error) {
 		err = row.Scan(append(fileFields(&f), &place.Path, &place.Role, &place.ReadOnly)...)

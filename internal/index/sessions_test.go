@@ -14,7 +14,8 @@ var sessionTests = map[string]func(bench){
 			{File: one.ID, Path: "data/a.csv", Role: engine.RoleInput, ReadOnly: true},
 			{File: one.ID, Path: "b", Role: engine.RoleInput},
 		}
-		session := b.addSession(func(s *engine.Session) { s.Kind, s.Origin = engine.SessionHeld, engine.OriginOnyx }, places...)
+		session := b.addSession(func(s *engine.Session) { s.Kind, s.Origin = engine.SessionHeld, engine.OriginOnyx },
+			places...)
 		got, err := b.Session(b.Context(), "ada", session.ID)
 		b.want(err, "")
 		b.same("session", got, session)
@@ -59,7 +60,8 @@ var sessionTests = map[string]func(bench){
 		b.want(err, "")
 		f.Path = "a"
 		b.same("file", file, f)
-		b.same("its first place", place, engine.SessionFile{Session: session.ID, File: f.ID, Path: "a", Role: engine.RoleInput, ReadOnly: true})
+		b.same("its first place", place, engine.SessionFile{Session: session.ID, File: f.ID, Path: "a",
+			Role: engine.RoleInput, ReadOnly: true})
 		for _, pair := range [][2]engine.ID{{session.ID, other.ID}, {session.ID, engine.NewID()}, {engine.NewID(), f.ID}} {
 			_, _, err := b.SessionFile(b.Context(), "ada", pair[0], pair[1])
 			b.want(err, engine.ErrNotFound)
@@ -76,14 +78,17 @@ var sessionTests = map[string]func(bench){
 		at := func(file engine.ID, path string) engine.SessionFile {
 			return engine.SessionFile{Session: session.ID, File: file, Path: path, Role: engine.RoleInput}
 		}
-		b.want(b.LinkFiles(b.Context(), []engine.SessionFile{at(one.ID, "a"), at(one.ID, "b"), {Session: other.ID, File: one.ID, Path: "a", Role: engine.RoleInput}}), "")
-		b.want(b.LinkFiles(b.Context(), []engine.SessionFile{{Session: session.ID, File: two.ID, Path: "a", Role: engine.RoleOutput, ReadOnly: true}}), "")
+		b.want(b.LinkFiles(b.Context(), []engine.SessionFile{at(one.ID, "a"), at(one.ID, "b"),
+			{Session: other.ID, File: one.ID, Path: "a", Role: engine.RoleInput}}), "")
+		b.want(b.LinkFiles(b.Context(), []engine.SessionFile{{Session: session.ID, File: two.ID, Path: "a",
+			Role: engine.RoleOutput, ReadOnly: true}}), "")
 		b.want(b.LinkFiles(b.Context(), nil), "")
 		b.same("paths", b.sessionPaths(session.ID), map[string]engine.ID{"a": two.ID, "b": one.ID})
 		b.same("the other's paths", b.sessionPaths(other.ID), map[string]engine.ID{"a": one.ID})
 		_, places, err := b.SessionFiles(b.Context(), "ada", session.ID)
 		b.want(err, "")
-		b.same("place", places[0], engine.SessionFile{Session: session.ID, File: two.ID, Path: "a", Role: engine.RoleOutput, ReadOnly: true})
+		b.same("place", places[0], engine.SessionFile{Session: session.ID, File: two.ID, Path: "a", Role: engine.RoleOutput,
+			ReadOnly: true})
 
 		for _, bad := range []engine.SessionFile{
 			at(foreign.ID, "c"), at(expired.ID, "c"), at(engine.NewID(), "c"),
@@ -93,7 +98,8 @@ var sessionTests = map[string]func(bench){
 		}
 		b.same("nothing is half linked", b.sessionPaths(session.ID), map[string]engine.ID{"a": two.ID, "b": one.ID})
 		lost := newSession("ada")
-		b.want(b.AddSession(b.Context(), lost, []engine.SessionFile{{Session: lost.ID, File: foreign.ID, Path: "c", Role: engine.RoleInput}}), engine.ErrNotFound)
+		b.want(b.AddSession(b.Context(), lost, []engine.SessionFile{
+			{Session: lost.ID, File: foreign.ID, Path: "c", Role: engine.RoleInput}}), engine.ErrNotFound)
 		_, err = b.Session(b.Context(), "ada", lost.ID)
 		b.want(err, engine.ErrNotFound)
 

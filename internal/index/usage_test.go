@@ -31,7 +31,8 @@ func TestUsage(t *testing.T) {
 	implicit.Implicit = true
 	run := newRun("ada")
 	run.Session = implicit.ID
-	err := errors.Join(db.AddFile(ctx, kept), db.AddFile(ctx, deleted), db.AddFile(ctx, newFile("bob")), db.AddSession(ctx, session, nil))
+	err := errors.Join(db.AddFile(ctx, kept), db.AddFile(ctx, deleted), db.AddFile(ctx, newFile("bob")),
+		db.AddSession(ctx, session, nil))
 	if _, startErr := db.StartRun(ctx, run, &implicit, "", engine.Digest{}); errors.Join(err, startErr) != nil {
 		t.Fatal(err, startErr)
 	}
@@ -60,7 +61,8 @@ func TestUsage(t *testing.T) {
 // TestQuota checks that what would exceed a quota is refused as a whole, and
 // leaves no trace.
 func TestQuota(t *testing.T) {
-	db := openAt(t, newPath(t), WithClock(func() time.Time { return start }), WithQuota(engine.Quota{Files: 3, Bytes: 40, Sessions: 2}))
+	db := openAt(t, newPath(t), WithClock(func() time.Time { return start }),
+		WithQuota(engine.Quota{Files: 3, Bytes: 40, Sessions: 2}))
 	ctx := t.Context()
 	full := func(what string, err error) {
 		t.Helper()
@@ -89,7 +91,8 @@ func TestQuota(t *testing.T) {
 		t.Errorf("half of it was recorded: %+v, %v", again, err)
 	}
 	run.Files = nil
-	if err := errors.Join(db.FinishRun(ctx, run, nil, nil), db.AddFile(ctx, newFile("ada")), db.AddFile(ctx, newFile("bob"))); err != nil {
+	if err := errors.Join(db.FinishRun(ctx, run, nil, nil), db.AddFile(ctx, newFile("ada")),
+		db.AddFile(ctx, newFile("bob"))); err != nil {
 		t.Errorf("what fits: %v", err)
 	}
 	if u, err := db.Usage(ctx, "ada"); err != nil || u != (engine.Usage{Files: 3, Bytes: 36, Sessions: 2}) {
@@ -124,7 +127,8 @@ func TestUsageOfOlderIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u, err := old.Usage(t.Context(), "ada"); err != nil || u != (engine.Usage{Files: 1, Bytes: 12, Sessions: 1, Results: countedOutput + 1}) {
+	if u, err := old.Usage(t.Context(), "ada"); err != nil ||
+		u != (engine.Usage{Files: 1, Bytes: 12, Sessions: 1, Results: countedOutput + 1}) {
 		t.Errorf("%s, %v", fmt.Sprint(u), err)
 	}
 }

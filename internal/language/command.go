@@ -61,7 +61,8 @@ func (l Language) Steps(p Program) (compile string, run []string) {
 		return "", run
 	}
 	// A compiler that a signal ended, for its memory say, has ended the program.
-	return "mkdir -p " + buildFolder + " && cd " + quote([]string{path.Dir(p.Entry)}) + " && " + quote(replace(l.Compile, words...)) +
+	return "mkdir -p " + buildFolder + " && cd " + quote([]string{path.Dir(p.Entry)}) + " && " +
+		quote(replace(l.Compile, words...)) +
 		" </dev/null >&2 || { code=$?; [ $code -gt 128 ] && kill -$((code - 128)) $$; exit 1; }", run
 }
 

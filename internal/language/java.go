@@ -10,9 +10,11 @@ import (
 // method; both are found by a look at the outermost level of the source.
 
 // javaNoise is what only looks like code.
-var javaNoise = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?(?:\*/|$)|"""(?:\\.|[^\\])*?(?:"""|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?`)
+var javaNoise = regexp.MustCompile(
+	`(?s)//[^\n]*|/\*.*?(?:\*/|$)|"""(?:\\.|[^\\])*?(?:"""|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?`)
 
-var javaWords = regexp.MustCompile(`[{}]|\bpackage\s+([\w.]+)\s*;|(\bpublic\s+)?(?:\b(?:abstract|final|sealed|non-sealed|strictfp|static)\s+)*\b(?:class|record|enum|interface)\s+(\w+)|\bvoid\s+main\s*\(`)
+var javaWords = regexp.MustCompile(
+	`[{}]|\bpackage\s+([\w.]+)\s*;|(\bpublic\s+)?(?:\b(?:abstract|final|sealed|non-sealed|strictfp|static)\s+)*\b(?:class|record|enum|interface)\s+(\w+)|\bvoid\s+main\s*\(`)
 
 // javaClasses returns the class after which the file is to be named, and the
 // one to start, with its package.

@@ -28,13 +28,16 @@ func TestTable(t *testing.T) {
 		if l.Title == "" || len(l.Packages) == 0 || len(l.Version) == 0 || !filepath.IsAbs(l.Version[0]) {
 			t.Errorf("%s: incomplete", l.Name)
 		}
-		if argv := l.Command(Program{Entry: "/workspace/" + l.Entry, Memory: 1 << 30}); !filepath.IsAbs(argv[0]) || strings.ContainsAny(strings.Join(argv, " "), "{}") != (l.Compile != nil) {
+		if argv := l.Command(Program{Entry: "/workspace/" + l.Entry, Memory: 1 << 30}); !filepath.IsAbs(argv[0]) ||
+			strings.ContainsAny(strings.Join(argv, " "), "{}") != (l.Compile != nil) {
 			t.Errorf("%s: command %q", l.Name, argv)
 		}
 	}
 	for client, want := range map[string]string{
-		"py": "python", "js": "js", "ts": "ts", "bash": "bash", "c": "c", "cpp": "cpp", "java": "java", "php": "php", "rs": "rust",
-		"go": "go", "d": "d", "f90": "fortran", "r": "r", "JavaScript": "js", "node": "js", "bun": "js", "TypeScript": "ts", "R": "r",
+		"py": "python", "js": "js", "ts": "ts", "bash": "bash", "c": "c", "cpp": "cpp", "java": "java", "php": "php",
+		"rs": "rust",
+		"go": "go", "d": "d", "f90": "fortran", "r": "r", "JavaScript": "js", "node": "js", "bun": "js", "TypeScript": "ts",
+		"R": "r",
 	} {
 		if l, ok := Find(client); !ok || l.Name != want {
 			t.Errorf("%s is %q, want %s", client, l.Name, want)
@@ -49,9 +52,11 @@ func TestCommand(t *testing.T) {
 		program Program
 		want    []string
 	}{
-		{"file", Program{Entry: "/w/a", Args: []string{"{entry}", "b c"}, Memory: 1 << 30}, []string{"/bin/x", "/w/a", "-m768", "{entry}", "b c"}},
+		{"file", Program{Entry: "/w/a", Args: []string{"{entry}", "b c"}, Memory: 1 << 30},
+			[]string{"/bin/x", "/w/a", "-m768", "{entry}", "b c"}},
 		{"names in values", Program{Entry: "/w/{memory}"}, []string{"/bin/x", "/w/{memory}", "-m0"}},
-		{"inline", Program{Entry: "/w/a", Code: "{code} {entry}", Inline: true, Args: []string{"z"}}, []string{"/bin/x", "-c", "{code} {entry}", "z"}},
+		{"inline", Program{Entry: "/w/a", Code: "{code} {entry}", Inline: true, Args: []string{"z"}},
+			[]string{"/bin/x", "-c", "{code} {entry}", "z"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, plain.Command(test.program)); diff != "" {
@@ -68,14 +73,16 @@ func TestCompileCommand(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l := Language{Compile: []string{"/bin/sh", "-c", `echo "compiled $1 in $PWD"; cat`, "sh", "{entry}"}, Run: []string{"/bin/sh", "-c", `printf '%s|' "$@"; cat`, "sh"}}
+	l := Language{Compile: []string{"/bin/sh", "-c", `echo "compiled $1 in $PWD"; cat`, "sh", "{entry}"},
+		Run: []string{"/bin/sh", "-c", `printf '%s|' "$@"; cat`, "sh"}}
 	argv := l.Command(Program{Entry: folder + "/x'y", Args: []string{"", "it's", "$HOME `id` \\", "a\nb"}})
 	run := exec.Command(argv[0], argv[1:]...)
 	run.Stdin = strings.NewReader("for the program")
 	var stderr strings.Builder
 	run.Stderr = &stderr
 	stdout, err := run.Output()
-	if err != nil || string(stdout) != "|it's|$HOME `id` \\|a\nb|for the program" || stderr.String() != "compiled "+folder+"/x'y in "+folder+"\n" {
+	if err != nil || string(stdout) != "|it's|$HOME `id` \\|a\nb|for the program" ||
+		stderr.String() != "compiled "+folder+"/x'y in "+folder+"\n" {
 		t.Errorf("%v\nstdout %q\nstderr %q", err, stdout, stderr.String())
 	}
 	for compile, want := range map[string]string{"exit 7": "exit status 1", "kill -9 $$": "signal: killed"} {
@@ -90,15 +97,19 @@ func TestCompileCommand(t *testing.T) {
 func TestJavaClasses(t *testing.T) {
 	for _, test := range []struct{ name, code, class, main string }{
 		{"public", "public class Code { public static void main(String[] a) {} }", "Code", "Code"},
-		{"helper first", "class Helper {} \n public final class Main { static class Inner { void x() {} } public static void main(String[] a) {} }", "Main", "Main"},
+		{"helper first", "class Helper {} \n public final class Main { static class Inner { void x() {} } public static " +
+			"void main(String[] a) {} }", "Main", "Main"},
 		{"none public", "class A {}\nclass B { public static void main(String... a) {} }", "B", "B"},
 		{"public without main", "public interface Shape {}\nclass Run { static void main(String[] a) {} }", "Shape", "Run"},
 		{"package", "package x.y;\npublic class C { public static void main(String[] a) {} }", "C", "x.y.C"},
 		{"record", "public record P(int x) { public static void main(String[] a) {} }", "P", "P"},
 		{"enum", "enum E { A, B; public static void main(String[] a) {} }", "E", "E"},
-		{"in comments", "// public class No {\n/* class Nor { void main( */ public class Yes { public static void main(String[] a) {} }", "Yes", "Yes"},
-		{"in strings", `public class S { String s = "class X { \" void main("; char c = '{', d = '\''; String t = """` + "\n class Y { \n" + `"""; public static void main(String[] a) {} }`, "S", "S"},
-		{"main of an inner class", "public class O { class I { void main() {} } }\nclass P { public static void main(String[] a) {} }", "O", "P"},
+		{"in comments", "// public class No {\n/* class Nor { void main( */ public class Yes { public static void " +
+			"main(String[] a) {} }", "Yes", "Yes"},
+		{"in strings", `public class S { String s = "class X { \" void main("; char c = '{', d = '\''; String t = """` +
+			"\n class Y { \n" + `"""; public static void main(String[] a) {} }`, "S", "S"},
+		{"main of an inner class",
+			"public class O { class I { void main() {} } }\nclass P { public static void main(String[] a) {} }", "O", "P"},
 		{"no main", "public class A {}", "A", "A"},
 		{"nothing", "", "Main", "Main"},
 	} {

@@ -9,8 +9,9 @@ import (
 // A comment in one of a Python program's first two lines may name the encoding of its
 // file. The second line counts only behind a comment or an empty line.
 var (
-	pythonEncoding = regexp.MustCompile(`^\x{FEFF}?(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)`)
-	unicodeName    = regexp.MustCompile(`(?i)^utf[-_]?8`)
+	pythonEncoding = regexp.MustCompile(
+		`^\x{FEFF}?(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)`)
+	unicodeName = regexp.MustCompile(`(?i)^utf[-_]?8`)
 )
 
 // Source returns the text of a program's file, which is written in UTF-8. Code comes as
@@ -21,7 +22,8 @@ func (l Language) Source(code string) string {
 		return code
 	}
 	at := pythonEncoding.FindStringSubmatchIndex(code)
-	if at == nil || unicodeName.MatchString(code[at[2]:at[3]]) || !strings.ContainsFunc(code, func(c rune) bool { return c >= utf8.RuneSelf }) {
+	if at == nil || unicodeName.MatchString(code[at[2]:at[3]]) ||
+		!strings.ContainsFunc(code, func(c rune) bool { return c >= utf8.RuneSelf }) {
 		return code
 	}
 	return code[:at[2]] + "utf-8" + code[at[3]:]

@@ -41,7 +41,9 @@ type asked struct {
 
 // Complete says how code could go on at an offset in characters. It waits for the
 // cells before it.
-func (s *Service) Complete(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (Completion, error) {
+func (s *Service) Complete(
+	ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int,
+) (Completion, error) {
 	var c Completion
 	if err := checkCursor(code, cursor); err != nil {
 		return c, err
@@ -51,7 +53,9 @@ func (s *Service) Complete(ctx context.Context, caller engine.Caller, session en
 }
 
 // Inspect says what is known of the name at an offset in characters.
-func (s *Service) Inspect(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (Inspection, error) {
+func (s *Service) Inspect(
+	ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int,
+) (Inspection, error) {
 	var i Inspection
 	if err := checkCursor(code, cursor); err != nil {
 		return i, err
@@ -72,7 +76,9 @@ func checkCursor(code string, cursor int) error {
 
 // IsComplete says whether code could be run as it stands: complete, incomplete (and
 // how the next line is indented), invalid or unknown.
-func (s *Service) IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error) {
+func (s *Service) IsComplete(
+	ctx context.Context, caller engine.Caller, session engine.ID, code string,
+) (status, indent string, err error) {
 	var answer struct{ Status, Indent string }
 	if err := checkCursor(code, 0); err != nil {
 		return "", "", err

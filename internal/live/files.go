@@ -61,14 +61,17 @@ func (at *session) saveFiles() {
 func (at *session) store() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	if _, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits); err != nil && engine.KindOf(err) != engine.ErrNotFound {
+	if _, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits); err != nil &&
+		engine.KindOf(err) != engine.ErrNotFound {
 		at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
 	}
 }
 
 // ListFiles returns what is in a folder, down to a depth, and whether there is more.
 // "" is the workspace.
-func (s *Service) ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (list []engine.Entry, more bool, err error) {
+func (s *Service) ListFiles(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
+) (list []engine.Entry, more bool, err error) {
 	files, e, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return nil, false, err
@@ -85,7 +88,9 @@ func orWorkspace(path string) string {
 }
 
 // StatFile describes a file, a folder or a link.
-func (s *Service) StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error) {
+func (s *Service) StatFile(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string,
+) (engine.Entry, error) {
 	files, e, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return engine.Entry{}, err
@@ -95,7 +100,9 @@ func (s *Service) StatFile(ctx context.Context, caller engine.Caller, session en
 }
 
 // OpenFile opens a regular file, which the caller closes.
-func (s *Service) OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error) {
+func (s *Service) OpenFile(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string,
+) (engine.Entry, *os.File, error) {
 	files, e, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return engine.Entry{}, nil, err
@@ -106,27 +113,46 @@ func (s *Service) OpenFile(ctx context.Context, caller engine.Caller, session en
 }
 
 // WriteFile makes or replaces a file: all of it, or nothing.
-func (s *Service) WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error) {
-	return s.change(ctx, caller, session, func(f engine.Files) (engine.Entry, error) { return f.Write(ctx, path, content) })
+func (s *Service) WriteFile(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
+) (engine.Entry, error) {
+	return s.change(ctx, caller, session, func(f engine.Files) (
+		engine.Entry, error) {
+		return f.Write(ctx, path, content)
+	})
 }
 
 // MakeFolder makes a folder, with missing ones above it.
-func (s *Service) MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error) {
+func (s *Service) MakeFolder(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string,
+) (engine.Entry, error) {
 	return s.change(ctx, caller, session, func(f engine.Files) (engine.Entry, error) { return f.MakeFolder(ctx, path) })
 }
 
 // MoveFile renames a file or a folder.
-func (s *Service) MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error) {
-	return s.change(ctx, caller, session, func(f engine.Files) (engine.Entry, error) { return f.Move(ctx, from, to, replace) })
+func (s *Service) MoveFile(
+	ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
+) (engine.Entry, error) {
+	return s.change(ctx, caller, session, func(f engine.Files) (
+		engine.Entry, error) {
+		return f.Move(ctx, from, to, replace)
+	})
 }
 
 // RemoveFile removes a file, or a folder with all that is in it if recursive.
-func (s *Service) RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error {
-	_, err := s.change(ctx, caller, session, func(f engine.Files) (engine.Entry, error) { return engine.Entry{}, f.Remove(ctx, path, recursive) })
+func (s *Service) RemoveFile(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
+) error {
+	_, err := s.change(ctx, caller, session, func(f engine.Files) (
+		engine.Entry, error) {
+		return engine.Entry{}, f.Remove(ctx, path, recursive)
+	})
 	return err
 }
 
-func (s *Service) change(ctx context.Context, caller engine.Caller, session engine.ID, do func(engine.Files) (engine.Entry, error)) (engine.Entry, error) {
+func (s *Service) change(
+	ctx context.Context, caller engine.Caller, session engine.ID, do func(engine.Files) (engine.Entry, error),
+) (engine.Entry, error) {
 	files, e, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return engine.Entry{}, err
@@ -139,7 +165,9 @@ func (s *Service) change(ctx context.Context, caller engine.Caller, session engi
 
 // WatchFiles yields what changes in a folder, and below it if recursive, until ctx
 // ends or the session's sandbox does. When it returns all further changes are seen.
-func (s *Service) WatchFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (iter.Seq[engine.FileEvent], error) {
+func (s *Service) WatchFiles(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
+) (iter.Seq[engine.FileEvent], error) {
 	files, e, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return nil, err

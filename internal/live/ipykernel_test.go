@@ -51,13 +51,18 @@ var differing = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`<ipython-input-\d+-[0-9a-f]+>|\d+\.py|/tmp/ipykernel_\d+/\d+\.py`), "<cell>"}, // the name of a cell's file
-	{regexp.MustCompile(`(?:/[\w.-]+)+/interactiveshell\.py:\d+`), "interactiveshell.py"},              // where IPython lies
-	{regexp.MustCompile(`\d+(\.\d+)?(e[+-]?\d+)? [^ ,\n]{0,2}s\b`), "<time>"},                          // of %time
-	{regexp.MustCompile(`\r\n`), "\n"},                                                                 // of a command: ipykernel runs it on a terminal, and there is none here
+	// the name of a cell's file
+	{regexp.MustCompile(`<ipython-input-\d+-[0-9a-f]+>|\d+\.py|/tmp/ipykernel_\d+/\d+\.py`), "<cell>"},
+	// where IPython lies
+	{regexp.MustCompile(`(?:/[\w.-]+)+/interactiveshell\.py:\d+`), "interactiveshell.py"},
+	{regexp.MustCompile(`\d+(\.\d+)?(e[+-]?\d+)? [^ ,\n]{0,2}s\b`), "<time>"}, // of %time
+	// of a command: ipykernel runs it on a terminal, and there is none here
+	{regexp.MustCompile(`\r\n`), "\n"},
 	{regexp.MustCompile(`at 0x[0-9a-f]+`), "at <address>"},
-	{regexp.MustCompile(`raw_input was called[^\n]*|this cell has no input[^\n]*`), "<no input>"}, // our sentence says what to do
-	{regexp.MustCompile(`StdinNotImplementedError`), "EOFError"},                                  // what programs expect at the end of an input
+	// our sentence says what to do
+	{regexp.MustCompile(`raw_input was called[^\n]*|this cell has no input[^\n]*`), "<no input>"},
+	// what programs expect at the end of an input
+	{regexp.MustCompile(`StdinNotImplementedError`), "EOFError"},
 }
 
 func TestBesideIPykernel(t *testing.T) {

@@ -16,12 +16,14 @@ func TestBash(t *testing.T) {
 		if text(c, Stdout) != "out\n" || text(c, Stderr) != "err\n" || c.ExecutionCount != 1 {
 			t.Errorf("%q, %q, %d", text(c, Stdout), text(c, Stderr), c.ExecutionCount)
 		}
-		if c := p.run(s, "pwd; f \"$x\"\ncat > a.txt <<END\nhere\nEND\n"); text(c, Stdout) != "/workspace/d\nf of a b\n" || len(c.Files) != 1 || c.Files[0].Path != "d/a.txt" {
+		if c := p.run(s, "pwd; f \"$x\"\ncat > a.txt <<END\nhere\nEND\n"); text(c, Stdout) != "/workspace/d\nf of a b\n" ||
+			len(c.Files) != 1 || c.Files[0].Path != "d/a.txt" {
 			t.Errorf("%q, %v", text(c, Stdout), c.Files)
 		}
 	})
 	t.Run("status", func(t *testing.T) {
-		if c := p.want(p.run(s, "echo before; false"), StatusError); raised(c).Name != "ExitStatus" || raised(c).Value != "1" {
+		if c := p.want(p.run(s, "echo before; false"), StatusError); raised(c).Name != "ExitStatus" ||
+			raised(c).Value != "1" {
 			t.Errorf("%+v", c)
 		}
 		if c := p.want(p.run(s, "if true; then"), StatusError); !strings.Contains(text(c, Stderr), "syntax error") {
@@ -35,7 +37,8 @@ func TestBash(t *testing.T) {
 			if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 				t.Fatal(err)
 			}
-			if c = p.want(p.end(s, c.ID), StatusInterrupted); text(c, Stdout) != "begun\n" || strings.Contains(c.Message, "killed") {
+			if c = p.want(p.end(s, c.ID), StatusInterrupted); text(c, Stdout) != "begun\n" ||
+				strings.Contains(c.Message, "killed") {
 				t.Errorf("%s: %+v", code, c)
 			}
 		}
@@ -82,10 +85,12 @@ func TestJavaScript(t *testing.T) {
 		if plain(t, c) != "2" || text(c, Stdout) != "out\n" || text(c, Stderr) != "err\n" || c.ExecutionCount != 1 {
 			t.Errorf("%+v", c)
 		}
-		if c := p.run(s, "const y = await new Promise((r) => setTimeout(r, 10, 'late'))\nx instanceof Array && y"); plain(t, c) != "'late'" {
+		if c := p.run(s, "const y = await new Promise((r) => setTimeout(r, 10, 'late'))\nx instanceof Array && y"); plain(
+			t, c) != "'late'" {
 			t.Errorf("%+v", c)
 		}
-		if c := p.run(s, "require('fs').writeFileSync('a.txt', y); ({a: x})"); plain(t, c) != "{ a: [ 1, 2 ] }" || len(c.Files) != 1 {
+		if c := p.run(s, "require('fs').writeFileSync('a.txt', y); ({a: x})"); plain(t, c) != "{ a: [ 1, 2 ] }" ||
+			len(c.Files) != 1 {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -94,7 +99,8 @@ func TestJavaScript(t *testing.T) {
 		if e := raised(c); e.Name != "TypeError" || !strings.Contains(strings.Join(e.Traceback, "\n"), "at f (cell 4:1") {
 			t.Errorf("%+v", e)
 		}
-		for code, name := range map[string]string{"let = (": "SyntaxError", "throw 'text'": "Error", "await Promise.reject(new RangeError('r'))": "RangeError", "x.y.z": "TypeError"} {
+		for code, name := range map[string]string{"let = (": "SyntaxError", "throw 'text'": "Error",
+			"await Promise.reject(new RangeError('r'))": "RangeError", "x.y.z": "TypeError"} {
 			if c := p.want(p.run(s, code), StatusError); raised(c).Name != name {
 				t.Errorf("%s: %+v", code, c)
 			}
@@ -126,7 +132,9 @@ func TestJavaScript(t *testing.T) {
 			t.Errorf("%+v, %v", done, err)
 		}
 		names, err := p.Variables(t.Context(), p.caller, s)
-		if err != nil || !slices.ContainsFunc(names, func(v Variable) bool { return v.Name == "x" && v.Type == "Array" && v.Shape == "2" }) {
+		if err != nil || !slices.ContainsFunc(names, func(v Variable) bool {
+			return v.Name == "x" && v.Type == "Array" && v.Shape == "2"
+		}) {
 			t.Errorf("%+v, %v", names, err)
 		}
 		if status, _, err := p.IsComplete(t.Context(), p.caller, s, "if (x) {"); status != "incomplete" || err != nil {

@@ -26,7 +26,8 @@ func (s *Service) DialPort(ctx context.Context, caller engine.Caller, session en
 	}
 	if !e.it.at.connect(+1) {
 		e.leave()
-		return nil, &engine.Error{Op: "dial", Kind: engine.ErrBusy, RetryAfter: time.Second, Err: errors.New("too many connections to ports of this session are open")}
+		return nil, &engine.Error{Op: "dial", Kind: engine.ErrBusy, RetryAfter: time.Second,
+			Err: errors.New("too many connections to ports of this session are open")}
 	}
 	conn, err := s.engine.Inside().Dial(ctx, session, port)
 	if err != nil {

@@ -25,7 +25,9 @@ func (p *place) process(session engine.ID, req ProcessRequest) Process {
 }
 
 // output reads a process from an offset to its exit.
-func (p *place) output(session, process engine.ID, from int64) (out map[ProcessEventType]string, dropped int64, end *Process) {
+func (p *place) output(
+	session, process engine.ID, from int64,
+) (out map[ProcessEventType]string, dropped int64, end *Process) {
 	p.t.Helper()
 	events, err := p.WatchProcess(p.t.Context(), p.caller, session, process, from)
 	if err != nil {
@@ -64,7 +66,8 @@ func (p *place) shown(session, process engine.ID, text string) {
 func TestProcesses(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("python")
-	made := p.process(session, ProcessRequest{Argv: []string{"sh", "-c", "read x; echo got $x $Y; pwd; echo err >&2; exit 4"}, Env: map[string]string{"Y": "y"}})
+	made := p.process(session, ProcessRequest{Argv: []string{
+		"sh", "-c", "read x; echo got $x $Y; pwd; echo err >&2; exit 4"}, Env: map[string]string{"Y": "y"}})
 	if !made.Running || made.Dir != "/workspace" || made.ExitCode != nil {
 		t.Errorf("%+v", made)
 	}
@@ -72,14 +75,16 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, end := p.output(session, made.ID, 0)
-	if out[ProcessStdout] != "got line y\n/workspace\n" || out[ProcessStderr] != "err\n" || end == nil || *end.ExitCode != 4 || end.Running || end.Output != 26 {
+	if out[ProcessStdout] != "got line y\n/workspace\n" || out[ProcessStderr] != "err\n" || end == nil ||
+		*end.ExitCode != 4 || end.Running || end.Output != 26 {
 		t.Errorf("%q %+v", out, end)
 	}
 	if again, _, _ := p.output(session, made.ID, 4); len(again[ProcessStdout])+len(again[ProcessStderr]) != 22 {
 		t.Errorf("from 4: %q", again)
 	}
 	for _, err := range []error{
-		p.WriteProcess(t.Context(), p.caller, session, made.ID, []byte("x"), false), p.SignalProcess(t.Context(), p.caller, session, made.ID, "TERM"),
+		p.WriteProcess(t.Context(), p.caller, session, made.ID, []byte("x"), false),
+		p.SignalProcess(t.Context(), p.caller, session, made.ID, "TERM"),
 	} {
 		if !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("to one that has ended: %v", err)
@@ -98,7 +103,8 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("%+v %v", list, err)
 	}
 	for name, req := range map[string]ProcessRequest{
-		"nothing": {}, "both": {Argv: []string{"true"}, Shell: "true"}, "unknown": {Argv: []string{"no-such-command"}}, "size": {Shell: "true", Terminal: &engine.TerminalSize{}},
+		"nothing": {}, "both": {Argv: []string{"true"}, Shell: "true"}, "unknown": {Argv: []string{"no-such-command"}},
+		"size": {Shell: "true", Terminal: &engine.TerminalSize{}},
 	} {
 		if _, err := p.StartProcess(t.Context(), p.caller, session, req); !errors.Is(err, engine.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -118,7 +124,8 @@ import http.server
 s = http.server.ThreadingHTTPServer(("127.0.0.1", 8080), http.server.SimpleHTTPRequestHandler)
 print("up"); s.serve_forever()`}})
 	p.shown(session, server.ID, "up")
-	if c := p.run(session, "open('page.txt', 'w').write('hello'); import urllib.request as u; u.urlopen('http://127.0.0.1:8080/page.txt').read()"); c.Status != StatusOK {
+	if c := p.run(session, "open('page.txt', 'w').write('hello'); import urllib.request as u; "+
+		"u.urlopen('http://127.0.0.1:8080/page.txt').read()"); c.Status != StatusOK {
 		t.Errorf("%+v", c)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: p.dial(session, 8080)}}
@@ -145,7 +152,8 @@ print("up"); s.serve_forever()`}})
 func TestTerminalOfSession(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("bash")
-	shell := p.process(session, ProcessRequest{Argv: []string{"bash", "--norc"}, Terminal: &engine.TerminalSize{Columns: 80, Rows: 24}})
+	shell := p.process(session, ProcessRequest{Argv: []string{"bash", "--norc"},
+		Terminal: &engine.TerminalSize{Columns: 80, Rows: 24}})
 	typed := func(text string) {
 		t.Helper()
 		if err := p.WriteProcess(t.Context(), p.caller, session, shell.ID, []byte(text), false); err != nil {
@@ -154,7 +162,8 @@ func TestTerminalOfSession(t *testing.T) {
 	}
 	typed("echo $((40+2)) $TERM\r")
 	p.shown(session, shell.ID, "42 xterm-256color")
-	if err := p.ResizeProcess(t.Context(), p.caller, session, shell.ID, engine.TerminalSize{Columns: 132, Rows: 50}); err != nil {
+	if err := p.ResizeProcess(t.Context(), p.caller, session, shell.ID,
+		engine.TerminalSize{Columns: 132, Rows: 50}); err != nil {
 		t.Fatal(err)
 	}
 	typed("stty size\r")
@@ -177,7 +186,8 @@ func TestFlood(t *testing.T) {
 	flood := p.process(session, ProcessRequest{Shell: "head -c 20000000 /dev/zero; echo -n end"})
 	out, _, end := p.output(session, flood.ID, 0)
 	again, dropped, _ := p.output(session, flood.ID, 0)
-	if end.Output != 20_000_003 || !strings.HasSuffix(again[ProcessStdout], "end") || dropped+int64(len(again[ProcessStdout])) != end.Output || dropped < 18_000_000 {
+	if end.Output != 20_000_003 || !strings.HasSuffix(again[ProcessStdout], "end") ||
+		dropped+int64(len(again[ProcessStdout])) != end.Output || dropped < 18_000_000 {
 		t.Errorf("%+v, dropped %d, kept %d of %d", end, dropped, len(again[ProcessStdout]), len(out[ProcessStdout]))
 	}
 }
@@ -198,7 +208,8 @@ func TestOutputIsBounded(t *testing.T) {
 func TestDoubleFork(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("bash")
-	made := p.process(session, ProcessRequest{Shell: "mkfifo go; (setsid sh -c 'read -r x < go; echo later' &); echo first"})
+	made := p.process(session, ProcessRequest{
+		Shell: "mkfifo go; (setsid sh -c 'read -r x < go; echo later' &); echo first"})
 	if _, _, end := p.output(session, made.ID, 0); end == nil || *end.ExitCode != 0 {
 		t.Fatalf("%+v", end)
 	}
@@ -207,7 +218,8 @@ func TestDoubleFork(t *testing.T) {
 	}
 	p.process(session, ProcessRequest{Shell: "echo > go"})
 	for range 1000 { // it is written to by then, and the exit is not the last that is seen
-		if now, err := p.Process(t.Context(), p.caller, session, made.ID); err != nil || now.Output == int64(len("first\nlater\n")) {
+		if now, err := p.Process(t.Context(), p.caller, session, made.ID); err != nil ||
+			now.Output == int64(len("first\nlater\n")) {
 			return
 		}
 		p.run(session, "true")
@@ -270,8 +282,10 @@ func TestInsideIsOwned(t *testing.T) {
 	_, dial := p.DialPort(ctx, eve, session, 80)
 	_, other := p.Process(ctx, p.caller, session, engine.NewID())
 	for i, err := range []error{
-		start, list, get, watch, p.WriteProcess(ctx, eve, session, made.ID, nil, true), p.SignalProcess(ctx, eve, session, made.ID, "KILL"),
-		p.ResizeProcess(ctx, eve, session, made.ID, engine.TerminalSize{Columns: 1, Rows: 1}), p.KillProcess(ctx, eve, session, made.ID),
+		start, list, get, watch, p.WriteProcess(ctx, eve, session, made.ID, nil, true),
+		p.SignalProcess(ctx, eve, session, made.ID, "KILL"),
+		p.ResizeProcess(ctx, eve, session, made.ID, engine.TerminalSize{Columns: 1, Rows: 1}),
+		p.KillProcess(ctx, eve, session, made.ID),
 		files, stat, open, write, folder, move, p.RemoveFile(ctx, eve, session, "x", true), seen, dial, other,
 	} {
 		if !errors.Is(err, engine.ErrNotFound) {
@@ -285,7 +299,8 @@ func TestFilesOfSession(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("python")
 	ctx := t.Context()
-	if e, err := p.WriteFile(ctx, p.caller, session, "in/data.csv", strings.NewReader("a,b\n1,2\n")); err != nil || e.Size != 8 {
+	if e, err := p.WriteFile(ctx, p.caller, session, "in/data.csv", strings.NewReader("a,b\n1,2\n")); err != nil ||
+		e.Size != 8 {
 		t.Fatalf("%+v %v", e, err)
 	}
 	changes, err := p.WatchFiles(ctx, p.caller, session, "", true)

@@ -14,29 +14,36 @@ func TestPrograms(t *testing.T) {
 	for _, speaks := range []string{"python", "bash", "javascript"} {
 		t.Run("in "+speaks, func(t *testing.T) {
 			s := p.session(speaks)
-			p.want(p.run(s, map[string]string{"python": "kept = 42", "bash": "kept=42", "javascript": "kept = 42"}[speaks]), StatusOK)
+			p.want(p.run(s, map[string]string{"python": "kept = 42", "bash": "kept=42", "javascript": "kept = 42"}[speaks]),
+				StatusOK)
 			program := func(language, code, in string, args ...string) Cell {
 				t.Helper()
 				return p.runCell(s, CellRequest{Code: code, Program: &Program{Language: language, Args: args, Stdin: in}})
 			}
-			c := p.want(program("python", "import sys\nprint(sys.argv[1:], input())\nopen('lib.py', 'w').write('x = 7')\nprint('bad', file=sys.stderr)", "grüße\n", "a b", "'"), StatusOK)
-			if text(c, Stdout) != "['a b', \"'\"] grüße\n" || text(c, Stderr) != "bad\n" || exitOf(c) != 0 || len(c.Files) != 1 || c.Files[0].Path != "lib.py" {
+			c := p.want(program(
+				"python", "import sys\nprint(sys.argv[1:], input())\nopen('lib.py', 'w').write('x = 7')\n"+
+					"print('bad', file=sys.stderr)", "grüße\n", "a b", "'"), StatusOK)
+			if text(c, Stdout) != "['a b', \"'\"] grüße\n" || text(c, Stderr) != "bad\n" || exitOf(c) != 0 ||
+				len(c.Files) != 1 || c.Files[0].Path != "lib.py" {
 				t.Errorf("%+v", c)
 			}
 			if c := program("python", "import lib\nprint(lib.x)", ""); text(c, Stdout) != "7\n" {
 				t.Errorf("a module of the session's: %+v", c)
 			}
-			if c := p.want(program("bash", "ls; exit 3", ""), StatusError); text(c, Stdout) != "airlock_main.sh\nlib.py\n" || exitOf(c) != 3 {
+			if c := p.want(program("bash", "ls; exit 3", ""), StatusError); text(c, Stdout) != "airlock_main.sh\nlib.py\n" ||
+				exitOf(c) != 3 {
 				t.Errorf("%+v", c)
 			}
 			if c := p.want(program("bash", "kill -SEGV $$", ""), StatusError); exitOf(c) != 139 {
 				t.Errorf("%+v", c)
 			}
 			if _, err := exec.LookPath("gcc"); err == nil {
-				if c := program("c", "#include <stdio.h>\nint main() { puts(\"c\"); return 4; }", ""); text(c, Stdout) != "c\n" || exitOf(c) != 4 {
+				if c := program("c", "#include <stdio.h>\nint main() { puts(\"c\"); return 4; }", ""); text(c, Stdout) != "c\n" ||
+					exitOf(c) != 4 {
 					t.Errorf("%+v", c)
 				}
-				if c := program("c", "int main() { return x; }", ""); !strings.Contains(text(c, Stderr), "undeclared") || exitOf(c) != 1 {
+				if c := program("c", "int main() { return x; }", ""); !strings.Contains(text(c, Stderr), "undeclared") ||
+					exitOf(c) != 1 {
 					t.Errorf("%+v", c)
 				}
 			}
@@ -51,7 +58,8 @@ func TestPrograms(t *testing.T) {
 			if c = p.want(p.end(s, c.ID), StatusInterrupted); strings.Contains(c.Message, "killed") {
 				t.Errorf("%+v", c)
 			}
-			if c := p.run(s, map[string]string{"python": "print(kept)", "bash": "echo $kept", "javascript": "console.log(kept)"}[speaks]); text(c, Stdout) != "42\n" || c.Restarted {
+			if c := p.run(s, map[string]string{"python": "print(kept)", "bash": "echo $kept",
+				"javascript": "console.log(kept)"}[speaks]); text(c, Stdout) != "42\n" || c.Restarted {
 				t.Errorf("afterwards: %+v", c)
 			}
 		})
@@ -63,13 +71,15 @@ func TestPrograms(t *testing.T) {
 func TestGrace(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")
-	const code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\nwhile True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass"
+	const code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\n" +
+		"while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass"
 	grace := interruptTime / 4
 	c := p.begin(s, CellRequest{Code: code, Grace: grace})
 	if err := p.CancelCell(t.Context(), p.caller, s, c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if c = p.want(p.end(s, c.ID), StatusInterrupted); !strings.Contains(c.Message, fmt.Sprintf("within %v, and was killed", grace)) {
+	if c = p.want(p.end(s, c.ID), StatusInterrupted); !strings.Contains(
+		c.Message, fmt.Sprintf("within %v, and was killed", grace)) {
 		t.Errorf("%+v", c)
 	}
 }

@@ -31,7 +31,8 @@ func serve(t *testing.T, cfg engine.Config) http.Handler {
 
 func send(t *testing.T, h http.Handler, code string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/sandbox/run", strings.NewReader(`{"language":"nodejs","code":"`+code+`"}`))
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/sandbox/run",
+		strings.NewReader(`{"language":"nodejs","code":"`+code+`"}`))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -44,9 +45,11 @@ func TestRecordings(t *testing.T) {
 // The maximum that callers may ask for does not cut an answer in two.
 func TestWholeOutput(t *testing.T) {
 	h := serve(t, engine.Config{
-		Defaults: engine.Limits{Output: engine.OutputLimit{Bytes: 10}}, Maxima: engine.Limits{Output: engine.OutputLimit{Bytes: 10}},
+		Defaults: engine.Limits{Output: engine.OutputLimit{Bytes: 10}},
+		Maxima:   engine.Limits{Output: engine.OutputLimit{Bytes: 10}},
 	})
-	if w := send(t, h, "repeat 500 x"); !strings.Contains(w.Body.String(), strings.Repeat("x", 500)) || !strings.Contains(w.Body.String(), `"error":""`) {
+	if w := send(t, h, "repeat 500 x"); !strings.Contains(w.Body.String(), strings.Repeat("x", 500)) ||
+		!strings.Contains(w.Body.String(), `"error":""`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -39,7 +39,8 @@ type result struct {
 }
 
 func (a *api) read(w http.ResponseWriter, r *http.Request) (program, error) {
-	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength, MaxBody)
+	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength,
+		MaxBody)
 	if errors.Is(err, wire.ErrBodies) {
 		return program{}, &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
 	}
@@ -138,7 +139,8 @@ func (a *api) resultOf(run *engine.Run) (*result, error) {
 		}
 		return res, nil
 	case engine.StatusTimeout:
-		said = fmt.Sprintf("error: timeout\n%s The operator of the sandbox sets the limit: AIRLOCK_DIFY_TIMEOUT.", run.Message)
+		said = fmt.Sprintf("error: timeout\n%s The operator of the sandbox sets the limit: AIRLOCK_DIFY_TIMEOUT.",
+			run.Message)
 	case engine.StatusInterrupted, engine.StatusCancelled:
 		return nil, &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New(run.Message)}
 	}
@@ -172,7 +174,8 @@ func (a *api) dependencies(_ http.ResponseWriter, r *http.Request) (any, error) 
 
 // update does nothing: packages come with "airlock setup".
 func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
-	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength, MaxBody)
+	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength,
+		MaxBody)
 	if err != nil {
 		return nil, err
 	}

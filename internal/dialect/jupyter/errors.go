@@ -92,7 +92,8 @@ func describe(err error) (status int, message string) {
 		message = e.ID + " " + e.Err.Error()
 	case e.Hint != "":
 		message = e.Hint
-	case e.Err != nil && (kind == engine.ErrBusy || kind == engine.ErrConflict || kind == engine.ErrUnavailable || kind == engine.ErrTooLarge):
+	case e.Err != nil && (kind == engine.ErrBusy || kind == engine.ErrConflict || kind == engine.ErrUnavailable ||
+		kind == engine.ErrTooLarge):
 		message = e.Err.Error()
 	}
 	return statuses[kind], message

@@ -82,7 +82,10 @@ func (s *Server) notebooks(caller engine.Caller) []*notebook {
 			all = append(all, &copied)
 		}
 	}
-	slices.SortFunc(all, func(a, b *notebook) int { return cmp.Or(a.made.Compare(b.made), strings.Compare(a.path, b.path)) })
+	slices.SortFunc(all, func(a, b *notebook) int {
+		return cmp.Or(
+			a.made.Compare(b.made), strings.Compare(a.path, b.path))
+	})
 	return all
 }
 

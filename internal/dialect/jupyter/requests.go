@@ -218,7 +218,8 @@ func (k *kernel) complete(ctx context.Context, r *asked) {
 		return
 	}
 	r.reply("complete_reply", map[string]any{
-		"status": "ok", "matches": append([]string{}, found.Matches...), "cursor_start": found.Start, "cursor_end": found.End, "metadata": none,
+		"status": "ok", "matches": append([]string{}, found.Matches...), "cursor_start": found.Start, "cursor_end": found.End,
+		"metadata": none,
 	})
 }
 

@@ -16,10 +16,12 @@ type spec struct {
 // specs are the kinds of kernels; the first is the default. AutoGen wants a key
 // python3 among them.
 var specs = []*spec{
-	{"python3", "Python 3 (ipykernel)", "python", json.RawMessage(`{"name":"python","version":"3","mimetype":"text/x-python",` +
-		`"codemirror_mode":{"name":"ipython","version":3},"pygments_lexer":"ipython3","nbconvert_exporter":"python","file_extension":".py"}`)},
-	{"javascript", "JavaScript (Node.js)", "javascript", json.RawMessage(`{"name":"javascript","version":"","mimetype":"application/javascript",` +
-		`"codemirror_mode":"javascript","pygments_lexer":"javascript","file_extension":".js"}`)},
+	{"python3", "Python 3 (ipykernel)", "python", json.RawMessage(
+		`{"name":"python","version":"3","mimetype":"text/x-python",` +
+			`"codemirror_mode":{"name":"ipython","version":3},"pygments_lexer":"ipython3","nbconvert_exporter":"python","file_extension":".py"}`)},
+	{"javascript", "JavaScript (Node.js)", "javascript", json.RawMessage(
+		`{"name":"javascript","version":"","mimetype":"application/javascript",` +
+			`"codemirror_mode":"javascript","pygments_lexer":"javascript","file_extension":".js"}`)},
 	{"bash", "Bash", "bash", json.RawMessage(`{"name":"bash","version":"","mimetype":"text/x-sh",` +
 		`"codemirror_mode":"shell","pygments_lexer":"bash","file_extension":".sh"}`)},
 }
@@ -51,7 +53,8 @@ type specBody struct {
 }
 
 func (k *spec) model() specModel {
-	return specModel{k.name, specBody{[]string{}, map[string]string{}, k.display, k.language, "message", map[string]any{}}, map[string]string{}}
+	return specModel{k.name, specBody{[]string{}, map[string]string{}, k.display, k.language, "message", map[string]any{}},
+		map[string]string{}}
 }
 
 func (s *Server) listSpecs(w http.ResponseWriter, _ *http.Request) error {

@@ -47,7 +47,8 @@ var errCancelled = errors.New("it was asked for")
 // enter notes a request for as long as it is answered.
 func (q *requests) enter(r *http.Request, caller engine.Caller) (*ticket, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
-	t := &ticket{request: r.WithContext(ctx), list: q, id: r.Header.Get(requestHeader), owner: caller.Owner, cancel: cancel, active: true}
+	t := &ticket{request: r.WithContext(ctx), list: q, id: r.Header.Get(requestHeader), owner: caller.Owner,
+		cancel: cancel, active: true}
 	if t.id == "" {
 		return t, nil
 	}

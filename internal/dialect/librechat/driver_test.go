@@ -34,7 +34,9 @@ func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	}
 	command := exec.CommandContext(ctx, "python3", path)
 	var stdout, stderr strings.Builder
-	command.Stdin = strings.NewReader(string(encode(program{Source: source, Tools: []tool{{Name: "f", Function: "f", Parameters: json.RawMessage(`{"properties":{"a":{}}}`)}}, Args: []string{}})))
+	command.Stdin = strings.NewReader(string(encode(program{
+		Source: source, Tools: []tool{{Name: "f", Function: "f", Parameters: json.RawMessage(`{"properties":{"a":{}}}`)}},
+		Args: []string{}})))
 	command.Stdout, command.Stderr, command.ExtraFiles = &stdout, &stderr, ends
 	command.Env = append(os.Environ(), "AIRLOCK_CALLS_FDS=3 4")
 	command.WaitDelay = time.Second
@@ -95,7 +97,8 @@ func echo(calls io.Reader, answers io.Writer) {
 // does not wait for an answer that cannot come.
 func TestDriversWithoutChannel(t *testing.T) {
 	for _, test := range []struct{ name, driver, source, stdout string }{
-		{"python", pythonDriver, "try:\n    await f()\nexcept ToolExecutionError as e:\n    print(e)\nprint('on')", "Execution failed or timed out\non\n"},
+		{"python", pythonDriver, "try:\n    await f()\nexcept ToolExecutionError as e:\n    print(e)\nprint('on')",
+			"Execution failed or timed out\non\n"},
 		{"python, together", pythonDriver, "print(await asyncio.gather(f(), f(), return_exceptions=True))",
 			"[ToolExecutionError('Execution failed or timed out'), ToolExecutionError('Execution failed or timed out')]\n"},
 		{"bash", shellDriver, "echo begun; x=$(f '{}'); echo on", "begun\n"},
@@ -119,7 +122,8 @@ func TestDriversWithoutChannel(t *testing.T) {
 			return f
 		}
 		got := drive(t, pythonDriver, "await f()", other(), other())
-		if got.hung || got.code != 1 || !strings.Contains(got.stderr, "The channel for tool calls is not where it should be") {
+		if got.hung || got.code != 1 || !strings.Contains(got.stderr,
+			"The channel for tool calls is not where it should be") {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -128,7 +132,8 @@ func TestDriversWithoutChannel(t *testing.T) {
 // A call leaves the program however its loops go round.
 func TestDriverSendsCalls(t *testing.T) {
 	for _, test := range []struct{ name, source, stdout string }{
-		{"a loop that never waits", "task = asyncio.ensure_future(f())\nwhile not task.done():\n    await asyncio.sleep(0)\nprint(await task)", "{}\n"},
+		{"a loop that never waits",
+			"task = asyncio.ensure_future(f())\nwhile not task.done():\n    await asyncio.sleep(0)\nprint(await task)", "{}\n"},
 		{"loops in threads", `import sys, threading
 sys.setswitchinterval(1e-6)
 async def many():
@@ -190,7 +195,8 @@ func hold(calls io.Reader, answers io.Writer) {
 // What a program hands to its tools at once is bounded: more messages than the
 // host holds would wait for each other without end.
 func TestDriverBoundsCalls(t *testing.T) {
-	for calls, want := range map[int]string{16: "16\n", 17: "The inputs of the tools that are called at once have more than 64 MiB\n"} {
+	for calls, want := range map[int]string{
+		16: "16\n", 17: "The inputs of the tools that are called at once have more than 64 MiB\n"} {
 		t.Run(strconv.Itoa(calls), func(t *testing.T) {
 			t.Parallel()
 			theirs, fromProgram, answers := pipes(t)

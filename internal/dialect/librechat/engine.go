@@ -46,9 +46,11 @@ type Files interface {
 	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
 	CreateSession(ctx context.Context, caller engine.Caller, req engine.SessionRequest) (engine.Session, error)
 	// SessionFile finds a file that is in a session; a use of both.
-	SessionFile(ctx context.Context, caller engine.Caller, session, file engine.ID) (engine.Session, engine.File, engine.SessionFile, error)
+	SessionFile(ctx context.Context, caller engine.Caller, session, file engine.ID) (
+		engine.Session, engine.File, engine.SessionFile, error)
 	// UseSession finds all that is in a session, in order of path; a use of all of it.
-	UseSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, []engine.File, []engine.SessionFile, error)
+	UseSession(ctx context.Context, caller engine.Caller, id engine.ID) (
+		engine.Session, []engine.File, []engine.SessionFile, error)
 }
 
 // Host is where programs run.

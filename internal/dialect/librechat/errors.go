@@ -71,7 +71,8 @@ func errNoFile() error    { return refuse(http.StatusNotFound, "File not found")
 func errForbidden() error { return refuse(http.StatusForbidden, "Unauthorized") }
 func errBadRef() error    { return refuse(http.StatusForbidden, "Unauthorized file reference") }
 func errNoKey() error {
-	return refuse(http.StatusUnauthorized, "A valid key is needed: a JWT or a key as 'Authorization: Bearer', or a key as 'X-API-Key'")
+	return refuse(http.StatusUnauthorized,
+		"A valid key is needed: a JWT or a key as 'Authorization: Bearer', or a key as 'X-API-Key'")
 }
 
 // Refuse answers with an error that the front door found.
@@ -103,7 +104,8 @@ func runs(r *http.Request) bool {
 func tooMany(r *http.Request, wait time.Duration) errorBody {
 	seconds := max(int((wait+time.Second-1)/time.Second), 1)
 	if runs(r) {
-		return errorBody{Error: "rate_limited", Message: fmt.Sprintf("Too many programs are running. Please retry in %d seconds.", seconds), RetryAfter: seconds}
+		return errorBody{Error: "rate_limited", Message: fmt.Sprintf(
+			"Too many programs are running. Please retry in %d seconds.", seconds), RetryAfter: seconds}
 	}
 	return errorBody{Error: fmt.Sprintf("Too many requests. Please retry in %d seconds.", seconds)}
 }
@@ -123,7 +125,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="airlock"`)
 	}
 	if status >= 500 {
-		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status, "err", err)
+		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
+			"err", err)
 	}
 	writeJSON(w, status, body)
 }

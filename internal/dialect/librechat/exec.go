@@ -52,7 +52,8 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *w
 		return nil, err
 	}
 	p := &prepared{inputs: inputs, RunRequest: engine.RunRequest{
-		Language: lang.Name, Code: lang.Source(*body.Code), Packages: body.Packages, Args: args, Stdin: []byte("\n"), Files: fileRefs(inputs),
+		Language: lang.Name, Code: lang.Source(*body.Code), Packages: body.Packages, Args: args, Stdin: []byte("\n"),
+		Files: fileRefs(inputs),
 		Profile: engine.Profile{
 			Origin: engine.OriginLibreChat, Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
 			FileTTL: a.FileTTL, ShowPlots: lang.Name == python, Folders: true,
@@ -121,11 +122,13 @@ func (a *api) runError(body *runBody, err error) error {
 func (a *api) failedReply(r *http.Request, err error) *runReply {
 	status, body := describe(r, err)
 	if status >= 500 && r.Context().Err() == nil {
-		a.Log.ErrorContext(context.WithoutCancel(r.Context()), "a run failed after its answer had begun", "status", status, "err", err)
+		a.Log.ErrorContext(context.WithoutCancel(r.Context()), "a run failed after its answer had begun", "status", status,
+			"err", err)
 	}
 	reason := body.Error
 	if body.Message != "" {
 		reason = body.Message
 	}
-	return &runReply{SessionID: engine.NewID().String(), Stderr: withReason("", reason), Files: []fileBody{}, Message: &reason}
+	return &runReply{SessionID: engine.NewID().String(), Stderr: withReason("", reason), Files: []fileBody{},
+		Message: &reason}
 }

@@ -90,7 +90,8 @@ type call struct {
 
 // start begins an execution.
 func (x *executions) start(ctx context.Context, caller engine.Caller, p *prepared, tools []tool) (*execution, error) {
-	e := &execution{owner: x, caller: caller, scope: p.Profile.Scope, inputs: p.inputs, tools: map[string]bool{}, changed: make(chan struct{}), answers: map[string]string{}, serving: true, out: func(bool) {}}
+	e := &execution{owner: x, caller: caller, scope: p.Profile.Scope, inputs: p.inputs, tools: map[string]bool{},
+		changed: make(chan struct{}), answers: map[string]string{}, serving: true, out: func(bool) {}}
 	rand.Read(e.key[:])
 	for _, t := range tools {
 		e.tools[t.Name] = true
@@ -122,7 +123,8 @@ func (x *executions) admit(e *execution) error {
 		}
 	}
 	if len(x.live) >= maxExecutions || own >= maxUserExecutions {
-		return &engine.Error{Op: "run", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second, Err: errors.New("too many programs wait for their tools")}
+		return &engine.Error{Op: "run", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second,
+			Err: errors.New("too many programs wait for their tools")}
 	}
 	x.live[e.key] = e
 	return nil
@@ -192,7 +194,8 @@ func (e *execution) cancel() {
 
 // token names this execution and its round. Nobody makes one up.
 func (e *execution) token() string {
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(e.key[:len(e.key):len(e.key)], uint32(e.round)))
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(
+		e.key[:len(e.key):len(e.key)], uint32(e.round)))
 }
 
 func parseToken(token string) (key executionKey, round int, err error) {
@@ -337,7 +340,8 @@ func (e *execution) issue() *round {
 
 // current is the round that the program waits in.
 func (e *execution) current() *round {
-	return &round{token: e.token(), calls: e.issued, stdout: e.stdout.String(), stderr: e.stderr.String(), session: e.within}
+	return &round{token: e.token(), calls: e.issued, stdout: e.stdout.String(), stderr: e.stderr.String(),
+		session: e.within}
 }
 
 // expire ends a program to which nobody came back.
@@ -350,7 +354,8 @@ func (e *execution) last() (*round, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.serving = false
-	return &round{ended: true, result: e.result, session: e.within, stdout: e.stdout.String(), stderr: e.stderr.String()}, e.refused
+	return &round{ended: true, result: e.result, session: e.within, stdout: e.stdout.String(), stderr: e.stderr.String()},
+		e.refused
 }
 
 // resume gives the program the answers to its calls. A request that comes a

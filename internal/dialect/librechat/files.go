@@ -108,7 +108,9 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 
 // whole leaves out the files whose bytes are lost: what is not listed a client
 // uploads again, and what is it takes for good. It overwrites the lists.
-func (a *api) whole(ctx context.Context, files []engine.File, places []engine.SessionFile) ([]engine.File, []engine.SessionFile) {
+func (a *api) whole(
+	ctx context.Context, files []engine.File, places []engine.SessionFile,
+) ([]engine.File, []engine.SessionFile) {
 	kept := 0
 	for i := range files {
 		if !a.engine.HasContent(ctx, &files[i]) {

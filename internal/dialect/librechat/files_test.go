@@ -37,10 +37,12 @@ func TestOwners(t *testing.T) {
 		if got := r.send("GET", address(ref), "", headers...); got.Code != http.StatusNotFound {
 			t.Errorf("%s: object %d", name, got.Code)
 		}
-		if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}}, headers...); got.Code != http.StatusForbidden {
+		if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}},
+			headers...); got.Code != http.StatusForbidden {
 			t.Errorf("%s: exec %d", name, got.Code)
 		}
-		if got := r.send("GET", "/files/"+ref["storage_session_id"].(string)+"?detail=summary", "", headers...); got.Code != http.StatusNotFound {
+		if got := r.send("GET", "/files/"+ref["storage_session_id"].(string)+"?detail=summary", "",
+			headers...); got.Code != http.StatusNotFound {
 			t.Errorf("%s: list %d", name, got.Code)
 		}
 		if got := r.send("DELETE", address(ref), "", headers...); got.Code != http.StatusNotFound {
@@ -51,7 +53,8 @@ func TestOwners(t *testing.T) {
 		t.Errorf("the owner: %d %s", got.Code, got.Body)
 	}
 	wrongPair := map[string]any{"id": ref["id"], "storage_session_id": r.put("b", "b")["storage_session_id"], "name": "a"}
-	if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{wrongPair}}); got.Code != http.StatusForbidden {
+	if got := r.exec(map[string]any{"lang": "py", "code": "print x",
+		"files": []any{wrongPair}}); got.Code != http.StatusForbidden {
 		t.Errorf("a file under another session's id: %d", got.Code)
 	}
 }
@@ -68,8 +71,10 @@ func TestTenantsShareSkills(t *testing.T) {
 	} {
 		up := decode[uploaded](t, r.upload("/upload", parts, as("t", "u1")...), 200)
 		at := "/sessions/" + up.Session + "/objects/" + up.Files[0].ID
-		ref := map[string]any{"id": up.Files[0].ID, "storage_session_id": up.Session, "name": "x/SKILL.md", "kind": "skill", "resource_id": "s1", "version": 2}
-		for query, want := range map[string]int{"?kind=skill&id=s1&version=2": 200, "?kind=skill&id=s1&version=3": 403, "?kind=skill&id=s2&version=2": 403, "?kind=user": 403, "": 200} {
+		ref := map[string]any{"id": up.Files[0].ID, "storage_session_id": up.Session, "name": "x/SKILL.md", "kind": "skill",
+			"resource_id": "s1", "version": 2}
+		for query, want := range map[string]int{"?kind=skill&id=s1&version=2": 200, "?kind=skill&id=s1&version=3": 403,
+			"?kind=skill&id=s2&version=2": 403, "?kind=user": 403, "": 200} {
 			if got := r.send("GET", at+query, "", as("t", "u2")...); got.Code != want {
 				t.Errorf("%s, another user, %q: %d, want %d", name, query, got.Code, want)
 			}
@@ -77,7 +82,8 @@ func TestTenantsShareSkills(t *testing.T) {
 		if got := r.send("GET", at+"?kind=skill&id=s1&version=2", "", as("t2", "u1")...); got.Code != http.StatusNotFound {
 			t.Errorf("%s: another tenant: %d", name, got.Code)
 		}
-		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat x/SKILL.md\nwrite out.txt o", "files": []any{ref}}, as("t", "u2")...), 200)
+		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat x/SKILL.md\nwrite out.txt o",
+			"files": []any{ref}}, as("t", "u2")...), 200)
 		if out.Stdout != "text" || len(out.Files) != 2 || !out.Files[1].Inherited {
 			t.Fatalf("%s: %+v", name, out)
 		}
@@ -90,7 +96,8 @@ func TestTenantsShareSkills(t *testing.T) {
 			t.Errorf("%s: what another user made: %d", name, got.Code)
 		}
 		ref["version"] = 3
-		if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}}, as("t", "u2")...); got.Code != http.StatusForbidden {
+		if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}},
+			as("t", "u2")...); got.Code != http.StatusForbidden {
 			t.Errorf("%s: another version: %d", name, got.Code)
 		}
 	}
@@ -102,7 +109,8 @@ func TestLongCode(t *testing.T) {
 	long := func(n int) string { return "print x\nerr " + strings.Repeat("#", n-len("print x\nerr ")) }
 	for size, status := range map[int]int{600 << 10: 200, 16 << 20: 200, 16<<20 + 1: 400} {
 		body := `{"lang":"py","code":` + string(encode(long(size))) + `}`
-		if got := r.send("POST", "/exec", body); got.Code != status || status == 200 && decode[runReply](t, got, 200).Stdout != "x\n" {
+		if got := r.send("POST", "/exec", body); got.Code != status ||
+			status == 200 && decode[runReply](t, got, 200).Stdout != "x\n" {
 			t.Errorf("%d bytes: %d, want %d: %.200s", size, got.Code, status, got.Body)
 		}
 	}
@@ -116,7 +124,8 @@ func TestLongCode(t *testing.T) {
 func TestOutputByTheSessionOfAnInput(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	ref, other := r.putAs("u1", "in.txt", "in"), r.put("other.txt", "x")
-	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "write out.txt left", "user_id": "u1", "files": []any{ref}}), 200)
+	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "write out.txt left", "user_id": "u1",
+		"files": []any{ref}}), 200)
 	var made fileBody
 	for _, f := range out.Files {
 		if f.Name == "out.txt" {
@@ -127,7 +136,8 @@ func TestOutputByTheSessionOfAnInput(t *testing.T) {
 		sid, user, key string
 		status         int
 	}{
-		{ref["storage_session_id"].(string), "u1", aliceKey, 200}, {ref["storage_session_id"].(string), "", aliceKey, 200}, {out.SessionID, "u1", aliceKey, 200},
+		{ref["storage_session_id"].(string), "u1", aliceKey, 200}, {ref["storage_session_id"].(string), "", aliceKey, 200},
+		{out.SessionID, "u1", aliceKey, 200},
 		{ref["storage_session_id"].(string), "u2", aliceKey, 404}, {ref["storage_session_id"].(string), "u1", bobKey, 404},
 		{other["storage_session_id"].(string), "u1", aliceKey, 404}, {engine.NewID().String(), "u1", aliceKey, 404},
 	} {
@@ -137,7 +147,8 @@ func TestOutputByTheSessionOfAnInput(t *testing.T) {
 		}
 	}
 	named := map[string]any{"id": made.ID, "storage_session_id": ref["storage_session_id"], "name": "out.txt"}
-	if got := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat out.txt", "files": []any{named}}), 200); got.Stdout != "left" {
+	if got := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat out.txt", "files": []any{named}}),
+		200); got.Stdout != "left" {
 		t.Errorf("a program reads %q", got.Stdout)
 	}
 }
@@ -155,9 +166,11 @@ func TestUsersOfOneKey(t *testing.T) {
 			path, user string
 			status     int
 		}{
-			{address(ref) + "?kind=user&id=u2", "", 404}, {address(ref), "u2", 404}, {download, "u2", 404}, {download + "?kind=user&id=u2", "", 404},
+			{address(ref) + "?kind=user&id=u2", "", 404}, {address(ref), "u2", 404}, {download, "u2", 404},
+			{download + "?kind=user&id=u2", "", 404},
 			{download + "?kind=user&id=u1", "u2", 404}, {list + "?detail=summary", "u2", 404},
-			{address(ref), "", 200}, {address(ref) + "?kind=user&id=u1", "", 200}, {download, "u1", 200}, {list + "?detail=summary", "u1", 200}, {download, "", 200},
+			{address(ref), "", 200}, {address(ref) + "?kind=user&id=u1", "", 200}, {download, "u1", 200},
+			{list + "?detail=summary", "u1", 200}, {download, "", 200},
 		} {
 			if got := r.send("GET", c.path, "", userHeader, c.user); got.Code != c.status {
 				t.Errorf("%s: %s as %q: %d, want %d", name, c.path, c.user, got.Code, c.status)
@@ -167,11 +180,13 @@ func TestUsersOfOneKey(t *testing.T) {
 			t.Errorf("%s: another one deletes it: %d", name, got.Code)
 		}
 		for user, status := range map[string]int{"u1": 200, "u2": 403, "": 200} {
-			if got := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": user, "files": []any{ref}}); got.Code != status {
+			if got := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": user,
+				"files": []any{ref}}); got.Code != status {
 				t.Errorf("%s: exec as %q: %d, want %d", name, user, got.Code, status)
 			}
 		}
-		if got := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u1", "files": []any{ref}}, userHeader, "u2"); got.Code != 403 {
+		if got := r.exec(map[string]any{"lang": "py", "code": "write o p", "user_id": "u1", "files": []any{ref}}, userHeader,
+			"u2"); got.Code != 403 {
 			t.Errorf("%s: the body says another user than the header: %d", name, got.Code)
 		}
 	}
@@ -179,12 +194,14 @@ func TestUsersOfOneKey(t *testing.T) {
 	if got := r.send("GET", "/files/"+made.SessionID+"?detail=summary&kind=user&id=u2", ""); got.Code != 404 {
 		t.Errorf("list of another user's session: %d", got.Code)
 	}
-	if got := r.send("GET", fmt.Sprintf("/download/%s/%s", made.SessionID, made.Files[0].ID), "", userHeader, "u2"); got.Code != 404 {
+	if got := r.send("GET", fmt.Sprintf("/download/%s/%s", made.SessionID, made.Files[0].ID), "", userHeader,
+		"u2"); got.Code != 404 {
 		t.Errorf("another user's output: %d", got.Code)
 	}
 	for _, fields := range [][]string{{"kind=agent", "id=g1"}, {"entity_id=g1"}, {"kind=skill", "id=s1", "version=1"}} {
 		ref := r.putAs("u1", "a.txt", "a", fields...)
-		if got := r.exec(map[string]any{"lang": "py", "code": "inputs", "user_id": "u2", "files": []any{ref}}); got.Code != 200 {
+		if got := r.exec(map[string]any{"lang": "py", "code": "inputs", "user_id": "u2",
+			"files": []any{ref}}); got.Code != 200 {
 			t.Errorf("%q: another user runs it: %d %s", fields, got.Code, got.Body)
 		}
 	}
@@ -209,7 +226,8 @@ func TestStrictUsers(t *testing.T) {
 			}
 		}
 	}
-	if got := r.send("POST", "/exec", `{"lang":"py","code":"print x"}`, "X-API-Key", "", "Authorization", "Bearer jwt/t/user/u"); got.Code != 200 {
+	if got := r.send("POST", "/exec", `{"lang":"py","code":"print x"}`, "X-API-Key", "", "Authorization",
+		"Bearer jwt/t/user/u"); got.Code != 200 {
 		t.Errorf("with a token: %d %s", got.Code, got.Body)
 	}
 }
@@ -218,22 +236,26 @@ func TestStrictUsers(t *testing.T) {
 func TestNames(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	ref := r.put("dir/report.txt", "r")
-	coded := map[string]any{"id": ref["id"], "session_id": ref["storage_session_id"], "name": base64.StdEncoding.EncodeToString([]byte("dir/report.txt"))}
+	coded := map[string]any{"id": ref["id"], "session_id": ref["storage_session_id"],
+		"name": base64.StdEncoding.EncodeToString([]byte("dir/report.txt"))}
 	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "inputs", "files": []any{coded}}), 200)
-	if out.Stdout != "dir/report.txt\n"+coded["name"].(string)+"\n" || len(out.Files) != 1 || out.Files[0].Name != "dir/report.txt" {
+	if out.Stdout != "dir/report.txt\n"+coded["name"].(string)+"\n" || len(out.Files) != 1 ||
+		out.Files[0].Name != "dir/report.txt" {
 		t.Errorf("by its base64 name: %q %+v", out.Stdout, out.Files)
 	}
 	if list := decode[[]listed](t, r.send("GET", "/files/"+out.SessionID+"?detail=full", ""), 200); len(list) != 1 {
 		t.Errorf("the session lists %+v", list)
 	}
-	for name, want := range map[string]string{"../x": "dir/report.txt", "": "dir/report.txt", "/abs": "dir/report.txt", `a\b`: "dir/report.txt", "other/name.txt": "other/name.txt", "main.py": "main.py"} {
+	for name, want := range map[string]string{"../x": "dir/report.txt", "": "dir/report.txt", "/abs": "dir/report.txt",
+		`a\b`: "dir/report.txt", "other/name.txt": "other/name.txt", "main.py": "main.py"} {
 		moved := map[string]any{"id": ref["id"], "storage_session_id": ref["storage_session_id"], "name": name}
 		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "inputs", "files": []any{moved}}), 200)
 		if out.Stdout != want+"\n" {
 			t.Errorf("%q lies at %q, want %q", name, out.Stdout, want)
 		}
 	}
-	if specs := r.sandbox.Specs(); !slices.ContainsFunc(specs, func(s engine.Spec) bool { return s.Entry == "main_1.py" }) {
+	if specs := r.sandbox.Specs(); !slices.ContainsFunc(specs,
+		func(s engine.Spec) bool { return s.Entry == "main_1.py" }) {
 		t.Error("the code lies where an input does")
 	}
 	other := r.put("b.txt", "b")
@@ -273,7 +295,8 @@ func TestExpiry(t *testing.T) {
 	if got := r.send("GET", address(ref), ""); got.Code != http.StatusNotFound {
 		t.Errorf("after eight days: %d", got.Code)
 	}
-	if got := r.exec(map[string]any{"lang": "py", "code": "print x", "files": []any{ref}}); got.Code != http.StatusForbidden {
+	if got := r.exec(map[string]any{"lang": "py", "code": "print x",
+		"files": []any{ref}}); got.Code != http.StatusForbidden {
 		t.Errorf("exec after eight days: %d", got.Code)
 	}
 }
@@ -331,17 +354,21 @@ func TestBatches(t *testing.T) {
 	}
 	big := strings.Repeat("x", 1<<20+1)
 	some := decode[batchReply](t, r.upload("/upload/batch", []string{"big<" + big, "small<s", "small<t"}), 200)
-	if some.Message != "partial_success" || some.Failed != 1 || some.Files[0].Error != fileTooLarge || some.Files[1].ID == some.Files[2].ID {
+	if some.Message != "partial_success" || some.Failed != 1 || some.Files[0].Error != fileTooLarge ||
+		some.Files[1].ID == some.Files[2].ID {
 		t.Errorf("%+v", some)
 	}
-	if got := r.upload("/upload/batch", []string{"big<" + big}); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), `"message":"error"`) {
+	if got := r.upload("/upload/batch", []string{"big<" + big}); got.Code != http.StatusBadRequest ||
+		!strings.Contains(got.Body.String(), `"message":"error"`) {
 		t.Errorf("nothing stored: %d %s", got.Code, got.Body)
 	}
-	if got := r.upload("/upload", []string{"small<s", "big<" + big}); got.Code != http.StatusRequestEntityTooLarge || !strings.Contains(got.Body.String(), fileTooLarge) {
+	if got := r.upload("/upload", []string{"small<s", "big<" + big}); got.Code != http.StatusRequestEntityTooLarge ||
+		!strings.Contains(got.Body.String(), fileTooLarge) {
 		t.Errorf("too large: %d %s", got.Code, got.Body)
 	}
 	body, contentType := formOf("a<1", "b<2")
-	if got := r.send("POST", "/upload", body[:len(body)-8], "Content-Type", contentType); got.Code != http.StatusBadRequest {
+	if got := r.send("POST", "/upload", body[:len(body)-8], "Content-Type",
+		contentType); got.Code != http.StatusBadRequest {
 		t.Errorf("cut short: %d", got.Code)
 	}
 	files, err := r.index.Files(context.Background(), engine.FileQuery{Owner: "alice", Page: engine.Page{Limit: 1000}})
@@ -357,13 +384,15 @@ func TestUploadsAreNoOpenSessions(t *testing.T) {
 	for range 3 {
 		r.put("a.txt", "a")
 	}
-	if sessions, err := r.engine.ListSessions(t.Context(), engine.Caller{Owner: "alice"}, engine.SessionQuery{}); err != nil || len(sessions) != 0 {
+	if sessions, err := r.engine.ListSessions(t.Context(), engine.Caller{Owner: "alice"},
+		engine.SessionQuery{}); err != nil || len(sessions) != 0 {
 		t.Errorf("%v, %v", sessions, err)
 	}
 }
 
 func TestUnknownSessions(t *testing.T) {
-	for answer, want := range map[UnknownSession][2]int{UnknownAuto: {404, 200}, UnknownNotFound: {404, 404}, UnknownForbidden: {403, 403}, UnknownEmpty: {200, 200}} {
+	for answer, want := range map[UnknownSession][2]int{UnknownAuto: {404, 200}, UnknownNotFound: {404, 404},
+		UnknownForbidden: {403, 403}, UnknownEmpty: {200, 200}} {
 		r := newRig(t, engine.Config{}, Options{UnknownSession: answer})
 		for i, query := range []string{"?detail=summary", "?detail=full"} {
 			if got := r.send("GET", "/files/AAAAAAAAAAAAAAAAAAAAA"+query, ""); got.Code != want[i] {
@@ -381,7 +410,8 @@ func TestTruncation(t *testing.T) {
 		fmt.Fprintf(&code, "write f%03d.txt x\n", i)
 	}
 	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": code.String()}), 200)
-	if len(out.Files) != 300 || out.Truncation == nil || out.Truncation.Count != 5 || out.Truncation.Skipped[0] != "f300.txt" || !strings.Contains(out.Stderr, "f300.txt") {
+	if len(out.Files) != 300 || out.Truncation == nil || out.Truncation.Count != 5 ||
+		out.Truncation.Skipped[0] != "f300.txt" || !strings.Contains(out.Stderr, "f300.txt") {
 		t.Errorf("%d files, %+v, %q", len(out.Files), out.Truncation, out.Stderr)
 	}
 }
@@ -391,21 +421,24 @@ func TestTruncation(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	for _, name := range []string{
-		"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029", "\u0085\u009b",
+		"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029",
+		"\u0085\u009b",
 		"a\u202egnp.exe", "e\u0301.txt", "\u00e9.txt",
 	} {
 		ref := r.put(name, "1,2")
 		if ref["name"] != name {
 			t.Errorf("%q is stored as %q", name, ref["name"])
 		}
-		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat " + name + "\nwrite out/" + name + " x", "files": []any{ref}}), 200)
+		out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": "cat " + name + "\nwrite out/" + name + " x",
+			"files": []any{ref}}), 200)
 		if out.Stdout != "1,2" || len(out.Files) != 2 || out.Files[0].Name != name && out.Files[1].Name != name {
 			t.Errorf("%q: %+v", name, out)
 		}
 		for _, f := range out.Files {
 			got := r.send("GET", fmt.Sprintf("/download/%s/%s", f.StorageID, f.ID), "")
 			_, params, err := mime.ParseMediaType(got.Header().Get("Content-Disposition"))
-			if original, _ := url.PathUnescape(got.Header().Get("X-Original-Filename")); err != nil || params["filename"] != name || original != f.Name {
+			if original, _ := url.PathUnescape(got.Header().Get("X-Original-Filename")); err != nil ||
+				params["filename"] != name || original != f.Name {
 				t.Errorf("%q is downloaded as %v, %v", name, got.Header(), err)
 			}
 		}

@@ -56,7 +56,8 @@ func (a *api) healthDetailed(w http.ResponseWriter, r *http.Request) error {
 	}
 	status := http.StatusOK
 	if body.Summary.Unhealthy > 0 {
-		status, body.Status, body.Error = http.StatusServiceUnavailable, "degraded", "the service takes no programs at the moment"
+		status, body.Status, body.Error = http.StatusServiceUnavailable, "degraded",
+			"the service takes no programs at the moment"
 	}
 	writeJSON(w, status, body)
 	return nil

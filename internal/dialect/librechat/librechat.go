@@ -90,7 +90,10 @@ func (o *Options) fill() {
 	fillZero(&o.UnknownSession, UnknownAuto)
 	fillZero(&o.State, StateOff)
 	if o.Authenticate == nil {
-		o.Authenticate = func(context.Context, string) (engine.Caller, error) { return engine.Caller{}, engine.ErrUnauthorized }
+		o.Authenticate = func(context.Context, string) (engine.Caller, error) {
+			return engine.Caller{},
+				engine.ErrUnauthorized
+		}
 	}
 	if o.Bodies == nil {
 		o.Bodies = &wire.Bodies{}
@@ -174,7 +177,8 @@ func Open() (paths []string) {
 func AtRoot() (patterns []string) {
 	for _, base := range []string{"", "/v1"} {
 		for _, path := range []string{
-			"/exec", "/exec/programmatic", "/exec/programmatic/cancel", "/upload", "/upload/batch", "/files/{id}", "/files/{id}/{fid}",
+			"/exec", "/exec/programmatic", "/exec/programmatic/cancel", "/upload", "/upload/batch", "/files/{id}",
+			"/files/{id}/{fid}",
 			"/download/{id}/{fid}", "/sessions/{id}/objects/{fid}",
 		} {
 			patterns = append(patterns, base+path)

@@ -74,7 +74,8 @@ func build(t *testing.T, cfg engine.Config, o Options, sandbox *sandboxtest.Fake
 	r.engine = enginetest.StartOn(t, cfg, r.sandbox, r.blobs, r.index)
 	o.Authenticate = authenticate
 	o.Caller = func(r *http.Request) engine.Caller {
-		for _, token := range []string{strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("X-API-Key")} {
+		for _, token := range []string{strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "),
+			r.Header.Get("X-API-Key")} {
 			if c, err := authenticate(r.Context(), token); err == nil {
 				return c
 			}
@@ -176,7 +177,8 @@ func formOf(parts ...string) (body, contentType string) {
 	var b strings.Builder
 	for _, part := range parts {
 		if name, content, isFile := strings.Cut(part, "<"); isFile {
-			b.WriteString("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + name + "\"\r\nContent-Type: text/plain\r\n\r\n" + content + "\r\n")
+			b.WriteString("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + name +
+				"\"\r\nContent-Type: text/plain\r\n\r\n" + content + "\r\n")
 			continue
 		}
 		name, value, _ := strings.Cut(part, "=")

@@ -19,7 +19,8 @@ const oneTool = `"tools":[{"name":"f"}]`
 
 func (r *rig) pause(headers ...string) string {
 	r.t.Helper()
-	out := decode[roundReply](r.t, r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`, headers...), 200)
+	out := decode[roundReply](r.t, r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`, headers...),
+		200)
 	if out.Token == nil {
 		r.t.Fatalf("%+v", out)
 	}
@@ -27,7 +28,8 @@ func (r *rig) pause(headers ...string) string {
 }
 
 func (r *rig) goOn(token string) *httptest.ResponseRecorder {
-	return r.send("POST", "/exec/programmatic", `{"continuation_token":"`+token+`","tool_results":[{"call_id":"call_001","result":1}]}`)
+	return r.send("POST", "/exec/programmatic", `{"continuation_token":"`+token+
+		`","tool_results":[{"call_id":"call_001","result":1}]}`)
 }
 
 func (r *rig) eventually(what string, yes func() bool) {
@@ -60,7 +62,8 @@ func TestPausedProgramsLeaveTheirSlots(t *testing.T) {
 		t.Errorf("beside paused programs: %d", got.Code)
 	}
 	for _, token := range tokens {
-		if out := decode[roundReply](t, r.goOn(token), 200); out.Status != "completed" || *out.Stdout != "[{\"result\":1}]\n" {
+		if out := decode[roundReply](t, r.goOn(token), 200); out.Status != "completed" ||
+			*out.Stdout != "[{\"result\":1}]\n" {
 			t.Errorf("%+v", out)
 		}
 	}
@@ -73,7 +76,8 @@ func TestTooManyPausedPrograms(t *testing.T) {
 		r.pause()
 	}
 	got := r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`)
-	if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), `"rate_limited"`) || got.Header().Get("Retry-After") == "" {
+	if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), `"rate_limited"`) ||
+		got.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
 	r.pause("X-API-Key", bobKey)
@@ -100,11 +104,13 @@ func TestProgramGivenUpInTheQueue(t *testing.T) {
 			if !strings.Contains(body, "Please retry in") {
 				t.Errorf("given up: %d %s", got.Code, body)
 			}
-			if patience < pulse && (got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" || !strings.Contains(body, `"rate_limited"`)) {
+			if patience < pulse && (got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" ||
+				!strings.Contains(body, `"rate_limited"`)) {
 				t.Errorf("before a space: %d %v %s", got.Code, got.Header(), body)
 			}
 			if patience > pulse {
-				if out := decode[roundReply](t, got, 200); out.Status != "error" || out.Error == nil || out.SessionID == "" || out.Files == nil {
+				if out := decode[roundReply](t, got, 200); out.Status != "error" || out.Error == nil || out.SessionID == "" ||
+					out.Files == nil {
 					t.Errorf("after a space: %+v", out)
 				}
 			}
@@ -131,9 +137,11 @@ func TestProgramWithoutQueueTime(t *testing.T) {
 		r.handler.ServeHTTP(httptest.NewRecorder(), req)
 	}()
 	r.eventually("the slot is taken", func() bool { return r.engine.Stats().Running == 1 })
-	for route, body := range map[string]string{"/exec": `{"lang":"py","code":"print 1"}`, "/exec/programmatic": `{"code":"call f {}",` + oneTool + `}`} {
+	for route, body := range map[string]string{"/exec": `{"lang":"py","code":"print 1"}`,
+		"/exec/programmatic": `{"code":"call f {}",` + oneTool + `}`} {
 		got := r.send("POST", route, body)
-		if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" || !strings.Contains(got.Body.String(), `"rate_limited"`) {
+		if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" ||
+			!strings.Contains(got.Body.String(), `"rate_limited"`) {
 			t.Errorf("%s: %d %v %s", route, got.Code, got.Header(), got.Body)
 		}
 	}
@@ -160,7 +168,9 @@ func TestTokenExpires(t *testing.T) {
 			t.Errorf("the token %q: %d, want %d: %s", token, got.Code, status, got.Body)
 		}
 	}
-	if foreign := r.pause(); r.send("POST", "/exec/programmatic", `{"continuation_token":"`+foreign+`","tool_results":[{"call_id":"call_001","result":1}]}`, "X-API-Key", bobKey).Code != http.StatusForbidden {
+	if foreign := r.pause(); r.send("POST", "/exec/programmatic",
+		`{"continuation_token":"`+foreign+`","tool_results":[{"call_id":"call_001","result":1}]}`, "X-API-Key",
+		bobKey).Code != http.StatusForbidden {
 		t.Error("a foreign token is good")
 	}
 }
@@ -246,7 +256,8 @@ func TestKeepAlive(t *testing.T) {
 	r := newRigOn(t, slow)
 	server := httptest.NewServer(r.handler)
 	defer server.Close()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/exec", strings.NewReader(`{"lang":"py","code":"x"}`))
+	req, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/exec",
+		strings.NewReader(`{"lang":"py","code":"x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,8 +282,10 @@ func TestKeepAlive(t *testing.T) {
 
 func TestFunctionNames(t *testing.T) {
 	for _, test := range []struct{ name, python, bash string }{
-		{"add-one", "add_one", "add_one"}, {"get weather", "get_weather", "get_weather"}, {"a.b", "ab", "a_b"}, {"2x", "_2x", "_2x"},
-		{"class", "class_tool", "class"}, {"done", "done", "done_tool"}, {"_ptc_x", "_ptc_x", "_ptc_x_tool"}, {"größe", "gre", "gre"}, {"é", "_", "_"},
+		{"add-one", "add_one", "add_one"}, {"get weather", "get_weather", "get_weather"}, {"a.b", "ab", "a_b"},
+		{"2x", "_2x", "_2x"},
+		{"class", "class_tool", "class"}, {"done", "done", "done_tool"}, {"_ptc_x", "_ptc_x", "_ptc_x_tool"},
+		{"größe", "gre", "gre"}, {"é", "_", "_"},
 	} {
 		if got := functionName(test.name, false); got != test.python {
 			t.Errorf("%s is %s in Python", test.name, got)
@@ -285,7 +298,8 @@ func TestFunctionNames(t *testing.T) {
 
 // A client that expects state finds out whether there is any.
 func TestProfile(t *testing.T) {
-	for state, want := range map[State]int{StateOff: http.StatusConflict, StateHint: http.StatusOK, StateOn: http.StatusOK} {
+	for state, want := range map[State]int{StateOff: http.StatusConflict, StateHint: http.StatusOK,
+		StateOn: http.StatusOK} {
 		r := newRig(t, engine.Config{}, Options{State: state})
 		for _, path := range []string{"/exec", "/exec/programmatic"} {
 			got := r.send("POST", path, `{"code":"print x","lang":"bash"}`, "X-CodeAPI-Expected-Profile", "stateful")

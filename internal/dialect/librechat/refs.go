@@ -69,7 +69,9 @@ type input struct {
 
 // inputs finds the files that a request names. Of two at one place the later
 // one counts.
-func (a *api) inputs(ctx context.Context, caller engine.Caller, body *runBody, user string, w *workspace) ([]input, error) {
+func (a *api) inputs(
+	ctx context.Context, caller engine.Caller, body *runBody, user string, w *workspace,
+) ([]input, error) {
 	if len(body.Files) > maxRefs {
 		return nil, bad("files exceeds maximum of %d", maxRefs)
 	}
@@ -91,7 +93,9 @@ func (a *api) inputs(ctx context.Context, caller engine.Caller, body *runBody, u
 	return a.sessionInputs(ctx, caller, body.SessionID, user, list, false)
 }
 
-func (a *api) input(ctx context.Context, caller engine.Caller, f *ref, i int, body *runBody, user string) (input, error) {
+func (a *api) input(
+	ctx context.Context, caller engine.Caller, f *ref, i int, body *runBody, user string,
+) (input, error) {
 	invalid := func(field string) error { return bad("files[%d].%s is invalid", i, field) }
 	if f.fileID() == "" {
 		return input{}, invalid("id")
@@ -168,7 +172,9 @@ func isBase64Of(sent, stored string) bool {
 // sessionInputs adds what is in a session that the request names, where the
 // request brings nothing of its own for that place. A session that is gone is
 // passed over, as the official server passes over all of them.
-func (a *api) sessionInputs(ctx context.Context, caller engine.Caller, named, user string, list []input, there bool) ([]input, error) {
+func (a *api) sessionInputs(
+	ctx context.Context, caller engine.Caller, named, user string, list []input, there bool,
+) ([]input, error) {
 	sid, known, err := parseID(named)
 	if err != nil || !known {
 		return list, nil //nolint:nilerr // no session of ours

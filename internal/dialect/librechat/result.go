@@ -28,7 +28,8 @@ type runReply struct {
 
 // leftovers is what a reply says of files beyond their list.
 type leftovers struct {
-	Deleted    []string    `json:"deleted_files,omitempty"` // inputs that the program removed, by the names that the client gave them
+	// inputs that the program removed, by the names that the client gave them
+	Deleted    []string    `json:"deleted_files,omitempty"`
 	Truncation *truncation `json:"artifact_truncation,omitempty"`
 }
 
@@ -89,7 +90,8 @@ func reply(run *engine.Run, inputs []input) *runReply {
 	if run.Message != "" {
 		out.Message = &run.Message
 	}
-	if ended := run.Status != engine.StatusOK && run.Status != engine.StatusError; run.Message != "" && (ended || left.Truncation != nil) {
+	if ended := run.Status != engine.StatusOK && run.Status != engine.StatusError; run.Message != "" &&
+		(ended || left.Truncation != nil) {
 		out.Stderr = withReason(out.Stderr, run.Message)
 	}
 	return out
@@ -153,7 +155,8 @@ func deleted(run *engine.Run, in *input) bool {
 }
 
 func newFile(id engine.ID, sid, name string) fileBody {
-	return fileBody{ID: id.String(), FileID: id.String(), Name: name, Filename: name, Path: name, StorageID: sid, SessionID: sid}
+	return fileBody{ID: id.String(), FileID: id.String(), Name: name, Filename: name, Path: name, StorageID: sid,
+		SessionID: sid}
 }
 
 // named is what the client called the file.

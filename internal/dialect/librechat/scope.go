@@ -62,7 +62,8 @@ const userHeader = "User-Id"
 // checkUser refuses a request that must name its user and does not.
 func (a *api) checkUser(caller engine.Caller, user string) error {
 	if a.StrictUsers && user == "" && sharedOwner(caller.Owner) == "" {
-		return refuse(http.StatusForbidden, "This server keeps users apart: name the user, in the header User-Id or in user_id")
+		return refuse(http.StatusForbidden,
+			"This server keeps users apart: name the user, in the header User-Id or in user_id")
 	}
 	return nil
 }
@@ -211,7 +212,9 @@ func (a *api) find(ctx context.Context, caller engine.Caller, s scope, sid, fid 
 // outputFor finds a file that a program left, by the session of one of its
 // inputs. On servers that run a program in the session that its caller brought,
 // that is the session of its outputs too, and their clients go by it.
-func (a *api) outputFor(ctx context.Context, caller engine.Caller, sid, fid engine.ID) (engine.Session, engine.File, engine.SessionFile, error) {
+func (a *api) outputFor(
+	ctx context.Context, caller engine.Caller, sid, fid engine.ID,
+) (engine.Session, engine.File, engine.SessionFile, error) {
 	none := func(err error) (engine.Session, engine.File, engine.SessionFile, error) {
 		return engine.Session{}, engine.File{}, engine.SessionFile{}, err
 	}

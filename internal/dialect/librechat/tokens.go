@@ -68,7 +68,8 @@ func (c *TokenConfig) Empty() bool {
 // on, one that breaks is left as it was for some minutes.
 func NewTokens(c TokenConfig, now func() time.Time) (*Tokens, error) {
 	c.KeyID = cmp.Or(c.KeyID, defaultKeyID)
-	c.Issuer, c.Audience, c.Tenant = cmp.Or(c.Issuer, defaultIssuer), cmp.Or(c.Audience, defaultAudience), cmp.Or(c.Tenant, defaultTenant)
+	c.Issuer, c.Audience, c.Tenant = cmp.Or(c.Issuer, defaultIssuer), cmp.Or(c.Audience, defaultAudience),
+		cmp.Or(c.Tenant, defaultTenant)
 	c.MaxLife, c.Skew = min(cmp.Or(c.MaxLife, tokenLife), tokenLife), max(min(cmp.Or(c.Skew, clockSkew), clockSkew), 0)
 	entries, err := trusts(c)
 	if err != nil {
@@ -94,7 +95,8 @@ type claims struct {
 func (t *Tokens) Verify(token string) (engine.Caller, error) {
 	caller, err := t.verify(token)
 	if err != nil {
-		return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrForbidden, Hint: "Invalid bearer token", Err: err}
+		return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrForbidden, Hint: "Invalid bearer token",
+			Err: err}
 	}
 	return caller, nil
 }

@@ -37,7 +37,8 @@ func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, change
 	}
 	now := time.Now().Unix()
 	c := map[string]any{
-		"iss": "librechat", "aud": "codeapi", "sub": "0123456789abcdef01234567", "jti": "j1", "iat": now, "nbf": now, "exp": now + 300,
+		"iss": "librechat", "aud": "codeapi", "sub": "0123456789abcdef01234567", "jti": "j1", "iat": now, "nbf": now,
+		"exp":              now + 300,
 		"principal_source": "librechat_jwt", "auth_context_hash": "h", "tenant_id": "t1", "role": "USER",
 	}
 	if change != nil {
@@ -100,7 +101,8 @@ func TestTokenSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "one", Use: "sig"}, {Key: &rsaKey.PublicKey, KeyID: "two"}}})
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		{Key: public, KeyID: "one", Use: "sig"}, {Key: &rsaKey.PublicKey, KeyID: "two"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +113,10 @@ func TestTokenSources(t *testing.T) {
 		key    any
 		kid    string
 	}{
-		"one PEM":            {TokenConfig{PublicKey: pemOf(t, public)}, jose.EdDSA, private, defaultKeyID},
-		"PEM on one line":    {TokenConfig{PublicKey: onOneLine, KeyID: "k"}, jose.EdDSA, private, "k"},
-		"PEM in base64":      {TokenConfig{PublicKey: base64.StdEncoding.EncodeToString([]byte(pemOf(t, public)))}, jose.EdDSA, private, defaultKeyID},
+		"one PEM":         {TokenConfig{PublicKey: pemOf(t, public)}, jose.EdDSA, private, defaultKeyID},
+		"PEM on one line": {TokenConfig{PublicKey: onOneLine, KeyID: "k"}, jose.EdDSA, private, "k"},
+		"PEM in base64": {TokenConfig{PublicKey: base64.StdEncoding.EncodeToString([]byte(pemOf(t, public)))},
+			jose.EdDSA, private, defaultKeyID},
 		"RSA":                {TokenConfig{PublicKey: pemOf(t, &rsaKey.PublicKey)}, jose.RS256, rsaKey, defaultKeyID},
 		"secret":             {TokenConfig{Secret: secret}, jose.HS256, []byte(secret), defaultKeyID},
 		"directory, Ed25519": {TokenConfig{Directory: dir}, jose.EdDSA, private, "one"},
@@ -121,10 +124,14 @@ func TestTokenSources(t *testing.T) {
 		"key set":            {TokenConfig{JWKS: string(set)}, jose.RS256, rsaKey, "two"},
 		"JWK":                {TokenConfig{PublicKey: jwkOf(t, public, "")}, jose.EdDSA, private, defaultKeyID},
 		"JWK with a kid":     {TokenConfig{PublicKey: jwkOf(t, public, "mine")}, jose.EdDSA, private, "mine"},
-		"JWK, another kid":   {TokenConfig{PublicKey: jwkOf(t, &rsaKey.PublicKey, "mine"), KeyID: "k"}, jose.RS256, rsaKey, "k"},
-		"DER in base64":      {TokenConfig{PublicKey: strings.Join(strings.Split(pemOf(t, public), "\n")[1:2], "")}, jose.EdDSA, private, defaultKeyID},
-		"secret's own kid":   {TokenConfig{Secret: secret, SecretID: "hs", PublicKey: pemOf(t, public)}, jose.HS256, []byte(secret), "hs"},
-		"trust entries":      {TokenConfig{PublicKey: pemOf(t, public), KeyID: "k", Trust: librechatTrust}, jose.EdDSA, private, "k"},
+		"JWK, another kid": {TokenConfig{PublicKey: jwkOf(t, &rsaKey.PublicKey, "mine"), KeyID: "k"}, jose.RS256, rsaKey,
+			"k"},
+		"DER in base64": {TokenConfig{PublicKey: strings.Join(strings.Split(pemOf(t, public), "\n")[1:2], "")},
+			jose.EdDSA, private, defaultKeyID},
+		"secret's own kid": {TokenConfig{Secret: secret, SecretID: "hs", PublicKey: pemOf(t, public)}, jose.HS256,
+			[]byte(secret), "hs"},
+		"trust entries": {TokenConfig{PublicKey: pemOf(t, public), KeyID: "k", Trust: librechatTrust}, jose.EdDSA,
+			private, "k"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tokens := newTokens(t, test.config)
@@ -162,33 +169,35 @@ func TestTokenClaims(t *testing.T) {
 		strict bool
 		owner  engine.Owner // empty: refused
 	}{
-		"as they are":          {nil, true, "jwt/t1/user/0123456789abcdef01234567"},
-		"a list of audiences":  {set("aud", []string{"x", "codeapi"}), false, "jwt/t1/user/0123456789abcdef01234567"},
-		"the other source":     {set("principal_source", "openid_reuse"), false, "jwt/t1/user/0123456789abcdef01234567"},
-		"no tenant":            {set("tenant_id", nil), false, "jwt/legacy/user/0123456789abcdef01234567"},
-		"names with slashes":   {func(c map[string]any) { c["sub"], c["tenant_id"] = "a/b", "t/user/x" }, false, "jwt/t%2Fuser%2Fx/user/a%2Fb"},
-		"a clock that is slow": {func(c map[string]any) { c["iat"], c["nbf"], c["exp"] = now+20, now+20, now+200 }, false, "jwt/t1/user/0123456789abcdef01234567"},
-		"no tenant, strict":    {set("tenant_id", nil), true, ""},
-		"expired":              {func(c map[string]any) { c["iat"], c["exp"] = now-400, now-100 }, false, ""},
-		"not yet":              {set("nbf", now+100), false, ""},
-		"from the future":      {set("iat", now+100), false, ""},
-		"lives too long":       {set("exp", now+301), false, ""},
-		"no exp":               {set("exp", nil), false, ""},
-		"no iat":               {set("iat", nil), false, ""},
-		"no nbf":               {set("nbf", nil), false, ""},
-		"another issuer":       {set("iss", "x"), false, ""},
-		"another audience":     {set("aud", "x"), false, ""},
-		"no audience":          {set("aud", nil), false, ""},
-		"no subject":           {set("sub", nil), false, ""},
-		"a blank subject":      {set("sub", " \t"), false, ""},
-		"a blank jti":          {set("jti", " "), false, ""},
-		"a blank context":      {set("auth_context_hash", " "), false, ""},
-		"a blank tenant":       {set("tenant_id", " "), false, ""},
-		"no life":              {set("exp", now), false, ""},
-		"no jti":               {set("jti", nil), false, ""},
-		"a long jti":           {set("jti", strings.Repeat("x", 257)), false, ""},
-		"another source":       {set("principal_source", "me"), false, ""},
-		"no context":           {set("auth_context_hash", nil), false, ""},
+		"as they are":         {nil, true, "jwt/t1/user/0123456789abcdef01234567"},
+		"a list of audiences": {set("aud", []string{"x", "codeapi"}), false, "jwt/t1/user/0123456789abcdef01234567"},
+		"the other source":    {set("principal_source", "openid_reuse"), false, "jwt/t1/user/0123456789abcdef01234567"},
+		"no tenant":           {set("tenant_id", nil), false, "jwt/legacy/user/0123456789abcdef01234567"},
+		"names with slashes": {func(c map[string]any) { c["sub"], c["tenant_id"] = "a/b", "t/user/x" }, false,
+			"jwt/t%2Fuser%2Fx/user/a%2Fb"},
+		"a clock that is slow": {func(c map[string]any) { c["iat"], c["nbf"], c["exp"] = now+20, now+20, now+200 }, false,
+			"jwt/t1/user/0123456789abcdef01234567"},
+		"no tenant, strict": {set("tenant_id", nil), true, ""},
+		"expired":           {func(c map[string]any) { c["iat"], c["exp"] = now-400, now-100 }, false, ""},
+		"not yet":           {set("nbf", now+100), false, ""},
+		"from the future":   {set("iat", now+100), false, ""},
+		"lives too long":    {set("exp", now+301), false, ""},
+		"no exp":            {set("exp", nil), false, ""},
+		"no iat":            {set("iat", nil), false, ""},
+		"no nbf":            {set("nbf", nil), false, ""},
+		"another issuer":    {set("iss", "x"), false, ""},
+		"another audience":  {set("aud", "x"), false, ""},
+		"no audience":       {set("aud", nil), false, ""},
+		"no subject":        {set("sub", nil), false, ""},
+		"a blank subject":   {set("sub", " \t"), false, ""},
+		"a blank jti":       {set("jti", " "), false, ""},
+		"a blank context":   {set("auth_context_hash", " "), false, ""},
+		"a blank tenant":    {set("tenant_id", " "), false, ""},
+		"no life":           {set("exp", now), false, ""},
+		"no jti":            {set("jti", nil), false, ""},
+		"a long jti":        {set("jti", strings.Repeat("x", 257)), false, ""},
+		"another source":    {set("principal_source", "me"), false, ""},
+		"no context":        {set("auth_context_hash", nil), false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tokens := newTokens(t, TokenConfig{PublicKey: pemOf(t, public), Strict: test.strict})
@@ -201,9 +210,11 @@ func TestTokenClaims(t *testing.T) {
 	tokens := newTokens(t, TokenConfig{PublicKey: pemOf(t, public)})
 	good := sign(t, jose.EdDSA, private, defaultKeyID, nil)
 	_, other := edKey(t)
-	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"`+defaultKeyID+`"}`)) + good[strings.IndexByte(good, '.'):strings.LastIndexByte(good, '.')] + "."
+	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"`+defaultKeyID+`"}`)) +
+		good[strings.IndexByte(good, '.'):strings.LastIndexByte(good, '.')] + "."
 	for name, token := range map[string]string{
-		"another key": sign(t, jose.EdDSA, other, defaultKeyID, nil), "cut short": good[:len(good)-3], "no signature": unsigned, "nonsense": "a.b.c",
+		"another key": sign(t, jose.EdDSA, other, defaultKeyID, nil), "cut short": good[:len(good)-3],
+		"no signature": unsigned, "nonsense": "a.b.c",
 	} {
 		if _, err := tokens.Verify(token); err == nil {
 			t.Errorf("%s is good", name)
@@ -216,7 +227,8 @@ func TestTokenClaims(t *testing.T) {
 func TestTrustEntries(t *testing.T) {
 	public, private := edKey(t)
 	other, otherKey := edKey(t)
-	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "a"}, {Key: other, KeyID: "b"}, {Key: public}}})
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		{Key: public, KeyID: "a"}, {Key: other, KeyID: "b"}, {Key: public}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,9 +242,10 @@ func TestTrustEntries(t *testing.T) {
 		token string
 		good  bool
 	}{
-		"the first":             {sign(t, jose.EdDSA, private, "a", of("librechat", "code2", "librechat_jwt")), true},
-		"the second":            {sign(t, jose.EdDSA, otherKey, "b", of("school", "codeapi", "external:school")), true},
-		"the second, by secret": {sign(t, jose.HS256, []byte(secret), "hs", of("school", "codeapi", "external:school")), true},
+		"the first":  {sign(t, jose.EdDSA, private, "a", of("librechat", "code2", "librechat_jwt")), true},
+		"the second": {sign(t, jose.EdDSA, otherKey, "b", of("school", "codeapi", "external:school")), true},
+		"the second, by secret": {sign(t, jose.HS256, []byte(secret), "hs", of("school", "codeapi", "external:school")),
+			true},
 		"the other's key":       {sign(t, jose.EdDSA, otherKey, "b", of("librechat", "codeapi", "librechat_jwt")), false},
 		"the other's source":    {sign(t, jose.EdDSA, otherKey, "b", of("school", "codeapi", "librechat_jwt")), false},
 		"the other's audience":  {sign(t, jose.EdDSA, otherKey, "b", of("school", "code2", "external:school")), false},
@@ -339,7 +352,8 @@ func TestBadKeys(t *testing.T) {
 	for name, c := range map[string]TokenConfig{
 		"no PEM": {PublicKey: "x"}, "weak RSA": {PublicKey: pemOf(t, &weak.PublicKey)}, "short secret": {Secret: "x"},
 		"private key": {PublicKey: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))},
-		"private JWK": {PublicKey: jwkOf(t, private, "")}, "secret JWK": {PublicKey: jwkOf(t, []byte(secret), "")}, "no JWK": {PublicKey: "{}"},
+		"private JWK": {PublicKey: jwkOf(t, private, "")}, "secret JWK": {PublicKey: jwkOf(t, []byte(secret), "")},
+		"no JWK":          {PublicKey: "{}"},
 		"empty directory": {Directory: t.TempDir()}, "empty set": {JWKS: `{"keys":[]}`}, "no file": {JWKS: "/nonexistent"},
 		"two with one kid": {Secret: secret, PublicKey: pemOf(t, private.Public())},
 	} {
@@ -353,7 +367,8 @@ func TestKeys(t *testing.T) {
 	public, private := edKey(t)
 	keys := &Keys{Tokens: newTokens(t, TokenConfig{PublicKey: pemOf(t, public)}), Static: "static", Others: authenticate}
 	for token, owner := range map[string]engine.Owner{
-		"static": StaticOwner, aliceKey: "alice", sign(t, jose.EdDSA, private, defaultKeyID, nil): "jwt/t1/user/0123456789abcdef01234567",
+		"static": StaticOwner, aliceKey: "alice", sign(t, jose.EdDSA, private, defaultKeyID,
+			nil): "jwt/t1/user/0123456789abcdef01234567",
 		"Static": "", "": "", "x.y.z": "",
 	} {
 		caller, err := keys.Authenticate(context.Background(), token)

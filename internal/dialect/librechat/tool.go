@@ -25,12 +25,15 @@ type tool struct {
 // Names that are words of the language.
 var (
 	pythonWords = []string{
-		"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
-		"except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+		"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
+		"else",
+		"except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass",
+		"raise",
 		"return", "try", "while", "with", "yield",
 	}
 	bashWords = []string{
-		"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "in", "function", "time", "coproc",
+		"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "in", "function",
+		"time", "coproc",
 	}
 )
 

@@ -72,7 +72,8 @@ func isAlgorithm(name string) bool {
 
 func isSource(name string) bool {
 	return slices.Contains(sources, name) ||
-		external.MatchString(name) && !slices.Contains([]string{"external:synthetic_test", "external:none", "external:api_key"}, name)
+		external.MatchString(name) && !slices.Contains([]string{
+			"external:synthetic_test", "external:none", "external:api_key"}, name)
 }
 
 // parseTrust reads the table. Whatever is wrong with it is an error: a table

@@ -107,7 +107,8 @@ func (a *api) uploadBatch(w http.ResponseWriter, r *http.Request) error {
 	for _, f := range b.files {
 		if f.err != nil {
 			out.Failed++
-			out.Files = append(out.Files, batchEntry{Status: "error", Filename: f.name, Name: f.name, Error: a.fileError(r, f.err)})
+			out.Files = append(out.Files, batchEntry{Status: "error", Filename: f.name, Name: f.name,
+				Error: a.fileError(r, f.err)})
 			continue
 		}
 		out.Succeeded++

@@ -42,7 +42,8 @@ func (a *aliveWriter) comment() {
 		return
 	}
 	if !a.begun {
-		a.start(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-cache, no-transform"}})
+		a.start(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"},
+			"Cache-Control": {"no-cache, no-transform"}})
 	}
 	if _, err := a.ResponseWriter.Write([]byte(": ok\n\n")); err == nil {
 		_ = http.NewResponseController(a.ResponseWriter).Flush() // a client that left is noticed by the handler

@@ -22,7 +22,8 @@ func (f *folder) Propose(ctx context.Context, _, _ string) (Plan, error) { retur
 func (f *folder) Plan(_ context.Context, id string) (Plan, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := Plan{ID: id, Summary: "1 file: +1 -1 in /site", Diff: "-a\n+b\n", Review: "airlock apply --approve " + id, Agreed: f.yes}
+	p := Plan{ID: id, Summary: "1 file: +1 -1 in /site", Diff: "-a\n+b\n", Review: "airlock apply --approve " + id,
+		Agreed: f.yes}
 	if len(f.applied) > 0 {
 		p.Done = "committed"
 	}
@@ -46,7 +47,8 @@ func (f *folder) done() string {
 // elsewhere, in every version of the protocol.
 func TestChanges(t *testing.T) {
 	asking := func(action string, asked *string) *sdk.ClientOptions {
-		return &sdk.ClientOptions{ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		return &sdk.ClientOptions{ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (
+			*sdk.ElicitResult, error) {
 			*asked = r.Params.Message
 			return &sdk.ElicitResult{Action: action, Content: map[string]any{}}, nil
 		}}
@@ -66,20 +68,24 @@ func TestChanges(t *testing.T) {
 			}
 			c := r.client("ada", o)
 			if !newer {
-				c = r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/sse", HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, o)
+				c = r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/sse",
+					HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, o)
 			}
 			if is := c.InitializeResult().ProtocolVersion; (is >= stateless) != newer {
 				t.Errorf("the client speaks %s", is)
 			}
-			if got := textOf(call1(t, c, "propose_changes", map[string]any{"response": "x"})); !strings.Contains(got, "-a\n+b") || f.done() != "" {
+			if got := textOf(call1(t, c, "propose_changes", map[string]any{"response": "x"})); !strings.Contains(
+				got, "-a\n+b") || f.done() != "" {
 				t.Errorf("%s: proposed: %q", tc.name, got)
 			}
 			got := textOf(call1(t, c, "apply_changes", map[string]any{"plan_id": "p1", "only": []string{"a.txt"}}))
-			if !strings.Contains(got, tc.want) || f.done() != tc.applied || tc.action != "" && asked != "Change 1 file: +1 -1 in /site?" {
+			if !strings.Contains(got, tc.want) || f.done() != tc.applied ||
+				tc.action != "" && asked != "Change 1 file: +1 -1 in /site?" {
 				t.Errorf("%v %s: %q, applied %q, asked %q", newer, tc.name, got, f.done(), asked)
 			}
 			if tc.applied != "" {
-				if again := call1(t, c, "apply_changes", map[string]any{"plan_id": "p1"}); !again.IsError || f.done() != tc.applied {
+				if again := call1(t, c, "apply_changes", map[string]any{"plan_id": "p1"}); !again.IsError ||
+					f.done() != tc.applied {
 					t.Errorf("%s: again: %q", tc.name, textOf(again))
 				}
 			}
@@ -96,7 +102,8 @@ func TestForgedAnswer(t *testing.T) {
 	for _, forged := range []string{"", "guess", state, other} {
 		body := message(1, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"},"requestState":"`+forged+
 			`","inputResponses":{"confirm":{"action":"accept","content":{}}}}`, stateless)
-		_, got, _ := r.send("POST", r.url, "ada", versionHeader+": "+stateless+"\nMcp-Method: tools/call\nMcp-Name: apply_changes", body)
+		_, got, _ := r.send("POST", r.url, "ada", versionHeader+": "+stateless+
+			"\nMcp-Method: tools/call\nMcp-Name: apply_changes", body)
 		if !strings.Contains(got, "was answered before") || f.done() != "" {
 			t.Errorf("%q: %s", forged, got)
 		}

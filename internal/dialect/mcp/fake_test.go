@@ -47,13 +47,15 @@ type fakeCell struct {
 }
 
 func newFakeLive(t testing.TB, e *engine.Service) *fakeLive {
-	f := &fakeLive{t: t, engine: e, root: t.TempDir(), cells: map[engine.ID]*fakeCell{}, count: map[engine.ID]int{}, languages: map[engine.ID]string{}}
+	f := &fakeLive{t: t, engine: e, root: t.TempDir(), cells: map[engine.ID]*fakeCell{}, count: map[engine.ID]int{},
+		languages: map[engine.ID]string{}}
 	f.changed = sync.NewCond(&f.mu)
 	return f
 }
 
 func (f *fakeLive) Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error) {
-	s, err := f.engine.CreateSession(ctx, caller, engine.SessionRequest{Origin: req.Origin, Kind: engine.SessionLive, Live: "{}", Files: req.Files})
+	s, err := f.engine.CreateSession(ctx, caller, engine.SessionRequest{
+		Origin: req.Origin, Kind: engine.SessionLive, Live: "{}", Files: req.Files})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.languages[s.ID] = req.Language
@@ -67,7 +69,9 @@ func (f *fakeLive) Info(ctx context.Context, caller engine.Caller, id engine.ID)
 	return live.Info{Session: s, Language: f.languages[id]}, err
 }
 
-func (f *fakeLive) Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error) {
+func (f *fakeLive) Start(
+	ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest,
+) (live.Cell, error) {
 	if _, err := f.engine.GetSession(ctx, caller, session); err != nil {
 		return live.Cell{}, err
 	}
@@ -75,7 +79,8 @@ func (f *fakeLive) Start(ctx context.Context, caller engine.Caller, session engi
 	defer f.mu.Unlock()
 	if f.busy != 0 {
 		f.busy--
-		return live.Cell{}, &engine.Error{Op: "start", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second, Err: errors.New("too many interpreters")}
+		return live.Cell{}, &engine.Error{Op: "start", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second,
+			Err: errors.New("too many interpreters")}
 	}
 	f.count[session]++
 	c := &fakeCell{owner: caller.Owner, end: make(chan struct{}), cell: live.Cell{
@@ -107,10 +112,12 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 		case "print":
 			put(live.Output{Type: live.Stdout, Text: rest + "\n"})
 		case "error":
-			put(live.Output{Type: live.Error, Name: "ValueError", Value: rest, Traceback: []string{"Traceback", "ValueError: " + rest}})
+			put(live.Output{Type: live.Error, Name: "ValueError", Value: rest,
+				Traceback: []string{"Traceback", "ValueError: " + rest}})
 			status = live.StatusError
 		case "make":
-			file, err := f.engine.PutFile(context.Background(), caller, engine.Upload{Name: rest, Origin: engine.OriginMCP}, strings.NewReader("made here"))
+			file, err := f.engine.PutFile(context.Background(), caller, engine.Upload{Name: rest, Origin: engine.OriginMCP},
+				strings.NewReader("made here"))
 			if err == nil {
 				_, err = f.WriteFile(context.Background(), caller, c.cell.Session, rest, strings.NewReader("made here"))
 			}
@@ -125,7 +132,8 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 			var width, height int
 			_, _ = fmt.Sscan(rest, &width, &height)
 			quoted, _ := json.Marshal(base64.StdEncoding.EncodeToString(picture1(width, height)))
-			put(live.Output{Type: live.Display, Data: map[string]json.RawMessage{"image/png": quoted, "text/plain": []byte(`"<Figure>"`)}})
+			put(live.Output{Type: live.Display, Data: map[string]json.RawMessage{
+				"image/png": quoted, "text/plain": []byte(`"<Figure>"`)}})
 		case "wait":
 			select {
 			case <-c.end:
@@ -167,7 +175,9 @@ func (f *fakeLive) Cell(_ context.Context, caller engine.Caller, _, id engine.ID
 
 func final(s live.Status) bool { return s != live.StatusQueued && s != live.StatusRunning }
 
-func (f *fakeLive) Watch(ctx context.Context, caller engine.Caller, _, id engine.ID, _ int) (iter.Seq[live.Event], error) {
+func (f *fakeLive) Watch(
+	ctx context.Context, caller engine.Caller, _, id engine.ID, _ int,
+) (iter.Seq[live.Event], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, err := f.cell(caller, id)
@@ -251,7 +261,9 @@ func (f *fakeLive) ListFiles(_ context.Context, _ engine.Caller, session engine.
 	return found, false, err
 }
 
-func (f *fakeLive) OpenFile(_ context.Context, _ engine.Caller, session engine.ID, path string) (Entry, *os.File, error) {
+func (f *fakeLive) OpenFile(
+	_ context.Context, _ engine.Caller, session engine.ID, path string,
+) (Entry, *os.File, error) {
 	file, err := os.Open(f.at(session, path))
 	if err != nil {
 		return Entry{}, nil, &engine.Error{Op: "open", Kind: engine.ErrNotFound}
@@ -263,7 +275,9 @@ func (f *fakeLive) OpenFile(_ context.Context, _ engine.Caller, session engine.I
 	return Entry{Path: path, Size: info.Size()}, file, nil
 }
 
-func (f *fakeLive) WriteFile(_ context.Context, _ engine.Caller, session engine.ID, path string, content io.Reader) (Entry, error) {
+func (f *fakeLive) WriteFile(
+	_ context.Context, _ engine.Caller, session engine.ID, path string, content io.Reader,
+) (Entry, error) {
 	data, err := io.ReadAll(content)
 	if err != nil {
 		return Entry{}, err

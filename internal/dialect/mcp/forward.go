@@ -133,7 +133,8 @@ func (s *Server) saveFiles(ctx context.Context, result *sdk.CallToolResult) {
 	var about struct {
 		Files []MadeFile `json:"files"`
 	}
-	if s.Desk == nil || err != nil || json.Unmarshal(raw, &about) != nil || len(about.Files) == 0 || len(result.Content) == 0 {
+	if s.Desk == nil || err != nil || json.Unmarshal(raw, &about) != nil || len(about.Files) == 0 ||
+		len(result.Content) == 0 {
 		return
 	}
 	said, err := s.Desk.Save(ctx, about.Files)

@@ -33,7 +33,8 @@ func message(id int, method, params, version string) string {
 }
 
 func initialize(version, capabilities string) string {
-	return message(1, "initialize", `{"protocolVersion":"`+version+`","capabilities":`+capabilities+`,"clientInfo":{"name":"t","version":"1"}}`, "")
+	return message(1, "initialize", `{"protocolVersion":"`+version+`","capabilities":`+capabilities+
+		`,"clientInfo":{"name":"t","version":"1"}}`, "")
 }
 
 // begin opens a session of the protocol, and returns the header of its requests.
@@ -71,7 +72,8 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	header := versionHeader + ": " + stateless + "\nMcp-Method: tools/call\nMcp-Name: run_code"
-	if status, body, _ := r.send("POST", r.url, "ada", header, message(1, "tools/call", runPrint, stateless)); status != 200 || !strings.Contains(body, "hello") {
+	if status, body, _ := r.send("POST", r.url, "ada", header,
+		message(1, "tools/call", runPrint, stateless)); status != 200 || !strings.Contains(body, "hello") {
 		t.Errorf("%s: %d %s", stateless, status, body)
 	}
 	if c := r.client("ada", nil); c.InitializeResult().ProtocolVersion != stateless {
@@ -95,11 +97,15 @@ func TestBadMessages(t *testing.T) {
 		{"unknown method", header, message(3, "no/such", `{}`, ""), 400, "no/such"},
 		{"unknown method, newer", modern + "\nMcp-Method: no/such", message(3, "no/such", `{}`, stateless), 404, "-32601"},
 		{"unknown tool", header, message(3, "tools/call", `{"name":"rm"}`, ""), 200, "-32602"},
-		{"arguments of a wrong type", header, message(3, "tools/call", `{"name":"run_code","arguments":[1]}`, ""), 200, "arguments: an object is needed"},
+		{"arguments of a wrong type", header, message(3, "tools/call", `{"name":"run_code","arguments":[1]}`, ""), 200,
+			"arguments: an object is needed"},
 		{"an unknown session", sessionHeader + ": nope", message(3, "tools/list", `{}`, ""), 404, "session not found"},
-		{"an unknown version", versionHeader + ": 1999-01-01", message(3, "tools/list", `{}`, ""), 400, "Unsupported protocol version"},
-		{"a version of the future", versionHeader + ": 2099-01-01\nMcp-Method: tools/list", message(3, "tools/list", `{}`, "2099-01-01"), 400, "-32022"},
-		{"an unknown resource", header, message(3, "resources/read", `{"uri":"airlock://sessions/s_x/files/y"}`, ""), 200, "error"},
+		{"an unknown version", versionHeader + ": 1999-01-01", message(3, "tools/list", `{}`, ""), 400,
+			"Unsupported protocol version"},
+		{"a version of the future", versionHeader + ": 2099-01-01\nMcp-Method: tools/list",
+			message(3, "tools/list", `{}`, "2099-01-01"), 400, "-32022"},
+		{"an unknown resource", header, message(3, "resources/read", `{"uri":"airlock://sessions/s_x/files/y"}`, ""), 200,
+			"error"},
 		{"a foreign resource", header, message(3, "resources/read", `{"uri":"file:///etc/passwd"}`, ""), 200, "error"},
 		{"a batch where there are none", header, `[` + message(3, "tools/list", `{}`, "") + `]`, 400, ""},
 		{"no JSON in a type of text", header + "\nContent-Type: text/plain", message(3, "tools/list", `{}`, ""), 415, ""},
@@ -109,7 +115,8 @@ func TestBadMessages(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", tc.name, status, body, tc.status, tc.contains)
 		}
 	}
-	if _, body, _ := r.send("POST", r.url, "ada", header, message(4, "tools/call", runPrint, "")); !strings.Contains(body, "hello") {
+	if _, body, _ := r.send("POST", r.url, "ada", header, message(4, "tools/call", runPrint, "")); !strings.Contains(
+		body, "hello") {
 		t.Errorf("the next call: %s", body)
 	}
 	old, _ := r.begin("ada", "2025-03-26", "{}")
@@ -126,7 +133,8 @@ func TestForeignSession(t *testing.T) {
 	header, _ := r.begin("ada", lastSession, "{}")
 	done := make(chan string)
 	go func() {
-		_, body, _ := r.send("POST", r.url, "ada", header, message(2, "tools/call", `{"name":"run_code","arguments":{"code":"wait","timeout_seconds":5}}`, ""))
+		_, body, _ := r.send("POST", r.url, "ada", header, message(
+			2, "tools/call", `{"name":"run_code","arguments":{"code":"wait","timeout_seconds":5}}`, ""))
 		done <- body
 	}()
 	r.live.awaitCells(1)
@@ -152,9 +160,13 @@ func TestForeignSession(t *testing.T) {
 // A session is the owner's who asks, not of the first request's context.
 func TestOwnerOfEachRequest(t *testing.T) {
 	r := newRig(t)
-	theirs := sessionOf(t, call1(t, r.client("mallory", nil), "write_file", map[string]any{"path": "x", "content": "secret"}))
-	for _, c := range []*sdk.ClientSession{r.client("ada", nil), r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/sse", HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, nil)} {
-		if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "airlock://sessions/" + theirs + "/files/x"}); err == nil {
+	theirs := sessionOf(t, call1(t, r.client("mallory", nil), "write_file",
+		map[string]any{"path": "x", "content": "secret"}))
+	for _, c := range []*sdk.ClientSession{r.client("ada", nil),
+		r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/sse", HTTPClient: &http.Client{Transport: asOwner{"ada"}}},
+			nil)} {
+		if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{
+			URI: "airlock://sessions/" + theirs + "/files/x"}); err == nil {
 			t.Error("another owner's file was read")
 		}
 		list, err := c.ListResources(t.Context(), nil)
@@ -179,7 +191,8 @@ func TestManySessions(t *testing.T) {
 func TestOrigins(t *testing.T) {
 	r := newRig(t)
 	for _, method := range []string{"POST", "GET", "DELETE", "PUT"} {
-		if status, _, _ := r.send(method, r.url, "ada", "Origin: https://evil.example", message(1, "ping", "{}", "")); status != 403 {
+		if status, _, _ := r.send(method, r.url, "ada", "Origin: https://evil.example",
+			message(1, "ping", "{}", "")); status != 403 {
 			t.Errorf("%s from another site: %d", method, status)
 		}
 	}
@@ -192,7 +205,8 @@ func TestOrigins(t *testing.T) {
 	// A proxy's name for us is checked by httpd, which knows those that are ours.
 	req := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(initialize(lastSession, "{}")))
 	req.Host = "mcp.example.com"
-	for name, value := range map[string]string{"Authorization": "Bearer ada", "Content-Type": "application/json", "Accept": "*/*"} {
+	for name, value := range map[string]string{"Authorization": "Bearer ada", "Content-Type": "application/json",
+		"Accept": "*/*"} {
 		req.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
@@ -207,7 +221,8 @@ func TestCacheScope(t *testing.T) {
 	r := newRig(t)
 	call1(t, r.client("ada", nil), "run_code", map[string]any{"code": "make x.txt"})
 	for method, want := range map[string]string{"resources/list": "private", "tools/list": "public"} {
-		_, body, _ := r.send("POST", r.url, "ada", versionHeader+": "+stateless+"\nMcp-Method: "+method, message(1, method, "{}", stateless))
+		_, body, _ := r.send("POST", r.url, "ada", versionHeader+": "+stateless+"\nMcp-Method: "+method,
+			message(1, method, "{}", stateless))
 		if !strings.Contains(body, `"cacheScope":"`+want+`"`) {
 			t.Errorf("%s: %s", method, body)
 		}
@@ -224,10 +239,12 @@ func TestCacheScope(t *testing.T) {
 func TestLargeBodies(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)
-	if got := call1(t, c, "write_file", map[string]any{"path": "big", "content": strings.Repeat("x", maxContent)}); got.IsError {
+	if got := call1(t, c, "write_file", map[string]any{"path": "big",
+		"content": strings.Repeat("x", maxContent)}); got.IsError {
 		t.Errorf("3 MB: %s", textOf(got))
 	}
-	if got := call1(t, c, "write_file", map[string]any{"path": "big", "content": strings.Repeat("x", maxContent+1)}); !got.IsError || !strings.Contains(textOf(got), "upload_link") {
+	if got := call1(t, c, "write_file", map[string]any{"path": "big",
+		"content": strings.Repeat("x", maxContent+1)}); !got.IsError || !strings.Contains(textOf(got), "upload_link") {
 		t.Errorf("more than 3 MB: %s", textOf(got))
 	}
 	params := `{"name":"run_code","arguments":{"code":"` + strings.Repeat("x", 20<<20) + `"}}`
@@ -258,15 +275,18 @@ func TestEventTransport(t *testing.T) {
 // gpt-oss has one tool, whose connection is its interpreter.
 func TestPython(t *testing.T) {
 	r := newRig(t)
-	c := r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/python/sse", HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, nil)
-	if is := c.InitializeResult(); is.ServerInfo.Name != "python" || !strings.Contains(is.Instructions, "stateful environment") {
+	c := r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/python/sse",
+		HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, nil)
+	if is := c.InitializeResult(); is.ServerInfo.Name != "python" ||
+		!strings.Contains(is.Instructions, "stateful environment") {
 		t.Errorf("server %+v", is)
 	}
 	list, err := c.ListTools(t.Context(), nil)
 	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "python" {
 		t.Fatalf("tools %v, %v", list, err)
 	}
-	for _, tc := range [][2]string{{"print a", "a\n"}, {"error x", "Traceback\nValueError: x\n"}, {"none", "[no output: use print to see a value]"}} {
+	for _, tc := range [][2]string{{"print a", "a\n"}, {"error x", "Traceback\nValueError: x\n"},
+		{"none", "[no output: use print to see a value]"}} {
 		if got := textOf(call1(t, c, "python", map[string]any{"code": tc[0]})); got != tc[1] {
 			t.Errorf("%s: %q", tc[0], got)
 		}
@@ -315,7 +335,8 @@ func TestCancelMessage(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.send("POST", r.url, "ada", header, message(7, "tools/call", `{"name":"run_code","arguments":{"code":"wait","timeout_seconds":30}}`, ""))
+		r.send("POST", r.url, "ada", header, message(7, "tools/call",
+			`{"name":"run_code","arguments":{"code":"wait","timeout_seconds":30}}`, ""))
 	}()
 	r.live.awaitCells(1)
 	for range 2 {
@@ -323,7 +344,8 @@ func TestCancelMessage(t *testing.T) {
 	}
 	r.live.awaitCancels(1)
 	<-done
-	if _, body, _ := r.send("POST", r.url, "ada", header, message(8, "tools/call", runPrint, "")); !strings.Contains(body, "hello") {
+	if _, body, _ := r.send("POST", r.url, "ada", header, message(8, "tools/call", runPrint, "")); !strings.Contains(
+		body, "hello") {
 		t.Errorf("the next call: %s", body)
 	}
 }
@@ -335,7 +357,8 @@ func TestParallelCalls(t *testing.T) {
 	for i := range 100 {
 		all.Go(func() {
 			want := fmt.Sprint("number ", i)
-			result, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_code", Arguments: map[string]any{"code": "print " + want}})
+			result, err := c.CallTool(t.Context(), &sdk.CallToolParams{
+				Name: "run_code", Arguments: map[string]any{"code": "print " + want}})
 			if err != nil || !strings.Contains(textOf(result), want+"\n") {
 				t.Errorf("%s: %v, %v", want, result, err)
 			}
@@ -414,7 +437,8 @@ func TestStdio(t *testing.T) {
 		t.Errorf("a call: %v", got)
 	}
 	// A client that began with initialize is asked in the old way, whatever version it named.
-	if got := say(message(3, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"}}`, "")); got["method"] != "elicitation/create" {
+	if got := say(message(3, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"}}`,
+		"")); got["method"] != "elicitation/create" {
 		t.Errorf("the question: %v", got)
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // the answer to the call that was asked about
@@ -437,7 +461,8 @@ func TestUploadLink(t *testing.T) {
 		}
 	}
 	session := sessionOf(t, &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: said}}})
-	if got := textOf(call1(t, c, "read_file", map[string]any{"session": session, "path": "data/big.csv"})); !strings.HasSuffix(got, "a,b\n") {
+	if got := textOf(call1(t, c, "read_file", map[string]any{
+		"session": session, "path": "data/big.csv"})); !strings.HasSuffix(got, "a,b\n") {
 		t.Errorf("stored: %q", got)
 	}
 }

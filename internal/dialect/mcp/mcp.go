@@ -136,7 +136,8 @@ func (s *Server) recovered(next sdk.MethodHandler) sdk.MethodHandler {
 // on to take the client for one of the version that it named.
 func (s *Server) clamp(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-		if p, ok := r.GetParams().(*sdk.InitializeParams); ok && p != nil && (p.ProtocolVersion >= stateless || !slices.Contains(sdk.SupportedProtocolVersions(), p.ProtocolVersion)) {
+		if p, ok := r.GetParams().(*sdk.InitializeParams); ok && p != nil &&
+			(p.ProtocolVersion >= stateless || !slices.Contains(sdk.SupportedProtocolVersions(), p.ProtocolVersion)) {
 			p.ProtocolVersion = lastSession
 		}
 		return next(ctx, method, r)

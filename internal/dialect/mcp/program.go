@@ -215,7 +215,9 @@ func (e *missingError) Error() string {
 }
 
 // session returns the session that a handle names, and what its interpreter speaks.
-func (s *Server) session(ctx context.Context, caller engine.Caller, handle string) (session engine.ID, speaks string, err error) {
+func (s *Server) session(
+	ctx context.Context, caller engine.Caller, handle string,
+) (session engine.ID, speaks string, err error) {
 	missing := &missingError{what: "session", handle: handle}
 	id, err := engine.ParseID(strings.TrimPrefix(handle, sessionPrefix))
 	if err != nil {

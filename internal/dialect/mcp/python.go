@@ -32,7 +32,8 @@ type listedTools struct {
 func (s *Server) pythonServer() *sdk.Server {
 	about, _ := describe("python")
 	server := s.newSDK("python", about)
-	t := tool{name: "python", title: "Python", call: (*Server).python, args: []argument{{name: "code", kind: text, required: true, min: 1}}}
+	t := tool{name: "python", title: "Python", call: (*Server).python,
+		args: []argument{{name: "code", kind: text, required: true, min: 1}}}
 	definition := t.definition()
 	server.AddTool(definition, s.handler(&t))
 	server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
@@ -41,8 +42,10 @@ func (s *Server) pythonServer() *sdk.Server {
 				return next(ctx, method, r)
 			}
 			return &listedTools{Tools: []listedTool{{
-				Name: definition.Name, Title: definition.Title, Description: definition.Description, InputSchema: definition.InputSchema,
-				Annotations: map[string]bool{"include_in_prompt": true, "readOnlyHint": false, "destructiveHint": false, "openWorldHint": s.Network},
+				Name: definition.Name, Title: definition.Title, Description: definition.Description,
+				InputSchema: definition.InputSchema,
+				Annotations: map[string]bool{"include_in_prompt": true, "readOnlyHint": false, "destructiveHint": false,
+					"openWorldHint": s.Network},
 			}}}, nil
 		}
 	})

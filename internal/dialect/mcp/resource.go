@@ -39,7 +39,8 @@ func (s *Server) addResources() {
 			question = docs["otherwise"]
 		}
 		text := strings.NewReplacer("{file}", r.Params.Arguments["file"], "{question}", question).Replace(about)
-		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}}, nil
+		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}},
+			nil
 	})
 	s.sdk.AddReceivingMiddleware(s.listResources)
 }
@@ -65,7 +66,8 @@ func (s *Server) listResources(next sdk.MethodHandler) sdk.MethodHandler {
 			list.Resources = there.Resources
 			return list, nil
 		}
-		files, err := s.Engine.ListFiles(ctx, s.callerOf(ctx, r), engine.FileQuery{Origin: engine.OriginMCP, Page: engine.Page{Limit: listedFiles}})
+		files, err := s.Engine.ListFiles(ctx, s.callerOf(ctx, r),
+			engine.FileQuery{Origin: engine.OriginMCP, Page: engine.Page{Limit: listedFiles}})
 		if err != nil {
 			return nil, fmt.Errorf("list files: %w", engine.KindOf(err))
 		}
@@ -89,7 +91,8 @@ func (s *Server) readResource(ctx context.Context, r *sdk.ReadResourceRequest) (
 	missing := sdk.ResourceNotFoundError(r.Params.URI)
 	contents, err := s.resource(ctx, s.callerOf(ctx, r), r.Params.URI)
 	if err != nil {
-		if _, ok := errors.AsType[*missingError](err); ok || errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrInvalid) {
+		if _, ok := errors.AsType[*missingError](err); ok || errors.Is(err, engine.ErrNotFound) ||
+			errors.Is(err, engine.ErrInvalid) {
 			return nil, missing
 		}
 		if text, ok := errorOf(err); ok {

@@ -146,7 +146,8 @@ func (s *Server) place(ctx context.Context, caller engine.Caller, session, file 
 }
 
 func (s *Server) noLanguage(ctx context.Context, name string) error {
-	return refused("%.40s is not installed here. Installed: %s. The operator can run 'airlock setup'.", name, strings.Join(s.Languages(ctx), ", "))
+	return refused("%.40s is not installed here. Installed: %s. The operator can run 'airlock setup'.", name,
+		strings.Join(s.Languages(ctx), ", "))
 }
 
 // await waits for a program's end, for as long as the caller wants to, and

@@ -45,32 +45,40 @@ func (s *Server) table() []tool {
 		{name: "wait_run", title: "Wait for a program", hints: reads, remote: true, call: (*Server).waitRun, args: []argument{
 			{name: "run", kind: text, required: true, min: 1}, wait,
 		}},
-		{name: "describe_environment", title: "Describe the environment", hints: reads, remote: true, call: (*Server).describeEnvironment},
+		{name: "describe_environment", title: "Describe the environment", hints: reads, remote: true,
+			call: (*Server).describeEnvironment},
 	}
 	if s.Files != nil || s.Remote != nil {
 		tools = append(tools, []tool{
-			{name: "write_file", title: "Write a file", hints: sdk.ToolAnnotations{IdempotentHint: true}, remote: true, call: (*Server).writeFile,
+			{name: "write_file", title: "Write a file", hints: sdk.ToolAnnotations{IdempotentHint: true}, remote: true,
+				call: (*Server).writeFile,
 				args: []argument{path, {name: "content", kind: text, required: true}, encoding, session}},
 			{name: "read_file", title: "Read a file", hints: reads, remote: true, call: (*Server).readFile, args: []argument{
-				needed, path, {name: "offset", kind: integer, value: 0}, {name: "limit", kind: integer, min: 1, max: 40_000, value: 16_000}, encoding,
+				needed, path, {name: "offset", kind: integer, value: 0},
+				{name: "limit", kind: integer, min: 1, max: 40_000, value: 16_000}, encoding,
 			}},
 			{name: "list_files", title: "List files", hints: reads, remote: true, call: (*Server).listFiles, args: []argument{
-				needed, {name: "prefix", kind: text}, {name: "after", kind: text}, {name: "limit", kind: integer, min: 1, max: 1000, value: 200},
+				needed, {name: "prefix", kind: text}, {name: "after", kind: text},
+				{name: "limit", kind: integer, min: 1, max: 1000, value: 200},
 			}},
-			{name: "delete_file", title: "Delete a file", hints: destroys, remote: true, call: (*Server).deleteFile, args: []argument{needed, path}},
+			{name: "delete_file", title: "Delete a file", hints: destroys, remote: true, call: (*Server).deleteFile,
+				args: []argument{needed, path}},
 		}...)
 	}
 	if s.HTTP && s.Files != nil {
-		tools = append(tools, tool{name: "upload_link", title: "Link for an upload", remote: true, call: (*Server).uploadLink, args: []argument{path, session}})
+		tools = append(tools, tool{name: "upload_link", title: "Link for an upload", remote: true, call: (*Server).uploadLink,
+			args: []argument{path, session}})
 	}
 	if s.Changes != nil {
 		tools = append(tools,
-			tool{name: "propose_changes", title: "Propose changes", hints: reads, call: (*Server).proposeChanges, args: []argument{
-				{name: "response", kind: text, required: true, min: 1}, {name: "root", kind: text},
-			}},
-			tool{name: "apply_changes", title: "Apply changes", hints: sdk.ToolAnnotations{DestructiveHint: new(true)}, call: (*Server).applyChanges, args: []argument{
-				{name: "plan_id", kind: text, required: true, min: 1}, {name: "only", kind: list},
-			}})
+			tool{name: "propose_changes", title: "Propose changes", hints: reads, call: (*Server).proposeChanges,
+				args: []argument{
+					{name: "response", kind: text, required: true, min: 1}, {name: "root", kind: text},
+				}},
+			tool{name: "apply_changes", title: "Apply changes", hints: sdk.ToolAnnotations{DestructiveHint: new(true)},
+				call: (*Server).applyChanges, args: []argument{
+					{name: "plan_id", kind: text, required: true, min: 1}, {name: "only", kind: list},
+				}})
 	}
 	return tools
 }
@@ -104,7 +112,8 @@ func (s *Server) writeFile(ctx context.Context, c *call) (*sdk.CallToolResult, e
 		return nil, refused("%w", err)
 	}
 	if len(content) > maxContent {
-		return nil, refused("content: it has %s, at most 3 MB are taken here. upload_link takes larger files", humanize.Bytes(uint64(len(content))))
+		return nil, refused("content: it has %s, at most 3 MB are taken here. upload_link takes larger files",
+			humanize.Bytes(uint64(len(content))))
 	}
 	session, err := s.work(ctx, c)
 	if err != nil {
@@ -135,7 +144,8 @@ func (s *Server) readFile(ctx context.Context, c *call) (*sdk.CallToolResult, er
 	if c.text("encoding") == "base64" {
 		shown = base64.StdEncoding.EncodeToString(data)
 	} else if data = wholeRunes(data); !utf8.Valid(data) {
-		return nil, refused("%s is not text: read it with encoding base64, or have a program look at it", engine.ShownName(name))
+		return nil, refused("%s is not text: read it with encoding base64, or have a program look at it",
+			engine.ShownName(name))
 	} else {
 		shown = string(data)
 	}
@@ -161,7 +171,9 @@ func wholeRunes(data []byte) []byte {
 }
 
 // read returns a part of a file and the size of the whole.
-func (s *Server) read(ctx context.Context, caller engine.Caller, session engine.ID, name string, offset int64, limit int) ([]byte, int64, error) {
+func (s *Server) read(
+	ctx context.Context, caller engine.Caller, session engine.ID, name string, offset int64, limit int,
+) ([]byte, int64, error) {
 	entry, f, err := s.Files.OpenFile(ctx, caller, session, name)
 	if err != nil {
 		return nil, 0, err
@@ -232,7 +244,8 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 	}
 	limits, most := s.Engine.Limits()
 	fmt.Fprintf(&b, "A program has %s (at most %s), %s of memory, %d processes, and a working directory of %s.\n",
-		limits.Timeout, most.Timeout, humanize.IBytes(uint64(limits.Memory)), limits.Processes, humanize.IBytes(uint64(limits.Workspace)))
+		limits.Timeout, most.Timeout, humanize.IBytes(uint64(limits.Memory)), limits.Processes,
+		humanize.IBytes(uint64(limits.Workspace)))
 	network := "There is no network."
 	if s.Network {
 		network = "Programs may reach the network as far as it was granted."

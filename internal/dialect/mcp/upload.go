@@ -79,7 +79,8 @@ func (s *Server) uploadLink(ctx context.Context, c *call) (*sdk.CallToolResult, 
 	if extra := c.request.Extra; base == "" && extra != nil {
 		base = extra.Header.Get(baseHeader)
 	}
-	return answer(fmt.Sprintf("Send the file within 10 minutes, once:\ncurl -fsS -T FILE %s/mcp/upload/%s\nsession %s then has it as %s.",
+	return answer(fmt.Sprintf(
+		"Send the file within 10 minutes, once:\ncurl -fsS -T FILE %s/mcp/upload/%s\nsession %s then has it as %s.",
 		base, token, sessionPrefix+session.String(), engine.ShownName(name))), nil
 }
 

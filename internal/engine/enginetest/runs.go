@@ -9,7 +9,9 @@ import (
 )
 
 // StartRun records a run, unless its key was used before.
-func (x *Index) StartRun(ctx context.Context, run *engine.Run, session *engine.Session, key string, print engine.Digest) (engine.ID, error) {
+func (x *Index) StartRun(
+	ctx context.Context, run *engine.Run, session *engine.Session, key string, print engine.Digest,
+) (engine.ID, error) {
 	if err := x.begin(ctx, "StartRun"); err != nil {
 		return engine.ID{}, err
 	}
@@ -38,7 +40,9 @@ func (x *Index) StartRun(ctx context.Context, run *engine.Run, session *engine.S
 }
 
 // EarlierRun returns the run that an owner started with a key.
-func (x *Index) EarlierRun(ctx context.Context, owner engine.Owner, key string, print engine.Digest) (engine.ID, error) {
+func (x *Index) EarlierRun(
+	ctx context.Context, owner engine.Owner, key string, print engine.Digest,
+) (engine.ID, error) {
 	if err := x.begin(ctx, "EarlierRun"); err != nil {
 		return engine.ID{}, err
 	}
@@ -104,7 +108,9 @@ func (x *Index) SaveFiles(ctx context.Context, run *engine.Run, deleted []string
 }
 
 // InsertFinished records a run that has begun and ended.
-func (x *Index) InsertFinished(ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk) error {
+func (x *Index) InsertFinished(
+	ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk,
+) error {
 	if err := x.begin(ctx, "InsertFinished"); err != nil {
 		return err
 	}

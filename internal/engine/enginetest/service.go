@@ -17,7 +17,9 @@ func Start(t testing.TB, cfg engine.Config, sandbox engine.Sandbox) *engine.Serv
 }
 
 // StartOn is Start on stores that the test has.
-func StartOn(t testing.TB, cfg engine.Config, sandbox engine.Sandbox, blobs engine.Blobs, index engine.Index) *engine.Service {
+func StartOn(
+	t testing.TB, cfg engine.Config, sandbox engine.Sandbox, blobs engine.Blobs, index engine.Index,
+) *engine.Service {
 	t.Helper()
 	if fake, ok := index.(*Index); ok && cfg.Now != nil {
 		fake.Now = nil // such clocks leap

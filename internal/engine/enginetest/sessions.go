@@ -83,7 +83,9 @@ func (x *Index) LinkFiles(ctx context.Context, files []engine.SessionFile) error
 }
 
 // SessionFiles returns the files of a session in order of path.
-func (x *Index) SessionFiles(ctx context.Context, owner engine.Owner, id engine.ID) ([]engine.File, []engine.SessionFile, error) {
+func (x *Index) SessionFiles(
+	ctx context.Context, owner engine.Owner, id engine.ID,
+) ([]engine.File, []engine.SessionFile, error) {
 	if err := x.begin(ctx, "SessionFiles"); err != nil {
 		return nil, nil, err
 	}
@@ -107,7 +109,9 @@ func (x *Index) SessionFiles(ctx context.Context, owner engine.Owner, id engine.
 }
 
 // SessionFile returns a file of a session and its first place there.
-func (x *Index) SessionFile(ctx context.Context, owner engine.Owner, session, file engine.ID) (engine.File, engine.SessionFile, error) {
+func (x *Index) SessionFile(
+	ctx context.Context, owner engine.Owner, session, file engine.ID,
+) (engine.File, engine.SessionFile, error) {
 	files, places, err := x.SessionFiles(ctx, owner, session)
 	if err != nil {
 		return engine.File{}, engine.SessionFile{}, err

@@ -30,8 +30,9 @@ func compile(t *testing.T, files map[string]string) (result, said string, code i
 
 func TestMainCompiles(t *testing.T) {
 	result, said, code := compile(t, map[string]string{
-		"main.ts": "import { two, type N } from './two'\nimport fs from 'fs'\nconst x: N = await two()\nconsole.log(x, fs, import.meta.filename)",
-		"two.ts":  "export type N = number\nexport const two = async (): Promise<N> => 2\n",
+		"main.ts": "import { two, type N } from './two'\nimport fs from 'fs'\nconst x: N = await two()\n" +
+			"console.log(x, fs, import.meta.filename)",
+		"two.ts": "export type N = number\nexport const two = async (): Promise<N> => 2\n",
 	})
 	if code != 0 || said != "" {
 		t.Fatalf("exit code %d, said %q", code, said)
@@ -53,7 +54,8 @@ func TestMainComplains(t *testing.T) {
 		"package": {"import 'no-such-package'", "main.ts:1:7:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, said, code := compile(t, map[string]string{"main.ts": test.code}); code != 1 || !strings.Contains(said, test.want) {
+			if _, said, code := compile(t, map[string]string{"main.ts": test.code}); code != 1 ||
+				!strings.Contains(said, test.want) {
 				t.Errorf("exit code %d, said %q", code, said)
 			}
 		})

@@ -21,11 +21,13 @@ func (noLauncher) Close() error                             { return nil }
 func TestBetweenExecutors(t *testing.T) {
 	s := &Sandbox{
 		config: Config{Launcher: noLauncher{}, Log: quiet},
-		links:  pairPool[*link]{create: newRequestEnds, enough: spareLinks}, pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes},
+		links:  pairPool[*link]{create: newRequestEnds, enough: spareLinks},
+		pipes:  pairPool[*os.File]{create: newOutputEnds, enough: sparePipes},
 	}
 	_, run := s.Run(t.Context(), sandboxtest.Python("1"), &listener{})
 	_, held := s.Held(t.Context())
-	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), nil, sandboxtest.Limits()), s.Release(t.Context(), engine.NewID())} {
+	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), nil, sandboxtest.Limits()),
+		s.Release(t.Context(), engine.NewID())} {
 		e, ok := errors.AsType[*engine.Error](err)
 		if !ok || e.Kind != engine.ErrUnavailable || e.RetryAfter == 0 {
 			t.Errorf("%#v", err)

@@ -67,7 +67,8 @@ func reexecute(args []string) error {
 		// What is inheritable decides what stays ambient: that is how the
 		// executor of an ordinary user has any.
 		have := data[i]
-		data[i] = unix.CapUserData{Effective: have.Permitted & set, Permitted: have.Permitted & set, Inheritable: have.Inheritable & set}
+		data[i] = unix.CapUserData{Effective: have.Permitted & set, Permitted: have.Permitted & set,
+			Inheritable: have.Inheritable & set}
 	}
 	if err := unix.Capset(&header, &data[0]); err != nil {
 		return fmt.Errorf("give up capabilities: %w", err)

@@ -349,7 +349,8 @@ func (t *cgroupTree) limit(controller, folder string, l groupLimits) error {
 			optional(writeFile(folder, "memory.memsw.limit_in_bytes", memory)),
 			// What waits in sockets of the loopback device is counted apart here,
 			// and else not at all: gigabytes, out of what the host's own sockets have.
-			optional(writeFile(folder, "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(min(l.memory/4, maxSocketMemory), 10))),
+			optional(writeFile(folder, "memory.kmem.tcp.limit_in_bytes",
+				strconv.FormatInt(min(l.memory/4, maxSocketMemory), 10))),
 		)
 	case controller == "pids":
 		return writeFile(folder, "pids.max", processes)

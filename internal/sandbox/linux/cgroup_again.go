@@ -40,8 +40,10 @@ func (g *group) keep() bool {
 		return false
 	}
 	again := &group{
-		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, complete: true, idling: g.idling,
-		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile, socketFile: g.socketFile, oomFile: g.oomFile,
+		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, complete: true,
+		idling:        g.idling,
+		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile,
+		socketFile: g.socketFile, oomFile: g.oomFile,
 	}
 	oldest, ok := g.tree.kept.add(again)
 	if oldest != nil {

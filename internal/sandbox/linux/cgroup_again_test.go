@@ -74,7 +74,8 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 		t.Errorf("it starts at %v, %d bytes, %d processes", second.cpu(), second.memoryPeak(), second.processes())
 	}
 	second.idle(false)
-	for _, f := range [][2]string{{"pids.max", "5\n"}, {"cpu.cfs_quota_us", "50000\n"}, {"memory.limit_in_bytes", "67108864\n"}, {"cpu.idle", "0\n"}} {
+	for _, f := range [][2]string{{"pids.max", "5\n"}, {"cpu.cfs_quota_us", "50000\n"},
+		{"memory.limit_in_bytes", "67108864\n"}, {"cpu.idle", "0\n"}} {
 		for _, folder := range second.folders {
 			if b, err := os.ReadFile(filepath.Join(folder, f[0])); err == nil && string(b) != f[1] {
 				t.Errorf("%s is %q", f[0], b)
@@ -151,11 +152,13 @@ func runIn(t *testing.T, g *group, script string, files ...*os.File) {
 		t.Fatalf("%d processes are left", n)
 	}
 	if len(files) == 0 { // what it has charged in advance, it gives back
-		if err := writeFile(filepath.Join(g.tree.bases[memoryController], filepath.Base(g.folders[0])), "memory.force_empty", "0"); err != nil {
+		if err := writeFile(filepath.Join(g.tree.bases[memoryController], filepath.Base(g.folders[0])), "memory.force_empty",
+			"0"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for begin := time.Now(); len(files) == 0 && parseInt(readAgain(g.memoryFile)) > mostCharged; time.Sleep(time.Millisecond) {
+	for begin := time.Now(); len(files) == 0 && parseInt(readAgain(g.memoryFile)) > mostCharged; time.Sleep(
+		time.Millisecond) {
 		if time.Since(begin) > 10*time.Second {
 			t.Fatalf("%s bytes are still charged", readAgain(g.memoryFile))
 		}
@@ -240,7 +243,8 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 				t.Fatal("none is counted")
 			}
 			// As when it was the host that had too little, or what it had was swapped out.
-			if err := writeFile(filepath.Join(g.tree.bases[memoryController], "first"), "memory.max_usage_in_bytes", "0"); err != nil {
+			if err := writeFile(filepath.Join(g.tree.bases[memoryController], "first"), "memory.max_usage_in_bytes",
+				"0"); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -282,7 +286,8 @@ func TestGroupsThatAreNotKept(t *testing.T) {
 			if err := os.Mkdir(taken, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tree.create(strconv.Itoa(i), groupLimits{memory: 64 << 20, processes: 4}); !errors.Is(err, os.ErrExist) {
+			if _, err := tree.create(strconv.Itoa(i), groupLimits{memory: 64 << 20, processes: 4}); !errors.Is(
+				err, os.ErrExist) {
 				t.Fatalf("half of a group: %v", err)
 			}
 			if err := os.Remove(taken); err != nil {
@@ -349,7 +354,8 @@ func TestColdProgramsAreNotIdle(t *testing.T) {
 			default:
 			}
 			for _, g := range groups(t) {
-				if idle := readSmall(g, "cpu.idle"); idle != "" && strings.Contains(g, own) && slices.Contains(commandsIn(g), "sleep") {
+				if idle := readSmall(g, "cpu.idle"); idle != "" && strings.Contains(g, own) &&
+					slices.Contains(commandsIn(g), "sleep") {
 					if seen = true; idle != "0\n" {
 						t.Errorf("it is idle: %q", idle)
 					}

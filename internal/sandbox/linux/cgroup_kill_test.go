@@ -103,7 +103,8 @@ func unifiedFolder(t *testing.T) string {
 			return folder
 		}
 	}
-	sandboxtest.Skip(t, "needs root and control groups of version 2 on Linux 5.14 or later, mounted beside those of version 1 or alone")
+	sandboxtest.Skip(
+		t, "needs root and control groups of version 2 on Linux 5.14 or later, mounted beside those of version 1 or alone")
 	return ""
 }
 

@@ -43,7 +43,8 @@ func prepareGroups(root, instance string, service int) error {
 		return err
 	}
 	// All of Airlock weighs as much as the service and the programs did apart.
-	return errors.Join(setWeight(1, filepath.Join(base, cgroupParent), 2*weightOfOne), setWeight(1, folder, weightOfOurs), writeFile(folder, "cgroup.procs", strconv.Itoa(service)))
+	return errors.Join(setWeight(1, filepath.Join(base, cgroupParent), 2*weightOfOne), setWeight(1, folder, weightOfOurs),
+		writeFile(folder, "cgroup.procs", strconv.Itoa(service)))
 }
 
 // emptyBase prepares a group of version 2 to hand controllers down, which one

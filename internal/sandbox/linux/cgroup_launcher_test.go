@@ -35,7 +35,8 @@ func TestServiceBesidePrograms(t *testing.T) {
 		t.Fatalf("the executor has no control group: %v", executors(t))
 	}
 	place := read(t, fmt.Sprintf("/proc/%d/cgroup", service.Process.Pid))
-	if want := "/" + own + "/" + cgroupService; !strings.Contains(place, want) && !strings.Contains(place, "/"+unifiedService) {
+	if want := "/" + own + "/" + cgroupService; !strings.Contains(place, want) &&
+		!strings.Contains(place, "/"+unifiedService) {
 		t.Errorf("the service is in\n%swant %s", place, want)
 	}
 	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); r.Stdout != "1\n" {
@@ -63,7 +64,8 @@ func TestTwoControllersInOneHierarchy(t *testing.T) {
 	}
 	root := t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(root, "cpu,cpuacct"), 0o755),
-		os.Symlink("cpu,cpuacct", filepath.Join(root, "cpu")), os.Symlink("cpu,cpuacct", filepath.Join(root, "cpuacct"))); err != nil {
+		os.Symlink("cpu,cpuacct", filepath.Join(root, "cpu")), os.Symlink(
+			"cpu,cpuacct", filepath.Join(root, "cpuacct"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, controller := range cpuControllers {

@@ -21,7 +21,8 @@ func TestUnifiedLimits(t *testing.T) {
 	if err := tree.limit("", folder, groupLimits{memory: 1 << 30, processes: 64, cpus: 1.5}); err != nil {
 		t.Fatal(err) // that memory.swap.max is missing is no error
 	}
-	for name, want := range map[string]string{"memory.max": "1073741824", "pids.max": "65", "memory.oom.group": "1", "cpu.max": "150000 100000"} {
+	for name, want := range map[string]string{"memory.max": "1073741824", "pids.max": "65", "memory.oom.group": "1",
+		"cpu.max": "150000 100000"} {
 		if got, _ := os.ReadFile(filepath.Join(folder, name)); string(got) != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -34,7 +35,8 @@ func TestUnifiedLimits(t *testing.T) {
 func TestUnifiedUsage(t *testing.T) {
 	folder := t.TempDir()
 	for name, content := range map[string]string{
-		"cpu.stat": "usage_usec 1500000\nuser_usec 1\n", "memory.peak": "4096\n", "memory.events": "low 0\noom 2\noom_kill 1\n",
+		"cpu.stat": "usage_usec 1500000\nuser_usec 1\n", "memory.peak": "4096\n",
+		"memory.events": "low 0\noom 2\noom_kill 1\n",
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -46,7 +48,8 @@ func TestUnifiedUsage(t *testing.T) {
 		cpu            time.Duration
 		peak, oomKills int64
 	}
-	if got, want := (usage{g.cpu(), g.memoryPeak(), g.oomKills()}), (usage{1500 * time.Millisecond, 4096, 1}); got != want {
+	if got, want := (usage{g.cpu(), g.memoryPeak(), g.oomKills()}),
+		(usage{1500 * time.Millisecond, 4096, 1}); got != want {
 		t.Errorf("usage %+v, want %+v", got, want)
 	}
 }

@@ -92,7 +92,8 @@ func (s *script) stepError(r report) error {
 			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing",
 		}
 	}
-	steps := map[uint32][]step{reportSetupError: s.setup, reportInitError: s.init, reportMainError: s.main, reportWaitError: s.wait}[r.kind]
+	steps := map[uint32][]step{reportSetupError: s.setup, reportInitError: s.init, reportMainError: s.main,
+		reportWaitError: s.wait}[r.kind]
 	name := "unknown step"
 	if int(r.index) < len(steps) && r.index >= 0 {
 		name = steps[r.index].name
@@ -116,7 +117,8 @@ func (s *script) start() (pid, pidfd int, err error) {
 	}
 	s.pidfd = new(int32)
 	args := &cloneArgs{
-		flags: uint64(s.flags | unix.CLONE_PIDFD), pidfd: uint64(uintptr(unsafe.Pointer(s.pidfd))), exitSignal: uint64(unix.SIGCHLD),
+		flags: uint64(s.flags | unix.CLONE_PIDFD), pidfd: uint64(uintptr(unsafe.Pointer(s.pidfd))),
+		exitSignal: uint64(unix.SIGCHLD),
 	}
 	if s.group >= 0 {
 		args.flags |= unix.CLONE_INTO_CGROUP

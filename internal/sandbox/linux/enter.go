@@ -204,7 +204,8 @@ func (s *standing) full() bool {
 func (s *standing) newcomer(r *enterRequest) *sandbox {
 	request := *s.sandbox.request
 	request.Argv, request.Env, request.Root = r.Argv, r.Env, r.Dir
-	return &sandbox{host: s.sandbox.host, request: &request, uid: s.sandbox.uid, group: s.sandbox.group, ruleset: s.sandbox.ruleset}
+	return &sandbox{host: s.sandbox.host, request: &request, uid: s.sandbox.uid, group: s.sandbox.group,
+		ruleset: s.sandbox.ruleset}
 }
 
 // enteringScript is script for a process that enters the sandbox of an init.
@@ -221,7 +222,8 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *script {
 		alone: true,
 		group: s.bornIn(),
 		setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), raiseOOMScore(),
-			[]step{forbidInspection(), call("enter the namespaces", unix.SYS_SETNS, init, namespaces), leaveTerminal()}, terminal,
+			[]step{forbidInspection(), call("enter the namespaces", unix.SYS_SETNS, init, namespaces), leaveTerminal()},
+			terminal,
 			s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		main:   s.becomeAnother(r.candidates()),
 		report: int(s.report.Fd()),
@@ -304,7 +306,8 @@ func (s *script) executed(reports *os.File) error {
 	}
 	switch step := s.main[r.index]; step.nr {
 	case unix.SYS_EXECVE:
-		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot %s: %v", step.name, errno), Hint: "name a command that is installed, or a file of the workspace that may be executed"}
+		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot %s: %v", step.name, errno),
+			Hint: "name a command that is installed, or a file of the workspace that may be executed"}
 	case unix.SYS_CHDIR:
 		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot start in that folder: %v", errno)}
 	}

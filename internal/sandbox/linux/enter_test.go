@@ -62,7 +62,9 @@ func standingProgram(t *testing.T, s *Sandbox, limits func(*engine.Limits)) (hel
 }
 
 // inside runs a process to its end.
-func inside(t *testing.T, s *Sandbox, held engine.ID, spec *engine.ProcessSpec) (stdout, stderr string, end engine.ProcessEnd) {
+func inside(
+	t *testing.T, s *Sandbox, held engine.ID, spec *engine.ProcessSpec,
+) (stdout, stderr string, end engine.ProcessEnd) {
 	t.Helper()
 	p, err := s.Start(t.Context(), held, spec)
 	if err != nil {
@@ -99,7 +101,8 @@ func TestEnter(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
 	out, errors, end := inside(t, s, held, &engine.ProcessSpec{
-		Argv: []string{"bash", "-c", `echo $0 $1 "$X"; pwd; echo oops >&2; cat; exit 3`, "name", "a b"}, Env: map[string]string{"X": "ü"}, Dir: "/tmp",
+		Argv: []string{"bash", "-c", `echo $0 $1 "$X"; pwd; echo oops >&2; cat; exit 3`, "name", "a b"},
+		Env:  map[string]string{"X": "ü"}, Dir: "/tmp",
 	})
 	if out != "name a b ü\n/tmp\n" || errors != "oops\n" || end.ExitCode != 3 || end.Signal != "" {
 		t.Errorf("%q %q %+v", out, errors, end)
@@ -158,9 +161,10 @@ func TestEnterRefused(t *testing.T) {
 		"folder":         {held, engine.ProcessSpec{Argv: []string{"true"}, Dir: "/nowhere"}, engine.ErrInvalid},
 		"relative":       {held, engine.ProcessSpec{Argv: []string{"true"}, Dir: "nowhere"}, engine.ErrInvalid},
 		"NUL":            {held, engine.ProcessSpec{Argv: []string{"true", "a\x00b"}}, engine.ErrInvalid},
-		"environment":    {held, engine.ProcessSpec{Argv: []string{"true"}, Env: map[string]string{"": "x"}}, engine.ErrInvalid},
-		"long":           {held, engine.ProcessSpec{Argv: []string{"true", strings.Repeat("x", 1<<20)}}, engine.ErrInvalid},
-		"another":        {engine.NewID(), engine.ProcessSpec{Argv: []string{"true"}}, engine.ErrNotFound},
+		"environment": {held, engine.ProcessSpec{Argv: []string{"true"}, Env: map[string]string{"": "x"}},
+			engine.ErrInvalid},
+		"long":    {held, engine.ProcessSpec{Argv: []string{"true", strings.Repeat("x", 1<<20)}}, engine.ErrInvalid},
+		"another": {engine.NewID(), engine.ProcessSpec{Argv: []string{"true"}}, engine.ErrNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := s.Start(t.Context(), tt.held, &tt.spec)
@@ -182,7 +186,8 @@ func TestEnterRefused(t *testing.T) {
 func TestEnteredEndWithSandbox(t *testing.T) {
 	s := start(t)
 	held, end := standingProgram(t, s, nil)
-	p, err := s.Start(t.Context(), held, shell(`trap '' HUP TERM INT; (setsid sh -c 'trap "" HUP TERM; sleep 1000' &) ; echo up; sleep 1000; sleep 1000`))
+	p, err := s.Start(t.Context(), held,
+		shell(`trap '' HUP TERM INT; (setsid sh -c 'trap "" HUP TERM; sleep 1000' &) ; echo up; sleep 1000; sleep 1000`))
 	if err != nil {
 		t.Fatal(err)
 	}

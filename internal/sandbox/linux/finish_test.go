@@ -14,7 +14,9 @@ import (
 // make, and gets nobody further than ending the program does.
 func TestFinishCall(t *testing.T) {
 	ways := ways(t)
-	call := fmt.Sprintf("import ctypes, os, time\nlibc = ctypes.CDLL(None, use_errno=True)\nfinish = lambda code: libc.syscall(%d, code)\n", finishCall)
+	call := fmt.Sprintf(
+		"import ctypes, os, time\nlibc = ctypes.CDLL(None, use_errno=True)\nfinish = lambda code: libc.syscall(%d, code)\n",
+		finishCall)
 
 	for way, run := range ways {
 		// Made by a child it is a call that does not exist.

@@ -19,7 +19,8 @@ func (l *left) markFolders(w *workspace, most int) {
 	full := map[string]bool{}
 	w.walk(func(f found) bool {
 		full[path.Dir(f.path)] = true
-		if f.kind == unix.S_IFDIR && !f.tooDeep && utf8.ValidString(f.path) && len(f.path)+len(engine.FolderMark) < maxPathLength && !unseen(f.path) {
+		if f.kind == unix.S_IFDIR && !f.tooDeep && utf8.ValidString(f.path) &&
+			len(f.path)+len(engine.FolderMark) < maxPathLength && !unseen(f.path) {
 			folders = append(folders, f.path)
 		}
 		return true

@@ -227,11 +227,13 @@ func TestFreezeGroup(t *testing.T) {
 		frozen, thawed []string
 	}{
 		{"version 2", 2, "", []string{"cgroup.freeze"}, []string{"1"}, []string{"0"}},
-		{"version 1", 1, "cpu", []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}, []string{"1000", "1000000"}, []string{"150000", "100000"}},
+		{"version 1", 1, "cpu", []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}, []string{"1000", "1000000"},
+			[]string{"150000", "100000"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			base := t.TempDir()
-			g := &group{tree: &cgroupTree{version: tt.version, bases: map[string]string{tt.controller: base}}, folders: []string{filepath.Join(base, "g")}, quota: groupLimits{cpus: 1.5}.quota()}
+			g := &group{tree: &cgroupTree{version: tt.version, bases: map[string]string{tt.controller: base}},
+				folders: []string{filepath.Join(base, "g")}, quota: groupLimits{cpus: 1.5}.quota()}
 			if g.freeze(true) {
 				t.Error("it is frozen without the files for it")
 			}

@@ -60,9 +60,12 @@ func (c *cells) run(t *testing.T, spec *engine.Spec) sandboxtest.Result {
 		}
 	}()
 	cell := c.cell(ctx, t, made.ID, withEnvironment(spec), spec.Limits.Timeout)
-	next := map[string]string{"python": "print('alive')", "bash": "echo alive", "js": "console.log('alive')"}[spec.Language.Name]
-	if after := c.cell(ctx, t, made.ID, next, 20*time.Second); after.Status != live.StatusOK || !strings.Contains(said(after, live.Stdout), "alive\n") {
-		t.Errorf("after it a cell is %s: %q, %s %s", after.Status, after.Message, said(after, live.Stdout), said(after, live.Stderr))
+	next := map[string]string{"python": "print('alive')", "bash": "echo alive",
+		"js": "console.log('alive')"}[spec.Language.Name]
+	if after := c.cell(ctx, t, made.ID, next, 20*time.Second); after.Status != live.StatusOK ||
+		!strings.Contains(said(after, live.Stdout), "alive\n") {
+		t.Errorf("after it a cell is %s: %q, %s %s", after.Status, after.Message, said(after, live.Stdout),
+			said(after, live.Stderr))
 	}
 	return c.result(ctx, t, cell)
 }
@@ -113,8 +116,9 @@ func said(c live.Cell, stream live.OutputType) (text string) {
 func (c *cells) result(ctx context.Context, t *testing.T, cell live.Cell) sandboxtest.Result {
 	t.Helper()
 	r := sandboxtest.Result{
-		Outcome: &engine.Outcome{Duration: cell.Usage.Duration, CPU: cell.Usage.CPU, MemoryPeak: cell.Usage.MemoryPeak, Dropped: cell.Dropped, Deleted: cell.Deleted},
-		Stdout:  said(cell, live.Stdout), Stderr: said(cell, live.Stderr) + cell.Message, Files: map[string]string{},
+		Outcome: &engine.Outcome{Duration: cell.Usage.Duration, CPU: cell.Usage.CPU, MemoryPeak: cell.Usage.MemoryPeak,
+			Dropped: cell.Dropped, Deleted: cell.Deleted},
+		Stdout: said(cell, live.Stdout), Stderr: said(cell, live.Stderr) + cell.Message, Files: map[string]string{},
 	}
 	for _, f := range cell.Files {
 		_, content, err := c.engine.OpenFile(ctx, c.caller, f.ID)

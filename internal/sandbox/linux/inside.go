@@ -19,7 +19,8 @@ import (
 // Start starts a process inside a sandbox; see engine.Inside.
 func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.ProcessSpec) (engine.Process, error) {
 	p := &process{}
-	request := &enterRequest{Held: held.String(), Argv: spec.Argv, Env: processEnvironment(spec), Dir: spec.Dir, Terminal: spec.Terminal}
+	request := &enterRequest{Held: held.String(), Argv: spec.Argv, Env: processEnvironment(spec), Dir: spec.Dir,
+		Terminal: spec.Terminal}
 	if request.Dir == "" {
 		request.Dir = rootWorkspace
 	}
@@ -63,7 +64,9 @@ func (s *Sandbox) startProcess(ctx context.Context, p *process, r *enterRequest,
 }
 
 // begun sends a request and waits until it is accepted, with so many open files.
-func (s *Sandbox) begun(ctx context.Context, op string, r request, theirs []*os.File, want int) (*link, []*os.File, error) {
+func (s *Sandbox) begun(
+	ctx context.Context, op string, r request, theirs []*os.File, want int,
+) (*link, []*os.File, error) {
 	l, err := s.open(ctx, r, theirs...)
 	if err != nil {
 		return nil, nil, err

@@ -80,7 +80,8 @@ func (f files) one(ctx context.Context, r filesRequest, want int) (engine.Entry,
 }
 
 func (e entry) engine() engine.Entry {
-	return engine.Entry{Path: string(e.Path), Target: string(e.Target), Kind: e.Kind, Size: e.Size, Mode: fs.FileMode(e.Mode), Modified: e.Modified}
+	return engine.Entry{Path: string(e.Path), Target: string(e.Target), Kind: e.Kind, Size: e.Size,
+		Mode: fs.FileMode(e.Mode), Modified: e.Modified}
 }
 
 func (f files) List(ctx context.Context, path string, depth int) (entries []engine.Entry, more bool, err error) {
@@ -182,7 +183,9 @@ func (f files) Remove(ctx context.Context, path string, recursive bool) error {
 	return err
 }
 
-func (f files) Watch(ctx context.Context, path string, recursive bool, ready func(), seen func([]engine.FileEvent)) error {
+func (f files) Watch(
+	ctx context.Context, path string, recursive bool, ready func(), seen func([]engine.FileEvent),
+) error {
 	l, stop, err := f.begin(ctx, filesRequest{Op: opWatch, Path: []byte(path), Recursive: recursive})
 	if err != nil {
 		return err

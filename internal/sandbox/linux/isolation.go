@@ -22,9 +22,12 @@ func (h *host) isolationWith(corePattern string) engine.Isolation {
 		enforced("processes", "its own pid namespace: it sees no others, and all of it dies together"),
 		h.users(),
 		enforced("privileges", "no capabilities, none to gain, no new namespaces"),
-		enforced("system calls", fmt.Sprintf("an allow list of %d calls; all others do not exist", len(hostAllowed())+len(hostRules()))),
+		enforced("system calls", fmt.Sprintf("an allow list of %d calls; all others do not exist",
+			len(hostAllowed())+len(hostRules()))),
 		h.landlockLayer(),
-		h.groupLayer("memory limit", "the executor looks every 20 ms and ends what is over; each process alone is bounded by RLIMIT_DATA", engine.LayerWeaker),
+		h.groupLayer("memory limit",
+			"the executor looks every 20 ms and ends what is over; each process alone is bounded by RLIMIT_DATA",
+			engine.LayerWeaker),
 		h.processLayer(),
 		h.groupLayer("CPU limit", "a program may use every core, and yields only to its neighbours", engine.LayerMissing),
 		enforced("disk limit", "each workspace is a file system of its own with a size and a number of inodes"),
@@ -46,8 +49,9 @@ func coreLayer(pattern string) engine.Layer {
 	const name = "core dumps"
 	if streamsCores(pattern) {
 		return engine.Layer{
-			Name: name, State: engine.LayerMissing, Detail: "the kernel sends the memory of a program that crashes to a socket of the host, whatever its limits",
-			Cure: "sysctl -w kernel.core_pattern=core, or a pattern that begins with |",
+			Name: name, State: engine.LayerMissing,
+			Detail: "the kernel sends the memory of a program that crashes to a socket of the host, whatever its limits",
+			Cure:   "sysctl -w kernel.core_pattern=core, or a pattern that begins with |",
 		}
 	}
 	return enforced(name, "none is written, and no handler of the host is started")
@@ -73,7 +77,8 @@ func enforced(name, detail string) engine.Layer {
 
 func (h *host) users() engine.Layer {
 	if h.root {
-		return enforced("users", fmt.Sprintf("a user of its own for each sandbox, out of %d to %d", h.uids.first, h.uids.first+h.uids.count-1))
+		return enforced("users", fmt.Sprintf("a user of its own for each sandbox, out of %d to %d", h.uids.first,
+			h.uids.first+h.uids.count-1))
 	}
 	return engine.Layer{
 		Name: "users", State: engine.LayerWeaker,
@@ -86,11 +91,13 @@ func (h *host) landlockLayer() engine.Layer {
 	const name = "landlock"
 	switch {
 	case h.landlock == 0:
-		return engine.Layer{Name: name, State: engine.LayerMissing, Detail: "this kernel does not offer it; mounts alone bound the files",
-			Cure: "boot with landlock in the kernel's lsm= list"}
+		return engine.Layer{Name: name, State: engine.LayerMissing,
+			Detail: "this kernel does not offer it; mounts alone bound the files",
+			Cure:   "boot with landlock in the kernel's lsm= list"}
 	case h.landlock < 3:
-		return engine.Layer{Name: name, State: engine.LayerWeaker, Detail: fmt.Sprintf("version %d does not cover truncation", h.landlock),
-			Cure: "Linux 6.2 or later"}
+		return engine.Layer{Name: name, State: engine.LayerWeaker,
+			Detail: fmt.Sprintf("version %d does not cover truncation", h.landlock),
+			Cure:   "Linux 6.2 or later"}
 	}
 	return enforced(name, fmt.Sprintf("version %d: a second wall around files, signals and abstract sockets", h.landlock))
 }

@@ -12,7 +12,8 @@ import (
 func TestCoreDumpsThatAreStreamed(t *testing.T) {
 	h := &host{root: true, uids: rootUIDs, landlock: 7, groups: &cgroupTree{version: 2}}
 	for pattern, streamed := range map[string]bool{
-		"core\n": false, "\n": false, "": false, "/var/crash/core.%p\n": false, "|/usr/lib/systemd/systemd-coredump %P\n": false, "core@host\n": false,
+		"core\n": false, "\n": false, "": false, "/var/crash/core.%p\n": false,
+		"|/usr/lib/systemd/systemd-coredump %P\n": false, "core@host\n": false,
 		"@/run/coredump.socket\n": true, "@@/run/coredump.socket\n": true, "@linuxafsk/coredump.socket\n": true,
 	} {
 		i := h.isolationWith(pattern)

@@ -16,7 +16,10 @@ func available(l language.Language) error {
 		return nil
 	}
 	return &engine.Error{
-		Op: "run", Kind: engine.ErrNoLanguage, Err: fmt.Errorf("%s is not installed on this host: %s is missing", l.Title, command),
-		Hint: fmt.Sprintf("Install it there with `airlock setup --languages %s` (Debian: %s); `airlock doctor` tells what is missing.", l.Name, strings.Join(l.Packages, ", ")),
+		Op: "run", Kind: engine.ErrNoLanguage, Err: fmt.Errorf("%s is not installed on this host: %s is missing", l.Title,
+			command),
+		Hint: fmt.Sprintf(
+			"Install it there with `airlock setup --languages %s` (Debian: %s); `airlock doctor` tells what is missing.", l.Name,
+			strings.Join(l.Packages, ", ")),
 	}
 }

@@ -82,7 +82,8 @@ const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEW
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	instance := engine.NewID().String()
-	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.Packages, l.options.warm(), l.options.weaken})
+	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.Packages, l.options.warm(),
+		l.options.weaken})
 	if err != nil {
 		return nil, err
 	}

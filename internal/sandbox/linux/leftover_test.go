@@ -136,7 +136,8 @@ func testNothingIsLeft(t *testing.T, s *Sandbox) {
 	programs := []*engine.Spec{
 		sandboxtest.Python("open('x','w').write('x')"),
 		sandboxtest.Spec("bash", "sleep 30 & setsid sleep 30 & exit 3"),
-		sandboxtest.Python("import os\nfor i in range(20):\n    if os.fork() == 0: os.setsid() if i % 2 else 0; import time; time.sleep(30)"),
+		sandboxtest.Python(
+			"import os\nfor i in range(20):\n    if os.fork() == 0: os.setsid() if i % 2 else 0; import time; time.sleep(30)"),
 		sandboxtest.Python("while True: pass"),
 		sandboxtest.Python("x = bytearray(1 << 30)"),
 		sandboxtest.Spec("bash", "exec 3<>/tmp/f; mkdir -p a/b/c; chmod 0 a; kill -9 $$"),

@@ -73,7 +73,8 @@ type openWorkspace struct {
 func (e *executor) files(l *link, r *filesRequest) error {
 	for _, p := range [][]byte{r.Path, r.To} {
 		if checkPath(string(p)) != nil && string(p) != "." && (p != nil || r.Op == opMove) {
-			return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("bad path %q", p), Hint: "a path is relative to the workspace, with one name between two slashes"}
+			return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("bad path %q", p),
+				Hint: "a path is relative to the workspace, with one name between two slashes"}
 		}
 	}
 	if grows := r.Op == opWrite || r.Op == opMakeFolder; grows {
@@ -182,7 +183,8 @@ func (w *openWorkspace) stat(name string) (entry, error) {
 
 // entryOf describes a file; a link is read beneath an open folder.
 func entryOf(path string, st *unix.Stat_t, folder int, name string) entry {
-	kinds := map[uint32]engine.EntryKind{unix.S_IFREG: engine.EntryFile, unix.S_IFDIR: engine.EntryFolder, unix.S_IFLNK: engine.EntryLink}
+	kinds := map[uint32]engine.EntryKind{unix.S_IFREG: engine.EntryFile, unix.S_IFDIR: engine.EntryFolder,
+		unix.S_IFLNK: engine.EntryLink}
 	found := entry{
 		Path: []byte(path), Kind: cmp.Or(kinds[st.Mode&unix.S_IFMT], engine.EntryOther),
 		Mode: st.Mode & 0o777, Modified: time.Unix(st.Mtim.Unix()).UTC(),
@@ -228,7 +230,8 @@ func listFolder(fd int, prefix string, depth int, all *[]entry) (more bool) {
 			return true
 		}
 		var st unix.Stat_t
-		if strings.HasPrefix(name, temporary) || len(prefix)+len(name) > maxPathLength || unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		if strings.HasPrefix(name, temporary) || len(prefix)+len(name) > maxPathLength ||
+			unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // it is gone by now
 		}
 		*all = append(*all, entryOf(prefix+name, &st, fd, name))

@@ -23,7 +23,8 @@ func holdFiles(t *testing.T, s *Sandbox, script string) engine.Files {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", script)
 	spec.Held = engine.NewID()
-	if err := s.Hold(t.Context(), spec.Held, []engine.Input{sandboxtest.Input(t, "in/given", "given")}, spec.Limits); err != nil {
+	if err := s.Hold(t.Context(), spec.Held, []engine.Input{sandboxtest.Input(t, "in/given", "given")},
+		spec.Limits); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Release(context.Background(), spec.Held) })
@@ -62,7 +63,8 @@ func TestLiveFiles(t *testing.T) {
 	if _, err := f.MakeFolder(ctx, "new/one"); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	if got, want := pathsOf(t, f, ".", 9), []string{"folder a", "folder a/b", "file a/b/c.txt", "folder in", "file in/given", "folder new", "folder new/one"}; !slices.Equal(got, want) {
+	if got, want := pathsOf(t, f, ".", 9), []string{"folder a", "folder a/b", "file a/b/c.txt", "folder in",
+		"file in/given", "folder new", "folder new/one"}; !slices.Equal(got, want) {
 		t.Errorf("list: %q", got)
 	}
 	if got := pathsOf(t, f, "a", 1); !slices.Equal(got, []string{"folder a/b"}) {
@@ -109,7 +111,8 @@ func TestLiveFilesBelongToProgram(t *testing.T) {
 	if _, err := f.Write(t.Context(), "d/f", strings.NewReader("one\n")); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, _ := inside(t, s, held, shell(`cat d/f; echo two >> d/f; chmod 700 d/f; touch d/g; [ "$(stat -c %u d d/f | uniq)" = $(id -u) ] && echo mine`))
+	out, errs, _ := inside(t, s, held, shell(
+		`cat d/f; echo two >> d/f; chmod 700 d/f; touch d/g; [ "$(stat -c %u d d/f | uniq)" = $(id -u) ] && echo mine`))
 	if out != "one\nmine\n" || errs != "" {
 		t.Errorf("%q %q", out, errs)
 	}
@@ -139,8 +142,10 @@ d=deep; for i in $(seq 300); do d=$d/d; done; mkdir -p $d; echo x > $d/f`)
 		kinds[e.Path] = e.Kind
 	}
 	for name, want := range map[string]engine.EntryKind{
-		"pipe": engine.EntryOther, "socket": engine.EntryOther, "root": engine.EntryLink, "loop": engine.EntryLink, "sparse": engine.EntryFile,
-		"shut/f": engine.EntryFile, "bad\xffname": engine.EntryFile, "new\nline": engine.EntryFile, "deep" + strings.Repeat("/d", 100): engine.EntryFolder,
+		"pipe": engine.EntryOther, "socket": engine.EntryOther, "root": engine.EntryLink, "loop": engine.EntryLink,
+		"sparse": engine.EntryFile,
+		"shut/f": engine.EntryFile, "bad\xffname": engine.EntryFile, "new\nline": engine.EntryFile,
+		"deep" + strings.Repeat("/d", 100): engine.EntryFolder,
 	} {
 		if kinds[name] != want {
 			t.Errorf("%q is a %q, want %q", name, kinds[name], want)
@@ -150,9 +155,12 @@ d=deep; for i in $(seq 300); do d=$d/d; done; mkdir -p $d; echo x > $d/f`)
 		t.Errorf("%+v %v", e, err)
 	}
 	for name, want := range map[string]error{
-		"pipe": engine.ErrInvalid, "socket": engine.ErrInvalid, "root": engine.ErrInvalid, "loop": engine.ErrInvalid, "up": engine.ErrInvalid,
-		"root/etc/passwd": engine.ErrInvalid, "here/given": engine.ErrInvalid, "absolute": engine.ErrInvalid, "in": engine.ErrInvalid, ".": engine.ErrInvalid,
-		"../x": engine.ErrInvalid, "/etc/passwd": engine.ErrInvalid, "": engine.ErrInvalid, "a//b": engine.ErrInvalid, "in/..": engine.ErrInvalid, "a\x00b": engine.ErrInvalid,
+		"pipe": engine.ErrInvalid, "socket": engine.ErrInvalid, "root": engine.ErrInvalid, "loop": engine.ErrInvalid,
+		"up":              engine.ErrInvalid,
+		"root/etc/passwd": engine.ErrInvalid, "here/given": engine.ErrInvalid, "absolute": engine.ErrInvalid,
+		"in": engine.ErrInvalid, ".": engine.ErrInvalid,
+		"../x": engine.ErrInvalid, "/etc/passwd": engine.ErrInvalid, "": engine.ErrInvalid, "a//b": engine.ErrInvalid,
+		"in/..": engine.ErrInvalid, "a\x00b": engine.ErrInvalid,
 		strings.Repeat("x", 300): engine.ErrInvalid, strings.Repeat("x/", 5000) + "x": engine.ErrInvalid,
 		"none": engine.ErrNotFound, "in/given/below": engine.ErrNotFound, "bad\xffname": nil, "shut/f": nil, "sparse": nil,
 	} {
@@ -181,7 +189,8 @@ d=deep; for i in $(seq 300); do d=$d/d; done; mkdir -p $d; echo x > $d/f`)
 	if _, err := f.Write(ctx, "in", strings.NewReader("x")); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("write a folder: %v", err)
 	}
-	if _, err := f.Move(ctx, "deep", "deep/d/d", false); !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrInvalid) {
+	if _, err := f.Move(ctx, "deep", "deep/d/d", false); !errors.Is(err, engine.ErrConflict) &&
+		!errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("move into itself: %v", err)
 	}
 	for _, name := range []string{"deep", "shut", "up", "here", "bad\xffname", "sparse"} {
@@ -242,7 +251,9 @@ while True:
 		if _, _, err := f.List(t.Context(), ".", 3); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Write(t.Context(), "d/new", strings.NewReader("x")); err != nil && engine.KindOf(err) != engine.ErrInvalid && engine.KindOf(err) != engine.ErrNotFound && engine.KindOf(err) != engine.ErrConflict {
+		if _, err := f.Write(t.Context(), "d/new", strings.NewReader("x")); err != nil &&
+			engine.KindOf(err) != engine.ErrInvalid && engine.KindOf(err) != engine.ErrNotFound &&
+			engine.KindOf(err) != engine.ErrConflict {
 			t.Fatal(err)
 		}
 	}
@@ -268,7 +279,8 @@ func TestLiveFilesReadOnly(t *testing.T) {
 	_, written := f.Write(t.Context(), "in/given", strings.NewReader("x"))
 	_, moved := f.Move(t.Context(), "in/given", "other", false)
 	_, folder := f.Move(t.Context(), "in", "other", false)
-	for what, err := range map[string]error{"write": written, "move": moved, "move its folder": folder, "remove": f.Remove(t.Context(), "in/given", true), "remove its folder": f.Remove(t.Context(), "in", true)} {
+	for what, err := range map[string]error{"write": written, "move": moved, "move its folder": folder,
+		"remove": f.Remove(t.Context(), "in/given", true), "remove its folder": f.Remove(t.Context(), "in", true)} {
 		if !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -48,7 +48,8 @@ func (w *openWorkspace) watch(l *link, name string, recursive bool) error {
 	if err != nil {
 		return &failure{Kind: string(engine.ErrBusy), Text: "too many folders are watched: " + err.Error()}
 	}
-	f := &folderWatch{root: int(w.root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: recursive, paths: map[int32]string{}, moved: map[uint32]fileEvent{}, waited: map[uint32]bool{}}
+	f := &folderWatch{root: int(w.root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: recursive,
+		paths: map[int32]string{}, moved: map[uint32]fileEvent{}, waited: map[uint32]bool{}}
 	defer f.notify.Close()
 	if err := f.add(name, false); err != nil {
 		return err
@@ -110,7 +111,8 @@ func (f *folderWatch) send(l *link) error {
 // tell notes an event, unless it is the same as the one before.
 func (f *folderWatch) tell(kind engine.FileEventKind, path, from []byte, folder bool) {
 	last := len(f.events) - 1
-	if last >= 0 && f.events[last].Kind == kind && string(f.events[last].Path) == string(path) && kind != engine.FileMoved {
+	if last >= 0 && f.events[last].Kind == kind && string(f.events[last].Path) == string(path) &&
+		kind != engine.FileMoved {
 		return
 	}
 	f.events = append(f.events, fileEvent{kind, path, from, folder})
@@ -128,7 +130,8 @@ func (f *folderWatch) add(name string, fresh bool) error {
 		f.tell(engine.FileOverflow, []byte(name), nil, true)
 		return nil
 	}
-	wd, err := unix.InotifyAddWatch(int(f.notify.Fd()), fmt.Sprintf("%s/self/fd/%d", procPath, fd), watchMask&^unix.IN_DONT_FOLLOW)
+	wd, err := unix.InotifyAddWatch(int(f.notify.Fd()), fmt.Sprintf("%s/self/fd/%d", procPath, fd),
+		watchMask&^unix.IN_DONT_FOLLOW)
 	if errors.Is(err, unix.ENOSPC) { // the user's limit of watches
 		f.tell(engine.FileOverflow, []byte(name), nil, true)
 		return nil

@@ -128,7 +128,8 @@ func (w *waiting) recycleNamespaces(ended bool) {
 // loopback device.
 func (s *sandbox) enterNamespaces() []step {
 	if s.kept == nil {
-		return append([]step{call("new network and IPC namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNET|unix.CLONE_NEWIPC)}, s.loopback()...)
+		return append([]step{call("new network and IPC namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNET|unix.CLONE_NEWIPC)},
+			s.loopback()...)
 	}
 	return []step{
 		call("enter the network namespace", unix.SYS_SETNS, s.kept.network, unix.CLONE_NEWNET),

@@ -31,8 +31,9 @@ var usesOfNamespaces = map[string]string{
 client = socket.create_connection(("127.0.0.1", 7777))
 accepted, _ = server.accept()
 accepted.close(); client.close(); server.close()`,
-	"UDP to a closed port":   "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
-	"unreachable":            "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 9))\nexcept OSError: print('unreachable')",
+	"UDP to a closed port": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+	"unreachable": "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 9))\n" +
+		"except OSError: print('unreachable')",
 	"IPv6":                   "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'x', ('::1', 9))",
 	"bound and nothing more": "socket.socket().bind(('127.0.0.1', 7777))",
 	"a socket in flight": `one, other = socket.socketpair()

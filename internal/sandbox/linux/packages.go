@@ -106,7 +106,8 @@ func defaultSet(sets map[string]packageSet, asked string) string {
 func (s *sources) addPackages(asked string) error {
 	s.sets = linkedSets(s.runtimes)
 	s.set = defaultSet(s.sets, asked)
-	places := map[string]string{fontsPath: filepath.Join(s.runtimes, "python/matplotlib"), modulesPath: filepath.Join(s.runtimes, "node/lib")}
+	places := map[string]string{fontsPath: filepath.Join(s.runtimes, "python/matplotlib"),
+		modulesPath: filepath.Join(s.runtimes, "node/lib")}
 	for name, set := range s.sets {
 		inside := setsPath + "/" + name
 		if name == s.set && set.python == "" {

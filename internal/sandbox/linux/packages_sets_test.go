@@ -50,7 +50,8 @@ func startWith(t *testing.T, options LaunchOptions) *Sandbox {
 
 // inSet is a program that says which set it and a process that it starts have.
 func inSet(set string) *engine.Spec {
-	spec := sandboxtest.Python("import chosen, subprocess, sys\nprint(chosen.version, subprocess.run([sys.executable, '-c', 'import chosen; print(chosen.version)'], capture_output=True, text=True).stdout.strip())\n")
+	spec := sandboxtest.Python("import chosen, subprocess, sys\nprint(chosen.version, subprocess.run([sys.executable, " +
+		"'-c', 'import chosen; print(chosen.version)'], capture_output=True, text=True).stdout.strip())\n")
 	spec.Packages = set
 	return spec
 }
@@ -81,14 +82,16 @@ func TestPackageSets(t *testing.T) {
 				}
 			}
 			for _, set := range []string{"", "own"} {
-				spec := sandboxtest.Python("for place in '/opt/airlock/python', '/opt/airlock/python/chosen', '/opt/airlock/sets', '/opt/airlock/sets/own':\n" +
+				spec := sandboxtest.Python("for place in '/opt/airlock/python', '/opt/airlock/python/chosen', " +
+					"'/opt/airlock/sets', '/opt/airlock/sets/own':\n" +
 					"    try: open(place + '/poison.py', 'w'); print('wrote to', place)\n    except OSError: pass\n")
 				spec.Packages = set
 				if r := sandboxtest.Run(t, s, spec); r.Stdout != "" || r.Code() != 0 {
 					t.Errorf("in the set %q: %s%s", set, r.Stdout, r.Stderr)
 				}
-				mounts := sandboxtest.Python("mounts = [line.split() for line in open('/proc/mounts') if '/opt/airlock/python' in line]\n" +
-					"print(len(mounts) > 0, [m for m in mounts if 'ro' not in m[3].split(',')])\n")
+				mounts := sandboxtest.Python(
+					"mounts = [line.split() for line in open('/proc/mounts') if '/opt/airlock/python' in line]\n" +
+						"print(len(mounts) > 0, [m for m in mounts if 'ro' not in m[3].split(',')])\n")
 				mounts.Packages = set
 				if r := sandboxtest.Run(t, s, mounts); r.Stdout != "True []\n" {
 					t.Errorf("not read-only in the set %q: %s%s", set, r.Stdout, r.Stderr)
@@ -99,7 +102,8 @@ func TestPackageSets(t *testing.T) {
 			if r := sandboxtest.Run(t, s, bash); r.Stdout != "own\n" {
 				t.Errorf("from a shell: stdout %q, stderr %q", r.Stdout, r.Stderr)
 			}
-			if _, err := s.Run(t.Context(), inSet("nosuch"), silent{}); err == nil || !strings.Contains(err.Error(), `"nosuch" is not installed`) {
+			if _, err := s.Run(t.Context(), inSet("nosuch"), silent{}); err == nil ||
+				!strings.Contains(err.Error(), `"nosuch" is not installed`) {
 				t.Errorf("a set that is not there: %v", err)
 			}
 		})
@@ -125,7 +129,8 @@ func TestFirstProgramOfASet(t *testing.T) {
 // Only the zygotes of the default set are there from the beginning. Those of
 // another come with its first program, and go when it is not used any more.
 func TestZygotesOfASetComeAndGo(t *testing.T) {
-	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), warmFirst: true, weaken: []string{weakIdleTime}})
+	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), warmFirst: true,
+		weaken: []string{weakIdleTime}})
 	names := func() (list []string) {
 		t.Helper()
 		pools, err := s.Pools(t.Context())
@@ -140,7 +145,8 @@ func TestZygotesOfASetComeAndGo(t *testing.T) {
 	executor := executors(t)[0]
 	usual := names()
 	zygotes := len(zygotesOf(executor))
-	if slices.ContainsFunc(usual, func(name string) bool { return strings.HasPrefix(name, "onyx") }) || zygotes != len(usual) {
+	if slices.ContainsFunc(usual, func(name string) bool { return strings.HasPrefix(name, "onyx") }) ||
+		zygotes != len(usual) {
 		t.Fatalf("at the start there are %v, %d zygotes", usual, zygotes)
 	}
 	for range 3 { // it comes again after it went
@@ -170,8 +176,9 @@ func TestInterpreterOfASet(t *testing.T) {
 	}
 	usual := filepath.Join(bin, "python3.13")
 	for folder, want := range map[string]string{
-		"/sets/onyx-3.12-0123456789abcdef": filepath.Join(bin, "python3.12"), "/sets/3.12-0123456789abcdef-0123456789abcdef": filepath.Join(bin, "python3.12"),
-		"/sets/3.13-0123456789abcdef": "", "/sets/onyx-3.11-0123456789abcdef": "", "/sets/odd": "",
+		"/sets/onyx-3.12-0123456789abcdef":             filepath.Join(bin, "python3.12"),
+		"/sets/3.12-0123456789abcdef-0123456789abcdef": filepath.Join(bin, "python3.12"),
+		"/sets/3.13-0123456789abcdef":                  "", "/sets/onyx-3.11-0123456789abcdef": "", "/sets/odd": "",
 	} {
 		if got := otherPython(folder, usual); got != want {
 			t.Errorf("%s: %q, want %q", folder, got, want)
@@ -182,7 +189,8 @@ func TestInterpreterOfASet(t *testing.T) {
 		t.Errorf("to be mounted: %v", others)
 	}
 	steps := h.bindPackages("onyx", imagePath)
-	if len(steps) != 2 || steps[1].given[0] != imagePath+"/usr/bin/python3.12" || steps[1].given[1] != imagePath+usualPython() {
+	if len(steps) != 2 || steps[1].given[0] != imagePath+"/usr/bin/python3.12" ||
+		steps[1].given[1] != imagePath+usualPython() {
 		t.Errorf("%d steps", len(steps))
 	}
 	e := &executor{host: h}

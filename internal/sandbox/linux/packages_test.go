@@ -49,7 +49,8 @@ func TestPackagesImport(t *testing.T) {
 	if len(modules) < 20 {
 		t.Fatalf("only %d packages are installed", len(modules))
 	}
-	spec := sandboxtest.Python("import importlib, sys\nfor m in sys.argv[1:]:\n    try: importlib.import_module(m)\n    except BaseException as e: print(m, repr(e))\n")
+	spec := sandboxtest.Python("import importlib, sys\nfor m in sys.argv[1:]:\n    try: importlib.import_module(m)\n" +
+		"    except BaseException as e: print(m, repr(e))\n")
 	spec.Args = modules
 	spec.Limits.Memory, spec.Limits.Timeout = 2<<30, 2*time.Minute
 	if r := sandboxtest.Run(t, start(t), spec); r.Code() != 0 || r.Stdout != "" {

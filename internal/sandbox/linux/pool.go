@@ -30,7 +30,8 @@ func shapeOf(r *runRequest) shape {
 }
 
 func (s shape) request() *runRequest {
-	return &runRequest{Workspace: s.workspace, Inodes: s.inodes, Memory: s.memory, Processes: s.processes, CPUs: s.cpus, CPUTime: s.cpuTime, Packages: s.packages}
+	return &runRequest{Workspace: s.workspace, Inodes: s.inodes, Memory: s.memory, Processes: s.processes, CPUs: s.cpus,
+		CPUTime: s.cpuTime, Packages: s.packages}
 }
 
 // pool keeps a zygote for one tier and a few sandboxes forked from it. Each is
@@ -127,7 +128,8 @@ func (e *executor) describePools() (list []engine.Pool) {
 			}
 			p.mu.Lock()
 			if set == "" || p.awake {
-				list = append(list, engine.Pool{Name: poolName(set, t.name), Ready: p.zygote != nil, Waiting: len(p.ready), Wanted: p.enough()})
+				list = append(list, engine.Pool{Name: poolName(set, t.name), Ready: p.zygote != nil, Waiting: len(p.ready),
+					Wanted: p.enough()})
 			}
 			p.mu.Unlock()
 		}
@@ -305,7 +307,8 @@ func (p *pool) refill(s shape) {
 // that run, each having as much work done for it beside it, or because many
 // short ones come.
 func (e *executor) isBusy() bool {
-	return 2*int(e.running.Load()+e.ending.Load()) >= runtime.NumCPU() || e.pace.interval(time.Now())*time.Duration(runtime.NumCPU()) < twiceShortest
+	return 2*int(e.running.Load()+e.ending.Load()) >= runtime.NumCPU() ||
+		e.pace.interval(time.Now())*time.Duration(runtime.NumCPU()) < twiceShortest
 }
 
 // twiceShortest is twice the processor time that the shortest of programs costs.

@@ -20,7 +20,8 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
 	}
 	if err := e.choosePackages(r); err != nil {
-		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error(), Hint: "install it with `airlock setup --packages`, then restart the service"}
+		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error(),
+			Hint: "install it with `airlock setup --packages`, then restart the service"}
 	}
 	if err := e.checkLive(r); err != nil {
 		return err
@@ -263,7 +264,8 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 			*f = nil
 		}
 	}
-	w := &watch{executor: e, script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.limit(), guard: e.guard, cold: true}
+	w := &watch{executor: e, script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.limit(), guard: e.guard,
+		cold: true}
 	return w.supervise(s, reports)
 }
 

@@ -44,20 +44,27 @@ if ctypes.CDLL(None).unshare(0x10000000) == 0: print('breach')`},
 		{"landlock", []string{"landlock"}, `import fcntl
 try: fcntl.ioctl(open('/dev/urandom'), 0x80045200, bytes(4)); print('breach')
 except OSError: pass`},
-		{"capabilities", []string{"set user", "set group", "drop capabilities", "drop from the bounding set"}, status + "if int(status['CapEff'], 16): print('breach')"},
+		{"capabilities", []string{"set user", "set group", "drop capabilities", "drop from the bounding set"},
+			status + "if int(status['CapEff'], 16): print('breach')"},
 		{"bounding set", []string{"drop from the bounding set"}, status + "if int(status['CapBnd'], 16): print('breach')"},
 		{"user", []string{"set user", "drop capabilities"}, "import os\nif os.getuid() == 0: print('breach')"},
-		{"no new privileges", []string{"no new privileges", "landlock", "system-call filter"}, status + "if status['NoNewPrivs'] == '0': print('breach')"},
-		{"old root", []string{"detach the old root", "landlock"}, "import os\nif 'image' in os.listdir('/..'): print('breach')"},
+		{"no new privileges", []string{"no new privileges", "landlock", "system-call filter"},
+			status + "if status['NoNewPrivs'] == '0': print('breach')"},
+		{"old root", []string{"detach the old root", "landlock"},
+			"import os\nif 'image' in os.listdir('/..'): print('breach')"},
 		{"network", []string{"network namespace", "bring up loopback"}, fmt.Sprintf(`import socket
 try: socket.create_connection(('127.0.0.1', %s), timeout=2); print('breach')
 except OSError: pass`, port)},
 		{"host name", []string{"set the host name"}, "import socket\nif socket.gethostname() != 'airlock': print('breach')"},
 		{"hidden files", []string{"hide /proc/cmdline"}, "if open('/proc/cmdline').read(): print('breach')"},
-		{"read-only /proc", []string{"make /proc read-only"}, "import os\ntry: os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'900'); print('breach')\nexcept OSError: pass"},
-		{"open files", []string{"limit open files"}, "import resource\nif resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 1024: print('breach')"},
-		{"core files", []string{"limit core files"}, "import resource\nif resource.getrlimit(resource.RLIMIT_CORE)[1] != 1: print('breach')"},
-		{"signal mask", []string{"unblock signals"}, "import signal\nif signal.pthread_sigmask(signal.SIG_BLOCK, []): print('breach')"},
+		{"read-only /proc", []string{"make /proc read-only"}, "import os\ntry: " +
+			"os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'900'); print('breach')\nexcept OSError: pass"},
+		{"open files", []string{"limit open files"},
+			"import resource\nif resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 1024: print('breach')"},
+		{"core files", []string{"limit core files"},
+			"import resource\nif resource.getrlimit(resource.RLIMIT_CORE)[1] != 1: print('breach')"},
+		{"signal mask", []string{"unblock signals"},
+			"import signal\nif signal.pthread_sigmask(signal.SIG_BLOCK, []): print('breach')"},
 		{"terminal", []string{"leave the terminal"}, "import os\nif os.getsid(0) == 0: print('breach')"},
 		{"control group: memory", []string{"join control group"}, "x = bytearray(300 << 20)\nprint('breach')"},
 		{"control group: processes", []string{"join control group"}, `import os, time
@@ -72,7 +79,8 @@ except OSError: pass`},
 			"warm":    func(weaken ...string) *Sandbox { return startWeak(t, weaken...) },
 			"entered": func(weaken ...string) *Sandbox { return start(t, weaken...) },
 		} {
-			if path == "warm" && slices.Contains(coldOnly, tt.name) || path == "entered" && tt.name == "old root" { // where it cannot start
+			if path == "warm" && slices.Contains(coldOnly, tt.name) || path == "entered" && tt.name == "old root" {
+				// where it cannot start
 				continue
 			}
 			t.Run(tt.name+"/"+path, func(t *testing.T) {
@@ -81,7 +89,10 @@ except OSError: pass`},
 					spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
 					var stdout, stderr string
 					if path == "entered" { // by a process, beside a program behind the same walls
-						held, _ := standingProgram(t, sandbox, func(l *engine.Limits) { l.Memory, l.Processes = spec.Limits.Memory, spec.Limits.Processes })
+						held, _ := standingProgram(t, sandbox, func(l *engine.Limits) {
+							l.Memory, l.Processes = spec.Limits.Memory,
+								spec.Limits.Processes
+						})
 						stdout, stderr, _ = inside(t, sandbox, held, &engine.ProcessSpec{Argv: []string{"python3", "-c", tt.probe}})
 					} else {
 						r := sandboxtest.Run(t, sandbox, spec)

@@ -59,6 +59,7 @@ const zygoteLanguage = "LANG=C.UTF-8"
 // readAtStart reports whether a variable of the environment has its effect
 // when an interpreter starts or imports a package, or in the dynamic linker.
 func readAtStart(name string) bool {
-	prefixes := []string{"PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "MPL", "OPENBLAS_", "OMP_", "MKL_", "NPY_", "PANDAS_", "JE_"}
+	prefixes := []string{"PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "MPL", "OPENBLAS_", "OMP_", "MKL_", "NPY_",
+		"PANDAS_", "JE_"}
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -61,23 +61,33 @@ var echoes = []struct {
 	{name: "byte order mark", code: "\ufeff4 + 4", stdout: "8\n"},
 	{name: "encoding", code: "# -*- coding: latin-1 -*-\nlen('é')", stdout: "1\n"},
 	{name: "windows lines", code: "x = 1\r\nx\r\n", stdout: "1\n"},
-	{name: "names are the program's", code: "tree = ast = code = exec = last = echo = run = 1\nsorted(k for k in globals() if not k.startswith('__'))",
+	{name: "names are the program's",
+		code:   "tree = ast = code = exec = last = echo = run = 1\nsorted(k for k in globals() if not k.startswith('__'))",
 		stdout: "['ast', 'code', 'echo', 'exec', 'last', 'run', 'tree']\n"},
 	{name: "builtins redefined", code: "isinstance = compile = exec = print = None\n9", stdout: "9\n"},
 	{name: "main", code: "__name__, __file__", stdout: "('__main__', '/workspace/main.py')\n"},
-	{name: "future", code: "from __future__ import annotations\ndef f(x: Nowhere): pass\nf.__annotations__", stdout: "{'x': 'Nowhere'}\n"},
-	{name: "future in the last", code: "from __future__ import annotations\n(lambda: __import__('sys')._getframe().f_code.co_flags & 0x1000000)()", stdout: "16777216\n"},
+	{name: "future", code: "from __future__ import annotations\ndef f(x: Nowhere): pass\nf.__annotations__",
+		stdout: "{'x': 'Nowhere'}\n"},
+	{name: "future in the last",
+		code:   "from __future__ import annotations\n(lambda: __import__('sys')._getframe().f_code.co_flags & 0x1000000)()",
+		stdout: "16777216\n"},
 	{name: "future is not ours", code: "def f(x: int): pass\nf.__annotations__", stdout: "{'x': <class 'int'>}\n"},
-	{name: "underscore", code: "import builtins, atexit\natexit.register(lambda: print(builtins._))\n41 + 1", stdout: "42\n42\n"},
+	{name: "underscore", code: "import builtins, atexit\natexit.register(lambda: print(builtins._))\n41 + 1",
+		stdout: "42\n42\n"},
 	{name: "displayhook", code: "import sys\nsys.displayhook = lambda v: print('<', v, '>')\n5", stdout: "< 5 >\n"},
-	{name: "getsource", code: "import inspect\ndef f(x):\n    return x  # here\ninspect.getsource(f)", stdout: "'def f(x):\\n    return x  # here\\n'\n"},
+	{name: "getsource", code: "import inspect\ndef f(x):\n    return x  # here\ninspect.getsource(f)",
+		stdout: "'def f(x):\\n    return x  # here\\n'\n"},
 	{name: "comprehension", code: "n = 3\n[n * i for i in range(n)]", stdout: "[0, 3, 6]\n"},
 	{name: "error before", code: "print('a')\n1/0\n2", exit: 1, stdout: "a\n",
-		stderr: "Traceback (most recent call last):\n  File \"/workspace/main.py\", line 2, in <module>\n    1/0\n    ~^~\nZeroDivisionError: division by zero\n"},
+		stderr: "Traceback (most recent call last):\n  File \"/workspace/main.py\", line 2, in <module>\n    1/0\n    ~^~\n" +
+			"ZeroDivisionError: division by zero\n"},
 	{name: "error in the last", code: "def f(n):\n    return 1 / n\n\nf(0)", exit: 1,
-		stderr: "Traceback (most recent call last):\n  File \"/workspace/main.py\", line 4, in <module>\n    f(0)\n  File \"/workspace/main.py\", line 2, in f\n    return 1 / n\n           ~~^~~\nZeroDivisionError: division by zero\n"},
+		stderr: "Traceback (most recent call last):\n  File \"/workspace/main.py\", line 4, in <module>\n    f(0)\n" +
+			"  File \"/workspace/main.py\", line 2, in f\n    return 1 / n\n           ~~^~~\n" +
+			"ZeroDivisionError: division by zero\n"},
 	{name: "error in a repr", code: "class A:\n    def __repr__(self):\n        raise ValueError('r')\nA()", exit: 1,
-		stderr: "Traceback (most recent call last):\n  File \"/workspace/main.py\", line 4, in <module>\n    A()\n  File \"/workspace/main.py\", line 3, in __repr__\n    raise ValueError('r')\nValueError: r\n"},
+		stderr: "Traceback (most recent call last):\n  File \"/workspace/main.py\", line 4, in <module>\n    A()\n" +
+			"  File \"/workspace/main.py\", line 3, in __repr__\n    raise ValueError('r')\nValueError: r\n"},
 	{name: "syntax error", code: "x = 1\ny = = 2\nx", exit: 1,
 		stderr: "  File \"/workspace/main.py\", line 2\n    y = = 2\n        ^\nSyntaxError: invalid syntax\n"},
 	{name: "syntax error that parses", code: "print('no')\nreturn 5\n5", exit: 1,
@@ -85,11 +95,13 @@ var echoes = []struct {
 	{name: "syntax error in the last", code: "print('no')\n(yield)", exit: 1,
 		stderr: "  File \"/workspace/main.py\", line 2\n    (yield)\n     ^^^^^\nSyntaxError: 'yield' outside function\n"},
 	{name: "await is not for the top", code: "import asyncio\nawait asyncio.sleep(0)", exit: 1,
-		stderr: "  File \"/workspace/main.py\", line 2\n    await asyncio.sleep(0)\n    ^^^^^^^^^^^^^^^^^^^^^^\nSyntaxError: 'await' outside function\n"},
+		stderr: "  File \"/workspace/main.py\", line 2\n    await asyncio.sleep(0)\n    ^^^^^^^^^^^^^^^^^^^^^^\n" +
+			"SyntaxError: 'await' outside function\n"},
 	{name: "exit in the last", code: "import sys\nsys.exit('gone')", exit: 1, stderr: "gone\n"},
 	{name: "exit code", code: "raise SystemExit(7)", exit: 7},
 	{name: "stack", code: "import inspect, sys\n(len(inspect.stack()), sys._getframe().f_back)", stdout: "(1, None)\n"},
-	{name: "modules", code: "import sys\nsorted(n for n in sys.modules if n in ('program', 'zygote', '__future__'))", stdout: "[]\n"},
+	{name: "modules", code: "import sys\nsorted(n for n in sys.modules if n in ('program', 'zygote', '__future__'))",
+		stdout: "[]\n"},
 }
 
 func TestEchoLast(t *testing.T) {
@@ -148,18 +160,30 @@ var plots = []struct {
 	name, code, stdout string
 	files              []string
 }{
-	{"one", "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint(plt.get_fignums())", "[]\n", []string{"plot_1.png"}},
-	{"two at once", "import matplotlib.pyplot as plt\nplt.figure(); plt.figure()\nplt.show()", "", []string{"plot_1.png", "plot_2.png"}},
-	{"one after the other", "from matplotlib.pyplot import plot, show\nplot([1])\nshow()\nplot([2])\nshow()", "", []string{"plot_1.png", "plot_2.png"}},
-	{"of a figure", "import matplotlib.pyplot as plt\nf, a = plt.subplots()\nf.show()\na.plot([1])\nf.show()\nprint(plt.get_fignums())", "[1]\n", []string{"plot_1.png"}},
-	{"left open", "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show(block=False)\nprint(plt.get_fignums())\nplt.show()", "[1]\n", []string{"plot_1.png"}},
+	{"one", "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint(plt.get_fignums())", "[]\n",
+		[]string{"plot_1.png"}},
+	{"two at once", "import matplotlib.pyplot as plt\nplt.figure(); plt.figure()\nplt.show()", "",
+		[]string{"plot_1.png", "plot_2.png"}},
+	{"one after the other", "from matplotlib.pyplot import plot, show\nplot([1])\nshow()\nplot([2])\nshow()", "",
+		[]string{"plot_1.png", "plot_2.png"}},
+	{"of a figure", "import matplotlib.pyplot as plt\nf, a = plt.subplots()\nf.show()\na.plot([1])\nf.show()\n" +
+		"print(plt.get_fignums())", "[1]\n", []string{"plot_1.png"}},
+	{"left open", "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show(block=False)\nprint(plt.get_fignums())\n" +
+		"plt.show()", "[1]\n", []string{"plot_1.png"}},
 	{"never shown", "import matplotlib.pyplot as plt\nplt.plot([1])", "", nil},
 	{"nothing to show", "import matplotlib.pyplot as plt\nplt.show()", "", nil},
-	{"a name that is taken", "open('plot_1.png', 'w').write('mine')\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nprint(open('plot_1.png').read())", "mine\n", []string{"plot_1.png", "plot_2.png"}},
-	{"not too fine", "import matplotlib.pyplot as plt\nplt.figure(figsize=(2, 1), dpi=900)\nplt.show()\nfrom PIL import Image\nprint(Image.open('plot_1.png').size)", "(400, 200)\n", []string{"plot_1.png"}},
-	{"through seaborn", "import seaborn as sns\nsns.lineplot(x=[1, 2], y=[3, 4])\nimport matplotlib.pyplot as plt\nplt.show()", "", []string{"plot_1.png"}},
-	{"another renderer", "import matplotlib\nmatplotlib.use('svg')\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()", "", []string{"plot_1.png"}},
-	{"a program of no plots", "import sys\nprint('matplotlib' in sys.modules, sys.argv)", "False ['/workspace/main.py']\n", nil},
+	{"a name that is taken", "open('plot_1.png', 'w').write('mine')\nimport matplotlib.pyplot as plt\nplt.plot([1])\n" +
+		"plt.show()\nprint(open('plot_1.png').read())", "mine\n", []string{"plot_1.png", "plot_2.png"}},
+	{"not too fine", "import matplotlib.pyplot as plt\nplt.figure(figsize=(2, 1), dpi=900)\nplt.show()\n" +
+		"from PIL import Image\nprint(Image.open('plot_1.png').size)", "(400, 200)\n", []string{"plot_1.png"}},
+	{"through seaborn",
+		"import seaborn as sns\nsns.lineplot(x=[1, 2], y=[3, 4])\nimport matplotlib.pyplot as plt\nplt.show()", "",
+		[]string{"plot_1.png"}},
+	{"another renderer",
+		"import matplotlib\nmatplotlib.use('svg')\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()", "",
+		[]string{"plot_1.png"}},
+	{"a program of no plots", "import sys\nprint('matplotlib' in sys.modules, sys.argv)", "False ['/workspace/main.py']\n",
+		nil},
 }
 
 func TestShowPlots(t *testing.T) {

@@ -46,14 +46,20 @@ func (l *listener) note(words ...string) {
 // that computes is not, in whichever of its processes.
 func TestRest(t *testing.T) {
 	loops := map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)}
-	const head = "import os, subprocess, sys, threading, time\ndef spin(s):\n  end = time.monotonic() + s\n  while time.monotonic() < end: pass\n"
+	const head = "import os, subprocess, sys, threading, time\ndef spin(s):\n  end = time.monotonic() + s\n" +
+		"  while time.monotonic() < end: pass\n"
 	for name, want := range map[string][]string{
-		"print('a', flush=True); time.sleep(2); print('b', flush=True); spin(1.5); print('c')":                     {"a", "rest", "b", "wake", "c"},
-		"time.sleep(1)\nif not os.fork(): spin(1.5); print('c', flush=True); os._exit(0)\nos.wait()":               {"rest", "wake", "c"},
-		"print('a', flush=True); subprocess.run(['sleep', '2']); print('b')":                                       {"a", "rest", "b"},
-		"threading.Thread(target=spin, args=[2]).start(); print('a', flush=True)":                                  {"a"},
-		"if not os.fork(): spin(2); os._exit(0)\nprint('a', flush=True); os.wait(); print('b')":                    {"a", "b"},
-		`print('a', flush=True); subprocess.run(['bash', '-c', 'while [ $SECONDS -lt 2 ]; do :; done']); print(1)`: {"a", "1"},
+		"print('a', flush=True); time.sleep(2); print('b', flush=True); spin(1.5); print('c')": {
+			"a", "rest", "b", "wake", "c"},
+		"time.sleep(1)\nif not os.fork(): spin(1.5); print('c', flush=True); os._exit(0)\nos.wait()": {
+			"rest", "wake", "c"},
+		"print('a', flush=True); subprocess.run(['sleep', '2']); print('b')": {
+			"a", "rest", "b"},
+		"threading.Thread(target=spin, args=[2]).start(); print('a', flush=True)": {"a"},
+		"if not os.fork(): spin(2); os._exit(0)\nprint('a', flush=True); os.wait(); print('b')": {
+			"a", "b"},
+		`print('a', flush=True); subprocess.run(['bash', '-c', 'while [ $SECONDS -lt 2 ]; do :; done']); print(1)`: {
+			"a", "1"},
 	} {
 		for kind, s := range loops {
 			t.Run(kind, func(t *testing.T) {
@@ -147,7 +153,8 @@ func TestGroupsAreBounded(t *testing.T) {
 		if slices.ContainsFunc(before, func(e os.DirEntry) bool { return e.Name() == instance.Name() }) {
 			continue
 		}
-		if limit := parseInt(readSmall(base+"/"+cgroupParent+"/"+instance.Name(), name)); limit < all/2 || limit > all-all/16 {
+		if limit := parseInt(readSmall(base+"/"+cgroupParent+"/"+instance.Name(), name)); limit < all/2 ||
+			limit > all-all/16 {
 			t.Errorf("%s: %d of %d bytes", instance.Name(), limit, all)
 		}
 	}

@@ -150,7 +150,8 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err 
 				closeAll(files[i:])
 				return nil, nil, lost(err)
 			}
-			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input, Respelled: out.Respelled})
+			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input,
+				Respelled: out.Respelled})
 		}
 		o.Deleted = append(o.Deleted, a.Deleted...)
 		for _, d := range a.Dropped {
@@ -227,8 +228,10 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	l := spec.Limits
 	p.request = runRequest{
 		Packages: spec.Packages,
-		Argv:     spec.Language.Command(language.Program{Entry: entry, Code: code, Inline: inline, Args: spec.Args, Memory: l.Memory}), Root: spec.Root,
-		EchoLast: echo, ShowPlots: plots, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list), Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
+		Argv: spec.Language.Command(language.Program{Entry: entry, Code: code, Inline: inline, Args: spec.Args,
+			Memory: l.Memory}), Root: spec.Root,
+		EchoLast: echo, ShowPlots: plots, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list),
+		Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,
 	}
@@ -332,7 +335,8 @@ func memoryFile(name string, content []byte) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+		unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -343,8 +347,10 @@ func memoryFile(name string, content []byte) (*os.File, error) {
 // from ours.
 func environment(spec *engine.Spec) []string {
 	env := map[string]string{
-		"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": spec.Home, "USER": "sandbox", "LOGNAME": "sandbox", "SHELL": "/bin/bash",
-		"LANG": "C.UTF-8", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache", "XDG_CONFIG_HOME": "/tmp/.config", "XDG_DATA_HOME": "/tmp/.local",
+		"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": spec.Home, "USER": "sandbox", "LOGNAME": "sandbox",
+		"SHELL": "/bin/bash",
+		"LANG":  "C.UTF-8", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache", "XDG_CONFIG_HOME": "/tmp/.config",
+		"XDG_DATA_HOME": "/tmp/.local",
 	}
 	if spec.Calls {
 		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(answersFD, callsFD)

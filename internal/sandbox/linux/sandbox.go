@@ -42,7 +42,8 @@ const (
 
 // Start starts an executor and waits until it is ready.
 func Start(ctx context.Context, config Config) (*Sandbox, error) {
-	s := &Sandbox{config: config, links: pairPool[*link]{create: newRequestEnds, enough: spareLinks}, pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}}
+	s := &Sandbox{config: config, links: pairPool[*link]{create: newRequestEnds, enough: spareLinks},
+		pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.launch(ctx); err != nil {
@@ -71,8 +72,10 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	switch {
 	case err != nil:
 		err = &engine.Error{
-			Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf("the executor ended before it was ready: %w", err),
-			Hint: "this host does not allow what the sandbox needs; `airlock doctor` tells what, and the log says where it stopped",
+			Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf(
+				"the executor ended before it was ready: %w", err),
+			Hint: "this host does not allow what the sandbox needs; `airlock doctor` tells what, and the log says where it " +
+				"stopped",
 		}
 	case a.Report == nil:
 		err = fromFailure("start the sandbox", a.Error)
@@ -80,8 +83,9 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	if err == nil && s.config.Strict && !a.Report.Strict {
 		err = &engine.Error{
 			Op: "start the sandbox", Kind: engine.ErrUnavailable,
-			Err:  fmt.Errorf("strict isolation was asked for, and this host gives less: %s", a.Report.Summary),
-			Hint: "run as root with the memory and pids controllers and a kernel.core_pattern that does not begin with @, or accept less with --isolation=best; `airlock doctor` tells what is missing",
+			Err: fmt.Errorf("strict isolation was asked for, and this host gives less: %s", a.Report.Summary),
+			Hint: "run as root with the memory and pids controllers and a kernel.core_pattern that does not begin with @, or " +
+				"accept less with --isolation=best; `airlock doctor` tells what is missing",
 		}
 	}
 	if err != nil {
@@ -256,7 +260,8 @@ func fromFailure(op string, f *failure) error {
 	}
 	kind := engine.Kind(f.Kind)
 	switch kind {
-	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrFull, engine.ErrBusy, engine.ErrNoLanguage, engine.ErrUnavailable:
+	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrFull, engine.ErrBusy,
+		engine.ErrNoLanguage, engine.ErrUnavailable:
 	default:
 		kind = engine.ErrInternal
 	}

@@ -123,7 +123,8 @@ func pretendFor(arg, value uint32) []bpf.Instruction { return noneOf(arg, 0, val
 
 // noBits refuses when the argument has one of some bits.
 func noBits(arg, bits uint32) []bpf.Instruction {
-	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1}, refuse(unix.EPERM), allow}
+	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1}, refuse(unix.EPERM),
+		allow}
 }
 
 func hugeSegments() []bpf.Instruction { return noBits(2, shmHugetlb) }
@@ -186,9 +187,11 @@ func limitRule(resource uint32, prlimit bool) (program []bpf.Instruction) {
 // packet filters, and protocols on top of TCP.
 func optionRule() []bpf.Instruction {
 	const level, option = 1, 2
-	filters := noneOf(option, unix.EPERM, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
+	filters := noneOf(option, unix.EPERM, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF,
+		unix.SO_ATTACH_REUSEPORT_EBPF)
 	return slices.Concat(
-		[]bpf.Instruction{argument(level), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOL_SOCKET, SkipTrue: uint8(len(filters))}}, filters,
+		[]bpf.Instruction{argument(level), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOL_SOCKET,
+			SkipTrue: uint8(len(filters))}}, filters,
 		[]bpf.Instruction{argument(level), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOL_TCP, SkipTrue: 1}, allow},
 		noneOf(option, unix.ENOPROTOOPT, unix.TCP_ULP),
 	)
@@ -342,7 +345,8 @@ func searchFew(list []piece) ([]bpf.Instruction, error) {
 		program = append(program, nil)
 		below := compare(first, half-1)
 		above := compare(half, last)
-		program[here] = bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: list[half].first, SkipTrue: skip(here, above), SkipFalse: skip(here, below)}
+		program[here] = bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: list[half].first, SkipTrue: skip(here, above),
+			SkipFalse: skip(here, below)}
 		return here
 	}
 	compare(0, len(list)-1)

@@ -52,7 +52,8 @@ func TestContainerProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the lists make: go test ./internal/sandbox/linux -run TestContainerProfile -update-seccomp", filepath.Base(containerProfile))
+		t.Errorf("%s is not what the lists make: go test ./internal/sandbox/linux -run TestContainerProfile -update-seccomp",
+			filepath.Base(containerProfile))
 	}
 }
 

@@ -119,7 +119,8 @@ func TestFilterRules(t *testing.T) {
 		{"vsock", unix.SYS_SOCKET, []uint64{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, no(unix.EAFNOSUPPORT)},
 		{"packet", unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW, 0}, no(unix.EAFNOSUPPORT)},
 		{"fork", unix.SYS_CLONE, []uint64{uint64(unix.SIGCHLD)}, pass},
-		{"thread", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD}, pass},
+		{"thread", unix.SYS_CLONE, []uint64{
+			unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD}, pass},
 		{"new user namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, no(unix.EPERM)},
 		{"new mount namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWNS}, no(unix.EPERM)},
 		{"new network namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWNET}, no(unix.EPERM)},
@@ -145,7 +146,8 @@ func TestFilterRules(t *testing.T) {
 		{"asking for a limit", unix.SYS_PRLIMIT64, []uint64{1, unix.RLIMIT_CORE, 0, 0x7fff00000000}, pass},
 		{"setting a limit", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_NOFILE, 0x7fff00000000, 0}, pass},
 		{"setting one of init", unix.SYS_PRLIMIT64, []uint64{1, unix.RLIMIT_CPU, 0x7fff00001000, 0}, no(unix.EPERM)},
-		{"setting one of init with high bits", unix.SYS_PRLIMIT64, []uint64{1<<32 | 1, unix.RLIMIT_CPU, 0x7fff00001000, 0}, no(unix.EPERM)},
+		{"setting one of init with high bits", unix.SYS_PRLIMIT64, []uint64{1<<32 | 1, unix.RLIMIT_CPU, 0x7fff00001000, 0},
+			no(unix.EPERM)},
 		{"no core files", unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_CORE, 0x7fff00000000, 0}, no(0)},
 		{"no core files, the old way", unix.SYS_SETRLIMIT, []uint64{unix.RLIMIT_CORE, 0x7fff00000000}, no(0)},
 		{"a limit, the old way", unix.SYS_SETRLIMIT, []uint64{unix.RLIMIT_STACK, 0x7fff00000000}, pass},
@@ -174,14 +176,17 @@ func TestFilterRules(t *testing.T) {
 		{"priority of its user", unix.SYS_SETPRIORITY, []uint64{unix.PRIO_USER, 0, 19}, no(unix.EPERM)},
 		{"memory", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, pass},
 		{"shared memory", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, pass},
-		{"huge pages of the host", unix.SYS_MMAP, []uint64{0, 1 << 21, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
-		{"huge pages of a size", unix.SYS_MMAP, []uint64{0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | 30<<26}, no(unix.EPERM)},
+		{"huge pages of the host", unix.SYS_MMAP, []uint64{0, 1 << 21, 3,
+			unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
+		{"huge pages of a size", unix.SYS_MMAP, []uint64{0, 1 << 30, 3,
+			unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | 30<<26}, no(unix.EPERM)},
 		{"a segment", unix.SYS_SHMGET, []uint64{0, 4096, 0o600}, pass},
 		{"a segment of huge pages", unix.SYS_SHMGET, []uint64{0, 1 << 21, shmHugetlb | 0o600}, no(unix.EPERM)},
 		{"a file in memory", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_CLOEXEC}, pass},
 		{"a file of huge pages", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_HUGETLB}, no(unix.EPERM)},
 		{"cutting a file", unix.SYS_FTRUNCATE, []uint64{3, language.NodeWaits}, pass},
-		{"what a waiting Node asks", unix.SYS_FTRUNCATE, []uint64{language.HandoffFD, language.NodeWaits}, unix.SECCOMP_RET_USER_NOTIF},
+		{"what a waiting Node asks", unix.SYS_FTRUNCATE, []uint64{language.HandoffFD, language.NodeWaits},
+			unix.SECCOMP_RET_USER_NOTIF},
 		{"mount", unix.SYS_MOUNT, nil, no(unix.ENOSYS)},
 		{"bpf", unix.SYS_BPF, nil, no(unix.ENOSYS)},
 		{"splice", unix.SYS_SPLICE, nil, no(unix.ENOSYS)},
@@ -201,11 +206,16 @@ func TestFilterRulesWithoutGroups(t *testing.T) {
 		{"much memory", unix.SYS_MMAP, []uint64{0, 1 << 33, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, pass},
 		{"a large shared file", unix.SYS_MMAP, []uint64{0, 1 << 33, 3, unix.MAP_SHARED}, pass},
 		{"shared memory", unix.SYS_MMAP, []uint64{0, mostShared, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, pass},
-		{"more shared memory", unix.SYS_MMAP, []uint64{0, mostShared + 1, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, no(unix.ENOMEM)},
-		{"very much shared memory", unix.SYS_MMAP, []uint64{0, 1<<32 | 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, no(unix.ENOMEM)},
-		{"more of it that is not reserved", unix.SYS_MMAP, []uint64{0, mostShared + 1, 3, 1<<32 | unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE}, no(unix.ENOMEM)},
-		{"huge pages that are shared", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
-		{"huge pages of the host", unix.SYS_MMAP, []uint64{0, 1 << 21, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
+		{"more shared memory", unix.SYS_MMAP, []uint64{0, mostShared + 1, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS},
+			no(unix.ENOMEM)},
+		{"very much shared memory", unix.SYS_MMAP, []uint64{0, 1<<32 | 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS},
+			no(unix.ENOMEM)},
+		{"more of it that is not reserved", unix.SYS_MMAP, []uint64{
+			0, mostShared + 1, 3, 1<<32 | unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE}, no(unix.ENOMEM)},
+		{"huge pages that are shared", unix.SYS_MMAP, []uint64{0, 4096, 3,
+			unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
+		{"huge pages of the host", unix.SYS_MMAP, []uint64{0, 1 << 21, 3,
+			unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
 		{"a larger buffer", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, no(0)},
 		{"another larger buffer", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, no(0)},
 		{"reuse of an address", unix.SYS_SETSOCKOPT, []uint64{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, pass},
@@ -228,7 +238,8 @@ func TestFilterTellsOfWhatIsRemembered(t *testing.T) {
 		for family := range uint64(unix.AF_MAX) {
 			for kind := range uint64(8) {
 				for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_MPTCP} {
-					want, got := judge(t, plain, hostArch, nr, family, kind, protocol), judge(t, told, hostArch, nr, family, kind, protocol)
+					want, got := judge(t, plain, hostArch, nr, family, kind, protocol),
+						judge(t, told, hostArch, nr, family, kind, protocol)
 					if slices.Contains(makers, nr) && want == unix.SECCOMP_RET_ALLOW {
 						want = unix.SECCOMP_RET_USER_NOTIF
 					}

@@ -22,12 +22,14 @@ func TestSpawnInPython(t *testing.T) {
 		code, stdout string
 		exit         int
 	}{
-		"output":     {"print(1)", "1\n", 0},
-		"exit code":  {"import sys\nsys.exit(3)", "", 3},
-		"signal":     {"import os\nos.kill(os.getpid(), 15)", "", 143},
-		"abort":      {"import os\nos.abort()", "", 134},
-		"orphan":     {"import os, time\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0: time.sleep(60)\n  os._exit(0)\nos.wait()\nprint('left')", "left\n", 0},
-		"processors": {"import os, threading\nt = threading.Thread(target=print, args=(os.getpid(), os.getppid()))\nt.start(); t.join()", "2 1\n", 0},
+		"output":    {"print(1)", "1\n", 0},
+		"exit code": {"import sys\nsys.exit(3)", "", 3},
+		"signal":    {"import os\nos.kill(os.getpid(), 15)", "", 143},
+		"abort":     {"import os\nos.abort()", "", 134},
+		"orphan": {"import os, time\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0: time.sleep(60)\n" +
+			"  os._exit(0)\nos.wait()\nprint('left')", "left\n", 0},
+		"processors": {"import os, threading\nt = threading.Thread(target=print, args=(os.getpid(), os.getppid()))\n" +
+			"t.start(); t.join()", "2 1\n", 0},
 	}
 	for path, weaken := range map[string][]string{
 		"machine code":              nil,
@@ -45,7 +47,8 @@ func TestSpawnInPython(t *testing.T) {
 			}
 			asCopy := len(weaken) == 2
 			copies := copiesAsInit(executor)
-			for end := time.Now().Add(5 * time.Second); (copies > 0) != asCopy && time.Now().Before(end); copies = copiesAsInit(executor) {
+			for end := time.Now().Add(5 * time.Second); (copies > 0) != asCopy &&
+				time.Now().Before(end); copies = copiesAsInit(executor) {
 				time.Sleep(10 * time.Millisecond) // one that is being made is a copy until it executes init
 			}
 			if (copies > 0) != asCopy {
@@ -78,7 +81,8 @@ func TestForkRequest(t *testing.T) {
 	shut := call("close", unix.SYS_CLOSE, 0)
 	shut.from = open.result
 
-	body, files := (&forkRequest{setup: []step{open, rule}, main: []step{shut}, received: open.result, prepare: 2}).encode()
+	body, files := (&forkRequest{setup: []step{open, rule}, main: []step{shut}, received: open.result,
+		prepare: 2}).encode()
 	if len(files) != 1 || files[0] != os.Stderr {
 		t.Errorf("files %v", files)
 	}
@@ -87,7 +91,8 @@ func TestForkRequest(t *testing.T) {
 	arg := func(step, i int) int {
 		return int(binary.NativeEndian.Uint64(buffer[bufferSteps+step*stepSize+16+8*i:]))
 	}
-	if head := [6]int{word(256), word(260), word(264), word(268), word(272), word(276)}; head != [6]int{2, 0, 1, 0, 2, arg(1, 2) + 8} {
+	if head := [6]int{word(256), word(260), word(264), word(268), word(272), word(276)}; head != [6]int{
+		2, 0, 1, 0, 2, arg(1, 2) + 8} {
 		t.Errorf("head %v", head)
 	}
 	const kinds, result = 4, 8

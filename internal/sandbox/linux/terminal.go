@@ -37,7 +37,8 @@ func openTerminal(uid int, size engine.TerminalSize) (_ *terminal, err error) {
 		return nil, fmt.Errorf("fsopen devpts: %w", err)
 	}
 	defer unix.Close(ctx)
-	for _, option := range [][2]string{{"uid", fmt.Sprint(uid)}, {"gid", fmt.Sprint(uid)}, {"mode", "0600"}, {"ptmxmode", "0600"}, {"max", "1"}} {
+	for _, option := range [][2]string{{"uid", fmt.Sprint(uid)}, {"gid", fmt.Sprint(uid)}, {"mode", "0600"},
+		{"ptmxmode", "0600"}, {"max", "1"}} {
 		if err := unix.FsconfigSetString(ctx, option[0], option[1]); err != nil {
 			return nil, fmt.Errorf("devpts option %s: %w", option[0], err)
 		}

@@ -24,14 +24,17 @@ var loaded = []string{"builtins", "os", "sys", "time"}
 // light are modules that cost little; a program that imports no others finds a
 // zygote of half the memory.
 var light = []string{
-	"base64", "bisect", "collections", "contextlib", "copy", "csv", "datetime", "enum", "functools", "heapq", "io", "itertools",
+	"base64", "bisect", "collections", "contextlib", "copy", "csv", "datetime", "enum", "functools", "heapq", "io",
+	"itertools",
 	"json", "math", "operator", "os", "random", "re", "string", "sys", "textwrap", "time", "traceback",
 }
 
 // standard is what programs of every other tier import most.
 var standard = []string{
-	"argparse", "ast", "asyncio", "base64", "collections", "concurrent.futures", "contextlib", "copy", "csv", "dataclasses",
-	"datetime", "decimal", "difflib", "enum", "fractions", "functools", "glob", "hashlib", "heapq", "html", "inspect", "io",
+	"argparse", "ast", "asyncio", "base64", "collections", "concurrent.futures", "contextlib", "copy", "csv",
+	"dataclasses",
+	"datetime", "decimal", "difflib", "enum", "fractions", "functools", "glob", "hashlib", "heapq", "html", "inspect",
+	"io",
 	"itertools", "json", "logging", "math", "multiprocessing", "operator", "pathlib", "pickle", "pprint", "random", "re",
 	"shutil", "socket", "sqlite3", "statistics", "string", "subprocess", "tempfile", "textwrap", "threading", "time",
 	"traceback", "typing", "urllib.parse", "uuid", "xml.etree.ElementTree", "zipfile",
@@ -42,10 +45,13 @@ var tiers = []tier{
 	{name: "bare", reuseNamespaces: true},
 	{name: "light", preload: light, reuseNamespaces: true},
 	{name: "standard", preload: standard},
-	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}), serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}},
-	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}), serves: []string{"pandas", "statsmodels", "pyarrow"}},
+	{name: "numpy", preload: slices.Concat(standard, []string{"numpy", "numpy.random"}),
+		serves: []string{"numpy", "scipy", "cv2", "skimage", "sklearn", "xgboost"}},
+	{name: "pandas", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas"}),
+		serves: []string{"pandas", "statsmodels", "pyarrow"}},
 	{
-		name: "full", preload: slices.Concat(standard, []string{"numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "PIL.Image"}),
+		name: "full", preload: slices.Concat(standard, []string{
+			"numpy", "numpy.random", "pandas", "matplotlib", "matplotlib.pyplot", "PIL.Image"}),
 		serves: []string{"matplotlib", "seaborn", "matplotlib_venn"}, plots: true,
 	},
 	{name: liveTier, preload: standard, live: true},

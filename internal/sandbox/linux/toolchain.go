@@ -68,7 +68,8 @@ func (s *sources) placeLanguages(root *os.Root, at string) error {
 		return fmt.Errorf("show our own program: %w", err)
 	}
 	defer unix.Unmount(toolchainFolder, unix.MNT_DETACH) //nolint:errcheck // it goes with the executor's world
-	fd, err := unix.OpenTree(unix.AT_FDCWD, filepath.Join(toolchainFolder, s.toolchain.host), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	fd, err := unix.OpenTree(unix.AT_FDCWD, filepath.Join(toolchainFolder, s.toolchain.host),
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("open our own program: %w", err)
 	}

@@ -103,8 +103,11 @@ func (s nodeShape) environment(l language.Language) []string {
 // Node starts, or in the dynamic linker. All others are read when they are
 // needed, and can be set before the program runs.
 func readByNode(name string) bool {
-	prefixes := []string{"NODE_", "UV_", "V8_", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "ICU_", "OPENSSL_", "SSL_", "TZ"}
-	return name == "HOME" || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	prefixes := []string{"NODE_", "UV_", "V8_", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "ICU_", "OPENSSL_", "SSL_",
+		"TZ"}
+	return name == "HOME" || slices.ContainsFunc(prefixes, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
 }
 
 // request is one for the Node itself, without a program.
@@ -204,7 +207,8 @@ func (w *warmNode) launch() error {
 func (s *sandbox) waitingScript() *script {
 	script := s.script()
 	last := len(script.main) - 2 // the filter, and the program
-	listen := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, s.host.filter)
+	listen := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
+		s.host.filter)
 	send := sendFile("send what listens", answersFD)
 	listen.result = send.file
 	program := script.main[last+1]
@@ -214,7 +218,8 @@ func (s *sandbox) waitingScript() *script {
 
 // awaitQuestion waits until Node says that it waits.
 func (w *warmNode) awaitQuestion(deadline time.Time) error {
-	list := []unix.PollFd{{Fd: int32(w.listener.Fd()), Events: unix.POLLIN}, {Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
+	list := []unix.PollFd{{Fd: int32(w.listener.Fd()), Events: unix.POLLIN},
+		{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
 	for {
 		switch n, err := pollUntil(list, deadline); {
 		case err != nil:
@@ -293,7 +298,8 @@ func (w *warmNode) run(l *link, r *runRequest, files, ends []*os.File) error {
 		return err
 	}
 	closeAll(files)
-	watch := &watch{executor: w.executor, script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.Timeout, guard: w.executor.guard}
+	watch := &watch{executor: w.executor, script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()),
+		timeout: r.Timeout, guard: w.executor.guard}
 	done, err := watch.supervise(w.sandbox, w.reports)
 	if err != nil {
 		return err

@@ -100,11 +100,14 @@ func TestNodePoolTrustsNoRequest(t *testing.T) {
 		"other command":   func(r *runRequest) { r.Argv[0] = "/usr/bin/true" },
 		"other arguments": func(r *runRequest) { r.Node.Args = []string{"x"} },
 		"other entry":     func(r *runRequest) { r.Entry = "x.js" },
-		"other language":  func(r *runRequest) { r.Node.Language = map[string]string{"js": "ts", "ts": "js"}[r.Node.Language] },
-		"python":          func(r *runRequest) { r.Node.Language = "python" },
-		"no such":         func(r *runRequest) { r.Node.Language = "" },
-		"held":            func(r *runRequest) { r.Held = "x" },
-		"less of env":     func(r *runRequest) { r.Env = r.Env[1:] },
+		"other language": func(r *runRequest) {
+			r.Node.Language = map[string]string{
+				"js": "ts", "ts": "js"}[r.Node.Language]
+		},
+		"python":      func(r *runRequest) { r.Node.Language = "python" },
+		"no such":     func(r *runRequest) { r.Node.Language = "" },
+		"held":        func(r *runRequest) { r.Held = "x" },
+		"less of env": func(r *runRequest) { r.Env = r.Env[1:] },
 	} {
 		for _, l := range []string{"js", "ts"} {
 			r := request(l)
@@ -124,12 +127,15 @@ func TestWaitingNodeKnowsNobody(t *testing.T) {
 	s := startBare(t, true)
 	for range 3 {
 		spec := sandboxtest.Spec("js", "console.log(process.argv[2], process.env.SECRET)")
-		spec.Args, spec.Env, spec.Stdin = []string{"the secret"}, map[string]string{"SECRET": "the secret"}, []byte("the secret")
+		spec.Args, spec.Env, spec.Stdin = []string{"the secret"}, map[string]string{"SECRET": "the secret"},
+			[]byte("the secret")
 		if r := sandboxtest.Run(t, s, spec); r.Stdout != "the secret the secret\n" {
 			t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
 		}
 		awaitNodes(t, 1)
-		look := sandboxtest.Spec("js", "const fs = require('fs')\nconst all = process.argv + JSON.stringify(process.env) + fs.readFileSync('/proc/self/environ') + fs.readFileSync('/proc/self/cmdline') + fs.readFileSync(0)\nconsole.log(all.includes('the ' + 'secret'))\n"+hasWaited)
+		look := sandboxtest.Spec("js", "const fs = require('fs')\nconst all = process.argv + JSON.stringify(process.env) + "+
+			"fs.readFileSync('/proc/self/environ') + fs.readFileSync('/proc/self/cmdline') + fs.readFileSync(0)\n"+
+			"console.log(all.includes('the ' + 'secret'))\n"+hasWaited)
 		if r := sandboxtest.Run(t, s, look); r.Stdout != "false\ntrue\n" {
 			t.Errorf("stdout %q, stderr %q", r.Stdout, r.Stderr)
 		}
@@ -179,7 +185,8 @@ func TestNodesWait(t *testing.T) {
 		before := time.Now()
 		r := sandboxtest.Run(t, s, when)
 		var started, waited float64 // in milliseconds; its time up begins when it is wanted
-		if _, err := fmt.Sscan(r.Stdout, &started, &waited); err != nil || int64(started) > before.UnixMilli() || waited < 100 {
+		if _, err := fmt.Sscan(r.Stdout, &started, &waited); err != nil || int64(started) > before.UnixMilli() ||
+			waited < 100 {
 			t.Errorf("it started at and waited for %s, and was wanted at %d", r.Stdout, before.UnixMilli())
 		}
 		if left := nodes(executor); !slices.ContainsFunc(pids, func(pid int) bool { return !slices.Contains(left, pid) }) {
@@ -230,7 +237,9 @@ func TestIdleNodesEnd(t *testing.T) {
 // What a Node asks is anybody's to ask, and means nothing from a program that
 // already runs.
 func TestQuestionIsNotTheEnd(t *testing.T) {
-	code := fmt.Sprintf("import os\nfor question in (%d, %d):\n    try: os.ftruncate(%d, question)\n    except OSError as e: print(e.strerror)\nprint('on')", language.NodeMayWait, language.NodeWaits, language.HandoffFD)
+	code := fmt.Sprintf("import os\nfor question in (%d, %d):\n    try: os.ftruncate(%d, question)\n"+
+		"    except OSError as e: print(e.strerror)\nprint('on')", language.NodeMayWait, language.NodeWaits,
+		language.HandoffFD)
 	for name, s := range paths(t) {
 		r := sandboxtest.Run(t, s, sandboxtest.Python(code))
 		if want := strings.Repeat("Function not implemented\n", 2) + "on\n"; r.Code() != 0 || r.Stdout != want {

@@ -43,7 +43,9 @@ func TestRandomNumbersDiffer(t *testing.T) {
 	if _, err := os.Stat(os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes/python/lib/numpy"); err == nil {
 		code += "import numpy\nprint(numpy.random.rand(), numpy.random.default_rng().random())\n"
 	}
-	keys := "import multiprocessing, ssl, sqlite3, tempfile, uuid\nprint(multiprocessing.current_process().authkey.hex(), ssl.RAND_bytes(16).hex(), tempfile.mktemp(), uuid.uuid1(), uuid.getnode())\n" +
+	keys := "import multiprocessing, ssl, sqlite3, tempfile, uuid\n" +
+		"print(multiprocessing.current_process().authkey.hex(), ssl.RAND_bytes(16).hex(), tempfile.mktemp(), uuid.uuid1(), " +
+		"uuid.getnode())\n" +
 		"print(sqlite3.connect(':memory:').execute('select hex(randomblob(16))').fetchone()[0])\n"
 	for _, code := range []string{code, keys} {
 		seen := map[string]bool{}
@@ -153,7 +155,8 @@ func zygotesOf(executor int) (pids []int) {
 	for _, pid := range descendants(executor) {
 		command, _ := os.ReadFile(procOf(pid, "cmdline"))
 		status, _ := os.ReadFile(procOf(pid, "status"))
-		if strings.Contains(string(command), zygotePath) && insideNumber(string(status)) == "" { // else it is a sandbox, maybe in the making
+		if strings.Contains(string(command), zygotePath) && insideNumber(string(status)) == "" {
+			// else it is a sandbox, maybe in the making
 			pids = append(pids, pid)
 		}
 	}
@@ -284,9 +287,13 @@ func zombies(t *testing.T, executor int) (count int) {
 
 func TestTierOf(t *testing.T) {
 	for code, want := range map[string]string{
-		"print(1)": "bare", "import numpy as np": "numpy", "from pandas import DataFrame": "pandas", "import os, sys, matplotlib.pyplot": "full",
-		"def f():\n    import seaborn as sns": "full", "import numpy\nimport pandas": "pandas", "x = 'matplotlib'": "bare", "importpandas": "bare",
-		"import numpyish": "standard", "import os, json\nimport asyncio": "standard", "import os, json": "light", "import os, sys": "bare", "import json\nimport asyncio": "standard", "import asyncio, numpy": "numpy", "from scipy.stats import norm": "numpy",
+		"print(1)": "bare", "import numpy as np": "numpy", "from pandas import DataFrame": "pandas",
+		"import os, sys, matplotlib.pyplot":   "full",
+		"def f():\n    import seaborn as sns": "full", "import numpy\nimport pandas": "pandas", "x = 'matplotlib'": "bare",
+		"importpandas":    "bare",
+		"import numpyish": "standard", "import os, json\nimport asyncio": "standard", "import os, json": "light",
+		"import os, sys": "bare", "import json\nimport asyncio": "standard", "import asyncio, numpy": "numpy",
+		"from scipy.stats import norm": "numpy",
 	} {
 		if got := tierOf(code); got != want {
 			t.Errorf("%q: %s, want %s", code, got, want)
@@ -313,7 +320,8 @@ func TestMemoryIsThere(t *testing.T) {
 		return n
 	}
 	var before []int
-	for end := time.Now().Add(20 * time.Second); len(before) < leastWaiting && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); len(before) < leastWaiting &&
+		time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		before = nil
 		for _, init := range waitingPids(executor) {
 			for _, pid := range descendants(init) {
@@ -341,7 +349,8 @@ func TestWaitingIsSmall(t *testing.T) {
 		return readKey(fmt.Sprintf("/proc/%d", pid), "smaps_rollup", "Private_Dirty:") << 10
 	}
 	var inits, programs []int64
-	for end := time.Now().Add(20 * time.Second); len(programs) < leastWaiting && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); len(programs) < leastWaiting &&
+		time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		inits, programs = nil, nil
 		for _, init := range waitingPids(executor) {
 			if children := descendants(init); len(children) == 1 {
@@ -353,7 +362,8 @@ func TestWaitingIsSmall(t *testing.T) {
 		t.Fatalf("%d sandboxes wait", len(programs))
 	}
 	pools, err := s.Pools(t.Context())
-	if err != nil || len(pools) == 0 || pools[0].Name != "bare" || !pools[0].Ready || pools[0].Waiting < leastWaiting || pools[0].Wanted < leastWaiting {
+	if err != nil || len(pools) == 0 || pools[0].Name != "bare" || !pools[0].Ready || pools[0].Waiting < leastWaiting ||
+		pools[0].Wanted < leastWaiting {
 		t.Errorf("pools: %+v, %v", pools, err)
 	}
 	mostInit, mostProgram := int64(64<<10), int64(4<<20)

@@ -15,7 +15,8 @@ import (
 
 func goodRequest() *runRequest {
 	return &runRequest{
-		Argv: []string{"/usr/bin/true"}, Env: []string{"A=b"}, Root: rootWorkspace, Entry: "main.py", Workspace: 1 << 20, Inodes: 10,
+		Argv: []string{"/usr/bin/true"}, Env: []string{"A=b"}, Root: rootWorkspace, Entry: "main.py", Workspace: 1 << 20,
+		Inodes: 10,
 		Memory: 64 << 20, Processes: 4, Timeout: time.Second,
 	}
 }
@@ -30,18 +31,21 @@ func TestRequestsAreChecked(t *testing.T) {
 		"relative command":   func(r *runRequest) { r.Argv = []string{"true"} },
 		"NUL in an argument": func(r *runRequest) { r.Argv = append(r.Argv, "a\x00b") },
 		"nameless variable":  func(r *runRequest) { r.Env = []string{"=x"} },
-		"long arguments":     func(r *runRequest) { r.Argv = append(r.Argv, strings.Repeat("x", maxArguments+maxPathLength)) },
-		"another root":       func(r *runRequest) { r.Root = "/" },
-		"entry outside":      func(r *runRequest) { r.Entry = "../main.py" },
-		"absolute entry":     func(r *runRequest) { r.Entry = "/etc/passwd" },
-		"no memory":          func(r *runRequest) { r.Memory = 0 },
-		"no processes":       func(r *runRequest) { r.Processes = 0 },
-		"no time":            func(r *runRequest) { r.Timeout = 0 },
-		"for ever":           func(r *runRequest) { r.Timeout = 1 << 62 },
-		"negative outputs":   func(r *runRequest) { r.Count = -1 },
-		"too many inputs":    func(r *runRequest) { r.Inputs = maxInputs + 1 },
-		"no workspace":       func(r *runRequest) { r.Workspace = 0 },
-		"endless workspace":  func(r *runRequest) { r.Workspace = 1 << 60 },
+		"long arguments": func(r *runRequest) {
+			r.Argv = append(
+				r.Argv, strings.Repeat("x", maxArguments+maxPathLength))
+		},
+		"another root":      func(r *runRequest) { r.Root = "/" },
+		"entry outside":     func(r *runRequest) { r.Entry = "../main.py" },
+		"absolute entry":    func(r *runRequest) { r.Entry = "/etc/passwd" },
+		"no memory":         func(r *runRequest) { r.Memory = 0 },
+		"no processes":      func(r *runRequest) { r.Processes = 0 },
+		"no time":           func(r *runRequest) { r.Timeout = 0 },
+		"for ever":          func(r *runRequest) { r.Timeout = 1 << 62 },
+		"negative outputs":  func(r *runRequest) { r.Count = -1 },
+		"too many inputs":   func(r *runRequest) { r.Inputs = maxInputs + 1 },
+		"no workspace":      func(r *runRequest) { r.Workspace = 0 },
+		"endless workspace": func(r *runRequest) { r.Workspace = 1 << 60 },
 	} {
 		r := goodRequest()
 		spoil(r)
@@ -57,7 +61,8 @@ func TestPathsAreChecked(t *testing.T) {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
-	for _, p := range []string{"", ".", "..", "/", "/a", "../a", "a/../b", "a/..", "a//b", "a/", "./a", "a\x00b", strings.Repeat("x/", 3000) + "x"} {
+	for _, p := range []string{"", ".", "..", "/", "/a", "../a", "a/../b", "a/..", "a//b", "a/", "./a", "a\x00b",
+		strings.Repeat("x/", 3000) + "x"} {
 		if checkPath(p) == nil {
 			t.Errorf("%q: accepted", p)
 		}

@@ -363,7 +363,8 @@ func makeFolderAt(folder int, name string) error {
 		return err
 	}
 	var st unix.Stat_t
-	if err := unix.Fstatat(folder, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if err := unix.Fstatat(folder, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+		st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return errors.Join(err, unix.EEXIST)
 	}
 	if err := unix.Unlinkat(folder, name, 0); err != nil {

@@ -176,8 +176,11 @@ func (p *pool) launchZygote(socket *os.File) error {
 // greet tells a zygote what it needs and waits until it is ready.
 func (z *zygote) greet(h *host, weaken []string) error {
 	hello := zygoteHello{
-		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE, Flags: unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
-		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM, Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.preload...), Env: usualEnvironment(), Live: z.tier.live,
+		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE,
+		Flags:  unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
+		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM,
+		Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.preload...), Env: usualEnvironment(),
+		Live: z.tier.live,
 	}
 	if !slices.Contains(weaken, weakSpawn) {
 		hello.Spawn = hex.EncodeToString(spawnCode())
@@ -235,7 +238,8 @@ func (z *zygote) addWaiter(more int) {
 // fork makes a sandbox in a group that waits for its program. Its pid 1 is the
 // zygote's child; the pidfd is how we know of it.
 func (z *zygote) fork(script *script, g *group, prepare int) (pid int, pidfd *os.File, err error) {
-	request, files := (&forkRequest{setup: script.setup, init: script.init, main: script.main, wait: script.wait, received: script.received, prepare: prepare}).encode()
+	request, files := (&forkRequest{setup: script.setup, init: script.init, main: script.main, wait: script.wait,
+		received: script.received, prepare: prepare}).encode()
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.dead {

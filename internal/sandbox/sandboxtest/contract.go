@@ -31,7 +31,9 @@ func contract(t *testing.T, b *bench) {
 		{name: "traceback shows source", lang: "python", code: "x = 1\n1/0\n", code128: 1, stderr: "    1/0\n"},
 		{name: "syntax error", lang: "python", code: "def", code128: 1, stderr: "SyntaxError"},
 		{name: "empty program", lang: "python", code: ""},
-		{name: "terminated", lang: "python", code: "import os,signal; os.kill(os.getpid(), signal.SIGTERM); import time; time.sleep(9)", code128: 143, signal: "SIGTERM"},
+		{name: "terminated", lang: "python",
+			code: "import os,signal; os.kill(os.getpid(), signal.SIGTERM); import time; time.sleep(9)", code128: 143,
+			signal: "SIGTERM"},
 		{name: "aborted", lang: "python", code: "import os; os.abort()", code128: 134, signal: "SIGABRT"},
 		{name: "segfault", lang: "python", code: "import ctypes; ctypes.string_at(0)", code128: 139, signal: "SIGSEGV"},
 		{name: "killed", lang: "bash", code: "kill -9 $$", code128: 137, signal: "SIGKILL"},
@@ -47,8 +49,11 @@ if __name__ == "__main__":
     for how in ("fork", "spawn"):
         with mp.get_context(how).Pool(2) as p: print(p.map(f, range(4)))
     t = threading.Thread(target=print, args=("thread",)); t.start(); t.join()`, stdout: "[0, 1, 4, 9]\n[0, 1, 4, 9]\nthread\n"},
-		{name: "names of users", lang: "python", code: "import getpass, pwd, os; print(getpass.getuser()[:7], pwd.getpwuid(os.getuid()).pw_dir)", stdout: "sandbox /workspace\n"},
-		{name: "temporary files", lang: "python", code: "import tempfile; f = tempfile.NamedTemporaryFile(); print(f.name.split('/')[1])", stdout: "tmp\n"},
+		{name: "names of users", lang: "python",
+			code:   "import getpass, pwd, os; print(getpass.getuser()[:7], pwd.getpwuid(os.getuid()).pw_dir)",
+			stdout: "sandbox /workspace\n"},
+		{name: "temporary files", lang: "python",
+			code: "import tempfile; f = tempfile.NamedTemporaryFile(); print(f.name.split('/')[1])", stdout: "tmp\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := b.run(t, Spec(tt.lang, tt.code))
@@ -65,7 +70,8 @@ if __name__ == "__main__":
 	}
 	t.Run("arguments, stdin, environment", func(t *testing.T) { contractInputs(t, b) })
 	t.Run("the workspace has two names", func(t *testing.T) {
-		spec := Python("open('/workspace/a','w').write('x'); import os; print(os.getcwd(), open('a').read(), os.environ['HOME'])")
+		spec := Python("open('/workspace/a','w').write('x'); import os; print(os.getcwd(), open('a').read(), " +
+			"os.environ['HOME'])")
 		spec.Root, spec.Home = "/mnt/data", "/mnt/data"
 		wantOutput(t, b.run(t, spec), "/mnt/data x /mnt/data\n")
 	})
@@ -78,8 +84,9 @@ if __name__ == "__main__":
 	t.Run("commands", func(t *testing.T) { contractCommands(t, b) })
 	t.Run("both streams in one", func(t *testing.T) {
 		for lang, code := range map[string]string{
-			"python": "import os, sys\nfor i in range(100):\n    print(i)\n    print(i, file=sys.stderr)\n    os.system(f'echo {i}' + ' >&2' * (i % 2))",
-			"bash":   "for i in {0..99}; do echo $i; echo $i >&2; sh -c \"echo $i\"; done",
+			"python": "import os, sys\nfor i in range(100):\n    print(i)\n    print(i, file=sys.stderr)\n" +
+				"    os.system(f'echo {i}' + ' >&2' * (i % 2))",
+			"bash": "for i in {0..99}; do echo $i; echo $i >&2; sh -c \"echo $i\"; done",
 		} {
 			spec := Spec(lang, code)
 			spec.Merge = true
@@ -164,7 +171,8 @@ func contractCommands(t *testing.T, b *bench) {
 		{"sh -c 'echo sh'", "sh\n0"},
 		{"pip --version >/dev/null 2>&1", "1"},
 		{"pip install nothing 2>&1 | grep -o 'no network'", "no network\n0"},
-		{"pip3 install nothing 2>&1 | grep -o 'airlock setup --python-requirements'", "airlock setup --python-requirements\n0"},
+		{"pip3 install nothing 2>&1 | grep -o 'airlock setup --python-requirements'",
+			"airlock setup --python-requirements\n0"},
 		{"python -m pip install nothing >/dev/null 2>&1", "1"},
 		{"python3 -m pip install nothing 2>&1 | grep -o 'no network'", "no network\n0"},
 		{"pip list >/dev/null", "0"},
@@ -174,10 +182,14 @@ func contractCommands(t *testing.T, b *bench) {
 	}
 	for _, c := range commands {
 		wantOutput(t, b.run(t, Spec("bash", c.line+"; printf $?")), c.want)
-		program := fmt.Sprintf("import subprocess\nprint(subprocess.run(['bash', '-c', %q], capture_output=True, text=True).stdout, end='')", c.line+"; printf $?")
+		program := fmt.Sprintf(
+			"import subprocess\nprint(subprocess.run(['bash', '-c', %q], capture_output=True, text=True).stdout, end='')",
+			c.line+"; printf $?")
 		wantOutput(t, b.run(t, Python(program)), c.want)
 	}
-	wantOutput(t, b.run(t, Python("import subprocess, sys\nprint(subprocess.run(['python', '-c', 'print(5)'], capture_output=True).stdout, subprocess.run([sys.executable, '-m', 'pip', 'install', 'x'], capture_output=True).returncode)")), "b'5\\n' 1\n")
+	wantOutput(t, b.run(t, Python("import subprocess, sys\nprint(subprocess.run(['python', '-c', 'print(5)'], "+
+		"capture_output=True).stdout, subprocess.run([sys.executable, '-m', 'pip', 'install', 'x'], "+
+		"capture_output=True).returncode)")), "b'5\\n' 1\n")
 }
 
 const callProgram = `import os, json, struct
@@ -208,7 +220,8 @@ func contractCalls(t *testing.T, b *bench) {
 	r := run(t.Context(), t, b.sandbox, spec, host)
 	wantOutput(t, r, "{'id': 1, 'result': 5}\n{'id': 2, 'error': 'no such tool'}\n")
 	// A socket that we made would tell of the host's network, and take names in it.
-	spec = Python("import os, stat\nprint([n for n in range(64) if os.path.exists(f'/proc/self/fd/{n}') and stat.S_ISSOCK(os.fstat(n).st_mode)])")
+	spec = Python("import os, stat\nprint([n for n in range(64) if os.path.exists(f'/proc/self/fd/{n}') and " +
+		"stat.S_ISSOCK(os.fstat(n).st_mode)])")
 	spec.Calls = true
 	wantOutput(t, run(t.Context(), t, b.sandbox, spec, &recorder{}), "[]\n")
 	// What is no message ends the channel and nothing else.
@@ -220,7 +233,8 @@ func contractCalls(t *testing.T, b *bench) {
 }
 
 func contractAccount(t *testing.T, b *bench) {
-	r := b.run(t, Python("x = bytearray(100 << 20)\nimport time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\ntime.sleep(0.2)"))
+	r := b.run(t, Python("x = bytearray(100 << 20)\nimport time\nend = time.process_time() + 0.3\n"+
+		"while time.process_time() < end: pass\ntime.sleep(0.2)"))
 	wantOK(t, r)
 	if r.CPU < 250*time.Millisecond || r.CPU > 3*time.Second {
 		t.Errorf("CPU time %v for 0.3 s of work", r.CPU)
@@ -237,7 +251,9 @@ func contractParallel(t *testing.T, b *bench) {
 	var all sync.WaitGroup
 	for i := range 12 {
 		all.Go(func() {
-			spec := Python(fmt.Sprintf("import time, os\nopen('mine', 'w').write('%d')\ntime.sleep(0.1)\nprint(open('mine').read(), len(os.listdir('.')))", i))
+			spec := Python(fmt.Sprintf(
+				"import time, os\nopen('mine', 'w').write('%d')\ntime.sleep(0.1)\nprint(open('mine').read(), len(os.listdir('.')))",
+				i))
 			spec.Limits.Files.Count = 0
 			host := &recorder{}
 			if _, err := b.sandbox.Run(t.Context(), spec, host); err != nil {

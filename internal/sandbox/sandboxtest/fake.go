@@ -42,7 +42,8 @@ func NewFake(program func(ctx context.Context, spec *engine.Spec, host engine.Ho
 	if program == nil {
 		program = func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) { return Exit(0), nil }
 	}
-	return &Fake{program: program, held: map[engine.ID][]string{}, running: map[engine.ID]int{}, folders: map[engine.ID]*fakeFolder{}}
+	return &Fake{program: program, held: map[engine.ID][]string{}, running: map[engine.ID]int{},
+		folders: map[engine.ID]*fakeFolder{}}
 }
 
 // Run calls the program. If spec names a held workspace that is not there it

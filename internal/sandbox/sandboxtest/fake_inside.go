@@ -16,7 +16,8 @@ import (
 
 // FakeProcess stands for a process inside a sandbox: it returns its exit code. With
 // a terminal stderr is stdout. After SIGKILL it is taken for ended whatever it does.
-type FakeProcess func(spec *engine.ProcessSpec, stdin io.Reader, stdout, stderr io.Writer, signals <-chan syscall.Signal) int
+type FakeProcess func(spec *engine.ProcessSpec, stdin io.Reader, stdout, stderr io.Writer,
+	signals <-chan syscall.Signal) int
 
 // Processes makes every process that is started a call of process, and every
 // connection to a port a call of dial; nil is one that cannot be had.

@@ -26,7 +26,8 @@ open('.hidden', 'w').write('h')
 os.mkdir('empty')
 `)
 		spec.Inputs = []engine.Input{
-			Input(t, "data/in.csv", "1\n2\n"), Input(t, "same.txt", "same"), Input(t, "gone.txt", "gone"), Input(t, "touched.txt", "t"),
+			Input(t, "data/in.csv", "1\n2\n"), Input(t, "same.txt", "same"), Input(t, "gone.txt", "gone"),
+			Input(t, "touched.txt", "t"),
 		}
 		r := b.run(t, spec)
 		wantOutput(t, r, "1\n2\n same\n")
@@ -136,7 +137,8 @@ open('bottom', 'w').close()`)
 		}
 	})
 	t.Run("caps", func(t *testing.T) {
-		spec := Python("for i in range(9): open(f'{i}', 'w').write('x' * 100)\nopen('big', 'w').write('x' * 2000)\nopen('a', 'w').write('x' * 900)\n")
+		spec := Python("for i in range(9): open(f'{i}', 'w').write('x' * 100)\nopen('big', 'w').write('x' * 2000)\n" +
+			"open('a', 'w').write('x' * 900)\n")
 		spec.Limits.Files = engine.FileLimit{Count: 5, Bytes: 1000, Total: 1200}
 		r := b.run(t, spec)
 		if len(r.Files) > 5 || droppedReason(r, "big") == "" || len(r.Files)+len(r.Dropped) != 11 {
@@ -236,7 +238,8 @@ func held(t *testing.T, b *bench) {
 
 // oddNames are names that a file system takes and that few people expect.
 var oddNames = []string{
-	"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029", "\u0085\u009b",
+	"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029",
+	"\u0085\u009b",
 	"a\u202egnp.exe", "a\n\x1b\x7f", "e\u0301.txt", "\u00e9.txt", `a\b`, `..\b`, " ", "a ", ".. .",
 }
 
@@ -249,7 +252,8 @@ func heldTogether(t *testing.T, b *bench, id engine.ID) {
 			spec := Spec("bash", "echo "+pair[0]+" > "+pair[0]+"; until [ -s "+pair[1]+" ]; do sleep 0.01; done; cat "+pair[1])
 			spec.Held, spec.Inline, spec.Limits.Timeout = id, true, 30*time.Second
 			host := &recorder{}
-			if o, err := b.sandbox.Run(t.Context(), spec, host); err != nil || o.TimedOut || host.stdout.String() != pair[1]+"\n" {
+			if o, err := b.sandbox.Run(t.Context(), spec, host); err != nil || o.TimedOut ||
+				host.stdout.String() != pair[1]+"\n" {
 				t.Errorf("%s beside %s: %+v, %v", pair[0], pair[1], o, err)
 			}
 		})
@@ -273,13 +277,15 @@ func manyHeld(t *testing.T, b *bench) {
 	spec.Held, spec.Inline, spec.Limits = all[0], true, limits
 	b.run(t, spec)
 	held, err := b.sandbox.Held(t.Context())
-	for deadline := time.Now().Add(10 * time.Second); err == nil && held[all[0]] == limits.Workspace && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); err == nil && held[all[0]] == limits.Workspace &&
+		time.Now().Before(deadline); {
 		held, err = b.sandbox.Held(t.Context()) // the run's answer comes a moment before its end
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(held) != len(all) || held[all[0]] < 100_000_000 || held[all[0]] > 200_000_000 || held[all[1]] < 1 || held[all[1]] > 16<<20 {
+	if len(held) != len(all) || held[all[0]] < 100_000_000 || held[all[0]] > 200_000_000 || held[all[1]] < 1 ||
+		held[all[1]] > 16<<20 {
 		t.Errorf("%d are held; one with 100 MB reserves %d bytes, an empty one %d", len(held), held[all[0]], held[all[1]])
 	}
 	for _, id := range all {

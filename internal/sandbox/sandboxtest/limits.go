@@ -19,7 +19,8 @@ func limits(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("memory of many", func(t *testing.T) {
-		spec := Python("import os, time\nfor i in range(8):\n    if os.fork() == 0:\n        x = b'x' * (64 << 20); time.sleep(3); os._exit(0)\nprint([os.wait()[1] for i in range(8)])")
+		spec := Python("import os, time\nfor i in range(8):\n    if os.fork() == 0:\n" +
+			"        x = b'x' * (64 << 20); time.sleep(3); os._exit(0)\nprint([os.wait()[1] for i in range(8)])")
 		spec.Limits.Memory = 256 << 20
 		if r := b.run(t, spec); strings.Contains(r.Stdout, "[0, 0, 0, 0, 0, 0, 0, 0]") {
 			t.Errorf("eight processes of 64 MiB lived on 256 MiB; peak %d MiB", r.MemoryPeak>>20)
@@ -64,18 +65,21 @@ print(fill('/workspace') <= 64, fill('/tmp') <= 64, fill('/dev/shm') <= 64)`)
 		wantOutput(t, b.run(t, spec), "True True True\n")
 	})
 	t.Run("inodes", func(t *testing.T) {
-		spec := Python("import os\nn = 0\ntry:\n    while n < 5000: open(f'{n}', 'w').close(); n += 1\nexcept OSError: pass\nprint(n)")
+		spec := Python("import os\nn = 0\ntry:\n    while n < 5000: open(f'{n}', 'w').close(); n += 1\n" +
+			"except OSError: pass\nprint(n)")
 		spec.Limits.Inodes, spec.Limits.Files.Count = 100, 10
 		wantOutput(t, b.run(t, spec), "99\n") // the code is one
 	})
 	t.Run("open files", func(t *testing.T) {
-		wantOutput(t, b.run(t, Python("import os\nn = 0\ntry:\n    while n < 1 << 20: os.open('/dev/null', 0); n += 1\nexcept OSError: pass\nprint(n <= 1024)")), "True\n")
+		wantOutput(t, b.run(t, Python("import os\nn = 0\ntry:\n    while n < 1 << 20: os.open('/dev/null', 0); n += 1\n"+
+			"except OSError: pass\nprint(n <= 1024)")), "True\n")
 	})
 	t.Run("time", func(t *testing.T) {
 		for name, code := range map[string]string{
 			"spinning": "while True: pass",
-			"deaf":     "import signal, time\nfor s in range(1, 64):\n    try: signal.signal(s, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nwhile True: time.sleep(1)",
-			"many":     "import os\nfor i in range(5): os.fork()\nwhile True: pass",
+			"deaf": "import signal, time\nfor s in range(1, 64):\n    try: signal.signal(s, signal.SIG_IGN)\n" +
+				"    except (OSError, ValueError): pass\nwhile True: time.sleep(1)",
+			"many": "import os\nfor i in range(5): os.fork()\nwhile True: pass",
 		} {
 			spec := Python(code)
 			spec.Limits.Timeout = 300 * time.Millisecond
@@ -99,7 +103,8 @@ print(fill('/workspace') <= 64, fill('/tmp') <= 64, fill('/dev/shm') <= 64)`)
 	t.Run("a flood of output", func(t *testing.T) {
 		n := 0
 		host := &recorder{seen: func(_ engine.Stream, b []byte) { n += len(b) }}
-		r := run(t.Context(), t, b.sandbox, Python("import sys\nfor i in range(200): sys.stdout.write('x' * (1 << 20))"), host)
+		r := run(t.Context(), t, b.sandbox, Python("import sys\nfor i in range(200): sys.stdout.write('x' * (1 << 20))"),
+			host)
 		wantOK(t, r)
 		if n != 200<<20 {
 			t.Errorf("%d bytes arrived", n)

@@ -32,7 +32,8 @@ func Suite(t *testing.T, b Backend) {
 		name string
 		run  func(*testing.T, *bench)
 	}{
-		{"contract", contract}, {"files", files}, {"held", held}, {"many held", manyHeld}, {"isolation", isolation}, {"limits", limits}, {"endings", endings},
+		{"contract", contract}, {"files", files}, {"held", held}, {"many held", manyHeld}, {"isolation", isolation},
+		{"limits", limits}, {"endings", endings},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			sandbox := b.Open(t)

@@ -66,7 +66,8 @@ func wantDropped(part, reason string) func(sandboxtest.Result) []string {
 				return nil
 			}
 		}
-		return []string{fmt.Sprintf("nothing with %q in its path was dropped because of %q: %.500q", part, reason, fmt.Sprint(r.Dropped))}
+		return []string{fmt.Sprintf("nothing with %q in its path was dropped because of %q: %.500q", part, reason,
+			fmt.Sprint(r.Dropped))}
 	}
 }
 

@@ -160,7 +160,8 @@ func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *e
 	case launcher == "cell":
 		spec = sandboxtest.Python(fmt.Sprintf(callAttack, p.symbol()))
 	default:
-		spec = sandboxtest.Spec("bash", "cp attack /tmp/attack && chmod 755 /tmp/attack && rm attack && exec /tmp/attack "+p.symbol())
+		spec = sandboxtest.Spec("bash", "cp attack /tmp/attack && chmod 755 /tmp/attack && rm attack && exec /tmp/attack "+
+			p.symbol())
 	}
 	spec.Inputs = []engine.Input{sandboxtest.Input(t, "given.txt", given)}
 	if p.is(".c") {

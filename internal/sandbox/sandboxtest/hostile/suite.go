@@ -109,7 +109,9 @@ func (a *arena) fight(t *testing.T, p *program) {
 	if _, err := os.Stat(interpreters[".js"]); err != nil && p.is(".js") {
 		sandboxtest.Skip(t, "needs node: run airlock setup")
 	}
-	launcher, run := "bash", func(t *testing.T, spec *engine.Spec) sandboxtest.Result { return sandboxtest.Run(t, a.sandbox, spec) }
+	launcher, run := "bash", func(t *testing.T, spec *engine.Spec) sandboxtest.Result {
+		return sandboxtest.Run(t, a.sandbox, spec)
+	}
 	switch {
 	case a.backend.Warm:
 		launcher = "python"
@@ -136,7 +138,8 @@ func (a *arena) fight(t *testing.T, p *program) {
 		faults = append(faults, look(r)...)
 	}
 	if len(faults) > 0 {
-		t.Errorf("%s\nexit code %d, signal %q\nstdout: %.3000s\nstderr: %.3000s", strings.Join(faults, "\n"), r.Code(), r.Signal, r.Stdout, r.Stderr)
+		t.Errorf("%s\nexit code %d, signal %q\nstdout: %.3000s\nstderr: %.3000s", strings.Join(faults, "\n"), r.Code(),
+			r.Signal, r.Stdout, r.Stderr)
 	}
 	if p.next {
 		a.wantPlain(t, "after "+p.label())
@@ -156,16 +159,21 @@ func (a *arena) fightInHeld(t *testing.T) {
 		}
 	}()
 	for name, spoil := range map[string]string{
-		"a folder in place of the code": "os.remove('main.py'); os.makedirs('main.py/' + '/'.join('d' * 100)); open('main.py/.1', 'w').close()",
-		"a link in place of the code":   "os.remove('main.py'); os.symlink('/etc/passwd', 'main.py')",
-		"a pipe in place of the code":   "os.remove('main.py'); os.mkfifo('main.py')",
-		"a link in place of a folder":   "shutil.rmtree('data', True); os.symlink('/tmp', 'data')",
-		"a file in place of a folder":   "shutil.rmtree('data', True) if not os.path.islink('data') else os.remove('data'); open('data', 'w').close()",
-		"closed folders":                "os.chmod('main.py', 0); os.makedirs('data', exist_ok=True) if not os.path.lexists('data') else None; os.chmod('/workspace', 0)",
-		"deep folders":                  "os.remove('main.py'); os.mkdir('main.py'); os.chdir('main.py'); [(os.mkdir('d'), os.chdir('d')) for i in range(600)]",
+		"a folder in place of the code": "os.remove('main.py'); os.makedirs('main.py/' + '/'.join('d' * 100)); " +
+			"open('main.py/.1', 'w').close()",
+		"a link in place of the code": "os.remove('main.py'); os.symlink('/etc/passwd', 'main.py')",
+		"a pipe in place of the code": "os.remove('main.py'); os.mkfifo('main.py')",
+		"a link in place of a folder": "shutil.rmtree('data', True); os.symlink('/tmp', 'data')",
+		"a file in place of a folder": "shutil.rmtree('data', True) if not os.path.islink('data') else " +
+			"os.remove('data'); open('data', 'w').close()",
+		"closed folders": "os.chmod('main.py', 0); os.makedirs('data', exist_ok=True) if not " +
+			"os.path.lexists('data') else None; os.chmod('/workspace', 0)",
+		"deep folders": "os.remove('main.py'); os.mkdir('main.py'); os.chdir('main.py'); [(os.mkdir('d'), " +
+			"os.chdir('d')) for i in range(600)]",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, code := range []string{"import os, shutil\n" + spoil, "print(open('data/in.txt').read(), open('main.py').readable())"} {
+			for _, code := range []string{"import os, shutil\n" + spoil,
+				"print(open('data/in.txt').read(), open('main.py').readable())"} {
 				spec := sandboxtest.Python(code)
 				spec.Held = id
 				spec.Inputs = []engine.Input{sandboxtest.Input(t, "data/in.txt", given)}
@@ -184,9 +192,10 @@ func (a *arena) leaveSecrets(t *testing.T) {
 	t.Helper()
 	secret := a.world.secret
 	for range 3 {
-		spec := sandboxtest.Python("import os, sys, mmap\nown = sys.argv[1] + os.environ['SECRET'] + sys.stdin.read() + open('secret.txt').read()\n" +
-			"for f in ('/tmp/left', '/dev/shm/left', 'left'): open(f, 'w').write(own * 1000)\n" +
-			"m = mmap.mmap(-1, 1 << 22)\nm.write(own.encode() * 1000)\nprint(own)\n# " + secret)
+		spec := sandboxtest.Python(
+			"import os, sys, mmap\nown = sys.argv[1] + os.environ['SECRET'] + sys.stdin.read() + open('secret.txt').read()\n" +
+				"for f in ('/tmp/left', '/dev/shm/left', 'left'): open(f, 'w').write(own * 1000)\n" +
+				"m = mmap.mmap(-1, 1 << 22)\nm.write(own.encode() * 1000)\nprint(own)\n# " + secret)
 		spec.Args, spec.Stdin, spec.Env = []string{secret}, []byte(secret), map[string]string{"SECRET": secret}
 		spec.Inputs = []engine.Input{sandboxtest.Input(t, "secret.txt", secret)}
 		if r := sandboxtest.Run(t, a.sandbox, spec); r.Code() != 0 || !strings.Contains(r.Stdout, secret) {

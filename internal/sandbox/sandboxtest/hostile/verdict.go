@@ -48,7 +48,9 @@ const answerTime = 5 * time.Second
 
 // judge says what is wrong with how a program ended; nothing if it was
 // withstood.
-func (p *program) judge(w *world, nonce string, r sandboxtest.Result, limits engine.Limits, took time.Duration) (faults []string) {
+func (p *program) judge(
+	w *world, nonce string, r sandboxtest.Result, limits engine.Limits, took time.Duration,
+) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	c := readClaims(r.Stdout, nonce)
 	for _, b := range c.breaches {
@@ -90,7 +92,8 @@ func (p *program) wrongEnd(r sandboxtest.Result, c claims) string {
 	if right {
 		return ""
 	}
-	return fmt.Sprintf("it had to end %s: exit code %d, signal %q, timed out %v, out of memory %v", p.ends, r.Code(), r.Signal, r.TimedOut, r.OOM)
+	return fmt.Sprintf("it had to end %s: exit code %d, signal %q, timed out %v, out of memory %v", p.ends, r.Code(),
+		r.Signal, r.TimedOut, r.OOM)
 }
 
 // judgeFiles looks at what a program left, whatever it was.

@@ -79,21 +79,35 @@ func TestJudge(t *testing.T) {
 	}{
 		{name: "withstood", result: sandboxtest.Result{Outcome: exited(0), Stdout: well}},
 		{name: "it never ran", result: sandboxtest.Result{Outcome: exited(0)}, want: "never tried anything"},
-		{name: "somebody else's words", result: sandboxtest.Result{Outcome: exited(0), Stdout: strings.ReplaceAll(well, "H:N", "H:M")}, want: "never tried anything"},
-		{name: "it stopped half way", result: sandboxtest.Result{Outcome: exited(0), Stdout: "H:N:tried:one\n"}, want: "tried 1 steps and said -1"},
+		{name: "somebody else's words", result: sandboxtest.Result{
+			Outcome: exited(0), Stdout: strings.ReplaceAll(well, "H:N", "H:M")}, want: "never tried anything"},
+		{name: "it stopped half way", result: sandboxtest.Result{Outcome: exited(0), Stdout: "H:N:tried:one\n"},
+			want: "tried 1 steps and said -1"},
 		{name: "it failed", result: sandboxtest.Result{Outcome: exited(1), Stdout: well}, want: "had to end well"},
-		{name: "a breach", result: sandboxtest.Result{Outcome: exited(0), Stdout: well + "H:N:breach:it\n"}, want: "got through: it"},
-		{name: "not its time", ends: "timeout", result: sandboxtest.Result{Outcome: exited(0), Stdout: well}, want: "had to end timeout"},
-		{name: "timeout", ends: "timeout", result: sandboxtest.Result{Outcome: &engine.Outcome{TimedOut: true}, Stdout: well}},
-		{name: "too late", ends: "timeout", result: sandboxtest.Result{Outcome: &engine.Outcome{TimedOut: true}, Stdout: well}, took: time.Minute, want: "the answer took"},
-		{name: "not killed", ends: "killed", result: sandboxtest.Result{Outcome: exited(0), Stdout: well}, want: "had to end killed"},
-		{name: "no end of memory", ends: "oom", result: sandboxtest.Result{Outcome: exited(0), Stdout: well}, want: "had to end oom"},
-		{name: "the secret", result: sandboxtest.Result{Outcome: exited(0), Stdout: well, Stderr: "x" + w.secret}, want: "secret is in its output"},
-		{name: "the secret in a file", result: sandboxtest.Result{Outcome: exited(0), Stdout: well, Files: map[string]string{"a": w.secret}}, want: `secret is in the file "a"`},
-		{name: "a file of the system", result: sandboxtest.Result{Outcome: exited(0), Stdout: well, Files: map[string]string{"a": "root:x:0:0"}}, want: "file of the system"},
-		{name: "a name above", result: sandboxtest.Result{Outcome: exited(0), Stdout: well, Files: map[string]string{"../a": ""}}, want: "is called"},
-		{name: "a broken name", result: sandboxtest.Result{Outcome: exited(0), Stdout: well, Files: map[string]string{"\xff": ""}}, want: "is called"},
-		{name: "too large", result: sandboxtest.Result{Outcome: exited(0), Stdout: well, Files: map[string]string{"a": strings.Repeat("x", 17<<20)}}, want: "has 17825792 bytes"},
+		{name: "a breach", result: sandboxtest.Result{Outcome: exited(0), Stdout: well + "H:N:breach:it\n"},
+			want: "got through: it"},
+		{name: "not its time", ends: "timeout", result: sandboxtest.Result{Outcome: exited(0), Stdout: well},
+			want: "had to end timeout"},
+		{name: "timeout", ends: "timeout", result: sandboxtest.Result{
+			Outcome: &engine.Outcome{TimedOut: true}, Stdout: well}},
+		{name: "too late", ends: "timeout", result: sandboxtest.Result{
+			Outcome: &engine.Outcome{TimedOut: true}, Stdout: well}, took: time.Minute, want: "the answer took"},
+		{name: "not killed", ends: "killed", result: sandboxtest.Result{Outcome: exited(0), Stdout: well},
+			want: "had to end killed"},
+		{name: "no end of memory", ends: "oom", result: sandboxtest.Result{Outcome: exited(0), Stdout: well},
+			want: "had to end oom"},
+		{name: "the secret", result: sandboxtest.Result{Outcome: exited(0), Stdout: well, Stderr: "x" + w.secret},
+			want: "secret is in its output"},
+		{name: "the secret in a file", result: sandboxtest.Result{
+			Outcome: exited(0), Stdout: well, Files: map[string]string{"a": w.secret}}, want: `secret is in the file "a"`},
+		{name: "a file of the system", result: sandboxtest.Result{
+			Outcome: exited(0), Stdout: well, Files: map[string]string{"a": "root:x:0:0"}}, want: "file of the system"},
+		{name: "a name above", result: sandboxtest.Result{Outcome: exited(0), Stdout: well,
+			Files: map[string]string{"../a": ""}}, want: "is called"},
+		{name: "a broken name", result: sandboxtest.Result{Outcome: exited(0), Stdout: well,
+			Files: map[string]string{"\xff": ""}}, want: "is called"},
+		{name: "too large", result: sandboxtest.Result{Outcome: exited(0), Stdout: well,
+			Files: map[string]string{"a": strings.Repeat("x", 17<<20)}}, want: "has 17825792 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &program{kind: "test", name: tt.name, head: head{ends: tt.ends, timeout: time.Second}, counted: true}

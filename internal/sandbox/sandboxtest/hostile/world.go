@@ -100,7 +100,8 @@ func (w *world) listen(t *testing.T) {
 		listener      *net.Listener
 		kind, address string
 	}{
-		{&w.tcp, "tcp", "127.0.0.1:0"}, {&w.unix, "unix", filepath.Join(w.folder, "socket")}, {&w.abstract, "unix", "@" + filepath.Base(w.folder)},
+		{&w.tcp, "tcp", "127.0.0.1:0"}, {&w.unix, "unix", filepath.Join(w.folder, "socket")},
+		{&w.abstract, "unix", "@" + filepath.Base(w.folder)},
 	} {
 		if *l.listener, err = net.Listen(l.kind, l.address); err != nil {
 			t.Fatal(err)
@@ -261,7 +262,8 @@ func compile() ([]byte, error) {
 	if err := os.WriteFile(file, []byte(source.String()), 0o644); err != nil {
 		return nil, err
 	}
-	if out, err := exec.Command("gcc", "-static", "-O1", "-w", "-pthread", "-o", binary, file).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-static", "-O1", "-w", "-pthread", "-o", binary,
+		file).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("gcc: %w\n%s", err, out)
 	}
 	return os.ReadFile(binary)
