@@ -41,9 +41,6 @@ type restNotice struct {
 // changed. It returns when to look again.
 func (w *watch) lookAtRest(g *group, now time.Time) (next time.Time) {
 	r := &w.rest
-	if w.still.stands() {
-		return now.Add(laterLook)
-	}
 	used := w.used(g)
 	window, spent := now.Sub(r.looked), used-r.used
 	first := r.looked.IsZero()

@@ -31,7 +31,8 @@ type watch struct {
 	memory int64   // that it may have
 	rest   rest
 
-	nextCPUCheck time.Time // when the group is checked for a program that computes for long
+	nextCPUCheck  time.Time // when the group is checked for a program that computes for long
+	nextRestCheck time.Time // when the program is checked for a rest
 
 	executor *executor
 	inside   *standing
@@ -56,6 +57,9 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 		w.warm.pristine = false
 	}
 	freezeViolated := w.still.end()
+	if w.still.stands() {
+		w.executor.running.Add(1) // the caller takes it back
+	}
 	if w.poller != nil {
 		w.poller.finish()
 	}
@@ -94,7 +98,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	done := &outcome{Lost: true, Started: time.Now()}
 	deadline := w.deadline(done.Started)
 	w.nextCPUCheck = done.Started.Add(shortRun)
-	nextRestCheck := done.Started.Add(firstRest)
+	w.nextRestCheck = done.Started.Add(firstRest)
 	list := []unix.PollFd{
 		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
 		polledService: {Fd: int32(service), Events: unix.POLLIN},
@@ -105,14 +109,14 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	var failed error
 	for {
-		next := earlier(w.nextCPUCheck, nextRestCheck)
+		next := earlier(w.nextCPUCheck, w.nextRestCheck)
 		n, err := w.poll(list, earlier(deadline, next))
 		switch {
 		case err == nil && n == 0 && !next.IsZero() && (deadline.IsZero() || next.Before(deadline)):
 			if next.Equal(w.nextCPUCheck) {
 				w.nextCPUCheck = g.demoteIfBusy(time.Now())
 			} else {
-				nextRestCheck = w.lookAtRest(g, time.Now())
+				w.nextRestCheck = w.lookAtRest(g, time.Now())
 			}
 			continue
 		case err != nil:
@@ -179,10 +183,22 @@ func (w *watch) deadline(began time.Time) time.Time {
 }
 
 // handleControl stops or continues the program. One that is stopped does
-// not rest: the service knows already.
+// not rest: the service knows already, and there is nothing to check.
 func (w *watch) handleControl() bool {
-	w.rest, w.nextCPUCheck = rest{}, w.still.group.renew(time.Now())
-	return w.still.handleControl(w.link)
+	now, stood := time.Now(), w.still.stands()
+	heard := w.still.handleControl(w.link)
+	stands := w.still.stands()
+	w.rest, w.nextCPUCheck, w.nextRestCheck = rest{}, w.still.group.renew(now), now.Add(firstRest)
+	if stands {
+		w.nextCPUCheck, w.nextRestCheck = time.Time{}, time.Time{}
+	}
+	switch {
+	case stands && !stood:
+		w.executor.running.Add(-1)
+	case !stands && stood:
+		w.executor.running.Add(1)
+	}
+	return heard
 }
 
 // What is waited for.
