@@ -90,7 +90,7 @@ func TestPython(t *testing.T) {
 		}
 	})
 	t.Run("figure", func(t *testing.T) {
-		c := p.want(p.run(s, "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"), StatusOK)
+		c := p.want(p.run(s, "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);"), StatusOK)
 		if len(c.Outputs) != 1 || c.Outputs[0].Type != Display || !strings.HasPrefix(form(t, c.Outputs[0], "image/png"), "iVBOR") {
 			t.Errorf("%d outputs", len(c.Outputs))
 		}

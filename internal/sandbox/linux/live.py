@@ -270,6 +270,9 @@ def make_shell(driver):
         def ask_exit(self):
             driver.leaving = True
 
+        def enable_gui(self, gui=None):
+            pass  # there is none; %matplotlib asks for it
+
         def init_sys_modules(self):
             pass  # a zygote's own module stays; see Driver.begin
 
