@@ -136,7 +136,7 @@ bench: build ## Airlock beside its peers: table, JSON, docs/performance.md; QUIC
 	@scripts/bench-deps '$(CACHE)/bench'
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
-	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' \
+	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' -jupyter '$(CACHE)/bench/jupyter/bin/python' \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
 
 # DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'. One of

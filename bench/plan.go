@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// plan says how often and for how long. A quick run takes about one minute, a
-// full one about seven; most of both is waiting for cold interpreters.
+// plan says how often and for how long. A quick run takes about two minutes, a
+// full one about twelve; most of both is waiting for cold interpreters.
 type plan struct {
 	prints, plots, files, inputs int // rounds, in each of which everybody has a turn
 	starts, streams, stages      int
@@ -18,7 +18,11 @@ type plan struct {
 	plotLevels []int
 	constant   time.Duration // of load at a constant rate
 
-	silence time.Duration // that a client of MCP takes
+	silence                              time.Duration // that a client of MCP takes
+	sessions, cells, figures, interrupts int           // of live sessions, one at a time
+	manyCells, manySessions              int           // that may leave nothing behind
+	crowd                                int           // of idle interpreters
+	idle                                 time.Duration
 }
 
 // printLevels are the numbers of clients that print(1) is asked for by.
@@ -29,6 +33,8 @@ var quickPlan = plan{
 	segments: 1, printLoad: 900 * time.Millisecond, plotLoad: 2 * time.Second, plotLevels: []int{4},
 	constant: 4 * time.Second,
 	silence:  6 * time.Second,
+	sessions: 20, cells: 40, figures: 4, interrupts: 20,
+	manyCells: 1000, manySessions: 400, crowd: 50, idle: 10 * time.Second,
 }
 
 var fullPlan = plan{
@@ -36,6 +42,8 @@ var fullPlan = plan{
 	segments: 2, printLoad: 2500 * time.Millisecond, plotLoad: 3 * time.Second, plotLevels: []int{1, 2, 8, 32},
 	constant: 20 * time.Second,
 	silence:  30 * time.Second,
+	sessions: 100, cells: 200, figures: 20, interrupts: 200,
+	manyCells: 10_000, manySessions: 2000, crowd: 500, idle: time.Minute,
 }
 
 // rest is how long nothing happens before each single measurement, so that
@@ -59,6 +67,7 @@ var sections = []section{
 	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
 	{"librechat", "LibreChat's API beside the native one", (*bench).measureLibreChat},
 	{"mcp", "the Model Context Protocol beside the native API", (*bench).measureMCP},
+	{"live", "interpreters that stay, beside ipykernel", (*bench).measureLive},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }
 

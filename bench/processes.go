@@ -69,7 +69,9 @@ type zygote struct {
 }
 
 // tiers are the names of our zygotes in order of size.
-var tiers = []string{"bare", "light", "standard", "numpy", "pandas", "full"}
+var tiers = []string{"bare", "light", "standard", tierLive, "numpy", "pandas", "full"}
+
+const tierLive = "live"
 
 // familyOf sorts the processes below root: a zygote is the first Python below
 // the executor, and each child of it is a sandbox.

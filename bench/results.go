@@ -28,6 +28,7 @@ type Results struct {
 
 	LibreChat *LibreChat `json:"librechat,omitempty"`
 	MCP       *MCP       `json:"mcp,omitempty"`
+	Live      *Live      `json:"live,omitempty"`
 
 	Memory []Memory `json:"memory"`
 	Stages *Stages  `json:"stages,omitempty"`

@@ -57,13 +57,13 @@ func (r *Results) blocks() map[string]string {
 		"machine": r.machineText(), "goals": r.goalsTable(), "latency": r.latencyTable("print", "plain", "plot"),
 		"files": r.filesTable(),
 		"load":  r.loadTable(), "constant": r.constantText(), "memory": r.memoryTable(), "start": r.startText(),
-		"stages": r.stagesTable(), "stream": r.streamText(),
+		"stages": r.stagesTable(), "stream": r.streamText(), "live": r.liveText(),
 	}
 }
 
 // blockOrder is the order in which they are printed.
 var blockOrder = []string{"machine", "goals", "latency", "files", "load", "constant", "memory", "start", "stream",
-	"stages"}
+	"live", "stages"}
 
 func (r *Results) text() string {
 	blocks := r.blocks()
@@ -110,6 +110,7 @@ func (r *Results) goalsTable() string {
 var titles = map[string]string{
 	"print": "print(1)", "plain": "plain plot", "plot": "examples/plot.py", "copy": "10 MB in, 10 MB out",
 	"transfer": "the same with upload and download",
+	"new":      "new, and a first result", "cell": "next cell", "figure": "figure of a table",
 }
 
 func (r *Results) latencyTable(workloads ...string) string {

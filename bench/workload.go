@@ -18,6 +18,8 @@ type workload struct {
 	stdout string // how what it prints begins
 
 	packages bool // it imports what Python does not come with
+
+	prepare string // what an interpreter that stays runs before
 }
 
 const (
