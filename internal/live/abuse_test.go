@@ -9,6 +9,78 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
+// The same of the other languages, whose drivers are others.
+func TestAbuseOfShells(t *testing.T) {
+	p := open(t, Config{})
+	for language, tries := range map[string]map[string]struct {
+		code   string
+		status Status
+		lost   bool
+	}{
+		"bash": {
+			"1 MB":                     {"x=" + strings.Repeat("a", 1<<20) + "; echo ${#x}", StatusOK, false},
+			"NULs":                     {strings.Repeat("\x00", 1000), StatusError, false},
+			"no UTF-8":                 {"printf '\\xff\\xed\\xa0\\x80'", StatusOK, false},
+			"an endless line":          {"while :; do printf aaaaaaaa; done", StatusTimeout, false},
+			"it reads what is to come": {"cat <&9 & read -t 0.2 -u 9 x; echo read; kill %1 2>/dev/null; kill $!", "", false},
+			"it tells lies":            {"printf 'nonsense\\0 7 begun\\0 99 3\\0' >&8", "", false},
+			"it closes its files":      {"exec >&- 2>&-", StatusOK, false},
+			"it closes all":            {"exec 8>&- 9<&- 0<&-", "", true},
+			"it kills its parent":      {"kill -9 $PPID", StatusLost, true},
+			"it kills all":             {"kill -9 -1", StatusLost, true},
+			"it becomes another":       {"exec sleep 0.1", StatusLost, true},
+			"it redefines":             {"printf() { :; }; read() { :; }; eval() { :; }", StatusTimeout, true},
+			"it leaves a child":        {"sleep 1000 & exit 4", StatusLost, true},
+			"a fork bomb":              {"f() { f | f & }; f", "", true},
+		},
+		"javascript": {
+			"10 MB":                   {"var x = '" + strings.Repeat("a", 10<<20) + "'; x.length", StatusOK, false},
+			"NULs":                    {strings.Repeat("\x00", 1000), StatusError, false},
+			"half a surrogate":        {"console.log('\\ud800'); '\\ud800'", StatusOK, false},
+			"10,000 displays":         {"for (let i = 0; i < 10000; i++) display(i)", StatusOK, false},
+			"50 MB of HTML":           {"display({'text/html': 'a'.repeat(50e6)})", StatusOK, false},
+			"an endless line":         {"for (;;) process.stdout.write('a')", StatusTimeout, false},
+			"inspect raises":          {"({[Symbol.for('nodejs.util.inspect.custom')]() { throw new Error('no') }})", StatusError, false},
+			"inspect loops":           {"({[Symbol.for('nodejs.util.inspect.custom')]() { for (;;); }})", StatusTimeout, true},
+			"the error's name raises": {"throw {get name() { throw 1 }, get message() { throw 2 }}", StatusError, false},
+			"it throws null":          {"throw null", StatusError, false},
+			"it throws later":         {"setTimeout(() => { throw new Error('later') }, 0); await new Promise((r) => setTimeout(r, 50))", "", false},
+			"deep recursion":          {"(function f() { f() })()", StatusError, false},
+			"it closes its streams":   {"process.stdout.end(); process.stderr.destroy(); require('fs').closeSync(1)", "", false},
+			"it redefines display":    {"globalThis.display = null; JSON.stringify = null", "", true},
+			"it closes the channel":   {"require('fs').closeSync(4)", StatusLost, true},
+			"it writes to it":         {"require('fs').writeSync(4, 'nonsense'.repeat(100))", StatusLost, true},
+			"it stops listening":      {"process.removeAllListeners(); for (;;);", StatusTimeout, true},
+			"it kills its parent":     {"process.kill(process.ppid, 9)", "", false},
+			"memory":                  {"const all = []; for (;;) all.push(Buffer.alloc(1e8, 1))", StatusLost, true},
+			"a crash":                 {"process.abort()", StatusLost, true},
+		},
+	} {
+		made, err := p.Create(t.Context(), p.caller, Request{Language: language, Limits: engine.Limits{Memory: 512 << 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, try := range tries {
+			t.Run(language+"/"+name, func(t *testing.T) {
+				p.t = t
+				limit := time.Minute
+				if try.status == StatusTimeout || try.status == "" {
+					limit = time.Second
+				}
+				c := p.runCell(made.ID, CellRequest{Code: try.code, Timeout: limit})
+				if try.status != "" && c.Status != try.status {
+					t.Errorf("it is %s, not %s: %.500s", c.Status, try.status, fmt.Sprint(raised(c), c.Message, text(c, Stderr)))
+				}
+				code := map[string]string{"bash": "echo alive", "javascript": "console.log('alive')"}[language]
+				next := p.runCell(made.ID, CellRequest{Code: code, Timeout: 30 * time.Second})
+				if next.Status != StatusOK || next.Restarted && !try.lost || !next.Restarted && !strings.Contains(text(next, Stdout)+name, "alive") {
+					t.Errorf("after %s the next cell is %s, restarted %v: %.500s", c.Status, next.Status, next.Restarted, fmt.Sprint(raised(next), next.Message, text(next, Stdout)))
+				}
+			})
+		}
+	}
+}
+
 // Whatever a cell is or does, it has an answer, and the next cell works.
 func TestAbuse(t *testing.T) {
 	p := open(t, Config{})

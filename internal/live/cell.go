@@ -19,6 +19,7 @@ type CellRequest struct {
 	AllowInput bool              // the caller answers input() with Answer; else it is an EOFError
 	Silent     bool              // neither counted nor remembered, and it has no result
 	Program    *Program          // Code is a program, which runs beside the interpreter; nil: a cell of its language
+	Host       Host              // what code of Python may call outside; nil: nothing
 	Grace      time.Duration     // to heed an interrupt, before the interpreter is killed; zero: 2 s
 	Env        map[string]string // of this cell, over what there is
 }

@@ -327,6 +327,32 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// exit() ends its cell well, and the cells behind it go to a new interpreter.
+func TestExit(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	var cells []Cell
+	for _, code := range []string{"x = 1; open('a.txt', 'w').write('kept')", "exit()", "open('a.txt').read()", "x"} {
+		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells = append(cells, c)
+	}
+	for i, want := range []Status{StatusOK, StatusOK, StatusOK, StatusError} {
+		cells[i] = p.want(p.end(s, cells[i].ID), want)
+	}
+	if c := cells[2]; !c.Restarted || plain(t, c) != "'kept'" || !strings.Contains(c.Message, "exit()") {
+		t.Errorf("behind exit(): %+v", c)
+	}
+	if c := cells[3]; c.Restarted || raised(c).Name != "NameError" {
+		t.Errorf("behind that: %+v", c)
+	}
+	if n := p.Counts(); n.Lost != 0 {
+		t.Errorf("%d interpreters are counted as lost", n.Lost)
+	}
+}
+
 // What a cell left is there after the executor and the service are gone.
 func TestRestartOfTheService(t *testing.T) {
 	blobs, index := enginetest.NewBlobs(), enginetest.NewIndex()

@@ -27,6 +27,7 @@ type interpreter struct {
 	began    bool          // it has asked what to do
 	fresh    bool          // it has run no cell
 	question *question     // that its cell waits with
+	paused   int           // calls of its cell that a person has to answer
 	ending   string        // why it is being ended; empty: it is not
 	vacate   bool          // the workspace is to go with it
 	guests   int           // who use its sandbox beside it
@@ -151,7 +152,7 @@ func (it *interpreter) Resumed() {
 	at := it.at
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if at.current == nil || at.current.cell == nil || it.question != nil {
+	if at.current == nil || at.current.cell == nil || it.question != nil || it.paused > 0 {
 		return
 	}
 	c := at.current.cell
@@ -237,6 +238,8 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	switch name {
 	case "next":
 		return it.next(ctx, input)
+	case "call":
+		return it.callHost(ctx, input)
 	case "exit":
 		it.at.mu.Lock()
 		if it.ending == "" {

@@ -13,6 +13,8 @@ type cellOrder struct {
 	Code   string `json:"code"`
 	Silent bool   `json:"silent,omitempty"`
 
+	Modules []string `json:"modules,omitempty"` // that Host offers
+
 	Entry string            `json:"entry,omitempty"` // the file that Code is written to
 	Argv  []string          `json:"argv,omitempty"`
 	Env   map[string]string `json:"env,omitempty"`
@@ -26,7 +28,11 @@ const programPrefix = "/workspace/airlock_"
 // text is the order for a cell.
 func (at *session) text(req *CellRequest) (*cellOrder, error) {
 	if req.Program == nil {
-		return &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Env: req.Env}, nil
+		o := &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Env: req.Env}
+		if req.Host != nil {
+			o.Modules = req.Host.Modules()
+		}
+		return o, nil
 	}
 	lang, ok := language.Find(req.Program.Language)
 	if !ok {

@@ -203,6 +203,63 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
+// A program that waited, or is interrupted, stands in the queue like a new one.
+func TestRenewed(t *testing.T) {
+	base := t.TempDir()
+	folder := filepath.Join(base, "run")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	setting := func(name string) string { return read(t, filepath.Join(folder, name)) }
+	for _, name := range []string{"cpu.idle", "cpu.shares"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	yield, err := os.OpenFile(filepath.Join(folder, "cpu.idle"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer yield.Close()
+	ours, theirs, err := newLinkPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.close()
+	end, err := newLink(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.close()
+	l := newDemotedGroups()
+	defer l.close()
+	for name, g := range map[string]*group{
+		"idle groups":    {yield: yield, idling: &idling{}},
+		"no idle groups": {},
+	} {
+		g.tree = &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}
+		g.folders = []string{folder}
+		yields := func() bool {
+			return g.yield != nil && setting("cpu.idle") == "1" || g.yield == nil && setting("cpu.shares") == "51"
+		}
+		g.demote()
+		g.looked = time.Now()
+		if !yields() {
+			t.Fatalf("%s: a long run does not yield: idle %q, shares %q", name, setting("cpu.idle"), setting("cpu.shares"))
+		}
+		w := &watch{link: ours, still: freezer{group: g}, nextCPUCheck: time.Time{}}
+		if err := end.freeze(false); err != nil { // as when an answer is there
+			t.Fatal(err)
+		}
+		if before := time.Now(); !w.handleControl() || w.nextCPUCheck.Before(before.Add(shortRun)) || !g.looked.IsZero() {
+			t.Errorf("%s: it is looked at after %v, and was looked at %v", name, w.nextCPUCheck.Sub(before), g.looked)
+		}
+		if yields() {
+			t.Errorf("%s: it yields: idle %q, shares %q", name, setting("cpu.idle"), setting("cpu.shares"))
+		}
+	}
+}
+
 // While a killed program is not gone, all of Airlock goes before what else the machine
 // does, and no longer.
 func TestEndingGoesFirst(t *testing.T) {

@@ -25,7 +25,8 @@ type heldWorkspace struct {
 
 	visitors map[*link]bool // who looks at its files or changes them; guarded by executor.mu
 
-	runs int   // in it, but for a live interpreter; guarded by executor.mu
+	runs int   // in it, but for live interpreters; guarded by executor.mu
+	live int   // interpreters in it; guarded by executor.mu
 	used int64 // of memory, when it was last looked at; guarded by executor.mu
 }
 
@@ -175,7 +176,9 @@ func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 		e.mu.Unlock()
 		return nil, err
 	}
-	if !live {
+	if live {
+		h.live++
+	} else {
 		h.runs++
 	}
 	e.mu.Unlock()
@@ -195,7 +198,9 @@ func (e *executor) leave(h *heldWorkspace, live bool) {
 	h.entered.RUnlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !live {
+	if live {
+		h.live--
+	} else {
 		h.runs--
 	}
 	h.used = used

@@ -22,6 +22,7 @@ import builtins
 import codecs
 import contextlib
 import getpass
+import importlib.machinery
 import io
 import json
 import os
@@ -49,50 +50,94 @@ class Channel:
             os.set_inheritable(number, False)
         self.process = os.getpid()
         self.lock = threading.RLock()
+        os.set_blocking(self.answers, False)
         self.received = bytearray()
         self.asked = 0
+        self.takers = {}  # what is done with answers, by number
+        self.news = threading.Condition()
+        self.reading = False  # a thread reads for all
         self.writing = 0  # a signal must not end it in the middle of a message
         self.put_off = False  # an interrupt that came in the meantime
 
     def tell(self, name, value):
         self.send('{"name":"%s","input":%s}' % (name, value))
 
-    def ask(self, name, value):
+    def ask(self, name, value, take):
+        """Asks. What reads the answer gives it to take."""
         with self.lock:
             self.asked += 1
+            self.takers[self.asked] = take
             self.send('{"id":%d,"name":"%s","input":%s}' % (self.asked, name, value))
             return self.asked
 
-    def send(self, text):
-        body = text.encode()
-        rest = memoryview(struct.pack(">I", len(body)) + body)
+    def call(self, name, value):
+        """Asks, and returns the answer. Of threads that wait one reads for all."""
+        answers = []
+        number = self.ask(name, value, answers.append)
+        try:
+            while not answers:
+                with self.news:
+                    if self.reading:
+                        self.news.wait(1)
+                        continue
+                    self.reading = True
+                try:
+                    select.select([self.answers], [], [], 1)  # an answer may also be read between two cells
+                    self.receive()
+                finally:
+                    with self.news:
+                        self.reading = False
+                        self.news.notify_all()
+        finally:
+            self.takers.pop(number, None)
+        return answers[0]
+
+    @contextlib.contextmanager
+    def whole(self):
+        """What is done here no interrupt ends in its middle."""
         self.writing += 1
         try:
             with self.lock:
-                while rest:
-                    rest = rest[os.write(self.calls, rest) :]
+                yield
         finally:
             self.writing -= 1
         if self.put_off and not self.writing and threading.current_thread() is threading.main_thread():
             self.put_off = False
             raise KeyboardInterrupt
 
+    def send(self, text):
+        body = text.encode()
+        rest = memoryview(struct.pack(">I", len(body)) + body)
+        with self.whole():
+            while rest:
+                rest = rest[os.write(self.calls, rest) :]
+
     def receive(self):
-        """Reads what is there. Returns the answers that are whole, as pairs of the
-        call's number and the answer; None when nothing more will come."""
-        data = os.read(self.answers, 1 << 20)
-        if not data:
-            return None
-        self.received += data
+        """Reads what is there, and gives away the answers that are whole."""
+        with self.whole():
+            try:
+                data = os.read(self.answers, 1 << 20)
+            except BlockingIOError:
+                return
+            if not data:
+                os._exit(0)  # the service is gone
+            self.received += data
+            while len(self.received) >= 4:
+                size = struct.unpack_from(">I", self.received)[0]
+                if len(self.received) < 4 + size:
+                    break
+                message = json.loads(self.received[4 : 4 + size])
+                del self.received[: 4 + size]
+                self.takers.pop(int(message["id"]), lambda message: None)(message)
+
+    def wait(self, name, value):
+        """Is call where there is one thread."""
         answers = []
-        while len(self.received) >= 4:
-            size = struct.unpack_from(">I", self.received)[0]
-            if len(self.received) < 4 + size:
-                break
-            message = json.loads(self.received[4 : 4 + size])
-            del self.received[: 4 + size]
-            answers.append((int(message["id"]), message))
-        return answers
+        self.ask(name, value, answers.append)
+        while not answers:
+            select.select([self.answers], [], [])
+            self.receive()
+        return answers[0]
 
 
 class Unheard:
@@ -124,6 +169,25 @@ def run_program(channel, order):
             os.unlink(order["entry"])
     code = code if code >= 0 else 128 - code
     return {"status": "error" if code else "ok", "exit": code}
+
+
+class Offered:
+    """Finds the modules that the host offers to the cell."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self.driver.modules:
+            return importlib.machinery.ModuleSpec(name, self)
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        source = self.driver.call("module", module.__name__)
+        module.call = self.driver.call
+        exec(compile(source, "<%s>" % module.__name__, "exec"), module.__dict__)
 
 
 class Stream(io.TextIOBase):
@@ -315,6 +379,7 @@ class Driver:
         self.channel = None
         self.process = 0  # whose interpreter it is
         self.streams = {}
+        self.modules = ()  # that the host offers to the cell
         self.leaving = False  # exit() was called
         self.running = False  # a cell
         self.interrupted = False
@@ -364,6 +429,7 @@ class Driver:
         self.free_runners()
         self.loop.set_exception_handler(self.complain)
         signal.signal(signal.SIGINT, self.on_interrupt)
+        sys.meta_path.append(Offered(self))
         if rehearse:
             self.run_in_vain("1 + 1")
             self.shell.reset(new_session=True)
@@ -445,32 +511,36 @@ class Driver:
     def question(self, prompt, password):
         if threading.current_thread() is not self.main_thread or os.getpid() != self.process:
             raise EOFError("input() can only be called from the main thread of a cell")
-        number = self.channel.ask("input", encoded({"prompt": str(prompt), "password": password}))
-        while True:
-            select.select([self.channel.answers], [], [])
-            answers = self.channel.receive()
-            if answers is None:
-                os._exit(0)
-            for answered, message in answers:
-                if answered == number and "error" in message:
-                    raise EOFError(message["error"])
-                if answered == number:
-                    return message["result"]
+        message = self.channel.call("input", encoded({"prompt": str(prompt), "password": password}))
+        if "error" in message:
+            raise EOFError(message["error"])
+        return message["result"]
+
+    def call(self, name, value):
+        """Calls something that the host offers to the cell."""
+        if not self.running or os.getpid() != self.process:
+            raise RuntimeError("only the process of a running cell can call outside")
+        message = self.channel.call("call", encoded({"name": name, "input": value}))
+        if "error" in message:
+            raise RuntimeError(message["error"])
+        return message.get("result")
 
     def next(self, report):
         """Waits for the next order. The tasks that cells have left go on meanwhile."""
-        number = self.channel.ask("next", encoded(report))
         order = self.loop.create_future()
 
-        def arrived():
-            answers = self.channel.receive()
-            if answers is None:
-                os._exit(0)  # the service is gone
-            for answered, message in answers:
-                if answered == number and not order.done():
-                    order.set_result(message.get("result"))
+        def arrived(message):
+            if not order.done():
+                order.set_result(message.get("result"))
 
-        self.loop.add_reader(self.channel.answers, arrived)
+        def take(message):
+            if threading.current_thread() is self.main_thread:
+                arrived(message)
+            else:  # one that a cell has left was waiting, too
+                self.loop.call_soon_threadsafe(arrived, message)
+
+        self.channel.ask("next", encoded(report), take)
+        self.loop.add_reader(self.channel.answers, self.channel.receive)
         self.finish(order)
         self.loop.remove_reader(self.channel.answers)
         return order.result()
@@ -515,14 +585,12 @@ class Driver:
                 report = getattr(self, "do_" + order["do"])(order)
             except Exception as error:
                 report = {"failed": "%s: %s" % (type(error).__name__, error)}
-        number = self.channel.ask("exit", encoded(report))
-        while (answers := self.channel.receive()) is not None:
-            if any(answered == number for answered, _ in answers):
-                return  # nobody reads what is said after the end
+        self.channel.wait("exit", encoded(report))  # nobody reads what is said after the end
 
     def do_run(self, order):
         self.error, self.interrupted, self.channel.put_off = None, False, False
         silent = bool(order.get("silent"))
+        self.modules = order.get("modules", ())
         for name, stream in self.streams.items():
             if getattr(sys, name, None) is None:
                 setattr(sys, name, stream)
@@ -621,7 +689,7 @@ class Bash:
     """Runs cells in one shell, which stays. It is an interactive one without a
     terminal: an interrupt then ends what it runs and not the shell."""
 
-    NEXT = "IFS= read -r -d '' -u 9 __cell; printf '%d begun\\0' >&8; eval \"$__cell\"\n"
+    NEXT = "IFS= read -r -d '' -u 9 __cell; { : 5>&1; } 2>/dev/null || exec >&6; { : 5>&2; } 2>/dev/null || exec 2>&7; printf '%d begun\\0' >&8; eval \"$__cell\"\n"
     STATUS = "printf '%d %%s\\0' $? >&8\n"
     START = "PS1= PS2=; set +m +H +o history; unset HISTFILE"
     READY = "printf '%d ready\\0' >&8\n"
@@ -647,16 +715,17 @@ class Bash:
             os.setpgid(0, 0)  # it is interrupted by us alone
             for number, place in ((os.dup(lines), 0), (os.dup(cells), 9), (os.dup(ends), 8)):
                 os.dup2(number, place)
+            os.dup2(1, 6)  # who closes its streams closes them for one cell
             os.dup2(2, 7)  # what an interactive shell says at its start is nobody's business
             os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
             os.closerange(10, 256)
-            os.closerange(3, 7)
+            os.closerange(3, 6)
             os.execv("/bin/bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
         for number in (lines, cells, ends):
             os.close(number)
         self.shell = pid
         signal.signal(signal.SIGCHLD, self.on_child)
-        self.run(self.START + "; exec 2>&7 7>&-")
+        self.run(self.START + "; exec 2>&7")
         self.names = set(self.listed("compgen -v"))
 
     def on_interrupt(self, number, frame):
@@ -721,14 +790,7 @@ class Bash:
             return file.read(1 << 20).splitlines()
 
     def ask(self, report):
-        number = self.channel.ask("next", encoded(report))
-        while True:
-            answers = self.channel.receive()
-            if answers is None:
-                os._exit(0)
-            for answered, message in answers:
-                if answered == number:
-                    return message.get("result")
+        return self.channel.wait("next", encoded(report)).get("result")
 
     def serve(self):
         report = {}

@@ -81,7 +81,7 @@ func (e *executor) lookIn(id string) (held *heldWorkspace, s *standing, begins b
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	held, s = e.held[id], e.standing[id]
-	return held, s, held != nil && held.runs > 0
+	return held, s, held != nil && held.runs+held.live > 0
 }
 
 func errNoProgram() error {

@@ -1,0 +1,68 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// Host is what a cell of Python may call outside of its sandbox.
+type Host interface {
+	// Modules are the names of the modules that it offers for import. Their source is
+	// what Call answers to "module" with a name, as JSON; in them, call(name, input)
+	// is Call.
+	Modules() []string
+	// Call answers a call. It may come from several threads of the cell. Between
+	// pause(true) and pause(false) the clock of the cell stands still, and so does
+	// the cell: for what a person takes to answer. The text of an error is raised.
+	Call(ctx context.Context, name string, input json.RawMessage, pause func(bool)) (json.RawMessage, error)
+}
+
+// callHost has the host of the running cell answer a call, for as long as the cell
+// runs.
+func (it *interpreter) callHost(ctx context.Context, input []byte) ([]byte, error) {
+	at := it.at
+	at.mu.Lock()
+	c := it.speaking()
+	at.mu.Unlock()
+	var call struct {
+		Name  string          `json:"name"`
+		Input json.RawMessage `json:"input"`
+	}
+	switch {
+	case c == nil || c.request.Host == nil:
+		return nil, errors.New("nothing is offered to this cell from outside")
+	case json.Unmarshal(input, &call) != nil:
+		return nil, errors.New("this is no call")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	at.service.background(func() {
+		select {
+		case <-c.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return c.request.Host.Call(ctx, call.Name, call.Input, func(waits bool) { it.pause(c, waits) })
+}
+
+// pause stops the clock of a cell while a call of it waits, and sets it going again.
+func (it *interpreter) pause(c *cell, waits bool) {
+	at := it.at
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if waits {
+		it.paused++
+	} else {
+		it.paused--
+	}
+	switch {
+	case at.current == nil || at.current.cell != c:
+	case it.paused == 0:
+		it.out(false)
+	case waits && it.paused == 1:
+		c.hold()
+		it.out(true)
+	}
+}

@@ -1,0 +1,84 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// offer is a host of one module, whose calls do what they are called.
+type offer struct {
+	called atomic.Int64
+	left   chan struct{} // gets an entry when a call's context ends
+}
+
+func (o *offer) Modules() []string { return []string{"offered"} }
+
+func (o *offer) Call(ctx context.Context, name string, input json.RawMessage, pause func(bool)) (json.RawMessage, error) {
+	switch o.called.Add(1); name {
+	case "module":
+		return json.Marshal("def do(name, value=None):\n    return call(name, value)\n")
+	case "echo":
+		return input, nil
+	case "fail":
+		return nil, errors.New("it cannot be done")
+	case "ask":
+		pause(true)
+		defer pause(false)
+		<-time.After(400 * time.Millisecond)
+		return []byte(`"agreed"`), nil
+	}
+	<-ctx.Done()
+	o.left <- struct{}{}
+	return nil, ctx.Err()
+}
+
+// A cell calls what its host offers: from its main thread, from others, and from
+// coroutines; it is told errors; and who is asked something takes none of its time.
+func TestHost(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	o := &offer{left: make(chan struct{}, 1)}
+	run := func(code string) Cell {
+		return p.runCell(s, CellRequest{Code: code, Host: o, Timeout: 30 * time.Second})
+	}
+	if c := p.want(run("import offered\nprint(offered.do('echo', {'a': [1, 'ü']}))"), StatusOK); text(c, Stdout) != "{'a': [1, 'ü']}\n" {
+		t.Errorf("%+v", c)
+	}
+	const threads = `
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as pool:
+    print(sum(pool.map(lambda i: offered.do('echo', i), range(100))))
+import asyncio
+print(sum(await asyncio.gather(*[asyncio.to_thread(offered.do, 'echo', i) for i in range(100)])))`
+	if c := p.want(run(threads), StatusOK); text(c, Stdout) != "4950\n4950\n" {
+		t.Errorf("%+v", c)
+	}
+	if c := p.want(run("offered.do('fail')"), StatusError); raised(c).Name != "RuntimeError" || raised(c).Value != "it cannot be done" {
+		t.Errorf("%+v", c)
+	}
+	c := p.want(p.runCell(s, CellRequest{Code: "print(offered.do('ask'))", Host: o, Timeout: 200 * time.Millisecond}), StatusOK)
+	if text(c, Stdout) != "agreed\n" {
+		t.Errorf("%+v", c)
+	}
+	if c := p.want(run("print(len(offered.do('echo', 'x' * (1 << 20))))"), StatusOK); text(c, Stdout) != "1048576\n" {
+		t.Errorf("%+v", c)
+	}
+	c = p.begin(s, CellRequest{Code: "print('begun', flush=True)\noffered.do('wait')", Host: o})
+	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+		t.Fatal(err)
+	}
+	if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "KeyboardInterrupt" {
+		t.Errorf("%+v", c)
+	}
+	<-o.left
+	if c := p.want(p.run(s, "offered.do('echo', 1)"), StatusError); raised(c).Value != "nothing is offered to this cell from outside" {
+		t.Errorf("without a host: %+v", c)
+	}
+	if c := p.want(p.run(s, "del __import__('sys').modules['offered']\nimport offered"), StatusError); raised(c).Name != "ModuleNotFoundError" {
+		t.Errorf("without a host: %+v", c)
+	}
+}

@@ -1,0 +1,67 @@
+package linux
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// leading is the host of an interpreter: it gives out one cell, and interrupts it.
+type leading struct {
+	silent
+	code   string
+	end    func()
+	reins  engine.Reins
+	mu     sync.Mutex
+	orders int
+	report string
+}
+
+func (h *leading) Lead(reins engine.Reins) { h.reins = reins }
+
+func (h *leading) Call(ctx context.Context, name string, input []byte) ([]byte, error) {
+	switch name {
+	case "next":
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.orders++; h.orders == 1 {
+			return json.Marshal(map[string]string{"do": "run", "code": h.code})
+		}
+		h.report = string(input)
+		h.end()
+		<-ctx.Done()
+	case "stdout":
+		return nil, h.reins.Interrupt()
+	case "interrupt": // by a signal alone
+		<-ctx.Done()
+	}
+	return nil, nil
+}
+
+// An interrupt reaches what runs in the foreground, with control groups and without:
+// there the sandbox's first process is of another session than the program.
+func TestInterruptOfForeground(t *testing.T) {
+	if _, err := os.Stat(nodePath); err != nil {
+		sandboxtest.Skip(t, "needs node: run airlock setup")
+	}
+	s := start(t)
+	spec := sandboxtest.Spec("js", "console.log('begun'); for (;;) {}")
+	spec.Live, spec.Calls, spec.Held = true, true, engine.NewID()
+	if err := s.Hold(t.Context(), spec.Held, nil, spec.Limits); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release(context.Background(), spec.Held)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	h := &leading{code: spec.Code, end: cancel}
+	if outcome, err := s.Run(ctx, spec, h); err != nil || !strings.Contains(h.report, `"status":"error"`) {
+		t.Errorf("the report of the cell is %q: %+v, %v", h.report, outcome, err)
+	}
+}

@@ -1,0 +1,48 @@
+package linux
+
+import (
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// A program may speak to the service, which then starts a process beside it, before the
+// executor knows its sandbox: the process waits for that. Where no program begins there
+// is nothing to wait for.
+func TestStandingBeforeItIsKnown(t *testing.T) {
+	for name, h := range map[string]*heldWorkspace{"program": {runs: 1}, "live interpreter": {live: 1}, "nobody": {}} {
+		t.Run(name, func(t *testing.T) {
+			e := &executor{held: map[string]*heldWorkspace{"w": h}, standing: map[string]*standing{}}
+			begins := h.runs+h.live > 0
+			found := make(chan error, 1)
+			go func() {
+				s, leave, err := e.standingIn("w")
+				if err == nil {
+					leave()
+				}
+				if err == nil && s != e.standing["w"] {
+					err = engine.ErrInternal
+				}
+				found <- err
+			}()
+			if !begins {
+				if err := <-found; err == nil {
+					t.Error("there is a sandbox where no program is")
+				}
+				return
+			}
+			select {
+			case err := <-found:
+				t.Fatalf("before it is known: %v", err)
+			case <-time.After(20 * time.Millisecond):
+			}
+			s := &standing{sandbox: &sandbox{request: &runRequest{Held: "w"}}, entered: &entered{pids: map[int]int{}}, walls: make(chan struct{})}
+			s.complete()
+			e.stand(s)
+			if err := <-found; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
