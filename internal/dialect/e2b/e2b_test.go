@@ -1,0 +1,262 @@
+package e2b
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// fakeLive makes and deletes sessions. Nothing else of it is called.
+type fakeLive struct {
+	Live
+	deleted chan engine.ID
+}
+
+func (f *fakeLive) Create(context.Context, engine.Caller, live.Request) (engine.Session, error) {
+	return engine.Session{ID: engine.NewID()}, nil
+}
+
+func (f *fakeLive) Delete(_ context.Context, _ engine.Caller, session engine.ID) error {
+	f.deleted <- session
+	return nil
+}
+
+func newHandler(t *testing.T, domain string) (*Handler, *fakeLive) {
+	f := &fakeLive{deleted: make(chan engine.ID, 8)}
+	h := New(Options{
+		Live: f, Domain: domain, Log: slog.New(slog.DiscardHandler),
+		Caller: func(r *http.Request) engine.Caller {
+			return engine.Caller{Owner: engine.Owner(r.Header.Get("X-API-KEY"))}
+		},
+		Limits: func() (defaults, maxima engine.Limits) {
+			return engine.Limits{Memory: 1 << 30}, engine.Limits{Timeout: time.Minute}
+		},
+	})
+	t.Cleanup(h.Close)
+	return h, f
+}
+
+func ask(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(context.Background(), method, target, strings.NewReader(body))
+	r.Header.Set("X-API-KEY", "ann")
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func create(t *testing.T, h http.Handler, body string, headers ...string) (made madeBody) {
+	t.Helper()
+	w := ask(h, "POST", "/v2/sandboxes", body, headers...)
+	if err := json.Unmarshal(w.Body.Bytes(), &made); w.Code != http.StatusCreated || err != nil || !sandboxName.MatchString("1-"+made.SandboxID) {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return made
+}
+
+func TestKeys(t *testing.T) {
+	token := "ak_abcdefghijkm_" + strings.Repeat("-_Az", 10) + "09x"
+	token = token[:len(token)-1] + "0" // the last character has two bits that count for nothing
+	key := Key(token)
+	if !strings.HasPrefix(key, "e2b_") || strings.Trim(key[4:], "0123456789abcdef") != "" || ordinary(key) != token {
+		t.Errorf("%s, back %s, want %s", key, ordinary(key), token)
+	}
+	for _, other := range []string{"", "e2b_", "e2b_00", "e2b_zz", "x" + key, key + "00", token} {
+		if got := ordinary(other); got != other {
+			t.Errorf("%q is taken for %q", other, got)
+		}
+	}
+	if got := Key("nonsense"); got != "" {
+		t.Errorf("nonsense is spelled %q", got)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	h, _ := newHandler(t, "sb.example.com:8443")
+	id := strings.Repeat("a1", 10)
+	for host, want := range map[string]bool{
+		"49999-" + id + ".sb.example.com": true, "api.sb.example.com": true, "8000-" + id + ".localhost": true, "sb.example.com": false,
+		"49999-" + id + ".evil.example": false, "api.evil.example": false, "www.sb.example.com": false, "49999-short.sb.example.com": false, "": false,
+	} {
+		if got := h.Hosts(host); got != want {
+			t.Errorf("%s: %v", host, got)
+		}
+	}
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://8000-"+id+".sb.example.com:8443/x", http.NoBody)
+	if got, port, ok := h.address(r); got != id || port != 8000 || !ok {
+		t.Errorf("%s %d %v", got, port, ok)
+	}
+	if made := create(t, h, `{"templateID":"base"}`); made.Domain == nil || *made.Domain != "sb.example.com:8443" {
+		t.Errorf("%+v", made)
+	}
+}
+
+// The signature is made here as the SDKs make it.
+func TestSignatures(t *testing.T) {
+	h, _ := newHandler(t, "")
+	create(t, h, `{"templateID":"base"}`)
+	sb := h.sandboxes.find(create(t, h, `{"templateID":"base"}`).SandboxID)
+	sign := func(path, operation, token string, expires int64) string {
+		text, more := fmt.Sprintf("%s:%s::%s", path, operation, token), ""
+		if expires > 0 {
+			text, more = fmt.Sprintf("%s:%d", text, expires), fmt.Sprintf("&signature_expiration=%d", expires)
+		}
+		sum := sha256.Sum256([]byte(text))
+		return "/files?path=" + url.QueryEscape(path) + "&signature=" + url.QueryEscape("v1_"+base64.RawStdEncoding.EncodeToString(sum[:])) + more
+	}
+	soon, before := time.Now().Add(time.Hour).Unix(), time.Now().Add(-time.Hour).Unix()
+	for target, want := range map[string]bool{
+		sign("a b", "read", sb.token, 0): true, sign("a", "read", sb.token, soon): true, sign("a", "read", sb.token, before): false,
+		sign("a", "write", sb.token, 0): false, sign("a", "read", "other", 0): false, sign("a", "read", sb.token, 0) + "&path=b": true,
+		strings.Replace(sign("a", "read", sb.token, 0), "path=a", "path=b", 1): false,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", target, http.NoBody)
+		if got := sb.signed(r); got != want {
+			t.Errorf("%s: %v", target, got)
+		}
+		if w := ask(h, "POST", target, ""); want && w.Code != http.StatusUnauthorized {
+			t.Errorf("a signature to read lets write: %d", w.Code)
+		}
+	}
+}
+
+func TestLife(t *testing.T) {
+	h, f := newHandler(t, "")
+	made := create(t, h, `{"templateID":"base","timeout":1}`)
+	<-f.deleted
+	if w := ask(h, "GET", "/sandboxes/"+made.SandboxID, ""); w.Code != http.StatusNotFound {
+		t.Errorf("its time is over: %d", w.Code)
+	}
+	made = create(t, h, `{"templateID":"base"}`, "Idempotency-Key", "k")
+	if again := create(t, h, `{"templateID":"base"}`, "Idempotency-Key", "k"); again != made && again.SandboxID != made.SandboxID {
+		t.Errorf("%+v, again %+v", made, again)
+	}
+	if other := create(t, h, `{"templateID":"base"}`, "Idempotency-Key", "k", "X-API-KEY", "bob"); other.SandboxID == made.SandboxID {
+		t.Error("another owner's key gives the same sandbox")
+	}
+	sb := h.sandboxes.find(made.SandboxID)
+	for _, step := range []struct {
+		path, body string
+		status     int
+		left       time.Duration
+	}{
+		{"/timeout", `{"timeout":1000}`, 204, 1000 * time.Second}, {"/connect", `{"timeout":10}`, 200, 1000 * time.Second},
+		{"/refreshes", `{"duration":2000}`, 204, 2000 * time.Second}, {"/timeout", `{"timeout":100}`, 204, 100 * time.Second}, {"/timeout", `{"timeout":-1}`, 400, 100 * time.Second},
+	} {
+		w := ask(h, "POST", "/sandboxes/"+made.SandboxID+step.path, step.body)
+		if left := time.Until(sb.end()); w.Code != step.status || left > step.left || left < step.left-time.Minute {
+			t.Errorf("%s %s: %d, %v left", step.path, step.body, w.Code, left)
+		}
+	}
+	if first, second := ask(h, "DELETE", "/sandboxes/"+made.SandboxID, ""), ask(h, "DELETE", "/sandboxes/"+made.SandboxID, ""); first.Code != 204 || second.Code != 404 {
+		t.Errorf("%d, then %d", first.Code, second.Code)
+	}
+}
+
+func TestList(t *testing.T) {
+	h, _ := newHandler(t, "")
+	for i := range 5 {
+		create(t, h, fmt.Sprintf(`{"templateID":"base","metadata":{"n":"%d","a b":"c&d"}}`, i))
+	}
+	create(t, h, `{"templateID":"base"}`, "X-API-KEY", "bob")
+	for _, order := range []string{"asc", "desc"} {
+		var seen []string
+		for next := ""; ; {
+			w := ask(h, "GET", "/v2/sandboxes?limit=2&order="+order+"&nextToken="+next, "")
+			var page []detailBody
+			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page) > 2 {
+				t.Fatalf("%s", w.Body)
+			}
+			for _, one := range page {
+				seen = append(seen, one.Metadata["n"])
+			}
+			if next = w.Header().Get("X-Next-Token"); next == "" {
+				break
+			}
+		}
+		if got := strings.Join(seen, ""); got != map[string]string{"asc": "01234", "desc": "43210"}[order] {
+			t.Errorf("%s: %s", order, got)
+		}
+	}
+	encoded := url.Values{url.PathEscape("a b"): {url.PathEscape("c&d")}, "n": {"3"}}.Encode()
+	w := ask(h, "GET", "/v2/sandboxes?metadata="+url.QueryEscape(encoded), "")
+	if strings.Count(w.Body.String(), "sandboxID") != 1 || !strings.Contains(w.Body.String(), `"n":"3"`) {
+		t.Errorf("%s", w.Body)
+	}
+	for _, query := range []string{"limit=0", "limit=x", "nextToken=x", "startedAfter=x"} {
+		if w := ask(h, "GET", "/v2/sandboxes?"+query, ""); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d", query, w.Code)
+		}
+	}
+}
+
+// The lines are those that E2B's template server writes.
+func TestLines(t *testing.T) {
+	data := map[string]json.RawMessage{
+		"text/plain": json.RawMessage(`"'h\u2028i'"`), "image/png": json.RawMessage(`"iVB\nOR"`), "application/json": json.RawMessage(`{"a":1}`),
+		"e2b/data": json.RawMessage(`{"a":[null]}`), "application/x-own": json.RawMessage(`"own"`),
+	}
+	for want, e := range map[string]live.Event{
+		`{"execution_count":3,"type":"number_of_executions"}`: {Output: live.Output{Type: live.StartedEvent}, Cell: &live.Cell{ExecutionCount: 3}},
+		`{"data":{"a":[null]},"extra":{"application/x-own":"own"},"is_main_result":true,"json":{"a":1},"png":"iVBOR","text":"h\u2028i","type":"result"}`: {Output: live.Output{Type: live.Result, Data: data}},
+		`{"name":"N","traceback":"a\nb","type":"error","value":"v"}`:                                                                                     {Output: live.Output{Type: live.Error, Name: "N", Value: "v", Traceback: []string{"a", "b"}}},
+		`{"type":"end_of_execution"}`: {Output: live.Output{Type: live.DoneEvent}, Cell: &live.Cell{Status: live.StatusOK}},
+		"{\"name\":\"ContextRestarting\",\"traceback\":\"m\",\"type\":\"error\",\"value\":\"Context was restarted\"}\n{\"type\":\"end_of_execution\"}": {Output: live.Output{Type: live.DoneEvent}, Cell: &live.Cell{Status: live.StatusLost, Message: "m"}},
+		"": {Output: live.Output{Type: live.Display, Update: true, Data: data}},
+	} {
+		if got := strings.TrimSuffix(string(appendEvent(nil, &e)), "\n"); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// Both forms give back what they were given; the bytes of the binary one are protobuf's.
+func TestCodec(t *testing.T) {
+	yes, tag := true, ""
+	message := startRequest{
+		Process: &processConfig{Cmd: "c", Args: []string{"", "ü"}, Envs: map[string]string{"A": "b"}, Cwd: "/"},
+		PTY:     &terminal{&terminalSize{80, 24}}, Tag: &tag, Stdin: &yes,
+	}
+	for _, name := range []string{"json", "proto"} {
+		text, err := codec{name}.Marshal(&message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back startRequest
+		if err := (codec{name}).Unmarshal(text, &back); err != nil || cmp.Diff(message, back) != "" {
+			t.Errorf("%s: %v %s", name, err, cmp.Diff(message, back))
+		}
+		for n := range text { // cut short anywhere it is an error, or a shorter message: no panic
+			_ = (codec{name}).Unmarshal(text[:n], &back)
+		}
+	}
+	status := "signal: killed"
+	end, err := codec{"proto"}.Marshal(&eventResponse{&processEvent{End: &endEvent{ExitCode: -1, Status: status}}})
+	if want := "\x0a\x14\x1a\x12\x08\x01\x1a\x0esignal: killed"; err != nil || string(end) != want {
+		t.Errorf("%q, want %q, %v", end, want, err)
+	}
+	var signal signalRequest
+	if err := (codec{"proto"}).Unmarshal([]byte("\x0a\x02\x08\x05\x10\x09"), &signal); err != nil || signal.Process.PID != 5 || signal.Signal.number != 9 {
+		t.Errorf("%+v %v", signal, err)
+	}
+	text, err := codec{"json"}.Marshal(&entryInfo{Name: "n", Type: enum[fileTypes]{typeFile}, Size: 5, Modified: &timestamp{Seconds: 1}})
+	if want := `{"name":"n","type":"FILE_TYPE_FILE","path":"","size":"5","modifiedTime":"1970-01-01T00:00:01Z"}`; err != nil || string(text) != strings.Replace(want, `"path":"",`, "", 1) {
+		t.Errorf("%s %v", text, err)
+	}
+}
