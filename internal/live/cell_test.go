@@ -474,6 +474,17 @@ func TestDeleted(t *testing.T) {
 	p.await(func() bool { return len(p.all()) == 0 })
 }
 
+// Sessions that are deleted by another way are not remembered for ever.
+func TestSweep(t *testing.T) {
+	p := open(t, Config{})
+	for range 4 * leastSweep {
+		if err := p.engine.DeleteSession(t.Context(), p.caller, p.session("python")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.await(func() bool { return len(p.all()) <= leastSweep })
+}
+
 // The end of the executor takes every interpreter along. Files that were stored are
 // there.
 func TestEndOfTheExecutor(t *testing.T) {

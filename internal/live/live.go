@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +54,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	sessions map[engine.ID]*session
+	sweepAt  int // sessions, at which those that are no more are forgotten
 	closed   bool
 
 	cells, lost, evicted, expired atomic.Uint64
@@ -65,7 +67,7 @@ func New(config Config, e Engine, log *slog.Logger) *Service {
 	config.Idle = cmp.Or(config.Idle, defaultIdle)
 	config.PerOwner = cmp.Or(config.PerOwner, defaultPerOwner)
 	config.Total = cmp.Or(config.Total, defaultTotal)
-	s := &Service{config: config, engine: e, log: log, sessions: map[engine.ID]*session{}}
+	s := &Service{config: config, engine: e, log: log, sessions: map[engine.ID]*session{}, sweepAt: leastSweep}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	return s
 }
@@ -196,6 +198,10 @@ func (s *Service) add(at *session) (*session, error) {
 		}
 	}
 	s.sessions[at.id] = at
+	if len(s.sessions) >= s.sweepAt {
+		s.sweepAt = math.MaxInt
+		s.work.Go(s.sweep)
+	}
 	return at, nil
 }
 
@@ -235,6 +241,21 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 	}
 	return s.add(&session{id: id, caller: caller, record: record, why: "The service was restarted."})
 }
+
+// sweep forgets sessions that have expired, or that the engine was told to delete.
+func (s *Service) sweep() {
+	for _, at := range s.all() {
+		if !at.alive() {
+			_, _ = s.find(s.life, at.caller, at.id) // which forgets one that is not there
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweepAt = max(leastSweep, 2*len(s.sessions))
+}
+
+// leastSweep is how many sessions are remembered before the first sweep.
+const leastSweep = 64
 
 func (s *Service) forget(id engine.ID) {
 	s.mu.Lock()
