@@ -31,10 +31,13 @@ var gates = []struct{ file, closed, cure string }{
 var mountRefused = regexp.MustCompile(
 	`(make mounts private|mount \S+|open \S+|attach \S+|make \S+ read-only|pivot_root|leave the host's root): (operation not permitted|permission denied)`)
 
+// containerOptions are what docs/containers.md asks of a container.
+const containerOptions = "--security-opt seccomp=seccomp.json (deploy/seccomp.json), " +
+	"--security-opt systempaths=unconfined and, where AppArmor is in force, --security-opt apparmor=unconfined"
+
 const mountCure = "something beside the kernel's own rules forbids mounts, as AppArmor, SELinux or the seccomp " +
 	"profile of a container does: " +
-	"in a container add --cap-add SYS_ADMIN --security-opt apparmor=unconfined --security-opt seccomp=unconfined " +
-	"--security-opt systempaths=unconfined, or --privileged; " +
+	"in a container add " + containerOptions + "; " +
 	"in a service unit allow mounts (no RestrictNamespaces, no SystemCallFilter without @mount); the kernel's log names " +
 	"who refused (dmesg, journalctl -k)"
 
@@ -61,8 +64,7 @@ func sandboxError(err error, root bool, read func(string) ([]byte, error)) error
 	case mountRefused.MatchString(err.Error()):
 		cure = mountCure
 	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC):
-		cure = "the kernel refused a namespace: run airlock as root, and in a container one that may make namespaces " +
-			"(docker run --privileged)"
+		cure = "the kernel refused a namespace: run airlock as root; in a container add " + containerOptions
 	}
 	if cure == "" {
 		return err
