@@ -352,6 +352,12 @@ func (it *interpreter) report(text []byte) {
 		Exit        *int   `json:"exit"` // of a program
 	}
 	_ = json.Unmarshal(text, &result) // then it is an error
+	at.mu.Lock()
+	if q := it.question; q != nil { // of something that its cell has left
+		it.question = nil
+		q.answer <- reply{err: errors.New("the cell that asked has ended")}
+	}
+	at.mu.Unlock()
 	it.drain()
 	it.at.mu.Lock()
 	o.cell.hold()

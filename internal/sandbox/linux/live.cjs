@@ -19,7 +19,7 @@ vm.Script.prototype.runInThisContext = function (options) {
 const repl = require('node:repl')
 vm.Script.prototype.runInThisContext = plain
 
-const { PassThrough } = require('node:stream')
+const { PassThrough, Readable } = require('node:stream')
 
 const [answers, calls] = process.env.AIRLOCK_CALLS_FDS.split(' ').map(Number)
 delete process.env.AIRLOCK_CALLS_FDS
@@ -41,21 +41,24 @@ const tell = (name, input) => send({ name, input })
 function ask(name, input) {
   const id = ++asked
   send({ id, name, input })
-  return new Promise((resolve) => waiting.set(id, resolve))
+  return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }))
 }
 
 let received = Buffer.alloc(0)
-const channel = new net.Socket({ fd: answers, readable: true, writable: false })
-channel.on('data', (data) => {
+function take(data) {
   received = Buffer.concat([received, data])
   while (received.length >= 4 && received.length >= 4 + received.readUInt32BE(0)) {
     const size = received.readUInt32BE(0)
-    const message = JSON.parse(received.subarray(4, 4 + size))
+    const { id, result, error } = JSON.parse(received.subarray(4, 4 + size))
     received = received.subarray(4 + size)
-    waiting.get(message.id)?.(message.result)
-    waiting.delete(message.id)
+    const asker = waiting.get(id)
+    waiting.delete(id)
+    if (error === undefined) asker?.resolve(result)
+    else asker?.reject(endOfInput(error))
   }
-})
+}
+const channel = new net.Socket({ fd: answers, readable: true, writable: false })
+channel.on('data', take)
 channel.on('end', () => process.reallyExit(0)) // the service is gone
 channel.on('error', () => process.reallyExit(0))
 
@@ -68,6 +71,61 @@ for (const name of ['stdout', 'stderr']) {
     if (then) process.nextTick(then)
     return true
   }
+}
+
+// What is asked for goes to who runs the cell: one line for each answer.
+const endOfInput = (message) => Object.assign(new Error(message), { name: 'EOFError' })
+
+class Input extends Readable {
+  _read() { // who has had enough of it stops it in this turn
+    setImmediate(() => this.readableFlowing === false ? this.once('resume', () => this.ask()) : this.ask())
+  }
+
+  ask() {
+    ask('input', { prompt: '', password: false }).then((line) => this.push(line + '\n'), (error) => {
+      if (settle) process.stderr.write(error.message + '\n')
+      this.push(null)
+    })
+  }
+}
+
+let input = null
+Object.defineProperty(process, 'stdin', {
+  configurable: true, enumerable: true, get() {
+    if (!input || input.readableEnded || input.destroyed) input = new Input()
+    return input
+  },
+})
+
+const { Interface } = require('node:readline/promises')
+const question = Interface.prototype.question
+Interface.prototype.question = function (...args) { // Node's own waits for ever at the end of input
+  return new Promise((resolve, reject) => {
+    const ended = () => reject(endOfInput('the input has ended'))
+    this.once('close', ended)
+    question.apply(this, args).then(resolve, reject).finally(() => this.off('close', ended))
+  })
+}
+
+globalThis.prompt = (text = '', otherwise = null) => {
+  let answer
+  const id = ++asked
+  waiting.set(id, { resolve: (line) => { answer = { line } }, reject: (error) => { answer = { error } } })
+  send({ id, name: 'input', input: { prompt: String(text), password: false } })
+  const buffer = Buffer.alloc(1 << 16)
+  while (!answer) {
+    let size = 0
+    try {
+      size = fs.readSync(answers, buffer)
+      if (size === 0) process.reallyExit(0) // the service is gone
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+    }
+    take(buffer.subarray(0, size))
+  }
+  if (answer.error) throw answer.error
+  return answer.line === '' ? otherwise ?? '' : answer.line
 }
 
 process.on('uncaughtException', (error) => process.stderr.write(util.inspect(error) + '\n'))

@@ -689,9 +689,27 @@ class Bash:
     """Runs cells in one shell, which stays. It is an interactive one without a
     terminal: an interrupt then ends what it runs and not the shell."""
 
-    NEXT = "IFS= read -r -d '' -u 9 __cell; { : 5>&1; } 2>/dev/null || exec >&6; { : 5>&2; } 2>/dev/null || exec 2>&7; printf '%d begun\\0' >&8; eval \"$__cell\"\n"
+    NEXT = "IFS= read -r -d '' -u 9 __cell; { : 5>&1; } 2>/dev/null || exec >&6; { : 5>&2; } 2>/dev/null || exec 2>&7; printf '%d begun\\0' >&8; eval \"$__cell\" <&5\n"
     STATUS = "printf '%d %%s\\0' $? >&8\n"
     START = "PS1= PS2=; set +m +H +o history; unset HISTFILE"
+    # The stdin of a cell is at its end, but for the shell's own read, which asks.
+    READ = r"""
+read() {
+    if ! [ /proc/self/fd/0 -ef /proc/self/fd/5 ]; then builtin read "$@"; return; fi
+    local __prompt= __silent= __option OPTIND=1 OPTARG
+    while getopts :ersa:d:i:n:N:p:t:u: __option; do
+        case $__option in
+        p) __prompt=$OPTARG ;;
+        s) __silent=1 ;;
+        u) builtin read "$@"; return ;;
+        esac
+    done
+    printf '0 ask%s %s\0' "$__silent" "$__prompt" >&8
+    IFS= builtin read -r -d '' -u 4 __prompt || return
+    if [ "${__prompt:0:1}" = - ]; then echo "read: ${__prompt:1}" >&2; return 1; fi
+    builtin read "$@" <<< "${__prompt:1}"
+}
+"""
     READY = "printf '%d ready\\0' >&8\n"
     AGAIN = 0.2  # seconds
 
@@ -709,23 +727,27 @@ class Bash:
         lines, self.lines = os.pipe()
         cells, self.cells = os.pipe()
         self.ends, ends = os.pipe()
+        self.told, self.telling = os.pipe()  # answers to its questions
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.setpgid(0, 0)  # it is interrupted by us alone
             for number, place in ((os.dup(lines), 0), (os.dup(cells), 9), (os.dup(ends), 8)):
                 os.dup2(number, place)
+            nothing, writer = os.pipe()
+            os.dup2(os.dup(self.told), 4)
+            os.dup2(nothing, 5)
             os.dup2(1, 6)  # who closes its streams closes them for one cell
             os.dup2(2, 7)  # what an interactive shell says at its start is nobody's business
             os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
             os.closerange(10, 256)
-            os.closerange(3, 6)
+            os.close(3)
             os.execv("/bin/bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
         for number in (lines, cells, ends):
             os.close(number)
         self.shell = pid
         signal.signal(signal.SIGCHLD, self.on_child)
-        self.run(self.START + "; exec 2>&7")
+        self.run(self.START + "; exec 2>&7" + self.READ)
         self.names = set(self.listed("compgen -v"))
 
     def on_interrupt(self, number, frame):
@@ -749,6 +771,8 @@ class Bash:
             (self.cells, code.encode("utf-8", "surrogateescape") + b"\0"),
         ]
         begun, passed, ended = False, False, None
+        while select.select([self.told], [], [], 0)[0]:
+            os.read(self.told, 1 << 16)  # an interrupt was faster
         while True:
             patience = self.AGAIN if passed else None
             ready, free, _ = select.select([self.ends, self.woken], [unsent[0][0]] if unsent else [], [], patience)
@@ -760,6 +784,8 @@ class Bash:
                 os.read(self.woken, 64)
             if self.ends in ready:
                 for number, word in self.records():
+                    if word.startswith(b"ask"):
+                        unsent.append((self.telling, self.question(word)))
                     if number != self.number:
                         continue  # said twice
                     if word == b"begun":
@@ -773,6 +799,13 @@ class Bash:
                 passed = True
                 os.killpg(self.shell, signal.SIGINT)
                 unsent.append((self.lines, status + (self.READY % self.number).encode()))
+
+    def question(self, word):
+        """Asks who runs the cell, and returns what the shell's read makes of it."""
+        kind, _, prompt = word.partition(b" ")
+        answer = self.channel.wait("input", encoded({"prompt": prompt.decode("utf-8", "replace"), "password": kind != b"ask"}))
+        text = "-" + answer["error"] if "error" in answer else "+" + answer["result"]
+        return text.replace("\0", "").encode("utf-8", "replace") + b"\0"
 
     def records(self):
         data = os.read(self.ends, 4096)
