@@ -11,8 +11,9 @@ import (
 
 // offer is a host of one module, whose calls do what they are called.
 type offer struct {
-	called atomic.Int64
-	left   chan struct{} // gets an entry when a call's context ends
+	called  atomic.Int64
+	entered chan struct{} // gets an entry when a call waits
+	left    chan struct{} // gets one when that call's context ends
 }
 
 func (o *offer) Modules() []string { return []string{"offered"} }
@@ -31,6 +32,7 @@ func (o *offer) Call(ctx context.Context, name string, input json.RawMessage, pa
 		<-time.After(400 * time.Millisecond)
 		return []byte(`"agreed"`), nil
 	}
+	o.entered <- struct{}{}
 	<-ctx.Done()
 	o.left <- struct{}{}
 	return nil, ctx.Err()
@@ -41,7 +43,7 @@ func (o *offer) Call(ctx context.Context, name string, input json.RawMessage, pa
 func TestHost(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")
-	o := &offer{left: make(chan struct{}, 1)}
+	o := &offer{entered: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 	run := func(code string) Cell {
 		return p.runCell(s, CellRequest{Code: code, Host: o, Timeout: 30 * time.Second})
 	}
@@ -68,6 +70,7 @@ print(sum(await asyncio.gather(*[asyncio.to_thread(offered.do, 'echo', i) for i 
 		t.Errorf("%+v", c)
 	}
 	c = p.begin(s, CellRequest{Code: "print('begun', flush=True)\noffered.do('wait')", Host: o})
+	<-o.entered // an interrupt before that would meet no call
 	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 		t.Fatal(err)
 	}
