@@ -18,6 +18,7 @@ type CellRequest struct {
 	Timeout    time.Duration     // of its running, not of its waiting; zero: the session's
 	AllowInput bool              // the caller answers input() with Answer; else it is an EOFError
 	Silent     bool              // neither counted nor remembered, and it has no result
+	Unrecorded bool              // neither counted nor remembered
 	Program    *Program          // Code is a program, which runs beside the interpreter; nil: a cell of its language
 	Host       Host              // what code of Python may call outside; nil: nothing
 	Grace      time.Duration     // to heed an interrupt, before the interpreter is killed; zero: 2 s
@@ -113,6 +114,7 @@ type Event struct {
 	Seq      int    // 1, 2, 3, ...
 	Prompt   string // of input
 	Password bool   // of input
+	Wait     bool   // of clear: until there is something in place of what it clears
 	Cell     *Cell  // of started and done
 }
 

@@ -522,3 +522,46 @@ func children(t *testing.T) (all []int) {
 	}
 	return all
 }
+
+// A cell that is not recorded has a result, and leaves count and history alone.
+func TestUnrecorded(t *testing.T) {
+	p := open(t, Config{})
+	for language, want := range map[string]string{"python": "42", "javascript": "42"} {
+		s := p.session(language)
+		p.run(s, "x = 41")
+		for _, unrecorded := range []bool{true, true, false} {
+			made, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: "x + 1", Unrecorded: unrecorded})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := p.Wait(t.Context(), p.caller, s, made.ID)
+			if err != nil || plain(t, c) != want {
+				t.Errorf("%s: %v, %v", language, c, err)
+			}
+			if info, err := p.Info(t.Context(), p.caller, s); err != nil || (info.Count == 1) != unrecorded {
+				t.Errorf("%s: unrecorded %v, count %d, %v", language, unrecorded, info.Count, err)
+			}
+		}
+	}
+}
+
+// A session may keep its interpreter for another time than all.
+func TestIdleOfASession(t *testing.T) {
+	p := open(t, Config{})
+	made, err := p.Create(t.Context(), p.caller, Request{Idle: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := p.session("python")
+	p.run(other, "1")
+	p.run(made.ID, "1")
+	for deadline := time.Now().Add(time.Minute); p.Counts().Expired == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("the interpreter is there after a minute")
+		}
+		<-time.After(time.Millisecond)
+	}
+	if info, err := p.Info(t.Context(), p.caller, other); err != nil || info.State != StateIdle {
+		t.Errorf("the other one: %v, %v", info.State, err)
+	}
+}

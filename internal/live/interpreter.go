@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,6 +231,7 @@ type message struct {
 	Traceback []string                   `json:"traceback"`
 	Prompt    string                     `json:"prompt"`
 	Password  bool                       `json:"password"`
+	Wait      bool                       `json:"wait"`
 	Count     int                        `json:"count"`
 }
 
@@ -280,7 +282,7 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 		it.drain()
 		c.log.add(Event{Output: Output{Type: kind, Name: m.Name, Value: m.Value, Traceback: m.Traceback}})
 	case ClearEvent:
-		c.log.add(Event{Output: Output{Type: kind}})
+		c.log.add(Event{Output: Output{Type: kind}, Wait: m.Wait})
 	}
 	return nil, nil
 }
@@ -379,7 +381,7 @@ func (it *interpreter) report(text []byte) {
 	if c.timedOut {
 		message = fmt.Sprintf("It was interrupted: it ran for longer than %v.", c.request.Timeout)
 	}
-	if !c.request.Silent && result.Count > 0 {
+	if !c.request.Silent && !c.request.Unrecorded && result.Count > 0 {
 		c.ExecutionCount, at.count = result.Count, result.Count
 	}
 	c.ExitCode = result.Exit
@@ -393,7 +395,7 @@ func (at *session) rest() {
 	if at.idle != nil {
 		at.idle.Stop()
 	}
-	idle := at.service.config.Idle
+	idle := cmp.Or(at.settings.Idle, at.service.config.Idle)
 	at.idle = time.AfterFunc(idle, func() {
 		if at.endIdle(fmt.Sprintf("It was ended after %v without a cell.", idle)) {
 			at.service.expired.Add(1)

@@ -110,6 +110,7 @@ type Request struct {
 	TTL      time.Duration    // of the session after its last use; zero: the service's default
 	Origin   engine.Origin    // empty: native
 	Setup    Setup
+	Idle     time.Duration // its interpreter is ended without a cell for so long; zero: as all
 }
 
 // Setup is what each interpreter of a session does before its first cell. It is not
@@ -127,6 +128,7 @@ type settings struct {
 	Language string        `json:"language"`
 	Packages string        `json:"packages,omitempty"`
 	Limits   engine.Limits `json:"limits"`
+	Idle     time.Duration `json:"idle,omitempty"`
 }
 
 // languages that have a live interpreter, by name of the language table.
@@ -141,7 +143,7 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	}
 	defaults, _ := s.engine.Limits()
 	limits := req.Limits.Or(defaults)
-	remembered, err := json.Marshal(settings{lang.Name, req.Packages, limits})
+	remembered, err := json.Marshal(settings{lang.Name, req.Packages, limits, req.Idle})
 	if err != nil {
 		return engine.Session{}, err
 	}

@@ -13,6 +13,8 @@ type cellOrder struct {
 	Code   string `json:"code"`
 	Silent bool   `json:"silent,omitempty"`
 
+	Unrecorded bool `json:"unrecorded,omitempty"`
+
 	Modules []string `json:"modules,omitempty"` // that Host offers
 
 	Entry string            `json:"entry,omitempty"` // the file that Code is written to
@@ -28,7 +30,7 @@ const programPrefix = "/workspace/airlock_"
 // text is the order for a cell.
 func (at *session) text(req *CellRequest) (*cellOrder, error) {
 	if req.Program == nil {
-		o := &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Env: req.Env}
+		o := &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Unrecorded: req.Unrecorded, Env: req.Env}
 		if req.Host != nil {
 			o.Modules = req.Host.Modules()
 		}

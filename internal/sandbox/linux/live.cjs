@@ -213,8 +213,8 @@ function swap(env = {}) {
   return before
 }
 
-async function cell(code, silent) {
-  if (!silent) count++
+async function cell(code, silent, unrecorded) {
+  if (!silent && !unrecorded) count++
   for (const [, name] of code.matchAll(/^\s*(?:(?:async\s+)?function\*?|let|const|var|class)\s+([A-Za-z_$][\w$]*)/gm)) declared.add(name)
   heed()
   tell('running', { count })
@@ -237,9 +237,9 @@ async function cell(code, silent) {
 }
 
 const does = {
-  async run({ code, silent, env }) {
+  async run({ code, silent, unrecorded, env }) {
     const before = swap(env)
-    const report = await cell(code, silent)
+    const report = await cell(code, silent, unrecorded)
     swap(before)
     return report
   },

@@ -596,7 +596,7 @@ class Driver:
                 setattr(sys, name, stream)
         signal.signal(signal.SIGINT, self.on_interrupt)
         before = swap(order.get("env") or {})
-        self.task = self.loop.create_task(self.cell(order["code"], silent))
+        self.task = self.loop.create_task(self.cell(order["code"], silent, silent or bool(order.get("unrecorded"))))
         self.finish(self.task)
         swap(before)
         if os.getpid() != self.process:
@@ -613,7 +613,7 @@ class Driver:
         self.shell.payload_manager.clear_payload()
         return {"status": "ok" if self.error is None else "error", "count": count, "interrupted": self.interrupted}
 
-    async def cell(self, code, silent):
+    async def cell(self, code, silent, unrecorded):
         shell, problem, result = self.shell, None, None
         count = shell.execution_count
         try:
@@ -625,7 +625,7 @@ class Driver:
                 transformed, problem = code, sys.exc_info()
             try:
                 result = await type(shell).run_cell_async(  # whatever a cell has made of the instance's
-                    shell, code, store_history=not silent, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
+                    shell, code, store_history=not unrecorded, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
             finally:
                 shell.events.trigger("post_execute")
                 if not silent:
@@ -835,7 +835,7 @@ read() {
                 report = {"failed": "%s: %s" % (type(error).__name__, error)}
 
     def do_run(self, order):
-        if not order.get("silent"):
+        if not order.get("silent") and not order.get("unrecorded"):
             self.count += 1
         if "\0" in order["code"]:
             self.channel.tell("error", encoded({"name": "SyntaxError", "value": "a NUL in the code", "traceback": []}))
