@@ -22,6 +22,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -452,7 +453,7 @@ func TestPictures(t *testing.T) {
 		t.Errorf("content without pictures %v", got)
 	}
 	for _, bad := range [][]byte{nil, []byte("\x89PNG\r\n\x1a\n"), bomb()} {
-		if _, _, err := shrink(bad); err == nil {
+		if _, _, err := wire.Shrink(bad, wire.PictureBounds{Side: maxSide, Bytes: maxShown}); err == nil {
 			t.Errorf("a bad picture of %d bytes was taken", len(bad))
 		}
 	}

@@ -1,29 +1,21 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
-	"image"
-	"image/color"
-	_ "image/gif" // what image.Decode reads
-	"image/jpeg"
-	"image/png"
 	"io"
 	"strconv"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/image/draw"
-	_ "golang.org/x/image/webp" // what image.Decode reads
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
 	maxPictures = 10
 	maxSide     = 1024     // pixels of a picture in an answer
 	maxShown    = 64 << 10 // bytes of one
-	maxPixels   = 40 << 20 // of a picture that is decoded
 	maxStored   = 32 << 20 // bytes of one
 )
 
@@ -34,7 +26,7 @@ func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []s
 	add := func(raw []byte) {
 		s.decoding.Lock()
 		defer s.decoding.Unlock()
-		if data, kind, err := shrink(raw); err == nil {
+		if data, kind, err := wire.Shrink(raw, wire.PictureBounds{Side: maxSide, Bytes: maxShown, JPEG: true}); err == nil {
 			shown = append(shown, &sdk.ImageContent{Data: data, MIMEType: kind})
 		}
 	}
@@ -75,47 +67,4 @@ func (s *Server) shown(c *call) int {
 		}
 	}
 	return min(s.Images, maxPictures)
-}
-
-var errPicture = errors.New("no picture that can be shown")
-
-// shrink makes a picture small enough for an answer. Its dimensions are read
-// before it is decoded.
-func shrink(raw []byte) (data []byte, kind string, err error) {
-	is, format, err := image.DecodeConfig(bytes.NewReader(raw))
-	if err != nil || is.Width < 1 || is.Height < 1 || is.Width > maxPixels/is.Height {
-		return nil, "", errPicture
-	}
-	if max(is.Width, is.Height) <= maxSide && len(raw) <= maxShown && format != "webp" {
-		return raw, "image/" + format, nil
-	}
-	full, _, err := image.Decode(bytes.NewReader(raw))
-	if err != nil {
-		return nil, "", errPicture
-	}
-	for side := maxSide; side >= 128; side = side * 3 / 4 {
-		small := scale(full, side)
-		var b bytes.Buffer
-		if png.Encode(&b, small) == nil && b.Len() <= maxShown {
-			return b.Bytes(), "image/png", nil
-		}
-		b.Reset()
-		if jpeg.Encode(&b, small, &jpeg.Options{Quality: 80}) == nil && b.Len() <= maxShown {
-			return b.Bytes(), "image/jpeg", nil
-		}
-	}
-	return nil, "", errPicture
-}
-
-// scale makes a picture's longest side at most so long, on white, since JPEG
-// knows nothing of transparency.
-func scale(full image.Image, side int) image.Image {
-	w, h := full.Bounds().Dx(), full.Bounds().Dy()
-	if longest := max(w, h); longest > side {
-		w, h = max(w*side/longest, 1), max(h*side/longest, 1)
-	}
-	small := image.NewRGBA(image.Rect(0, 0, w, h))
-	draw.Draw(small, small.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
-	draw.CatmullRom.Scale(small, small.Bounds(), full, full.Bounds(), draw.Over, nil)
-	return small
 }
