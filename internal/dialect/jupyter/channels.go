@@ -65,7 +65,7 @@ func (s *Server) channels(w http.ResponseWriter, r *http.Request) error {
 	if !s.enter() {
 		return &engine.Error{Op: "connect", Kind: engine.ErrUnavailable, Err: errClosing}
 	}
-	defer s.work.Done()
+	defer s.sockets.Done()
 	if foreignOrigin(r) && !showsKey(r) {
 		return refuse(http.StatusForbidden, "Forbidden")
 	}
@@ -154,8 +154,13 @@ func (c *client) write(ctx context.Context, at *connection) {
 		}
 		queue, mine, behind := c.take(at)
 		if !mine && last == nil {
-			c.wake()
-			return
+			c.wake() // what the news was is for the client's other connection
+			select {
+			case why := <-at.ending: // it says so
+				last = &why
+			case <-ctx.Done():
+				return
+			}
 		}
 		if behind {
 			_ = at.socket.Close(websocket.StatusPolicyViolation, "too much waits for this client to read it")

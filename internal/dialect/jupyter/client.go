@@ -39,7 +39,7 @@ func (c *client) connected() bool {
 func (c *client) send(m *message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bytes += m.size(); c.bytes > mostUnsent {
+	if c.bytes += m.size(); c.bytes > c.kernel.server.unsent {
 		c.queue, c.bytes, c.behind = nil, 0, true
 	}
 	if !c.behind {
@@ -174,7 +174,7 @@ func (k *kernel) message(channel, kind string, parent json.RawMessage, content a
 		Date     stamp  `json:"date"`
 		Version  string `json:"version"`
 	}{id, kind, k.id.UUID(), "kernel", stamp(time.Now()), "5.3"})
-	return &message{channel: channel, id: id, kind: kind, header: header, parent: parent, content: encode(content)}
+	return (&message{channel: channel, id: id, kind: kind, header: header, parent: parent, content: encode(content)}).limit()
 }
 
 // reply answers a request.

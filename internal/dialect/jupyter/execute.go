@@ -15,6 +15,7 @@ const keptInputs = 1 << 20
 type execution struct {
 	Code        string                     `json:"code"`
 	Silent      bool                       `json:"silent"`
+	Stored      *bool                      `json:"store_history"`
 	AllowStdin  bool                       `json:"allow_stdin"`
 	StopOnError *bool                      `json:"stop_on_error"`
 	Expressions map[string]json.RawMessage `json:"user_expressions"`
@@ -28,7 +29,7 @@ func (k *kernel) execute(ctx context.Context, r *asked) {
 		r.reply("execute_reply", failure("ValueError", "the request cannot be read"))
 		return
 	}
-	cell, err := k.server.Live.Start(ctx, k.caller, k.id, live.CellRequest{Code: what.Code, Silent: what.Silent, AllowInput: what.AllowStdin})
+	cell, err := k.server.Live.Start(ctx, k.caller, k.id, live.CellRequest{Code: what.Code, Silent: what.Silent, Unrecorded: what.Stored != nil && !*what.Stored, AllowInput: what.AllowStdin})
 	if err != nil {
 		k.fail(r, "KernelError", reasonOf(err))
 		return

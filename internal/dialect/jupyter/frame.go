@@ -49,7 +49,7 @@ func readFrame(kind websocket.MessageType, data []byte, v1 bool) (*request, erro
 	}
 	switch {
 	case v1:
-		offsets, err := readOffsets(data, 8, binary.LittleEndian.Uint64)
+		offsets, err := readOffsets(data, 8, le64)
 		if err != nil || len(offsets) < 6 {
 			return nil, errFrame
 		}
@@ -155,3 +155,5 @@ func (m *message) encode(v1 bool) (websocket.MessageType, []byte, error) {
 
 // size is about what a message takes in a frame.
 func (m *message) size() int { return len(m.header) + len(m.parent) + len(m.content) + 256 }
+
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

@@ -113,6 +113,10 @@ type Server struct {
 	end  context.CancelCauseFunc
 	work sync.WaitGroup
 
+	sockets  sync.WaitGroup
+	unsent   int        // bytes that may wait for one client
+	decoding sync.Mutex // one picture at a time takes memory
+
 	mu       sync.Mutex
 	kernels  map[engine.ID]*kernel
 	making   map[engine.Owner]int // kernels that are about to be
@@ -137,7 +141,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		Options: o, mux: http.NewServeMux(), started: time.Now(),
+		Options: o, mux: http.NewServeMux(), started: time.Now(), unsent: mostUnsent,
 		kernels: map[engine.ID]*kernel{}, making: map[engine.Owner]int{}, notebook: map[engine.ID]*notebook{},
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
@@ -174,6 +178,13 @@ func (s *Server) routes() map[string]func(w http.ResponseWriter, r *http.Request
 		"GET /api/sessions/{id}":           s.getNotebook,
 		"PATCH /api/sessions/{id}":         s.changeNotebook,
 		"DELETE /api/sessions/{id}":        s.deleteNotebook,
+		"GET /api/contents":                s.getContents,
+		"GET /api/contents/{path...}":      s.getContents,
+		"PUT /api/contents/{path...}":      s.saveContents,
+		"POST /api/contents":               s.makeContents,
+		"POST /api/contents/{path...}":     s.makeContents,
+		"PATCH /api/contents/{path...}":    s.renameContents,
+		"DELETE /api/contents/{path...}":   s.deleteContents,
 		"/":                                s.nothing,
 	}
 }
@@ -194,6 +205,7 @@ func (s *Server) Close() {
 	for _, k := range all {
 		k.leave(closeGoingAway, errClosing.Error())
 	}
+	s.sockets.Wait()
 	s.end(errClosing)
 	s.work.Wait()
 }
@@ -207,14 +219,14 @@ func (s *Server) background(do func()) {
 	}
 }
 
-// enter notes that a connection is served, until work.Done, unless Close was called.
+// enter notes that a connection is served, until sockets.Done, unless Close was called.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.work.Add(1)
+	s.sockets.Add(1)
 	return true
 }
 

@@ -3,6 +3,7 @@ package jupyter
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -154,11 +155,11 @@ func (s *Server) listKernels(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, models)
 }
 
-// sessionTTL is how long the session of a kernel is kept after its last use.
+// sessionTTL is how long a kernel is kept after its last use while a client is there.
 const sessionTTL = 8 * time.Hour
 
 // start makes a kernel.
-func (s *Server) start(ctx context.Context, caller engine.Caller, name string) (*kernel, error) {
+func (s *Server) start(ctx context.Context, caller engine.Caller, name string, env map[string]string) (*kernel, error) {
 	kind := findSpec(name)
 	if kind == nil {
 		return nil, refuse(http.StatusNotFound, "No such kernel: %.60s", name)
@@ -170,7 +171,7 @@ func (s *Server) start(ctx context.Context, caller engine.Caller, name string) (
 	// the most that there is here is the nearest to that.
 	_, most := s.Engine.Limits()
 	made, err := s.Live.Create(ctx, caller, live.Request{
-		Language: kind.language, Origin: engine.OriginJupyter, TTL: sessionTTL,
+		Language: kind.language, Origin: engine.OriginJupyter, TTL: sessionTTL, Idle: sessionTTL, Setup: live.Setup{Env: env},
 		Limits: engine.Limits{Timeout: most.Timeout, Output: engine.OutputLimit{Bytes: most.Output.Bytes}},
 	})
 	s.mu.Lock()
@@ -206,12 +207,15 @@ func (s *Server) reserve(owner engine.Owner) error {
 
 func (s *Server) createKernel(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Name string `json:"name"`
+		Name string            `json:"name"`
+		Env  map[string]string `json:"env"`
 	}
 	if err := readJSON(w, r, &body); err != nil {
 		return err
 	}
-	k, err := s.start(r.Context(), s.Caller(r), body.Name)
+	// What a gateway's client tells of the machine that it is on is not for programs.
+	maps.DeleteFunc(body.Env, func(name, _ string) bool { return strings.HasPrefix(name, "KERNEL_") })
+	k, err := s.start(r.Context(), s.Caller(r), body.Name, body.Env)
 	if err != nil {
 		return err
 	}

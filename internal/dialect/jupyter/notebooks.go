@@ -147,7 +147,7 @@ func (s *Server) kernelOf(ctx context.Context, caller engine.Caller, body *noteb
 		}
 		name = body.Kernel.Name
 	}
-	return s.start(ctx, caller, name)
+	return s.start(ctx, caller, name, nil)
 }
 
 // notebookOf finds the notebook of a request, with the server's mu held by nobody.

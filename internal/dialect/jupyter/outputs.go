@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/live"
@@ -15,13 +16,14 @@ const mostText = 128 << 10
 
 // output is the messages about one cell.
 type output struct {
-	kernel  *kernel
-	request *asked
-	what    *execution
-	count   int
-	note    string        // what was said at the cell's beginning
-	problem *errorContent // that the cell raised
-	ended   bool
+	kernel   *kernel
+	request  *asked
+	what     *execution
+	count    int
+	note     string // what was said at the cell's beginning
+	displays int
+	problem  *errorContent // that the cell raised
+	ended    bool
 }
 
 // publish tells all clients something about the cell.
@@ -48,10 +50,10 @@ func (o *output) event(e live.Event) {
 	case live.Result:
 		o.bundle("execute_result", displayContent{Data: e.Data, Metadata: orNone(e.Metadata), Count: &o.count})
 	case live.Error:
-		o.problem = &errorContent{"error", e.Name, e.Value, append([]string{}, e.Traceback...), o.count}
+		o.problem = &errorContent{"error", e.Name, cut(e.Value, mostValue), trace(e.Traceback), o.count}
 		o.publish("error", o.problem)
 	case live.ClearEvent:
-		o.publish("clear_output", map[string]bool{"wait": true})
+		o.publish("clear_output", map[string]bool{"wait": e.Wait})
 	case live.InputEvent:
 		o.kernel.mu.Lock()
 		o.kernel.asker = o.request.from
@@ -67,7 +69,9 @@ func (o *output) event(e live.Event) {
 func (o *output) begin(cell *live.Cell) {
 	o.count, o.note = cell.ExecutionCount, cell.Message
 	if !o.what.Silent {
-		o.kernel.remember(o.what.Code, o.count)
+		if o.what.Stored == nil || *o.what.Stored {
+			o.kernel.remember(o.what.Code, o.count)
+		}
 		o.publish("execute_input", map[string]any{"code": o.what.Code, "execution_count": o.count})
 	}
 	o.kernel.mu.Lock()
@@ -113,7 +117,12 @@ type displayContent struct {
 
 // bundle tells a value in its forms.
 func (o *output) bundle(kind string, content displayContent) {
-	o.kernel.tell(o.kernel.message(iopub, kind, o.request.header, content))
+	m := o.kernel.message(iopub, kind, o.request.header, content)
+	o.displays++
+	if number := o.displays; len(m.content) > mostContent || len(content.Data["image/png"]) > mostPicture {
+		m.small = sync.OnceValue(func() []*message { return o.smaller(kind, content, number) })
+	}
+	o.kernel.tell(m)
 }
 
 // done answers the request.
@@ -197,4 +206,28 @@ func encode(content any) json.RawMessage {
 		return none // what is encoded here comes from maps and strings of ours, and from JSON that was read
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// An error is repeated in the answer to its request, so that it is short.
+const (
+	mostValue = 64 << 10
+	mostTrace = 256 << 10
+)
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// trace is the end of a traceback, which says where an error was raised.
+func trace(lines []string) []string {
+	size := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		if size += len(lines[i]); size > mostTrace {
+			return append([]string{"[...]", cut(lines[i], mostValue)}, lines[i+1:]...)
+		}
+	}
+	return append([]string{}, lines...)
 }

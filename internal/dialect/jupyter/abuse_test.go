@@ -1,0 +1,276 @@
+package jupyter
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// What is another owner's is not there, whatever is asked of it.
+func TestOthers(t *testing.T) {
+	r := newRig(t, Options{})
+	id := r.kernel()
+	var made struct{ ID string }
+	r.ask("ann", "POST", "/api/sessions", `{"path":"x","kernel":{"id":"`+id+`"}}`, &made)
+	r.ask("ann", "PUT", "/api/contents/"+id+"/a", `{"type":"file","format":"text","content":"secret"}`, nil)
+	kernel, session, file := "/api/kernels/"+id, "/api/sessions/"+made.ID, "/api/contents/"+id+"/a"
+	for _, c := range [][3]string{
+		{"GET", kernel}, {"DELETE", kernel}, {"POST", kernel + "/interrupt"}, {"POST", kernel + "/restart"}, {"GET", kernel + "/channels"},
+		{"GET", session}, {"PATCH", session, `{"path":"y"}`}, {"DELETE", session}, {"POST", "/api/sessions", `{"path":"z","kernel":{"id":"` + id + `"}}`},
+		{"GET", file}, {"PUT", file, `{"type":"file","format":"text","content":"x"}`}, {"PATCH", file, `{"path":"` + id + `/b"}`}, {"DELETE", file},
+		{"POST", "/api/contents/" + id, `{"type":"file"}`}, {"GET", "/api/contents/" + id},
+	} {
+		var body errorBody
+		if status := r.ask("bob", c[0], c[1], c[2], &body); status != http.StatusNotFound {
+			t.Errorf("%s %s: %d %v", c[0], c[1], status, body)
+		}
+	}
+	for _, path := range []string{"/api/kernels", "/api/sessions"} {
+		var list []any
+		if r.ask("bob", "GET", path, "", &list); len(list) != 0 {
+			t.Errorf("%s: %v", path, list)
+		}
+	}
+	if got := r.ask("ann", "GET", file, "", nil); got != 200 || r.fake.sessions == nil {
+		t.Errorf("the owner's: %d", got)
+	}
+	header := http.Header{"Owner": {"bob"}}
+	if _, resp, err := websocket.Dial(t.Context(), r.url+kernel+"/channels", &websocket.DialOptions{HTTPHeader: header}); err == nil || resp.StatusCode != 404 {
+		t.Errorf("another's channels: %v, %v", resp, err)
+	}
+	page := http.Header{"Origin": {"https://evil.example"}}
+	if _, resp, err := websocket.Dial(t.Context(), r.url+kernel+"/channels", &websocket.DialOptions{HTTPHeader: page}); err == nil || resp.StatusCode != 403 {
+		t.Errorf("a foreign page without a key: %v, %v", resp, err)
+	}
+	r.dial(id, "?token=x", page)
+}
+
+// A flood of kernels ends at the limit, for its owner alone.
+func TestFlood(t *testing.T) {
+	r := newRig(t, Options{Kernels: 3})
+	counts := map[int]int{}
+	for range 10 {
+		counts[r.ask("ann", "POST", "/api/kernels", "", nil)]++
+	}
+	var body errorBody
+	r.ask("ann", "POST", "/api/sessions", `{"path":"x"}`, &body)
+	if counts[201] != 3 || counts[403] != 7 || body.Message != "Resource Limit" {
+		t.Errorf("%v %v", counts, body)
+	}
+	if status := r.ask("bob", "POST", "/api/kernels", "", nil); status != 201 {
+		t.Errorf("another owner: %d", status)
+	}
+	var list []struct{ ID string }
+	r.ask("ann", "GET", "/api/kernels", "", &list)
+	r.ask("ann", "DELETE", "/api/kernels/"+list[0].ID, "", nil)
+	if status := r.ask("ann", "POST", "/api/kernels", "", nil); status != 201 {
+		t.Errorf("after one was deleted: %d", status)
+	}
+}
+
+// Frames that are no messages are left out, and the connection serves on.
+func TestMalformed(t *testing.T) {
+	for _, protocol := range []string{"", subprotocol} {
+		r := newRig(t, Options{})
+		p := r.dial(r.kernel(), "", nil, protocol)
+		header := `{"msg_id":"a","msg_type":"execute_request"}`
+		for _, frame := range []string{
+			"", "{", "null", "[]", `"x"`, `{"header":null}`, `{"header":{}}`, `{"header":[],"content":{}}`, `{"header":` + header + `,"content":null,"channel":"nowhere"}`,
+			`{"header":{"msg_type":"x","pad":"` + strings.Repeat("x", longestHeader) + `"}}`,
+			strings.Repeat("[", 1<<20), "\xff\xff\xff\xff", "\x01\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff", "\x00\x00\x00\x02\x00\x00\x00\x0c\x00\x00\x00\x01",
+			strings.Repeat("\xff", 100),
+		} {
+			for _, kind := range []websocket.MessageType{websocket.MessageText, websocket.MessageBinary} {
+				if err := p.socket.Write(t.Context(), kind, []byte(frame)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		p.run("1", "print on")
+		if got := strings.Join(summary(p.until("1")), "\n"); !strings.Contains(got, `stdout "on\n"`) {
+			t.Error(got)
+		}
+		if err := p.socket.Write(t.Context(), websocket.MessageBinary, make([]byte, mostIncoming+1)); err == nil {
+			if _, err := p.hear(); websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
+				t.Errorf("a frame of more than %d bytes: %v", mostIncoming, err)
+			}
+		}
+	}
+}
+
+// A client that takes small frames gets no large one, and every character; one that
+// takes large ones gets all as it is.
+func TestSmallFrames(t *testing.T) {
+	r := newRig(t, Options{})
+	id := r.kernel()
+	noise := image.NewRGBA(image.Rect(0, 0, 550, 550))
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range noise.Pix {
+		noise.Pix[i] = byte(random.Uint32())
+	}
+	noise.Set(0, 0, color.White)
+	var picture bytes.Buffer
+	_ = png.Encode(&picture, noise)
+	display := encode(map[string]string{"image/png": base64.StdEncoding.EncodeToString(picture.Bytes()), "text/plain": "<Figure>", "text/html": strings.Repeat("<p>", 400_000)})
+	code := "big 900000\ndisplay " + string(display)
+	small := r.dial(id, "", nil)
+	large := r.dial(id, "", nil, subprotocol)
+	small.run("1", code)
+	text, notes := 0, ""
+	for _, h := range small.until("1") {
+		if h.bytes > smallFrame {
+			t.Errorf("a %s of %d bytes", h.kind, h.bytes)
+		}
+		switch content := h.content; {
+		case h.kind == "stream" && content["name"] == "stdout":
+			text += len(content["text"].(string))
+		case h.kind == "stream":
+			notes += content["text"].(string)
+		case h.kind == "display_data":
+			data := content["data"].(map[string]any)
+			raw, err := base64.StdEncoding.DecodeString(data["image/png"].(string))
+			if err != nil || data["text/plain"] != "<Figure>" || data["text/html"] != nil {
+				t.Errorf("%v %v", err, data["text/plain"])
+			}
+			if shrunk, err := png.DecodeConfig(bytes.NewReader(raw)); err != nil || shrunk.Width >= 550 || shrunk.Width < 200 {
+				t.Errorf("%v %v", shrunk, err)
+			}
+		}
+	}
+	if text != 900000 || !strings.Contains(notes, "the whole one is the file picture-1-1.png") || !strings.Contains(notes, "text/html of 1200002 bytes left out") {
+		t.Errorf("%d bytes of text, notes %q", text, notes)
+	}
+	var kept struct{ Size int }
+	if status := r.ask("ann", "GET", "/api/contents/"+id+"/picture-1-1.png?content=0", "", &kept); status != 200 || kept.Size != picture.Len() {
+		t.Errorf("the whole picture: %d, %d bytes", status, kept.Size)
+	}
+	for _, h := range large.until("1") {
+		if h.kind == "display_data" && len(h.text) < len(display) {
+			t.Errorf("%d bytes of %d", len(h.text), len(display))
+		}
+		if h.kind == "stream" && h.content["name"] == "stderr" {
+			t.Errorf("%s", h.text)
+		}
+	}
+}
+
+// A client that does not read holds nobody else up, and is closed when too much
+// waits for it.
+func TestDeafClient(t *testing.T) {
+	r := newRig(t, Options{})
+	r.unsent = 8 << 20
+	id := r.kernel()
+	p := r.dial(id, "", nil, subprotocol)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /api/kernels/%s/channels HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: %s\r\n\r\n", id, subprotocol)
+	for connections := 0; connections < 2; {
+		r.ask("ann", "GET", "/api/kernels/"+id, "", &struct{ Connections *int }{&connections})
+	}
+	size := 1 << 20
+	for i := range 24 { // more than the kernel's buffers hold
+		name := fmt.Sprint(i)
+		p.run(name, fmt.Sprintf("display {\"text/plain\":%q}", strings.Repeat("x", size)))
+		p.until(name)
+	}
+	k := func() *client {
+		for _, k := range r.kernels {
+			for _, c := range k.clients {
+				c.mu.Lock()
+				behind := c.behind
+				c.mu.Unlock()
+				if behind {
+					return c
+				}
+			}
+		}
+		return nil
+	}()
+	if k == nil || k.bytes > r.unsent {
+		t.Errorf("what waits for the deaf client is kept: %+v", k)
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	deadline := time.Now().Add(patience)
+	for connections := 2; connections > 1; { // it reads again, and is told to go
+		if time.Now().After(deadline) {
+			t.Fatal("the deaf client is there")
+		}
+		r.ask("ann", "GET", "/api/kernels/"+id, "", &struct{ Connections *int }{&connections})
+	}
+}
+
+// More requests than a kernel keeps are refused, with all that their client waits
+// for.
+func TestTooManyRequests(t *testing.T) {
+	r := newRig(t, Options{})
+	id := r.kernel()
+	p := r.dial(id, "", nil, subprotocol)
+	p.run("first", "wait")
+	for i := range mostRequests + 10 {
+		p.send(shell, "is_complete_request", fmt.Sprint(i), none)
+	}
+	if got := summary(p.until(fmt.Sprint(mostRequests + 9))); !strings.Contains(got[len(got)-2], `"ename":"TooManyRequests"`) {
+		t.Errorf("%q", got[len(got)-3:])
+	}
+	r.ask("ann", "POST", "/api/kernels/"+id+"/interrupt", "", nil)
+	p.until("first")
+}
+
+// The end of the service closes connections with 1001.
+func TestClose(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.dial(r.kernel(), "", nil)
+	p.run("1", "wait")
+	for {
+		if h, err := p.hear(); err != nil || h.kind == "execute_input" {
+			break
+		}
+	}
+	go r.Close()
+	for {
+		if _, err := p.hear(); err != nil {
+			if websocket.CloseStatus(err) != websocket.StatusGoingAway {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+	}
+}
+
+// Whatever a frame holds, reading it ends in a message or an error.
+func FuzzFrame(f *testing.F) {
+	m := &message{channel: shell, id: "a", kind: "x_request", header: []byte(`{"msg_id":"a","msg_type":"x_request"}`), parent: none, content: none}
+	for _, v1 := range []bool{false, true} {
+		_, frame, _ := m.encode(v1)
+		f.Add(frame, true, v1)
+		f.Add(frame, false, v1)
+	}
+	_, text, _ := m.encode(false)
+	f.Add(append([]byte("\x00\x00\x00\x01\x00\x00\x00\x08"), text...), true, false)
+	f.Fuzz(func(t *testing.T, frame []byte, binary, v1 bool) {
+		kind := websocket.MessageText
+		if binary {
+			kind = websocket.MessageBinary
+		}
+		r, err := readFrame(kind, frame, v1)
+		if (err == nil) != (r != nil) || r != nil && (r.kind == "" || r.channel == "" || !json.Valid(r.header)) {
+			t.Errorf("%v, %v", r, err)
+		}
+	})
+}
