@@ -29,6 +29,9 @@ type MCP struct {
 	Instructions int     `json:"instructions"` // characters
 	Idle         float64 `json:"idle_kb"`      // of the service's memory, for a connection that listens
 	Survived     float64 `json:"survived_s"`   // of a silent program, whose client gives up what is silent for half of that
+	CallBytes    int     `json:"call_bytes"`   // that a model writes and reads for 40 calls of another server's tool
+	CodeBytes    int     `json:"code_bytes"`   // and for a program that makes them
+	CodeTime     float64 `json:"code_s"`       // that the program takes
 	Cancelled    Summary `json:"cancelled"`    // until a program that ignores interrupts is gone
 }
 
@@ -75,7 +78,7 @@ func (b *bench) measureMCP(ctx context.Context) error {
 		return err
 	}
 	r := &MCP{}
-	for _, measure := range []func(context.Context, *MCP) error{b.mcpCalls, b.mcpParallel, b.mcpTexts, b.mcpIdle, b.mcpCancel, b.mcpSurvival} {
+	for _, measure := range []func(context.Context, *MCP) error{b.mcpCalls, b.mcpParallel, b.mcpTexts, b.mcpIdle, b.mcpCancel, b.mcpCode, b.mcpSurvival} {
 		if err := measure(ctx, r); err != nil {
 			return err
 		}
@@ -85,6 +88,7 @@ func (b *bench) measureMCP(ctx context.Context) error {
 		sumCode, r.HTTP.P50, r.Stdio.P50, r.Native.P50, r.Parallel, r.Refused)
 	fmt.Fprintf(b.progress, "   tools %d bytes, instructions %d characters; an idle connection %.0f KB; cancelled after %.2f s, worst %.2f s; survived %.0f s\n",
 		r.Tools, r.Instructions, r.Idle, r.Cancelled.P50/1000, r.Cancelled.P99/1000, r.Survived)
+	fmt.Fprintf(b.progress, "   40 calls of another server's tool: %d bytes one by one, %d bytes in a program, which takes %.2f s\n", r.CallBytes, r.CodeBytes, r.CodeTime)
 	return ctx.Err()
 }
 
@@ -335,6 +339,7 @@ func (m *MCP) goals() []Goal {
 		{Name: "MCP: tool list", Unit: "KB", Must: 16.384, Aim: 8, Measured: value(func(m *MCP) float64 { return float64(m.Tools) / 1000 })},
 		{Name: "MCP: instructions", Unit: "characters", Must: 2000, Aim: 1000, Measured: value(func(m *MCP) float64 { return float64(m.Instructions) })},
 		{Name: "MCP: memory of an idle connection", Unit: "KB", Must: 200, Aim: 100, Measured: value(func(m *MCP) float64 { return m.Idle })},
+		{Name: "MCP: 40 calls one by one against a program, bytes", Unit: "x", Must: 20, Aim: 50, More: true, Measured: value(func(m *MCP) float64 { return float64(m.CallBytes) / float64(max(m.CodeBytes, 1)) })},
 		{Name: "MCP: a cancelled program that ignores interrupts is gone", Unit: "s", Must: 1, Aim: 0.6, Measured: value(func(m *MCP) float64 { return m.Cancelled.P99 / 1000 })},
 	}
 }

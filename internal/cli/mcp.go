@@ -24,6 +24,7 @@ import (
 
 type mcpOptions struct {
 	files, output string
+	upstream      string
 	workspaces    []string
 	images        int
 	yes           bool
@@ -49,6 +50,8 @@ airlock mcp install prints what an agent's settings need, and writes it if asked
 		"`DIR` whose files the agent may hand to programs by their names; nothing is changed in it")
 	flags.StringVarP(&o.output, "output", "o", "", "`DIR` to save the programs' files into")
 	flags.StringArrayVar(&o.workspaces, "workspace", nil, "`DIR` that the agent may propose changes of; may be repeated")
+	flags.StringVar(&o.upstream, "upstream", "",
+		"`FILE` with other servers, as agents have them in mcpServers: programs call their tools")
 	flags.IntVar(&o.images, "images", 2,
 		"pictures in an answer, at most `N`; 0 for agents that show them to the model as text")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "agree in advance to all changes of --workspace")
@@ -64,6 +67,14 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 	options := mcp.Options{Version: readVersion(a.release).Version, Log: a.log, Desk: d, Remote: d.remote, Caller: nobody}
 	if len(o.workspaces) > 0 {
 		options.Changes = &folderChanges{app: a, roots: o.workspaces, yes: o.yes}
+	}
+	if o.upstream != "" {
+		end, err := d.codeMode(&options)
+		if err != nil {
+			cancel()
+			return err
+		}
+		defer end()
 	}
 	err := mcp.New(options).Run(ctx, mcp.Stdio(a.streams.In, a.streams.Out))
 	if ctx.Err() != nil {
@@ -193,8 +204,10 @@ func (d *mcpDesk) Send(ctx context.Context, names []string) ([]string, error) {
 		return nil, folderError(d.options.files, err)
 	}
 	defer root.Close()
-	if _, err := d.remote(ctx); err != nil {
-		return nil, err
+	if d.options.upstream == "" {
+		if _, err := d.remote(ctx); err != nil {
+			return nil, err
+		}
 	}
 	ids := slices.Clone(names)
 	for i, name := range names {

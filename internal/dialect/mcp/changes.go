@@ -62,7 +62,7 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 		if !asked {
 			return s.askFor(c, plan), nil
 		}
-		if !s.questions.take(c.request.Params.RequestState, c.caller.Owner, id) {
+		if about, ok := s.questions.take(c.request.Params.RequestState, c.caller.Owner); !ok || about != id {
 			return nil, refused("that question was answered before, or is older than 10 minutes: call apply_changes again")
 		}
 		if given.Action != "accept" {
@@ -78,17 +78,26 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 
 // askFor puts the question, if the client can show one.
 func (s *Server) askFor(c *call, plan Plan) *sdk.CallToolResult {
-	can := c.request.ClientCapabilities()
-	if can == nil || can.Elicitation == nil || can.Elicitation.Form == nil && can.Elicitation.URL != nil {
+	if !canAsk(c) {
 		return answer("Waiting for approval: " + plan.Review + ", then call again.")
 	}
 	return &sdk.CallToolResult{
-		InputRequests: sdk.InputRequestMap{question: &sdk.ElicitParams{
-			Mode: "form", Message: "Change " + plan.Summary + "?",
-			RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
-		}},
-		RequestState: s.questions.put(c.caller.Owner, plan.ID),
+		InputRequests: form("Change " + plan.Summary + "?"),
+		RequestState:  s.questions.put(c.caller.Owner, plan.ID),
 	}
+}
+
+// canAsk reports whether the client can show a question.
+func canAsk(c *call) bool {
+	can := c.request.ClientCapabilities()
+	return can != nil && can.Elicitation != nil && (can.Elicitation.Form != nil || can.Elicitation.URL == nil)
+}
+
+// form is a question that is agreed to or not.
+func form(text string) sdk.InputRequestMap {
+	return sdk.InputRequestMap{question: &sdk.ElicitParams{
+		Mode: "form", Message: text, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
+	}}
 }
 
 // questions are those that were put to people and not answered yet.
@@ -99,7 +108,7 @@ type questions struct {
 
 type asked struct {
 	owner engine.Owner
-	plan  string
+	about string // a plan, or a run
 	until time.Time
 }
 
@@ -108,23 +117,23 @@ const (
 	maxQuestions = 1000
 )
 
-func (q *questions) put(owner engine.Owner, plan string) (state string) {
+func (q *questions) put(owner engine.Owner, about string) (state string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.open == nil || len(q.open) >= maxQuestions {
 		q.open = map[string]asked{}
 	}
 	state = rand.Text()
-	q.open[state] = asked{owner, plan, time.Now().Add(questionTime)}
+	q.open[state] = asked{owner, about, time.Now().Add(questionTime)}
 	return state
 }
 
-// take reports whether a question about a plan was put to an owner. It can be
-// answered once.
-func (q *questions) take(state string, owner engine.Owner, plan string) bool {
+// take returns what a question was about that was put to an owner. It can be answered
+// once.
+func (q *questions) take(state string, owner engine.Owner) (about string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	is, ok := q.open[state]
 	delete(q.open, state)
-	return ok && is.owner == owner && is.plan == plan && time.Now().Before(is.until)
+	return is.about, ok && is.owner == owner && time.Now().Before(is.until)
 }

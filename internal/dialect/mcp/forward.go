@@ -61,11 +61,9 @@ func (s *Server) forward(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Call
 	if err != nil {
 		return refusal(err.Error()), nil
 	}
-	arguments := r.Params.Arguments
-	if s.Desk != nil && r.Params.Name == "run_code" {
-		if arguments, err = s.sendFiles(ctx, arguments); err != nil {
-			return refusal(err.Error()), nil
-		}
+	arguments, err := s.sendFiles(ctx, r.Params.Name, r.Params.Arguments)
+	if err != nil {
+		return refusal(err.Error()), nil
 	}
 	params := &sdk.CallToolParams{Name: r.Params.Name, Arguments: arguments}
 	if token := r.Params.GetProgressToken(); token != nil {
@@ -103,9 +101,20 @@ func withoutLinks(content []sdk.Content) (kept []sdk.Content) {
 	return kept
 }
 
+// ownFiles is sendFiles where this server answers itself.
+func (s *Server) ownFiles(ctx context.Context, tool string, arguments json.RawMessage) (json.RawMessage, error) {
+	if s.Remote != nil {
+		return arguments, nil
+	}
+	return s.sendFiles(ctx, tool, arguments)
+}
+
 // sendFiles replaces the names of files by ids.
-func (s *Server) sendFiles(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
+func (s *Server) sendFiles(ctx context.Context, tool string, arguments json.RawMessage) (json.RawMessage, error) {
 	var given map[string]any
+	if s.Desk == nil || tool != "run_code" {
+		return arguments, nil
+	}
 	if json.Unmarshal(arguments, &given) != nil {
 		return arguments, nil //nolint:nilerr // refused where it is read
 	}

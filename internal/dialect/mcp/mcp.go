@@ -49,6 +49,7 @@ type Options struct {
 	HTTP   bool          // there is: files can be sent to an address
 
 	Network   bool         // programs may reach others: said to hosts, who ask the person then
+	Upstream  Upstream     // tools of other servers; nil: there are none
 	Changes   Changes      // folders of a person; nil: the tools for them are not there
 	Images    int          // pictures in an answer, at most
 	PublicURL string       // of the service, for addresses of files; empty: none are told
@@ -67,6 +68,7 @@ type Server struct {
 	uploads uploads
 
 	questions questions
+	dialogs   dialogs
 
 	decoding sync.Mutex // one picture at a time takes memory
 	listed   sync.Once  // the tools, when the languages are known
@@ -230,7 +232,11 @@ func installed() func(context.Context) []string {
 // an error of it.
 func (s *Server) handler(t *tool) sdk.ToolHandler {
 	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		values, err := t.read(r.Params.Arguments)
+		arguments, err := s.ownFiles(ctx, t.name, r.Params.Arguments)
+		if err != nil {
+			return refusal(err.Error()), nil
+		}
+		values, err := t.read(arguments)
 		if err != nil {
 			return refusal(err.Error()), nil
 		}
@@ -241,6 +247,7 @@ func (s *Server) handler(t *tool) sdk.ToolHandler {
 		if err != nil {
 			return s.refuse(ctx, err), nil
 		}
+		s.saveFiles(ctx, result)
 		return result, nil
 	}
 }

@@ -19,6 +19,12 @@ import (
 var interpreters = map[string]bool{"python": true, "js": true, "bash": true}
 
 func (s *Server) runCode(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
+	if p, err := s.answered(ctx, c); p != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return s.await(ctx, c, p, c.int("max_chars"))
+	}
 	lang, ok := language.Find(c.text("language"))
 	if !ok {
 		return nil, s.noLanguage(ctx, c.text("language"))
@@ -40,6 +46,9 @@ func (s *Server) runCode(ctx context.Context, c *call) (*sdk.CallToolResult, err
 func (s *Server) waitRun(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	p, err := s.program(ctx, c.caller, c.text("run"))
 	if err != nil {
+		return nil, err
+	}
+	if _, err := s.answered(ctx, c); err != nil {
 		return nil, err
 	}
 	return s.await(ctx, c, p, defaultChars)
@@ -98,11 +107,26 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 		}
 		req.Program = &live.Program{Language: lang.Name, Args: args, Stdin: in}
 	}
+	var talk *dialog
+	if s.Upstream != nil && req.Program == nil {
+		talk = newDialog()
+		ask := talk.ask
+		if !canAsk(c) {
+			ask = func(context.Context, string) (bool, error) {
+				return false, errors.New("this client cannot ask; the operator's file may allow it")
+			}
+		}
+		req.Host = s.Upstream.Host(ask)
+	}
 	started, err := s.startCell(ctx, c, session, req)
 	if err != nil {
 		return nil, err
 	}
-	return &cell{live: s.Live, caller: c.caller, session: session, id: started.ID}, nil
+	p := &cell{live: s.Live, caller: c.caller, session: session, id: started.ID}
+	if talk != nil {
+		s.dialogs.byRun.Store(p.handle(), talk)
+	}
+	return p, nil
 }
 
 // startCell starts a cell, and waits for an interpreter if as many as may be run
@@ -155,8 +179,23 @@ func (s *Server) noLanguage(ctx context.Context, name string) error {
 func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.CallToolResult, error) {
 	wait := waitOf(c)
 	out, err := s.follow(ctx, c, p, wait)
+	for err == nil && !out.final {
+		q := s.dialogs.of(p.handle()).next()
+		if q == nil || !canAsk(c) {
+			break
+		}
+		if c.request.ProtocolVersion() >= stateless {
+			return s.put(c, p.handle(), q), nil
+		}
+		given, failed := c.request.Session.Elicit(ctx, form(q.text)[question].(*sdk.ElicitParams))
+		s.dialogs.of(p.handle()).reply(failed == nil && given.Action == "accept")
+		out, err = s.follow(ctx, c, p, wait)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if out.final {
+		s.dialogs.byRun.Delete(p.handle())
 	}
 	if !out.final {
 		return answer(stillRunning(out, wait, chars)), nil
@@ -172,6 +211,10 @@ const endTime = 10 * time.Second
 func (s *Server) follow(ctx context.Context, c *call, p *cell, wait time.Duration) (*outcome, error) {
 	waiting, done := context.WithTimeout(ctx, wait)
 	defer done()
+	if talk := s.dialogs.of(p.handle()); talk != nil {
+		stop := talk.whenAsked(done)
+		defer stop()
+	}
 	output, err := p.text(waiting)
 	if err != nil {
 		return nil, err

@@ -69,6 +69,12 @@ func (s *Server) table() []tool {
 		tools = append(tools, tool{name: "upload_link", title: "Link for an upload", remote: true, call: (*Server).uploadLink,
 			args: []argument{path, session}})
 	}
+	if s.Upstream != nil {
+		tools = append(tools, tool{name: "search_tools", title: "Search tools", hints: reads, call: (*Server).searchTools, args: []argument{
+			{name: "query", kind: text, required: true}, {name: "detail", kind: text, enum: []string{"names", "signatures", "full"}, value: "signatures"},
+			{name: "limit", kind: integer, min: 1, max: 50, value: 10},
+		}})
+	}
 	if s.Changes != nil {
 		tools = append(tools,
 			tool{name: "propose_changes", title: "Propose changes", hints: reads, call: (*Server).proposeChanges,

@@ -179,7 +179,7 @@ class Offered:
 
     def find_spec(self, name, path=None, target=None):
         if name in self.driver.modules:
-            return importlib.machinery.ModuleSpec(name, self)
+            return importlib.machinery.ModuleSpec(name, self, is_package=any(m.startswith(name + ".") for m in self.driver.modules))
 
     def create_module(self, spec):
         return None

@@ -1,0 +1,314 @@
+// Package upstream calls the tools of other servers of the Model Context Protocol,
+// for programs in the sandbox: code mode. A model writes one program instead of many
+// calls, and sees only what that prints.
+//
+// What a server says of itself (names, descriptions, schemas, answers) is a
+// stranger's: it is bounded, shown as data, and decides nothing. What may be called is
+// for the operator's file to say. Commands, addresses and their secrets stay here.
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Policy says what becomes of a call.
+type Policy string
+
+// The policies. Without one, tools that say that they only read are allowed, and all
+// others ask.
+const (
+	Allow Policy = "allow"
+	Ask   Policy = "ask" // the person
+	Deny  Policy = "deny"
+)
+
+// Server is one entry of the file, as the settings of agents spell it.
+type Server struct {
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+	Type    string            `json:"type"`
+
+	Default Policy            `json:"default"` // of tools that Tools does not name
+	Tools   map[string]Policy `json:"tools"`   // by name, or by a pattern as of path.Match
+}
+
+// Read reads a file of servers.
+func Read(text []byte) (map[string]Server, error) {
+	var file struct {
+		Servers map[string]Server `json:"mcpServers"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&file); err != nil {
+		return nil, fmt.Errorf("it is not what agents have as mcpServers: %w", err)
+	}
+	if len(file.Servers) == 0 {
+		return nil, errors.New("there is no server in its mcpServers")
+	}
+	for name, s := range file.Servers {
+		if u, err := url.Parse(s.URL); (s.Command == "") == (s.URL == "") || err != nil || s.URL != "" && u.Host == "" {
+			return nil, fmt.Errorf("the server %q needs either a command or an url", name)
+		}
+		for pattern, policy := range s.Tools {
+			if _, err := path.Match(pattern, ""); err != nil || !policy.known() {
+				return nil, fmt.Errorf("the server %q: tools: %q: %q is none of allow, ask and deny", name, pattern, policy)
+			}
+		}
+		if s.Default != "" && !s.Default.known() {
+			return nil, fmt.Errorf("the server %q: default: %q is none of allow, ask and deny", name, s.Default)
+		}
+	}
+	return file.Servers, nil
+}
+
+func (p Policy) known() bool { return p == Allow || p == Ask || p == Deny }
+
+// policy is that of a tool: by its name, else by the longest pattern.
+func (s *Server) policy(name string, reads bool) Policy {
+	if p, ok := s.Tools[name]; ok {
+		return p
+	}
+	patterns := slices.SortedFunc(maps.Keys(s.Tools), func(a, b string) int { return len(b) - len(a) })
+	for _, pattern := range patterns {
+		if ok, _ := path.Match(pattern, name); ok {
+			return s.Tools[pattern]
+		}
+	}
+	switch {
+	case s.Default != "":
+		return s.Default
+	case reads:
+		return Allow
+	}
+	return Ask
+}
+
+// What is taken of a server.
+const (
+	connectTime = 20 * time.Second
+	callTime    = 60 * time.Second
+	maxAnswer   = 16 << 20 // bytes of one message
+	maxTools    = 5000
+	firstPause  = time.Second // after a failed connection, doubled with each
+	lastPause   = time.Minute
+)
+
+// Set are the servers of a file.
+type Set struct {
+	log     *slog.Logger
+	version string
+	servers []*server // in order of name
+}
+
+// New returns the servers. Each is connected to when something of it is needed.
+func New(entries map[string]Server, version string, log *slog.Logger) *Set {
+	s := &Set{log: log, version: version}
+	taken := map[string]bool{"ToolError": true, "aio": true}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		s.servers = append(s.servers, &server{Server: entries[name], name: name, module: identifier(name, taken), set: s})
+	}
+	return s
+}
+
+// Close ends the connections, and the commands.
+func (s *Set) Close() {
+	for _, one := range s.servers {
+		one.mu.Lock()
+		one.drop()
+		one.mu.Unlock()
+	}
+}
+
+// server is one of them.
+type server struct {
+	Server
+	name   string
+	module string // in programs
+	set    *Set
+
+	mu      sync.Mutex
+	session *mcp.ClientSession // nil: there is none
+	end     func()             // of its command
+	tools   []*tool            // nil: they are not known
+	stale   bool               // they have changed
+	pause   time.Duration
+	until   time.Time // no connection is tried before
+	failure error     // of the last one
+}
+
+// connect returns the connection. The caller holds mu.
+func (s *server) connect(ctx context.Context) (*mcp.ClientSession, error) {
+	if s.session != nil {
+		return s.session, nil
+	}
+	if time.Now().Before(s.until) {
+		return nil, s.failure
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	client := mcp.NewClient(&mcp.Implementation{Name: "airlock", Version: s.set.version}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, // nothing is done for a stranger
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.stale = true
+		},
+	})
+	transport, end, err := s.transport()
+	if err == nil {
+		if s.session, err = client.Connect(ctx, transport, nil); err != nil {
+			end()
+		}
+	}
+	if err != nil {
+		s.session = nil
+		s.pause = min(max(2*s.pause, firstPause), lastPause)
+		s.until, s.failure = time.Now().Add(s.pause), fmt.Errorf("the server %s cannot be reached: %.200w", s.name, err)
+		s.set.log.WarnContext(ctx, "upstream", "server", s.name, "error", err)
+		return nil, s.failure
+	}
+	s.end, s.pause, s.stale = end, 0, true
+	return s.session, nil
+}
+
+// drop ends the connection. The caller holds mu.
+func (s *server) drop() {
+	if s.session == nil {
+		return
+	}
+	session, end := s.session, s.end
+	s.session, s.stale = nil, true
+	end() // first: Close waits for what it has asked
+	_ = session.Close()
+}
+
+// inherited are the variables of the environment that a command gets. Others may be
+// secrets, which are not for every server.
+var inherited = []string{"PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "SHELL=", "XDG_"}
+
+// transport is the way to the server, and what ends it.
+func (s *server) transport() (_ mcp.Transport, end func(), _ error) {
+	if s.URL != "" {
+		client := &http.Client{Transport: &bounded{headers: s.Headers}}
+		return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxAnswer}, client.CloseIdleConnections, nil
+	}
+	cmd := exec.Command(s.Command, s.Args...)
+	for _, variable := range os.Environ() {
+		if slices.ContainsFunc(inherited, func(name string) bool { return strings.HasPrefix(variable, name) }) {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	for name, value := range s.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	end = sync.OnceFunc(func() {
+		_ = in.Close()
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = cmd.Wait() }() // it is over either way
+		select {
+		case <-ended:
+		case <-time.After(firstPause):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	})
+	return &mcp.IOTransport{Reader: out, Writer: in, MaxLineLength: maxAnswer}, end, nil
+}
+
+// bounded adds headers to requests, and takes so much of an answer.
+type bounded struct{ headers map[string]string }
+
+func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range b.headers {
+		r.Header.Set(name, value)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") { // of which each event is bounded
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{&limited{resp.Body, maxAnswer}, resp.Body}
+	}
+	return resp, err
+}
+
+// limited fails where io.LimitReader pretends that this is all.
+type limited struct {
+	from io.Reader
+	left int64
+}
+
+var errTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.from.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// list returns the tools. Those that are known stand for a server that does not answer.
+func (s *server) list(ctx context.Context) ([]*tool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.tools != nil && !s.stale {
+		return s.tools, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	found := []*tool{}
+	taken := map[string]bool{}
+	size := 0
+	for t, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			s.drop()
+			return nil, fmt.Errorf("the server %s does not list its tools: %.200w", s.name, err)
+		}
+		one := s.newTool(t, taken)
+		if size += one.size; len(found) >= maxTools || size > maxAnswer {
+			s.set.log.WarnContext(ctx, "upstream: more tools than are taken", "server", s.name, "tools", len(found))
+			break
+		}
+		found = append(found, one)
+	}
+	s.tools, s.stale = found, false
+	return found, nil
+}
