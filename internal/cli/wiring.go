@@ -20,6 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/dialect/dify"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/dialect/onyx"
+	"github.com/airlock-run/airlock/internal/dialect/openterminal"
 	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
@@ -295,6 +296,9 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		return nil, err
 	}
 	mounts = append(mounts, libreChat, a.dify(s))
+	if s.interpreters != nil {
+		mounts = append(mounts, a.openTerminal(s))
+	}
 	page, err := a.page(s)
 	if err != nil {
 		return nil, err
@@ -364,6 +368,19 @@ func (a *app) dify(s *service) httpd.Mount {
 			Caller: httpd.Caller, Timeout: a.cfg.DifyTimeout, Bodies: &s.bodies, Log: a.log,
 		}),
 		Open: dify.Open(), Trusted: true, Lenient: true, MaxBody: dify.MaxBody, Refuse: dify.Refuse,
+	}
+}
+
+// openTerminal mounts what Open WebUI speaks with an Open Terminal. Where no key is
+// needed any will do, for there may be one in its settings.
+func (a *app) openTerminal(s *service) httpd.Mount {
+	return httpd.Mount{
+		Prefix: "/terminal",
+		Handler: openterminal.New(s.engine, s.interpreters, openterminal.Options{
+			Caller: httpd.Caller, Authenticate: s.engine.Authenticate, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
+		}),
+		Access: openterminal.Access, AnyOrigin: openterminal.AnyOrigin(), Lenient: true,
+		MaxBody: max(a.cfg.MaxUpload, openterminal.MaxJSON) + formRoom, Refuse: openterminal.Refuse,
 	}
 }
 

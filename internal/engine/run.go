@@ -136,6 +136,7 @@ const (
 	OriginDify      Origin = "dify"
 	OriginJupyter   Origin = "jupyter"
 	OriginE2B       Origin = "e2b"
+	OriginTerminal  Origin = "terminal"
 )
 
 // Limits bound what one run may use.

@@ -1,0 +1,207 @@
+package openterminal
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// statuses is the one table from an engine error to HTTP.
+var statuses = map[engine.Kind]int{
+	engine.ErrInvalid:      http.StatusBadRequest,
+	engine.ErrUnauthorized: http.StatusUnauthorized,
+	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNotFound:     http.StatusNotFound,
+	engine.ErrConflict:     http.StatusConflict,
+	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
+	engine.ErrBusy:         http.StatusTooManyRequests,
+	engine.ErrFull:         http.StatusInsufficientStorage,
+	engine.ErrNoLanguage:   http.StatusServiceUnavailable,
+	engine.ErrUnavailable:  http.StatusServiceUnavailable,
+	engine.ErrCanceled:     499,
+}
+
+// refusal is an error that this edge finds by itself. Its detail is a text, which a
+// model reads, or problems.
+type refusal struct {
+	status int
+	detail any
+}
+
+func (e *refusal) Error() string { return fmt.Sprint(e.detail) }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// problem is one of what is wrong with a request, as FastAPI says it.
+type problem struct {
+	Type  string         `json:"type"`
+	Loc   []any          `json:"loc"`
+	Msg   string         `json:"msg"`
+	Input any            `json:"input"`
+	Ctx   map[string]any `json:"ctx,omitempty"`
+}
+
+func wrong(kind, in string, name any, message string, input any) error {
+	return &refusal{http.StatusUnprocessableEntity, []problem{{Type: kind, Loc: []any{in, name}, Msg: message, Input: input}}}
+}
+
+// outside says that a number is beyond a bound.
+func outside(kind, name, words, sign string, bound float64, input string) error {
+	return &refusal{http.StatusUnprocessableEntity, []problem{{
+		kind, []any{"query", name}, fmt.Sprintf("Input should be %s %v", words, bound), input, map[string]any{sign: bound},
+	}}}
+}
+
+// Refuse answers with an error that the front door found.
+func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+	if status == http.StatusUnauthorized {
+		message = "Invalid API key"
+	}
+	writeJSON(w, status, map[string]any{"detail": message})
+}
+
+func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, detail := http.StatusInternalServerError, any("Internal Server Error")
+	refused, ours := errors.AsType[*refusal](err)
+	e, known := errors.AsType[*engine.Error](err)
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: at most %d bytes are taken.", large.Limit)
+	} else if ours {
+		status, detail = refused.status, refused.detail
+	} else if s := statuses[engine.KindOf(err)]; s != 0 {
+		status, detail = s, http.StatusText(s)
+		if known {
+			detail = sentence(e)
+		}
+	}
+	if status == http.StatusInternalServerError && r.Context().Err() == nil {
+		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "err", err)
+	}
+	if known && e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(max(int(e.RetryAfter.Seconds()), 1)))
+	}
+	member := "detail"
+	if strings.HasPrefix(r.URL.Path, "/api/terminals") {
+		member = "error"
+	}
+	writeJSON(w, status, map[string]any{member: detail})
+}
+
+// sentence says what an error is to a model.
+func sentence(e *engine.Error) string {
+	text := string(e.Kind)
+	if e.Err != nil {
+		text = e.Err.Error()
+	}
+	if e.Hint != "" {
+		text += ". " + e.Hint
+	}
+	return text
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetEscapeHTML(false) // a model may be shown it as it is
+	if err := out.Encode(body); err != nil {
+		panic(err) // our own types: a fault of this package, which the front door reports
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	text.Truncate(text.Len() - 1) // the end of the line
+	h.Set("Content-Length", strconv.Itoa(text.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // the client may be gone, and nobody is left to tell
+}
+
+// decode reads a body of JSON, in which some members have to be there.
+func (q *request) decode(into any, required ...string) error {
+	text, err := q.Bodies.Read(string(q.caller.Owner), http.MaxBytesReader(q.w, q.Body, MaxJSON), q.ContentLength, MaxJSON)
+	if errors.Is(err, wire.ErrBodies) {
+		return &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
+	}
+	if err != nil {
+		return cmp.Or(err, io.ErrUnexpectedEOF)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		var at int64
+		if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+			at = e.Offset
+		}
+		return wrong("json_invalid", "body", at, "JSON decode error: "+err.Error(), map[string]any{})
+	}
+	for _, name := range required {
+		if raw, ok := members[name]; !ok || string(raw) == "null" {
+			return wrong("missing", "body", name, "Field required", map[string]any{})
+		}
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		field := ""
+		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			field = e.Field
+		}
+		return wrong("type_error", "body", field, "Input has the wrong type: "+err.Error(), nil)
+	}
+	return nil
+}
+
+// need reads a parameter that has to be there.
+func (q *request) need(name string) (string, error) {
+	if !q.query.Has(name) {
+		return "", wrong("missing", "query", name, "Field required", nil)
+	}
+	return q.query.Get(name), nil
+}
+
+// number reads a parameter within bounds. What is not given is otherwise.
+func (q *request) number(name string, least, most, otherwise float64) (float64, error) {
+	text := q.query.Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil || math.IsNaN(n):
+		return 0, wrong("float_parsing", "query", name, "Input should be a valid number, unable to parse string as a number", text)
+	case n < least:
+		return 0, outside("greater_than_equal", name, "greater than or equal to", "ge", least, text)
+	case n > most:
+		return 0, outside("less_than_equal", name, "less than or equal to", "le", most, text)
+	}
+	return n, nil
+}
+
+// whole is number for those without a fraction.
+func (q *request) whole(name string, least, most, otherwise int64) (int64, error) {
+	n, err := q.number(name, float64(least), float64(most), float64(otherwise))
+	if _, bad := strconv.ParseInt(q.query.Get(name), 10, 64); bad != nil && q.query.Get(name) != "" {
+		return 0, wrong("int_parsing", "query", name, "Input should be a valid integer, unable to parse string as an integer", q.query.Get(name))
+	}
+	return int64(n), err
+}
+
+// flag reads a parameter that is true or false.
+func (q *request) flag(name string, otherwise bool) (bool, error) {
+	switch q.query.Get(name) {
+	case "":
+		return otherwise, nil
+	case "true", "True", "1", "on", "yes":
+		return true, nil
+	case "false", "False", "0", "off", "no":
+		return false, nil
+	}
+	return false, wrong("bool_parsing", "query", name, "Input should be a valid boolean, unable to interpret input", q.query.Get(name))
+}

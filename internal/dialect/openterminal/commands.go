@@ -1,0 +1,343 @@
+package openterminal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+const (
+	mostCommands = 16              // of a user that run at once
+	forgetAfter  = 5 * time.Minute // what has ended
+	longestWait  = 300             // seconds
+	inputTime    = 10 * time.Second
+)
+
+// size is that of the original's terminals.
+var size = engine.TerminalSize{Columns: 80, Rows: 24}
+
+// command is what is known of a process beside what live sessions know.
+type command struct {
+	chat     string
+	line     string
+	terminal bool // of the page
+	killed   bool
+	attached bool // a page has the terminal
+}
+
+// commandBody is a process on the wire. Its offsets count bytes: like those of the
+// original they mean something to the service that gave them, and to nobody else.
+type commandBody struct {
+	ID        engine.ID `json:"id"`
+	Command   string    `json:"command"`
+	Cwd       string    `json:"cwd,omitempty"`
+	Status    string    `json:"status"`
+	ExitCode  *int      `json:"exit_code"`
+	Output    []output  `json:"output"`
+	Next      int64     `json:"next_offset"`
+	Truncated bool      `json:"truncated"`
+	Log       *string   `json:"log_path"` // there is none: output is in the answers
+}
+
+type output struct {
+	Type string `json:"type"` // always "output"
+	Data string `json:"data"`
+}
+
+func (q *request) runCommand() (any, error) {
+	var body struct {
+		Command string            `json:"command"`
+		Cwd     string            `json:"cwd"`
+		Env     map[string]string `json:"env"`
+	}
+	if err := q.decode(&body, "command"); err != nil {
+		return nil, err
+	}
+	reading, err := q.reading()
+	if err != nil {
+		return nil, err
+	}
+	dir := q.cwd()
+	if body.Cwd != "" {
+		dir = q.absolute(body.Cwd, dir)
+	}
+	p, err := q.start(live.ProcessRequest{Shell: cmp.Or(body.Command, ":"), Env: body.Env, Dir: dir, Terminal: &size}, &command{line: body.Command}, mostCommands)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := q.follow(p, reading)
+	if err == nil {
+		answer.Cwd = dir
+	}
+	return answer, err
+}
+
+// start starts a process, of which there are not too many of its kind, and remembers it.
+func (q *request) start(req live.ProcessRequest, c *command, most int) (live.Process, error) {
+	all, err := q.live.Processes(q.Context(), q.caller, q.workspace)
+	if err != nil {
+		return live.Process{}, err
+	}
+	q.mu.Lock()
+	known := q.commands[q.workspace]
+	kept, running := map[engine.ID]*command{}, 0
+	for _, p := range all {
+		if k := known[p.ID]; k != nil {
+			kept[p.ID] = k
+			if p.Running && k.terminal == c.terminal {
+				running++
+			}
+		}
+	}
+	q.commands[q.workspace] = kept
+	q.mu.Unlock()
+	if running >= most {
+		return live.Process{}, refuse(http.StatusTooManyRequests, "%d are running, which is as many as may: kill one first.", running)
+	}
+	p, err := q.live.StartProcess(q.Context(), q.caller, q.workspace, req)
+	if err != nil {
+		return live.Process{}, err
+	}
+	c.chat = q.chat
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.commands[q.workspace][p.ID] = c
+	return p, nil
+}
+
+// reading is what a client wants to see of a process.
+type reading struct {
+	wait time.Duration
+	from int64
+	tail int // lines; 0: all
+}
+
+func (q *request) reading() (reading, error) {
+	wait, err1 := q.number("wait", 0, longestWait, 0)
+	from, err2 := q.whole("offset", 0, 1<<53, 0)
+	tail, err3 := q.whole("tail", 1, math.MaxInt32, 0)
+	return reading{time.Duration(wait * float64(time.Second)), from, int(tail)}, errors.Join(err1, err2, err3)
+}
+
+// follow reads a process up to its end, for as long as the client waits. The process
+// goes on when it stops, and when its client leaves.
+func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
+	ctx, cancel := q.Context(), context.CancelFunc(func() {})
+	if r.wait > 0 {
+		ctx, cancel = context.WithTimeout(ctx, r.wait)
+	}
+	defer cancel()
+	events, err := q.live.WatchProcess(ctx, q.caller, q.workspace, p.ID, r.from)
+	if err != nil {
+		return nil, err
+	}
+	answer := &commandBody{ID: p.ID, Next: r.from, Output: []output{}}
+	var text strings.Builder
+	if p.Running && r.wait == 0 && r.from >= p.Output {
+		events = func(func(live.ProcessEvent) bool) {}
+	}
+	for e := range events {
+		if e.Type == live.ProcessExit {
+			p = *e.Process
+			break
+		}
+		answer.Truncated = answer.Truncated || e.Dropped > 0
+		text.Write(e.Data)
+		answer.Next += int64(len(e.Data)) + e.Dropped
+		if p.Running && r.wait == 0 && answer.Next >= p.Output {
+			break
+		}
+	}
+	answer.Output = entries(text.String(), r.tail)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.commands[q.workspace][p.ID]
+	answer.Command, answer.Status, answer.ExitCode = c.line, statusOf(p, c), exitCode(p)
+	return answer, nil
+}
+
+// entries cuts output as the original's answers are cut: it is there entry by entry.
+// With a tail an entry is a line.
+func entries(text string, tail int) []output {
+	const largest = 4 << 10 // what a read of the original takes
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	list := []output{}
+	if tail > 0 {
+		lines := slices.Collect(strings.Lines(text))
+		for _, line := range lines[max(0, len(lines)-tail):] {
+			list = append(list, output{"output", line})
+		}
+		return list
+	}
+	for len(text) > 0 {
+		end := min(len(text), largest)
+		for end < len(text) && text[end]&0xC0 == 0x80 { // within a character
+			end++
+		}
+		list, text = append(list, output{"output", text[:end]}), text[end:]
+	}
+	return list
+}
+
+func statusOf(p live.Process, c *command) string {
+	switch {
+	case p.Running:
+		return "running"
+	case c.killed:
+		return "killed"
+	}
+	return "done"
+}
+
+// exitCode is as Python has it: -9 after SIGKILL.
+func exitCode(p live.Process) *int {
+	if number := unix.SignalNum(p.Signal); p.Signal != "" && number != 0 {
+		code := -int(number)
+		return &code
+	}
+	return p.ExitCode
+}
+
+// command finds the one that the address names: of this user, and of this chat.
+func (q *request) command(terminal bool) (live.Process, *command, error) {
+	gone := refuse(http.StatusNotFound, "Process not found")
+	if terminal {
+		gone = noTerminal
+	}
+	id, err := engine.ParseID(q.PathValue("id"))
+	if err != nil {
+		return live.Process{}, nil, gone
+	}
+	q.mu.Lock()
+	c := q.commands[q.workspace][id]
+	q.mu.Unlock()
+	if c == nil || c.chat != q.chat && !terminal || c.terminal != terminal {
+		return live.Process{}, nil, gone
+	}
+	p, err := q.live.Process(q.Context(), q.caller, q.workspace, id)
+	if errors.Is(err, engine.ErrNotFound) || err == nil && forgotten(p) {
+		return live.Process{}, nil, gone
+	}
+	return p, c, err
+}
+
+func forgotten(p live.Process) bool { return !p.Running && time.Since(p.EndedAt) > forgetAfter }
+
+func (q *request) listCommands() (any, error) {
+	all, err := q.live.Processes(q.Context(), q.caller, q.workspace)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		ID       engine.ID `json:"id"`
+		Command  string    `json:"command"`
+		Status   string    `json:"status"`
+		ExitCode *int      `json:"exit_code"`
+		Log      *string   `json:"log_path"`
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := []row{}
+	for _, p := range all {
+		if c := q.commands[q.workspace][p.ID]; c != nil && c.chat == q.chat && !c.terminal && !forgotten(p) {
+			list = append(list, row{p.ID, c.line, statusOf(p, c), exitCode(p), nil})
+		}
+	}
+	return list, nil
+}
+
+func (q *request) commandStatus() (any, error) {
+	p, _, err := q.command(false)
+	if err != nil {
+		return nil, err
+	}
+	reading, err := q.reading()
+	if err != nil {
+		return nil, err
+	}
+	return q.follow(p, reading)
+}
+
+var (
+	escape  = regexp.MustCompile(`\\(?:n|r|t|\\|x[0-9a-fA-F]{2})`)
+	escapes = map[string]string{`\n`: "\n", `\r`: "\r", `\t`: "\t", `\\`: `\`}
+)
+
+// unescape makes characters of what models write for them. What is no escape stays.
+func unescape(text string) string {
+	return escape.ReplaceAllStringFunc(text, func(found string) string {
+		if plain, ok := escapes[found]; ok {
+			return plain
+		}
+		var c byte
+		for _, digit := range []byte(strings.ToLower(found[2:])) {
+			c = c<<4 | byte(strings.IndexByte("0123456789abcdef", digit))
+		}
+		return string(rune(c))
+	})
+}
+
+func (q *request) sendInput() (any, error) {
+	var body struct {
+		Input string `json:"input"`
+	}
+	if err := q.decode(&body, "input"); err != nil {
+		return nil, err
+	}
+	p, _, err := q.command(false)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"status": "ok"}, q.typeAt(p.ID, unescape(body.Input))
+}
+
+func (q *request) typeAt(id engine.ID, text string) error {
+	ctx, cancel := context.WithTimeout(q.Context(), inputTime)
+	defer cancel()
+	err := q.live.WriteProcess(ctx, q.caller, q.workspace, id, []byte(text), false)
+	switch {
+	case errors.Is(err, engine.ErrConflict):
+		return refuse(http.StatusBadRequest, "Process has already exited")
+	case errors.Is(err, engine.ErrCanceled) && q.Context().Err() == nil:
+		return refuse(http.StatusBadRequest, "The process does not read its input: not all of it was taken.")
+	}
+	return err
+}
+
+func (q *request) killCommand() (any, error) {
+	p, c, err := q.command(false)
+	if err != nil {
+		return nil, err
+	}
+	force, err := q.flag("force", false)
+	if err != nil {
+		return nil, err
+	}
+	signal := "SIGTERM"
+	if force {
+		signal = unix.SignalName(syscall.SIGKILL)
+	}
+	q.mu.Lock()
+	again := c.killed && !force
+	c.killed = c.killed || p.Running
+	q.mu.Unlock()
+	if again { // a signal that comes when the process ends can lose its exit code
+		return map[string]string{"status": "killed"}, nil
+	}
+	if err := q.live.SignalProcess(q.Context(), q.caller, q.workspace, p.ID, signal); err != nil && !errors.Is(err, engine.ErrConflict) {
+		return nil, err
+	}
+	return map[string]string{"status": "killed"}, nil
+}

@@ -1,0 +1,298 @@
+// Package openterminal serves the API of Open Terminal, the computer of Open WebUI's
+// agents: commands that go on, files, and a terminal in the page.
+//
+// Everybody whom the client names by X-User-Id has a workspace of their own: a live
+// session of an owner that no key can have. What is covered, and what differs on
+// purpose, is in README.md next to this file.
+package openterminal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// Sessions finds the workspace of a user.
+type Sessions interface {
+	// ListSessions returns those that have not expired, newest first.
+	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
+}
+
+// Live is what the dialect asks of live sessions.
+type Live interface {
+	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
+	Processes
+	Files
+}
+
+// Processes run in a workspace.
+type Processes interface {
+	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error)
+	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
+	// Processes returns those that have ended too, oldest first.
+	Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Process, error)
+	// WatchProcess gives the output from an offset on, up to the end or that of ctx.
+	WatchProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, from int64) (iter.Seq[live.ProcessEvent], error)
+	WriteProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error
+	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
+	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
+	// KillProcess returns when the process has ended.
+	KillProcess(ctx context.Context, caller engine.Caller, session, process engine.ID) error
+}
+
+// Files are those of a workspace. No path leads through a link.
+type Files interface {
+	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	// OpenFile opens a regular file, which the caller closes.
+	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
+	// WriteFile makes or replaces a file: all of it, or nothing.
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
+	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
+}
+
+// Options set up the dialect. Caller is required.
+type Options struct {
+	// Caller says who makes a request. Whoever serves the handler has made sure
+	// that there is somebody.
+	Caller func(*http.Request) engine.Caller
+	// Authenticate returns whose key it is: terminals show it in their first message.
+	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+
+	MaxUpload int64        // bytes of a file; 0: 200 MiB
+	Bodies    *wire.Bodies // counts the memory of large bodies; nil: by itself
+	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
+}
+
+const (
+	// MaxJSON bounds a body of JSON.
+	MaxJSON          = 50 << 20
+	defaultMaxUpload = 200 << 20
+	workspaceTTL     = 7 * 24 * time.Hour // after its last use
+)
+
+// api is the dialect at work. What it remembers is small, and what a user loses with
+// it is a working directory.
+type api struct {
+	sessions Sessions
+	live     Live
+	Options
+	root *http.ServeMux
+
+	making sync.Mutex // of workspaces
+
+	mu       sync.Mutex
+	commands map[engine.ID]map[engine.ID]*command // of a workspace, by process
+	folders  map[place]string
+}
+
+// place is where a working directory counts.
+type place struct {
+	owner engine.Owner
+	chat  string
+}
+
+// request is one, with whom it is for.
+type request struct {
+	*api
+	*http.Request
+	w         http.ResponseWriter
+	query     url.Values
+	caller    engine.Caller
+	chat      string
+	workspace engine.ID
+}
+
+type handler func(*request) (any, error)
+
+// answered is the result of a handler that has written its answer itself.
+type answered struct{}
+
+// New returns the API as a handler that wants its prefix removed.
+func New(sessions Sessions, interpreters Live, o Options) http.Handler {
+	if o.MaxUpload <= 0 {
+		o.MaxUpload = defaultMaxUpload
+	}
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	a := &api{
+		sessions: sessions, live: interpreters, Options: o, root: http.NewServeMux(),
+		commands: map[engine.ID]map[engine.ID]*command{}, folders: map[place]string{},
+	}
+	for pattern, serve := range map[string]handler{
+		"GET /health":                always(map[string]string{"status": "ok"}),
+		"GET /api/config":            always(config),
+		"GET /openapi.json":          description,
+		"GET /system":                always(map[string]string{"prompt": systemPrompt}),
+		"GET /skills":                always([]string{}),
+		"POST /execute":              on((*request).runCommand),
+		"GET /execute":               on((*request).listCommands),
+		"GET /execute/{id}/status":   on((*request).commandStatus),
+		"POST /execute/{id}/input":   on((*request).sendInput),
+		"DELETE /execute/{id}":       on((*request).killCommand),
+		"GET /files/cwd":             on((*request).workingFolder),
+		"POST /files/cwd":            on((*request).changeFolder),
+		"GET /files/list":            on((*request).listFiles),
+		"GET /files/read":            on((*request).readFile),
+		"GET /files/display":         on((*request).displayFile),
+		"GET /files/view":            on((*request).viewFile),
+		"GET /files/serve/{path...}": on((*request).serveFile),
+		"POST /files/write":          on((*request).writeFile),
+		"POST /files/replace":        on((*request).replaceContent),
+		"POST /files/upload":         on((*request).upload),
+		"POST /files/mkdir":          on((*request).makeFolder),
+		"POST /files/move":           on((*request).moveFile),
+		"DELETE /files/delete":       on((*request).deleteFile),
+		"POST /files/archive":        on((*request).archive),
+		"GET /files/grep":            on((*request).grep),
+		"GET /files/glob":            on((*request).glob),
+		"GET /ports":                 on((*request).ports),
+		"GET /api/terminals":         on((*request).listTerminals),
+		"POST /api/terminals":        on((*request).createTerminal),
+		"GET /api/terminals/{id}":    (*request).terminal, // which opens the workspace when it knows whose
+		"DELETE /api/terminals/{id}": on((*request).deleteTerminal),
+		"/":                          nowhere,
+	} {
+		a.root.HandleFunc(pattern, a.handle(serve))
+	}
+	return a.root
+}
+
+// Access reports who needs no key: everybody where nothing is told of anybody, where
+// a browser only asks whether it may, and where a terminal shows its key later.
+func Access(r *http.Request) (network, everyone bool) {
+	switch r.URL.Path {
+	case "/health", "/api/config", "/openapi.json":
+		return true, true
+	}
+	return true, r.Method == http.MethodOptions || isTerminal(r)
+}
+
+// AnyOrigin are the addresses that pages of other sites may use: all, for an Open
+// WebUI calls from its own. They need a key, which handle sees to.
+func AnyOrigin() []string { return []string{"/"} }
+
+// handle makes an http handler of one that may fail.
+func (a *api) handle(serve handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := &request{api: a, Request: r, w: w, query: r.URL.Query(), chat: r.Header.Get("X-Session-Id")}
+		q.caller = userOf(a.Caller(r), r)
+		for name, values := range q.query {
+			if strings.EqualFold(values[0], "null") { // how clients leave a parameter out
+				q.query.Del(name)
+			}
+		}
+		if !q.fromPage() {
+			return
+		}
+		body, err := serve(q)
+		switch {
+		case err != nil:
+			a.fail(w, r, err)
+		case body != any(answered{}):
+			writeJSON(w, http.StatusOK, body)
+		}
+	}
+}
+
+// fromPage lets a page of another site in that shows a key: what a browser sends by
+// itself is none. It reports whether the request is to go on.
+func (q *request) fromPage() bool {
+	if sameOrigin(q.Request) {
+		return true
+	}
+	if q.Method != http.MethodOptions && !isTerminal(q.Request) && q.caller.Key == "" {
+		Refuse(q.w, q.Request, http.StatusForbidden, "", "A page of another site needs a key: `airlock keys create`.")
+		return false
+	}
+	h := q.w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Del("Cross-Origin-Resource-Policy")
+	if q.Method != http.MethodOptions {
+		return true
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", "authorization, content-type, x-session-id")
+	h.Set("Access-Control-Max-Age", "600")
+	q.w.WriteHeader(http.StatusNoContent)
+	return false
+}
+
+// sameOrigin reports whether no page of another site asks.
+func sameOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	u, err := url.Parse(origin)
+	return origin == "" || err == nil && u.Host == r.Host
+}
+
+// userOf is the owner for a user of a key's. A key's owner has no slash in its name,
+// and what a client calls its users is no part of anything but a hash.
+func userOf(caller engine.Caller, r *http.Request) engine.Caller {
+	caller.Admin = false
+	if user := r.Header.Get("X-User-Id"); user != "" && caller.Owner != "" {
+		sum := sha256.Sum256([]byte(user))
+		caller.Owner += engine.Owner("/user/" + hex.EncodeToString(sum[:16]))
+	}
+	return caller
+}
+
+// on makes sure that there is a workspace.
+func on(serve handler) handler {
+	return func(q *request) (any, error) {
+		if err := q.open(); err != nil {
+			return nil, err
+		}
+		return serve(q)
+	}
+}
+
+// open finds the workspace of the caller, or makes it.
+func (q *request) open() error {
+	if q.caller.Owner == "" {
+		return &refusal{http.StatusUnauthorized, "Invalid API key"}
+	}
+	found, err := q.find()
+	if found || err != nil {
+		return err
+	}
+	q.making.Lock()
+	defer q.making.Unlock()
+	if found, err = q.find(); found || err != nil {
+		return err
+	}
+	made, err := q.live.Create(q.Context(), q.caller, live.Request{Language: "bash", Origin: engine.OriginTerminal, TTL: workspaceTTL})
+	q.workspace = made.ID
+	return err
+}
+
+func (q *request) find() (bool, error) {
+	list, err := q.sessions.ListSessions(q.Context(), q.caller, engine.SessionQuery{Origin: engine.OriginTerminal, Page: engine.Page{Limit: 1}})
+	if len(list) == 0 {
+		return false, err
+	}
+	q.workspace = list[0].ID
+	return true, err
+}
+
+func always(body any) handler { return func(*request) (any, error) { return body, nil } }
+
+func nowhere(*request) (any, error) { return nil, &refusal{http.StatusNotFound, "Not Found"} }

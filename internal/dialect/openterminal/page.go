@@ -1,0 +1,243 @@
+package openterminal
+
+import (
+	"archive/zip"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// What the page asks beside what models do.
+
+var config = map[string]any{"features": map[string]bool{"terminal": true, "notebooks": false, "system": true}}
+
+// systemPrompt goes before each turn of a chat.
+const systemPrompt = `You have a computer: a Linux sandbox of your own, with bash, Python 3 and Node.js.
+Your files are in ` + home + ` (also /home/user), which is kept between chats; /tmp is not, and the rest is read-only.
+There is no network: downloads, pip install and npm install fail. Use what is installed.
+Commands go on when an answer comes without an exit code: ask for their status again. Programs of the background end
+when nobody has used the computer for half an hour; files stay.`
+
+//go:embed openapi.json
+var openAPI []byte
+
+// description says which tools there are: its operations become those of a model.
+func description(q *request) (any, error) {
+	q.w.Header().Set("Content-Type", "application/json")
+	_, err := q.w.Write(openAPI)
+	return answered{}, err
+}
+
+// mostFolders bounds the working directories that are remembered.
+const mostFolders = 10_000
+
+func (q *request) workingFolder() (any, error) {
+	return map[string]any{"cwd": q.cwd(), "home": home, "root": map[string]string{"path": home, "label": "Home"}}, nil
+}
+
+func (q *request) changeFolder() (any, error) {
+	var body struct{ Path string }
+	if err := q.decode(&body, "path"); err != nil {
+		return nil, err
+	}
+	f, err := q.existing(q.absolute(body.Path, q.cwd()), "directory")
+	if err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.folders) >= mostFolders {
+		clear(q.folders)
+	}
+	q.folders[place{q.caller.Owner, q.chat}] = f.Path
+	return map[string]string{"cwd": f.Path}, nil
+}
+
+func (q *request) viewFile() (any, error) {
+	name, err := q.need("path")
+	if err != nil {
+		return nil, err
+	}
+	return q.serve(name)
+}
+
+// serveFile is for links that are relative to a page that is shown.
+func (q *request) serveFile() (any, error) { return q.serve("/" + q.PathValue("path")) }
+
+func (q *request) serve(name string) (any, error) {
+	f, err := q.existing(q.absolute(name, home), "file")
+	if err != nil {
+		return nil, err
+	}
+	return q.send(f)
+}
+
+func (q *request) upload() (any, error) {
+	folder := q.absolute(q.query.Get("directory"), home)
+	form, err := q.MultipartReader()
+	if err != nil {
+		return nil, wrong("missing", "body", "file", "Field required", nil)
+	}
+	for {
+		part, err := form.NextPart()
+		switch {
+		case err == io.EOF:
+			return nil, wrong("missing", "body", "file", "Field required", nil)
+		case err != nil:
+			return nil, refuse(http.StatusBadRequest, "The form cannot be read to its end.")
+		case part.FormName() != "file":
+			continue
+		}
+		name := path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
+		if name == "." || name == "/" || name == ".." {
+			return nil, refuse(http.StatusBadRequest, "The file has no name.")
+		}
+		return q.store(path.Join(folder, name), http.MaxBytesReader(q.w, io.NopCloser(part), q.MaxUpload))
+	}
+}
+
+func (q *request) makeFolder() (any, error) {
+	var body struct{ Path string }
+	if err := q.decode(&body, "path"); err != nil {
+		return nil, err
+	}
+	absolute := q.absolute(body.Path, home)
+	relative, err := q.writable(absolute)
+	if err != nil {
+		return nil, err
+	}
+	_, err = q.live.MakeFolder(q.Context(), q.caller, q.workspace, relative)
+	return map[string]string{"path": absolute}, err
+}
+
+// named is something that is to be moved or removed: itself, wherever a link leads.
+func (q *request) named(absolute string) (engine.Entry, error) {
+	relative, in := inWorkspace(absolute)
+	if !in || relative == "" {
+		return engine.Entry{}, refuse(http.StatusForbidden, "%s cannot be changed: only what is in %s can.", absolute, home)
+	}
+	e, err := q.live.StatFile(q.Context(), q.caller, q.workspace, relative)
+	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrInvalid) {
+		return e, refuse(http.StatusNotFound, "Path not found: %s", absolute)
+	}
+	return e, err
+}
+
+func (q *request) deleteFile() (any, error) {
+	name, err := q.need("path")
+	if err != nil {
+		return nil, err
+	}
+	absolute := q.absolute(name, home)
+	e, err := q.named(absolute)
+	if err != nil {
+		return nil, err
+	}
+	err = q.live.RemoveFile(q.Context(), q.caller, q.workspace, e.Path, true)
+	return map[string]string{"path": absolute, "type": kindOf(e)}, err
+}
+
+func (q *request) moveFile() (any, error) {
+	var body struct{ Source, Destination string }
+	if err := q.decode(&body, "source", "destination"); err != nil {
+		return nil, err
+	}
+	from, to := q.absolute(body.Source, home), q.absolute(body.Destination, home)
+	e, err := q.named(from)
+	if err != nil {
+		return nil, err
+	}
+	relative, in := inWorkspace(to)
+	if !in {
+		return nil, refuse(http.StatusForbidden, "%s cannot be changed: only what is in %s can.", to, home)
+	}
+	if _, err := q.named(path.Dir(to)); path.Dir(relative) != "." && err != nil {
+		return nil, refuse(http.StatusBadRequest, "Destination parent directory not found: %s", path.Dir(to))
+	}
+	_, err = q.live.MoveFile(q.Context(), q.caller, q.workspace, e.Path, relative, false)
+	if errors.Is(err, engine.ErrConflict) {
+		return nil, refuse(http.StatusConflict, "Destination already exists: %s", to)
+	}
+	return map[string]string{"source": from, "destination": to}, err
+}
+
+// deepest bounds how far down an archive goes.
+const deepest = 64
+
+func (q *request) archive() (any, error) {
+	var body struct{ Paths []string }
+	if err := q.decode(&body, "paths"); err != nil {
+		return nil, err
+	}
+	if len(body.Paths) == 0 {
+		return nil, refuse(http.StatusBadRequest, "No paths provided")
+	}
+	var files []found
+	for _, name := range body.Paths {
+		f, err := q.existing(q.absolute(name, home), "")
+		switch {
+		case err != nil:
+			return nil, err
+		case f.Type == "file":
+			files = append(files, f)
+			continue
+		case !f.in:
+			return nil, refuse(http.StatusForbidden, "%s is not in %s.", f.Path, home)
+		}
+		all, more, err := q.live.ListFiles(q.Context(), q.caller, q.workspace, f.relative, deepest)
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			return nil, refuse(http.StatusRequestEntityTooLarge, "%s has too many files for one archive.", f.Path)
+		}
+		for _, e := range all {
+			if e.Kind == engine.EntryFile {
+				files = append(files, found{Path: home + "/" + e.Path, relative: e.Path, in: true})
+			}
+		}
+	}
+	h := q.w.Header()
+	h.Set("Content-Type", "application/zip")
+	h.Set("Content-Disposition", `attachment; filename="download.zip"`)
+	out, names := zip.NewWriter(q.w), wire.ArchiveNames{}
+	for _, f := range files {
+		if err := q.pack(out, names.Name(cmp.Or(f.relative, path.Base(f.Path))), f); err != nil {
+			panic(http.ErrAbortHandler) // half of an archive must not look whole
+		}
+	}
+	if out.Close() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return answered{}, nil
+}
+
+func (q *request) pack(out *zip.Writer, name string, f found) error {
+	file, done, err := q.openFile(f)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil // a program has removed it meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
+	to, err := out.Create(name)
+	if err == nil {
+		_, err = io.Copy(to, file)
+	}
+	return err
+}
+
+func (q *request) ports() (any, error) {
+	var list json.RawMessage
+	err := q.inside(&list, "ports")
+	return map[string]any{"ports": list}, err
+}
