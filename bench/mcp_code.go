@@ -46,9 +46,12 @@ func (b *bench) mcpCode(ctx context.Context, r *MCP) error {
 			return 0, "", err
 		}
 		asked, err := json.Marshal(params)
+		if err != nil {
+			return 0, "", err
+		}
 		content, ok := result.Content[0].(*mcp.TextContent)
-		if err != nil || !ok || result.IsError {
-			return 0, "", fmt.Errorf("%s: %v %+v", name, err, content)
+		if !ok || result.IsError {
+			return 0, "", fmt.Errorf("%s: %+v", name, content)
 		}
 		return len(asked) + len(content.Text), content.Text, nil
 	}
