@@ -165,8 +165,8 @@ func TestDamagedMarkdownCorpus(t *testing.T) {
 				marks = append(marks, i)
 			}
 		}
-		if len(marks) == 0 {
-			continue
+		if len(marks) == 0 || len(marks)%2 != 0 {
+			continue // of two damages one can mend the other: what is left is a shorter document, and text
 		}
 		at := marks[random.IntN(len(marks))]
 		for _, damage := range []struct {
