@@ -125,7 +125,7 @@ func (n *nesting) within(i, e int) (cost int, strange odd) {
 	m := &n.marks[i]
 	cost = m.openCost() + n.marks[e].closeCost() + n.texts[e] - n.texts[i]
 	if e == i+1 && n.marks[e].abuts {
-		cost += costEmpty
+		cost, strange = cost+costEmpty, oddShape
 	}
 	if infos := n.infos[e] - n.infos[i+1]; infos > 0 && m.length == 3 && m.char == '`' {
 		cost, strange = cost+costInfo*infos, oddShape
