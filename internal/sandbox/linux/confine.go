@@ -66,7 +66,7 @@ func (s *sandbox) script() *script {
 	return &script{
 		group:  s.bornIn(),
 		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), sliceOfInit(), s.loopback(), s.beforeProc(), s.mounts(imagePath), s.enter(), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
+		setup:  join(s.joinGroup(), sliceOfInit(), s.loopback(), s.beforeProc(), s.mounts(imageOf(s.request.Live)), enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
@@ -264,10 +264,10 @@ func (s *sandbox) beforeProc() []step {
 	return steps
 }
 
-// enter leaves the executor's root for the image, for good.
-func (s *sandbox) enter() []step {
+// enter leaves the executor's root for an image, for good.
+func enter(image string) []step {
 	return []step{
-		call("go to the image", unix.SYS_CHDIR, imagePath),
+		call("go to the image", unix.SYS_CHDIR, image),
 		call("pivot_root", unix.SYS_PIVOT_ROOT, ".", "."),
 		call("detach the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH),
 		call("go to the new root", unix.SYS_CHDIR, "/"),

@@ -23,6 +23,8 @@ import (
 // Where things are in the executor's world, once it has moved there.
 const (
 	imagePath = "/image"
+	// homePath is the same with rootHome in it. Programs that come and go have none.
+	homePath = "/image-home"
 	heldPath  = "/held"
 	procPath  = "/proc"
 	groupPath = "/cgroup"
@@ -137,7 +139,7 @@ func (s *sources) enter(uids uidRange) error {
 	if err := os.Chdir(scratch); err != nil {
 		return err
 	}
-	for _, folder := range []string{imagePath, heldPath, procPath, groupPath} {
+	for _, folder := range []string{imagePath, homePath, heldPath, procPath, groupPath} {
 		if err := os.Mkdir("."+folder, 0o755); err != nil {
 			return err
 		}
@@ -151,6 +153,9 @@ func (s *sources) enter(uids uidRange) error {
 		}
 	}
 	if err := s.build("."+imagePath, uids); err != nil {
+		return err
+	}
+	if err := addHome("."+imagePath, "."+homePath); err != nil {
 		return err
 	}
 	if err := unix.PivotRoot(".", "."); err != nil {
@@ -181,7 +186,7 @@ func (s *sources) build(at string, uids uidRange) error {
 	}
 	defer root.Close()
 	folders := []string{
-		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "home/user", "workspace", strings.TrimPrefix(emptyPath, "/"),
+		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "workspace", strings.TrimPrefix(emptyPath, "/"),
 	}
 	for _, folder := range folders {
 		if err := root.MkdirAll(folder, 0o755); err != nil {
@@ -230,6 +235,49 @@ func (s *sources) build(at string, uids uidRange) error {
 		return err
 	}
 	return unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+}
+
+// addHome puts what is in an image, and a folder that a workspace is mounted over,
+// below another folder.
+func addHome(image, at string) error {
+	if err := unix.Mount("airlock", at, "tmpfs", unix.MS_NOSUID, "size=64k,mode=755"); err != nil {
+		return fmt.Errorf("mount image: %w", err)
+	}
+	entries, err := os.ReadDir(image)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		from, to := filepath.Join(image, entry.Name()), filepath.Join(at, entry.Name())
+		if target, err := os.Readlink(from); err == nil {
+			if err := os.Symlink(target, to); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.Mkdir(to, 0o755); err != nil {
+			return err
+		}
+		fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", from, err)
+		}
+		if err := attach(fd, to); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(at+rootHome, 0o755); err != nil {
+		return err
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+}
+
+// imageOf is where the image lies that a sandbox moves to.
+func imageOf(live bool) string {
+	if live {
+		return homePath
+	}
+	return imagePath
 }
 
 // bind attaches one source, read-only.

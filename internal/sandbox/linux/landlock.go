@@ -87,19 +87,20 @@ func openReadable() (list []readable, err error) {
 		folder string
 		access uint64
 	}{
-		{"", unix.LANDLOCK_ACCESS_FS_READ_DIR}, // of all that is there: every folder may be listed
-		{"/usr", landlockRead},
-		{"/etc", landlockRead},
-		{"/opt", landlockRead},
-		{modulesPath, landlockRead},
-		{"/dev", landlockDevice},
+		{imagePath, unix.LANDLOCK_ACCESS_FS_READ_DIR}, // of all that is there: every folder may be listed
+		{homePath, unix.LANDLOCK_ACCESS_FS_READ_DIR},
+		{imagePath + "/usr", landlockRead}, // in both images, as all that follows
+		{imagePath + "/etc", landlockRead},
+		{imagePath + "/opt", landlockRead},
+		{imagePath + modulesPath, landlockRead},
+		{imagePath + "/dev", landlockDevice},
 	} {
-		fd, err := unix.Open(imagePath+place.folder, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if place.folder == modulesPath && errors.Is(err, unix.ENOENT) {
+		fd, err := unix.Open(place.folder, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if place.folder == imagePath+modulesPath && errors.Is(err, unix.ENOENT) {
 			continue // no packages of Node are installed
 		}
 		if err != nil {
-			return nil, &fs.PathError{Op: "open", Path: imagePath + place.folder, Err: err}
+			return nil, &fs.PathError{Op: "open", Path: place.folder, Err: err}
 		}
 		list = append(list, readable{fd, place.access})
 	}

@@ -137,8 +137,10 @@ func (p *poller) sockets() int64 {
 // be mapped. A shared mapping of /dev/zero is memory that is counted in no process
 // as soon as that has unmapped all of it but a page.
 func replaceZero() error {
-	if err := unix.Mount(imagePath+"/dev/full", imagePath+"/dev/zero", "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("replace /dev/zero: %w", err)
+	for _, image := range []string{imagePath, homePath} {
+		if err := unix.Mount(image+"/dev/full", image+"/dev/zero", "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("replace /dev/zero: %w", err)
+		}
 	}
 	return nil
 }

@@ -137,12 +137,13 @@ func (p *pool) launchZygote(socket *os.File) error {
 	argv := []string{python.Run[0], zygotePath}
 	// What libraries look up when it is first called is looked up here, once.
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8", "LD_BIND_NOW=1"}, python.Env...)
+	image := imageOf(p.tier.live)
 	script := &script{
 		group: s.bornIn(), flags: unix.CLONE_NEWNS, report: int(report.Fd()),
-		setup: join(s.joinGroup(), sliceOfInit(), e.host.bindPackages(p.set, imagePath), []step{
-			moveMount("mount /tmp", tmp, imagePath+"/tmp"),
-			mount("mount /proc", "proc", imagePath+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
-		}, s.enter()),
+		setup: join(s.joinGroup(), sliceOfInit(), e.host.bindPackages(p.set, image), []step{
+			moveMount("mount /tmp", tmp, image+"/tmp"),
+			mount("mount /proc", "proc", image+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
+		}, enter(image)),
 		init: []step{closeFrom(0, int(report.Fd())-1), closeFrom(int(report.Fd())+1, lastFile)},
 		main: join([]step{
 			call("place stdin", unix.SYS_DUP3, null, 0, 0),

@@ -15,6 +15,7 @@ for pid in list(range(1, 400)) + [1000, 4242, 32767, 65535, int(H["PID"])]:
             elif link in ("ns/mnt", "exe"): got = os.readlink(path)
             else: got = open(path, "rb").read(1)
         except OSError: continue
+        if link == "root/home" and got == ["user"] and os.path.samefile("/home/user", "."): continue  # a cell's
         if got: breach("%s: %.80r" % (path, got))
 tried("%d links" % count)
 done()
