@@ -189,21 +189,25 @@ func TestDeafClient(t *testing.T) {
 		p.run(name, fmt.Sprintf("display {\"text/plain\":%q}", strings.Repeat("x", size)))
 		p.until(name)
 	}
-	k := func() *client {
-		for _, k := range r.kernels {
-			for _, c := range k.clients {
-				c.mu.Lock()
-				behind := c.behind
-				c.mu.Unlock()
-				if behind {
-					return c
-				}
+	behind := 0
+	r.mu.Lock()
+	for _, k := range r.kernels {
+		k.mu.Lock()
+		for _, c := range k.clients {
+			c.mu.Lock()
+			if c.behind {
+				behind++
 			}
+			if c.bytes > r.unsent {
+				t.Errorf("%d bytes wait for a client", c.bytes)
+			}
+			c.mu.Unlock()
 		}
-		return nil
-	}()
-	if k == nil || k.bytes > r.unsent {
-		t.Errorf("what waits for the deaf client is kept: %+v", k)
+		k.mu.Unlock()
+	}
+	r.mu.Unlock()
+	if behind != 1 {
+		t.Errorf("%d clients are behind, want the deaf one", behind)
 	}
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	deadline := time.Now().Add(patience)
