@@ -45,7 +45,7 @@ test: ## everything: format, vet, lint, tests with the race detector, fuzz seeds
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
-	@$(MAKE) -j3 e2e sandbox unit vet lint editor-check
+	@$(MAKE) -j3 -o build e2e sandbox unit vet lint editor-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 

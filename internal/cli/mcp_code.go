@@ -13,7 +13,8 @@ import (
 // process, so the engine is in it, too.
 func (d *mcpDesk) codeMode(o *mcp.Options) (end func(), err error) {
 	if d.cfg.Server != "" {
-		return nil, fail(exitUsage, "leave --server out: code mode runs programs in this process", "--upstream and --server exclude each other")
+		return nil, fail(exitUsage, "leave --server out: code mode runs programs in this process",
+			"--upstream and --server exclude each other")
 	}
 	text, err := os.ReadFile(d.options.upstream)
 	if err != nil {

@@ -407,7 +407,8 @@ func TestServiceSecrets(t *testing.T) {
 func TestInstalled(t *testing.T) {
 	data, image := t.TempDir(), t.TempDir()
 	load := func() *Config {
-		c, err := Load(Input{File: NoFile, Flags: map[string][]string{"data": {data}}, Lookup: func(string) (string, bool) { return "", false }, Image: image})
+		none := func(string) (string, bool) { return "", false }
+		c, err := Load(Input{File: NoFile, Flags: map[string][]string{"data": {data}}, Lookup: none, Image: image})
 		if err != nil {
 			t.Fatal(err)
 		}

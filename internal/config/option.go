@@ -259,7 +259,8 @@ var table = []Option{
 			"runtime_session_hint), on (also with one session_id, entity_id or session of files)",
 		field: text(func(c *Config) *string { return &c.LibreChat.PythonState }, oneOf("off", "hint", "on"))},
 	{Key: "librechat_peer_ptc_errors", Scope: Service, Group: "LibreChat", Default: "false",
-		Help:  "answer a bad programmatic request of LibreChat with 200 and an error in the body, as LibreCodeInterpreter does",
+		Help: "answer a bad programmatic request of LibreChat with 200 and an error in the body, " +
+			"as LibreCodeInterpreter does",
 		field: truth(func(c *Config) *bool { return &c.LibreChat.PeerErrors })},
 
 	{Key: "owner_runs", Scope: Service, Group: "Limits of one owner", Value: "N", Default: "0",

@@ -24,7 +24,7 @@ import (
 const (
 	imagePath = "/image"
 	// homePath is the same with rootHome in it. Programs that come and go have none.
-	homePath = "/image-home"
+	homePath  = "/image-home"
 	heldPath  = "/held"
 	procPath  = "/proc"
 	groupPath = "/cgroup"

@@ -1,0 +1,143 @@
+package live
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+func TestInterrupt(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	p.run(s, "x = 1")
+	for _, code := range []string{"while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)", "!sleep 60"} {
+		c := p.started(s, begun+code)
+		began := time.Now()
+		if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "KeyboardInterrupt" || took > interruptTime {
+			t.Errorf("%s: %+v after %v", code, raised(c), took)
+		}
+	}
+	if c := p.run(s, "x"); plain(t, c) != "1" || c.Restarted {
+		t.Errorf("after interrupts: %+v", c)
+	}
+	c := p.started(s, "open('left.txt', 'w').write('x')\nimport signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"+begun+"while True: pass")
+	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+		t.Fatal(err)
+	}
+	if c = p.want(p.end(s, c.ID), StatusInterrupted); !strings.Contains(c.Message, "was killed") || len(c.Files) != 1 {
+		t.Errorf("%q, %v", c.Message, c.Files)
+	}
+	if c := p.want(p.run(s, "open('left.txt').read()"), StatusOK); !c.Restarted || plain(t, c) != "'x'" || !strings.Contains(c.Message, "variables are gone") {
+		t.Errorf("after a kill: %+v", c)
+	}
+	if c := p.want(p.run(s, "x"), StatusError); raised(c).Name != "NameError" || c.Restarted {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A cell is interrupted however far it has come, the first of an interpreter too: one
+// that waits, one that was given out, one whose code has begun. The next one is not.
+func TestInterruptAtOnce(t *testing.T) {
+	p := open(t, Config{})
+	for language, codes := range map[string][2]string{"python": {"while True: pass", "1"}, "bash": {"while :; do :; done", "true"}, "javascript": {"for (;;) {}", "1"}} {
+		s := p.session(language)
+		for i := range 30 {
+			c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: codes[0]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%3 > 0 {
+				p.seen(s, c.ID, StartedEvent)
+			}
+			if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+				t.Fatal(err)
+			}
+			if c = p.want(p.end(s, c.ID), StatusInterrupted); c.Restarted || strings.Contains(c.Message, "killed") {
+				t.Fatalf("%s, try %d: %+v", language, i, c)
+			}
+			p.want(p.run(s, codes[1]), StatusOK)
+		}
+	}
+}
+
+// seen returns when a cell has had an event.
+func (p *place) seen(session, cell engine.ID, kind OutputType) {
+	p.t.Helper()
+	events, err := p.Watch(p.t.Context(), p.caller, session, cell, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for e := range events {
+		if e.Type == kind {
+			return
+		}
+	}
+}
+
+// The traceback of an interrupt shows the cell's own lines, wherever it met it.
+func TestTracebackOfInterrupt(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	for _, code := range []string{
+		begun + "while True: pass", "import time\n" + begun + "time.sleep(60)", begun + "!sleep 60", begun + "while True: print(end='')",
+		begun + "try:\n    while True: pass\nexcept KeyboardInterrupt:\n    raise ValueError('after')",
+		"try:\n    input()\nfinally:\n    print('begun')\n    while True: pass",
+	} {
+		// In a function: between two statements it may meet the compiler.
+		c := p.started(s, "def f():\n    "+strings.ReplaceAll(code, "\n", "\n    ")+"\nf()")
+		if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+			t.Fatal(err)
+		}
+		c = p.want(p.end(s, c.ID), StatusInterrupted)
+		trace := strings.Join(raised(c).Traceback, "\n")
+		if strings.Contains(trace, "/opt/airlock") || !strings.Contains(trace, "Cell In[") || strings.Contains(c.Message, "killed") {
+			t.Errorf("%s: %s\n%s", code, c.Message, trace)
+		}
+	}
+}
+
+const begun = "print('begun')\n"
+
+// started starts a cell, and returns when it has printed something. So does begin.
+func (p *place) started(session engine.ID, code string) Cell {
+	p.t.Helper()
+	return p.begin(session, CellRequest{Code: code})
+}
+
+func (p *place) begin(session engine.ID, req CellRequest) Cell {
+	p.t.Helper()
+	c, err := p.Start(p.t.Context(), p.caller, session, req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	events, err := p.Watch(p.t.Context(), p.caller, session, c.ID, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for e := range events {
+		if e.Type == Stdout {
+			return c
+		}
+	}
+	p.t.Fatalf("%s has not begun: %+v", req.Code, p.end(session, c.ID))
+	return c
+}
+
+func TestTimeout(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	c := p.want(p.runCell(s, CellRequest{Code: "while True: pass", Timeout: 100 * time.Millisecond}), StatusTimeout)
+	if raised(c).Name != "KeyboardInterrupt" || !strings.Contains(c.Message, "100ms") {
+		t.Errorf("%+v", c)
+	}
+	if _, err := p.Start(t.Context(), p.caller, s, CellRequest{Timeout: 24 * time.Hour}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("a day: %v", err)
+	}
+}
