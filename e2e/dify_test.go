@@ -210,7 +210,7 @@ func TestDifyTemplates(t *testing.T) {
 	d := difyClient{serve(t, who, dataFolder(t, who)), "dify-sandbox"}
 	needPackages(t)
 	if _, err := d.execute("python3", "", "import jinja2"); err != nil {
-		t.Skip("the installed set is older than its lock, and has no jinja2: `make test-data` brings it")
+		skip(t, "the installed set is older than its lock, and has no jinja2: `make test-data` brings it")
 	}
 	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	out, err := d.execute("python3", "import jinja2\nfrom base64 import b64decode", // as Dify preloads it
