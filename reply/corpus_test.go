@@ -189,3 +189,15 @@ func TestDamagedMarkdownCorpus(t *testing.T) {
 	}
 	t.Logf("%v", n)
 }
+
+// A document whose last example has blank lines at its inner edges is not cut before
+// the example without a question, as if an empty fence followed it.
+func TestExampleWithGapsAtTheEnd(t *testing.T) {
+	document := "# tool\n\nIt does one thing.\n\n## Examples\n\n```\n\n# Begin:\ntool init\n\n# Look:\ntool check\n\n# Build:\n" +
+		"tool build\n\n# Release:\ntool release\n\t\t\n```\n"
+	for i := range frames {
+		if f := &frames[i]; judge(f.before+document+f.after, document, f) == "wrong" {
+			t.Errorf("%s: cut", f.name)
+		}
+	}
+}
