@@ -51,7 +51,7 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 		return
 	}
 	p := &askPage{s, ask, e, newPreviews(e, s.Now)}
-	s.nav = append(s.nav, navEntry{"ask", "Ask", "/ask"})
+	s.nav = append(s.nav, navEntry{Name: "ask", Title: "Ask", Path: "/ask", operators: true})
 	look := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/ask":                   p.list,
 		"/ask-files/{project}":   p.folder,

@@ -41,7 +41,7 @@ type filesPage struct {
 
 func (s *Site) filesPage(e Engine) {
 	p := &filesPage{Site: s, files: e, sessions: e, runs: e, previews: newPreviews(e, s.Now)}
-	s.nav = append(s.nav, navEntry{"files", "Sessions & files", "/files"})
+	s.nav = append(s.nav, navEntry{Name: "files", Title: "Sessions & files", Path: "/files"})
 	s.mux.HandleFunc("GET /files", s.handle(p.list))
 	s.mux.HandleFunc("POST /files", s.change(p.upload))
 	s.mux.HandleFunc("GET /files/{id}", s.handle(p.show))

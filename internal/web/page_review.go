@@ -37,7 +37,7 @@ func (s *Site) reviewPages(review *Review) {
 		return
 	}
 	p := &reviewPage{s, review}
-	s.nav = append(s.nav, navEntry{"review", "Review", "/review"})
+	s.nav = append(s.nav, navEntry{Name: "review", Title: "Review", Path: "/review"})
 	for _, page := range []string{"review_reply", "review_file", "review_files", "projects", "timeline", "transaction",
 		"outbox"} {
 		s.sections[page] = "review"

@@ -90,7 +90,7 @@ var endings = []engine.Status{
 func (s *Site) statusPage(health Health) {
 	p := &statusPage{Site: s, health: health, sampler: newSampler(health.Stats, sampleEvery)}
 	s.closing = append(s.closing, p.sampler.stop)
-	s.nav = append(s.nav, navEntry{"status", "Status", "/status"})
+	s.nav = append(s.nav, navEntry{Name: "status", Title: "Status", Path: "/status"})
 	s.mux.HandleFunc("GET /status", s.handle(p.show))
 }
 

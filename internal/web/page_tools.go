@@ -65,7 +65,7 @@ func (s *Site) toolsPage() {
 		return
 	}
 	p := &toolsPage{s}
-	s.nav = append(s.nav, navEntry{"tools", "Tools", "/tools"})
+	s.nav = append(s.nav, navEntry{Name: "tools", Title: "Tools", Path: "/tools"})
 	s.mux.HandleFunc("GET /tools", s.handle(p.show))
 	s.mux.HandleFunc("POST /tools/run_python", s.change(p.turn))
 }

@@ -113,7 +113,11 @@ func (s *Site) render(w http.ResponseWriter, v *webRequest, status int, name, ti
 		page.Page = section
 	}
 	if page.Owner != "" {
-		page.Nav = s.nav
+		for _, entry := range s.nav {
+			if !entry.operators || v.operator() {
+				page.Nav = append(page.Nav, entry)
+			}
+		}
 	}
 	var text bytes.Buffer
 	if err := s.execute(&text, name, "frame", page); err != nil {

@@ -75,6 +75,8 @@ type navEntry struct {
 	Name  string // of the page, which marks the entry as the current one
 	Title string
 	Path  string // below the prefix
+
+	operators bool // others are refused there
 }
 
 // New returns the page. Close ends what it does in the background.

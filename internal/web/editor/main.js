@@ -3,6 +3,7 @@
 import { EditorState, Compartment } from "@codemirror/state";
 import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, drawSelection, dropCursor, placeholder } from "@codemirror/view";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { autocompletion, completionKeymap, startCompletion } from "@codemirror/autocomplete";
 import { bracketMatching, indentOnInput, indentUnit, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { searchKeymap, highlightSelectionMatches } from "@codemirror/search";
 import { classHighlighter } from "@lezer/highlight";
@@ -45,9 +46,33 @@ function languageOf(name) {
   return make ? [make(), indentUnit.of(name === "python" || name === "rust" || name === "java" ? "    " : name === "go" ? "\t" : "  ")] : [];
 }
 
+// Interpreters count characters, the editor counts halves of some.
+const characters = (text) => [...text].length;
+
+// assistant asks an interpreter, which knows the names that are defined, how to go on:
+// by Ctrl+Space, after a dot and while a name is typed.
+function assistant(complete) {
+  return autocompletion({
+    override: [async (context) => {
+      const before = context.matchBefore(/[\w.]+/);
+      if (!context.explicit && (!before || before.text.length < 2 && before.text !== ".")) return null;
+      const code = context.state.doc.toString();
+      const found = await complete(code, characters(code.slice(0, context.pos)));
+      if (!found || context.aborted || !found.matches.length) return null;
+      const place = (n) => [...code].slice(0, n).join("").length;
+      return {
+        from: place(found.cursor_start), to: place(found.cursor_end), validFor: /^\w*$/,
+        options: found.matches.slice(0, 300).map((label) => ({ label })),
+      };
+    }],
+  });
+}
+
 // create replaces a textarea by an editor that keeps the textarea's value up
-// to date, so that its form works as if nothing had happened.
-export function create(textarea, { language, nonce, label, run, onChange }) {
+// to date, so that its form works as if nothing had happened. With complete and
+// inspect, which ask about a place in the code, it helps by Ctrl+Space and Shift+Tab;
+// keys are more bindings, as CodeMirror takes them.
+export function create(textarea, { language, nonce, label, run, onChange, complete, inspect, keys = [] }) {
   const mode = new Compartment();
   const view = new EditorView({
     parent: textarea.parentElement,
@@ -68,8 +93,12 @@ export function create(textarea, { language, nonce, label, run, onChange }) {
         highlightSelectionMatches(),
         syntaxHighlighting(classHighlighter),
         EditorState.allowMultipleSelections.of(true),
-        EditorView.contentAttributes.of({ "aria-label": label }),
+        EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
+        complete ? assistant(complete) : [],
         keymap.of([
+          ...keys,
+          ...(complete ? completionKeymap : []),
+          ...(inspect ? [{ key: "Shift-Tab", run: (v) => { inspect(v.state.doc.toString(), characters(v.state.sliceDoc(0, v.state.selection.main.head))); return true; } }] : []),
           { key: "Mod-Enter", run: () => { run(); return true; } },
           ...defaultKeymap,
           ...searchKeymap,
@@ -90,6 +119,8 @@ export function create(textarea, { language, nonce, label, run, onChange }) {
     focus: () => view.focus(),
     get text() { return view.state.doc.toString(); },
     set text(code) { view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: code } }); },
+    complete: () => startCompletion(view),
+    get cursor() { return view.state.selection.main.head; },
     setLanguage: (name) => view.dispatch({ effects: mode.reconfigure(languageOf(name)) }),
   };
 }

@@ -1,6 +1,7 @@
 // The Ask page: a prompt with files, and a conversation as it goes on. What
 // happens comes as events; parts that the service has rendered are put in
 // their places, and all that a model or a program writes is text.
+import * as draft from "./draft.js";
 import { announce, ask, meta, named, parts } from "./page.js";
 import { Uploads } from "./uploads.js";
 import { Steps } from "./steps.js";
@@ -254,6 +255,7 @@ async function send() {
   }
   try {
     const made = await ask(form.action, { method: "POST", body: new FormData(form) });
+    draft.forget();
     if (project) sessionStorage.setItem(made.url, project.value);
     if (!url) {
       location.assign(made.url);
@@ -280,6 +282,8 @@ async function stop() {
   }
 }
 
+prompt.addEventListener("input", () => draft.keep(prompt.value));
+prompt.value ||= draft.restore() ?? "";
 form.addEventListener("submit", (e) => {
   e.preventDefault();
   if (e.submitter === stopButton) stop();

@@ -85,6 +85,12 @@ document.addEventListener("keydown", (e) => {
 });
 if (location.hash === "#q") document.getElementById("q")?.focus();
 
+// Whoever signs in next at this browser finds nothing of what was typed.
+document.addEventListener("submit", (e) => {
+  if (!e.target.matches(".visitor form")) return;
+  for (const key of Object.keys(localStorage)) if (key.startsWith("airlock:")) localStorage.removeItem(key);
+});
+
 // A button that cannot be taken back asks first.
 document.addEventListener("submit", (e) => {
   const question = e.target.dataset.confirm;

@@ -1,6 +1,7 @@
 // The run page: an editor, input files, and what a program does as it does it.
 import { announce, ask, meta, parts } from "./page.js";
 import { Console } from "./console.js";
+import * as draft from "./draft.js";
 import { Uploads } from "./uploads.js";
 import { watch } from "./previews.js";
 
@@ -80,6 +81,9 @@ async function start() {
   show("queued", "starting");
   try {
     const run = await ask(form.action, { method: "POST", body: new FormData(form) });
+    clearTimeout(saving);
+    saving = 0;
+    draft.forget();
     history.pushState({ run: run.id }, "", run.url);
     follow(run);
   } catch (e) {
@@ -187,7 +191,26 @@ document.addEventListener("keydown", (e) => {
   }
 });
 window.addEventListener("popstate", () => location.reload());
-language.addEventListener("change", () => editor?.setLanguage(language.value));
+language.addEventListener("change", () => { editor?.setLanguage(language.value); changed(); });
+
+// What is typed is kept until it is run. Going away does not wait for the timer.
+let saving = 0;
+function save() {
+  clearTimeout(saving);
+  if (saving) draft.keep({ code: code.value, language: language.value });
+  saving = 0;
+}
+function changed() {
+  clearTimeout(saving);
+  saving = setTimeout(save, 300);
+}
+code.addEventListener("input", changed);
+window.addEventListener("pagehide", save);
+const drafted = draft.restore();
+if (drafted) {
+  code.value = drafted.code;
+  if ([...language.options].some((o) => o.value === drafted.language)) language.value = drafted.language;
+}
 
 // The editor comes after the first paint. Until then, and without it, the
 // plain text field does.
@@ -195,7 +218,7 @@ async function dress() {
   try {
     const { create } = await import(form.dataset.editor);
     const focused = document.activeElement === code;
-    editor = create(code, { language: language.value, nonce: meta("nonce"), label: "Code", run: start });
+    editor = create(code, { language: language.value, nonce: meta("nonce"), label: "Code", run: start, onChange: changed });
     if (focused) editor.focus();
   } catch {
     // the text field stays

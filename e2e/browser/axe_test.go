@@ -1,0 +1,88 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// axeSource installs axe-core, of the version that axe/package-lock.json names, and
+// returns its script.
+var axeSource = sync.OnceValues(func() (string, error) {
+	folder, err := filepath.Abs("../../.cache/axe")
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "sh", "-c", `mkdir -p "$0" && cp axe/*.json "$0" && cd "$0" &&
+		{ [ -e node_modules/axe-core/axe.min.js ] && cmp -s package-lock.json installed.json; } ||
+		{ npm ci --ignore-scripts --no-audit --no-fund --silent && cp package-lock.json installed.json; }`, folder).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("axe-core cannot be installed: %w: %s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "node_modules/axe-core/axe.min.js"))
+	return string(text), err
+})
+
+type axeError struct {
+	out string
+	err error
+}
+
+func (e *axeError) Error() string {
+	return "axe-core cannot be installed: " + e.err.Error() + ": " + e.out
+}
+
+// axe has axe-core examine the page as it is: every rule, best practices too.
+func (b *tab) axe(name string) {
+	b.t.Helper()
+	source, err := axeSource()
+	if err != nil {
+		skip(b.t, "%v", err)
+	}
+	eval[bool](b, source+"; true")
+	for _, fault := range eval[[]string](b, `axe.run(document, { iframes: false, rules: { 'target-size': { enabled: true }, 'label-content-name-mismatch': { enabled: true } } })
+		.then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ' (' + v.impact + '): ' + n.html.slice(0, 160))))`) {
+		b.t.Errorf("%s, %s: axe: %s", name, b.look.name, fault)
+	}
+}
+
+// axeInEachLook does so in light, in dark and on a narrow screen.
+func (b *tab) axeInEachLook(name string) {
+	b.t.Helper()
+	was := b.look
+	for _, how := range append(looks, look{"390", true, 390, 844}) {
+		b.seen(how)
+		b.axe(name)
+	}
+	b.seen(was)
+}
+
+// TestAxe has axe-core examine the pages, with something on them.
+func TestAxe(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	b.goTo(s.url + "/")
+	b.runs(plots)
+	run := strings.TrimPrefix(eval[string](b, "location.href"), s.url)
+	b.axeInEachLook("run " + run)
+	b.goTo(s.url + "/")
+	b.runs("import sys; sys.exit(1)")
+	failed := strings.TrimPrefix(eval[string](b, "location.href"), s.url)
+	b.goTo(s.url + run)
+	file := strings.TrimPrefix(eval[string](b, "[...document.querySelectorAll('.file-name')].at(-1).href"), s.url)
+	table := strings.TrimPrefix(eval[string](b, "document.querySelector('.file.table .file-name').href"), s.url)
+	for _, path := range []string{"/", failed, "/runs", "/runs/compare?run=" + run[len("/runs/"):] + "&run=" + failed[len("/runs/"):],
+		"/files", file, table, "/status", "/tools", "/nothing", "/review", "/projects", "/outbox", "/ask"} {
+		b.goTo(s.url + path)
+		b.wait(`document.readyState === 'complete'`)
+		b.axeInEachLook(path)
+	}
+}
