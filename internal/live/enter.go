@@ -29,7 +29,7 @@ func (s *Service) enter(ctx context.Context, caller engine.Caller, id engine.ID)
 	it := at.interpreter
 	it.guests, it.visited = it.guests+1, true
 	e := &entry{session: at.record, gone: it.gone, it: it}
-	if busy := it.began && at.current != nil; busy && it.question == nil {
+	if busy := it.began && at.current != nil; busy && it.asks.First() == nil {
 		at.mu.Unlock()
 		return e, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 // interpreter is one of a session: a run of the engine's that asks what to do.
@@ -21,24 +22,19 @@ type interpreter struct {
 	gone chan struct{} // closed when nothing is left of it
 
 	// Guarded by the session's mu:
-	out      func(bool) // tells the engine that it waits, or no longer does
-	reins    engine.Reins
-	orders   chan struct{} // has an entry when there may be something to do
-	cut      chan struct{} // has an entry when its cell is interrupted, for Node's driver
-	began    bool          // it has asked what to do
-	fresh    bool          // it has run no cell
-	question *question     // that its cell waits with
-	paused   int           // calls of its cell that a person has to answer
-	ending   string        // why it is being ended; empty: it is not
-	vacate   bool          // the workspace is to go with it
-	guests   int           // who use its sandbox beside it
-	visited  bool          // there was one
-	carry    map[engine.Stream][]byte
-}
-
-// question is an input() that waits.
-type question struct {
-	answer chan reply
+	out     func(bool) // tells the engine that it waits, or no longer does
+	reins   engine.Reins
+	orders  chan struct{}  // has an entry when there may be something to do
+	cut     chan struct{}  // has an entry when its cell is interrupted, for Node's driver
+	began   bool           // it has asked what to do
+	fresh   bool           // it has run no cell
+	asks    toolcall.Queue // what its cell waits for; one at most
+	paused  int            // calls of its cell that a person has to answer
+	ending  string         // why it is being ended; empty: it is not
+	vacate  bool           // the workspace is to go with it
+	guests  int            // who use its sandbox beside it
+	visited bool           // there was one
+	carry   map[engine.Stream][]byte
 }
 
 // launch starts an interpreter. The caller holds mu.
@@ -128,10 +124,7 @@ func (it *interpreter) interrupt(again bool) {
 	} else if it.reins.Interrupt != nil {
 		_ = it.reins.Interrupt() // then it is killed
 	}
-	if q := it.question; q != nil {
-		it.question = nil
-		q.answer <- reply{err: errors.New("the cell was interrupted")}
-	}
+	it.asks.Answer(toolcall.Failed("the cell was interrupted"))
 }
 
 // Rounds implements engine.RoundHandler.
@@ -153,7 +146,7 @@ func (it *interpreter) Resumed() {
 	at := it.at
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if at.current == nil || at.current.cell == nil || it.question != nil || it.paused > 0 {
+	if at.current == nil || at.current.cell == nil || it.asks.First() != nil || it.paused > 0 {
 		return
 	}
 	c := at.current.cell
@@ -353,13 +346,8 @@ func (it *interpreter) report(text []byte) {
 		Failed      string `json:"failed"`
 		Exit        *int   `json:"exit"` // of a program
 	}
-	_ = json.Unmarshal(text, &result) // then it is an error
-	at.mu.Lock()
-	if q := it.question; q != nil { // of something that its cell has left
-		it.question = nil
-		q.answer <- reply{err: errors.New("the cell that asked has ended")}
-	}
-	at.mu.Unlock()
+	_ = json.Unmarshal(text, &result)                                // then it is an error
+	it.asks.Answer(toolcall.Failed("the cell that asked has ended")) // something that its cell has left
 	it.drain()
 	it.at.mu.Lock()
 	o.cell.hold()
@@ -432,7 +420,7 @@ func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
 	at.mu.Lock()
 	c := it.speaking()
 	switch {
-	case c == nil || it.question != nil:
+	case c == nil || it.asks.First() != nil:
 		at.mu.Unlock()
 		return nil, errors.New("there is nobody to ask")
 	case c.stopping:
@@ -442,21 +430,20 @@ func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
 		at.mu.Unlock()
 		return nil, errors.New("this cell has no input: its caller answers no questions; put the value into the code, or read it from a file")
 	}
-	q := &question{answer: make(chan reply, 1)}
-	it.question = q
+	q := toolcall.NewCall("input", nil)
+	it.asks.Put(q)
 	c.hold()
 	it.out(true)
 	at.mu.Unlock()
 	c.log.add(Event{Output: Output{Type: InputEvent}, Prompt: m.Prompt, Password: m.Password})
-	select {
-	case r := <-q.answer:
-		at.mu.Lock()
-		it.out(false)
-		at.mu.Unlock()
-		return r.report, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	answer, err := q.Wait(ctx)
+	if err != nil {
+		return nil, err
 	}
+	at.mu.Lock()
+	it.out(false)
+	at.mu.Unlock()
+	return answer.Result, answer.Failure()
 }
 
 // Answer answers the input() that the running cell waits with.
@@ -471,12 +458,9 @@ func (s *Service) Answer(ctx context.Context, caller engine.Caller, session engi
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if at.interpreter == nil || at.interpreter.question == nil {
+	if at.interpreter == nil || !at.interpreter.asks.Answer(toolcall.Answer{Result: answer}) {
 		return &engine.Error{Op: "answer", Kind: engine.ErrConflict, Err: errors.New("no cell of this session waits for an answer")}
 	}
-	q := at.interpreter.question
-	at.interpreter.question = nil
-	q.answer <- reply{report: answer}
 	return nil
 }
 

@@ -94,7 +94,7 @@ func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) 
 		info.State = StateIdle
 	default:
 		info.State, info.Cell = StateBusy, at.current.cell.ID
-		if at.interpreter.question != nil {
+		if at.interpreter.asks.First() != nil {
 			info.State = StateWaiting
 		}
 	}

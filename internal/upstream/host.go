@@ -14,13 +14,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 //go:embed servers.py
 var source string
 
 const (
-	maxCalls   = 200 // of a program
 	maxAtOnce  = 8
 	answerTime = 10 * time.Minute // of a person
 )
@@ -136,8 +137,8 @@ func (h *Host) callTool(ctx context.Context, input json.RawMessage, pause func(b
 		h.set.log.InfoContext(ctx, "upstream call", "server", clip(call.Server, maxName), "tool", clip(call.Tool, maxName), "policy", policy,
 			"argument_bytes", len(call.Arguments), "ok", a.Error == "", "duration", time.Since(began))
 	}()
-	if h.calls.Add(1) > maxCalls {
-		return answer{Error: fmt.Sprintf("a program may make %d calls, and has", maxCalls)}
+	if h.calls.Add(1) > toolcall.MaxCalls {
+		return answer{Error: fmt.Sprintf("a program may make %d calls, and has", toolcall.MaxCalls)}
 	}
 	select {
 	case h.open <- struct{}{}:

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 // tool is one of a server's, as programs see it.
@@ -108,10 +110,6 @@ func clip(text string, most int) string {
 	return text
 }
 
-// pythonWords cannot be names.
-var pythonWords = strings.Fields(`False None True and as assert async await break class continue def del elif else except finally for
-	from global if import in is lambda nonlocal not or pass raise return try while with yield`)
-
 // identifier is a name as Python has it, which none of taken is.
 func identifier(name string, taken map[string]bool) string {
 	var b strings.Builder
@@ -126,7 +124,7 @@ func identifier(name string, taken map[string]bool) string {
 	if is == "" || unicode.IsDigit(rune(is[0])) {
 		is = "t" + is
 	}
-	for taken[is] || slices.Contains(pythonWords, is) {
+	for taken[is] || slices.Contains(toolcall.PythonWords, is) {
 		is += "_"
 	}
 	taken[is] = true

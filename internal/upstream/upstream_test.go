@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 // serve serves tools, and returns the entry for it.
@@ -251,7 +253,7 @@ func TestPolicy(t *testing.T) {
 	if len(asked) != 2 || paused != 2 || !strings.Contains(asked[0], `write of the server x?`) {
 		t.Errorf("asked %q, paused %d times", asked, paused)
 	}
-	for range maxCalls {
+	for range toolcall.MaxCalls {
 		call(t, h, "x", "read")
 	}
 	if a := call(t, h, "x", "read"); a.Error != "a program may make 200 calls, and has" {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 // driven is how a program ended that a driver ran, outside of any sandbox.
@@ -82,7 +84,7 @@ func echo(calls io.Reader, answers io.Writer) {
 		if json.Unmarshal(body, &message) != nil {
 			return
 		}
-		results := make([]callAnswer, len(message.Input.Calls))
+		results := make([]toolcall.Answer, len(message.Input.Calls))
 		for i, c := range message.Input.Calls {
 			results[i].Result = c.Input
 		}
@@ -178,7 +180,7 @@ func hold(calls io.Reader, answers io.Writer) {
 		if json.Unmarshal(body, &message) != nil {
 			return
 		}
-		reply := encode(map[string]any{"id": message.ID, "result": make([]callAnswer, len(message.Input.Calls))})
+		reply := encode(map[string]any{"id": message.ID, "result": make([]toolcall.Answer, len(message.Input.Calls))})
 		held = append(held, append(binary.BigEndian.AppendUint32(nil, uint32(len(reply))), reply...))
 		if message.Input.More {
 			continue

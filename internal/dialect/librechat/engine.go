@@ -3,9 +3,9 @@ package librechat
 import (
 	"context"
 	"io"
-	"iter"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 // Engine is what the dialect asks of the core. Every error is an
@@ -18,19 +18,11 @@ type Engine interface {
 
 // Runs starts programs and follows them.
 type Runs interface {
+	toolcall.Engine
 	// Run runs to the end. When ctx ends the run is cancelled.
 	Run(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
-	// Start returns as soon as the run is accepted.
-	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
-	// AwaitTurn returns when a run has its slot or has ended, ErrBusy when it was
-	// given up because its turn did not come in time.
-	AwaitTurn(ctx context.Context, caller engine.Caller, id engine.ID) error
-	// Watch gives the events with Seq > after, up to the result or the end of ctx.
-	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
 	// GetRun returns a run as it stands.
 	GetRun(ctx context.Context, caller engine.Caller, id engine.ID) (*engine.Run, error)
-	// CancelRun returns when nothing of the run is left.
-	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
 }
 
 // Files keeps files, each in one session or more.

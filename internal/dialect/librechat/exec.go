@@ -75,12 +75,11 @@ func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
 	if err := a.profile(w, r); err != nil {
 		return err
 	}
-	ticket, err := a.requests.enter(r, caller)
+	r, leave, err := a.enter(r, caller)
 	if err != nil {
 		return err
 	}
-	defer ticket.leave()
-	r = ticket.request
+	defer leave(nil)
 	workspace, err := a.workspace(r.Context(), caller, body, body.user(r))
 	if err != nil {
 		return err

@@ -10,9 +10,10 @@
 //
 // The way of a request: body.go reads it, refs.go finds the files that it
 // names, exec.go asks the engine to run it, result.go says what came out.
-// Programs that call tools are in programmatic.go and execution.go;
-// their side in the sandbox is in driver.py and shell.py. Programs that go on where
-// the last one stopped are in state.go and state.py.
+// Programs that call tools are in programmatic.go;
+// their side in the sandbox is in driver.py and shell.py, and what waits for answers in
+// internal/toolcall. Programs that go on where the last one stopped are in state.go and
+// state.py.
 package librechat
 
 import (
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/toolcall"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -112,10 +114,9 @@ func fillZero[T comparable](field *T, value T) {
 
 // api is the dialect at work.
 type api struct {
-	engine     Engine
-	executions *executions
-	requests   *requests
-	states     *states
+	engine   Engine
+	programs *toolcall.Programs // that can call tools
+	states   *states
 	Options
 }
 
@@ -123,7 +124,7 @@ type api struct {
 // engine was shut down.
 type Handler struct {
 	http.Handler
-	executions *executions
+	io.Closer
 }
 
 type handler func(*api, http.ResponseWriter, *http.Request) error
@@ -131,8 +132,7 @@ type handler func(*api, http.ResponseWriter, *http.Request) error
 // New returns the API. Every route is there with and without "/v1".
 func New(e Engine, o Options) *Handler {
 	o.fill()
-	a := &api{engine: e, Options: o, requests: newRequests(), states: newStates()}
-	a.executions = newExecutions(e, a.TokenTTL, a.Log)
+	a := &api{engine: e, Options: o, programs: toolcall.New(e, o.TokenTTL, o.Log), states: newStates()}
 	mux := http.NewServeMux()
 	for _, base := range []string{"", "/v1"} {
 		for pattern, serve := range map[string]handler{
@@ -158,7 +158,7 @@ func New(e Engine, o Options) *Handler {
 	mux.HandleFunc("/", a.handle(func(*api, http.ResponseWriter, *http.Request) error {
 		return refuse(http.StatusNotFound, "Not found")
 	}))
-	return &Handler{mux, a.executions}
+	return &Handler{mux, a.programs}
 }
 
 // Open are the addresses that answer without a key, or look for one in the

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ type rig struct {
 	blobs   *enginetest.Blobs
 	handler *Handler
 	clock   *clock
+
+	programs atomic.Int32 // that can call tools, and have not ended
+	answered atomic.Int32 // of their calls
 }
 
 // clock is a time that a test moves.
@@ -57,17 +61,18 @@ func authenticate(_ context.Context, token string) (engine.Caller, error) {
 
 func newRig(t *testing.T, cfg engine.Config, o Options) *rig {
 	t.Helper()
-	return build(t, cfg, o, sandboxtest.NewFake(script))
+	r := &rig{}
+	return r.build(t, cfg, o, sandboxtest.NewFake(r.script))
 }
 
 func newRigOn(t *testing.T, sandbox *sandboxtest.Fake) *rig {
 	t.Helper()
-	return build(t, engine.Config{}, Options{}, sandbox)
+	return (&rig{}).build(t, engine.Config{}, Options{}, sandbox)
 }
 
-func build(t *testing.T, cfg engine.Config, o Options, sandbox *sandboxtest.Fake) *rig {
+func (r *rig) build(t *testing.T, cfg engine.Config, o Options, sandbox *sandboxtest.Fake) *rig {
 	t.Helper()
-	r := &rig{t: t, sandbox: sandbox, index: enginetest.NewIndex(), blobs: enginetest.NewBlobs(), clock: &clock{}}
+	r.t, r.sandbox, r.index, r.blobs, r.clock = t, sandbox, enginetest.NewIndex(), enginetest.NewBlobs(), &clock{}
 	if cfg.Now == nil {
 		cfg.Now = r.clock.now
 	}
@@ -100,10 +105,12 @@ func build(t *testing.T, cfg engine.Config, o Options, sandbox *sandboxtest.Fake
 
 // script is dialecttest.Script with one more line: "call NAME INPUT | NAME
 // INPUT" calls tools, all at once, and prints the answers.
-func script(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+func (r *rig) script(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 	if !spec.Calls {
 		return dialecttest.Script(ctx, spec, host)
 	}
+	r.programs.Add(1)
+	defer r.programs.Add(-1)
 	var p program
 	if err := json.Unmarshal(spec.Stdin, &p); err != nil {
 		return nil, err
@@ -127,6 +134,7 @@ func script(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.O
 			}
 			return nil, err
 		}
+		r.answered.Add(1)
 		host.Output(engine.Stdout, append(answer, '\n'))
 	}
 	rest := *spec

@@ -1,15 +1,15 @@
 package librechat
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 const (
@@ -47,16 +47,7 @@ const (
 	errExit   = "Sandbox exited with code %d"
 )
 
-func conflict(format string, args ...any) error {
-	return refuse(http.StatusConflict, format, args...)
-}
-
 func expired() error { return refuse(http.StatusNotFound, "Execution not found or expired") }
-
-func digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
 
 func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	body, caller, err := a.readBody(w, r)
@@ -70,34 +61,33 @@ func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	if body.Token != nil || body.ToolResults != nil {
 		begin = a.goOn
 	}
-	ticket, err := a.requests.enter(r, caller)
+	r, leave, err := a.enter(r, caller)
 	if err != nil {
 		return err
 	}
-	defer ticket.leave()
-	e, again, err := begin(ticket.request, caller, body)
+	var waits *toolcall.Program
+	defer func() { leave(waits) }()
+	p, again, err := begin(r, caller, body)
 	if err != nil {
-		return a.peerError(w, ticket.request, a.runError(body, err))
+		return a.peerError(w, r, a.runError(body, err))
 	}
 	if again != nil {
-		writeJSON(w, http.StatusOK, a.roundReply(e, again))
+		writeJSON(w, http.StatusOK, a.roundReply(p, again))
 		return nil
 	}
 	out := newLongAnswer(w)
-	tick := time.NewTicker(pulse)
-	defer tick.Stop()
-	next, err := e.next(ticket.request.Context(), tick.C, out.beat)
+	next, err := await(out, func() (*toolcall.Round, error) { return p.Next(r.Context()) })
 	if err != nil && next != nil && out.begun() { // the status was given away
 		_, body := describe(r, err)
-		return out.finish((&roundReply{SessionID: next.session.String()}).fail(orElse(body.Message, body.Error), "", ""))
+		return out.finish((&roundReply{SessionID: next.Session.String()}).fail(orElse(body.Message, body.Error), "", ""))
 	}
 	if err != nil {
 		return err
 	}
-	if !next.ended {
-		ticket.waits(e)
+	if !next.Ended {
+		waits = p
 	}
-	return out.finish(a.roundReply(e, next))
+	return out.finish(a.roundReply(p, next))
 }
 
 // peerError answers as other servers do, if that is asked for: with 200, and
@@ -115,7 +105,7 @@ func (a *api) peerError(w http.ResponseWriter, r *http.Request, err error) error
 }
 
 // begin starts a program.
-func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*execution, *round, error) {
+func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*toolcall.Program, *toolcall.Round, error) {
 	name := strings.ToLower(orElse(body.Lang, body.Language))
 	lang, known := a.Language(orElse(name, python))
 	if !known || lang.Name != python && lang.Name != bash {
@@ -146,52 +136,71 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*exec
 		p.Code = driverCode(pythonDriver, p.Code)
 	}
 	p.Language = python
-	e, err := a.executions.start(r.Context(), caller, p, body.Tools)
-	return e, nil, err
+	names := make([]string, len(body.Tools))
+	for i := range body.Tools {
+		names[i] = body.Tools[i].Name
+	}
+	started, err := a.programs.Start(r.Context(), caller, p.RunRequest, names, p)
+	return started, nil, err
 }
 
 // goOn continues a program with the answers to its calls.
-func (a *api) goOn(r *http.Request, caller engine.Caller, body *runBody) (*execution, *round, error) {
+func (a *api) goOn(r *http.Request, caller engine.Caller, body *runBody) (*toolcall.Program, *toolcall.Round, error) {
 	if body.Token == nil {
 		return nil, nil, bad("continuation_token is required")
 	}
-	key, turn, err := parseToken(*body.Token)
-	if err != nil {
-		return nil, nil, err
-	}
-	results, err := readResults(body.ToolResults)
-	if err != nil {
-		return nil, nil, err
-	}
-	e := a.executions.find(key)
+	p, round, err := a.programs.Find(*body.Token)
 	switch {
-	case e == nil:
+	case errors.Is(err, engine.ErrNotFound), err != nil && officialToken(*body.Token):
 		return nil, nil, expired()
-	case e.caller.Owner != caller.Owner, !(scope{user: body.user(r)}).admits(caller, engine.Session{Scope: e.scope}):
+	case err != nil:
+		return nil, nil, err
+	case p.Caller.Owner != caller.Owner,
+		!(scope{user: body.user(r)}).admits(caller, engine.Session{Scope: p.Note.(*prepared).Profile.Scope}):
 		return nil, nil, errForbidden()
 	}
-	again, err := e.resume(turn, results)
-	return e, again, err
+	answers, err := readResults(body.ToolResults)
+	if err != nil {
+		return nil, nil, err
+	}
+	again, err := p.Resume(round, answers)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = expired()
+	}
+	return p, again, err
+}
+
+// officialToken reports whether a token has the form of the official server's:
+// the base64 of a JSON object. After a move its clients still show some.
+func officialToken(token string) bool {
+	token = strings.TrimRight(token, "=")
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		var content map[string]any
+		if raw, err := encoding.DecodeString(token); err == nil && json.Unmarshal(raw, &content) == nil && len(content) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // roundReply says what the client is to do next, or how it ended.
-func (a *api) roundReply(e *execution, r *round) *roundReply {
-	out := &roundReply{SessionID: r.session.String()}
-	if !r.ended {
-		out.Status, out.Token = "tool_call_required", &r.token
-		out.PartialStdout, out.PartialStderr = &r.stdout, &r.stderr
-		for _, c := range r.calls {
-			out.Calls = append(out.Calls, callBody{c.id, c.name, c.input})
+func (a *api) roundReply(p *toolcall.Program, r *toolcall.Round) *roundReply {
+	out := &roundReply{SessionID: r.Session.String()}
+	if !r.Ended {
+		out.Status, out.Token = "tool_call_required", &r.Token
+		out.PartialStdout, out.PartialStderr = &r.Stdout, &r.Stderr
+		for _, c := range r.Calls {
+			out.Calls = append(out.Calls, callBody{c.ID, c.Name, c.Input})
 		}
 		return out
 	}
 	out.Status = "completed"
-	if r.result == nil {
-		return out.fail(errFailed, r.stdout, r.stderr)
+	if r.Result == nil {
+		return out.fail(errFailed, r.Stdout, r.Stderr)
 	}
-	full := reply(r.result, e.inputs)
+	full := reply(r.Result, p.Note.(*prepared).inputs)
 	out.Stdout, out.Stderr, out.Files, out.leftovers = &full.Stdout, &full.Stderr, &full.Files, full.leftovers
-	switch run := r.result; {
+	switch run := r.Result; {
 	case run.Status == engine.StatusOK:
 		return out
 	case run.Status == engine.StatusOOM:

@@ -3,16 +3,15 @@ package librechat
 import (
 	"context"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 const oneTool = `"tools":[{"name":"f"}]`
@@ -43,13 +42,7 @@ func (r *rig) eventually(what string, yes func() bool) {
 	}
 }
 
-func (r *rig) all() []*execution {
-	r.handler.executions.mu.Lock()
-	defer r.handler.executions.mu.Unlock()
-	return slices.Collect(maps.Values(r.handler.executions.live))
-}
-
-func (r *rig) lives() int { return len(r.all()) }
+func (r *rig) lives() int { return int(r.programs.Load()) }
 
 // Programs that wait take no slot from others, and nobody's answers get lost.
 func TestPausedProgramsLeaveTheirSlots(t *testing.T) {
@@ -72,7 +65,7 @@ func TestPausedProgramsLeaveTheirSlots(t *testing.T) {
 
 func TestTooManyPausedPrograms(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
-	for range maxUserExecutions {
+	for range toolcall.MaxOwnerPrograms {
 		r.pause()
 	}
 	got := r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`)
@@ -189,14 +182,7 @@ func TestParallelContinuations(t *testing.T) {
 		r.handler.ServeHTTP(w, req)
 		done <- w.Code
 	}()
-	r.eventually("the first one waits", func() bool {
-		for _, e := range r.all() {
-			if e.waiting() {
-				return false
-			}
-		}
-		return true
-	})
+	r.eventually("the first one waits", func() bool { return r.answered.Load() == 1 })
 	if got := r.goOn(*out.Token); got.Code != http.StatusConflict {
 		t.Errorf("the second: %d %s", got.Code, got.Body)
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 const (
@@ -22,20 +24,8 @@ type tool struct {
 	Function string `json:"function"`
 }
 
-// Names that are words of the language.
-var (
-	pythonWords = []string{
-		"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
-		"else",
-		"except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass",
-		"raise",
-		"return", "try", "while", "with", "yield",
-	}
-	bashWords = []string{
-		"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "in", "function",
-		"time", "coproc",
-	}
-)
+// bashWords cannot be names of functions.
+var bashWords = strings.Fields(`if then else elif fi for while until do done case esac select in function time coproc`)
 
 // functionName is what a tool is called in a program. The client makes the
 // same of it, and tells the model.
@@ -53,7 +43,7 @@ func functionName(name string, bash bool) string {
 	if function == "" || function[0] >= '0' && function[0] <= '9' {
 		function = "_" + function
 	}
-	reserved := slices.Contains(pythonWords, function)
+	reserved := slices.Contains(toolcall.PythonWords, function)
 	if bash {
 		reserved = slices.Contains(bashWords, function) || strings.HasPrefix(function, "_ptc_")
 	}
@@ -103,26 +93,26 @@ const (
 )
 
 // readResults takes the answers of a continuation apart.
-func readResults(raw *json.RawMessage) (map[string]result, error) {
+func readResults(raw *json.RawMessage) (map[string]toolcall.Answer, error) {
 	var list []result
 	if raw == nil || json.Unmarshal(*raw, &list) != nil || len(list) == 0 {
 		return nil, bad("tool_results must be a list of at least one result")
 	}
-	results, size := map[string]result{}, 0
+	answers, size := map[string]toolcall.Answer{}, 0
 	for i, r := range list {
 		if !validCallID(r.CallID) {
 			return nil, bad("tool_results[%d].call_id is invalid", i)
 		}
-		if _, twice := results[r.CallID]; twice {
+		if _, twice := answers[r.CallID]; twice {
 			return nil, bad("tool_results has %s twice", r.CallID)
 		}
 		size += len(r.Result)
 		if len(r.Result) > maxResult || size > maxResults {
 			return nil, refuse(http.StatusRequestEntityTooLarge, "tool_results are too large")
 		}
-		results[r.CallID] = r
+		answers[r.CallID] = r.answer()
 	}
-	return results, nil
+	return answers, nil
 }
 
 func validCallID(id string) bool {
@@ -131,19 +121,12 @@ func validCallID(id string) bool {
 }
 
 // answer is a result as the program gets it.
-func (r *result) answer() callAnswer {
-	if r.IsError {
-		message := orElse(r.Message, "The tool failed")
-		return callAnswer{Error: &message}
+func (r *result) answer() toolcall.Answer {
+	switch {
+	case r.IsError:
+		return toolcall.Failed(orElse(r.Message, "The tool failed"))
+	case isNull(r.Result):
+		return toolcall.Answer{Result: json.RawMessage("null")}
 	}
-	if isNull(r.Result) {
-		return callAnswer{Result: json.RawMessage("null")}
-	}
-	return callAnswer{Result: r.Result}
-}
-
-// callAnswer is what a program gets for one call.
-type callAnswer struct {
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  *string         `json:"error,omitempty"`
+	return toolcall.Answer{Result: r.Result}
 }

@@ -3,11 +3,13 @@ package mcp
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 // Upstream are tools of other servers, which programs call.
@@ -23,107 +25,34 @@ func (s *Server) searchTools(ctx context.Context, c *call) (*sdk.CallToolResult,
 	return answer(s.Upstream.Search(ctx, c.text("query"), c.text("detail"), c.int("limit"))), nil
 }
 
-// dialog is between a running program and the person. Its questions go to the client
+// dialogs are what programs that run ask the person, by handle. It goes to the client
 // that waits for the program.
-type dialog struct {
-	mu      sync.Mutex
-	waiting []*doubt      // oldest first
-	news    chan struct{} // has an entry when there is one
-}
-
-type doubt struct {
-	text   string
-	answer chan bool
-}
-
-func newDialog() *dialog { return &dialog{news: make(chan struct{}, 1)} }
-
-// ask returns what the person answers.
-func (d *dialog) ask(ctx context.Context, text string) (bool, error) {
-	q := &doubt{text, make(chan bool, 1)}
-	d.mu.Lock()
-	d.waiting = append(d.waiting, q)
-	d.mu.Unlock()
-	d.tell()
-	select {
-	case agreed := <-q.answer:
-		return agreed, nil
-	case <-ctx.Done():
-		d.remove(q)
-		return false, errors.New("nobody answered")
-	}
-}
-
-func (d *dialog) tell() {
-	select {
-	case d.news <- struct{}{}:
-	default:
-	}
-}
-
-// whenAsked calls do once when a question waits, until stop is called.
-func (d *dialog) whenAsked(do func()) (stop func()) {
-	ended := make(chan struct{})
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		for d.next() == nil {
-			select {
-			case <-d.news:
-			case <-ended:
-				return
-			}
-		}
-		do()
-	}()
-	return func() { close(ended); <-gone }
-}
-
-func (d *dialog) remove(q *doubt) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, other := range d.waiting {
-		if other == q {
-			d.waiting = append(d.waiting[:i], d.waiting[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// next is the question that has waited for longest; nil: there is none.
-func (d *dialog) next() *doubt {
-	if d == nil {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.waiting) == 0 {
-		return nil
-	}
-	return d.waiting[0]
-}
-
-// reply answers the question that was put last.
-func (d *dialog) reply(agreed bool) {
-	if q := d.next(); q != nil && d.remove(q) {
-		q.answer <- agreed
-	}
-}
-
-// dialogs are those of programs that run, by handle.
 type dialogs struct{ byRun sync.Map }
 
-func (d *dialogs) of(run string) *dialog {
+func (d *dialogs) of(run string) *toolcall.Queue {
 	found, _ := d.byRun.Load(run)
-	talk, _ := found.(*dialog)
+	talk, _ := found.(*toolcall.Queue)
 	return talk
+}
+
+// ask puts a question of a program to the person, and returns what they answer.
+func ask(ctx context.Context, talk *toolcall.Queue, text string) (agreed bool, err error) {
+	answer, err := talk.Ask(ctx, toolcall.NewCall(text, nil))
+	if err != nil {
+		return false, errors.New("nobody answered")
+	}
+	return string(answer) == "true", nil
+}
+
+// reply answers the question that a program put first.
+func (d *dialogs) reply(run string, agreed bool) {
+	d.of(run).Answer(toolcall.Answer{Result: strconv.AppendBool(nil, agreed)})
 }
 
 // put is the result that has the client ask the person what a program asks. Older
 // versions are asked in place.
-func (s *Server) put(c *call, run string, q *doubt) *sdk.CallToolResult {
-	return &sdk.CallToolResult{InputRequests: form(q.text), RequestState: s.questions.put(c.caller.Owner, run)}
+func (s *Server) put(c *call, run string, q *toolcall.Call) *sdk.CallToolResult {
+	return &sdk.CallToolResult{InputRequests: form(q.Name), RequestState: s.questions.put(c.caller.Owner, run)}
 }
 
 // answered passes on what the person said to a question of a program, and returns the
@@ -139,7 +68,7 @@ func (s *Server) answered(ctx context.Context, c *call) (*cell, error) {
 	}
 	p, err := s.program(ctx, c.caller, run)
 	if err == nil {
-		s.dialogs.of(run).reply(given.Action == "accept")
+		s.dialogs.reply(run, given.Action == "accept")
 	}
 	return p, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
 // interpreters are the languages whose variables stay.
@@ -107,16 +108,15 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 		}
 		req.Program = &live.Program{Language: lang.Name, Args: args, Stdin: in}
 	}
-	var talk *dialog
+	var talk *toolcall.Queue
 	if s.Upstream != nil && req.Program == nil {
-		talk = newDialog()
-		ask := talk.ask
-		if !canAsk(c) {
-			ask = func(context.Context, string) (bool, error) {
+		talk = &toolcall.Queue{}
+		req.Host = s.Upstream.Host(func(ctx context.Context, text string) (bool, error) {
+			if !canAsk(c) {
 				return false, errors.New("this client cannot ask; the operator's file may allow it")
 			}
-		}
-		req.Host = s.Upstream.Host(ask)
+			return ask(ctx, talk, text)
+		})
 	}
 	started, err := s.startCell(ctx, c, session, req)
 	if err != nil {
@@ -180,15 +180,15 @@ func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.C
 	wait := waitOf(c)
 	out, err := s.follow(ctx, c, p, wait)
 	for err == nil && !out.final {
-		q := s.dialogs.of(p.handle()).next()
+		q := s.dialogs.of(p.handle()).First()
 		if q == nil || !canAsk(c) {
 			break
 		}
 		if c.request.ProtocolVersion() >= stateless {
 			return s.put(c, p.handle(), q), nil
 		}
-		given, failed := c.request.Session.Elicit(ctx, form(q.text)[question].(*sdk.ElicitParams))
-		s.dialogs.of(p.handle()).reply(failed == nil && given.Action == "accept")
+		given, failed := c.request.Session.Elicit(ctx, form(q.Name)[question].(*sdk.ElicitParams))
+		s.dialogs.reply(p.handle(), failed == nil && given.Action == "accept")
 		out, err = s.follow(ctx, c, p, wait)
 	}
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Server) follow(ctx context.Context, c *call, p *cell, wait time.Duratio
 	waiting, done := context.WithTimeout(ctx, wait)
 	defer done()
 	if talk := s.dialogs.of(p.handle()); talk != nil {
-		stop := talk.whenAsked(done)
+		stop := talk.Notify(done)
 		defer stop()
 	}
 	output, err := p.text(waiting)
