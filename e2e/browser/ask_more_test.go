@@ -109,7 +109,7 @@ func askCut(t *testing.T, a *asking) {
 		t.Errorf("texts, files and code are there %d times", n)
 	}
 	if got := a.reads("made.txt"); got != "x" {
-		t.Errorf("saved: %q", got)
+		t.Errorf("saved: %q; the page says %q, and of the turn %q", got, b.text("#notice"), b.text("#turn-1"))
 	}
 }
 

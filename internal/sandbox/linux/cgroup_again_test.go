@@ -343,7 +343,7 @@ func TestColdProgramsAreNotIdle(t *testing.T) {
 	}
 	time.Sleep(time.Second)    // nothing tells when what has ended is kept
 	for _, l := range limits { // sandboxes wait with one of them, and groups are left of the other
-		spec := sandboxtest.Spec("bash", "sleep 1; exit 3")
+		spec := sandboxtest.Spec("bash", "sleep 5; exit 3")
 		spec.Limits = l
 		ended := make(chan sandboxtest.Result, 1)
 		go func() { ended <- sandboxtest.Run(t, s, spec) }()
