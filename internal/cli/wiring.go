@@ -304,7 +304,10 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		return nil, err
 	}
 	mounts = append(mounts, page)
-	agents, endAgents := a.mcpMounts(s)
+	agents, endAgents, err := a.mcpMounts(s)
+	if err != nil {
+		return nil, err
+	}
 	notebooks, endNotebooks := a.jupyter(s)
 	sandboxes, endSandboxes := a.e2b(s)
 	mounts = append(mounts, append(agents, notebooks, sandboxes)...)
@@ -324,7 +327,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		Home:          page.Prefix + "/",
 		Metrics:       metrics,
 		TrustNetworks: a.cfg.TrustNetworks,
-		AllowHosts:    a.cfg.AllowHosts,
+		AllowHosts:    a.ownHosts(),
 		MaxUpload:     a.cfg.MaxUpload,
 		Rate:          float64(a.cfg.OwnerRate),
 		Log:           a.log,

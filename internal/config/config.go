@@ -41,6 +41,8 @@ type Config struct {
 	Listen        string         // host:port
 	TrustNetworks []netip.Prefix // callers from here need no key
 	AllowHosts    []string       // host names under which those callers may come
+	PublicURL     string         // at which clients reach the service; no slash at its end is needed
+	MCPIssuer     string         // whose access tokens /mcp takes, spelled as in them
 	E2BDomain     string         // below which sandboxes have names; may have a port
 	Packages      []string       // rules that give programs a set of Python packages; see checkPackages
 	Isolation     string         // IsolationStrict or IsolationBest

@@ -145,6 +145,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 	samples := map[string]string{
 		"data": "/some/dir", "log_level": "warn", "log_format": "json", "verbose": "true", "listen": "127.0.0.1:9",
 		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "e2b_domain": "sandbox.lan:8000",
+		"public_url": "https://airlock.example.com", "mcp_oauth_issuer": "https://id.example.com/realms/main",
 		"project_api": "https://projects.lan",
 		"isolation":   "strict", "warm": "false", "python_packages": "librechat=onyx", "drain_time": "5s",
 		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "queue_time": "9s", "file_ttl": "2h",

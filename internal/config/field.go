@@ -294,6 +294,19 @@ func checkAPI(s string) error {
 	return nil
 }
 
+// checkOrigin wants an address that others can be told: over TLS, but for this machine.
+func checkOrigin(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is not an address such as https://airlock.example.com", s)
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme != "https" && (u.Scheme != "http" || u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback())) {
+		return fmt.Errorf("%q does not begin with https://, which is needed unless it is on this machine", s)
+	}
+	return nil
+}
+
 func checkFolder(s string) error {
 	if !filepath.IsAbs(s) {
 		return fmt.Errorf("%q is not an absolute path", s)

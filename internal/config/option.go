@@ -98,6 +98,13 @@ var table = []Option{
 	{Key: "allow_host", Scope: Service, Group: "Network", Value: "NAME", Many: true,
 		Help:  "host name under which callers without a key may address the service; may be repeated",
 		field: texts(func(c *Config) *[]string { return &c.AllowHosts }, checkHost)},
+	{Key: "public_url", Scope: Service, Group: "Network", Value: "URL",
+		Help:  "address at which clients elsewhere reach this service, as https://airlock.example.com",
+		field: text(func(c *Config) *string { return &c.PublicURL }, checkOrigin)},
+	{Key: "mcp_oauth_issuer", Scope: Service, Group: "Network", Value: "URL",
+		Help: "identity provider whose access tokens /mcp takes beside keys, as https://id.example.com/realms/main; " +
+			"needs public_url",
+		field: text(func(c *Config) *string { return &c.MCPIssuer }, checkOrigin)},
 	{Key: "e2b_domain", Scope: Service, Group: "Network", Value: "NAME[:PORT]",
 		Help:  "domain of E2B's clients: they call this service api.NAME, and sandboxes PORT-ID.NAME",
 		field: text(func(c *Config) *string { return &c.E2BDomain }, checkDomain)},

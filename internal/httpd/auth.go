@@ -51,14 +51,18 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if kind := engine.KindOf(err); kind != engine.ErrUnauthorized {
+		if kind := engine.KindOf(err); kind != engine.ErrUnauthorized && kind != engine.ErrForbidden {
 			s.opts.Log.Error("authenticate", "request_id", w.Header().Get(requestIDHeader), "err", err)
 			w.Header().Set("Retry-After", "5")
 			m.refuse(w, r, http.StatusServiceUnavailable, "unavailable", "keys cannot be checked at the moment")
 			return
 		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="airlock"`)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="airlock"`+m.Identity.challenge(err))
 		hangUp(w, r)
+		if bad, ok := errors.AsType[*tokenError](err); ok && bad.code == insufficientScope {
+			m.refuse(w, r, http.StatusForbidden, bad.code, bad.description)
+			return
+		}
 		message := "a valid key is needed"
 		if e, ok := errors.AsType[*engine.Error](err); ok && e.Hint != "" {
 			message = e.Hint
@@ -78,15 +82,14 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 		return engine.Caller{}, err
 	}
 	if len(tokens) > 0 {
-		check := s.opts.Engine.Authenticate
-		if m.Authenticate != nil {
-			check = m.Authenticate
-		}
 		var found engine.Caller
 		refused := false
 		for _, token := range tokens {
-			caller, err := check(r.Context(), token)
+			caller, err := s.holder(r.Context(), m, token)
+			_, badToken := errors.AsType[*tokenError](err)
 			switch {
+			case badToken:
+				return engine.Caller{}, err // it says what is wrong
 			case err == nil:
 				found = cmp.Or(found, caller)
 			case errors.Is(err, engine.ErrForbidden):
@@ -113,12 +116,24 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 	switch {
 	case from.unix && (from.peerUID == 0 || from.peerUID >= 0 && from.peerUID == os.Getuid()):
 		return engine.Caller{Owner: engine.Local, Admin: true}, nil
-	case from.loopback && from.remote.IsLoopback() && !forwarded(r.Header) && !s.opts.Engine.Stats().HasKeys && !m.Keyed:
+	case from.loopback && from.remote.IsLoopback() && !forwarded(r.Header) && !s.opts.Engine.Stats().HasKeys &&
+		!m.Keyed && m.Identity == nil:
 		return engine.Caller{Owner: engine.Local}, nil
 	case m.Trusted && s.trusts(from):
 		return engine.Caller{Owner: engine.Local}, nil
 	}
 	return engine.Caller{}, unauthorized("a key is needed, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
+}
+
+// holder returns who holds a key or a token.
+func (s *Server) holder(ctx context.Context, m Mount, credential string) (engine.Caller, error) {
+	switch {
+	case m.Identity != nil && isToken(credential):
+		return m.Identity.Authenticate(ctx, credential)
+	case m.Authenticate != nil:
+		return m.Authenticate(ctx, credential)
+	}
+	return s.opts.Engine.Authenticate(ctx, credential)
 }
 
 func (s *Server) trusts(from connOrigin) bool {

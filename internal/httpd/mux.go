@@ -97,6 +97,9 @@ type Mount struct {
 	// Authenticate replaces the engine's, for a dialect with tokens of its
 	// own; nil: the engine's.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+	// Identity takes tokens of an identity provider beside keys, and its clients are
+	// told where to get one; nil: there are only keys.
+	Identity *Identity
 	// SignedIn returns who signed in to the mount in a way of its own, such as a
 	// cookie; nil: there is none. A key that is shown goes before it.
 	SignedIn func(r *http.Request) (engine.Caller, bool)

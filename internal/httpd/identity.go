@@ -1,0 +1,159 @@
+package httpd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Identity accepts access tokens of an external identity provider, as JSON Web
+// Tokens (RFC 9068), beside the engine's keys. Who is meant by a token is an owner
+// of its own.
+type Identity struct {
+	IdentityOptions
+	keys     *keySet
+	metadata *url.URL
+}
+
+// IdentityOptions say which tokens are good. All but Now are required.
+type IdentityOptions struct {
+	Issuer   string       // https://id.example.com, as tokens spell it
+	Resource string       // URL that tokens must be for (RFC 8707)
+	Scope    string       // that tokens must have
+	Client   *http.Client // reaches the issuer
+	Now      func() time.Time
+}
+
+// NewIdentity returns an Identity. The issuer is asked for its keys when the first
+// token comes.
+func NewIdentity(o IdentityOptions) (*Identity, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	about, err := url.Parse(o.Resource)
+	if err != nil {
+		return nil, err
+	}
+	about.Path = "/.well-known/oauth-protected-resource" + about.Path
+	return &Identity{IdentityOptions: o, keys: &keySet{IdentityOptions: o}, metadata: about}, nil
+}
+
+// Document is the path at which the document about the resource belongs (RFC 9728,
+// section 3.1).
+func (i *Identity) Document() string { return i.metadata.Path }
+
+// maxSkew is by how much the issuer's clock may differ from ours.
+const maxSkew = 30 * time.Second
+
+// scopeSet is a list of scopes: a JSON array, or one string with spaces.
+type scopeSet []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scopeSet) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*s = strings.Fields(text)
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(s))
+}
+
+// signatures are the algorithms that tokens may use: with a key that is public.
+// None and those with a shared secret are not among them.
+var signatures = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// tokenError says why a token is refused, in a code of RFC 6750.
+type tokenError struct{ code, description string }
+
+func (e *tokenError) Error() string { return e.description }
+
+const insufficientScope = "insufficient_scope"
+
+func badToken(description string) error {
+	return &engine.Error{Op: "authenticate", Kind: engine.ErrUnauthorized, Hint: "that token is not valid: " + description,
+		Err: &tokenError{"invalid_token", description}}
+}
+
+// isToken reports whether a credential is a token, and not a key: a JSON Web
+// Token has three parts, and the first is an object in base64.
+func isToken(s string) bool { return strings.HasPrefix(s, "ey") && strings.Count(s, ".") == 2 }
+
+// Authenticate returns who holds a token.
+func (i *Identity) Authenticate(ctx context.Context, token string) (engine.Caller, error) {
+	parsed, err := jwt.ParseSigned(token, signatures)
+	if err != nil || len(parsed.Headers) != 1 {
+		return engine.Caller{}, badToken("it is no JWT that is signed with a public key")
+	}
+	head := parsed.Headers[0]
+	typ, _ := head.ExtraHeaders[jose.HeaderType].(string)
+	if kind := strings.TrimPrefix(strings.ToLower(typ), "application/"); kind != "" && kind != "jwt" && kind != "at+jwt" {
+		return engine.Caller{}, badToken("it is no access token")
+	}
+	key, err := i.keys.find(ctx, head.KeyID, head.Algorithm)
+	if err != nil {
+		return engine.Caller{}, err
+	}
+	var claims struct {
+		jwt.Claims
+		Scope scopeSet `json:"scope"`
+		SCP   scopeSet `json:"scp"` // some providers' name for it
+	}
+	if err := parsed.Claims(key, &claims); err != nil {
+		return engine.Caller{}, badToken("its signature is not the issuer's")
+	}
+	if claims.Expiry == nil {
+		return engine.Caller{}, badToken("exp is missing")
+	}
+	err = claims.ValidateWithLeeway(jwt.Expected{
+		Issuer: i.Issuer, AnyAudience: jwt.Audience{i.Resource}, Time: i.Now(),
+	}, maxSkew)
+	switch {
+	case errors.Is(err, jwt.ErrExpired):
+		return engine.Caller{}, badToken("it is expired")
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return engine.Caller{}, badToken("it is for another resource than " + i.Resource)
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return engine.Caller{}, badToken("it is of another issuer than " + i.Issuer)
+	case err != nil:
+		return engine.Caller{}, badToken("it is not valid yet")
+	case strings.TrimSpace(claims.Subject) == "":
+		return engine.Caller{}, badToken("sub is missing")
+	case !slices.Contains(append(claims.Scope, claims.SCP...), i.Scope):
+		return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrForbidden,
+			Hint: "that token lacks the scope " + i.Scope, Err: &tokenError{insufficientScope, "the scope is missing"}}
+	}
+	return engine.Caller{Owner: subjectOwner(i.Issuer, claims.Subject), Key: "oauth"}, nil
+}
+
+// subjectOwner is the owner that a subject of an issuer is. Neither may choose the
+// name of another owner, so it is a hash.
+func subjectOwner(issuer, subject string) engine.Owner {
+	sum := sha256.Sum256([]byte(issuer + "\x00" + subject))
+	return engine.Owner("oauth-" + hex.EncodeToString(sum[:16]))
+}
+
+// challenge is what WWW-Authenticate says about tokens after a refusal.
+func (i *Identity) challenge(err error) string {
+	if i == nil {
+		return ""
+	}
+	said := `, resource_metadata="` + i.metadata.String() + `", scope="` + i.Scope + `"`
+	if bad, ok := errors.AsType[*tokenError](err); ok {
+		said += `, error="` + bad.code + `", error_description="` + bad.description + `"`
+	}
+	return said
+}
