@@ -131,7 +131,9 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 		at.entered.signal(pid, unix.SIGKILL)
 	}
 	status, used := at.entered.reap(pid, pidfd)
-	return l.send(answer{Ended: &processEnd{int32(status), used}})
+	err = l.send(answer{Ended: &processEnd{int32(status), used}})
+	l.discard()
+	return err
 }
 
 // follow does what the service says until a process has ended.

@@ -439,3 +439,25 @@ func TestEnterLimit(t *testing.T) {
 		defer p.Close()
 	}
 }
+
+// A signal that comes as a process ends does not take its exit code with it.
+func TestSignalAsItEnds(t *testing.T) {
+	s := start(t)
+	held, _ := standingProgram(t, s, nil)
+	for range 50 {
+		p, err := s.Start(t.Context(), held, shell("exit 7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			err = p.Signal(syscall.SIGWINCH) // nothing by default
+		}
+		if !errors.Is(err, engine.ErrConflict) {
+			t.Error(err)
+		}
+		if end, err := p.Wait(); err != nil || end.ExitCode != 7 {
+			t.Fatalf("%+v %v", end, err)
+		}
+		p.Close()
+	}
+}

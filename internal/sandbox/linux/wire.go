@@ -100,6 +100,19 @@ func (l *link) closeWrite() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
 }
 
+// discard reads what is left, and takes nothing more. A socket that is closed with
+// something unread makes the other side lose what it was sent last.
+func (l *link) discard() {
+	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) })
+	for {
+		files, err := l.receive(&json.RawMessage{})
+		closeAll(files)
+		if err != nil {
+			return
+		}
+	}
+}
+
 // shut ends what either side waits for on the link.
 func (l *link) shut() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
