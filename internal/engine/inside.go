@@ -25,6 +25,10 @@ type Inside interface {
 
 	// Files are those of a held workspace, whether a program runs in it or not.
 	Files(held ID) Files
+
+	// Tmp are those of /tmp of the sandbox, which end with it. No program is
+	// ErrConflict.
+	Tmp(held ID) Files
 }
 
 // ProcessSpec is a process to start.
@@ -63,8 +67,8 @@ type ProcessEnd struct {
 	CPU      time.Duration
 }
 
-// Files are the files of a held workspace. Paths are relative, have one
-// spelling, need not be UTF-8, and lead through no link; "." is the workspace.
+// Files are the files of a held workspace, or of a /tmp. Paths are relative, have one
+// spelling, need not be UTF-8, and lead through no link; "." is the whole.
 // What is not there is ErrNotFound. A program may change everything at any time.
 type Files interface {
 	// List returns what is in a folder, by path, and what is in its folders down
@@ -90,6 +94,9 @@ type Files interface {
 	// recursive, in those below it, until ctx ends or the workspace is gone.
 	Watch(ctx context.Context, path string, recursive bool, ready func(), seen func([]FileEvent)) error
 }
+
+// HintLink is the hint of an ErrInvalid that is for a link on a path.
+const HintLink = "links are not followed: name the file itself"
 
 // EntryKind is what an entry of a folder is.
 type EntryKind string

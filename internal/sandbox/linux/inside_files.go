@@ -16,11 +16,15 @@ import (
 )
 
 // Files are those of a held workspace; see engine.Files.
-func (s *Sandbox) Files(held engine.ID) engine.Files { return files{s, held.String()} }
+func (s *Sandbox) Files(held engine.ID) engine.Files { return files{s, held.String(), false} }
+
+// Tmp are those of /tmp of the sandbox in a held workspace; see engine.Inside.
+func (s *Sandbox) Tmp(held engine.ID) engine.Files { return files{s, held.String(), true} }
 
 type files struct {
 	sandbox *Sandbox
 	held    string
+	tmp     bool
 }
 
 // filesTime is how long an operation may take: removing is the longest.
@@ -28,7 +32,7 @@ const filesTime = removeTime + endTime
 
 // begin sends an operation. The caller closes the link.
 func (f files) begin(ctx context.Context, r filesRequest) (_ *link, stop func(), err error) {
-	r.Held = f.held
+	r.Held, r.Tmp = f.held, f.tmp
 	if len(r.Path) > maxPathLength || len(r.To) > maxPathLength {
 		return nil, nil, engine.Invalid("path", "longer than %d bytes", maxPathLength)
 	}

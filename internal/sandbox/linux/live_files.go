@@ -24,6 +24,7 @@ import (
 // filesRequest is one operation. Names of programs need not be UTF-8.
 type filesRequest struct {
 	Held      string
+	Tmp       bool `json:",omitempty"` // of the sandbox in it, in place of the workspace
 	Op        filesOp
 	Path      []byte `json:",omitzero"`
 	To        []byte `json:",omitzero"`  // move
@@ -77,7 +78,7 @@ func (e *executor) files(l *link, r *filesRequest) error {
 				Hint: "a path is relative to the workspace, with one name between two slashes"}
 		}
 	}
-	if grows := r.Op == opWrite || r.Op == opMakeFolder; grows {
+	if grows := r.Op == opWrite || r.Op == opMakeFolder; grows && !r.Tmp {
 		h, err := e.occupy(r.Held, false)
 		if err != nil {
 			return err
@@ -85,7 +86,14 @@ func (e *executor) files(l *link, r *filesRequest) error {
 		e.leave(h, false)
 		defer e.measure(r.Held)
 	}
-	w, leave, err := e.openWorkspace(r.Held, l)
+	if r.Tmp {
+		if _, leave, err := e.standingIn(r.Held); err != nil {
+			return err
+		} else {
+			leave() // it is known; what is done in its /tmp keeps nobody from ending it
+		}
+	}
+	w, leave, err := e.openWorkspace(r.Held, r.Tmp, l)
 	if err != nil {
 		return err
 	}
@@ -96,16 +104,24 @@ func (e *executor) files(l *link, r *filesRequest) error {
 	return nil
 }
 
-// openWorkspace opens a workspace for a request, which ends when the workspace is
-// released.
-func (e *executor) openWorkspace(id string, l *link) (_ *openWorkspace, leave func(), err error) {
+// openWorkspace opens a workspace, or the /tmp of the sandbox in it, for a request,
+// which ends when the workspace is released.
+func (e *executor) openWorkspace(id string, tmp bool, l *link) (_ *openWorkspace, leave func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	h := e.held[id]
 	if h == nil {
 		return nil, nil, &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
 	}
-	fd, err := unix.FcntlInt(h.workspace.root.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	root := h.workspace.root
+	if tmp {
+		at := e.standing[id]
+		if at == nil {
+			return nil, nil, errNoProgram()
+		}
+		root = at.sandbox.tmp // which is closed when it stands no more
+	}
+	fd, err := unix.FcntlInt(root.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -305,6 +321,9 @@ func (w *openWorkspace) write(l *link, name string) error {
 		return err
 	}
 	unnamed, other := fmt.Sprintf("%s/self/fd/%d", procPath, fd), temporary+engine.NewID().String()
+	if err := unix.Linkat(unix.AT_FDCWD, unnamed, parent, base, unix.AT_SYMLINK_FOLLOW); !errors.Is(err, unix.EEXIST) {
+		return err // a new file, which is not told as a change of one
+	}
 	if err := unix.Linkat(unix.AT_FDCWD, unnamed, parent, other, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return err
 	}
@@ -435,7 +454,7 @@ func filesFailure(r *filesRequest, err error) error {
 	case is(fs.ErrNotExist, unix.ENOTDIR):
 		f.Kind = string(engine.ErrNotFound)
 	case is(unix.ELOOP, unix.EXDEV):
-		f.Kind, f.Hint = string(engine.ErrInvalid), "links are not followed: name the file itself"
+		f.Kind, f.Hint = string(engine.ErrInvalid), engine.HintLink
 	case is(errNotRegular, unix.EINVAL, unix.ENAMETOOLONG):
 		f.Kind = string(engine.ErrInvalid)
 	case is(unix.ENOSPC, unix.EDQUOT):

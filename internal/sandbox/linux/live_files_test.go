@@ -103,6 +103,42 @@ func TestLiveFiles(t *testing.T) {
 	}
 }
 
+// The /tmp of a sandbox is another folder, with the same rules, that ends with it.
+func TestTmpFiles(t *testing.T) {
+	s := start(t)
+	held, end := standingProgram(t, s, nil)
+	f := s.Tmp(held)
+	if _, err := f.Write(t.Context(), "d/f", strings.NewReader("one\n")); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, _ := inside(t, s, held, shell(
+		`cat /tmp/d/f; echo two > /tmp/d/g; ln -s /etc/passwd /tmp/link`))
+	if out != "one\n" || errs != "" {
+		t.Errorf("%q %q", out, errs)
+	}
+	if got := pathsOf(t, f, "d", 1); !slices.Equal(got, []string{"file d/f", "file d/g"}) {
+		t.Errorf("%q", got)
+	}
+	if got := pathsOf(t, s.Files(held), ".", 9); slices.Contains(got, "file d/f") {
+		t.Errorf("in the workspace: %q", got)
+	}
+	for _, name := range []string{"link", "../workspace", "/etc/passwd", "link/x"} {
+		if _, _, err := f.Open(t.Context(), name); err == nil {
+			t.Errorf("%s was opened", name)
+		}
+	}
+	if _, err := f.Write(t.Context(), "large", io.LimitReader(zeros{}, 2*tmpSize)); !errors.Is(err, engine.ErrTooLarge) {
+		t.Errorf("more than there is room for: %v", err)
+	}
+	end()
+	if _, err := f.Stat(t.Context(), "d/f"); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("of no sandbox: %v", err)
+	}
+	if _, err := s.Tmp(engine.NewID()).Stat(t.Context(), "d/f"); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("of no workspace: %v", err)
+	}
+}
+
 // A program finds what is written while it runs, as its own.
 func TestLiveFilesBelongToProgram(t *testing.T) {
 	s := start(t)
@@ -367,7 +403,13 @@ func TestWatchFiles(t *testing.T) {
 	if _, err := f.Write(t.Context(), "z/w", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
+	await("created z/w")
+	if _, err := f.Write(t.Context(), "z/w", strings.NewReader("y")); err != nil {
+		t.Fatal(err)
+	}
 	await("modified z/w")
+	run("echo x > z/#12")
+	await("modified z/#12")
 	run(`touch "$(printf 'bad\377name')"`)
 	await("created bad\xffname")
 	deep := "deep" + strings.Repeat("/d", maxDepth)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 	"unsafe"
@@ -219,10 +220,25 @@ func (f *folderWatch) one(event *unix.InotifyEvent, name string, temporary bool)
 		}
 	case event.Mask&unix.IN_DELETE != 0:
 		f.tell(engine.FileDeleted, at, nil, folder)
-	case event.Mask&unix.IN_MODIFY != 0:
+	case event.Mask&unix.IN_MODIFY != 0 && !f.unnamed(name):
 		f.tell(engine.FileModified, at, nil, folder)
 	}
 }
+
+// unnamed reports whether an event is of a file that is being written and has no name
+// yet, which the kernel calls by its number.
+func (f *folderWatch) unnamed(name string) bool {
+	if !unnamed.MatchString(path.Base(name)) {
+		return false
+	}
+	fd, err := beneath(f.root, name, unix.O_PATH, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err != nil
+}
+
+var unnamed = regexp.MustCompile(`^#\d+$`)
 
 // rename follows a folder that has another name: the kernel goes on to watch it.
 func (f *folderWatch) rename(from, to string) {

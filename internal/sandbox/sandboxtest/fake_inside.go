@@ -179,6 +179,9 @@ func (f *Fake) drop(id engine.ID) {
 // is watched is what is changed through them.
 func (f *Fake) Files(held engine.ID) engine.Files { return fakeFiles{f, held} }
 
+// Tmp is the same folder: a fake has one.
+func (f *Fake) Tmp(held engine.ID) engine.Files { return f.Files(held) }
+
 type fakeFiles struct {
 	fake *Fake
 	held engine.ID
