@@ -1,7 +1,9 @@
 package live
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"os"
@@ -12,25 +14,6 @@ import (
 
 // Files of a session's workspace while things run in it. What is changed here becomes
 // the session's as what a cell changes does.
-
-// visit lets a caller at the files of a session. An interpreter that is there may
-// stand still; if there is none, one is started, with the workspace.
-func (s *Service) visit(ctx context.Context, caller engine.Caller, session engine.ID) (engine.Files, *entry, error) {
-	at, err := s.find(ctx, caller, session)
-	if err != nil {
-		return nil, nil, err
-	}
-	files := s.engine.Inside().Files(session)
-	at.mu.Lock()
-	if it := at.interpreter; it != nil && it.began && it.ending == "" {
-		it.guests, it.visited = it.guests+1, true
-		at.mu.Unlock()
-		return files, &entry{session: at.record, gone: it.gone, it: it}, nil
-	}
-	at.mu.Unlock()
-	e, err := s.enter(ctx, caller, session)
-	return files, e, err
-}
 
 // saveAfter is how long after a change files are stored, if no cell runs.
 const saveAfter = 500 * time.Millisecond
@@ -68,47 +51,75 @@ func (at *session) store() {
 }
 
 // ListFiles returns what is in a folder, down to a depth, and whether there is more.
-// "" is the workspace.
+// "" is the workspace; see view for absolute paths.
 func (s *Service) ListFiles(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
 ) (list []engine.Entry, more bool, err error) {
-	files, e, err := s.visit(ctx, caller, session)
-	if err != nil {
-		return nil, false, err
-	}
-	defer e.leave()
-	return files.List(ctx, orWorkspace(path), depth)
+	err = s.reach(ctx, caller, session, path, refused, func(v *view, p location) error {
+		if p.files == nil {
+			list, more, err = v.list(ctx, p.path, depth)
+		} else {
+			list, more, err = p.files.List(ctx, p.path, depth)
+		}
+		for i := range list {
+			list[i] = p.named(path, list[i])
+		}
+		return err
+	})
+	return list, more, err
 }
 
-func orWorkspace(path string) string {
-	if path == "" {
-		return "."
+// reach lets a caller at the file that a path names.
+func (s *Service) reach(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string, how follow, try func(*view, location) error,
+) error {
+	v, err := s.visit(ctx, caller, session)
+	if err != nil {
+		return err
 	}
-	return path
+	defer v.leave()
+	return v.reach(ctx, cmp.Or(path, "."), how, func(p location) error { return try(v, p) })
 }
 
 // StatFile describes a file, a folder or a link.
 func (s *Service) StatFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
-) (engine.Entry, error) {
-	files, e, err := s.visit(ctx, caller, session)
-	if err != nil {
-		return engine.Entry{}, err
-	}
-	defer e.leave()
-	return files.Stat(ctx, orWorkspace(path))
+) (found engine.Entry, err error) {
+	err = s.reach(ctx, caller, session, path, itself, func(v *view, p location) error {
+		e, err := v.stat(ctx, p)
+		found = p.named(path, e)
+		return err
+	})
+	return found, err
+}
+
+// RealFile describes what an absolute path leads to, by its path without links. What is
+// not there has a path too, with ErrNotFound.
+func (s *Service) RealFile(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string,
+) (found engine.Entry, err error) {
+	err = s.reach(ctx, caller, session, path, always, func(v *view, p location) error {
+		e, err := v.stat(ctx, p)
+		e.Path = p.String()
+		found = e
+		return err
+	})
+	return found, err
 }
 
 // OpenFile opens a regular file, which the caller closes.
 func (s *Service) OpenFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
-) (engine.Entry, *os.File, error) {
-	files, e, err := s.visit(ctx, caller, session)
-	if err != nil {
-		return engine.Entry{}, nil, err
-	}
-	defer e.leave()
-	f, found, err := files.Open(ctx, path)
+) (found engine.Entry, f *os.File, err error) {
+	err = s.reach(ctx, caller, session, path, refused, func(v *view, p location) error {
+		if p.files == nil {
+			f, found, err = v.open(ctx, p)
+		} else {
+			f, found, err = p.files.Open(ctx, p.path)
+		}
+		found = p.named(path, found)
+		return err
+	})
 	return found, f, err
 }
 
@@ -116,9 +127,8 @@ func (s *Service) OpenFile(
 func (s *Service) WriteFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
 ) (engine.Entry, error) {
-	return s.change(ctx, caller, session, func(f engine.Files) (
-		engine.Entry, error) {
-		return f.Write(ctx, path, content)
+	return s.change(ctx, caller, session, path, always, func(p location) (engine.Entry, error) {
+		return p.files.Write(ctx, p.path, content)
 	})
 }
 
@@ -126,40 +136,71 @@ func (s *Service) WriteFile(
 func (s *Service) MakeFolder(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
 ) (engine.Entry, error) {
-	return s.change(ctx, caller, session, func(f engine.Files) (engine.Entry, error) { return f.MakeFolder(ctx, path) })
+	return s.change(ctx, caller, session, path, refused, func(p location) (engine.Entry, error) {
+		return p.files.MakeFolder(ctx, p.path)
+	})
 }
 
-// MoveFile renames a file or a folder.
+// MoveFile renames a file or a folder; between the workspace and /tmp it is copied.
 func (s *Service) MoveFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
 ) (engine.Entry, error) {
-	return s.change(ctx, caller, session, func(f engine.Files) (
-		engine.Entry, error) {
-		return f.Move(ctx, from, to, replace)
-	})
+	v, err := s.visit(ctx, caller, session)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	defer v.leave()
+	source, err := v.parents(ctx, from)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	target, err := v.parents(ctx, to)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	switch {
+	case source.files == nil:
+		return engine.Entry{}, readOnly(source)
+	case target.files == nil:
+		return engine.Entry{}, readOnly(target)
+	}
+	defer v.it.at.changed()
+	if source.files != target.files { // two file systems
+		if _, err := v.stat(ctx, target); err == nil && !replace {
+			return engine.Entry{}, &engine.Error{Op: "move", Kind: engine.ErrConflict, ID: to, Err: errors.New("there is something by that name")}
+		}
+		if err := v.command(ctx, io.Discard, 0, nil, "/bin/mv", "-T", "--", source.String(), target.String()); err != nil {
+			return engine.Entry{}, err
+		}
+		found, err := v.stat(ctx, target)
+		return target.named(to, found), err
+	}
+	found, err := source.files.Move(ctx, source.path, target.path, replace)
+	return target.named(to, found), err
 }
 
 // RemoveFile removes a file, or a folder with all that is in it if recursive.
 func (s *Service) RemoveFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
 ) error {
-	_, err := s.change(ctx, caller, session, func(f engine.Files) (
-		engine.Entry, error) {
-		return engine.Entry{}, f.Remove(ctx, path, recursive)
+	_, err := s.change(ctx, caller, session, path, itself, func(p location) (engine.Entry, error) {
+		return engine.Entry{}, p.files.Remove(ctx, p.path, recursive)
 	})
 	return err
 }
 
 func (s *Service) change(
-	ctx context.Context, caller engine.Caller, session engine.ID, do func(engine.Files) (engine.Entry, error),
-) (engine.Entry, error) {
-	files, e, err := s.visit(ctx, caller, session)
-	if err != nil {
-		return engine.Entry{}, err
-	}
-	defer e.leave()
-	found, err := do(files)
-	e.it.at.changed()
+	ctx context.Context, caller engine.Caller, session engine.ID, path string, how follow, do func(location) (engine.Entry, error),
+) (found engine.Entry, err error) {
+	err = s.reach(ctx, caller, session, path, how, func(v *view, p location) error {
+		if p.files == nil {
+			return readOnly(p)
+		}
+		e, err := do(p)
+		v.it.at.changed()
+		found = p.named(path, e)
+		return err
+	})
 	return found, err
 }
 
@@ -168,24 +209,35 @@ func (s *Service) change(
 func (s *Service) WatchFiles(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
 ) (iter.Seq[engine.FileEvent], error) {
-	files, e, err := s.visit(ctx, caller, session)
+	v, err := s.visit(ctx, caller, session)
 	if err != nil {
+		return nil, err
+	}
+	var at location
+	err = v.reach(ctx, cmp.Or(path, "."), always, func(p location) error {
+		if at = p; p.files == nil {
+			return readOnly(p)
+		}
+		return nil
+	})
+	if err != nil {
+		v.leave()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ready, events, failed := make(chan struct{}), make(chan []engine.FileEvent), make(chan error, 1)
 	s.work.Go(func() {
-		defer e.leave()
+		defer v.leave()
 		defer close(events)
 		s.work.Go(func() {
 			select {
-			case <-e.gone:
+			case <-v.gone:
 				cancel()
 			case <-ctx.Done():
 			}
 		})
 		defer cancel()
-		failed <- files.Watch(ctx, orWorkspace(path), recursive, func() { close(ready) }, func(list []engine.FileEvent) {
+		failed <- at.files.Watch(ctx, at.path, recursive, func() { close(ready) }, func(list []engine.FileEvent) {
 			select {
 			case events <- list: // else the kernel keeps them, as many as it likes
 			case <-ctx.Done():
@@ -205,6 +257,10 @@ func (s *Service) WatchFiles(
 		defer cancel()
 		for list := range events {
 			for _, e := range list {
+				e.Path = at.named(path, engine.Entry{Path: e.Path}).Path
+				if e.From != "" {
+					e.From = at.named(path, engine.Entry{Path: e.From}).Path
+				}
 				if !yield(e) {
 					return
 				}

@@ -87,11 +87,11 @@ func (e *executor) files(l *link, r *filesRequest) error {
 		defer e.measure(r.Held)
 	}
 	if r.Tmp {
-		if _, leave, err := e.standingIn(r.Held); err != nil {
+		_, leave, err := e.standingIn(r.Held)
+		if err != nil {
 			return err
-		} else {
-			leave() // it is known; what is done in its /tmp keeps nobody from ending it
 		}
+		leave() // it is known; what is done in its /tmp keeps nobody from ending it
 	}
 	w, leave, err := e.openWorkspace(r.Held, r.Tmp, l)
 	if err != nil {

@@ -1,0 +1,211 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// What only the sandbox can see it is asked, by short commands of the service's that
+// are in no list of processes and that count as none. They run behind its walls, as
+// its user, within its limits.
+
+//go:embed look.py
+var lookProgram string
+
+const (
+	lookTime = 30 * time.Second
+	mostLook = 8 << 20  // bytes of an answer
+	mostRead = 64 << 20 // of a file that is neither in the workspace nor in /tmp
+)
+
+// look calls a function of look.py in the sandbox.
+func (v *view) look(ctx context.Context, into any, function string, args ...any) error {
+	text, err := json.Marshal(append([]any{}, args...)) // none is no null
+	if err != nil {
+		return err
+	}
+	argv := []string{"/usr/bin/python3", "-I", "-S", "-c", lookProgram, function}
+	if function == "document" { // which packages read
+		argv = slices.Delete(argv, 2, 3)
+	}
+	var answer bytes.Buffer
+	if err := v.command(ctx, &answer, mostLook, text, argv...); err != nil {
+		return err
+	}
+	return json.Unmarshal(answer.Bytes(), into)
+}
+
+// command runs a command in the sandbox to its end. It is killed when ctx ends, and
+// when it writes more than so many bytes.
+func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin []byte, argv ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	e, err := v.service.enter(ctx, v.caller, v.session.ID) // it may be frozen
+	if err != nil {
+		return err
+	}
+	defer e.leave()
+	p, err := v.service.engine.Inside().Start(ctx, v.session.ID, &engine.ProcessSpec{Argv: argv, Dir: workspaceNames[0]})
+	if err != nil {
+		return inside(err)
+	}
+	end := sync.OnceFunc(func() { p.Close() })
+	defer end()
+	stop := context.AfterFunc(ctx, end)
+	defer stop()
+	var problem bytes.Buffer
+	var streams sync.WaitGroup
+	streams.Go(func() {
+		_, _ = p.Stdin().Write(stdin)
+		_ = p.Stdin().Close()
+	})
+	streams.Go(func() { _, _ = io.Copy(&problem, io.LimitReader(p.Stderr(), 64<<10)) })
+	n, copyErr := io.Copy(out, io.LimitReader(p.Stdout(), most+1))
+	if n > most {
+		return &engine.Error{Op: "look", Kind: engine.ErrTooLarge, Err: errors.New("there is more than can be answered at once")}
+	}
+	streams.Wait()
+	ended, err := p.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return canceled(ctx)
+	case err != nil || copyErr != nil:
+		return errors.Join(err, copyErr)
+	case ended.ExitCode != 0:
+		lines := strings.Split(strings.TrimSpace(problem.String()), "\n")
+		return &engine.Error{Op: "look", Kind: engine.ErrInvalid, Err: errors.New(lines[len(lines)-1])}
+	}
+	return nil
+}
+
+// looked is a file as look.py describes it.
+type looked struct {
+	Path     string  `json:"path"` // without links; for one of a list, in its folder
+	Exists   bool    `json:"exists"`
+	Kind     string  `json:"kind"`
+	Size     int64   `json:"size"`
+	Mode     uint32  `json:"mode"`
+	Modified float64 `json:"modified"`
+	Target   string  `json:"target"`
+}
+
+func (l *looked) entry(name string) engine.Entry {
+	seconds, part := math.Modf(l.Modified)
+	return engine.Entry{Path: name, Kind: engine.EntryKind(l.Kind), Size: l.Size, Mode: fs.FileMode(l.Mode),
+		Modified: time.Unix(int64(seconds), int64(part*1e9)).UTC(), Target: l.Target}
+}
+
+// list is Files.List for what is elsewhere.
+func (v *view) list(ctx context.Context, name string, depth int) (entries []engine.Entry, more bool, err error) {
+	var answer struct {
+		Entries []looked `json:"entries"`
+		More    bool     `json:"more"`
+	}
+	if err := v.look(ctx, &answer, "listing", name, min(depth, maxDepth)); err != nil {
+		return nil, false, err
+	}
+	for i := range answer.Entries {
+		entries = append(entries, answer.Entries[i].entry(answer.Entries[i].Path))
+	}
+	return entries, answer.More, nil
+}
+
+// open is Files.Open for what is elsewhere: the sandbox reads it.
+func (v *view) open(ctx context.Context, p location) (*os.File, engine.Entry, error) {
+	found, err := v.stat(ctx, p)
+	if err != nil {
+		return nil, found, err
+	}
+	if found.Kind != engine.EntryFile {
+		return nil, found, engine.Invalid("path", "it is not a regular file")
+	}
+	fd, err := unix.MemfdCreate("content", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, found, err
+	}
+	f := os.NewFile(uintptr(fd), p.path)
+	err = v.command(ctx, f, mostRead, nil, "/bin/cat", "--", p.path)
+	if err == nil {
+		found.Size, err = f.Seek(0, io.SeekCurrent)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, found, err
+	}
+	return f, found, nil
+}
+
+// Search is what to look for among the files of a session, and where: below an
+// absolute path, or in the file that it names.
+type Search struct {
+	Path       string   `json:"path"`
+	Query      string   `json:"query"`
+	Regex      bool     `json:"regex,omitempty"`
+	IgnoreCase bool     `json:"ignore_case,omitempty"`
+	Include    []string `json:"include,omitempty"` // patterns of names; none: all
+	Exclude    []string `json:"exclude,omitempty"`
+	Kind       string   `json:"kind,omitempty"` // file or directory; empty: both
+	PerLine    bool     `json:"per_line,omitempty"`
+	Hidden     bool     `json:"hidden,omitempty"`
+	Offset     int      `json:"offset,omitempty"`
+	Most       int      `json:"most"`
+}
+
+// Found is what a search has found: Matches as the function of look.py makes them.
+type Found struct {
+	Matches json.RawMessage `json:"matches"`
+	More    bool            `json:"more"`
+}
+
+// maxDepth bounds a list of what is elsewhere.
+const maxDepth = 64
+
+// SearchFiles searches the files of a session by one of the ways of look.py: "grep" by
+// content, "glob" by patterns of names, "search" by names, ranked, "matches" by both.
+func (s *Service) SearchFiles(ctx context.Context, caller engine.Caller, session engine.ID, way string, q Search) (Found, error) {
+	v, err := s.visit(ctx, caller, session)
+	if err != nil {
+		return Found{}, err
+	}
+	defer v.leave()
+	var found Found
+	return found, v.look(ctx, &found, way, q)
+}
+
+// DocumentText returns the text of a PDF or of a document of an office.
+func (s *Service) DocumentText(ctx context.Context, caller engine.Caller, session engine.ID, path string) (text string, err error) {
+	v, err := s.visit(ctx, caller, session)
+	if err != nil {
+		return "", err
+	}
+	defer v.leave()
+	return text, v.look(ctx, &text, "document", path)
+}
+
+// Ports returns the TCP ports on which programs of a session listen.
+func (s *Service) Ports(ctx context.Context, caller engine.Caller, session engine.ID) (ports []int, err error) {
+	v, err := s.visit(ctx, caller, session)
+	if err != nil {
+		return nil, err
+	}
+	defer v.leave()
+	return ports, v.look(ctx, &ports, "ports")
+}

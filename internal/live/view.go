@@ -1,0 +1,208 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// A path that begins with a slash names what the programs of a session find by it: a
+// file of the workspace, by any of its names; one of /tmp; or something else of the
+// sandbox, which can be read. Links on it are followed, as programs follow them. Each
+// operation is still done without following any: the path is resolved first, and what
+// a program exchanges meanwhile makes the operation fail.
+
+// workspaceNames are the names of the workspace in a sandbox.
+var workspaceNames = []string{"/workspace", "/mnt/data", "/home/user"}
+
+const tmpName = "/tmp"
+
+// maxLinks is how many links a path may lead through, as in the kernel.
+const maxLinks = 40
+
+// view is what is to be seen of a session's files from its sandbox.
+type view struct {
+	*entry
+	service        *Service
+	caller         engine.Caller
+	workspace, tmp engine.Files
+}
+
+// location is where a path leads.
+type location struct {
+	files engine.Files // nil: elsewhere in the sandbox
+	root  string       // the name that the path has for the folder of files
+	path  string       // in that folder; absolute where there are no files
+}
+
+func (p location) String() string { return path.Join(p.root, p.path) }
+
+// visit lets a caller at the files of a session. An interpreter that is there may be
+// frozen; if there is none, one is started, with the workspace.
+func (s *Service) visit(ctx context.Context, caller engine.Caller, session engine.ID) (*view, error) {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{service: s, caller: caller, workspace: s.engine.Inside().Files(session), tmp: s.engine.Inside().Tmp(session)}
+	at.mu.Lock()
+	if it := at.interpreter; it != nil && it.began && it.ending == "" {
+		it.guests, it.visited = it.guests+1, true
+		v.entry = &entry{session: at.record, gone: it.gone, it: it}
+		at.mu.Unlock()
+		return v, nil
+	}
+	at.mu.Unlock()
+	v.entry, err = s.enter(ctx, caller, session)
+	return v, err
+}
+
+// locate finds what a clean absolute path names, if there is no link on it.
+func (v *view) locate(name string) location {
+	for _, root := range append([]string{tmpName}, workspaceNames...) {
+		rest, below := strings.CutPrefix(name, root+"/")
+		if name != root && !below {
+			continue
+		}
+		if name == root {
+			rest = "."
+		}
+		if root == tmpName {
+			return location{v.tmp, root, rest}
+		}
+		return location{v.workspace, root, rest}
+	}
+	return location{path: name}
+}
+
+// follow says what becomes of a link at the end of a path.
+type follow int
+
+const (
+	itself  follow = iota // it is meant
+	refused               // it is followed if the operation refuses it, as one on the way
+	always
+)
+
+// reach calls try with the location that a path names.
+func (v *view) reach(ctx context.Context, name string, how follow, try func(location) error) error {
+	if !path.IsAbs(name) {
+		return try(location{files: v.workspace, path: name})
+	}
+	clean := path.Clean(name)
+	direct, err := v.locate(clean), error(nil)
+	if direct.files != nil && how != always {
+		if err = try(direct); !errors.Is(err, engine.ErrInvalid) && !errors.Is(err, engine.ErrNotFound) {
+			return err
+		}
+	}
+	real, realErr := v.real(ctx, clean, how != itself)
+	if err != nil && (realErr != nil || real == direct) {
+		return err
+	}
+	return cmp.Or(realErr, try(real))
+}
+
+// parents is where a path leads, with the links that are above its end.
+func (v *view) parents(ctx context.Context, name string) (p location, err error) {
+	if !path.IsAbs(name) {
+		return location{files: v.workspace, path: name}, nil
+	}
+	return v.real(ctx, path.Clean(name), false)
+}
+
+// real follows the links on a path. What is not there yet has a place all the same.
+func (v *view) real(ctx context.Context, name string, last bool) (location, error) {
+	at, rest := "/", strings.Split(strings.Trim(name, "/"), "/")
+	if direct := v.locate(name); direct.files != nil {
+		if found, err := direct.files.Stat(ctx, direct.path); err == nil && (found.Kind != engine.EntryLink || !last) {
+			return direct, nil // no link on the way
+		}
+	}
+	for links := 0; len(rest) > 0; {
+		next := path.Join(at, rest[0])
+		p := v.locate(next)
+		if p.files == nil && !above(next) {
+			return v.elsewhere(ctx, path.Join(append([]string{at}, rest...)...), last)
+		}
+		found := engine.Entry{Kind: engine.EntryFolder}
+		if p.files != nil {
+			var err error
+			if found, err = p.files.Stat(ctx, p.path); errors.Is(err, engine.ErrNotFound) {
+				return v.locate(path.Join(append([]string{at}, rest...)...)), nil
+			} else if err != nil {
+				return location{}, err
+			}
+		}
+		rest = rest[1:]
+		if found.Kind != engine.EntryLink || len(rest) == 0 && !last {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return location{}, engine.Invalid("path", "it leads through more than %d links", maxLinks)
+		}
+		if path.IsAbs(found.Target) {
+			at = "/"
+		}
+		rest = append(strings.Split(strings.Trim(found.Target, "/"), "/"), rest...)
+	}
+	return v.locate(at), nil
+}
+
+// above reports whether a folder has a name of the workspace or /tmp below it.
+func above(name string) bool {
+	for _, root := range workspaceNames {
+		if name == "/" || strings.HasPrefix(root, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// stat describes what is at a place, which may be a link.
+func (v *view) stat(ctx context.Context, p location) (engine.Entry, error) {
+	if p.files != nil {
+		return p.files.Stat(ctx, p.path)
+	}
+	var found looked
+	if err := v.look(ctx, &found, "look", p.path, false); err != nil {
+		return engine.Entry{}, err
+	}
+	if !found.Exists {
+		return engine.Entry{}, &engine.Error{Op: "look", Kind: engine.ErrNotFound, ID: p.path, Err: errors.New("there is no " + p.path)}
+	}
+	return found.entry(p.path), nil
+}
+
+// elsewhere has the sandbox follow a path.
+func (v *view) elsewhere(ctx context.Context, name string, last bool) (location, error) {
+	var found looked
+	if err := v.look(ctx, &found, "look", name, last); err != nil {
+		return location{}, err
+	}
+	return v.locate(found.Path), nil
+}
+
+// readOnly says that a file of the sandbox is not to be changed.
+func readOnly(p location) error {
+	return &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: p.path,
+		Err: fmt.Errorf("%s cannot be changed: only what is in %s and %s can", p.path, workspaceNames[0], tmpName)}
+}
+
+// named gives an entry the name by which it was asked for.
+func (p location) named(asked string, e engine.Entry) engine.Entry {
+	if path.IsAbs(asked) {
+		rest := e.Path
+		if p.path != "." {
+			rest = strings.TrimPrefix(e.Path, p.path)
+		}
+		e.Path = path.Join(asked, rest)
+	}
+	return e
+}
