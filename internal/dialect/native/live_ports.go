@@ -1,10 +1,6 @@
 package native
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -12,37 +8,11 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // maxPort is the highest TCP port.
 const maxPort = 1<<16 - 1
-
-// pageRules keep a page of a session's server from acting in our name: sandbox
-// gives it an origin of its own, for which no cookie, no storage, no key of ours
-// and no answer of ours is there.
-const pageRules = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
-
-// notForward is what a request tells about its caller, and nothing inside is to
-// know.
-var notForward = []string{"Authorization", "Cookie", "X-Api-Key", "Proxy-Authorization", "Referer"}
-
-// notBack is what would change how a browser treats this whole service: its
-// cookies and storage, its transport, its keys, its service workers, and where it
-// reports to.
-var notBack = []string{
-	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Www-Authenticate",
-	"Proxy-Authenticate",
-	"Authentication-Info", "Service-Worker-Allowed", "Content-Security-Policy", "Content-Security-Policy-Report-Only",
-	"Report-To", "Reporting-Endpoints",
-	"Nel", "Origin-Agent-Cluster", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
-	"Access-Control-Allow-Headers",
-	"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
-}
-
-// ours are headers of every answer of this service. Here they would stand beside the
-// server's own, and the first would keep its pages from loading what it serves: to a
-// browser their origin is another one.
-var ours = []string{"Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Content-Type-Options"}
 
 // port passes a request on to a server in the session, WebSockets included.
 func (q *request) port(on Inside) (any, error) {
@@ -65,27 +35,7 @@ func (q *request) port(on Inside) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The one connection of this request: what the next one may reach is for it to ask.
-	transport := &http.Transport{
-		DisableKeepAlives: true, DisableCompression: true,
-		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			if conn == nil {
-				return nil, errors.New("the connection was used")
-			}
-			once := conn
-			conn = nil
-			return once, nil
-		},
-	}
-	defer func() {
-		if conn != nil {
-			conn.Close()
-		}
-	}()
-	for _, name := range ours {
-		q.w.Header().Del(name)
-	}
-	q.pass(q.w, q.Request, transport, port)
+	q.pass(q.w, q.Request, &wire.Port{Conn: conn, Number: port, Log: q.Log})
 	return answer{}, nil
 }
 
@@ -110,51 +60,30 @@ func allowOpaque(h http.Header, r *http.Request) {
 	}
 }
 
-func (a *api) pass(w http.ResponseWriter, r *http.Request, transport *http.Transport, port int) {
-	inside := "localhost:" + strconv.Itoa(port)
-	prefix := a.Prefix + "/sessions/" + r.PathValue("id") + "/ports/" + r.PathValue("port")
-	proxy := &httputil.ReverseProxy{
-		Transport:     transport,
-		FlushInterval: -1,
-		ErrorLog:      slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug), // of peers that speak nonsense or leave
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", inside, inside
-			below := func(path string) string {
-				_, path, _ = strings.Cut(path, "/ports/"+r.PathValue("port"))
-				return path
-			}
-			p.Out.URL.Path, p.Out.URL.RawPath = below(p.In.URL.Path), below(p.In.URL.RawPath)
-			p.Out.URL.RawQuery = p.In.URL.RawQuery
-			for _, name := range notForward {
-				p.Out.Header.Del(name)
-			}
-			if p.Out.Header.Get("Origin") != "" {
-				p.Out.Header.Set("Origin", "http://"+inside)
-			}
-			p.Out.Header.Set("X-Forwarded-Prefix", prefix)
-		},
-		ModifyResponse: func(resp *http.Response) error {
-			for _, name := range notBack {
-				resp.Header.Del(name)
-			}
-			resp.Header.Set("Content-Security-Policy", pageRules)
-			resp.Header.Set("X-Content-Type-Options", "nosniff")
-			resp.Header.Set("Referrer-Policy", "no-referrer")
-			allowOpaque(resp.Header, r)
-			if to := resp.Header.Get("Location"); to != "" {
-				resp.Header.Set("Location", outside(to, inside, prefix))
-			}
-			if resp.StatusCode == http.StatusSwitchingProtocols {
-				w.Header().Del("Connection") // it says close, for the case that nothing comes of it
-			}
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			a.fail(w, r, refuse(http.StatusBadGateway, "bad_gateway",
-				"the server in the session gave no answer that can be read"))
-		},
+func (a *api) pass(w http.ResponseWriter, r *http.Request, to *wire.Port) {
+	inside, below := to.Local(), "/ports/"+r.PathValue("port")
+	prefix := a.Prefix + "/sessions/" + r.PathValue("id") + below
+	to.Request = func(p *httputil.ProxyRequest) {
+		_, p.Out.URL.Path, _ = strings.Cut(p.In.URL.Path, below)
+		_, p.Out.URL.RawPath, _ = strings.Cut(p.In.URL.RawPath, below)
+		wire.HideCaller(p.Out.Header)
+		if p.Out.Header.Get("Origin") != "" {
+			p.Out.Header.Set("Origin", "http://"+inside)
+		}
+		p.Out.Header.Set("X-Forwarded-Prefix", prefix)
 	}
-	proxy.ServeHTTP(w, r)
+	to.Response = func(resp *http.Response) {
+		wire.Confine(resp.Header)
+		allowOpaque(resp.Header, r)
+		if to := resp.Header.Get("Location"); to != "" {
+			resp.Header.Set("Location", outside(to, inside, prefix))
+		}
+	}
+	to.Failed = func(w http.ResponseWriter) {
+		a.fail(w, r, refuse(http.StatusBadGateway, "bad_gateway",
+			"the server in the session gave no answer that can be read"))
+	}
+	to.ServeHTTP(w, r)
 }
 
 // outside is where a redirect of a server in the session leads to from here.
