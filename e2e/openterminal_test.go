@@ -197,13 +197,14 @@ func TestOpenTerminalFiles(t *testing.T) {
 		o.ask("POST", "/files/write", 200, map[string]any{"path": "link/new.txt", "content": "n"}, nil)
 		o.expect("cat real/new.txt", "n")
 		o.ask("POST", "/files/write", 403, map[string]any{"path": "etc/passwd", "content": "n"}, nil)
-		o.ask("POST", "/files/write", 403, map[string]any{"path": "out", "content": "n"}, nil)
+		o.ask("POST", "/files/write", 200, map[string]any{"path": "out", "content": "tmp2\n"}, nil)
+		o.expect("cat /tmp/t.txt; readlink out", "tmp2\r\n/tmp/t.txt\r\n")
 		// CR LF stays what it is.
 		o.ask("POST", "/files/write", 200, map[string]any{"path": "w.txt", "content": "a\r\nb\r\n"}, nil)
 		o.ask("POST", "/files/replace", 200, map[string]any{"path": "w.txt", "replacements": []any{map[string]any{"target": "a", "replacement": "c"}}}, nil)
 		read("w.txt", "c\r\nb\r\n")
 		// Pictures come as they are, other bytes not at all.
-		o.expect(`printf '\x89PNG\r\n\x00' > p.png; printf '\x00\xff' > b.bin; head -c 3000000 /dev/zero > /tmp/large`, "")
+		o.expect(`printf '\x89PNG\r\n\x00' > p.png; printf '\x00\xff' > b.bin; head -c 11000000 /dev/zero | tr '\\0' x > /tmp/large`, "")
 		if got := o.ask("GET", "/files/read?path=p.png", 200, nil, nil); got.header.Get("Content-Type") != "image/png" || string(got.body) != "\x89PNG\r\n\x00" {
 			t.Errorf("%v %q", got.header, got.body)
 		}
@@ -248,6 +249,14 @@ func TestOpenTerminalUsers(t *testing.T) {
 		o.ask("DELETE", "/execute/"+c.ID, 404, nil, nil)
 		o.ask("GET", "/api/terminals/"+shell.ID, 404, nil, nil)
 		o.ask("DELETE", "/api/terminals/"+shell.ID, 404, nil, nil)
+		o.ask("GET", "/api/terminals/user/output", 404, nil, nil)
+		o.ask("POST", "/api/terminals/user/input", 404, map[string]any{"input": "x"}, nil)
+		o.ask("GET", "/proxy/8123/secret.txt", 404, nil, nil)
+		for _, path := range []string{"/files/search?query=secret", "/files/matches?query=secret", "/files/grep?query=secret", "/files/glob?pattern=*", "/files/list", "/ports"} {
+			if got := o.ask("GET", path, 200, nil, nil); strings.Contains(string(got.body), "secret.txt") || strings.Contains(string(got.body), "8123") {
+				t.Errorf("%s sees %s", name, got.body)
+			}
+		}
 		for _, path := range []string{"secret.txt", "/workspace/secret.txt", "/home/user/secret.txt", "/proc/self/cwd/secret.txt"} {
 			o.ask("GET", "/files/read?path="+path, 404, nil, nil)
 		}
@@ -281,6 +290,19 @@ func TestOpenTerminalUsers(t *testing.T) {
 		alice.ask("GET", "/ports", 200, nil, &ports)
 		return len(ports.Ports) == 1 && ports.Ports[0].Port == 8123
 	})
+	got := alice.ask("GET", "/proxy/8123/secret.txt?a=b", 200, nil, nil)
+	if string(got.body) != "secret\n" || got.header.Get("Content-Security-Policy") == "" {
+		t.Errorf("%q %v", got.body, got.header)
+	}
+	alice.ask("POST", "/proxy/8123/", 501, map[string]any{}, nil) // of the server
+	alice.ask("GET", "/proxy/8124/", 404, nil, nil)
+	alice.ask("GET", "/proxy/99999/", 422, nil, nil)
+	var results struct{ Results []struct{ Name string } }
+	for _, path := range []string{"/files/search?query=SECRET", "/files/matches?query=secret"} {
+		if alice.ask("GET", path, 200, nil, &results); len(results.Results) != 1 || results.Results[0].Name != "secret.txt" {
+			t.Errorf("%s: %+v", path, results)
+		}
+	}
 	// A page of another site shows a key, or is refused.
 	foreign := []string{"Origin", "https://chat.example", "Content-Type", "application/json"}
 	pre := s.do("OPTIONS", "/terminal/execute", "", append(foreign, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")...)
@@ -386,6 +408,16 @@ func TestOpenTerminalShell(t *testing.T) {
 	send(conn, websocket.MessageBinary, "stty size; echo $((6*7)) > n\n")
 	until(conn, "33 101")
 	o.expect("cat n", "42\r\n") // the same files as those of commands
+	// A model reads the shell of its chat, and types at it.
+	inChat := o
+	inChat.chat = "c"
+	var shown struct{ Output string }
+	if inChat.ask("GET", "/api/terminals/user/output", 200, nil, &shown); !strings.Contains(shown.Output, "33 101") {
+		t.Errorf("%+v", shown)
+	}
+	inChat.ask("POST", "/api/terminals/user/input", 200, map[string]any{"input": "echo from the $((40+2)) model\n"}, nil)
+	until(conn, "from the 42 model")
+	o.ask("GET", "/api/terminals/user/output", 404, nil, nil)
 	send(conn, websocket.MessageBinary, "exit\n")
 	if code := closeCode(conn); code != websocket.StatusNormalClosure {
 		t.Errorf("exit: %d", code)

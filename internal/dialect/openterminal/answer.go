@@ -93,7 +93,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(max(int(e.RetryAfter.Seconds()), 1)))
 	}
 	member := "detail"
-	if strings.HasPrefix(r.URL.Path, "/api/terminals") {
+	if strings.HasPrefix(r.URL.Path, "/api/terminals") && !strings.HasPrefix(r.URL.Path, "/api/terminals/user/") {
 		member = "error"
 	}
 	writeJSON(w, status, map[string]any{member: detail})

@@ -34,7 +34,8 @@ type command struct {
 	line     string
 	terminal bool // of the page
 	killed   bool
-	attached bool // a page has the terminal
+	attached bool   // a page has the terminal,
+	shownIn  string // in this chat
 }
 
 // commandBody is a process on the wire. Its offsets count bytes: like those of the
@@ -330,12 +331,8 @@ func (q *request) killCommand() (any, error) {
 		signal = unix.SignalName(syscall.SIGKILL)
 	}
 	q.mu.Lock()
-	again := c.killed && !force
 	c.killed = c.killed || p.Running
 	q.mu.Unlock()
-	if again { // a signal that comes when the process ends can lose its exit code
-		return map[string]string{"status": "killed"}, nil
-	}
 	if err := q.live.SignalProcess(q.Context(), q.caller, q.workspace, p.ID, signal); err != nil && !errors.Is(err, engine.ErrConflict) {
 		return nil, err
 	}

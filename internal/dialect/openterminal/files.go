@@ -3,9 +3,6 @@ package openterminal
 import (
 	"bytes"
 	"cmp"
-	"context"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -24,14 +21,10 @@ import (
 const (
 	home        = "/workspace"
 	largestText = 10 << 20 // that a tool reads or edits
-	insideTime  = 30 * time.Second
 )
 
 // alsoHome are other names of the home that models write.
 var alsoHome = []string{"/home/user", "/mnt/data"}
-
-//go:embed inside.py
-var insideProgram string
 
 // absolute is the path that a client means.
 func (q *request) absolute(name, base string) string {
@@ -57,101 +50,31 @@ func (q *request) cwd() string {
 	return cmp.Or(q.folders[place{q.caller.Owner, q.chat}], home)
 }
 
-// inWorkspace is a path relative to the workspace, "" for itself; ok is false for one
-// that is elsewhere.
-func inWorkspace(absolute string) (relative string, ok bool) {
-	if absolute == home {
-		return "", true
-	}
-	relative, ok = strings.CutPrefix(absolute, home+"/")
-	if !ok {
-		relative = ""
-	}
-	return relative, ok
-}
-
-// inside runs a part of inside.py in the sandbox.
-func (q *request) inside(into any, op string, args ...any) error {
-	text, err := json.Marshal(append([]any{}, args...))
-	if err != nil {
-		return err
-	}
-	out, err := q.output(int64(1<<20), "/usr/bin/python3", "-c", insideProgram, op, string(text))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(out, into)
-}
-
-// output runs a command in the sandbox to its end and returns what it wrote on stdout.
-func (q *request) output(most int64, argv ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(q.Context(), insideTime)
-	defer cancel()
-	p, err := q.live.StartProcess(ctx, q.caller, q.workspace, live.ProcessRequest{Argv: argv, Dir: home})
-	if err != nil {
-		return nil, err
-	}
-	events, err := q.live.WatchProcess(ctx, q.caller, q.workspace, p.ID, 0)
-	if err != nil {
-		return nil, err
-	}
-	var out, problem bytes.Buffer
-	for e := range events {
-		switch e.Type {
-		case live.ProcessStdout:
-			out.Write(e.Data)
-		case live.ProcessStderr:
-			problem.Write(e.Data)
-		case live.ProcessExit:
-			if e.Process.ExitCode == nil || *e.Process.ExitCode != 0 {
-				lines := strings.Split(strings.TrimSpace(problem.String()), "\n")
-				return nil, refuse(http.StatusBadRequest, "%s", cmp.Or(lines[len(lines)-1], "The sandbox could not do that."))
-			}
-			return out.Bytes(), nil
-		}
-		if e.Dropped > 0 || int64(out.Len()) > most {
-			err = refuse(http.StatusRequestEntityTooLarge, "That is too large to be read here: copy it to %s, or read a part of it with run_command.", home)
-			break
-		}
-	}
-	kill, stop := context.WithTimeout(context.WithoutCancel(ctx), insideTime)
-	defer stop()
-	return nil, cmp.Or(err, q.live.KillProcess(kill, q.caller, q.workspace, p.ID), refuse(http.StatusGatewayTimeout, "That took longer than %v: name a smaller folder.", insideTime))
-}
-
-// found is something in the sandbox, after all links.
+// found is what a path leads to, through all links, as the programs of the sandbox see it.
 type found struct {
-	Exists   bool    `json:"exists"`
-	Path     string  `json:"path"` // absolute
-	Type     string  `json:"type"` // file or directory
-	Size     int64   `json:"size"`
-	Modified float64 `json:"modified"`
-	Writable bool    `json:"writable"`
-
-	relative string
-	in       bool // the workspace
+	engine.Entry // by its path without links
+	exists       bool
 }
 
-// locate finds what a path names as the programs of the sandbox see it: also through
-// links, and outside of the workspace, where the sandbox itself looks.
 func (q *request) locate(absolute string) (found, error) {
-	relative, in := inWorkspace(absolute)
-	if in {
-		e, err := q.live.StatFile(q.Context(), q.caller, q.workspace, relative)
-		if err == nil && (e.Kind == engine.EntryFile || e.Kind == engine.EntryFolder) {
-			return found{true, absolute, kindOf(e), e.Size, seconds(e.Modified), true, relative, true}, nil
-		}
-		if kind := engine.KindOf(err); err != nil && kind != engine.ErrNotFound && kind != engine.ErrInvalid {
-			return found{}, err
-		}
+	e, err := q.live.RealFile(q.Context(), q.caller, q.workspace, absolute)
+	e.Path = q.absolute(e.Path, home)
+	if errors.Is(err, engine.ErrNotFound) && e.Path != home {
+		return found{Entry: e}, nil
 	}
-	var f found
-	if err := q.inside(&f, "where", absolute); err != nil {
-		return found{}, err
+	return found{e, err == nil}, err
+}
+
+func (f found) kind() string {
+	if f.Kind == engine.EntryFolder {
+		return "directory"
 	}
-	f.Path = q.absolute(f.Path, home)
-	f.relative, f.in = inWorkspace(f.Path)
-	return f, nil
+	return "file"
+}
+
+// writable reports whether it is in one of the folders whose files can be changed.
+func (f found) writable() bool {
+	return f.Path == home || strings.HasPrefix(f.Path, home+"/") || strings.HasPrefix(f.Path, "/tmp/")
 }
 
 // existing is locate for what must be there.
@@ -160,7 +83,7 @@ func (q *request) existing(absolute, kind string) (found, error) {
 	switch {
 	case err != nil:
 		return f, err
-	case f.Exists && (kind == "" || kind == f.Type):
+	case f.exists && (kind == "" || kind == f.kind()):
 		return f, nil
 	case kind == "directory":
 		return f, refuse(http.StatusNotFound, "Directory not found: %s", absolute)
@@ -170,40 +93,7 @@ func (q *request) existing(absolute, kind string) (found, error) {
 	return f, refuse(http.StatusNotFound, "Path not found: %s", absolute)
 }
 
-// writable is the place in the workspace where something is to be made or changed.
-func (q *request) writable(absolute string) (string, error) {
-	f, err := q.locate(absolute)
-	if err != nil {
-		return "", err
-	}
-	if !f.in {
-		return "", refuse(http.StatusForbidden, "%s cannot be changed: only what is in %s can.", absolute, home)
-	}
-	return f.relative, nil
-}
-
-func kindOf(e engine.Entry) string {
-	if e.Kind == engine.EntryFolder {
-		return "directory"
-	}
-	return "file"
-}
-
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
-
-// openFile opens a file of the sandbox. What is outside of the workspace is read by the
-// sandbox, and is not large.
-func (q *request) openFile(f found) (content io.ReadSeeker, done func(), err error) {
-	if !f.in {
-		text, err := q.output(1<<20, "/bin/cat", "--", f.Path)
-		return bytes.NewReader(text), func() {}, err
-	}
-	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, f.relative)
-	if err != nil {
-		return nil, nil, err
-	}
-	return file, func() { file.Close() }, nil
-}
 
 type entryBody struct {
 	Name     string  `json:"name"`
@@ -219,30 +109,28 @@ func (q *request) listFiles() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []entryBody{}
-	answer := func() (any, error) {
-		return struct {
-			Dir      string      `json:"dir"`
-			Writable bool        `json:"writable"`
-			Entries  []entryBody `json:"entries"`
-		}{dir, f.Writable, list}, nil
-	}
-	if f.in {
-		all, more, err := q.live.ListFiles(q.Context(), q.caller, q.workspace, f.relative, 1)
-		if err != nil {
-			return nil, err
-		}
-		if !more && !slices.ContainsFunc(all, func(e engine.Entry) bool { return e.Kind == engine.EntryLink }) {
-			for _, e := range all {
-				list = append(list, entryBody{path.Base(e.Path), kindOf(e), e.Size, seconds(e.Modified), true})
-			}
-			return answer()
-		}
-	}
-	if err := q.inside(&list, "listing", f.Path); err != nil {
+	all, more, err := q.live.ListFiles(q.Context(), q.caller, q.workspace, f.Path, 1)
+	if err != nil {
 		return nil, err
 	}
-	return answer()
+	if more {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "%s has too many files for one list: use run_command.", dir)
+	}
+	list := []entryBody{}
+	for _, e := range all {
+		at := found{e, true}
+		if e.Kind == engine.EntryLink {
+			if at, err = q.locate(e.Path); err != nil || !at.exists {
+				at = found{e, true} // to nowhere
+			}
+		}
+		list = append(list, entryBody{path.Base(e.Path), at.kind(), at.Size, seconds(at.Modified), at.writable()})
+	}
+	return struct {
+		Dir      string      `json:"dir"`
+		Writable bool        `json:"writable"`
+		Entries  []entryBody `json:"entries"`
+	}{dir, f.writable() || f.Path == "/tmp", list}, nil
 }
 
 // documents are files whose text the sandbox finds.
@@ -283,18 +171,16 @@ func (q *request) readFile() (any, error) {
 // text is the content of a file, or what can be read of a document.
 func (q *request) text(f found) (string, error) {
 	if slices.Contains(documents, strings.ToLower(path.Ext(f.Path))) {
-		var text string
-		err := q.inside(&text, "document", f.Path)
-		return text, err
+		return q.live.DocumentText(q.Context(), q.caller, q.workspace, f.Path)
 	}
 	if f.Size > largestText {
 		return "", refuse(http.StatusRequestEntityTooLarge, "%s has %d bytes, at most %d are read: use run_command with head, tail or grep.", f.Path, f.Size, largestText)
 	}
-	file, done, err := q.openFile(f)
+	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, f.Path)
 	if err != nil {
 		return "", err
 	}
-	defer done()
+	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, largestText))
 	if err != nil {
 		return "", err
@@ -312,17 +198,17 @@ func guess(name string) string {
 // send answers with the bytes of a file. What it is may run in nobody's name: a page
 // of Open WebUI shows it from its own origin.
 func (q *request) send(f found) (any, error) {
-	file, done, err := q.openFile(f)
+	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, f.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer file.Close()
 	h := q.w.Header()
 	h.Set("Content-Type", guess(f.Path))
 	h.Set("Content-Security-Policy", "sandbox")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	http.ServeContent(q.w, q.Request, "", time.UnixMicro(int64(f.Modified*1e6)), file)
+	http.ServeContent(q.w, q.Request, "", f.Modified, file)
 	return answered{}, nil
 }
 
@@ -340,11 +226,7 @@ type written struct {
 }
 
 func (q *request) store(absolute string, content io.Reader) (any, error) {
-	relative, err := q.writable(absolute)
-	if err != nil {
-		return nil, err
-	}
-	e, err := q.live.WriteFile(q.Context(), q.caller, q.workspace, relative, content)
+	e, err := q.live.WriteFile(q.Context(), q.caller, q.workspace, absolute, content)
 	return written{absolute, e.Size}, err
 }
 
@@ -411,10 +293,31 @@ func (q *request) displayFile() (any, error) {
 	return struct {
 		Path   string `json:"path"`
 		Exists bool   `json:"exists"`
-	}{q.absolute(name, q.cwd()), f.Exists}, err
+	}{q.absolute(name, q.cwd()), f.exists}, err
 }
 
-const mostMatches = 500
+const (
+	mostMatches = 500
+	mostSearch  = 100 // of a page of search_files or match_files
+)
+
+// search looks for files; see live.Search. The answer is for handlers to word.
+func (q *request) search(way, kind string, s live.Search) (live.Found, string, error) {
+	f, err := q.existing(q.absolute(cmp.Or(q.query.Get("path"), "."), q.cwd()), kind)
+	if err != nil {
+		return live.Found{}, "", err
+	}
+	if s.Kind = cmp.Or(q.query.Get("type"), "any"); s.Kind != "any" && s.Kind != "file" && s.Kind != "directory" {
+		return live.Found{}, "", wrong("string_pattern_mismatch", "query", "type", "String should match pattern '^(file|directory|any)$'", s.Kind)
+	}
+	s.Kind = strings.TrimPrefix(s.Kind, "any")
+	s.Path, s.Include, s.Exclude = f.Path, q.query["include"], q.query["exclude"]
+	result, err := q.live.SearchFiles(q.Context(), q.caller, q.workspace, way, s)
+	if errors.Is(err, engine.ErrCanceled) && q.Context().Err() == nil {
+		err = refuse(http.StatusGatewayTimeout, "That took too long: name a smaller folder.")
+	}
+	return result, f.Path, err
+}
 
 func (q *request) grep() (any, error) {
 	query, err := q.need("query")
@@ -425,15 +328,9 @@ func (q *request) grep() (any, error) {
 	if err := errors.Join(err, err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	f, err := q.existing(q.absolute(cmp.Or(q.query.Get("path"), "."), q.cwd()), "")
-	if err != nil {
-		return nil, err
-	}
-	var result searched
-	if err := q.inside(&result, "grep", f.Path, query, regex, ignore, append([]string{}, q.query["include"]...), perLine, most); err != nil {
-		return nil, err
-	}
-	return result.answer("query", query, f.Path)
+	q.query.Del("type")
+	found, at, err := q.search("grep", "", live.Search{Query: query, Regex: regex, IgnoreCase: ignore, PerLine: perLine, Most: int(most)})
+	return map[string]any{"query": query, "path": at, "matches": found.Matches, "truncated": found.More}, err
 }
 
 func (q *request) glob() (any, error) {
@@ -442,30 +339,35 @@ func (q *request) glob() (any, error) {
 	if err := errors.Join(err, err1); err != nil {
 		return nil, err
 	}
-	kind := cmp.Or(q.query.Get("type"), "any")
-	if kind != "any" && kind != "file" && kind != "directory" {
-		return nil, wrong("string_pattern_mismatch", "query", "type", "String should match pattern '^(file|directory|any)$'", kind)
-	}
-	f, err := q.existing(q.absolute(cmp.Or(q.query.Get("path"), "."), q.cwd()), "directory")
-	if err != nil {
-		return nil, err
-	}
-	var result searched
-	if err := q.inside(&result, "glob", f.Path, pattern, append([]string{}, q.query["exclude"]...), kind, most); err != nil {
-		return nil, err
-	}
-	return result.answer("pattern", pattern, f.Path)
+	found, at, err := q.search("glob", "directory", live.Search{Query: pattern, Most: int(most)})
+	return map[string]any{"pattern": pattern, "path": at, "matches": found.Matches, "truncated": found.More}, err
 }
 
-type searched struct {
-	Matches   json.RawMessage `json:"matches"`
-	Truncated bool            `json:"truncated"`
-	Problem   string          `json:"problem"`
+func (q *request) searchFiles() (any, error) {
+	most, err := q.whole("limit", 1, mostSearch, 20)
+	hidden, err1 := q.flag("show_hidden", false)
+	if err := errors.Join(err, err1); err != nil {
+		return nil, err
+	}
+	found, _, err := q.search("search", "directory", live.Search{Query: q.query.Get("query"), Hidden: hidden, Most: int(most)})
+	return map[string]any{"results": found.Matches}, err
 }
 
-func (s searched) answer(asked, text, where string) (any, error) {
-	if s.Problem != "" {
-		return nil, refuse(http.StatusBadRequest, "%s", s.Problem)
+func (q *request) matchFiles() (any, error) {
+	query, err := q.need("query")
+	most, err1 := q.whole("limit", 1, mostSearch, mostSearch)
+	offset, err2 := q.whole("offset", 0, math.MaxInt32, 0)
+	hidden, err3 := q.flag("show_hidden", false)
+	if err := errors.Join(err, err1, err2, err3); err != nil {
+		return nil, err
 	}
-	return map[string]any{asked: text, "path": where, "matches": s.Matches, "truncated": s.Truncated}, nil
+	if strings.TrimSpace(query) == "" {
+		return nil, refuse(http.StatusBadRequest, "Query must not be blank")
+	}
+	found, _, err := q.search("matches", "directory", live.Search{Query: query, Hidden: hidden, Offset: int(offset), Most: int(most)})
+	var next *int64
+	if end := offset + most; found.More {
+		next = &end
+	}
+	return map[string]any{"results": found.Matches, "next_offset": next}, err
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -53,8 +54,15 @@ type Processes interface {
 	KillProcess(ctx context.Context, caller engine.Caller, session, process engine.ID) error
 }
 
-// Files are those of a workspace. No path leads through a link.
+// Files are those of a workspace and its sandbox, by absolute paths as programs have them.
 type Files interface {
+	// RealFile follows all links. What is not there has a path too, with ErrNotFound.
+	RealFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	SearchFiles(ctx context.Context, caller engine.Caller, session engine.ID, way string, q live.Search) (live.Found, error)
+	DocumentText(ctx context.Context, caller engine.Caller, session engine.ID, path string) (string, error)
+	Ports(ctx context.Context, caller engine.Caller, session engine.ID) ([]int, error)
+	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
+
 	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
 	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
 	// OpenFile opens a regular file, which the caller closes.
@@ -138,43 +146,54 @@ func New(sessions Sessions, interpreters Live, o Options) http.Handler {
 		sessions: sessions, live: interpreters, Options: o, root: http.NewServeMux(),
 		commands: map[engine.ID]map[engine.ID]*command{}, folders: map[place]string{},
 	}
-	for pattern, serve := range map[string]handler{
-		"GET /health":                always(map[string]string{"status": "ok"}),
-		"GET /api/config":            always(config),
-		"GET /openapi.json":          description,
-		"GET /system":                always(map[string]string{"prompt": systemPrompt}),
-		"GET /skills":                always([]string{}),
-		"POST /execute":              on((*request).runCommand),
-		"GET /execute":               on((*request).listCommands),
-		"GET /execute/{id}/status":   on((*request).commandStatus),
-		"POST /execute/{id}/input":   on((*request).sendInput),
-		"DELETE /execute/{id}":       on((*request).killCommand),
-		"GET /files/cwd":             on((*request).workingFolder),
-		"POST /files/cwd":            on((*request).changeFolder),
-		"GET /files/list":            on((*request).listFiles),
-		"GET /files/read":            on((*request).readFile),
-		"GET /files/display":         on((*request).displayFile),
-		"GET /files/view":            on((*request).viewFile),
-		"GET /files/serve/{path...}": on((*request).serveFile),
-		"POST /files/write":          on((*request).writeFile),
-		"POST /files/replace":        on((*request).replaceContent),
-		"POST /files/upload":         on((*request).upload),
-		"POST /files/mkdir":          on((*request).makeFolder),
-		"POST /files/move":           on((*request).moveFile),
-		"DELETE /files/delete":       on((*request).deleteFile),
-		"POST /files/archive":        on((*request).archive),
-		"GET /files/grep":            on((*request).grep),
-		"GET /files/glob":            on((*request).glob),
-		"GET /ports":                 on((*request).ports),
-		"GET /api/terminals":         on((*request).listTerminals),
-		"POST /api/terminals":        on((*request).createTerminal),
-		"GET /api/terminals/{id}":    (*request).terminal, // which opens the workspace when it knows whose
-		"DELETE /api/terminals/{id}": on((*request).deleteTerminal),
-		"/":                          nowhere,
-	} {
+	for pattern, serve := range routes() {
 		a.root.HandleFunc(pattern, a.handle(serve))
 	}
 	return a.root
+}
+
+// routes are all that is served, by pattern.
+func routes() map[string]handler {
+	return map[string]handler{
+		"GET /health":                    always(map[string]string{"status": "ok"}),
+		"GET /api/config":                always(config),
+		"GET /openapi.json":              description,
+		"GET /system":                    always(map[string]string{"prompt": systemPrompt}),
+		"GET /skills":                    always([]string{}),
+		"POST /execute":                  on((*request).runCommand),
+		"GET /execute":                   on((*request).listCommands),
+		"GET /execute/{id}/status":       on((*request).commandStatus),
+		"POST /execute/{id}/input":       on((*request).sendInput),
+		"DELETE /execute/{id}":           on((*request).killCommand),
+		"GET /files/cwd":                 on((*request).workingFolder),
+		"POST /files/cwd":                on((*request).changeFolder),
+		"GET /files/list":                on((*request).listFiles),
+		"GET /files/read":                on((*request).readFile),
+		"GET /files/display":             on((*request).displayFile),
+		"GET /files/view":                on((*request).viewFile),
+		"GET /files/serve/{path...}":     on((*request).serveFile),
+		"POST /files/write":              on((*request).writeFile),
+		"POST /files/replace":            on((*request).replaceContent),
+		"POST /files/upload":             on((*request).upload),
+		"POST /files/mkdir":              on((*request).makeFolder),
+		"POST /files/move":               on((*request).moveFile),
+		"DELETE /files/delete":           on((*request).deleteFile),
+		"POST /files/archive":            on((*request).archive),
+		"GET /files/grep":                on((*request).grep),
+		"GET /files/glob":                on((*request).glob),
+		"GET /files/search":              on((*request).searchFiles),
+		"GET /files/matches":             on((*request).matchFiles),
+		"/proxy/{port}/{path...}":        on((*request).proxy),
+		"GET /ports":                     on((*request).ports),
+		"GET /api/terminals":             on((*request).listTerminals),
+		"GET /api/terminals/user/output": on((*request).readTerminal),
+		"POST /api/terminals/user/input": on((*request).typeAtTerminal),
+		"GET /skills/read":               on(func(*request) (any, error) { return nil, refuse(http.StatusNotFound, "Skill not found") }),
+		"POST /api/terminals":            on((*request).createTerminal),
+		"GET /api/terminals/{id}":        (*request).terminal, // which opens the workspace when it knows whose
+		"DELETE /api/terminals/{id}":     on((*request).deleteTerminal),
+		"/":                              nowhere,
+	}
 }
 
 // Access reports who needs no key: everybody where nothing is told of anybody, where
@@ -230,7 +249,7 @@ func (q *request) fromPage() bool {
 	if q.Method != http.MethodOptions {
 		return true
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
 	h.Set("Access-Control-Allow-Headers", "authorization, content-type, x-session-id")
 	h.Set("Access-Control-Max-Age", "600")
 	q.w.WriteHeader(http.StatusNoContent)

@@ -19,9 +19,9 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%q: %s, want %s", given, got, want)
 		}
 	}
-	for given, want := range map[string]bool{home: true, home + "/a": true, "/workspaces": false, "/": false} {
-		if relative, in := inWorkspace(given); in != want || !in && relative != "" {
-			t.Errorf("%s: %q %t", given, relative, in)
+	for given, want := range map[string]bool{home: true, home + "/a": true, "/workspaces": false, "/": false, "/tmp/x": true, "/tmpx": false} {
+		if got := (found{Entry: engine.Entry{Path: given}}).writable(); got != want {
+			t.Errorf("%s: %t", given, got)
 		}
 	}
 }

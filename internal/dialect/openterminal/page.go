@@ -4,11 +4,12 @@ import (
 	"archive/zip"
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httputil"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -110,25 +111,20 @@ func (q *request) makeFolder() (any, error) {
 		return nil, err
 	}
 	absolute := q.absolute(body.Path, home)
-	relative, err := q.writable(absolute)
-	if err != nil {
-		return nil, err
-	}
-	_, err = q.live.MakeFolder(q.Context(), q.caller, q.workspace, relative)
+	_, err := q.live.MakeFolder(q.Context(), q.caller, q.workspace, absolute)
 	return map[string]string{"path": absolute}, err
 }
 
 // named is something that is to be moved or removed: itself, wherever a link leads.
-func (q *request) named(absolute string) (engine.Entry, error) {
-	relative, in := inWorkspace(absolute)
-	if !in || relative == "" {
-		return engine.Entry{}, refuse(http.StatusForbidden, "%s cannot be changed: only what is in %s can.", absolute, home)
-	}
-	e, err := q.live.StatFile(q.Context(), q.caller, q.workspace, relative)
+func (q *request) named(absolute string) (found, error) {
+	e, err := q.live.StatFile(q.Context(), q.caller, q.workspace, absolute)
 	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrInvalid) {
-		return e, refuse(http.StatusNotFound, "Path not found: %s", absolute)
+		return found{}, refuse(http.StatusNotFound, "Path not found: %s", absolute)
 	}
-	return e, err
+	if absolute == home {
+		return found{}, refuse(http.StatusForbidden, "%s cannot be changed: only what is in it can.", absolute)
+	}
+	return found{e, true}, err
 }
 
 func (q *request) deleteFile() (any, error) {
@@ -137,12 +133,12 @@ func (q *request) deleteFile() (any, error) {
 		return nil, err
 	}
 	absolute := q.absolute(name, home)
-	e, err := q.named(absolute)
+	f, err := q.named(absolute)
 	if err != nil {
 		return nil, err
 	}
-	err = q.live.RemoveFile(q.Context(), q.caller, q.workspace, e.Path, true)
-	return map[string]string{"path": absolute, "type": kindOf(e)}, err
+	err = q.live.RemoveFile(q.Context(), q.caller, q.workspace, absolute, true)
+	return map[string]string{"path": absolute, "type": f.kind()}, err
 }
 
 func (q *request) moveFile() (any, error) {
@@ -151,18 +147,13 @@ func (q *request) moveFile() (any, error) {
 		return nil, err
 	}
 	from, to := q.absolute(body.Source, home), q.absolute(body.Destination, home)
-	e, err := q.named(from)
-	if err != nil {
+	if _, err := q.named(from); err != nil {
 		return nil, err
 	}
-	relative, in := inWorkspace(to)
-	if !in {
-		return nil, refuse(http.StatusForbidden, "%s cannot be changed: only what is in %s can.", to, home)
+	if f, err := q.locate(path.Dir(to)); err != nil || !f.exists {
+		return nil, cmp.Or(err, refuse(http.StatusBadRequest, "Destination parent directory not found: %s", path.Dir(to)))
 	}
-	if _, err := q.named(path.Dir(to)); path.Dir(relative) != "." && err != nil {
-		return nil, refuse(http.StatusBadRequest, "Destination parent directory not found: %s", path.Dir(to))
-	}
-	_, err = q.live.MoveFile(q.Context(), q.caller, q.workspace, e.Path, relative, false)
+	_, err := q.live.MoveFile(q.Context(), q.caller, q.workspace, from, to, false)
 	if errors.Is(err, engine.ErrConflict) {
 		return nil, refuse(http.StatusConflict, "Destination already exists: %s", to)
 	}
@@ -180,19 +171,17 @@ func (q *request) archive() (any, error) {
 	if len(body.Paths) == 0 {
 		return nil, refuse(http.StatusBadRequest, "No paths provided")
 	}
-	var files []found
+	var files []string
 	for _, name := range body.Paths {
 		f, err := q.existing(q.absolute(name, home), "")
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case f.Type == "file":
-			files = append(files, f)
-			continue
-		case !f.in:
-			return nil, refuse(http.StatusForbidden, "%s is not in %s.", f.Path, home)
 		}
-		all, more, err := q.live.ListFiles(q.Context(), q.caller, q.workspace, f.relative, deepest)
+		if f.kind() == "file" {
+			files = append(files, f.Path)
+			continue
+		}
+		all, more, err := q.live.ListFiles(q.Context(), q.caller, q.workspace, f.Path, deepest)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +190,7 @@ func (q *request) archive() (any, error) {
 		}
 		for _, e := range all {
 			if e.Kind == engine.EntryFile {
-				files = append(files, found{Path: home + "/" + e.Path, relative: e.Path, in: true})
+				files = append(files, e.Path)
 			}
 		}
 	}
@@ -210,7 +199,11 @@ func (q *request) archive() (any, error) {
 	h.Set("Content-Disposition", `attachment; filename="download.zip"`)
 	out, names := zip.NewWriter(q.w), wire.ArchiveNames{}
 	for _, f := range files {
-		if err := q.pack(out, names.Name(cmp.Or(f.relative, path.Base(f.Path))), f); err != nil {
+		inner, below := strings.CutPrefix(f, home+"/")
+		if !below {
+			inner = path.Base(f)
+		}
+		if err := q.pack(out, names.Name(inner), f); err != nil {
 			panic(http.ErrAbortHandler) // half of an archive must not look whole
 		}
 	}
@@ -220,15 +213,15 @@ func (q *request) archive() (any, error) {
 	return answered{}, nil
 }
 
-func (q *request) pack(out *zip.Writer, name string, f found) error {
-	file, done, err := q.openFile(f)
+func (q *request) pack(out *zip.Writer, name, at string) error {
+	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, at)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil // a program has removed it meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer file.Close()
 	to, err := out.Create(name)
 	if err == nil {
 		_, err = io.Copy(to, file)
@@ -237,7 +230,43 @@ func (q *request) pack(out *zip.Writer, name string, f found) error {
 }
 
 func (q *request) ports() (any, error) {
-	var list json.RawMessage
-	err := q.inside(&list, "ports")
+	type row struct {
+		Port    int     `json:"port"`
+		PID     *int    `json:"pid"` // no program of a sandbox sees another one's
+		Process *string `json:"process"`
+	}
+	open, err := q.live.Ports(q.Context(), q.caller, q.workspace)
+	list := []row{}
+	for _, port := range open {
+		list = append(list, row{Port: port})
+	}
 	return map[string]any{"ports": list}, err
+}
+
+// proxy passes a request on to a server of the user's sandbox.
+func (q *request) proxy() (any, error) {
+	number, err := strconv.ParseUint(q.PathValue("port"), 10, 16)
+	if err != nil || number == 0 {
+		return nil, refuse(http.StatusUnprocessableEntity, "Port must be between 1 and 65535")
+	}
+	conn, err := q.live.DialPort(q.Context(), q.caller, q.workspace, int(number))
+	if errors.Is(err, engine.ErrConflict) {
+		return nil, refuse(http.StatusNotFound, "Port not found")
+	}
+	if err != nil {
+		return nil, err
+	}
+	to := &wire.Port{Conn: conn, Number: int(number), Log: q.Log}
+	to.Request = func(p *httputil.ProxyRequest) {
+		below := "/proxy/" + q.PathValue("port")
+		p.Out.URL.Path, p.Out.URL.RawPath = strings.TrimPrefix(p.In.URL.Path, below), strings.TrimPrefix(p.In.URL.RawPath, below)
+		wire.HideCaller(p.Out.Header)
+		p.Out.Header.Del("X-User-Id")
+	}
+	to.Response = func(resp *http.Response) { wire.Confine(resp.Header) }
+	to.Failed = func(http.ResponseWriter) {
+		q.fail(q.w, q.Request, refuse(http.StatusBadGateway, "Connection refused: %s", to.Local()))
+	}
+	to.ServeHTTP(q.w, q.Request)
+	return answered{}, nil
 }

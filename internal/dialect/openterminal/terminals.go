@@ -1,10 +1,12 @@
 package openterminal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +96,54 @@ func (q *request) deleteTerminal() (any, error) {
 	return map[string]string{"status": "deleted"}, q.live.KillProcess(q.Context(), q.caller, q.workspace, p.ID)
 }
 
+const shownOutput = 64 << 10
+
+// userTerminal finds the shell that the page of this chat shows.
+func (q *request) userTerminal() (live.Process, error) {
+	all, err := q.live.Processes(q.Context(), q.caller, q.workspace)
+	if err != nil {
+		return live.Process{}, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, p := range slices.Backward(all) {
+		if c := q.commands[q.workspace][p.ID]; c != nil && c.attached && c.shownIn == q.chat && p.Running {
+			return p, nil
+		}
+	}
+	return live.Process{}, refuse(http.StatusNotFound, "No connected user shell")
+}
+
+func (q *request) readTerminal() (any, error) {
+	p, err := q.userTerminal()
+	if err != nil {
+		return nil, err
+	}
+	shown, err := q.follow(p, reading{from: max(0, p.Output-shownOutput)})
+	if err != nil {
+		return nil, err
+	}
+	var text strings.Builder
+	for _, o := range shown.Output {
+		text.WriteString(o.Data)
+	}
+	return map[string]string{"output": text.String()}, nil
+}
+
+func (q *request) typeAtTerminal() (any, error) {
+	var body struct {
+		Input string `json:"input"`
+	}
+	if err := q.decode(&body, "input"); err != nil {
+		return nil, err
+	}
+	p, err := q.userTerminal()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"status": "ok"}, q.typeAt(p.ID, body.Input)
+}
+
 // connect gives the page its terminal. The shell ends with it.
 func (q *request) connect() {
 	conn, err := websocket.Accept(q.w, q.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // a foreign page needs a key: see admit
@@ -111,7 +161,7 @@ func (q *request) connect() {
 		q.mu.Lock()
 		c.attached = false
 		q.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), insideTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), writeTime)
 		defer cancel()
 		if err := q.live.KillProcess(ctx, q.caller, q.workspace, p.ID); err != nil && !errors.Is(err, engine.ErrNotFound) {
 			q.Log.ErrorContext(ctx, "a terminal could not be ended", "process", p.ID, "err", err)
@@ -148,7 +198,10 @@ func (q *request) connect() {
 
 // admit reads the first message and finds out whose terminal it is.
 func (q *request) admit(conn *websocket.Conn) (live.Process, *command, websocket.StatusCode) {
-	var first struct{ Type, Token string }
+	var first struct {
+		Type, Token string
+		Chat        string `json:"chat_id"`
+	}
 	ctx, cancel := context.WithTimeout(q.Context(), authTime)
 	defer cancel()
 	kind, text, err := conn.Read(ctx)
@@ -173,7 +226,7 @@ func (q *request) admit(conn *websocket.Conn) (live.Process, *command, websocket
 	if c.attached {
 		return live.Process{}, nil, closedTwice
 	}
-	c.attached = true
+	c.attached, c.shownIn = true, cmp.Or(first.Chat, q.chat)
 	return p, c, 0
 }
 
