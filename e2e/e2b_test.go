@@ -169,9 +169,17 @@ func TestE2BAbuse(t *testing.T) {
 			t.Errorf("%s: %d %q", what, got.status, got.body)
 		}
 	}
-	for path, want := range map[string]string{"../../etc/passwd": "outside", "/etc/shadow": "outside", "a/../../x": "outside", "none": "", "\\u0000": ""} {
-		if got := on(49983, "POST", "/filesystem.Filesystem/Stat", `{"path":"`+path+`"}`); got.status != 400 && got.status != 404 || !strings.Contains(string(got.body), want) {
+	for path, status := range map[string]int{"../../etc/passwd": 200, "/tmp": 200, "/": 200, "/etc/shadow": 404, "/nowhere/x": 404, "a/../../x": 404, "none": 404, "\\u0000": 400} {
+		if got := on(49983, "POST", "/filesystem.Filesystem/Stat", `{"path":"`+path+`"}`); got.status != status {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	for _, path := range []string{"/etc/passwd", "/usr/bin/x", "/x"} { // the sandbox's own, which its programs cannot change either
+		refused("write "+path, on(49983, "POST", "/files?path="+path, "x", "Content-Type", "application/octet-stream"), http.StatusForbidden)
+		for call, body := range map[string]string{"Remove": `{"path":"` + path + `"}`, "Move": `{"source":"` + path + `","destination":"y"}`, "WatchDir": ""} {
+			if got := on(49983, "POST", "/filesystem.Filesystem/"+call, body); got.status == 200 {
+				t.Errorf("%s %s: %d %s", call, path, got.status, got.body)
+			}
 		}
 	}
 	if got := on(49983, "POST", "/filesystem.Filesystem/Stat", `{"path":"."}`); got.status != 200 || !strings.Contains(string(got.body), "FILE_TYPE_DIRECTORY") {

@@ -64,8 +64,11 @@ type Processes interface {
 	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
 }
 
-// Files are those of a sandbox's workspace.
+// Files are those of a sandbox, by absolute paths as its programs have them.
 type Files interface {
+	// RealFile follows all links. What is not there has a path too, with ErrNotFound.
+	RealFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+
 	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
 	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
 	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)

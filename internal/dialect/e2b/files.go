@@ -13,24 +13,24 @@ import (
 )
 
 // filePath is the path that the query of a request for a file names.
-func filePath(r *http.Request, p string) (root, rest string, err error) {
+func filePath(r *http.Request, p string) (string, error) {
 	if name := r.URL.Query().Get("username"); !knownUser(name) {
-		return "", "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: errors.New("there is no user " + name + " in this sandbox, only " + user)}
+		return "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: errors.New("there is no user " + name + " in this sandbox, only " + user)}
 	}
 	if err := checkUser(r.Header); err != nil {
-		return "", "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: err}
+		return "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: err}
 	}
-	return within(p)
+	return absolute(p), nil
 }
 
 func (h *Handler) download(w http.ResponseWriter, r *http.Request) {
 	sb := sandboxOf(r.Context())
-	_, rest, err := filePath(r, r.URL.Query().Get("path"))
+	at, err := filePath(r, r.URL.Query().Get("path"))
 	if err != nil {
 		h.fail(w, err)
 		return
 	}
-	e, err := h.Live.StatFile(r.Context(), sb.caller, sb.session, rest)
+	e, err := h.Live.RealFile(r.Context(), sb.caller, sb.session, at)
 	if err == nil && e.Kind == engine.EntryFolder {
 		err = invalid("the path is a directory: " + r.URL.Query().Get("path"))
 	}
@@ -38,13 +38,13 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	_, f, err := h.Live.OpenFile(r.Context(), sb.caller, sb.session, rest)
+	_, f, err := h.Live.OpenFile(r.Context(), sb.caller, sb.session, at)
 	if err != nil {
 		h.fail(w, err)
 		return
 	}
 	defer f.Close()
-	wire.Download(w.Header(), wire.Attachment(path.Base(rest)), "application/octet-stream")
+	wire.Download(w.Header(), wire.Attachment(path.Base(at)), "application/octet-stream")
 	http.ServeContent(w, r, "", e.Modified, f)
 }
 
@@ -122,17 +122,11 @@ func (h *Handler) writeForm(r *http.Request, named string, body io.Reader, bound
 }
 
 func (h *Handler) writeFile(r *http.Request, at string, content io.Reader) (writtenBody, error) {
-	root, rest, err := filePath(r, at)
+	at, err := filePath(r, at)
 	if err != nil {
 		return writtenBody{}, err
 	}
 	sb := sandboxOf(r.Context())
-	if e, err := h.Live.StatFile(r.Context(), sb.caller, sb.session, rest); err == nil && e.Kind == engine.EntryFolder {
-		return writtenBody{}, invalid("the path is a directory: " + at)
-	}
-	e, err := h.Live.WriteFile(r.Context(), sb.caller, sb.session, rest, content)
-	if err != nil {
-		return writtenBody{}, err
-	}
-	return writtenBody{path.Base(e.Path), path.Join(root, e.Path), "file"}, nil
+	_, err = h.Live.WriteFile(r.Context(), sb.caller, sb.session, at, content)
+	return writtenBody{path.Base(at), at, "file"}, err
 }

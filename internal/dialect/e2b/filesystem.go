@@ -102,9 +102,6 @@ func (t timestamp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Unix(t.Seconds, int64(t.Nanos)).UTC().Format(time.RFC3339Nano))
 }
 
-// roots are the names of the workspace in a sandbox.
-var roots = []string{home, "/workspace", "/mnt/data"}
-
 // absolute is a path as the sandbox's user means it.
 func absolute(p string) string {
 	switch {
@@ -119,122 +116,93 @@ func absolute(p string) string {
 	return path.Clean(p)
 }
 
-// within returns the name of the workspace that a path begins with, and the rest.
-func within(p string) (root, rest string, err error) {
-	if strings.Contains(p, "\x00") {
-		return "", "", invalid("a path has no NUL in it")
-	}
-	p = absolute(p)
-	for _, root := range roots {
-		if p == root {
-			return root, ".", nil
-		}
-		if rest, ok := strings.CutPrefix(p, root+"/"); ok {
-			return root, rest, nil
-		}
-	}
-	return "", "", invalid(p + " is outside of the files of this sandbox, which are below " + home + ": use a command for what is elsewhere")
-}
+// mine are the paths of files that are the user's.
+var mine = regexp.MustCompile(`^(/home/user|/workspace|/mnt/data|/tmp)(/|$)`)
 
-// entry describes a file of the workspace by a name of its own.
-func (h *Handler) entry(ctx context.Context, c *sandbox, root string, e *engine.Entry) *entryInfo {
-	at := path.Join(root, e.Path)
+// entry describes a file, by the path that it was asked by.
+func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entryInfo {
 	info := &entryInfo{
-		Name: path.Base(at), Path: at, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(), Owner: user, Group: user,
+		Name: path.Base(e.Path), Path: e.Path, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(), Owner: user, Group: user,
 		Modified: &timestamp{e.Modified.Unix(), int32(e.Modified.Nanosecond())},
 	}
-	switch e.Kind {
+	if !mine.MatchString(e.Path) { // the sandbox's own
+		info.Owner, info.Group = "root", "root"
+	}
+	kind := e.Kind
+	if kind == engine.EntryLink { // its type is that of what it leads to
+		to := e.Target
+		if !strings.HasPrefix(to, "/") {
+			to = path.Join(path.Dir(e.Path), to)
+		}
+		info.Target = &to
+		if target, err := h.Live.RealFile(ctx, c.caller, c.session, e.Path); err == nil {
+			kind = target.Kind
+		}
+	}
+	switch kind {
 	case engine.EntryFile:
 		info.Type.number = typeFile
 	case engine.EntryFolder:
 		info.Type.number = typeDirectory
-	case engine.EntryLink: // its type is that of what it leads to
-		to := e.Target
-		if !strings.HasPrefix(to, "/") {
-			to = path.Join(path.Dir(at), to)
-		}
-		info.Target = &to
-		if _, rest, err := within(to); err == nil {
-			if target, err := h.Live.StatFile(ctx, c.caller, c.session, rest); err == nil && target.Kind == engine.EntryFolder {
-				info.Type.number = typeDirectory
-			} else if err == nil && target.Kind == engine.EntryFile {
-				info.Type.number = typeFile
-			}
-		}
 	}
-	if e.Mode&fs.ModeDir == 0 && e.Kind == engine.EntryFolder {
+	if e.Kind == engine.EntryFolder {
 		info.Permissions = (e.Mode | fs.ModeDir).String()
 	}
 	return info
 }
 
 func (h *Handler) stat(ctx context.Context, c call, q *pathRequest) (*entryResponse, error) {
-	root, rest, err := within(q.Path)
+	e, err := h.Live.StatFile(ctx, c.caller, c.session, absolute(q.Path))
 	if err != nil {
 		return nil, err
 	}
-	e, err := h.Live.StatFile(ctx, c.caller, c.session, rest)
-	if err != nil {
-		return nil, err
-	}
-	return &entryResponse{h.entry(ctx, c.sandbox, root, &e)}, nil
+	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
 }
 
 func (h *Handler) makeDir(ctx context.Context, c call, q *pathRequest) (*entryResponse, error) {
-	root, rest, err := within(q.Path)
-	if err != nil {
-		return nil, err
-	}
-	switch e, err := h.Live.StatFile(ctx, c.caller, c.session, rest); {
+	switch e, err := h.Live.RealFile(ctx, c.caller, c.session, absolute(q.Path)); {
 	case err == nil && e.Kind == engine.EntryFolder:
 		return nil, connect.NewError(connect.CodeAlreadyExists, errors.New("the directory exists already: "+q.Path))
 	case err == nil:
 		return nil, invalid("the path exists and is no directory: " + q.Path)
 	}
-	e, err := h.Live.MakeFolder(ctx, c.caller, c.session, rest)
+	e, err := h.Live.MakeFolder(ctx, c.caller, c.session, absolute(q.Path))
 	if err != nil {
 		return nil, err
 	}
-	return &entryResponse{h.entry(ctx, c.sandbox, root, &e)}, nil
+	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
 }
 
 func (h *Handler) move(ctx context.Context, c call, q *moveRequest) (*entryResponse, error) {
-	_, from, err := within(q.Source)
-	if err != nil {
-		return nil, err
-	}
-	root, to, err := within(q.Destination)
-	if err != nil {
-		return nil, err
-	}
+	from, to := absolute(q.Source), absolute(q.Destination)
 	if _, err := h.Live.StatFile(ctx, c.caller, c.session, from); err != nil {
 		return nil, err
 	}
-	if above := path.Dir(to); above != "." {
-		if _, err := h.Live.MakeFolder(ctx, c.caller, c.session, above); err != nil {
-			return nil, err
-		}
+	if _, err := h.Live.MakeFolder(ctx, c.caller, c.session, path.Dir(to)); err != nil {
+		return nil, err
 	}
 	e, err := h.Live.MoveFile(ctx, c.caller, c.session, from, to, true)
 	if err != nil {
 		return nil, err
 	}
-	return &entryResponse{h.entry(ctx, c.sandbox, root, &e)}, nil
+	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
+}
+
+// folder makes sure that a path leads to a folder.
+func (h *Handler) folder(ctx context.Context, c *sandbox, at string) (string, error) {
+	e, err := h.Live.RealFile(ctx, c.caller, c.session, absolute(at))
+	if err == nil && e.Kind != engine.EntryFolder {
+		err = invalid("the path is no directory: " + at)
+	}
+	return absolute(at), err
 }
 
 func (h *Handler) listDir(ctx context.Context, c call, q *pathRequest) (*entriesResponse, error) {
-	root, rest, err := within(q.Path)
+	at, err := h.folder(ctx, c.sandbox, q.Path)
 	if err != nil {
 		return nil, err
 	}
-	e, err := h.Live.StatFile(ctx, c.caller, c.session, rest)
-	if err != nil {
-		return nil, err
-	}
-	if e.Kind != engine.EntryFolder {
-		return nil, invalid("the path is no directory: " + q.Path)
-	}
-	list, more, err := h.Live.ListFiles(ctx, c.caller, c.session, rest, int(max(1, min(q.Depth, 1<<10))))
+	list, more, err := h.Live.ListFiles(ctx, c.caller, c.session, at, int(max(1, min(q.Depth, 1<<10))))
 	if err != nil {
 		return nil, err
 	}
@@ -243,17 +211,13 @@ func (h *Handler) listDir(ctx context.Context, c call, q *pathRequest) (*entries
 	}
 	answer := &entriesResponse{Entries: make([]entryInfo, len(list))}
 	for i := range list {
-		answer.Entries[i] = *h.entry(ctx, c.sandbox, root, &list[i])
+		answer.Entries[i] = *h.entry(ctx, c.sandbox, &list[i])
 	}
 	return answer, nil
 }
 
 func (h *Handler) removeEntry(ctx context.Context, c call, q *pathRequest) (*empty, error) {
-	_, rest, err := within(q.Path)
-	if err != nil {
-		return nil, err
-	}
-	err = h.Live.RemoveFile(ctx, c.caller, c.session, rest, true)
+	err := h.Live.RemoveFile(ctx, c.caller, c.session, absolute(q.Path), true)
 	if err != nil && engine.KindOf(err) == engine.ErrNotFound {
 		err = nil // E2B's is like rm -rf
 	}
@@ -262,27 +226,20 @@ func (h *Handler) removeEntry(ctx context.Context, c call, q *pathRequest) (*emp
 
 // watch begins to watch a folder. Its events have names relative to it.
 func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-chan fileEvent, func(), error) {
-	root, rest, err := within(q.Path)
+	at, err := h.folder(ctx, c, q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := h.Live.StatFile(ctx, c.caller, c.session, rest)
-	if err != nil {
-		return nil, nil, err
-	}
-	if e.Kind != engine.EntryFolder {
-		return nil, nil, invalid("the path is no directory: " + q.Path)
-	}
-	changes, err := h.Live.WatchFiles(ctx, c.caller, c.session, rest, q.Recursive)
+	changes, err := h.Live.WatchFiles(ctx, c.caller, c.session, at, q.Recursive)
 	if err != nil {
 		return nil, nil, err
 	}
 	next, stop := wire.Follow(ctx, func(yield func(fileEvent) bool) {
 		for change := range changes {
-			for _, e := range eventsOf(&change, rest) {
+			for _, e := range eventsOf(&change, at) {
 				if q.WithEntry && e.Type.number != eventRemove && e.Type.number != eventRename {
-					if found, err := h.Live.StatFile(ctx, c.caller, c.session, path.Join(rest, e.Name)); err == nil {
-						e.Entry = h.entry(ctx, c, root, &found)
+					if found, err := h.Live.StatFile(ctx, c.caller, c.session, path.Join(at, e.Name)); err == nil {
+						e.Entry = h.entry(ctx, c, &found)
 					}
 				}
 				if !yield(e) {
@@ -294,19 +251,10 @@ func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-cha
 	return next, stop, nil
 }
 
-// unnamed is how the kernel calls a file that is being written and has no name yet.
-var unnamed = regexp.MustCompile(`(^|/)#\d+$`)
-
 // eventsOf are E2B's events of one change in a folder.
 func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
 	event := func(at string, kind int32) fileEvent {
-		if folder != "." {
-			at = strings.TrimPrefix(strings.TrimPrefix(at, folder), "/")
-		}
-		return fileEvent{Name: at, Type: enum[eventTypes]{kind}}
-	}
-	if unnamed.MatchString(change.Path) {
-		return nil
+		return fileEvent{Name: strings.TrimPrefix(strings.TrimPrefix(at, folder), "/"), Type: enum[eventTypes]{kind}}
 	}
 	switch change.Kind {
 	case engine.FileCreated:
