@@ -137,6 +137,7 @@ const (
 	OriginJupyter   Origin = "jupyter"
 	OriginE2B       Origin = "e2b"
 	OriginTerminal  Origin = "terminal"
+	OriginOpenAI    Origin = "openai"
 )
 
 // Limits bound what one run may use.

@@ -111,6 +111,7 @@ type Request struct {
 	Origin   engine.Origin    // empty: native
 	Setup    Setup
 	Idle     time.Duration // its interpreter is ended without a cell for so long; zero: as all
+	Scope    string        // what the edge remembers with the session; see engine.Session
 }
 
 // Setup is what each interpreter of a session does before its first cell. It is not
@@ -148,7 +149,8 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 		return engine.Session{}, err
 	}
 	made, err := s.engine.CreateSession(ctx, caller, engine.SessionRequest{
-		Origin: req.Origin, Kind: engine.SessionLive, TTL: req.TTL, Files: req.Files, Limits: limits, Live: string(remembered),
+		Origin: req.Origin, Kind: engine.SessionLive, TTL: req.TTL, Files: req.Files, Limits: limits, Scope: req.Scope,
+		Live: string(remembered),
 	})
 	if err != nil {
 		return engine.Session{}, err
