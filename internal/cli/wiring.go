@@ -297,7 +297,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	}
 	mounts = append(mounts, libreChat, a.dify(s))
 	if s.interpreters != nil {
-		mounts = append(mounts, a.openTerminal(s))
+		mounts = append(mounts, a.openTerminal(s), a.openAI(s))
 	}
 	page, err := a.page(s)
 	if err != nil {

@@ -76,6 +76,7 @@ type Config struct {
 	Onyx        Onyx
 	LibreChat   LibreChat
 	DifyTimeout time.Duration // of a run that comes from Dify
+	Upstream    Account       // model behind /openai/v1; no URL: there is none
 
 	Workspaces      []string // folders that callers may link with a project
 	ProjectAPIs     []string // addresses that callers may name although they are not public

@@ -175,6 +175,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"librechat_jwt_max_life": "1m", "librechat_jwt_skew": "10s",
 		"librechat_user_scope": "strict", "librechat_unknown_session": "empty", "librechat_peer_ptc_errors": "true",
 		"librechat_python_state": "hint", "dify_timeout": "20s",
+		"openai_upstream_url": "http://localhost:11434/v1", "openai_upstream_key": "sample",
 	}
 	for _, o := range Options() {
 		sample, ok := samples[o.Key]

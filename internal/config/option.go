@@ -163,6 +163,13 @@ var table = []Option{
 		Foreign: []Foreign{{"SANDBOX_WORKER_TIMEOUT", "s"}},
 		Help:    "time limit of a run that comes from Dify, which waits for 60s: more than 55s count as 55s",
 		field:   duration(func(c *Config) *time.Duration { return &c.DifyTimeout }, time.Millisecond)},
+	{Key: "openai_upstream_url", Scope: Service, Group: "OpenAI's API", Value: "URL",
+		Help: "model that /openai/v1 asks: any API with chat completions, as http://localhost:11434/v1; everybody with a " +
+			"key may use it",
+		field: text(func(c *Config) *string { return &c.Upstream.URL }, checkAPI)},
+	{Key: "openai_upstream_key", Scope: Service, Group: "OpenAI's API", Value: "KEY", Secret: true,
+		Help:  "key for that model; most want none",
+		field: secret(func(c *Config) *Secret { return &c.Upstream.Key })},
 	{Key: "onyx_max_timeout", Scope: Service, Group: "Onyx", Value: "TIME", Default: "1m",
 		Foreign: []Foreign{{"MAX_EXEC_TIMEOUT_MS", "ms"}},
 		Help:    "longest time limit of a run that comes from Onyx",
@@ -360,7 +367,8 @@ var table = []Option{
 		Help:  "largest file that is fetched from a provider",
 		field: size(func(c *Config) *int64 { return &c.MaxDownload })},
 	{Key: "model_url", Scope: Models, Group: "Local provider", Value: "URL",
-		Help:  "endpoint of the model of --provider local that speaks OpenAI's API, as http://localhost:11434/v1",
+		Help: "endpoint of the model of --provider local that speaks OpenAI's API, as http://localhost:11434/v1; on the " +
+			"command line also for --provider openai, with model_key",
 		field: text(func(c *Config) *string { return &c.ModelURL }, checkAPI)},
 	{Key: "model_key", Scope: Models, Group: "Local provider", Value: "KEY", Secret: true,
 		Help:  "key for that endpoint; most want none",

@@ -1,0 +1,288 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// completion is a chat completion whose model runs code. OpenAI has no such thing: its
+// citations come as annotations of the message, as in the Responses API.
+type completion struct {
+	q      *request
+	turn   *turn
+	model  string
+	id     string
+	at     int64
+	usage  bool // is to be streamed
+	events *events
+
+	words       strings.Builder
+	before      int // where the open message begins in words
+	annotations []map[string]any
+	calls       []any // of the client's functions
+}
+
+// createCompletion is POST /chat/completions. Without the tool code_interpreter it is
+// passed on as it is.
+func (q *request) createCompletion() error {
+	var body json.RawMessage
+	if err := q.readJSON(&body); err != nil {
+		return err
+	}
+	var asked struct {
+		Model    string            `json:"model"`
+		Messages []json.RawMessage `json:"messages"`
+		Tools    []json.RawMessage `json:"tools"`
+		Stream   bool              `json:"stream"`
+		Options  struct {
+			Usage bool `json:"include_usage"`
+		} `json:"stream_options"`
+		Choice json.RawMessage `json:"tool_choice"`
+		N      *int            `json:"n"`
+	}
+	if err := unmarshal(body, &asked); err != nil {
+		return err
+	}
+	tools, interpreters, err := readChatTools(asked.Tools)
+	if err != nil {
+		return err
+	}
+	switch {
+	case interpreters == 0:
+		return q.passOn(body)
+	case interpreters > 1:
+		return invalid("tools", "invalid_value", "There may be one tool code_interpreter.")
+	case asked.N != nil && *asked.N != 1:
+		return unsupported("n", "With the tool code_interpreter there is one choice.")
+	}
+	if err := tools.takePython(); err != nil {
+		return err
+	}
+	in := &inputReader{q: q, tools: tools}
+	b, err := in.container()
+	if err != nil {
+		return err
+	}
+	t := &turn{q: q, tools: tools, box: b, params: map[string]any{}, messages: asked.Messages, most: -1}
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(body, &given) // it was read before
+	for name, value := range given {
+		t.params[name] = value
+	}
+	var one struct{ Type string }
+	switch _ = json.Unmarshal(asked.Choice, &one); {
+	case one.Type == "code_interpreter":
+		t.forced = true
+		t.params["tool_choice"] = map[string]any{"type": "function", "function": map[string]string{"name": tools.python}}
+	case one.Type != "", string(asked.Choice) == `"required"`:
+		t.forced = true
+	}
+	c := &completion{q: q, turn: t, model: asked.Model, id: "chatcmpl-" + engine.NewID().String(),
+		at: time.Now().Unix(), usage: asked.Options.Usage}
+	if asked.Stream {
+		c.events = &events{}
+	}
+	t.to = c
+	return q.carry(t, c.finish, func() bool { return c.events != nil && c.events.w != nil })
+}
+
+// readChatTools reads tools of chat completions, and counts those that run code.
+func readChatTools(list []json.RawMessage) (*toolset, int, error) {
+	tools := &toolset{functions: map[string]bool{}}
+	interpreters := 0
+	for i, raw := range list {
+		var tool struct {
+			Type      string          `json:"type"`
+			Container json.RawMessage `json:"container"`
+			Function  struct {
+				Name string `json:"name"`
+			} `json:"function"`
+		}
+		param := fmt.Sprintf("tools[%d]", i)
+		switch err := json.Unmarshal(raw, &tool); {
+		case err != nil:
+			return nil, 0, invalid(param, "invalid_type", "Invalid type for '%s'.", param)
+		case tool.Type != "code_interpreter":
+			tools.functions[tool.Function.Name] = true
+			tools.list = append(tools.list, raw)
+			continue
+		}
+		interpreters++
+		if err := tools.readContainer(param+".container", tool.Container); err != nil {
+			return nil, 0, err
+		}
+	}
+	return tools, interpreters, nil
+}
+
+func (c *completion) whole(object string, choices ...any) map[string]any {
+	return map[string]any{"id": c.id, "object": object, "created": c.at, "model": c.model, "choices": choices}
+}
+
+func (c *completion) delta(fields map[string]any, reason any) error {
+	if c.events == nil {
+		return nil
+	}
+	return c.events.send("", c.whole("chat.completion.chunk", map[string]any{"index": 0, "delta": fields,
+		"finish_reason": reason, "logprobs": nil}))
+}
+
+func (c *completion) begin() error {
+	if c.events == nil {
+		return nil
+	}
+	c.events.begin(c.q.w)
+	return c.delta(map[string]any{"role": "assistant", "content": ""}, nil)
+}
+
+func (c *completion) text(delta string) error {
+	c.words.WriteString(delta)
+	return c.delta(map[string]any{"content": delta}, nil)
+}
+
+func (c *completion) saying() string { return c.words.String()[c.before:] }
+
+func (c *completion) said(citations []map[string]any) error {
+	from := utf8.RuneCountInString(c.words.String()[:c.before])
+	c.before = c.words.Len()
+	if len(citations) == 0 {
+		return nil
+	}
+	for _, one := range citations {
+		if one["end_index"] != 0 {
+			one["start_index"], one["end_index"] = one["start_index"].(int)+from, one["end_index"].(int)+from
+		}
+	}
+	c.annotations = append(c.annotations, citations...)
+	return c.delta(map[string]any{"annotations": citations}, nil)
+}
+
+func (c *completion) called(*call) error            { return nil }
+func (c *completion) running(*call, string) error   { return nil }
+func (c *completion) ran(*call, string, *ran) error { return nil }
+
+func (c *completion) returned(one *call, _ string) error {
+	spelled := toolCall(one.id, one.name, one.arguments.String()).(map[string]any)
+	c.calls = append(c.calls, maps.Clone(spelled))
+	spelled["index"] = len(c.calls) - 1
+	return c.delta(map[string]any{"tool_calls": []any{spelled}}, nil)
+}
+
+func (c *completion) finish(status string, fields map[string]any) {
+	reason := "stop"
+	switch why, _ := fields["incomplete_details"].(map[string]string); {
+	case status == "incomplete" && why["reason"] == filtered:
+		reason = filtered
+	case status == "incomplete":
+		reason = "length"
+	case len(c.calls) > 0:
+		reason = "tool_calls"
+	}
+	u := c.turn.usage
+	usage := map[string]any{"prompt_tokens": u.Prompt, "completion_tokens": u.Completion, "total_tokens": u.Prompt +
+		u.Completion}
+	if c.events == nil {
+		message := map[string]any{"role": "assistant", "content": c.words.String(), "refusal": nil,
+			"annotations": c.annotations}
+		if len(c.calls) > 0 {
+			message["tool_calls"] = c.calls
+		}
+		whole := c.whole("chat.completion", map[string]any{"index": 0, "message": message, "finish_reason": reason,
+			"logprobs": nil})
+		whole["usage"] = usage
+		writeJSON(c.q.w, http.StatusOK, whole)
+		return
+	}
+	if status == "failed" {
+		_ = c.events.send("", fields) // {"error": …}, as servers of this API end a stream; the client may be gone
+		c.events.end("")
+		return
+	}
+	_ = c.delta(map[string]any{}, reason) // as above
+	if c.usage {
+		last := c.whole("chat.completion.chunk")
+		last["choices"], last["usage"] = []any{}, usage
+		_ = c.events.send("", last)
+	}
+	c.events.end("data: [DONE]\n\n")
+}
+
+// passOn sends a request to the model's server and its answer back, as they are.
+func (q *request) passOn(body []byte) error {
+	end, err := q.begin(q.caller.Owner)
+	if err != nil {
+		return err
+	}
+	defer end()
+	resp, err := q.upstream(q.Context(), http.MethodPost, "/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return q.copy(resp)
+}
+
+func (q *request) copy(resp *http.Response) error {
+	defer resp.Body.Close()
+	h := q.w.Header()
+	h.Set("Content-Type", resp.Header.Get("Content-Type"))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	q.w.WriteHeader(http.StatusOK)
+	out, buffer := http.NewResponseController(q.w), make([]byte, 32<<10)
+	for {
+		n, err := resp.Body.Read(buffer)
+		if n > 0 {
+			if _, err := q.w.Write(buffer[:n]); err != nil || out.Flush() != nil {
+				return nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // the status is out: a cut is the only way to say that this is not all
+		}
+	}
+}
+
+// models passes on what models there are.
+func (q *request) models() error {
+	resp, err := q.upstream(q.Context(), http.MethodGet, "/models", nil)
+	if err != nil {
+		return err
+	}
+	return q.copy(resp)
+}
+
+// model finds one in the list of all: many servers do not tell of one.
+func (q *request) model() error {
+	resp, err := q.upstream(q.Context(), http.MethodGet, "/models", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var list struct{ Data []map[string]any }
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&list); err != nil {
+		return upstreamFailed("The model's server does not list its models.")
+	}
+	for _, m := range list.Data {
+		if m["id"] == q.PathValue("model") {
+			writeJSON(q.w, http.StatusOK, m)
+			return nil
+		}
+	}
+	return &refusal{http.StatusNotFound, problem{
+		Message: fmt.Sprintf("The model '%.80s' does not exist or you do not have access to it.", q.PathValue("model")),
+		Type:    invalidRequest, Param: "model", Code: "model_not_found",
+	}}
+}

@@ -1,0 +1,396 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// workspace is where code finds the files of its container.
+const workspace = "/mnt/data"
+
+const (
+	usualMinutes = 20
+	mostMinutes  = 24 * 60
+)
+
+// scope is what a session remembers of its container.
+type scope struct {
+	Name   string `json:"name"`
+	Memory string `json:"memory,omitempty"`
+}
+
+// wanted is how a client asks for a container, by itself or with a request.
+type wanted struct {
+	Name    string   `json:"name"`
+	FileIDs []string `json:"file_ids"`
+	Memory  *string  `json:"memory_limit"`
+	Expires *struct {
+		Anchor  string `json:"anchor"`
+		Minutes int    `json:"minutes"`
+	} `json:"expires_after"`
+	Network *struct {
+		Type string `json:"type"`
+	} `json:"network_policy"`
+	Skills []json.RawMessage `json:"skills"`
+}
+
+// sizes of containers by the names that OpenAI has for them.
+var sizes = map[string]int64{"1g": 1 << 30, "4g": 4 << 30, "16g": 16 << 30, "64g": 64 << 30}
+
+// session is what a container is made of. The files are looked up: an error of a
+// request comes before its answer begins.
+func (q *request) session(ask *wanted) (live.Request, error) {
+	defaults, maxima := q.Engine.Limits()
+	req := live.Request{
+		Origin: engine.OriginOpenAI, TTL: usualMinutes * time.Minute, Idle: usualMinutes * time.Minute,
+		Setup: live.Setup{Dir: workspace},
+	}
+	kept := scope{Name: ask.Name}
+	for name, size := range sizes {
+		switch {
+		case ask.Memory == nil && size == defaults.Memory, ask.Memory != nil && *ask.Memory == name:
+			kept.Memory, req.Limits.Memory = name, size
+		}
+	}
+	switch {
+	case ask.Memory != nil && kept.Memory == "":
+		return req, invalid("memory_limit", "invalid_value",
+			"Invalid value for 'memory_limit': there are 1g, 4g, 16g and 64g.")
+	case ask.Memory != nil && req.Limits.Memory > maxima.Memory:
+		return req, unsupported("memory_limit",
+			"A container may have at most %d MiB here: the operator can set max_memory.", maxima.Memory>>20)
+	case ask.Network != nil && ask.Network.Type != "disabled":
+		return req, unsupported("network_policy", "Containers have no network here: only the type disabled is supported.")
+	case len(ask.Skills) > 0:
+		return req, unsupported("skills", "Airlock has no skills.")
+	}
+	if e := ask.Expires; e != nil {
+		if e.Anchor != "last_active_at" || e.Minutes < 1 || e.Minutes > mostMinutes {
+			return req, invalid("expires_after", "invalid_value",
+				"Invalid value for 'expires_after': the anchor is last_active_at, and minutes are 1 to %d.", mostMinutes)
+		}
+		req.TTL = time.Duration(e.Minutes) * time.Minute
+		req.Idle = req.TTL
+	}
+	for _, id := range ask.FileIDs {
+		f, err := q.known(id)
+		if err != nil {
+			return req, err
+		}
+		req.Files = append(req.Files, engine.FileRef{ID: f.ID, Path: stagedName(f)})
+	}
+	text, err := json.Marshal(kept)
+	req.Scope = string(text)
+	return req, err
+}
+
+// known finds an upload of the caller's.
+func (q *request) known(id string) (engine.File, error) {
+	parsed, err := parseID(filePrefix, id)
+	if err != nil {
+		return engine.File{}, noFile(id)
+	}
+	f, err := q.Engine.GetFile(q.Context(), q.caller, parsed)
+	return f, missing(err, noFile(id))
+}
+
+// stagedName is how an upload is called in a container. What was put there is known by
+// that form of its name from what code has made.
+func stagedName(f engine.File) string { return filePrefix + f.ID.String() + "-" + cleanName(f.Name) }
+
+var staged = regexp.MustCompile(`^file-[A-Za-z0-9_-]{21}-.`)
+
+// shownName is a staged name without what was put before it.
+func shownName(at string) string {
+	name := path.Base(at)
+	if staged.MatchString(name) {
+		return name[len(filePrefix)+22:]
+	}
+	return name
+}
+
+func containerBody(s engine.Session, status string) map[string]any {
+	var kept scope
+	_ = json.Unmarshal([]byte(s.Scope), &kept)
+	return map[string]any{
+		"id": containerPrefix + s.ID.String(), "object": "container", "name": kept.Name, "status": status,
+		"created_at": s.CreatedAt.Unix(), "last_active_at": s.ExpiresAt.Add(-s.TTL).Unix(),
+		"memory_limit":   orNull(kept.Memory),
+		"expires_after":  map[string]any{"anchor": "last_active_at", "minutes": int(s.TTL / time.Minute)},
+		"network_policy": map[string]string{"type": "disabled"},
+	}
+}
+
+func (q *request) createContainer() error {
+	var ask wanted
+	if err := q.readJSON(&ask); err != nil {
+		return err
+	}
+	if ask.Name == "" {
+		return invalid("name", "missing_required_parameter", "Missing required parameter: 'name'.")
+	}
+	if len(ask.Name) > 256 {
+		return invalid("name", "invalid_value", "Invalid value for 'name': at most 256 bytes.")
+	}
+	req, err := q.session(&ask)
+	if err != nil {
+		return err
+	}
+	made, err := q.Live.Create(q.Context(), q.caller, req)
+	if err != nil {
+		return err
+	}
+	writeJSON(q.w, http.StatusOK, containerBody(made, "running"))
+	return nil
+}
+
+// container is one of the caller's, with its files. It is a use of it.
+func (q *request) container(id string) (engine.Session, []insideFile, error) {
+	gone := notFound("Container with id '%.80s' not found.", id)
+	parsed, err := parseID(containerPrefix, id)
+	if err != nil {
+		return engine.Session{}, nil, gone
+	}
+	s, err := q.Engine.GetSession(q.Context(), q.caller, parsed)
+	if err != nil {
+		return s, nil, missing(err, gone)
+	}
+	if s.Kind != engine.SessionLive || live.Language(s) != "python" {
+		return s, nil, gone
+	}
+	s, files, places, err := q.Engine.UseSession(q.Context(), q.caller, parsed)
+	if err != nil {
+		return s, nil, missing(err, gone)
+	}
+	inside := make([]insideFile, len(files))
+	for i := range files {
+		inside[i] = insideFile{files[i], places[i].Path}
+	}
+	return s, inside, nil
+}
+
+// insideFile is a file in a container.
+type insideFile struct {
+	engine.File
+	at string
+}
+
+func insideBody(container engine.ID, f insideFile) map[string]any {
+	source := "assistant"
+	if staged.MatchString(path.Base(f.at)) {
+		source = "user"
+	}
+	return map[string]any{
+		"id": insidePrefix + f.ID.String(), "object": "container.file", "container_id": containerPrefix +
+			container.String(),
+		"created_at": f.CreatedAt.Unix(), "bytes": f.Size, "path": workspace + "/" + f.at, "source": source,
+	}
+}
+
+func (q *request) getContainer() error {
+	s, _, err := q.container(q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(q.w, http.StatusOK, containerBody(s, "running"))
+	return nil
+}
+
+// deleteContainer answers with an empty body, as OpenAI does.
+func (q *request) deleteContainer() error {
+	s, _, err := q.container(q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := q.Live.Delete(q.Context(), q.caller, s.ID); err != nil {
+		return missing(err, notFound("Container with id '%.80s' not found.", q.PathValue("id")))
+	}
+	q.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (q *request) listContainers() error {
+	sessions, err := every(func(p engine.Page) ([]engine.Session, error) {
+		return q.Engine.ListSessions(q.Context(), q.caller, engine.SessionQuery{Origin: engine.OriginOpenAI, Page: p})
+	}, func(s *engine.Session) engine.ID { return s.ID })
+	if err != nil {
+		return err
+	}
+	var all []map[string]any
+	for _, s := range sessions {
+		body := containerBody(s, "running")
+		if name := q.URL.Query().Get("name"); name == "" || body["name"] == name {
+			all = append(all, body)
+		}
+	}
+	return q.list(all, 100, 20)
+}
+
+// addContainerFile puts a file of its own, or an upload, into a container.
+func (q *request) addContainerFile() error {
+	s, _, err := q.container(q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	var at, id string
+	if kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type")); kind == "application/json" {
+		var body struct {
+			FileID string `json:"file_id"`
+		}
+		err = q.readJSON(&body)
+		id = body.FileID
+	} else {
+		var fields form
+		fields, err = q.readForm(func(name string, content io.Reader) error {
+			at = filePrefix + engine.NewID().String() + "-" + cleanName(name)
+			_, err := q.Live.WriteFile(q.Context(), q.caller, s.ID, at, content)
+			return err
+		})
+		id = fields["file_id"]
+	}
+	switch {
+	case err != nil:
+		return err
+	case at == "" && id == "":
+		return invalid("file", "missing_required_parameter", "Missing required parameter: 'file' or 'file_id'.")
+	case at == "":
+		if at, err = q.stage(s.ID, id); err != nil {
+			return err
+		}
+	}
+	f, err := q.stored(q.Context(), s.ID, at)
+	if err != nil {
+		return err
+	}
+	writeJSON(q.w, http.StatusOK, insideBody(s.ID, f))
+	return nil
+}
+
+// stage puts an upload into a container, and returns its path there.
+func (q *request) stage(container engine.ID, id string) (at string, err error) {
+	f, err := q.known(id)
+	if err != nil {
+		return "", err
+	}
+	_, content, err := q.Engine.OpenFile(q.Context(), q.caller, f.ID)
+	if err != nil {
+		return "", missing(err, noFile(id))
+	}
+	defer content.Close()
+	_, err = q.Live.WriteFile(q.Context(), q.caller, container, stagedName(f), content)
+	return stagedName(f), err
+}
+
+// sync has what was changed in a container stored, which is done after each cell.
+func (q *request) sync(ctx context.Context, container engine.ID) ([]engine.File, error) {
+	cell, err := q.Live.Start(ctx, q.caller, container, live.CellRequest{Silent: true})
+	if err == nil {
+		cell, err = q.Live.Wait(ctx, q.caller, container, cell.ID)
+	}
+	return cell.Files, err
+}
+
+// stored returns a file that was put into a container, once it is kept.
+func (q *request) stored(ctx context.Context, container engine.ID, at string) (insideFile, error) {
+	if _, err := q.sync(ctx, container); err != nil {
+		return insideFile{}, err
+	}
+	_, files, err := q.container(containerPrefix + container.String())
+	if err != nil {
+		return insideFile{}, err
+	}
+	i := slices.IndexFunc(files, func(f insideFile) bool { return f.at == at })
+	if i < 0 {
+		return insideFile{}, &engine.Error{Op: "store file", Kind: engine.ErrFull, ID: at,
+			Err: errors.New("the file could not be kept: the container is full, or has changed it")}
+	}
+	return files[i], nil
+}
+
+func (q *request) listContainerFiles() error {
+	s, files, err := q.container(q.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(files, func(a, b insideFile) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	var all []map[string]any
+	for _, f := range files {
+		all = append(all, insideBody(s.ID, f))
+	}
+	return q.list(all, 100, 20)
+}
+
+// inside finds a file in a container.
+func (q *request) inside() (container engine.ID, f insideFile, err error) {
+	s, _, err := q.container(q.PathValue("id"))
+	if err != nil {
+		return container, f, err
+	}
+	id, err := parseID(insidePrefix, q.PathValue("file"))
+	if err != nil {
+		return container, f, notFound("File not found.")
+	}
+	_, file, place, err := q.Engine.SessionFile(q.Context(), q.caller, s.ID, id)
+	return s.ID, insideFile{file, place.Path}, missing(err, notFound("File not found."))
+}
+
+func (q *request) getContainerFile() error {
+	container, f, err := q.inside()
+	if err != nil {
+		return err
+	}
+	writeJSON(q.w, http.StatusOK, insideBody(container, f))
+	return nil
+}
+
+func (q *request) containerFileContent() error {
+	_, f, err := q.inside()
+	if err != nil {
+		return err
+	}
+	return q.send(f.ID, notFound("File not found."))
+}
+
+func (q *request) deleteContainerFile() error {
+	container, f, err := q.inside()
+	if err != nil {
+		return err
+	}
+	if err := q.Live.RemoveFile(q.Context(), q.caller, container, f.at, false); err != nil {
+		return missing(err, notFound("File not found."))
+	}
+	if _, err := q.sync(q.Context(), container); err != nil {
+		return err
+	}
+	writeJSON(q.w, http.StatusOK, map[string]any{"id": q.PathValue("file"), "object": "container.file", "deleted": true})
+	return nil
+}
+
+// listing names the files of a container for the model.
+func listing(files []insideFile) string {
+	const most = 50
+	var b strings.Builder
+	for i, f := range files {
+		if i == most {
+			b.WriteString("\n- and more: list the folder")
+			break
+		}
+		b.WriteString("\n- " + workspace + "/" + f.at)
+		if name := shownName(f.at); name != path.Base(f.at) {
+			b.WriteString(" (" + name + ")")
+		}
+	}
+	return b.String()
+}

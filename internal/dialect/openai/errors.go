@@ -1,0 +1,142 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// problem is the error object of OpenAI's.
+type problem struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"-"` // empty: null
+	Code    string `json:"-"` // empty: null
+}
+
+const (
+	invalidRequest = "invalid_request_error"
+	serverError    = "server_error"
+)
+
+// MarshalJSON writes null for what there is not.
+func (p problem) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"message": p.Message, "type": p.Type, "param": orNull(p.Param),
+		"code": orNull(p.Code)})
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// refusal is an error that this edge finds by itself.
+type refusal struct {
+	status int
+	problem
+}
+
+func (e *refusal) Error() string { return e.Message }
+
+// invalid refuses a parameter.
+func invalid(param, code, format string, args ...any) error {
+	return &refusal{http.StatusBadRequest, problem{fmt.Sprintf(format, args...), invalidRequest, param, code}}
+}
+
+// unsupported refuses a parameter that OpenAI has.
+func unsupported(param, format string, args ...any) error {
+	return invalid(param, "unsupported_parameter", format, args...)
+}
+
+func notFound(format string, args ...any) error {
+	return &refusal{http.StatusNotFound, problem{Message: fmt.Sprintf(format, args...), Type: invalidRequest}}
+}
+
+// statuses is the one table from an engine error to HTTP.
+var statuses = map[engine.Kind]int{
+	engine.ErrInvalid: http.StatusBadRequest, engine.ErrUnauthorized: http.StatusUnauthorized,
+	engine.ErrForbidden: http.StatusForbidden,
+	engine.ErrNotFound:  http.StatusNotFound, engine.ErrConflict: http.StatusConflict,
+	engine.ErrTooLarge: http.StatusRequestEntityTooLarge,
+	engine.ErrBusy:     http.StatusTooManyRequests, engine.ErrFull: http.StatusTooManyRequests,
+	engine.ErrNoLanguage:  http.StatusNotImplemented,
+	engine.ErrUnavailable: http.StatusServiceUnavailable, engine.ErrCanceled: 499,
+}
+
+// codes tell what a status means beside it.
+var codes = map[int]string{
+	http.StatusUnauthorized: "invalid_api_key", http.StatusTooManyRequests: "rate_limit_exceeded",
+	http.StatusRequestEntityTooLarge: "file_too_large",
+}
+
+// describe says what an error is to a client. Unknown causes stay in the log.
+func describe(err error) (int, problem) {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status, e.problem
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge, problem{Message: "The body is over the limit of this address.",
+			Type: invalidRequest}
+	}
+	kind := engine.KindOf(err)
+	e, ok := errors.AsType[*engine.Error](err)
+	status := statuses[kind]
+	if !ok || status == 0 {
+		return http.StatusInternalServerError, problem{Message: "The server had an error while processing your request.",
+			Type: serverError}
+	}
+	p := problem{Message: strings.ReplaceAll(string(kind), "_", " "), Type: invalidRequest, Code: codes[status]}
+	switch {
+	case kind == engine.ErrInvalid && e.Err != nil:
+		p.Param, p.Message = e.ID, "Invalid '"+e.ID+"': "+e.Err.Error()+"."
+	case e.Hint != "":
+		p.Message = e.Hint
+	case e.Err != nil:
+		p.Message = e.Err.Error()
+	}
+	if status >= http.StatusInternalServerError {
+		p.Type = serverError
+	}
+	return status, p
+}
+
+// fail answers with an error.
+func (q *request) fail(err error) {
+	status, p := describe(err)
+	if q.Context().Err() != nil {
+		status = 499 // for the log: the client has left
+	} else if status == http.StatusInternalServerError {
+		q.Log.Error("openai", "route", q.Pattern, "error", err)
+	}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		q.w.Header().Set("Retry-After", engine.RetrySeconds(err, time.Second))
+	}
+	writeJSON(q.w, status, map[string]any{"error": p})
+}
+
+// Refuse answers with an error that the front door found.
+func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+	kind := invalidRequest
+	if status >= http.StatusInternalServerError {
+		kind = serverError
+	}
+	writeJSON(w, status, map[string]any{"error": problem{Message: message, Type: kind, Code: codes[status]}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // our own types, and JSON that was read
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the peer may be gone
+}

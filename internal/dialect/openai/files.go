@@ -1,0 +1,285 @@
+package openai
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// Ids are the engine's behind what SDKs look for.
+const (
+	filePrefix      = "file-"
+	containerPrefix = "cntr_"
+	insidePrefix    = "cfile_"
+)
+
+func parseID(prefix, text string) (engine.ID, error) {
+	rest, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		return engine.ID{}, &engine.Error{Op: "read id", Kind: engine.ErrNotFound, ID: text}
+	}
+	return engine.ParseID(rest)
+}
+
+// fileBody is a file as it is told of. Nothing is done with its purpose.
+func fileBody(f engine.File) map[string]any {
+	return map[string]any{
+		"id": filePrefix + f.ID.String(), "object": "file", "bytes": f.Size, "created_at": f.CreatedAt.Unix(),
+		"filename": f.Name,
+		"purpose":  purposes[0], "status": "processed", "status_details": nil, "expires_at": f.ExpiresAt.Unix(),
+	}
+}
+
+// purposes that mean that code and models are to read a file; the first stands for all.
+var purposes = []string{"user_data", "assistants", "vision"}
+
+// form is what there is of one beside its file.
+type form map[string]string
+
+// readForm reads a form of small fields and one file, which is given to store as it
+// comes. Fields may stand before and after it.
+func (q *request) readForm(store func(name string, content io.Reader) error) (form, error) {
+	kind, params, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
+	if kind != "multipart/form-data" || params["boundary"] == "" {
+		return nil, invalid("", "", "The body must be multipart/form-data.")
+	}
+	fields, stored := form{}, false
+	for parts := wire.NewParts(q.Body, params["boundary"]); ; {
+		part, err := parts.Next()
+		if err == io.EOF { //nolint:errorlint // a wrapped one is a form that was cut short
+			return fields, nil
+		}
+		if err != nil {
+			return nil, brokenForm(err)
+		}
+		said := wire.Disposition(part.Header.Get("Content-Disposition"))
+		name, isFile := said["filename"]
+		if extended, ok := wire.ExtendedName(said["filename*"]); ok {
+			name, isFile = extended, true
+		}
+		switch {
+		case said["name"] == "file" && isFile && stored:
+			return nil, invalid("file", "", "There may be one file.")
+		case said["name"] == "file" && isFile:
+			stored = true
+			if err := store(name, part); err != nil {
+				return nil, err
+			}
+			fields["file"] = name
+		case len(fields) >= 100:
+			return nil, invalid("", "", "The form has too many fields.")
+		default:
+			text, err := io.ReadAll(io.LimitReader(part, 64<<10))
+			if err != nil {
+				return nil, brokenForm(err)
+			}
+			fields[said["name"]] = string(text)
+		}
+	}
+}
+
+func brokenForm(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return err
+	}
+	return invalid("", "", "The form cannot be read: it is cut short, or is none.")
+}
+
+// cleanName is a name without the folders that some clients send with it.
+func cleanName(name string) string {
+	name = strings.NewReplacer("\x00", "_", `\`, "_").Replace(strings.ToValidUTF8(name, "_"))
+	name = wire.ShortName(name[strings.LastIndex(name, "/")+1:])
+	if _, err := engine.CleanPath(name); err != nil {
+		return "unnamed"
+	}
+	return name
+}
+
+func (q *request) upload() error {
+	var made engine.File
+	fields, err := q.readForm(func(name string, content io.Reader) (err error) {
+		up := engine.Upload{Name: cleanName(name), Origin: engine.OriginOpenAI, Max: q.MaxUpload}
+		made, err = q.Engine.PutFile(q.Context(), q.caller, up, content)
+		return err
+	})
+	if err == nil {
+		err = fields.check(made)
+	}
+	if err != nil {
+		if !made.ID.IsZero() {
+			_ = q.Engine.DeleteFile(q.Context(), q.caller, made.ID) // else it expires
+		}
+		return err
+	}
+	writeJSON(q.w, http.StatusOK, fileBody(made))
+	return nil
+}
+
+// check looks at what came with a file.
+func (f form) check(made engine.File) error {
+	switch purpose := f["purpose"]; {
+	case made.ID.IsZero():
+		return invalid("file", "missing_required_parameter", "'file' is a required property")
+	case purpose == "":
+		return invalid("purpose", "missing_required_parameter", "'purpose' is a required property")
+	case !slices.Contains(purposes, purpose):
+		return invalid("purpose", "invalid_value", "Invalid purpose '%.40s': Airlock has %s.", purpose,
+			strings.Join(purposes, ", "))
+	}
+	for name := range f {
+		if strings.HasPrefix(name, "expires_after") {
+			return unsupported("expires_after",
+				"Airlock keeps a file as long as its operator has set (file_ttl), counted from its last use.")
+		}
+	}
+	return nil
+}
+
+func (q *request) file() (engine.ID, error) {
+	id, err := parseID(filePrefix, q.PathValue("id"))
+	if err != nil {
+		return id, noFile(q.PathValue("id"))
+	}
+	return id, nil
+}
+
+func noFile(id string) error { return notFound("No such File object: %.80s", id) }
+
+func (q *request) getFile() error {
+	id, err := q.file()
+	if err != nil {
+		return err
+	}
+	f, err := q.Engine.GetFile(q.Context(), q.caller, id)
+	if err != nil {
+		return missing(err, noFile(q.PathValue("id")))
+	}
+	writeJSON(q.w, http.StatusOK, fileBody(f))
+	return nil
+}
+
+// missing says in OpenAI's words that something is not there.
+func missing(err, said error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return said
+	}
+	return err
+}
+
+func (q *request) deleteFile() error {
+	id, err := q.file()
+	if err != nil {
+		return err
+	}
+	if err := q.Engine.DeleteFile(q.Context(), q.caller, id); err != nil {
+		return missing(err, noFile(q.PathValue("id")))
+	}
+	writeJSON(q.w, http.StatusOK, map[string]any{"id": q.PathValue("id"), "object": "file", "deleted": true})
+	return nil
+}
+
+func (q *request) fileContent() error {
+	id, err := q.file()
+	if err != nil {
+		return err
+	}
+	return q.send(id, noFile(q.PathValue("id")))
+}
+
+// send sends the bytes of a file.
+func (q *request) send(id engine.ID, notThere error) error {
+	f, content, err := q.Engine.OpenFile(q.Context(), q.caller, id)
+	if err != nil {
+		return missing(err, notThere)
+	}
+	defer content.Close()
+	wire.Download(q.w.Header(), wire.Attachment(f.Name), "application/octet-stream")
+	http.ServeContent(q.w, q.Request, "", time.Time{}, content)
+	return nil
+}
+
+// every gathers what an engine gives by pages, newest first.
+func every[T any](get func(engine.Page) ([]T, error), id func(*T) engine.ID) (all []T, err error) {
+	for page := (engine.Page{Limit: 1000}); ; {
+		some, err := get(page)
+		all = append(all, some...)
+		if err != nil || len(some) < page.Limit {
+			return all, err
+		}
+		page.After = id(&some[len(some)-1])
+	}
+}
+
+// list answers with a part of what there is, newest first, as the query says.
+func (q *request) list(all []map[string]any, most, usual int) error {
+	query := q.URL.Query()
+	switch query.Get("order") {
+	case "", "desc":
+	case "asc":
+		slices.Reverse(all)
+	default:
+		return invalid("order", "invalid_value", "Invalid value for 'order': there are asc and desc.")
+	}
+	if after := query.Get("after"); after != "" {
+		at := slices.IndexFunc(all, func(one map[string]any) bool { return one["id"] == after })
+		if at < 0 {
+			return invalid("after", "invalid_value", "Invalid value for 'after': it is not in the list.")
+		}
+		all = all[at+1:]
+	}
+	limit := usual
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return invalid("limit", "invalid_value", "Invalid value for 'limit': it must be between 1 and %d.", most)
+		}
+		limit = n
+	}
+	body := map[string]any{"object": "list", "first_id": nil, "last_id": nil, "has_more": len(all) > limit}
+	all = all[:min(limit, len(all))]
+	body["data"] = append([]map[string]any{}, all...)
+	if n := len(all); n > 0 {
+		body["first_id"], body["last_id"] = all[0]["id"], all[n-1]["id"]
+	}
+	writeJSON(q.w, http.StatusOK, body)
+	return nil
+}
+
+func (q *request) listFiles() error {
+	files, err := every(func(p engine.Page) ([]engine.File, error) {
+		return q.Engine.ListFiles(q.Context(), q.caller, engine.FileQuery{Origin: engine.OriginOpenAI, Page: p})
+	}, func(f *engine.File) engine.ID { return f.ID })
+	if err != nil {
+		return err
+	}
+	wanted := q.URL.Query().Get("purpose")
+	var all []map[string]any
+	for _, f := range files {
+		// What code has made is listed with its container.
+		if f.Run.IsZero() && (wanted == "" || wanted == purposes[0]) {
+			all = append(all, fileBody(f))
+		}
+	}
+	return q.list(all, 10000, 10000)
+}
+
+// readJSON reads a body of JSON.
+func (q *request) readJSON(into any) error {
+	text, err := q.Bodies.Read(string(q.caller.Owner), http.MaxBytesReader(q.w, q.Body, MaxJSON), q.ContentLength,
+		MaxJSON)
+	switch {
+	case errors.Is(err, wire.ErrBodies):
+		return &engine.Error{Op: "read", Kind: engine.ErrBusy, RetryAfter: time.Second, Err: err}
+	case err != nil:
+		return err
+	}
+	return unmarshal(text, into)
+}

@@ -1,0 +1,206 @@
+// Package openai serves the part of OpenAI's API that runs code, in front of any model
+// that speaks chat completions: the Responses API with the tool code_interpreter,
+// containers with their files, and files. A container is a live session.
+//
+// The model gets a function in the tool's place. Its calls run here, the model gets
+// what came out, and is asked again until it answers; the client sees items, events and
+// citations as OpenAI sends them. The wire facts are those of the official SDKs (PyPI
+// openai 3.54.0, npm openai) and of recorded exchanges. The README lists what is
+// refused.
+package openai
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+// Engine keeps files and says which are in a container. Every error is an
+// *engine.Error, and what belongs to another owner is ErrNotFound.
+type Engine interface {
+	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
+	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
+	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
+	ListFiles(ctx context.Context, caller engine.Caller, query engine.FileQuery) ([]engine.File, error)
+	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
+
+	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
+	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
+	// UseSession returns the files of a session and their places too, and counts as a use.
+	UseSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, []engine.File,
+		[]engine.SessionFile, error)
+	SessionFile(ctx context.Context, caller engine.Caller, session, file engine.ID) (engine.Session, engine.File,
+		engine.SessionFile, error)
+
+	Limits() (defaults, maxima engine.Limits)
+}
+
+// Live runs code in containers.
+type Live interface {
+	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
+	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error
+	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
+	// Wait returns a cell when it has ended, with all that it put out.
+	Wait(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
+	// Cell returns one of the last cells of a session.
+	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
+	CancelCell(ctx context.Context, caller engine.Caller, session, cell engine.ID) error
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string,
+		content io.Reader) (engine.Entry, error)
+	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
+}
+
+// Options are what New needs. Engine, Live and Caller are required.
+type Options struct {
+	Engine Engine
+	Live   Live
+	Caller func(*http.Request) engine.Caller
+
+	Upstream string       // address of the model's API, as http://localhost:11434/v1; empty: there is no model
+	Key      string       // for Upstream
+	HTTP     *http.Client // that reaches it, and gives up one that is silent
+
+	MaxUpload int64        // bytes of a file; 0: 200 MiB
+	Bodies    *wire.Bodies // counts the memory of large bodies; nil: by itself
+	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
+
+	Rounds int           // answers of the model to one request at most; 0: 32
+	Turn   time.Duration // that one request may take; 0: 30 min
+}
+
+// MaxJSON bounds a body of JSON: a conversation with pictures.
+const MaxJSON = 64 << 20
+
+const (
+	defaultMaxUpload = 200 << 20
+	defaultRounds    = 32
+	defaultTurn      = 30 * time.Minute
+	turnsPerOwner    = 16 // requests to a model at once
+)
+
+// api is the dialect at work.
+type api struct {
+	Options
+
+	mu    sync.Mutex
+	turns map[engine.Owner]int
+	ran   map[string]engine.ID // cells of code_interpreter_calls, by their ids
+	order []string             // of ran, oldest first
+}
+
+// request is one.
+type request struct {
+	*api
+	*http.Request
+	w      http.ResponseWriter
+	caller engine.Caller
+}
+
+// New returns the API as a handler that wants its prefix removed.
+func New(o Options) http.Handler {
+	if o.MaxUpload <= 0 {
+		o.MaxUpload = defaultMaxUpload
+	}
+	if o.Bodies == nil {
+		o.Bodies = &wire.Bodies{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Rounds <= 0 {
+		o.Rounds = defaultRounds
+	}
+	if o.Turn <= 0 {
+		o.Turn = defaultTurn
+	}
+	a := &api{Options: o, turns: map[engine.Owner]int{}, ran: map[string]engine.ID{}}
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(*request) error{
+		"POST /responses":                           (*request).createResponse,
+		"POST /chat/completions":                    (*request).createCompletion,
+		"GET /models":                               (*request).models,
+		"GET /models/{model...}":                    (*request).model,
+		"POST /files":                               (*request).upload,
+		"GET /files":                                (*request).listFiles,
+		"GET /files/{id}":                           (*request).getFile,
+		"DELETE /files/{id}":                        (*request).deleteFile,
+		"GET /files/{id}/content":                   (*request).fileContent,
+		"POST /containers":                          (*request).createContainer,
+		"GET /containers":                           (*request).listContainers,
+		"GET /containers/{id}":                      (*request).getContainer,
+		"DELETE /containers/{id}":                   (*request).deleteContainer,
+		"POST /containers/{id}/files":               (*request).addContainerFile,
+		"GET /containers/{id}/files":                (*request).listContainerFiles,
+		"GET /containers/{id}/files/{file}":         (*request).getContainerFile,
+		"DELETE /containers/{id}/files/{file}":      (*request).deleteContainerFile,
+		"GET /containers/{id}/files/{file}/content": (*request).containerFileContent,
+		"/": nowhere,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			q := &request{a, r, w, a.Caller(r)}
+			if err := serve(q); err != nil {
+				q.fail(err)
+			}
+		})
+	}
+	return mux
+}
+
+func nowhere(q *request) error {
+	return &refusal{http.StatusNotFound, problem{
+		Message: "Airlock does not have " + q.Method + " " + q.URL.Path +
+			". There are responses, chat/completions, models, files and containers.",
+		Type: invalidRequest, Code: "unknown_url",
+	}}
+}
+
+// begin takes one of the places of an owner for requests to a model.
+func (a *api) begin(owner engine.Owner) (end func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.turns[owner] >= turnsPerOwner {
+		return nil, &engine.Error{
+			Op: "ask model", Kind: engine.ErrBusy, RetryAfter: time.Second,
+			Hint: "As many requests to the model as you may have at once are under way. Try again when one has ended.",
+		}
+	}
+	a.turns[owner]++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.turns[owner]--; a.turns[owner] == 0 {
+			delete(a.turns, owner)
+		}
+	}, nil
+}
+
+// mostRemembered is how many calls of code are remembered. Their cells are kept by
+// their containers, and no longer than these.
+const mostRemembered = 4096
+
+// remember notes the cell of a code_interpreter_call: a client may send the call again
+// without what it put out.
+func (a *api) remember(call string, cell engine.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.order) == mostRemembered {
+		delete(a.ran, a.order[0])
+		a.order = a.order[1:]
+	}
+	a.ran[call] = cell
+	a.order = append(a.order, call)
+}
+
+func (a *api) cellOf(call string) (engine.ID, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cell, ok := a.ran[call]
+	return cell, ok
+}

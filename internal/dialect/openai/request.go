@@ -1,0 +1,318 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// responseRequest is a request to /responses.
+type responseRequest struct {
+	Model           string            `json:"model"`
+	Input           json.RawMessage   `json:"input"`
+	Instructions    *string           `json:"instructions"`
+	Tools           []json.RawMessage `json:"tools"`
+	ToolChoice      json.RawMessage   `json:"tool_choice"`
+	Parallel        *bool             `json:"parallel_tool_calls"`
+	Temperature     *float64          `json:"temperature"`
+	TopP            *float64          `json:"top_p"`
+	MaxOutputTokens *int              `json:"max_output_tokens"`
+	MaxToolCalls    *int              `json:"max_tool_calls"`
+	Text            json.RawMessage   `json:"text"`
+	Stream          *bool             `json:"stream"`
+	Include         []string          `json:"include"`
+	Metadata        map[string]string `json:"metadata"`
+	Reasoning       *struct {
+		Effort *string `json:"effort"`
+	} `json:"reasoning"`
+	User *string `json:"user"`
+}
+
+// unread are parameters that say nothing to us: how OpenAI bills, caches and guards, and
+// how its streams are padded.
+var unread = []string{"store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+	"prompt_cache_options", "stream_options"}
+
+// refused are parameters of OpenAI's that ask for something we do not have, with the
+// value that asks for nothing.
+var refused = map[string]struct{ nothing, why string }{
+	"background":           {"false", "Airlock answers within the request."},
+	"previous_response_id": {"", "Airlock keeps no responses: send the earlier items as input."},
+	"conversation":         {"", "Airlock keeps no conversations: send the earlier items as input."},
+	"prompt":               {"", "Airlock has no stored prompts."},
+	"truncation":           {`"disabled"`, "Only disabled is supported."},
+	"top_logprobs":         {"0", "Airlock returns no log probabilities."},
+	"context_management":   {"[]", "Airlock does not compact conversations."},
+	"moderation":           {"", "Airlock has no moderation."},
+	"image":                {"", "Airlock makes no images."},
+}
+
+// includes are what a response may be asked to have more of. The second finds nothing
+// to add.
+var includes = []string{"code_interpreter_call.outputs", "reasoning.encrypted_content"}
+
+// readResponse reads and checks a request.
+func (q *request) readResponse() (*responseRequest, error) {
+	var given map[string]json.RawMessage
+	var body json.RawMessage
+	if err := q.readJSON(&body); err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(body, &given) != nil || given == nil {
+		return nil, invalid("", "", "The body must be a JSON object.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		if value := strings.TrimSpace(string(given[name])); value != "" && value != "null" &&
+			value != refused[name].nothing {
+			return nil, unsupported(name, "Unsupported parameter: '%s'. %s", name, refused[name].why)
+		}
+		delete(given, name)
+	}
+	for _, name := range unread {
+		delete(given, name)
+	}
+	r := &responseRequest{}
+	if err := unmarshal(body, r); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls",
+		"temperature", "top_p", "max_output_tokens", "max_tool_calls", "text", "stream", "include", "metadata",
+		"reasoning", "user"} {
+		delete(given, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		return nil, invalid(name, "unknown_parameter", "Unknown parameter: '%.80s'.", name)
+	}
+	if r.Model == "" {
+		return nil, invalid("model", "missing_required_parameter", "Missing required parameter: 'model'.")
+	}
+	for i, name := range r.Include {
+		if !slices.Contains(includes, name) {
+			return nil, invalid(fmt.Sprintf("include[%d]", i), "invalid_value",
+				"Invalid value: '%.80s'. Supported values are: %s.", name, strings.Join(includes, ", "))
+		}
+	}
+	return r, nil
+}
+
+// unmarshal says which field is of a wrong type.
+func unmarshal(text []byte, into any) error {
+	err := json.Unmarshal(text, into)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return invalid(e.Field, "invalid_type", "Invalid type for '%s': a JSON %s is not expected there.", e.Field, e.Value)
+	}
+	if err != nil {
+		return invalid("", "", "We could not parse the JSON body of your request: %v.", err)
+	}
+	return nil
+}
+
+// toolset is what the model is given, and what each of its names means.
+type toolset struct {
+	list      []json.RawMessage // as chat completions have them
+	functions map[string]bool   // the client's
+	python    string            // name of the function that runs code; empty: none
+	code      *wanted           // the container that code is to run in; nil: that with the id
+	container string
+}
+
+// takePython gives the tool that runs code a name that the client does not use.
+func (t *toolset) takePython() error {
+	for _, name := range []string{"python", "code_interpreter", "run_python"} {
+		if !t.functions[name] {
+			t.python = name
+			return nil
+		}
+	}
+	return invalid("tools", "invalid_value",
+		"The names python, code_interpreter and run_python are all taken: the tool code_interpreter needs one of them.")
+}
+
+// readTools reads tools of the Responses API.
+func readTools(list []json.RawMessage) (*toolset, error) {
+	t := &toolset{functions: map[string]bool{}}
+	interpreters := 0
+	for i, raw := range list {
+		var tool struct {
+			Type        string          `json:"type"`
+			Name        string          `json:"name"`
+			Description *string         `json:"description"`
+			Parameters  json.RawMessage `json:"parameters"`
+			Strict      *bool           `json:"strict"`
+			Container   json.RawMessage `json:"container"`
+		}
+		param := fmt.Sprintf("tools[%d]", i)
+		if err := json.Unmarshal(raw, &tool); err != nil {
+			return nil, invalid(param, "invalid_type", "Invalid type for '%s'.", param)
+		}
+		switch tool.Type {
+		case "function":
+			if tool.Name == "" {
+				return nil, invalid(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
+			}
+			function := map[string]any{"name": tool.Name}
+			if tool.Description != nil {
+				function["description"] = *tool.Description
+			}
+			if len(tool.Parameters) > 0 && string(tool.Parameters) != "null" {
+				function["parameters"] = tool.Parameters
+			}
+			if tool.Strict != nil {
+				function["strict"] = *tool.Strict
+			}
+			t.functions[tool.Name] = true
+			t.list = append(t.list, encode(map[string]any{"type": "function", "function": function}))
+		case "code_interpreter":
+			if interpreters++; interpreters > 1 {
+				return nil, invalid(param, "invalid_value", "There may be one tool code_interpreter.")
+			}
+			if err := t.readContainer(param+".container", tool.Container); err != nil {
+				return nil, err
+			}
+		case "":
+			return nil, invalid(param+".type", "missing_required_parameter", "Missing required parameter: '%s.type'.", param)
+		default:
+			return nil, invalid(param+".type", "unsupported_value",
+				"Tool '%.40s' is not supported: Airlock has code_interpreter and function.", tool.Type)
+		}
+	}
+	if interpreters > 0 {
+		return t, t.takePython()
+	}
+	return t, nil
+}
+
+func (t *toolset) readContainer(param string, raw json.RawMessage) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return invalid(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
+	}
+	if json.Unmarshal(raw, &t.container) == nil {
+		return nil
+	}
+	var auto struct {
+		Type string `json:"type"`
+		wanted
+	}
+	if err := json.Unmarshal(raw, &auto); err != nil || auto.Type != "auto" {
+		return invalid(param, "invalid_value",
+			"Invalid value for '%s': it is the id of a container, or {\"type\":\"auto\"}.", param)
+	}
+	t.code = &auto.wanted
+	t.code.Name = "auto"
+	return nil
+}
+
+// choice spells a tool_choice as chat completions do. forced says that the model must
+// call a tool, which is for its first answer alone.
+func (t *toolset) choice(raw json.RawMessage) (choice any, forced bool, err error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, false, nil
+	}
+	var word string
+	if json.Unmarshal(raw, &word) == nil {
+		switch word {
+		case "auto", "none":
+			return word, false, nil
+		case "required":
+			return word, true, nil
+		}
+	}
+	var one struct{ Type, Name string }
+	_ = json.Unmarshal(raw, &one)
+	switch {
+	case one.Type == "function" && t.functions[one.Name]:
+	case one.Type == "code_interpreter" && t.python != "":
+		one.Name = t.python
+	default:
+		return nil, false, invalid("tool_choice", "invalid_value",
+			"Invalid value for 'tool_choice': it is auto, none, required, or names one of the tools.")
+	}
+	return map[string]any{"type": "function", "function": map[string]string{"name": one.Name}}, true, nil
+}
+
+// format spells text.format as chat completions do.
+func format(text json.RawMessage) (any, error) {
+	var given struct {
+		Format *struct {
+			Type        string          `json:"type"`
+			Name        string          `json:"name"`
+			Description *string         `json:"description,omitempty"`
+			Schema      json.RawMessage `json:"schema"`
+			Strict      *bool           `json:"strict,omitempty"`
+		} `json:"format"`
+	}
+	if len(text) == 0 {
+		return nil, nil //nolint:nilnil // none is asked for
+	}
+	if err := unmarshal(text, &given); err != nil {
+		return nil, err
+	}
+	switch f := given.Format; {
+	case f == nil, f.Type == "text":
+		return nil, nil //nolint:nilnil // none is asked for
+	case f.Type == "json_object":
+		return map[string]string{"type": f.Type}, nil
+	case f.Type == "json_schema":
+		schema := map[string]any{"name": f.Name, "schema": f.Schema}
+		if f.Description != nil {
+			schema["description"] = *f.Description
+		}
+		if f.Strict != nil {
+			schema["strict"] = *f.Strict
+		}
+		return map[string]any{"type": f.Type, "json_schema": schema}, nil
+	}
+	return nil, invalid("text.format.type", "invalid_value",
+		"Invalid value for 'text.format.type': there are text, json_object and json_schema.")
+}
+
+// params are those of a chat completion that a request asks for.
+func (r *responseRequest) params(t *toolset) (params map[string]any, forced bool, err error) {
+	params = map[string]any{"model": r.Model}
+	for name, value := range map[string]any{"temperature": r.Temperature, "top_p": r.TopP,
+		"max_tokens": r.MaxOutputTokens, "user": r.User} {
+		switch v := value.(type) {
+		case *float64:
+			if v != nil {
+				params[name] = *v
+			}
+		case *int:
+			if v != nil {
+				params[name] = *v
+			}
+		case *string:
+			if v != nil {
+				params[name] = *v
+			}
+		}
+	}
+	if r.Parallel != nil && len(t.list) > 0 {
+		params["parallel_tool_calls"] = *r.Parallel
+	}
+	if r.Reasoning != nil && r.Reasoning.Effort != nil {
+		params["reasoning_effort"] = *r.Reasoning.Effort
+	}
+	shape, err := format(r.Text)
+	if err != nil {
+		return nil, false, err
+	}
+	if shape != nil {
+		params["response_format"] = shape
+	}
+	choice, forced, err := t.choice(r.ToolChoice)
+	if choice != nil {
+		params["tool_choice"] = choice
+	}
+	return params, forced, err
+}
+
+func encode(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types, and JSON that was read
+	}
+	return text
+}
