@@ -121,6 +121,9 @@ func (a *app) remoteProvider(
 	switch name {
 	case provider.OpenAI:
 		account, address = c.OpenAI, openai.DefaultURL
+		if c.Origin("model_url") == "--model-url" { // a server that speaks this API, such as this one's /openai/v1
+			account = config.Account{URL: c.ModelURL, Key: cmp.Or(c.ModelKey, "none")}
+		}
 		p, err = asProvider(openai.New(openai.Options{Key: account.Key.Reveal(), URL: account.URL,
 			Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: web}))
 	case provider.Anthropic:
@@ -233,7 +236,7 @@ func (a *app) providerAddresses() []string {
 	c := a.cfg
 	return []string{
 		cmp.Or(c.OpenAI.URL, openai.DefaultURL), cmp.Or(c.Anthropic.URL, anthropic.DefaultURL),
-		cmp.Or(c.Gemini.URL, gemini.DefaultURL), cmp.Or(c.XAI.URL, xai.DefaultURL),
+		cmp.Or(c.Gemini.URL, gemini.DefaultURL), cmp.Or(c.XAI.URL, xai.DefaultURL), c.ModelURL,
 	}
 }
 
