@@ -299,7 +299,7 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request, at place, body *co
 	if err != nil {
 		return s.atPlace(at, err)
 	}
-	w.Header().Set("Location", "api/contents/"+at.String())
+	setLocation(w, r, "api/contents/"+at.String())
 	return writeJSON(w, status, s.content(k, made))
 }
 

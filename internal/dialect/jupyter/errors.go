@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -109,6 +110,13 @@ func writeJSON(w http.ResponseWriter, status int, body any) error {
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // the peer may be gone
 	return nil
+}
+
+// setLocation says where something is, in relation to the address of a request: the
+// prefix before that is not known here.
+func setLocation(w http.ResponseWriter, r *http.Request, at string) {
+	up := strings.Repeat("../", strings.Count(r.URL.EscapedPath(), "/")-1)
+	w.Header().Set("Location", up+(&url.URL{Path: at}).EscapedPath())
 }
 
 // maxRequest is the limit of a body that is no file.

@@ -12,6 +12,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/airlock-run/airlock/internal/dialect/dialecttest"
 )
 
 func TestMain(m *testing.M) {
@@ -382,4 +384,9 @@ func TestContents(t *testing.T) {
 	} {
 		ask(c.status, c.method, c.path, c.body)
 	}
+}
+
+// Recorded exchanges are answered as they were.
+func TestRecordings(t *testing.T) {
+	dialecttest.Replay(t, "testdata/*.txtar", func(t *testing.T) http.Handler { return newRig(t, Options{}).Server })
 }

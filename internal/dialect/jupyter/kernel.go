@@ -219,7 +219,7 @@ func (s *Server) createKernel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "api/kernels/"+k.id.UUID())
+	setLocation(w, r, "api/kernels/"+k.id.UUID())
 	return writeJSON(w, http.StatusCreated, k.model())
 }
 

@@ -131,7 +131,7 @@ func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 		s.notebook[n.id] = n
 	}
 	s.mu.Unlock()
-	w.Header().Set("Location", "api/sessions/"+n.id.UUID())
+	setLocation(w, r, "api/sessions/"+n.id.UUID())
 	return writeJSON(w, http.StatusCreated, n.model())
 }
 
