@@ -75,6 +75,7 @@ func (r *Results) judge() {
 		{Name: "p99 of print(1) at half the saturated rate", Unit: "ms", Must: 40, Aim: 10, Measured: r.tail()},
 	}
 	r.Goals = append(r.Goals, r.MCP.goals()...)
+	r.Goals = append(r.Goals, r.Jupyter.goals()...)
 	r.Goals = append(r.Goals, r.liveGoals()...)
 	for i := range r.Goals {
 		r.Goals[i].judge()

@@ -67,6 +67,7 @@ var sections = []section{
 	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
 	{"librechat", "LibreChat's API beside the native one", (*bench).measureLibreChat},
 	{"mcp", "the Model Context Protocol beside the native API", (*bench).measureMCP},
+	{"jupyter", "a Jupyter kernel beside the native cell", (*bench).measureJupyter},
 	{"live", "interpreters that stay, beside ipykernel", (*bench).measureLive},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }

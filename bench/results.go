@@ -28,6 +28,7 @@ type Results struct {
 
 	LibreChat *LibreChat `json:"librechat,omitempty"`
 	MCP       *MCP       `json:"mcp,omitempty"`
+	Jupyter   *Protocol  `json:"jupyter,omitempty"`
 	Live      *Live      `json:"live,omitempty"`
 
 	Memory []Memory `json:"memory"`
