@@ -49,7 +49,7 @@ func (k *kernel) execute(ctx context.Context, r *asked) {
 // fail answers a cell that could not be run.
 func (k *kernel) fail(r *asked, name, why string) {
 	content := failure(name, why)
-	k.publish(iopub, "error", r.header, content)
+	k.publish(iopub, "error", r.header, content.raised)
 	r.reply("execute_reply", content)
 }
 
@@ -68,17 +68,23 @@ func (k *kernel) remember(code string, count int) {
 	}
 }
 
-// errorContent is of an error message and of a reply with an error.
-type errorContent struct {
-	Status    string   `json:"status"`
+// raised is what an error message has, and nothing more: notebooks keep it, and their
+// schema knows no other field.
+type raised struct {
 	Name      string   `json:"ename"`
 	Value     string   `json:"evalue"`
 	Traceback []string `json:"traceback"`
-	Count     int      `json:"execution_count"`
+}
+
+// errorContent is of a reply with an error.
+type errorContent struct {
+	Status string `json:"status"`
+	raised
+	Count int `json:"execution_count"`
 }
 
 func failure(name, why string) errorContent {
-	return errorContent{"error", name, why, []string{name + ": " + why}, 0}
+	return errorContent{"error", raised{name, why, []string{name + ": " + why}}, 0}
 }
 
 // reasonOf says what an error is to a person.

@@ -62,7 +62,7 @@ func TestMessages(t *testing.T) {
 			}},
 			{shell, "execute_request", `{"code":"error no"}`, []string{
 				"# busy", `# iopub execute_input {"code":"error no","execution_count":3}`,
-				`# iopub error {"status":"error","ename":"ValueError","evalue":"no","traceback":["Traceback","ValueError: no"],"execution_count":3}`,
+				`# iopub error {"ename":"ValueError","evalue":"no","traceback":["Traceback","ValueError: no"]}`,
 				`# shell execute_reply {"status":"error","ename":"ValueError","evalue":"no","traceback":["Traceback","ValueError: no"],"execution_count":3}`, "# idle",
 			}},
 			{shell, "execute_request", `[]`, []string{
@@ -218,7 +218,7 @@ func TestLife(t *testing.T) {
 	p := r.dial(id, "", nil)
 	p.run("1", "die")
 	got := strings.Join(summary(p.until("1")), "\n")
-	for _, want := range []string{`iopub error {"status":"error","ename":"DeadKernelError"`, "\n restarting\n starting\n", "1 shell execute_reply", "1 idle"} {
+	for _, want := range []string{`iopub error {"ename":"DeadKernelError"`, "\n restarting\n starting\n", "1 shell execute_reply", "1 idle"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}

@@ -50,8 +50,8 @@ func (o *output) event(e live.Event) {
 	case live.Result:
 		o.bundle("execute_result", displayContent{Data: e.Data, Metadata: orNone(e.Metadata), Count: &o.count})
 	case live.Error:
-		o.problem = &errorContent{"error", e.Name, cut(e.Value, mostValue), trace(e.Traceback), o.count}
-		o.publish("error", o.problem)
+		o.problem = &errorContent{"error", raised{e.Name, cut(e.Value, mostValue), trace(e.Traceback)}, o.count}
+		o.publish("error", o.problem.raised)
 	case live.ClearEvent:
 		o.publish("clear_output", map[string]bool{"wait": e.Wait})
 	case live.InputEvent:
@@ -170,7 +170,7 @@ func (o *output) error(name, why string) {
 	content := failure(name, why)
 	content.Count = o.count
 	o.problem = &content
-	o.publish("error", o.problem)
+	o.publish("error", o.problem.raised)
 }
 
 // close answers a request whose cell did not end: the service does.
