@@ -41,6 +41,8 @@ type RunRequest struct {
 	// name of the file that the code is in; empty: the language's, as main.py
 	Entry    string `json:"entry,omitempty"`
 	Packages string `json:"python_packages,omitempty"` // a set of Python packages, as "onyx"; see Language.PackageSets
+	// Network is what the program may contact; nil: what the caller's key says.
+	Network *Network `json:"network,omitempty"`
 
 	// MergeOutput sends stderr where stdout goes, in the order in which the
 	// program writes; Stderr is empty then.
@@ -91,10 +93,11 @@ type Run struct {
 	Truncated       bool          `json:"truncated"`
 	DurationMS      int64         `json:"duration_ms"`
 	CPUMS           int64         `json:"cpu_ms"`
-	MemoryPeakBytes int64         `json:"memory_peak_bytes"` // 0: not measured
-	Files           []File        `json:"files"`             // new and changed
-	Dropped         []DroppedFile `json:"dropped,omitempty"` // not kept
-	Message         string        `json:"message,omitempty"` // why it ended as it did, where that is not plain
+	MemoryPeakBytes int64         `json:"memory_peak_bytes"`  // 0: not measured
+	Files           []File        `json:"files"`              // new and changed
+	Dropped         []DroppedFile `json:"dropped,omitempty"`  // not kept
+	Message         string        `json:"message,omitempty"`  // why it ended as it did, where that is not plain
+	Contacts        []Contact     `json:"contacts,omitempty"` // what it contacted, if it was allowed anything
 	CreatedAt       time.Time     `json:"created_at"`
 	StartedAt       time.Time     `json:"started_at,omitzero"`
 	FinishedAt      time.Time     `json:"finished_at,omitzero"`

@@ -15,7 +15,9 @@ type Key struct {
 	RevokedAt time.Time `json:"revoked_at,omitzero"` // zero: in force
 	// set of Python packages of its programs; empty: as the protocol's
 	Packages string `json:"python_packages,omitempty"`
-	Token    string `json:"token,omitempty"` // only in the answer of CreateKey
+	// Network are rules of what its programs may contact; see Network.
+	Network []string `json:"network,omitempty"`
+	Token   string   `json:"token,omitempty"` // only in the answer of CreateKey
 }
 
 // NewKey is a key to be made.
@@ -23,6 +25,8 @@ type NewKey struct {
 	Owner    string `json:"owner"`
 	Admin    bool   `json:"admin"`
 	Packages string `json:"python_packages,omitempty"` // set of Python packages of its programs
+
+	Network []string `json:"network,omitempty"` // rules of what its programs may contact; empty: the service's for all
 }
 
 // CreateKey makes a key. Its Token is told this once. It needs an admin key,

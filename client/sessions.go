@@ -26,6 +26,7 @@ type SessionRequest struct {
 	// of a live one: "python", "javascript" or "bash"; empty: python
 	Language   string    `json:"language,omitempty"`
 	Packages   string    `json:"python_packages,omitempty"` // of a live one: a set of Python packages
+	Network    *Network  `json:"network,omitempty"`         // of a live one; nil: what the key says
 	TTLSeconds int64     `json:"ttl_seconds,omitempty"`
 	Files      []FileRef `json:"files,omitempty"`
 	// of a held one WorkspaceBytes and Inodes; TimeoutMS of a live one is the default of its cells

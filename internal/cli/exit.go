@@ -155,6 +155,7 @@ var kinds = map[engine.Kind]int{
 	engine.ErrInvalid:      exitUsage,
 	engine.ErrUnauthorized: exitRefused,
 	engine.ErrForbidden:    exitRefused,
+	engine.ErrNetwork:      exitRefused,
 	engine.ErrNotFound:     exitFailed,
 	engine.ErrConflict:     exitConflict,
 	engine.ErrTooLarge:     exitRefused,

@@ -40,6 +40,9 @@ them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages}
+			for _, rule := range wanted.Network {
+				args = append(args, "--network", rule)
+			}
 			if wanted.Admin {
 				args = append(args, "--admin")
 			}
@@ -63,6 +66,8 @@ them.`,
 		},
 	}
 	cmd.Flags().StringVar(&wanted.Owner, "owner", wanted.Owner, "`NAME` of whom the key's files and runs belong to")
+	cmd.Flags().StringSliceVar(&wanted.Network, "network", nil, "`RULES` of what its programs may contact, as "+
+		"api.example.com or *.example.com:443, and do unless a request says otherwise; else network_allow")
 	cmd.Flags().BoolVar(&wanted.Admin, "admin", false, "let its holder manage keys")
 	cmd.Flags().StringVar(&wanted.Packages, "packages", "", "`SET` of Python packages of its programs: current, onyx, librechat or own; else their protocol's")
 	cmd.Flags().BoolVar(&forE2B, "e2b", false, "spell the token as E2B's SDKs demand it; it opens what is below /e2b")
@@ -161,7 +166,10 @@ var operator = engine.Caller{Owner: engine.Local, Admin: true}
 
 // CreateKey makes a key.
 func (k localKeys) CreateKey(ctx context.Context, wanted client.NewKey) (*client.Key, error) {
-	key, token, err := k.service.CreateKey(ctx, operator, engine.Owner(wanted.Owner), wanted.Admin, wanted.Packages)
+	key, token, err := k.service.CreateKey(ctx, operator, engine.NewKey{
+		Owner: engine.Owner(wanted.Owner), Admin: wanted.Admin,
+		Packages: wanted.Packages, Network: wanted.Network,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +194,7 @@ func (k localKeys) RevokeKey(ctx context.Context, id string) error {
 }
 
 func describeKey(key engine.Key) client.Key {
-	return client.Key{ID: key.ID, Owner: string(key.Owner), Admin: key.Admin, CreatedAt: key.CreatedAt, RevokedAt: key.RevokedAt, Packages: key.Packages}
+	return client.Key{ID: key.ID, Owner: string(key.Owner), Admin: key.Admin, CreatedAt: key.CreatedAt, RevokedAt: key.RevokedAt, Packages: key.Packages, Network: key.Rules()}
 }
 
 func adminWord(admin bool) string {

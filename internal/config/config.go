@@ -38,16 +38,21 @@ type Config struct {
 	LogFormat string // LogJSON, or text
 	Verbose   bool
 
-	Listen        string         // host:port
-	TrustNetworks []netip.Prefix // callers from here need no key
-	AllowHosts    []string       // host names under which those callers may come
-	PublicURL     string         // at which clients reach the service; no slash at its end is needed
-	MCPIssuer     string         // whose access tokens /mcp takes, spelled as in them
-	E2BDomain     string         // below which sandboxes have names; may have a port
-	Packages      []string       // rules that give programs a set of Python packages; see checkPackages
-	Isolation     string         // IsolationStrict or IsolationBest
-	Warm          bool           // programs find sandboxes that wait for them
-	DrainTime     time.Duration  // how long running programs may go on at shutdown
+	Listen          string         // host:port
+	TrustNetworks   []netip.Prefix // callers from here need no key
+	AllowHosts      []string       // host names under which those callers may come
+	PublicURL       string         // at which clients reach the service; no slash at its end is needed
+	MCPIssuer       string         // whose access tokens /mcp takes, spelled as in them
+	E2BDomain       string         // below which sandboxes have names; may have a port
+	NetworkAllow    []string       // rules of what programs may be allowed to contact; see engine.NetworkRule
+	NetworkPrivate  []netip.Prefix // networks that are not public, and that those rules reach all the same
+	NetworkInspect  bool
+	NetworkInject   Secret // lines of HOST HEADER: VALUE
+	NetworkMaxBytes int64
+	Packages        []string      // rules that give programs a set of Python packages; see checkPackages
+	Isolation       string        // IsolationStrict or IsolationBest
+	Warm            bool          // programs find sandboxes that wait for them
+	DrainTime       time.Duration // how long running programs may go on at shutdown
 
 	MaxUpload   int64
 	MinFree     int64 // that stays free on the disk; 0: a part of it

@@ -180,7 +180,7 @@ func testLargeRequests(t *testing.T) {
 // wrong as one whose key is unknown: what differs must be lost in the noise.
 func testConstantTime(t *testing.T) {
 	s := stores(t, engine.Config{}, nil)
-	_, token, err := s.CreateKey(t.Context(), admin, "alice", false, "")
+	_, token, err := s.CreateKey(t.Context(), admin, engine.NewKey{Owner: "alice"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,18 +17,19 @@ func (k Kind) Error() string { return string(k) }
 // The kinds of failure the engine knows. A program that fails, times out or
 // is killed is not among them: that is a Run with its Status.
 const (
-	ErrInvalid      Kind = "invalid"      // the request can never succeed as it stands
-	ErrUnauthorized Kind = "unauthorized" // no valid key
-	ErrForbidden    Kind = "forbidden"    // a valid key that may not do this
-	ErrNotFound     Kind = "not_found"    // no such object, or another owner's: the answers are alike
-	ErrConflict     Kind = "conflict"     // the object's state does not allow it
-	ErrTooLarge     Kind = "too_large"    // over a size limit
-	ErrBusy         Kind = "busy"         // queue full; see Error.RetryAfter
-	ErrFull         Kind = "full"         // disk or quota full
-	ErrNoLanguage   Kind = "no_language"  // the language is in the table and not on this host
-	ErrUnavailable  Kind = "unavailable"  // this host or moment cannot: sandbox gone, shutting down
-	ErrCanceled     Kind = "canceled"     // the caller left
-	ErrInternal     Kind = "internal"     // our fault; details go to the log, never to the client
+	ErrInvalid      Kind = "invalid"        // the request can never succeed as it stands
+	ErrUnauthorized Kind = "unauthorized"   // no valid key
+	ErrForbidden    Kind = "forbidden"      // a valid key that may not do this
+	ErrNotFound     Kind = "not_found"      // no such object, or another owner's: the answers are alike
+	ErrConflict     Kind = "conflict"       // the object's state does not allow it
+	ErrTooLarge     Kind = "too_large"      // over a size limit
+	ErrBusy         Kind = "busy"           // queue full; see Error.RetryAfter
+	ErrFull         Kind = "full"           // disk or quota full
+	ErrNoLanguage   Kind = "no_language"    // the language is in the table and not on this host
+	ErrUnavailable  Kind = "unavailable"    // this host or moment cannot: sandbox gone, shutting down
+	ErrCanceled     Kind = "canceled"       // the caller left
+	ErrNetwork      Kind = "network_denied" // the network that was asked for is not allowed
+	ErrInternal     Kind = "internal"       // our fault; details go to the log, never to the client
 )
 
 // Error is the one error type that leaves the engine.

@@ -159,6 +159,11 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	guarded, stop := context.WithCancelCause(guarded)
 	defer stop(nil)
 	host := &host{job: j, service: s}
+	if j.grant != nil {
+		spec.Network = j.grant.network()
+		host.contacts = &contacts{service: s, run: j.id, grant: j.grant}
+		defer func() { end.contacted(host.contacts.end()) }()
+	}
 	if p.Host != nil && (p.Pauses > 0 || p.Live) {
 		host.pauses = newPauses(s.queue, j.ticket, p, func() { stop(errSandboxGrace) })
 		defer host.pauses.end()
@@ -272,9 +277,10 @@ func (e *completion) dropAll(reason string) {
 
 // host is the world outside of one run.
 type host struct {
-	job     *job
-	service *Service
-	pauses  *pauses // nil: waiting for an answer is running
+	job      *job
+	service  *Service
+	contacts *contacts // nil: it has no network
+	pauses   *pauses   // nil: waiting for an answer is running
 }
 
 func (h *host) Output(stream Stream, data []byte) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/hex"
+	"strings"
 	"time"
 )
 
@@ -16,6 +17,7 @@ type Caller struct {
 	Admin bool   // may manage keys
 
 	Packages string // set of Python packages of the key's programs; empty: as their protocol's
+	Network  string // of the key, as in Key; empty: its programs may ask for Config.Network.Allow
 }
 
 // Local is the caller that needs no key: on loopback, on the unix socket, and
@@ -146,4 +148,21 @@ type Key struct {
 	CreatedAt time.Time
 	RevokedAt time.Time // zero: in force
 	Packages  string    // set of Python packages of its programs; empty: as their protocol's
+	Network   string    // rules of what its programs may contact, separated by commas; see Caller
+}
+
+// Rules returns the list of Network.
+func (k Key) Rules() []string {
+	if k.Network == "" {
+		return nil
+	}
+	return strings.Split(k.Network, ",")
+}
+
+// NewKey is what a key is made with.
+type NewKey struct {
+	Owner    Owner
+	Admin    bool
+	Packages string
+	Network  []string
 }

@@ -118,6 +118,11 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 	}); err != nil {
 		s.logFailure(ctx, "expire runs", err)
 	}
+	if err := inBatches(func() (int, error) {
+		return s.index.ExpireContacts(ctx, now.Add(-contactTTL), tidyBatch)
+	}); err != nil {
+		s.logFailure(ctx, "expire the audit log of the network", err)
+	}
 	err := inBatches(func() (int, error) {
 		n, err := s.index.ExpireFiles(ctx, now, tidyBatch)
 		s.janitor.unswept = s.janitor.unswept || n > 0

@@ -17,6 +17,7 @@ type job struct {
 	within         ID      // the session's; known before the session is
 	session        Session // looked up by register
 	language       language.Language
+	grant          *Grant     // nil: no network
 	request        RunRequest // checked, and with every default filled in
 	files          []File     // what request.Files refer to, in the same order
 	ticket         *ticket

@@ -40,7 +40,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error
 	if err != nil || !match || !key.RevokedAt.IsZero() {
 		return Caller{}, refused
 	}
-	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages}, nil
+	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages, Network: key.Network}, nil
 }
 
 // keyIDOf returns the public part of a token that has the right form.
@@ -72,12 +72,10 @@ func newKeyID() string {
 }
 
 // CreateKey makes a key for an owner and returns it with its token, which is
-// kept nowhere. Its programs get a set of Python packages, if one is named. The
-// caller must be an admin.
-func (s *Service) CreateKey(
-	ctx context.Context, caller Caller, owner Owner, admin bool, packages string,
-) (Key, string, error) {
+// kept nowhere. The caller must be an admin.
+func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (Key, string, error) {
 	const op = "create key"
+	owner, packages := wanted.Owner, wanted.Packages
 	if err := adminOnly(op, caller); err != nil {
 		return Key{}, "", err
 	}
@@ -90,9 +88,13 @@ func (s *Service) CreateKey(
 	if packages != "" && !slices.Contains(language.PackageSets(), packages) {
 		return Key{}, "", missingSet(packages, nil)
 	}
+	if _, err := ParseNetworkRules(wanted.Network); err != nil {
+		return Key{}, "", Invalid("network", "%v", err)
+	}
 	var secret [secretBytes]byte
 	rand.Read(secret[:])
-	key := Key{ID: newKeyID(), Owner: owner, Admin: admin, CreatedAt: s.now(), Packages: packages}
+	key := Key{ID: newKeyID(), Owner: owner, Admin: wanted.Admin, CreatedAt: s.now(), Packages: packages,
+		Network: strings.Join(wanted.Network, ",")}
 	token := tokenPrefix + key.ID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	key.Hash = sha256.Sum256([]byte(token))
 	if err := s.index.AddKey(ctx, key); err != nil {

@@ -14,18 +14,18 @@ func TestKeys(t *testing.T) {
 	if r.Stats().HasKeys {
 		t.Error("has keys")
 	}
-	_, _, err := r.CreateKey(ctx, alice, "alice", false, "")
+	_, _, err := r.CreateKey(ctx, alice, engine.NewKey{Owner: "alice"})
 	wantKind(t, err, engine.ErrForbidden, "")
 	_, err = r.ListKeys(ctx, alice)
 	wantKind(t, err, engine.ErrForbidden, "")
 	wantKind(t, r.RevokeKey(ctx, alice, "x"), engine.ErrForbidden, "")
 	for _, owner := range []engine.Owner{"", "a b", "a/b", "é", engine.Owner(strings.Repeat("x", 65))} {
-		_, _, err := r.CreateKey(ctx, admin, owner, false, "")
+		_, _, err := r.CreateKey(ctx, admin, engine.NewKey{Owner: owner})
 		wantKind(t, err, engine.ErrInvalid, "owner")
 	}
-	_, _, err = r.CreateKey(ctx, admin, "alice", false, "nosuch")
+	_, _, err = r.CreateKey(ctx, admin, engine.NewKey{Owner: "alice", Packages: "nosuch"})
 	wantKind(t, err, engine.ErrInvalid, "python_packages")
-	key, token, err := r.CreateKey(ctx, admin, "team-1", true, "onyx")
+	key, token, err := r.CreateKey(ctx, admin, engine.NewKey{Owner: "team-1", Admin: true, Packages: "onyx"})
 	if err != nil || len(token) != 59 || !strings.HasPrefix(token, "ak_"+key.ID+"_") {
 		t.Fatalf("%+v, %q, %v", key, token, err)
 	}
@@ -33,7 +33,7 @@ func TestKeys(t *testing.T) {
 		got != (engine.Caller{Owner: "team-1", Key: key.ID, Admin: true, Packages: "onyx"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	other, otherToken, err := r.CreateKey(ctx, admin, "team-2", false, "")
+	other, otherToken, err := r.CreateKey(ctx, admin, engine.NewKey{Owner: "team-2"})
 	if err != nil {
 		t.Fatal(err)
 	}

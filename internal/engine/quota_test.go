@@ -209,7 +209,7 @@ func testShare(t *testing.T) {
 		}
 		return sandboxtest.Exit(0), nil
 	})
-	if _, _, err := r.CreateKey(t.Context(), admin, "mallory", false, ""); err != nil {
+	if _, _, err := r.CreateKey(t.Context(), admin, engine.NewKey{Owner: "mallory"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {

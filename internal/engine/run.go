@@ -59,6 +59,7 @@ type RunRequest struct {
 	Files    []FileRef // placed into the workspace before the start
 	Session  ID        // zero: a session of its own
 	Packages string    // set of Python packages; empty: what Config.Packages says
+	Network  *Network  `json:",omitempty"` // what it may contact; nil: what the caller's key says
 	Profile  Profile   // what differs between the protocols we serve
 
 	// Attended says that somebody waits for the run although it is only started:
@@ -189,6 +190,7 @@ type Run struct {
 	Inputs     []InputState  // what became of each staged file
 	Dropped    []DroppedFile // files that were not kept, and why
 	Message    string        // for a person: why the run ended as it did; empty when it is plain
+	Contacts   []Contact     // what it contacted, if it had a network grant, in order of their ends
 	Timings    []Timing      // where its time went, in order; only for who waited for it
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
 	CreatedAt  time.Time

@@ -86,10 +86,17 @@ type Spec struct {
 	Calls     bool // give the program a channel to Host.Call
 	EchoLast  bool
 	ShowPlots bool
-	Merge     bool // stderr goes where stdout goes
-	Folders   bool // an empty folder is an output: FolderMark in it
-	Live      bool // the interpreter of a live session, in place of Code; its time is not limited
-	Apart     bool // Inside does not lead into its sandbox: another interpreter runs in the same workspace
+	Merge     bool           // stderr goes where stdout goes
+	Folders   bool           // an empty folder is an output: FolderMark in it
+	Network   *ProxySettings // nil: nothing but its own loopback
+	Live      bool           // the interpreter of a live session, in place of Code; its time is not limited
+	Apart     bool           // Inside does not lead into its sandbox: another interpreter runs in the same workspace
+}
+
+// ProxySettings are what a program with a network grant needs to know. Its Host is Networked.
+type ProxySettings struct {
+	Env         map[string]string // of package tools
+	Certificate []byte            // to be trusted, in PEM; empty: none
 }
 
 // Input is a file to place into the workspace. The sandbox reads it from the

@@ -43,6 +43,7 @@ type Config struct {
 	Defaults, Maxima Limits
 
 	Packages PackageSets
+	Network  NetworkConfig
 
 	MaxUpload int64 // bytes of one file; 0: 200 MiB
 	MaxCode   int   // bytes of source; 0: 16 MiB

@@ -78,6 +78,10 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	if err := s.choosePackages(caller, &req); err != nil {
 		return nil, nil, err
 	}
+	grant, err := s.grant(ctx, caller, req.Network)
+	if err != nil {
+		return nil, nil, err
+	}
 	attended := waited || req.Attended
 	asked.Attended = false // how somebody waits makes it no other request
 	var print Digest
@@ -96,7 +100,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{
-		id: NewID(), owner: caller.Owner, language: lang, request: req,
+		id: NewID(), owner: caller.Owner, language: lang, request: req, grant: grant,
 		within: req.Session,
 		log:    newRecorder(req.Profile.Limits.Output),
 		done:   make(chan struct{}),

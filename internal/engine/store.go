@@ -93,6 +93,7 @@ type Index interface {
 	SessionIndex
 	RunIndex
 	KeyIndex
+	NetworkIndex
 
 	// Usage returns what an owner keeps. Where the index was given a Quota, a
 	// method that would exceed it answers ErrFull and changes nothing.

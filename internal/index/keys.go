@@ -7,19 +7,20 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages"
+const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages, network"
 
 func scanKey(row scanner) (k engine.Key, err error) {
 	err = row.Scan(&k.ID, &k.Owner, &k.Admin, digestColumn{&k.Hash}, timeColumn{&k.CreatedAt}, timeColumn{&k.RevokedAt},
-		&k.Packages)
+		&k.Packages, &k.Network)
 	return k, err
 }
 
 // AddKey records a key, engine.ErrConflict if there is one of that id.
 func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
 	return db.write(ctx, "add key", key.ID, func(ctx context.Context, c *conn) error {
-		_, err := c.exec(ctx, "INSERT INTO keys ("+keyColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)",
-			key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(), timeOrNull(key.RevokedAt), key.Packages)
+		_, err := c.exec(ctx, "INSERT INTO keys ("+keyColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(), timeOrNull(key.RevokedAt), key.Packages,
+			key.Network)
 		return err
 	})
 }

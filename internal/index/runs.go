@@ -236,6 +236,9 @@ func (db *DB) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engin
 			return err
 		}
 		run.Stdout, run.Stderr = string(text.stdout), string(text.stderr)
+		if run.Contacts, err = runContacts(ctx, c, &run); err != nil {
+			return err
+		}
 		run.Files, err = db.runFiles(ctx, c, &run)
 		return err
 	})

@@ -11,6 +11,8 @@ import (
 type Engine interface {
 	// CreateSession makes a session with files in it.
 	CreateSession(ctx context.Context, caller engine.Caller, req engine.SessionRequest) (engine.Session, error)
+	// CheckNetwork refuses what a caller's programs may not contact.
+	CheckNetwork(ctx context.Context, caller engine.Caller, asked *engine.Network) error
 	// GetSession returns a session that has not expired.
 	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
 	// DeleteSession deletes a session with all that runs in it.

@@ -50,7 +50,7 @@ func (at *session) launch() error {
 		return &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
 	}
 	run, err := s.engine.Start(s.life, at.caller, engine.RunRequest{
-		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages,
+		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages, Network: at.settings.Network,
 		Profile: engine.Profile{
 			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Fresh: at.fresh, Discard: true, FileTTL: at.record.TTL,
 			Apart: at.id != at.record.ID,

@@ -104,6 +104,7 @@ func (s *Service) background(do func()) bool {
 // Request asks for a live session.
 type Request struct {
 	Language string           // python (default), javascript or bash; aliases of the language table
+	Network  *engine.Network  // what its programs may contact; nil: what the caller's key says
 	Packages string           // set of Python packages; empty: the service's default
 	Limits   engine.Limits    // zero fields: the service's defaults. Timeout is a cell's, if that names none
 	Files    []engine.FileRef // placed into the workspace
@@ -126,10 +127,11 @@ func (s *Setup) empty() bool { return len(s.Env) == 0 && s.Dir == "" && s.Code =
 
 // settings are what starts the interpreter of a session. The session remembers them.
 type settings struct {
-	Language string        `json:"language"`
-	Packages string        `json:"packages,omitempty"`
-	Limits   engine.Limits `json:"limits"`
-	Idle     time.Duration `json:"idle,omitempty"`
+	Language string          `json:"language"`
+	Packages string          `json:"packages,omitempty"`
+	Network  *engine.Network `json:"network,omitempty"`
+	Limits   engine.Limits   `json:"limits"`
+	Idle     time.Duration   `json:"idle,omitempty"`
 }
 
 // languages that have a live interpreter, by name of the language table.
@@ -144,7 +146,10 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	}
 	defaults, _ := s.engine.Limits()
 	limits := req.Limits.Or(defaults)
-	remembered, err := json.Marshal(settings{lang.Name, req.Packages, limits, req.Idle})
+	if err := s.engine.CheckNetwork(ctx, caller, req.Network); err != nil {
+		return engine.Session{}, err
+	}
+	remembered, err := json.Marshal(settings{lang.Name, req.Packages, req.Network, limits, req.Idle})
 	if err != nil {
 		return engine.Session{}, err
 	}

@@ -125,7 +125,7 @@ func (p *Policy) allows(ip netip.Addr) bool {
 	if ip.IsLoopback() {
 		return p.loopback != nil && p.loopback()
 	}
-	return public(ip)
+	return Public(ip)
 }
 
 // special are networks that are not public and that netip has no method for:
@@ -138,7 +138,8 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
-func public(ip netip.Addr) bool {
+// Public reports whether an address is one of the internet, and leads nowhere else.
+func Public(ip netip.Addr) bool {
 	for _, network := range special {
 		if network.Contains(ip) {
 			return false

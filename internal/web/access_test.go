@@ -17,7 +17,7 @@ import (
 // keyFor makes a key.
 func (v *visitor) keyFor(owner engine.Owner) (engine.Key, string) {
 	v.t.Helper()
-	key, token, err := v.engine.CreateKey(v.t.Context(), engine.Caller{Admin: true}, owner, false, "")
+	key, token, err := v.engine.CreateKey(v.t.Context(), engine.Caller{Admin: true}, engine.NewKey{Owner: owner})
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -303,7 +303,7 @@ func TestAskLater(t *testing.T) {
 func TestAskForOperators(t *testing.T) {
 	a := askSite(t, false, scriptedProviders()[provider.Local](t))
 	admin := func(owner engine.Owner) string {
-		_, token, err := a.engine.CreateKey(t.Context(), engine.Caller{Admin: true}, owner, true, "")
+		_, token, err := a.engine.CreateKey(t.Context(), engine.Caller{Admin: true}, engine.NewKey{Owner: owner, Admin: true})
 		if err != nil {
 			t.Fatal(err)
 		}

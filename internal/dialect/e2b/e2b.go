@@ -222,7 +222,7 @@ func sandboxOf(ctx context.Context) *sandbox { return ctx.Value(sandboxKey{}).(*
 // statuses are those of the control plane. 502 and 503 make SDKs try again, and 404
 // has a meaning of its own for each call.
 var statuses = map[engine.Kind]int{
-	engine.ErrInvalid: http.StatusBadRequest, engine.ErrUnauthorized: http.StatusUnauthorized, engine.ErrForbidden: http.StatusForbidden,
+	engine.ErrInvalid: http.StatusBadRequest, engine.ErrUnauthorized: http.StatusUnauthorized, engine.ErrForbidden: http.StatusForbidden, engine.ErrNetwork: http.StatusForbidden,
 	engine.ErrNotFound: http.StatusNotFound, engine.ErrConflict: http.StatusBadRequest, engine.ErrTooLarge: http.StatusRequestEntityTooLarge,
 	engine.ErrBusy: http.StatusTooManyRequests, engine.ErrFull: http.StatusTooManyRequests, engine.ErrNoLanguage: http.StatusNotImplemented,
 	engine.ErrUnavailable: http.StatusServiceUnavailable, engine.ErrCanceled: 499,

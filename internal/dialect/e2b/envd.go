@@ -111,7 +111,7 @@ func checkUser(header http.Header) error {
 var codes = map[engine.Kind]connect.Code{
 	engine.ErrInvalid: connect.CodeInvalidArgument, engine.ErrNotFound: connect.CodeNotFound, engine.ErrConflict: connect.CodeFailedPrecondition,
 	engine.ErrTooLarge: connect.CodeResourceExhausted, engine.ErrBusy: connect.CodeResourceExhausted, engine.ErrFull: connect.CodeResourceExhausted,
-	engine.ErrUnavailable: connect.CodeUnavailable, engine.ErrCanceled: connect.CodeCanceled, engine.ErrForbidden: connect.CodePermissionDenied,
+	engine.ErrUnavailable: connect.CodeUnavailable, engine.ErrCanceled: connect.CodeCanceled, engine.ErrForbidden: connect.CodePermissionDenied, engine.ErrNetwork: connect.CodePermissionDenied,
 	engine.ErrNoLanguage: connect.CodeUnimplemented,
 }
 

@@ -20,7 +20,7 @@ func TestClientTypes(t *testing.T) {
 		{limitsBody{}, client.Limits{}}, {cellBody{}, client.Cell{}}, {cellUsage{}, client.CellUsage{}},
 		{completionBody{}, client.Completion{}}, {inspectionBody{}, client.Inspection{}},
 		{variableBody{}, client.Variable{}}, {processBody{}, client.Process{}}, {entryBody{}, client.LiveEntry{}},
-		{languageBody{}, client.Language{}}, {packageSetBody{}, client.PackageSet{}},
+		{contactBody{}, client.Contact{}}, {languageBody{}, client.Language{}}, {packageSetBody{}, client.PackageSet{}},
 		{statusBody{}, client.ServiceStatus{}}, {runStats{}, client.RunStats{}}, {liveStats{}, client.LiveStats{}},
 	} {
 		if diff := cmp.Diff(fieldsOf(pair[0]), fieldsOf(pair[1])); diff != "" {

@@ -65,8 +65,10 @@ type Sessions interface {
 // Keys manages who may call. Callers that are not Admin get ErrForbidden.
 type Keys interface {
 	// CreateKey returns the key and its token, which is kept nowhere.
-	CreateKey(ctx context.Context, caller engine.Caller, owner engine.Owner, admin bool, packages string) (
+	CreateKey(ctx context.Context, caller engine.Caller, wanted engine.NewKey) (
 		engine.Key, string, error)
+	// Contacts returns what the caller's programs contacted, or an admin's choice.
+	Contacts(ctx context.Context, caller engine.Caller, query engine.ContactQuery) ([]engine.Contact, error)
 	ListKeys(ctx context.Context, caller engine.Caller) ([]engine.Key, error)
 	RevokeKey(ctx context.Context, caller engine.Caller, id string) error
 }

@@ -18,6 +18,7 @@ var statuses = map[engine.Kind]int{
 	engine.ErrInvalid:      http.StatusBadRequest,
 	engine.ErrUnauthorized: http.StatusUnauthorized,
 	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNetwork:      http.StatusForbidden,
 	engine.ErrNotFound:     http.StatusNotFound,
 	engine.ErrConflict:     http.StatusConflict,
 	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
@@ -34,6 +35,7 @@ var words = map[engine.Kind]string{
 	engine.ErrInvalid:      "the request is not acceptable",
 	engine.ErrUnauthorized: "a valid key is needed",
 	engine.ErrForbidden:    "this key may not do that",
+	engine.ErrNetwork:      "that is not allowed to be contacted",
 	engine.ErrNotFound:     "there is no such object",
 	engine.ErrConflict:     "the object's state does not allow that",
 	engine.ErrTooLarge:     "that is over a size limit",
@@ -123,6 +125,8 @@ func describe(err error) (int, errorDetail) {
 	switch {
 	case kind == engine.ErrInvalid && e.ID != "" && e.Err != nil:
 		detail.Message = wireField(e.ID) + " " + e.Err.Error()
+	case kind == engine.ErrNetwork && e.Err != nil:
+		detail.Message = "the network that was asked for is not to be had: " + e.Err.Error()
 	case kind == engine.ErrNotFound && e.ID != "":
 		detail.Message += ": " + e.ID
 	}

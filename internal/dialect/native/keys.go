@@ -7,11 +7,14 @@ import (
 // createKey answers with the token, for the only time.
 func (q *request) createKey() (any, error) {
 	body := q.object()
-	owner, admin, packages := engine.Owner(body.needText("owner")), body.flag("admin", false), body.text("python_packages")
+	wanted := engine.NewKey{
+		Owner: engine.Owner(body.needText("owner")), Admin: body.flag("admin", false),
+		Packages: body.text("python_packages"), Network: body.texts("network"),
+	}
 	if err := body.done(); err != nil {
 		return nil, err
 	}
-	key, token, err := q.engine.CreateKey(q.Context(), q.caller, owner, admin, packages)
+	key, token, err := q.engine.CreateKey(q.Context(), q.caller, wanted)
 	if err != nil {
 		return nil, err
 	}

@@ -128,6 +128,7 @@ func (q *request) createLive(body *object) (any, error) {
 		Origin:   engine.OriginNative,
 		Language: body.text("language"),
 		Packages: body.text("python_packages"),
+		Network:  readNetwork(body),
 		TTL:      body.seconds("ttl_seconds"),
 		Files:    readFileRefs(body),
 		Limits:   readLimits(body.object("limits")),

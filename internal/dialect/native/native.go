@@ -125,6 +125,8 @@ var routes = []route{
 	{"DELETE", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
 	{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
 
+	{"GET", "/network", (*request).listContacts, keyed},
+
 	{"POST", "/keys", (*request).createKey, keyed},
 	{"GET", "/keys", (*request).listKeys, keyed},
 	{"DELETE", "/keys/{id}", (*request).revokeKey, keyed},

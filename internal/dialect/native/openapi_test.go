@@ -58,7 +58,7 @@ func TestDocumentIsTrue(t *testing.T) {
 	doc := loadDocument(t)
 	file, run := r.put("a.txt", "hello"), r.run("x")
 	spare := r.put("b.txt", "hello")
-	key, _, err := r.engine.CreateKey(t.Context(), r.caller, "carol", false, "")
+	key, _, err := r.engine.CreateKey(t.Context(), r.caller, engine.NewKey{Owner: "carol"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +117,7 @@ func TestDocumentIsTrue(t *testing.T) {
 		{"GET", "/keys", "", "", "", "", 200},
 		{"DELETE", "/keys/{id}", "abcdefghjkmn", "", "", "", 404},
 		{"GET", "/status", "", "", "", "", 200},
+		{"GET", "/network", "", "", "", "", 200},
 		{"GET", "/languages", "", "", "", "", 200},
 		{"GET", "/limits", "", "", "", "", 200},
 		{"GET", "/openapi.yaml", "", "", "", "", 200},

@@ -72,6 +72,7 @@ func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
 		Files:    readFileRefs(o),
 		Session:  o.id("session"),
 		Packages: o.text("python_packages"),
+		Network:  readNetwork(o),
 		Profile:  engine.Profile{Origin: engine.OriginNative, Entry: o.text("entry")},
 	}
 	if stdin := o.text("stdin"); stdin != "" {

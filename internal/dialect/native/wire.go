@@ -30,6 +30,7 @@ type runBody struct {
 	Files      []fileBody    `json:"files"`
 	Dropped    []droppedBody `json:"dropped,omitempty"`
 	Message    string        `json:"message,omitempty"`
+	Contacts   []contactBody `json:"contacts,omitempty"`
 	CreatedAt  string        `json:"created_at"`
 	StartedAt  string        `json:"started_at,omitempty"`
 	FinishedAt string        `json:"finished_at,omitempty"`
@@ -51,6 +52,9 @@ func runOf(run *engine.Run) runBody {
 	}
 	if run.Signal != "" {
 		b.Signal = &run.Signal
+	}
+	for _, c := range run.Contacts {
+		b.Contacts = append(b.Contacts, contactOf(c))
 	}
 	for _, d := range run.Dropped {
 		b.Dropped = append(b.Dropped, droppedBody(d))
@@ -128,12 +132,13 @@ type keyBody struct {
 	CreatedAt string       `json:"created_at"`
 	RevokedAt string       `json:"revoked_at,omitempty"`
 	Packages  string       `json:"python_packages,omitempty"`
+	Network   []string     `json:"network,omitempty"`
 	Token     string       `json:"token,omitempty"` // once, in the answer that made it
 }
 
 func keyOf(k engine.Key) keyBody {
 	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt),
-		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages}
+		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages, Network: k.Rules()}
 }
 
 type languageBody struct {

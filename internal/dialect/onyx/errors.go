@@ -19,6 +19,7 @@ var statuses = map[engine.Kind]int{
 	engine.ErrInvalid:      http.StatusUnprocessableEntity,
 	engine.ErrUnauthorized: http.StatusUnauthorized,
 	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNetwork:      http.StatusForbidden,
 	engine.ErrNotFound:     http.StatusNotFound,
 	engine.ErrConflict:     http.StatusConflict,
 	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,

@@ -21,6 +21,7 @@ var statuses = map[engine.Kind]int{
 	engine.ErrInvalid:      http.StatusBadRequest,
 	engine.ErrUnauthorized: http.StatusUnauthorized,
 	engine.ErrForbidden:    http.StatusForbidden,
+	engine.ErrNetwork:      http.StatusForbidden,
 	engine.ErrNotFound:     http.StatusNotFound,
 	engine.ErrConflict:     http.StatusConflict,
 	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,

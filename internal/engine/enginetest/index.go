@@ -31,6 +31,7 @@ type Index struct {
 	keys     map[string]engine.Key
 	repeats  map[repeat]engine.ID
 	calls    map[string]int
+	contacts []engine.Contact
 }
 
 var _ engine.Index = (*Index)(nil)

@@ -1,0 +1,190 @@
+package egress
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Client is the service's side: it hands grants to the process, which the first one
+// starts. It implements engine.Egress.
+type Client struct {
+	launcher Launcher
+
+	mu     sync.Mutex
+	link   *net.UnixConn // nil: there is no process
+	closed bool
+}
+
+// NewClient returns a client whose processes a launcher starts. Both are closed with it.
+func NewClient(launcher Launcher) *Client { return &Client{launcher: launcher} }
+
+// Close ends the process and with it every connection.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.link != nil {
+		c.link.Close()
+	}
+	return c.launcher.Close()
+}
+
+// first is what the process says of a grant before it serves it.
+type first struct {
+	Error string `json:"error,omitempty"`
+}
+
+// lease is a grant in force.
+type lease struct {
+	link *net.UnixConn
+	done chan struct{} // closed when the last report was handed over
+}
+
+// lastReport is how long the process may take to say the last of a grant.
+const lastReport = 5 * time.Second
+
+// Close ends the grant.
+func (l *lease) Close() error {
+	_ = l.link.CloseWrite()
+	_ = l.link.SetReadDeadline(time.Now().Add(lastReport))
+	<-l.done
+	return nil
+}
+
+// Open implements engine.Egress.
+func (c *Client) Open(ctx context.Context, grant engine.Grant, listener *os.File, report func([]engine.Contact)) (
+	io.Closer, error) {
+	message, err := json.Marshal(grant)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	link, err := packets(ours)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.hand(ctx, message, theirs, listener); err != nil {
+		link.Close()
+		return nil, unavailable(err)
+	}
+	theirs.Close()
+	buffer := make([]byte, maxPacket)
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = link.SetReadDeadline(deadline)
+	}
+	var said first
+	answer, files, err := receive(link, buffer)
+	closeAll(files)
+	if err == nil {
+		err = json.Unmarshal(answer, &said)
+	}
+	if err == nil && said.Error != "" {
+		err = errors.New(said.Error)
+	}
+	if err != nil {
+		link.Close()
+		return nil, unavailable(fmt.Errorf("the egress process did not take a grant: %w", err))
+	}
+	_ = link.SetReadDeadline(time.Time{})
+	l := &lease{link: link, done: make(chan struct{})}
+	go l.read(buffer, report)
+	return l, nil
+}
+
+func unavailable(err error) error {
+	return &engine.Error{Op: "open the network", Kind: engine.ErrUnavailable, Err: err,
+		Hint: "`airlock doctor` says whether this host lets the egress process start"}
+}
+
+// read hands over what the process reports, until it has said the last of it or is gone.
+func (l *lease) read(buffer []byte, report func([]engine.Contact)) {
+	defer close(l.done)
+	defer l.link.Close()
+	for {
+		message, files, err := receive(l.link, buffer)
+		closeAll(files)
+		var contacts []engine.Contact
+		if err != nil || json.Unmarshal(message, &contacts) != nil {
+			return
+		}
+		report(contacts)
+	}
+}
+
+// hand gives a grant to the process, which is started if there is none. One that has
+// died is replaced.
+func (c *Client) hand(ctx context.Context, message []byte, files ...*os.File) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range 2 {
+		if c.closed {
+			return errors.New("the service is shutting down")
+		}
+		if c.link == nil {
+			socket, err := c.launcher.Launch(ctx)
+			if err != nil {
+				return err
+			}
+			if c.link, err = packets(socket); err != nil {
+				return err
+			}
+		}
+		if err = send(c.link, message, files...); err == nil {
+			return nil
+		}
+		c.link.Close()
+		c.link = nil
+	}
+	return err
+}
+
+// authorityLife is longer than any run.
+const authorityLife = 30 * 24 * time.Hour
+
+// Authority implements engine.Egress.
+func (c *Client) Authority() (certificate, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "Airlock, for one run"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(authorityLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
+}

@@ -1,0 +1,268 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// What one run may have at once, and how fast.
+const (
+	mostConnections = 1024            // of one run
+	mostOfAll       = 8192            // of all runs
+	connectionRate  = 200             // new ones in a second, after the first mostConnections
+	byteRate        = 512 << 20       // in a second, in both directions
+	idleTime        = 5 * time.Minute // without a byte in either direction
+	headerTime      = 10 * time.Second
+	longestLife     = 6 * time.Hour // of one connection
+)
+
+// run is a grant in force: the connections of one run.
+type run struct {
+	proxy     *proxy
+	grant     *engine.Grant
+	listener  net.Listener
+	link      *net.UnixConn
+	authority *authority // nil: nothing is inspected
+	plain     *http.Transport
+	life      context.Context //nolint:containedctx // of the connections, which it ends
+	end       context.CancelFunc
+	work      sync.WaitGroup
+
+	bytes   atomic.Int64
+	open    atomic.Int32
+	rate    *rate.Limiter // of bytes
+	starts  *rate.Limiter
+	reports chan engine.Contact
+	lost    atomic.Int64 // reports for which there was no room
+}
+
+// errBytes ends connections of a run that has used up its bytes.
+var errBytes = refuse("the run has used up the bytes that it may send and receive")
+
+// count counts bytes, waits until they fit into the rate, and fails when there are too
+// many.
+func (r *run) count(n int) error {
+	if r.bytes.Add(int64(n)) > r.grant.MaxBytes {
+		return errBytes
+	}
+	return r.rate.WaitN(r.life, n)
+}
+
+// serve accepts connections until the grant ends.
+func (r *run) serve() {
+	for {
+		c, err := r.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || r.life.Err() != nil {
+				return
+			}
+			select { // out of files, or of memory
+			case <-time.After(50 * time.Millisecond):
+				continue
+			case <-r.life.Done():
+				return
+			}
+		}
+		conn, ok := c.(*net.TCPConn)
+		if !ok || r.starts.Wait(r.life) != nil {
+			c.Close()
+			continue
+		}
+		if r.open.Add(1) > mostConnections || r.proxy.open.Add(1) > mostOfAll {
+			r.open.Add(-1)
+			_ = conn.SetLinger(0)
+			conn.Close()
+			r.report(engine.Contact{At: time.Now(), Verdict: engine.VerdictRefused, Reason: "too many connections at once"})
+			continue
+		}
+		client := &clientConn{TCPConn: conn, run: r}
+		client.stop = context.AfterFunc(r.life, func() { conn.Close() })
+		r.work.Go(func() { r.proxy.greet(client) })
+	}
+}
+
+// report queues a line of the audit log. It never waits for the service.
+func (r *run) report(c engine.Contact) {
+	select {
+	case r.reports <- c:
+	default:
+		r.lost.Add(1)
+	}
+}
+
+// Reports go in batches, so that a run with many connections costs the service little.
+const (
+	mostReports = 4096
+	batchSize   = 100
+	batchTime   = 50 * time.Millisecond
+)
+
+// sendReports hands reports to the service until the grant ends, then those that are
+// left, and closes the link.
+func (r *run) sendReports() {
+	defer r.link.Close()
+	var batch []engine.Contact
+	flush := func() bool {
+		if lost := r.lost.Swap(0); lost > 0 && len(batch) > 0 {
+			batch[len(batch)-1].More += int(lost)
+		}
+		if len(batch) == 0 {
+			return true
+		}
+		message, err := json.Marshal(batch)
+		batch = batch[:0]
+		_ = r.link.SetWriteDeadline(time.Now().Add(lastReport))
+		return err == nil && send(r.link, message) == nil
+	}
+	timer := time.NewTimer(batchTime)
+	timer.Stop()
+	for {
+		select {
+		case c, more := <-r.reports:
+			if !more {
+				flush()
+				return
+			}
+			if batch = append(batch, c); len(batch) == 1 {
+				timer.Reset(batchTime)
+			}
+			if len(batch) < batchSize || flush() {
+				continue
+			}
+		case <-timer.C:
+			if flush() {
+				continue
+			}
+		}
+		for range r.reports { // the service is gone; who reports must not notice
+			r.lost.Add(1)
+		}
+		return
+	}
+}
+
+// contact is a connection on its way into the audit log.
+type contact struct {
+	run            *run
+	began          time.Time
+	target         target
+	address        netip.Addr
+	sent, received atomic.Int64
+	once           sync.Once
+}
+
+func (r *run) begin(t target) *contact { return &contact{run: r, began: time.Now(), target: t} }
+
+// end writes the line. Only the first end counts.
+func (c *contact) end(err error) {
+	c.once.Do(func() {
+		line := engine.Contact{
+			At: c.began, Host: c.target.host, Port: c.target.port, Sent: c.sent.Load(), Received: c.received.Load(),
+			Took: time.Since(c.began), Verdict: engine.VerdictAllowed,
+		}
+		if c.address.IsValid() {
+			line.Address = c.address.String()
+		}
+		if r, ok := errors.AsType[*refused](err); ok {
+			line.Verdict, line.Reason = engine.VerdictRefused, r.reason
+		} else if err != nil {
+			line.Verdict, line.Reason = engine.VerdictFailed, err.Error()
+		}
+		const longest = 300
+		line.Reason = line.Reason[:min(len(line.Reason), longest)]
+		line.Host = line.Host[:min(len(line.Host), longest)]
+		c.run.report(line)
+	})
+}
+
+// connect checks a target and connects to it.
+func (c *contact) connect(ctx context.Context) (*net.TCPConn, error) {
+	if err := permitted(c.run.grant, c.target); err != nil {
+		return nil, err
+	}
+	if c.run.bytes.Load() >= c.run.grant.MaxBytes {
+		return nil, errBytes
+	}
+	server, err := c.run.proxy.network.dial(ctx, c.run.grant, c.target)
+	if err != nil {
+		return nil, err
+	}
+	if at, ok := server.RemoteAddr().(*net.TCPAddr); ok {
+		c.address = at.AddrPort().Addr().Unmap()
+	}
+	return server, nil
+}
+
+// countedConn is a connection to a server of which the HTTP transport knows no more.
+type countedConn struct {
+	net.Conn
+	contact *contact
+	stop    func() bool
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.contact.received.Add(int64(n))
+	if n > 0 && err == nil {
+		err = c.over(c.contact.run.count(n))
+	}
+	return n, err
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	if err := c.over(c.contact.run.count(len(b))); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	c.contact.sent.Add(int64(n))
+	return n, err
+}
+
+// over notes that a limit has ended the connection.
+func (c *countedConn) over(err error) error {
+	if err != nil {
+		c.contact.end(err)
+	}
+	return err
+}
+
+func (c *countedConn) Close() error {
+	c.stop()
+	c.contact.end(nil)
+	return c.Conn.Close()
+}
+
+// transport sends the requests that this process reads itself.
+func (r *run) transport() *http.Transport {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		t, err := parseTarget(address)
+		if err != nil {
+			return nil, err
+		}
+		c := r.begin(t)
+		server, err := c.connect(ctx)
+		if err != nil {
+			c.end(err)
+			return nil, err
+		}
+		return &countedConn{Conn: server, contact: c, stop: context.AfterFunc(r.life, func() { server.Close() })}, nil
+	}
+	return &http.Transport{
+		DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+		TLSHandshakeTimeout: connectTime, ExpectContinueTimeout: time.Second,
+		TLSClientConfig:        &tls.Config{RootCAs: r.proxy.roots, MinVersion: tls.VersionTLS12},
+		MaxResponseHeaderBytes: 256 << 10, ReadBufferSize: 16 << 10, WriteBufferSize: 16 << 10,
+	}
+}

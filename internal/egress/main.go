@@ -1,0 +1,128 @@
+package egress
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// serviceSocket is the number of the socket to the service.
+const serviceSocket = 3
+
+// Main is the egress process. The service ends it by closing the socket.
+func Main(args []string) int {
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
+	if len(args) == 0 { // it comes back as another user, in an empty file system
+		fmt.Fprintln(os.Stderr, "airlock egress:", confine())
+		return 1
+	}
+	roots, err := seal()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "airlock egress:", err)
+		return 1
+	}
+	link, err := packets(os.NewFile(serviceSocket, "service"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "airlock egress:", err)
+		return 1
+	}
+	serve(link, newProxy(hostNetwork(), roots))
+	return 0
+}
+
+// serve takes grants until the service is gone.
+func serve(link *net.UnixConn, p *proxy) {
+	life, end := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	buffer := make([]byte, maxPacket)
+	for {
+		message, files, err := receive(link, buffer)
+		if err != nil {
+			break
+		}
+		r, err := p.take(life, message, files)
+		closeAll(files)
+		if err == nil {
+			work.Go(r.follow)
+		}
+	}
+	end()
+	work.Wait()
+	p.shut()
+}
+
+// take takes one grant, with its link and its listening socket.
+func (p *proxy) take(life context.Context, message []byte, files []*os.File) (_ *run, err error) {
+	if len(files) != 2 {
+		return nil, errors.New("a grant without its sockets")
+	}
+	link, err := packets(files[0])
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			answer, _ := json.Marshal(first{Error: err.Error()})
+			_ = send(link, answer)
+			link.Close()
+		}
+	}()
+	r := &run{
+		proxy: p, grant: &engine.Grant{}, link: link, rate: rate.NewLimiter(byteRate, byteRate/4),
+		starts: rate.NewLimiter(connectionRate, mostConnections), reports: make(chan engine.Contact, mostReports),
+	}
+	if err := json.Unmarshal(message, r.grant); err != nil {
+		return nil, err
+	}
+	if len(r.grant.Certificate) > 0 {
+		if r.authority, err = newAuthority(r.grant.Certificate, r.grant.Key); err != nil {
+			return nil, err
+		}
+	}
+	if r.listener, err = net.FileListener(files[1]); err != nil {
+		return nil, err
+	}
+	r.life, r.end = context.WithCancel(life)
+	r.plain = r.transport()
+	if err := send(link, []byte("{}")); err != nil {
+		r.end()
+		r.listener.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// follow serves a grant until the service ends it.
+func (r *run) follow() {
+	r.work.Go(r.serve)
+	reported := make(chan struct{})
+	go func() { defer close(reported); r.sendReports() }()
+	stop := context.AfterFunc(r.life, func() { _ = r.link.CloseRead() })
+	_, _, _ = receive(r.link, make([]byte, 16)) // it says nothing more: this is its end
+	stop()
+	r.listener.Close()
+	r.end()
+	r.plain.CloseIdleConnections()
+	r.work.Wait()
+	close(r.reports)
+	<-reported
+}
+
+// systemRoots are the certificates that servers are checked with. They are read before
+// the host's files are out of sight.
+func systemRoots(pem []byte) *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	return roots
+}

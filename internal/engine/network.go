@@ -1,0 +1,411 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Network is what a run asks for of the network. Without one it gets what its
+// caller's key has, which for most is nothing.
+type Network struct {
+	Allow    []string // see NetworkRule; empty: nothing
+	Deny     []string `json:",omitempty"` // of what Allow names
+	MaxBytes int64    // in both directions together; 0: the operator's limit
+}
+
+// NetworkConfig is what the operator allows.
+type NetworkConfig struct {
+	Allow    []string       // what each caller may ask for; a key may have a list of its own
+	Private  []netip.Prefix // networks that are not public and that grants reach all the same
+	Inspect  bool           // TLS may be inspected, for rules with a path and for Inject
+	Inject   []Injection    // headers for requests, of which the program never learns
+	MaxBytes int64          // of one run; 0: 1 GiB
+	Egress   Egress         // nil: there is no network for anybody
+	// Registries returns what PackagesSet stands for on this host, and what tells pip
+	// and npm of it.
+	Registries func(ctx context.Context) (Registries, error)
+}
+
+// Registries are the package registries that a host is configured for.
+type Registries struct {
+	Allow []string
+	Env   map[string]string
+}
+
+// Injection adds a header to each request for a host.
+type Injection struct {
+	Host   string `json:"host"`
+	Header string `json:"header"`
+	Value  string `json:"value"`
+}
+
+// Egress carries the connections of programs, outside of their sandboxes.
+type Egress interface {
+	// Open begins to serve a grant on a listening socket, which stays the caller's, and
+	// hands what was contacted to report until the end of what it returns: Close waits
+	// for the last of it.
+	Open(ctx context.Context, grant Grant, listener *os.File, report func([]Contact)) (io.Closer, error)
+	// Authority is the certificate that a program with an inspected grant has to trust,
+	// in PEM, and its key; both only for one run.
+	Authority() (certificate, key []byte, err error)
+}
+
+// Grant is what one run may contact.
+type Grant struct {
+	Run      ID             `json:"run"`
+	Owner    Owner          `json:"owner"`
+	Allow    []NetworkRule  `json:"allow"`
+	Deny     []NetworkRule  `json:"deny,omitempty"`
+	Private  []netip.Prefix `json:"private,omitempty"`
+	MaxBytes int64          `json:"max_bytes"`
+	Inject   []Injection    `json:"inject,omitempty"`
+
+	// Certificate and Key are those of Egress.Authority; empty: nothing is inspected.
+	Certificate []byte `json:"certificate,omitempty"`
+	Key         []byte `json:"key,omitempty"`
+
+	env map[string]string // tells programs of the sets that it has
+}
+
+// Contact is one connection that a program asked for: a line of the audit log.
+type Contact struct {
+	Run      ID            `json:"run"`
+	Owner    Owner         `json:"owner"`
+	At       time.Time     `json:"at"`
+	Host     string        `json:"host"` // as it was asked for
+	Port     uint16        `json:"port"`
+	Address  string        `json:"address,omitempty"` // that it was connected to
+	Sent     int64         `json:"sent"`
+	Received int64         `json:"received"`
+	Took     time.Duration `json:"took"`
+	Verdict  string        `json:"verdict"` // allowed, refused or failed
+	Reason   string        `json:"reason,omitempty"`
+	More     int           `json:"more,omitempty"` // further ones that are not listed one by one
+}
+
+// Verdicts of a Contact.
+const (
+	VerdictAllowed = "allowed"
+	VerdictRefused = "refused"
+	VerdictFailed  = "failed"
+)
+
+// ContactQuery asks for lines of the audit log, newest first.
+type ContactQuery struct {
+	Owner Owner // empty: of all
+	Run   ID    // zero: of all
+	Limit int
+}
+
+// NetworkIndex remembers what programs contacted.
+type NetworkIndex interface {
+	AddContacts(ctx context.Context, contacts []Contact) error
+	Contacts(ctx context.Context, query ContactQuery) ([]Contact, error)
+	// ExpireContacts forgets up to limit contacts from before a time.
+	ExpireContacts(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// Networked is a Host whose program has a network grant.
+type Networked interface {
+	// Listener takes the socket on the sandbox's loopback at which programs find their
+	// proxy. The file becomes the callee's.
+	Listener(file *os.File)
+}
+
+const defaultNetworkBytes = 1 << 30
+
+// denied says that the network is not to be had, and how it could be.
+func denied(text, hint string) error {
+	return &Error{Op: "check", Kind: ErrNetwork, ID: "network", Err: errors.New(text), Hint: hint}
+}
+
+// allowance is what a caller may ask for. The operator's own terminal may ask for
+// everything: who sits there also writes the configuration.
+func (s *Service) allowance(caller Caller) ([]NetworkRule, error) {
+	texts := s.cfg.Network.Allow
+	if caller.Network != "" {
+		texts = strings.Split(caller.Network, ",")
+	}
+	rules, err := ParseNetworkRules(texts)
+	return append(rules, expandSets(rules)...), err
+}
+
+// expandSets lets who may ask for everything ask for the sets too.
+func expandSets(rules []NetworkRule) (sets []NetworkRule) {
+	if slices.ContainsFunc(rules, func(r NetworkRule) bool { return r.Host == "*" && r.Port == portHTTPS }) {
+		for _, name := range setNames {
+			sets = append(sets, NetworkRule{Set: name})
+		}
+	}
+	return sets
+}
+
+// CheckNetwork refuses a request for the network that the caller may not make.
+func (s *Service) CheckNetwork(ctx context.Context, caller Caller, asked *Network) error {
+	_, err := s.grant(ctx, caller, asked)
+	return err
+}
+
+// grant returns what a run may contact, nil for nothing.
+func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Grant, error) {
+	if asked == nil {
+		if caller.Network == "" {
+			return nil, nil
+		}
+		asked = &Network{Allow: strings.Split(caller.Network, ",")}
+	}
+	if asked.MaxBytes < 0 {
+		return nil, Invalid("network.max_bytes", "must not be negative")
+	}
+	if len(asked.Allow) == 0 {
+		return nil, nil
+	}
+	wanted, err := ParseNetworkRules(asked.Allow)
+	if err != nil {
+		return nil, Invalid("network.allow", "%v", err)
+	}
+	g := &Grant{Owner: caller.Owner, Private: s.cfg.Network.Private, MaxBytes: s.cfg.Network.MaxBytes}
+	if g.Deny, err = ParseNetworkRules(asked.Deny); err != nil {
+		return nil, Invalid("network.deny", "%v", err)
+	}
+	if g.MaxBytes <= 0 {
+		g.MaxBytes = defaultNetworkBytes
+	}
+	if asked.MaxBytes > 0 {
+		g.MaxBytes = min(g.MaxBytes, asked.MaxBytes)
+	}
+	if s.cfg.Network.Egress == nil {
+		return nil, denied("programs of this service have no network", "The service was started without an egress process.")
+	}
+	if err := s.permit(caller, g, asked.Allow, wanted); err != nil {
+		return nil, err
+	}
+	if err := s.expand(ctx, g); err != nil {
+		return nil, err
+	}
+	return g, s.inspection(g)
+}
+
+// permit adds to a grant those of the rules that the caller may ask for. A rule
+// without a port is narrowed to the ports that are allowed.
+func (s *Service) permit(caller Caller, g *Grant, texts []string, wanted []NetworkRule) error {
+	if operator(caller) {
+		g.Allow = wanted
+		return nil
+	}
+	allowed, err := s.allowance(caller)
+	if err != nil {
+		return err
+	}
+	for _, rule := range wanted {
+		if slices.ContainsFunc(allowed, func(a NetworkRule) bool { return a.covers(&rule) }) {
+			g.Allow = append(g.Allow, rule)
+		}
+	}
+	for _, text := range texts { // each must have left something
+		rules, err := ParseNetworkRule(text)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(rules, func(r NetworkRule) bool { return slices.Contains(g.Allow, r) }) {
+			continue
+		}
+		what := "nothing may be asked for"
+		if len(allowed) > 0 {
+			what = "what may be asked for is " + joinRules(allowed)
+		}
+		return denied(fmt.Sprintf("%.100q is not allowed; %s", text, what), "The operator allows it with network_allow "+
+			"(AIRLOCK_NETWORK_ALLOW) for all, or for one key with `airlock keys create --network`.")
+	}
+	return nil
+}
+
+func joinRules(rules []NetworkRule) string {
+	const most = 8
+	var texts []string
+	for i := range rules {
+		texts = append(texts, rules[i].String())
+	}
+	if len(texts) > most {
+		texts = append(texts[:most], fmt.Sprintf("%d more", len(texts)-most))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// operator reports whether the caller is at the operator's own terminal: on the unix
+// socket, or in this process.
+func operator(caller Caller) bool { return caller.Admin && caller.Key == "" && caller.Owner == Local }
+
+// expand replaces the named sets by their rules.
+func (s *Service) expand(ctx context.Context, g *Grant) error {
+	i := slices.IndexFunc(g.Allow, func(r NetworkRule) bool { return r.Set == PackagesSet })
+	if i < 0 {
+		return nil
+	}
+	g.Allow = slices.Delete(g.Allow, i, i+1)
+	if s.cfg.Network.Registries == nil {
+		return denied("this service knows of no package registries", "")
+	}
+	registries, err := s.cfg.Network.Registries(ctx)
+	if err != nil {
+		return denied("the package registries of this host are not known: "+err.Error(),
+			"Name the registries' hosts, or configure pip and npm for the user that the service runs as.")
+	}
+	rules, err := ParseNetworkRules(registries.Allow)
+	if err != nil {
+		return denied("the package registries of this host are not usable: "+err.Error(), "")
+	}
+	g.Allow, g.env = append(g.Allow, rules...), registries.Env
+	return nil
+}
+
+// inspection has a grant inspected if something in it can only be seen, or done,
+// inside of TLS. Without the operator's consent a path is refused, never widened.
+func (s *Service) inspection(g *Grant) error {
+	config := &s.cfg.Network
+	paths := slices.IndexFunc(g.Allow, func(r NetworkRule) bool { return r.Path != "" && r.Scheme == "https" })
+	if paths >= 0 && !config.Inspect {
+		return denied(fmt.Sprintf("%q has a path, which only inspection of TLS can see", g.Allow[paths].String()),
+			"Ask for the whole host, or have the operator set network_inspect.")
+	}
+	if !config.Inspect {
+		return nil
+	}
+	for _, injection := range config.Inject {
+		if slices.ContainsFunc(g.Allow, func(r NetworkRule) bool { return r.MatchHost(injection.Host, r.Port) }) {
+			g.Inject = append(g.Inject, injection)
+		}
+	}
+	if paths < 0 && len(g.Inject) == 0 {
+		return nil
+	}
+	var err error
+	g.Certificate, g.Key, err = config.Egress.Authority()
+	return err
+}
+
+// contacts is what one run has contacted so far, and the lease of its grant.
+type contacts struct {
+	service *Service
+	run     ID
+	grant   *Grant
+
+	mu    sync.Mutex
+	list  []Contact
+	lease io.Closer
+	ended bool
+	fault error
+}
+
+// mostContacts are recorded of one run; of those after them only how many.
+const mostContacts = 1000
+
+// Listener implements Networked.
+func (h *host) Listener(file *os.File) {
+	defer file.Close()
+	c := h.contacts
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), egressTime)
+	defer cancel()
+	lease, err := h.service.cfg.Network.Egress.Open(ctx, *c.grant, file, c.add)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.fault = err
+		h.service.log.Error("a program's network could not be opened", "run", c.run, "error", err)
+		return
+	}
+	if c.ended {
+		lease.Close()
+		return
+	}
+	c.lease = lease
+}
+
+// egressTime is how long the egress process may take to accept a grant, or to say the
+// last of one.
+const egressTime = 5 * time.Second
+
+// add takes what was contacted, and records it.
+func (c *contacts) add(list []Contact) {
+	c.mu.Lock()
+	room := max(0, mostContacts-len(c.list))
+	if more := len(list) - room; more > 0 && len(c.list) > 0 && room == 0 {
+		c.list[len(c.list)-1].More += more
+		list = nil
+	} else if more > 0 {
+		list = list[:room]
+		list[room-1].More += more
+	}
+	for i := range list {
+		list[i].Run, list[i].Owner = c.run, c.grant.Owner
+	}
+	c.list = append(c.list, list...)
+	c.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	if err := c.service.index.AddContacts(ctx, list); err != nil {
+		c.service.log.Error("what a program contacted could not be recorded", "run", c.run, "error", err)
+	}
+}
+
+// end ends the grant and returns all that was contacted.
+func (c *contacts) end() ([]Contact, error) {
+	if c == nil {
+		return nil, nil
+	}
+	c.mu.Lock()
+	c.ended = true
+	lease := c.lease
+	c.mu.Unlock()
+	if lease != nil {
+		lease.Close()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.list, c.fault
+}
+
+// Contacts returns lines of the audit log: the caller's own, or an admin's choice.
+func (s *Service) Contacts(ctx context.Context, caller Caller, query ContactQuery) ([]Contact, error) {
+	if !caller.Admin {
+		query.Owner = caller.Owner
+	}
+	if query.Limit <= 0 || query.Limit > mostContacts {
+		query.Limit = mostContacts
+	}
+	list, err := s.index.Contacts(ctx, query)
+	if err != nil {
+		return nil, failure("list contacts", "", err)
+	}
+	return list, nil
+}
+
+// contactTTL is how long the audit log of the network is kept.
+const contactTTL = 30 * 24 * time.Hour
+
+// network is what a sandbox is told of a grant.
+func (g *Grant) network() *ProxySettings {
+	return &ProxySettings{Env: g.env, Certificate: g.Certificate}
+}
+
+// contacted adds to a completion what its program contacted.
+func (e *completion) contacted(list []Contact, fault error) {
+	e.run.Contacts = list
+	if fault != nil {
+		e.run.Message = sentences(e.run.Message, "The program had no network: the egress process failed.")
+	}
+}

@@ -1,0 +1,57 @@
+package index
+
+import (
+	"context"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+const contactColumns = "run, owner, at_us, host, port, address, sent, received, took_us, verdict, reason, more"
+
+func scanContact(row scanner) (n engine.Contact, err error) {
+	err = row.Scan(idColumn{&n.Run}, &n.Owner, timeColumn{&n.At}, &n.Host, &n.Port, &n.Address, &n.Sent, &n.Received,
+		durationColumn{&n.Took}, &n.Verdict, &n.Reason, &n.More)
+	return n, err
+}
+
+// AddContacts records what programs contacted. It does not wait for the disk.
+func (db *DB) AddContacts(ctx context.Context, list []engine.Contact) error {
+	return db.writeNoSync(ctx, "add contacts", "", func(ctx context.Context, c *conn) error {
+		for _, n := range list {
+			if _, err := c.exec(ctx, "INSERT INTO contacts ("+contactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				n.Run[:], n.Owner, n.At.UnixMicro(), n.Host, n.Port, n.Address, n.Sent, n.Received, n.Took.Microseconds(),
+				n.Verdict, n.Reason, n.More); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Contacts returns what programs contacted, newest first.
+func (db *DB) Contacts(ctx context.Context, q engine.ContactQuery) (list []engine.Contact, err error) {
+	err = db.read(ctx, "list contacts", "", func(c *conn) error {
+		list, err = rows(ctx, c, scanContact, "SELECT "+contactColumns+` FROM contacts
+			WHERE (? = '' OR owner = ?) AND (? IS NULL OR run = ?) ORDER BY at_us DESC, rowid DESC LIMIT ?`,
+			q.Owner, q.Owner, orNull(q.Run), orNull(q.Run), q.Limit)
+		return err
+	})
+	return list, err
+}
+
+// runContacts returns what one run contacted, in order of the ends.
+func runContacts(ctx context.Context, c *conn, run *engine.Run) ([]engine.Contact, error) {
+	return rows(ctx, c, scanContact, "SELECT "+contactColumns+
+		" FROM contacts WHERE run = ? AND owner = ? ORDER BY rowid LIMIT 1000", run.ID[:], run.Owner)
+}
+
+// ExpireContacts forgets up to limit contacts from before a time.
+func (db *DB) ExpireContacts(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	err = db.erase(ctx, "expire contacts", "", func(ctx context.Context, c *conn) error {
+		n, err = c.exec(ctx, "DELETE FROM contacts WHERE rowid IN (SELECT rowid FROM contacts WHERE at_us < ? LIMIT ?)",
+			before.UnixMicro(), limit)
+		return err
+	})
+	return n, err
+}
