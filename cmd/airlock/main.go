@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/airlock-run/airlock/internal/cli"
+	"github.com/airlock-run/airlock/internal/egress"
 	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
@@ -20,6 +21,10 @@ func main() {
 	// The same binary is also the executor, which needs nothing of the rest.
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(linux.ExecutorMain(os.Args[2:]))
+	}
+	// And the process that carries the connections of programs.
+	if len(os.Args) > 1 && os.Args[1] == egress.Name {
+		os.Exit(egress.Main(os.Args[2:]))
 	}
 	// And, inside a sandbox, the compiler.
 	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {

@@ -34,7 +34,8 @@ type runOptions struct {
 	inputs   []string
 	folder   string // to save outputs into; empty: not named
 	timeout  time.Duration
-	packages string // set of Python packages; empty: the service's default
+	network  []string // rules of what it may contact; nil: what the key says
+	packages string   // set of Python packages; empty: the service's default
 	stdin    string
 	allow    []string
 	yes      bool
@@ -88,6 +89,8 @@ a limit.`,
 	flags.BoolVarP(&opts.quiet, "quiet", "q", false, "say nothing but errors beside what the program prints")
 	flags.StringVar(&opts.packages, "packages", "",
 		"`SET` of Python packages, as onyx; GET /languages and doctor list them")
+	flags.StringSliceVar(&opts.network, "allow-net", nil, "`RULE` of what the program may contact, as api.example.com, "+
+		"*.example.com:443 or packages for pip and npm; may be repeated, else it has no network")
 	flags.StringVar(&opts.stdin, "stdin", "", "`FILE` for the program to read as its standard input; - is ours")
 	addAllow(flags, &opts.allow)
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "agree to everything: save, and rename what would overwrite a file")
@@ -225,6 +228,9 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 // readRequest reads the code and what goes with it.
 func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunRequest, error) {
 	req := client.RunRequest{TimeoutMS: opts.timeout.Milliseconds(), Packages: opts.packages}
+	if len(opts.network) > 0 {
+		req.Network = &client.Network{Allow: opts.network}
+	}
 	name := "-"
 	if dash == 0 && !opts.coded && len(args) > 0 {
 		dash = 1 // run -- FILE ARG...

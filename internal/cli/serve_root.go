@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/egress"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
 )
@@ -28,6 +29,9 @@ import (
 
 // launcherSocket is the number of that socket in the service.
 const launcherSocket = 3
+
+// egressSocket is that of the one over which it asks for egress processes.
+const egressSocket = launcherSocket + 1
 
 // serveAsRoot is the parent. It ends when the service does, with its exit code. A
 // service that was killed, as for want of memory, or that crashed, it starts again.
@@ -92,9 +96,13 @@ func (a *app) serveOnce(
 		return false, err
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "service"), os.NewFile(uintptr(fds[1]), "launcher")
+	if fds, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+		return false, errors.Join(err, ours.Close(), theirs.Close())
+	}
+	egressOurs, egressTheirs := os.NewFile(uintptr(fds[0]), "service"), os.NewFile(uintptr(fds[1]), "launcher")
 
 	cmd := a.asUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
-	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.ExtraFiles = []*os.File{theirs, egressTheirs}
 	cmd.Env = append(cmd.Env, a.cfg.ServiceSecrets()...)
 	// Nothing of ours survives us, however we end.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -106,8 +114,10 @@ func (a *app) serveOnce(
 	go runOnOneThread(cmd, started, ended)
 	err = <-started
 	theirs.Close()
+	egressTheirs.Close()
 	if err != nil {
 		ours.Close()
+		egressOurs.Close()
 		return false, fail(exitUnavailable, "", "the service could not be started as user %s: %w", setup.User, err)
 	}
 
@@ -116,6 +126,11 @@ func (a *app) serveOnce(
 	launching.Go(func() {
 		if err := linux.ServeLauncher(serving, ours, a.ownLauncher(cmd.Process.Pid)); err != nil {
 			a.log.Error("executors can no longer be started", "error", err)
+		}
+	})
+	launching.Go(func() {
+		if err := egress.ServeLauncher(serving, egressOurs, egress.NewLauncher()); err != nil {
+			a.log.Error("egress processes can no longer be started", "error", err)
 		}
 	})
 	defer launching.Wait()

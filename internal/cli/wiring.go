@@ -179,7 +179,16 @@ func (a *app) startService(ctx context.Context, data string, space *disk.Space, 
 		return nil, a.sandboxError(err)
 	}
 	s.below = append(s.below, sandbox.Close)
-	s.engine = engine.New(a.engineConfig(kept), sandbox, kept.blobs, kept.index, a.log)
+	carrier, err := a.egressClient()
+	if err != nil {
+		return nil, err
+	}
+	s.below = append(s.below, carrier.Close)
+	settings := a.engineConfig(kept)
+	if settings.Network, err = a.network(carrier); err != nil {
+		return nil, err
+	}
+	s.engine = engine.New(settings, sandbox, kept.blobs, kept.index, a.log)
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}

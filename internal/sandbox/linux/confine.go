@@ -39,6 +39,7 @@ type sandbox struct {
 	tmp       *os.File    // a tmpfs for /tmp
 	group     *group      // nil without control groups
 	ruleset   *os.File    // landlock; nil without
+	network   *os.File    // a network namespace that was made for it; nil: it is born in one
 	kept      *namespaces // nil: new ones, which nobody keeps
 	own       *int32      // its folder of the executor's or the zygote's /proc, open; for those that write there late
 
@@ -65,8 +66,8 @@ const (
 func (s *sandbox) script() *script {
 	return &script{
 		group:  s.bornIn(),
-		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
-		setup:  join(s.joinGroup(), sliceOfInit(), s.loopback(), s.beforeProc(), s.mounts(imageOf(s.request.Live)), enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
+		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | s.networkFlag(),
+		setup:  join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), s.mounts(imageOf(s.request.Live)), enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),

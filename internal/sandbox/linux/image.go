@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -102,6 +103,11 @@ func openSources(runtimes, packages string) (*sources, error) {
 			s.etc[name] = b
 		}
 	}
+	for _, name := range slices.Backward(hostCertificates) {
+		if b, err := os.ReadFile(name); err == nil && len(b) < maxBundle {
+			s.etc[strings.TrimPrefix(certificatesPath, "/etc/")] = b
+		}
+	}
 	for _, device := range []string{"null", "zero", "full", "random", "urandom"} {
 		if err := s.add("/dev/"+device, "dev/"+device); err != nil {
 			return nil, err
@@ -186,7 +192,8 @@ func (s *sources) build(at string, uids uidRange) error {
 	}
 	defer root.Close()
 	folders := []string{
-		"usr", "etc", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "workspace", strings.TrimPrefix(emptyPath, "/"),
+		"usr", "etc/ssl/certs", "proc", "tmp", "var", "run", "dev/shm", "mnt/data", "workspace",
+		strings.TrimPrefix(emptyPath, "/"),
 	}
 	for _, folder := range folders {
 		if err := root.MkdirAll(folder, 0o755); err != nil {

@@ -44,7 +44,7 @@ func (e *executor) newNodePools() {
 // warmNode takes a waiting Node for a request, nil if it is to start cold.
 func (e *executor) takeNode(r *runRequest) *warmNode {
 	p, s, ok := e.nodePool(r)
-	if !ok {
+	if !ok || r.Network { // what tells Node of a proxy is read at its start
 		return nil
 	}
 	for w := p.pick(s); w != nil; w = p.pick(s) {

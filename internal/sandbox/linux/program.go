@@ -98,6 +98,13 @@ func (e *executor) runOther(l *link, r *runRequest, files, ends []*os.File) (err
 	if err := s.furnish(e.host); err != nil {
 		return err
 	}
+	proxy, err := s.openNetwork()
+	if err != nil {
+		return err
+	}
+	if err := l.sendProxy(proxy); err != nil {
+		return err
+	}
 	if err := s.placeFiles(ends); err != nil {
 		return err
 	}
@@ -229,7 +236,7 @@ func (s *sandbox) placeFiles(files []*os.File) error {
 
 // release gives back what the sandbox held. Its processes are gone.
 func (s *sandbox) release() {
-	for _, f := range []*os.File{s.tmp, s.stdin, s.stdout, s.stderr, s.answers, s.calls, s.report, s.ruleset} {
+	for _, f := range []*os.File{s.tmp, s.network, s.stdin, s.stdout, s.stderr, s.answers, s.calls, s.report, s.ruleset} {
 		if f != nil {
 			f.Close()
 		}

@@ -141,6 +141,12 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err 
 		if a.Rest != nil {
 			a.Rest.deliver(host)
 		}
+		if a.Network && len(files) == 1 {
+			if n, ok := host.(engine.Networked); ok {
+				n.Listener(files[0])
+				continue
+			}
+		}
 		if len(files) != len(a.Outputs) {
 			closeAll(files)
 			return nil, nil, lost(errors.New("outputs and their files do not match"))
@@ -235,7 +241,10 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,
 	}
-	if !python || spec.Home != rootWorkspace || spec.Calls || len(spec.Env) > 0 {
+	if spec.Network != nil {
+		p.request.Network, p.request.Authority = true, spec.Network.Certificate
+	}
+	if !python || spec.Network != nil || spec.Home != rootWorkspace || spec.Calls || len(spec.Env) > 0 {
 		p.request.Env = environment(spec)
 	}
 	if !inline {
@@ -351,6 +360,9 @@ func environment(spec *engine.Spec) []string {
 		"SHELL": "/bin/bash",
 		"LANG":  "C.UTF-8", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache", "XDG_CONFIG_HOME": "/tmp/.config",
 		"XDG_DATA_HOME": "/tmp/.local",
+	}
+	if spec.Network != nil {
+		maps.Copy(env, proxyEnvironment(spec.Network))
 	}
 	if spec.Calls {
 		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(answersFD, callsFD)

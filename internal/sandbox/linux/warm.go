@@ -57,14 +57,21 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	if ends[0] == nil {
 		ends[0] = w.null
 	}
+	proxy, err := w.openNetwork(r)
+	if err != nil {
+		return err
+	}
 	handed := handedProgram{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Alone: r.alone()}
 	if !slices.Equal(r.Env, w.executor.usual) {
 		handed.Env = r.Env
 	}
 	if err := w.hand(handed, r.Code, ends); err != nil {
+		if proxy != nil {
+			proxy.Close()
+		}
 		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
 	}
-	if err := l.send(answer{Accepted: true}); err != nil {
+	if err := errors.Join(l.send(answer{Accepted: true}), l.sendProxy(proxy)); err != nil {
 		return err
 	}
 	closeAll(files)

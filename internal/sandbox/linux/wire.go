@@ -286,9 +286,11 @@ type runRequest struct {
 	ShowPlots bool     // leave the plots that it shows as files
 	Folders   bool     // an empty folder is an output
 	Calls     bool
-	Live      bool `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
-	Apart     bool `json:",omitempty"` // nobody enters its sandbox
-	Inputs    int  // that follow
+	Network   bool   `json:",omitempty"` // it has a proxy, whose socket the service gets
+	Authority []byte `json:",omitempty"` // certificate that it is to trust, in PEM
+	Live      bool   `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
+	Apart     bool   `json:",omitempty"` // nobody enters its sandbox
+	Inputs    int    // that follow
 	Workspace int64
 	Inodes    int
 	Memory    int64
@@ -334,6 +336,7 @@ type input struct {
 // Deleted and Dropped, and a last one with Done or Error.
 type answer struct {
 	Accepted bool              `json:",omitempty"`
+	Network  bool              `json:",omitempty"` // its file is the proxy's socket
 	Outputs  []output          `json:",omitempty"` // their files are with the packet
 	Deleted  []string          `json:",omitempty"`
 	Dropped  []dropped         `json:",omitempty"`
@@ -442,6 +445,8 @@ func (r *runRequest) check() error {
 		return errors.New("a negative limit")
 	case r.Inputs < 0 || r.Inputs > maxInputs:
 		return errors.New("too many inputs")
+	case len(r.Authority) > maxCertificate || len(r.Authority) > 0 && !r.Network:
+		return errors.New("a certificate without a network")
 	}
 	return checkWorkspace(r.Workspace, r.Inodes)
 }

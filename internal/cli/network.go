@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/egress"
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// egressClient hands out the network. Its process is started by the first grant: by
+// root's half of the service if there is one.
+func (a *app) egressClient() (*egress.Client, error) {
+	launcher := egress.NewLauncher()
+	if a.split {
+		var err error
+		if launcher, err = egress.RemoteLauncher(os.NewFile(egressSocket, "launcher")); err != nil {
+			return nil, err
+		}
+	}
+	return egress.NewClient(launcher), nil
+}
+
+// network is what the operator allows of the network.
+func (a *app) network(carrier engine.Egress) (engine.NetworkConfig, error) {
+	c := a.cfg
+	inject, err := parseInjections(c.NetworkInject.Reveal())
+	if err == nil {
+		_, err = engine.ParseNetworkRules(c.NetworkAllow)
+	}
+	if err != nil {
+		return engine.NetworkConfig{}, fail(exitUsage, "`airlock serve --help` shows its form", "%w", err)
+	}
+	found := &registries{}
+	return engine.NetworkConfig{
+		Allow: c.NetworkAllow, Private: c.NetworkPrivate, Inspect: c.NetworkInspect, Inject: inject,
+		MaxBytes: c.NetworkMaxBytes, Egress: carrier, Registries: found.find,
+	}, nil
+}
+
+// parseInjections reads lines of HOST HEADER: VALUE. Errors do not repeat them.
+func parseInjections(text string) (list []engine.Injection, err error) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		host, rest, _ := strings.Cut(line, " ")
+		header, value, ok := strings.Cut(rest, ":")
+		name, err := engine.NetworkName(host)
+		header, value = strings.TrimSpace(header), strings.TrimSpace(value)
+		if !ok || err != nil || header == "" || value == "" || strings.ContainsAny(header, " \t") {
+			return nil, fmt.Errorf("network_inject: line %d is not HOST HEADER: VALUE", len(list)+1)
+		}
+		list = append(list, engine.Injection{Host: name, Header: header, Value: value})
+	}
+	return list, nil
+}
+
+// registries are what pip and npm are configured for, for the user that we are.
+type registries struct {
+	mu    sync.Mutex
+	until time.Time
+	known engine.Registries
+}
+
+// registriesTime is how long what the tools said is believed.
+const registriesTime = time.Minute
+
+func (r *registries) find(ctx context.Context) (engine.Registries, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Now().Before(r.until) {
+		return r.known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	found := engine.Registries{Env: map[string]string{}}
+	err := errors.Join(pipRegistries(ctx, &found), npmRegistry(ctx, &found))
+	if len(found.Allow) == 0 {
+		return found, errors.Join(errors.New("neither pip nor npm names one"), err)
+	}
+	r.known, r.until = found, time.Now().Add(registriesTime)
+	return found, nil
+}
+
+// pipDefaults prints what pip uses where nothing is configured, which only it knows.
+const pipDefaults = `from pip._internal.models.index import PyPI
+print(PyPI.simple_url, PyPI.file_storage_domain)`
+
+// pipRegistries asks pip.
+func pipRegistries(ctx context.Context, found *engine.Registries) error {
+	out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "config", "list").Output()
+	if err != nil {
+		return fmt.Errorf("pip config list: %w", err)
+	}
+	settings := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		settings[name[strings.LastIndexByte(name, '.')+1:]] = strings.Trim(value, "'")
+	}
+	if settings["index-url"] == "" {
+		out, err := exec.CommandContext(ctx, "python3", "-c", pipDefaults).Output()
+		fields := strings.Fields(string(out))
+		if err != nil || len(fields) != 2 {
+			return fmt.Errorf("pip does not say which index it uses: %w", err)
+		}
+		settings["index-url"] = fields[0]
+		found.Allow = append(found.Allow, fields[1]+":443")
+	}
+	for setting, name := range map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL"} {
+		for address := range strings.FieldsSeq(strings.ReplaceAll(settings[setting], `\n`, " ")) {
+			shown, err := addRegistry(found, address)
+			if err != nil {
+				return err
+			}
+			found.Env[name] = strings.TrimSpace(found.Env[name] + " " + shown)
+		}
+	}
+	return nil
+}
+
+// npmRegistry asks npm.
+func npmRegistry(ctx context.Context, found *engine.Registries) error {
+	out, err := exec.CommandContext(ctx, "npm", "config", "get", "registry").Output()
+	if err != nil {
+		return fmt.Errorf("npm config get registry: %w", err)
+	}
+	shown, err := addRegistry(found, strings.TrimSpace(string(out)))
+	if err == nil {
+		found.Env["npm_config_registry"] = shown
+	}
+	return err
+}
+
+// addRegistry allows a registry's host, and returns its address without a user and a password:
+// a program is not shown the operator's.
+func addRegistry(found *engine.Registries, address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return "", errors.New("a registry's address cannot be read")
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	host := u.Hostname()
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	found.Allow = append(found.Allow, host+":"+port)
+	u.User = nil
+	return u.String(), nil
+}
+
+func (a *app) netCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "net",
+		Short: "What programs contacted on the network",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	run := ""
+	log := &cobra.Command{
+		Use:   "log",
+		Short: "Lists the connections of programs with a network grant, newest first",
+		Long: `Lists the connections that programs with a network grant asked for, newest first:
+where to, how much, and what became of them. Those that were refused are listed
+too. On the machine of the service they are those of all owners.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.cfg.Server == "" && !a.socketAnswers(cmd.Context()) {
+				return fail(exitUnavailable, "start it with `airlock serve`, or name one with --server URL",
+					"no service is running here, and programs without one leave no log")
+			}
+			conn, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer conn.close()
+			contacts, err := conn.client.Contacts(cmd.Context(), run)
+			if err != nil {
+				return err
+			}
+			a.out.result(contactList{contacts})
+			return nil
+		},
+	}
+	log.Flags().StringVar(&run, "run", "", "`ID` of the run whose connections are listed")
+	addOptions(log.Flags(), config.Client)
+	a.addJSON(log)
+	cmd.AddCommand(log)
+	return cmd
+}
+
+type contactList struct {
+	Contacts []client.Contact `json:"contacts"`
+}
+
+func (l contactList) text(p *page) {
+	if len(l.Contacts) == 0 {
+		p.line("No program has asked for a connection.")
+		return
+	}
+	p.line("%s", p.paint(bold, pad("TIME", 21)+pad("RUN", 23)+pad("OWNER", 12)+pad("VERDICT", 9)+
+		pad("SENT", 9)+pad("GOT", 9)+"WHERE"))
+	for _, c := range l.Contacts {
+		p.line("%s%s%s%s%s%s%s", pad(c.At.Local().Format(time.DateTime), 21), pad(c.Run, 23), pad(printable(c.Owner), 12),
+			pad(c.Verdict, 9), pad(humanize.IBytes(uint64(max(0, c.Sent))), 9),
+			pad(humanize.IBytes(uint64(max(0, c.Received))), 9),
+			printable(whereOf(&c)))
+	}
+}
+
+// whereOf says where a connection led, or why nowhere.
+func whereOf(c *client.Contact) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s:%d", c.Host, c.Port)
+	if _, err := netip.ParseAddr(c.Host); err != nil && c.Address != "" {
+		fmt.Fprintf(&b, " (%s)", c.Address)
+	}
+	if c.Reason != "" {
+		fmt.Fprintf(&b, ": %s", c.Reason)
+	}
+	if c.More > 0 {
+		fmt.Fprintf(&b, " (and %d more)", c.More)
+	}
+	return b.String()
+}

@@ -1,0 +1,213 @@
+package linux
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// A program with a network grant finds a proxy on its own loopback. The executor makes
+// the listening socket in the sandbox's network namespace, before the program is there,
+// and sends it to the service, which hands it to the egress process. Nobody accepts
+// inside: the namespace stays as empty as every other.
+
+// proxyPort is where a program finds its proxy.
+const proxyPort = 3128
+
+// proxyBacklog is how many connections may wait to be accepted.
+const proxyBacklog = 512
+
+// authorityPath is where a program with an inspected grant has the certificates that it
+// is to trust, and certificatesPath where every sandbox has the host's.
+const (
+	authorityName    = ".airlock-certificates.pem"
+	authorityPath    = "/tmp/" + authorityName
+	certificatesPath = "/etc/ssl/certs/ca-certificates.crt"
+	maxCertificate   = 16 << 10
+	maxBundle        = 512 << 10 // the image is small
+)
+
+// hostCertificates are where hosts keep the certificates of authorities.
+var hostCertificates = []string{
+	certificatesPath, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
+}
+
+// proxyEnvironment tells programs of the proxy, in the words of those that they use.
+func proxyEnvironment(p *engine.ProxySettings) map[string]string {
+	proxy := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
+	const without = "localhost,127.0.0.1,::1"
+	certificates := certificatesPath
+	if len(p.Certificate) > 0 {
+		certificates = authorityPath
+	}
+	env := map[string]string{
+		"http_proxy": proxy, "https_proxy": proxy, "HTTP_PROXY": proxy, "HTTPS_PROXY": proxy,
+		"ALL_PROXY": proxy, "all_proxy": proxy, "NO_PROXY": without, "no_proxy": without,
+		"AIRLOCK_SOCKS_PROXY": "socks5h://127.0.0.1:" + strconv.Itoa(proxyPort),
+		"SSL_CERT_FILE":       certificates, "REQUESTS_CA_BUNDLE": certificates, "CURL_CA_BUNDLE": certificates,
+		"GIT_SSL_CAINFO": certificates, "NODE_EXTRA_CA_CERTS": certificates, "PIP_CERT": certificates,
+		"npm_config_cafile": certificates, "NODE_USE_ENV_PROXY": "1",
+		"PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_update_notifier": "false",
+	}
+	for name, value := range p.Env {
+		env[name] = value
+	}
+	return env
+}
+
+// listen makes the proxy's socket in the calling thread's network namespace.
+func listen() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "proxy")
+	address := &unix.SockaddrInet4{Port: proxyPort}
+	copy(address.Addr[:], net.IPv4(127, 0, 0, 1).To4())
+	if err = unix.Bind(fd, address); err == nil {
+		err = unix.Listen(fd, proxyBacklog)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("make the proxy's socket: %w", err)
+	}
+	return f, nil
+}
+
+// inThread does something in a thread that ends with it.
+func inThread(do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends in another namespace
+		done <- do()
+	}()
+	return <-done
+}
+
+// listenIn makes the proxy's socket in the network namespace of a process.
+func listenIn(pidfd int) (f *os.File, err error) {
+	err = inThread(func() error {
+		if err := unix.Setns(pidfd, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		f, err = listen()
+		return err
+	})
+	return f, err
+}
+
+// newNetwork makes a network namespace with loopback and the proxy's socket, for a
+// sandbox that starts cold: nothing of the program's may come before the socket.
+func newNetwork() (namespace, socket *os.File, err error) {
+	err = inThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("new network namespace: %w", err)
+		}
+		if namespace, err = os.Open(procPath + "/thread-self/ns/net"); err != nil {
+			return err
+		}
+		if err := loopbackUp(); err != nil {
+			return err
+		}
+		socket, err = listen()
+		return err
+	})
+	if err != nil && namespace != nil {
+		namespace.Close()
+		namespace = nil
+	}
+	return namespace, socket, err
+}
+
+// loopbackUp brings the loopback device of the thread's network namespace up.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}
+
+// openNetwork makes the proxy's socket for a sandbox that waits, if its program has a
+// grant. Whatever happens in its namespaces from now on, they are not reused.
+func (w *waiting) openNetwork(r *runRequest) (socket *os.File, err error) {
+	if !r.Network {
+		return nil, nil
+	}
+	w.markDirty()
+	if err := w.placeAuthority(); err != nil {
+		return nil, err
+	}
+	return listenIn(int(w.pidfd.Fd()))
+}
+
+// openNetwork does the same for a sandbox that starts cold.
+func (s *sandbox) openNetwork() (socket *os.File, err error) {
+	if !s.request.Network {
+		return nil, nil
+	}
+	if s.network, socket, err = newNetwork(); err != nil {
+		return nil, err
+	}
+	if err := s.placeAuthority(); err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return socket, nil
+}
+
+// sendProxy sends the proxy's socket, if there is one, to the service.
+func (l *link) sendProxy(socket *os.File) error {
+	if socket == nil {
+		return nil
+	}
+	defer socket.Close()
+	return l.send(answer{Network: true}, socket)
+}
+
+// placeAuthority writes the certificates that a program with an inspected grant is to
+// trust: its run's beside the host's.
+func (s *sandbox) placeAuthority() error {
+	if len(s.request.Authority) == 0 {
+		return nil
+	}
+	known, _ := os.ReadFile(imagePath + certificatesPath)
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(int(s.tmp.Fd()), authorityName, flags, 0o444)
+	if err != nil {
+		return fmt.Errorf("place the certificate of a run: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "certificates")
+	defer f.Close()
+	_, err = f.Write(append(known, s.request.Authority...))
+	return err
+}
+
+// networkSteps enter the network namespace that was made for a sandbox, or bring up
+// the loopback device of the one that it was born in.
+func (s *sandbox) networkSteps() []step {
+	if s.network == nil {
+		return s.loopback()
+	}
+	return []step{call("enter the network namespace", unix.SYS_SETNS, s.network, unix.CLONE_NEWNET)}
+}
+
+// networkFlag is the flag of the namespace that a sandbox is born in.
+func (s *sandbox) networkFlag() uintptr {
+	if s.network == nil {
+		return unix.CLONE_NEWNET
+	}
+	return 0
+}
