@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strconv"
 	"sync"
@@ -37,7 +38,9 @@ func (d *dialogs) of(run string) *toolcall.Queue {
 
 // ask puts a question of a program to the person, and returns what they answer.
 func ask(ctx context.Context, talk *toolcall.Queue, text string) (agreed bool, err error) {
-	answer, err := talk.Ask(ctx, toolcall.NewCall(text, nil))
+	question := toolcall.NewCall(text, nil)
+	question.ID = rand.Text()
+	answer, err := talk.Ask(ctx, question)
 	if err != nil {
 		return false, errors.New("nobody answered")
 	}

@@ -92,6 +92,7 @@ func New(o Options) *Server {
 		s.sdk.AddTool(t.definition(), s.handler(&t))
 	}
 	s.addResources()
+	s.addTasks()
 	s.sdk.AddReceivingMiddleware(s.listTools)
 	return s
 }
@@ -100,15 +101,21 @@ func New(o Options) *Server {
 func (s *Server) Run(ctx context.Context, t sdk.Transport) error { return s.sdk.Run(ctx, t) }
 
 func (s *Server) newSDK(name, instructions string) *sdk.Server {
+	capabilities := &sdk.ServerCapabilities{ // lists do not change, so no host needs a stream to hear of it
+		Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
+	}
+	capabilities.AddExtension(appsExtension, nil)
+	if s.Remote == nil {
+		capabilities.AddExtension(tasksExtension, nil)
+	}
 	server := sdk.NewServer(&sdk.Implementation{Name: name, Title: "Airlock", Version: s.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
-		// Lists do not change, so no host needs a stream to hear of it.
-		Capabilities: &sdk.ServerCapabilities{
-			Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
-		},
+		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
-			switch r.(type) {
-			case *sdk.ReadResourceRequest, *sdk.ListResourcesRequest:
+			read, isRead := r.(*sdk.ReadResourceRequest)
+			_, isList := r.(*sdk.ListResourcesRequest)
+			switch {
+			case isList, isRead && read.Params.URI != viewURI:
 				c.CacheScope, c.TTLMs = "private", 0
 			default:
 				c.CacheScope, c.TTLMs = "public", int((5 * time.Minute).Milliseconds())
@@ -243,22 +250,33 @@ func (s *Server) handler(t *tool) sdk.ToolHandler {
 		if s.Remote != nil && t.remote {
 			return s.forward(ctx, r)
 		}
-		result, err := t.call(s, ctx, &call{caller: s.callerOf(ctx, r), request: r, values: values})
+		c := s.callOf(ctx, r)
+		c.request, c.values = r, values
+		result, err := t.call(s, ctx, c)
 		if err != nil {
-			return s.refuse(ctx, err), nil
+			return refusal(s.words(ctx, err)), nil
 		}
 		s.saveFiles(ctx, result)
 		return result, nil
 	}
 }
 
-// refuse says an error of the engine to a model.
-func (s *Server) refuse(ctx context.Context, err error) *sdk.CallToolResult {
-	if e, ok := errorOf(err); ok {
-		return refusal(e)
+// callOf is what every call has of its request.
+func (s *Server) callOf(ctx context.Context, r sdk.Request) *call {
+	c := &call{caller: s.callerOf(ctx, r), images: s.shown(r.GetExtra()), version: stateless}
+	if session, ok := r.GetSession().(*sdk.ServerSession); ok && session.InitializeParams() != nil {
+		c.version = session.InitializeParams().ProtocolVersion
+	}
+	return c
+}
+
+// words says an error of the engine to a model.
+func (s *Server) words(ctx context.Context, err error) string {
+	if text, ok := errorOf(err); ok {
+		return text
 	}
 	s.Log.ErrorContext(ctx, "mcp", "error", err)
-	return refusal("the service failed. Try again; its log says why")
+	return "the service failed. Try again; its log says why"
 }
 
 // maxRefusal keeps hosts from cutting what is said.

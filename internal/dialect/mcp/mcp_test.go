@@ -196,7 +196,8 @@ func TestToolList(t *testing.T) {
 		t.Errorf("the instructions have %d bytes", len(is.Instructions))
 	}
 	caps, _ := json.Marshal(is.Capabilities)
-	if string(caps) != `{"prompts":{},"resources":{},"tools":{}}` {
+	if string(caps) != `{"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{}},`+
+		`"prompts":{},"resources":{},"tools":{}}` {
 		t.Errorf("capabilities %s", caps)
 	}
 }

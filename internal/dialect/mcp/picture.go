@@ -22,7 +22,7 @@ const (
 // pictures returns those of a program that fit into an answer: first what it
 // showed, then the files that it made.
 func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []sdk.Content) {
-	most := s.shown(c)
+	most := c.images
 	add := func(raw []byte) {
 		s.decoding.Lock()
 		defer s.decoding.Unlock()
@@ -60,8 +60,8 @@ func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []s
 
 // shown is how many pictures an answer may have: what its request says, else
 // what the server was told.
-func (s *Server) shown(c *call) int {
-	if extra := c.request.Extra; extra != nil {
+func (s *Server) shown(extra *sdk.RequestExtra) int {
+	if extra != nil {
 		if n, err := strconv.Atoi(extra.Header.Get(imagesHeader)); err == nil {
 			return min(n, maxPictures)
 		}

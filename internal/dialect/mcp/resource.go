@@ -42,6 +42,7 @@ func (s *Server) addResources() {
 		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}},
 			nil
 	})
+	s.addView()
 	s.sdk.AddReceivingMiddleware(s.listResources)
 }
 
@@ -54,6 +55,7 @@ func (s *Server) listResources(next sdk.MethodHandler) sdk.MethodHandler {
 		if err != nil || !ok {
 			return result, err
 		}
+		list.Resources = []*sdk.Resource{} // hosts find the view by its tool
 		if s.Remote != nil {
 			remote, err := s.Remote(ctx)
 			if err != nil {

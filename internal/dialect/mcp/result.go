@@ -29,7 +29,7 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 	head := heading(out) + s.fileLine(out)
 	r := answer(head + body(out, chars))
 	r.Content = append(r.Content, s.pictures(ctx, c, out)...)
-	if c.request.ProtocolVersion() >= linksSince { // older clients fail on the whole result
+	if c.version >= linksSince { // older clients fail on the whole result
 		for _, f := range out.files[:min(len(out.files), namedFiles)] {
 			r.Content = append(r.Content, &sdk.ResourceLink{
 				URI: fileURI(out.session, f.Path), Name: f.Path, MIMEType: f.MIME, Size: new(f.Size),

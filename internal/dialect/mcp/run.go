@@ -178,6 +178,10 @@ func (s *Server) noLanguage(ctx context.Context, name string) error {
 // answers with it or with what there is until then.
 func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.CallToolResult, error) {
 	wait := waitOf(c)
+	task := s.Remote == nil && knowsTasks(c.request)
+	if task {
+		wait = min(wait, taskAfter)
+	}
 	out, err := s.follow(ctx, c, p, wait)
 	for err == nil && !out.final {
 		q := s.dialogs.of(p.handle()).First()
@@ -196,6 +200,9 @@ func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.C
 	}
 	if out.final {
 		s.dialogs.byRun.Delete(p.handle())
+	}
+	if !out.final && task {
+		return asTask(p), nil
 	}
 	if !out.final {
 		return answer(stillRunning(out, wait, chars)), nil

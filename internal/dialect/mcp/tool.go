@@ -30,6 +30,7 @@ type tool struct {
 	hints sdk.ToolAnnotations
 	args  []argument
 
+	view   bool // a view of the host's shows what it is about
 	remote bool // another service can answer it
 	call   func(*Server, context.Context, *call) (*sdk.CallToolResult, error)
 }
@@ -57,7 +58,9 @@ type argument struct {
 // call is a tool at work for somebody.
 type call struct {
 	caller  engine.Caller
-	request *sdk.CallToolRequest
+	version string               // of the protocol
+	images  int                  // in its answer, at most
+	request *sdk.CallToolRequest // nil: it asks how another stands
 	values  map[string]any
 }
 
@@ -131,8 +134,12 @@ func (t *tool) definition() *sdk.Tool {
 	if hints.OpenWorldHint == nil { // written out: hosts ask the person otherwise
 		hints.OpenWorldHint = new(false)
 	}
+	var meta sdk.Meta
+	if t.view {
+		meta = sdk.Meta{"ui": map[string]any{"resourceUri": viewURI}}
+	}
 	return &sdk.Tool{
-		Name: t.name, Title: t.title, Description: about, Annotations: &hints,
+		Meta: meta, Name: t.name, Title: t.title, Description: about, Annotations: &hints,
 		InputSchema: map[string]any{
 			"type": "object", "properties": properties, "required": required, "additionalProperties": false,
 		},

@@ -63,6 +63,8 @@ func (s *Server) table() []tool {
 			}},
 			{name: "delete_file", title: "Delete a file", hints: destroys, remote: true, call: (*Server).deleteFile,
 				args: []argument{needed, path}},
+			{name: "show", title: "Show a file", hints: reads, view: true, remote: true, call: (*Server).show,
+				args: []argument{needed, path}},
 		}...)
 	}
 	if s.HTTP && s.Files != nil {
