@@ -23,6 +23,9 @@ GOLANGCI         := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 NFPM_VERSION := v2.45.2
 NFPM         := $(CACHE)/nfpm-$(NFPM_VERSION)
 
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT         := $(CACHE)/actionlint-$(ACTIONLINT_VERSION)
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -123,11 +126,12 @@ sandbox: ## the sandbox's tests: what programs find and do, then the rest with t
 	@$(call go-test,-parallel 4 -race -skip '$(PROGRAMS)' ./internal/sandbox/...)
 
 # The service is a process of its own, which is built once and as it is delivered.
-# go test does not know what it is made of: no result is from an earlier one.
+# go test does not know what it is made of: no result is from an earlier one. Most tests
+# have a service of their own and wait much: there are more at once than processors.
 .PHONY: e2e
 e2e: build ## the real binary, driven as a user would: terminal, HTTP, browser, a short soak
 	@echo '== end to end'
-	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 ./e2e/...)
+	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 ./e2e/...)
 
 # QUICK=1 takes about a minute and leaves the document alone; a full run takes
 # about seven and writes it. ARGS are further options: ARGS='-only latency'.
@@ -217,6 +221,14 @@ image: build ## the container image airlock, or airlock:full with FULL=1
 compose-check: ## the compose files, as Docker Compose reads them
 	@scripts/check-compose
 
+.PHONY: workflows-check
+workflows-check: $(ACTIONLINT) ## the workflows, as actionlint reads them
+	@$(ACTIONLINT)
+
+.PHONY: image-full
+image-full: ## the container image airlock:full: 13 languages, all sets of packages
+	@$(MAKE) image FULL=1
+
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the Go files
 	@$(GOLANGCI) fmt
@@ -243,3 +255,9 @@ $(NFPM):
 	@mkdir -p '$(CACHE)/tools'
 	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 	@mv '$(CACHE)/tools/nfpm' '$@'
+
+$(ACTIONLINT):
+	@echo '== actionlint $(ACTIONLINT_VERSION): built once'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	@mv '$(CACHE)/tools/actionlint' '$@'
