@@ -155,8 +155,7 @@ func testTooMuch(t *testing.T, a *abuse) {
 	}
 	// What is announced is refused before it comes.
 	announced := a.speak(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", runs, key, 24<<20+1),
-		5*time.Second)
+		"Content-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", runs, key, 24<<20+1))
 	if !strings.HasPrefix(announced, "HTTP/1.1 413 ") {
 		t.Errorf("announced: %.200q", announced)
 	}
@@ -238,8 +237,8 @@ func (a *abuse) files(t *testing.T, key string) []file {
 var protocolAbuses = []misuse{
 	{"A8 a bad key before the body", func(t *testing.T, a *abuse) {
 		for _, key := range []string{"ak_aaaaaaaaaaaa_" + strings.Repeat("A", 43), "x"} {
-			got := a.speak("POST "+runs+" HTTP/1.1\r\nHost: localhost\r\nX-API-Key: "+key+
-				"\r\nContent-Type: application/json\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n", 5*time.Second)
+			got := a.speak("POST " + runs + " HTTP/1.1\r\nHost: localhost\r\nX-API-Key: " + key +
+				"\r\nContent-Type: application/json\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n")
 			if !strings.HasPrefix(got, "HTTP/1.1 401 ") {
 				t.Errorf("%.200q", got)
 			}
@@ -262,7 +261,7 @@ var protocolAbuses = []misuse{
 				"\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n",
 			"nonsense": strings.Repeat("\x16\x03\x01\x02", 100),
 		} {
-			got := a.speak(text+next, 3*time.Second)
+			got := a.speak(text + next)
 			if n := strings.Count(got, "HTTP/1.1 "); n > 1 || strings.Contains(got, `"files":[`) ||
 				strings.HasPrefix(got, "HTTP/1.1 200 ") {
 				t.Errorf("%s: %.300q", name, got)
@@ -296,8 +295,7 @@ var protocolAbuses = []misuse{
 			"/api/v1/\u2024\u2024/files", "/api/v1/..%c0%af", "/../../../../etc/passwd", "/api/v1/files/../../../../etc/passwd",
 			"/%2e%2e/%2e%2e/etc/passwd", "/api/v1/" + strings.Repeat("a", 64<<10), "/.git/config", "/tmp/files",
 		} {
-			got := a.speak("GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n",
-				5*time.Second)
+			got := a.speak("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: " + key + "\r\n\r\n")
 			ok := strings.HasPrefix(got, "HTTP/1.1 404 ") || strings.HasPrefix(got, "HTTP/1.1 414 ") ||
 				strings.HasPrefix(got, "HTTP/1.1 400 ") || strings.HasPrefix(got, "HTTP/1.1 431 ")
 			if !ok || strings.Contains(got, secret) || strings.Contains(got, "root:") || strings.Contains(got, `"sha256"`) {
@@ -311,8 +309,7 @@ var protocolAbuses = []misuse{
 		// A file may be called so; no header may break at it.
 		odd := a.store(key, name, "x")
 		for _, path := range []string{"/api/v1/files/" + odd.ID, "/api/v1/files/" + odd.ID + "/content"} {
-			got := a.speak("GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n",
-				5*time.Second)
+			got := a.speak("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: " + key + "\r\n\r\n")
 			if header, _, _ := strings.Cut(got, "\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200 ") ||
 				strings.Contains(header, "\nX-Injected") {
 				t.Errorf("%s: %.400q", path, got)
@@ -348,8 +345,7 @@ var protocolAbuses = []misuse{
 		port := a.url[strings.LastIndexByte(a.url, ':'):]
 		for _, host := range []string{"attacker.test" + port, "attacker.test", "127.0.0.1.attacker.test" + port,
 			"localhost.attacker.test", "0.0.0.0" + port, "169.254.169.254", "[::ffff:1.2.3.4]"} {
-			got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\nX-API-Key: "+key+"\r\n\r\n",
-				5*time.Second)
+			got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nX-API-Key: " + key + "\r\n\r\n")
 			if !strings.HasPrefix(got, "HTTP/1.1 421 ") && !strings.HasPrefix(got, "HTTP/1.1 403 ") {
 				t.Errorf("%s: %.200q", host, got)
 			}
@@ -380,14 +376,13 @@ func testKeys(t *testing.T, a *abuse) {
 		"SQL": "X-API-Key: ' OR 1=1 --", "the id alone": "X-API-Key: " + strings.Split(good, "_")[1],
 		"64 ids": "X-API-Key: ak_" + strings.Repeat("a", 64),
 	} {
-		got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+header+"\r\n\r\n",
-			5*time.Second)
+		got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + "\r\n\r\n")
 		if !strings.HasPrefix(got, "HTTP/1.1 401 ") && (name != "none" || !strings.HasPrefix(got, "HTTP/1.1 400 ")) {
 			t.Errorf("%s: %.200q", name, got)
 		}
 	}
-	huge := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+
-		strings.Repeat("a", 1<<20)+"\r\n\r\n", 5*time.Second)
+	huge := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " +
+		strings.Repeat("a", 1<<20) + "\r\n\r\n")
 	if huge != "" && !strings.HasPrefix(huge, "HTTP/1.1 431 ") && !strings.HasPrefix(huge, "HTTP/1.1 401 ") {
 		t.Errorf("1 MB: %.200q", huge)
 	}

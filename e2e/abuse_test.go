@@ -202,12 +202,12 @@ func expect(t *testing.T, what string, got answer, status ...int) {
 
 // speak sends bytes as they are, and returns what comes back until the
 // connection ends, or the time does.
-func (a *abuse) speak(text string, limit time.Duration) string {
+func (a *abuse) speak(text string) string {
 	a.t.Helper()
 	conn := a.dial()
 	defer conn.Close()
 	_, _ = io.WriteString(conn, text) // the service may hang up in the middle
-	conn.SetReadDeadline(time.Now().Add(limit))
+	conn.SetReadDeadline(time.Now().Add(patience))
 	got, _ := io.ReadAll(conn)
 	return string(got)
 }

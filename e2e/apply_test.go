@@ -134,6 +134,7 @@ func transactionCommand(ts *testscript.TestScript, _ bool, args []string) {
 
 // TestReviewOnTerminal goes through a proposal by keys.
 func TestReviewOnTerminal(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who.credential = &syscall.Credential{Uid: nobody, Gid: nobody}

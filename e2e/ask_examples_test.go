@@ -57,6 +57,7 @@ func examples(name string) map[string]example {
 // The worked examples of the documents are what the command prints, for each
 // provider.
 func TestAskExamples(t *testing.T) {
+	t.Parallel()
 	for name, open := range accesses() {
 		t.Run(name, func(t *testing.T) {
 			for document, e := range examples(name) {

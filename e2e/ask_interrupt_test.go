@@ -40,6 +40,7 @@ func inputFile(t *testing.T, who person) string {
 // Ctrl-C at every stage: the command ends with its exit code, and what it made
 // at the provider is deleted.
 func TestAskInterrupted(t *testing.T) {
+	t.Parallel()
 	for name, open := range accesses() {
 		for _, op := range []providertest.Op{providertest.OpUpload, providertest.OpSessionCreate, providertest.OpRun,
 			providertest.OpDownload} {
@@ -86,6 +87,7 @@ func TestAskInterrupted(t *testing.T) {
 // Ctrl-C ends a chat at its prompt, and in the middle of a turn the turn: the chat
 // goes on. What was made is deleted in the end.
 func TestChatInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{"prompt", "turn"} {
 		t.Run(when, func(t *testing.T) {
 			who, access := asks(), accesses()[provider.OpenAI](t)
@@ -126,6 +128,7 @@ func TestChatInterrupted(t *testing.T) {
 
 // Lines for airlock do not go to the model.
 func TestChatCommands(t *testing.T) {
+	t.Parallel()
 	who, access := asks(), accesses()[provider.OpenAI](t)
 	access.server.Rescript(makesOne())
 	term := onTerminal(t, who.command(t, askEnv(t, who, access), "chat", "--yes", "-o", folder(t, who.credential)))
@@ -148,6 +151,7 @@ func TestChatCommands(t *testing.T) {
 
 // Ctrl-C while a question waits.
 func TestAskInterruptedAtQuestions(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ until, answer, last string }{
 		{"[y/N]", "", "nothing was sent yet"},
 		{"[y/N]", "y\n", "Save 1 file into"},
@@ -180,6 +184,7 @@ func TestAskInterruptedAtQuestions(t *testing.T) {
 
 // A killed command leaves what it made; the next one, or gc, takes it away.
 func TestAskKilled(t *testing.T) {
+	t.Parallel()
 	for _, way := range [][]string{{"files", "gc"}, {"ask", "hello"}} {
 		t.Run(strings.Join(way, " "), func(t *testing.T) {
 			who, access := asks(), accesses()[provider.OpenAI](t)

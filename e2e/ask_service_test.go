@@ -14,6 +14,7 @@ import (
 // directory, and leaves nothing there; the service serves the conversation to
 // callers on this machine.
 func TestAskThroughService(t *testing.T) {
+	t.Parallel()
 	who, access := asks(), accesses()[provider.Local](t)
 	data := dataWithoutPackages(t, who)
 	s := serve(t, who, data)
@@ -72,6 +73,7 @@ func TestAskThroughService(t *testing.T) {
 // code made too, and the conversation goes on with them. Where the sandbox ends with the
 // command nothing can be kept, which is said.
 func TestAskKeepsLocally(t *testing.T) {
+	t.Parallel()
 	who, access := asks(), accesses()[provider.Local](t)
 	data := dataWithoutPackages(t, who)
 	env := append(askEnv(t, who, access), "AIRLOCK_DATA="+data)

@@ -82,6 +82,7 @@ func asks() person {
 // scripted model's code runs at the provider's test server, and for local in
 // the real sandbox. What an ordinary user can do root can do too.
 func TestAskScripts(t *testing.T) {
+	t.Parallel()
 	people := []person{asks()}
 	if os.Geteuid() == 0 {
 		people = append(people, person{name: "root"})
@@ -98,11 +99,13 @@ func TestAskScripts(t *testing.T) {
 
 // TestAskCases runs what is the same with every provider, with one.
 func TestAskCases(t *testing.T) {
+	t.Parallel()
 	runAskScripts(t, asks(), "testdata/askcases", accesses()[provider.OpenAI])
 }
 
 // TestAskOwnWays runs what only one provider has, or has in its own way.
 func TestAskOwnWays(t *testing.T) {
+	t.Parallel()
 	for name, open := range accesses() {
 		dir := "testdata/askown/" + name
 		if _, err := os.Stat(dir); err != nil {
@@ -118,6 +121,7 @@ func TestAskOwnWays(t *testing.T) {
 // TestAskScenarios has the local provider, the real sandbox and a scripted
 // model: whole tasks.
 func TestAskScenarios(t *testing.T) {
+	t.Parallel()
 	needPackages(t)
 	runAskScripts(t, asks(), "testdata/askscenarios", accesses()[provider.Local])
 }

@@ -61,6 +61,7 @@ func TestBackupAndRestore(t *testing.T) {
 
 // A file that is no backup, or the first half of one, changes nothing.
 func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)
@@ -94,6 +95,7 @@ const (
 // A data directory of an earlier version opens with this one, and what is in it can be
 // used. One of a newer version is refused and left as it is.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)

@@ -28,6 +28,7 @@ func build(t *testing.T, script string) (stderr string, err error) {
 // The first build says how far it is; one that has little to do says nothing; and
 // one that fails says why, and where a newer Go is to be had.
 func TestBuildProgress(t *testing.T) {
+	t.Parallel()
 	if stderr, err := build(t, "echo internal/goarch >&2\n"); err != nil || stderr != "" {
 		t.Errorf("a quick build: %v, %q", err, stderr)
 	}

@@ -87,6 +87,7 @@ func (term *terminal) turns(n int) {
 // A prompt is edited with the keys of a shell, and the model gets what the person
 // sees. Between prompts the terminal is as it was.
 func TestChatLineEditing(t *testing.T) {
+	t.Parallel()
 	who, access := asks(), accesses()[provider.OpenAI](t)
 	heard := listenIn(t, &access)
 	lines := []struct{ keys, want string }{
@@ -120,6 +121,7 @@ func TestChatLineEditing(t *testing.T) {
 // During a turn the terminal is as it was, so that Ctrl-C is a signal; however a
 // prompt ends, the terminal is given back.
 func TestChatRestoresTerminal(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		end  func(*terminal) error
@@ -158,6 +160,7 @@ func TestChatRestoresTerminal(t *testing.T) {
 
 // A terminal that obeys no escape sequences gets none with the prompt.
 func TestChatOnDumbTerminal(t *testing.T) {
+	t.Parallel()
 	who, access := asks(), accesses()[provider.OpenAI](t)
 	heard := listenIn(t, &access)
 	access.server.Rescript(makesOne())

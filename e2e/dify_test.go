@@ -206,6 +206,7 @@ func TestDifyErrors(t *testing.T) {
 }
 
 func TestDifyTemplates(t *testing.T) {
+	t.Parallel()
 	who := anybody(t)
 	d := difyClient{serve(t, who, dataFolder(t, who)), "dify-sandbox"}
 	needPackages(t)
@@ -221,6 +222,7 @@ func TestDifyTemplates(t *testing.T) {
 }
 
 func TestDifyKeysAndPackages(t *testing.T) {
+	t.Parallel()
 	who := anybody(t)
 	data := dataFolder(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}

@@ -48,6 +48,7 @@ func e2bKey(t *testing.T, who person, data, owner string) string {
 // What E2B's SDKs of Python and TypeScript do with E2B they do here, unchanged: the
 // clients check every answer.
 func TestE2BClients(t *testing.T) {
+	t.Parallel()
 	folder := e2bClients(t)
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
@@ -108,6 +109,7 @@ func (a sandboxAPI) on(sandbox, token string, port int, method, path, body strin
 // Nobody gets at another owner's sandbox, by no verb, and nonsense is refused in the
 // protocol's words.
 func TestE2BAbuse(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)

@@ -102,15 +102,25 @@ func TestPlot(t *testing.T) {
 func TestEvents(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataWithoutPackages(t, who))
-		// It stops in the middle until its file is there: output is not held back.
-		events := s.stream("POST", "/api/v1/runs",
-			`{"language":"python","code":"import time\nprint('first', flush=True)\ntime.sleep(0.4)\nprint('second')"}`)
-		started := events.until("started", "")
-		began := time.Now()
-		events.until("output", "first")
-		events.until("output", "second")
-		if time.Since(began) < 300*time.Millisecond {
-			t.Error("both lines came at once")
+		// It pauses in the middle: output is not held back. On a busy machine both lines
+		// may still be read at once, and then the pause was too short.
+		var events *stream
+		var started event
+		for pause := 400 * time.Millisecond; ; pause *= 6 {
+			events = s.stream("POST", "/api/v1/runs", fmt.Sprintf(
+				`{"language":"python","code":"import time\nprint('first', flush=True)\ntime.sleep(%v)\nprint('second')"}`,
+				pause.Seconds()))
+			started = events.until("started", "")
+			began := time.Now()
+			events.until("output", "first")
+			events.until("output", "second")
+			if time.Since(began) > pause*3/4 {
+				break
+			}
+			if pause > 10*time.Second {
+				t.Error("both lines came at once")
+				break
+			}
 		}
 		result := events.until("result", "")
 		if e, more := events.next(); more {

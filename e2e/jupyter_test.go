@@ -76,6 +76,7 @@ func jupyterGot(t *testing.T, python string, args ...string) map[string]any {
 
 // What jupyter-kernel-client does with a kernel, by a key.
 func TestJupyterKernelClient(t *testing.T) {
+	t.Parallel()
 	python := jupyterClients(t, "requirements.txt", "jupyter")
 	s, key := jupyterKey(t)
 	got := jupyterGot(t, python, "jupyter/client.py", s.url+"/jupyter", key)
@@ -97,6 +98,7 @@ func TestJupyterKernelClient(t *testing.T) {
 
 // What Open WebUI asks for, with a library that takes no frame over 1 MiB.
 func TestJupyterOpenWebUI(t *testing.T) {
+	t.Parallel()
 	python := jupyterClients(t, "requirements.txt", "jupyter")
 	s, key := jupyterKey(t)
 	run := func(code string) map[string]any {

@@ -60,6 +60,7 @@ func libreChatService(t *testing.T, env ...string) *service {
 
 // Variables last for those who ask for it, and where it is switched on.
 func TestLibreChatState(t *testing.T) {
+	t.Parallel()
 	needPackages(t) // without them functions are not kept
 	s := libreChatService(t, "AIRLOCK_LIBRECHAT_PYTHON_STATE=on")
 	const hint = "v2:conversation:0123456789abcdef0123456789abcdef"
@@ -146,6 +147,7 @@ func TestLibreChatState(t *testing.T) {
 }
 
 func TestLibreChatWithoutState(t *testing.T) {
+	t.Parallel()
 	s := libreChatService(t)
 	a := s.exec("py", "x = 1", "runtime_session_hint", "h", "entity_id", "e")
 	if b := s.exec("py", "print('x' in globals())", "runtime_session_hint", "h", "entity_id",
@@ -156,6 +158,7 @@ func TestLibreChatWithoutState(t *testing.T) {
 
 // An empty folder is there in the next turn, and what was in a folder of old.
 func TestLibreChatFolders(t *testing.T) {
+	t.Parallel()
 	s := libreChatService(t)
 	r := s.exec("bash", "mkdir -p out/empty .cache/x; touch out/a")
 	if !slices.Equal(r.names(), []string{"out/a", "out/empty/.dirkeep"}) {
@@ -174,6 +177,7 @@ func TestLibreChatFolders(t *testing.T) {
 // A file whose bytes are lost or damaged is 404, so that the client uploads it
 // again; the others of its session stay, and the upload mends it.
 func TestLibreChatLostFile(t *testing.T) {
+	t.Parallel()
 	for what, damage := range map[string]func(name string) error{
 		"lost":    os.Remove,
 		"damaged": func(name string) error { return os.WriteFile(name, []byte("xnce upon a time"), 0o600) },

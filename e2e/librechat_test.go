@@ -44,6 +44,7 @@ func libreChatClient(t *testing.T) string {
 // The tools that LibreChat gives to its models, against the real binary: with a
 // key, and with nothing.
 func TestLibreChatClient(t *testing.T) {
+	t.Parallel()
 	client := libreChatClient(t)
 	for _, key := range []string{"", "a key that LibreChat shows to us"} {
 		name := "without a key"
@@ -115,6 +116,7 @@ func (s *service) post(path, name string, content io.Reader) answer {
 // A paused program outlives neither its token nor the service, and what LibreChat
 // had before a restart is there after it.
 func TestLibreChatRestart(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)

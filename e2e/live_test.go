@@ -124,6 +124,7 @@ func TestLiveVariablesStay(t *testing.T) {
 
 // A figure is shown at the end of its cell, and files are stored.
 func TestLivePlot(t *testing.T) {
+	t.Parallel()
 	needPackages(t)
 	who := root(t)
 	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
@@ -143,6 +144,7 @@ func TestLivePlot(t *testing.T) {
 
 // An interrupt ends the cell and nothing else.
 func TestLiveInterrupt(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
 	l.cell("x = 1")
@@ -187,6 +189,7 @@ func TestLiveRestartIsTold(t *testing.T) {
 // Two clients see the same events of a cell, and one that comes back goes on where
 // it was.
 func TestLiveTwoWatchers(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
 	var started cell
@@ -255,6 +258,7 @@ func (l *liveOf) start(request map[string]any) liveProcess {
 
 // A process has a terminal, takes what is typed, and can be followed from anywhere.
 func TestLiveProcess(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	l := serve(t, who, dataFolder(t, who), briefly...).live(`{"kind":"live","language":"bash"}`)
 	p := l.start(map[string]any{"shell": "stty size; read x; stty size; echo got-$x; exit 7",
@@ -292,6 +296,7 @@ func TestLiveProcess(t *testing.T) {
 // A server in a session is reached through its port, by its owner alone, and its
 // pages are kept from ours.
 func TestLivePort(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	data := dataFolder(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
@@ -367,6 +372,7 @@ func TestLiveFiles(t *testing.T) {
 
 // Another owner's session is not there, on every verb that there is.
 func TestLiveForeign(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	data := dataFolder(t, who)
 	s := serve(t, who, data, briefly...)
@@ -405,6 +411,7 @@ func TestLiveForeign(t *testing.T) {
 
 // A cell that is not text, or much text, has an answer, and the next one works.
 func TestLiveOddCells(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
 	for name, c := range map[string]struct {
@@ -428,6 +435,7 @@ func TestLiveOddCells(t *testing.T) {
 
 // The counts of live sessions are in the status, in the metrics and on the page.
 func TestLiveStatus(t *testing.T) {
+	t.Parallel()
 	who := root(t)
 	s := serve(t, who, dataFolder(t, who))
 	s.live(`{"kind":"live"}`).cell("1")

@@ -61,6 +61,7 @@ func tracker(t *testing.T, key string) (url string, closed *atomic.Int64) {
 // output: as functions and coroutines, within the operator's policy, with the person
 // asked where that says so. The key of a server is not in the sandbox.
 func TestMCPCode(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)

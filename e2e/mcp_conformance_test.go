@@ -30,6 +30,7 @@ var needsTestServer = []string{
 // that it knows. Checks that need a tool of its test server say that they are not
 // testable.
 func TestMCPConformance(t *testing.T) {
+	t.Parallel()
 	folder := mcpClients(t)
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {

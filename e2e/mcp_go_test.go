@@ -57,6 +57,7 @@ var sessionHandle = regexp.MustCompile(`s_[A-Za-z0-9_-]{21}`)
 // and output. Programs of all languages share a session's files, and a program that
 // ignores being interrupted is ended with its children.
 func TestMCPGo(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)
@@ -126,6 +127,7 @@ while True: time.sleep(1)`}})
 // A CSV becomes a plot, and what was found is saved in a folder once the person has
 // agreed: the conversation of docs/mcp.md.
 func TestMCPConversation(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)

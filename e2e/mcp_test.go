@@ -36,6 +36,7 @@ func mcpClients(t *testing.T) string {
 // HTTP, over standard input and output through the running service, and with an
 // engine of the command's own.
 func TestMCPClients(t *testing.T) {
+	t.Parallel()
 	folder := mcpClients(t)
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {

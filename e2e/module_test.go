@@ -10,6 +10,7 @@ import (
 // A program of somebody else's, in a module of its own, can use what is
 // public, and the compiler agrees that nothing internal shows in it.
 func TestPublicPackagesFromAnotherModule(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)

@@ -154,6 +154,7 @@ func TestOpenTerminalCommands(t *testing.T) {
 
 // The answers of the original, played against the service.
 func TestOpenTerminalRecordings(t *testing.T) {
+	t.Parallel()
 	who := anybody(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	dialecttest.Replay(t, "testdata/openterminal/*.txtar", func(t *testing.T) http.Handler {
@@ -231,6 +232,7 @@ func TestOpenTerminalFiles(t *testing.T) {
 
 // What one user has no other user finds, on any address.
 func TestOpenTerminalUsers(t *testing.T) {
+	t.Parallel()
 	who := anybody(t)
 	data := dataFolder(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
@@ -316,6 +318,7 @@ func TestOpenTerminalUsers(t *testing.T) {
 
 // On loopback no key is needed, but for a page of another site.
 func TestOpenTerminalForeignPage(t *testing.T) {
+	t.Parallel()
 	who := anybody(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	for _, key := range []string{"", "wrong"} {
@@ -366,6 +369,7 @@ func closeCode(conn *websocket.Conn) websocket.StatusCode {
 }
 
 func TestOpenTerminalShell(t *testing.T) {
+	t.Parallel()
 	who := anybody(t)
 	o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u", ""}
 	terminals := func() (list []struct{ ID string }) {

@@ -123,6 +123,7 @@ func anybody(t *testing.T) person {
 // Programs of a protocol get the set of that application's image, and who asks
 // for a set gets that one or is told why not.
 func TestSetOfAProtocol(t *testing.T) {
+	t.Parallel()
 	needSet(t, "current")
 	needSet(t, "onyx")
 	who := anybody(t)

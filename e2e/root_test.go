@@ -9,6 +9,7 @@ import (
 // A client that was given no more than host and port finds the routes of its
 // protocol, and only healthy answers where they are.
 func TestBareRoot(t *testing.T) {
+	t.Parallel()
 	s := libreChatService(t)
 	const program = `open('in.txt').read(); open('out.txt', 'w').write('left')`
 

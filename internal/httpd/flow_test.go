@@ -139,7 +139,7 @@ func TestSlowReader(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: written to nobody", path)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Errorf("%s: still writing", path)
 			go func() { <-ended }()
 		}
