@@ -49,3 +49,201 @@ test: ## everything: format, vet, lint, tests with the race detector, fuzz seeds
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j4 -o build clients e2e sandbox unit vet lint editor-check view-check
+	@scripts/test-report --slowest '$(TIMES)'
+	@echo '== all is well'
+
+.PHONY: test-deps
+test-deps: # what the tests need of the machine
+	@echo '== dependencies'
+	@scripts/test-deps
+
+# The tests that use one wait for it, and say why if it cannot be installed.
+.PHONY: clients
+clients: # the clients of others' protocols, for end to end
+	@echo '== clients'
+	@for script in e2e/*/install; do $$script '$(CACHE)'/$$(basename $$(dirname $$script)) || true; done
+
+.PHONY: test-data
+test-data: build # a data directory with the Python packages
+	@echo '== Python packages for the sandbox'
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --packages current,onyx
+
+# The set librechat takes 2 GB, and virtual environments of all sets 4 GB more, so
+# `make test` leaves them out. This makes the answers of the version tests anew and
+# compares them with the committed ones, then runs what it takes all sets for.
+.PHONY: test-packages
+test-packages: build ## all sets of packages: their programs answer as in plain virtual environments
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --packages current,onyx,librechat
+	@for set in current onyx librechat; do \
+		scripts/version-answers $$set '$(CACHE)/answers.txtar'; \
+		cmp '$(CACHE)/answers.txtar' e2e/testdata/versions-$$set-$$(/usr/bin/python3 -c 'import sys; print("3.%d" % sys.version_info[1])').txtar; \
+	done
+	@AIRLOCK_TEST_PACKAGES=all $(GO) test -count=1 -v -run 'TestVersions|TestSetOf|TestLibreChatPackages' ./e2e
+
+# The languages that are installed on request take some 2 GB of Debian packages.
+.PHONY: test-languages
+test-languages: build ## all 13 languages in the sandbox
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --languages all
+	@AIRLOCK_NO_SKIP=1 AIRLOCK_TEST_LANGUAGES=all $(GO) test -count=1 -v -run TestLanguages ./internal/sandbox/linux
+
+.PHONY: vet
+vet: ## go vet
+	@echo '== vet'
+	@$(GO) vet ./...
+
+.PHONY: lint
+lint: $(GOLANGCI) ## what may be tracked, format check and golangci-lint, import rules included
+	@echo '== tracked files'
+	@scripts/check-tree
+	@echo '== format'
+	@$(GOLANGCI) fmt --diff
+	@echo '== lint'
+	@$(GOLANGCI) run --allow-parallel-runners
+
+# As root none of the sandbox's tests may be skipped. Each set of tests is one go test.
+TIMES    := $(CACHE)/times
+as-root   = if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi
+go-test   = $(as-root); $(GO) test -json -vet=off -timeout 20m $(1) | scripts/test-report '$(TIMES)'
+
+# The race detector watches everything of ours that is concurrent. Texts and files that
+# are large on purpose have one goroutine and take ten times as long under it.
+LARGE    := ^Test(Bounds|Chunks|DamagedMarkdownCorpus|LargeTransfers|Linear|MarkdownCorpus)
+
+# Their databases and journals wait for the disk at each commit, which is not what they
+# test: they have memory where there is enough of it, and what is built for them has a
+# disk, as services have.
+in-memory = if [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 ]; then export GOTMPDIR="$${TMPDIR:-/tmp}" TMPDIR=/dev/shm; fi
+
+.PHONY: unit
+unit: ## the tests of all packages that start no service: race detector, fuzz seeds
+	@echo '== tests (race detector, fuzz seeds)'
+	@$(in-memory); $(call go-test,-exec 'env -u GOTMPDIR' -race -skip '$(LARGE)' $$($(GO) list ./... | grep -v -e '/internal/sandbox/' -e '/e2e'))
+	@$(call go-test,-run '$(LARGE)' ./internal/web ./provider ./reply)
+
+# What a program finds in a sandbox is the same whether or not the race detector
+# watches the executor, which takes four times as long to start with it. Of the hostile
+# ones many only wait for their limit: there are more at once than processors.
+PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Hostile|Languages|NothingIsLeft|Package|Plot|Protections|ShowPlots)
+
+.PHONY: sandbox
+sandbox: ## the sandbox's tests: what programs find and do, then the rest with the race detector
+	@echo '== sandbox'
+	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' ./internal/sandbox/...)
+	@$(call go-test,-parallel 4 -race -skip '$(PROGRAMS)' ./internal/sandbox/...)
+
+# The service is a process of its own, which is built once and as it is delivered.
+# go test does not know what it is made of: no result is from an earlier one. Most tests
+# have a service of their own and wait much: there are more at once than processors.
+.PHONY: e2e
+e2e: build ## the real binary, driven as a user would: terminal, HTTP, browser, a short soak
+	@echo '== end to end'
+	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 ./e2e/...)
+
+# QUICK=1 takes about a minute and leaves the document alone; a full run takes
+# about seven and writes it. ARGS are further options: ARGS='-only latency'.
+.PHONY: bench
+bench: build ## Airlock beside its peers: table, JSON, docs/performance.md; QUICK=1 for a first impression
+	@scripts/bench-deps '$(CACHE)/bench'
+	@$(MAKE) test-data
+	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
+	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' -jupyter '$(CACHE)/bench/jupyter/bin/python' \
+		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
+
+# DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'. One of
+# ten minutes or longer that goes well is written into docs/soak.md and soak.svg.
+.PHONY: soak
+soak: build ## the real service under honest and hostile load for DURATION=10m: out/soak/soak.txt, soak.svg
+	@$(MAKE) test-data
+	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
+	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -duration '$(or $(DURATION),10m)' -doc docs/soak.md $(ARGS)
+
+# NUMBER=deadline measures one of them, RUNS=200 with fewer runs, kills or files.
+# All of them in full are written into docs/soak.md.
+.PHONY: numbers
+numbers: build ## what is promised about hostile code, in figures, each with its bound (takes half an hour)
+	@$(MAKE) test-data
+	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
+	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' -doc docs/soak.md $(ARGS)
+
+# The page's editor is one committed file, so that building Airlock needs no npm.
+EDITOR_DIR    := internal/web/editor
+EDITOR_BUNDLE := internal/web/static/editor.js
+EDITOR_BUILD   = rm -rf '$(CACHE)/editor' && mkdir -p '$(CACHE)/editor' && \
+	cp $(EDITOR_DIR)/main.js $(EDITOR_DIR)/package.json $(EDITOR_DIR)/package-lock.json '$(CACHE)/editor' && \
+	(cd '$(CACHE)/editor' && npm ci --ignore-scripts --no-audit --no-fund --silent) && \
+	$(GO) run github.com/evanw/esbuild/cmd/esbuild '$(CACHE)/editor/main.js' --bundle --minify --format=esm --target=es2022 \
+		--charset=utf8 --legal-comments=none --log-level=warning \
+		'--banner:js=/* CodeMirror 6. Copyright (C) Marijn Haverbeke and others. MIT License: https://codemirror.net/license */' --outfile='$(1)'
+
+.PHONY: editor
+editor: ## bundle the page's editor anew, from internal/web/editor
+	@$(call EDITOR_BUILD,$(EDITOR_BUNDLE))
+
+.PHONY: editor-check view-check
+editor-check view-check: # the committed bundle is what its sources make
+	@echo '== editor bundle'
+	@$(call EDITOR_BUILD,$(CACHE)/editor/editor.js)
+	@cmp '$(CACHE)/editor/editor.js' $(EDITOR_BUNDLE) || { echo '$(EDITOR_BUNDLE) is not what $(EDITOR_DIR) makes: run `make editor`' >&2; exit 1; }
+
+# The same commit makes the same bytes. ARCHITECTURES=amd64 makes one of the two.
+.PHONY: dist
+dist: $(NFPM) ## a release in dist/: archives, deb, rpm, components, checksums
+	@GO='$(GO)' DIST='$(or $(DIST),dist)' ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' \
+		scripts/dist '$(NFPM)' '$(VERSION)' '$(COMMIT)' '$(DATE)' '$(LDFLAGS)'
+
+# BASE is a Debian image, FULL=1 makes the one with all languages and sets of packages,
+# DOCKER is the command with its options. The image is of this machine's architecture.
+DOCKER   ?= docker
+ALL_SETS := current,onyx,librechat
+.PHONY: image
+image: build ## the container image airlock, or airlock:full with FULL=1
+	@rm -rf '$(CACHE)/image' && mkdir -p '$(CACHE)/image' && cp bin/airlock '$(CACHE)/image'
+	@$(DOCKER) build -f deploy/Dockerfile $(if $(BASE),--build-arg 'BASE=$(BASE)') \
+		$(if $(FULL),--build-arg LANGUAGES=all --build-arg PACKAGES=$(ALL_SETS)) \
+		--build-arg 'VERSION=$(VERSION)' --build-arg 'COMMIT=$(COMMIT)' --build-arg 'DATE=$(DATE)' \
+		-t airlock:$(if $(FULL),full,latest) $(ARGS) '$(CACHE)/image'
+
+.PHONY: compose-check
+compose-check: ## the compose files, as Docker Compose reads them
+	@scripts/check-compose
+
+.PHONY: workflows-check
+workflows-check: $(ACTIONLINT) ## the workflows, as actionlint reads them
+	@$(ACTIONLINT)
+
+.PHONY: image-full
+image-full: ## the container image airlock:full: 13 languages, all sets of packages
+	@$(MAKE) image FULL=1
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## format the Go files
+	@$(GOLANGCI) fmt
+
+.PHONY: lock
+lock: ## lock the Python and npm packages anew, in their newest versions
+	@scripts/lock-python
+	@scripts/lock-node
+
+.PHONY: clean
+clean: ## remove what was built; downloaded tools and packages stay in .cache
+	@rm -rf bin dist
+
+# A linter of its own version, apart from the module's dependencies.
+$(GOLANGCI):
+	@echo '== golangci-lint $(GOLANGCI_VERSION): built once, this takes some minutes'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv '$(CACHE)/tools/golangci-lint' '$@'
+
+# What makes debs and rpms, apart from the module's dependencies too.
+$(NFPM):
+	@echo '== nfpm $(NFPM_VERSION): built once'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+	@mv '$(CACHE)/tools/nfpm' '$@'
+
+$(ACTIONLINT):
+	@echo '== actionlint $(ACTIONLINT_VERSION): built once'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	@mv '$(CACHE)/tools/actionlint' '$@'

@@ -60,6 +60,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // A client without a key is told where to get a token, and with one it works: as an
 // owner of its own, at /mcp alone.
 func TestMCPIdentityProvider(t *testing.T) {
+	t.Parallel()
 	who := person{name: "user"}
 	if os.Geteuid() == 0 {
 		who = root(t)

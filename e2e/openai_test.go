@@ -93,6 +93,7 @@ func chatModel(t *testing.T) *httptest.Server {
 // What OpenAI's SDKs of Python and TypeScript, and our own client of it, do with OpenAI
 // they do with a model that speaks chat completions alone.
 func TestOpenAIClients(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"node", "npm", "python3"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			skip(t, "this needs %s: scripts/test-deps installs it", tool)
