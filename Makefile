@@ -179,11 +179,31 @@ EDITOR_BUILD   = rm -rf '$(CACHE)/editor' && mkdir -p '$(CACHE)/editor' && \
 editor: ## bundle the page's editor anew, from internal/web/editor
 	@$(call EDITOR_BUILD,$(EDITOR_BUNDLE))
 
-.PHONY: editor-check view-check
-editor-check view-check: # the committed bundle is what its sources make
+.PHONY: editor-check
+editor-check: # the committed bundle is what its sources make
 	@echo '== editor bundle'
 	@$(call EDITOR_BUILD,$(CACHE)/editor/editor.js)
 	@cmp '$(CACHE)/editor/editor.js' $(EDITOR_BUNDLE) || { echo '$(EDITOR_BUNDLE) is not what $(EDITOR_DIR) makes: run `make editor`' >&2; exit 1; }
+
+# The libraries that draw charts in the view of an MCP host are one committed file, too.
+VIEW_DIR   := internal/dialect/mcp/view
+VIEW_BUILD  = rm -rf '$(CACHE)/view' && mkdir -p '$(CACHE)/view' && \
+	cp $(VIEW_DIR)/charts.js $(VIEW_DIR)/package.json $(VIEW_DIR)/package-lock.json '$(CACHE)/view' && \
+	(cd '$(CACHE)/view' && npm ci --ignore-scripts --no-audit --no-fund --silent) && \
+	$(GO) run github.com/evanw/esbuild/cmd/esbuild '$(CACHE)/view/charts.js' --bundle --minify --format=iife --target=es2022 \
+		--charset=utf8 --legal-comments=none --log-level=error \
+		'--banner:js=/* Plotly.js (MIT), (C) Plotly, Inc. Vega, Vega-Lite (BSD-3-Clause), (C) University of Washington Interactive Data Lab and others; D3 (ISC), (C) Mike Bostock */' | \
+	gzip -9 -n > '$(1)'
+
+.PHONY: view
+view: ## bundle the libraries of the MCP view anew, from internal/dialect/mcp/view
+	@$(call VIEW_BUILD,$(VIEW_DIR)/charts.js.gz)
+
+.PHONY: view-check
+view-check: # the committed bundle is what its sources make
+	@echo '== view bundle'
+	@$(call VIEW_BUILD,$(CACHE)/view/charts.js.gz)
+	@zcat '$(CACHE)/view/charts.js.gz' | cmp - <(zcat $(VIEW_DIR)/charts.js.gz) || { echo '$(VIEW_DIR)/charts.js.gz is not what its sources make: run `make view`' >&2; exit 1; }
 
 # The same commit makes the same bytes. ARCHITECTURES=amd64 makes one of the two.
 .PHONY: dist
