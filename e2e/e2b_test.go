@@ -45,8 +45,8 @@ func e2bKey(t *testing.T, who person, data, owner string) string {
 	return key
 }
 
-// What E2B's SDKs of Python and TypeScript do with E2B they do here, unchanged: the
-// clients check every answer.
+// What E2B's SDKs of Python and TypeScript do with E2B they do here, unchanged, and so do
+// smolagents and OpenAI's Agents SDK: the clients check every answer.
 func TestE2BClients(t *testing.T) {
 	t.Parallel()
 	folder := e2bClients(t)
@@ -60,6 +60,8 @@ func TestE2BClients(t *testing.T) {
 	for language, command := range map[string][]string{
 		"Python":     {filepath.Join(folder, "python/bin/python"), "e2b/client.py"},
 		"TypeScript": {"node", "e2b/client.mjs"},
+		"smolagents": {filepath.Join(folder, "python/bin/python"), "e2b/smol.py"},
+		"AgentsSDK":  {filepath.Join(folder, "agents/bin/python"), "e2b/agents_sdk.py"},
 	} {
 		t.Run(language, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

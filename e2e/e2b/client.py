@@ -134,10 +134,20 @@ def files(s):
     check(f.exists("o"), False)
     raises(NotFoundException, lambda: f.read("none"))
     raises(SandboxException, lambda: f.read("d"))
+    # Elsewhere, and through links.
+    s.commands.run("ln -s /tmp/e2b/deep.txt /home/user/link; ln -s /home/user/d folder")
+    f.write("/tmp/e2b/deep.txt", "one")
+    check((f.read("link"), s.commands.run("cat /tmp/e2b/deep.txt").stdout, f.get_info("link").symlink_target), ("one", "one", "/tmp/e2b/deep.txt"))
+    f.write("link", "two")
+    check((f.read("/tmp/e2b/deep.txt"), f.read("folder/x.txt"), [e.path for e in f.list("/tmp/e2b")]), ("two", "hällo", ["/tmp/e2b/deep.txt"]))
+    check(f.rename("/tmp/e2b/deep.txt", "/home/user/moved.txt").path, "/home/user/moved.txt")
+    assert "root" in f.read("/etc/passwd") and "bash" in [e.name for e in f.list("/bin")]
+    check((f.make_dir("/tmp"), f.make_dir("/workspace"), f.make_dir("/tmp/made/too"), f.exists("/tmp/made/too")), (False, False, True, True))
+    raises(SandboxException, lambda: f.write("/etc/x", "x"), "cannot be changed")
     f.write("signed.txt", "signed")
     with urllib.request.urlopen(s.download_url("signed.txt")) as answer:
         check(answer.read(), b"signed")
-    w = f.watch_dir("d", recursive=True)
+    w = f.watch_dir("folder", recursive=True)
     f.write("d/seen.txt", "1")
     seen = []
     wait_for(lambda: (seen.extend(w.get_new_events()), any(e.name == "seen.txt" for e in seen))[1])
@@ -155,7 +165,10 @@ def life(s):
 
     check([i.sandbox_id for i in Sandbox.list(query=SandboxQuery(metadata={"a b": "c&d=ü"})).next_items()], [s.sandbox_id])
     check(Sandbox.list(query=SandboxQuery(metadata={"a b": "other"})).next_items(), [])
-    check(s.get_metrics(), [])
+    s.run_code("held = bytearray(100 << 20); end = __import__('time').monotonic() + 0.2\nwhile __import__('time').monotonic() < end: pass")
+    m = s.get_metrics()[0]
+    assert m.cpu_count >= 1 and 0 < m.cpu_used_pct < 6400 and 100 << 20 < m.mem_used <= m.mem_total and 0 < m.disk_used < m.disk_total, m
+    check(s.get_metrics(end=s.get_info().started_at), [])
     same = Sandbox.connect(s.sandbox_id)
     same.run_code("shared = 7")
     check(s.run_code("shared").text, "7")

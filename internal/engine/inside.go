@@ -26,9 +26,19 @@ type Inside interface {
 	// Files are those of a held workspace, whether a program runs in it or not.
 	Files(held ID) Files
 
+	// Usage measures the sandbox. No program is ErrConflict.
+	Usage(ctx context.Context, held ID) (SandboxUsage, error)
+
 	// Tmp are those of /tmp of the sandbox, which end with it. No program is
 	// ErrConflict.
 	Tmp(held ID) Files
+}
+
+// SandboxUsage is what a sandbox uses.
+type SandboxUsage struct {
+	CPU       time.Duration // so far
+	Memory    int64         // bytes now
+	Workspace int64         // bytes of its files
 }
 
 // ProcessSpec is a process to start.

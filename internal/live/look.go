@@ -209,3 +209,16 @@ func (s *Service) Ports(ctx context.Context, caller engine.Caller, session engin
 	defer v.leave()
 	return ports, v.look(ctx, &ports, "ports")
 }
+
+// Usage is what the sandbox of a session uses; nothing while it has none.
+func (s *Service) Usage(ctx context.Context, caller engine.Caller, session engine.ID) (engine.SandboxUsage, error) {
+	at, err := s.find(ctx, caller, session)
+	if err != nil {
+		return engine.SandboxUsage{}, err
+	}
+	use, err := s.engine.Inside().Usage(ctx, at.record.ID)
+	if kind := engine.KindOf(err); err != nil && (kind == engine.ErrConflict || kind == engine.ErrNotFound) {
+		return engine.SandboxUsage{}, nil
+	}
+	return use, err
+}

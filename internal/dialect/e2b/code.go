@@ -219,28 +219,59 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 	defer func() { cancel(); stop() }()
 	silence := time.NewTicker(keepAlive)
 	defer silence.Stop()
-	for {
+	for more := true; more && !done; {
 		var lines []byte
 		select {
 		case <-r.Context().Done():
 			return nil
 		case <-silence.C:
 			lines = appendLine(nil, map[string]any{"type": "keepalive"})
-		case e, more := <-next:
-			if !more {
+		case e, ok := <-next:
+			if !ok {
 				return nil
 			}
 			silence.Reset(keepAlive)
-			done = e.Type == live.DoneEvent
-			lines = appendEvent(nil, &e)
+			for pending := &e; pending != nil; {
+				e := *pending
+				pending, more = whole(&e, next)
+				done = e.Type == live.DoneEvent
+				lines = appendEvent(lines, &e)
+			}
 		}
 		if _, err := w.Write(lines); err != nil || out.Flush() != nil {
 			return nil
 		}
-		if done {
-			return nil
+	}
+	return nil
+}
+
+// partTime is how long the rest of a line is waited for.
+const partTime = 5 * time.Millisecond
+
+// whole adds what follows at once to the part of a line that an event is: clients show
+// each event as lines of its own. It returns the event that was read beyond, if any, and
+// whether there may be more.
+func whole(e *live.Event, next <-chan live.Event) (beyond *live.Event, more bool) {
+	if e.Type != live.Stdout && e.Type != live.Stderr {
+		return nil, true
+	}
+	patience := time.NewTimer(partTime)
+	defer patience.Stop()
+	for !strings.HasSuffix(e.Text, "\n") {
+		select {
+		case <-patience.C:
+			return nil, true
+		case following, ok := <-next:
+			if !ok {
+				return nil, false
+			}
+			if following.Type != e.Type {
+				return &following, true
+			}
+			e.Text += following.Text
 		}
 	}
+	return nil, true
 }
 
 // keepAlive is after how much silence a line says that there is more to come.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"runtime"
 	"slices"
@@ -416,11 +417,54 @@ func (h *Handler) lengthen(w http.ResponseWriter, r *http.Request, asked func(*l
 	return nil
 }
 
-// metrics answers no samples: nothing is measured while nobody asks.
+type sampleBody struct {
+	Timestamp string  `json:"timestamp"`
+	Unix      int64   `json:"timestampUnix"`
+	CPUs      int     `json:"cpuCount"`
+	CPUUsed   float64 `json:"cpuUsedPct"`
+	MemUsed   int64   `json:"memUsed"`
+	MemTotal  int64   `json:"memTotal"`
+	MemCache  int64   `json:"memCache"` // is not told apart
+	DiskUsed  int64   `json:"diskUsed"`
+	DiskTotal int64   `json:"diskTotal"`
+}
+
+// metrics answers one sample, of now: nothing is measured while nobody asks. Its use of
+// the processor is that since the sample before, in percent of one.
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
-	if _, err := h.sandbox(r); err != nil {
+	sb, err := h.sandbox(r)
+	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, []any{})
+	now := time.Now()
+	for name, misses := range map[string]func(asked int64) bool{
+		"start": func(asked int64) bool { return now.Unix() < asked }, "end": func(asked int64) bool { return now.Unix() > asked },
+	} {
+		text := r.URL.Query().Get(name)
+		at, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case text != "" && err != nil:
+			return invalid(name + " must be seconds since 1970")
+		case text != "" && misses(at):
+			writeJSON(w, http.StatusOK, []sampleBody{})
+			return nil
+		}
+	}
+	use, err := h.Live.Usage(r.Context(), sb.caller, sb.session)
+	if err != nil {
+		return err
+	}
+	sb.mu.Lock()
+	since, before := sb.measured, sb.used
+	if since.IsZero() {
+		since = sb.started
+	}
+	sb.measured, sb.used = now, use.CPU
+	sb.mu.Unlock()
+	percent := max(0, float64(use.CPU-before)/float64(max(now.Sub(since), time.Millisecond))*100)
+	writeJSON(w, http.StatusOK, []sampleBody{{
+		Timestamp: timeOf(now), Unix: now.Unix(), CPUs: sb.cpus(), CPUUsed: math.Round(percent*100) / 100,
+		MemUsed: use.Memory, MemTotal: sb.limits.Memory, DiskUsed: use.Workspace, DiskTotal: sb.limits.Workspace,
+	}})
 	return nil
 }

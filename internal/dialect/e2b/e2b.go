@@ -42,6 +42,8 @@ type Live interface {
 	Cells
 	Processes
 	Files
+	// Usage is nothing while no program runs.
+	Usage(ctx context.Context, caller engine.Caller, session engine.ID) (engine.SandboxUsage, error)
 	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
 }
 

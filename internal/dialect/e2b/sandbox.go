@@ -40,6 +40,8 @@ type sandbox struct {
 	processes []*process // those that run, and the last that have ended
 	lastPID   uint32
 	watchers  map[string]*watcher
+	measured  time.Time // when metrics were last asked for, and what had been used by then
+	used      time.Duration
 }
 
 // opens reports whether a token is the sandbox's.

@@ -245,6 +245,8 @@ func (e *executor) serve(r *request, files []*os.File) {
 		err = l.send(answer{})
 	case r.Changes != nil:
 		err = e.changes(l, r.Changes)
+	case r.Measure != "":
+		err = e.measureStanding(l, r.Measure)
 	case r.Enter != nil:
 		err = e.enter(l, r.Enter, files)
 	case r.Dial != nil:

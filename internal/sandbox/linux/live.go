@@ -195,7 +195,7 @@ func (e *executor) changes(l *link, r *changesRequest) error {
 	h, at := e.held[r.ID], e.standing[r.ID]
 	var use used
 	if at != nil && at.sandbox.group != nil {
-		use = used{at.sandbox.group.cpu(), at.sandbox.group.memoryPeak()}
+		use = used{CPU: at.sandbox.group.cpu(), MemoryPeak: at.sandbox.group.memoryPeak()}
 	}
 	e.mu.Unlock()
 	if h == nil || r.Count < 0 || r.Bytes < 0 || r.Total < 0 {
@@ -240,4 +240,54 @@ func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileL
 		return nil, lost(errors.New("an outcome where changes were asked for"))
 	}
 	return &engine.Changes{Outputs: o.Outputs, Deleted: o.Deleted, Dropped: o.Dropped, CPU: use.CPU, MemoryPeak: use.MemoryPeak}, nil
+}
+
+// measureStanding answers what the sandbox in a held workspace uses.
+func (e *executor) measureStanding(l *link, id string) error {
+	at, leave, err := e.standingIn(id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var use used
+	if g := at.sandbox.group; g != nil {
+		use.CPU, use.Memory = g.cpu(), g.memoryNow()
+	} else {
+		pids := at.entered.among(at.pid)
+		use.CPU = at.entered.cpu(at.pid, pids)
+		for _, pid := range pids {
+			use.Memory += proportionalBytes(pid)
+		}
+	}
+	e.measure(id)
+	e.mu.Lock()
+	if h := e.held[id]; h != nil {
+		use.Workspace = h.used
+	}
+	e.mu.Unlock()
+	return l.send(answer{Used: &use})
+}
+
+// Usage implements engine.Inside.
+func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsage, error) {
+	l, err := s.open(ctx, request{Measure: held.String()})
+	if err != nil {
+		return engine.SandboxUsage{}, err
+	}
+	defer l.close()
+	s.links.refill()
+	stop := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
+	defer stop()
+	var a answer
+	files, err := l.receive(&a)
+	closeAll(files)
+	switch {
+	case err != nil:
+		return engine.SandboxUsage{}, lost(err)
+	case a.Error != nil:
+		return engine.SandboxUsage{}, fromFailure("measure", a.Error)
+	case a.Used == nil:
+		return engine.SandboxUsage{}, lost(errors.New("an answer without what is used"))
+	}
+	return engine.SandboxUsage{CPU: a.Used.CPU, Memory: a.Used.Memory, Workspace: a.Used.Workspace}, nil
 }

@@ -254,6 +254,7 @@ type request struct {
 	Changes *changesRequest `json:",omitempty"`
 	Inspect bool            `json:",omitempty"`
 	Usage   bool            `json:",omitempty"` // of held workspaces
+	Measure string          `json:",omitempty"` // id of a workspace, of the sandbox that stands in it
 
 	Enter *enterRequest `json:",omitempty"`
 	Dial  *dialRequest  `json:",omitempty"`
@@ -357,6 +358,8 @@ type answer struct {
 type used struct {
 	CPU        time.Duration
 	MemoryPeak int64
+	Memory     int64 `json:",omitzero"` // now; with Measure
+	Workspace  int64 `json:",omitzero"` // its files, likewise
 }
 
 type output struct {

@@ -91,6 +91,13 @@ func (f *Fake) Dial(_ context.Context, held engine.ID, port int) (net.Conn, erro
 	return f.port(port)
 }
 
+// Usage is nothing.
+func (f *Fake) Usage(_ context.Context, held engine.ID) (engine.SandboxUsage, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return engine.SandboxUsage{}, f.standing(held)
+}
+
 type fakeProcess struct {
 	stdin          *io.PipeWriter
 	stdout, stderr *io.PipeReader
