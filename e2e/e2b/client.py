@@ -144,6 +144,8 @@ def files(s):
     assert "root" in f.read("/etc/passwd") and "bash" in [e.name for e in f.list("/bin")]
     check((f.make_dir("/tmp"), f.make_dir("/workspace"), f.make_dir("/tmp/made/too"), f.exists("/tmp/made/too")), (False, False, True, True))
     raises(SandboxException, lambda: f.write("/etc/x", "x"), "cannot be changed")
+    f.write("packed.txt", "packed" * 1000, gzip=True)
+    check(f.read("packed.txt", gzip=True), "packed" * 1000)
     f.write("signed.txt", "signed")
     with urllib.request.urlopen(s.download_url("signed.txt")) as answer:
         check(answer.read(), b"signed")

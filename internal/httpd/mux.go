@@ -91,6 +91,10 @@ type Mount struct {
 	// is. Such a name need not be among Options.AllowHosts.
 	Hosts func(host string) bool
 
+	// Compressed reports whether a request's body may be compressed, for the handler
+	// bounds what becomes of it; nil: none may.
+	Compressed func(r *http.Request) bool
+
 	// MaxBody bounds a request's body in bytes; 0: Options.MaxUpload and room
 	// for the multipart framing around it.
 	MaxBody int64

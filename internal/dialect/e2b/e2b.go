@@ -139,6 +139,13 @@ func (h *Handler) Access(r *http.Request) (network, everyone bool) {
 	return true, ok || isSigned(r) || r.URL.Path == "/health"
 }
 
+// Compressed reports that files come compressed, which are bounded by the room of their
+// sandbox, and what is for the servers in it. See httpd.Mount.
+func (h *Handler) Compressed(r *http.Request) bool {
+	_, _, ok := h.address(r)
+	return ok || isSigned(r)
+}
+
 // Refuse writes a refusal in the protocol's words.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	writeError(w, status, message)
