@@ -29,6 +29,7 @@ type Results struct {
 	LibreChat *LibreChat `json:"librechat,omitempty"`
 	MCP       *MCP       `json:"mcp,omitempty"`
 	Jupyter   *Protocol  `json:"jupyter,omitempty"`
+	Protocols *Protocols `json:"protocols,omitempty"`
 	Live      *Live      `json:"live,omitempty"`
 
 	Memory []Memory `json:"memory"`
