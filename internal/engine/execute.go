@@ -98,7 +98,7 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *completion) {
 // interrupt turns a completion into one without an outcome.
 func (e *completion) interrupt(err error) {
 	e.err = err
-	e.run.Status = StatusInterrupted
+	e.run.Status, e.run.NoRoom = StatusInterrupted, errors.Is(err, ErrFull)
 	e.run.ExitCode, e.run.Signal = nil, ""
 	e.run.Files, e.run.Inputs, e.deleted = nil, nil, nil
 	switch {

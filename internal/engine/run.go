@@ -192,6 +192,7 @@ type Run struct {
 	Message    string        // for a person: why the run ended as it did; empty when it is plain
 	Contacts   []Contact     // what it contacted, if it had a network grant, in order of their ends
 	Timings    []Timing      // where its time went, in order; only for who waited for it
+	NoRoom     bool          // it was not run: there was no memory for its workspace; not recorded
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero while queued

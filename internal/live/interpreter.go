@@ -295,7 +295,7 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	it.report(report)
 	at := it.at
 	at.mu.Lock()
-	it.began = true
+	it.began, at.refused = true, 0
 	for len(at.orders) == 0 || it.ending != "" {
 		if it.guests == 0 {
 			it.out(true)
@@ -499,6 +499,7 @@ func (it *interpreter) ended(run *engine.Run) {
 		_ = at.service.engine.Vacate(ctx, at.record) // logged by the engine
 		cancel()
 	}
+	again := run.NoRoom && at.service.makeRoomFor(at)
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	why := it.ending
@@ -520,7 +521,7 @@ func (it *interpreter) ended(run *engine.Run) {
 		}
 		at.give(o, status, "Its interpreter ended. "+why)
 	}
-	if !it.fresh || it.began || at.why == "" {
+	if !again && (!it.fresh || it.began || at.why == "") {
 		at.why = why
 	}
 	at.orders = slices.DeleteFunc(at.orders, func(o *order) bool { return o.do == setupOrder })
@@ -528,7 +529,7 @@ func (it *interpreter) ended(run *engine.Run) {
 		return
 	}
 	err := errors.New(why)
-	if (it.began || o != nil) && (o == nil || o.do != setupOrder) { // it did something: the next one may do more
+	if again || (it.began || o != nil) && (o == nil || o.do != setupOrder) { // it did something: the next one may do more
 		if err = at.launch(); err == nil {
 			at.interpreter.call()
 			return

@@ -344,6 +344,25 @@ func (s *Service) makeRoom(ctx context.Context, owner engine.Owner) error {
 	return nil
 }
 
+// mostRefused is for how many interpreters in a row room is made: one that fits nowhere
+// does not end all others.
+const mostRefused = 4
+
+// makeRoomFor ends the interpreter that was idle for longest, because there was no
+// memory for one of at. It reports whether to try again.
+func (s *Service) makeRoomFor(at *session) bool {
+	at.mu.Lock()
+	at.refused++
+	wanted := at.refused < mostRefused && len(at.orders) > 0
+	at.mu.Unlock()
+	if !wanted {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	return s.evict(ctx, slices.DeleteFunc(s.all(), func(other *session) bool { return other == at }))
+}
+
 func tooMany(why string) error {
 	return &engine.Error{
 		Op: "live session", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second, Err: errors.New(why),

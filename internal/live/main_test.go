@@ -30,7 +30,7 @@ type place struct {
 	*Service
 	t       *testing.T
 	engine  *engine.Service
-	sandbox *linux.Sandbox
+	sandbox engine.Sandbox
 	caller  engine.Caller
 }
 
@@ -46,7 +46,7 @@ func open(t *testing.T, config Config) *place {
 	return openOn(t, config, sandbox, enginetest.NewBlobs(), enginetest.NewIndex())
 }
 
-func openOn(t *testing.T, config Config, sandbox *linux.Sandbox, blobs engine.Blobs, index engine.Index) *place {
+func openOn(t *testing.T, config Config, sandbox engine.Sandbox, blobs engine.Blobs, index engine.Index) *place {
 	t.Helper()
 	core := enginetest.StartOn(t, engine.Config{}, sandbox, blobs, index)
 	s := New(config, core, quiet)

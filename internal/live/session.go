@@ -30,6 +30,7 @@ type session struct {
 	cells       []*cell      // kept, oldest first
 	count       int          // of the last cell
 	fresh       bool         // it was made here, and has had no interpreter yet
+	refused     int          // interpreters in a row for which there was no memory
 	used        time.Time
 	idle        *time.Timer
 	processes   []*process // that run, and some that have ended, oldest first
