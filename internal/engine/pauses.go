@@ -143,15 +143,16 @@ func (p *pauses) resume(ctx context.Context) error {
 		p.wait(false)
 	}
 	p.turn.Lock()
-	defer p.turn.Unlock()
 	p.mu.Lock()
 	freeze, due := p.freeze, p.parked && !p.waits
 	p.mu.Unlock()
 	if !due {
+		p.turn.Unlock()
 		return nil
 	}
 	p.queue.unpark(p.ticket)
 	if _, err := p.queue.wait(ctx, p.ticket); err != nil {
+		p.turn.Unlock()
 		return err // it is being ended, which needs no processor of ours
 	}
 	p.mu.Lock()
@@ -159,9 +160,14 @@ func (p *pauses) resume(ctx context.Context) error {
 	p.setClock()
 	p.mu.Unlock()
 	if freeze == nil {
+		p.turn.Unlock()
 		return nil
 	}
-	return freeze(false)
+	go func() { // its answer need not wait for that; end does
+		defer p.turn.Unlock()
+		_ = freeze(false) // fails when the sandbox is gone
+	}()
+	return nil
 }
 
 // end stops the clock for good. The program is gone.

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -76,8 +77,9 @@ func answerCalls(ctx context.Context, channel *callChannel, host engine.CallHand
 	)
 	defer open.Wait()
 	defer cancel()
+	calls := bufio.NewReaderSize(channel.calls, 512) // most messages are small: one read each, not two
 	for {
-		body, err := readMessage(channel.calls, channel.most)
+		body, err := readMessage(calls, channel.most)
 		if err != nil {
 			return
 		}
