@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -78,9 +79,10 @@ type executor struct {
 	namespaces namespacePool // for the next sandboxes
 	guard      *guard        // nil where there are control groups
 
-	running atomic.Int32 // programs
-	pace    pace
-	ending  atomic.Int32 // sandboxes that are being ended
+	running  atomic.Int32 // programs
+	giveBack *time.Timer  // memory
+	pace     pace
+	ending   atomic.Int32 // sandboxes that are being ended
 
 	mu       sync.Mutex
 	held     map[string]*heldWorkspace
@@ -95,6 +97,10 @@ const (
 	warmFirst      = "first" // tests want to know which path a program takes
 )
 
+// giveBackTime is how long after the last request the executor gives memory back that
+// it no longer uses: until then the next one may.
+const giveBackTime = 2 * time.Second
+
 // executorSocket is the number of the socket to the service.
 const executorSocket = 3
 
@@ -107,6 +113,7 @@ func ExecutorMain(args []string) int {
 	// would cost more than it frees.
 	debug.SetGCPercent(400)
 	e := &executor{held: map[string]*heldWorkspace{}, standing: map[string]*standing{}}
+	e.giveBack = time.AfterFunc(giveBackTime, debug.FreeOSMemory)
 	if len(args) == 1 && args[0] == guardName {
 		return guardMain()
 	}
@@ -227,6 +234,7 @@ func (e *executor) prepare(args []string) error {
 // socket.
 func (e *executor) serve(r *request, files []*os.File) {
 	defer closeAll(files) // the first is the link's
+	defer e.giveBack.Reset(giveBackTime)
 	l, err := newLink(files[0])
 	if err != nil {
 		return
