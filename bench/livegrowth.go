@@ -1,18 +1,23 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // Growth is what there is more of.
 type Growth struct {
-	Service   float64 `json:"service_mb"` // memory of its own
+	Live      float64 `json:"live_mb"`    // what the service's last garbage collection found in use
+	Service   float64 `json:"service_mb"` // memory of its own, with what the next collection will find
 	Executor  float64 `json:"executor_mb"`
 	Files     int     `json:"open_files"` // of both
 	Processes int     `json:"processes"`
@@ -20,15 +25,13 @@ type Growth struct {
 }
 
 func (g Growth) String() string {
-	return fmt.Sprintf("%+.1f MB in the service, %+.1f MB in the executor, %+d open files, %+d processes, %+d mounts",
-		g.Service, g.Executor, g.Files, g.Processes, g.Mounts)
+	return fmt.Sprintf("%+.1f MB in use in the service (%+.1f MB with garbage), %+.1f MB in the executor, "+
+		"%+d open files, %+d processes, %+d mounts", g.Live, g.Service, g.Executor, g.Files, g.Processes, g.Mounts)
 }
 
-// warmUp is what part of cells and sessions comes before the first look: what is kept
-// of the last ones is there then, and pools are full.
-const warmUp = 10
-
-// growth runs many cells, and makes and ends many sessions.
+// growth runs many cells, and makes and ends many sessions, half of them before the
+// first look: what is kept of the last ones is there then, pools are full, and tables
+// have their size. Whatever a cell or a session leaves grows on in the second half.
 func (b *bench) growth(ctx context.Context, s *server, l *Live) error {
 	c, err := dial(s.address)
 	if err != nil {
@@ -64,46 +67,37 @@ func (b *bench) growth(ctx context.Context, s *server, l *Live) error {
 		}
 		return ctx.Err()
 	}
-	if err := cells(l.Cells / warmUp); err != nil {
-		return err
+	var looks [2]Growth
+	var took time.Duration
+	for i := range looks {
+		began := time.Now()
+		if err := cells(l.Cells / 2); err != nil {
+			return err
+		}
+		took = time.Since(began)
+		if err := sessions(l.Sessions / 2); err != nil {
+			return err
+		}
+		if err := s.burst(); err != nil {
+			return err
+		}
+		if looks[i], err = s.inventory(ctx); err != nil {
+			return err
+		}
 	}
-	if err := sessions(l.Sessions / warmUp); err != nil {
-		return err
-	}
-	if err := s.burst(); err != nil {
-		return err
-	}
-	before, err := s.inventory(ctx)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := cells(l.Cells - l.Cells/warmUp); err != nil {
-		return err
-	}
-	took := time.Since(began)
-	if err := sessions(l.Sessions - l.Sessions/warmUp); err != nil {
-		return err
-	}
-	if err := s.burst(); err != nil {
-		return err
-	}
-	after, err := s.inventory(ctx)
-	if err != nil {
-		return err
-	}
+	before, after := looks[0], looks[1]
 	l.Growth = Growth{
-		after.Service - before.Service, after.Executor - before.Executor,
+		after.Live - before.Live, after.Service - before.Service, after.Executor - before.Executor,
 		after.Files - before.Files, after.Processes - before.Processes, after.Mounts - before.Mounts,
 	}
 	fmt.Fprintf(b.progress, "   %d cells (%.2f ms each), %d sessions: %s\n",
-		l.Cells, millis(took)/float64(l.Cells-l.Cells/warmUp), l.Sessions, l.Growth)
+		l.Cells, millis(took)/float64(l.Cells/2), l.Sessions, l.Growth)
 	return session.end()
 }
 
 // settleTime is how long a service has to make its pools what they were, and to give
 // memory back that it no longer uses.
-const settleTime = 3 * time.Second
+const settleTime = 6 * time.Second
 
 // burst asks for more sessions at once than sandboxes may wait: as many as may wait do
 // so after it.
@@ -147,8 +141,11 @@ func (s *server) inventory(ctx context.Context) (Growth, error) {
 		service = f.parent
 	}
 	executor := f.executor[:1] // the others keep zygotes
-	var g Growth
-	var err error
+	live, err := s.liveHeap(ctx)
+	if err != nil {
+		return Growth{}, err
+	}
+	g := Growth{Live: live}
 	if g.Service, _, err = memoryOf(service); err != nil {
 		return g, err
 	}
@@ -169,4 +166,36 @@ func (s *server) inventory(ctx context.Context) (Growth, error) {
 	g.Mounts = bytes.Count(mounts, []byte("\n"))
 	g.Processes = len(f.all())
 	return g, nil
+}
+
+// liveHeap is what the service's next garbage collection finds in use, in MB. Asking for
+// it makes garbage enough for one.
+func (s *server) liveHeap(ctx context.Context) (float64, error) {
+	const name = "go_gc_heap_live_bytes "
+	value := func() (live float64, err error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/metrics", nil)
+		if err != nil {
+			return 0, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			if text, ok := strings.CutPrefix(lines.Text(), name); ok {
+				return strconv.ParseFloat(text, 64)
+			}
+		}
+		return 0, errors.New("the service does not say how much of its heap is in use")
+	}
+	before, err := value()
+	for err == nil {
+		var now float64
+		if now, err = value(); err == nil && now != before {
+			return now / mebibyte, nil
+		}
+	}
+	return 0, err
 }

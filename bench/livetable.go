@@ -14,10 +14,10 @@ func (r *Results) liveText() string {
 	}
 	return text + fmt.Sprintf(`
 An interrupt of "while True: pass" is answered, with the cell ended, after %s ms (p99 %s ms of %d).
-An idle interpreter has %.1f MB of its own. %d of them, with the service, used %.2f s of a core in %.0f s;
-a one-shot print(1) takes %s ms beside them and %s ms without them.
-From the first tenth of %d cells in one session and of %d sessions to the last: %s.
-`, ms(l.Interrupt.P50), ms(l.Interrupt.P99), l.Interrupt.N, l.Private, l.Crowd, l.CPU, l.Idle, ms(l.Beside.P50),
+An idle interpreter has %.1f MB of its own. %d of them used %.6f s of a core in %.0f s, the service with executor
+and zygotes %.3f s; a one-shot print(1) takes %s ms beside them and %s ms without them.
+Of %d cells in one session and of %d sessions, the second half left: %s.
+`, ms(l.Interrupt.P50), ms(l.Interrupt.P99), l.Interrupt.N, l.Private, l.Crowd, l.CPU, l.Idle, l.Keeping, ms(l.Beside.P50),
 		ms(l.Alone.P50), l.Cells, l.Sessions, l.Growth)
 }
 
@@ -57,10 +57,10 @@ func (r *Results) liveGoals() []Goal {
 			Measured: r.ratio("figure", nameLive, nameKernel),
 		},
 		{Name: "private memory of an idle interpreter", Unit: "MB", Must: 8, Aim: 4},
-		{Name: "processor time of 500 idle interpreters in 60 s", Unit: "s", Must: 0.1, Aim: 0},
+		{Name: "processor time of 500 idle interpreters and the service in 60 s", Unit: "s", Must: 0.1, Aim: 0},
 		{Name: "one-shot print(1) beside 500 idle interpreters", Unit: "x", Must: 1.2, Aim: 1.05},
 		{Name: "p99 of an interrupt of a cell that computes", Unit: "ms", Must: 200, Aim: 50},
-		{Name: "growth of service and executor over 10,000 cells and 2,000 sessions", Unit: "MB", Must: 1, Aim: 0},
+		{Name: "growth of service and executor in the second half of 10,000 cells and 2,000 sessions", Unit: "MB", Must: 1, Aim: 0},
 		{Name: "files, processes and mounts left by them", Must: 0, Aim: 0},
 	}
 	l := r.Live
@@ -69,8 +69,8 @@ func (r *Results) liveGoals() []Goal {
 	}
 	left := math.Abs(float64(l.Growth.Files)) + math.Abs(float64(l.Growth.Processes)) + math.Abs(float64(l.Growth.Mounts))
 	for i, measured := range []float64{
-		l.Private, l.CPU * 500 / float64(l.Crowd) * 60 / l.Idle, l.Beside.P50 / l.Alone.P50, l.Interrupt.P99,
-		max(0, l.Growth.Service) + max(0, l.Growth.Executor), left,
+		l.Private, (l.CPU*500/float64(l.Crowd) + l.Keeping) * 60 / l.Idle, l.Beside.P50 / l.Alone.P50, l.Interrupt.P99,
+		max(0, l.Growth.Live) + max(0, l.Growth.Executor), left,
 	} {
 		goals[3+i].Measured = &measured
 	}

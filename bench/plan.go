@@ -33,7 +33,7 @@ var quickPlan = plan{
 	segments: 1, printLoad: 900 * time.Millisecond, plotLoad: 2 * time.Second, plotLevels: []int{4},
 	constant: 4 * time.Second,
 	silence:  6 * time.Second,
-	sessions: 20, cells: 40, figures: 4, interrupts: 20,
+	sessions: 40, cells: 60, figures: 12, interrupts: 20,
 	manyCells: 1000, manySessions: 400, crowd: 50, idle: 10 * time.Second,
 }
 
