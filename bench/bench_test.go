@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -344,5 +346,19 @@ func TestAirlockCheck(t *testing.T) {
 		if err := check([]byte(strings.Replace(good, word, "-", 1))); err == nil {
 			t.Errorf("an answer without %s went through", word)
 		}
+	}
+}
+
+// What a process has used shows in its times, once the kernel has looked.
+func TestTimes(t *testing.T) {
+	own := family{service: []process{{pid: os.Getpid()}}}
+	before, began := timesOf(own), time.Now()
+	var inside, outside float64
+	for outside == 0 && time.Since(began) < 20*time.Second {
+		inside, outside = timesOf(own).since(before)
+	}
+	most := time.Since(began).Seconds() * float64(runtime.NumCPU())
+	if inside != 0 || outside <= 0 || outside > most {
+		t.Errorf("%v s inside, %v s outside of %v", inside, outside, most)
 	}
 }
