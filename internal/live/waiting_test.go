@@ -73,3 +73,20 @@ os.listdir(), 'x' in globals(), '_1' in globals() and _1 > 0, len(In), hasattr(s
 		}
 	}
 }
+
+// TestTasksGoOn has tasks that a cell leaves go on before the next one.
+func TestTasksGoOn(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	const leave = `import asyncio
+async def work():
+    global done
+    for _ in range(5):
+        await asyncio.sleep(0)
+    done = True
+done, task = False, asyncio.get_running_loop().create_task(work())`
+	p.want(p.run(s, leave), StatusOK)
+	if got := plain(t, p.run(s, "done")); got != "True" {
+		t.Errorf("the task is done: %s", got)
+	}
+}

@@ -547,7 +547,8 @@ class Driver:
         that the loop waits for but its own pipe."""
         loop = self.loop
         return _thread._count() == 0 and not (
-            loop.is_closed() or loop._ready or loop._scheduled or asyncio.all_tasks(loop) or len(loop._selector.get_map()) > 1
+            loop.is_closed() or loop._ready or loop._scheduled or loop._signal_handlers
+            or asyncio.all_tasks(loop) or len(loop._selector.get_map()) > 1
         )
 
     def next(self, report):
