@@ -57,26 +57,27 @@ type applyAnswer struct {
 			FilesDeleted, FilesRenamed []json.RawMessage
 		}
 	}
+	State string // of a plan, as airlock log prints it
 	Error *problem
 }
 
-// run runs airlock apply.
-func (c *folderChanges) run(ctx context.Context, in string, args ...string) (*applyAnswer, error) {
+// run runs a command of airlock's, apply or log.
+func (c *folderChanges) run(ctx context.Context, in, command string, args ...string) (*applyAnswer, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(
-		[]string{"apply", "--json", "--data", c.app.cfg.Data}, args...)...)
+		[]string{command, "--json", "--data", c.app.cfg.Data}, args...)...)
 	cmd.Args[0] = os.Args[0]
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout = strings.NewReader(in), &out
 	err := cmd.Run()
 	var answer applyAnswer
 	if json.Unmarshal(out.Bytes(), &answer) != nil {
-		return nil, fmt.Errorf("airlock apply: %w", err)
+		return nil, fmt.Errorf("airlock %s: %w", command, err)
 	}
 	if exit, failed := errors.AsType[*exec.ExitError](err); failed && exit.ExitCode() != exitApproval {
 		if answer.Error != nil {
 			return nil, mcp.Refused("%s. %s", answer.Error.Message, answer.Error.Hint)
 		}
-		return nil, fmt.Errorf("airlock apply: %w", err)
+		return nil, fmt.Errorf("airlock %s: %w", command, err)
 	}
 	return &answer, nil
 }
@@ -91,7 +92,7 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 		}
 		folder = c.roots[i]
 	}
-	answer, err := c.run(ctx, response, "--propose", "--root", folder, "-")
+	answer, err := c.run(ctx, response, "apply", "--propose", "--root", folder, "-")
 	if err != nil {
 		return mcp.Plan{}, err
 	}
@@ -101,6 +102,10 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	p := &folderPlan{root: folder, files: answer.Proposal.Files}
 	p.ID, p.Agreed = answer.Proposal.ID, c.yes
 	p.Review = "airlock apply --approve " + p.ID + " --root " + quoteForShell(folder)
+	if c.app.cfg.PublicURL != "" {
+		p.Page = strings.TrimSuffix(c.app.cfg.PublicURL, "/") + "/ui/review/" + p.ID
+		p.Review += " or " + p.Page
+	}
 	added, removed := 0, 0
 	var diff strings.Builder
 	for _, f := range p.files {
@@ -141,14 +146,21 @@ func (c *folderChanges) plan(id string) (*folderPlan, error) {
 	return nil, mcp.Refused("there is no plan %.40q: call propose_changes", id)
 }
 
-// Plan implements mcp.Changes.
-func (c *folderChanges) Plan(_ context.Context, id string) (mcp.Plan, error) {
+// Plan implements mcp.Changes. The person may have decided elsewhere.
+func (c *folderChanges) Plan(ctx context.Context, id string) (mcp.Plan, error) {
 	p, err := c.plan(id)
+	if err != nil {
+		return mcp.Plan{}, err
+	}
+	kept, err := c.run(ctx, "", "log", id, "--root", p.root)
 	if err != nil {
 		return mcp.Plan{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if kept.State != string(workspace.Proposed) {
+		p.Done = kept.State
+	}
 	return p.Plan, nil
 }
 
@@ -167,7 +179,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	if len(args) == 4 {
 		return "", mcp.Refused("only: no file of the plan is meant by %s", strings.Join(only, ", "))
 	}
-	answer, err := c.run(ctx, "", args...)
+	answer, err := c.run(ctx, "", "apply", args...)
 	if err != nil {
 		return "", err
 	}

@@ -32,6 +32,7 @@ type Plan struct {
 	Done    string // what became of it; empty: it waits
 	Agreed  bool   // the person has said in advance that nothing needs asking
 	Review  string // how the person can approve it elsewhere
+	Page    string // address where they can; empty: there is none
 }
 
 func (s *Server) proposeChanges(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
@@ -51,23 +52,30 @@ const question = "confirm"
 func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	id := c.text("plan_id")
 	plan, err := s.Changes.Plan(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	given, asked := c.request.Params.InputResponses[question].(*sdk.ElicitResult)
+	about := "" // nothing that was asked
+	if asked {
+		if was, ok := s.questions.take(c.request.Params.RequestState, c.caller.Owner); ok {
+			about = was
+		}
+	}
+	switch {
+	case plan.Done != "" && about == onPage+id:
+		return answer("The person has decided: the plan is " + plan.Done + "."), nil
 	case plan.Done != "":
 		return nil, refused("this plan is used: it is %s", plan.Done)
-	}
-	if !plan.Agreed {
-		given, asked := c.request.Params.InputResponses[question].(*sdk.ElicitResult)
-		if !asked {
-			return s.askFor(c, plan), nil
-		}
-		if about, ok := s.questions.take(c.request.Params.RequestState, c.caller.Owner); !ok || about != id {
-			return nil, refused("that question was answered before, or is older than 10 minutes: call apply_changes again")
-		}
-		if given.Action != "accept" {
-			return answer("The person did not agree. Nothing was changed."), nil
-		}
+	case plan.Agreed:
+	case !asked:
+		return s.askFor(c, plan), nil
+	case about != id && about != onPage+id:
+		return nil, refused("that question was answered before, or is older than 10 minutes: call apply_changes again")
+	case given.Action != "accept":
+		return answer("The person did not agree. Nothing was changed."), nil
+	case about == onPage+id: // they agreed to look, no more
+		return waiting(plan), nil
 	}
 	done, err := s.Changes.Apply(ctx, id, c.list("only"))
 	if err != nil {
@@ -76,15 +84,29 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 	return answer(done), nil
 }
 
-// askFor puts the question, if the client can show one.
+// onPage marks a question that is answered on a page, not in the client.
+const onPage = "on a page: "
+
+func waiting(plan Plan) *sdk.CallToolResult {
+	return answer("Waiting for approval: " + plan.Review + ", then call again.")
+}
+
+// askFor puts the question, if the client can show one or open a page.
 func (s *Server) askFor(c *call, plan Plan) *sdk.CallToolResult {
-	if !canAsk(c) {
-		return answer("Waiting for approval: " + plan.Review + ", then call again.")
+	can := c.request.ClientCapabilities()
+	switch {
+	case canAsk(c):
+		return &sdk.CallToolResult{
+			InputRequests: form("Change " + plan.Summary + "?"),
+			RequestState:  s.questions.put(c.caller.Owner, plan.ID),
+		}
+	case plan.Page != "" && can != nil && can.Elicitation != nil && can.Elicitation.URL != nil:
+		state := s.questions.put(c.caller.Owner, onPage+plan.ID)
+		return &sdk.CallToolResult{RequestState: state, InputRequests: sdk.InputRequestMap{question: &sdk.ElicitParams{
+			Mode: "url", URL: plan.Page, ElicitationID: state, Message: "Review: change " + plan.Summary,
+		}}}
 	}
-	return &sdk.CallToolResult{
-		InputRequests: form("Change " + plan.Summary + "?"),
-		RequestState:  s.questions.put(c.caller.Owner, plan.ID),
-	}
+	return waiting(plan)
 }
 
 // canAsk reports whether the client can show a question.

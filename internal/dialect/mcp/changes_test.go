@@ -15,6 +15,7 @@ type folder struct {
 	mu      sync.Mutex
 	applied []string
 	yes     bool
+	page    string
 }
 
 func (f *folder) Propose(ctx context.Context, _, _ string) (Plan, error) { return f.Plan(ctx, "p1") }
@@ -23,7 +24,7 @@ func (f *folder) Plan(_ context.Context, id string) (Plan, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := Plan{ID: id, Summary: "1 file: +1 -1 in /site", Diff: "-a\n+b\n", Review: "airlock apply --approve " + id,
-		Agreed: f.yes}
+		Agreed: f.yes, Page: f.page}
 	if len(f.applied) > 0 {
 		p.Done = "committed"
 	}
@@ -88,6 +89,40 @@ func TestChanges(t *testing.T) {
 					f.done() != tc.applied {
 					t.Errorf("%s: again: %q", tc.name, textOf(again))
 				}
+			}
+		}
+	}
+}
+
+// A client that opens pages but shows no forms is given the page. To agree to open it
+// is no approval: what counts is what was decided there.
+func TestChangesOnPage(t *testing.T) {
+	for _, newer := range []bool{true, false} {
+		for decided, want := range map[bool]string{true: "the plan is committed", false: "Waiting for approval"} {
+			f, opened := &folder{page: "https://airlock.example.com/ui/review/p1"}, ""
+			r := newRig(t, func(o *Options) { o.Changes = f })
+			o := &sdk.ClientOptions{
+				Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+					URL: &sdk.URLElicitationCapabilities{}}},
+				ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+					opened = r.Params.Mode + " " + r.Params.URL
+					if decided {
+						f.mu.Lock()
+						defer f.mu.Unlock()
+						f.applied = append(f.applied, "there")
+					}
+					return &sdk.ElicitResult{Action: "accept"}, nil
+				},
+			}
+			c := r.client("ada", o)
+			if !newer {
+				c = r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/sse",
+					HTTPClient: &http.Client{Transport: asOwner{"ada"}}}, o)
+			}
+			got := call1(t, c, "apply_changes", map[string]any{"plan_id": "p1"})
+			if !strings.Contains(textOf(got), want) || got.IsError || opened != "url "+f.page ||
+				!decided && f.done() != "" {
+				t.Errorf("%v %v: %q after %q, applied %q", newer, decided, textOf(got), opened, f.done())
 			}
 		}
 	}
