@@ -162,9 +162,13 @@ func (d *mcpDesk) transport() (sdk.Transport, error) {
 	u.RawQuery = "images=" + strconv.Itoa(d.options.images)
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	own.DialContext = dial
+	own.MaxIdleConnsPerHost = parallelCalls // the default of 2 has each further call connect anew
 	return &sdk.StreamableClientTransport{Endpoint: u.String(), HTTPClient: &http.Client{Transport: keyed{own, key}},
 		DisableStandaloneSSE: true}, nil
 }
+
+// parallelCalls of one host are usual; more of them connect anew.
+const parallelCalls = 100
 
 // keyed shows a key with every request.
 type keyed struct {
