@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -145,7 +146,7 @@ func (b *bench) besideTerminal(ctx context.Context, r *Protocols) error {
 	}
 	c := chatClient{"http://" + b.warm.address}
 	r.Terminal, err = b.inTurn(ctx, func() (time.Duration, error) {
-		took, answer, err := b.ask(ctx, at+"/processes", `{"shell":"echo 1","pty":{"columns":80,"rows":24}}`, `"id"`)
+		took, answer, err := b.ask(ctx, at+"/processes", `{"shell":"echo 1","pty":{"cols":80,"rows":24}}`, `"id"`)
 		var p struct{ ID string }
 		if err == nil {
 			err = json.Unmarshal(answer, &p)
@@ -167,8 +168,8 @@ func (b *bench) besideTerminal(ctx context.Context, r *Protocols) error {
 
 // createE2B runs E2B's own client.
 func (b *bench) createE2B(ctx context.Context, r *Protocols) error {
-	if _, err := os.Stat(b.options.e2b); err != nil {
-		b.results.Missing["E2B's Python client"] = err.Error()
+	if found, _ := filepath.Glob(b.options.e2b); len(found) == 0 {
+		b.results.Missing["E2B's Python client"] = "it is not installed"
 		return nil
 	}
 	address := "http://" + b.warm.address + "/e2b"
