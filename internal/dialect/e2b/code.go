@@ -210,11 +210,7 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
-	if out.Flush() != nil {
-		return nil
-	}
 	next, stop := wire.Follow(ctx, events, 16)
 	defer func() { cancel(); stop() }()
 	silence := time.NewTicker(keepAlive)
@@ -236,6 +232,15 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 				pending, more = whole(&e, next)
 				done = e.Type == live.DoneEvent
 				lines = appendEvent(lines, &e)
+				if pending == nil && more && !done { // what is there at once is sent at once
+					select {
+					case e, ok := <-next:
+						if more = ok; ok {
+							pending = &e
+						}
+					default:
+					}
+				}
 			}
 		}
 		if _, err := w.Write(lines); err != nil || out.Flush() != nil {
