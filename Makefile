@@ -48,7 +48,7 @@ test: ## everything: format, vet, lint, tests with the race detector, fuzz seeds
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
-	@$(MAKE) -j4 -o build clients e2e sandbox unit vet lint editor-check view-check
+	@$(MAKE) -j4 -o build clients e2e sandbox unit vet lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
@@ -204,6 +204,27 @@ view-check: # the committed bundle is what its sources make
 	@echo '== view bundle'
 	@$(call VIEW_BUILD,$(CACHE)/view/charts.js.gz)
 	@zcat '$(CACHE)/view/charts.js.gz' | cmp - <(zcat $(VIEW_DIR)/charts.js.gz) || { echo '$(VIEW_DIR)/charts.js.gz is not what its sources make: run `make view`' >&2; exit 1; }
+
+# The viewers of notebooks are committed too, compressed, one file for each (decision 0115).
+VIEWERS_DIR  := internal/web/viewers
+VIEWERS      := html plotly vega katex terminal
+VIEWERS_BUILD = rm -rf '$(CACHE)/viewers' && mkdir -p '$(CACHE)/viewers' && cp $(VIEWERS_DIR)/*.js* '$(CACHE)/viewers' && \
+	(cd '$(CACHE)/viewers' && npm ci --ignore-scripts --no-audit --no-fund --silent) && \
+	for one in $(VIEWERS); do case $$one in katex | terminal) format=esm ;; *) format=iife ;; esac; \
+		$(GO) run github.com/evanw/esbuild/cmd/esbuild "$(CACHE)/viewers/$$one.js" --bundle --minify --format=$$format --target=es2022 \
+			--charset=utf8 --legal-comments=inline --log-level=error --loader:.css=text --outfile="$(CACHE)/viewers/out/$$one.js" || exit 1; done
+
+.PHONY: viewers
+viewers: ## bundle the notebook's viewers anew, from internal/web/viewers
+	@$(VIEWERS_BUILD)
+	@for one in $(VIEWERS); do gzip -9nc "$(CACHE)/viewers/out/$$one.js" > "internal/web/static/viewer-$$one.js.gz"; done
+
+.PHONY: viewers-check
+viewers-check: # the committed viewers are what their sources make
+	@echo '== viewers'
+	@$(VIEWERS_BUILD)
+	@for one in $(VIEWERS); do gzip -dc "internal/web/static/viewer-$$one.js.gz" | cmp - "$(CACHE)/viewers/out/$$one.js" || \
+		{ echo "viewer-$$one.js.gz is not what $(VIEWERS_DIR) makes: run \`make viewers\`" >&2; exit 1; }; done
 
 # The same commit makes the same bytes. ARCHITECTURES=amd64 makes one of the two.
 .PHONY: dist

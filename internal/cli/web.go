@@ -13,13 +13,15 @@ import (
 
 // page mounts what people see in a browser. It asks for a key itself, with a
 // form.
-func (a *app) page(s *service) (httpd.Mount, error) {
+func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 	tool, err := a.pageTool()
 	if err != nil {
 		return httpd.Mount{}, err
 	}
 	var interpreters func() web.Live
-	if s.interpreters != nil {
+	if s.interpreters == nil {
+		api = nil // a notebook is a live session
+	} else {
 		interpreters = showLive(s.interpreters.Counts)
 	}
 	site, err := web.New(web.Options{
@@ -32,6 +34,7 @@ func (a *app) page(s *service) (httpd.Mount, error) {
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,
 		Live:         interpreters,
+		API:          api,
 		Tool:         tool,
 		Ask:          a.pageAsk(s),
 		Log:          a.log,

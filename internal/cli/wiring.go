@@ -308,7 +308,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if s.interpreters != nil {
 		mounts = append(mounts, a.openTerminal(s), a.openAI(s))
 	}
-	page, err := a.page(s)
+	page, err := a.page(s, api)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -30,7 +31,7 @@ type assets struct {
 
 type asset struct {
 	kind   string
-	plain  []byte
+	plain  func() []byte
 	packed func() []byte // nil where gzip gains nothing; made when it is first asked for
 }
 
@@ -68,11 +69,12 @@ func (a *assets) add(name string, within []string) error {
 	if err != nil {
 		return err
 	}
+	name, compressed := strings.CutSuffix(name, ".gz")
 	kind := assetTypes[path.Ext(name)]
 	if kind == "" {
 		return fmt.Errorf("static/%s has a type that is not known", name)
 	}
-	if path.Ext(name) == ".js" {
+	if path.Ext(name) == ".js" && !compressed {
 		for _, m := range imported.FindAllSubmatch(content, -1) {
 			if err := a.add(string(m[1]), append(within, name)); err != nil {
 				return err
@@ -87,8 +89,25 @@ func (a *assets) add(name string, within []string) error {
 	ext := path.Ext(name)
 	hashed := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(hash[:6]) + ext
 	a.names[name] = hashed
-	a.served[hashed] = asset{kind: kind, plain: content, packed: sync.OnceValue(func() []byte { return packed(content) })}
+	whole, small := func() []byte { return content }, sync.OnceValue(func() []byte { return packed(content) })
+	if compressed { // few browsers ask for the whole
+		whole, small = func() []byte { return unpacked(content) }, func() []byte { return content }
+	}
+	a.served[hashed] = asset{kind: kind, plain: whole, packed: small}
 	return nil
+}
+
+// unpacked decompresses a file that was built compressed; nil if it is damaged.
+func unpacked(content []byte) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return nil
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		return nil
+	}
+	return plain
 }
 
 func packed(content []byte) []byte {
@@ -121,12 +140,18 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", file.kind)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
-	body := file.plain
+	var body []byte
+	if strings.HasPrefix(r.PathValue("name"), "viewer-") { // for frames, whose origin is none
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	}
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		if small := file.packed(); small != nil {
 			h.Set("Content-Encoding", "gzip")
 			body = small
 		}
+	}
+	if body == nil {
+		body = file.plain()
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {

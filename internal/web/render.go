@@ -105,6 +105,13 @@ type view struct {
 // render answers with a page. It is whole before its first byte goes out, so
 // that what fails becomes an error and not half a page.
 func (s *Site) render(w http.ResponseWriter, v *webRequest, status int, name, title string, body any) {
+	s.renderUnder(w, v, status, name, title, body, policy)
+}
+
+// renderUnder is render for a page with a policy of its own.
+func (s *Site) renderUnder(
+	w http.ResponseWriter, v *webRequest, status int, name, title string, body any, policy func(nonce string) string,
+) {
 	page := view{
 		Title: title, Page: name, Nonce: newCookie(), Token: s.signIns.token(v.cookie),
 		SignOut: v.signedIn, Owner: string(v.caller.Owner), Body: body,

@@ -52,6 +52,7 @@ type Options struct {
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
 	Live      func() Live      // interpreters of live sessions; nil: not shown
+	API       http.Handler     // the native API, its prefix removed; nil: there are no notebooks
 	Tool      Tool             // the run_python tool; nil: not shown
 	Ask       *Ask             // conversations with models; nil: not shown
 	Log       *slog.Logger     // for causes that a visitor must not see; nil: nothing is logged
@@ -106,6 +107,8 @@ func New(o Options) (*Site, error) {
 
 	// The pages, in the order of the navigation.
 	s.runPage(o.Engine)
+	s.notebookPages(o.Engine)
+	s.sharePages(o.Engine)
 	s.askPages(o.Ask, o.Engine)
 	s.reviewPages(o.Review)
 	s.filesPage(o.Engine)

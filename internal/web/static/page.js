@@ -26,12 +26,12 @@ export function problemOf(status, text) {
 }
 
 // ask sends a request as this visitor. It throws a Problem.
-export async function ask(url, { method = "GET", body, accept = "application/json", signal } = {}) {
+export async function ask(url, { method = "GET", body, accept = "application/json", type, signal } = {}) {
   let answer;
   try {
     answer = await fetch(url, {
       method, body, signal, credentials: "same-origin", redirect: "error",
-      headers: { "Accept": accept, "X-Airlock-Token": meta("token") },
+      headers: { "Accept": accept, "X-Airlock-Token": meta("token"), ...(type ? { "Content-Type": type } : {}) },
     });
   } catch (e) {
     if (e.name === "AbortError") throw e;
@@ -89,6 +89,7 @@ if (location.hash === "#q") document.getElementById("q")?.focus();
 document.addEventListener("submit", (e) => {
   if (!e.target.matches(".visitor form")) return;
   for (const key of Object.keys(localStorage)) if (key.startsWith("airlock:")) localStorage.removeItem(key);
+  indexedDB.deleteDatabase("airlock");
 });
 
 // A button that cannot be taken back asks first.

@@ -1,0 +1,94 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// TestShare makes a link, reads it as somebody without a key, and takes it back.
+func TestShare(t *testing.T) {
+	now := time.Now()
+	v := visitSite(t, false, prints("x"), func(o *Options) {
+		o.API, o.Now = http.NotFoundHandler(), func() time.Time { return now }
+	})
+	_, key := v.keyFor("ada")
+	v.signIn(key, "/")
+	const notebook = `{"nbformat":4,"cells":[{"cell_type":"markdown","source":["*a* <script>x</script>"]},{"cell_type":"code","source":"print(1)"}]}`
+	share := func(query string) answer {
+		r := v.request("POST", "/shares?"+query, strings.NewReader(notebook))
+		r.Header.Set(tokenHeader, v.token())
+		r.Header.Set("Content-Type", "application/json")
+		return v.send(r)
+	}
+	for _, query := range []string{"", "days=0", "days=31", "days=x"} {
+		if got := share(query); got.status != http.StatusBadRequest {
+			t.Errorf("%q is answered %d", query, got.status)
+		}
+	}
+	got := share("days=1&title=Sales")
+	var made struct{ ID, URL string }
+	if err := json.Unmarshal([]byte(got.body), &made); err != nil || got.status != http.StatusCreated {
+		t.Fatalf("%d %s: %v", got.status, got.body, err)
+	}
+	link := strings.TrimPrefix(made.URL, "/ui")
+	stranger := v.another()
+	page := stranger.get(link)
+	if page.status != 200 || !strings.Contains(page.body, "<h1>Sales</h1>") || strings.Contains(page.body, ">ada<") ||
+		!strings.Contains(page.header.Get("Content-Security-Policy"), "frame-src ") {
+		t.Errorf("the shared page: %d %s", page.status, page.body)
+	}
+	var copied struct {
+		Cells []struct {
+			HTML string `json:"airlock_html"`
+		}
+	}
+	body := stranger.get(link + "/notebook").body
+	if err := json.Unmarshal([]byte(body), &copied); err != nil || !strings.Contains(body, "print(1)") ||
+		len(copied.Cells) != 2 || !strings.Contains(copied.Cells[0].HTML, "<em>a</em>") ||
+		strings.Contains(copied.Cells[0].HTML, "<script") {
+		t.Errorf("the shared notebook: %v: %s", err, body)
+	}
+
+	// A link opens nothing but what was shared, and says nothing of what there is.
+	other, err := v.engine.PutFile(t.Context(), engine.Caller{Owner: "ada"}, engine.Upload{
+		Name: "secret.json", Origin: engine.OriginNative,
+	}, strings.NewReader(`{"title":"secret","until":"2999-01-01T00:00:00Z"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := link[strings.Index(link, "."):]
+	missing := stranger.get("/share/" + strings.Repeat("A", 21) + owner)
+	for _, bad := range []string{"/share/" + other.ID.String() + owner, "/share/" + made.ID, "/share/" + made.ID + ".ZXZl",
+		"/share/" + made.ID + ".!", "/share/x"} {
+		if got := stranger.get(bad); got.status != http.StatusNotFound || len(got.body) != len(missing.body) {
+			t.Errorf("%s is answered %d, with %d bytes; what is not there with %d", bad, got.status, len(got.body),
+				len(missing.body))
+		}
+	}
+	_, eve := v.keyFor("eve")
+	stranger.signIn(eve, "/")
+	remove := func(who *visitor) answer {
+		return who.post("/shares/"+made.ID+"/delete", url.Values{"token": {who.token()}})
+	}
+	if got := remove(stranger); got.status != http.StatusNotFound {
+		t.Errorf("somebody else takes the link back: %d", got.status)
+	}
+
+	now = now.Add(25 * time.Hour)
+	if got := stranger.get(link); got.status != http.StatusNotFound {
+		t.Errorf("after its time the link is answered %d", got.status)
+	}
+	now = now.Add(-25 * time.Hour)
+	if got := remove(v); got.status != http.StatusSeeOther {
+		t.Errorf("taking it back is answered %d", got.status)
+	}
+	if got := stranger.get(link); got.status != http.StatusNotFound {
+		t.Errorf("after it was taken back the link is answered %d", got.status)
+	}
+}

@@ -1,0 +1,76 @@
+// Notebooks as files: nbformat 4.5, which Jupyter reads and writes.
+
+export const maxNotebook = 64 << 20; // bytes of a file that is opened here
+
+const lines = (text) => (text ? text.split(/(?<=\n)/) : []);
+const joined = (text) => (Array.isArray(text) ? text.join("") : String(text ?? ""));
+const name = () => [...crypto.getRandomValues(new Uint8Array(6))].map((b) => b.toString(16).padStart(2, "0")).join("");
+
+export function blank(kind = "code", source = "") {
+  return { id: name(), kind, source, outputs: [], count: null, folded: false, metadata: {} };
+}
+
+// isText reports whether a form of a value is kept as lines.
+const isText = (mime) => mime.startsWith("text/") || mime === "image/svg+xml" || mime === "application/javascript";
+
+function outputTo(o) {
+  if (o.type === "stdout" || o.type === "stderr") return { output_type: "stream", name: o.type, text: lines(o.text) };
+  if (o.type === "error") return { output_type: "error", ename: o.name ?? "", evalue: o.value ?? "", traceback: o.traceback ?? [] };
+  const data = Object.fromEntries(Object.entries(o.data ?? {}).map(([m, v]) => [m, isText(m) && typeof v === "string" ? lines(v) : v]));
+  const made = { output_type: o.type === "result" ? "execute_result" : "display_data", data, metadata: o.metadata ?? {} };
+  if (o.type === "result") made.execution_count = o.count ?? null;
+  return made;
+}
+
+function outputFrom(o) {
+  if (o.output_type === "stream") return { type: o.name === "stderr" ? "stderr" : "stdout", text: joined(o.text) };
+  if (o.output_type === "error") return { type: "error", name: joined(o.ename), value: joined(o.evalue), traceback: (o.traceback ?? []).map(String) };
+  const data = Object.fromEntries(Object.entries(o.data ?? {}).map(([m, v]) => [m, isText(m) || m.startsWith("image/") ? joined(v) : v]));
+  return { type: o.output_type === "execute_result" ? "result" : "display", data, metadata: o.metadata ?? {}, count: o.execution_count ?? null };
+}
+
+export function toFile(cells) {
+  return {
+    nbformat: 4, nbformat_minor: 5,
+    metadata: {
+      kernelspec: { name: "python3", display_name: "Python 3", language: "python" },
+      language_info: { name: "python", file_extension: ".py", mimetype: "text/x-python" },
+    },
+    cells: cells.map((c) => {
+      const metadata = { ...c.metadata };
+      if (c.folded) metadata.jupyter = { ...metadata.jupyter, source_hidden: true };
+      else if (metadata.jupyter) { metadata.jupyter = { ...metadata.jupyter }; delete metadata.jupyter.source_hidden; }
+      const cell = { id: c.id, cell_type: c.kind, metadata, source: lines(c.source) };
+      return c.kind === "code" ? { ...cell, execution_count: c.count, outputs: c.outputs.map((o) => outputTo({ ...o, count: c.count })) } : cell;
+    }),
+  };
+}
+
+// fromFile reads a notebook of version 4. It throws words for a person.
+export function fromFile(text) {
+  let file;
+  try {
+    file = JSON.parse(text);
+  } catch {
+    throw new Error("This is no notebook: it is not JSON.");
+  }
+  if (!Array.isArray(file?.cells)) throw new Error(file?.worksheets ? "This notebook is of version 3. Jupyter makes one of version 4 of it: jupyter nbconvert --to notebook." : "This is no notebook: it has no cells.");
+  const seen = new Set();
+  return file.cells.map((c) => {
+    const kind = ["code", "markdown", "raw"].includes(c?.cell_type) ? c.cell_type : "raw";
+    let id = /^[a-zA-Z0-9_-]{1,64}$/.test(c?.id ?? "") ? c.id : name();
+    while (seen.has(id)) id = name();
+    seen.add(id);
+    const metadata = c?.metadata && typeof c.metadata === "object" ? c.metadata : {};
+    return {
+      id, kind, source: joined(c?.source), metadata, folded: metadata.jupyter?.source_hidden === true,
+      count: Number.isInteger(c?.execution_count) ? c.execution_count : null,
+      outputs: kind === "code" && Array.isArray(c.outputs) ? c.outputs.map(outputFrom) : [],
+    };
+  });
+}
+
+// toScript is the notebook as a program: text becomes comments.
+export function toScript(cells) {
+  return cells.map((c) => (c.kind === "code" ? `# %%\n${c.source.trimEnd()}\n` : `# %% [markdown]\n${c.source.trimEnd().split("\n").map((l) => `# ${l}`.trimEnd()).join("\n")}\n`)).join("\n");
+}

@@ -1,0 +1,19 @@
+// A notebook from this computer is opened as a new one.
+import { fromFile, maxNotebook, toFile } from "./nbformat.js";
+import * as drafts from "./stash.js";
+
+const notice = document.getElementById("notice");
+document.getElementById("import").addEventListener("change", async (e) => {
+  const [file] = e.target.files;
+  if (!file) return;
+  try {
+    if (file.size > maxNotebook) throw new Error(`This notebook has ${Math.round(file.size / 2 ** 20)} MiB; the page opens up to ${maxNotebook >> 20} MiB. Clear its outputs in Jupyter first: jupyter nbconvert --clear-output.`);
+    const cells = fromFile(await file.text());
+    await drafts.put("new", { title: file.name.replace(/\.ipynb$/, ""), file: JSON.stringify(toFile(cells)), saved: false });
+    location.assign(new URL("notebooks/new", document.baseURI));
+  } catch (error) {
+    notice.textContent = error.message;
+    notice.hidden = false;
+    e.target.value = "";
+  }
+});

@@ -1,0 +1,186 @@
+// What cells put out, by the richest form that can be shown. Text becomes text nodes,
+// pictures become images; whatever is a document of its own is shown in a frame of
+// another origin (decision 0115).
+import { Console } from "./console.js";
+import { fromFrame } from "./table.js";
+
+const box = document.getElementById("notebook");
+const frames = new Map(); // window of a frame -> what it is to show
+
+addEventListener("message", (e) => {
+  const known = frames.get(e.source);
+  if (!known || e.origin !== "null") return;
+  if (e.data?.ready === true) e.source.postMessage({ content: known.content, dark: matchMedia("(prefers-color-scheme: dark)").matches }, "*");
+  else if (Number.isFinite(e.data?.height)) known.element.style.height = `${Math.min(Math.max(e.data.height, 24), 4000)}px`;
+  else if (typeof e.data?.problem === "string") known.failed(e.data.problem.slice(0, 500));
+});
+
+function framed(kind, content, title) {
+  const holder = document.createElement("div");
+  const frame = document.createElement("iframe");
+  frame.className = "out-frame";
+  frame.title = title;
+  frame.setAttribute("sandbox", "allow-scripts");
+  frame.referrerPolicy = "no-referrer";
+  frame.src = `${box.dataset.frames}${kind}`;
+  frame.style.height = kind === "html" ? "40px" : "420px";
+  frame.addEventListener("load", () => {
+    // What was shown here before a move in the document is gone with its window.
+    for (const [win, f] of frames) if (f.element === frame || !f.element.isConnected) frames.delete(win);
+    frames.set(frame.contentWindow, { element: frame, content, failed: (words) => holder.replaceChildren(plain(words)) });
+    frame.contentWindow.postMessage({ content, dark: matchMedia("(prefers-color-scheme: dark)").matches }, "*");
+  });
+  holder.append(frame);
+  return holder;
+}
+
+function plain(text) {
+  const element = document.createElement("div");
+  element.className = "out-text";
+  new Console(element).write("stdout", text);
+  return element;
+}
+
+function image(mime) {
+  return (data) => {
+    const img = document.createElement("img");
+    img.className = "out-image";
+    img.alt = "Picture that the cell made";
+    const text = Array.isArray(data) ? data.join("") : String(data);
+    img.src = mime === "image/svg+xml" ? `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}` : `data:${mime};base64,${text.replace(/\s/g, "")}`;
+    return img;
+  };
+}
+
+function tree(value, name = "") {
+  if (value === null || typeof value !== "object") {
+    const line = document.createElement("div");
+    line.className = "json-leaf";
+    line.textContent = `${name ? `${name}: ` : ""}${JSON.stringify(value)}`;
+    return line;
+  }
+  const details = document.createElement("details");
+  const summary = document.createElement("summary");
+  const keys = Object.keys(value);
+  summary.textContent = `${name ? `${name}: ` : ""}${Array.isArray(value) ? `[${keys.length}]` : `{${keys.length}}`}`;
+  details.append(summary);
+  // Only what is opened is made.
+  details.addEventListener("toggle", () => {
+    for (const key of keys.slice(0, 1000)) details.append(tree(value[key], key));
+    if (keys.length > 1000) details.append(plain(`… ${keys.length - 1000} more`));
+  }, { once: true });
+  return details;
+}
+
+function media(kind, mime) {
+  return (data) => {
+    const element = document.createElement(kind);
+    element.controls = true;
+    element.src = `data:${mime};base64,${String(data).replace(/\s/g, "")}`;
+    return element;
+  };
+}
+
+// latex shows mathematics as MathML, which browsers set by themselves.
+export async function latex(text, element, display) {
+  try {
+    (await import(box.dataset.katex)).render(text, element, display);
+  } catch {
+    element.textContent = text;
+  }
+}
+
+const math = (text) => {
+  const element = document.createElement("div");
+  element.className = "out-math";
+  const source = String(text).trim().replace(/^\$\$?|\$\$?$/g, "").replace(/^\\\[|\\\]$/g, "");
+  latex(source, element, true);
+  return element;
+};
+
+const vega = (data) => framed("vega", data, "Interactive chart");
+
+// The forms of a value, the richest first.
+const forms = [
+  ["application/vnd.plotly.v1+json", (d) => framed("plotly", d, "Interactive plot")],
+  ...["6", "5", "4"].map((v) => [`application/vnd.vegalite.v${v}+json`, vega]),
+  ...["6", "5"].map((v) => [`application/vnd.vega.v${v}+json`, vega]),
+  ["text/html", (d) => fromFrame(String(d))?.element ?? framed("html", String(d), "HTML")],
+  ...["image/svg+xml", "image/png", "image/jpeg", "image/gif", "image/webp"].map((m) => [m, image(m)]),
+  ["text/latex", math],
+  ["text/markdown", (d) => plain(String(d))],
+  ...["audio/wav", "audio/mpeg", "audio/ogg"].map((m) => [m, media("audio", m)]),
+  ...["video/mp4", "video/webm"].map((m) => [m, media("video", m)]),
+  ["application/json", (d) => tree(d)],
+  ["text/plain", (d) => plain(String(d))],
+];
+
+function rich(output) {
+  for (const [mime, show] of forms) {
+    if (output.data?.[mime] === undefined) continue;
+    const element = show(output.data[mime]);
+    element.dataset.mime = mime;
+    return element;
+  }
+  return plain(`[${Object.keys(output.data ?? {}).join(", ") || "nothing"}: this form cannot be shown]`);
+}
+
+// Outputs is what stands below one cell.
+export class Outputs {
+  constructor(element) {
+    this.element = element;
+    this.reset([]);
+  }
+
+  reset(list) {
+    this.list = [];
+    this.element.replaceChildren();
+    this.console = null;
+    this.named = new Map();
+    for (const o of list) this.add(o);
+  }
+
+  add(output) {
+    if (output.type === "stdout" || output.type === "stderr") {
+      const last = this.list.at(-1);
+      if (last?.type === output.type) last.text += output.text;
+      else this.list.push({ type: output.type, text: output.text });
+      if (!this.console) {
+        const element = document.createElement("div");
+        element.className = "console out-console";
+        element.tabIndex = 0;
+        element.setAttribute("role", "region");
+        element.setAttribute("aria-label", "Printed");
+        this.element.append(element);
+        this.console = new Console(element);
+      }
+      this.console.write(output.type, output.text);
+      return;
+    }
+    if (output.update) {
+      const there = this.named.get(output.display_id);
+      if (!there) return;
+      const fresh = rich(output);
+      there.element.replaceWith(fresh);
+      there.element = fresh;
+      Object.assign(there.output, { data: output.data, metadata: output.metadata });
+      return;
+    }
+    this.console = null;
+    this.list.push(output);
+    const element = output.type === "error" ? this.error(output) : rich(output);
+    element.classList.add("out");
+    this.element.append(element);
+    if (output.display_id) this.named.set(output.display_id, { element, output });
+  }
+
+  error(output) {
+    const element = document.createElement("div");
+    element.className = "console out-console";
+    element.tabIndex = 0;
+    element.setAttribute("role", "region");
+    element.setAttribute("aria-label", "Error");
+    new Console(element).write("stderr", output.traceback?.length ? output.traceback.join("\n") : `${output.name}: ${output.value}`);
+    return element;
+  }
+}

@@ -1,0 +1,18 @@
+// A viewer in its frame: it is told once what to show, and tells how tall that is.
+export function serve(show) {
+  let begun = false;
+  const tell = (message) => parent.postMessage(message, "*"); // nothing in it is secret: heights and problems
+  addEventListener("message", async (e) => {
+    if (e.source !== parent || begun || !e.data || !("content" in e.data)) return;
+    begun = true;
+    try {
+      await show(e.data.content, e.data.dark === true);
+    } catch (error) {
+      tell({ problem: `This could not be shown: ${error?.message ?? error}` });
+    }
+    // Browsers observe nothing in a frame that is out of sight: it tells once by itself.
+    const measure = () => tell({ height: Math.ceil(document.body.scrollHeight) });
+    measure();
+    new ResizeObserver(measure).observe(document.body);
+  });
+}
