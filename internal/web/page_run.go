@@ -41,7 +41,8 @@ type runPage struct {
 
 func (s *Site) runPage(e Engine) {
 	p := &runPage{Site: s, runs: e, sources: sources{e}}
-	s.nav = append(s.nav, navEntry{Name: "run", Title: "Run", Path: "/"}, navEntry{Name: "history", Title: "Runs", Path: "/runs"})
+	s.nav = append(s.nav, navEntry{Name: "run", Title: "Run", Path: "/"},
+		navEntry{Name: "history", Title: "Runs", Path: "/runs"})
 	s.sections["compare"] = "history"
 	s.mux.HandleFunc("GET /{$}", s.handle(p.blank))
 	s.mux.HandleFunc("POST /runs", s.change(p.start))

@@ -62,7 +62,8 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := link[strings.Index(link, "."):]
+	_, owner, _ := strings.Cut(link, ".")
+	owner = "." + owner
 	missing := stranger.get("/share/" + strings.Repeat("A", 21) + owner)
 	for _, bad := range []string{"/share/" + other.ID.String() + owner, "/share/" + made.ID, "/share/" + made.ID + ".ZXZl",
 		"/share/" + made.ID + ".!", "/share/x"} {
