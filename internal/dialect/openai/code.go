@@ -20,10 +20,10 @@ import (
 const codePrefix = "ci_"
 
 const (
-	mostPictures   = 20       // shown by one call, that become files of the container
-	modelOutput    = 32 << 10 // bytes of what a call put out that the model gets
-	mostCodeOutput = 8 << 20  // bytes of pictures in the outputs of one call
-	endTime        = 10 * time.Second
+	mostPictures = 20       // shown by one call, that become files of the container
+	modelOutput  = 32 << 10 // bytes of what a call put out that the model gets
+	mostOutputs  = 16 << 20 // bytes of the outputs of all calls of one request
+	endTime      = 10 * time.Second
 )
 
 // box is where the code of a request runs.
@@ -33,6 +33,16 @@ type box struct {
 	id    engine.ID
 	files []insideFile // that are there
 	made  []insideFile // by the code of this request and not yet cited, oldest first
+	bytes int          // of outputs so far
+}
+
+// put adds an output, as long as there is room for it in the answer.
+func (b *box) put(r *ran, o output) {
+	if b.bytes += len(o.Logs) + len(o.URL); b.bytes > mostOutputs {
+		b.bytes -= len(o.Logs) + len(o.URL)
+		o = output{Type: "logs", Logs: "[... left out: the outputs of a response have at most 16 MiB ...]\n"}
+	}
+	r.outputs = append(r.outputs, o)
 }
 
 // open makes sure that there is a container.
@@ -73,7 +83,7 @@ func (b *box) run(ctx context.Context, code string) (*ran, error) {
 	}
 	said := logs(&cell)
 	if said != "" {
-		r.outputs = append(r.outputs, output{Type: "logs", Logs: said})
+		b.put(r, output{Type: "logs", Logs: said})
 	}
 	made, err := b.keep(ctx, r, &cell)
 	if err != nil {
@@ -93,17 +103,15 @@ func (b *box) cancel(ctx context.Context, cell engine.ID) {
 // clients find them by their citations.
 func (b *box) keep(ctx context.Context, r *ran, cell *live.Cell) (made []insideFile, err error) {
 	made = insideFiles(cell.Files)
-	total, shown := 0, 0
+	shown := 0
 	for _, o := range cell.Outputs {
 		kind, picture := pictureOf(&o)
 		if kind == "" || shown == mostPictures {
 			continue
 		}
 		shown++
-		if total += len(picture); total <= mostCodeOutput {
-			r.outputs = append(r.outputs, output{Type: "image", URL: "data:" + kind + ";base64," +
-				base64.StdEncoding.EncodeToString(picture)})
-		}
+		url := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(picture)
+		b.put(r, output{Type: "image", URL: url})
 		at := insidePrefix + engine.NewID().String() + "." + strings.TrimPrefix(kind, "image/")
 		if _, err := b.q.Live.WriteFile(ctx, b.q.caller, b.id, at, bytes.NewReader(picture)); err != nil {
 			return nil, err

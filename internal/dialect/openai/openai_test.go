@@ -271,6 +271,23 @@ func TestLoops(t *testing.T) {
 	await(t, r.canceled, "code went on after the time of its request")
 }
 
+// The outputs of one response have a bound, however many calls there are.
+func TestMuchOutput(t *testing.T) {
+	r := newRig(t, Options{Rounds: 4}, runs("big 6000000"))
+	got, total := r.respond(auto), 0
+	for _, item := range got.Output {
+		total += len(item.Outputs[0].Logs)
+	}
+	if last := got.Output[3].Outputs[0].Logs; total > mostOutputs || !strings.Contains(last, "left out") {
+		t.Errorf("%d bytes, at last %.100q", total, last)
+	}
+	for _, m := range r.model.asked[3]["messages"].([]any) {
+		if said, _ := m.(map[string]any)["content"].(string); len(said) > 2*modelOutput {
+			t.Errorf("the model is told %d bytes", len(said))
+		}
+	}
+}
+
 // What is cut short is not run, and says so.
 func TestCutShort(t *testing.T) {
 	r := newRig(t, Options{}, chunks("length", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"python","arguments":"{\"code\":\"file x"}}]}`))

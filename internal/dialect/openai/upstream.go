@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	mostAnswer    = 64 << 20 // bytes of one answer of the model
+	mostAnswer    = 16 << 20 // bytes of one answer of the model
 	mostArguments = 4 << 20  // bytes of the arguments of one call
 	mostCalls     = 64       // in one answer
 )
