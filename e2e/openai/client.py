@@ -74,6 +74,16 @@ order = [
 rest = iter(events)
 assert all(kind in rest for kind in order), events
 
+# And one that goes on with a kept response.
+next = client.responses.create(
+    model="tiny", input="```python\nprint(d.a.sum())\n```", previous_response_id=last.id,
+    tools=[{"type": "code_interpreter", "container": {"type": "auto"}}],
+)
+assert next.output_text == "4\n" and next.output[0].container_id == container, next
+assert client.responses.retrieve(next.id).output_text == "4\n"
+client.responses.delete(next.id)
+fails(404, lambda: client.responses.retrieve(next.id))
+
 # Functions of the client's.
 add = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}}}
 call = client.responses.create(model="tiny", input="CALL add", tools=[add]).output[0]

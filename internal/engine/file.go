@@ -64,6 +64,7 @@ type FileQuery struct {
 
 // Upload describes a file that is being stored.
 type Upload struct {
+	ID     ID // that an edge has told its client before, of NewID; zero: a new one
 	Name   string
 	Origin Origin
 	MIME   string        // empty: found from name and content

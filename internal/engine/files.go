@@ -52,9 +52,12 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 	if up.Origin == "" {
 		up.Origin = OriginNative
 	}
+	if up.ID.IsZero() {
+		up.ID = NewID()
+	}
 	now := s.now()
 	file := File{
-		ID: NewID(), Owner: caller.Owner, Origin: up.Origin, Name: up.Name, Size: blob.Size, MIME: up.MIME,
+		ID: up.ID, Owner: caller.Owner, Origin: up.Origin, Name: up.Name, Size: blob.Size, MIME: up.MIME,
 		SHA256: blob.SHA256, CreatedAt: now, ExpiresAt: now.Add(up.TTL), TTL: up.TTL,
 	}
 	if err := s.index.AddFile(ctx, file); err != nil {

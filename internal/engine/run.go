@@ -139,6 +139,7 @@ const (
 	OriginE2B       Origin = "e2b"
 	OriginTerminal  Origin = "terminal"
 	OriginOpenAI    Origin = "openai"
+	OriginResponse  Origin = "openai.response" // of OpenAI's responses, kept as files
 )
 
 // Limits bound what one run may use.

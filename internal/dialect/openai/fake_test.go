@@ -85,7 +85,12 @@ func (f *fake) PutFile(_ context.Context, caller engine.Caller, up engine.Upload
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.put(caller.Owner, up.Name, data, engine.ID{}).File, nil
+	made := f.put(caller.Owner, up.Name, data, engine.ID{})
+	made.Origin = up.Origin
+	if !up.ID.IsZero() {
+		made.ID = up.ID
+	}
+	return made.File, nil
 }
 
 func (f *fake) GetFile(_ context.Context, caller engine.Caller, id engine.ID) (engine.File, error) {
@@ -112,11 +117,11 @@ func (f *fake) OpenFile(_ context.Context, caller engine.Caller, id engine.ID) (
 	return file.File, content{bytes.NewReader(file.data)}, nil
 }
 
-func (f *fake) ListFiles(_ context.Context, caller engine.Caller, _ engine.FileQuery) (all []engine.File, _ error) {
+func (f *fake) ListFiles(_ context.Context, caller engine.Caller, q engine.FileQuery) (all []engine.File, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, file := range f.files {
-		if file.Owner == caller.Owner {
+		if file.Owner == caller.Owner && file.Origin == q.Origin {
 			all = append(all, file.File)
 		}
 	}

@@ -16,9 +16,10 @@ type inputReader struct {
 	q        *request
 	tools    *toolset
 	messages []json.RawMessage
-	pending  []any    // calls of the assistant that are not yet in a message
-	last     string   // container of the last code that ran
-	files    []string // that code is to find, by id
+	pending  []any             // calls of the assistant that are not yet in a message
+	last     string            // container of the last code that ran
+	files    []string          // that code is to find, by id
+	items    []json.RawMessage // as they were given, behind those of earlier responses
 }
 
 // largestImage bounds an uploaded picture that is put into a message.
@@ -51,23 +52,38 @@ func (in *inputReader) read(r *responseRequest) error {
 	if r.Instructions != nil && *r.Instructions != "" {
 		in.say("system", *r.Instructions)
 	}
-	var text string
-	if json.Unmarshal(r.Input, &text) == nil && len(r.Input) > 0 {
-		in.say("user", text)
-		return nil
+	if r.Previous != nil {
+		before, err := in.q.kept(*r.Previous)
+		if err != nil {
+			return missing(err, invalid("previous_response_id", "previous_response_not_found",
+				"Previous response with id '%.80s' not found.", *r.Previous))
+		}
+		if err := in.list("previous_response_id", before.Items); err != nil {
+			return err
+		}
 	}
+	var text string
 	var items []json.RawMessage
-	if len(r.Input) == 0 || json.Unmarshal(r.Input, &items) != nil {
+	switch {
+	case len(r.Input) > 0 && json.Unmarshal(r.Input, &text) == nil:
+		items = []json.RawMessage{encode(map[string]string{"role": "user", "content": text})}
+	case len(r.Input) == 0 || json.Unmarshal(r.Input, &items) != nil:
 		return invalid("input", "missing_required_parameter",
 			"Missing required parameter: 'input', a text or a list of items.")
 	}
+	return in.list("input", items)
+}
+
+// list reads items.
+func (in *inputReader) list(param string, items []json.RawMessage) error {
+	in.items = append(in.items, items...)
 	for i, raw := range items {
 		var it item
-		param := fmt.Sprintf("input[%d]", i)
+		at := fmt.Sprintf("%s[%d]", param, i)
 		if json.Unmarshal(raw, &it) != nil {
-			return invalid(param, "invalid_type", "Invalid type for '%s'.", param)
+			return invalid(at, "invalid_type", "Invalid type for '%s'.", at)
 		}
-		if err := in.item(param, &it); err != nil {
+		if err := in.item(at, &it); err != nil {
 			return err
 		}
 	}

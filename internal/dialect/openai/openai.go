@@ -123,6 +123,8 @@ func New(o Options) http.Handler {
 	a := &api{Options: o, turns: map[engine.Owner]int{}, ran: map[string]engine.ID{}}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*request) error{
+		"GET /responses/{id}":                       (*request).getResponse,
+		"DELETE /responses/{id}":                    (*request).deleteResponse,
 		"POST /responses":                           (*request).createResponse,
 		"POST /chat/completions":                    (*request).createCompletion,
 		"GET /models":                               (*request).models,

@@ -81,6 +81,58 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
+// A response goes on with one before it, which is kept for its owner alone.
+func TestPrevious(t *testing.T) {
+	r := newRig(t, Options{}, runs("print hello"), says("first"), says("second"), says("third"))
+	status, text := r.ask("ann", "POST", "/responses", `{"model":"m","input":"go",`+auto+`}`)
+	var one, two struct {
+		ID       string
+		Store    bool
+		Previous string `json:"previous_response_id"`
+	}
+	if err := json.Unmarshal([]byte(text), &one); err != nil || status != 200 || !one.Store {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, again := r.ask("ann", "GET", "/responses/"+one.ID, ""); status != 200 || again != text {
+		t.Errorf("%d %s, want %s", status, again, text)
+	}
+	next := `{"model":"m","input":"more","previous_response_id":"` + one.ID + `"}`
+	status, text = r.ask("ann", "POST", "/responses", next)
+	if err := json.Unmarshal([]byte(text), &two); err != nil || status != 200 || two.Previous != one.ID {
+		t.Fatalf("%d %s", status, text)
+	}
+	r.ask("ann", "POST", "/responses", `{"model":"m","store":false,"input":"end","previous_response_id":"`+two.ID+`"}`)
+	told, _ := json.Marshal(r.model.asked[3]["messages"])
+	at := 0
+	for _, want := range []string{`"go"`, `print hello`, `"hello\n"`, `"first"`, `"more"`, `"second"`, `"end"`} {
+		found := strings.Index(string(told)[at:], want)
+		if found < 0 {
+			t.Fatalf("%s is not told in its place: %s", want, told)
+		}
+		at += found
+	}
+	for _, c := range [][2]string{{"GET", "/responses/" + one.ID}, {"DELETE", "/responses/" + one.ID}, {"GET", "/responses/resp_none"}} {
+		if status, text := r.ask("bob", c[0], c[1], ""); status != 404 {
+			t.Errorf("%v of another owner: %d %s", c, status, text)
+		}
+	}
+	if status, text := r.ask("bob", "POST", "/responses", next); status != 400 || !strings.Contains(text, "previous_response_not_found") {
+		t.Errorf("another owner goes on with it: %d %s", status, text)
+	}
+	if _, text := r.ask("ann", "GET", "/files", ""); !strings.Contains(text, `"data":[]`) {
+		t.Errorf("responses are listed as files: %s", text)
+	}
+	if status, text := r.ask("ann", "DELETE", "/responses/"+one.ID, ""); status != 200 || !strings.Contains(text, `"deleted":true`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _ := r.ask("ann", "POST", "/responses", next); status != 400 {
+		t.Errorf("it goes on with one that was deleted: %d", status)
+	}
+	if len(r.files) != 1 {
+		t.Errorf("%d files are left, want that of the second", len(r.files))
+	}
+}
+
 // The client's functions come back, whatever code ran before.
 func TestFunctions(t *testing.T) {
 	both := `"tools":[{"type":"code_interpreter","container":{"type":"auto"}},{"type":"function","name":"add","parameters":{"type":"object"}},{"type":"function","name":"python","parameters":null}],"tool_choice":"required"`
@@ -293,7 +345,7 @@ func TestCutShort(t *testing.T) {
 	r := newRig(t, Options{}, chunks("length", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"python","arguments":"{\"code\":\"file x"}}]}`))
 	got := r.respond(auto)
 	if got.Status != "incomplete" || got.Incomplete.Reason != tooManyTokens || got.Output[0].Status != "incomplete" ||
-		len(r.files) != 0 {
+		len(r.sessions) != 1 || len(r.files) != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -400,6 +452,7 @@ func TestRefusals(t *testing.T) {
 	for body, want := range map[string]string{
 		`[`: "parse the JSON", `[]`: "JSON object", `{}`: `"param":"model"`, `{"model":7}`: `"param":"model"`, `{"model":"m"}`: `"param":"input"`,
 		`{"model":"m","input":"x","future":1}`: `"code":"unknown_parameter"`, `{"model":"m","input":"x","background":true}`: `"code":"unsupported_parameter"`,
+		`{"model":"m","input":"x","conversation":"conv_1"}`:         `"param":"conversation"`,
 		`{"model":"m","input":"x","previous_response_id":"resp_1"}`: `"param":"previous_response_id"`, `{"model":"m","input":[{"type":"computer_call"}]}`: `"param":"input[0].type"`,
 		`{"model":"m","input":[7]}`: `"param":"input[0]"`, `{"model":"m","input":[{"role":"robot","content":"x"}]}`: `"param":"input[0].role"`,
 		`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"file:///etc/passwd"}]}]}`: `image_url"`,

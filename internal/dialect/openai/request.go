@@ -28,26 +28,27 @@ type responseRequest struct {
 	Reasoning       *struct {
 		Effort *string `json:"effort"`
 	} `json:"reasoning"`
-	User *string `json:"user"`
+	User     *string `json:"user"`
+	Previous *string `json:"previous_response_id"`
+	Store    *bool   `json:"store"`
 }
 
 // unread are parameters that say nothing to us: how OpenAI bills, caches and guards, and
 // how its streams are padded.
-var unread = []string{"store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+var unread = []string{"service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 	"prompt_cache_options", "stream_options"}
 
 // refused are parameters of OpenAI's that ask for something we do not have, with the
 // value that asks for nothing.
 var refused = map[string]struct{ nothing, why string }{
-	"background":           {"false", "Airlock answers within the request."},
-	"previous_response_id": {"", "Airlock keeps no responses: send the earlier items as input."},
-	"conversation":         {"", "Airlock keeps no conversations: send the earlier items as input."},
-	"prompt":               {"", "Airlock has no stored prompts."},
-	"truncation":           {`"disabled"`, "Only disabled is supported."},
-	"top_logprobs":         {"0", "Airlock returns no log probabilities."},
-	"context_management":   {"[]", "Airlock does not compact conversations."},
-	"moderation":           {"", "Airlock has no moderation."},
-	"image":                {"", "Airlock makes no images."},
+	"background":         {"false", "Airlock answers within the request."},
+	"conversation":       {"", "Airlock keeps no conversations: send the earlier items as input."},
+	"prompt":             {"", "Airlock has no stored prompts."},
+	"truncation":         {`"disabled"`, "Only disabled is supported."},
+	"top_logprobs":       {"0", "Airlock returns no log probabilities."},
+	"context_management": {"[]", "Airlock does not compact conversations."},
+	"moderation":         {"", "Airlock has no moderation."},
+	"image":              {"", "Airlock makes no images."},
 }
 
 // includes are what a response may be asked to have more of. The second finds nothing
@@ -80,7 +81,8 @@ func (q *request) readResponse() (*responseRequest, error) {
 	}
 	for _, name := range []string{"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls",
 		"temperature", "top_p", "max_output_tokens", "max_tool_calls", "text", "stream", "include", "metadata",
-		"reasoning", "user"} {
+		"reasoning", "user",
+		"previous_response_id", "store"} {
 		delete(given, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

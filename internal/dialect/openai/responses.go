@@ -20,6 +20,8 @@ type response struct {
 	id     string
 	at     int64
 	output []any // items, as they stand
+	input  []json.RawMessage
+	logs   map[string][]output // of calls of code, for later responses
 
 	events   *events // nil: it is answered whole
 	sequence int
@@ -34,11 +36,11 @@ func (q *request) createResponse() error {
 	if err != nil {
 		return err
 	}
-	t, err := q.newTurn(asked)
+	t, items, err := q.newTurn(asked)
 	if err != nil {
 		return err
 	}
-	r := &response{q: q, asked: asked, turn: t, id: "resp_" + engine.NewID().String(), at: time.Now().Unix(),
+	r := &response{q: q, asked: asked, turn: t, input: items, logs: map[string][]output{}, id: "resp_" + engine.NewID().String(), at: time.Now().Unix(),
 		output: []any{}}
 	t.to = r
 	if asked.Stream != nil && *asked.Stream {
@@ -47,6 +49,7 @@ func (q *request) createResponse() error {
 	return q.carry(t, func(status string, fields map[string]any) {
 		whole := r.body(status)
 		maps.Copy(whole, fields)
+		whole["store"] = r.keep(status, whole)
 		if r.events == nil {
 			writeJSON(q.w, http.StatusOK, whole)
 			return
@@ -57,31 +60,31 @@ func (q *request) createResponse() error {
 }
 
 // newTurn prepares what a request asks for.
-func (q *request) newTurn(asked *responseRequest) (*turn, error) {
+func (q *request) newTurn(asked *responseRequest) (*turn, []json.RawMessage, error) {
 	tools, err := readTools(asked.Tools)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	params, forced, err := asked.params(tools)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in := &inputReader{q: q, tools: tools}
 	if err := in.read(asked); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := in.container()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t := &turn{q: q, tools: tools, box: b, params: params, messages: in.messages, forced: forced, most: -1}
 	if asked.MaxToolCalls != nil {
 		if t.most = *asked.MaxToolCalls; t.most < 1 {
-			return nil, invalid("max_tool_calls", "integer_below_min_value",
+			return nil, nil, invalid("max_tool_calls", "integer_below_min_value",
 				"Invalid 'max_tool_calls': it must be at least 1.")
 		}
 	}
-	return t, nil
+	return t, in.items, nil
 }
 
 // carry carries a turn through, in one of the places of its owner, and has it finished
@@ -124,7 +127,7 @@ func (r *response) body(status string) map[string]any {
 		"instructions":       a.Instructions, "max_output_tokens": a.MaxOutputTokens, "max_tool_calls": a.MaxToolCalls,
 		"model":  a.Model,
 		"output": slices.Clone(r.output), "parallel_tool_calls": a.Parallel == nil || *a.Parallel,
-		"previous_response_id": nil,
+		"previous_response_id": a.Previous,
 		"reasoning":            map[string]any{"effort": nil, "summary": nil}, "store": false, "temperature": a.Temperature,
 		"top_p": a.TopP,
 		"text":  json.RawMessage(`{"format":{"type":"text"}}`), "tool_choice": json.RawMessage(`"auto"`), "tools": tools, "truncation": "disabled",
@@ -332,6 +335,11 @@ func (r *response) ran(c *call, code string, how *ran) error {
 		item["outputs"] = how.outputs
 	}
 	r.q.remember(p.id, how.cell)
+	for _, o := range how.outputs {
+		if o.Type == "logs" {
+			r.logs[p.id] = append(r.logs[p.id], o)
+		}
+	}
 	return r.set(p.index, item)
 }
 

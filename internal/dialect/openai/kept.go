@@ -1,0 +1,95 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// responsePrefix begins the id of a response. What follows is that of the file that it
+// is kept in.
+const responsePrefix = "resp_"
+
+// keptResponse is a response with all that a later one goes on with.
+type keptResponse struct {
+	Items    []json.RawMessage `json:"items"`    // of the conversation so far, with what code put out
+	Input    int               `json:"input"`    // how many of these are not of the response
+	Response json.RawMessage   `json:"response"` // as it was sent
+}
+
+// keep keeps a response as a file of its owner's, unless the client asked not to. It
+// reports whether it is kept: one that is not can still be sent again as items.
+func (r *response) keep(status string, whole map[string]any) bool {
+	if status == "failed" || r.asked.Store != nil && !*r.asked.Store {
+		return false
+	}
+	whole["store"] = true
+	k := keptResponse{Items: r.input, Input: len(r.input), Response: encode(whole)}
+	for _, one := range r.output {
+		item, _ := one.(map[string]any)
+		if id, _ := item["id"].(string); item["type"] == "code_interpreter_call" {
+			item = maps.Clone(item)
+			item["outputs"] = append([]output{}, r.logs[id]...)
+		}
+		k.Items = append(k.Items, encode(item))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.q.Context()), endTime)
+	defer cancel()
+	id, err := parseID(responsePrefix, r.id)
+	if err == nil {
+		up := engine.Upload{ID: id, Name: "response.json", MIME: "application/json", Origin: engine.OriginResponse}
+		_, err = r.q.Engine.PutFile(ctx, r.q.caller, up, bytes.NewReader(encode(k)))
+	}
+	if err != nil {
+		r.q.Log.Warn("a response could not be kept", "error", err)
+	}
+	return err == nil
+}
+
+// kept returns a response of the caller's.
+func (q *request) kept(id string) (*keptResponse, error) {
+	parsed, err := parseID(responsePrefix, id)
+	if err != nil {
+		return nil, err
+	}
+	f, content, err := q.Engine.OpenFile(q.Context(), q.caller, parsed)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	if f.Origin != engine.OriginResponse {
+		return nil, &engine.Error{Op: "find response", Kind: engine.ErrNotFound, ID: id}
+	}
+	k := &keptResponse{}
+	return k, json.NewDecoder(content).Decode(k)
+}
+
+func (q *request) keptHere() (*keptResponse, error) {
+	k, err := q.kept(q.PathValue("id"))
+	return k, missing(err, notFound("Response with id '%.80s' not found.", q.PathValue("id")))
+}
+
+func (q *request) getResponse() error {
+	k, err := q.keptHere()
+	if err == nil {
+		writeJSON(q.w, http.StatusOK, k.Response)
+	}
+	return err
+}
+
+func (q *request) deleteResponse() error {
+	_, err := q.keptHere()
+	if err != nil {
+		return err
+	}
+	id, _ := parseID(responsePrefix, q.PathValue("id")) // it was read before
+	if err := q.Engine.DeleteFile(q.Context(), q.caller, id); err != nil {
+		return missing(err, notFound("Response with id '%.80s' not found.", q.PathValue("id")))
+	}
+	writeJSON(q.w, http.StatusOK, map[string]any{"id": q.PathValue("id"), "object": "response", "deleted": true})
+	return nil
+}
