@@ -51,7 +51,10 @@ func (b *box) open(ctx context.Context) error {
 		return nil
 	}
 	s, err := b.q.Live.Create(ctx, b.q.caller, b.make)
-	b.id = s.ID
+	if err == nil {
+		b.id = s.ID
+		b.q.see(s)
+	}
 	return err
 }
 

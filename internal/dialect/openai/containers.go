@@ -152,6 +152,7 @@ func (q *request) createContainer() error {
 	if err != nil {
 		return err
 	}
+	q.see(made)
 	writeJSON(q.w, http.StatusOK, containerBody(made, "running"))
 	return nil
 }
@@ -164,6 +165,10 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 		return engine.Session{}, nil, gone
 	}
 	s, err := q.Engine.GetSession(q.Context(), q.caller, parsed)
+	if before, ok := q.seen.get(id); ok && errors.Is(err, engine.ErrNotFound) && before.Owner == q.caller.Owner &&
+		before.ExpiresAt.Before(time.Now()) {
+		return before, nil, errExpired
+	}
 	if err != nil {
 		return s, nil, missing(err, gone)
 	}
@@ -174,11 +179,21 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	if err != nil {
 		return s, nil, missing(err, gone)
 	}
+	q.see(s)
 	inside := make([]insideFile, len(files))
 	for i := range files {
 		inside[i] = insideFile{files[i], places[i].Path}
 	}
 	return s, inside, nil
+}
+
+// errExpired is of a container that is known to have been the caller's.
+var errExpired = &refusal{http.StatusBadRequest, problem{Message: "Container is expired.", Type: invalidRequest}}
+
+// see remembers a container that is used now.
+func (a *api) see(s engine.Session) {
+	s.ExpiresAt = time.Now().Add(s.TTL)
+	a.seen.put(containerPrefix+s.ID.String(), s)
 }
 
 // insideFile is a file in a container.
@@ -201,10 +216,14 @@ func insideBody(container engine.ID, f insideFile) map[string]any {
 
 func (q *request) getContainer() error {
 	s, _, err := q.container(q.PathValue("id"))
-	if err != nil {
+	switch {
+	case errors.Is(err, errExpired):
+		writeJSON(q.w, http.StatusOK, containerBody(s, "expired"))
+	case err != nil:
 		return err
+	default:
+		writeJSON(q.w, http.StatusOK, containerBody(s, "running"))
 	}
-	writeJSON(q.w, http.StatusOK, containerBody(s, "running"))
 	return nil
 }
 
@@ -217,6 +236,7 @@ func (q *request) deleteContainer() error {
 	if err := q.Live.Delete(q.Context(), q.caller, s.ID); err != nil {
 		return missing(err, notFound("Container with id '%.80s' not found.", q.PathValue("id")))
 	}
+	q.seen.put(q.PathValue("id"), engine.Session{}) // it has not expired
 	q.w.WriteHeader(http.StatusOK)
 	return nil
 }

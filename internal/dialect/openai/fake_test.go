@@ -416,6 +416,7 @@ type rig struct {
 	t *testing.T
 	*fake
 	model *model
+	api   *api
 	*httptest.Server
 }
 
@@ -430,7 +431,8 @@ func newRig(t *testing.T, o Options, answers ...func(http.ResponseWriter, map[st
 		r.model = newModel(t, answers...)
 		o.Upstream = r.model.URL + "/v1"
 	}
-	r.Server = httptest.NewServer(New(o))
+	r.api = newAPI(o)
+	r.Server = httptest.NewServer(r.api.routes())
 	t.Cleanup(r.Close)
 	return r
 }

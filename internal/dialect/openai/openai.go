@@ -91,8 +91,9 @@ type api struct {
 
 	mu    sync.Mutex
 	turns map[engine.Owner]int
-	ran   map[string]engine.ID // cells of code_interpreter_calls, by their ids
-	order []string             // of ran, oldest first
+	// Cells of code_interpreter_calls, and containers as they were last seen, by their ids.
+	ran  recent[engine.ID]
+	seen recent[engine.Session]
 }
 
 // request is one.
@@ -104,7 +105,9 @@ type request struct {
 }
 
 // New returns the API as a handler that wants its prefix removed.
-func New(o Options) http.Handler {
+func New(o Options) http.Handler { return newAPI(o).routes() }
+
+func newAPI(o Options) *api {
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = defaultMaxUpload
 	}
@@ -120,7 +123,10 @@ func New(o Options) http.Handler {
 	if o.Turn <= 0 {
 		o.Turn = defaultTurn
 	}
-	a := &api{Options: o, turns: map[engine.Owner]int{}, ran: map[string]engine.ID{}}
+	return &api{Options: o, turns: map[engine.Owner]int{}}
+}
+
+func (a *api) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*request) error{
 		"GET /responses/{id}":                       (*request).getResponse,
@@ -183,26 +189,36 @@ func (a *api) begin(owner engine.Owner) (end func(), err error) {
 	}, nil
 }
 
-// mostRemembered is how many calls of code are remembered. Their cells are kept by
-// their containers, and no longer than these.
-const mostRemembered = 4096
+// mostRecent is how many of a thing are remembered: neither cells nor containers are
+// kept much longer than these.
+const mostRecent = 4096
 
-// remember notes the cell of a code_interpreter_call: a client may send the call again
-// without what it put out.
-func (a *api) remember(call string, cell engine.ID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.order) == mostRemembered {
-		delete(a.ran, a.order[0])
-		a.order = a.order[1:]
-	}
-	a.ran[call] = cell
-	a.order = append(a.order, call)
+// recent remembers the last things by their ids. The zero value is ready.
+type recent[T any] struct {
+	mu    sync.Mutex
+	known map[string]T
+	order []string // oldest first
 }
 
-func (a *api) cellOf(call string) (engine.ID, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	cell, ok := a.ran[call]
-	return cell, ok
+func (r *recent[T]) put(id string, what T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]T{}
+	}
+	if _, again := r.known[id]; !again {
+		r.order = append(r.order, id)
+	}
+	r.known[id] = what
+	if len(r.order) > mostRecent {
+		delete(r.known, r.order[0])
+		r.order = r.order[1:]
+	}
+}
+
+func (r *recent[T]) get(id string) (what T, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	what, ok = r.known[id]
+	return what, ok
 }

@@ -111,12 +111,14 @@ func TestPrevious(t *testing.T) {
 		}
 		at += found
 	}
-	for _, c := range [][2]string{{"GET", "/responses/" + one.ID}, {"DELETE", "/responses/" + one.ID}, {"GET", "/responses/resp_none"}} {
+	for _, c := range [][2]string{{"GET", "/responses/" + one.ID}, {"DELETE", "/responses/" + one.ID}, {"GET",
+		"/responses/resp_none"}} {
 		if status, text := r.ask("bob", c[0], c[1], ""); status != 404 {
 			t.Errorf("%v of another owner: %d %s", c, status, text)
 		}
 	}
-	if status, text := r.ask("bob", "POST", "/responses", next); status != 400 || !strings.Contains(text, "previous_response_not_found") {
+	if status, text := r.ask("bob", "POST", "/responses", next); status != 400 || !strings.Contains(text,
+		"previous_response_not_found") {
 		t.Errorf("another owner goes on with it: %d %s", status, text)
 	}
 	if _, text := r.ask("ann", "GET", "/files", ""); !strings.Contains(text, `"data":[]`) {
@@ -442,6 +444,35 @@ func TestTenants(t *testing.T) {
 	for _, path := range []string{"/containers", "/files"} {
 		if _, text := r.ask("bob", "GET", path, ""); !strings.Contains(text, `"data":[]`) {
 			t.Errorf("%s of another owner: %s", path, text)
+		}
+	}
+}
+
+// A container that has expired is known to its owner as such.
+func TestExpired(t *testing.T) {
+	r := newRig(t, Options{}, runs("print 1"), says("ok"))
+	id := r.respond(auto).Output[0].Container
+	session, _ := parseID(containerPrefix, id)
+	r.mu.Lock()
+	delete(r.sessions, session)
+	r.mu.Unlock()
+	one := `{"model":"m","input":"x","tools":[{"type":"code_interpreter","container":"` + id + `"}]}`
+	if status, text := r.ask("ann", "POST", "/responses", one); status != 404 {
+		t.Errorf("before its time: %d %s", status, text)
+	}
+	known, _ := r.api.seen.get(id)
+	known.ExpiresAt = time.Now().Add(-time.Second)
+	r.api.seen.put(id, known)
+	if status, text := r.ask("ann", "POST", "/responses", one); status != 400 || !strings.Contains(text,
+		"Container is expired.") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := r.ask("ann", "GET", "/containers/"+id, ""); status != 200 || !strings.Contains(text, `"status":"expired"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, path := range []string{"/containers/" + id, "/containers/" + id + "/files"} {
+		if status, text := r.ask("bob", "GET", path, ""); status != 404 {
+			t.Errorf("%s of another owner: %d %s", path, status, text)
 		}
 	}
 }

@@ -40,7 +40,8 @@ func (q *request) createResponse() error {
 	if err != nil {
 		return err
 	}
-	r := &response{q: q, asked: asked, turn: t, input: items, logs: map[string][]output{}, id: "resp_" + engine.NewID().String(), at: time.Now().Unix(),
+	r := &response{q: q, asked: asked, turn: t, input: items, logs: map[string][]output{}, id: "resp_" +
+		engine.NewID().String(), at: time.Now().Unix(),
 		output: []any{}}
 	t.to = r
 	if asked.Stream != nil && *asked.Stream {
@@ -334,7 +335,7 @@ func (r *response) ran(c *call, code string, how *ran) error {
 	if slices.Contains(r.asked.Include, includes[0]) {
 		item["outputs"] = how.outputs
 	}
-	r.q.remember(p.id, how.cell)
+	r.q.ran.put(p.id, how.cell)
 	for _, o := range how.outputs {
 		if o.Type == "logs" {
 			r.logs[p.id] = append(r.logs[p.id], o)
