@@ -493,6 +493,7 @@ func TestRefusals(t *testing.T) {
 		`{"model":"m","input":"x","tools":[{"type":"code_interpreter","container":{"type":"auto","network_policy":{"type":"allowlist"}}}]}`: `"param":"network_policy"`,
 		`{"model":"m","input":"x","tools":[{"type":"code_interpreter","container":{"type":"auto","memory_limit":"64g"}}]}`:                  `"param":"memory_limit"`,
 		`{"model":"m","input":"x","tools":[{"type":"code_interpreter","container":"cntr_../x"}]}`:                                           `not found`,
+		`{"model":"m","input":"x","tools":[{"type":"code_interpreter","container":""}]}`:                                                    `"param":"tools[0].container"`,
 		`{"model":"m","input":"x","tool_choice":{"type":"function","name":"none"}}`:                                                         `"param":"tool_choice"`,
 		`{"model":"m","input":"x","text":{"format":{"type":"grammar"}}}`:                                                                    `"param":"text.format.type"`,
 		`{"model":"m","input":"x","include":["file_search_call.results"]}`:                                                                  `"param":"include[0]"`,

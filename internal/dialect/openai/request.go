@@ -191,7 +191,7 @@ func (t *toolset) readContainer(param string, raw json.RawMessage) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return invalid(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
 	}
-	if json.Unmarshal(raw, &t.container) == nil {
+	if json.Unmarshal(raw, &t.container) == nil && t.container != "" {
 		return nil
 	}
 	var auto struct {

@@ -40,9 +40,10 @@ func (q *request) createResponse() error {
 	if err != nil {
 		return err
 	}
-	r := &response{q: q, asked: asked, turn: t, input: items, logs: map[string][]output{}, id: "resp_" +
-		engine.NewID().String(), at: time.Now().Unix(),
-		output: []any{}}
+	r := &response{
+		q: q, asked: asked, turn: t, id: responsePrefix + engine.NewID().String(), at: time.Now().Unix(),
+		output: []any{}, input: items, logs: map[string][]output{},
+	}
 	t.to = r
 	if asked.Stream != nil && *asked.Stream {
 		r.events = &events{}
