@@ -129,8 +129,8 @@ const sandboxGrace = time.Minute
 
 var errSandboxGrace = errors.New("the sandbox did not end the program in time")
 
-// perform runs the program and fills in the completion.
-func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *completion) error {
+// specOf is what the sandbox is asked for.
+func specOf(j *job, stage *stage) *Spec {
 	p := &j.request.Profile
 	spec := &Spec{
 		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
@@ -152,6 +152,15 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	case p.Host != nil:
 		spec.Limits.Timeout += p.Pauses
 	}
+	if j.grant != nil {
+		spec.Network = j.grant.network()
+	}
+	return spec
+}
+
+// perform runs the program and fills in the completion.
+func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *completion) error {
+	p, spec := &j.request.Profile, specOf(j, stage)
 	j.started(s.now())
 	end.run = j.snapshot()
 	guarded, cancel := context.WithTimeoutCause(ctx, spec.Limits.Timeout+sandboxGrace, errSandboxGrace)
@@ -160,7 +169,6 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	defer stop(nil)
 	host := &host{job: j, service: s}
 	if j.grant != nil {
-		spec.Network = j.grant.network()
 		host.contacts = &contacts{service: s, run: j.id, grant: j.grant}
 		defer func() { end.contacted(host.contacts.end()) }()
 	}
