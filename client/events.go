@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,9 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/sse"
 )
 
 // EventType tells the events of a run apart.
@@ -48,7 +48,7 @@ func (c *Client) Stream(ctx context.Context, req RunRequest) iter.Seq2[Event, er
 			return
 		}
 		defer resp.Body.Close()
-		for f, err := range readFrames(resp.Body) {
+		for f, err := range sse.Read(resp.Body, maxEvent) {
 			var e Event
 			if err == nil {
 				e, err = runEvent(f)
@@ -73,7 +73,7 @@ const (
 // was; an *Error of the service, or a service that stays out of reach, ends
 // the sequence. Leaving it does the run no harm.
 func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Event, error] {
-	return resume(ctx, c, "/runs/"+segment(id)+"/events", int64(after), func(f frame) (Event, bool, error) {
+	return resume(ctx, c, "/runs/"+segment(id)+"/events", int64(after), func(f sse.Event) (Event, bool, error) {
 		e, err := runEvent(f)
 		return e, e.Type == EventResult, err
 	})
@@ -82,7 +82,7 @@ func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Eve
 // resume yields what an address tells from an event on, up to the last, over as
 // many connections as it takes.
 func resume[E any](
-	ctx context.Context, c *Client, path string, after int64, read func(frame) (e E, last bool, err error),
+	ctx context.Context, c *Client, path string, after int64, read func(sse.Event) (e E, last bool, err error),
 ) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		var none E
@@ -114,7 +114,7 @@ func resume[E any](
 // follow reads one connection's events. It returns the number of the last, and
 // whether there is no more to do.
 func follow[E any](
-	ctx context.Context, c *Client, path string, after int64, read func(frame) (E, bool, error), yield func(E, error) bool,
+	ctx context.Context, c *Client, path string, after int64, read func(sse.Event) (E, bool, error), yield func(E, error) bool,
 ) (seen int64, done bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,11 +128,11 @@ func follow[E any](
 	}
 	defer resp.Body.Close()
 	seen = after
-	for f, err := range readFrames(resp.Body) {
+	for f, err := range sse.Read(resp.Body, maxEvent) {
 		if err != nil {
 			return seen, false, err
 		}
-		id, err := f.number()
+		id, err := number(f)
 		if err != nil {
 			return seen, false, err
 		}
@@ -157,7 +157,7 @@ func worthRetrying(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if _, broken := errors.AsType[*formatError](err); broken {
+	if _, broken := errors.AsType[*formatError](err); broken || errors.Is(err, sse.ErrTooLong) {
 		return false
 	}
 	refused, ok := errors.AsType[*Error](err)
@@ -172,106 +172,38 @@ func (e *formatError) Error() string { return "airlock: " + e.what }
 
 const maxEvent = 256 << 20 // a result holds the whole output
 
-// readFrames reads Server-Sent Events until the stream ends. Running out in
-// the middle of an event is io.ErrUnexpectedEOF; between two it is just over.
-func readFrames(r io.Reader) iter.Seq2[frame, error] {
-	return func(yield func(frame, error) bool) {
-		lines := bufio.NewReader(r)
-		var f frame
-		for {
-			line, err := readLine(lines)
-			if errors.Is(err, io.EOF) {
-				if line != "" || f.begun {
-					yield(frame{}, io.ErrUnexpectedEOF)
-				}
-				return
-			}
-			if err != nil {
-				yield(frame{}, err)
-				return
-			}
-			if line != "" {
-				f.add(line)
-				continue
-			}
-			if f.begun && !yield(f, nil) {
-				return
-			}
-			f = frame{}
-		}
-	}
-}
-
-func readLine(r *bufio.Reader) (string, error) {
-	var line []byte
-	for {
-		piece, err := r.ReadSlice('\n')
-		line = append(line, piece...)
-		if len(line) > maxEvent {
-			return "", &formatError{"an event is too long"}
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		text := strings.TrimSuffix(string(line), "\n")
-		return strings.TrimSuffix(text, "\r"), err
-	}
-}
-
-// frame is an event that is being read.
-type frame struct {
-	begun          bool
-	id, name, data string
-}
-
-func (f *frame) add(line string) {
-	field, value, _ := strings.Cut(line, ":")
-	value = strings.TrimPrefix(value, " ")
-	switch field {
-	case "id":
-		f.id, f.begun = value, true
-	case "event":
-		f.name, f.begun = value, true
-	case "data":
-		if f.data != "" {
-			f.data += "\n"
-		}
-		f.data, f.begun = f.data+value, true
-	}
-}
-
 // number is the id of an event that has one.
-func (f *frame) number() (int64, error) {
-	n, err := strconv.ParseInt(f.id, 10, 64)
+func number(f sse.Event) (int64, error) {
+	n, err := strconv.ParseInt(f.ID, 10, 64)
 	if err != nil {
-		return 0, &formatError{fmt.Sprintf("an event has the number %.20q", f.id)}
+		return 0, &formatError{fmt.Sprintf("an event has the number %.20q", f.ID)}
 	}
 	return n, nil
 }
 
 // decode reads what an event says.
-func (f *frame) decode(into any) error {
-	if err := json.Unmarshal([]byte(f.data), into); err != nil {
-		return &formatError{fmt.Sprintf("event %s cannot be read: %v", f.id, err)}
+func decode(f sse.Event, into any) error {
+	if err := json.Unmarshal(f.Data, into); err != nil {
+		return &formatError{fmt.Sprintf("event %s cannot be read: %v", f.ID, err)}
 	}
 	return nil
 }
 
 // runEvent reads an event of a run.
-func runEvent(f frame) (Event, error) {
-	seq, err := f.number()
+func runEvent(f sse.Event) (Event, error) {
+	seq, err := number(f)
 	if err != nil {
 		return Event{}, err
 	}
-	e := Event{Seq: int(seq), Type: EventType(f.name)}
+	e := Event{Seq: int(seq), Type: EventType(f.Type)}
 	switch e.Type {
 	case EventOutput:
 		var output struct{ Stream, Data string }
-		err = f.decode(&output)
+		err = decode(f, &output)
 		e.Stream, e.Data = output.Stream, output.Data
 	case EventStarted, EventResult:
 		e.Run = new(Run)
-		err = f.decode(e.Run)
+		err = decode(f, e.Run)
 	}
 	return e, err // others are of a newer service
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/sse"
 )
 
 func eventText(seq int, name, data string) string {
@@ -168,7 +170,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add("id: 1\r\nevent: output\r\ndata: {}\r\n\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		n := 0
-		for f, err := range readFrames(strings.NewReader(text)) {
+		for f, err := range sse.Read(strings.NewReader(text), maxEvent) {
 			var e Event
 			if err == nil {
 				e, err = runEvent(f)

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"net/http"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/sse"
 )
 
 // KindLive is the kind of a session with an interpreter that stays.
@@ -107,27 +109,27 @@ type CellEvent struct {
 	Cell     *Cell  // started, done
 }
 
-func cellEvent(f frame) (CellEvent, bool, error) {
-	seq, err := f.number()
+func cellEvent(f sse.Event) (CellEvent, bool, error) {
+	seq, err := number(f)
 	if err != nil {
 		return CellEvent{}, false, err
 	}
 	e := CellEvent{Seq: int(seq)}
-	switch OutputType(f.name) {
+	switch OutputType(f.Type) {
 	case OutputStarted, OutputDone:
 		e.Cell = new(Cell)
-		err = f.decode(e.Cell)
+		err = decode(f, e.Cell)
 	case OutputInput:
 		var ask struct {
 			Prompt   string
 			Password bool
 		}
-		err = f.decode(&ask)
+		err = decode(f, &ask)
 		e.Prompt, e.Password = ask.Prompt, ask.Password
 	default:
-		err = f.decode(&e.Output)
+		err = decode(f, &e.Output)
 	}
-	e.Type = OutputType(f.name)
+	e.Type = OutputType(f.Type)
 	return e, e.Type == OutputDone, err
 }
 
@@ -171,7 +173,7 @@ func (c *Client) StreamCell(ctx context.Context, session string, req CellRequest
 			return
 		}
 		defer resp.Body.Close()
-		for f, err := range readFrames(resp.Body) {
+		for f, err := range sse.Read(resp.Body, maxEvent) {
 			var e CellEvent
 			last := false
 			if err == nil {

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/sse"
 )
 
 // LiveEntry is something in the workspace of a live session.
@@ -113,10 +115,10 @@ func (c *Client) WatchLiveFiles(ctx context.Context, session, path string, recur
 			return
 		}
 		defer resp.Body.Close()
-		for f, err := range readFrames(resp.Body) {
-			e := FileEvent{Type: f.name}
+		for f, err := range sse.Read(resp.Body, maxEvent) {
+			e := FileEvent{Type: f.Type}
 			if err == nil {
-				err = f.decode(&e)
+				err = decode(f, &e)
 			}
 			if !yield(e, err) || err != nil {
 				return

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/sse"
 )
 
 // ProcessRequest asks for a process in a live session: Argv, or a line for the
@@ -59,11 +61,11 @@ type ProcessEvent struct {
 	Process *Process // of the end
 }
 
-func processEvent(f frame) (ProcessEvent, bool, error) {
-	e := ProcessEvent{Type: f.name}
+func processEvent(f sse.Event) (ProcessEvent, bool, error) {
+	e := ProcessEvent{Type: f.Type}
 	if e.Type == ProcessExit {
 		e.Process = new(Process)
-		return e, true, f.decode(e.Process)
+		return e, true, decode(f, e.Process)
 	}
 	var piece struct {
 		Offset int64
@@ -71,7 +73,7 @@ func processEvent(f frame) (ProcessEvent, bool, error) {
 		Base64 []byte
 		Bytes  int64
 	}
-	err := f.decode(&piece)
+	err := decode(f, &piece)
 	e.Offset, e.Data, e.Dropped = piece.Offset, []byte(piece.Text), piece.Bytes
 	if piece.Base64 != nil {
 		e.Data = piece.Base64

@@ -13,14 +13,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/sse"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/internal/partial"
-	"github.com/airlock-run/airlock/provider/internal/sse"
 	"github.com/airlock-run/airlock/pytool"
 )
 
 // maxBody is more than an answer that is no stream is long.
 const maxBody = 32 << 20
+
+// maxEvent is how long one event of an answer may be.
+const maxEvent = 64 << 20
 
 func (c *Client) send(ctx context.Context, op, method, path string, body any) (*http.Response, error) {
 	var content io.Reader
@@ -110,7 +113,7 @@ func (c *Client) complete(ctx context.Context, q request, used map[string]bool, 
 		}
 		return a, c.broken(a, err)
 	}
-	for e, err := range sse.Read(resp.Body) {
+	for e, err := range sse.Read(resp.Body, maxEvent) {
 		if err == nil && string(e.Data) == "[DONE]" {
 			break
 		}

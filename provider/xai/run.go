@@ -10,13 +10,16 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/airlock-run/airlock/internal/sse"
 	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/internal/sse"
 )
 
 // maxCalls bounds the requests of a turn: each after the first answers calls of
 // functions.
 const maxCalls = 20
+
+// maxEvent is how long one event may be: a picture can be in it.
+const maxEvent = 64 << 20
 
 // turn is one under way.
 type turn struct {
@@ -148,7 +151,7 @@ func (t *turn) askOnce(ctx context.Context, q request) (*response, error) {
 	defer resp.Body.Close()
 	t.result.RequestID = resp.Header.Get("X-Request-Id")
 	begun := false
-	for e, err := range sse.Read(resp.Body) {
+	for e, err := range sse.Read(resp.Body, maxEvent) {
 		if err != nil {
 			return nil, broken(err, begun)
 		}
