@@ -3,7 +3,9 @@ package wire
 import (
 	"context"
 	"iter"
+	"net/http"
 	"sync"
+	"time"
 	"unicode/utf8"
 )
 
@@ -26,6 +28,59 @@ func Follow[T any](ctx context.Context, events iter.Seq[T], room int) (next <-ch
 		}
 	})
 	return out, func() { cancel(); pump.Wait() }
+}
+
+// Send writes events to a connection whose head is written, until the last one, and
+// reports whether that went out. Add appends the frame of an event, if it has one, and
+// says whether it is the last. A connection that is silent for so long gets a comment;
+// zero: none. What is wrong with it ends Send silently: nothing else can be answered.
+func Send[E any](
+	w http.ResponseWriter, r *http.Request, events iter.Seq[E], silence time.Duration, add func([]byte, E) ([]byte, bool),
+) (finished bool) {
+	out := http.NewResponseController(w)
+	if out.Flush() != nil || r.Method == http.MethodHead {
+		return false
+	}
+	next, stop := Follow(r.Context(), events, 0)
+	defer stop()
+	var tick <-chan time.Time
+	if silence > 0 {
+		ticker := time.NewTicker(silence)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	var frame []byte
+	for {
+		frame = frame[:0]
+		var last bool
+		select {
+		case <-r.Context().Done():
+			return false
+		case <-tick:
+			frame = append(frame, ": keep-alive\n\n"...)
+		case e, more := <-next:
+			if !more {
+				return false
+			}
+			if frame, last = add(frame, e); len(frame) == 0 {
+				continue
+			}
+		}
+		if _, err := w.Write(frame); err != nil || out.Flush() != nil {
+			return false
+		}
+		if last {
+			return true
+		}
+	}
+}
+
+// AppendFrame appends one event. Its data is JSON, in one line of ASCII: a program that
+// prints "\n\nevent: result" must not be able to forge one.
+func AppendFrame(b []byte, event string, data []byte) []byte {
+	b = append(append(b, "event: "...), event...)
+	b = AppendASCII(append(b, "\ndata: "...), data)
+	return append(b, "\n\n"...)
 }
 
 // AppendASCII appends JSON with every character outside of ASCII as \uXXXX:

@@ -142,6 +142,6 @@ func list[T, B any](name string, encode func(T) B) func([]T) map[string][]B {
 
 // sendStream answers with an event stream.
 func sendStream[E any](q *request, events iter.Seq[E], add func([]byte, E) ([]byte, bool)) (any, error) {
-	_, err := sendFrames(q.w, q.Request, events, add)
-	return answer{}, err
+	sendFrames(q, events, add)
+	return answer{}, nil
 }

@@ -131,8 +131,7 @@ func (q *request) runEvents(core Engine) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = sendEvents(q.w, q.Request, events)
-	return answer{}, err
+	return sendStream(q, events, appendEvent)
 }
 
 // readLastEvent reads which event a client has seen last, from where its browser

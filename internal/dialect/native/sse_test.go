@@ -192,14 +192,15 @@ func TestClientLeaves(t *testing.T) {
 
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		silent := func(yield func(engine.Event) bool) {
+		var silent iter.Seq[engine.Event] = func(yield func(engine.Event) bool) {
 			time.Sleep(40 * time.Second) // of the bubble's clock
 			yield(engine.Event{Seq: 1, Type: engine.EventResult, Run: &engine.Run{}})
 		}
 		w := httptest.NewRecorder()
-		finished, err := sendEvents(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), silent)
-		if got := strings.Count(w.Body.String(), ": keep-alive\n\n"); got != 2 || !finished || err != nil {
-			t.Errorf("%d signs of life in 40 s, finished %v, %v", got, finished, err)
+		q := &request{w: w, Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)}
+		finished := sendFrames(q, silent, appendEvent)
+		if got := strings.Count(w.Body.String(), ": keep-alive\n\n"); got != 2 || !finished {
+			t.Errorf("%d signs of life in 40 s, finished %v", got, finished)
 		}
 	})
 }
@@ -212,9 +213,9 @@ func TestStuckReader(t *testing.T) {
 		}
 	}
 	w := &brokenWriter{ResponseRecorder: httptest.NewRecorder(), after: 3}
-	finished, err := sendEvents(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), events)
-	if finished || err != nil {
-		t.Errorf("finished %v, %v", finished, err)
+	q := &request{w: w, Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)}
+	if sendFrames(q, events, appendEvent) {
+		t.Error("it finished")
 	}
 }
 
@@ -236,7 +237,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add("\x00\ufffd\U0010ffff\ue000\ud7ff")
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
-		frame := appendEvent(nil, engine.Event{Seq: 9, Type: engine.EventOutput, Stream: engine.Stdout, Data: text})
+		frame, _ := appendEvent(nil, engine.Event{Seq: 9, Type: engine.EventOutput, Stream: engine.Stdout, Data: text})
 		for _, b := range frame {
 			if b >= 0x7f || b < ' ' && b != '\n' {
 				t.Fatalf("byte %x in %q", b, frame)

@@ -73,65 +73,34 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 		h.Set("Connection", "keep-alive")
 	}
 	w.WriteHeader(http.StatusOK)
-	out := http.NewResponseController(w)
-	if out.Flush() != nil {
+	var result *engine.Run
+	finished := wire.Send(w, r, events, 0, func(b []byte, e engine.Event) ([]byte, bool) {
+		result = e.Run
+		return appendEvent(b, e), e.Type == engine.EventResult
+	})
+	if !finished {
 		return nil
 	}
-
-	next, stop := wire.Follow(r.Context(), events, 0)
-	defer stop()
-	var frames []byte
-	for {
-		var e engine.Event
-		select {
-		case <-r.Context().Done():
-			return nil
-		case event, more := <-next:
-			if !more {
-				return nil
-			}
-			e = event
-		}
-		frames = appendEvent(frames[:0], e)
-		if len(frames) == 0 {
-			continue
-		}
-		if _, err := w.Write(frames); err != nil || out.Flush() != nil {
-			return nil
-		}
-		if e.Type == engine.EventResult {
-			return e.Run
-		}
-	}
+	return result
 }
 
 // appendEvent writes one event as the frames that a client of Onyx knows.
 func appendEvent(b []byte, e engine.Event) []byte {
 	switch e.Type {
 	case engine.EventOutput:
-		return appendFrame(b, "output", outputEvent{e.Stream, e.Data})
+		return wire.AppendFrame(b, "output", marshal(outputEvent{e.Stream, e.Data}))
 	case engine.EventResult:
 		run := e.Run
 		if run.Status == engine.StatusInterrupted {
-			return appendFrame(b, "error", errorEvent{run.Message})
+			return wire.AppendFrame(b, "error", marshal(errorEvent{run.Message}))
 		}
 		if text := explanation(run); text != "" {
-			b = appendFrame(b, "output", outputEvent{engine.Stderr, text})
+			b = wire.AppendFrame(b, "output", marshal(outputEvent{engine.Stderr, text}))
 		}
-		return appendFrame(b, "result", resultEvent{
+		return wire.AppendFrame(b, "result", marshal(resultEvent{
 			ExitCode: exitCode(run), TimedOut: run.Status == engine.StatusTimeout,
 			Duration: run.Duration.Milliseconds(), Files: filesOf(run),
-		})
+		}))
 	}
 	return b
-}
-
-// appendFrame writes one frame. Its data is one line of ASCII: clients split
-// lines at U+0085, U+2028 and U+2029 too, and a program that prints
-// "\n\nevent: result" must not be able to forge one.
-func appendFrame(b []byte, name string, data any) []byte {
-	b = append(append(b, "event: "...), name...)
-	b = append(b, "\ndata: "...)
-	b = wire.AppendASCII(b, marshal(data))
-	return append(b, "\n\n"...)
 }
