@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -58,12 +59,12 @@ type circuit struct {
 
 // NewSender returns a sender.
 func NewSender(store Store, o SenderOptions) *Sender {
-	o.Timeout = orDefault(o.Timeout, 30*time.Second)
-	o.Base = orDefault(o.Base, 500*time.Millisecond)
-	o.Cap = orDefault(o.Cap, time.Minute)
-	o.Total = orDefault(o.Total, 24*time.Hour)
-	o.Poll = orDefault(o.Poll, 5*time.Second)
-	o.Parallel = orDefault(o.Parallel, 4)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.Base = cmp.Or(o.Base, 500*time.Millisecond)
+	o.Cap = cmp.Or(o.Cap, time.Minute)
+	o.Total = cmp.Or(o.Total, 24*time.Hour)
+	o.Poll = cmp.Or(o.Poll, 5*time.Second)
+	o.Parallel = cmp.Or(o.Parallel, 4)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -88,14 +89,6 @@ func NewSender(store Store, o SenderOptions) *Sender {
 	}
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return s
-}
-
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // Wake makes Run look for posts at once.

@@ -23,6 +23,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -147,13 +148,13 @@ const (
 )
 
 func (o *Options) fill() {
-	o.MaxUpload = orDefault(o.MaxUpload, 200<<20)
-	o.MaxConns = orDefault(o.MaxConns, 4096)
-	o.Rate = orDefault(o.Rate, 200)
-	o.Timeouts.Header = orDefault(o.Timeouts.Header, 5*time.Second)
-	o.Timeouts.BodyIdle = orDefault(o.Timeouts.BodyIdle, 10*time.Second)
-	o.Timeouts.WriteIdle = orDefault(o.Timeouts.WriteIdle, 30*time.Second)
-	o.Timeouts.KeepAlive = orDefault(o.Timeouts.KeepAlive, 120*time.Second)
+	o.MaxUpload = cmp.Or(o.MaxUpload, 200<<20)
+	o.MaxConns = cmp.Or(o.MaxConns, 4096)
+	o.Rate = cmp.Or(o.Rate, 200)
+	o.Timeouts.Header = cmp.Or(o.Timeouts.Header, 5*time.Second)
+	o.Timeouts.BodyIdle = cmp.Or(o.Timeouts.BodyIdle, 10*time.Second)
+	o.Timeouts.WriteIdle = cmp.Or(o.Timeouts.WriteIdle, 30*time.Second)
+	o.Timeouts.KeepAlive = cmp.Or(o.Timeouts.KeepAlive, 120*time.Second)
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
@@ -162,21 +163,13 @@ func (o *Options) fill() {
 	}
 }
 
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
-}
-
 // handler builds everything that is served.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	limit := newRateLimit(s.opts.Rate, s.opts.MaxConns/4)
 	rootTaken := false
 	door := func(m Mount) http.Handler {
-		m.MaxBody = orDefault(m.MaxBody, s.opts.MaxUpload+multipartRoom)
+		m.MaxBody = cmp.Or(m.MaxBody, s.opts.MaxUpload+multipartRoom)
 		h := limitBody(m, strip(m.Prefix, m.Handler))
 		h = limit.rate(m, h)
 		return s.authenticate(m, h)
@@ -227,7 +220,7 @@ func strip(prefix string, h http.Handler) http.Handler {
 func below(prefix string, r *http.Request) *http.Request {
 	prefix = strings.TrimSuffix(prefix, "/")
 	inner, address := *r, *r.URL
-	address.Path = orDefault(strings.TrimPrefix(r.URL.Path, prefix), "/")
+	address.Path = cmp.Or(strings.TrimPrefix(r.URL.Path, prefix), "/")
 	address.RawPath = strings.TrimPrefix(r.URL.RawPath, prefix)
 	inner.URL, inner.Pattern = &address, ""
 	return &inner

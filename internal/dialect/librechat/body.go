@@ -2,6 +2,7 @@ package librechat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -159,5 +160,5 @@ func isNull(raw json.RawMessage) bool {
 
 // user is whom the request is for, as far as it says.
 func (b *runBody) user(r *http.Request) string {
-	return orElse(r.Header.Get(userHeader), b.UserID)
+	return cmp.Or(r.Header.Get(userHeader), b.UserID)
 }

@@ -1,6 +1,7 @@
 package librechat
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func describe(r *http.Request, err error) (int, errorBody) {
 	case engine.ErrUnavailable:
 		return status, errorBody{Error: "sandbox_unavailable", Message: e.Hint}
 	case engine.ErrUnauthorized, engine.ErrForbidden:
-		return status, errorBody{Error: orElse(e.Hint, "Unauthorized")}
+		return status, errorBody{Error: cmp.Or(e.Hint, "Unauthorized")}
 	}
 	return status, errorBody{Error: internal}
 }
@@ -182,13 +183,6 @@ func sentence(e *engine.Error) string {
 		said += ". " + e.Hint
 	}
 	return said
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // writeJSON answers at once and whole: clients give an error's body a second.

@@ -1,6 +1,7 @@
 package librechat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -26,7 +27,7 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *w
 	if body.Code == nil {
 		return nil, bad("code is required")
 	}
-	name := orElse(body.Lang, body.Language)
+	name := cmp.Or(body.Lang, body.Language)
 	if name == "" {
 		return nil, bad("lang is required")
 	}
@@ -111,7 +112,7 @@ func (a *api) runError(body *runBody, err error) error {
 	case e.Kind == engine.ErrNotFound && strings.HasPrefix(e.ID, "files"):
 		return errBadRef()
 	case e.Kind == engine.ErrNoLanguage:
-		return bad("The language %.40s is not available on this server: %s", orElse(body.Lang, body.Language), sentence(e))
+		return bad("The language %.40s is not available on this server: %s", cmp.Or(body.Lang, body.Language), sentence(e))
 	}
 	return err
 }

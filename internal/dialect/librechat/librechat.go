@@ -17,6 +17,7 @@
 package librechat
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -86,11 +87,11 @@ const (
 )
 
 func (o *Options) fill() {
-	fillZero(&o.MaxUpload, defaultMaxUpload)
-	fillZero(&o.FileTTL, defaultFileTTL)
-	fillZero(&o.TokenTTL, defaultTokenTTL)
-	fillZero(&o.UnknownSession, UnknownAuto)
-	fillZero(&o.State, StateOff)
+	o.MaxUpload = cmp.Or(o.MaxUpload, defaultMaxUpload)
+	o.FileTTL = cmp.Or(o.FileTTL, defaultFileTTL)
+	o.TokenTTL = cmp.Or(o.TokenTTL, defaultTokenTTL)
+	o.UnknownSession = cmp.Or(o.UnknownSession, UnknownAuto)
+	o.State = cmp.Or(o.State, StateOff)
 	if o.Authenticate == nil {
 		o.Authenticate = func(context.Context, string) (engine.Caller, error) {
 			return engine.Caller{},
@@ -102,13 +103,6 @@ func (o *Options) fill() {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
-}
-
-func fillZero[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -1,6 +1,7 @@
 package librechat
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -79,7 +80,7 @@ func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	next, err := await(out, func() (*toolcall.Round, error) { return p.Next(r.Context()) })
 	if err != nil && next != nil && out.begun() { // the status was given away
 		_, body := describe(r, err)
-		return out.finish((&roundReply{SessionID: next.Session.String()}).fail(orElse(body.Message, body.Error), "", ""))
+		return out.finish((&roundReply{SessionID: next.Session.String()}).fail(cmp.Or(body.Message, body.Error), "", ""))
 	}
 	if err != nil {
 		return err
@@ -106,8 +107,8 @@ func (a *api) peerError(w http.ResponseWriter, r *http.Request, err error) error
 
 // begin starts a program.
 func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*toolcall.Program, *toolcall.Round, error) {
-	name := strings.ToLower(orElse(body.Lang, body.Language))
-	lang, known := a.Language(orElse(name, python))
+	name := strings.ToLower(cmp.Or(body.Lang, body.Language))
+	lang, known := a.Language(cmp.Or(name, python))
 	if !known || lang.Name != python && lang.Name != bash {
 		return nil, nil, bad("Unsupported language: %.40s", name)
 	}

@@ -1,6 +1,7 @@
 package librechat
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -32,8 +33,8 @@ type ref struct {
 	EntityID   string          `json:"entity_id"`
 }
 
-func (f *ref) fileID() string    { return orElse(f.ID, f.FileID) }
-func (f *ref) sessionID() string { return orElse(f.StorageID, f.SessionID) }
+func (f *ref) fileID() string    { return cmp.Or(f.ID, f.FileID) }
+func (f *ref) sessionID() string { return cmp.Or(f.StorageID, f.SessionID) }
 
 // version is a number, which some spell as text.
 func (f *ref) version() string {
@@ -51,7 +52,7 @@ func (f *ref) scope(user, entity string) scope {
 	case s.shared():
 		s.id, s.version = f.ResourceID, f.version()
 	case s.kind == "":
-		s.id = orElse(f.EntityID, entity)
+		s.id = cmp.Or(f.EntityID, entity)
 	}
 	return s
 }

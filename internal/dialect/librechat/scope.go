@@ -1,6 +1,7 @@
 package librechat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -119,7 +120,7 @@ func queryScope(r *http.Request) (scope, error) {
 	if s.kind == kindUser {
 		s.user = s.id
 	}
-	s.user = orElse(r.Header.Get(userHeader), s.user)
+	s.user = cmp.Or(r.Header.Get(userHeader), s.user)
 	if s.kind == "" {
 		s.id, s.version = "", ""
 		if entity := q.Get("entity_id"); entity != "" {

@@ -1,6 +1,7 @@
 package librechat
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -124,7 +125,7 @@ func validCallID(id string) bool {
 func (r *result) answer() toolcall.Answer {
 	switch {
 	case r.IsError:
-		return toolcall.Failed(orElse(r.Message, "The tool failed"))
+		return toolcall.Failed(cmp.Or(r.Message, "The tool failed"))
 	case isNull(r.Result):
 		return toolcall.Answer{Result: json.RawMessage("null")}
 	}

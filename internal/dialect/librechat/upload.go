@@ -160,7 +160,7 @@ func (a *api) receive(r *http.Request) (*batch, string, error) {
 		return nil, "", err
 	}
 	s := fieldScope(form.fields)
-	s.user = orElse(r.Header.Get(userHeader), s.user)
+	s.user = cmp.Or(r.Header.Get(userHeader), s.user)
 	if err := cmp.Or(s.check(), a.checkUser(caller, s.user)); err != nil {
 		b.discard()
 		return nil, "", err

@@ -12,6 +12,7 @@
 package onyx
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"net/http"
@@ -59,22 +60,15 @@ const (
 )
 
 func (o *Options) fill() {
-	fillZero(&o.MaxTimeout, defaultMaxTimeout)
-	fillZero(&o.MaxOutput, defaultMaxOutput)
-	fillZero(&o.MaxFile, DefaultMaxFile)
-	fillZero(&o.FileTTL, defaultFileTTL)
+	o.MaxTimeout = cmp.Or(o.MaxTimeout, defaultMaxTimeout)
+	o.MaxOutput = cmp.Or(o.MaxOutput, defaultMaxOutput)
+	o.MaxFile = cmp.Or(o.MaxFile, DefaultMaxFile)
+	o.FileTTL = cmp.Or(o.FileTTL, defaultFileTTL)
 	if o.Bodies == nil {
 		o.Bodies = &wire.Bodies{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
-}
-
-func fillZero[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 
