@@ -146,6 +146,14 @@ func TestRounds(t *testing.T) {
 	if _, err := program.Resume(1, both); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("other answers: %v", err)
 	}
+	for round, answers := range map[int]map[string]Answer{
+		1: {"call_003": result("3")},                          // to a round that it is not of
+		2: {"call_003": result("3"), "call_001": result("2")}, // one of them other than before
+	} {
+		if _, err := program.Resume(round, answers); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("round %d, %v: %v", round, answers, err)
+		}
+	}
 	if _, err := program.Resume(2, map[string]Answer{"call_003": result("3")}); err != nil {
 		t.Fatal(err)
 	}
