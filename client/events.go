@@ -114,7 +114,8 @@ func resume[E any](
 // follow reads one connection's events. It returns the number of the last, and
 // whether there is no more to do.
 func follow[E any](
-	ctx context.Context, c *Client, path string, after int64, read func(sse.Event) (E, bool, error), yield func(E, error) bool,
+	ctx context.Context, c *Client, path string, after int64,
+	read func(sse.Event) (E, bool, error), yield func(E, error) bool,
 ) (seen int64, done bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -38,7 +38,9 @@ func TestBrokenStream(t *testing.T) {
 }
 
 func TestTooLong(t *testing.T) {
-	for _, stream := range []string{"data: " + strings.Repeat("x", 100) + "\n\n", strings.Repeat("data: 1234567890\n", 10) + "\n"} {
+	for _, stream := range []string{
+		"data: " + strings.Repeat("x", 100) + "\n\n", strings.Repeat("data: 1234567890\n", 10) + "\n",
+	} {
 		var failed error
 		for _, err := range sse.Read(strings.NewReader(stream), 90) {
 			failed = err

@@ -110,7 +110,8 @@ func result(text string) Answer { return Answer{Result: json.RawMessage(text)} }
 // a round is answered whole, and its answers are taken once.
 func TestRounds(t *testing.T) {
 	p := open(t, time.Hour)
-	program, r := p.begin(ann, `{"calls":[{"name":"f","input":{"a":1}},{"name":"g","input":{}},{"name":"h","input":{}}]}`+"\n"+oneCall)
+	three := `{"calls":[{"name":"f","input":{"a":1}},{"name":"g","input":{}},{"name":"h","input":{}}]}`
+	program, r := p.begin(ann, three+"\n"+oneCall)
 	if len(r.Calls) != 2 || r.Calls[0].ID != "call_001" || r.Calls[1].Name != "g" || r.Ended {
 		t.Fatalf("%+v", r)
 	}
@@ -157,7 +158,8 @@ func TestRounds(t *testing.T) {
 	if _, err := program.Resume(2, map[string]Answer{"call_003": result("3")}); err != nil {
 		t.Fatal(err)
 	}
-	if r = p.next(program); !r.Ended || r.Result == nil || r.Result.Status != engine.StatusOK || !strings.HasSuffix(r.Stdout, `[{"result":3}]`+"\n") {
+	if r = p.next(program); !r.Ended || r.Result == nil || r.Result.Status != engine.StatusOK ||
+		!strings.HasSuffix(r.Stdout, `[{"result":3}]`+"\n") {
 		t.Errorf("%+v", r)
 	}
 	p.eventuallyEmpty()
@@ -176,7 +178,8 @@ func TestBadCalls(t *testing.T) {
 	p := open(t, time.Hour)
 	many := `{"calls":[` + strings.TrimSuffix(strings.Repeat(`{"name":"f","input":{}},`, MaxCalls+1), ",") + "]}"
 	program, r := p.begin(ann, `{"calls":[{"name":"f","input":[]},{"name":"f"}]}`+"\n"+many)
-	if !strings.HasPrefix(r.Stdout, `[{"error":"The input of a tool must be an object"},{"error":`) || len(r.Calls) != MaxCalls {
+	refused := `[{"error":"The input of a tool must be an object"},{"error":`
+	if !strings.HasPrefix(r.Stdout, refused) || len(r.Calls) != MaxCalls {
 		t.Fatalf("%d calls, %.200s", len(r.Calls), r.Stdout)
 	}
 	answers := map[string]Answer{}
