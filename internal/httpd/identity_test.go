@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -42,7 +43,7 @@ func newProvider(t *testing.T) *provider {
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		about := map[string]string{"issuer": orDefault(p.issuer, p.URL), "jwks_uri": p.URL + "/keys"}
+		about := map[string]string{"issuer": cmp.Or(p.issuer, p.URL), "jwks_uri": p.URL + "/keys"}
 		_ = json.NewEncoder(w).Encode(about)
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
