@@ -292,7 +292,7 @@ func oneLine(text string) string {
 
 // inspected reports whether what is inside of TLS has to be seen.
 func (r *run) inspected(t target) bool {
-	if r.authority == nil {
+	if r.authority == nil || t.port == 80 {
 		return false
 	}
 	whole := slices.ContainsFunc(r.grant.Allow, func(rule engine.NetworkRule) bool {

@@ -28,7 +28,7 @@ func (p *proxy) tunnel(c *clientConn, t target, accept func() error, refuseWith 
 		refuseWith(err)
 		return
 	}
-	if t.port == 80 || t.port == 443 && c.run.inspected(t) {
+	if t.port == 80 || c.run.inspected(t) {
 		p.readRequests(c, t, contact, accept)
 		return
 	}
@@ -65,7 +65,7 @@ func (p *proxy) tunnel(c *clientConn, t target, accept func() error, refuseWith 
 // readRequests has the HTTP server read what comes through a tunnel.
 func (p *proxy) readRequests(c *clientConn, t target, contact *contact, accept func() error) {
 	err := accept()
-	if err == nil && t.port == 443 {
+	if err == nil && c.run.inspected(t) {
 		err = p.decrypt(c, t)
 	}
 	if err != nil {
