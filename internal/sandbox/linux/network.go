@@ -33,6 +33,9 @@ const (
 	maxBundle        = 512 << 10 // the image is small
 )
 
+// installPath is where pip installs packages, and where Python looks for them.
+const installPath = rootWorkspace + "/.packages"
+
 // hostCertificates are where hosts keep the certificates of authorities.
 var hostCertificates = []string{
 	certificatesPath, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
@@ -54,6 +57,9 @@ func proxyEnvironment(p *engine.ProxySettings) map[string]string {
 		"GIT_SSL_CAINFO": certificates, "NODE_EXTRA_CA_CERTS": certificates, "PIP_CERT": certificates,
 		"npm_config_cafile": certificates, "NODE_USE_ENV_PROXY": "1",
 		"PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_update_notifier": "false",
+		// What is installed is the session's: it lies in the workspace and goes with it.
+		"PIP_TARGET": installPath, "PYTHONPATH": installPath, "PIP_NO_CACHE_DIR": "1", "PIP_ROOT_USER_ACTION": "ignore",
+		"npm_config_cache": "/tmp/.npm",
 	}
 	for name, value := range p.Env {
 		env[name] = value

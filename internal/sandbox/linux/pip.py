@@ -1,7 +1,10 @@
 #!/usr/bin/python3
-"""What stands in for pip in a sandbox, as a command and as a module: packages cannot
-be installed there, and it says what to do. It lists those that are there."""
+"""What stands in for pip in a sandbox, as a command and as a module. Without a network
+packages cannot be installed, and it says what to do; it lists those that are there. With
+one it is the pip that comes with the host's Python, for a folder of the session's own."""
 
+import glob
+import os
 import sys
 
 SENTENCE = """pip: packages cannot be installed here: a sandbox has no network.
@@ -10,6 +13,10 @@ What `pip list` names is there already. For more, ask the operator of this servi
 
 
 def main(arguments=None):
+    wheels = sorted(glob.glob("/usr/share/python-wheels/pip-*.whl") + glob.glob("/usr/lib/python3*/ensurepip/_bundled/pip-*.whl"))
+    if "PIP_TARGET" in os.environ and wheels:
+        rest = sys.argv[1:] if arguments is None else list(arguments)
+        os.execv(sys.executable, [sys.executable, wheels[-1] + "/pip", *rest])
     words = [word for word in (sys.argv[1:] if arguments is None else arguments) if not word.startswith("-")]
     if words[:1] not in (["list"], ["freeze"]):
         print(SENTENCE, file=sys.stderr)

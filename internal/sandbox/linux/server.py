@@ -313,5 +313,8 @@ def set_environment(entries):
     for name, value in wanted.items():
         if os.environ.get(name) != value:
             os.environ[name] = value
+    installed = os.environ.get("PIP_TARGET")
+    if installed:  # as PYTHONPATH, which was read before it was there
+        sys.path.insert(1, installed)
     if "TZ" in wanted:
         time.tzset()
