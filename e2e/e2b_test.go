@@ -150,7 +150,7 @@ func TestE2BAbuse(t *testing.T) {
 	refused("without a sandbox", a.on("aaaaaaaaaaaaaaaaaaaa", mine.Token, 49999, "POST", "/execute", `{"code":"1"}`), http.StatusBadGateway)
 	for body, status := range map[string]int{
 		`{"templateID":"base","timeout":0}`: 400, `{"templateID":"base","timeout":86401}`: 400, `{"templateID":"none"}`: 404, `[`: 400, `{"templateID":7}`: 400,
-		`{"templateID":"base","network":{"allowOut":["x"]}}`: 400, `{"templateID":"base","mcp":{"x":{}}}`: 400, `{"templateID":"base","envVars":{"a=b":"c"}}`: 400,
+		`{"templateID":"base","network":{"allowOut":["x"]}}`: 403, `{"templateID":"base","mcp":{"x":{}}}`: 400, `{"templateID":"base","envVars":{"a=b":"c"}}`: 400,
 	} {
 		refused(body, a.call("POST", "/sandboxes", body), status)
 	}

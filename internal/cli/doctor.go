@@ -40,6 +40,7 @@ type doctorReport struct {
 	Host      hostReport       `json:"host"`
 	Isolation *isolationReport `json:"isolation"` // null: no sandbox could be started
 	Trial     trialReport      `json:"trial"`
+	Network   networkReport    `json:"network"`
 	Languages []languageReport `json:"languages"`
 	Python    pythonSummary    `json:"python"`
 	Packages  []packagesReport `json:"packages"`
@@ -82,6 +83,7 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	r.Python, r.Packages = a.examinePython(), a.examinePackages()
 	r.Node = append([]string{}, setup.NodePackages(a.cfg.Installed())...)
 	r.Isolation, r.Trial = a.tryRun(ctx)
+	r.Network = a.tryNetwork(ctx)
 	r.Ready = r.Trial.OK
 	return r
 }
@@ -139,6 +141,7 @@ func (a *app) examineService(ctx context.Context) serviceReport {
 func (r doctorReport) text(p *page) {
 	r.Host.text(p)
 	r.isolationText(p)
+	r.Network.text(p)
 	r.runtimesText(p)
 	r.serviceText(p)
 	p.line("")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -164,6 +165,54 @@ func addRegistry(found *engine.Registries, address string) (string, error) {
 	found.Allow = append(found.Allow, host+":"+port)
 	u.User = nil
 	return u.String(), nil
+}
+
+// networkReport says whether programs can be given a network, and what they may ask for.
+type networkReport struct {
+	Possible bool     `json:"possible"` // the egress process starts here
+	Detail   string   `json:"detail"`
+	Allow    []string `json:"allow"` // of network_allow
+}
+
+// tryNetwork starts the egress process, and gives it a grant of nothing.
+func (a *app) tryNetwork(ctx context.Context) networkReport {
+	r := networkReport{Allow: append([]string{}, a.cfg.NetworkAllow...)}
+	carrier := egress.NewClient(egress.NewLauncher())
+	defer carrier.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := func() error {
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		file, err := listener.File()
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		lease, err := carrier.Open(ctx, engine.Grant{Run: engine.NewID()}, file, func([]engine.Contact) {})
+		if err != nil {
+			return err
+		}
+		return lease.Close()
+	}()
+	if err != nil {
+		r.Detail = "no program can be given a network, since the egress process does not start: " + err.Error()
+		return r
+	}
+	r.Possible, r.Detail = true, "an egress process of its own carries what is allowed"
+	return r
+}
+
+func (r networkReport) text(p *page) {
+	p.line("%s (%s)", p.paint(bold, "Network"), r.Detail)
+	if len(r.Allow) == 0 {
+		p.line("  Programs may ask for nothing: network_allow is not set.")
+		return
+	}
+	p.line("  Programs may ask for %s.", printable(strings.Join(r.Allow, ", ")))
 }
 
 func (a *app) netCommand() *cobra.Command {

@@ -17,7 +17,7 @@ import (
 // caller's key has, which for most is nothing.
 type Network struct {
 	Allow    []string // see NetworkRule; empty: nothing
-	Deny     []string `json:",omitempty"` // of what Allow names
+	Deny     []string `json:",omitempty"` // of what Allow names; without one, of what the caller's key has
 	MaxBytes int64    // in both directions together; 0: the operator's limit
 }
 
@@ -164,6 +164,11 @@ func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Gr
 	}
 	if asked.MaxBytes < 0 {
 		return nil, Invalid("network.max_bytes", "must not be negative")
+	}
+	if asked.Allow == nil && len(asked.Deny) > 0 && caller.Network != "" {
+		own := *asked
+		own.Allow = strings.Split(caller.Network, ",")
+		asked = &own
 	}
 	if len(asked.Allow) == 0 {
 		return nil, nil

@@ -22,11 +22,13 @@ const (
 )
 
 // program is the body of a run. Its other fields count for nothing: preload has not
-// been run by the original either since it was a way out of its sandbox, and
-// enable_network is always true.
+// been run by the original either since it was a way out of its sandbox. EnableNetwork
+// is always true: the program then has the network of the caller's key, if any.
 type program struct {
 	Language string `json:"language"`
 	Code     string `json:"code"`
+
+	EnableNetwork *bool `json:"enable_network"`
 }
 
 // result is how a program ended. A client fails with the text of Error unless it is
@@ -75,6 +77,9 @@ func (a *api) run(w http.ResponseWriter, r *http.Request) (any, error) {
 
 func (a *api) execute(r *http.Request, p program) (*result, error) {
 	req := engine.RunRequest{Language: "js", Code: p.Code}
+	if p.EnableNetwork != nil && !*p.EnableNetwork {
+		req.Network = &engine.Network{}
+	}
 	req.Profile = engine.Profile{
 		Origin: engine.OriginDify, Discard: true, WholeOutput: true,
 		Limits: engine.Limits{Timeout: a.Timeout, Output: engine.OutputLimit{Bytes: a.Output}},

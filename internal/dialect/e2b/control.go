@@ -103,13 +103,15 @@ type createBody struct {
 	EnvVars    map[string]string `json:"envVars"`
 	Network    struct {
 		AllowPublicTraffic *bool           `json:"allowPublicTraffic"`
-		AllowOut           json.RawMessage `json:"allowOut"`
+		AllowOut           []string        `json:"allowOut"`
+		DenyOut            []string        `json:"denyOut"`
 		Rules              json.RawMessage `json:"rules"`
 		EgressProxy        json.RawMessage `json:"egressProxy"`
 	} `json:"network"`
-	MCP     json.RawMessage `json:"mcp"`
-	IAM     json.RawMessage `json:"iam"`
-	Volumes json.RawMessage `json:"volumeMounts"`
+	Internet *bool           `json:"allow_internet_access"`
+	MCP      json.RawMessage `json:"mcp"`
+	IAM      json.RawMessage `json:"iam"`
+	Volumes  json.RawMessage `json:"volumeMounts"`
 }
 
 // check refuses what cannot be had. Pausing at the timeout is not among it: some clients
@@ -119,11 +121,11 @@ func (b *createBody) check() error {
 		return &engine.Error{Op: "create", Kind: engine.ErrNotFound, Err: errors.New("there is no template " + strconv.Quote(b.TemplateID)), Hint: "There are " + strings.Join(templates, " and ") + "."}
 	}
 	for name, asked := range map[string]json.RawMessage{
-		"network.allowOut": b.Network.AllowOut, "network.rules": b.Network.Rules, "network.egressProxy": b.Network.EgressProxy,
+		"network.rules": b.Network.Rules, "network.egressProxy": b.Network.EgressProxy,
 		"mcp": b.MCP, "iam": b.IAM, "volumeMounts": b.Volumes,
 	} {
 		if !slices.Contains([]string{"", "null", "[]", "{}"}, string(asked)) {
-			return invalid(name + " is not supported: sandboxes of Airlock have no network, and nothing is mounted into them")
+			return invalid(name + " is not supported: a sandbox contacts what allowOut names, and nothing is mounted into it")
 		}
 	}
 	for name, value := range b.EnvVars {
@@ -132,6 +134,21 @@ func (b *createBody) check() error {
 		}
 	}
 	return nil
+}
+
+// contacts is what a sandbox may contact. Where the client does not say it is what its
+// key has: with E2B that would be everything.
+func (b *createBody) contacts() *engine.Network {
+	everything := func(rule string) bool { return rule == "0.0.0.0/0" || rule == "::/0" }
+	closed := b.Internet != nil && !*b.Internet || slices.ContainsFunc(b.Network.DenyOut, everything)
+	n := &engine.Network{Allow: b.Network.AllowOut, Deny: slices.DeleteFunc(slices.Clone(b.Network.DenyOut), everything)}
+	if n.Allow == nil && !closed && len(n.Deny) == 0 {
+		return nil
+	}
+	if closed && n.Allow == nil {
+		n.Allow = []string{}
+	}
+	return n
 }
 
 // life reads a time to live in seconds.
@@ -179,6 +196,7 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 	defaults, maxima := h.Limits()
 	sb.limits = engine.Limits{Timeout: maxima.Timeout, Output: engine.OutputLimit{Bytes: maxima.Output.Bytes}}
 	session, err := h.Live.Create(r.Context(), caller, live.Request{
+		Network:  body.contacts(),
 		Language: "python", Origin: engine.OriginE2B, TTL: maxLife, Limits: sb.limits,
 		Setup: live.Setup{Env: sb.env, Dir: home, Code: prelude},
 	})
