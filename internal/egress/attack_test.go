@@ -25,10 +25,10 @@ func TestNamesOfPrivateAddresses(t *testing.T) {
 	}
 	r := newRig(t, grantOf(t, "*.test:443", "*.test:8443", "good.test:1"))
 	for name, address := range bad {
-		r.zone[name] = []string{address}
+		r.name(name, address)
 	}
-	r.zone["alias.test"] = []string{"alias2.test"}
-	r.zone["alias2.test"] = []string{"10.1.1.1"}
+	r.name("alias.test", "alias2.test")
+	r.name("alias2.test", "10.1.1.1")
 	bad["alias.test"] = "10.1.1.1"
 	for name := range bad {
 		if _, line := r.connect(name + ":443"); !strings.Contains(line, "403 network_denied") {
@@ -62,7 +62,7 @@ func TestAddressesInUnusualNotation(t *testing.T) {
 func TestRebinding(t *testing.T) {
 	port := listenPublic(t, each(func(c net.Conn) { _, _ = io.WriteString(c, "x") }))
 	r := newRig(t, grantOf(t, "rebind.test:"+port))
-	r.zone["rebind.test"] = []string{"127.0.0.2", "127.0.0.1"}
+	r.name("rebind.test", "127.0.0.2", "127.0.0.1")
 	_, first := r.connect("rebind.test:" + port)
 	_, second := r.connect("rebind.test:" + port)
 	if !strings.Contains(first, "200") || !strings.Contains(second, "127.0.0.1 is not a public address") {
@@ -79,7 +79,7 @@ func TestNames(t *testing.T) {
 	port := listenPublic(t, each(func(c net.Conn) { _, _ = io.WriteString(c, "hi") }))
 	r := newRig(t, grantOf(t, "good.test:"+port, "*.wild.test:"+port, "bücher.test:"+port))
 	for _, name := range []string{"a.wild.test", "wild.test", "xn--bcher-kva.test"} {
-		r.zone[name] = []string{"127.0.0.2"}
+		r.name(name, "127.0.0.2")
 	}
 	for name, want := range map[string]string{
 		"good.test": "200", "GOOD.test": "200", "good.test.": "200", "a.wild.test": "200", "xn--bcher-kva.test": "200",
@@ -285,9 +285,11 @@ func TestBytes(t *testing.T) {
 // DNS answers of many addresses come by TCP, and are as good as others.
 func TestLongAnswer(t *testing.T) {
 	r := newRig(t, grantOf(t, "long.test:443", "good.test:443"))
+	var all []string
 	for i := range 3500 {
-		r.zone["long.test"] = append(r.zone["long.test"], fmt.Sprintf("10.0.%d.%d", i/250, i%250))
+		all = append(all, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
 	}
+	r.name("long.test", all...)
 	if _, line := r.connect("long.test:443"); !strings.Contains(line, "403") {
 		t.Errorf("%q", line)
 	}

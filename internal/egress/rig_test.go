@@ -29,7 +29,7 @@ var public = netip.MustParseAddr("127.0.0.2")
 
 // rig is an egress process in this one, with a grant, and a world for it.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	proxy string // address
 	zone  map[string][]string
 	asked map[string]int
@@ -63,7 +63,7 @@ func (l *inProcess) Launch(context.Context) (*os.File, error) {
 func (l *inProcess) Close() error { l.work.Wait(); return nil }
 
 // grantOf makes a grant of rules.
-func grantOf(t *testing.T, rules ...string) engine.Grant {
+func grantOf(t testing.TB, rules ...string) engine.Grant {
 	t.Helper()
 	allow, err := engine.ParseNetworkRules(rules)
 	if err != nil {
@@ -72,7 +72,7 @@ func grantOf(t *testing.T, rules ...string) engine.Grant {
 	return engine.Grant{Run: engine.NewID(), Owner: "alice", Allow: allow, MaxBytes: 1 << 30}
 }
 
-func newRig(t *testing.T, grant engine.Grant, servers ...secureServer) *rig {
+func newRig(t testing.TB, grant engine.Grant, servers ...secureServer) *rig {
 	t.Helper()
 	r := &rig{t: t, zone: map[string][]string{"good.test": {"127.0.0.2"}, "other.test": {"127.0.0.2"}}, asked: map[string]int{}, roots: x509.NewCertPool()}
 	for _, s := range servers {
@@ -113,6 +113,13 @@ func newRig(t *testing.T, grant engine.Grant, servers ...secureServer) *rig {
 		r.roots.AppendCertsFromPEM(grant.Certificate)
 	}
 	return r
+}
+
+// name has a name lead to addresses, or to another name.
+func (r *rig) name(name string, entries ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.zone[name] = entries
 }
 
 // audit ends the grant and returns what was contacted.
@@ -164,7 +171,7 @@ func serveHTTPS(t *testing.T) secureServer {
 }
 
 // listenPublic starts a server at public.
-func listenPublic(t *testing.T, serve func(net.Listener)) (port string) {
+func listenPublic(t testing.TB, serve func(net.Listener)) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.2:0")
 	if err != nil {

@@ -170,6 +170,7 @@ func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) 
 	}
 	defer reports.Close()
 	defer report.Close()
+	r.Env = at.sandbox.addProxy(r.Env)
 	s := at.newcomer(r)
 	s.report = report
 	err = s.placeFiles(files)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -65,6 +66,29 @@ func proxyEnvironment(p *engine.ProxySettings) map[string]string {
 		env[name] = value
 	}
 	return env
+}
+
+// addProxy adds to the environment of a process that is started beside a program what
+// tells of the program's proxy.
+func (s *sandbox) addProxy(env []string) []string {
+	if !s.request.Network {
+		return env
+	}
+	names := proxyEnvironment(&engine.ProxySettings{Env: map[string]string{
+		"PIP_INDEX_URL": "", "PIP_EXTRA_INDEX_URL": "", "npm_config_registry": "",
+	}})
+	var added []string
+	for _, entry := range s.request.Env {
+		if name, _, _ := strings.Cut(entry, "="); hasName(names, name) {
+			added = append(added, entry)
+		}
+	}
+	return lastOfEach(append(added, env...))
+}
+
+func hasName(names map[string]string, name string) bool {
+	_, there := names[name]
+	return there
 }
 
 // listen makes the proxy's socket in the calling thread's network namespace.
