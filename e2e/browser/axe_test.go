@@ -31,15 +31,6 @@ var axeSource = sync.OnceValues(func() (string, error) {
 	return string(text), err
 })
 
-type axeError struct {
-	out string
-	err error
-}
-
-func (e *axeError) Error() string {
-	return "axe-core cannot be installed: " + e.err.Error() + ": " + e.out
-}
-
 // axe has axe-core examine the page as it is: every rule, best practices too.
 func (b *tab) axe(name string) {
 	b.t.Helper()

@@ -20,8 +20,10 @@ func TestNamesOfPrivateAddresses(t *testing.T) {
 	bad := map[string]string{
 		"loopback.test": "127.0.0.1", "metadata.test": "169.254.169.254", "mapped.test": "::ffff:10.0.0.1",
 		"none.test": "0.0.0.0", "local6.test": "fd00::1", "private.test": "192.168.1.1", "shared.test": "100.64.0.1",
-		"multicast.test": "224.0.0.1", "nat64.test": "64:ff9b::a00:1", "six2four.test": "2002:a00:1::", "link6.test": "fe80::1",
-		"loop6.test": "::1", "broadcast.test": "255.255.255.255", "metadata6.test": "fd00:ec2::254", "compatible.test": "::10.0.0.1",
+		"multicast.test": "224.0.0.1", "nat64.test": "64:ff9b::a00:1", "six2four.test": "2002:a00:1::",
+		"link6.test": "fe80::1",
+		"loop6.test": "::1", "broadcast.test": "255.255.255.255", "metadata6.test": "fd00:ec2::254",
+		"compatible.test": "::10.0.0.1",
 	}
 	r := newRig(t, grantOf(t, "*.test:443", "*.test:8443", "good.test:1"))
 	for name, address := range bad {
@@ -45,7 +47,8 @@ func TestAddressesInUnusualNotation(t *testing.T) {
 	r := newRig(t, grantOf(t, "*"))
 	for _, to := range []string{
 		"127.0.0.1", "2130706433", "0177.0.0.1", "0x7f.0.0.1", "0x7f000001", "127.1", "[::1]", "[::ffff:127.0.0.1]",
-		"[::ffff:10.0.0.1]", "169.254.169.254", "0.0.0.0", "0", "[fd00::1]", "[fe80::1%25lo]", "[::]", "127.0.0.1.", "localhost..",
+		"[::ffff:10.0.0.1]", "169.254.169.254", "0.0.0.0", "0", "[fd00::1]", "[fe80::1%25lo]", "[::]", "127.0.0.1.",
+		"localhost..",
 	} {
 		if _, line := r.connect(to + ":443"); !strings.Contains(line, "403 network_denied") {
 			t.Errorf("%s: %s", to, line)
@@ -109,14 +112,16 @@ func TestServerName(t *testing.T) {
 	}
 	none := hello("")
 	for what, b := range map[string][]byte{
-		"another name": hello("evil.test"), "no name": none, "no TLS": []byte("SSH-2.0-x\r\n"), "half a hello": hello("good.test")[:40],
+		"another name": hello("evil.test"), "no name": none, "no TLS": []byte("SSH-2.0-x\r\n"),
+		"half a hello":       hello("good.test")[:40],
 		"a hello of nothing": {22, 3, 1, 0, 0},
 	} {
 		if err := checkHello(b, at); err == nil {
 			t.Errorf("%s was let through", what)
 		}
 	}
-	ech := clientHello(t, &tls.Config{ServerName: "good.test", EncryptedClientHelloConfigList: echConfig(t), MinVersion: tls.VersionTLS13})
+	ech := clientHello(t, &tls.Config{ServerName: "good.test", EncryptedClientHelloConfigList: echConfig(t),
+		MinVersion: tls.VersionTLS13})
 	if err := checkHello(ech, target{"public.test", 443}); err == nil || !strings.Contains(err.Error(), "ECH") {
 		t.Errorf("ECH: %v", err)
 	}
@@ -189,11 +194,14 @@ func TestRequests(t *testing.T) {
 		"a newline":              "GET http://good.test:81/ HTTP/1.1\r\nHost: good.test\r\nX: a\nHost: evil.test\r\n\r\n",
 		"nonsense":               "\x00\x01\x02\r\n\r\n",
 		"HTTP/2 without TLS":     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"two lengths":            "POST http://evil.test/ HTTP/1.1\r\nHost: e\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+		"two lengths": "POST http://evil.test/ HTTP/1.1\r\nHost: e\r\nContent-Length: 1\r\n" +
+			"Content-Length: 2\r\n\r\nxx",
 	} {
 		c := r.dial()
 		_, _ = io.WriteString(c, text)
-		if line := r.answer(c); !strings.Contains(line, " 403") && !strings.Contains(line, " 400") && line != "" && !strings.Contains(line, "505") {
+		line := r.answer(c)
+		if !strings.Contains(line, " 403") && !strings.Contains(line, " 400") && line != "" &&
+			!strings.Contains(line, "505") {
 			t.Errorf("%s: %q", what, line)
 		}
 	}
@@ -215,8 +223,10 @@ func TestRequests(t *testing.T) {
 func TestRawBytes(t *testing.T) {
 	r := newRig(t, grantOf(t, "good.test:80"))
 	for _, text := range []string{
-		"", "\x05", "\x05\x01\x00\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", "\x05\xff", "\x04\x01\x00\x50\x00\x00\x00\x01x\x00\x00",
-		strings.Repeat("A", 100_000), "CONNECT \r\n\r\n", "CONNECT good.test:80\r\n\r\n", strings.Repeat("X: y\r\n", 20_000),
+		"", "\x05", "\x05\x01\x00\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", "\x05\xff",
+		"\x04\x01\x00\x50\x00\x00\x00\x01x\x00\x00",
+		strings.Repeat("A", 100_000), "CONNECT \r\n\r\n", "CONNECT good.test:80\r\n\r\n",
+		strings.Repeat("X: y\r\n", 20_000),
 	} {
 		c := r.dial()
 		_, _ = io.WriteString(c, text)
@@ -235,7 +245,8 @@ func TestSocks(t *testing.T) {
 	number := netip.MustParseAddrPort("127.0.0.1:" + port).Port()
 	ask := func(name string) (byte, string) {
 		c := r.dial()
-		_, _ = c.Write(append([]byte{5, 1, 0, 5, 1, 0, 3, byte(len(name))}, append([]byte(name), byte(number>>8), byte(number))...))
+		asked := append([]byte{5, 1, 0, 5, 1, 0, 3, byte(len(name))}, name...)
+		_, _ = c.Write(append(asked, byte(number>>8), byte(number)))
 		answer := make([]byte, 12)
 		if _, err := io.ReadFull(c, answer); err != nil {
 			t.Fatal(err)
@@ -336,7 +347,8 @@ func TestInspection(t *testing.T) {
 	grant.Inject = []engine.Injection{{Host: "good.test", Header: "X-Secret", Value: "hidden"}}
 	r := newRig(t, grant, s)
 	for path, want := range map[string]string{
-		"/v1/x": "200 good.test/v1/x hidden", "/v2/x": "403", "/v1/../v2": "403", "/v1/%2e%2e/v2": "403", "/v1/%2f": "403", "/v1": "403",
+		"/v1/x": "200 good.test/v1/x hidden", "/v2/x": "403", "/v1/../v2": "403", "/v1/%2e%2e/v2": "403", "/v1/%2f": "403",
+		"/v1": "403",
 	} {
 		c, line := r.connect("good.test:" + s.port)
 		got, err := r.get(c, "good.test", "good.test:"+s.port, path)

@@ -154,8 +154,9 @@ func seal() (*x509.CertPool, error) {
 // allowedCalls are what Go's runtime and network need, the most frequent first.
 var allowedCalls = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_EPOLL_PWAIT, unix.SYS_FUTEX, unix.SYS_CLOSE, unix.SYS_ACCEPT4,
-	unix.SYS_CONNECT, unix.SYS_NANOSLEEP, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
-	unix.SYS_SHUTDOWN, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_CREATE1, unix.SYS_EVENTFD2, unix.SYS_PIPE2, unix.SYS_RECVMSG,
+	unix.SYS_CONNECT, unix.SYS_NANOSLEEP, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME,
+	unix.SYS_GETPEERNAME, unix.SYS_SHUTDOWN, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_CREATE1, unix.SYS_EVENTFD2,
+	unix.SYS_PIPE2, unix.SYS_RECVMSG,
 	unix.SYS_SENDMSG, unix.SYS_RECVFROM, unix.SYS_SENDTO, unix.SYS_WRITEV, unix.SYS_READV, unix.SYS_BIND, unix.SYS_FCNTL,
 	unix.SYS_SCHED_YIELD, unix.SYS_GETRANDOM, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_GETTIMEOFDAY,
 	unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_BRK, unix.SYS_MINCORE,

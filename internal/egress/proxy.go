@@ -41,7 +41,6 @@ type clientConn struct {
 	fixed  *target  // where it leads, after a CONNECT; nil: each request says
 	https  bool
 	closed atomic.Bool
-	taken  atomic.Bool // by a tunnel, which closes it
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
@@ -250,7 +249,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request, c *clientConn) {
 	if failed != nil {
 		return
 	}
-	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	early, _ := buffered.Peek(buffered.Reader.Buffered())
 	c.early = append(bytes.Clone(early), c.early...)
 	if err != nil {
 		c.run.begin(target{host: r.RequestURI}).end(err)

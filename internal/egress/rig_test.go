@@ -74,7 +74,8 @@ func grantOf(t testing.TB, rules ...string) engine.Grant {
 
 func newRig(t testing.TB, grant engine.Grant, servers ...secureServer) *rig {
 	t.Helper()
-	r := &rig{t: t, zone: map[string][]string{"good.test": {"127.0.0.2"}, "other.test": {"127.0.0.2"}}, asked: map[string]int{}, roots: x509.NewCertPool()}
+	r := &rig{t: t, asked: map[string]int{}, roots: x509.NewCertPool(),
+		zone: map[string][]string{"good.test": {"127.0.0.2"}, "other.test": {"127.0.0.2"}}}
 	for _, s := range servers {
 		r.roots.AppendCertsFromPEM(s.ca)
 	}
@@ -95,7 +96,8 @@ func newRig(t testing.TB, grant engine.Grant, servers ...secureServer) *rig {
 	defer file.Close()
 	r.proxy = listener.Addr().String()
 	listener.Close() // the process has its own
-	if len(grant.Certificate) == 0 && slices.ContainsFunc(grant.Allow, func(a engine.NetworkRule) bool { return a.Path != "" }) {
+	byPath := func(a engine.NetworkRule) bool { return a.Path != "" }
+	if len(grant.Certificate) == 0 && slices.ContainsFunc(grant.Allow, byPath) {
 		if grant.Certificate, grant.Key, err = client.Authority(); err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +303,8 @@ func truncated(reply []byte) []byte {
 	return short
 }
 
-// reply answers one query; for rebind.test with another address each time. An entry of the zone that is no address is an alias.
+// reply answers one query; for rebind.test with another address each time. An entry of
+// the zone that is no address is an alias.
 func (r *rig) reply(query []byte) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(query) != nil || len(m.Questions) != 1 {
@@ -337,7 +340,8 @@ func (r *rig) reply(query []byte) []byte {
 			body = &dnsmessage.AResource{A: ip.As4()}
 		}
 		if ip.Is4() == (q.Type == dnsmessage.TypeA) {
-			m.Answers = append(m.Answers, dnsmessage.Resource{Body: body, Header: dnsmessage.ResourceHeader{Name: at, Class: q.Class}})
+			header := dnsmessage.ResourceHeader{Name: at, Class: q.Class}
+			m.Answers = append(m.Answers, dnsmessage.Resource{Body: body, Header: header})
 		}
 	}
 	reply, _ := m.Pack()

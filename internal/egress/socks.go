@@ -33,7 +33,7 @@ func (p *proxy) socks(c *clientConn) {
 	t, code, err := readSocks(c.TCPConn)
 	if err != nil {
 		c.run.begin(t).end(err)
-		c.answerSocks(code)
+		_ = c.answerSocks(code) // it is refused either way
 		c.Close()
 		return
 	}

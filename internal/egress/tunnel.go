@@ -90,7 +90,7 @@ func (p *proxy) carryAny(r *relay) {
 	case isRequest(r.client.early) && r.contact.received.Load() == 0:
 		// The HTTP server makes a connection of its own.
 		r.server.Close()
-		<-back
+		<-back //nolint:errcheck // nothing has been received
 		t := r.contact.target
 		r.client.fixed = &t
 		p.serveHTTP(r.client)
@@ -145,7 +145,7 @@ func (r *relay) sniff() error {
 			return nil
 		}
 		if err != nil {
-			return nil // it is carried as it is; there is no more
+			return nil //nolint:nilerr // what came is carried as it is; there is no more
 		}
 	}
 	return nil
@@ -344,7 +344,7 @@ func (r *relay) copy(to, from *net.TCPConn, counter *atomic.Int64) error {
 			_ = r.client.CloseWrite()
 			_ = to.CloseWrite()
 			_ = from.CloseRead()
-			return nil
+			return nil //nolint:nilerr // an end that left is how connections end
 		case err != nil:
 			return err
 		case n == 0:
