@@ -115,8 +115,10 @@ func TestE2BFloodOfTerminals(t *testing.T) {
 			for _, word := range []string{"resource_exhausted", "deadline_exceeded"} {
 				if got.status == http.StatusOK && strings.Contains(string(got.body), word) {
 					count[word]++
+					return
 				}
 			}
+			t.Errorf("neither refused nor ended in time: %d %q", got.status, got.body)
 		})
 	}
 	clients.Wait()

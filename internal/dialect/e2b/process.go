@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -120,6 +121,7 @@ type process struct {
 	config *processConfig
 	stdin  bool
 	timer  *time.Timer // until its time is over; nil: it may go on
+	late   atomic.Bool // its time was over before its end
 	ended  time.Time   // zero: it runs
 }
 
@@ -252,6 +254,9 @@ func (h *Handler) follow(ctx context.Context, c call, p *process, all bool, send
 			c.mu.Lock()
 			p.end()
 			c.mu.Unlock()
+			if _, limited := ctx.Deadline(); limited && p.late.Load() && e.End.ExitCode < 0 {
+				return errOverdue // whichever came first, its end or that of the request
+			}
 		}
 		if err := event(e); err != nil || e.End != nil {
 			return err
@@ -259,16 +264,19 @@ func (h *Handler) follow(ctx context.Context, c call, p *process, all bool, send
 	}
 }
 
+var errOverdue = connect.NewError(connect.CodeDeadlineExceeded, errors.New("the time of this request is over"))
+
 // left says why a stream ends before its process.
 func left(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the time of this request is over"))
+		return errOverdue
 	}
 	return connect.NewError(connect.CodeCanceled, errors.New("the client left, or the sandbox has ended"))
 }
 
 // overdue kills a process whose time is over.
 func (h *Handler) overdue(sb *sandbox, p *process) {
+	p.late.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	err := h.Live.SignalProcess(ctx, sb.caller, sb.session, p.id, "KILL")
