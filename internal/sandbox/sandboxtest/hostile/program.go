@@ -25,6 +25,7 @@ type program struct {
 	kind, name string // "escape", "mount.c"
 	code       string
 	counted    bool // control groups bound it
+	cell       bool // it runs as a cell of a live session
 	head
 }
 
