@@ -322,7 +322,7 @@ func TestNotebookShared(t *testing.T) {
 	other.examine("shared")
 	other.axeInEachLook("shared")
 	b.goTo(s.url + "/notebooks")
-	b.run(`window.confirm = () => true; document.querySelector('[aria-label^="Take back"]').click()`)
+	b.run(`window.confirm = () => true; document.querySelector('[aria-label^="Revoke"]').click()`)
 	b.wait(`!document.querySelector('#shares-title')`)
 	other.goTo(link)
 	other.wait(`document.querySelector('main').innerText.includes('nothing here')`)

@@ -81,7 +81,7 @@ func shareLink(f engine.File) string {
 	return f.ID.String() + "." + base64.RawURLEncoding.EncodeToString([]byte(f.Owner))
 }
 
-// remove takes a link back.
+// remove revokes a link.
 func (p *sharePage) remove(w http.ResponseWriter, v *webRequest) error {
 	id, err := engine.ParseID(v.PathValue("id"))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// TestShare makes a link, reads it as somebody without a key, and takes it back.
+// TestShare makes a link, reads it as somebody without a key, and revokes it.
 func TestShare(t *testing.T) {
 	now := time.Now()
 	v := visitSite(t, false, prints("x"), func(o *Options) {
@@ -78,7 +78,7 @@ func TestShare(t *testing.T) {
 		return who.post("/shares/"+made.ID+"/delete", url.Values{"token": {who.token()}})
 	}
 	if got := remove(stranger); got.status != http.StatusNotFound {
-		t.Errorf("somebody else takes the link back: %d", got.status)
+		t.Errorf("somebody else revokes the link: %d", got.status)
 	}
 
 	now = now.Add(25 * time.Hour)
@@ -90,6 +90,6 @@ func TestShare(t *testing.T) {
 		t.Errorf("taking it back is answered %d", got.status)
 	}
 	if got := stranger.get(link); got.status != http.StatusNotFound {
-		t.Errorf("after it was taken back the link is answered %d", got.status)
+		t.Errorf("after it was revoked the link is answered %d", got.status)
 	}
 }

@@ -505,7 +505,7 @@ function share() {
   const form = document.createElement("form");
   form.className = "stack";
   const words = document.createElement("p");
-  words.textContent = "Whoever has the link sees the notebook as it is now, with its outputs, and can change nothing. You can take it back on the page of notebooks.";
+  words.textContent = "Whoever has the link sees the notebook as it is now, with its outputs, and can change nothing. You can revoke it on the page of notebooks.";
   const label = document.createElement("label");
   const days = document.createElement("select");
   for (const n of [1, 7, 30]) days.append(new Option(n === 1 ? "1 day" : `${n} days`, n, n === 7, n === 7));
