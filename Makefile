@@ -41,14 +41,16 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 	@bin/airlock setup --then-serve $(if $(PACKAGES),--packages '$(PACKAGES)')
 	@exec bin/airlock serve
 
-# Tests of services, browsers and sandboxes wait much: meanwhile the processors are
-# for those of packages and for the checks.
+# What is built or downloaded once comes first: beside it the tests would only wait.
+# Those of services and sandboxes wait much by themselves: meanwhile the processors
+# are for those of packages, then for the checks.
 .PHONY: test
 test: ## everything: format, vet, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
-	@$(MAKE) -j4 -o build clients e2e sandbox unit vet lint editor-check view-check viewers-check
+	@$(MAKE) -j2 clients $(GOLANGCI)
+	@$(MAKE) -j3 -o build e2e sandbox unit vet lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
@@ -57,7 +59,7 @@ test-deps: # what the tests need of the machine
 	@echo '== dependencies'
 	@scripts/test-deps
 
-# The tests that use one wait for it, and say why if it cannot be installed.
+# The tests that use one say why if it cannot be installed.
 .PHONY: clients
 clients: # the clients of others' protocols, for end to end
 	@echo '== clients'

@@ -19,7 +19,7 @@ import (
 
 // patience is how long a test waits for what must come soon, on a machine
 // that is busy with other tests.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // service is a running `airlock serve`.
 type service struct {

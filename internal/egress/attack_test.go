@@ -136,7 +136,7 @@ func clientHello(t *testing.T, config *tls.Config) []byte {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	go func() { _ = tls.Client(theirs, config).Handshake(); theirs.Close() }()
-	_ = ours.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = ours.SetDeadline(time.Now().Add(time.Minute))
 	b := make([]byte, 16<<10)
 	n, err := ours.Read(b)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestWhenRunsAreRecorded(t *testing.T) {
 
 	long := newRig(t, engine.Config{}, func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
 		index := ctx.Value(indexKey{}).(*enginetest.Index)
-		for deadline := time.Now().Add(10 * time.Second); index.Calls("InsertStarted") == 0 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); index.Calls("InsertStarted") == 0 && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		return &engine.Outcome{ExitCode: &code}, nil

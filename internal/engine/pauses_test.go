@@ -224,7 +224,7 @@ type frozen chan bool
 // next is what it is told next.
 func (f frozen) next(t *testing.T) bool {
 	t.Helper()
-	patience := time.NewTimer(20 * time.Second)
+	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
 	select {
 	case yes := <-f:
@@ -348,13 +348,13 @@ func TestShutdownInPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-a.came
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	began := time.Now()
 	if err := r.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Status != engine.StatusCancelled {

@@ -217,7 +217,7 @@ func testShare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if run, err := r.Run(ctx, alice, python("honest")); err != nil || run.Status != engine.StatusOK {
 		t.Errorf("%+v, %v", run, err)

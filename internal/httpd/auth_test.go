@@ -373,7 +373,7 @@ func TestRefusedBeforeBody(t *testing.T) {
 	_, address := start(t, Options{})
 	answer := speak(
 		t, address, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n",
-		2*time.Second)
+		time.Minute)
 	if !strings.HasPrefix(answer, "HTTP/1.1 401 ") || strings.Contains(answer, "still open") {
 		t.Errorf("%q", answer)
 	}

@@ -139,7 +139,7 @@ func TestSlowReader(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: written to nobody", path)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s: still writing", path)
 			go func() { <-ended }()
 		}
@@ -245,7 +245,7 @@ func TestConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.SetDeadline(time.Now().Add(5 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		return conn
 	}
 	ask := func(conn net.Conn) bool {
@@ -283,7 +283,7 @@ func TestAnswerIsSentFirst(t *testing.T) {
 			w.Header().Set("Content-Length", "5")
 			_, _ = io.WriteString(w, "hello")
 		})}}})
-	client := &http.Client{Timeout: 10 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	client := &http.Client{Timeout: time.Minute, Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	defer client.CloseIdleConnections()
 	response, err := client.Post(url+"/x", "text/plain", nil) //nolint:noctx // it has a timeout
 	if err != nil {

@@ -78,7 +78,7 @@ func TestUpgradedConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	const odd = "a\nb\n c\r\n d\x00\x01\n\n"
 	fmt.Fprint(conn, "GET /api/v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	from := bufio.NewReader(conn)
@@ -105,7 +105,7 @@ func statuses(t *testing.T, address, text string, pieces bool, answers int) (got
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	go func() {
 		for text != "" {
 			n := len(text)

@@ -448,10 +448,10 @@ func TestShutdown(t *testing.T) {
 		s, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{{Prefix: "/slow", Handler: slow}}})
 		answer := make(chan string)
 		go func() {
-			answer <- speak(t, address, "GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 10*time.Second)
+			answer <- speak(t, address, "GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", time.Minute)
 		}()
 		<-entered
-		limit := 10 * time.Second
+		limit := time.Minute
 		if !ends {
 			limit = 50 * time.Millisecond
 		}

@@ -11,7 +11,7 @@ import (
 // answered runs a cell whose questions have answers, and returns the prompts.
 func (p *place) answered(session engine.ID, code string, answers ...string) (prompts []string, end Cell) {
 	p.t.Helper()
-	c, err := p.Start(p.t.Context(), p.caller, session, CellRequest{Code: code, AllowInput: true, Timeout: 10 * time.Second})
+	c, err := p.Start(p.t.Context(), p.caller, session, CellRequest{Code: code, AllowInput: true, Timeout: time.Minute})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestInput(t *testing.T) {
 			if got := strings.Join(prompts, "|"); got != try.prompts || text(c, Stdout) != try.stdout || c.Status != StatusOK {
 				t.Errorf("%s: asked %q, printed %q, %s %v", try.code, got, text(c, Stdout), c.Status, raised(c))
 			}
-			alone := p.runCell(s, CellRequest{Code: try.code, Timeout: 10 * time.Second})
+			alone := p.runCell(s, CellRequest{Code: try.code, Timeout: time.Minute})
 			if said := raised(alone).Value + text(alone, Stderr); !strings.Contains(said, try.without) || alone.Status == StatusLost || alone.Status == StatusTimeout {
 				t.Errorf("%s, alone: %s, %q %v", try.code, alone.Status, said, raised(alone))
 			}

@@ -88,7 +88,7 @@ func (p *place) left() (programs, requests int) {
 
 func (p *place) eventually(what string, yes func() bool) {
 	p.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !yes() {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("in vain: %s", what)

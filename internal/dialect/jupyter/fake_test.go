@@ -329,7 +329,7 @@ func (f *fake) RemoveFile(_ context.Context, caller engine.Caller, id engine.ID,
 }
 
 // patience is for what must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // rig is a server for callers who name themselves in a header.
 type rig struct {

@@ -33,7 +33,7 @@ func (r *rig) goOn(token string) *httptest.ResponseRecorder {
 
 func (r *rig) eventually(what string, yes func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !yes() {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("in vain: %s", what)

@@ -494,7 +494,7 @@ func FuzzShorten(f *testing.F) {
 // send makes a request without the SDK.
 func (r *rig) send(method, address, owner, header, body string) (int, string, http.Header) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {

@@ -34,7 +34,7 @@ func contains(t *testing.T, w *httptest.ResponseRecorder, status int, words ...s
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !yes() {

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is for what must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // fake is an engine with interpreters of a language of one word and an argument a line:
 // print, file (a name), show (a picture), fail, and wait (until it is cancelled).

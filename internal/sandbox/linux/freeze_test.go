@@ -181,7 +181,7 @@ func TestStoppedBySignal(t *testing.T) {
 	}
 	s.set(false)
 	var used time.Duration
-	for end := time.Now().Add(30 * time.Second); used < 100*time.Millisecond && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); used < 100*time.Millisecond && time.Now().Before(end); {
 		used += usedIn(pid, 50*time.Millisecond)
 	}
 	if used < 100*time.Millisecond {
@@ -198,7 +198,7 @@ func TestProgramThatWakesItself(t *testing.T) {
 	killed := make(chan struct{})
 	s := &freezer{pid: pid, kill: sync.OnceFunc(func() { close(killed) })}
 	s.set(true)
-	waker, stop := time.NewTicker(time.Millisecond), time.NewTimer(20*time.Second)
+	waker, stop := time.NewTicker(time.Millisecond), time.NewTimer(time.Minute)
 	defer waker.Stop()
 	for alive := true; alive; {
 		select {

@@ -157,7 +157,7 @@ func TestZygotesOfASetComeAndGo(t *testing.T) {
 			t.Errorf("with a program of onyx there are %v", now)
 		}
 		gone := false
-		for end := time.Now().Add(30 * time.Second); !gone && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !gone && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			gone = slices.Equal(names(), usual) && len(zygotesOf(executor)) == zygotes
 		}
 		if !gone {

@@ -157,7 +157,7 @@ func awaitPrewarmed(t *testing.T, s *Sandbox) {
 		}
 	}
 	var sizes []int64
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		sizes = nil
 		prewarmed := 0
 		for _, init := range waitingPids(executor) {

@@ -35,7 +35,7 @@ type Sandbox struct {
 // Time that an executor has to become ready, to stage a program's inputs, and
 // to end a program that it was told to end, before it is taken for dead.
 const (
-	readyTime = 30 * time.Second
+	readyTime = 3 * time.Minute
 	stageTime = 60 * time.Second
 	endTime   = 10 * time.Second
 )
@@ -70,6 +70,12 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	closeAll(files)
 	l.setReadDeadline(time.Time{})
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = &engine.Error{
+			Op: "start the sandbox", Kind: engine.ErrUnavailable,
+			Err:  fmt.Errorf("the executor was not ready after %v", readyTime),
+			Hint: "this host is too busy or too slow for it; try again when other work has ended",
+		}
 	case err != nil:
 		err = &engine.Error{
 			Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf(

@@ -47,7 +47,7 @@ func TestSpawnInPython(t *testing.T) {
 			}
 			asCopy := len(weaken) == 2
 			copies := copiesAsInit(executor)
-			for end := time.Now().Add(5 * time.Second); (copies > 0) != asCopy &&
+			for end := time.Now().Add(time.Minute); (copies > 0) != asCopy &&
 				time.Now().Before(end); copies = copiesAsInit(executor) {
 				time.Sleep(10 * time.Millisecond) // one that is being made is a copy until it executes init
 			}

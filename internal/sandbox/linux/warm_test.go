@@ -94,7 +94,7 @@ func TestZygoteDiesEarly(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	executor := executors(t)[0]
 	var first []int
-	for end := time.Now().Add(10 * time.Second); len(first) == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(first) == 0 && time.Now().Before(end); {
 		first = zygotesOf(executor)
 	}
 	if len(first) == 0 {
@@ -107,7 +107,7 @@ func TestZygoteDiesEarly(t *testing.T) {
 		t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
 	}
 	ready := false
-	for end := time.Now().Add(30 * time.Second); !ready && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ready && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		pools, err := s.Pools(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func TestZygoteCannotFork(t *testing.T) {
 	}
 	limit("max")
 	sandboxtest.Run(t, s, sandboxtest.Python("print('on')"))
-	for end := time.Now().Add(20 * time.Second); len(waitingPids(executor)) < leastWaiting && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(waitingPids(executor)) < leastWaiting && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if n := len(waitingPids(executor)); n < leastWaiting {
@@ -320,7 +320,7 @@ func TestMemoryIsThere(t *testing.T) {
 		return n
 	}
 	var before []int
-	for end := time.Now().Add(20 * time.Second); len(before) < leastWaiting &&
+	for end := time.Now().Add(time.Minute); len(before) < leastWaiting &&
 		time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		before = nil
 		for _, init := range waitingPids(executor) {
@@ -349,7 +349,7 @@ func TestWaitingIsSmall(t *testing.T) {
 		return readKey(fmt.Sprintf("/proc/%d", pid), "smaps_rollup", "Private_Dirty:") << 10
 	}
 	var inits, programs []int64
-	for end := time.Now().Add(20 * time.Second); len(programs) < leastWaiting &&
+	for end := time.Now().Add(time.Minute); len(programs) < leastWaiting &&
 		time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		inits, programs = nil, nil
 		for _, init := range waitingPids(executor) {
