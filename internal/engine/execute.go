@@ -135,7 +135,8 @@ func specOf(j *job, stage *stage) *Spec {
 	spec := &Spec{
 		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
 		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
-		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Folders: p.Folders, Merge: p.MergeOutput,
+		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Globals: p.Globals,
+		Folders: p.Folders, Merge: p.MergeOutput,
 	}
 	if len(stage.private) > 0 {
 		spec.Stdin = slices.Concat(spec.Stdin, stage.private)

@@ -96,6 +96,7 @@ type Profile struct {
 	FileTTL       time.Duration     // lifetime of the outputs; zero: the service's default
 	EchoLast      bool              // print the value of a last expression, as a notebook does
 	ShowPlots     bool              // plt.show() leaves plot_N.png
+	Globals       []string          // modules that a Python program has without importing them
 	Folders       bool              // an empty folder leaves FolderMark, from which another run gets it back
 	Discard       bool              // what the program leaves is not stored: its session's workspace has it
 	Host          CallHandler       // answers calls from inside the sandbox; nil: there is no channel

@@ -86,6 +86,7 @@ type Spec struct {
 	Calls     bool // give the program a channel to Host.Call
 	EchoLast  bool
 	ShowPlots bool
+	Globals   []string       // modules that a Python program has without importing them
 	Merge     bool           // stderr goes where stdout goes
 	Folders   bool           // an empty folder is an output: FolderMark in it
 	Network   *ProxySettings // nil: nothing but its own loopback

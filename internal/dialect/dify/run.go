@@ -1,14 +1,12 @@
 package dify
 
 import (
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -86,9 +84,7 @@ func (a *api) execute(r *http.Request, p program) (*result, error) {
 	}
 	switch p.Language {
 	case python:
-		req.Language, req.Code, req.Stdin = "python", pythonDriver(p.Code), []byte(p.Code)
-		req.Profile.SourceInStdin = true
-		req.Profile.Entry = "driver.py" // the program is main.py
+		req.Language, req.Profile.Globals = "python", accidental(p.Code)
 	case nodejs:
 	default:
 		return nil, errLanguage
@@ -100,36 +96,24 @@ func (a *api) execute(r *http.Request, p program) (*result, error) {
 	return a.resultOf(run)
 }
 
-//go:embed driver.py
-var driver string
-
-var (
-	importLine = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+\w.*$`)
-	// accidental are modules that the driver of the original leaves in the globals of
-	// a program, beside os and sys. Programs that name them without an import work
-	// there.
-	accidental = regexp.MustCompile(`\b(?:ctypes|traceback)\b`)
-)
-
-// pythonDriver is the program that runs a source on its stdin. Below it, as a text
-// that does nothing, is what the source imports: the sandbox looks at that to choose
-// an interpreter that has it loaded.
-func pythonDriver(source string) string {
-	var b strings.Builder
-	for _, module := range accidental.FindAllString(source, 20) {
-		b.WriteString("import " + module + "\n")
+// accidental are modules that the driver of the original leaves in the globals of a
+// program. Programs that name them without an import work there.
+func accidental(source string) (modules []string) {
+	for _, name := range []string{"ctypes", "os", "sys", "traceback"} {
+		if strings.Contains(source, name) {
+			modules = append(modules, name)
+		}
 	}
-	b.WriteString(driver + "\n\"\"\"\n")
-	for _, line := range importLine.FindAllString(source, 200) {
-		b.WriteString(strings.NewReplacer(`\`, "", `"`, "", "\r", "").Replace(line) + "\n")
-	}
-	return b.String() + "\"\"\"\n"
+	return modules
 }
+
+// ours keeps the path of the workspace out of what the user of a node reads.
+var ours = strings.NewReplacer(`  File "/workspace/main.py", line `, `  File "main.py", line `)
 
 // resultOf says how a run ended. A program without an exit code of its own gets what
 // the original has for it.
 func (a *api) resultOf(run *engine.Run) (*result, error) {
-	res := &result{Stdout: run.Stdout, Stderr: run.Stderr, ExitCode: -1}
+	res := &result{Stdout: run.Stdout, Stderr: ours.Replace(run.Stderr), ExitCode: -1}
 	if run.ExitCode != nil {
 		res.ExitCode = *run.ExitCode
 	}
@@ -152,7 +136,7 @@ func (a *api) resultOf(run *engine.Run) (*result, error) {
 	if said != "" {
 		said += "\n"
 	}
-	res.Error = fmt.Sprintf("process exited with code %d\n%s%s", res.ExitCode, said, run.Stderr)
+	res.Error = fmt.Sprintf("process exited with code %d\n%s%s", res.ExitCode, said, res.Stderr)
 	return res, nil
 }
 

@@ -145,16 +145,17 @@ class RequestBuffer:
 
 
 class Handed:
-    """All that there is to know of a program, as it is sent: flags, its folder, how
-    many arguments it has, its path, those, and its environment."""
+    """All that there is to know of a program, as it is sent: flags, its folder, what it
+    has imported, how many arguments it has, its path, those, and its environment."""
 
     def __init__(self, text):
-        flags, self.root, count, *rest = text.split("\0")
+        flags, self.root, modules, count, *rest = text.split("\0")
         self.echo_last, self.show_plots, self.alone, own = (flag == "1" for flag in flags)
+        self.modules = modules.split()
         self.argv, self.env = rest[: int(count)], rest[int(count) :] if own else None
 
 
-USUAL = Handed("\0".join(("0010", ROOT, "1", PROGRAM)))
+USUAL = Handed("\0".join(("0010", ROOT, "", "1", PROGRAM)))
 
 
 def packed(steps):

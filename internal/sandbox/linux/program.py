@@ -300,12 +300,14 @@ class LeavePlots:
         figure.savefig(f"plot_{self.numbers[figure]}.png", dpi=min(dpi, self.finest))
 
 
-def run(path, arguments, echo_last, show_plots, alone=False, source=None):
+def run(path, arguments, echo_last, show_plots, modules=(), alone=False, source=None):
     """Runs a program up to the end of its file. What it raises reaches the caller."""
     main = module_for(path, arguments, alone)
     EXPECTED.clear()
     if show_plots:
         LeavePlots()
+    for name in modules:
+        main.__dict__[name] = __import__(name)
     hide_stack()
     for code in load(path, echo_last, source):
         exec(code, main.__dict__)
@@ -323,13 +325,13 @@ def prewarm(path):
     sys.modules["__main__"] = first
 
 
-def conduct(path, arguments, echo_last, show_plots, alone, source):
+def conduct(path, arguments, echo_last, show_plots, modules, alone, source):
     """Runs a program and then does what an interpreter does at its end, but for
     taking itself apart, which takes longer than most programs. Returns the exit
     code."""
     raised = None
     try:
-        run(path, arguments, echo_last, show_plots, alone, source)
+        run(path, arguments, echo_last, show_plots, modules, alone, source)
     except BaseException as error:
         raised = error
     code = 0 if raised is None else report(raised)
@@ -436,4 +438,5 @@ def hide_functions(objects):
 hide_functions([*globals().values(), *vars(LeavePlots).values()])
 
 if __name__ == "__main__":
-    run(sys.argv[2], sys.argv[3:], "echo" in sys.argv[1], "plots" in sys.argv[1])
+    echo, plots, *modules = sys.argv[1].split(",")
+    run(sys.argv[2], sys.argv[3:], echo == "echo", plots == "plots", modules)

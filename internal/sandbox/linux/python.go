@@ -28,17 +28,21 @@ func (r *runRequest) isScript() bool {
 // drive puts the driver in front of a program that starts cold and wants what
 // the interpreter alone does not do.
 func (r *runRequest) drive() {
-	var wishes []string
+	if !r.driven() {
+		return
+	}
+	wishes := []string{"", ""}
 	if r.EchoLast {
-		wishes = append(wishes, "echo")
+		wishes[0] = "echo"
 	}
 	if r.ShowPlots {
-		wishes = append(wishes, "plots")
+		wishes[1] = "plots"
 	}
-	if len(wishes) > 0 {
-		r.Argv = slices.Insert(slices.Clone(r.Argv), 1, driverPath, strings.Join(wishes, ","))
-	}
+	r.Argv = slices.Insert(slices.Clone(r.Argv), 1, driverPath, strings.Join(append(wishes, r.Globals...), ","))
 }
+
+// driven reports whether the program wants what the interpreter alone does not do.
+func (r *runRequest) driven() bool { return r.EchoLast || r.ShowPlots || len(r.Globals) > 0 }
 
 // startsAlike reports whether a program may start warm: what an interpreter
 // and its packages read from the environment when they start is what a

@@ -120,6 +120,32 @@ func TestEchoLast(t *testing.T) {
 	}
 }
 
+// A program may have modules that it does not import, and is otherwise as it was.
+func TestGlobals(t *testing.T) {
+	for way, sandbox := range paths(t) {
+		t.Run(way, func(t *testing.T) {
+			for code, want := range map[string]string{
+				"print(os.sep, traceback.__name__, __file__, __name__)": "/ traceback /workspace/main.py __main__\n",
+				"from __future__ import annotations\nprint(sys.argv)":   "['/workspace/main.py']\n",
+				"os = 1\nprint(os, len(globals()) > 3)":                 "1 True\n",
+			} {
+				spec := sandboxtest.Python(code)
+				spec.Globals = []string{"os", "sys", "traceback"}
+				if r := sandboxtest.Run(t, sandbox, spec); r.Code() != 0 || r.Stdout != want || r.Stderr != "" {
+					t.Errorf("%q: exit code %d, stdout %q, stderr %q", code, r.Code(), r.Stdout, r.Stderr)
+				}
+			}
+			if r := sandboxtest.Run(t, sandbox, sandboxtest.Python("os")); r.Code() != 1 {
+				t.Errorf("not asked for: exit code %d", r.Code())
+			}
+			spec := sandboxtest.Spec("bash", "echo 5")
+			if spec.Globals = []string{"os"}; sandboxtest.Run(t, sandbox, spec).Stdout != "5\n" {
+				t.Error("another language")
+			}
+		})
+	}
+}
+
 // What echoes does not change anything else, nor is it on where nobody asked.
 func TestEchoLastElsewhere(t *testing.T) {
 	for way, sandbox := range paths(t) {

@@ -221,8 +221,11 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	p.list, p.files = fromInputs(spec.Inputs)
 	entry, code := path.Join(spec.Root, spec.Entry), spec.Language.Source(spec.Code)
 	python := spec.Language.Name == "python"
-	echo, plots := python && spec.EchoLast, python && spec.ShowPlots
-	inline := spec.Inline && spec.Language.Inline != nil && !echo && !plots || spec.Live
+	echo, plots, globals := python && spec.EchoLast, python && spec.ShowPlots, spec.Globals
+	if !python {
+		globals = nil
+	}
+	inline := spec.Inline && spec.Language.Inline != nil && !echo && !plots && globals == nil || spec.Live
 	long := !inline && len(code) > maxCode
 	if long {
 		if p.code, err = memoryFile("code", []byte(code)); err != nil {
@@ -236,7 +239,7 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 		Packages: spec.Packages,
 		Argv: spec.Language.Command(language.Program{Entry: entry, Code: code, Inline: inline, Args: spec.Args,
 			Memory: l.Memory}), Root: spec.Root,
-		EchoLast: echo, ShowPlots: plots, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list),
+		EchoLast: echo, ShowPlots: plots, Globals: globals, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list),
 		Workspace: l.Workspace, Inodes: l.Inodes, Memory: l.Memory,
 		Processes: l.Processes, CPUs: l.CPUs, CPUTime: l.CPUTime, Timeout: l.Timeout,
 		Count: l.Files.Count, Bytes: l.Files.Bytes, Total: l.Files.Total,

@@ -123,7 +123,7 @@ def begin():
 
 def warm_up(place, constants):
     path = PREWARM
-    message = "\0".join(["0001", buffer.ROOT, "1", path, *constants["env"]]).encode()
+    message = "\0".join(["0001", buffer.ROOT, "", "1", path, *constants["env"]]).encode()
 
     def once():
         place.put_program(message, b"")
@@ -301,7 +301,7 @@ def conduct(handed, source):
     if LIVE:
         LIVE[0].serve(LIVE[1], handed.argv[1:])
         return 0
-    return program.conduct(handed.argv[0], handed.argv[1:], handed.echo_last, handed.show_plots, handed.alone, source)
+    return program.conduct(handed.argv[0], handed.argv[1:], handed.echo_last, handed.show_plots, handed.modules, handed.alone, source)
 
 
 def set_environment(entries):

@@ -22,7 +22,8 @@ type handedProgram struct {
 	Root      string
 	EchoLast  bool
 	ShowPlots bool
-	Alone     bool // the program's file is the only one in its folder
+	Globals   []string // modules
+	Alone     bool     // the program's file is the only one in its folder
 }
 
 // warm takes a waiting sandbox for a request, nil if it is to start cold.
@@ -61,7 +62,8 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	if err != nil {
 		return err
 	}
-	handed := handedProgram{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Alone: r.alone()}
+	handed := handedProgram{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Globals: r.Globals,
+		Alone: r.alone()}
 	if !slices.Equal(r.Env, w.executor.usual) {
 		handed.Env = r.Env
 	}
@@ -110,7 +112,7 @@ func (p *handedProgram) encode() (string, error) {
 		}
 	}
 	arguments := p.Argv[1:] // but for the interpreter
-	fields := slices.Concat([]string{string(flags), p.Root, strconv.Itoa(len(arguments))}, arguments, p.Env)
+	fields := slices.Concat([]string{string(flags), p.Root, strings.Join(p.Globals, " "), strconv.Itoa(len(arguments))}, arguments, p.Env)
 	if slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(f, "\x00") }) {
 		return "", errors.New("a zero byte in what a program is handed")
 	}
@@ -121,7 +123,7 @@ func (p *handedProgram) encode() (string, error) {
 // the rest.
 func (p *handedProgram) isUsual() bool {
 	return len(p.Argv) == 2 && p.Argv[1] == rootWorkspace+"/main.py" && p.Env == nil && p.Root == rootWorkspace &&
-		!p.EchoLast && !p.ShowPlots && p.Alone
+		!p.EchoLast && !p.ShowPlots && len(p.Globals) == 0 && p.Alone
 }
 
 // alone reports whether the program's file is the only one in its folder.

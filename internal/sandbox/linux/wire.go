@@ -285,6 +285,7 @@ type runRequest struct {
 	Make      bool     `json:",omitempty"` // that workspace, of the inputs; else a live interpreter has none
 	EchoLast  bool     // print the value of a Python program's last expression
 	ShowPlots bool     // leave the plots that it shows as files
+	Globals   []string `json:",omitempty"` // modules that a Python program has without importing them
 	Folders   bool     // an empty folder is an output
 	Calls     bool
 	Network   bool   `json:",omitempty"` // it has a proxy, whose socket the service gets
@@ -434,8 +435,8 @@ func (r *runRequest) check() error {
 		return errors.New("arguments and environment are too long")
 	case r.Root != rootWorkspace && r.Root != rootData:
 		return errors.New("unknown root")
-	case (r.EchoLast || r.ShowPlots) && !r.isScript():
-		return errors.New("only a Python script's last expression can be echoed, and its plots be left")
+	case r.driven() && !r.isScript():
+		return errors.New("only a Python script's last expression can be echoed, its plots be left, and globals be there")
 	case r.Entry != "" && checkPath(r.Entry) != nil, r.Entry == "" && r.Code != nil:
 		return errors.New("bad entry path")
 	case r.Live && (!heldID.MatchString(r.Held) || r.Entry != "" || !r.Calls):
