@@ -23,6 +23,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // DefaultURL is Anthropic's own service.
@@ -49,10 +50,10 @@ type Options struct {
 
 // Client is one account.
 type Client struct {
-	key, base string
-	http      *http.Client
-	clock     provider.Clock
-	retry     provider.Retry
+	key   string
+	rest  exchange.Client
+	clock provider.Clock
+	retry provider.Retry
 
 	messages   sdk.MessageService
 	models     sdk.ModelService
@@ -68,17 +69,20 @@ func New(o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set",
 			Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
 	}
-	p := &Client{key: o.Key, base: cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL), http: o.HTTP, retry: o.Retry}
+	p := &Client{key: o.Key, retry: o.Retry}
 	p.clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
 	p.retry.Clock = cmp.Or(p.retry.Clock, p.clock)
-	if p.http == nil {
-		p.http = provider.HTTPClient(provider.Timeouts{})
+	if o.HTTP == nil {
+		o.HTTP = provider.HTTPClient(provider.Timeouts{})
 	}
+	p.rest = exchange.Client{Provider: provider.Anthropic, URL: cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL),
+		HTTP: o.HTTP, Refused: p.refused,
+		Header: http.Header{"Authorization": {"Bearer " + o.Key}, "Anthropic-Version": {apiVersion}}}
 	// The services, not the client: that one reads the environment. No retries: the
 	// SDK would wait for as long as any Retry-After says.
 	opts := []option.RequestOption{
-		option.WithBaseURL(p.base), option.WithAPIKey(p.key), option.WithHeader("anthropic-version", apiVersion),
-		option.WithHTTPClient(p.http), option.WithMaxRetries(0),
+		option.WithBaseURL(p.rest.URL), option.WithAPIKey(p.key), option.WithHeader("anthropic-version", apiVersion),
+		option.WithHTTPClient(o.HTTP), option.WithMaxRetries(0),
 	}
 	p.messages, p.models, p.files = sdk.NewMessageService(opts...), sdk.NewModelService(opts...),
 		sdk.NewFileService(opts...)
@@ -89,7 +93,7 @@ func New(o Options) (*Client, error) {
 func (p *Client) Name() string { return provider.Anthropic }
 
 // Account implements provider.Provider.
-func (p *Client) Account() string { return provider.AccountOf(p.base, p.key) }
+func (p *Client) Account() string { return provider.AccountOf(p.rest.URL, p.key) }
 
 // Caps implements provider.Provider.
 func (p *Client) Caps() provider.Capabilities {

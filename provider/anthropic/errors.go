@@ -104,6 +104,3 @@ func kindOf(status int, kind, code, message string) provider.Kind {
 	}
 	return provider.KindOfStatus(status)
 }
-
-// mostError is more than an error body is long.
-const mostError = 64 << 10

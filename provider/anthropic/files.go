@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -19,17 +17,6 @@ import (
 // files is the Files API.
 type files struct{ p *Client }
 
-// request prepares a call that does not go through the SDK.
-func (f files) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, f.p.base+path, body)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+f.p.key)
-	r.Header.Set("anthropic-version", apiVersion)
-	return r, nil
-}
-
 // Upload implements provider.FileStore.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "upload " + u.Name
@@ -38,28 +25,13 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 		fields = append(fields, provider.Field{Name: "expires_in_seconds",
 			Value: strconv.FormatInt(int64(u.TTL.Seconds()), 10)})
 	}
-	body, kind, length, err := provider.Form(fields, "file", u)
+	a, err := f.p.rest.Upload(ctx, op, "/v1/files", fields, "file", u)
 	if err != nil {
-		return provider.FileInfo{}, provider.Failed(f.p.Name(), op, err)
-	}
-	r, err := f.request(ctx, http.MethodPost, "/v1/files", body)
-	if err != nil {
-		return provider.FileInfo{}, provider.Failed(f.p.Name(), op, err)
-	}
-	r.ContentLength = length
-	r.Header.Set("Content-Type", kind)
-	resp, err := f.p.http.Do(r)
-	if err != nil {
-		return provider.FileInfo{}, provider.Failed(f.p.Name(), op, err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, mostError))
-	if err != nil {
-		return provider.FileInfo{}, provider.Failed(f.p.Name(), op, err)
+		return provider.FileInfo{}, err
 	}
 	var m sdk.FileMetadata
-	if resp.StatusCode/100 != 2 || json.Unmarshal(answer, &m) != nil || m.ID == "" {
-		return provider.FileInfo{}, f.p.refused(op, resp.StatusCode, resp.Header, answer)
+	if json.Unmarshal(a.Data, &m) != nil || m.ID == "" {
+		return provider.FileInfo{}, f.p.refused(op, a.Status, a.Header, a.Data)
 	}
 	return describe(&m), nil
 }
@@ -112,27 +84,8 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 
 // Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
-	info := provider.FileInfo{Ref: ref, Size: -1}
 	op := "fetch " + cmp.Or(ref.Path, ref.ID)
-	r, err := f.request(ctx, http.MethodGet, "/v1/files/"+url.PathEscape(ref.ID)+"/content", nil)
-	if err != nil {
-		return nil, info, provider.Failed(f.p.Name(), op, err)
-	}
-	if offset > 0 {
-		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-	}
-	resp, err := f.p.http.Do(r)
-	if err != nil {
-		return nil, info, provider.Failed(f.p.Name(), op, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		defer resp.Body.Close()
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, mostError)) // half an error is one too
-		return nil, info, f.p.refused(op, resp.StatusCode, resp.Header, answer)
-	}
-	body, size, err := provider.Body(resp, offset)
-	info.Size, info.MIME, info.Readable = size, resp.Header.Get("Content-Type"), true
-	return body, info, err
+	return f.p.rest.Open(ctx, op, "/v1/files/"+url.PathEscape(ref.ID)+"/content", ref, offset)
 }
 
 // Delete implements provider.FileStore.

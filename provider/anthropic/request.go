@@ -8,6 +8,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // maxTokens is asked for when nobody says otherwise: the service wants a number.
@@ -82,10 +83,9 @@ func conversation(r provider.RunRequest) ([]message, error) {
 	for i, t := range r.Input {
 		last := i == len(r.Input)-1
 		if len(t.Raw) > 0 && t.Provider == provider.Anthropic {
-			var raw []message
-			if err := json.Unmarshal(t.Raw, &raw); err != nil {
-				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Anthropic, Op: "run",
-					Message: "an earlier turn of the conversation cannot be read", Err: err}
+			raw, err := exchange.Earlier[message](provider.Anthropic, t)
+			if err != nil {
+				return nil, err
 			}
 			all = append(all, raw...)
 			continue

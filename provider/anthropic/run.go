@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // How often a turn continues: after a pause of the service, whose own loop has ten
@@ -57,22 +57,8 @@ func (p *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	if err != nil {
 		t.warn()
 	}
-	t.close()
+	exchange.Keep(provider.Anthropic, t.result, t.said)
 	return t.result, err
-}
-
-// close sums the turn up.
-func (t *turn) close() {
-	if len(t.said) == 0 {
-		return
-	}
-	raw, err := json.Marshal(t.said)
-	if err != nil { // it has come from JSON
-		return
-	}
-	t.result.Raw = raw
-	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
-		Provider: provider.Anthropic}}
 }
 
 func (t *turn) loop(ctx context.Context, before []message) error {
@@ -81,7 +67,9 @@ func (t *turn) loop(ctx context.Context, before []message) error {
 		most = maxCalls
 	}
 	for pauses := 0; ; {
-		reply, err := t.ask(ctx, slices.Concat(before, t.said))
+		reply, err := exchange.Ask(ctx, t.result.Calls, t.p.retry, func(ctx context.Context) (*reply, error) {
+			return t.ask(ctx, slices.Concat(before, t.said))
+		})
 		if err != nil {
 			t.result.Stop = provider.StopError
 			return err
@@ -132,21 +120,8 @@ type reply struct {
 	stop    sdk.StopReason
 }
 
-// ask makes one request. The first of a turn is made once, the others, which
-// cannot be repeated from outside, by the rule, as long as nothing has come.
+// ask makes one request.
 func (t *turn) ask(ctx context.Context, messages []message) (*reply, error) {
-	if t.result.Calls == 0 {
-		return t.askOnce(ctx, messages)
-	}
-	var got *reply
-	err := t.p.retry.Do(ctx, func(ctx context.Context) (err error) {
-		got, err = t.askOnce(ctx, messages)
-		return err
-	})
-	return got, err
-}
-
-func (t *turn) askOnce(ctx context.Context, messages []message) (*reply, error) {
 	request, err := params(t.r, t.session, messages)
 	if err != nil {
 		return nil, err
@@ -161,14 +136,14 @@ func (t *turn) askOnce(ctx context.Context, messages []message) (*reply, error) 
 	for stream.Next() {
 		e := stream.Current()
 		if err := m.Accumulate(e); err != nil {
-			return nil, broken(err, begun)
+			return nil, exchange.Broken(provider.Anthropic, err, begun)
 		}
 		begun = true
 		ended = e.Type == "message_stop"
 		t.event(ctx, e, &m)
 		t.running.Store(len(t.pending) > 0)
 		if ctx.Err() != nil && !t.running.Load() {
-			return nil, broken(context.Cause(ctx), true)
+			return nil, exchange.Broken(provider.Anthropic, context.Cause(ctx), true)
 		}
 	}
 	if resp != nil {
@@ -180,12 +155,12 @@ func (t *turn) askOnce(ctx context.Context, messages []message) (*reply, error) 
 		}
 		err = t.p.failed("run", err)
 		if begun {
-			return nil, broken(err, true)
+			return nil, exchange.Broken(provider.Anthropic, err, true)
 		}
 		return nil, t.p.containers.explain(t.session, err, t.p.clock.Now())
 	}
 	if !ended {
-		return nil, broken(errors.New("the answer broke off"), begun)
+		return nil, exchange.Broken(provider.Anthropic, errors.New("the answer broke off"), begun)
 	}
 	t.result.Usage.Add(provider.Usage{
 		Input:  m.Usage.InputTokens + m.Usage.CacheReadInputTokens + m.Usage.CacheCreationInputTokens,
@@ -225,16 +200,6 @@ func (t *turn) linger(ctx context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// broken is the error of a stream that has ended too early. What has been told is
-// not told again: such a request is not repeated within a turn.
-func broken(err error, begun bool) error {
-	e := *provider.Failed(provider.Anthropic, "run", err)
-	if begun && e.Attempts == 0 {
-		e.Attempts = 1
-	}
-	return &e
-}
-
 // call calls the functions of the caller that the model asks for.
 func (t *turn) call(ctx context.Context, m message) (message, error) {
 	answer := message{Role: "user"}
@@ -244,21 +209,11 @@ func (t *turn) call(ctx context.Context, m message) (message, error) {
 		if json.Unmarshal(raw, &b) != nil || b.Type != "tool_use" {
 			continue
 		}
-		t.sink.Send(provider.FunctionCalled{Name: b.Name, Arguments: b.Input})
-		reply, known, err := provider.FunctionReply{}, false, error(nil)
-		for _, f := range t.r.Functions {
-			if f.Name == b.Name {
-				known = true
-				reply, err = f.Call(ctx, b.Input)
-			}
-		}
+		reply, failed, err := exchange.Call(ctx, t.r.Functions, t.sink, b.Name, b.Input)
 		if err != nil {
-			return answer, fmt.Errorf("%s: %w", b.Name, err)
+			return answer, err
 		}
-		if !known {
-			reply.Text = "There is no tool of this name."
-		}
-		answer.add(resultBlock{"tool_result", b.ID, reply.Text, !known})
+		answer.add(resultBlock{"tool_result", b.ID, reply.Text, failed})
 		files = append(files, reply.Files...)
 	}
 	answer.attach(files, map[string]bool{})

@@ -216,7 +216,7 @@ func TestFunctionBringsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if raw := string(got.Raw); !strings.Contains(raw, `"container_upload"`) ||
-		!strings.Contains(raw, "There is no tool of this name.") {
+		!strings.Contains(raw, "There is no function of this name.") {
 		t.Errorf("went on with %s", raw)
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"time"
 
 	"google.golang.org/genai"
@@ -112,26 +110,7 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 
 // Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
-	c, info, op := f.c, provider.FileInfo{Ref: ref, Size: -1}, "fetch "+ref.ID
-	r, err := c.request(ctx, http.MethodGet, "/"+apiVersion+"/"+ref.ID+":download?alt=media", nil)
-	if err != nil {
-		return nil, info, err
-	}
-	if offset > 0 {
-		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-	}
-	resp, err := c.options.HTTP.Do(r)
-	if err != nil {
-		return nil, info, provider.Failed(provider.Gemini, op, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		defer resp.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, mostError)) // half an error is one too
-		return nil, info, c.refused(op, resp.StatusCode, resp.Header, said)
-	}
-	body, size, err := provider.Body(resp, offset)
-	info.Size, info.MIME, info.Readable = size, resp.Header.Get("Content-Type"), true
-	return body, info, err
+	return f.c.rest.Open(ctx, "fetch "+ref.ID, "/"+apiVersion+"/"+ref.ID+":download?alt=media", ref, offset)
 }
 
 // Delete implements provider.FileStore.

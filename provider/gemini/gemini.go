@@ -20,6 +20,7 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // DefaultURL is Google's own service.
@@ -44,6 +45,7 @@ type Options struct {
 type Client struct {
 	options Options
 	sdk     *genai.Client
+	rest    exchange.Client
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -73,7 +75,10 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, provider.Failed(provider.Gemini, "open", err)
 	}
-	return &Client{options: o, sdk: sdk}, nil
+	c := &Client{options: o, sdk: sdk}
+	c.rest = exchange.Client{Provider: provider.Gemini, URL: o.URL, HTTP: o.HTTP, Refused: c.refused,
+		Header: http.Header{"X-Goog-Api-Key": {o.Key}}}
+	return c, nil
 }
 
 // Name implements provider.Provider.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // maxCalls bounds the requests of a turn: each after the first answers calls of
@@ -45,11 +46,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	if err != nil {
 		t.result.Stop = provider.StopError
 	}
-	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
-		t.result.Raw = raw
-		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
-			Provider: provider.Gemini}}
-	}
+	exchange.Keep(provider.Gemini, t.result, t.said)
 	return t.result, err
 }
 
@@ -94,9 +91,9 @@ func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
 	given := map[string]bool{}
 	for i, t := range r.Input {
 		if len(t.Raw) > 0 && t.Provider == provider.Gemini {
-			var raw []*genai.Content
-			if err := json.Unmarshal(t.Raw, &raw); err != nil {
-				return nil, invalid("an earlier turn of the conversation cannot be read", err)
+			raw, err := exchange.Earlier[*genai.Content](provider.Gemini, t)
+			if err != nil {
+				return nil, err
 			}
 			// Turns of another API of the service have no parts: their text is sent.
 			if !slices.ContainsFunc(raw, func(c *genai.Content) bool { return c == nil || len(c.Parts) == 0 }) {
@@ -152,7 +149,9 @@ func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.
 	}
 	for {
 		contents := slices.Concat(before, t.said)
-		got, err := t.ask(ctx, contents, config)
+		got, err := exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*genai.Content, error) {
+			return t.ask(ctx, contents, config)
+		})
 		if err != nil {
 			return err
 		}
@@ -180,22 +179,8 @@ func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.
 	}
 }
 
-// ask makes one request. The first of a turn is made once, the others, which
-// cannot be repeated from outside, by the rule, as long as nothing has come.
+// ask makes one request.
 func (t *turn) ask(
-	ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig,
-) (got *genai.Content, err error) {
-	if t.result.Calls == 0 {
-		return t.askOnce(ctx, contents, config)
-	}
-	err = t.c.options.Retry.Do(ctx, func(ctx context.Context) (err error) {
-		got, err = t.askOnce(ctx, contents, config)
-		return err
-	})
-	return got, err
-}
-
-func (t *turn) askOnce(
 	ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig,
 ) (*genai.Content, error) {
 	whole := &genai.Content{Role: genai.RoleModel}
@@ -205,7 +190,7 @@ func (t *turn) askOnce(
 	// An error is the end: the SDK would continue with a response that is not there.
 	for resp, err := range t.c.sdk.Models.GenerateContentStream(ctx, t.r.Model, contents, config) {
 		if err != nil {
-			return nil, broken(t.c.failed("run", err), begun)
+			return nil, exchange.Broken(provider.Gemini, t.c.failed("run", err), begun)
 		}
 		begun = true
 		if resp.UsageMetadata != nil {
@@ -232,8 +217,8 @@ func (t *turn) askOnce(
 		}
 	}
 	if finish == "" {
-		return nil, broken(provider.Failed(provider.Gemini, "run",
-			errors.Join(ctx.Err(), ended.err, errors.New("the answer broke off"))), begun)
+		return nil, exchange.Broken(provider.Gemini,
+			errors.Join(ctx.Err(), ended.err, errors.New("the answer broke off")), begun)
 	}
 	t.result.Stop = stopOf(finish)
 	if t.result.Stop != provider.StopDone && t.result.StopDetail == "" || finish == genai.FinishReasonUnexpectedToolCall ||
@@ -245,18 +230,6 @@ func (t *turn) askOnce(
 			Output: int64(usage.CandidatesTokenCount + usage.ThoughtsTokenCount), Cached: int64(usage.CachedContentTokenCount)})
 	}
 	return whole, nil
-}
-
-// broken marks an error of an answer that had begun: what has been told is not
-// told again, such a request is not repeated within a turn.
-func broken(err error, begun bool) error {
-	e, ok := errors.AsType[*provider.Error](err)
-	if !ok || !begun || e.Attempts > 0 {
-		return err
-	}
-	once := *e
-	once.Attempts = 1
-	return &once
 }
 
 func stopOf(f genai.FinishReason) provider.Stop {
@@ -341,19 +314,15 @@ func (t *turn) call(ctx context.Context, calls []*genai.FunctionCall) (*genai.Co
 		if c.Args == nil {
 			args = []byte("{}")
 		}
-		answer := map[string]any{"error": "There is no function of this name."}
-		for _, f := range t.r.Functions {
-			if f.Name != c.Name {
-				continue
-			}
-			t.sink.Send(provider.FunctionCalled{Name: c.Name, Arguments: args})
-			said, err := f.Call(ctx, args)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.Name, err)
-			}
-			answer = map[string]any{"output": said.Text}
-			brought = append(brought, said.Files...)
+		said, failed, err := exchange.Call(ctx, t.r.Functions, t.sink, c.Name, args)
+		if err != nil {
+			return nil, err
 		}
+		answer := map[string]any{"output": said.Text}
+		if failed {
+			answer = map[string]any{"error": said.Text}
+		}
+		brought = append(brought, said.Files...)
 		reply.Parts = append(reply.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
 			ID: c.ID, Name: c.Name, Response: answer}})
 	}

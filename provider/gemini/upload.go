@@ -18,18 +18,6 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// mostError is more than an answer of this API is long.
-const mostError = 256 << 10
-
-func (c *Client) request(ctx context.Context, method, where string, body io.Reader) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.options.URL+where, body)
-	if err != nil {
-		return nil, provider.Failed(c.Name(), method, err)
-	}
-	r.Header.Set("X-Goog-Api-Key", c.options.Key)
-	return r, nil
-}
-
 // upload is a resumable one under way: a start, parts of which each says where it
 // belongs, the last with "finalize", and after a failure the question how much has
 // arrived.
@@ -89,7 +77,7 @@ func (u *upload) start(ctx context.Context, in provider.Upload) error {
 	if err != nil {
 		return provider.Failed(provider.Gemini, u.op, err)
 	}
-	r, err := u.c.request(ctx, http.MethodPost, "/upload/"+apiVersion+"/files", bytes.NewReader(about))
+	r, err := u.c.rest.Request(ctx, u.op, http.MethodPost, "/upload/"+apiVersion+"/files", bytes.NewReader(about))
 	if err != nil {
 		return err
 	}
@@ -166,11 +154,10 @@ func (u *upload) part(ctx context.Context, data []byte, offset int64, last bool)
 }
 
 func (u *upload) sendPart(ctx context.Context, data []byte, offset int64, last bool) (*genai.File, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, bytes.NewReader(data))
+	r, err := u.c.rest.Request(ctx, u.op, http.MethodPost, u.url, bytes.NewReader(data))
 	if err != nil {
-		return nil, provider.Failed(provider.Gemini, u.op, err)
+		return nil, err
 	}
-	r.Header.Set("X-Goog-Api-Key", u.c.options.Key)
 	r.Header.Set("X-Goog-Upload-Offset", strconv.FormatInt(offset, 10))
 	r.Header.Set("X-Goog-Upload-Command", "upload")
 	if last {
@@ -185,11 +172,10 @@ func (u *upload) sendPart(ctx context.Context, data []byte, offset int64, last b
 
 // received asks how much has arrived, or returns the file when all of it has.
 func (u *upload) received(ctx context.Context) (int64, *genai.File, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, nil)
+	r, err := u.c.rest.Request(ctx, u.op, http.MethodPost, u.url, nil)
 	if err != nil {
-		return 0, nil, provider.Failed(provider.Gemini, u.op, err)
+		return 0, nil, err
 	}
-	r.Header.Set("X-Goog-Api-Key", u.c.options.Key)
 	r.Header.Set("X-Goog-Upload-Command", "query")
 	header, body, err := u.send(r)
 	if err != nil {
@@ -219,17 +205,9 @@ func (u *upload) file(body []byte) (*genai.File, error) {
 }
 
 func (u *upload) send(r *http.Request) (http.Header, []byte, error) {
-	resp, err := u.c.options.HTTP.Do(r)
+	a, err := u.c.rest.Fetch(u.op, r)
 	if err != nil {
-		return nil, nil, provider.Failed(provider.Gemini, u.op, err)
+		return nil, nil, err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostError))
-	if err != nil {
-		return nil, nil, provider.Failed(provider.Gemini, u.op, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return nil, nil, u.c.refused(u.op, resp.StatusCode, resp.Header, body)
-	}
-	return resp.Header, body, nil
+	return a.Header, a.Data, nil
 }

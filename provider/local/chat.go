@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/sse"
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 	"github.com/airlock-run/airlock/provider/internal/partial"
 	"github.com/airlock-run/airlock/pytool"
 )
@@ -25,36 +25,7 @@ const maxBody = 32 << 20
 // maxEvent is how long one event of an answer may be.
 const maxEvent = 64 << 20
 
-func (c *Client) send(ctx context.Context, op, method, path string, body any) (*http.Response, error) {
-	var content io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return nil, provider.Failed(c.Name(), op, err)
-		}
-		content = bytes.NewReader(b)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, c.options.URL+path, content)
-	if err != nil {
-		return nil, provider.Failed(c.Name(), op, err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if c.options.Key != "" {
-		r.Header.Set("Authorization", "Bearer "+c.options.Key)
-	}
-	resp, err := c.options.HTTP.Do(r)
-	if err != nil {
-		return nil, provider.Failed(c.Name(), op, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		defer resp.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // half an error is one too
-		return nil, c.refused(op, resp.StatusCode, resp.Header, said)
-	}
-	return resp, nil
-}
-
-func (c *Client) refused(op string, status int, header http.Header, body []byte) error {
+func (c *Client) refused(op string, status int, header http.Header, body []byte) *provider.Error {
 	e := &provider.Error{Kind: provider.KindOfStatus(status), Provider: c.Name(), Op: op, Status: status,
 		RequestID: header.Get("X-Request-Id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now())}
 	e.Message, e.Code = errorText(body)
@@ -71,7 +42,7 @@ func (c *Client) refused(op string, status int, header http.Header, body []byte)
 
 // models asks for the names of the models.
 func (c *Client) models(ctx context.Context) ([]string, error) {
-	resp, err := c.send(ctx, "check the model", http.MethodGet, "/models", nil)
+	resp, err := c.rest.Send(ctx, "check the model", http.MethodGet, "/models", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +71,7 @@ type answer struct {
 
 // complete makes one request.
 func (c *Client) complete(ctx context.Context, q request, used map[string]bool, sink provider.Sink) (*answer, error) {
-	resp, err := c.send(ctx, "run", http.MethodPost, "/chat/completions", q)
+	resp, err := c.rest.Send(ctx, "run", http.MethodPost, "/chat/completions", q)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +98,7 @@ func (c *Client) complete(ctx context.Context, q request, used map[string]bool, 
 	return a, c.broken(a, nil)
 }
 
-// broken is the error of an answer that is not whole. What has been told is not
-// told again: such a request is not repeated within a turn.
+// broken is the error of an answer that is not whole.
 func (c *Client) broken(a *answer, err error) error {
 	if err == nil && a.finish != "" {
 		return nil
@@ -136,11 +106,7 @@ func (c *Client) broken(a *answer, err error) error {
 	if err == nil {
 		err = errors.New("the answer broke off")
 	}
-	e := *provider.Failed(c.Name(), "run", err)
-	if a.begun && e.Attempts == 0 {
-		e.Attempts = 1
-	}
-	return &e
+	return exchange.Broken(c.Name(), err, a.begun)
 }
 
 // take takes a chunk.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 	"github.com/airlock-run/airlock/pytool"
 )
 
@@ -45,6 +46,7 @@ type Options struct {
 // Client is the provider.
 type Client struct {
 	options  Options
+	rest     exchange.Client
 	sessions *sessions
 }
 
@@ -69,6 +71,11 @@ func New(o Options) (*Client, error) {
 	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
 	o.IdleTTL = cmp.Or(o.IdleTTL, time.Hour)
 	c := &Client{options: o}
+	c.rest = exchange.Client{Provider: provider.Local, URL: o.URL, HTTP: o.HTTP, Refused: c.refused,
+		Header: http.Header{}}
+	if o.Key != "" {
+		c.rest.Header.Set("Authorization", "Bearer "+o.Key)
+	}
 	c.sessions = &sessions{c: c, open: map[string]*session{}}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 	"github.com/airlock-run/airlock/pytool"
 )
 
@@ -53,11 +55,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	if err != nil {
 		t.result.Stop = provider.StopError
 	}
-	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
-		t.result.Raw = raw
-		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
-			Provider: provider.Local}}
-	}
+	exchange.Keep(provider.Local, t.result, t.said)
 	return t.result, err
 }
 
@@ -105,10 +103,9 @@ func (t *turn) conversation(ctx context.Context) (all []json.RawMessage, err err
 	}
 	for i, turn := range t.r.Input {
 		if len(turn.Raw) > 0 && turn.Provider == provider.Local {
-			var raw []json.RawMessage
-			if err := json.Unmarshal(turn.Raw, &raw); err != nil {
-				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "run",
-					Message: "an earlier turn of the conversation cannot be read", Err: err}
+			raw, err := exchange.Earlier[json.RawMessage](provider.Local, turn)
+			if err != nil {
+				return nil, err
 			}
 			all = append(all, raw...)
 			t.know(raw)
@@ -187,12 +184,8 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 		return err
 	}
 	if len(t.r.Schema) > 0 {
-		name := t.r.SchemaName
-		if name == "" {
-			name = "answer"
-		}
 		q.ResponseFormat = map[string]any{"type": "json_schema",
-			"json_schema": map[string]any{"name": name, "schema": t.r.Schema, "strict": true}}
+			"json_schema": map[string]any{"name": cmp.Or(t.r.SchemaName, "answer"), "schema": t.r.Schema, "strict": true}}
 	}
 	most := t.r.MaxCalls
 	if most <= 0 {
@@ -235,9 +228,8 @@ func stopOf(finish string) provider.Stop {
 	return provider.StopDone
 }
 
-// ask makes one request. The first of a turn is made once, the others, which
-// cannot be repeated from outside, by the rule, as long as nothing has come.
-func (t *turn) ask(ctx context.Context, q request) (a *answer, err error) {
+// ask makes one request of the turn.
+func (t *turn) ask(ctx context.Context, q request) (*answer, error) {
 	sink := t.sink
 	if t.result.Text != "" { // texts of several answers are kept apart
 		sink = func(e provider.Event) {
@@ -248,14 +240,9 @@ func (t *turn) ask(ctx context.Context, q request) (a *answer, err error) {
 			t.sink.Send(e)
 		}
 	}
-	if t.result.Calls == 0 {
+	return exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*answer, error) {
 		return t.c.complete(ctx, q, t.ids, sink)
-	}
-	err = t.c.options.Retry.Do(ctx, func(ctx context.Context) (err error) {
-		a, err = t.c.complete(ctx, q, t.ids, sink)
-		return err
 	})
-	return a, err
 }
 
 // tell adds an answer to the conversation.
@@ -363,31 +350,21 @@ func (t *turn) keep(ctx context.Context, r ran) {
 
 // call calls a function of the caller.
 func (t *turn) call(ctx context.Context, call toolCall) (string, error) {
-	args := json.RawMessage(call.Function.Arguments)
-	for _, f := range t.r.Functions {
-		if f.Name != call.Function.Name {
-			continue
-		}
-		if !json.Valid(args) {
-			return "The arguments are not JSON. Call it again with an object.", nil
-		}
-		t.sink.Send(provider.FunctionCalled{Name: f.Name, Arguments: args})
-		reply, err := f.Call(ctx, args)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", f.Name, err)
-		}
-		var names []string
-		for _, a := range reply.Files {
-			in, err := t.c.sessions.Add(ctx, t.session, a.File)
-			if err != nil {
-				return "", err
-			}
-			names = append(names, in.Ref.Path)
-		}
-		if len(names) > 0 {
-			reply.Text += "\n(Now in the working directory: " + strings.Join(names, ", ") + ")"
-		}
-		return reply.Text, nil
+	reply, _, err := exchange.Call(ctx, t.r.Functions, t.sink, call.Function.Name,
+		json.RawMessage(call.Function.Arguments))
+	if err != nil {
+		return "", err
 	}
-	return "There is no tool of this name.", nil
+	var names []string
+	for _, a := range reply.Files {
+		in, err := t.c.sessions.Add(ctx, t.session, a.File)
+		if err != nil {
+			return "", err
+		}
+		names = append(names, in.Ref.Path)
+	}
+	if len(names) > 0 {
+		reply.Text += "\n(Now in the working directory: " + strings.Join(names, ", ") + ")"
+	}
+	return reply.Text, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // DefaultURL is the public service.
@@ -47,7 +48,7 @@ type Options struct {
 type Client struct {
 	options Options
 	sdk     sdk.Client
-	base    *url.URL
+	rest    exchange.Client
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -74,7 +75,16 @@ func New(o Options) (*Client, error) {
 	client := sdk.NewClient(option.WithBaseURL(base.String()), option.WithAPIKey(o.Key), option.WithHTTPClient(o.HTTP),
 		option.WithMaxRetries(0), // the one rule for repeating is provider.Retry
 		option.WithOrganization(o.Organization), option.WithProject(o.Project))
-	return &Client{options: o, sdk: client, base: base}, nil
+	c := &Client{options: o, sdk: client}
+	c.rest = exchange.Client{Provider: provider.OpenAI, URL: strings.TrimRight(base.String(), "/"), HTTP: o.HTTP,
+		Refused: c.refusedBy, Header: http.Header{"Authorization": {"Bearer " + o.Key}}}
+	if o.Organization != "" {
+		c.rest.Header.Set("OpenAI-Organization", o.Organization)
+	}
+	if o.Project != "" {
+		c.rest.Header.Set("OpenAI-Project", o.Project)
+	}
+	return c, nil
 }
 
 // Name implements provider.Provider.

@@ -3,7 +3,6 @@ package openai
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 
@@ -43,16 +42,14 @@ type problem struct {
 	Code    string `json:"code"`
 }
 
-// refusedBy reads the error of a plain HTTP reply and closes it.
-func (c *Client) refusedBy(op string, resp *http.Response) error {
-	defer resp.Body.Close()
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+// refusedBy reads the error of a plain HTTP reply.
+func (c *Client) refusedBy(op string, status int, header http.Header, data []byte) *provider.Error {
 	var body struct{ Error problem }
 	_ = json.Unmarshal(data, &body) // a proxy's page has no message; the status says enough
-	return c.refused(op, resp.StatusCode, resp.Header, body.Error)
+	return c.refused(op, status, header, body.Error)
 }
 
-func (c *Client) refused(op string, status int, header http.Header, p problem) error {
+func (c *Client) refused(op string, status int, header http.Header, p problem) *provider.Error {
 	e := &provider.Error{Kind: kindOf(status, p), Provider: provider.OpenAI, Op: op, Status: status, Code: p.Code,
 		Message:   p.Message,
 		RequestID: header.Get("x-request-id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now()),

@@ -294,7 +294,7 @@ func (s containers) Add(ctx context.Context, id string, f provider.FileInfo) (pr
 	if f.Ref.Scope == provider.ScopeInline {
 		var raw json.RawMessage
 		u := provider.Upload{Name: f.Name, MIME: f.MIME, Size: int64(len(f.Ref.Inline)), Body: bytes.NewReader(f.Ref.Inline)}
-		if err := s.c.post(ctx, "put "+f.Name+" into container "+id, "containers/"+id+"/files", nil, "file", u,
+		if err := s.c.post(ctx, "put "+f.Name+" into container "+id, "/containers/"+id+"/files", nil, "file", u,
 			&raw); err != nil {
 			return provider.FileInfo{}, err
 		}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // request writes a turn as the Responses API wants it. Nothing is stored there:
@@ -47,12 +49,8 @@ func request(r provider.RunRequest) (p responses.ResponseNewParams, err error) {
 		if err := json.Unmarshal(r.Schema, &schema); err != nil {
 			return p, invalid("the schema is not a JSON object: " + err.Error())
 		}
-		name := r.SchemaName
-		if name == "" {
-			name = "answer"
-		}
 		p.Text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
-			Name: name, Schema: schema, Strict: sdk.Bool(true)}
+			Name: cmp.Or(r.SchemaName, "answer"), Schema: schema, Strict: sdk.Bool(true)}
 	}
 	return p, nil
 }
@@ -75,9 +73,9 @@ func reasons(model string) bool {
 func input(r provider.RunRequest) (items responses.ResponseInputParam, err error) {
 	for i, t := range r.Input {
 		if t.Provider == provider.OpenAI && len(t.Raw) > 0 {
-			var raw []json.RawMessage
-			if err := json.Unmarshal(t.Raw, &raw); err != nil {
-				return nil, invalid("an earlier turn cannot be read: " + err.Error())
+			raw, err := exchange.Earlier[json.RawMessage](provider.OpenAI, t)
+			if err != nil {
+				return nil, err
 			}
 			for _, item := range raw {
 				items = append(items, rawItem(item))

@@ -3,12 +3,12 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 const defaultCalls = 8
@@ -35,7 +35,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 			t.read(reply)
 			items = append(items, outputOf(reply)...)
 		}
-		t.finish(items)
+		exchange.Keep(provider.OpenAI, t.result, items)
 		if err != nil {
 			if t.nothing() {
 				return nil, err
@@ -113,12 +113,9 @@ func (t *turn) answer(
 	ctx context.Context, functions []provider.Function, calls []responses.ResponseFunctionToolCall,
 ) (items []json.RawMessage, err error) {
 	for _, call := range calls {
-		t.sink.Send(provider.FunctionCalled{Name: call.Name, Arguments: json.RawMessage(call.Arguments)})
-		reply := provider.FunctionReply{Text: "There is no function of this name."}
-		if i := slices.IndexFunc(functions, func(f provider.Function) bool { return f.Name == call.Name }); i >= 0 {
-			if reply, err = functions[i].Call(ctx, json.RawMessage(call.Arguments)); err != nil {
-				return nil, err
-			}
+		reply, _, err := exchange.Call(ctx, functions, t.sink, call.Name, json.RawMessage(call.Arguments))
+		if err != nil {
+			return nil, err
 		}
 		for _, file := range reply.Files {
 			if t.known == "" {
@@ -144,15 +141,4 @@ func (t *turn) answer(
 func (t *turn) nothing() bool {
 	r := t.result
 	return r.Text == "" && len(r.Steps)+len(r.Artifacts)+len(r.Sessions) == 0
-}
-
-// finish makes the turn that goes into the next request.
-func (t *turn) finish(items []json.RawMessage) {
-	if len(items) == 0 {
-		return
-	}
-	raw, _ := json.Marshal(items) // of JSON: never fails
-	t.result.Raw = raw
-	t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw,
-		Provider: provider.OpenAI}}
 }

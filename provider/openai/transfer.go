@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net/http"
+	"net/url"
 	"path"
 	"strconv"
 	"time"
@@ -40,7 +40,7 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 			provider.Field{Name: "expires_after[seconds]", Value: strconv.FormatInt(seconds(u.TTL), 10)})
 	}
 	var o sdk.FileObject
-	if err := f.c.post(ctx, "upload "+u.Name, "files", fields, "file", u, &o); err != nil {
+	if err := f.c.post(ctx, "upload "+u.Name, "/files", fields, "file", u, &o); err != nil {
 		return provider.FileInfo{}, err
 	}
 	return f.info(&o), nil
@@ -51,72 +51,23 @@ func seconds(ttl time.Duration) int64 {
 	return int64(min(max(ttl, time.Hour), 30*24*time.Hour) / time.Second)
 }
 
-// telling says how much has been read.
-type telling struct {
-	io.Reader
-	tell func(int64)
-	sent int64
-}
-
-func (t *telling) Read(p []byte) (int, error) {
-	n, err := t.Reader.Read(p)
-	t.sent += int64(n)
-	if t.tell != nil && n > 0 {
-		t.tell(t.sent)
-	}
-	return n, err
-}
-
 // post sends a form as its file is read.
 func (c *Client) post(
 	ctx context.Context, op, where string, fields []provider.Field, field string, u provider.Upload, into any,
 ) error {
-	body, kind, length, err := provider.Form(fields, field, u)
-	if err != nil {
-		return provider.Failed(provider.OpenAI, op, err)
-	}
-	r, err := c.request(ctx, http.MethodPost, where, body)
+	a, err := c.rest.Upload(ctx, op, where, fields, field, u)
 	if err != nil {
 		return err
 	}
-	r.ContentLength = length
-	r.Header.Set("Content-Type", kind)
-	resp, err := c.options.HTTP.Do(r)
-	if err != nil {
-		return provider.Failed(provider.OpenAI, op, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return c.refusedBy(op, resp)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
+	err = json.Unmarshal(a.Data, into)
 	var made struct{ ID string }
-	if err == nil && (json.Unmarshal(data, &made) != nil || made.ID == "") {
-		err = fmt.Errorf("an answer without an id: %.200s", data)
+	if err == nil && (json.Unmarshal(a.Data, &made) != nil || made.ID == "") {
+		err = fmt.Errorf("an answer without an id: %.200s", a.Data)
 	}
 	if err != nil {
 		return provider.Failed(provider.OpenAI, op, err)
 	}
 	return nil
-}
-
-// request makes one with the account's headers.
-func (c *Client) request(ctx context.Context, method, where string, body io.Reader) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(where).String(), body)
-	if err != nil {
-		return nil, provider.Failed(provider.OpenAI, method+" "+where, err)
-	}
-	r.Header.Set("Authorization", "Bearer "+c.options.Key)
-	for name, value := range map[string]string{"OpenAI-Organization": c.options.Organization,
-		"OpenAI-Project": c.options.Project} {
-		if value != "" {
-			r.Header.Set(name, value)
-		}
-	}
-	return r, nil
 }
 
 // parts sends a large file piece by piece, each repeated by itself when it fails
@@ -167,8 +118,11 @@ func (f files) part(ctx context.Context, u provider.Upload, upload string, at in
 		defer loan.Revoke()
 		var made struct{ ID string }
 		piece := provider.Upload{Name: u.Name, MIME: u.MIME, Size: size,
-			Body: &telling{Reader: io.LimitReader(loan, size), sent: at, tell: u.Progress}}
-		err := f.c.post(ctx, "upload "+u.Name, "uploads/"+upload+"/parts", nil, "data", piece, &made)
+			Body: io.LimitReader(loan, size)}
+		if u.Progress != nil {
+			piece.Progress = func(sent int64) { u.Progress(at + sent) }
+		}
+		err := f.c.post(ctx, "upload "+u.Name, "/uploads/"+upload+"/parts", nil, "data", piece, &made)
 		id = made.ID
 		return err
 	}
@@ -180,35 +134,13 @@ func (f files) part(ctx context.Context, u provider.Upload, upload string, at in
 	return id, err
 }
 
-// Open implements provider.FileStore. Accept-Encoding is refused: a length that
-// is to be checked must be that of the file.
+// Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, r provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
-	info := provider.FileInfo{Ref: r, Name: path.Base(r.Path), Size: -1, Origin: provider.OriginModel, Readable: true}
-	where := "files/" + r.ID + "/content"
+	where := "/files/" + url.PathEscape(r.ID) + "/content"
 	if r.Scope == provider.ScopeSession {
-		where = "containers/" + r.Session + "/files/" + r.ID + "/content"
+		where = "/containers/" + url.PathEscape(r.Session) + where
 	}
-	q, err := f.c.request(ctx, http.MethodGet, where, nil)
-	if err != nil {
-		return nil, info, err
-	}
-	q.Header.Set("Accept-Encoding", "identity")
-	if offset > 0 {
-		q.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-	}
-	op := "fetch " + r.ID
-	resp, err := f.c.options.HTTP.Do(q)
-	if err != nil {
-		return nil, info, provider.Failed(provider.OpenAI, op, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return nil, info, f.c.refusedBy(op, resp)
-	}
-	info.MIME = resp.Header.Get("Content-Type")
-	body, size, err := provider.Body(resp, offset)
-	if err != nil {
-		return nil, info, err
-	}
-	info.Size = size
-	return body, info, nil
+	body, info, err := f.c.rest.Open(ctx, "fetch "+r.ID, where, r, offset)
+	info.Name, info.Origin = path.Base(r.Path), provider.OriginModel
+	return body, info, err
 }

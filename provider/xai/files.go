@@ -2,7 +2,6 @@ package xai
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -45,22 +44,12 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 	if u.TTL > 0 {
 		fields = append(fields, provider.Field{Name: "expires_after", Value: strconv.FormatInt(int64(u.TTL/time.Second), 10)})
 	}
-	body, kind, length, err := provider.Form(fields, "file", u)
-	if err != nil {
-		return provider.FileInfo{}, provider.Failed(f.c.Name(), op, err)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.c.options.URL+"/files", body)
-	if err != nil {
-		return provider.FileInfo{}, provider.Failed(f.c.Name(), op, err)
-	}
-	r.ContentLength = length
-	r.Header.Set("Content-Type", kind)
-	resp, err := f.c.do(r, op)
+	a, err := f.c.rest.Upload(ctx, op, "/files", fields, "file", u)
 	if err != nil {
 		return provider.FileInfo{}, err
 	}
 	var made file
-	if err := f.c.decode(op, resp, &made); err != nil {
+	if err := f.c.decode(op, a, &made); err != nil {
 		return provider.FileInfo{}, err
 	}
 	if made.ID == "" {
@@ -125,23 +114,7 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 
 // Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
-	info := provider.FileInfo{Ref: ref, Size: -1}
-	op := "fetch " + ref.ID
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.options.URL+f.path(ref.ID)+"/content?format=original",
-		nil)
-	if err != nil {
-		return nil, info, provider.Failed(f.c.Name(), op, err)
-	}
-	if offset > 0 {
-		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-	}
-	resp, err := f.c.do(r, op) //nolint:bodyclose // the caller closes the body that this returns
-	if err != nil {
-		return nil, info, err
-	}
-	body, size, err := provider.Body(resp, offset)
-	info.Size, info.MIME, info.Readable = size, resp.Header.Get("Content-Type"), true
-	return body, info, err
+	return f.c.rest.Open(ctx, "fetch "+ref.ID, f.path(ref.ID)+"/content?format=original", ref, offset)
 }
 
 // Delete implements provider.FileStore.

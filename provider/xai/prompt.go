@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // part is one of an input message.
@@ -41,10 +42,9 @@ func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 	left := t.c.options.PromptBytes
 	for i, turn := range t.r.Input {
 		if len(turn.Raw) > 0 && turn.Provider == provider.XAI {
-			var raw []json.RawMessage
-			if err := json.Unmarshal(turn.Raw, &raw); err != nil {
-				return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.XAI, Op: "run",
-					Message: "an earlier turn of the conversation cannot be read", Err: err}
+			raw, err := exchange.Earlier[json.RawMessage](provider.XAI, turn)
+			if err != nil {
+				return nil, err
 			}
 			items = append(items, raw...)
 			continue

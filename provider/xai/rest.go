@@ -1,74 +1,40 @@
 package xai
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
-
-// maxAnswer is more than an answer that is neither a file nor a stream is long.
-const maxAnswer = 4 << 20
-
-// do sends a request and returns the answer if it is one of success.
-func (c *Client) do(r *http.Request, op string) (*http.Response, error) {
-	r.Header.Set("Authorization", "Bearer "+c.options.Key)
-	resp, err := c.options.HTTP.Do(r)
-	if err != nil {
-		return nil, provider.Failed(c.Name(), op, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		defer resp.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // half an error is one too
-		return nil, c.refused(op, resp.StatusCode, resp.Header, said)
-	}
-	return resp, nil
-}
 
 // call sends and receives JSON.
 func (c *Client) call(ctx context.Context, op, method, where string, body, into any) error {
-	var content io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return provider.Failed(c.Name(), op, err)
-		}
-		content = bytes.NewReader(b)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, c.options.URL+where, content)
-	if err != nil {
-		return provider.Failed(c.Name(), op, err)
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.do(r, op)
+	resp, err := c.rest.Send(ctx, op, method, where, body)
 	if err != nil {
 		return err
 	}
-	return c.decode(op, resp, into)
+	defer resp.Body.Close()
+	a, err := c.rest.Read(op, resp)
+	if err != nil {
+		return err
+	}
+	return c.decode(op, a, into)
 }
 
 // decode reads an answer. One of success may be an error all the same.
-func (c *Client) decode(op string, resp *http.Response, into any) error {
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return provider.Failed(c.Name(), op, err)
-	}
-	if message, _ := said(data); message != "" {
-		return c.refused(op, http.StatusBadGateway, resp.Header, data)
+func (c *Client) decode(op string, a *exchange.Answer, into any) error {
+	if message, _ := said(a.Data); message != "" {
+		return c.refused(op, http.StatusBadGateway, a.Header, a.Data)
 	}
 	if into == nil {
 		return nil
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := json.Unmarshal(a.Data, into); err != nil {
 		return provider.Failed(c.Name(), op, fmt.Errorf("an answer that cannot be read: %w", err))
 	}
 	return nil

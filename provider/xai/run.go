@@ -1,7 +1,6 @@
 package xai
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/sse"
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // maxCalls bounds the requests of a turn: each after the first answers calls of
@@ -58,10 +58,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	if err != nil {
 		t.result.Stop = provider.StopError
 	}
-	if raw, failed := json.Marshal(t.said); failed == nil && len(t.said) > 0 {
-		t.result.Raw = raw
-		t.result.Next = []provider.Turn{{Role: provider.RoleAssistant, Text: t.result.Text, Raw: raw, Provider: provider.XAI}}
-	}
+	exchange.Keep(provider.XAI, t.result, t.said)
 	return t.result, err
 }
 
@@ -94,7 +91,9 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 	}
 	for {
 		q.Input = slices.Concat(before, t.said)
-		got, err := t.ask(ctx, q)
+		got, err := exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*response, error) {
+			return t.ask(ctx, q)
+		})
 		if err != nil {
 			return err
 		}
@@ -120,31 +119,9 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 	}
 }
 
-// ask makes one request. The first of a turn is made once, the others, which
-// cannot be repeated from outside, by the rule, as long as nothing has come.
-func (t *turn) ask(ctx context.Context, q request) (got *response, err error) {
-	if t.result.Calls == 0 {
-		return t.askOnce(ctx, q)
-	}
-	err = t.c.options.Retry.Do(ctx, func(ctx context.Context) (err error) {
-		got, err = t.askOnce(ctx, q)
-		return err
-	})
-	return got, err
-}
-
-func (t *turn) askOnce(ctx context.Context, q request) (*response, error) {
-	body, err := json.Marshal(q)
-	if err != nil {
-		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.XAI, Op: "run",
-			Message: "a schema is not JSON", Err: err}
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.c.options.URL+"/responses", bytes.NewReader(body))
-	if err != nil {
-		return nil, provider.Failed(provider.XAI, "run", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := t.c.do(r, "run")
+// ask makes one request.
+func (t *turn) ask(ctx context.Context, q request) (*response, error) {
+	resp, err := t.c.rest.Send(ctx, "run", http.MethodPost, "/responses", q)
 	if err != nil {
 		return nil, err
 	}
@@ -153,66 +130,41 @@ func (t *turn) askOnce(ctx context.Context, q request) (*response, error) {
 	begun := false
 	for e, err := range sse.Read(resp.Body, maxEvent) {
 		if err != nil {
-			return nil, broken(err, begun)
+			return nil, exchange.Broken(provider.XAI, err, begun)
 		}
 		if string(e.Data) == "[DONE]" {
 			break
 		}
 		var ev event
 		if json.Unmarshal(e.Data, &ev) != nil {
-			return nil, broken(fmt.Errorf("a part of the answer is not JSON: %.100q", e.Data), begun)
+			return nil, exchange.Broken(provider.XAI, fmt.Errorf("a part of the answer is not JSON: %.100q", e.Data), begun)
 		}
 		if message, _ := said(e.Data); message != "" || ev.Type == "error" {
-			return nil, broken(t.c.refused("run", http.StatusBadGateway, resp.Header, e.Data), begun)
+			return nil, exchange.Broken(provider.XAI, t.c.refused("run", http.StatusBadGateway, resp.Header, e.Data), begun)
 		}
 		begun = true
-		if done, err := t.event(ev); done != nil || err != nil {
-			return done, broken(err, true)
+		if done, err := t.event(ev); err != nil {
+			return done, exchange.Broken(provider.XAI, err, true)
+		} else if done != nil {
+			return done, nil
 		}
 	}
-	return nil, broken(errors.New("the answer broke off"), begun)
-}
-
-// broken is the error of a stream that has ended too early. What has been told is
-// not told again: such a request is not repeated within a turn.
-func broken(err error, begun bool) error {
-	if err == nil {
-		return nil
-	}
-	e := *provider.Failed(provider.XAI, "run", err)
-	if begun && e.Attempts == 0 {
-		e.Attempts = 1
-	}
-	return &e
+	return nil, exchange.Broken(provider.XAI, errors.New("the answer broke off"), begun)
 }
 
 // answer calls the functions of the caller that the model asks for.
 func (t *turn) answer(ctx context.Context, calls []item) error {
 	for _, c := range calls {
-		text := "There is no function of this name."
-		var files []provider.Attachment
-		for _, f := range t.r.Functions {
-			if f.Name != c.Name {
-				continue
-			}
-			args := json.RawMessage(c.Arguments)
-			if !json.Valid(args) {
-				text = "The arguments are not JSON. Call it again with an object."
-				continue
-			}
-			t.sink.Send(provider.FunctionCalled{Name: c.Name, Arguments: args})
-			reply, err := f.Call(ctx, args)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.Name, err)
-			}
-			text, files = reply.Text, reply.Files
+		reply, _, err := exchange.Call(ctx, t.r.Functions, t.sink, c.Name, json.RawMessage(c.Arguments))
+		if err != nil {
+			return err
 		}
 		// of strings
-		b, _ := json.Marshal(map[string]string{"type": "function_call_output", "call_id": c.CallID, "output": text})
+		b, _ := json.Marshal(map[string]string{"type": "function_call_output", "call_id": c.CallID, "output": reply.Text})
 		t.said = append(t.said, b)
-		if len(files) > 0 {
+		if len(reply.Files) > 0 {
 			m := message{Role: "user"}
-			for _, a := range files {
+			for _, a := range reply.Files {
 				m.Content = append(m.Content, attached(a.File))
 			}
 			b, _ := json.Marshal(m) // of strings

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // DefaultURL is xAI's own service.
@@ -41,7 +42,10 @@ type Options struct {
 const maxPrompt = 32 << 10
 
 // Client is one account.
-type Client struct{ options Options }
+type Client struct {
+	options Options
+	rest    exchange.Client
+}
 
 var _ provider.Provider = (*Client)(nil)
 
@@ -60,7 +64,10 @@ func New(o Options) (*Client, error) {
 	if o.PromptBytes == 0 || o.PromptBytes > maxPrompt {
 		o.PromptBytes = maxPrompt
 	}
-	return &Client{o}, nil
+	c := &Client{options: o}
+	c.rest = exchange.Client{Provider: provider.XAI, URL: o.URL, HTTP: o.HTTP, Refused: c.refused,
+		Header: http.Header{"Authorization": {"Bearer " + o.Key}}}
+	return c, nil
 }
 
 // Name implements provider.Provider.
