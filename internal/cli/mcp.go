@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -13,13 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/upstream"
 )
 
 type mcpOptions struct {
@@ -62,34 +64,28 @@ airlock mcp install prints what an agent's settings need, and writes it if asked
 
 // serveMCP serves until the input ends.
 func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
-	ctx, cancel := context.WithCancel(ctx)
 	d := &mcpDesk{app: a, options: o, ctx: ctx, sent: map[string]string{}}
-	options := mcp.Options{Version: readVersion(a.release).Version, Log: a.log, Desk: d, Remote: d.remote, Caller: nobody}
+	defer d.close()
+	stdio := mcp.Stdio{Connect: d.endpoint, Version: readVersion(a.release).Version}
+	if o.files != "" {
+		stdio.Send = d.sendAll
+	}
+	if o.output != "" {
+		stdio.Save = d.save
+	}
 	if len(o.workspaces) > 0 {
-		options.Changes = &folderChanges{app: a, roots: o.workspaces, yes: o.yes}
+		stdio.Changes = &folderChanges{app: a, roots: o.workspaces, yes: o.yes}
 	}
 	if o.upstream != "" {
-		end, err := d.codeMode(&options)
-		if err != nil {
-			cancel()
+		if err := d.codeMode(); err != nil {
 			return err
 		}
-		defer end()
 	}
-	err := mcp.New(options).Run(ctx, mcp.Stdio(a.streams.In, a.streams.Out))
-	if ctx.Err() != nil {
-		err = nil // it was asked to end
-	}
-	cancel()
-	d.close()
-	if err != nil {
+	if err := stdio.Serve(ctx, a.streams.In, a.streams.Out); err != nil {
 		return fail(exitFailed, "", "%w", err)
 	}
 	return nil
 }
-
-// nobody calls over HTTP.
-func nobody(*http.Request) engine.Caller { return engine.Caller{} }
 
 // mcpDesk is this machine for an agent: the service that runs its programs, and
 // the folders that files come from and go to.
@@ -97,60 +93,38 @@ type mcpDesk struct {
 	*app
 	options mcpOptions
 	ctx     context.Context //nolint:containedctx // that of the command: a connection outlives the call that made it
+	tools   *upstream.Set   // of other servers; nil: there are none
 
 	mu   sync.Mutex
 	conn *connection
-	to   *mcp.Remote
-	end  func()            // of a server in this process
+	end  func()            // of the handler for a service in this process
 	sent map[string]string // ids of files that were sent, by name, size and time
 }
 
-// remote connects when the first call needs it: what a host asks first is
-// answered before there is a sandbox. A connection that failed is tried again.
-func (d *mcpDesk) remote(context.Context) (*mcp.Remote, error) {
+// endpoint connects when the first message needs it.
+func (d *mcpDesk) endpoint(context.Context) (*mcp.Endpoint, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.to != nil {
-		return d.to, nil
+	connect := d.connect
+	if d.tools != nil { // their calls end in this process
+		connect = d.startLocal
 	}
-	if d.conn == nil {
-		conn, err := d.connect(d.ctx)
-		if err != nil {
-			p := explain(err)
-			return nil, fmt.Errorf("%s. %s", p.Message, p.Hint)
-		}
-		d.conn = conn
-	}
-	transport, err := d.transport()
+	conn, err := connect(d.ctx)
 	if err != nil {
-		return nil, err
+		p := explain(err)
+		return nil, fmt.Errorf("%s. %s", p.Message, p.Hint)
 	}
-	d.to, err = mcp.Connect(d.ctx, transport, readVersion(d.release).Version)
-	if err != nil {
-		return nil, fmt.Errorf("the service does not answer at /mcp: %w", err)
-	}
-	return d.to, nil
-}
-
-// transport is the way to the tools: in memory where the engine is in this
-// process, else HTTP.
-func (d *mcpDesk) transport() (sdk.Transport, error) {
-	if d.conn.service != nil {
-		server := mcp.New(d.mcpOptionsOf(d.conn.service, d.options.images))
-		here, there := sdk.NewInMemoryTransports()
-		done := make(chan struct{})
-		go func() { defer close(done); _ = server.Run(d.ctx, there) }() // ends with the context
-		d.end = func() { <-done }
-		return here, nil
+	d.conn = conn
+	if conn.service != nil {
+		return d.serveHere(), nil
 	}
 	address, key := d.cfg.Server, d.cfg.Key.Reveal()
-	dial := (&net.Dialer{}).DialContext
+	own := http.DefaultTransport.(*http.Transport).Clone()
+	own.MaxIdleConnsPerHost = parallelCalls // the default of 2 has each further call connect anew
 	if socket, ok := strings.CutPrefix(address, "unix://"); ok || address == "" {
-		if !ok {
-			socket = d.cfg.Socket()
-		}
+		socket = cmp.Or(socket, d.cfg.Socket())
 		address = "http://localhost"
-		dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		own.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}
 	}
@@ -160,11 +134,30 @@ func (d *mcpDesk) transport() (sdk.Transport, error) {
 	}
 	u = u.JoinPath("mcp")
 	u.RawQuery = "images=" + strconv.Itoa(d.options.images)
-	own := http.DefaultTransport.(*http.Transport).Clone()
-	own.DialContext = dial
-	own.MaxIdleConnsPerHost = parallelCalls // the default of 2 has each further call connect anew
-	return &sdk.StreamableClientTransport{Endpoint: u.String(), HTTPClient: &http.Client{Transport: keyed{own, key}},
-		DisableStandaloneSSE: true}, nil
+	return &mcp.Endpoint{URL: u.String(), Client: &http.Client{Transport: keyed{own, key}}}, nil
+}
+
+// serveHere serves the protocol for a service in this process.
+func (d *mcpDesk) serveHere() *mcp.Endpoint {
+	options := d.mcpOptionsOf(d.conn.service, d.options.images)
+	options.Caller = func(*http.Request) engine.Caller { return engine.Caller{Owner: engine.Local} }
+	if d.tools != nil {
+		options.Upstream = codeTools{d.tools}
+	}
+	handler := mcp.NewHandler(mcp.New(options), "")
+	listener := newMemoryListener()
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(listener) }() // until it is closed
+	d.end = func() {
+		handler.Close()
+		_ = server.Close()
+		<-done
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.Dial(ctx) }
+	return &mcp.Endpoint{URL: "http://localhost/", Client: &http.Client{
+		Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: parallelCalls},
+	}}
 }
 
 // parallelCalls of one host are usual; more of them connect anew.
@@ -187,32 +180,24 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 func (d *mcpDesk) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.to != nil {
-		_ = d.to.Close() // the service may be gone
-	}
 	if d.end != nil {
 		d.end()
 	}
 	if d.conn != nil {
 		d.conn.close()
 	}
+	if d.tools != nil {
+		d.tools.Close()
+	}
 }
 
-// Send implements mcp.Desk. A name is an id, or that of a file below --files.
-func (d *mcpDesk) Send(ctx context.Context, names []string) ([]string, error) {
-	if d.options.files == "" {
-		return names, nil
-	}
+// sendAll makes ids of names: they are ids, or those of files below --files.
+func (d *mcpDesk) sendAll(ctx context.Context, names []string) ([]string, error) {
 	root, err := os.OpenRoot(d.options.files)
 	if err != nil {
 		return nil, folderError(d.options.files, err)
 	}
 	defer root.Close()
-	if d.options.upstream == "" {
-		if _, err := d.remote(ctx); err != nil {
-			return nil, err
-		}
-	}
 	ids := slices.Clone(names)
 	for i, name := range names {
 		if _, err := engine.ParseID(name); err == nil {
@@ -258,12 +243,9 @@ func (d *mcpDesk) send(ctx context.Context, root *os.Root, name string) (string,
 	return stored.ID, nil
 }
 
-// Save implements mcp.Desk. Nobody can be asked: a name that is taken gets a
+// save saves what a program made. Nobody can be asked: a name that is taken gets a
 // number, and what a person should look at first is left out.
-func (d *mcpDesk) Save(ctx context.Context, files []mcp.MadeFile) (string, error) {
-	if d.options.output == "" {
-		return "", nil
-	}
+func (d *mcpDesk) save(ctx context.Context, files []mcp.MadeFile) (string, error) {
 	root, err := openFolder(d.options.output)
 	if err != nil {
 		return "", err

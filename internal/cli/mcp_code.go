@@ -4,34 +4,27 @@ import (
 	"context"
 	"os"
 
-	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/upstream"
 )
 
 // codeMode has programs call the tools of other servers. Their calls end in this
 // process, so the engine is in it, too.
-func (d *mcpDesk) codeMode(o *mcp.Options) (end func(), err error) {
+func (d *mcpDesk) codeMode() error {
 	if d.cfg.Server != "" {
-		return nil, fail(exitUsage, "leave --server out: code mode runs programs in this process",
+		return fail(exitUsage, "leave --server out: code mode runs programs in this process",
 			"--upstream and --server exclude each other")
 	}
 	text, err := os.ReadFile(d.options.upstream)
 	if err != nil {
-		return nil, unreadable(d.options.upstream, err)
+		return unreadable(d.options.upstream, err)
 	}
 	servers, err := upstream.Read(text)
 	if err != nil {
-		return nil, fail(exitUsage, "", "%s: %w", d.options.upstream, err)
+		return fail(exitUsage, "", "%s: %w", d.options.upstream, err)
 	}
-	if d.conn, err = d.startLocal(d.ctx); err != nil {
-		return nil, err
-	}
-	set := upstream.New(servers, o.Version, d.log)
-	changes := o.Changes
-	*o = d.mcpOptionsOf(d.conn.service, d.options.images)
-	o.Desk, o.Changes, o.Upstream = d, changes, codeTools{set}
-	return set.Close, nil
+	d.tools = upstream.New(servers, readVersion(d.release).Version, d.log)
+	return nil
 }
 
 // codeTools are the tools of other servers as the protocol's edge takes them.

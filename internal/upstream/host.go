@@ -60,6 +60,7 @@ type file struct {
 // Call implements live.Host. What goes wrong with a tool is an answer, too: the
 // program gets it as a ToolError.
 func (h *Host) Call(ctx context.Context, name string, input json.RawMessage, pause func(bool)) (json.RawMessage, error) {
+	ctx = bare{ctx}
 	switch name {
 	case "module":
 		var module string

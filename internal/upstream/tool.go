@@ -155,6 +155,7 @@ const (
 
 // Search finds tools by words. Detail is names, signatures or full.
 func (s *Set) Search(ctx context.Context, query, detail string, limit int) string {
+	ctx = bare{ctx}
 	type match struct {
 		*tool
 		score int

@@ -140,6 +140,12 @@ func (s *Set) Close() {
 	}
 }
 
+// bare is a context without its values. Those of a request to the SDK's server would
+// decide what version its client speaks.
+type bare struct{ context.Context }
+
+func (bare) Value(any) any { return nil }
+
 // server is one of them.
 type server struct {
 	Server

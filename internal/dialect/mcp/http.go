@@ -24,6 +24,7 @@ const (
 
 	versionHeader = "Mcp-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
+	nameHeader    = "Mcp-Name"
 	versionKey    = "io.modelcontextprotocol/protocolVersion"
 )
 

@@ -3,7 +3,6 @@ package mcp
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -402,50 +401,6 @@ func (a *aliveWriter) begunAlready() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.begun
-}
-
-// A line that is no message is answered, and the next one too.
-func TestStdio(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Changes = &folder{} })
-	in, host := io.Pipe()
-	out, answers := io.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- r.server.Run(t.Context(), Stdio(in, answers)); answers.Close() }()
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	say := func(line string) map[string]any {
-		t.Helper()
-		go func() { _, _ = io.WriteString(host, line+"\n") }()
-		if !lines.Scan() {
-			t.Fatal("no answer")
-		}
-		var got map[string]any
-		if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
-			t.Fatalf("%q: %v", lines.Text(), err)
-		}
-		return got
-	}
-	for _, bad := range []string{"hello", `{"jsonrpc":`, strings.Repeat("x", maxLine+10)} {
-		if got := say(bad); got["error"] == nil {
-			t.Errorf("%.20s: %v", bad, got)
-		}
-	}
-	if got := say(initialize(stateless, `{"elicitation":{}}`)); got["result"].(map[string]any)["protocolVersion"] != lastSession {
-		t.Errorf("initialize: %v", got)
-	}
-	if got := say(message(2, "tools/call", runPrint, "")); got["result"] == nil {
-		t.Errorf("a call: %v", got)
-	}
-	// A client that began with initialize is asked in the old way, whatever version it named.
-	if got := say(message(3, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"}}`,
-		"")); got["method"] != "elicitation/create" {
-		t.Errorf("the question: %v", got)
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // the answer to the call that was asked about
-	host.Close()
-	if err := <-done; err != nil {
-		t.Errorf("the end: %v", err)
-	}
 }
 
 // upload_link's address takes one file, from whoever has it.

@@ -7,7 +7,8 @@
 // protocol itself is the official SDK's; this package adds what hosts need and
 // the SDK leaves open: both generations of the protocol at one address and who
 // may use a session (http.go), the oldest transport (sse.go), answers that do
-// not look dead (alive.go).
+// not look dead (alive.go). Over standard input and output messages are passed
+// on to a service (stdio.go, relay.go).
 //
 // State never belongs to a connection: hosts reconnect for every turn, or let
 // several agents share one. It is a handle, the argument session.
@@ -32,15 +33,12 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// Options set up a Server. Engine and Live, or Remote, are required.
+// Options set up a Server. Engine and Live are required, or there are only the tools for
+// Changes.
 type Options struct {
 	Engine Engine
 	Live   Live
-	Files  Files // nil: the tools for them are not there
-
-	// Remote connects to another service, which answers instead of Engine and Live.
-	Remote func(context.Context) (*Remote, error)
-	Desk   Desk // with Remote: files of this machine; nil: none
+	Files  Files
 
 	// Caller says who makes a request over HTTP. Whoever serves the handler has
 	// made sure that there is somebody.
@@ -105,9 +103,7 @@ func (s *Server) newSDK(name, instructions string) *sdk.Server {
 		Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
 	}
 	capabilities.AddExtension(appsExtension, nil)
-	if s.Remote == nil {
-		capabilities.AddExtension(tasksExtension, nil)
-	}
+	capabilities.AddExtension(tasksExtension, nil)
 	server := sdk.NewServer(&sdk.Implementation{Name: name, Title: "Airlock", Version: s.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
 		Capabilities: capabilities,
@@ -180,36 +176,13 @@ func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 func (s *Server) listTools(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if method == "tools/list" {
-			s.listed.Do(func() { s.complete(ctx) })
+			s.listed.Do(func() { s.nameLanguages(ctx) })
 		}
 		return next(ctx, method, r)
 	}
 }
 
-// complete adds to the tools what is only known now.
-func (s *Server) complete(ctx context.Context) {
-	if s.Remote != nil {
-		remote, err := s.Remote(ctx)
-		if err != nil {
-			s.Log.ErrorContext(ctx, "mcp", "error", err)
-			return // the first call says so
-		}
-		offered := map[string]bool{}
-		for t, err := range remote.Tools(ctx, nil) {
-			if err != nil {
-				s.Log.ErrorContext(ctx, "mcp", "error", err)
-				return
-			}
-			offered[t.Name] = true
-			s.sdk.AddTool(t, s.forward)
-		}
-		for _, t := range s.tools {
-			if t.remote && !offered[t.name] {
-				s.sdk.RemoveTools(t.name)
-			}
-		}
-		return
-	}
+func (s *Server) nameLanguages(ctx context.Context) {
 	for _, t := range s.tools {
 		if t.name == "run_code" {
 			t.args = slices.Clone(t.args)
@@ -239,16 +212,9 @@ func installed() func(context.Context) []string {
 // an error of it.
 func (s *Server) handler(t *tool) sdk.ToolHandler {
 	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		arguments, err := s.ownFiles(ctx, t.name, r.Params.Arguments)
+		values, err := t.read(r.Params.Arguments)
 		if err != nil {
 			return refusal(err.Error()), nil
-		}
-		values, err := t.read(arguments)
-		if err != nil {
-			return refusal(err.Error()), nil
-		}
-		if s.Remote != nil && t.remote {
-			return s.forward(ctx, r)
 		}
 		c := s.callOf(ctx, r)
 		c.request, c.values = r, values
@@ -256,7 +222,6 @@ func (s *Server) handler(t *tool) sdk.ToolHandler {
 		if err != nil {
 			return refusal(s.words(ctx, err)), nil
 		}
-		s.saveFiles(ctx, result)
 		return result, nil
 	}
 }

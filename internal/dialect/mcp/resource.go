@@ -56,18 +56,6 @@ func (s *Server) listResources(next sdk.MethodHandler) sdk.MethodHandler {
 			return result, err
 		}
 		list.Resources = []*sdk.Resource{} // hosts find the view by its tool
-		if s.Remote != nil {
-			remote, err := s.Remote(ctx)
-			if err != nil {
-				return nil, err
-			}
-			there, err := remote.ListResources(ctx, nil)
-			if err != nil {
-				return nil, err
-			}
-			list.Resources = there.Resources
-			return list, nil
-		}
 		files, err := s.Engine.ListFiles(ctx, s.callerOf(ctx, r),
 			engine.FileQuery{Origin: engine.OriginMCP, Page: engine.Page{Limit: listedFiles}})
 		if err != nil {
@@ -83,13 +71,6 @@ func (s *Server) listResources(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 func (s *Server) readResource(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	if s.Remote != nil {
-		remote, err := s.Remote(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return remote.ReadResource(ctx, &sdk.ReadResourceParams{URI: r.Params.URI})
-	}
 	missing := sdk.ResourceNotFoundError(r.Params.URI)
 	contents, err := s.resource(ctx, s.callerOf(ctx, r), r.Params.URI)
 	if err != nil {

@@ -93,9 +93,6 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 	if err != nil {
 		return nil, err
 	}
-	if len(refs) > 0 && s.Files == nil {
-		return nil, refused("files: they can only be given to a new session")
-	}
 	for _, ref := range refs {
 		if err := s.place(ctx, c.caller, session, ref.ID); err != nil {
 			return nil, err
@@ -178,7 +175,7 @@ func (s *Server) noLanguage(ctx context.Context, name string) error {
 // answers with it or with what there is until then.
 func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.CallToolResult, error) {
 	wait := waitOf(c)
-	task := s.Remote == nil && knowsTasks(c.request)
+	task := knowsTasks(c.request)
 	if task {
 		wait = min(wait, taskAfter)
 	}

@@ -3,46 +3,120 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"time"
 )
 
-// maxLine bounds a message on standard input.
-const maxLine = 16 << 20
+// Stdio is the protocol over standard input and output, in front of a service. Messages
+// are passed on as they are: what the service and the host can do, they can do through
+// it. Only the tools for a person's folders are answered here.
+type Stdio struct {
+	// Connect returns the service. It is called when the first message needs it, and
+	// again with the next one if it failed.
+	Connect func(context.Context) (*Endpoint, error)
+	// Send makes ids of stored files of the names in an argument files; nil: they are
+	// ids.
+	Send func(ctx context.Context, names []string) ([]string, error)
+	// Save saves the files that a program made, and says where in a sentence; nil: they
+	// stay in the service.
+	Save func(ctx context.Context, files []MadeFile) (string, error)
 
-const notJSON = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a line with one JSON message of at most 16 MiB is needed"}}` + "\n"
-
-// Stdio is the transport over standard input and output. What is no message is
-// answered as such: the SDK would end the process.
-func Stdio(in io.Reader, out io.Writer) sdk.Transport {
-	r, w := io.Pipe()
-	to := &lockedWriter{to: out}
-	go func() { // ends with the input, or when the server closes the pipe
-		w.CloseWithError(copyMessages(w, in, to))
-	}()
-	return &sdk.IOTransport{Reader: r, Writer: to, MaxLineLength: maxLine + 1}
+	Changes Changes // folders of a person; nil: the tools for them are not there
+	Version string
 }
 
-// copyMessages passes on the lines that hold JSON.
-func copyMessages(to io.Writer, from io.Reader, refusals io.Writer) error {
+// Endpoint is an address where a service serves the protocol.
+type Endpoint struct {
+	URL    string
+	Client *http.Client
+}
+
+// MadeFile is a file that a program made, as a result describes it.
+type MadeFile struct {
+	ID     string `json:"id"`
+	Path   string `json:"path"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+const (
+	maxLine = 16 << 20 // bytes of a message on standard input
+
+	// lastAnswers is for what is under way when the input ends. Programs are ended then.
+	lastAnswers = 500 * time.Millisecond
+	goodbye     = time.Second // for telling the service that a session is over
+
+	notJSON = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a line with one JSON message of at most 16 MiB is needed"}}`
+)
+
+// Serve passes messages on until the input ends or the context does.
+func (o Stdio) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	within, end := context.WithCancel(ctx)
+	defer end()
+	r := &relay{Stdio: o, out: out, open: map[string]*exchange{}}
+	if o.Changes != nil {
+		r.local = r.startLocal(within)
+	}
+	lines := make(chan []byte)
+	failed := make(chan error, 1)
+	go func() { // ends with the input, which stays open for the process where the context ends first
+		defer close(lines)
+		failed <- readLines(in, func(line []byte) {
+			select {
+			case lines <- line:
+			case <-within.Done():
+			}
+		})
+	}()
+	err := r.passAll(within, lines, failed)
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.calls.Wait() }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	case <-time.After(lastAnswers):
+	}
+	end()
+	r.leave()
+	<-ended
+	if r.local != nil {
+		r.local.close()
+	}
+	return err
+}
+
+func (r *relay) passAll(ctx context.Context, lines <-chan []byte, failed <-chan error) error {
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				return <-failed
+			}
+			r.take(ctx, line)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// readLines passes on each line with text. One that is too long is passed on as nothing.
+func readLines(from io.Reader, take func([]byte)) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	for {
 		line, long, err := readLine(lines)
-		if len(bytes.TrimSpace(line)) > 0 || long {
-			if long || !json.Valid(line) {
-				if _, err := io.WriteString(refusals, notJSON); err != nil {
-					return err
-				}
-			} else if _, err := to.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
-				return err
-			}
+		if line = bytes.TrimSpace(line); len(line) > 0 || long {
+			take(line)
 		}
-		if err != nil {
-			return err // io.EOF: the host has left
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil // the host has left
+		case err != nil:
+			return err
 		}
 	}
 }
@@ -62,17 +136,96 @@ func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
 	}
 }
 
-// lockedWriter writes whole messages of several writers.
-type lockedWriter struct {
-	mu sync.Mutex
-	to io.Writer
+// envelope is what is looked at of a message. The rest is the business of its ends.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name      string          `json:"name"`
+		URI       string          `json:"uri"`
+		TaskID    string          `json:"taskId"`
+		Cursor    string          `json:"cursor"`
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+	} `json:"params"`
+
+	session string // that it is for; empty: the one there is
 }
 
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
+// readEnvelope reports whether a line is JSON. What has a wrong type is for the service
+// to refuse.
+func readEnvelope(line []byte) (m envelope, ok bool) {
+	err := json.Unmarshal(line, &m)
+	_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
+	return m, err == nil || mistyped
 }
 
-// Close implements io.Closer. Standard output stays open for the process.
-func (w *lockedWriter) Close() error { return nil }
+func (m *envelope) isCall() bool { return m.ID != nil && m.Method != "" }
+
+// write writes a message as a line.
+func (r *relay) write(data []byte) {
+	if bytes.IndexByte(data, '\n') >= 0 {
+		var line bytes.Buffer
+		if json.Compact(&line, data) != nil {
+			return
+		}
+		data = line.Bytes()
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	_, _ = r.out.Write(append(data[:len(data):len(data)], '\n')) // a host that left closes the input, too
+}
+
+// answer writes the result of a call.
+func (r *relay) answer(m *envelope, result any) {
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
+	if err == nil {
+		r.write(text)
+	}
+}
+
+// fail answers a call that did not reach the service: to a tool's in words for the
+// model.
+func (r *relay) fail(m *envelope, code int, said string) {
+	switch {
+	case !m.isCall():
+	case m.Method == "tools/call":
+		result := map[string]any{"isError": true, "content": []any{map[string]string{"type": "text", "text": said}}}
+		if m.Params.Meta.Version >= stateless {
+			result["resultType"] = "complete"
+		}
+		r.answer(m, result)
+	default:
+		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID,
+			"error": map[string]any{"code": code, "message": said}})
+		if err == nil {
+			r.write(text)
+		}
+	}
+}
+
+// relay is one host at work.
+type relay struct {
+	Stdio
+	local *local // nil: there are no tools of this machine
+	calls sync.WaitGroup
+
+	writing sync.Mutex
+	out     io.Writer
+
+	mu       sync.Mutex
+	to       *Endpoint
+	hello    []byte // the host's initialize, for a service that begins anew
+	session  string // of the protocol
+	version  string // that the session speaks
+	open     map[string]*exchange
+	renewing sync.Mutex
+}
+
+// exchange is a call under way.
+type exchange struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}

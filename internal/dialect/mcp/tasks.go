@@ -53,12 +53,8 @@ type doneTask struct {
 
 type requestKey struct{}
 
-// addTasks adds the extension. A service elsewhere would have to be asked for it by a
-// client that knows it, which the SDK's is not.
+// addTasks adds the extension.
 func (s *Server) addTasks() {
-	if s.Remote != nil {
-		return
-	}
 	add := func(method string, do func(context.Context, *call, *cell, *taskParams) (sdk.Result, error)) {
 		err := sdk.AddReceivingCustomMethod(s.sdk, method,
 			func(ctx context.Context, _ *sdk.ServerSession, p *taskParams) (sdk.Result, error) {

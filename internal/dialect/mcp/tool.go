@@ -30,9 +30,8 @@ type tool struct {
 	hints sdk.ToolAnnotations
 	args  []argument
 
-	view   bool // a view of the host's shows what it is about
-	remote bool // another service can answer it
-	call   func(*Server, context.Context, *call) (*sdk.CallToolResult, error)
+	view bool // a view of the host's shows what it is about
+	call func(*Server, context.Context, *call) (*sdk.CallToolResult, error)
 }
 
 // kind is the type of an argument. Hosts pass schemas on to models whose

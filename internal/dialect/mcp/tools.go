@@ -35,40 +35,38 @@ func (s *Server) table() []tool {
 	reads := sdk.ToolAnnotations{ReadOnlyHint: true}
 	destroys := sdk.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}
 	open := sdk.ToolAnnotations{OpenWorldHint: new(s.Network)}
-	tools := []tool{
-		{name: "run_code", title: "Run code", hints: open, remote: true, call: (*Server).runCode, args: []argument{
+	var tools []tool
+	if s.Engine != nil {
+		tools = []tool{{name: "run_code", title: "Run code", hints: open, call: (*Server).runCode, args: []argument{
 			{name: "code", kind: text, required: true, min: 1}, {name: "language", kind: text, value: "python"},
 			session, {name: "files", kind: list, max: 25}, {name: "args", kind: list}, {name: "stdin", kind: text},
 			{name: "timeout_seconds", kind: integer, min: 1, max: 300, value: 60}, wait,
 			{name: "max_chars", kind: integer, min: 1000, max: 100_000, value: defaultChars},
 		}},
-		{name: "wait_run", title: "Wait for a program", hints: reads, remote: true, call: (*Server).waitRun, args: []argument{
-			{name: "run", kind: text, required: true, min: 1}, wait,
-		}},
-		{name: "describe_environment", title: "Describe the environment", hints: reads, remote: true,
-			call: (*Server).describeEnvironment},
-	}
-	if s.Files != nil || s.Remote != nil {
-		tools = append(tools, []tool{
-			{name: "write_file", title: "Write a file", hints: sdk.ToolAnnotations{IdempotentHint: true}, remote: true,
+			{name: "wait_run", title: "Wait for a program", hints: reads, call: (*Server).waitRun, args: []argument{
+				{name: "run", kind: text, required: true, min: 1}, wait,
+			}},
+			{name: "describe_environment", title: "Describe the environment", hints: reads,
+				call: (*Server).describeEnvironment},
+			{name: "write_file", title: "Write a file", hints: sdk.ToolAnnotations{IdempotentHint: true},
 				call: (*Server).writeFile,
 				args: []argument{path, {name: "content", kind: text, required: true}, encoding, session}},
-			{name: "read_file", title: "Read a file", hints: reads, remote: true, call: (*Server).readFile, args: []argument{
+			{name: "read_file", title: "Read a file", hints: reads, call: (*Server).readFile, args: []argument{
 				needed, path, {name: "offset", kind: integer, value: 0},
 				{name: "limit", kind: integer, min: 1, max: 40_000, value: 16_000}, encoding,
 			}},
-			{name: "list_files", title: "List files", hints: reads, remote: true, call: (*Server).listFiles, args: []argument{
+			{name: "list_files", title: "List files", hints: reads, call: (*Server).listFiles, args: []argument{
 				needed, {name: "prefix", kind: text}, {name: "after", kind: text},
 				{name: "limit", kind: integer, min: 1, max: 1000, value: 200},
 			}},
-			{name: "delete_file", title: "Delete a file", hints: destroys, remote: true, call: (*Server).deleteFile,
+			{name: "delete_file", title: "Delete a file", hints: destroys, call: (*Server).deleteFile,
 				args: []argument{needed, path}},
-			{name: "show", title: "Show a file", hints: reads, view: true, remote: true, call: (*Server).show,
+			{name: "show", title: "Show a file", hints: reads, view: true, call: (*Server).show,
 				args: []argument{needed, path}},
-		}...)
+		}
 	}
-	if s.HTTP && s.Files != nil {
-		tools = append(tools, tool{name: "upload_link", title: "Link for an upload", remote: true, call: (*Server).uploadLink,
+	if s.HTTP {
+		tools = append(tools, tool{name: "upload_link", title: "Link for an upload", call: (*Server).uploadLink,
 			args: []argument{path, session}})
 	}
 	if s.Upstream != nil {

@@ -1,0 +1,363 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/airlock-run/airlock/internal/sse"
+)
+
+const (
+	restartTime = 5 * time.Second        // in which a service that is started anew answers again
+	dialPause   = 100 * time.Millisecond // between two tries
+	cancelPause = 250 * time.Millisecond // between two messages that cancel a call that goes on
+	listenPause = 5 * time.Second        // before a stream that ended is opened again
+
+	maxAnswer = 64 << 20 // bytes of a message of the service's
+)
+
+// take passes on a message of the host's. Calls go on at the same time; what is no call
+// arrives in order, and initialize before what follows it.
+func (r *relay) take(ctx context.Context, line []byte) {
+	m, ok := readEnvelope(line)
+	switch {
+	case !ok:
+		r.write([]byte(notJSON))
+	case r.local != nil && r.local.take(line, &m):
+	case m.Method == "initialize":
+		r.mu.Lock()
+		r.hello, r.session = line, ""
+		r.mu.Unlock()
+		session := r.send(ctx, line, &m)
+		r.mu.Lock()
+		r.session = session
+		r.mu.Unlock()
+	case m.Method == "notifications/initialized":
+		r.send(ctx, line, &m)
+		r.listen(ctx)
+	case m.Method == "notifications/cancelled":
+		r.cancel(ctx, line, &m)
+	case m.isCall():
+		within, cancel := context.WithCancel(ctx)
+		x := &exchange{cancel, make(chan struct{})}
+		r.mu.Lock()
+		r.open[string(m.ID)] = x
+		r.mu.Unlock()
+		r.calls.Go(func() {
+			defer cancel()
+			r.send(within, line, &m)
+			close(x.done)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.open[string(m.ID)] == x {
+				delete(r.open, string(m.ID))
+			}
+		})
+	default:
+		r.send(ctx, line, &m)
+	}
+}
+
+// cancel ends a call. In the versions without sessions its request is all there is of
+// it. In the others the message may overtake the call, so it is sent until that ends.
+func (r *relay) cancel(ctx context.Context, line []byte, m *envelope) {
+	r.mu.Lock()
+	x, session := r.open[string(m.Params.RequestID)], r.session
+	r.mu.Unlock()
+	switch {
+	case x == nil: // it has ended
+	case session == "":
+		x.cancel()
+	default:
+		r.calls.Go(func() {
+			for range int(time.Minute / cancelPause) {
+				r.send(ctx, line, m)
+				select {
+				case <-x.done:
+					return
+				case <-ctx.Done():
+					return
+				case <-time.After(cancelPause):
+				}
+			}
+			x.cancel()
+		})
+	}
+}
+
+// send passes a message on, and its answers back. An initialize begins a session.
+func (r *relay) send(ctx context.Context, line []byte, m *envelope) (session string) {
+	if r.Send != nil && m.Method == "tools/call" && m.Params.Name == "run_code" {
+		_, err := r.endpoint(ctx)
+		if err == nil {
+			line, err = r.sendFiles(ctx, line)
+		}
+		if err != nil {
+			r.fail(m, jsonrpc.CodeInternalError, err.Error())
+			return ""
+		}
+	}
+	session, err := r.exchange(ctx, line, m, func(data []byte) { r.write(r.local.added(r.saved(ctx, data, m), m)) })
+	switch e, isStatus := errors.AsType[*statusError](err); {
+	case err == nil, ctx.Err() != nil: // or nobody waits for it
+	case isStatus:
+		r.fail(m, e.code(), e.text)
+	default:
+		r.fail(m, jsonrpc.CodeInternalError, err.Error())
+	}
+	return session
+}
+
+// exchange posts a message and hands over what comes back. A service that was started
+// anew knows nothing of the session; it gets a new one.
+func (r *relay) exchange(ctx context.Context, line []byte, m *envelope, put func([]byte)) (begun string, err error) {
+	for again := false; ; again = true {
+		answer, session, err := r.post(ctx, line, m)
+		if err != nil {
+			return "", err
+		}
+		if answer.StatusCode == http.StatusNotFound && session != "" && !again {
+			answer.Body.Close()
+			if err := r.renew(ctx, session); err != nil {
+				return "", err
+			}
+			continue
+		}
+		err = r.receive(answer, m, put)
+		answer.Body.Close()
+		return answer.Header.Get(sessionHeader), err
+	}
+}
+
+// renew opens a session in place of one that the service does not know any more.
+func (r *relay) renew(ctx context.Context, old string) error {
+	r.renewing.Lock()
+	defer r.renewing.Unlock()
+	r.mu.Lock()
+	hello, now := r.hello, r.session
+	r.mu.Unlock()
+	if now != old {
+		return nil
+	}
+	nobody := func([]byte) {}
+	m, _ := readEnvelope(hello)
+	session, err := r.exchange(ctx, hello, &m, nobody)
+	if err == nil {
+		m = envelope{Method: "notifications/initialized", session: session}
+		_, err = r.exchange(ctx, []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), &m, nobody)
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.session = session
+	r.mu.Unlock()
+	r.listen(ctx)
+	return nil
+}
+
+// post sends a message, in the session that there is unless it stands for itself.
+func (r *relay) post(ctx context.Context, line []byte, m *envelope) (_ *http.Response, session string, err error) {
+	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	r.mu.Lock()
+	version := m.Params.Meta.Version
+	if version == "" && m.Method != "initialize" {
+		session, version = cmp.Or(m.session, r.session), r.version
+	}
+	r.mu.Unlock()
+	if version != "" {
+		header.Set(versionHeader, version)
+	}
+	if session != "" {
+		header.Set(sessionHeader, session)
+	}
+	if version >= stateless {
+		header.Set("Mcp-Method", m.Method)
+		if name := m.Params.Name + m.Params.URI + m.Params.TaskID; name != "" && httpguts.ValidHeaderFieldValue(name) {
+			header.Set(nameHeader, name)
+		}
+	}
+	answer, err := r.do(ctx, http.MethodPost, line, header)
+	return answer, session, err
+}
+
+// do makes a request. What was not heard is asked again, for a while: a service that is
+// started anew is gone for a moment.
+func (r *relay) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, error) {
+	for began := time.Now(); ; {
+		to, err := r.endpoint(ctx)
+		if err != nil {
+			return nil, err
+		}
+		req, err := http.NewRequestWithContext(ctx, method, to.URL, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.Header = header
+		answer, err := to.Client.Do(req)
+		if err == nil {
+			return answer, nil
+		}
+		refused, _ := errors.AsType[*net.OpError](err)
+		if unheard := refused != nil && refused.Op == "dial"; !unheard || time.Since(began) > restartTime {
+			if unheard {
+				return nil, fmt.Errorf("the service cannot be reached. Is it running? (%w)", refused)
+			}
+			return nil, fmt.Errorf("%w: %w", errWentAway, err)
+		}
+		select {
+		case <-time.After(dialPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (r *relay) endpoint(ctx context.Context) (*Endpoint, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.to == nil {
+		to, err := r.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.to = to
+	}
+	return r.to, nil
+}
+
+var errWentAway = errors.New("the service went away; whether it did this is not known")
+
+// receive hands over the messages of an answer.
+func (r *relay) receive(answer *http.Response, m *envelope, put func([]byte)) error {
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+		var last []byte
+		for e, err := range sse.Read(answer.Body, maxAnswer) {
+			if err != nil {
+				return fmt.Errorf("%w: %w", errWentAway, err)
+			}
+			if len(e.Data) == 0 {
+				continue
+			}
+			if last = e.Data; m.Method == "initialize" {
+				r.spoken(last)
+			}
+			put(last)
+		}
+		if is, _ := readEnvelope(last); m.isCall() && (is.Method != "" || !bytes.Equal(is.ID, m.ID)) {
+			return errWentAway
+		}
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return err
+	case len(body) > 0 && bytes.IndexByte([]byte("{["), body[0]) >= 0 && json.Valid(body):
+		put(body)
+	case answer.StatusCode >= http.StatusMultipleChoices:
+		return &statusError{answer.StatusCode, strings.TrimSpace(string(body))}
+	case m.isCall():
+		return errWentAway
+	}
+	return nil
+}
+
+// spoken notes the version in the answer to an initialize.
+func (r *relay) spoken(data []byte) {
+	var is struct {
+		Result struct {
+			Version string `json:"protocolVersion"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(data, &is) == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.version = is.Result.Version
+	}
+}
+
+// listen passes on what the service says without being asked, for as long as the session
+// lives.
+func (r *relay) listen(ctx context.Context) {
+	r.mu.Lock()
+	session, version := r.session, r.version
+	r.mu.Unlock()
+	if session == "" {
+		return
+	}
+	header := http.Header{"Accept": {"text/event-stream"}, sessionHeader: {session}, versionHeader: {version}}
+	r.calls.Go(func() {
+		for r.hears(ctx, header) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(listenPause):
+			}
+		}
+	})
+}
+
+// hears reports whether it is worth listening again when a stream has ended.
+func (r *relay) hears(ctx context.Context, header http.Header) bool {
+	answer, err := r.do(ctx, http.MethodGet, nil, header)
+	if err != nil {
+		return ctx.Err() == nil
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return false // it has none, or the session is over
+	}
+	_ = r.receive(answer, &envelope{}, r.write) // how it ended does not matter
+	return ctx.Err() == nil
+}
+
+// leave tells the service that the session is over: what still runs in it ends.
+func (r *relay) leave() {
+	r.mu.Lock()
+	session, version, to := r.session, r.version, r.to
+	r.mu.Unlock()
+	if session == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, to.URL, http.NoBody)
+	if err != nil {
+		return
+	}
+	req.Header.Set(sessionHeader, session)
+	req.Header.Set(versionHeader, version)
+	if answer, err := to.Client.Do(req); err == nil { // else it has gone before
+		answer.Body.Close()
+	}
+}
+
+// statusError is a refusal of HTTP's.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+func (e *statusError) code() int {
+	switch {
+	case strings.Contains(e.text, "not handled"):
+		return jsonrpc.CodeMethodNotFound
+	case e.status == http.StatusBadRequest:
+		return jsonrpc.CodeInvalidRequest
+	}
+	return jsonrpc.CodeInternalError
+}

@@ -1,0 +1,320 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// host is a program that speaks lines to a Stdio.
+type host struct {
+	t     *testing.T
+	in    *io.PipeWriter
+	lines chan map[string]any
+	done  chan error
+}
+
+// stdio begins a Stdio in front of the rig's service.
+func (r *rig) stdio(o Stdio) *host {
+	r.t.Helper()
+	if o.Connect == nil {
+		o.Connect = func(context.Context) (*Endpoint, error) {
+			return &Endpoint{URL: r.url, Client: &http.Client{Transport: asOwner{"ada"}}}, nil
+		}
+	}
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	h := &host{t: r.t, in: to, lines: make(chan map[string]any, 100), done: make(chan error, 1)}
+	go func() { h.done <- o.Serve(r.t.Context(), in, out); out.Close() }()
+	go func() {
+		defer close(h.lines)
+		lines := bufio.NewScanner(from)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var got map[string]any
+			if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
+				r.t.Errorf("%q: %v", lines.Text(), err)
+			}
+			h.lines <- got
+		}
+	}()
+	r.t.Cleanup(func() {
+		to.Close()
+		for range h.lines {
+		}
+	})
+	return h
+}
+
+func (h *host) say(line string) {
+	h.t.Helper()
+	if _, err := io.WriteString(h.in, line+"\n"); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// hears returns the next message.
+func (h *host) hears() map[string]any {
+	h.t.Helper()
+	select {
+	case got := <-h.lines:
+		return got
+	case <-time.After(time.Minute):
+		h.t.Fatal("no answer")
+		return nil
+	}
+}
+
+func (h *host) ask(line string) map[string]any {
+	h.t.Helper()
+	h.say(line)
+	return h.hears()
+}
+
+// begin opens a session of the protocol.
+func (h *host) begin(version, capabilities string) {
+	h.t.Helper()
+	if got := h.ask(initialize(version, capabilities)); got["result"] == nil {
+		h.t.Fatalf("initialize: %v", got)
+	}
+	h.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+func said(got map[string]any) string {
+	text, _ := json.Marshal(got)
+	return string(text)
+}
+
+// A line that is no message is answered, and the next one too. What the service refuses
+// by a status of HTTP is an error of JSON-RPC.
+func TestStdio(t *testing.T) {
+	r := newRig(t)
+	h := r.stdio(Stdio{Changes: &folder{}})
+	for _, bad := range []string{"hello", `{"jsonrpc":`, strings.Repeat("x", maxLine+10)} {
+		if got := h.ask(bad); got["error"] == nil {
+			t.Errorf("%.20s: %v", bad, got)
+		}
+	}
+	if got := h.ask(initialize(stateless, `{"elicitation":{}}`)); !strings.Contains(said(got), `"protocolVersion":"`+lastSession+`"`) {
+		t.Errorf("initialize: %v", got)
+	}
+	h.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for _, tc := range []struct{ line, want string }{
+		{message(2, "tools/call", runPrint, ""), "hello"},
+		{message(3, "no/such", `{}`, ""), `"code":-32601`},
+		{message(4, "tools/call", `{"name":"rm"}`, ""), `"code":-32602`},
+		{message(5, "tools/call", `[1]`, ""), `"error"`},
+		{message(6, "tools/call", `{"name":"write_file","arguments":{"path":"x","content":"`+strings.Repeat("x", MaxBody)+`"}}`, ""), "larger than 8 MiB"},
+		{`{"jsonrpc":"2.0","id":"seven","method":"ping"}`, `"id":"seven"`},
+	} {
+		if got := h.ask(tc.line); !strings.Contains(said(got), tc.want) {
+			t.Errorf("%.60s: %v, want %s", tc.line, got, tc.want)
+		}
+	}
+	// The tools of this machine are in the service's list, and ask in the old way, as
+	// the client began.
+	list := said(h.ask(message(8, "tools/list", `{}`, "")))
+	if !strings.Contains(list, `"apply_changes"`) || strings.Count(list, `"run_code"`) != 1 {
+		t.Errorf("the list: %s", list)
+	}
+	question := h.ask(message(9, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"}}`, ""))
+	if question["method"] != "elicitation/create" {
+		t.Fatalf("the question: %v", question)
+	}
+	if got := said(h.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{}}}`,
+		question["id"]))); !strings.Contains(got, "applied") || !strings.Contains(got, `"id":9`) {
+		t.Errorf("the answer: %s", got)
+	}
+	h.in.Close()
+	if err := <-h.done; err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// Clients of every version reach through: questions, progress, cancelling, and tasks,
+// which the clients of the SDK do not know.
+func TestStdioThrough(t *testing.T) {
+	r := newRig(t)
+	h := r.stdio(Stdio{})
+	modern := func(id int, method, params string) string {
+		return declared(message(id, method, params, stateless), tasksExtension)
+	}
+	task := h.ask(modern(1, "tools/call", `{"name":"run_code","arguments":{"code":"wait","wait_seconds":1}}`))
+	result, _ := task["result"].(map[string]any)
+	if result["resultType"] != "task" {
+		t.Fatalf("the task: %v", task)
+	}
+	params := fmt.Sprintf(`{"taskId":%q}`, result["taskId"])
+	if got := said(h.ask(modern(2, "tasks/get", params))); !strings.Contains(got, `"status":"working"`) {
+		t.Errorf("the task: %s", got)
+	}
+	h.ask(modern(3, "tasks/cancel", params))
+	r.live.awaitCancels(1)
+
+	// Without a session, a call is cancelled by leaving.
+	h.say(modern(4, "tools/call", `{"name":"run_code","arguments":{"code":"wait"}}`))
+	r.live.awaitCells(2)
+	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
+	r.live.awaitCancels(2)
+
+	h.begin(lastSession, "{}")
+	h.say(message(5, "tools/call", `{"name":"run_code","arguments":{"code":"print up\nwait"},"_meta":{"progressToken":"p"}}`, ""))
+	if got := h.hears(); got["method"] != "notifications/progress" {
+		t.Errorf("the progress: %v", got)
+	}
+	r.live.awaitCells(3)
+	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+	r.live.awaitCancels(3)
+	for got := h.hears(); got["id"] != 5.0; got = h.hears() { // the service may answer what is cancelled
+		if got["method"] != "notifications/progress" {
+			t.Errorf("after the cancel: %v", got)
+		}
+	}
+
+	// What runs when the input ends is ended.
+	h.say(message(6, "tools/call", `{"name":"run_code","arguments":{"code":"wait"}}`, ""))
+	r.live.awaitCells(4)
+	h.in.Close()
+	r.live.awaitCancels(4)
+	if err := <-h.done; err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// A cancelling that overtakes its call is repeated.
+func TestStdioCancelOvertakes(t *testing.T) {
+	r := newRig(t)
+	held := make(chan struct{})
+	way := &slowWay{asOwner{"ada"}, held, func(body string) bool { return strings.Contains(body, `"tools/call"`) }}
+	h := r.stdio(Stdio{Connect: func(context.Context) (*Endpoint, error) {
+		return &Endpoint{URL: r.url, Client: &http.Client{Transport: way}}, nil
+	}})
+	h.begin(lastSession, "{}")
+	h.say(message(2, "tools/call", `{"name":"run_code","arguments":{"code":"wait"}}`, ""))
+	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	h.ask(message(3, "ping", `{}`, "")) // the cancelling has arrived
+	close(held)
+	r.live.awaitCancels(1)
+}
+
+// slowWay holds some requests back.
+type slowWay struct {
+	asOwner
+	until <-chan struct{}
+	which func(body string) bool
+}
+
+func (w *slowWay) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.GetBody != nil {
+		body, _ := r.GetBody()
+		if text, _ := io.ReadAll(body); w.which(string(text)) {
+			<-w.until
+		}
+	}
+	return w.asOwner.RoundTrip(r)
+}
+
+// A service that was started anew gets the host's session again, and one that is gone
+// for a moment is waited for.
+func TestStdioRestart(t *testing.T) {
+	first, second := newRig(t), newRig(t)
+	var mu sync.Mutex
+	to, down := first.http.Listener.Addr().String(), false
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if down {
+			down = false
+			return nil, &net.OpError{Op: "dial", Err: io.ErrUnexpectedEOF}
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", to)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	h := first.stdio(Stdio{Connect: func(context.Context) (*Endpoint, error) {
+		return &Endpoint{URL: "http://airlock/mcp", Client: &http.Client{Transport: bearer{transport}}}, nil
+	}})
+	h.begin(lastSession, "{}")
+	if got := said(h.ask(message(2, "tools/call", runPrint, ""))); !strings.Contains(got, "hello") {
+		t.Fatalf("the first call: %s", got)
+	}
+	h.say(message(3, "tools/call", `{"name":"run_code","arguments":{"code":"wait"}}`, ""))
+	first.live.awaitCells(2)
+	mu.Lock()
+	to, down = second.http.Listener.Addr().String(), true
+	mu.Unlock()
+	first.handler.Close()
+	first.http.CloseClientConnections()
+	if got := said(h.hears()); !strings.Contains(got, `"id":3`) || !strings.Contains(got, "isError") {
+		t.Errorf("what was under way: %s", got)
+	}
+	for id := range 5 {
+		if got := said(h.ask(message(10+id, "tools/call", runPrint, ""))); !strings.Contains(got, "hello") {
+			t.Errorf("the next call: %s", got)
+		}
+	}
+	if n := len(openIn(second)); n != 1 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+type bearer struct{ http.RoundTripper }
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer ada")
+	return b.RoundTripper.RoundTrip(r)
+}
+
+func openIn(r *rig) (open []*sdk.ServerSession) {
+	for s := range r.server.sdk.Sessions() {
+		open = append(open, s)
+	}
+	return open
+}
+
+// Names of files become ids on the way there, and files are saved on the way back.
+func TestStdioFiles(t *testing.T) {
+	r := newRig(t)
+	var sent []string
+	h := r.stdio(Stdio{
+		Send: func(_ context.Context, names []string) ([]string, error) {
+			sent = append(sent, names...)
+			return nil, fmt.Errorf("there is no file %q", names[0])
+		},
+		Save: func(_ context.Context, files []MadeFile) (string, error) {
+			return fmt.Sprintf("Saved %s of %d bytes.", files[0].Path, files[0].Size), nil
+		},
+	})
+	h.begin(lastSession, "{}")
+	if got := said(h.ask(message(2, "tools/call", `{"name":"run_code","arguments":{"code":"print x","files":["a.csv"]}}`, ""))); !strings.Contains(
+		got, `there is no file \"a.csv\"`) || len(sent) != 1 {
+		t.Errorf("a file that is not there: %s", got)
+	}
+	if got := said(h.ask(message(3, "tools/call", runPrint, ""))); !strings.Contains(got, `"text":"Saved x.txt of 9 bytes.\nOK, exit 0`) {
+		t.Errorf("a file that was made: %s", got)
+	}
+	if len(sent) != 1 {
+		t.Errorf("sent %v", sent)
+	}
+}
+
+// A host reads why a service does not answer.
+func TestStdioAlone(t *testing.T) {
+	r := newRig(t)
+	h := r.stdio(Stdio{Connect: func(context.Context) (*Endpoint, error) { return nil, fmt.Errorf("nobody is there") }})
+	for _, line := range []string{initialize(lastSession, "{}"), message(2, "tools/call", runPrint, "")} {
+		if got := said(h.ask(line)); !strings.Contains(got, "nobody is there") {
+			t.Errorf("%.60s: %s", line, got)
+		}
+	}
+}
