@@ -151,6 +151,11 @@ bench: build ## Airlock beside its peers: table, JSON, docs/performance.md; QUIC
 	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' -jupyter '$(CACHE)/bench/jupyter/bin/python' \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
 
+# The clients themselves send what is recorded, to the service that is built.
+.PHONY: e2b-recordings
+e2b-recordings: build # internal/dialect/e2b/testdata anew
+	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(GO) test -count=1 -run TestE2BExchanges ./e2e -args -record
+
 # DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'. One of
 # ten minutes or longer that goes well is written into docs/soak.md and soak.svg.
 .PHONY: soak

@@ -18,7 +18,7 @@
 //
 // What differs from run to run is written <<kind>>, or <<name:kind>> if a
 // later request, or a later place, says <<name>> for what was there. The kinds are int, float,
-// uuid, hex (32 digits), id (21 characters) and any. Only the headers that a
+// uuid, hex (32 digits), id (21 characters), word, time and any. Only the headers that a
 // response lists are compared; "!Name" says that one must not be there. One
 // newline at the end of a section belongs to the recording, not to the body.
 package dialecttest
@@ -110,6 +110,8 @@ var kinds = map[string]string{
 	"uuid":  `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`,
 	"hex":   `[0-9a-f]{32}`,
 	"id":    `[A-Za-z0-9_-]{21}`,
+	"word":  `[A-Za-z0-9_-]+`,
+	"time":  `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|\+00:00)`,
 	"any":   `(?s:.*?)`,
 }
 
