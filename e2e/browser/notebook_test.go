@@ -120,6 +120,30 @@ func TestNotebook(t *testing.T) {
 	b.axeInEachLook("notebooks")
 }
 
+// TestNotebookBegins looks at a new notebook whose browser does not say what it kept:
+// there is a cell to write in, and what is written there stays.
+func TestNotebookBegins(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	b.early(`const open = indexedDB.open.bind(indexedDB); let wake; const woken = new Promise((r) => { wake = r }); window.wake = wake;
+		indexedDB.open = (...a) => { const real = open(...a); const late = {};
+			for (const on of ['onsuccess', 'onerror', 'onupgradeneeded']) Object.defineProperty(late, on, { set: (f) => { real[on] = on === 'onsuccess' ? () => woken.then(f) : f } });
+			Object.defineProperty(late, 'result', { get: () => real.result });
+			return late }`)
+	b.goTo(s.url + "/notebooks/new")
+	b.wait(`document.querySelector('.cell .cm-content')`) // ready to write: the store has not answered
+	b.shoot("notebook-new")
+	b.do(chromedp.SendKeys(chromedp.CSS(".cm-content"), "print(6 * 7)"))
+	b.run(`wake()`)
+	b.wait(`document.querySelector('#notebook').dataset.ready`)
+	if got := b.text("#cells"); !strings.Contains(got, "print(6 * 7)") {
+		t.Errorf("the cells are %q", got)
+	}
+	b.runAll()
+	b.wait(`document.querySelector('.cell-out').innerText.trim() === '42'`)
+	b.axeInEachLook("new notebook")
+}
+
 // TestNotebookInterrupt stops a cell, restarts the interpreter and is asked for input.
 func TestNotebookInterrupt(t *testing.T) {
 	s := shared(t)

@@ -115,10 +115,15 @@ func (b *tab) seesTheSwitch(s *service) {
 // has them remember how often they wanted to.
 func (b *tab) hurry() {
 	b.t.Helper()
+	b.early(`window.intervals = []; const every = window.setInterval; window.setInterval = (act, ms) => { intervals.push(ms); return every(act, ms / 50) }`)
+}
+
+// early has a script run in every document before its own.
+func (b *tab) early(script string) {
+	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-			Source: `window.intervals = []; const every = window.setInterval; window.setInterval = (act, ms) => { intervals.push(ms); return every(act, ms / 50) }`,
-		})
+		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument,
+			page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 		return err
 	}))
 }

@@ -559,7 +559,15 @@ function begun() {
 // open shows the notebook of the session, or what this browser has of it that was not
 // saved.
 async function open() {
-  const draft = await drafts.get(key());
+  const found = drafts.get(key()); // asked for before anything is written over it
+  const first = document.getElementById("first"); // a new notebook comes with its first cell
+  if (first) {
+    fill([blank("code", first.value)]);
+    cells[0].view.focus();
+    if (first.value) changed();
+  }
+  const draft = await found;
+  const typed = first ? cells.map((c) => c.source).filter((source) => source.trim()) : [];
   let there = "";
   if (session.id) {
     begun();
@@ -575,7 +583,8 @@ async function open() {
   const mine = draft && (!draft.saved || !there);
   if (mine) title.value = draft.title;
   const content = mine ? draft.file : there;
-  fill(content ? fromFile(content.length > maxNotebook ? "" : content) : [blank()]);
+  if (!first || draft) fill(content ? fromFile(content.length > maxNotebook ? "" : content) : [blank()]);
+  if (draft) for (const source of typed) add(blank("code", source));
   if (mine && there && draft.file !== there) { saved.textContent = "restored from this browser"; dirty = setTimeout(save, 1000); }
   // A cell that ran when the page was left is watched again.
   for (const c of cells) {
