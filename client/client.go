@@ -40,14 +40,19 @@ type Options struct {
 	// Dial replaces how connections are made, for listeners in memory. It is
 	// used only when HTTP is nil.
 	Dial func(ctx context.Context) (net.Conn, error)
+
+	// Agent is what the client calls itself to the server, which shows it in its list
+	// of runs; empty: what Go's HTTP client does.
+	Agent string
 }
 
 // Client is a service as seen from here. It may be used from many goroutines.
 type Client struct {
-	base string // with /api/v1, without a slash at the end
-	key  string
-	http *http.Client
-	own  *http.Transport // to be closed; nil: it is the caller's
+	base  string // with /api/v1, without a slash at the end
+	key   string
+	agent string
+	http  *http.Client
+	own   *http.Transport // to be closed; nil: it is the caller's
 }
 
 // New returns a client. It does not connect yet.
@@ -56,7 +61,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("airlock server: %w", err)
 	}
-	c := &Client{key: o.Key, http: o.HTTP}
+	c := &Client{key: o.Key, agent: o.Agent, http: o.HTTP}
 	dial := o.Dial
 	switch address.Scheme {
 	case "unix":
@@ -137,6 +142,9 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	}
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.agent != "" {
+		req.Header.Set("User-Agent", c.agent)
 	}
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)

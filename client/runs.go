@@ -52,6 +52,10 @@ type RunRequest struct {
 	// does. Of Python only.
 	EchoLast bool `json:"echo_last,omitempty"`
 
+	// KeepCode says whether the service keeps the code with what came out of it, for
+	// its list of runs; nil: as the service is set.
+	KeepCode *bool `json:"keep_code,omitempty"`
+
 	// IdempotencyKey makes it safe to send a request again: a second one with
 	// the same key and content answers with the first one's run.
 	IdempotencyKey string `json:"-"`
@@ -98,6 +102,7 @@ type Run struct {
 	Dropped         []DroppedFile `json:"dropped,omitempty"`  // not kept
 	Message         string        `json:"message,omitempty"`  // why it ended as it did, where that is not plain
 	Contacts        []Contact     `json:"contacts,omitempty"` // what it contacted, if it was allowed anything
+	CodeKept        bool          `json:"code_kept"`          // for the page's list of runs
 	CreatedAt       time.Time     `json:"created_at"`
 	StartedAt       time.Time     `json:"started_at,omitzero"`
 	FinishedAt      time.Time     `json:"finished_at,omitzero"`

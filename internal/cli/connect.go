@@ -33,8 +33,11 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 	return a.startLocal(ctx)
 }
 
+// cliAgent is how the native API knows the command line.
+const cliAgent = "airlock-cli"
+
 func (a *app) dial(server string) (*connection, error) {
-	c, err := client.New(client.Options{Server: server, Key: a.cfg.Key.Reveal()})
+	c, err := client.New(client.Options{Server: server, Key: a.cfg.Key.Reveal(), Agent: cliAgent})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 	}
 	c.server = server
 	go func() { c.serving <- server.Serve() }()
-	c.client, err = client.New(client.Options{Server: "http://localhost", Dial: listener.Dial})
+	c.client, err = client.New(client.Options{Server: "http://localhost", Dial: listener.Dial, Agent: cliAgent})
 	return c, err
 }
 

@@ -237,6 +237,7 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		},
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
+		DropCode:  !c.KeepCode,
 		Packages:  a.packageSets(),
 	}
 }

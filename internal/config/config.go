@@ -60,6 +60,7 @@ type Config struct {
 	Queue       int
 	QueueTime   time.Duration
 	FileTTL     time.Duration
+	KeepCode    bool // of runs
 
 	// What one owner may have of what all share.
 	OwnerRuns, OwnerQueue     int // at once, and waiting; OwnerRuns 0: see its option

@@ -171,6 +171,9 @@ var table = []Option{
 	{Key: "file_ttl", Scope: Service, Group: "Storage", Value: "TIME", Default: "24h",
 		Help:  "how long a file is kept after its last use",
 		field: duration(func(c *Config) *time.Duration { return &c.FileTTL }, time.Second)},
+	{Key: "keep_code", Scope: Service, Group: "Storage", Default: "true",
+		Help:  "keep the code of each run with its output, for the page's list of runs; a request can ask not to",
+		field: truth(func(c *Config) *bool { return &c.KeepCode })},
 
 	{Key: "root_dialect", Scope: Service, Group: "Network", Value: "NAME",
 		Help:  "protocol that is served at / too, for clients that cannot be told a path: onyx or librechat",

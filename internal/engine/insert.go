@@ -63,7 +63,7 @@ func (s *Service) ensureInserted(ctx context.Context, j *job, end *completion) e
 	if l.done {
 		return nil
 	}
-	if len(end.run.Files) == 0 && len(end.run.Stdout)+len(end.run.Stderr) < briefOutput {
+	if len(end.run.Files) == 0 && len(end.run.Stdout)+len(end.run.Stderr)+end.run.Source.size() < briefOutput {
 		l.done, end.session = true, &j.session
 		return nil
 	}

@@ -111,6 +111,9 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 		s.logFailure(ctx, "write down uses", err)
 		return // else what is in use would expire
 	}
+	if err := s.indexRuns(ctx, searchTime); err != nil {
+		s.logFailure(ctx, "index runs", err)
+	}
 	s.expireSessions(ctx, now)
 	if err := inBatches(func() (int, error) {
 		return s.index.ExpireRuns(

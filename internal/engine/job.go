@@ -19,6 +19,7 @@ type job struct {
 	language       language.Language
 	grant          *Grant     // nil: no network
 	request        RunRequest // checked, and with every default filled in
+	source         *Source    // what History keeps of the request
 	files          []File     // what request.Files refer to, in the same order
 	ticket         *ticket
 	log            *recorder

@@ -66,6 +66,8 @@ type RunRequest struct {
 	// like one that is waited for it is refused when its turn takes too long.
 	Attended bool
 
+	DropCode bool `json:",omitempty"` // History does not keep what is run
+
 	// IdempotencyKey, if set, makes a second request of the same owner with
 	// the same key and content return the first one's run, and one with other
 	// content fail with ErrConflict.
@@ -115,7 +117,9 @@ type Profile struct {
 	// the code: it goes on until it is cancelled. Host is a Resident.
 	Live bool `json:",omitempty"`
 	// Fresh says that this session has had no interpreter, and so no workspace, yet.
-	Fresh bool `json:",omitempty"`
+	Fresh  bool   `json:",omitempty"`
+	Client string `json:",omitempty"` // what asks, for History: "page", "CLI", "API, curl"
+	Shown  Shown  `json:",omitzero"`  // the program as its author wrote it; zero: Code
 	// Apart says that Engine.Inside does not lead into the sandbox of this interpreter,
 	// but into that of another one in the same session.
 	Apart bool `json:",omitempty"`
@@ -141,6 +145,7 @@ const (
 	OriginTerminal  Origin = "terminal"
 	OriginOpenAI    Origin = "openai"
 	OriginResponse  Origin = "openai.response" // of OpenAI's responses, kept as files
+	OriginPreview   Origin = "preview"         // of the runs that read a file for a page
 )
 
 // Limits bound what one run may use.
@@ -196,6 +201,7 @@ type Run struct {
 	Timings    []Timing      // where its time went, in order; only for who waited for it
 	NoRoom     bool          // it was not run: there was no memory for its workspace; not recorded
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
+	Source     *Source       // what was run; nil: not kept, or a list that was not asked for it
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero while queued
 	FinishedAt time.Time // zero until final
@@ -245,11 +251,14 @@ type CallHandler interface {
 
 // RunQuery selects runs for a list, newest first.
 type RunQuery struct {
-	Owner   Owner
-	Origin  Origin // empty: every origin
-	Session ID     // zero: every session
-	Page    Page
-	Output  int // bytes of each stream, from its beginning, that ended runs come with; zero: none
+	Owner    Owner
+	Origin   Origin // empty: every origin
+	Session  ID     // zero: every session
+	Page     Page
+	Text     string // words that all are in the run; empty: any run
+	Programs bool   // without interpreters and what reads files for previews
+	Source   bool   // they come with what was run
+	Output   int    // bytes of each stream, from its beginning, that ended runs come with; zero: none
 }
 
 // Page bounds a list. Lists are in descending order of creation.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 )
 
 // GetRun returns a run as it stands. Its output and files are there once it
@@ -72,6 +73,11 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 		return nil, err
 	}
 	query.Page = page
+	if query.Text != "" {
+		if err := s.indexRuns(ctx, searchTime); err != nil {
+			return nil, failure("list runs", "", err)
+		}
+	}
 	runs, err := s.index.Runs(ctx, query)
 	if err != nil {
 		return nil, failure("list runs", "", err)
@@ -88,6 +94,22 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 		runs[i].Stdout, runs[i].Stderr = "", "" // of what goes on, a list has no output
 	}
 	return runs, nil
+}
+
+// Runs are made findable when somebody searches, and beside that by the janitor.
+const (
+	searchTime  = time.Second
+	searchBatch = 256
+)
+
+// indexRuns makes the words of ended runs findable, for about as long as may be.
+func (s *Service) indexRuns(ctx context.Context, most time.Duration) error {
+	for start := time.Now(); time.Since(start) < most; {
+		if n, err := s.index.IndexRuns(ctx, searchBatch); n < searchBatch || err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxUnrecorded bounds the completions that are kept in memory because the index

@@ -50,6 +50,8 @@ type Config struct {
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
 
+	DropCode bool // History keeps no code
+
 	// Space is the disk of the blobs and the index; nil: it is never full.
 	Space Space
 

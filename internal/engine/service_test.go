@@ -142,6 +142,9 @@ func TestRun(t *testing.T) {
 			{ID: in.ID, Path: "data/in.csv", Changed: true}, {ID: same.ID, Path: "same.txt"},
 			{ID: gone.ID, Path: "gone.txt", Deleted: true},
 		},
+		Source: &engine.Source{Language: req.Language, Code: req.Code, Files: []engine.FileRef{
+			{ID: in.ID, Owner: "alice", Path: "./data//in.csv"}, {ID: same.ID, Owner: "alice"}, {ID: gone.ID, Owner: "alice"},
+		}},
 	}
 	ignore := []cmp.Option{
 		cmpopts.IgnoreFields(engine.Run{}, "ID", "Session", "CreatedAt", "StartedAt", "FinishedAt", "Timings"),

@@ -103,6 +103,7 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 		id: NewID(), owner: caller.Owner, language: lang, request: req, grant: grant,
 		within: req.Session,
 		log:    newRecorder(req.Profile.Limits.Output),
+		source: s.sourceOf(caller, &asked),
 		done:   make(chan struct{}),
 		turn:   make(chan struct{}),
 	}
@@ -165,6 +166,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier *
 	j.run = Run{
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
 		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(), Keyed: j.request.IdempotencyKey != "",
+		Source: j.source,
 	}
 	if j.deferredInsert.deferred {
 		s.deferInsert(j)

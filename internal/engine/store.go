@@ -169,6 +169,9 @@ type RunIndex interface {
 	// RunLog returns the output of a finished run as it came.
 	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)
 	Runs(ctx context.Context, query RunQuery) ([]Run, error)
+	// IndexRuns makes up to limit runs that have ended findable by RunQuery.Text, and
+	// returns how many.
+	IndexRuns(ctx context.Context, limit int) (int, error)
 	// InterruptRuns marks every run that is not final as interrupted.
 	InterruptRuns(ctx context.Context, now time.Time) (int, error)
 	// ExpireRuns forgets up to limit runs that ended before a time.

@@ -288,7 +288,7 @@ func (db *DB) insertBufferedRun(ctx context.Context, c *conn, k bufferedRun) err
 		if err := insertSession(ctx, c, &session); err != nil {
 			return err
 		}
-		return insertRun(ctx, c, r, "", engine.Digest{})
+		return db.insertRun(ctx, c, r, "", engine.Digest{})
 	}
 	if used := k.finished.Add(session.TTL); used.After(session.ExpiresAt) {
 		session.ExpiresAt = used
@@ -303,7 +303,7 @@ func (db *DB) insertBufferedRun(ctx context.Context, c *conn, k bufferedRun) err
 		r.Duration.Microseconds(),
 		r.CPU.Microseconds(), r.MemoryPeak, inputsColumn{&r.Inputs}, droppedColumn{&r.Dropped}, r.Message,
 		r.CreatedAt.UnixMicro(), timeOrNull(r.StartedAt), k.finished.UnixMicro())
-	if err != nil || len(k.text.chunks) == 0 {
+	if err != nil || len(k.text.chunks) == 0 && k.text.source == nil {
 		return err
 	}
 	return db.insertLog(ctx, c, r, k.text)

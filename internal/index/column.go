@@ -1,6 +1,7 @@
 package index
 
 import (
+	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
@@ -76,7 +77,7 @@ func timeOrNull(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// The two lists of a run below are stored as JSON, under names of their own:
+// The source and the two lists of a run below are stored as JSON, under names of their own:
 // renaming a field in Go must not change what is on disk.
 
 type inputRecord struct {
@@ -141,5 +142,70 @@ func scanList[T, R any](list *[]T, value any, item func(R) T) error {
 	for _, r := range records {
 		*list = append(*list, item(r))
 	}
+	return nil
+}
+
+type sourceRecord struct {
+	Language string      `json:"language"`
+	Code     string      `json:"code"`
+	Stdin    []byte      `json:"stdin,omitempty"`
+	Args     []string    `json:"args,omitempty"`
+	Entry    string      `json:"entry,omitempty"`
+	Client   string      `json:"client,omitempty"`
+	Files    []refRecord `json:"files,omitempty"`
+	Packages string      `json:"packages,omitempty"`
+	Timeout  int64       `json:"timeout_us,omitempty"`
+	Memory   int64       `json:"memory,omitempty"`
+	EchoLast bool        `json:"echo_last,omitempty"`
+	Plots    bool        `json:"plots,omitempty"`
+}
+
+type refRecord struct {
+	ID       engine.ID    `json:"id"`
+	Owner    engine.Owner `json:"owner,omitempty"`
+	Path     string       `json:"path,omitempty"`
+	ReadOnly bool         `json:"read_only,omitempty"`
+}
+
+// sourceText is a source as it is stored, NULL for none.
+func sourceText(s *engine.Source) (sql.NullString, error) {
+	if s == nil {
+		return sql.NullString{}, nil
+	}
+	record := sourceRecord{
+		Language: s.Language, Code: s.Code, Stdin: s.Stdin, Args: s.Args, Entry: s.Entry, Client: s.Client,
+		Packages: s.Packages, Timeout: s.Timeout.Microseconds(), Memory: s.Memory, EchoLast: s.EchoLast, Plots: s.Plots,
+	}
+	for _, f := range s.Files {
+		record.Files = append(record.Files, refRecord(f))
+	}
+	text, err := json.Marshal(record)
+	return sql.NullString{String: string(text), Valid: err == nil}, err
+}
+
+type sourceColumn struct{ into **engine.Source }
+
+func (c sourceColumn) Scan(value any) error {
+	*c.into = nil
+	text, ok := value.(string)
+	if !ok {
+		if value == nil {
+			return nil
+		}
+		return fmt.Errorf("a column holds %T where a source belongs", value)
+	}
+	var r sourceRecord
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return err
+	}
+	s := &engine.Source{
+		Language: r.Language, Code: r.Code, Stdin: r.Stdin, Args: r.Args, Entry: r.Entry, Client: r.Client,
+		Packages: r.Packages, Timeout: time.Duration(r.Timeout) * time.Microsecond, Memory: r.Memory,
+		EchoLast: r.EchoLast, Plots: r.Plots,
+	}
+	for _, f := range r.Files {
+		s.Files = append(s.Files, engine.FileRef(f))
+	}
+	*c.into = s
 	return nil
 }

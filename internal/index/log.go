@@ -12,7 +12,10 @@ import (
 // logText is a run's output as it is stored: the text of each stream once,
 // and in which pieces it came. A piece is a varint, its length in bytes times
 // two, plus one for stderr.
-type logText struct{ stdout, stderr, chunks []byte }
+type logText struct {
+	stdout, stderr, chunks []byte
+	source                 *engine.Source
+}
 
 // joinLog makes a run's log into its stored form. The pieces of a stream must
 // add up to the run's text, for that is not stored a second time.
@@ -21,6 +24,7 @@ func joinLog(log []engine.OutputChunk, run *engine.Run) (logText, error) {
 		stdout: make([]byte, 0, len(run.Stdout)),
 		stderr: make([]byte, 0, len(run.Stderr)),
 		chunks: make([]byte, 0, 2*len(log)),
+		source: run.Source,
 	}
 	for _, chunk := range log {
 		length := uint64(len(chunk.Data)) << 1
@@ -65,26 +69,40 @@ func (t logText) split() (log []engine.OutputChunk, err error) {
 	return log, nil
 }
 
-// findLog reads a run's output; a run without any has no row.
+// findLog reads a run's output and source; a run without any has no row.
 func findLog(ctx context.Context, c *conn, run engine.ID) (text logText, err error) {
-	err = c.row(ctx, []any{&text.stdout, &text.stderr, &text.chunks},
-		"SELECT stdout, stderr, chunks FROM run_logs WHERE run = ?", run[:])
+	err = c.row(ctx, []any{&text.stdout, &text.stderr, &text.chunks, sourceColumn{&text.source}},
+		"SELECT stdout, stderr, chunks, source FROM run_logs WHERE run = ?", run[:])
 	if errors.Is(err, engine.ErrNotFound) {
 		err = nil
 	}
 	return text, err
 }
 
-// insertLog stores a run's output.
+// insertLog stores a run's output and what was run, in the place of what was stored when
+// it began.
 func (db *DB) insertLog(ctx context.Context, c *conn, run *engine.Run, text logText) error {
-	counted := len(text.stdout) + len(text.stderr)
+	source, err := sourceText(text.source)
+	if err != nil {
+		return err
+	}
+	counted := len(text.stdout) + len(text.stderr) + len(source.String)
 	if counted < countedOutput {
 		counted = 0
 	}
-	_, err := c.exec(ctx, "INSERT INTO run_logs (run, stdout, stderr, chunks, owner, counted) VALUES (?, ?, ?, ?, ?, ?)",
-		run.ID[:], text.stdout, text.stderr, text.chunks, run.Owner, counted)
+	_, err = c.exec(ctx,
+		"INSERT INTO run_logs (run, stdout, stderr, chunks, owner, counted, source) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		run.ID[:], bytesOf(text.stdout), bytesOf(text.stderr), bytesOf(text.chunks), run.Owner, counted, source)
 	if err != nil || counted == 0 {
 		return err
 	}
 	return db.trimResults(ctx, c, run.Owner, run.ID)
+}
+
+// bytesOf is b for a column that is never NULL.
+func bytesOf(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
 }

@@ -54,7 +54,7 @@ func (db *DB) StartRun(
 				return failed("start run", run.Session.String(), err)
 			}
 		}
-		return insertRun(ctx, c, run, key, fingerprint)
+		return db.insertRun(ctx, c, run, key, fingerprint)
 	})
 	return earlier, err
 }
@@ -87,7 +87,7 @@ func earlierRun(
 	return id, err
 }
 
-func insertRun(ctx context.Context, c *conn, r *engine.Run, key string, fingerprint engine.Digest) error {
+func (db *DB) insertRun(ctx context.Context, c *conn, r *engine.Run, key string, fingerprint engine.Digest) error {
 	if r.Status.Final() {
 		return fmt.Errorf("a run cannot start as %q", r.Status)
 	}
@@ -99,7 +99,10 @@ func insertRun(ctx context.Context, c *conn, r *engine.Run, key string, fingerpr
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.ID[:], r.Owner, r.Origin, orNull(r.Session), r.Language, r.Status, r.CreatedAt.UnixMicro(), timeOrNull(r.StartedAt),
 		requestKey, requestFingerprint)
-	return err
+	if err != nil || r.Source == nil {
+		return err
+	}
+	return db.insertLog(ctx, c, r, logText{source: r.Source})
 }
 
 // FinishRun records how a run ended, its output, its files and their places
@@ -131,6 +134,11 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 			return err
 		}
 		if len(text.chunks) > 0 {
+			// What was run has been there since it began. Deleted, and not replaced: the
+			// account of what is kept hangs on it.
+			if _, err := c.exec(ctx, "DELETE FROM run_logs WHERE run = ?", run.ID[:]); err != nil {
+				return err
+			}
 			if err := db.insertLog(ctx, c, run, text); err != nil {
 				return err
 			}
@@ -235,7 +243,7 @@ func (db *DB) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engin
 		if err != nil {
 			return err
 		}
-		run.Stdout, run.Stderr = string(text.stdout), string(text.stderr)
+		run.Stdout, run.Stderr, run.Source = string(text.stdout), string(text.stderr), text.source
 		if run.Contacts, err = runContacts(ctx, c, &run); err != nil {
 			return err
 		}
@@ -286,6 +294,16 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 	if !q.Session.IsZero() {
 		where, args = " WHERE session = ? AND owner = ?", []any{q.Session[:], q.Owner}
 	}
+	if q.Programs {
+		where += " AND origin NOT IN ('live', 'preview')"
+	}
+	if q.Text != "" {
+		words := match(q.Owner, q.Text)
+		if words == "" {
+			return nil, nil
+		}
+		where, args = where+" AND doc IN (SELECT rowid FROM run_text WHERE run_text MATCH ?)", append(args, words)
+	}
 	err = db.read(ctx, "list runs", "", func(c *conn) error {
 		from, err := findPlace(ctx, c, "SELECT created_us FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)
 		if err != nil {
@@ -300,6 +318,9 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 			}
 			if err == nil && q.Output > 0 {
 				err = outputHead(ctx, c, &runs[i], q.Output)
+			}
+			if err == nil && q.Source {
+				err = readSource(ctx, c, &runs[i])
 			}
 		}
 		return err

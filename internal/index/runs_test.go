@@ -117,6 +117,70 @@ var runTests = map[string]func(bench){
 			}
 		}
 	},
+	"what was run comes back however it was recorded, and is found": func(b bench) {
+		source := &engine.Source{
+			Language: "py", Code: "# zürich\nread_csv('x')", Stdin: []byte{0, 255}, Args: []string{"-v"}, Entry: "tram.py",
+			Client: "CLI", Files: []engine.FileRef{{ID: engine.NewID(), Owner: "ada", Path: "in.csv", ReadOnly: true}},
+			Packages: "onyx", Timeout: time.Minute, Memory: 1 << 20, EchoLast: true, Plots: true,
+		}
+		silent := b.start(func(r *engine.Run) { r.Source = source })
+		got, err := b.Run(b.Context(), "ada", silent.ID) // also when its end is never heard of
+		b.want(err, "")
+		b.same("begun", got.Source, source)
+		b.finish(silent, nil)
+		spoke := b.start(func(r *engine.Run) { r.Source = source })
+		spoke.Stdout = "Genève 42"
+		b.finish(spoke, []engine.OutputChunk{{Stream: engine.Stdout, Data: spoke.Stdout}})
+		session := newSession("ada")
+		session.Implicit = true
+		at := newRun("ada")
+		at.Source, at.Session = source, session.ID
+		end(at, engine.StatusOOM)
+		b.want(b.InsertFinished(b.Context(), at, &session, nil), "")
+		other, theirs := newSession("bob"), newRun("bob")
+		other.Implicit, theirs.Session = true, other.ID
+		theirs.Source = &engine.Source{Code: "zürich"}
+		begun := *theirs
+		b.want(b.InsertStarted(b.Context(), &begun, &other), "")
+		b.finish(theirs, nil)
+		hidden := b.start(func(r *engine.Run) { r.Source, r.Origin = source, engine.OriginPreview })
+		b.finish(hidden, nil)
+		for _, id := range []engine.ID{silent.ID, spoke.ID, at.ID} {
+			got, err := b.Run(b.Context(), "ada", id)
+			b.want(err, "")
+			b.same("source", got.Source, source)
+		}
+		n, err := b.IndexRuns(b.Context(), 100)
+		b.want(err, "")
+		b.same("indexed", n, 5)
+		found := func(owner engine.Owner, text string) (n int) {
+			runs, err := b.Runs(b.Context(), engine.RunQuery{Owner: owner, Text: text, Source: true, Programs: true})
+			b.want(err, "")
+			for _, r := range runs {
+				if r.Source == nil {
+					b.Errorf("%q: %v comes without what was run", text, r.ID)
+				}
+			}
+			return len(runs)
+		}
+		for text, want := range map[string]int{
+			"zurich": 3, "ZÜRI": 3, "csv": 3, "read_csv": 3, "READ_CSV('x')": 3, "tram": 3, "in.csv": 3, "cli": 3,
+			"genève 42": 1, "zürich genève": 1, "42 absent": 0, "memory": 1, "%": 0, "\" OR owner : x": 0, "NOT": 0, "616461": 0,
+		} {
+			b.same(text, found("ada", text), want)
+		}
+		b.same("bob's", found("bob", "zürich"), 1)
+		gone, err := b.ExpireRuns(b.Context(), start.Add(time.Hour), 100)
+		b.want(err, "")
+		b.same("expired", gone, 5)
+		for _, table := range []string{"run_logs", "run_text"} {
+			var n int
+			b.want(b.Index.(*DB).read(b.Context(), "count", "", func(c *conn) error {
+				return c.row(b.Context(), []any{&n}, "SELECT count(*) FROM "+table)
+			}), "")
+			b.same("rows left in "+table, n, 0)
+		}
+	},
 	"a run settles its session": func(b bench) {
 		input, kept, removed := b.addFile(nil), b.addFile(nil), b.addFile(nil)
 		session := b.addSession(nil,
@@ -401,7 +465,7 @@ func FuzzLog(f *testing.F) {
 	f.Add([]byte("out"), []byte("err"), []byte{6, 7})
 	f.Add([]byte{}, []byte{}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, stdout, stderr, chunks []byte) {
-		log, err := logText{stdout, stderr, chunks}.split()
+		log, err := logText{stdout: stdout, stderr: stderr, chunks: chunks}.split()
 		if err != nil {
 			return
 		}

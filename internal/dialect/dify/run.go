@@ -89,6 +89,7 @@ func (a *api) execute(r *http.Request, p program) (*result, error) {
 	default:
 		return nil, errLanguage
 	}
+	req.Profile.Shown = engine.Shown{Language: req.Language, Code: p.Code}
 	run, err := a.engine.Run(r.Context(), a.Caller(r), req)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *w
 		Profile: engine.Profile{
 			Origin: engine.OriginLibreChat, Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
 			FileTTL: a.FileTTL, ShowPlots: lang.Name == python, Folders: true,
-			Scope: scope{user: user}.mark(caller),
+			Scope: scope{user: user}.mark(caller), Shown: engine.Shown{Language: lang.Name, Code: *body.Code},
 		},
 	}}
 	p.Profile.Limits.Timeout = limit

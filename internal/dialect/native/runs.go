@@ -20,6 +20,7 @@ func (q *request) createRun() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Profile.Client = clientOf(q.Header.Get("User-Agent"))
 	req.IdempotencyKey = q.Header.Get("Idempotency-Key")
 	if n := req.Profile.Limits.Output.Bytes; n > 0 {
 		defaults, _ := q.engine.Limits()
@@ -88,8 +89,23 @@ func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
 	}
 	req.Profile.MergeOutput = o.flag("merge_output", false)
 	req.Profile.EchoLast = o.flag("echo_last", false)
+	req.DropCode = !o.flag("keep_code", true)
 	wait = o.flag("wait", true)
 	return req, wait, o.done()
+}
+
+// clientOf says in History's words what a client calls itself: "CLI", "API, curl".
+func clientOf(agent string) string {
+	name, _, _ := strings.Cut(agent, "/")
+	name = strings.TrimSpace(name)
+	plain := func(r rune) bool { return r < ' ' || r > '~' }
+	switch {
+	case name == "airlock-cli":
+		return "CLI"
+	case name == "" || len(name) > 40 || strings.ContainsFunc(name, plain):
+		return "API"
+	}
+	return "API, " + name
 }
 
 // wantsEvents reports whether the client takes an event stream.

@@ -31,6 +31,7 @@ type runBody struct {
 	Dropped    []droppedBody `json:"dropped,omitempty"`
 	Message    string        `json:"message,omitempty"`
 	Contacts   []contactBody `json:"contacts,omitempty"`
+	CodeKept   bool          `json:"code_kept"` // for the page's list of runs
 	CreatedAt  string        `json:"created_at"`
 	StartedAt  string        `json:"started_at,omitempty"`
 	FinishedAt string        `json:"finished_at,omitempty"`
@@ -47,7 +48,7 @@ func runOf(run *engine.Run) runBody {
 		ID: run.ID, Session: run.Session, Language: run.Language, Status: run.Status, ExitCode: run.ExitCode,
 		Stdout: run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
 		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak,
-		Files: filesOf(run.Files), Message: run.Message,
+		Files: filesOf(run.Files), Message: run.Message, CodeKept: run.Source != nil,
 		CreatedAt: timeOf(run.CreatedAt), StartedAt: timeOf(run.StartedAt), FinishedAt: timeOf(run.FinishedAt),
 	}
 	if run.Signal != "" {

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -167,13 +168,37 @@ func (x *Index) Runs(ctx context.Context, q engine.RunQuery) ([]engine.Run, erro
 	var runs []engine.Run
 	for _, r := range page(x.runs, q.Page, func(r recorded) bool {
 		return r.run.Owner == q.Owner && (q.Origin == "" || r.run.Origin == q.Origin) &&
-			(q.Session.IsZero() || r.run.Session == q.Session)
+			(q.Session.IsZero() || r.run.Session == q.Session) && (q.Text == "" || has(r.run, q.Text)) &&
+			!(q.Programs && (r.run.Origin == engine.OriginLive || r.run.Origin == engine.OriginPreview))
 	}) {
 		r.run.Stdout = r.run.Stdout[:min(len(r.run.Stdout), q.Output)]
 		r.run.Stderr = r.run.Stderr[:min(len(r.run.Stderr), q.Output)]
 		runs = append(runs, r.run)
 	}
 	return runs, nil
+}
+
+// has reports whether each word of a text is somewhere in a run.
+func has(run engine.Run, text string) bool {
+	all := strings.Join([]string{run.Language, run.Status.Words(), run.Stdout, run.Stderr}, " ")
+	if run.Source != nil {
+		all += " " + run.Source.Code
+	}
+	for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		if !strings.Contains(strings.ToLower(all), word) {
+			return false
+		}
+	}
+	return true
+}
+
+// IndexRuns has nothing to do.
+func (x *Index) IndexRuns(ctx context.Context, _ int) (int, error) {
+	if err := x.begin(ctx, "IndexRuns"); err != nil {
+		return 0, err
+	}
+	defer x.mu.Unlock()
+	return 0, nil
 }
 
 // InterruptRuns marks every run that is not final as interrupted.
