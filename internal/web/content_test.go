@@ -248,7 +248,7 @@ func TestTitle(t *testing.T) {
 		"import os": "import os", "": "",
 		"<?php\necho 1;": "echo 1;", "// go\npackage main": "go",
 	} {
-		if got := (&source{Code: code}).title(); got != want {
+		if got := titleOf(code); got != want {
 			t.Errorf("%q is called %q, want %q", code, got, want)
 		}
 	}

@@ -108,11 +108,7 @@ func (p *runPage) appendEvent(b []byte, v *webRequest, e engine.Event) []byte {
 	case engine.EventStarted:
 		data = stateBody{e.Run.Status, e.Run.Status.Words(), max(p.Now().Sub(e.Run.StartedAt).Milliseconds(), 0)}
 	default:
-		src, err := p.sources.of(v.Context(), v.caller, e.Run)
-		if err != nil {
-			src = nil // its words are less precise
-		}
-		data = stateBody{e.Run.Status, outcomeWords(e.Run, src), e.Run.Duration.Milliseconds()}
+		data = stateBody{e.Run.Status, outcomeWords(e.Run), e.Run.Duration.Milliseconds()}
 	}
 	text, err := json.Marshal(data)
 	if err != nil {

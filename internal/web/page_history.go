@@ -1,11 +1,9 @@
 package web
 
 import (
-	"context"
+	"cmp"
 	"net/http"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 
@@ -20,29 +18,22 @@ func (p *runPage) historyRoutes() {
 // pastRun is a run in a list.
 type pastRun struct {
 	*engine.Run
-	Title string
-	Words string
-	Again bool // its code is kept
+	Title  string // first line that says something
+	File   string // name of the code's file, if the request had one
+	Client string
+	Words  string
+	Plot   string // id of the first picture that it made
 }
 
 // historyView is the list of runs.
 type historyView struct {
-	Query    string
-	Runs     []pastRun
-	Next     string // the id to go on after; empty: that was all
-	Searched int    // runs that the search looked at
+	Query string
+	With  *pastRun // the run that another is looked for to compare
+	Runs  []pastRun
+	Next  string // the id to go on after; empty: that was all
 }
 
 const historyPage = 30 // runs of the list
-
-// The bounds of one search; what is older is searched on request.
-const (
-	searchPage   = 200             // runs that are looked at together
-	searchRuns   = 20_000          // runs that are looked at
-	searchFound  = 100             // runs that are found
-	searchTime   = 2 * time.Second // no further page of runs is begun after that
-	searchOutput = 64 << 10        // bytes of each stream
-)
 
 func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 	query := v.URL.Query()
@@ -54,34 +45,38 @@ func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 			return engine.ErrNotFound
 		}
 	}
-	var err error
-	if body.Query != "" {
-		err = p.search(v.Context(), v.caller, after, &body)
-	} else {
-		body.Runs, body.Next, err = p.history(v, after, historyPage)
+	if with := query.Get("with"); with != "" {
+		id, err := engine.ParseID(with)
+		if err != nil {
+			return engine.ErrNotFound
+		}
+		run, err := p.runs.GetRun(v.Context(), v.caller, id)
+		if err != nil {
+			return err
+		}
+		one := p.past(run)
+		body.With = &one
 	}
-	if err != nil {
+	var err error
+	if body.Runs, body.Next, err = p.history(v, body.Query, after, historyPage); err != nil {
 		return err
 	}
 	p.render(w, v, http.StatusOK, "history", "Runs", body)
 	return nil
 }
 
-// history lists runs, and says after which id the list continues.
-func (p *runPage) history(v *webRequest, after engine.ID, limit int) ([]pastRun, string, error) {
+// history lists runs that have all the words of a text, and says after which id the
+// list continues.
+func (p *runPage) history(v *webRequest, text string, after engine.ID, limit int) ([]pastRun, string, error) {
 	runs, err := p.runs.ListRuns(v.Context(), v.caller, engine.RunQuery{
-		Origin: engine.OriginNative, Page: engine.Page{Limit: limit, After: after},
+		Text: text, Programs: true, Source: true, Page: engine.Page{Limit: limit, After: after},
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	list := make([]pastRun, 0, len(runs))
 	for i := range runs {
-		one, _, err := p.past(v.Context(), v.caller, &runs[i])
-		if err != nil {
-			return nil, "", err
-		}
-		list = append(list, one)
+		list = append(list, p.past(&runs[i]))
 	}
 	if len(runs) < limit {
 		return list, "", nil
@@ -89,72 +84,18 @@ func (p *runPage) history(v *webRequest, after engine.ID, limit int) ([]pastRun,
 	return list, runs[len(runs)-1].ID.String(), nil
 }
 
-func (p *runPage) past(ctx context.Context, caller engine.Caller, run *engine.Run) (pastRun, *source, error) {
-	src, err := p.sources.of(ctx, caller, run)
-	if err != nil {
-		return pastRun{}, nil, err
+func (p *runPage) past(run *engine.Run) pastRun {
+	one := pastRun{Run: run, Words: outcomeWords(run), Title: "Code not kept", Client: clientWords(run)}
+	if src := run.Source; src != nil {
+		one.Title, one.File = cmp.Or(titleOf(src.Code), "Empty program"), src.Entry
 	}
-	one := pastRun{Run: run, Words: outcomeWords(run, src), Title: "Code not kept", Again: src != nil}
-	if src != nil {
-		one.Title = src.title()
-	}
-	return one, src, nil
-}
-
-// search looks for words in the code, the language, the outcome, the output and
-// the names of the files of runs.
-func (p *runPage) search(ctx context.Context, caller engine.Caller, after engine.ID, body *historyView) error {
-	words := strings.Fields(strings.ToLower(body.Query))
-	for start := time.Now(); body.Searched < searchRuns && time.Since(start) < searchTime; {
-		runs, err := p.runs.ListRuns(ctx, caller, engine.RunQuery{
-			Origin: engine.OriginNative, Page: engine.Page{Limit: searchPage, After: after}, Output: searchOutput,
-		})
-		if err != nil {
-			return err
-		}
-		for i := range runs {
-			one, src, err := p.past(ctx, caller, &runs[i])
-			if err != nil {
-				return err
-			}
-			after = runs[i].ID
-			body.Searched++
-			if !one.matches(words, src) {
-				continue
-			}
-			one.Stdout, one.Stderr = "", ""
-			if body.Runs = append(body.Runs, one); len(body.Runs) == searchFound {
-				body.Next = after.String()
-				return nil
-			}
-		}
-		if len(runs) < searchPage {
-			return nil
+	for _, f := range run.Files {
+		if p.fileView(f).Kind == "image" {
+			one.Plot = f.ID.String()
+			break
 		}
 	}
-	body.Next = after.String()
-	return nil
-}
-
-// matches reports whether each of the words, which are in lower case, is
-// somewhere in the run.
-func (one pastRun) matches(words []string, src *source) bool {
-	texts := []string{one.Language, one.Words, one.Message, one.Stdout, one.Stderr}
-	for _, f := range one.Files {
-		texts = append(texts, f.Path)
-	}
-	if src != nil {
-		texts = append(texts, src.Code)
-		for _, f := range src.Files {
-			texts = append(texts, f.Name)
-		}
-	}
-	left := slices.Clone(words)
-	for _, text := range texts {
-		text = strings.ToLower(text)
-		left = slices.DeleteFunc(left, func(word string) bool { return strings.Contains(text, word) })
-	}
-	return len(left) == 0
+	return one
 }
 
 // compareView is what differs between two runs.
@@ -200,18 +141,11 @@ func (p *runPage) compare(w http.ResponseWriter, v *webRequest) error {
 		runs[0], runs[1] = runs[1], runs[0]
 	}
 	var body compareView
-	var sources [2]*source
-	var err error
-	if body.Before, sources[0], err = p.past(v.Context(), v.caller, runs[0]); err != nil {
-		return err
-	}
-	if body.After, sources[1], err = p.past(v.Context(), v.caller, runs[1]); err != nil {
-		return err
-	}
-	if sources[0] == nil || sources[1] == nil {
+	body.Before, body.After = p.past(runs[0]), p.past(runs[1])
+	if runs[0].Source == nil || runs[1].Source == nil {
 		body.Code.Note = "The code of one of these runs is not kept."
 	} else {
-		body.Code = diff(sources[0].Code, sources[1].Code)
+		body.Code = diff(runs[0].Source.Code, runs[1].Source.Code)
 	}
 	body.Output = diff(outputText(runs[0]), outputText(runs[1]))
 	p.render(w, v, http.StatusOK, "compare", "Compare runs", body)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -35,12 +36,11 @@ type Language struct {
 // runPage is where programs are written, run and watched.
 type runPage struct {
 	*Site
-	runs    Runs
-	sources sources
+	runs Runs
 }
 
 func (s *Site) runPage(e Engine) {
-	p := &runPage{Site: s, runs: e, sources: sources{e}}
+	p := &runPage{Site: s, runs: e}
 	s.nav = append(s.nav, navEntry{Name: "run", Title: "Run", Path: "/"},
 		navEntry{Name: "history", Title: "Runs", Path: "/runs"})
 	s.sections["compare"] = "history"
@@ -51,6 +51,7 @@ func (s *Site) runPage(e Engine) {
 	s.mux.HandleFunc("GET /runs/{id}/events", s.handle(p.events))
 	s.mux.HandleFunc("GET /runs/{id}/result", s.handle(p.result))
 	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(p.stop))
+	s.mux.HandleFunc("POST /runs/{id}/again", s.change(p.again))
 	p.historyRoutes()
 }
 
@@ -66,6 +67,8 @@ type runView struct {
 	Cut       bool     // there is more output than that
 	Rich      bool     // scripts can show more than that: colours, or the rest
 	Recent    []pastRun
+	Examples  []example
+	Example   string // the one that is shown
 }
 
 // runLimits are what the page says about a run beforehand.
@@ -87,7 +90,13 @@ const recentRuns = 8
 
 // blank is the page before anything was run.
 func (p *runPage) blank(w http.ResponseWriter, v *webRequest) error {
-	return p.page(w, v, &runView{Source: source{Language: "python"}})
+	body := &runView{Source: source{Language: "python"}, Examples: examples}
+	for _, e := range examples {
+		if e.Name == v.URL.Query().Get("example") {
+			body.Source.Code, body.Example = e.Code, e.Name
+		}
+	}
+	return p.page(w, v, body)
 }
 
 // show is a run's own page: what it was, and a place to change it and run it
@@ -97,15 +106,11 @@ func (p *runPage) show(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	src, err := p.sources.of(v.Context(), v.caller, run)
-	if err != nil {
-		return err
-	}
-	body := &runView{Run: p.outcome(run, src)}
-	if src == nil {
+	body := &runView{Run: p.outcome(run)}
+	if run.Source == nil {
 		body.Source, body.Lost = source{Language: run.Language}, true
 	} else {
-		body.Source = *src
+		body.Source = p.sourceOf(v.Context(), v.caller, run.Source)
 	}
 	if err := p.readOutput(v, run, body); err != nil {
 		return err
@@ -115,7 +120,7 @@ func (p *runPage) show(w http.ResponseWriter, v *webRequest) error {
 
 func (p *runPage) page(w http.ResponseWriter, v *webRequest, body *runView) error {
 	body.Languages, body.Limits = p.Languages(v.Context()), p.limits()
-	recent, _, err := p.history(v, engine.ID{}, recentRuns)
+	recent, _, err := p.history(v, "", engine.ID{}, recentRuns)
 	if err != nil {
 		return err
 	}
@@ -148,13 +153,37 @@ func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 	defaults, _ := p.runs.Limits()
 	req.Profile.Limits.Output = defaults.Output
 	req.Profile.Limits.Output.Bytes = maxima.Output.Bytes
-	if req.Profile.Scope, err = p.sources.keep(v.Context(), v.caller, src); err != nil {
-		return err
-	}
 	run, err := p.runs.Start(v.Context(), v.caller, req)
 	if err != nil {
 		return err
 	}
+	return p.begun(w, v, run)
+}
+
+// again runs what a run was asked for once more, with the same inputs.
+func (p *runPage) again(w http.ResponseWriter, v *webRequest) error {
+	run, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	if run.Source == nil {
+		return refuse(http.StatusConflict, "The code of this run is not kept.", "It can only be run again by what ran it.")
+	}
+	req := run.Source.Request(v.caller)
+	req.Profile.Client = clientPage
+	run, err = p.runs.Start(v.Context(), v.caller, req)
+	if engine.KindOf(err) == engine.ErrNotFound {
+		return refuse(http.StatusConflict, "A file that this run read is no longer kept.",
+			"Choose the file again below its code, and run it.")
+	}
+	if err != nil {
+		return err
+	}
+	return p.begun(w, v, run)
+}
+
+// begun leads to a run's page.
+func (p *runPage) begun(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
 	address := p.address("/runs/" + run.ID.String())
 	if v.wants("application/json") {
 		writeJSON(w, http.StatusCreated, map[string]string{"id": run.ID.String(), "url": address})
@@ -191,16 +220,12 @@ func (p *runPage) result(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	src, err := p.sources.of(v.Context(), v.caller, run)
-	if err != nil {
-		return err
-	}
-	return p.fragment(w, v, "run", "result", &runView{Run: p.outcome(run, src)})
+	return p.fragment(w, v, "run", "result", &runView{Run: p.outcome(run)})
 }
 
 // recent is the part of the page that lists the latest runs.
 func (p *runPage) recent(w http.ResponseWriter, v *webRequest) error {
-	runs, _, err := p.history(v, engine.ID{}, recentRuns)
+	runs, _, err := p.history(v, "", engine.ID{}, recentRuns)
 	if err != nil {
 		return err
 	}
@@ -211,6 +236,7 @@ func (p *runPage) recent(w http.ResponseWriter, v *webRequest) error {
 type outcome struct {
 	*engine.Run
 	Title   string // the run's first line, or its language
+	Client  string // what it came from
 	Words   string // "failed, exit code 1"
 	Said    string // what there is to say beyond that
 	Files   []fileView
@@ -222,10 +248,10 @@ type outcome struct {
 // namedDropped is how many files that were not kept the page names.
 const namedDropped = 20
 
-func (p *runPage) outcome(run *engine.Run, src *source) *outcome {
-	o := &outcome{Run: run, Words: outcomeWords(run, src), Title: run.Language}
-	if src != nil && src.title() != "" {
-		o.Title = src.title()
+func (p *runPage) outcome(run *engine.Run) *outcome {
+	o := &outcome{Run: run, Words: outcomeWords(run), Title: run.Language, Client: clientWords(run)}
+	if run.Source != nil {
+		o.Title = cmp.Or(titleOf(run.Source.Code), o.Title)
 	}
 	for _, f := range run.Files {
 		o.Files = append(o.Files, p.fileView(f))
@@ -244,7 +270,8 @@ func (p *runPage) outcome(run *engine.Run, src *source) *outcome {
 
 // outcomeWords says how a run stands, with what makes the word of its status
 // precise.
-func outcomeWords(run *engine.Run, src *source) string {
+func outcomeWords(run *engine.Run) string {
+	src := run.Source
 	words := run.Status.Words()
 	switch run.Status {
 	case engine.StatusError:
@@ -254,7 +281,7 @@ func outcomeWords(run *engine.Run, src *source) string {
 	case engine.StatusTimeout:
 		limit := run.Duration.Round(time.Second)
 		if src != nil && src.Timeout > 0 {
-			limit = time.Duration(src.Timeout) * time.Second
+			limit = src.Timeout
 		}
 		if limit > 0 {
 			words += fmt.Sprintf(" after %d s", int(limit.Seconds()))

@@ -281,7 +281,7 @@ func (p *previews) make(ctx context.Context, caller engine.Caller, f engine.File
 		Language: "python", Code: tableProgram, Args: []string{kind, at},
 		Files: []engine.FileRef{{ID: f.ID, Path: at, ReadOnly: true}},
 		Profile: engine.Profile{
-			Origin: originPreview, Discard: true,
+			Origin: engine.OriginPreview, Discard: true,
 			Limits: engine.Limits{Timeout: previewTime, Output: engine.OutputLimit{Bytes: previewText}},
 		},
 	})

@@ -1,109 +1,57 @@
 package web
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// source is what a visitor asked to be run. The engine keeps what came of it,
-// and not the code; so the page keeps the source as a file of the visitor's,
-// and its id in the scope of the run's session.
+// source is a program as the form has it.
 type source struct {
-	Language string  `json:"language"`
-	Code     string  `json:"code"`
-	Stdin    string  `json:"stdin,omitempty"`
-	Timeout  int     `json:"timeout_s,omitempty"` // seconds
-	Memory   int64   `json:"memory,omitempty"`
-	Files    []input `json:"files,omitempty"`
+	Language string
+	Code     string
+	Stdin    string
+	Timeout  int // seconds
+	Memory   int64
+	Files    []input
 }
 
 // input is a file that a program finds in its workspace.
 type input struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-	Size int64  `json:"size"`
+	ID   string
+	Name string
+	Size int64
 }
 
-// originPage marks the files that hold sources, and originPreview the runs
-// that make previews: no list shows them.
-const (
-	originPage    engine.Origin = "page"
-	originPreview engine.Origin = "preview"
-)
+// originPage marks files that only pages show: no list has them.
+const originPage engine.Origin = "page"
 
-// sourceTime is how long a source is kept since its last use: as long as any
-// run that may still ask for it.
-const sourceTime = 48 * time.Hour
+// clientPage is the word of a run's Source for this page.
+const clientPage = "page"
 
-// sourceFiles is what keeping sources asks of the core.
-type sourceFiles interface {
-	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
-	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
-	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
-}
-
-// sources keeps what visitors ran.
-type sources struct{ files sourceFiles }
-
-const maxSource = 16 << 20 // code and standard input, as JSON
-
-// keep stores a source and returns the scope by which of finds it.
-func (s sources) keep(ctx context.Context, caller engine.Caller, src *source) (scope string, err error) {
-	text, err := json.Marshal(src)
-	if err != nil {
-		return "", err
+// sourceOf makes the form's program of what History keeps of a run. Files that are gone,
+// or another owner's, are missing in it.
+func (p *runPage) sourceOf(ctx context.Context, caller engine.Caller, kept *engine.Source) source {
+	src := source{
+		Language: kept.Language, Code: kept.Code, Stdin: string(kept.Stdin),
+		Timeout: int(kept.Timeout.Seconds()), Memory: kept.Memory,
 	}
-	file, err := s.files.PutFile(ctx, caller, engine.Upload{
-		Name: "source.json", Origin: originPage, MIME: "application/json", TTL: sourceTime}, bytes.NewReader(text))
-	if err != nil {
-		return "", err
+	for _, f := range kept.Files {
+		if file, err := p.Engine.GetFile(ctx, caller, f.ID); err == nil {
+			src.Files = append(src.Files, input{ID: f.ID.String(), Name: cmp.Or(f.Path, file.Name), Size: file.Size})
+		}
 	}
-	return file.ID.String(), nil
-}
-
-// of returns what was run, nil where that is not known: the run came another
-// way, or it is too old.
-func (s sources) of(ctx context.Context, caller engine.Caller, run *engine.Run) (*source, error) {
-	session, err := s.files.GetSession(ctx, caller, run.Session)
-	if errors.Is(err, engine.ErrNotFound) || err == nil && session.Scope == "" {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	id, err := engine.ParseID(session.Scope)
-	if err != nil {
-		return nil, nil
-	}
-	file, content, err := s.files.OpenFile(ctx, caller, id)
-	if errors.Is(err, engine.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer content.Close()
-	if file.Origin != originPage {
-		return nil, nil
-	}
-	var src source
-	if err := json.NewDecoder(io.LimitReader(content, maxSource)).Decode(&src); err != nil {
-		return nil, nil // no source of ours
-	}
-	return &src, nil
+	return src
 }
 
 // request is the run that the source asks for.
 func (s *source) request() engine.RunRequest {
 	req := engine.RunRequest{Language: s.Language, Code: s.Code, Profile: engine.Profile{
-		Origin: engine.OriginNative, ShowPlots: true, Limits: engine.Limits{Timeout: time.Duration(s.Timeout) * time.Second},
+		Origin: engine.OriginNative, Client: clientPage, ShowPlots: true,
+		Limits: engine.Limits{Timeout: time.Duration(s.Timeout) * time.Second},
 	}}
 	if s.Stdin != "" {
 		req.Stdin = []byte(s.Stdin)
@@ -116,11 +64,28 @@ func (s *source) request() engine.RunRequest {
 	return req
 }
 
+// clientWords says what a run came from.
+func clientWords(run *engine.Run) string {
+	if run.Source != nil && run.Source.Client != "" {
+		return run.Source.Client
+	}
+	if words := originWords[run.Origin]; words != "" {
+		return words
+	}
+	return string(run.Origin)
+}
+
+var originWords = map[engine.Origin]string{
+	engine.OriginNative: "API", engine.OriginOnyx: "Onyx", engine.OriginLibreChat: "LibreChat", engine.OriginMCP: "MCP",
+	engine.OriginDify: "Dify", engine.OriginJupyter: "Jupyter", engine.OriginE2B: "E2B",
+	engine.OriginTerminal: "Open Terminal", engine.OriginOpenAI: "OpenAI",
+}
+
 // title is the first line of the code that says something: a comment, or what
 // comes after the imports.
-func (s *source) title() string {
+func titleOf(code string) string {
 	first := ""
-	for line := range strings.Lines(s.Code) {
+	for line := range strings.Lines(code) {
 		line = strings.TrimSpace(line)
 		said := strings.TrimSpace(strings.TrimLeft(line, "#/*-!<?"))
 		if said == "" || strings.HasPrefix(line, "#!") || said == "php" {

@@ -1,7 +1,7 @@
 // Two runs can be compared; a third mark takes the first away.
 const form = document.getElementById("compare");
 if (form) {
-  const button = document.getElementById("compare-button");
+  const button = document.getElementById("compare-button") ?? {};
   const marked = [];
   const look = () => { button.disabled = marked.length !== 2; };
   for (const box of form.querySelectorAll("input[type=checkbox]")) {

@@ -206,7 +206,7 @@ function changed() {
 }
 code.addEventListener("input", changed);
 window.addEventListener("pagehide", save);
-const drafted = draft.restore();
+const drafted = form.dataset.example ? undefined : draft.restore();
 if (drafted) {
   code.value = drafted.code;
   if ([...language.options].some((o) => o.value === drafted.language)) language.value = drafted.language;
