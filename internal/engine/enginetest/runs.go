@@ -169,7 +169,7 @@ func (x *Index) Runs(ctx context.Context, q engine.RunQuery) ([]engine.Run, erro
 	for _, r := range page(x.runs, q.Page, func(r recorded) bool {
 		return r.run.Owner == q.Owner && (q.Origin == "" || r.run.Origin == q.Origin) &&
 			(q.Session.IsZero() || r.run.Session == q.Session) && (q.Text == "" || has(r.run, q.Text)) &&
-			!(q.Programs && (r.run.Origin == engine.OriginLive || r.run.Origin == engine.OriginPreview))
+			(!q.Programs || r.run.Origin != engine.OriginLive && r.run.Origin != engine.OriginPreview)
 	}) {
 		r.run.Stdout = r.run.Stdout[:min(len(r.run.Stdout), q.Output)]
 		r.run.Stderr = r.run.Stderr[:min(len(r.run.Stderr), q.Output)]
