@@ -42,6 +42,9 @@ type Handler struct {
 	sessions http.Handler // the versions with an initialize and a session
 	older    []*eventTransport
 	mux      *http.ServeMux
+
+	ending context.Context //nolint:containedctx // of the handler: streams that stay open end with it
+	end    context.CancelFunc
 }
 
 // NewHandler returns a handler that wants its prefix removed; prefix is where it
@@ -56,6 +59,7 @@ func NewHandler(s *Server, prefix string) *Handler {
 	}
 	get := func(*http.Request) *sdk.Server { return s.sdk }
 	h := &Handler{server: s, mux: http.NewServeMux()}
+	h.ending, h.end = context.WithCancel(context.Background())
 	h.modern = sdk.NewStreamableHTTPHandler(get, options(true))
 	h.sessions = sdk.NewStreamableHTTPHandler(get, options(false))
 	h.mux.HandleFunc("/{$}", h.streamable)
@@ -87,6 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Close ends every session, for those that listen would keep a service from
 // ending.
 func (h *Handler) Close() {
+	h.end()
 	h.server.open.cancelAll()
 	for s := range h.server.sdk.Sessions() {
 		_ = s.Close() // it says that it is closed already
@@ -164,6 +169,10 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 		beating := keepAlive(w, firstComment, nextComment)
 		defer beating.stop()
 		w = beating
+		if s := subscriptionIn(r.Header, body); modern && s != nil {
+			h.follow(w, r, s)
+			return
+		}
 	}
 	if modern {
 		h.modern.ServeHTTP(w, r)

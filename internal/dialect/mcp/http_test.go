@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -420,4 +422,74 @@ func TestUploadLink(t *testing.T) {
 		"session": session, "path": "data/big.csv"})); !strings.HasSuffix(got, "a,b\n") {
 		t.Errorf("stored: %q", got)
 	}
+}
+
+// Addresses of files are in ASCII: header fields repeat them, and the SDK does not
+// compare those that are encoded. Clients reach each file by its link.
+func TestLinksOfAnyName(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []*sdk.ClientSession{r.client("ada", nil), r.local(nil)} {
+		for _, name := range []string{"größe.txt", "a b/日本.txt", "100%.txt", "q?x#y.txt", "=?base64?eA==?="} {
+			made := call1(t, c, "run_code", map[string]any{"code": "make " + name})
+			link, _ := made.Content[len(made.Content)-1].(*sdk.ResourceLink)
+			if link == nil || strings.ContainsFunc(link.URI, func(r rune) bool { return r > '~' || r <= ' ' }) {
+				t.Fatalf("%s: %v", name, made.Content)
+			}
+			read, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: link.URI})
+			if err != nil || read.Contents[0].Text != "made here" {
+				t.Errorf("%s at %s: %v, %v", name, link.URI, read, err)
+			}
+		}
+	}
+}
+
+// A client that answers no ping is kept: many hosts answer none.
+func TestSilentClient(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		here, there := sdk.NewInMemoryTransports()
+		session, err := r.server.newSDK("airlock", "").Connect(t.Context(), there, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := here.Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := make(chan jsonrpc.Message, 100)
+		go func() {
+			defer close(heard)
+			for {
+				m, err := client.Read(context.WithoutCancel(t.Context()))
+				if err != nil {
+					return
+				}
+				heard <- m
+			}
+		}()
+		for _, text := range []string{initialize(lastSession, "{}"), `{"jsonrpc":"2.0","method":"notifications/initialized"}`} {
+			m, err := jsonrpc.DecodeMessage([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := client.Write(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(24 * time.Hour)
+		if n := len(heard); n != 1 {
+			t.Errorf("heard %d messages, want the answer to initialize", n)
+		}
+		ping, err := jsonrpc.DecodeMessage([]byte(message(2, "ping", `{}`, "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Write(t.Context(), ping); err != nil {
+			t.Errorf("a day later: %v", err)
+		}
+		_ = client.Close()
+		_ = session.Wait()
+		for range heard {
+		}
+	})
 }

@@ -26,7 +26,7 @@ const (
 // taskResult is what is known of a task.
 type taskResult struct {
 	sdk.ResultBase
-	ResultType string              `json:"resultType"`
+	ResultType string              `json:"resultType,omitempty"` // empty: in a notification
 	TaskID     string              `json:"taskId"`
 	Status     string              `json:"status"`
 	CreatedAt  time.Time           `json:"createdAt"`
@@ -36,6 +36,8 @@ type taskResult struct {
 	Requests   sdk.InputRequestMap `json:"inputRequests,omitempty"`
 	Result     *sdk.CallToolResult `json:"result,omitempty"`
 }
+
+func (t *taskResult) final() bool { return t.Status == "completed" || t.Status == "cancelled" }
 
 type taskParams struct {
 	sdk.ParamsBase
@@ -58,7 +60,10 @@ func (s *Server) addTasks() {
 	add := func(method string, do func(context.Context, *call, *cell, *taskParams) (sdk.Result, error)) {
 		err := sdk.AddReceivingCustomMethod(s.sdk, method,
 			func(ctx context.Context, _ *sdk.ServerSession, p *taskParams) (sdk.Result, error) {
-				r, _ := ctx.Value(requestKey{}).(sdk.Request)
+				r, _ := ctx.Value(requestKey{}).(*sdk.ServerRequest[*taskParams])
+				if !knowsTasks(r) {
+					return nil, lacksTasks()
+				}
 				c := s.callOf(ctx, r)
 				program, err := s.program(ctx, c.caller, p.TaskID)
 				if err != nil {
@@ -97,7 +102,7 @@ func (s *Server) addTasks() {
 }
 
 // knowsTasks reports whether a client takes a task for an answer.
-func knowsTasks(r *sdk.CallToolRequest) bool {
+func knowsTasks[P sdk.Params](r *sdk.ServerRequest[P]) bool {
 	can := r.ClientCapabilities()
 	return can != nil && can.Extensions[tasksExtension] != nil && r.ProtocolVersion() >= stateless
 }
@@ -124,7 +129,7 @@ func (s *Server) task(ctx context.Context, c *call, p *cell, kind string) (*task
 			return nil, err
 		}
 		t.Status, t.UpdatedAt, t.Result = "completed", is.FinishedAt, s.result(ctx, c, out, defaultChars)
-	case q != nil && kind == "complete": // a task begins as one that works
+	case q != nil && kind != "task": // it begins as one that works
 		t.Status, t.Requests = "input_required", sdk.InputRequestMap{q.ID: form(q.Name)[question]}
 	}
 	return t, nil

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
@@ -106,10 +108,83 @@ func TestTasks(t *testing.T) {
 		}
 		return true
 	})
+	header += "\nMcp-Method: tasks/get"
+	if _, body, _ := r.send("POST", r.url, "ada", strings.Replace(header, "tools/call", "tasks/get", 1),
+		message(3, "tasks/get", params, stateless)); !strings.Contains(body, "-32021") {
+		t.Errorf("tasks/get of a client without tasks: %s", body)
+	}
 	discovered := r.ask("ada", "server/discover", "", `{}`)
 	if !strings.Contains(fmt.Sprint(discovered["capabilities"]), tasksExtension) {
 		t.Errorf("discover: %v", discovered)
 	}
+}
+
+// A client is told how its tasks stand, and no other's, over HTTP and through standard
+// input and output.
+func TestTaskNotifications(t *testing.T) {
+	r := newRig(t)
+	first, _ := r.begins(`print up\nwait`)
+	ours := first["taskId"].(string)
+	foreign := r.ask("eve", "tools/call", "run_code", `{"name":"run_code","arguments":{"code":"wait","wait_seconds":1}}`)
+	listen := fmt.Sprintf(`{"notifications":{"toolsListChanged":true,"taskIds":[%q,%q,"r_x"]}}`, ours, foreign["taskId"])
+	line := declared(message(7, methodListen, listen, stateless), tasksExtension)
+	h := r.stdio(Stdio{})
+	accepted := h.ask(line)
+	params, _ := accepted["params"].(map[string]any)
+	if accepted["method"] != "notifications/subscriptions/acknowledged" ||
+		fmt.Sprint(params["notifications"]) != "map[taskIds:["+ours+"]]" {
+		t.Fatalf("accepted: %v", accepted)
+	}
+	hears := func(status string) map[string]any {
+		t.Helper()
+		got := h.hears()
+		params, _ := got["params"].(map[string]any)
+		meta, _ := params["_meta"].(map[string]any)
+		if got["method"] != "notifications/tasks" || params["taskId"] != ours || params["status"] != status ||
+			params["resultType"] != nil || meta[sdk.MetaKeySubscriptionID] != 7.0 {
+			t.Errorf("told %v, want %s", got, status)
+		}
+		return params
+	}
+	hears("working")
+	talk := &toolcall.Queue{}
+	r.server.dialogs.byRun.Store(ours, talk)
+	agreed := make(chan bool, 1)
+	go func() {
+		yes, _ := ask(context.WithoutCancel(t.Context()), talk, "delete it?")
+		agreed <- yes
+	}()
+	for key := range hears("input_required")["inputRequests"].(map[string]any) {
+		r.ask("ada", "tasks/update", ours, fmt.Sprintf(`{"taskId":%q,"inputResponses":{%q:{"action":"accept"}}}`, ours, key))
+	}
+	<-agreed
+	hears("working")
+	r.ask("ada", "tasks/cancel", ours, fmt.Sprintf(`{"taskId":%q}`, ours))
+	hears("cancelled")
+	if got := h.hears(); got["id"] != 7.0 || got["result"] == nil {
+		t.Errorf("the end: %v", got)
+	}
+	header := versionHeader + ": " + stateless + "\nMcp-Method: " + methodListen
+	if status, body, _ := r.send("POST", r.url, "ada", header, message(8, methodListen, listen, stateless)); status != 400 ||
+		!strings.Contains(body, `"code":-32021`) {
+		t.Errorf("a client without tasks: %d %s", status, body)
+	}
+	if status, body, _ := r.send("POST", r.url, "ada", strings.Replace(header, methodListen, "ping", 1), line); status != 400 {
+		t.Errorf("another method in the header: %d %s", status, body)
+	}
+
+	// A stream that is open does not keep the service from ending.
+	_, more := r.begins(`wait`)
+	id := more[len(`{"taskId":"`) : len(more)-2]
+	h.ask(declared(message(9, methodListen, `{"notifications":{"taskIds":["`+id+`"]}}`, stateless), tasksExtension))
+	h.hears()
+	r.handler.Close()
+	if got := h.hears(); got["error"] == nil {
+		t.Errorf("when the service ends: %v", got)
+	}
+	r.ask("ada", "tasks/cancel", id, more)
+	r.ask("eve", "tasks/cancel", foreign["taskId"].(string), fmt.Sprintf(`{"taskId":%q}`, foreign["taskId"]))
+	r.live.awaitCancels(3)
 }
 
 // What a program asks the person is asked by its task, once.
