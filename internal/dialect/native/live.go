@@ -8,6 +8,7 @@ import (
 	"os"
 	"unicode/utf8"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 )
@@ -153,12 +154,6 @@ func (q *request) answerInput(on Live) (any, error) {
 	return nil, on.Answer(q.Context(), q.caller, q.id, text)
 }
 
-type completionBody struct {
-	Matches []string `json:"matches"`
-	Start   int      `json:"cursor_start"`
-	End     int      `json:"cursor_end"`
-}
-
 func (q *request) complete(on Live) (any, error) {
 	body := q.object()
 	code, cursor := readCursor(body)
@@ -166,7 +161,7 @@ func (q *request) complete(on Live) (any, error) {
 		return nil, err
 	}
 	c, err := on.Complete(q.Context(), q.caller, q.id, code, cursor)
-	return completionBody{append([]string{}, c.Matches...), c.Start, c.End}, err
+	return client.Completion{Matches: append([]string{}, c.Matches...), Start: c.Start, End: c.End}, err
 }
 
 // readCursor reads code and a place in it, which is its end if none is named.
@@ -174,11 +169,6 @@ func readCursor(body *object) (code string, cursor int) {
 	code = body.needText("code")
 	end := utf8.RuneCountInString(code)
 	return code, int(body.upTo("cursor", int64(end), int64(end)))
-}
-
-type inspectionBody struct {
-	Found bool     `json:"found"`
-	Data  mimeBody `json:"data"`
 }
 
 func (q *request) inspect(on Live) (any, error) {
@@ -195,7 +185,7 @@ func (q *request) inspect(on Live) (any, error) {
 	if found.Data == nil {
 		found.Data = mimeBody{}
 	}
-	return inspectionBody{found.Found, found.Data}, nil
+	return client.Inspection(found), nil
 }
 
 func (q *request) isComplete(on Live) (any, error) {
@@ -208,12 +198,4 @@ func (q *request) isComplete(on Live) (any, error) {
 	return map[string]string{"status": status, "indent": indent}, err
 }
 
-type variableBody struct {
-	Name  string `json:"name"`
-	Type  string `json:"type"`
-	Shape string `json:"shape"`
-	Repr  string `json:"repr"`
-	Size  int64  `json:"size"`
-}
-
-func variableOf(v live.Variable) variableBody { return variableBody(v) }
+func variableOf(v live.Variable) client.Variable { return client.Variable(v) }

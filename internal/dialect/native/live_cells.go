@@ -5,30 +5,25 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
 type cellBody struct {
-	ID         engine.ID     `json:"id"`
-	Session    engine.ID     `json:"session"`
-	Count      int           `json:"execution_count"`
-	Status     live.Status   `json:"status"`
-	Outputs    []outcomeBody `json:"outputs"` // empty in the events started and done
-	Files      []fileBody    `json:"files"`
-	Deleted    []string      `json:"deleted,omitempty"`
-	Dropped    []droppedBody `json:"dropped,omitempty"`
-	Usage      cellUsage     `json:"usage"`
-	Restarted  bool          `json:"restarted"`
-	Message    string        `json:"message,omitempty"`
-	CreatedAt  string        `json:"created_at"`
-	FinishedAt string        `json:"finished_at,omitempty"`
-}
-
-type cellUsage struct {
-	Duration   int64 `json:"duration_ms"`
-	CPU        int64 `json:"cpu_ms"`
-	MemoryPeak int64 `json:"memory_peak_bytes"`
+	ID         engine.ID            `json:"id"`
+	Session    engine.ID            `json:"session"`
+	Count      int                  `json:"execution_count"`
+	Status     live.Status          `json:"status"`
+	Outputs    []outcomeBody        `json:"outputs"` // empty in the events started and done
+	Files      []fileBody           `json:"files"`
+	Deleted    []string             `json:"deleted,omitempty"`
+	Dropped    []client.DroppedFile `json:"dropped,omitempty"`
+	Usage      client.CellUsage     `json:"usage"`
+	Restarted  bool                 `json:"restarted"`
+	Message    string               `json:"message,omitempty"`
+	CreatedAt  string               `json:"created_at"`
+	FinishedAt string               `json:"finished_at,omitempty"`
 }
 
 // outcomeBody is one thing that a cell put out. Which fields it has depends on its
@@ -53,12 +48,10 @@ type mimeBody = map[string]json.RawMessage
 func cellOf(c live.Cell) cellBody {
 	b := cellBody{
 		ID: c.ID, Session: c.Session, Count: c.ExecutionCount, Status: c.Status,
-		Outputs: each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted,
-		Usage:     cellUsage{c.Usage.Duration.Milliseconds(), c.Usage.CPU.Milliseconds(), c.Usage.MemoryPeak},
+		Outputs: each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted, Dropped: droppedOf(c.Dropped),
+		Usage: client.CellUsage{DurationMS: c.Usage.Duration.Milliseconds(), CPUMS: c.Usage.CPU.Milliseconds(),
+			MemoryPeakBytes: c.Usage.MemoryPeak},
 		Restarted: c.Restarted, Message: c.Message, CreatedAt: timeOf(c.CreatedAt), FinishedAt: timeOf(c.FinishedAt),
-	}
-	for _, d := range c.Dropped {
-		b.Dropped = append(b.Dropped, droppedBody(d))
 	}
 	return b
 }

@@ -6,28 +6,24 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
 type processBody struct {
-	ID        engine.ID     `json:"id"`
-	Session   engine.ID     `json:"session"`
-	Argv      []string      `json:"argv"`
-	Dir       string        `json:"cwd"`
-	Terminal  *terminalBody `json:"pty"` // null: pipes
-	Running   bool          `json:"running"`
-	ExitCode  *int          `json:"exit_code"` // null: it runs, or a signal ended it
-	Signal    *string       `json:"signal"`
-	Output    int64         `json:"output_bytes"`
-	CPU       int64         `json:"cpu_ms"`
-	StartedAt string        `json:"started_at"`
-	EndedAt   string        `json:"ended_at,omitempty"`
-}
-
-type terminalBody struct {
-	Columns int `json:"cols"`
-	Rows    int `json:"rows"`
+	ID        engine.ID            `json:"id"`
+	Session   engine.ID            `json:"session"`
+	Argv      []string             `json:"argv"`
+	Dir       string               `json:"cwd"`
+	Terminal  *client.TerminalSize `json:"pty"` // null: pipes
+	Running   bool                 `json:"running"`
+	ExitCode  *int                 `json:"exit_code"` // null: it runs, or a signal ended it
+	Signal    *string              `json:"signal"`
+	Output    int64                `json:"output_bytes"`
+	CPU       int64                `json:"cpu_ms"`
+	StartedAt string               `json:"started_at"`
+	EndedAt   string               `json:"ended_at,omitempty"`
 }
 
 func processOf(p live.Process) processBody {
@@ -40,7 +36,7 @@ func processOf(p live.Process) processBody {
 		b.Signal = &p.Signal
 	}
 	if t := p.Terminal; t != nil {
-		b.Terminal = &terminalBody{int(t.Columns), int(t.Rows)}
+		b.Terminal = &client.TerminalSize{Columns: int(t.Columns), Rows: int(t.Rows)}
 	}
 	return b
 }

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"net/http"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 )
@@ -13,13 +14,14 @@ var openAPI []byte
 
 func (q *request) languages() (any, error) {
 	versions := q.versions.Get(q.Context())
-	return each(q.engine.Languages(), func(l language.Language) languageBody {
-		body := languageBody{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry,
+	return each(q.engine.Languages(), func(l language.Language) client.Language {
+		body := client.Language{Name: l.Name, Aliases: append([]string{}, l.Aliases...), Title: l.Title, Entry: l.Entry,
 			Version: versions[l.Name]}
 		if l.Name == "python" {
 			for _, set := range q.engine.PackageSets() {
-				body.PackageSets = append(body.PackageSets, packageSetBody{
-					set.Name, set.Default, append([]engine.Origin{}, set.Origins...), set.Instead})
+				body.PackageSets = append(body.PackageSets, client.PackageSet{Name: set.Name, Default: set.Default,
+					For:     each(set.Origins, func(o engine.Origin) string { return string(o) }),
+					Instead: set.Instead})
 			}
 		}
 		return body
@@ -43,31 +45,6 @@ func (q *request) openAPI() (any, error) {
 	return answer{}, nil
 }
 
-type statusBody struct {
-	Runs runStats   `json:"runs"`
-	Live *liveStats `json:"live"` // null: there are no live sessions
-}
-
-type runStats struct {
-	Slots    int                     `json:"slots"`
-	Running  int                     `json:"running"`
-	Resting  int                     `json:"resting"`
-	Queued   int                     `json:"queued"`
-	Rejected int64                   `json:"rejected"`
-	Ended    map[engine.Status]int64 `json:"ended"`
-}
-
-type liveStats struct {
-	Interpreters int    `json:"interpreters"`
-	Busy         int    `json:"busy"`
-	Most         int    `json:"limit"`
-	PerOwner     int    `json:"owner_limit"`
-	Cells        uint64 `json:"cells"`
-	Lost         uint64 `json:"lost"`
-	Evicted      uint64 `json:"evicted"`
-	Expired      uint64 `json:"expired"`
-}
-
 // status answers with what goes on in the whole service, which is for those who
 // operate it.
 func (q *request) status() (any, error) {
@@ -76,13 +53,15 @@ func (q *request) status() (any, error) {
 			"the status is about all owners: this needs an admin key")
 	}
 	stats := q.engine.Stats()
-	body := statusBody{Runs: runStats{stats.Slots, stats.Running, stats.Resting, stats.Queued, stats.Rejected, stats.Runs}}
-	if body.Runs.Ended == nil {
-		body.Runs.Ended = map[engine.Status]int64{}
+	body := client.ServiceStatus{Runs: client.RunStats{Slots: stats.Slots, Running: stats.Running, Resting: stats.Resting,
+		Queued: stats.Queued, Rejected: stats.Rejected, Ended: map[client.Status]int64{}}}
+	for status, n := range stats.Runs {
+		body.Runs.Ended[client.Status(status)] = n
 	}
 	if q.Live != nil {
 		c := q.Live.Counts()
-		body.Live = &liveStats{c.Interpreters, c.Busy, c.Total, c.PerOwner, c.Cells, c.Lost, c.Evicted, c.Expired}
+		body.Live = &client.LiveStats{Interpreters: c.Interpreters, Busy: c.Busy, Limit: c.Total, OwnerLimit: c.PerOwner,
+			Cells: c.Cells, Lost: c.Lost, Evicted: c.Evicted, Expired: c.Expired}
 	}
 	return body, nil
 }

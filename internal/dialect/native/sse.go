@@ -80,3 +80,8 @@ func appendFrame(b []byte, id, event string, data any) []byte {
 	}
 	return wire.AppendFrame(b, event, text)
 }
+
+type outputBody struct {
+	Stream engine.Stream `json:"stream"`
+	Data   string        `json:"data"`
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 )
@@ -15,40 +16,38 @@ import (
 // milliseconds, durations in whole milliseconds, sizes in bytes.
 
 type runBody struct {
-	ID         engine.ID     `json:"id"`
-	Session    engine.ID     `json:"session"`
-	Language   string        `json:"language"`
-	Status     engine.Status `json:"status"`
-	ExitCode   *int          `json:"exit_code"` // null unless the program ended by itself
-	Signal     *string       `json:"signal"`    // null unless a signal ended it
-	Stdout     string        `json:"stdout"`
-	Stderr     string        `json:"stderr"`
-	Truncated  bool          `json:"truncated"`
-	Duration   int64         `json:"duration_ms"`
-	CPU        int64         `json:"cpu_ms"`
-	MemoryPeak int64         `json:"memory_peak_bytes"` // 0: not measured
-	Files      []fileBody    `json:"files"`
-	Dropped    []droppedBody `json:"dropped,omitempty"`
-	Message    string        `json:"message,omitempty"`
-	Contacts   []contactBody `json:"contacts,omitempty"`
-	CodeKept   bool          `json:"code_kept"` // for the page's list of runs
-	CreatedAt  string        `json:"created_at"`
-	StartedAt  string        `json:"started_at,omitempty"`
-	FinishedAt string        `json:"finished_at,omitempty"`
+	ID         engine.ID            `json:"id"`
+	Session    engine.ID            `json:"session"`
+	Language   string               `json:"language"`
+	Status     engine.Status        `json:"status"`
+	ExitCode   *int                 `json:"exit_code"` // null unless the program ended by itself
+	Signal     *string              `json:"signal"`    // null unless a signal ended it
+	Stdout     string               `json:"stdout"`
+	Stderr     string               `json:"stderr"`
+	Truncated  bool                 `json:"truncated"`
+	Duration   int64                `json:"duration_ms"`
+	CPU        int64                `json:"cpu_ms"`
+	MemoryPeak int64                `json:"memory_peak_bytes"` // 0: not measured
+	Files      []fileBody           `json:"files"`
+	Dropped    []client.DroppedFile `json:"dropped,omitempty"`
+	Message    string               `json:"message,omitempty"`
+	Contacts   []contactBody        `json:"contacts,omitempty"`
+	CodeKept   bool                 `json:"code_kept"` // for the page's list of runs
+	CreatedAt  string               `json:"created_at"`
+	StartedAt  string               `json:"started_at,omitempty"`
+	FinishedAt string               `json:"finished_at,omitempty"`
 }
 
-type droppedBody struct {
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
-	More   int    `json:"more,omitempty"`
-}
+// Where an answer has no field that the client reads in another way, such as a time
+// or what may be null, it is written from the client's own type.
 
 func runOf(run *engine.Run) runBody {
 	b := runBody{
 		ID: run.ID, Session: run.Session, Language: run.Language, Status: run.Status, ExitCode: run.ExitCode,
 		Stdout: run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
 		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak,
-		Files: filesOf(run.Files), Message: run.Message, CodeKept: run.Source != nil,
+		Files: filesOf(run.Files), Dropped: droppedOf(run.Dropped), Message: run.Message,
+		CodeKept:  run.Source != nil,
 		CreatedAt: timeOf(run.CreatedAt), StartedAt: timeOf(run.StartedAt), FinishedAt: timeOf(run.FinishedAt),
 	}
 	if run.Signal != "" {
@@ -57,15 +56,7 @@ func runOf(run *engine.Run) runBody {
 	for _, c := range run.Contacts {
 		b.Contacts = append(b.Contacts, contactOf(c))
 	}
-	for _, d := range run.Dropped {
-		b.Dropped = append(b.Dropped, droppedBody(d))
-	}
 	return b
-}
-
-type outputBody struct {
-	Stream engine.Stream `json:"stream"`
-	Data   string        `json:"data"`
 }
 
 type fileBody struct {
@@ -89,6 +80,10 @@ func fileOf(f engine.File) fileBody {
 		b.Run = f.Run.String()
 	}
 	return b
+}
+
+func droppedOf(all []engine.DroppedFile) []client.DroppedFile {
+	return each(all, func(d engine.DroppedFile) client.DroppedFile { return client.DroppedFile(d) })
 }
 
 func filesOf(files []engine.File) []fileBody { return each(files, fileOf) }
@@ -140,23 +135,6 @@ type keyBody struct {
 func keyOf(k engine.Key) keyBody {
 	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt),
 		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages, Network: k.Rules()}
-}
-
-type languageBody struct {
-	Name    string   `json:"name"`
-	Aliases []string `json:"aliases"`
-	Title   string   `json:"title"`
-	Entry   string   `json:"entry"`
-	Version string   `json:"version"` // empty: not installed
-
-	PackageSets []packageSetBody `json:"package_sets,omitempty"` // Python's only
-}
-
-type packageSetBody struct {
-	Name    string          `json:"name"`
-	Default bool            `json:"default,omitempty"`
-	For     []engine.Origin `json:"for"`
-	Instead string          `json:"instead,omitempty"`
 }
 
 // limitsBody is what a request sends and what GET /limits answers; there, 0
