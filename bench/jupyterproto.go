@@ -85,7 +85,8 @@ func (b *bench) measureJupyter(ctx context.Context) error {
 	}
 	r.Left = len(left) - 1 // the one that was measured
 	b.results.Jupyter = r
-	fmt.Fprintf(b.progress, "   execute_request %.2f ms, natively %.2f ms; %d kernels made and deleted in %.1f s, %d left\n",
+	fmt.Fprintf(b.progress,
+		"   execute_request %.2f ms, natively %.2f ms; %d kernels made and deleted in %.1f s, %d left\n",
 		r.Kernel.P50, r.Native.P50, kernelsMade, r.Made, r.Left)
 	return ctx.Err()
 }

@@ -286,7 +286,8 @@ func (b *bench) crowd(ctx context.Context, s *server, l *Live) error {
 		}
 	}
 	fmt.Fprintf(b.progress,
-		"   %d idle interpreters: %.2f MB each, %.6f s of a core in %.0f s, the service %.6f s; print(1) %.2f ms, without them %.2f ms\n",
+		"   %d idle interpreters: %.2f MB each, %.6f s of a core in %.0f s, the service %.6f s; "+
+			"print(1) %.2f ms, without them %.2f ms\n",
 		l.Crowd, l.Private, l.CPU, l.Idle, l.Keeping, l.Beside.P50, l.Alone.P50)
 	return nil
 }

@@ -60,7 +60,8 @@ func (r *Results) liveGoals() []Goal {
 		{Name: "processor time of 500 idle interpreters and the service in 60 s", Unit: "s", Must: 0.1, Aim: 0},
 		{Name: "one-shot print(1) beside 500 idle interpreters", Unit: "x", Must: 1.2, Aim: 1.05},
 		{Name: "p99 of an interrupt of a cell that computes", Unit: "ms", Must: 200, Aim: 50},
-		{Name: "growth of service and executor in the second half of 10,000 cells and 2,000 sessions", Unit: "MB", Must: 1, Aim: 0},
+		{Name: "growth of service and executor in the second half of 10,000 cells and 2,000 sessions", Unit: "MB", Must: 1,
+			Aim: 0},
 		{Name: "files, processes and mounts left by them", Must: 0, Aim: 0},
 	}
 	l := r.Live

@@ -69,8 +69,10 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 		"the interpreter that the others are measured against; never a shim")
 	flags.StringVar(&o.bwrap, "bwrap", "/usr/bin/bwrap", "bubblewrap; left out where it is not there")
 	flags.StringVar(&o.judge, "go-judge", ".cache/bench/go-judge", "go-judge; left out where it is not there")
-	flags.StringVar(&o.e2b, "e2b", ".cache/e2b/python/bin/python", "a Python with E2B's client, which e2e/e2b/install installs; left out where it is not there")
-	flags.StringVar(&o.jupyter, "jupyter", ".cache/bench/jupyter/bin/python", "a Python with jupyter_server and ipykernel; left out where it is not there")
+	flags.StringVar(&o.e2b, "e2b", ".cache/e2b/python/bin/python",
+		"a Python with E2B's client, which e2e/e2b/install installs; left out where it is not there")
+	flags.StringVar(&o.jupyter, "jupyter", ".cache/bench/jupyter/bin/python",
+		"a Python with jupyter_server and ipykernel; left out where it is not there")
 	flags.StringVar(&o.examples, "root", ".", "the repository, for examples/plot.py and testdata/sales.csv")
 	flags.StringVar(&o.out, "out", "bench/out", "folder for the results as JSON")
 	flags.StringVar(&o.doc, "doc", "", "also write the tables into this document, and the picture beside it")
@@ -86,7 +88,8 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 			return fmt.Errorf("there is no section %q: there are %s", name, strings.Join(sectionNames(), ", "))
 		}
 	}
-	for _, path := range []*string{&o.airlock, &o.runtimes, &o.python, &o.bwrap, &o.judge, &o.jupyter, &o.e2b, &o.examples} {
+	for _, path := range []*string{&o.airlock, &o.runtimes, &o.python, &o.bwrap, &o.judge, &o.jupyter, &o.e2b,
+		&o.examples} {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
 			return err

@@ -78,17 +78,23 @@ func (b *bench) measureMCP(ctx context.Context) error {
 		return err
 	}
 	r := &MCP{}
-	for _, measure := range []func(context.Context, *MCP) error{b.mcpCalls, b.mcpParallel, b.mcpTexts, b.mcpIdle, b.mcpCancel, b.mcpCode, b.mcpSurvival} {
+	for _, measure := range []func(context.Context, *MCP) error{b.mcpCalls, b.mcpParallel, b.mcpTexts, b.mcpIdle,
+		b.mcpCancel, b.mcpCode, b.mcpSurvival} {
 		if err := measure(ctx, r); err != nil {
 			return err
 		}
 	}
 	b.results.MCP = r
-	fmt.Fprintf(b.progress, "   run_code(%q) %.2f ms over HTTP, %.2f ms over stdio, natively %.2f ms; 100 at once %.2f s, %d refused\n",
+	fmt.Fprintf(b.progress,
+		"   run_code(%q) %.2f ms over HTTP, %.2f ms over stdio, natively %.2f ms; 100 at once %.2f s, %d refused\n",
 		sumCode, r.HTTP.P50, r.Stdio.P50, r.Native.P50, r.Parallel, r.Refused)
-	fmt.Fprintf(b.progress, "   tools %d bytes, instructions %d characters; an idle connection %.0f KB; cancelled after %.2f s, worst %.2f s; survived %.0f s\n",
+	fmt.Fprintf(b.progress,
+		"   tools %d bytes, instructions %d characters; an idle connection %.0f KB; "+
+			"cancelled after %.2f s, worst %.2f s; survived %.0f s\n",
 		r.Tools, r.Instructions, r.Idle, r.Cancelled.P50/1000, r.Cancelled.P99/1000, r.Survived)
-	fmt.Fprintf(b.progress, "   40 calls of another server's tool: %d bytes one by one, %d bytes in a program, which takes %.2f s\n", r.CallBytes, r.CodeBytes, r.CodeTime)
+	fmt.Fprintf(b.progress,
+		"   40 calls of another server's tool: %d bytes one by one, %d bytes in a program, which takes %.2f s\n", r.CallBytes,
+		r.CodeBytes, r.CodeTime)
 	return ctx.Err()
 }
 
@@ -260,7 +266,8 @@ func (b *bench) mcpCancel(ctx context.Context, r *MCP) error {
 	var gone sample
 	for i := range max(b.plan.starts, 3) {
 		word := fmt.Sprintf("%d.%d", 86000+i, time.Now().UnixNano()%1e9)
-		code := "import signal, subprocess, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsubprocess.Popen(['sleep', '" + word + "'])\nwhile True: time.sleep(1)"
+		code := "import signal, subprocess, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" +
+			"subprocess.Popen(['sleep', '" + word + "'])\nwhile True: time.sleep(1)"
 		within, cancel := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() { defer close(ended); _, _ = runCode(within, c, map[string]any{"code": code}) }() // it is cancelled
@@ -301,15 +308,17 @@ func (b *bench) mcpSurvival(ctx context.Context, r *MCP) error {
 	patience := b.plan.silence
 	clock := time.AfterFunc(patience, func() { giveUp(errors.New("no progress came in time")) })
 	defer clock.Stop()
-	c, err := agentOf(ctx, b.mcpHTTP(), &mcp.ClientOptions{ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
-		clock.Reset(patience)
-	}})
+	c, err := agentOf(ctx, b.mcpHTTP(), &mcp.ClientOptions{
+		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
+			clock.Reset(patience)
+		}})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	params := &mcp.CallToolParams{Name: "run_code", Meta: mcp.Meta{}, Arguments: map[string]any{
-		"code": fmt.Sprintf("import time; time.sleep(%f); print('done')", 2*patience.Seconds()), "wait_seconds": 200, "timeout_seconds": 200,
+		"code": fmt.Sprintf("import time; time.sleep(%f); print('done')", 2*patience.Seconds()), "wait_seconds": 200,
+		"timeout_seconds": 200,
 	}}
 	params.SetProgressToken("p")
 	began := time.Now()
@@ -333,13 +342,21 @@ func (m *MCP) goals() []Goal {
 		return new(of(m))
 	}
 	return []Goal{
-		{Name: "MCP over HTTP: run_code above the native cell", Unit: "ms", Must: 1.2, Aim: 0.6, Measured: value(func(m *MCP) float64 { return m.HTTP.P50 - m.Native.P50 })},
-		{Name: "MCP over stdio: run_code above the native cell", Unit: "ms", Must: 1.5, Aim: 0.8, Measured: value(func(m *MCP) float64 { return m.Stdio.P50 - m.Native.P50 })},
-		{Name: "MCP: refused of 100 calls at once on one connection", Unit: "calls", Measured: value(func(m *MCP) float64 { return float64(m.Refused) })},
-		{Name: "MCP: tool list", Unit: "KB", Must: 16.384, Aim: 8, Measured: value(func(m *MCP) float64 { return float64(m.Tools) / 1000 })},
-		{Name: "MCP: instructions", Unit: "characters", Must: 2000, Aim: 1000, Measured: value(func(m *MCP) float64 { return float64(m.Instructions) })},
-		{Name: "MCP: memory of an idle connection", Unit: "KB", Must: 200, Aim: 100, Measured: value(func(m *MCP) float64 { return m.Idle })},
-		{Name: "MCP: 40 calls one by one against a program, bytes", Unit: "x", Must: 20, Aim: 50, More: true, Measured: value(func(m *MCP) float64 { return float64(m.CallBytes) / float64(max(m.CodeBytes, 1)) })},
-		{Name: "MCP: a cancelled program that ignores interrupts is gone", Unit: "s", Must: 1, Aim: 0.6, Measured: value(func(m *MCP) float64 { return m.Cancelled.P99 / 1000 })},
+		{Name: "MCP over HTTP: run_code above the native cell", Unit: "ms", Must: 1.2, Aim: 0.6,
+			Measured: value(func(m *MCP) float64 { return m.HTTP.P50 - m.Native.P50 })},
+		{Name: "MCP over stdio: run_code above the native cell", Unit: "ms", Must: 1.5, Aim: 0.8,
+			Measured: value(func(m *MCP) float64 { return m.Stdio.P50 - m.Native.P50 })},
+		{Name: "MCP: refused of 100 calls at once on one connection", Unit: "calls",
+			Measured: value(func(m *MCP) float64 { return float64(m.Refused) })},
+		{Name: "MCP: tool list", Unit: "KB", Must: 16.384, Aim: 8,
+			Measured: value(func(m *MCP) float64 { return float64(m.Tools) / 1000 })},
+		{Name: "MCP: instructions", Unit: "characters", Must: 2000, Aim: 1000,
+			Measured: value(func(m *MCP) float64 { return float64(m.Instructions) })},
+		{Name: "MCP: memory of an idle connection", Unit: "KB", Must: 200, Aim: 100,
+			Measured: value(func(m *MCP) float64 { return m.Idle })},
+		{Name: "MCP: 40 calls one by one against a program, bytes", Unit: "x", Must: 20, Aim: 50, More: true,
+			Measured: value(func(m *MCP) float64 { return float64(m.CallBytes) / float64(max(m.CodeBytes, 1)) })},
+		{Name: "MCP: a cancelled program that ignores interrupts is gone", Unit: "s", Must: 1, Aim: 0.6,
+			Measured: value(func(m *MCP) float64 { return m.Cancelled.P99 / 1000 })},
 	}
 }

@@ -22,9 +22,11 @@ func (b *bench) mcpCode(ctx context.Context, r *MCP) error {
 	type issue struct {
 		Number int `json:"number"`
 	}
-	mcp.AddTool(server, &mcp.Tool{Name: "get_issue", Description: "Gets an issue.", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+	mcp.AddTool(server, &mcp.Tool{Name: "get_issue", Description: "Gets an issue.",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
 		func(_ context.Context, _ *mcp.CallToolRequest, in issue) (*mcp.CallToolResult, any, error) {
-			text, err := json.Marshal(map[string]any{"number": in.Number, "hours": 2 * in.Number, "body": strings.Repeat("It does not work. ", 100)})
+			text, err := json.Marshal(map[string]any{"number": in.Number, "hours": 2 * in.Number,
+				"body": strings.Repeat("It does not work. ", 100)})
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, nil, err
 		})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -37,16 +37,19 @@ func (b *bench) measureProtocols(ctx context.Context) error {
 		return err
 	}
 	r := &Protocols{}
-	for _, measure := range []func(context.Context, *Protocols) error{b.besideE2B, b.besideDify, b.besideTerminal, b.createE2B, b.createKernel} {
+	for _, measure := range []func(context.Context, *Protocols) error{b.besideE2B, b.besideDify, b.besideTerminal,
+		b.createE2B, b.createKernel} {
 		if err := measure(ctx, r); err != nil {
 			return err
 		}
 	}
 	b.results.Protocols = r
 	for name, s := range map[string]Beside{"E2B": r.E2B, "Dify": r.Dify, "Open Terminal": r.Terminal} {
-		fmt.Fprintf(b.progress, "   %s %.2f ms, natively %.2f ms: %+.2f ms\n", name, s.Theirs.P50, s.Native.P50, s.Theirs.P50-s.Native.P50)
+		fmt.Fprintf(b.progress, "   %s %.2f ms, natively %.2f ms: %+.2f ms\n", name, s.Theirs.P50, s.Native.P50,
+			s.Theirs.P50-s.Native.P50)
 	}
-	fmt.Fprintf(b.progress, "   E2B's client makes a sandbox and runs 1+1 in %.1f ms; a new ipykernel takes %.0f ms\n", r.Create.P50, r.Kernel.P50)
+	fmt.Fprintf(b.progress, "   E2B's client makes a sandbox and runs 1+1 in %.1f ms; a new ipykernel takes %.0f ms\n",
+		r.Create.P50, r.Kernel.P50)
 	return ctx.Err()
 }
 
@@ -230,15 +233,20 @@ func (p *Protocols) goals() []Goal {
 		return new(s.P50 / other.P50)
 	}
 	return []Goal{
-		{Name: "E2B: run_code above the native cell", Unit: "ms", Must: 0.5, Aim: 0.3, Measured: value(func(p *Protocols) *float64 { return above(p.E2B) })},
-		{Name: "Dify: a program above the native run", Unit: "ms", Must: 0.5, Aim: 0.3, Measured: value(func(p *Protocols) *float64 { return above(p.Dify) })},
-		{Name: "Open Terminal: a command above the native process", Unit: "ms", Must: 0.5, Aim: 0.3, Measured: value(func(p *Protocols) *float64 { return above(p.Terminal) })},
-		{Name: "E2B: Sandbox.create() and run_code(\"1+1\") with its Python client", Unit: "ms", Must: 25, Aim: 15, Measured: value(func(p *Protocols) *float64 {
-			if p.Create.N == 0 {
-				return nil
-			}
-			return &p.Create.P50
-		})},
-		{Name: "E2B: the same against a new ipykernel of a jupyter_server", Unit: "x", Must: 0.1, Aim: 0.05, Measured: value(func(p *Protocols) *float64 { return against(p.Create, p.Kernel) })},
+		{Name: "E2B: run_code above the native cell", Unit: "ms", Must: 0.5, Aim: 0.3,
+			Measured: value(func(p *Protocols) *float64 { return above(p.E2B) })},
+		{Name: "Dify: a program above the native run", Unit: "ms", Must: 0.5, Aim: 0.3,
+			Measured: value(func(p *Protocols) *float64 { return above(p.Dify) })},
+		{Name: "Open Terminal: a command above the native process", Unit: "ms", Must: 0.5, Aim: 0.3,
+			Measured: value(func(p *Protocols) *float64 { return above(p.Terminal) })},
+		{Name: "E2B: Sandbox.create() and run_code(\"1+1\") with its Python client", Unit: "ms", Must: 25, Aim: 15,
+			Measured: value(func(p *Protocols) *float64 {
+				if p.Create.N == 0 {
+					return nil
+				}
+				return &p.Create.P50
+			})},
+		{Name: "E2B: the same against a new ipykernel of a jupyter_server", Unit: "x", Must: 0.1, Aim: 0.05,
+			Measured: value(func(p *Protocols) *float64 { return against(p.Create, p.Kernel) })},
 	}
 }

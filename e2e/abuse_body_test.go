@@ -345,7 +345,8 @@ var protocolAbuses = []misuse{
 		port := a.url[strings.LastIndexByte(a.url, ':'):]
 		for _, host := range []string{"attacker.test" + port, "attacker.test", "127.0.0.1.attacker.test" + port,
 			"localhost.attacker.test", "0.0.0.0" + port, "169.254.169.254", "[::ffff:1.2.3.4]"} {
-			got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nX-API-Key: " + key + "\r\n\r\n")
+			got := a.speak("GET /api/v1/files HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\nX-API-Key: " + key +
+				"\r\n\r\n")
 			if !strings.HasPrefix(got, "HTTP/1.1 421 ") && !strings.HasPrefix(got, "HTTP/1.1 403 ") {
 				t.Errorf("%s: %.200q", host, got)
 			}

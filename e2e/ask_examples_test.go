@@ -33,7 +33,8 @@ type example struct {
 
 // examples are those of each document: a short one in the README.
 func examples(name string) map[string]example {
-	sums, sum := providertest.Made{Name: "sums.csv", Data: []byte("jan,3\nfeb,3\n")}, providertest.Made{Name: "sum.txt", Data: []byte("6\n")}
+	sums, sum := providertest.Made{Name: "sums.csv", Data: []byte("jan,3\nfeb,3\n")},
+		providertest.Made{Name: "sum.txt", Data: []byte("6\n")}
 	long := exampleCode
 	if name == provider.Anthropic { // its tool is a shell
 		long = "python3 <<'END'\n" + exampleCode + "\nEND"
@@ -46,7 +47,8 @@ func examples(name string) map[string]example {
 		return providertest.Turn{Steps: []providertest.Step{step}, Text: text}
 	}
 	all := map[string]example{
-		"docs/ask.md": {"Sum the sales by month", turn(long, "2 months\n", "Both months have sales of 3; the sums are in sums.csv.\n", sums)},
+		"docs/ask.md": {"Sum the sales by month",
+			turn(long, "2 months\n", "Both months have sales of 3; the sums are in sums.csv.\n", sums)},
 	}
 	if name == provider.OpenAI {
 		all["README.md"] = example{"Sum the sales", turn(shortCode, "", "The sum is 6; it is in sum.txt.\n", sum)}
@@ -79,7 +81,8 @@ func worked(t *testing.T, access modelAccess, e example) string {
 	who := asks()
 	access.server.Rescript(e.turn)
 	dir := folder(t, who.credential)
-	if err := os.WriteFile(filepath.Join(dir, "sales.csv"), []byte("month,sales\njan,1\njan,2\nfeb,3\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "sales.csv"), []byte("month,sales\njan,1\njan,2\nfeb,3\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := who.command(t, askEnv(t, who, access), "ask", "--yes", "-f", "sales.csv", "-o", "out", e.prompt)

@@ -50,7 +50,8 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Errorf("restore over data: exit code %d, %s", got.code, got.stderr)
 		}
 		again := serve(t, who, data)
-		if got := again.do("GET", "/api/v1/files/"+made.Files[0].ID+"/content", "", withKey...); string(got.body) != "kept\n" {
+		if got := again.do("GET", "/api/v1/files/"+made.Files[0].ID+"/content", "",
+			withKey...); string(got.body) != "kept\n" {
 			t.Errorf("the file is %d %q", got.status, got.body)
 		}
 		if got := again.do("GET", "/api/v1/runs/"+made.ID, "", withKey...); got.status != 200 || !strings.Contains(string(got.body), `"done\n"`) {
@@ -76,7 +77,8 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := dataWithoutPackages(t, who)
-		if got := who.run(t, nil, "restore", "--data", data, file); got.code != 1 || !strings.Contains(got.stderr, "not a backup, or only a part") {
+		if got := who.run(t, nil, "restore", "--data", data, file); got.code != 1 ||
+			!strings.Contains(got.stderr, "not a backup, or only a part") {
 			t.Errorf("%s: exit code %d, %s", name, got.code, got.stderr)
 		}
 		if left, err := os.ReadDir(data); err != nil || len(left) != 0 {
@@ -133,7 +135,8 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	give(t, data, who.service)
-	if got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0"); got.code == 0 || !strings.Contains(got.stderr, "install the newer program again") {
+	if got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0"); got.code == 0 ||
+		!strings.Contains(got.stderr, "install the newer program again") {
 		t.Errorf("a newer data directory: exit code %d, %s", got.code, got.stderr)
 	}
 }

@@ -67,7 +67,8 @@ func TestE2BClients(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-			cmd.Env = append(os.Environ(), "AIRLOCK_SDK="+folder, "E2B_API_KEY="+key, "E2B_API_URL="+s.url+"/e2b", "E2B_SANDBOX_URL="+s.url+"/e2b")
+			cmd.Env = append(os.Environ(), "AIRLOCK_SDK="+folder, "E2B_API_KEY="+key, "E2B_API_URL="+s.url+"/e2b",
+				"E2B_SANDBOX_URL="+s.url+"/e2b")
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
@@ -89,7 +90,8 @@ type e2bSandbox struct {
 }
 
 func (a sandboxAPI) call(method, path, body string, headers ...string) answer {
-	return a.do(method, "/e2b"+path, body, append([]string{"X-API-KEY", a.key, "Content-Type", "application/json"}, headers...)...)
+	return a.do(method, "/e2b"+path, body, append([]string{"X-API-KEY", a.key, "Content-Type", "application/json"},
+		headers...)...)
 }
 
 func (a sandboxAPI) create() (made e2bSandbox) {
@@ -104,7 +106,8 @@ func (a sandboxAPI) create() (made e2bSandbox) {
 // on asks a port of a sandbox, with a token.
 func (a sandboxAPI) on(sandbox, token string, port int, method, path, body string, headers ...string) answer {
 	return a.do(method, "/e2b"+path, body, append([]string{
-		"E2b-Sandbox-Id", sandbox, "E2b-Sandbox-Port", strconv.Itoa(port), "X-Access-Token", token, "Content-Type", "application/json",
+		"E2b-Sandbox-Id", sandbox, "E2b-Sandbox-Port", strconv.Itoa(port), "X-Access-Token", token, "Content-Type",
+		"application/json",
 	}, headers...)...)
 }
 
@@ -128,20 +131,25 @@ func TestE2BAbuse(t *testing.T) {
 			Code    int
 			Message string
 		}
-		if err := json.Unmarshal(got.body, &body); got.status != status || err != nil || body.Code != status || body.Message == "" {
+		if err := json.Unmarshal(got.body, &body); got.status != status || err != nil || body.Code != status ||
+			body.Message == "" {
 			t.Errorf("%s: %d %.200s", what, got.status, got.body)
 		}
 	}
-	for _, verb := range []string{"GET /sandboxes/%s", "DELETE /sandboxes/%s", "POST /sandboxes/%s/timeout", "POST /sandboxes/%s/refreshes", "POST /sandboxes/%s/connect", "POST /v2/sandboxes/%s/connect", "GET /sandboxes/%s/metrics"} {
+	for _, verb := range []string{"GET /sandboxes/%s", "DELETE /sandboxes/%s", "POST /sandboxes/%s/timeout",
+		"POST /sandboxes/%s/refreshes", "POST /sandboxes/%s/connect", "POST /v2/sandboxes/%s/connect",
+		"GET /sandboxes/%s/metrics"} {
 		method, path, _ := strings.Cut(fmt.Sprintf(verb, mine.ID), " ")
 		refused("bob's "+verb, b.call(method, path, ""), http.StatusNotFound)
 		refused("nobody's "+verb, sandboxAPI{s, ""}.call(method, path, ""), http.StatusUnauthorized)
 		refused("a wrong key's "+verb, sandboxAPI{s, ann[:len(ann)-1] + "g"}.call(method, path, ""), http.StatusUnauthorized)
 	}
-	if got := b.call("GET", "/v2/sandboxes", ""); strings.Contains(string(got.body), mine.ID) || strings.Contains(string(got.body), theirs.Token) {
+	if got := b.call("GET", "/v2/sandboxes", ""); strings.Contains(string(got.body), mine.ID) ||
+		strings.Contains(string(got.body), theirs.Token) {
 		t.Errorf("bob's list: %s", got.body)
 	}
-	for _, path := range []string{"/execute", "/contexts", "/files?path=x", "/process.Process/List", "/filesystem.Filesystem/ListDir"} {
+	for _, path := range []string{"/execute", "/contexts", "/files?path=x", "/process.Process/List",
+		"/filesystem.Filesystem/ListDir"} {
 		for _, port := range []int{49983, 49999} {
 			refused("with another's token "+path, a.on(mine.ID, theirs.Token, port, "POST", path, `{}`), http.StatusUnauthorized)
 			refused("with a key "+path, a.on(mine.ID, ann, port, "POST", path, `{}`), http.StatusUnauthorized)
@@ -154,7 +162,8 @@ func TestE2BAbuse(t *testing.T) {
 	} {
 		refused(body, a.call("POST", "/sandboxes", body), status)
 	}
-	for _, path := range []string{"/sandboxes/" + mine.ID + "/pause", "/sandboxes/" + mine.ID + "/snapshots", "/sandboxes/" + mine.ID + "/fork", "/templates", "/volumes"} {
+	for _, path := range []string{"/sandboxes/" + mine.ID + "/pause", "/sandboxes/" + mine.ID + "/snapshots",
+		"/sandboxes/" + mine.ID + "/fork", "/templates", "/volumes"} {
 		refused(path, a.call("POST", path, `{}`), http.StatusNotImplemented)
 	}
 	on := func(port int, method, path, body string, headers ...string) answer {
@@ -166,20 +175,24 @@ func TestE2BAbuse(t *testing.T) {
 		}
 	}
 	for what, body := range map[string]string{
-		"half a prefix": "\x00\x00", "a length that is not there": "\x00\x00\x00\x00\xff{", "a huge length": "\x00\xff\xff\xff\xff{}", "no JSON": "\x00\x00\x00\x00\x01{",
+		"half a prefix": "\x00\x00", "a length that is not there": "\x00\x00\x00\x00\xff{",
+		"a huge length": "\x00\xff\xff\xff\xff{}", "no JSON": "\x00\x00\x00\x00\x01{",
 		"compressed": "\x01\x00\x00\x00\x02{}", "no process": "\x00\x00\x00\x00\x02{}",
 	} {
 		if got := on(49983, "POST", "/process.Process/Start", body, "Content-Type", "application/connect+json"); got.status != 200 || !strings.Contains(string(got.body), `"error"`) {
 			t.Errorf("%s: %d %q", what, got.status, got.body)
 		}
 	}
-	for path, status := range map[string]int{"../../etc/passwd": 200, "/tmp": 200, "/": 200, "/etc/shadow": 404, "/nowhere/x": 404, "a/../../x": 404, "none": 404, "\\u0000": 400} {
+	for path, status := range map[string]int{"../../etc/passwd": 200, "/tmp": 200, "/": 200, "/etc/shadow": 404,
+		"/nowhere/x": 404, "a/../../x": 404, "none": 404, "\\u0000": 400} {
 		if got := on(49983, "POST", "/filesystem.Filesystem/Stat", `{"path":"`+path+`"}`); got.status != status {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
-	for _, path := range []string{"/etc/passwd", "/usr/bin/x", "/x"} { // the sandbox's own, which its programs cannot change either
-		refused("write "+path, on(49983, "POST", "/files?path="+path, "x", "Content-Type", "application/octet-stream"), http.StatusForbidden)
+	// the sandbox's own, which its programs cannot change either
+	for _, path := range []string{"/etc/passwd", "/usr/bin/x", "/x"} {
+		refused("write "+path, on(49983, "POST", "/files?path="+path, "x", "Content-Type", "application/octet-stream"),
+			http.StatusForbidden)
 		for call, body := range map[string]string{"Remove": `{"path":"` + path + `"}`, "Move": `{"source":"` + path + `","destination":"y"}`, "WatchDir": ""} {
 			if got := on(49983, "POST", "/filesystem.Filesystem/"+call, body); got.status == 200 {
 				t.Errorf("%s %s: %d %s", call, path, got.status, got.body)
@@ -204,7 +217,8 @@ func TestE2BAbuse(t *testing.T) {
 	if got := on(49999, "POST", "/execute", `{"code":"6 * 7"}`); !strings.Contains(string(got.body), `"text":"42"`) || !strings.HasSuffix(string(got.body), "{\"type\":\"end_of_execution\"}\n") {
 		t.Errorf("after all that: %s", got.body)
 	}
-	if got := on(3000, "GET", "/", ""); got.status != http.StatusBadGateway || !strings.Contains(string(got.body), "port is not open") {
+	if got := on(3000, "GET", "/", ""); got.status != http.StatusBadGateway ||
+		!strings.Contains(string(got.body), "port is not open") {
 		t.Errorf("a closed port: %d %s", got.status, got.body)
 	}
 }

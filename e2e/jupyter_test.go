@@ -105,14 +105,17 @@ func TestJupyterOpenWebUI(t *testing.T) {
 		return jupyterGot(t, python, "jupyter/openwebui.py", s.url+"/jupyter", key, code)
 	}
 	got := run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nprint('x')\n6 * 7")
-	if diff := cmp.Diff(map[string]any{"stdout": "x\n", "stderr": "", "result": []any{"42", "image/png"}}, got); diff != "" {
+	if diff := cmp.Diff(map[string]any{"stdout": "x\n", "stderr": "", "result": []any{"42", "image/png"}},
+		got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := run("print('é' * 500_000)"); got["stdout"] != strings.Repeat("é", 500_000)+"\n" {
 		t.Errorf("%d bytes of 1 MB came", len(got["stdout"].(string)))
 	}
-	got = run("import numpy, matplotlib.pyplot as plt\nplt.figure(figsize=(14, 14))\nplt.imshow(numpy.random.rand(1400, 1400, 3))\nNone")
-	if said, _ := got["stderr"].(string); !cmp.Equal(got["result"], []any{"image/png"}) || !strings.Contains(said, "a picture was made smaller") {
+	got = run("import numpy, matplotlib.pyplot as plt\nplt.figure(figsize=(14, 14))\n" +
+		"plt.imshow(numpy.random.rand(1400, 1400, 3))\nNone")
+	if said, _ := got["stderr"].(string); !cmp.Equal(got["result"], []any{"image/png"}) ||
+		!strings.Contains(said, "a picture was made smaller") {
 		t.Errorf("a picture of 2 MB: %v", got)
 	}
 }

@@ -17,11 +17,15 @@ import (
 var needsTestServer = []string{
 	"completion-complete", "elicitation-sep1034-defaults", "elicitation-sep1330-enums", "json-schema-2020-12",
 	"prompts-get-embedded-resource", "prompts-get-simple", "prompts-get-with-args", "prompts-get-with-image",
-	"resources-read-binary", "resources-read-text", "resources-subscribe", "resources-templates-read", "resources-unsubscribe",
+	"resources-read-binary", "resources-read-text", "resources-subscribe", "resources-templates-read",
+	"resources-unsubscribe",
 	"tools-call-audio", "tools-call-elicitation", "tools-call-embedded-resource", "tools-call-error", "tools-call-image",
-	"tools-call-mixed-content", "tools-call-sampling", "tools-call-simple-text", "tools-call-with-logging", "tools-call-with-progress",
-	"input-required-result-basic-elicitation", "input-required-result-basic-list-roots", "input-required-result-basic-sampling",
-	"input-required-result-capability-check", "input-required-result-multi-round", "input-required-result-multiple-input-requests",
+	"tools-call-mixed-content", "tools-call-sampling", "tools-call-simple-text", "tools-call-with-logging",
+	"tools-call-with-progress",
+	"input-required-result-basic-elicitation", "input-required-result-basic-list-roots",
+	"input-required-result-basic-sampling",
+	"input-required-result-capability-check", "input-required-result-multi-round",
+	"input-required-result-multiple-input-requests",
 	"input-required-result-non-tool-request", "input-required-result-request-state", "input-required-result-result-type",
 	"input-required-result-tampered-state",
 }
@@ -52,7 +56,8 @@ func TestMCPConformance(t *testing.T) {
 			passed := 0
 			for _, name := range results {
 				scenario := strings.TrimPrefix(filepath.Base(filepath.Dir(name)), "server-")
-				apart := slices.ContainsFunc(needsTestServer, func(needs string) bool { return strings.HasPrefix(scenario, needs+"-20") })
+				apart := slices.ContainsFunc(needsTestServer,
+					func(needs string) bool { return strings.HasPrefix(scenario, needs+"-20") })
 				for _, c := range readChecks(t, name) {
 					switch {
 					case c.Status == "SUCCESS" && !apart:

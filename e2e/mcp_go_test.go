@@ -80,7 +80,8 @@ func TestMCPGo(t *testing.T) {
 				want                  string
 			}{
 				{"bash", `echo $(($(cat n.txt) * $1))`, "", []string{"6"}, "42\n"},
-				{"ts", "import * as fs from 'node:fs'\nconst n: number = Number(fs.readFileSync('n.txt', 'utf8')); console.log(n * 6)", "", nil, "42\n"},
+				{"ts", "import * as fs from 'node:fs'\n" +
+					"const n: number = Number(fs.readFileSync('n.txt', 'utf8')); console.log(n * 6)", "", nil, "42\n"},
 				{"python", "import sys; print(sys.stdin.read() * int(sys.argv[1]))", "ab", []string{"2"}, "abab\n"},
 				{"python", "print(x * 7)", "", nil, "42\n"},
 			} {

@@ -53,14 +53,17 @@ func chatModel(t *testing.T) *httptest.Server {
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		send := func(delta any, reason any) {
-			text, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": reason}}})
+			text, _ := json.Marshal(map[string]any{
+				"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": reason}}})
 			fmt.Fprintf(w, "data: %s\n\n", text)
 			_ = http.NewResponseController(w).Flush() // the client may be gone
 		}
 		call := func(name, arguments string) {
-			send(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": fmt.Sprint("call_", done), "function": map[string]string{"name": name}}}}, nil)
+			send(map[string]any{"tool_calls": []any{
+				map[string]any{"index": 0, "id": fmt.Sprint("call_", done), "function": map[string]string{"name": name}}}}, nil)
 			for ; arguments != ""; arguments = arguments[min(7, len(arguments)):] {
-				send(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "function": map[string]string{"arguments": arguments[:min(7, len(arguments))]}}}}, nil)
+				send(map[string]any{"tool_calls": []any{
+					map[string]any{"index": 0, "function": map[string]string{"arguments": arguments[:min(7, len(arguments))]}}}}, nil)
 			}
 			send(map[string]any{}, "tool_calls")
 		}
@@ -138,7 +141,8 @@ func TestOpenAIClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		prompt := "```python\nimport glob\nopen('/mnt/data/twice.csv', 'w').write(open(glob.glob('/mnt/data/*in.csv')[0]).read() * 2)\n```\nLINK twice.csv"
-		got := person{name: "user"}.run(t, []string{"AIRLOCK_MODEL_KEY=" + key}, "ask", "--data", filepath.Join(at, "state"), "--provider", "openai", "--model-url", base, "--model", "tiny",
+		got := person{name: "user"}.run(t, []string{"AIRLOCK_MODEL_KEY=" + key}, "ask", "--data", filepath.Join(at, "state"),
+			"--provider", "openai", "--model-url", base, "--model", "tiny",
 			"-f", filepath.Join(at, "in.csv"), "-o", filepath.Join(at, "out"), "--yes", prompt)
 		file, err := os.ReadFile(filepath.Join(at, "out/twice.csv"))
 		if got.code != 0 || err != nil || string(file) != "1,2\n1,2\n" {

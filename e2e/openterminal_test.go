@@ -26,7 +26,8 @@ type openWebUI struct {
 
 func (o openWebUI) header() []string {
 	h := []string{}
-	for name, value := range map[string]string{"Authorization": "Bearer " + o.key, "X-User-Id": o.user, "X-Session-Id": o.chat} {
+	for name, value := range map[string]string{"Authorization": "Bearer " + o.key, "X-User-Id": o.user,
+		"X-Session-Id": o.chat} {
 		if strings.TrimPrefix(value, "Bearer ") != "" {
 			h = append(h, name, value)
 		}
@@ -180,7 +181,8 @@ func TestOpenTerminalFiles(t *testing.T) {
 				t.Errorf("%s: %q, want %q", query, got.Content, want)
 			}
 		}
-		o.expect("mkdir -p real/x; echo deep > real/x/f; ln -s real link; ln -s /tmp/t.txt out; echo tmp > /tmp/t.txt; ln -s /etc etc", "")
+		o.expect("mkdir -p real/x; echo deep > real/x/f; ln -s real link; ln -s /tmp/t.txt out; echo tmp > /tmp/t.txt; "+
+			"ln -s /etc etc", "")
 		read("link/x/f", "deep\n")
 		read("~/link/x/f", "deep\n")
 		read("/tmp/t.txt", "tmp\n")
@@ -192,7 +194,8 @@ func TestOpenTerminalFiles(t *testing.T) {
 			}
 		}
 		o.ask("GET", "/files/list", 200, nil, &list)
-		if got := fmt.Sprint(list.Entries); got != "[{etc directory false} {link directory true} {out file true} {real directory true}]" {
+		if got := fmt.Sprint(
+			list.Entries); got != "[{etc directory false} {link directory true} {out file true} {real directory true}]" {
 			t.Errorf("%s", got)
 		}
 		o.ask("POST", "/files/write", 200, map[string]any{"path": "link/new.txt", "content": "n"}, nil)
@@ -202,11 +205,13 @@ func TestOpenTerminalFiles(t *testing.T) {
 		o.expect("cat /tmp/t.txt; readlink out", "tmp2\r\n/tmp/t.txt\r\n")
 		// CR LF stays what it is.
 		o.ask("POST", "/files/write", 200, map[string]any{"path": "w.txt", "content": "a\r\nb\r\n"}, nil)
-		o.ask("POST", "/files/replace", 200, map[string]any{"path": "w.txt", "replacements": []any{map[string]any{"target": "a", "replacement": "c"}}}, nil)
+		o.ask("POST", "/files/replace", 200, map[string]any{"path": "w.txt",
+			"replacements": []any{map[string]any{"target": "a", "replacement": "c"}}}, nil)
 		read("w.txt", "c\r\nb\r\n")
 		// Pictures come as they are, other bytes not at all.
 		o.expect(`printf '\x89PNG\r\n\x00' > p.png; printf '\x00\xff' > b.bin; head -c 11000000 /dev/zero | tr '\\0' x > /tmp/large`, "")
-		if got := o.ask("GET", "/files/read?path=p.png", 200, nil, nil); got.header.Get("Content-Type") != "image/png" || string(got.body) != "\x89PNG\r\n\x00" {
+		if got := o.ask("GET", "/files/read?path=p.png", 200, nil, nil); got.header.Get("Content-Type") != "image/png" ||
+			string(got.body) != "\x89PNG\r\n\x00" {
 			t.Errorf("%v %q", got.header, got.body)
 		}
 		o.ask("GET", "/files/read?path=b.bin", 415, nil, nil)
@@ -240,11 +245,13 @@ func TestOpenTerminalUsers(t *testing.T) {
 	mine, other := newKey(t, who, env, "webui"), newKey(t, who, env, "else")
 	alice := openWebUI{s, mine, "../alice", "c"}
 	var c terminalCommand
-	alice.ask("POST", "/execute", 200, map[string]any{"command": "echo secret > secret.txt; python3 -m http.server 8123"}, &c)
+	alice.ask("POST", "/execute", 200, map[string]any{"command": "echo secret > secret.txt; python3 -m http.server 8123"},
+		&c)
 	var shell struct{ ID string }
 	alice.ask("POST", "/api/terminals", 200, map[string]any{}, &shell)
 	for name, o := range map[string]openWebUI{
-		"another user": {s, mine, "bob", "c"}, "nobody": {s, mine, "", "c"}, "the same name of another key": {s, other, "../alice", "c"},
+		"another user": {s, mine, "bob", "c"}, "nobody": {s, mine, "", "c"},
+		"the same name of another key": {s, other, "../alice", "c"},
 	} {
 		o.ask("GET", "/execute/"+c.ID+"/status", 404, nil, nil)
 		o.ask("POST", "/execute/"+c.ID+"/input", 404, map[string]any{"input": "x"}, nil)
@@ -254,12 +261,15 @@ func TestOpenTerminalUsers(t *testing.T) {
 		o.ask("GET", "/api/terminals/user/output", 404, nil, nil)
 		o.ask("POST", "/api/terminals/user/input", 404, map[string]any{"input": "x"}, nil)
 		o.ask("GET", "/proxy/8123/secret.txt", 404, nil, nil)
-		for _, path := range []string{"/files/search?query=secret", "/files/matches?query=secret", "/files/grep?query=secret", "/files/glob?pattern=*", "/files/list", "/ports"} {
-			if got := o.ask("GET", path, 200, nil, nil); strings.Contains(string(got.body), "secret.txt") || strings.Contains(string(got.body), "8123") {
+		for _, path := range []string{"/files/search?query=secret", "/files/matches?query=secret", "/files/grep?query=secret",
+			"/files/glob?pattern=*", "/files/list", "/ports"} {
+			if got := o.ask("GET", path, 200, nil, nil); strings.Contains(string(got.body), "secret.txt") ||
+				strings.Contains(string(got.body), "8123") {
 				t.Errorf("%s sees %s", name, got.body)
 			}
 		}
-		for _, path := range []string{"secret.txt", "/workspace/secret.txt", "/home/user/secret.txt", "/proc/self/cwd/secret.txt"} {
+		for _, path := range []string{"secret.txt", "/workspace/secret.txt", "/home/user/secret.txt",
+			"/proc/self/cwd/secret.txt"} {
 			o.ask("GET", "/files/read?path="+path, 404, nil, nil)
 		}
 		for _, path := range []string{"/execute", "/api/terminals"} {
@@ -307,8 +317,10 @@ func TestOpenTerminalUsers(t *testing.T) {
 	}
 	// A page of another site shows a key, or is refused.
 	foreign := []string{"Origin", "https://chat.example", "Content-Type", "application/json"}
-	pre := s.do("OPTIONS", "/terminal/execute", "", append(foreign, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")...)
-	if pre.status != 204 || pre.header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(pre.header.Get("Access-Control-Allow-Headers"), "authorization") {
+	pre := s.do("OPTIONS", "/terminal/execute", "",
+		append(foreign, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")...)
+	if pre.status != 204 || pre.header.Get("Access-Control-Allow-Origin") != "*" ||
+		!strings.Contains(pre.header.Get("Access-Control-Allow-Headers"), "authorization") {
 		t.Errorf("%d %v", pre.status, pre.header)
 	}
 	if got := s.do("POST", "/terminal/execute?wait=30", `{"command":"id -u"}`, append(foreign, "Authorization", "Bearer "+mine)...); got.status != 200 {
@@ -345,7 +357,8 @@ func (o openWebUI) dial(id, first string, more ...string) *websocket.Conn {
 			h.Set(header[i], header[i+1])
 		}
 	}
-	conn, _, err := websocket.Dial(o.t.Context(), strings.Replace(o.url, "http", "ws", 1)+"/terminal/api/terminals/"+id, &websocket.DialOptions{HTTPHeader: h})
+	conn, _, err := websocket.Dial(o.t.Context(), strings.Replace(o.url, "http", "ws", 1)+"/terminal/api/terminals/"+id,
+		&websocket.DialOptions{HTTPHeader: h})
 	if err != nil {
 		o.t.Fatal(err)
 	}

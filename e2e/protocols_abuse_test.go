@@ -39,7 +39,8 @@ func TestProtocolsStalledClients(t *testing.T) {
 		{"POST /dify/v1/sandbox/run\r\nX-Api-Key: k", `{"language":"python3","code":"print('x' * (10 << 20))"}`},
 		{"POST /terminal/execute?wait=30", `{"command":"yes`},
 		{"POST /terminal/execute?wait=300", `{"command":"yes"}`},
-		{"POST /terminal/files/upload\r\nContent-Type: multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=file; filename=f\r\n\r\nhal"},
+		{"POST /terminal/files/upload\r\nContent-Type: multipart/form-data; boundary=b",
+			"--b\r\nContent-Disposition: form-data; name=file; filename=f\r\n\r\nhal"},
 	}
 	address := strings.TrimPrefix(s.url, "http://")
 	var open []net.Conn
@@ -161,7 +162,8 @@ func TestE2BFromTheFuture(t *testing.T) {
 		{49999, "/execute", `{"code":"1 + 1","future":true}`, nil, 200, `"text":"2"`, "unknown fields are ignored"},
 		{49999, "/v2/execute", `{"code":"1"}`, nil, 404, "", "an unknown address"},
 	} {
-		if got := a.on(sandbox.ID, sandbox.Token, row.port, "POST", row.path, row.body, row.header...); got.status != row.status || !strings.Contains(string(got.body), row.word) {
+		if got := a.on(sandbox.ID, sandbox.Token, row.port, "POST", row.path, row.body,
+			row.header...); got.status != row.status || !strings.Contains(string(got.body), row.word) {
 			t.Errorf("%s: %d %s", row.reason, got.status, got.body)
 		}
 	}

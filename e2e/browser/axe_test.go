@@ -70,7 +70,8 @@ func TestAxe(t *testing.T) {
 	b.goTo(s.url + run)
 	file := strings.TrimPrefix(eval[string](b, "[...document.querySelectorAll('.file-name')].at(-1).href"), s.url)
 	table := strings.TrimPrefix(eval[string](b, "document.querySelector('.file.table .file-name').href"), s.url)
-	for _, path := range []string{"/", failed, "/runs", "/runs/compare?run=" + run[len("/runs/"):] + "&run=" + failed[len("/runs/"):],
+	for _, path := range []string{"/", failed, "/runs",
+		"/runs/compare?run=" + run[len("/runs/"):] + "&run=" + failed[len("/runs/"):],
 		"/files", file, table, "/status", "/tools", "/nothing", "/review", "/projects", "/outbox", "/ask"} {
 		b.goTo(s.url + path)
 		b.wait(`document.readyState === 'complete'`)

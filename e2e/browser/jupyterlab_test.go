@@ -33,7 +33,8 @@ func jupyterLab(t *testing.T, gateway string) (address, folder string) {
 	notebook := map[string]any{"nbformat": 4, "nbformat_minor": 5, "cells": []any{}, "metadata": map[string]any{
 		"kernelspec": map[string]string{"name": "python3", "display_name": "Python 3", "language": "python"}}}
 	for i, source := range []string{
-		"import os, matplotlib.pyplot as plt, pandas as pd\nprint('in', os.getcwd())\nplt.plot([1, 4, 9])\nplt.title('squares')\nplt.show()\n" +
+		"import os, matplotlib.pyplot as plt, pandas as pd\nprint('in', os.getcwd())\nplt.plot([1, 4, 9])\n" +
+			"plt.title('squares')\nplt.show()\n" +
 			"pd.DataFrame({'a': [1, 2]})",
 		"name = input('who? ')\nprint('hello', name)",
 		"1 / 0",
@@ -51,8 +52,10 @@ func jupyterLab(t *testing.T, gateway string) (address, folder string) {
 	}
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
-	cmd := exec.Command(filepath.Join(at, "python/bin/jupyter-lab"), "--allow-root", "--no-browser", "--ip=127.0.0.1", "--port="+port,
-		"--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True", "--gateway-url="+gateway, "--notebook-dir="+folder)
+	cmd := exec.Command(filepath.Join(at, "python/bin/jupyter-lab"), "--allow-root", "--no-browser", "--ip=127.0.0.1",
+		"--port="+port,
+		"--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True", "--gateway-url="+gateway,
+		"--notebook-dir="+folder)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -30,7 +30,8 @@ func (b *tab) notebook(s *service, sources ...string) {
 			cells[i]["outputs"], cells[i]["execution_count"] = []any{}, nil
 		}
 	}
-	text, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 4, "metadata": map[string]any{}, "cells": cells})
+	text, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 4, "metadata": map[string]any{},
+		"cells": cells})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -90,7 +91,8 @@ func TestNotebook(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	b.wait(`document.querySelector('.cell-text math') && document.querySelector('.cell-text em')`)
-	for _, want := range []string{".grid td.number", ".out-image", ".out-frame[src$='/plotly']", ".out-frame[src$='/vega']",
+	for _, want := range []string{".grid td.number", ".out-image", ".out-frame[src$='/plotly']",
+		".out-frame[src$='/vega']",
 		".out-frame[src$='/html']", ".cell-out details", ".out-math math", ".cell-out .green"} {
 		if !eval[bool](b, `!!document.querySelector(`+quote(want)+`)`) {
 			t.Errorf("there is no %s", want)
@@ -176,7 +178,8 @@ func TestNotebookFile(t *testing.T) {
 	b.runAll()
 	b.saved()
 	session := eval[string](b, `location.pathname.split('/').pop()`)
-	answer, err := http.Get(strings.TrimSuffix(s.url, "/ui") + "/api/v1/sessions/" + session + "/fs/read?path=analysis.ipynb")
+	answer, err := http.Get(strings.TrimSuffix(s.url, "/ui") + "/api/v1/sessions/" + session +
+		"/fs/read?path=analysis.ipynb")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,18 +403,27 @@ func TestNotebookHostile(t *testing.T) {
 		bundle("application/json", map[string]any{"<img src=x onerror=top.owned=1>": "<script>top.owned=1</script>"}),
 		bundle("application/vnd.plotly.v1+json", map[string]any{
 			"data": []any{map[string]any{"type": "bar", "x": []string{"<a href='javascript:top.owned=1'>x</a>"}, "y": []int{1}}},
-			"layout": map[string]any{"title": map[string]any{"text": "<img src=x onerror=top.owned=1><a href='" + evil.URL + "/a'>t</a>"},
+			"layout": map[string]any{"title": map[string]any{"text": "<img src=x onerror=top.owned=1><a href='" + evil.URL +
+				"/a'>t</a>"},
 				"images": []any{map[string]any{"source": evil.URL + "/plotlyimage", "sizex": 1, "sizey": 1}}}}),
-		bundle("application/vnd.vegalite.v5+json", map[string]any{"mark": "point", "data": map[string]any{"url": evil.URL + "/vegadata"}}),
-		bundle("application/vnd.vega.v5+json", map[string]any{"signals": []any{map[string]any{"name": "s", "update": "open('" + evil.URL + "')"}},
-			"marks": []any{map[string]any{"type": "image", "encode": map[string]any{"enter": map[string]any{"url": map[string]any{"value": evil.URL + "/vegaimage"}}}}}}),
+		bundle("application/vnd.vegalite.v5+json",
+			map[string]any{"mark": "point", "data": map[string]any{"url": evil.URL + "/vegadata"}}),
+		bundle("application/vnd.vega.v5+json",
+			map[string]any{"signals": []any{map[string]any{"name": "s", "update": "open('" + evil.URL + "')"}},
+				"marks": []any{map[string]any{"type": "image",
+					"encode": map[string]any{"enter": map[string]any{"url": map[string]any{"value": evil.URL + "/vegaimage"}}}}}}),
 		bundle("text/<script>", "x"),
-		map[string]any{"output_type": "error", "ename": "<img src=x onerror=top.owned=1>", "evalue": "", "traceback": []string{"<script>top.owned=1</script>\x1b]8;;javascript:1\x07"}},
+		map[string]any{"output_type": "error", "ename": "<img src=x onerror=top.owned=1>", "evalue": "",
+			"traceback": []string{"<script>top.owned=1</script>\x1b]8;;javascript:1\x07"}},
 	}
-	text, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 5, "metadata": map[string]any{}, "cells": []any{
-		map[string]any{"id": "m", "cell_type": "markdown", "metadata": map[string]any{}, "source": "<script>top.owned=1</script>\n\n![x](" + evil.URL + "/md)\n\n[l](javascript:top.owned=1) $\\href{javascript:1}{x}$"},
-		map[string]any{"id": "<img>", "cell_type": "code", "metadata": map[string]any{}, "source": "1", "execution_count": 1, "outputs": outputs},
-	}})
+	text, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 5, "metadata": map[string]any{},
+		"cells": []any{
+			map[string]any{"id": "m", "cell_type": "markdown", "metadata": map[string]any{},
+				"source": "<script>top.owned=1</script>\n\n![x](" + evil.URL +
+					"/md)\n\n[l](javascript:top.owned=1) $\\href{javascript:1}{x}$"},
+			map[string]any{"id": "<img>", "cell_type": "code", "metadata": map[string]any{}, "source": "1", "execution_count": 1,
+				"outputs": outputs},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,8 @@ func TestLineDelay(t *testing.T) {
 	s := shared(t)
 	b := open(t, light)
 	b.goTo(s.url + "/")
-	b.write("import time\nfor i in range(40):\n    print(f'at {time.time() * 1000:.1f}', flush=True)\n    time.sleep(0.05)")
+	b.write("import time\nfor i in range(40):\n    print(f'at {time.time() * 1000:.1f}', flush=True)\n" +
+		"    time.sleep(0.05)")
 	b.run(`window.delays = []; let seen = 0; const look = () => {
 		const lines = document.querySelector('#output').textContent.split('\n').slice(0, -1);
 		for (const line of lines.slice(seen)) if (line.startsWith('at ')) delays.push(performance.timeOrigin + performance.now() - Number(line.slice(3)));

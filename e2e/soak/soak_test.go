@@ -157,7 +157,12 @@ func TestJudge(t *testing.T) {
 		"goroutines":        func(q *quietness) { q.goroutines += slackGoroutines + 1 },
 		"half an upload":    func(q *quietness) { q.uploads = []string{"x"} },
 		"a used sandbox":    func(q *quietness) { q.used = []string{"sandbox 7 with main.py"} },
-		"half of a sandbox": func(q *quietness) { q.processes += waitingProcesses; q.executorFiles += waitingFiles; q.groups++ },
+		"half of a sandbox": func(
+			q *quietness) {
+			q.processes += waitingProcesses
+			q.executorFiles += waitingFiles
+			q.groups++
+		},
 	} {
 		for _, start := range []quietness{before, grown} {
 			after := start

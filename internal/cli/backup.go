@@ -135,7 +135,8 @@ func (a *app) writeBackup(ctx context.Context, to io.Writer) (r backupReport, er
 }
 
 func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) error {
-	head, err := json.Marshal(backupHead{Format: backupFormat, Version: readVersion(a.release).Version, Created: time.Now().UTC()})
+	head, err := json.Marshal(backupHead{Format: backupFormat, Version: readVersion(a.release).Version,
+		Created: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,8 @@ func (b *backupWriter) add(from fs.FS, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := b.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()}); err != nil {
+	if err := b.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size(),
+		ModTime: info.ModTime()}); err != nil {
 		return err
 	}
 	n, err := io.Copy(b.tar, io.LimitReader(f, info.Size())) // what is appended meanwhile is of a later moment

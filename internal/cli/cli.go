@@ -103,7 +103,8 @@ no network, nothing of the host in sight.
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	addOptions(root.PersistentFlags(), config.Global)
 	root.PersistentFlags().String("config", "", "`FILE` with settings, instead of the usual ones; \"none\" for no file")
-	root.AddCommand(a.serve(), a.run(), a.repl(), a.shell(), a.mcp(), a.netCommand(), a.doctor(), a.health(), a.setup(), a.keys(), a.backup(), a.restore(), a.config(), a.version())
+	root.AddCommand(a.serve(), a.run(), a.repl(), a.shell(), a.mcp(), a.netCommand(), a.doctor(), a.health(), a.setup(),
+		a.keys(), a.backup(), a.restore(), a.config(), a.version())
 	root.AddCommand(a.askCommand(), a.chat(), a.files())
 	root.AddCommand(a.apply(), a.undo(), a.redo(), a.history(), a.outbox(), a.workspace())
 	groupHelp(root)

@@ -14,7 +14,8 @@ func (a *app) e2b(s *service) (mount httpd.Mount, end func()) {
 	})
 	signed := func(r *http.Request) bool { _, everyone := handler.Access(r); return everyone }
 	return httpd.Mount{
-		Prefix: "/e2b", Handler: handler, Access: handler.Access, Authenticate: e2b.Authenticate(s.engine.Authenticate), Lenient: true,
+		Prefix: "/e2b", Handler: handler, Access: handler.Access, Authenticate: e2b.Authenticate(s.engine.Authenticate),
+		Lenient: true,
 		MaxBody: a.cfg.MaxUpload + formRoom, Refuse: e2b.Refuse, Hosts: handler.Hosts, Compressed: handler.Compressed,
 		// SDKs leave the prefix out of addresses that they sign.
 		AtRoot: map[string]httpd.Claim{"GET /files": signed, "POST /files": signed},

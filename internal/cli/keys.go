@@ -59,7 +59,8 @@ them.`,
 				}
 				a.out.result(keyMade{made})
 				if !a.json {
-					a.say("Key %s for %s%s. The line above is its token; it is not shown again.", made.ID, made.Owner, adminWord(made.Admin))
+					a.say("Key %s for %s%s. The line above is its token; it is not shown again.", made.ID, made.Owner,
+						adminWord(made.Admin))
 				}
 				return nil
 			})
@@ -194,7 +195,8 @@ func (k localKeys) RevokeKey(ctx context.Context, id string) error {
 }
 
 func describeKey(key engine.Key) client.Key {
-	return client.Key{ID: key.ID, Owner: string(key.Owner), Admin: key.Admin, CreatedAt: key.CreatedAt, RevokedAt: key.RevokedAt, Packages: key.Packages, Network: key.Rules()}
+	return client.Key{ID: key.ID, Owner: string(key.Owner), Admin: key.Admin, CreatedAt: key.CreatedAt,
+		RevokedAt: key.RevokedAt, Packages: key.Packages, Network: key.Rules()}
 }
 
 func adminWord(admin bool) string {
@@ -219,7 +221,8 @@ func (k keyList) text(p *page) {
 		p.line("There are no keys: callers on this machine need none. `airlock keys create` makes one.")
 		return
 	}
-	p.line("%s", p.paint(bold, pad("ID", 14)+pad("OWNER", 24)+pad("ADMIN", 7)+pad("MADE", 12)+pad("REVOKED", 12)+"PACKAGES"))
+	p.line("%s", p.paint(bold, pad("ID", 14)+pad("OWNER", 24)+pad("ADMIN", 7)+pad("MADE", 12)+
+		pad("REVOKED", 12)+"PACKAGES"))
 	for _, key := range k.Keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
@@ -232,7 +235,8 @@ func (k keyList) text(p *page) {
 		if key.Packages != "" {
 			packages = printable(key.Packages)
 		}
-		p.line("%s%s%s%s%s%s", pad(key.ID, 14), pad(printable(key.Owner), 24), pad(admin, 7), pad(key.CreatedAt.Local().Format(time.DateOnly), 12), pad(revoked, 12), packages)
+		p.line("%s%s%s%s%s%s", pad(key.ID, 14), pad(printable(key.Owner), 24), pad(admin, 7),
+			pad(key.CreatedAt.Local().Format(time.DateOnly), 12), pad(revoked, 12), packages)
 	}
 }
 

@@ -63,7 +63,8 @@ or none. FILE - is standard input.`,
 func (a *app) readBackup(ctx context.Context, from io.Reader) (r backupReport, err error) {
 	for _, name := range databases {
 		if _, err := os.Lstat(filepath.Join(a.cfg.Data, name)); err == nil {
-			return r, fail(exitConflict, "name an empty one with --data, or move what is there away", "%s holds data already", a.cfg.Data)
+			return r, fail(exitConflict, "name an empty one with --data, or move what is there away", "%s holds data already",
+				a.cfg.Data)
 		}
 	}
 	root, err := os.OpenRoot(a.cfg.Data)
@@ -87,7 +88,8 @@ func (a *app) readBackup(ctx context.Context, from io.Reader) (r backupReport, e
 }
 
 func notABackup(err error) error {
-	return fail(exitFailed, "name a whole file that airlock backup has written", "this is not a backup, or only a part of one: %w", err)
+	return fail(exitFailed, "name a whole file that airlock backup has written",
+		"this is not a backup, or only a part of one: %w", err)
 }
 
 // unpackBackup writes the entries below restoreFolder.
@@ -104,7 +106,8 @@ func unpackBackup(ctx context.Context, entries *tar.Reader, root *os.Root, r *ba
 		return notABackup(err)
 	}
 	if head.Format > backupFormat {
-		return fail(exitFailed, "install that version", "this backup was written by the newer version %s, in a format that this one does not know", printable(head.Version))
+		return fail(exitFailed, "install that version",
+			"this backup was written by the newer version %s, in a format that this one does not know", printable(head.Version))
 	}
 	for {
 		entry, err := entries.Next()

@@ -119,7 +119,8 @@ func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
 	if !room.Low {
 		return space, func() {}, nil
 	}
-	a.log.Warn("the disk is low: uploads and runs are refused", "data", a.cfg.Data, "free_bytes", room.Free, "min_free", room.Floor)
+	a.log.Warn("the disk is low: uploads and runs are refused", "data", a.cfg.Data, "free_bytes", room.Free, "min_free",
+		room.Floor)
 	return space, space.Borrow(), nil
 }
 
@@ -147,7 +148,8 @@ func dataError(data string, err error) error {
 	case errors.Is(err, index.ErrLocked):
 		f.word, f.hint = "data_in_use", "one service at a time holds "+data+"; --data DIR names another directory"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		f.word, f.hint = "data_not_writable", "this user must be able to write to "+data+"; --data DIR names another directory"
+		f.word, f.hint = "data_not_writable",
+			"this user must be able to write to "+data+"; --data DIR names another directory"
 		if who, err := user.Current(); err == nil && who.Username == setup.User {
 			f.hint = "the service runs as the user " + setup.User + ", which must be able to write to " + data + ": `airlock setup --data " + quoteForShell(data) +
 				"` sees to that; --data DIR names another directory"
@@ -162,7 +164,9 @@ func dataError(data string, err error) error {
 
 // startService opens the storage in data, starts a sandbox, and puts an
 // engine on both.
-func (a *app) startService(ctx context.Context, data string, space *disk.Space, launcher linux.Launcher) (_ *service, err error) {
+func (a *app) startService(
+	ctx context.Context, data string, space *disk.Space, launcher linux.Launcher,
+) (_ *service, err error) {
 	s := &service{}
 	defer func() {
 		if err != nil {
@@ -211,7 +215,8 @@ func (s *service) close() error {
 // A service keeps them warm, unless it was told not to; for a single program,
 // which nobody serves (0), that would take longer than the program.
 func (a *app) ownLauncher(service int) linux.Launcher {
-	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Packages: a.defaultPackages(), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
+	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Packages: a.defaultPackages(),
+		Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
 }
 
 func (a *app) engineConfig(kept *storage) engine.Config {
@@ -282,7 +287,8 @@ func ownerQuota(c *config.Config) engine.Quota {
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
-	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log, Work: s.work}
+	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
+		Work: s.work}
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}

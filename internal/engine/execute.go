@@ -44,7 +44,8 @@ func (s *Service) execute(ctx context.Context, j *job) {
 }
 
 func (s *Service) panicked(ctx context.Context, j *job, fault any) {
-	s.log.ErrorContext(ctx, "a run panicked", "run", j.id, "panic", fmt.Sprintf("%.200v", fault), "stack", string(debug.Stack()))
+	s.log.ErrorContext(ctx, "a run panicked", "run", j.id, "panic", fmt.Sprintf("%.200v", fault), "stack",
+		string(debug.Stack()))
 }
 
 func internalFault(j *job) error {
@@ -133,8 +134,9 @@ var errSandboxGrace = errors.New("the sandbox did not end the program in time")
 func specOf(j *job, stage *stage) *Spec {
 	p := &j.request.Profile
 	spec := &Spec{
-		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args, Stdin: j.request.Stdin,
-		Root: p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
+		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args,
+		Stdin: j.request.Stdin,
+		Root:  p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
 		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Globals: p.Globals,
 		Folders: p.Folders, Merge: p.MergeOutput,
 	}
@@ -280,7 +282,8 @@ func (e *completion) dropAll(reason string) {
 	for i := range e.run.Inputs {
 		e.run.Inputs[i].Changed = false
 	}
-	e.run.Message = sentences(e.run.Message, droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):], FileLimit{}))
+	e.run.Message = sentences(e.run.Message,
+		droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):], FileLimit{}))
 	e.run.Files = nil
 }
 

@@ -102,7 +102,8 @@ type Profile struct {
 	Folders       bool              // an empty folder leaves FolderMark, from which another run gets it back
 	Discard       bool              // what the program leaves is not stored: its session's workspace has it
 	Host          CallHandler       // answers calls from inside the sandbox; nil: there is no channel
-	Pauses        time.Duration     // with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
+	// with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
+	Pauses time.Duration
 	// MergeOutput says that stderr goes where stdout goes, in the order in which the
 	// program writes. The run's Stderr is empty then.
 	MergeOutput bool   `json:",omitempty"`
@@ -217,9 +218,11 @@ type InputState struct {
 
 // DroppedFile is a file that the program left and that was not kept.
 type DroppedFile struct {
-	Path   string
-	Reason string // "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "quota full", "storing took too long"
-	More   int    // further files that were not kept for the same reason, and are not named
+	Path string
+	// "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "quota full",
+	// "storing took too long"
+	Reason string
+	More   int // further files that were not kept for the same reason, and are not named
 }
 
 // EventType tells the events of a run apart.

@@ -58,7 +58,8 @@ const gaveUp = "The run was given up before it started"
 func (s *Service) AwaitTurn(ctx context.Context, caller Caller, id ID) error {
 	j := s.job(caller.Owner, id)
 	if j == nil { // it has ended
-		if run, err := s.GetRun(ctx, caller, id); err == nil && run.Status == StatusCancelled && strings.HasPrefix(run.Message, gaveUp) {
+		if run, err := s.GetRun(ctx, caller, id); err == nil && run.Status == StatusCancelled &&
+			strings.HasPrefix(run.Message, gaveUp) {
 			return s.queue.tooLong(s.cfg.QueueTime, 0)
 		}
 		return nil

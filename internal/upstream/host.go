@@ -59,7 +59,9 @@ type file struct {
 
 // Call implements live.Host. What goes wrong with a tool is an answer, too: the
 // program gets it as a ToolError.
-func (h *Host) Call(ctx context.Context, name string, input json.RawMessage, pause func(bool)) (json.RawMessage, error) {
+func (h *Host) Call(
+	ctx context.Context, name string, input json.RawMessage, pause func(bool),
+) (json.RawMessage, error) {
 	ctx = bare{ctx}
 	switch name {
 	case "module":
@@ -135,7 +137,8 @@ func (h *Host) callTool(ctx context.Context, input json.RawMessage, pause func(b
 	began := time.Now()
 	policy := Deny
 	defer func() {
-		h.set.log.InfoContext(ctx, "upstream call", "server", clip(call.Server, maxName), "tool", clip(call.Tool, maxName), "policy", policy,
+		h.set.log.InfoContext(ctx, "upstream call", "server", clip(call.Server, maxName), "tool", clip(call.Tool, maxName),
+			"policy", policy,
 			"argument_bytes", len(call.Arguments), "ok", a.Error == "", "duration", time.Since(began))
 	}()
 	if h.calls.Add(1) > toolcall.MaxCalls {
@@ -187,7 +190,8 @@ func (h *Host) approved(ctx context.Context, t *tool, arguments json.RawMessage,
 	defer cancel()
 	pause(true)
 	defer pause(false)
-	agreed, err := h.ask(ctx, fmt.Sprintf("May the program call %s of the server %s?\n%s", t.Name, t.server.name, clip(string(arguments), maxAbout)))
+	agreed, err := h.ask(ctx, fmt.Sprintf("May the program call %s of the server %s?\n%s", t.Name, t.server.name,
+		clip(string(arguments), maxAbout)))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s needs the person's approval: %w", t.Name, err)

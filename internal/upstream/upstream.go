@@ -217,7 +217,8 @@ var inherited = []string{"PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "
 func (s *server) transport() (_ mcp.Transport, end func(), _ error) {
 	if s.URL != "" {
 		client := &http.Client{Transport: &bounded{headers: s.Headers}}
-		return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxAnswer}, client.CloseIdleConnections, nil
+		return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxAnswer},
+			client.CloseIdleConnections, nil
 	}
 	cmd := exec.Command(s.Command, s.Args...)
 	for _, variable := range os.Environ() {
@@ -262,7 +263,8 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set(name, value)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") { // of which each event is bounded
+	// of which each event is bounded
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = struct {
 			io.Reader
 			io.Closer

@@ -320,7 +320,8 @@ func TestLostBytes(t *testing.T) {
 			t.Errorf("download %d: %d, want %d", i, got.Code, want)
 		}
 		ref := map[string]any{"id": up.Files[i].ID, "storage_session_id": up.Session, "name": "x"}
-		if got := r.exec(map[string]any{"lang": "py", "code": "cat x", "files": []any{ref}}); (got.Code == http.StatusOK) != (want == http.StatusOK) || got.Code == http.StatusInternalServerError {
+		got := r.exec(map[string]any{"lang": "py", "code": "cat x", "files": []any{ref}})
+		if (got.Code == http.StatusOK) != (want == http.StatusOK) || got.Code == http.StatusInternalServerError {
 			t.Errorf("exec %d: %d", i, got.Code)
 		}
 	}

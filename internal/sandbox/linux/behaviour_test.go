@@ -43,7 +43,8 @@ var behaviours = map[string]string{
 	"environment":     "import os\nprint(sorted(os.environ.items()))\nos.system('echo $HOME $USER $PATH')",
 	"set environment": "import os\nos.environ['NEW'] = 'a'\nos.putenv('OTHER', 'b')\nos.system('echo $NEW $OTHER')",
 	"encodings": "import sys, locale\nprint(sys.getdefaultencoding(), sys.getfilesystemencoding(), " +
-		"sys.getfilesystemencodeerrors(), locale.getpreferredencoding(), locale.setlocale(locale.LC_ALL), locale.getlocale())",
+		"sys.getfilesystemencodeerrors(), locale.getpreferredencoding(), " +
+		"locale.setlocale(locale.LC_ALL), locale.getlocale())",
 	// the kernel says on which one a thread runs: registered already
 	"processor": "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.pthread_self.restype = ctypes.c_size_t\n" +
 		"area = libc.pthread_self() + ctypes.c_ssize_t.in_dll(libc, '__rseq_offset').value\n" +

@@ -56,7 +56,8 @@ func TestLongRunsYield(t *testing.T) {
 			if yielded = time.Since(begin); yielded < shortRun+firstLook {
 				t.Errorf("it was short after %v, and had to let others go first", yielded)
 			}
-		case len(idle) == 1 && idle[0] == "0" && yielded > 0 && time.Since(begin) < spec.Limits.Timeout-100*time.Millisecond && !mayHaveTurn(yielded, begin):
+		case len(idle) == 1 && idle[0] == "0" && yielded > 0 &&
+			time.Since(begin) < spec.Limits.Timeout-100*time.Millisecond && !mayHaveTurn(yielded, begin):
 			t.Errorf("it let others go first after %v, and no more after %v", yielded, time.Since(begin))
 		}
 	}
@@ -79,7 +80,8 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 	used := time.Duration(0)
 	use := func(more time.Duration) {
 		used += more
-		if err := os.WriteFile(filepath.Join(folder, "cpuacct.usage"), []byte(strconv.FormatInt(int64(used), 10)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, "cpuacct.usage"), []byte(strconv.FormatInt(int64(used), 10)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,7 +100,8 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 	}
 	l := newDemotedGroups()
 	defer l.close()
-	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l}, folders: []string{folder}, yield: yield, idling: &idling{}}
+	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l},
+		folders: []string{folder}, yield: yield, idling: &idling{}}
 	g.openAccounts("cpuacct", folder)
 	defer g.cpuFile.Close()
 	l.groups[g] = g.cpu() // without somebody who looks at the real time
@@ -148,14 +151,16 @@ func TestKilledGoesFirst(t *testing.T) {
 	defer yield.Close()
 	l := newDemotedGroups()
 	defer l.close()
-	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder}, yield: yield, idling: &idling{}}
+	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder},
+		yield: yield, idling: &idling{}}
 	g.demote()
 	if got := read(t, yield.Name()); got != "1" {
 		t.Errorf("a long run is not idle: %q", got)
 	}
 	g.boostForExit()
 	g.demote()
-	if idle, shares := read(t, yield.Name()), read(t, filepath.Join(folder, "cpu.shares")); idle != "0" || shares != "10240" {
+	if idle, shares := read(t, yield.Name()), read(t, filepath.Join(folder, "cpu.shares")); idle != "0" ||
+		shares != "10240" {
 		t.Errorf("what is killed: idle %q, shares %q", idle, shares)
 	}
 }
@@ -168,7 +173,8 @@ func TestAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	use := func(used time.Duration) {
-		if err := os.WriteFile(filepath.Join(folder, "cpuacct.usage"), []byte(strconv.FormatInt(int64(used), 10)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, "cpuacct.usage"), []byte(strconv.FormatInt(int64(used), 10)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -282,7 +288,8 @@ func TestEndingGoesFirst(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{first.boostForExit, "102400"}, {first.boostForExit, "102400"}, {second.boostForExit, "102400"}, {third.remove, "102400"},
+		{first.boostForExit, "102400"}, {first.boostForExit, "102400"}, {second.boostForExit, "102400"},
+		{third.remove, "102400"},
 		{first.remove, "102400"}, {second.remove, "200000"},
 	} {
 		step.do()

@@ -65,9 +65,11 @@ const (
 // then the program comes, and no byte of it is read before.
 func (s *sandbox) script() *script {
 	return &script{
-		group:  s.bornIn(),
-		flags:  unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | s.networkFlag(),
-		setup:  join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), s.mounts(imageOf(s.request.Live)), enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
+		group: s.bornIn(),
+		flags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | s.networkFlag(),
+		setup: join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), s.mounts(imageOf(s.request.Live)),
+			enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(),
+			s.limitFiles()),
 		init:   s.becomeInit(int(s.report.Fd())),
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
@@ -99,7 +101,8 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 	if !s.host.root {
 		bounding = s.dropBounding()
 	}
-	filter := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, s.host.filter)
+	filter := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
+		s.host.filter)
 	filter.result = new(int32)
 	keep := call(filterStep, unix.SYS_DUP3, 0, forkedListener, unix.O_CLOEXEC)
 	keep.from, keep.result = filter.result, new(int32)
@@ -114,8 +117,11 @@ func (s *sandbox) forkedScript(socket *os.File) *script {
 			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
 			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
 			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
-		}, s.enterGroup(), s.joinGroup(), sliceOfInit(), []step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(), s.beforeProc(), s.mounts(""),
-			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(), []step{filter, keep}),
+		}, s.enterGroup(), s.joinGroup(), sliceOfInit(),
+			[]step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(),
+			s.beforeProc(), s.mounts(""),
+			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(),
+			[]step{filter, keep}),
 		init: init,
 		main: append(s.ownSession(), []step{
 			// What execve would do: a program may look at itself. Pid 1 stays shut.
@@ -224,7 +230,8 @@ func (s *sandbox) mounts(image string) []step {
 		workspace,
 		bind("mount the workspace again", image+rootWorkspace, image+rootData),
 		moveMount("mount /tmp", s.tmp, image+"/tmp"),
-		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet, fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", shmSize, tmpInodes)),
+		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet,
+			fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", shmSize, tmpInodes)),
 		mount("mount /proc", "proc", image+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
 	}
 	if s.request.Live {
@@ -383,7 +390,8 @@ func (s *sandbox) dropBounding() (steps []step) {
 // dropPrivilege gives up every capability, for this process and for whatever
 // it will ever execute, and becomes the sandbox's user.
 func (s *sandbox) dropPrivilege() (steps []step) {
-	steps = append(steps, call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+	steps = append(steps, call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT,
+		unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
 	if s.host.root {
 		steps = append(steps,
 			call("drop groups", unix.SYS_SETGROUPS, 0, 0),
@@ -455,7 +463,8 @@ func (s *sandbox) becomeProgram() []step {
 		call("set umask", unix.SYS_UMASK, 0o022),
 		call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
 		s.seccomp(),
-		call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], cstrings(s.request.Argv), cstrings(s.request.Env)),
+		call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], cstrings(s.request.Argv),
+			cstrings(s.request.Env)),
 	)
 }
 
@@ -486,9 +495,12 @@ type hiddenPlace struct {
 // hidden are files and folders of /proc that tell of the host or have told of the
 // kernel.
 var hidden = []string{
-	"/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/fs", "/proc/interrupts", "/proc/iomem", "/proc/ioports",
-	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags", "/proc/locks",
-	"/proc/modules", "/proc/partitions", "/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "/proc/slabinfo", "/proc/softirqs",
+	"/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/fs", "/proc/interrupts", "/proc/iomem",
+	"/proc/ioports",
+	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags",
+	"/proc/locks",
+	"/proc/modules", "/proc/partitions", "/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "/proc/slabinfo",
+	"/proc/softirqs",
 	"/proc/sys/fs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/vmallocinfo",
 }
 

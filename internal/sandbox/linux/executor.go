@@ -192,7 +192,8 @@ func (e *executor) prepare(args []string) error {
 	}
 	h.lastCapability = lastCapability()
 	masks := present(hidden)
-	h.hiding = map[string][]step{"": hiding("", masks), imagePath: hiding(imagePath, masks), homePath: hiding(homePath, masks)}
+	h.hiding = map[string][]step{"": hiding("", masks), imagePath: hiding(imagePath, masks),
+		homePath: hiding(homePath, masks)}
 	h.fontLists = fontLists()
 	if h.heldQuota, err = halfOfMemory(); err != nil {
 		return err

@@ -97,10 +97,14 @@ func TestHostileWithoutRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	command := exec.CommandContext(t.Context(), folder+"/linux.test", "-test.run=^(TestHostile|TestHostileWarm|TestShortSlices|TestSessionOfInit|TestGuard|TestInterruptOfForeground)$", "-test.parallel="+flag.Lookup("test.parallel").Value.String())
+	command := exec.CommandContext(t.Context(), folder+"/linux.test",
+		"-test.run=^(TestHostile|TestHostileWarm|TestShortSlices|TestSessionOfInit|TestGuard|TestInterruptOfForeground)$",
+		"-test.parallel="+flag.Lookup("test.parallel").Value.String())
 	command.Dir = folder
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + folder, "AIRLOCK_NO_SKIP=" + os.Getenv("AIRLOCK_NO_SKIP")}
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: unix.SIGKILL}
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + folder,
+		"AIRLOCK_NO_SKIP=" + os.Getenv("AIRLOCK_NO_SKIP")}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody},
+		Pdeathsig: unix.SIGKILL}
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

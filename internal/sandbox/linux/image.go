@@ -202,8 +202,9 @@ func (s *sources) build(at string, uids uidRange) error {
 	}
 	links := map[string]string{
 		"var/tmp": "../tmp", "dev/fd": "/proc/self/fd", "dev/stdin": "/proc/self/fd/0", "dev/stdout": "/proc/self/fd/1",
-		"dev/stderr": "/proc/self/fd/2", "etc/localtime": "/usr/share/zoneinfo/Etc/UTC", "etc/os-release": "../usr/lib/os-release",
-		"etc/mtab": "/proc/self/mounts",
+		"dev/stderr": "/proc/self/fd/2", "etc/localtime": "/usr/share/zoneinfo/Etc/UTC",
+		"etc/os-release": "../usr/lib/os-release",
+		"etc/mtab":       "/proc/self/mounts",
 	}
 	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
 		if target, err := os.Readlink("/" + name); err == nil {
@@ -225,7 +226,9 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
-	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, serverPath: serverProgram, bufferPath: bufferProgram, warmupPath: warmupProgram, prewarmPath: prewarmProgram, driverPath: driverProgram, livePath: liveProgram, liveNodePath: liveNodeProgram} {
+	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, serverPath: serverProgram,
+		bufferPath: bufferProgram, warmupPath: warmupProgram, prewarmPath: prewarmProgram, driverPath: driverProgram,
+		livePath: liveProgram, liveNodePath: liveNodeProgram} {
 		if err := root.WriteFile(strings.TrimPrefix(path, "/"), content, 0o644); err != nil {
 			return err
 		}
@@ -241,7 +244,8 @@ func (s *sources) build(at string, uids uidRange) error {
 	if err := mask(at); err != nil {
 		return err
 	}
-	return unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+	return unix.MountSetattr(unix.AT_FDCWD, at, 0,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 }
 
 // addHome puts what is in an image, and a folder that a workspace is mounted over,
@@ -276,7 +280,8 @@ func addHome(image, at string) error {
 	if err := os.MkdirAll(at+rootHome, 0o755); err != nil {
 		return err
 	}
-	return unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+	return unix.MountSetattr(unix.AT_FDCWD, at, 0,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 }
 
 // imageOf is where the image lies that a sandbox moves to.

@@ -75,7 +75,8 @@ var programs = []struct {
 	{name: "syntax error", language: "js", code: "let = = 3", exit: 1, stderr: []string{"/workspace/main.js:1"}},
 	{name: "exit code", language: "js", code: "console.log('a'); process.exit(7)", stdout: "a\n", exit: 7},
 	{name: "child", language: "js",
-		code: "const { execFileSync } = require('child_process')\nconsole.log(execFileSync('echo', ['hi']).toString().trim())", stdout: "hi\n"},
+		code: "const { execFileSync } = require('child_process')\n" +
+			"console.log(execFileSync('echo', ['hi']).toString().trim())", stdout: "hi\n"},
 	{name: "worker", language: "js", code: "const { Worker, isMainThread, parentPort } = require('worker_threads')\n" +
 		"if (isMainThread) new Worker(__filename).on('message', m => console.log(m))\nelse parentPort.postMessage('hi')",
 		stdout: "hi\n"},

@@ -78,7 +78,8 @@ func (l *localLauncher) Close() error {
 // executorNamespaces are the executor's own: it sees no network and no other
 // processes, and because it is pid 1 of its namespace every sandbox dies with
 // it, however it ends.
-const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	instance := engine.NewID().String()

@@ -239,7 +239,8 @@ func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileL
 		}
 		return nil, lost(errors.New("an outcome where changes were asked for"))
 	}
-	return &engine.Changes{Outputs: o.Outputs, Deleted: o.Deleted, Dropped: o.Dropped, CPU: use.CPU, MemoryPeak: use.MemoryPeak}, nil
+	return &engine.Changes{Outputs: o.Outputs, Deleted: o.Deleted, Dropped: o.Dropped, CPU: use.CPU,
+		MemoryPeak: use.MemoryPeak}, nil
 }
 
 // measureStanding answers what the sandbox in a held workspace uses.

@@ -16,7 +16,8 @@ import (
 
 // whichNamespaces is the beginning of a program: it prints those that may be kept.
 // With no other import it is one of a tier where they are.
-const whichNamespaces = "import os\nprint(*(os.readlink('/proc/self/ns/' + kind) for kind in ('net', 'ipc')), flush=True)\n"
+const whichNamespaces = "import os\n" +
+	"print(*(os.readlink('/proc/self/ns/' + kind) for kind in ('net', 'ipc')), flush=True)\n"
 
 // withSocket imports a module so that it is no import for whoever chooses a tier.
 const withSocket = "socket = __import__('socket')\n"

@@ -86,7 +86,8 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s: %q, not %q and one device", name, lines, want)
 		}
 		for range 2 * mostWaiting {
-			if again := sandboxtest.Run(t, s, sandboxtest.Python(whichNamespaces)); strings.HasPrefix(again.Stdout, lines[0]+"\n") {
+			if again := sandboxtest.Run(t, s, sandboxtest.Python(whichNamespaces)); strings.HasPrefix(again.Stdout,
+				lines[0]+"\n") {
 				t.Errorf("%s: its namespace served again", name)
 			}
 		}

@@ -134,7 +134,8 @@ var nodeBehaviours = map[string]string{
 	"order": "setTimeout(() => console.log('timeout'), 300); setImmediate(() => console.log('immediate')); " +
 		"process.nextTick(() => console.log('tick')); Promise.resolve().then(() => console.log('then')); queueMicrotask(() " +
 		"=> console.log('micro')); console.log('now')",
-	"timers": "let n = 0; const i = setInterval(() => { console.log(++n); if (n === 3) { clearInterval(i); late() } }, 5)\n" +
+	"timers": "let n = 0; const i = setInterval(() => { console.log(++n); " +
+		"if (n === 3) { clearInterval(i); late() } }, 5)\n" +
 		"function late() { const t = Date.now(); setTimeout(() => console.log(Date.now() - t >= 199), 200) }",
 	"promises": "const { setTimeout: s } = require('timers/promises')\n" +
 		"Promise.race([s(500, 'slow'), s(5, 'fast')]).then(v => { console.log(v); process.exit() })",
@@ -160,7 +161,8 @@ var nodeBehaviours = map[string]string{
 	"spawn": "const p = require('child_process').spawn('cat')\n" +
 		"p.stdout.on('data', d => console.log('' + d)); p.on('close', (c, s) => console.log(c, s)); p.stdin.end('through')",
 	"spawn inherit": "require('child_process').spawnSync('sh', ['-c', 'cat; echo err >&2'], { stdio: 'inherit' })",
-	"child files":   "console.log(require('child_process').execFileSync('/bin/sh', ['-c', 'ls /proc/self/fd']).toString())",
+	"child files": "console.log(require('child_process')." +
+		"execFileSync('/bin/sh', ['-c', 'ls /proc/self/fd']).toString())",
 	"fork": "const c = require('child_process')\nif (process.argv[2] === 'child') " +
 		"process.send(process.execArgv, () => process.exit(5))\nelse c.fork(__filename, ['child']).on('message', m => " +
 		"console.log(m)).on('exit', e => console.log(e))",

@@ -91,7 +91,8 @@ var echoes = []struct {
 	{name: "syntax error", code: "x = 1\ny = = 2\nx", exit: 1,
 		stderr: "  File \"/workspace/main.py\", line 2\n    y = = 2\n        ^\nSyntaxError: invalid syntax\n"},
 	{name: "syntax error that parses", code: "print('no')\nreturn 5\n5", exit: 1,
-		stderr: "  File \"/workspace/main.py\", line 2\n    return 5\n    ^^^^^^^^\nSyntaxError: 'return' outside function\n"},
+		stderr: "  File \"/workspace/main.py\", line 2\n    return 5\n    ^^^^^^^^\n" +
+			"SyntaxError: 'return' outside function\n"},
 	{name: "syntax error in the last", code: "print('no')\n(yield)", exit: 1,
 		stderr: "  File \"/workspace/main.py\", line 2\n    (yield)\n     ^^^^^\nSyntaxError: 'yield' outside function\n"},
 	{name: "await is not for the top", code: "import asyncio\nawait asyncio.sleep(0)", exit: 1,

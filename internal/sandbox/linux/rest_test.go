@@ -49,7 +49,8 @@ func TestRest(t *testing.T) {
 	const head = "import os, subprocess, sys, threading, time\ndef spin(s):\n  end = time.monotonic() + s\n" +
 		"  while time.monotonic() < end: pass\n"
 	for name, want := range map[string][]string{
-		"print('a', flush=True); time.sleep(2); spin(1.5); print('c')": { // what it prints at once and that it wakes come by two ways
+		// what it prints at once and that it wakes come by two ways
+		"print('a', flush=True); time.sleep(2); spin(1.5); print('c')": {
 			"a", "rest", "wake", "c"},
 		"time.sleep(1)\nif not os.fork(): spin(1.5); print('c', flush=True); os._exit(0)\nos.wait()": {
 			"rest", "wake", "c"},

@@ -22,7 +22,8 @@ type standing struct {
 }
 
 func newStanding(s *sandbox, w *watch) *standing {
-	return &standing{sandbox: s, pid: w.pid, pidfd: w.pidfd, still: &w.still, entered: &entered{pids: map[int]int{}}, walls: make(chan struct{})}
+	return &standing{sandbox: s, pid: w.pid, pidfd: w.pidfd, still: &w.still, entered: &entered{pids: map[int]int{}},
+		walls: make(chan struct{})}
 }
 
 // stand makes a sandbox known. Of two programs in one workspace the first is
@@ -150,7 +151,8 @@ func (n *entered) make(start func() (pid, pidfd int, err error)) (pid, pidfd int
 }
 
 func errTooMany() error {
-	return &failure{Kind: string(engine.ErrBusy), Text: "as many processes as may be run in this sandbox", Hint: "end one of them, or wait until one has ended"}
+	return &failure{Kind: string(engine.ErrBusy), Text: "as many processes as may be run in this sandbox",
+		Hint: "end one of them, or wait until one has ended"}
 }
 
 // signal signals the group of a process that has not been reaped: its number is

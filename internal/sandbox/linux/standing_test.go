@@ -37,7 +37,8 @@ func TestStandingBeforeItIsKnown(t *testing.T) {
 				t.Fatalf("before it is known: %v", err)
 			case <-time.After(20 * time.Millisecond):
 			}
-			s := &standing{sandbox: &sandbox{request: &runRequest{Held: "w"}}, entered: &entered{pids: map[int]int{}}, walls: make(chan struct{})}
+			s := &standing{sandbox: &sandbox{request: &runRequest{Held: "w"}}, entered: &entered{pids: map[int]int{}},
+				walls: make(chan struct{})}
 			s.complete()
 			e.stand(s)
 			if err := <-found; err != nil {

@@ -112,7 +112,8 @@ func (p *handedProgram) encode() (string, error) {
 		}
 	}
 	arguments := p.Argv[1:] // but for the interpreter
-	fields := slices.Concat([]string{string(flags), p.Root, strings.Join(p.Globals, " "), strconv.Itoa(len(arguments))}, arguments, p.Env)
+	fields := slices.Concat([]string{string(flags), p.Root, strings.Join(p.Globals, " "), strconv.Itoa(len(arguments))},
+		arguments, p.Env)
 	if slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(f, "\x00") }) {
 		return "", errors.New("a zero byte in what a program is handed")
 	}

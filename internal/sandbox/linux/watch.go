@@ -69,7 +69,8 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	done.TimedOut = done.TimedOut || freezeViolated && done.Lost
 	w.account(s.group, done)
 	if done.Lost && !done.TimedOut && !done.OOM && !w.abandoned {
-		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "the sandbox was killed from outside", Hint: "try again"}
+		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "the sandbox was killed from outside",
+			Hint: "try again"}
 	}
 	return done, nil
 }

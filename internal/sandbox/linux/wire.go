@@ -443,7 +443,8 @@ func (r *runRequest) check() error {
 		return errors.New("a live interpreter without a workspace or a channel")
 	case r.Make && !r.Live, r.Live && !r.Make && r.Inputs > 0:
 		return errors.New("only a live interpreter's workspace is made with it, and has inputs only then")
-	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || !r.Live && r.Timeout > 24*time.Hour:
+	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || !r.Live &&
+		r.Timeout > 24*time.Hour:
 		return errors.New("a limit is out of range")
 	case r.CPUs < 0 || r.CPUTime < 0 || r.Count < 0 || r.Bytes < 0 || r.Total < 0:
 		return errors.New("a negative limit")

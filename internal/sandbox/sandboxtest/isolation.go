@@ -28,11 +28,13 @@ print(os.getuid() != 0, os.getgid() != 0, status['CapEff'], status['CapPrm'], st
 		})
 	}
 	t.Run("files", func(t *testing.T) {
-		r := b.run(t, Python("import os; print(*sorted(os.listdir('/'))); print(*[os.path.exists(p) for p in ('/home','/root','/var/lib','/sys','/boot','/srv','/etc/shadow','/etc/machine-id','/etc/resolv.conf','/run/user','/proc/1/root')])"))
+		r := b.run(t, Python(
+			"import os; print(*sorted(os.listdir('/'))); print(*[os.path.exists(p) for p in ('/home','/root','/var/lib','/sys','/boot','/srv','/etc/shadow','/etc/machine-id','/etc/resolv.conf','/run/user','/proc/1/root')])"))
 		wantOK(t, r)
 		out := lines(r.Stdout)
 		for _, name := range strings.Fields(out[0]) {
-			if !strings.Contains(" bin dev etc lib lib32 lib64 libx32 mnt opt proc run sbin tmp usr var workspace ", " "+name+" ") {
+			if !strings.Contains(" bin dev etc lib lib32 lib64 libx32 mnt opt proc run sbin tmp usr var workspace ",
+				" "+name+" ") {
 				t.Errorf("/%s is in sight", name)
 			}
 		}
@@ -61,7 +63,8 @@ for what in (lambda: os.listdir('/proc/1/fd'), lambda: open('/proc/1/mem'), lamb
 `)), "[] 2\n")
 	})
 	t.Run("open files", func(t *testing.T) {
-		wantOutput(t, b.run(t, Python("import os; print(os.listdir('/proc/self/fd'))")), "['0', '1', '2', '3']\n") // 3 is the listing itself
+		// 3 is the listing itself
+		wantOutput(t, b.run(t, Python("import os; print(os.listdir('/proc/self/fd'))")), "['0', '1', '2', '3']\n")
 	})
 	t.Run("kernel doors", func(t *testing.T) {
 		wantOutput(t, b.run(t, Python(`import ctypes, os, socket
