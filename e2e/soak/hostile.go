@@ -52,7 +52,7 @@ var hostile = []program{
 	{"network", "python", "import socket\nfor host, port in (('192.0.2.1', 80), ('169.254.169.254', 80), ('127.0.0.1', " +
 		"8000)):\n  try:\n    socket.create_connection((host, port), 0.1); print('HOST-network')\n  except OSError: pass"},
 	{"host files", "python",
-		"import os\nfor p in ('/etc/shadow', '/root/.ssh', '/proc/1/environ', " +
+		"import os\nfor p in ('/etc/shadow', '/root', '/proc/1/environ', " +
 			"'/proc/kcore', '/var/lib/airlock', '/sys/fs/cgroup'):\n  try:\n    " +
 			"print('HOST-' + p" +
 			" if (os.listdir(p) if os.path.isdir(p) else open(p, 'rb').read(1)) else '')\n  except OSError: pass"},
