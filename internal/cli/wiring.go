@@ -64,8 +64,8 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 	if err := makeData(data); err != nil {
 		return nil, err
 	}
-	kept := &storage{clock: engine.SteadyClock(time.Now)}
-	onIndex := []index.Option{index.WithClock(kept.clock), index.WithQuota(ownerQuota(a.cfg))}
+	kept := &storage{}
+	onIndex := []index.Option{index.WithQuota(ownerQuota(a.cfg))}
 	var onBlobs []blob.Option
 	if space != nil {
 		kept.space = space
@@ -79,13 +79,37 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 		}))
 	}
 	var err error
-	if kept.index, err = index.Open(ctx, filepath.Join(data, "index.db"), a.log, onIndex...); err != nil {
-		return nil, dataError(data, err)
+	if kept.index, err = a.openIndex(ctx, data, onIndex); err != nil {
+		return nil, err
 	}
+	kept.clock = kept.index.Now
 	if kept.blobs, err = blob.Open(filepath.Join(data, "files"), onBlobs...); err != nil {
 		return nil, errors.Join(dataError(data, err), kept.index.Close())
 	}
 	return kept, nil
+}
+
+// openIndex opens the index in the database that was named, else in the data
+// directory. This process alone holds that directory, either way.
+func (a *app) openIndex(ctx context.Context, data string, options []index.Option) (*index.DB, error) {
+	path := filepath.Join(data, "index.db")
+	if a.cfg.Database == "" {
+		db, err := index.Open(ctx, path, a.log, options...)
+		if err != nil {
+			return nil, dataError(data, err)
+		}
+		return db, nil
+	}
+	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), path, a.log, options...)
+	switch {
+	case errors.Is(err, index.ErrLocked):
+		return nil, dataError(data, err)
+	case err != nil:
+		return nil, &failure{code: exitUnavailable, word: "database", err: err,
+			hint: "AIRLOCK_DATABASE, or its _FILE, names a PostgreSQL database that this service may make tables in; " +
+				"psql with the same URL tells more"}
+	}
+	return db, nil
 }
 
 // makeData makes the data directory if need be.

@@ -54,6 +54,7 @@ type Config struct {
 	Warm            bool          // programs find sandboxes that wait for them
 	DrainTime       time.Duration // how long running programs may go on at shutdown
 
+	Database    Secret // of the index; empty: in the data directory
 	MaxUpload   int64
 	MinFree     int64 // that stays free on the disk; 0: a part of it
 	Concurrency int   // 0: twice the number of cores

@@ -155,6 +155,10 @@ var table = []Option{
 		Help: "room that stays free on the disk of the data directory: with less, no uploads and no runs; a twentieth of " +
 			"the disk, at most 512MiB, if it is not set",
 		field: size(func(c *Config) *int64 { return &c.MinFree })},
+	{Key: "database", Scope: Service, Group: "Storage", Value: "URL", Secret: true,
+		Help: "PostgreSQL database that records files, sessions, runs and keys in place of the data directory, as " +
+			"postgres://airlock@db.example.com/airlock?sslmode=verify-full; PG* variables as psql has them count, too",
+		field: secret(func(c *Config) *Secret { return &c.Database })},
 	{Key: "concurrency", Scope: Service, Group: "Load", Value: "N", Default: "0",
 		Foreign: []Foreign{{Name: "MAX_CONCURRENT_EXECUTIONS"}},
 		Help: "runs at the same time; 0 is twice the number of cores that compute, and beside them, as memory allows, " +

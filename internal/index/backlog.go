@@ -61,13 +61,13 @@ func (db *DB) InsertFinished(
 		return failed("keep run", run.ID.String(), err)
 	}
 	kept.session = session
-	return db.enqueue(ctx, "keep run", kept)
+	return failed("keep run", run.ID.String(), db.store.add(ctx, kept))
 }
 
 // InsertStarted records a run that is running, and of which nobody has heard yet, with
 // its implicit session, as InsertFinished does.
 func (db *DB) InsertStarted(ctx context.Context, run *engine.Run, session *engine.Session) error {
-	return db.enqueue(ctx, "list run", bufferedRun{run: run, session: session})
+	return failed("list run", run.ID.String(), db.store.add(ctx, bufferedRun{run: run, session: session}))
 }
 
 // ended makes a record of a final run.
@@ -80,13 +80,11 @@ func (db *DB) ended(run *engine.Run, log []engine.OutputChunk) (k bufferedRun, e
 	return k, err
 }
 
-func (db *DB) enqueue(ctx context.Context, op string, k bufferedRun) error {
-	if db.backlog.add(k, db.catchUp) {
+func (l *local) add(ctx context.Context, k bufferedRun) error {
+	if l.backlog.add(k, l.catchUp) {
 		return nil
 	}
-	return db.writeNoSync(ctx, op, k.run.ID.String(), func(ctx context.Context, c *conn) error {
-		return db.insertBufferedRun(ctx, c, k)
-	})
+	return l.write(ctx, noSync, nil, func(ctx context.Context, c *conn) error { return l.record(ctx, c, k) })
 }
 
 // add takes a run, unless there are enough or they cannot be written.
@@ -147,64 +145,64 @@ func (b *backlog) requeue(runs []bufferedRun) {
 }
 
 // catchUp writes what was gathered.
-func (db *DB) catchUp() {
-	if db.backlog.waiting.Load() == 0 {
+func (l *local) catchUp() {
+	if l.backlog.waiting.Load() == 0 {
 		return
 	}
 	select {
-	case writer := <-db.writer:
-		defer func() { db.writer <- writer }()
-		db.flush()
-	case <-db.closed: // Close does it
+	case writer := <-l.writer:
+		defer func() { l.writer <- writer }()
+		l.flush()
+	case <-l.closed: // Close does it
 	}
 }
 
 // flush is catchUp for the holder of the writer. What cannot be written stays in the
 // buffer; a run that cannot be written alone is dropped.
-func (db *DB) flush() {
-	if db.backlog.waiting.Load() == 0 {
+func (l *local) flush() {
+	if l.backlog.waiting.Load() == 0 {
 		return
 	}
-	db.flushApart(db.backlog.takeAll())
+	l.flushApart(l.backlog.takeAll())
 }
 
 // flushApart writes buffered runs in a transaction of its own.
-func (db *DB) flushApart(runs []bufferedRun) {
-	if db.insertAll(runs) == nil {
+func (l *local) flushApart(runs []bufferedRun) {
+	if l.insertAll(runs) == nil {
 		runs = nil
 	} else {
-		runs = db.insertEach(runs)
+		runs = l.insertEach(runs)
 	}
-	db.backlog.requeue(runs)
+	l.backlog.requeue(runs)
 }
 
 // flushWith writes the buffered runs in the transaction of do, which saves one; if
 // that fails, each in its own. An end replaces the buffered start of its run; if
 // there is none, do writes it.
-func (db *DB) flushWith(ctx context.Context, c *conn, end *bufferedRun, do func() error) error {
-	if db.backlog.waiting.Load() == 0 {
+func (l *local) flushWith(ctx context.Context, c *conn, end *bufferedRun, do func() error) error {
+	if l.backlog.waiting.Load() == 0 {
 		return c.within(ctx, "BEGIN IMMEDIATE", do)
 	}
-	runs := db.backlog.takeAll()
+	runs := l.backlog.takeAll()
 	write, replaced := withEnd(runs, end)
 	begun := false
 	err := c.within(ctx, "BEGIN IMMEDIATE", func() error {
-		if err := db.insertBuffered(ctx, c, write); err != nil || replaced {
+		if err := l.insertBuffered(ctx, c, write); err != nil || replaced {
 			return err
 		}
 		begun = true
 		return do()
 	})
 	if err == nil {
-		db.backlog.requeue(nil)
+		l.backlog.requeue(nil)
 		return nil
 	}
-	db.flushApart(runs)
+	l.flushApart(runs)
 	if begun {
 		return err
 	}
 	apart := c.within(ctx, "BEGIN IMMEDIATE", do)
-	if errors.Is(apart, engine.ErrNotFound) && db.backlog.isFailing() {
+	if errors.Is(apart, engine.ErrNotFound) && l.backlog.isFailing() {
 		return err // what it looked for may be what cannot be written yet
 	}
 	return apart
@@ -227,22 +225,22 @@ func withEnd(runs []bufferedRun, end *bufferedRun) (_ []bufferedRun, replaced bo
 
 // insertEach writes runs one by one and returns those to try again: none if any
 // could be written, for then it is not the disk that keeps the others out.
-func (db *DB) insertEach(runs []bufferedRun) (again []bufferedRun) {
+func (l *local) insertEach(runs []bufferedRun) (again []bufferedRun) {
 	var faults []error
 	for _, k := range runs {
-		if err := db.insertAll([]bufferedRun{k}); err != nil {
+		if err := l.insertAll([]bufferedRun{k}); err != nil {
 			again, faults = append(again, k), append(faults, err)
 		}
 	}
 	kept := again[:0]
 	for i, k := range again {
 		if k.tries++; k.tries == 1 {
-			k.tried = db.now()
+			k.tried = l.now()
 		}
 		// That one continues is never abandoned for want of room: its end would find no run.
-		exhausted := k.run.Status.Final() && k.tries >= maxTries && db.now().Sub(k.tried) >= tryTime
+		exhausted := k.run.Status.Final() && k.tries >= maxTries && l.now().Sub(k.tried) >= tryTime
 		if exhausted || len(faults) < len(runs) || ownFault(faults[i]) {
-			db.drop(k, faults[i])
+			l.drop(k, faults[i])
 			continue
 		}
 		kept = append(kept, k)
@@ -251,28 +249,28 @@ func (db *DB) insertEach(runs []bufferedRun) (again []bufferedRun) {
 }
 
 // flushLast is flush at the end: what fails is dropped.
-func (db *DB) flushLast() {
-	db.flush()
-	for _, k := range db.backlog.runs {
-		db.drop(k, errClosed)
+func (l *local) flushLast() {
+	l.flush()
+	for _, k := range l.backlog.runs {
+		l.drop(k, errClosed)
 	}
 }
 
 // drop logs a run that is missing from its owner's list from now on.
-func (db *DB) drop(k bufferedRun, err error) {
-	db.log.Error("a run could not be recorded", "run", k.run.ID, "tries", k.tries, "error", err)
+func (l *local) drop(k bufferedRun, err error) {
+	l.log.Error("a run could not be recorded", "run", k.run.ID, "tries", k.tries, "error", err)
 }
 
-func (db *DB) insertAll(runs []bufferedRun) error {
+func (l *local) insertAll(runs []bufferedRun) error {
 	ctx := context.Background() //nolint:contextcheck // of many requests, and of none
-	return db.noSync.within(ctx, "BEGIN IMMEDIATE", func() error {
-		return db.insertBuffered(ctx, db.noSync, runs)
+	return l.noSync.within(ctx, "BEGIN IMMEDIATE", func() error {
+		return l.insertBuffered(ctx, l.noSync, runs)
 	})
 }
 
-func (db *DB) insertBuffered(ctx context.Context, c *conn, runs []bufferedRun) error {
+func (l *local) insertBuffered(ctx context.Context, c *conn, runs []bufferedRun) error {
 	for _, k := range runs {
-		if err := db.insertBufferedRun(ctx, c, k); err != nil {
+		if err := l.record(ctx, c, k); err != nil {
 			return err
 		}
 	}

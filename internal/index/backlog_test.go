@@ -60,7 +60,7 @@ func TestKeptRunsAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(time.Minute)
-	for db.backlog.waiting.Load() != 0 {
+	for db.store.(*local).backlog.waiting.Load() != 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing was written")
 		}
@@ -90,7 +90,7 @@ func TestKeptRunsAreBounded(t *testing.T) {
 		if err := db.InsertFinished(t.Context(), run, session, log); err != nil {
 			t.Fatal(err)
 		}
-		if n := db.backlog.waiting.Load(); n > maxGather {
+		if n := db.store.(*local).backlog.waiting.Load(); n > maxGather {
 			t.Fatalf("%d wait", n)
 		}
 	}
@@ -116,7 +116,7 @@ func TestKeptRunThatCannotBe(t *testing.T) {
 	if n := count(t, db, "runs"); n != 2 {
 		t.Errorf("%d runs", n)
 	}
-	if db.backlog.failing {
+	if db.store.(*local).backlog.failing {
 		t.Error("it still tries")
 	}
 }
@@ -155,19 +155,19 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 				change("ALTER TABLE runs RENAME TO gone") // no such table: not a fault of any run
 			}
 			run, session, _ := kept("ada")
-			if !db.backlog.add(bufferedRun{run: run, session: session, finished: now}, func() {}) {
+			if !db.store.(*local).backlog.add(bufferedRun{run: run, session: session, finished: now}, func() {}) {
 				t.Fatal("not taken")
 			}
 			for try := 1; try <= c.tries; try++ {
-				if n := db.backlog.waiting.Load(); n != 1 {
+				if n := db.store.(*local).backlog.waiting.Load(); n != 1 {
 					t.Fatalf("%d wait before try %d", n, try)
 				}
 				if try == maxTries {
 					now = now.Add(tryTime)
 				}
-				db.catchUp()
+				db.store.(*local).catchUp()
 			}
-			if n := db.backlog.waiting.Load(); n != 0 || db.backlog.failing {
+			if n := db.store.(*local).backlog.waiting.Load(); n != 0 || db.store.(*local).backlog.failing {
 				t.Errorf("%d still wait", n)
 			}
 			if text := log.String(); strings.Count(text, "could not be recorded") != 1 ||
@@ -193,8 +193,8 @@ func TestLoneRunThatCannotBe(t *testing.T) {
 // change makes a statement fail, or succeed again, as a full disk would.
 func change(t *testing.T, db *DB, statement string) {
 	t.Helper()
-	writer := <-db.writer
-	defer func() { db.writer <- writer }()
+	writer := <-db.store.(*local).writer
+	defer func() { db.store.(*local).writer <- writer }()
 	if _, err := writer.exec(context.Background(), statement); err != nil { //nolint:usetesting // as the index does
 		t.Fatal(err)
 	}
@@ -205,11 +205,11 @@ func TestLoneRunOutlastsTheDisk(t *testing.T) {
 	db := openAt(t, newPath(t))
 	change(t, db, "ALTER TABLE runs RENAME TO gone")
 	run, session, _ := kept("ada")
-	if !db.backlog.add(bufferedRun{run: run, session: session, finished: time.Now()}, func() {}) {
+	if !db.store.(*local).backlog.add(bufferedRun{run: run, session: session, finished: time.Now()}, func() {}) {
 		t.Fatal("not taken")
 	}
 	for range 3 * maxTries {
-		db.catchUp()
+		db.store.(*local).catchUp()
 	}
 	change(t, db, "ALTER TABLE gone RENAME TO runs")
 	if n := count(t, db, "runs"); n != 1 {
@@ -266,7 +266,7 @@ func TestListedRuns(t *testing.T) {
 			if err := db.FinishRun(t.Context(), run, log, nil); err != nil {
 				t.Fatal(err)
 			}
-			if n := db.backlog.waiting.Load(); n != 0 {
+			if n := db.store.(*local).backlog.waiting.Load(); n != 0 {
 				t.Errorf("%d still wait", n)
 			}
 			got, err := db.Run(t.Context(), "ada", run.ID)

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,11 +10,14 @@ import (
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-// conn is one connection with the statements that it has compiled so far.
-// The texts are constants of this package, so their number is bounded.
+// conn is one connection. The texts of its statements are constants of this package,
+// so the number of those that it has compiled is bounded.
 type conn struct {
-	pool       *sql.DB // of this one connection
-	conn       *sql.Conn
+	conn *sql.Conn
+	pool *sql.DB // SQLite: of this one connection
+
+	// SQLite: what was compiled so far. With PostgreSQL the driver does it, and
+	// statements and arguments are put into its words.
 	statements map[string]*sql.Stmt
 }
 
@@ -50,13 +54,28 @@ func (c *conn) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	return s, err
 }
 
-// exec runs a statement and returns how many rows it changed.
-func (c *conn) exec(ctx context.Context, text string, args ...any) (int, error) {
+func (c *conn) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
+	if c.statements == nil {
+		return c.conn.QueryContext(ctx, postgresText(text), postgresArgs(args)...)
+	}
 	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	result, err := s.ExecContext(ctx, args...)
+	return s.QueryContext(ctx, args...)
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (c *conn) exec(ctx context.Context, text string, args ...any) (int, error) {
+	var result sql.Result
+	var err error
+	if c.statements == nil {
+		result, err = c.conn.ExecContext(ctx, postgresText(text), postgresArgs(args)...)
+	} else if s, prepared := c.statement(ctx, text); prepared != nil { //nolint:sqlclosecheck // cached: close does it
+		err = prepared
+	} else {
+		result, err = s.ExecContext(ctx, args...)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -74,14 +93,7 @@ func changed(n int, err error) error {
 
 // row reads one row, engine.ErrNotFound when there is none.
 func (c *conn) row(ctx context.Context, into []any, text string, args ...any) error {
-	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
-	if err != nil {
-		return err
-	}
-	err = s.QueryRowContext(ctx, args...).Scan(into...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return engine.ErrNotFound
-	}
+	_, err := one(ctx, c, func(row scanner) (struct{}, error) { return struct{}{}, row.Scan(into...) }, text, args...)
 	return err
 }
 
@@ -90,24 +102,23 @@ func (c *conn) row(ctx context.Context, into []any, text string, args ...any) er
 func one[T any](
 	ctx context.Context, c *conn, scan func(scanner) (T, error), text string, args ...any,
 ) (item T, err error) {
-	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
+	r, err := c.query(ctx, text, args)
 	if err != nil {
 		return item, err
 	}
-	item, err = scan(s.QueryRowContext(ctx, args...))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = engine.ErrNotFound
+	defer r.Close()
+	if !r.Next() {
+		return item, cmp.Or(r.Err(), error(engine.ErrNotFound))
 	}
-	return item, err
+	if item, err = scan(r); err != nil {
+		return item, err
+	}
+	return item, r.Close()
 }
 
 // rows reads every row of a query, scanned by scan.
 func rows[T any](ctx context.Context, c *conn, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
-	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.QueryContext(ctx, args...)
+	r, err := c.query(ctx, text, args)
 	if err != nil {
 		return nil, err
 	}
@@ -143,89 +154,4 @@ func (c *conn) within(ctx context.Context, begin string, do func() error) error 
 		_, _ = c.exec(ctx, "ROLLBACK")
 	}
 	return err
-}
-
-// write runs do in a transaction, of which there is one at a time that writes.
-// Once it has begun it is not interrupted, so that the caller knows how it
-// ended. It returns when the disk has it.
-func (db *DB) write(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
-	return db.writeOn(ctx, nil, op, id, nil, do)
-}
-
-// writeNoSync is write without an fsync: a killed service loses nothing, a machine
-// that stops loses what came after the last write that waited for the disk.
-func (db *DB) writeNoSync(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
-	return db.writeOn(ctx, db.noSync, op, id, nil, do)
-}
-
-// writeOn writes on a connection, by default the one that waits for the disk;
-// buffered runs are written with it, see flushWith.
-func (db *DB) writeOn(
-	ctx context.Context, c *conn, op, id string, end *bufferedRun, do func(context.Context, *conn) error,
-) error {
-	select {
-	case writer := <-db.writer:
-		defer func() { db.writer <- writer }()
-		if c == nil {
-			c = writer
-		}
-		if err := ctx.Err(); err != nil {
-			return failed(op, id, err)
-		}
-		ctx = context.WithoutCancel(ctx)
-		return failed(op, id, db.flushWith(ctx, c, end, func() error { return do(ctx, c) }))
-	case <-ctx.Done():
-		return failed(op, id, ctx.Err())
-	case <-db.closed:
-		return failed(op, id, errClosed)
-	}
-}
-
-// erase is write for what makes room, or must be had on a full disk too. There
-// it writes in the reserve, and makes the log, which it lengthened, short again.
-func (db *DB) erase(ctx context.Context, op, id string, do func(context.Context, *conn) error) error {
-	err := db.write(ctx, op, id, do)
-	if engine.KindOf(err) != engine.ErrFull {
-		return err
-	}
-	defer db.borrow()()
-	db.shorten(ctx)
-	defer db.shorten(ctx)
-	return db.write(ctx, op, id, do)
-}
-
-// shorten writes the log into the database and gives its room back. It is no
-// harm if it cannot: the next one does.
-func (db *DB) shorten(ctx context.Context) {
-	select {
-	case writer := <-db.writer:
-		defer func() { db.writer <- writer }()
-		_, _ = writer.exec(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)")
-	case <-ctx.Done():
-	case <-db.closed:
-	}
-}
-
-// read runs do on a snapshot of the database.
-func (db *DB) read(ctx context.Context, op, id string, do func(*conn) error) error {
-	return db.look(ctx, op, id, func(c *conn) error {
-		return c.within(ctx, "BEGIN", func() error { return do(c) })
-	})
-}
-
-// look is read for a single statement, which is a snapshot by itself.
-func (db *DB) look(ctx context.Context, op, id string, do func(*conn) error) error {
-	db.catchUp()
-	select {
-	case c := <-db.readers:
-		defer func() { db.readers <- c }()
-		if err := ctx.Err(); err != nil {
-			return failed(op, id, err)
-		}
-		return failed(op, id, do(c))
-	case <-ctx.Done():
-		return failed(op, id, ctx.Err())
-	case <-db.closed:
-		return failed(op, id, errClosed)
-	}
 }

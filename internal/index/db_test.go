@@ -34,18 +34,18 @@ func withMigrations(scripts ...string) Option {
 	for i, script := range scripts {
 		dir[fmt.Sprintf("%04d_test.sql", i+1)] = &fstest.MapFile{Data: []byte(script)}
 	}
-	return func(db *DB) { db.migrations = dir }
+	return func(o *options) { o.migrations = dir }
 }
 
 func releasedScripts(t *testing.T) []string {
 	t.Helper()
 	var scripts []string
-	entries, err := released.ReadDir("migrations")
+	entries, err := released.ReadDir("migrations-sqlite")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		script, err := released.ReadFile("migrations/" + entry.Name())
+		script, err := released.ReadFile("migrations-sqlite/" + entry.Name())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,9 @@ func failed(op, id string, err error) error {
 
 // meaning finds the kind of an error of the database.
 func meaning(err error) (engine.Kind, string) {
+	if kind, hint := postgresMeaning(err); kind != "" {
+		return kind, hint
+	}
 	code := sqlite.Code(err)
 	switch code {
 	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:

@@ -23,6 +23,7 @@ type fileCache struct {
 	rows       map[engine.ID]engine.File
 }
 
+// A nil cache keeps nothing.
 func newFileCache() *fileCache { return &fileCache{rows: map[engine.ID]engine.File{}} }
 
 // get returns the row of a file that has not expired. Without one it returns
@@ -30,6 +31,9 @@ func newFileCache() *fileCache { return &fileCache{rows: map[engine.ID]engine.Fi
 func (c *fileCache) get(
 	owner engine.Owner, id engine.ID, now time.Time,
 ) (file engine.File, ok bool, generation uint64) {
+	if c == nil {
+		return engine.File{}, false, 0
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	file, ok = c.rows[id]
@@ -41,6 +45,9 @@ func (c *fileCache) get(
 
 // keep keeps a row that was read in a generation.
 func (c *fileCache) keep(file engine.File, generation uint64) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.generation != generation {
@@ -58,6 +65,9 @@ func (c *fileCache) keep(file engine.File, generation uint64) {
 // forget drops rows that have changed. It is called when the change can be
 // seen, and before anybody is told that it is done.
 func (c *fileCache) forget(ids ...engine.ID) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.generation++
@@ -68,6 +78,9 @@ func (c *fileCache) forget(ids ...engine.ID) {
 
 // clear drops every row.
 func (c *fileCache) clear() {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.generation++

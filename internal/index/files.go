@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -52,12 +53,7 @@ func (db *DB) AddFile(ctx context.Context, file engine.File) error {
 // File returns a file that has not expired.
 func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (engine.File, error) {
 	const op = "get file"
-	select {
-	case <-db.closed:
-		return engine.File{}, failed(op, id.String(), errClosed)
-	default:
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(db.store.usable(), ctx.Err()); err != nil {
 		return engine.File{}, failed(op, id.String(), err)
 	}
 	file, ok, generation := db.files.get(owner, id, db.now())

@@ -110,8 +110,10 @@ func TestIndex(t *testing.T) {
 	for _, suite := range []map[string]func(bench){fileTests, sessionTests, runTests, keyTests, expiryTests} {
 		for name, check := range suite {
 			t.Run(name, func(t *testing.T) {
-				c := &clock{now: start}
-				check(bench{T: t, Index: openAt(t, newPath(t), WithClock(c.Now)), clock: c})
+				onEachStore(t, func(t *testing.T, open func(...Option) *DB) {
+					c := &clock{now: start}
+					check(bench{T: t, Index: open(WithClock(c.Now)), clock: c})
+				})
 			})
 		}
 	}
@@ -145,8 +147,10 @@ var keyTests = map[string]func(bench){
 	},
 }
 
-func TestCancelledContext(t *testing.T) {
-	db := openAt(t, newPath(t))
+func TestCancelledContext(t *testing.T) { onEachStore(t, testCancelledContext) }
+
+func testCancelledContext(t *testing.T, open func(...Option) *DB) {
+	db := open()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	file := newFile("ada")
@@ -163,8 +167,10 @@ func TestCancelledContext(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
-	db := openAt(t, newPath(t))
+func TestClosed(t *testing.T) { onEachStore(t, testClosed) }
+
+func testClosed(t *testing.T, open func(...Option) *DB) {
+	db := open()
 	if err := errors.Join(db.Close(), db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package index
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/postgrestest"
 )
 
 // The test binary runs itself again as a second process: one that holds the
@@ -25,7 +27,12 @@ const roleVariable = "AIRLOCK_INDEX_TEST_ROLE"
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
-		goleak.VerifyTestMain(m)
+		goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+			if err := stopPostgres(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+			os.Exit(code)
+		}))
 	case "hold", "write":
 		if err := second(role, os.Args[len(os.Args)-1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -131,6 +138,58 @@ func openAt(t testing.TB, path string, options ...Option) *DB {
 		}
 	})
 	return db
+}
+
+// Each test of what both stores do runs on both.
+var (
+	postgres = sync.OnceValues(func() (*postgrestest.Server, error) {
+		server, err := postgrestest.Start(context.Background())
+		if err == nil {
+			stopPostgres = server.Stop
+		}
+		return server, err
+	})
+	stopPostgres = func() error { return nil }
+)
+
+// newPostgres returns the address of an empty database.
+func newPostgres(t testing.TB) string {
+	t.Helper()
+	server, err := postgres()
+	if errors.Is(err, postgrestest.ErrMissing) && os.Getenv("AIRLOCK_NO_SKIP") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := server.NewDatabase(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func openPostgres(t testing.TB, address string, options ...Option) *DB {
+	t.Helper()
+	db, err := OpenPostgres(t.Context(), address, "", slog.New(slog.DiscardHandler), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func onEachStore(t *testing.T, test func(t *testing.T, open func(...Option) *DB)) {
+	t.Run("sqlite", func(t *testing.T) {
+		test(t, func(options ...Option) *DB { return openAt(t, newPath(t), options...) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		test(t, func(options ...Option) *DB { return openPostgres(t, newPostgres(t), options...) })
+	})
 }
 
 func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "index.db") }

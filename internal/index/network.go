@@ -31,10 +31,13 @@ func (db *DB) AddContacts(ctx context.Context, list []engine.Contact) error {
 
 // Contacts returns what programs contacted, newest first.
 func (db *DB) Contacts(ctx context.Context, q engine.ContactQuery) (list []engine.Contact, err error) {
-	err = db.read(ctx, "list contacts", "", func(c *conn) error {
-		list, err = rows(ctx, c, scanContact, "SELECT "+contactColumns+` FROM contacts
-			WHERE (? = '' OR owner = ?) AND (? IS NULL OR run = ?) ORDER BY at_us DESC, rowid DESC LIMIT ?`,
-			q.Owner, q.Owner, orNull(q.Run), orNull(q.Run), q.Limit)
+	where, args := "(? = '' OR owner = ?)", []any{q.Owner, q.Owner}
+	if !q.Run.IsZero() {
+		where, args = where+" AND run = ?", append(args, q.Run[:])
+	}
+	err = db.look(ctx, "list contacts", "", func(c *conn) error {
+		list, err = rows(ctx, c, scanContact, "SELECT "+contactColumns+" FROM contacts WHERE "+where+
+			" ORDER BY at_us DESC, rowid DESC LIMIT ?", append(args, q.Limit)...)
 		return err
 	})
 	return list, err

@@ -54,7 +54,11 @@ func (db *DB) StartRun(
 				return failed("start run", run.Session.String(), err)
 			}
 		}
-		return db.insertRun(ctx, c, run, key, fingerprint)
+		err := db.insertRun(ctx, c, run, key, fingerprint)
+		if key != "" && code(err) == uniqueViolation {
+			return errors.Join(errRepeat, err)
+		}
+		return err
 	})
 	return earlier, err
 }
@@ -122,14 +126,14 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 	for _, input := range run.Inputs {
 		defer db.files.forget(input.ID)
 	}
-	c, instead := db.noSync, &end
+	how, instead := noSync, &end
 	if len(run.Files) > 0 || len(deleted) > 0 || run.Keyed {
-		c, instead = nil, nil
+		how, instead = synced, nil
 	}
 	if len(run.Inputs) > 0 || !run.Status.Final() {
 		instead = nil
 	}
-	return db.writeOn(ctx, c, "finish run", run.ID.String(), instead, func(ctx context.Context, c *conn) error {
+	err = db.store.write(ctx, how, instead, func(ctx context.Context, c *conn) error {
 		if err := updateRun(ctx, c, run, finished); err != nil {
 			return err
 		}
@@ -161,6 +165,7 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 		}
 		return updateSession(ctx, c, run, finished, deleted)
 	})
+	return failed("finish run", run.ID.String(), err)
 }
 
 // SaveFiles records what changed in a session outside of any run, which is run in
@@ -298,11 +303,12 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 		where += " AND origin NOT IN ('live', 'preview')"
 	}
 	if q.Text != "" {
-		words := match(q.Owner, q.Text)
-		if words == "" {
+		words := wordsOf(q.Text)
+		if len(words) == 0 {
 			return nil, nil
 		}
-		where, args = where+" AND doc IN (SELECT rowid FROM run_text WHERE run_text MATCH ?)", append(args, words)
+		condition, arg := db.words.condition(q.Owner, words)
+		where, args = where+" AND doc IN (SELECT rowid FROM run_text WHERE "+condition+")", append(args, arg)
 	}
 	err = db.read(ctx, "list runs", "", func(c *conn) error {
 		from, err := findPlace(ctx, c, "SELECT created_us FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)

@@ -10,6 +10,19 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
+// words finds the numbers of runs by what is in them.
+type words interface {
+	// lock keeps other replicas from giving out numbers until the transaction ends.
+	lock(ctx context.Context, c *conn) error
+	add(ctx context.Context, c *conn, number int64, owner engine.Owner, t runText) error
+	// condition is one for run_text: each of the words must be there, or one that
+	// begins with it.
+	condition(owner engine.Owner, words []string) (condition string, arg any)
+}
+
+// runText is what is found of a run.
+type runText struct{ about, code, output, files string }
+
 // searchedText is how many bytes of a run's code, and of each of its streams, can be
 // found again.
 const searchedText = 64 << 10
@@ -27,6 +40,9 @@ func (db *DB) IndexRuns(ctx context.Context, limit int) (n int, err error) {
 		return 0, err
 	}
 	err = db.writeNoSync(ctx, op, "", func(ctx context.Context, c *conn) error {
+		if err := db.words.lock(ctx, c); err != nil {
+			return err
+		}
 		runs, err := rows(ctx, c, scanRun, "SELECT "+runColumns+waiting+" ORDER BY finished_us DESC LIMIT ?", limit)
 		if err != nil {
 			return err
@@ -80,10 +96,8 @@ func (db *DB) indexRun(ctx context.Context, c *conn, run *engine.Run, doc int64)
 	for _, f := range files {
 		names = append(names, f.Path)
 	}
-	_, err = c.exec(ctx, "INSERT INTO run_text (rowid, owner, about, code, output, files) VALUES (?, ?, ?, ?, ?, ?)",
-		doc, hex.EncodeToString([]byte(run.Owner)), strings.Join(about, "\n"), code, run.Stdout+"\n"+run.Stderr,
-		strings.Join(names, "\n"))
-	return err
+	return db.words.add(ctx, c, doc, run.Owner, runText{strings.Join(about, "\n"), code, run.Stdout + "\n" + run.Stderr,
+		strings.Join(names, "\n")})
 }
 
 func head(s string) string { return strings.ToValidUTF8(s[:min(len(s), searchedText)], "") }
@@ -97,24 +111,30 @@ func readSource(ctx context.Context, c *conn, run *engine.Run) error {
 	return err
 }
 
-// match is what FTS5 is asked for words of an owner's: each must be there, or a word
-// that begins with it. "": nothing can match. What is neither letter nor digit only
-// separates words (https://sqlite.org/fts5.html#unicode61_tokenizer).
-func match(owner engine.Owner, text string) string {
+// wordsOf returns what SQLite's tokenizer makes of a text: what is neither letter nor
+// digit only separates words (https://sqlite.org/fts5.html#unicode61_tokenizer).
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && !unicode.Is(unicode.Co, r)
+	})
+}
+
+// fts5 are the words of SQLite. Owners are words, too, so that those of others are not
+// read.
+type fts5 struct{}
+
+func (fts5) lock(context.Context, *conn) error { return nil } // there is one writer
+
+func (fts5) add(ctx context.Context, c *conn, number int64, owner engine.Owner, t runText) error {
+	_, err := c.exec(ctx, "INSERT INTO run_text (rowid, owner, about, code, output, files) VALUES (?, ?, ?, ?, ?, ?)",
+		number, hex.EncodeToString([]byte(owner)), t.about, t.code, t.output, t.files)
+	return err
+}
+
+func (fts5) condition(owner engine.Owner, words []string) (condition string, arg any) {
 	terms := []string{`owner : "` + hex.EncodeToString([]byte(owner)) + `"`}
-	for _, word := range strings.Fields(text) {
-		word = strings.Map(func(r rune) rune {
-			if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || unicode.Is(unicode.Co, r) {
-				return r
-			}
-			return ' '
-		}, word)
-		if strings.TrimSpace(word) != "" {
-			terms = append(terms, `{about code output files} : "`+word+`" *`)
-		}
+	for _, word := range words {
+		terms = append(terms, `{about code output files} : "`+word+`" *`)
 	}
-	if len(terms) == 1 {
-		return ""
-	}
-	return strings.Join(terms, " AND ")
+	return "run_text MATCH ?", strings.Join(terms, " AND ")
 }

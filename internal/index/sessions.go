@@ -15,7 +15,7 @@ const (
 
 	// A file and a session of two owners never meet: the join finds nothing.
 	linkFile = `INSERT INTO session_files (session, path, file, role, read_only)
-		SELECT s.id, ?, f.id, ?, ? FROM sessions s JOIN files f ON f.owner = s.owner
+		SELECT s.id, ?, f.id, ?, CAST(? AS BIGINT) FROM sessions s JOIN files f ON f.owner = s.owner
 		WHERE s.id = ? AND f.id = ? AND s.expires_us > ? AND f.expires_us > ?
 		ON CONFLICT (session, path) DO UPDATE SET file = excluded.file, role = excluded.role, read_only = excluded.read_only`
 )

@@ -7,10 +7,6 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// WithQuota bounds what one owner may keep. What would exceed it is refused
-// with engine.ErrFull, in the transaction that would.
-func WithQuota(q engine.Quota) Option { return func(db *DB) { db.quota = q } }
-
 // countedOutput is the size in bytes from which the output of a run counts. A
 // smaller one is hardly more than the run's own row.
 const countedOutput = 16 << 10

@@ -14,9 +14,11 @@ import (
 
 // TestUsage checks that the account of what an owner keeps follows every way
 // in which something comes and goes.
-func TestUsage(t *testing.T) {
+func TestUsage(t *testing.T) { onEachStore(t, testUsage) }
+
+func testUsage(t *testing.T, open func(...Option) *DB) {
 	c := &clock{now: start}
-	db := openAt(t, newPath(t), WithClock(c.Now))
+	db := open(WithClock(c.Now))
 	ctx := t.Context()
 	want := func(when string, u engine.Usage) {
 		t.Helper()
@@ -60,8 +62,10 @@ func TestUsage(t *testing.T) {
 
 // TestQuota checks that what would exceed a quota is refused as a whole, and
 // leaves no trace.
-func TestQuota(t *testing.T) {
-	db := openAt(t, newPath(t), WithClock(func() time.Time { return start }),
+func TestQuota(t *testing.T) { onEachStore(t, testQuota) }
+
+func testQuota(t *testing.T, open func(...Option) *DB) {
+	db := open(WithClock(func() time.Time { return start }),
 		WithQuota(engine.Quota{Files: 3, Bytes: 40, Sessions: 2}))
 	ctx := t.Context()
 	full := func(what string, err error) {
@@ -114,16 +118,16 @@ func TestUsageOfOlderIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := released.ReadFile("migrations/0002_usage.sql")
+	script, err := released.ReadFile("migrations-sqlite/0002_usage.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	writer := <-old.writer
+	writer := <-old.store.(*local).writer
 	undo := `DROP TRIGGER file_added; DROP TRIGGER file_removed; DROP TRIGGER session_added; DROP TRIGGER session_removed;
 		DROP TRIGGER output_added; DROP TRIGGER output_removed; DROP INDEX run_logs_counted; DROP TABLE usage;
 		ALTER TABLE run_logs DROP COLUMN owner; ALTER TABLE run_logs DROP COLUMN counted;`
 	_, err = writer.conn.ExecContext(t.Context(), undo+string(script))
-	old.writer <- writer
+	old.store.(*local).writer <- writer
 	if err != nil {
 		t.Fatal(err)
 	}

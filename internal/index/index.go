@@ -1,0 +1,108 @@
+package index
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+var _ engine.Index = (*DB)(nil)
+
+// DB is the index. Its methods may be called at once from many goroutines.
+type DB struct {
+	store store
+	words words
+	log   *slog.Logger
+	now   func() time.Time
+	quota engine.Quota
+	files *fileCache // nil: others write, too
+}
+
+// store is a database with the tables of the index.
+type store interface {
+	// write runs do in a transaction that writes. Once it has begun it is not
+	// interrupted, so that the caller knows how it ended. Where its run's beginning
+	// still waits to be written, end takes the place of both.
+	write(ctx context.Context, how syncing, end *bufferedRun, do transaction) error
+	// erase is write for what makes room, or must be had on a full disk too.
+	erase(ctx context.Context, do transaction) error
+	// read runs do on a snapshot of the database.
+	read(ctx context.Context, do func(*conn) error) error
+	// look is read for a single statement, which is a snapshot by itself.
+	look(ctx context.Context, do func(*conn) error) error
+	// add writes a run that every later call of the index sees.
+	add(ctx context.Context, k bufferedRun) error
+	// usable returns an error once the store is closed.
+	usable() error
+	close() error
+}
+
+// transaction is what is done in one. PostgreSQL may do it again.
+type transaction func(context.Context, *conn) error
+
+// syncing says when a write returns.
+type syncing bool
+
+const (
+	synced syncing = true  // when the disk has it
+	noSync syncing = false // before: a killed service loses nothing, a machine that stops what came last
+)
+
+// Option changes how an index is opened.
+type Option func(*options)
+
+type options struct {
+	now        func() time.Time
+	quota      engine.Quota
+	borrow     func() (giveBack func())
+	migrations fs.FS
+}
+
+// WithClock sets the clock by which files and sessions expire, in place of Now's.
+func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
+
+// WithQuota bounds what one owner may keep. What would exceed it is refused
+// with engine.ErrFull, in the transaction that would.
+func WithQuota(q engine.Quota) Option { return func(o *options) { o.quota = q } }
+
+func newDB(log *slog.Logger, o *options, changes []Option) *DB {
+	for _, change := range changes {
+		change(o)
+	}
+	return &DB{log: log, now: o.now, quota: o.quota}
+}
+
+// Close ends the index after the transactions that are in progress. A second Close
+// does nothing.
+func (db *DB) Close() error { return db.store.close() }
+
+// Now is the time by which files and sessions expire: that of this machine for SQLite,
+// of the database for PostgreSQL, so that the clocks of nodes may differ. It is steady,
+// see engine.SteadyClock.
+func (db *DB) Now() time.Time { return db.now() }
+
+// micros is the present instant as the database counts.
+func (db *DB) micros() int64 { return db.now().UnixMicro() }
+
+func (db *DB) write(ctx context.Context, op, id string, do transaction) error {
+	return failed(op, id, db.store.write(ctx, synced, nil, do))
+}
+
+func (db *DB) writeNoSync(ctx context.Context, op, id string, do transaction) error {
+	return failed(op, id, db.store.write(ctx, noSync, nil, do))
+}
+
+func (db *DB) erase(ctx context.Context, op, id string, do transaction) error {
+	return failed(op, id, db.store.erase(ctx, do))
+}
+
+func (db *DB) read(ctx context.Context, op, id string, do func(*conn) error) error {
+	return failed(op, id, db.store.read(ctx, do))
+}
+
+func (db *DB) look(ctx context.Context, op, id string, do func(*conn) error) error {
+	return failed(op, id, db.store.look(ctx, do))
+}

@@ -1,0 +1,294 @@
+package index
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sqlite"
+)
+
+//go:embed migrations-postgres/*.sql
+var releasedPostgres embed.FS
+
+const (
+	// maxConnections is how many one process opens. A database allows 100 by default.
+	maxConnections = 16
+	// migrationLock is held while the tables are made or changed.
+	migrationLock = 0x4169724c // "AirL"
+	// maxRepeats bounds how often a transaction is repeated that met another one.
+	maxRepeats = 8
+
+	uniqueViolation = "23505"
+)
+
+// shared is the store in a PostgreSQL database, which other processes have open, too.
+type shared struct {
+	pool   *sql.DB
+	lock   *os.File // nil: no data directory
+	record func(context.Context, *conn, bufferedRun) error
+	closed atomic.Bool
+}
+
+// OpenPostgres opens the index in a database, with a URL or a list of settings as
+// libpq knows them, makes its tables if there are none, and brings older ones up to
+// date. It refuses, with an error that names the cure, what a newer version has
+// written (sqlite.ErrNewer). Where path is not empty it holds that as Open does, for
+// what this process keeps beside it.
+func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, changes ...Option) (*DB, error) {
+	settings, err := pgx.ParseConfig(database)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the database: %w", err) // pgx hides the password
+	}
+	if settings.RuntimeParams["application_name"] == "" {
+		settings.RuntimeParams["application_name"] = "airlock"
+	}
+	o := options{}
+	db := newDB(log, &o, changes)
+	db.words = lexemes{}
+	s := &shared{pool: stdlib.OpenDB(*settings), record: db.insertBufferedRun}
+	s.pool.SetMaxOpenConns(maxConnections)
+	s.pool.SetMaxIdleConns(maxConnections)
+	s.pool.SetConnMaxLifetime(time.Hour)
+	if path != "" {
+		if s.lock, err = acquire(path); err != nil {
+			return nil, errors.Join(fmt.Errorf("open index: %w", err), s.close())
+		}
+	}
+	err = s.migrate(ctx, log)
+	if err == nil && db.now == nil {
+		db.now, err = s.clock(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the database at %s: %w", settings.Host, err), s.close())
+	}
+	db.store = s
+	return db, nil
+}
+
+// clock returns the database's clock, as far as it can be known from here: the answer
+// was made between two instants of this machine.
+func (s *shared) clock(ctx context.Context) (func() time.Time, error) {
+	var us int64
+	var asked, answered time.Time
+	err := s.look(ctx, func(c *conn) error {
+		asked = time.Now()
+		defer func() { answered = time.Now() }()
+		return c.row(ctx, []any{&us}, "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)")
+	})
+	between := asked.Add(answered.Sub(asked) / 2)
+	return engine.SteadyClock(func() time.Time { return time.UnixMicro(us).Add(time.Since(between)) }), err
+}
+
+// migrate brings the tables to the newest version. Of several processes that start at
+// once one does it.
+func (s *shared) migrate(ctx context.Context, log *slog.Logger) error {
+	dir, err := fs.Sub(releasedPostgres, "migrations-postgres")
+	if err != nil {
+		return err
+	}
+	steps, err := sqlite.ReadSteps(dir)
+	if err != nil {
+		return err
+	}
+	return s.on(ctx, func(c *conn) error {
+		return c.within(ctx, "BEGIN", func() error {
+			if _, err := c.conn.ExecContext(ctx, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d);
+				CREATE TABLE IF NOT EXISTS airlock_schema (version BIGINT NOT NULL)`, migrationLock)); err != nil {
+				return err
+			}
+			before := 0
+			if err := c.row(ctx, []any{&before}, "SELECT coalesce(max(version), 0) FROM airlock_schema"); err != nil {
+				return err
+			}
+			if before > len(steps) {
+				return fmt.Errorf("%w: it has version %d, this program knows versions up to %d: install the newer program "+
+					"again, or put back a backup from before the upgrade", sqlite.ErrNewer, before, len(steps))
+			}
+			for version, step := range steps[before:] {
+				if _, err := c.conn.ExecContext(ctx, step); err != nil {
+					return fmt.Errorf("bring the database to version %d: %w", before+version+1, err)
+				}
+			}
+			if before == len(steps) {
+				return nil
+			}
+			log.InfoContext(ctx, "database brought up to date", "from", before, "to", len(steps))
+			_, err := c.exec(ctx, "INSERT INTO airlock_schema (version) VALUES (?)", len(steps))
+			return err
+		})
+	})
+}
+
+// on runs do on a connection of its own.
+func (s *shared) on(ctx context.Context, do func(*conn) error) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	c, err := s.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(&conn{conn: c}), c.Close())
+}
+
+func (s *shared) write(ctx context.Context, how syncing, _ *bufferedRun, do transaction) error {
+	begin := "BEGIN"
+	if how == noSync {
+		begin = "BEGIN; SET LOCAL synchronous_commit TO off"
+	}
+	for repeats := 0; ; repeats++ {
+		err := s.on(ctx, func(c *conn) error {
+			ctx := context.WithoutCancel(ctx)
+			return c.within(ctx, begin, func() error { return do(ctx, c) })
+		})
+		if repeats == maxRepeats || !isConflict(err) {
+			return err
+		}
+	}
+}
+
+func (s *shared) erase(ctx context.Context, do transaction) error {
+	return s.write(ctx, synced, nil, do)
+}
+
+func (s *shared) read(ctx context.Context, do func(*conn) error) error {
+	return s.on(ctx, func(c *conn) error {
+		return c.within(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", func() error { return do(c) })
+	})
+}
+
+func (s *shared) look(ctx context.Context, do func(*conn) error) error { return s.on(ctx, do) }
+
+// add writes at once: another replica may be asked for the run next.
+func (s *shared) add(ctx context.Context, k bufferedRun) error {
+	return s.write(ctx, noSync, nil, func(ctx context.Context, c *conn) error { return s.record(ctx, c, k) })
+}
+
+func (s *shared) usable() error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
+
+func (s *shared) close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	err := s.pool.Close()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+// postgresTexts are the statements of this package in PostgreSQL's words.
+var postgresTexts sync.Map
+
+// postgresText puts a statement into PostgreSQL's words: parameters have numbers, and
+// the largest of two values is not called as the largest of a column.
+func postgresText(text string) string {
+	if known, ok := postgresTexts.Load(text); ok {
+		return known.(string)
+	}
+	var out strings.Builder
+	number := 0
+	for i, part := range strings.Split(strings.ReplaceAll(text, "= max(", "= greatest("), "?") {
+		if i > 0 {
+			number++
+			out.WriteString("$" + strconv.Itoa(number))
+		}
+		out.WriteString(part)
+	}
+	postgresTexts.Store(text, out.String())
+	return out.String()
+}
+
+// postgresArgs puts arguments into what PostgreSQL's columns hold: a flag is a number,
+// as in SQLite, and a text is valid and without NUL.
+func postgresArgs(args []any) []any {
+	for i, arg := range args {
+		switch v := reflect.ValueOf(arg); v.Kind() {
+		case reflect.Bool:
+			args[i] = int64(0)
+			if v.Bool() {
+				args[i] = int64(1)
+			}
+		case reflect.String:
+			args[i] = strings.ReplaceAll(strings.ToValidUTF8(v.String(), "\ufffd"), "\x00", "\ufffd")
+		}
+	}
+	return args
+}
+
+// isConflict reports whether a transaction met another one and is to be repeated.
+func isConflict(err error) bool {
+	switch code(err) {
+	case "40001", "40P01": // serialization failure, deadlock
+		return true
+	case uniqueViolation: // what it did not find was added meanwhile
+		return errors.Is(err, errRepeat)
+	}
+	return false
+}
+
+// errRepeat marks a duplicate that the transaction looks for first: repeated, it finds it.
+var errRepeat = errors.New("it was added meanwhile")
+
+// code returns PostgreSQL's code of an error, empty if it has none.
+func code(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+const hintDatabase = "The service cannot use its database at the moment: try again in some seconds."
+
+// postgresMeaning finds the kind of an error of PostgreSQL, empty for another's.
+func postgresMeaning(err error) (engine.Kind, string) {
+	known := code(err)
+	switch {
+	case known == uniqueViolation:
+		return engine.ErrConflict, ""
+	case known == "23503": // what it refers to was deleted meanwhile
+		return engine.ErrNotFound, ""
+	case known == "53100":
+		return engine.ErrFull, "The database's disk is full: delete files that are no longer needed, or have the operator " +
+			"make room."
+	case known == "57014":
+		return engine.ErrCanceled, ""
+	case strings.HasPrefix(known, "53"), strings.HasPrefix(known, "57"), strings.HasPrefix(known, "08"),
+		known == "40001", known == "40P01", known == "25006": // a standby takes no writes
+		return engine.ErrUnavailable, hintDatabase
+	case known != "":
+		return engine.ErrInternal, ""
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	broken := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
+	if connecting || network || broken || pgconn.SafeToRetry(err) {
+		return engine.ErrUnavailable, hintDatabase
+	}
+	return "", ""
+}

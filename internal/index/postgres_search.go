@@ -1,0 +1,63 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// lexemes are the words of PostgreSQL. We cut them ourselves, so that both databases
+// find the same: its own parser takes a path or an address for one word.
+type lexemes struct{}
+
+// searchLock is held while runs get their numbers.
+const searchLock = migrationLock + 1
+
+func (lexemes) lock(ctx context.Context, c *conn) error {
+	_, err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", searchLock))
+	return err
+}
+
+func (lexemes) add(ctx context.Context, c *conn, number int64, _ engine.Owner, t runText) error {
+	all := folded(wordsOf(strings.Join([]string{t.about, t.code, t.output, t.files}, "\n")))
+	slices.Sort(all)
+	_, err := c.exec(ctx, "INSERT INTO run_text (rowid, words) VALUES (?, array_to_tsvector(string_to_array(?, ' ')))",
+		number, strings.Join(slices.Compact(all), " "))
+	return err
+}
+
+// condition needs no owner: that of the run is asked for with it.
+func (lexemes) condition(_ engine.Owner, words []string) (condition string, arg any) {
+	words = folded(words)
+	for i, word := range words {
+		words[i] = "'" + word + "':*"
+	}
+	return "words @@ CAST(? AS tsquery)", strings.Join(words, " & ")
+}
+
+// longestWord bounds a word in bytes; PostgreSQL takes up to 2,046.
+const longestWord = 256
+
+// folded returns words without case and diacritics, as SQLite's tokenizer makes them.
+func folded(words []string) []string {
+	plain := transform.Chain(norm.NFD, runes.Remove(runes.In(unicode.Mn)), norm.NFC)
+	all := make([]string, 0, len(words))
+	for _, word := range words {
+		if text, _, err := transform.String(plain, word); err == nil {
+			word = text
+		}
+		word = strings.ToLower(word)
+		if word = strings.ToValidUTF8(word[:min(len(word), longestWord)], ""); word != "" {
+			all = append(all, word)
+		}
+	}
+	return all
+}

@@ -1,0 +1,219 @@
+package index
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// readerCount is how many reads can continue at once.
+const readerCount = 4
+
+//go:embed migrations-sqlite/*.sql
+var released embed.FS
+
+// local is the store in a SQLite database, which this process alone holds.
+type local struct {
+	path       string
+	log        *slog.Logger
+	now        func() time.Time
+	record     func(context.Context, *conn, bufferedRun) error
+	borrow     func() (giveBack func())
+	migrations fs.FS
+
+	lock    *os.File
+	all     []*conn
+	ready   bool       // the connections are in the channels
+	writer  chan *conn // holds the connection that writes, unless one is writing
+	noSync  *conn      // writes in its place, without waiting for the disk
+	readers chan *conn
+	backlog backlog
+	closing sync.Once
+	closed  chan struct{}
+}
+
+// WithReserve sets what gives up room on a full disk for as long as a deletion
+// needs it.
+func WithReserve(borrow func() (giveBack func())) Option {
+	return func(o *options) { o.borrow = borrow }
+}
+
+// Open opens the index at path, makes it if it is missing, and brings an
+// older one up to date. It refuses, with an error that names the cure, one
+// that another process holds (ErrLocked), that a newer version has written
+// (sqlite.ErrNewer), or that is damaged (sqlite.ErrDamaged).
+func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option) (*DB, error) {
+	migrations, err := fs.Sub(released, "migrations-sqlite")
+	if err != nil {
+		return nil, err
+	}
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	o := options{now: engine.SteadyClock(time.Now), migrations: migrations, borrow: func() func() { return func() {} }}
+	db := newDB(log, &o, changes)
+	db.files, db.words = newFileCache(), fts5{}
+	l := &local{path: path, log: log, now: db.now, record: db.insertBufferedRun, borrow: o.borrow,
+		migrations: o.migrations, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount), closed: make(chan struct{})}
+	if l.lock, err = acquire(path); err != nil {
+		return nil, fmt.Errorf("open index: %w", err)
+	}
+	if err := l.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open index: %w", err), l.close())
+	}
+	db.store = l
+	return db, nil
+}
+
+// open connects to the database, once the lock is held.
+func (l *local) open(ctx context.Context) error {
+	schema, err := schemaOf(l.migrations)
+	if err != nil {
+		return err
+	}
+	if err := create(ctx, l.path, schema); err != nil {
+		return err
+	}
+	writer, err := connect(ctx, l.path, "synchronous(FULL)", "journal_size_limit(67108864)")
+	if err != nil {
+		return schema.Unreadable(l.path, err)
+	}
+	l.all = append(l.all, writer)
+	before, err := check(ctx, writer, l.path, schema)
+	if err != nil {
+		return err
+	}
+	if err := schema.WriteAhead(ctx, writer.conn, l.path); err != nil {
+		return err
+	}
+	if err := writer.upgrade(ctx, before, schema); err != nil {
+		return err
+	}
+	if before < len(schema.Steps) {
+		l.log.InfoContext(ctx, "index brought up to date", "from", before, "to", len(schema.Steps))
+	}
+	if l.noSync, err = connect(ctx, l.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
+		return err
+	}
+	l.all = append(l.all, l.noSync)
+	for range readerCount {
+		reader, err := connect(ctx, l.path, "query_only(1)")
+		if err != nil {
+			return err
+		}
+		l.all = append(l.all, reader)
+		l.readers <- reader
+	}
+	l.writer <- writer
+	l.ready = true
+	return nil
+}
+
+// close ends after the transactions that are in progress, and gives up the lock.
+func (l *local) close() (err error) {
+	l.closing.Do(func() {
+		close(l.closed)
+		if l.ready {
+			// Whoever is at work puts its connection back.
+			<-l.writer
+			l.flushLast()
+			for range readerCount {
+				<-l.readers
+			}
+		}
+		var errs []error
+		for _, c := range l.all {
+			errs = append(errs, c.close())
+		}
+		err = errors.Join(append(errs, l.lock.Close())...)
+	})
+	return err
+}
+
+// write writes on the connection that waits for the disk or the other one; buffered
+// runs are written with it, see flushWith.
+func (l *local) write(ctx context.Context, how syncing, end *bufferedRun, do transaction) error {
+	select {
+	case writer := <-l.writer:
+		defer func() { l.writer <- writer }()
+		c := writer
+		if how == noSync {
+			c = l.noSync
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+		return l.flushWith(ctx, c, end, func() error { return do(ctx, c) })
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.closed:
+		return errClosed
+	}
+}
+
+// erase writes, on a full disk in the reserve, and then makes the log, which it
+// lengthened, short again.
+func (l *local) erase(ctx context.Context, do transaction) error {
+	err := l.write(ctx, synced, nil, do)
+	if engine.KindOf(failed("", "", err)) != engine.ErrFull {
+		return err
+	}
+	defer l.borrow()()
+	l.shorten(ctx)
+	defer l.shorten(ctx)
+	return l.write(ctx, synced, nil, do)
+}
+
+// shorten writes the log into the database and gives its room back. It is no
+// harm if it cannot: the next one does.
+func (l *local) shorten(ctx context.Context) {
+	select {
+	case writer := <-l.writer:
+		defer func() { l.writer <- writer }()
+		_, _ = writer.exec(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)")
+	case <-ctx.Done():
+	case <-l.closed:
+	}
+}
+
+func (l *local) read(ctx context.Context, do func(*conn) error) error {
+	return l.look(ctx, func(c *conn) error {
+		return c.within(ctx, "BEGIN", func() error { return do(c) })
+	})
+}
+
+func (l *local) look(ctx context.Context, do func(*conn) error) error {
+	l.catchUp()
+	select {
+	case c := <-l.readers:
+		defer func() { l.readers <- c }()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return do(c)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.closed:
+		return errClosed
+	}
+}
+
+func (l *local) usable() error {
+	select {
+	case <-l.closed:
+		return errClosed
+	default:
+		return nil
+	}
+}

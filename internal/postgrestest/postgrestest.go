@@ -1,0 +1,183 @@
+// Package postgrestest starts PostgreSQL servers of a test's own, from Debian's
+// package or any other on PATH.
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrMissing says that PostgreSQL is not installed.
+var ErrMissing = errors.New("PostgreSQL is not installed: scripts/test-deps does it")
+
+// startTime is for a server to answer; busy machines take long.
+const startTime = 2 * time.Minute
+
+// Server is a server on loopback. It keeps its data in memory as far as the machine
+// does, and loses it when it ends.
+type Server struct {
+	Address string // host:port
+	dir     string
+	who     *syscall.Credential // nil: this user
+	process *exec.Cmd
+}
+
+// Start starts a server. Whoever got it calls Stop.
+func Start(ctx context.Context) (*Server, error) {
+	dir, err := os.MkdirTemp("", "postgres-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	who, err := unprivileged(s.dir)
+	if err != nil {
+		return err
+	}
+	s.who = who
+	initdb, err := s.command(ctx, "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", s.data())
+	if err != nil {
+		return err
+	}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	s.Address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return s.Resume(ctx)
+}
+
+// command returns one that runs as the user of the data.
+func (s *Server) command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	path, err := program(name)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "LC_ALL=C.UTF-8", "HOME="+s.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.who, Setpgid: true}
+	return cmd, err
+}
+
+// Resume starts the server, at first and after Pause, and waits until it answers.
+func (s *Server) Resume(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(s.Address)
+	if err != nil {
+		return err
+	}
+	if s.process, err = s.command(ctx, "postgres", "-D", s.data(), "-h", host, "-p", port, "-k", "",
+		"-c", "fsync=off", "-c", "max_connections=200", "-c", "logging_collector=on"); err != nil {
+		return err
+	}
+	if err := s.process.Start(); err != nil {
+		s.process = nil
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		c, err := pgx.Connect(ctx, s.URL("postgres"))
+		if err == nil {
+			return c.Close(ctx)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(err, errors.New("the server is not ready"))
+		}
+	}
+}
+
+// Pause ends the server and keeps its data.
+func (s *Server) Pause() error {
+	if s.process == nil {
+		return nil
+	}
+	err := s.process.Process.Signal(syscall.SIGINT) // without waiting for clients
+	_ = s.process.Wait()                            // it says how it was ended
+	s.process = nil
+	return err
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// URL is the address of a database.
+func (s *Server) URL(database string) string {
+	return (&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: s.Address, Path: "/" + database,
+		RawQuery: "sslmode=disable"}).String()
+}
+
+// NewDatabase makes an empty database and returns its address.
+func (s *Server) NewDatabase(ctx context.Context) (string, error) {
+	c, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return "", err
+	}
+	name := "t" + strings.ToLower(rand.Text())
+	_, err = c.Exec(ctx, "CREATE DATABASE "+name+" STRATEGY file_copy")
+	return s.URL(name), errors.Join(err, c.Close(ctx))
+}
+
+// Stop ends the server and removes what it kept.
+func (s *Server) Stop() error { return errors.Join(s.Pause(), os.RemoveAll(s.dir)) }
+
+// program finds a program of PostgreSQL, which Debian keeps out of PATH.
+func program(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		return "", fmt.Errorf("%w (no %s)", ErrMissing, name)
+	}
+	slices.Sort(found)
+	return found[len(found)-1], nil
+}
+
+// unprivileged gives dir to the user of Debian's package, if this is root: the server
+// refuses to run as root.
+func unprivileged(dir string) (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, fmt.Errorf("%w (no user postgres)", ErrMissing)
+	}
+	uid, uidErr := strconv.Atoi(u.Uid)
+	gid, gidErr := strconv.Atoi(u.Gid)
+	if err := errors.Join(uidErr, gidErr); err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
+}
+
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
