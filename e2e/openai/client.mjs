@@ -32,3 +32,10 @@ assert.deepEqual(files.sort(), ['assistant', 'user'])
 await client.containers.delete(call.container_id)
 await assert.rejects(client.containers.retrieve(call.container_id), OpenAI.NotFoundError)
 await assert.rejects(client.responses.create({ model: 'tiny', input: 'x', background: true }), (e) => e.status === 400 && e.param === 'background')
+
+const whole = await client.uploads.create({ filename: 'parts.txt', bytes: 4, mime_type: 'text/plain', purpose: 'user_data' })
+const parts = []
+for (const text of ['ab', 'cd']) parts.push((await client.uploads.parts.create(whole.id, { data: await toFile(Buffer.from(text)) })).id)
+const joined = await client.uploads.complete(whole.id, { part_ids: parts })
+assert.equal(await (await client.files.content(joined.file.id)).text(), 'abcd')
+await assert.rejects(client.uploads.cancel(whole.id), OpenAI.NotFoundError)

@@ -119,6 +119,17 @@ e = fails(404, lambda: client.responses.create(model="tiny", input="x", tools=[{
 assert "not found" in e.message
 e = fails(400, lambda: client.responses.create(model="tiny", input="x", tools=[{"type": "web_search"}]))
 assert e.param == "tools[0].type" and e.code == "unsupported_value"
+whole = client.uploads.upload_file_chunked(
+    file=b"0123456789" * 3, filename="parts.txt", bytes=30, mime_type="text/plain", purpose="user_data", part_size=16
+)
+assert (whole.status, whole.bytes, whole.file.filename, whole.file.bytes) == ("completed", 30, "parts.txt", 30), whole
+assert client.files.content(whole.file.id).read() == b"0123456789" * 3
+half = client.uploads.create(filename="x", bytes=2, mime_type="text/plain", purpose="user_data")
+part = client.uploads.parts.create(half.id, data=b"a")
+assert (half.status, part.upload_id) == ("pending", half.id)
+fails(400, lambda: client.uploads.complete(half.id, part_ids=[part.id]))
+assert client.uploads.cancel(half.id).status == "cancelled"
+fails(404, lambda: client.uploads.complete(half.id, part_ids=[part.id]))
 assert client.files.content(upload.id).read() == b"a,b\n1,2\n3,4\n"
 assert client.files.delete(upload.id).deleted
 fails(404, lambda: client.files.retrieve(upload.id))

@@ -147,6 +147,7 @@ const (
 	OriginOpenAI    Origin = "openai"
 	OriginResponse  Origin = "openai.response" // of OpenAI's responses, kept as files
 	OriginPreview   Origin = "preview"         // of the runs that read a file for a page
+	OriginUpload    Origin = "openai.upload"   // of OpenAI's uploads that are not complete
 )
 
 // Limits bound what one run may use.

@@ -273,7 +273,7 @@ func (q *request) addContainerFile() error {
 		id = body.FileID
 	} else {
 		var fields form
-		fields, err = q.readForm(func(name string, content io.Reader) error {
+		fields, err = q.readForm("file", func(name string, content io.Reader) error {
 			at = filePrefix + engine.NewID().String() + "-" + cleanName(name)
 			_, err := q.Live.WriteFile(q.Context(), q.caller, s.ID, at, content)
 			return err

@@ -46,7 +46,7 @@ type form map[string]string
 
 // readForm reads a form of small fields and one file, which is given to store as it
 // comes. Fields may stand before and after it.
-func (q *request) readForm(store func(name string, content io.Reader) error) (form, error) {
+func (q *request) readForm(field string, store func(name string, content io.Reader) error) (form, error) {
 	kind, params, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	if kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, invalid("", "", "The body must be multipart/form-data.")
@@ -66,14 +66,14 @@ func (q *request) readForm(store func(name string, content io.Reader) error) (fo
 			name, isFile = extended, true
 		}
 		switch {
-		case said["name"] == "file" && isFile && stored:
-			return nil, invalid("file", "", "There may be one file.")
-		case said["name"] == "file" && isFile:
+		case said["name"] == field && isFile && stored:
+			return nil, invalid(field, "", "There may be one file.")
+		case said["name"] == field && isFile:
 			stored = true
 			if err := store(name, part); err != nil {
 				return nil, err
 			}
-			fields["file"] = name
+			fields[field] = name
 		case len(fields) >= 100:
 			return nil, invalid("", "", "The form has too many fields.")
 		default:
@@ -105,7 +105,7 @@ func cleanName(name string) string {
 
 func (q *request) upload() error {
 	var made engine.File
-	fields, err := q.readForm(func(name string, content io.Reader) (err error) {
+	fields, err := q.readForm("file", func(name string, content io.Reader) (err error) {
 		up := engine.Upload{Name: cleanName(name), Origin: engine.OriginOpenAI, Max: q.MaxUpload}
 		made, err = q.Engine.PutFile(q.Context(), q.caller, up, content)
 		return err
@@ -125,20 +125,27 @@ func (q *request) upload() error {
 
 // check looks at what came with a file.
 func (f form) check(made engine.File) error {
-	switch purpose := f["purpose"]; {
-	case made.ID.IsZero():
+	if made.ID.IsZero() {
 		return invalid("file", "missing_required_parameter", "'file' is a required property")
+	}
+	for name := range f {
+		if strings.HasPrefix(name, "expires_after") {
+			return errExpiry
+		}
+	}
+	return checkPurpose(f["purpose"])
+}
+
+var errExpiry = unsupported("expires_after",
+	"Airlock keeps a file as long as its operator has set (file_ttl), counted from its last use.")
+
+func checkPurpose(purpose string) error {
+	switch {
 	case purpose == "":
 		return invalid("purpose", "missing_required_parameter", "'purpose' is a required property")
 	case !slices.Contains(purposes, purpose):
 		return invalid("purpose", "invalid_value", "Invalid purpose '%.40s': Airlock has %s.", purpose,
 			strings.Join(purposes, ", "))
-	}
-	for name := range f {
-		if strings.HasPrefix(name, "expires_after") {
-			return unsupported("expires_after",
-				"Airlock keeps a file as long as its operator has set (file_ttl), counted from its last use.")
-		}
 	}
 	return nil
 }
@@ -253,10 +260,14 @@ func (q *request) list(all []map[string]any, most, usual int) error {
 	return nil
 }
 
-func (q *request) listFiles() error {
-	files, err := every(func(p engine.Page) ([]engine.File, error) {
-		return q.Engine.ListFiles(q.Context(), q.caller, engine.FileQuery{Origin: engine.OriginOpenAI, Page: p})
+func (q *request) filesOf(origin engine.Origin) ([]engine.File, error) {
+	return every(func(p engine.Page) ([]engine.File, error) {
+		return q.Engine.ListFiles(q.Context(), q.caller, engine.FileQuery{Origin: origin, Page: p})
 	}, func(f *engine.File) engine.ID { return f.ID })
+}
+
+func (q *request) listFiles() error {
+	files, err := q.filesOf(engine.OriginOpenAI)
 	if err != nil {
 		return err
 	}

@@ -140,6 +140,10 @@ func (a *api) routes() http.Handler {
 		"GET /files/{id}":                           (*request).getFile,
 		"DELETE /files/{id}":                        (*request).deleteFile,
 		"GET /files/{id}/content":                   (*request).fileContent,
+		"POST /uploads":                             (*request).createUpload,
+		"POST /uploads/{id}/parts":                  (*request).addPart,
+		"POST /uploads/{id}/complete":               (*request).completeUpload,
+		"POST /uploads/{id}/cancel":                 (*request).cancelUpload,
 		"POST /containers":                          (*request).createContainer,
 		"GET /containers":                           (*request).listContainers,
 		"GET /containers/{id}":                      (*request).getContainer,
@@ -164,7 +168,7 @@ func (a *api) routes() http.Handler {
 func nowhere(q *request) error {
 	return &refusal{http.StatusNotFound, problem{
 		Message: "Airlock does not have " + q.Method + " " + q.URL.Path +
-			". There are responses, chat/completions, models, files and containers.",
+			". There are responses, chat/completions, models, files, uploads and containers.",
 		Type: invalidRequest, Code: "unknown_url",
 	}}
 }

@@ -1,0 +1,222 @@
+package openai
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// An upload in parts is a file of its owner's that says what is to come. Its parts are
+// files with its id as their name. All of them go when it is completed or cancelled, or
+// an hour after their last use.
+const (
+	uploadPrefix = "upload_"
+	partPrefix   = "part_"
+	uploadName   = "upload.json"
+	uploadTTL    = time.Hour
+	maxPart      = 64 << 20
+)
+
+type upload struct {
+	Bytes        int64           `json:"bytes"`
+	Filename     string          `json:"filename"`
+	Purpose      string          `json:"purpose"`
+	MIME         string          `json:"mime_type"` // is found again from name and content
+	ExpiresAfter json.RawMessage `json:"expires_after,omitempty"`
+}
+
+func (u *upload) body(kept engine.File, status string, file any) map[string]any {
+	return map[string]any{
+		"id": uploadPrefix + kept.ID.String(), "object": "upload", "bytes": u.Bytes, "filename": u.Filename,
+		"purpose": u.Purpose, "created_at": kept.CreatedAt.Unix(), "expires_at": kept.CreatedAt.Add(uploadTTL).Unix(),
+		"status": status, "file": file,
+	}
+}
+
+func (q *request) createUpload() error {
+	var u upload
+	err := q.readJSON(&u)
+	switch {
+	case err != nil:
+		return err
+	case u.Filename == "":
+		return invalid("filename", "missing_required_parameter", "Missing required parameter: 'filename'.")
+	case u.Bytes < 1 || u.Bytes > q.MaxUpload:
+		return invalid("bytes", "invalid_value", "Invalid 'bytes': it must be between 1 and %d.", q.MaxUpload)
+	case len(u.ExpiresAfter) > 0:
+		return errExpiry
+	}
+	if err := checkPurpose(u.Purpose); err != nil {
+		return err
+	}
+	kept, err := q.Engine.PutFile(q.Context(), q.caller,
+		engine.Upload{Name: uploadName, Origin: engine.OriginUpload, TTL: uploadTTL}, bytes.NewReader(encode(u)))
+	if err == nil {
+		writeJSON(q.w, http.StatusOK, u.body(kept, "pending", nil))
+	}
+	return err
+}
+
+// uploadHere is the one that a request names.
+func (q *request) uploadHere() (kept engine.File, u upload, err error) {
+	notThere := notFound("Upload '%.80s' not found: it was completed or cancelled, or is over.", q.PathValue("id"))
+	id, err := parseID(uploadPrefix, q.PathValue("id"))
+	if err != nil {
+		return kept, u, notThere
+	}
+	kept, content, err := q.Engine.OpenFile(q.Context(), q.caller, id)
+	if err != nil {
+		return kept, u, missing(err, notThere)
+	}
+	defer content.Close()
+	if kept.Origin != engine.OriginUpload || kept.Name != uploadName {
+		return kept, u, notThere
+	}
+	return kept, u, json.NewDecoder(content).Decode(&u)
+}
+
+func (q *request) addPart() error {
+	kept, _, err := q.uploadHere()
+	if err != nil {
+		return err
+	}
+	var part engine.File
+	_, err = q.readForm("data", func(_ string, content io.Reader) (err error) {
+		up := engine.Upload{Name: kept.ID.String(), Origin: engine.OriginUpload, TTL: uploadTTL, Max: min(maxPart, q.MaxUpload)}
+		part, err = q.Engine.PutFile(q.Context(), q.caller, up, content)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case part.ID.IsZero():
+		return invalid("data", "missing_required_parameter", "Missing required parameter: 'data'.")
+	}
+	writeJSON(q.w, http.StatusOK, map[string]any{
+		"id": partPrefix + part.ID.String(), "object": "upload.part", "created_at": part.CreatedAt.Unix(),
+		"upload_id": q.PathValue("id"),
+	})
+	return nil
+}
+
+func (q *request) completeUpload() error {
+	kept, u, err := q.uploadHere()
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Parts []string `json:"part_ids"`
+		MD5   string   `json:"md5"`
+	}
+	if err := q.readJSON(&body); err != nil {
+		return err
+	}
+	whole, err := q.join(kept, u, body.Parts)
+	if err != nil {
+		return err
+	}
+	defer whole.Close()
+	sum := md5.New()
+	made, err := q.Engine.PutFile(q.Context(), q.caller,
+		engine.Upload{Name: cleanName(u.Filename), Origin: engine.OriginOpenAI, Max: q.MaxUpload}, io.TeeReader(whole, sum))
+	if err != nil {
+		return err
+	}
+	if body.MD5 != "" && !strings.EqualFold(body.MD5, hex.EncodeToString(sum.Sum(nil))) {
+		_ = q.Engine.DeleteFile(q.Context(), q.caller, made.ID) // else it expires
+		return invalid("md5", "invalid_value", "The uploaded parts do not have this MD5 sum.")
+	}
+	if err := q.discard(kept.ID); err != nil {
+		return err
+	}
+	writeJSON(q.w, http.StatusOK, u.body(kept, "completed", fileBody(made)))
+	return nil
+}
+
+// join is all of an upload.
+func (q *request) join(kept engine.File, u upload, names []string) (*parts, error) {
+	p, size := &parts{request: q}, int64(0)
+	for _, name := range names {
+		id, err := parseID(partPrefix, name)
+		var part engine.File
+		if err == nil {
+			part, err = q.Engine.GetFile(q.Context(), q.caller, id)
+		}
+		if err == nil && (part.Origin != engine.OriginUpload || part.Name != kept.ID.String()) {
+			err = &engine.Error{Op: "find part", Kind: engine.ErrNotFound, ID: name}
+		}
+		if err != nil {
+			return nil, missing(err, invalid("part_ids", "invalid_value", "There is no part '%.80s' of this upload.", name))
+		}
+		p.ids, size = append(p.ids, id), size+part.Size
+	}
+	if size != u.Bytes {
+		return nil, invalid("part_ids", "invalid_value", "The parts have %d bytes, and the upload was to have %d.", size, u.Bytes)
+	}
+	return p, nil
+}
+
+// parts reads files one after the other, of which it has one open.
+type parts struct {
+	*request
+	ids []engine.ID
+	now engine.Content
+}
+
+func (p *parts) Read(b []byte) (n int, err error) {
+	for {
+		if p.now == nil {
+			if len(p.ids) == 0 {
+				return 0, io.EOF
+			}
+			if _, p.now, err = p.Engine.OpenFile(p.Context(), p.caller, p.ids[0]); err != nil {
+				p.now = nil
+				return 0, err
+			}
+			p.ids = p.ids[1:]
+		}
+		if n, err = p.now.Read(b); n > 0 || err != io.EOF { //nolint:errorlint // as io.Reader has it
+			return n, err
+		}
+		p.Close()
+	}
+}
+
+// Close implements io.Closer.
+func (p *parts) Close() error {
+	if p.now != nil {
+		p.now.Close()
+	}
+	p.now = nil
+	return nil
+}
+
+func (q *request) cancelUpload() error {
+	kept, u, err := q.uploadHere()
+	if err == nil {
+		err = q.discard(kept.ID)
+	}
+	if err == nil {
+		writeJSON(q.w, http.StatusOK, u.body(kept, "cancelled", nil))
+	}
+	return err
+}
+
+// discard removes an upload and its parts.
+func (q *request) discard(id engine.ID) error {
+	files, err := q.filesOf(engine.OriginUpload)
+	for _, f := range files {
+		if f.ID == id || f.Name == id.String() {
+			err = errors.Join(err, missing(q.Engine.DeleteFile(q.Context(), q.caller, f.ID), nil))
+		}
+	}
+	return err
+}
