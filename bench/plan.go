@@ -68,7 +68,7 @@ var sections = []section{
 	{"librechat", "LibreChat's API beside the native one", (*bench).measureLibreChat},
 	{"mcp", "the Model Context Protocol beside the native API", (*bench).measureMCP},
 	{"jupyter", "a Jupyter kernel beside the native cell", (*bench).measureJupyter},
-	{"protocols", "the protocols of E2B, Dify and Open Terminal beside the native API", (*bench).measureProtocols},
+	{"protocols", "the protocols of E2B, Dify, Open Terminal and OpenAI beside the native API", (*bench).measureProtocols},
 	{"live", "interpreters that stay, beside ipykernel", (*bench).measureLive},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }

@@ -90,7 +90,8 @@ func (q *request) addPart() error {
 	}
 	var part engine.File
 	_, err = q.readForm("data", func(_ string, content io.Reader) (err error) {
-		up := engine.Upload{Name: kept.ID.String(), Origin: engine.OriginUpload, TTL: uploadTTL, Max: min(maxPart, q.MaxUpload)}
+		up := engine.Upload{Name: kept.ID.String(), Origin: engine.OriginUpload, TTL: uploadTTL}
+		up.Max = min(maxPart, q.MaxUpload)
 		part, err = q.Engine.PutFile(q.Context(), q.caller, up, content)
 		return err
 	})
@@ -159,7 +160,8 @@ func (q *request) join(kept engine.File, u upload, names []string) (*parts, erro
 		p.ids, size = append(p.ids, id), size+part.Size
 	}
 	if size != u.Bytes {
-		return nil, invalid("part_ids", "invalid_value", "The parts have %d bytes, and the upload was to have %d.", size, u.Bytes)
+		return nil, invalid("part_ids", "invalid_value", "The parts have %d bytes, and the upload was to have %d.", size,
+			u.Bytes)
 	}
 	return p, nil
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+)
+
+// instantModel speaks chat completions: it runs 1+1, and says so when it has.
+func instantModel() *httptest.Server {
+	answer := func(delta, reason string) string {
+		return `data: {"choices":[{"index":0,"delta":` + delta + `,"finish_reason":"` + reason + "\"}]}\n\ndata: [DONE]\n\n"
+	}
+	call := answer(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"python","arguments":"{\"code\":\"1+1\"}"}}]}`, "tool_calls")
+	said := answer(`{"content":"It is 2."}`, "stop")
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		if err == nil && bytes.Contains(body, []byte(`"role":"tool"`)) {
+			_, err = io.WriteString(w, said)
+		} else if err == nil {
+			_, err = io.WriteString(w, call)
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+}
+
+// besideOpenAI measures on a service of its own, which has a model.
+func (b *bench) besideOpenAI(ctx context.Context, r *Protocols) error {
+	model := instantModel()
+	defer model.Close()
+	s, err := b.startAirlock("--openai-upstream-url", model.URL+"/v1")
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	if err := s.await(ctx); err != nil {
+		return err
+	}
+	if _, err := zygotesReady(ctx, s); err != nil {
+		return err
+	}
+	before := b.warm
+	b.warm = s
+	defer func() { b.warm = before }()
+	at, err := b.session(ctx)
+	if err != nil {
+		return err
+	}
+	_, answer, err := b.ask(ctx, "/openai/v1/containers", `{"name":"bench"}`, `"id"`)
+	var made struct{ ID string }
+	if err == nil {
+		err = json.Unmarshal(answer, &made)
+	}
+	if err != nil {
+		return err
+	}
+	body := fmt.Sprintf(`{"model":"m","input":"1+1?","store":false,`+
+		`"tools":[{"type":"code_interpreter","container":%q}]}`, made.ID)
+	r.OpenAI, err = b.inTurn(ctx, func() (time.Duration, error) {
+		began := time.Now()
+		for _, role := range []string{"user", "tool"} {
+			if err := askModel(ctx, model.URL, role); err != nil {
+				return 0, err
+			}
+		}
+		models := time.Since(began)
+		took, _, err := b.ask(ctx, at+"/cells", `{"code":"1+1"}`, `"status":"ok"`)
+		return models + took, err
+	}, func() (time.Duration, error) {
+		took, _, err := b.ask(ctx, "/openai/v1/responses", body, "It is 2.")
+		return took, err
+	})
+	return err
+}
+
+// askModel is what a client without us asks it.
+func askModel(ctx context.Context, address, role string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/v1/chat/completions",
+		strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"`+role+`","content":"1+1?"}]}`))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
