@@ -202,6 +202,11 @@ func (s *Service) SessionFiles(ctx context.Context, caller Caller, id ID) ([]Fil
 	if _, err := s.session(ctx, op, id.String(), caller.Owner, id); err != nil {
 		return nil, nil, err
 	}
+	return s.sessionFiles(ctx, op, caller, id)
+}
+
+// sessionFiles is SessionFiles for a session that was just found.
+func (s *Service) sessionFiles(ctx context.Context, op string, caller Caller, id ID) ([]File, []SessionFile, error) {
 	if err := s.retryUses(ctx); err != nil {
 		return nil, nil, failure(op, id.String(), err)
 	}
@@ -260,7 +265,7 @@ func (s *Service) UseSession(ctx context.Context, caller Caller, id ID) (Session
 	if err != nil {
 		return Session{}, nil, nil, err
 	}
-	files, places, err := s.SessionFiles(ctx, caller, id)
+	files, places, err := s.sessionFiles(ctx, op, caller, id)
 	if err != nil {
 		return Session{}, nil, nil, err
 	}

@@ -164,7 +164,7 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	if err != nil {
 		return engine.Session{}, nil, gone
 	}
-	s, err := q.Engine.GetSession(q.Context(), q.caller, parsed)
+	s, files, places, err := q.Engine.UseSession(q.Context(), q.caller, parsed)
 	if before, ok := q.seen.get(id); ok && errors.Is(err, engine.ErrNotFound) && before.Owner == q.caller.Owner &&
 		before.ExpiresAt.Before(time.Now()) {
 		return before, nil, errExpired
@@ -174,10 +174,6 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	}
 	if s.Kind != engine.SessionLive || live.Language(s) != "python" {
 		return s, nil, gone
-	}
-	s, files, places, err := q.Engine.UseSession(q.Context(), q.caller, parsed)
-	if err != nil {
-		return s, nil, missing(err, gone)
 	}
 	q.see(s)
 	inside := make([]insideFile, len(files))

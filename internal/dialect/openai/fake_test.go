@@ -156,16 +156,6 @@ func (f *fake) ListSessions(_ context.Context, caller engine.Caller, _ engine.Se
 	return all, nil
 }
 
-func (f *fake) GetSession(_ context.Context, caller engine.Caller, id engine.ID) (engine.Session, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s, err := f.session(caller, id)
-	if err != nil {
-		return engine.Session{}, err
-	}
-	return s.Session, nil
-}
-
 func (f *fake) UseSession(
 	_ context.Context, caller engine.Caller, id engine.ID,
 ) (engine.Session, []engine.File, []engine.SessionFile, error) {

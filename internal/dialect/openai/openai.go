@@ -32,7 +32,6 @@ type Engine interface {
 	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
 
 	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
-	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
 	// UseSession returns the files of a session and their places too, and counts as a use.
 	UseSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, []engine.File,
 		[]engine.SessionFile, error)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
@@ -19,6 +20,7 @@ const (
 	mostAnswer    = 16 << 20 // bytes of one answer of the model
 	mostArguments = 4 << 20  // bytes of the arguments of one call
 	mostCalls     = 64       // in one answer
+	restTime      = time.Second
 )
 
 // call is one of a function by the model.
@@ -204,6 +206,7 @@ func (a *answer) read(resp *http.Response, to listener) error {
 	for events.Next() {
 		data := events.Event().Data
 		if string(bytes.TrimSpace(data)) == "[DONE]" {
+			readRest(body)
 			return a.whole(nil)
 		}
 		if err := a.take(data, to); err != nil {
@@ -213,9 +216,16 @@ func (a *answer) read(resp *http.Response, to listener) error {
 	return a.whole(events.Err())
 }
 
+// readRest reads what should be nothing but the end: the connection then serves again.
+func readRest(body *bounded) {
+	late := time.AfterFunc(restTime, func() { body.from.Close() })
+	defer late.Stop()
+	_, _ = io.Copy(io.Discard, body) // there is an answer already
+}
+
 // bounded is a body that may not be longer.
 type bounded struct {
-	from io.Reader
+	from io.ReadCloser
 	left int
 }
 
