@@ -118,7 +118,7 @@ func (l *load) report(samples []sample, before, warm, after quietness, verdict e
 		{"sandboxes that were used", len(before.used), len(warm.used), len(after.used)},
 		{"processes", before.processes, warm.processes, after.processes},
 		{"control groups", before.groups, warm.groups, after.groups},
-		{"groups that serve again", before.kept, warm.kept, after.kept},
+		{"recycled groups", before.kept, warm.kept, after.kept},
 		{"namespaces", before.namespaces, warm.namespaces, after.namespaces},
 		{"mounts of the executor", before.mounts, warm.mounts, after.mounts},
 		{"open files of the service", before.serviceFiles, warm.serviceFiles, after.serviceFiles},

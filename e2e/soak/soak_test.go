@@ -150,7 +150,7 @@ func TestJudge(t *testing.T) {
 		"a strange process": func(q *quietness) { q.kinds = map[string]bool{"init": true, "sleep 100": true} },
 		"a group":           func(q *quietness) { q.groups++ },
 		"a file":            func(q *quietness) { q.executorFiles++ },
-		"a kept group":      func(q *quietness) { q.kept = mostKept + 1 },
+		"a kept group":      func(q *quietness) { q.kept = maxPooled + 1 },
 		"a namespace":       func(q *quietness) { q.namespaces = 2*(q.waiting+spareNamespaces) + 1 },
 		"a mount":           func(q *quietness) { q.mounts++ },
 		"service files":     func(q *quietness) { q.serviceFiles += slackServiceFiles + 1 },

@@ -125,7 +125,7 @@ func openFiles(pid int) (files, namespaces int) {
 type quietness struct {
 	sample
 	groups, mounts int
-	kept           int             // groups that nobody is in, which serve again
+	kept           int             // groups that nobody is in, which are reused
 	waiting        int             // sandboxes
 	used           []string        // sandboxes that still hold something of a program
 	kinds          map[string]bool // command lines of the processes
@@ -271,8 +271,8 @@ func numbersInside(pid int) []string {
 const (
 	waitingProcesses = 2      // its init, and the one that becomes the program
 	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
-	keptFiles        = 11     // of a group that serves again: one for each folder, and what is counted and set there
-	mostKept         = 6      // of those
+	keptFiles        = 11     // of a recycled group: one for each folder, and what is counted and set there
+	maxPooled        = 6      // of those
 	waitingFiles     = 21     // on version 1, with those of its group
 	mostWaiting      = 16 * 6 // what the pools of six tiers may grow to
 	spareNamespaces  = 16     // pairs of them, beside one for each that waits
@@ -300,7 +300,7 @@ func (s *service) leftovers(before, after quietness) (left []string) {
 	more("processes", before.processes+waitingProcesses*waiting, after.processes, 0)
 	more("control groups", before.groups+s.groupsOf(waiting), after.groups, 0)
 	more("open files of the executor", before.executorFiles+s.filesOf(waiting), after.executorFiles, 0)
-	more("groups that serve again", mostKept, after.kept, 0)
+	more("recycled groups", maxPooled, after.kept, 0)
 	more("namespaces", 2*(after.waiting+spareNamespaces), after.namespaces, 0)
 	more("mounts", before.mounts, after.mounts, 0)
 	more("open files of the service", before.serviceFiles, after.serviceFiles, slackServiceFiles)

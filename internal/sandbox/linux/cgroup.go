@@ -16,7 +16,7 @@ import (
 
 // Every sandbox has a control group to itself, as long as it lives. It is made for
 // it and removed after it, or on version 1 kept for another once it is as new (see
-// keptGroups): making and removing one takes half a millisecond there.
+// groupPool): making and removing one takes half a millisecond there.
 
 // cgroupTree makes the groups of one executor, under one folder in each
 // hierarchy. The executor itself sits in a leaf beside them: while a process
@@ -25,7 +25,7 @@ type cgroupTree struct {
 	version int               // 2, 1, or 0 where there are none to use
 	bases   map[string]string // controller to the folder of this executor; version 2 has one entry, ""
 	long    *demotedGroups    // of programs that have run for long
-	kept    keptGroups
+	pool    groupPool
 	dying   dying
 	bounded bool // the kernel bounds what all groups take together
 }
@@ -209,7 +209,7 @@ func removeInstance(folder string) {
 // executor is not yet: its launcher removes it.
 func (t *cgroupTree) close() {
 	t.long.close()
-	t.kept.close()
+	t.pool.close()
 	for _, folder := range t.bases {
 		groups, _ := os.ReadDir(folder)
 		for _, group := range groups {
@@ -273,7 +273,7 @@ const maxSocketMemory = 64 << 20
 // create makes a group, or takes one that was kept: that one may be idle. On a tree
 // without controllers it is empty.
 func (t *cgroupTree) create(name string, limits groupLimits) (*group, error) {
-	if g := t.kept.take(limits); g != nil {
+	if g := t.pool.get(limits); g != nil {
 		return g, nil
 	}
 	g := &group{tree: t, limits: limits, quota: limits.quota(), idling: &idling{}}
@@ -366,7 +366,7 @@ func (g *group) remove() {
 	if g.ended {
 		g.tree.dying.add(g.tree, -1)
 	}
-	if !g.keep() {
+	if !g.recycle() {
 		g.destroy()
 	}
 }

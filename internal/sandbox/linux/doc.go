@@ -20,7 +20,7 @@
 // they have the same list of system calls walked as a cold sandbox
 // (zygote_request.go, buffer.py, spawn_amd64.s), and warmup.py saves the children
 // work. What no program has used of a sandbox is reused (namespaces.go,
-// cgroup_again.go). Node cannot be forked; waiting_node.go starts one or two that
+// cgroup_reuse.go). Node cannot be forked; waiting_node.go starts one or two that
 // wait for their program in a system call (notice.go), and pool_node.go keeps them.
 //
 // While a program runs in a held workspace, other processes may be started in its

@@ -116,7 +116,7 @@ func TestWholeShareAgain(t *testing.T) {
 	}
 	for range 10 {
 		compute(t, 30*time.Millisecond) // of the 50 in each period
-		if !g.refresh() {
+		if !g.resetQuota() {
 			t.Error("it was not given its share again")
 		}
 	}
@@ -294,7 +294,7 @@ func TestGroupsThatAreNotKept(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if found := left(tree); len(found) > 0 || len(tree.kept.list) > 0 {
+		if found := left(tree); len(found) > 0 || len(tree.pool.list) > 0 {
 			t.Errorf("left: %v", found)
 		}
 	})
@@ -316,7 +316,7 @@ func TestGroupsThatAreNotKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree.kept.close()
+		tree.pool.close()
 		g.remove()
 		if found := left(tree); len(found) > 0 || g.join[0].Fd() != ^uintptr(0) {
 			t.Errorf("left: %v", found)
@@ -382,7 +382,7 @@ func commandsIn(folder string) (names []string) {
 func TestKeptGroupsAreFew(t *testing.T) {
 	tree := apartTree(t)
 	var all []*group
-	for range mostKept + 2 {
+	for range maxPooled + 2 {
 		g, err := tree.create(engine.NewID().String(), smallLimits)
 		if err != nil {
 			t.Fatal(err)
@@ -393,7 +393,7 @@ func TestKeptGroupsAreFew(t *testing.T) {
 		g.remove()
 	}
 	left, err := filepath.Glob(filepath.Join(tree.bases["pids"], "*", "pids.max"))
-	if err != nil || len(left) != mostKept {
+	if err != nil || len(left) != maxPooled {
 		t.Errorf("%d are left, %v", len(left), err)
 	}
 }

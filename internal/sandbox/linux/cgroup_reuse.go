@@ -1,0 +1,130 @@
+package linux
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A group of version 1 is a folder in each hierarchy. Once it has no processes, next to
+// nothing is charged to it and its counters are reset, it is reused for another program
+// with the same limits (docs/decisions/0056).
+
+const (
+	// maxPooled is how many groups the pool has at most.
+	maxPooled = 6
+	// mostCharged is what a group that is reused may still be charged for: what
+	// the kernel has charged in advance, 256 KiB for each processor where a process of
+	// it ran, or frees late. The next program may have so much less, and it counts as
+	// used by it.
+	mostCharged = 1 << 20
+)
+
+// groupPool has groups to reuse, the oldest first.
+type groupPool struct {
+	mu     sync.Mutex
+	list   []*group
+	closed bool
+}
+
+// recycle puts a group into the pool, and reports whether it did. One that came near its
+// memory limit is not reused: it may have lost processes for want of memory, or leaves the
+// kernel much to reclaim. Processes that were killed are counted, too. Version 2 does not
+// have all of the counters.
+func (g *group) recycle() bool {
+	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.memoryPeak() > g.limits.memory/2 || !g.resetQuota() {
+		return false
+	}
+	again := &group{
+		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, complete: true,
+		idling:        g.idling,
+		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile,
+		socketFile: g.socketFile, oomFile: g.oomFile,
+	}
+	oldest, ok := g.tree.pool.put(again)
+	if oldest != nil {
+		oldest.destroy()
+	}
+	return ok
+}
+
+// resetQuota gives a group its whole share of the present period again: setting
+// the quota does, also to what it was.
+func (g *group) resetQuota() bool {
+	base, limited := g.tree.bases["cpu"]
+	if !limited || g.quota < 0 {
+		return true
+	}
+	for _, folder := range g.folders {
+		if strings.HasPrefix(folder, base+"/") {
+			return writeFile(folder, "cpu.cfs_quota_us", strconv.Itoa(g.quota)) == nil
+		}
+	}
+	return false
+}
+
+// put adds a group, and returns one that it displaced, if any.
+func (p *groupPool) put(g *group) (oldest *group, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, false
+	}
+	if p.list = append(p.list, g); len(p.list) > maxPooled {
+		oldest = p.list[0]
+		p.list = slices.Delete(p.list, 0, 1)
+	}
+	return oldest, true
+}
+
+// get returns a group with these limits, nil if none can be reused yet. The
+// last process of a sandbox stays in its group until its parent hears of its end,
+// and what it had on its file systems until those are gone.
+func (p *groupPool) get(limits groupLimits) *group {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, g := range p.list {
+		if g.limits == limits && g.isReusable() && g.resetCounters() {
+			p.list = slices.Delete(p.list, i, i+1)
+			return g
+		}
+	}
+	return nil
+}
+
+// isReusable reports whether nothing is in the group that the next program could
+// meet. Without processes, what is charged only becomes less. Processes killed for want
+// of memory stay counted, also if it was the host that had too little. A group with a
+// counter that cannot be read is not reused.
+func (g *group) isReusable() bool {
+	if readAgain(g.processesFile) != "0\n" || readAgain(g.socketFile) != "0\n" {
+		return false
+	}
+	memory := readAgain(g.memoryFile)
+	return memory != "" && parseInt(memory) <= mostCharged && strings.Contains(readAgain(g.oomFile), "oom_kill 0\n")
+}
+
+// resetCounters resets a group's counters: writing any number does.
+func (g *group) resetCounters() bool {
+	for _, f := range []*os.File{g.cpuFile, g.peakFile} {
+		if _, err := unix.Pwrite(int(f.Fd()), []byte("0"), 0); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// close empties the pool: closing the tree removes the folders.
+func (p *groupPool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, g := range p.list {
+		g.closeFiles()
+	}
+	p.list = nil
+}
