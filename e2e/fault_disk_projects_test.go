@@ -12,7 +12,7 @@ import (
 )
 
 // Without a free byte a service with projects takes no new work and says why,
-// and takes back what was done, also after it was killed.
+// and reverts what was done, also after it was killed.
 func TestFullDiskOfProjects(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a small disk needs root")

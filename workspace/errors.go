@@ -22,7 +22,7 @@ var (
 	// ErrBusy says that another process works on the same folder.
 	ErrBusy = errors.New("the workspace is in use")
 	// ErrNothing says that there is nothing to undo or redo.
-	ErrNothing = errors.New("there is nothing to take back")
+	ErrNothing = errors.New("there is nothing to revert")
 )
 
 // Clashing is a file that stands in the way of a commit.

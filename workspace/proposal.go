@@ -99,7 +99,7 @@ type Origin struct {
 	Kind string `json:"kind,omitempty"` // "reply", "outputs", "undo", "redo", or the caller's own word
 	Ref  string `json:"ref,omitempty"`  // such as a message's or a run's id
 	Note string `json:"note,omitempty"` // one line for the history
-	// Reverts is the transaction that this one takes back, in whole or in part.
+	// Reverts is the transaction that this one reverts, in whole or in part.
 	Reverts string `json:"reverts,omitempty"`
 	// Partial says that it takes only parts of it back.
 	Partial bool `json:"partial,omitempty"`

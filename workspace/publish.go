@@ -241,7 +241,7 @@ func (x *transaction) position(s *Step) (position, error) {
 	return lost, nil
 }
 
-// reverse takes back every step that was done, and ends the transaction. What
+// reverse reverts every step that was done, and ends the transaction. What
 // another process has changed since is left alone and listed.
 func (x *transaction) reverse(ctx context.Context, cause error) error {
 	x.w.at("reversing")
@@ -297,7 +297,7 @@ func (x *transaction) rmdir(dir string) {
 	}
 }
 
-// undo takes one step back. left says why it could not.
+// undo reverts one step. left says why it could not.
 func (x *transaction) undo(ctx context.Context, s *Step) (left string, err error) {
 	at, err := x.position(s)
 	if err != nil || at == pending || at == lost && !s.Pre.Exists {

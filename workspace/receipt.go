@@ -13,7 +13,7 @@ type Receipt struct {
 	FilesSkipped   []Skipped `json:"filesSkipped"`
 	Conflicts      []Skipped `json:"conflicts"`
 	Errors         []Skipped `json:"errors"`
-	// Undo is what Workspace.Undo takes to take it all back; "" if nothing
+	// Undo is what Workspace.Undo takes to revert all of it; "" if nothing
 	// was changed.
 	Undo string `json:"undo,omitempty"`
 	// Kept names bytes of another process that were met while files changed

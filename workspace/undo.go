@@ -98,7 +98,7 @@ func (w *Workspace) UndoTo(ctx context.Context, id string) (*Proposal, error) {
 // undo, and stands.
 func newestToUndo(records []*Record) string {
 	reverted := reversals(records)
-	// A transaction that an undo took back, and a redo brought back, stands:
+	// A transaction that an undo reverted, and a redo brought back, stands:
 	// its undo does not.
 	for _, r := range records {
 		if r.Origin.Kind == "undo" || r.Origin.Kind == "redo" || r.Group != "" && r.Group != r.ID || reverted[r.ID] != "" {
@@ -246,7 +246,7 @@ func (pl *planner) reverted(d, source *draft, f *FileChange) *Content {
 	case source.cur.hash == f.Post.Hash:
 		return f.pre
 	case source.cur.hash == f.Pre.Hash && source == d:
-		return nil // taken back already
+		return nil // reverted already
 	case f.post == nil:
 		d.find(Conflict, "undo.edited", "", "the file was changed since")
 		return f.pre
@@ -279,7 +279,7 @@ func (pl *planner) revertRename(ctx context.Context, d *draft, f *FileChange) er
 // revertHunks takes some hunks of a text back.
 func (pl *planner) revertHunks(ctx context.Context, d *draft, f *FileChange, hunks []string) error {
 	if f.Text == nil || f.post == nil || f.Text.Encoding == "unknown" {
-		return fmt.Errorf("%w: it can only be taken back as a whole", ErrRefused)
+		return fmt.Errorf("%w: it can only be reverted as a whole", ErrRefused)
 	}
 	if d.cur == nil {
 		d.find(Conflict, "undo.gone", "", "the file was deleted since")

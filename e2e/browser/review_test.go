@@ -171,7 +171,7 @@ func (b *tab) key(keys string) {
 }
 
 // TestReviewLooks takes a reply through in every look: pasted, reviewed, edited
-// in place, applied, answered, undone, redone, and taken back in part.
+// in place, applied, answered, undone, redone, and reverted in part.
 func TestReviewLooks(t *testing.T) { onSites(t, reviewAll) }
 
 func reviewAll(s *site, b *tab) {
@@ -219,7 +219,7 @@ func reviewAll(s *site, b *tab) {
 	if got := s.file("src/server.go"); got != serverAfter {
 		b.t.Errorf("after the redo: %q", got)
 	}
-	// One place of the redo is taken back, from its own page.
+	// One place of the redo is reverted, from its own page.
 	b.goTo(timeline)
 	b.show("timeline-after")
 	b.click(".event h3 a")
@@ -229,7 +229,7 @@ func reviewAll(s *site, b *tab) {
 	b.click("#decide button")
 	s.applied(b, "undo-of-a-place")
 	if got := s.file("src/server.go"); got != strings.Replace(serverAfter, "the very last", "the last", 1) {
-		b.t.Errorf("after one place was taken back: %q", got)
+		b.t.Errorf("after one place was reverted: %q", got)
 	}
 	b.goTo(s.url + "/review")
 	b.show("review")
@@ -245,7 +245,7 @@ func (s *site) applied(b *tab, name string) {
 	b.wait(`document.querySelector('#receipt')`)
 }
 
-// unlink finds the folder read-only, and takes the link back.
+// unlink finds the folder read-only, and removes the link.
 func (s *site) unlink(b *tab) {
 	b.t.Helper()
 	if err := os.Chmod(s.root, 0o555); err != nil {

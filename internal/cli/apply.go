@@ -50,7 +50,7 @@ The exit code is 3 if files wait for a person or the reply has nothing to apply,
 
 With --project the folder is the one that the project is linked with, and
 progress, submissions and escalations in the reply are reported to its API.
-airlock undo takes everything back.`,
+airlock undo reverts everything.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return workError(a.applyReply(cmd.Context(), o, args))

@@ -95,7 +95,7 @@ func showResult(p *page, r *conversation.Result) {
 	list(red, "error", r.Errors)
 	switch {
 	case r.State == conversation.Applied && r.Undo != "":
-		p.line("Done: %s. `airlock undo %s` takes it back.", summary(r), r.Undo)
+		p.line("Done: %s. `airlock undo %s` reverts it.", summary(r), r.Undo)
 	case r.State == conversation.Applied:
 		p.line("Done: %s.", summary(r))
 	case r.State == conversation.Proposed:

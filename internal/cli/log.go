@@ -91,7 +91,7 @@ func (t transactionShown) line(p *page) {
 	state := ""
 	switch {
 	case t.Reverted != "":
-		state = p.paint(yellow, "  taken back")
+		state = p.paint(yellow, "  reverted")
 	case t.State == workspace.Proposed:
 		state = p.paint(yellow, "  waits for an approval")
 	}

@@ -190,7 +190,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	if answer.Error != nil {
 		return "", mcp.Refused("%s. %s", answer.Error.Message, answer.Error.Hint)
 	}
-	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. `airlock undo` takes it back.",
+	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. `airlock undo` reverts it.",
 		p.root, len(r.FilesCreated), len(r.FilesUpdated), len(r.FilesDeleted), len(r.FilesRenamed)), nil
 }
 

@@ -22,11 +22,11 @@ func (a *app) undo() *cobra.Command {
 	var o undoOptions
 	cmd := &cobra.Command{
 		Use:   "undo [TXN]",
-		Short: "Takes a transaction back: the newest one, or TXN; later edits of yours stay",
-		Long: `Takes a transaction back: the newest one, or TXN, or with --only some of its files
+		Short: "Reverts a transaction: the newest one, or TXN; later edits of yours stay",
+		Long: `Reverts a transaction: the newest one, or TXN, or with --only some of its files
 (f1) and hunks (f1:h2). What was edited since stays: the undo is merged around
 it, or refused with a diff where the two touch. Git is not needed, and
-"airlock redo" takes the undo back.`,
+"airlock redo" reverts the undo.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := ""
@@ -34,13 +34,13 @@ it, or refused with a diff where the two touch. Git is not needed, and
 				id = args[0]
 			}
 			if o.to != "" && (id != "" || len(o.only) > 0) {
-				return fail(exitUsage, "", "--to takes back whole transactions and goes with neither TXN nor --only")
+				return fail(exitUsage, "", "--to reverts whole transactions and goes with neither TXN nor --only")
 			}
-			return workError(a.takeBack(cmd.Context(), o, id))
+			return workError(a.revert(cmd.Context(), o, id))
 		},
 	}
-	cmd.Flags().StringArrayVar(&o.only, "only", nil, "`ID` of a file (f1) or a hunk (f1:h2) to take back; may be repeated")
-	cmd.Flags().StringVar(&o.to, "to", "", "take back all that came after the transaction `TXN`")
+	cmd.Flags().StringArrayVar(&o.only, "only", nil, "`ID` of a file (f1) or a hunk (f1:h2) to revert; may be repeated")
+	cmd.Flags().StringVar(&o.to, "to", "", "revert all that came after the transaction `TXN`")
 	return a.undoCommand(cmd, &o)
 }
 
@@ -48,10 +48,10 @@ func (a *app) redo() *cobra.Command {
 	o := undoOptions{again: true}
 	return a.undoCommand(&cobra.Command{
 		Use:   "redo",
-		Short: "Takes the newest undo back",
+		Short: "Reverts the newest undo",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return workError(a.takeBack(cmd.Context(), o, ""))
+			return workError(a.revert(cmd.Context(), o, ""))
 		},
 	}, &o)
 }
@@ -64,8 +64,8 @@ func (a *app) undoCommand(cmd *cobra.Command, o *undoOptions) *cobra.Command {
 	return cmd
 }
 
-// takeBack proposes an undo or a redo, asks, and carries it out.
-func (a *app) takeBack(ctx context.Context, o undoOptions, id string) error {
+// revert proposes an undo or a redo, asks, and carries it out.
+func (a *app) revert(ctx context.Context, o undoOptions, id string) error {
 	root, err := filepath.Abs(o.root)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (a *app) commitUndo(ctx context.Context, ws *workspace.Workspace, p *worksp
 		var held []workspace.Held
 		approval, held = p.ApproveBy(policy)
 		if f, ok := errors.AsType[*failure](heldError(held)); ok {
-			f.hint = "look at the diff; on a terminal you can choose, and --only ID takes back the rest"
+			f.hint = "look at the diff; on a terminal you can choose, and --only ID reverts the rest"
 			return a.endUndo(r, f)
 		}
 	case a.canAsk():

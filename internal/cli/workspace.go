@@ -146,7 +146,7 @@ func (a *app) workspace() *cobra.Command {
 		Long: `Says which folder belongs to which project.
 
 A link is consent: replies of the project's conversations may be applied to the
-folder, with an approval each. Unlinking takes it back.`,
+folder, with an approval each. Unlinking revokes that.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -68,7 +68,7 @@ func sentNote(u conversation.Upload) string {
 }
 
 // savedInto is the project that a turn's files were saved into, whose history
-// can take that back.
+// can revert that.
 func savedInto(t *conversation.Turn, projects []conversation.Link) *conversation.Link {
 	if len(t.Receipts) == 0 {
 		return nil

@@ -100,7 +100,7 @@ func (p *reviewPage) link(w http.ResponseWriter, v *webRequest) error {
 	return p.to(w, v, "/projects")
 }
 
-// unlink takes a link back: also one that the command line has made to a
+// unlink removes a link: also one that the command line has made to a
 // folder out of this service's reach.
 func (p *reviewPage) unlink(w http.ResponseWriter, v *webRequest) error {
 	if err := p.Store.DropLink(v.Context(), p.owner(v), v.PathValue("project")); err != nil {

@@ -60,14 +60,14 @@ func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// undo proposes to take a transaction back: all of it, the marked files and
+// undo proposes to revert a transaction: all of it, the marked files and
 // hunks, or all that came after it. It is approved like any other proposal.
 func (p *reviewPage) undo(w http.ResponseWriter, v *webRequest) error {
 	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
 	if err != nil {
 		return err
 	}
-	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
+	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
 		txn := v.PostForm.Get("txn")
 		if txn == "" {
 			return nil, workspace.ErrNotFound
@@ -84,7 +84,7 @@ func (p *reviewPage) undo(w http.ResponseWriter, v *webRequest) error {
 		case !v.PostForm.Has("parts"):
 			only = nil
 		case len(only) == 0:
-			return nil, refuse(http.StatusBadRequest, "Nothing is marked, so there is nothing to take back.",
+			return nil, refuse(http.StatusBadRequest, "Nothing is marked, so there is nothing to revert.",
 				"Go back and mark files or places.")
 		case everything(was, only):
 			only = nil
@@ -112,11 +112,11 @@ func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) { return ws.Redo(v.Context()) })
+	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) { return ws.Redo(v.Context()) })
 }
 
-// takeBack keeps an undo or a redo for an approval, if it would do anything.
-func (p *reviewPage) takeBack(
+// proposeRevert keeps an undo or a redo for an approval, if it would do anything.
+func (p *reviewPage) proposeRevert(
 	w http.ResponseWriter, v *webRequest, l conversation.Link,
 	propose func(*workspace.Workspace) (*workspace.Proposal, error),
 ) error {

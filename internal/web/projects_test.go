@@ -93,7 +93,7 @@ func TestTimeline(t *testing.T) {
 	r.apply(r.paste("```txt:a.txt\n"+twoPlaces()+"```\n```txt:b.txt\nb\n```\n"), 303, url.Values{"file": {"f1", "f2"}})
 	body := r.see("/projects/P1", 200, "Reply", "update a.txt (+2 -2)", "create b.txt", "Undo")
 	txn := transactionLink.FindStringSubmatch(body)[1]
-	r.see("/projects/P1/history/"+txn, 200, "nineteen", "Take back what is marked")
+	r.see("/projects/P1/history/"+txn, 200, "nineteen", "Revert what is marked")
 	r.see("/projects/P1/history/unknown", 404)
 
 	// One place of one file.
@@ -127,7 +127,7 @@ func TestTimeline(t *testing.T) {
 	if a, b := r.file("a.txt"), r.file("b.txt"); a != tenLines || b != "missing" {
 		t.Errorf("a is %q, b is %q", a, b)
 	}
-	r.see("/projects/P1", 200, "taken back")
+	r.see("/projects/P1", 200, "reverted")
 }
 
 var escalationPath = regexp.MustCompile(`action="/ui(/projects/P1/escalations/[a-z0-9]+)"`)

@@ -268,7 +268,7 @@ func (p *reviewPage) undoReply(w http.ResponseWriter, v *webRequest) error {
 		return workspace.ErrNothing
 	}
 	l := conversation.Link{Owner: h.Owner, Project: h.Project, API: h.API, Root: h.Root}
-	return p.takeBack(w, v, l, func(ws *workspace.Workspace) (
+	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (
 		*workspace.Proposal, error) {
 		return ws.Undo(v.Context(), h.Result.Undo)
 	})

@@ -205,7 +205,7 @@ func TestReviewFlow(t *testing.T) {
 	if got := r.file("a.go"); got != "missing" {
 		t.Errorf("after the undo a.go is %q", got)
 	}
-	r.do(page+"/undo", nil, 409, "nothing to take back")
+	r.do(page+"/undo", nil, 409, "nothing to revert")
 }
 
 const tenLines = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n17\n18\n19\n20\n"

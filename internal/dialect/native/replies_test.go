@@ -99,7 +99,7 @@ func (r *workRig) reply(text, phase string) (id, token string) {
 	return p["id"].(string), p["token"].(string)
 }
 
-// TestUnlinkedProposal: a link is consent; taken back, nothing that waits can be
+// TestUnlinkedProposal: a link is consent; revoked, nothing that waits can be
 // approved, and linked anew it can.
 func TestUnlinkedProposal(t *testing.T) {
 	r := newWorkRig(t)

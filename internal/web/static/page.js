@@ -92,7 +92,7 @@ document.addEventListener("submit", (e) => {
   indexedDB.deleteDatabase("airlock");
 });
 
-// A button that cannot be taken back asks first.
+// A button that cannot be undone asks first.
 document.addEventListener("submit", (e) => {
   const question = e.target.dataset.confirm;
   if (question && !window.confirm(question)) e.preventDefault();
