@@ -21,9 +21,9 @@ type source struct {
 
 // input is a file that a program finds in its workspace.
 type input struct {
-	ID   string
-	Name string
-	Size int64
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Size int64  `json:"size"`
 }
 
 // originPage marks files that only pages show: no list has them.
