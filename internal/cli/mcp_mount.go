@@ -16,7 +16,7 @@ import (
 // mcpOptionsOf are those of a server over a service in this process.
 func (a *app) mcpOptionsOf(s *service, images int) mcp.Options {
 	return mcp.Options{
-		Engine: s.engine, Live: s.interpreters, Files: mcpFiles{s.interpreters},
+		Engine: s.engine, Live: s.interpreters,
 		Caller: httpd.Caller, Local: engine.Caller{Owner: engine.Local},
 		Images: images, Bodies: &s.bodies, Version: readVersion(a.release).Version, Log: a.log,
 	}

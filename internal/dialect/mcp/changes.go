@@ -2,14 +2,9 @@ package mcp
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"sync"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // Changes are plans for a person's folders. They lie where `airlock apply` finds
@@ -58,9 +53,7 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 	given, asked := c.request.Params.InputResponses[question].(*sdk.ElicitResult)
 	about := "" // nothing that was asked
 	if asked {
-		if was, ok := s.questions.take(c.request.Params.RequestState, c.caller.Owner); ok {
-			about = was
-		}
+		about, _ = s.askedOf(c)
 	}
 	switch {
 	case plan.Done != "" && about == onPage+id:
@@ -82,6 +75,15 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 		return nil, err
 	}
 	return answer(done), nil
+}
+
+// askedOf returns what the question was about that a call answers. It can be answered
+// once, by the client that it was put to.
+func (s *Server) askedOf(c *call) (about string, ok bool) {
+	if is, ok := s.questions.take(c.request.Params.RequestState); ok && is.owner == c.caller.Owner {
+		return is.about, true
+	}
+	return "", false
 }
 
 // onPage marks a question that is answered on a page, not in the client.
@@ -120,42 +122,4 @@ func form(text string) sdk.InputRequestMap {
 	return sdk.InputRequestMap{question: &sdk.ElicitParams{
 		Mode: "form", Message: text, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
 	}}
-}
-
-// questions are those that were put to people and not answered yet.
-type questions struct {
-	mu   sync.Mutex
-	open map[string]asked
-}
-
-type asked struct {
-	owner engine.Owner
-	about string // a plan, or a run
-	until time.Time
-}
-
-const (
-	questionTime = 10 * time.Minute
-	maxQuestions = 1000
-)
-
-func (q *questions) put(owner engine.Owner, about string) (state string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.open == nil || len(q.open) >= maxQuestions {
-		q.open = map[string]asked{}
-	}
-	state = rand.Text()
-	q.open[state] = asked{owner, about, time.Now().Add(questionTime)}
-	return state
-}
-
-// take returns what a question was about that was put to an owner. It can be answered
-// once.
-func (q *questions) take(state string, owner engine.Owner) (about string, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	is, ok := q.open[state]
-	delete(q.open, state)
-	return is.about, ok && is.owner == owner && time.Now().Before(is.until)
 }

@@ -65,7 +65,7 @@ func (s *Server) answered(ctx context.Context, c *call) (*cell, error) {
 	if !asked {
 		return nil, nil //nolint:nilnil // a first call
 	}
-	run, ok := s.questions.take(c.request.Params.RequestState, c.caller.Owner)
+	run, ok := s.askedOf(c)
 	if !ok {
 		return nil, refused("that question was answered before, or is older than 10 minutes: call run_code again")
 	}

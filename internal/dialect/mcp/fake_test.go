@@ -247,7 +247,9 @@ func (f *fakeLive) at(session engine.ID, path string) string {
 	return filepath.Join(f.root, session.String(), filepath.FromSlash(path))
 }
 
-func (f *fakeLive) ListFiles(_ context.Context, _ engine.Caller, session engine.ID) (found []Entry, _ bool, _ error) {
+func (f *fakeLive) ListFiles(
+	_ context.Context, _ engine.Caller, session engine.ID, _ string, _ int,
+) (found []engine.Entry, _ bool, _ error) {
 	root := f.at(session, "")
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -255,7 +257,7 @@ func (f *fakeLive) ListFiles(_ context.Context, _ engine.Caller, session engine.
 		}
 		info, _ := d.Info()
 		name, _ := filepath.Rel(root, path)
-		found = append(found, Entry{Path: name, Size: info.Size()})
+		found = append(found, engine.Entry{Path: name, Size: info.Size(), Kind: engine.EntryFile})
 		return nil
 	})
 	return found, false, err
@@ -263,32 +265,36 @@ func (f *fakeLive) ListFiles(_ context.Context, _ engine.Caller, session engine.
 
 func (f *fakeLive) OpenFile(
 	_ context.Context, _ engine.Caller, session engine.ID, path string,
-) (Entry, *os.File, error) {
+) (engine.Entry, *os.File, error) {
 	file, err := os.Open(f.at(session, path))
 	if err != nil {
-		return Entry{}, nil, &engine.Error{Op: "open", Kind: engine.ErrNotFound}
+		return engine.Entry{}, nil, &engine.Error{Op: "open", Kind: engine.ErrNotFound}
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return Entry{}, nil, err
+		return engine.Entry{}, nil, err
 	}
-	return Entry{Path: path, Size: info.Size()}, file, nil
+	return engine.Entry{Path: path, Size: info.Size()}, file, nil
 }
 
 func (f *fakeLive) WriteFile(
 	_ context.Context, _ engine.Caller, session engine.ID, path string, content io.Reader,
-) (Entry, error) {
+) (engine.Entry, error) {
 	data, err := io.ReadAll(content)
 	if err != nil {
-		return Entry{}, err
+		return engine.Entry{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(f.at(session, path)), 0o700); err != nil {
-		return Entry{}, err
+		return engine.Entry{}, err
 	}
-	return Entry{Path: path, Size: int64(len(data))}, os.WriteFile(f.at(session, path), data, 0o600)
+	return engine.Entry{Path: path, Size: int64(len(data))}, os.WriteFile(f.at(session, path), data, 0o600)
 }
 
-func (f *fakeLive) RemoveFile(_ context.Context, _ engine.Caller, session engine.ID, path string) error {
+func (f *fakeLive) MakeFolder(_ context.Context, _ engine.Caller, session engine.ID, path string) (engine.Entry, error) {
+	return engine.Entry{Path: path}, os.MkdirAll(f.at(session, path), 0o700)
+}
+
+func (f *fakeLive) RemoveFile(_ context.Context, _ engine.Caller, session engine.ID, path string, _ bool) error {
 	if os.Remove(f.at(session, path)) != nil {
 		return &engine.Error{Op: "remove", Kind: engine.ErrNotFound}
 	}

@@ -38,7 +38,6 @@ import (
 type Options struct {
 	Engine Engine
 	Live   Live
-	Files  Files
 
 	// Caller says who makes a request over HTTP. Whoever serves the handler has
 	// made sure that there is somebody.
@@ -63,9 +62,9 @@ type Server struct {
 	sdk     *sdk.Server
 	tools   []tool
 	open    openSessions
-	uploads uploads
+	uploads tickets[upload]
 
-	questions questions
+	questions tickets[string] // put to people: about a plan, or a run
 	dialogs   dialogs
 
 	decoding sync.Mutex // one picture at a time takes memory

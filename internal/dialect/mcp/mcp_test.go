@@ -49,7 +49,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	}))
 	r.live = newFakeLive(t, r.engine)
 	o := Options{
-		Engine: r.engine, Live: r.live, Files: r.live, HTTP: true, Images: 2, Version: "1.2.3",
+		Engine: r.engine, Live: r.live, HTTP: true, Images: 2, Version: "1.2.3",
 		Caller: func(req *http.Request) engine.Caller {
 			return engine.Caller{Owner: engine.Owner(strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer "))}
 		},

@@ -34,21 +34,15 @@ type Live interface {
 	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
 	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
 	CancelCell(ctx context.Context, caller engine.Caller, session, cell engine.ID) error
-}
 
-// Files are those in the working directory of a live session.
-type Files interface {
-	// ListFiles returns what is there, and whether there is more than it lists.
-	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID) (files []Entry, more bool, err error)
-	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (Entry, *os.File, error)
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (Entry, error)
-	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) error
-}
-
-// Entry is a file in a session.
-type Entry struct {
-	Path string
-	Size int64
+	// Files in the working directory.
+	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (
+		files []engine.Entry, more bool, err error)
+	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
+	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
+	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (
+		engine.Entry, error)
+	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
 }
 
 // What a handle is of shows in its first letter, for people and models.

@@ -245,19 +245,19 @@ func (r *relay) receive(answer *http.Response, m *envelope, put func([]byte)) er
 	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
 		var last []byte
 		for e, err := range sse.Read(answer.Body, maxAnswer) {
-			if err != nil {
-				return fmt.Errorf("%w: %w", errWentAway, err)
+			if err == nil && len(e.Data) > 0 { // an error ends the stream, as its end does
+				last = e.Data
+				put(last)
 			}
-			if len(e.Data) == 0 {
-				continue
-			}
-			if last = e.Data; m.Method == "initialize" {
-				r.spoken(last)
-			}
-			put(last)
 		}
-		if is, _ := readEnvelope(last); m.isCall() && (is.Method != "" || !bytes.Equal(is.ID, m.ID)) {
+		is, _ := readEnvelope(last)
+		if m.isCall() && (is.Method != "" || !bytes.Equal(is.ID, m.ID)) {
 			return errWentAway
+		}
+		if m.Method == "initialize" {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.version = is.Result.Version
 		}
 		return nil
 	}
@@ -275,32 +275,32 @@ func (r *relay) receive(answer *http.Response, m *envelope, put func([]byte)) er
 	return nil
 }
 
-// spoken notes the version in the answer to an initialize.
-func (r *relay) spoken(data []byte) {
-	var is struct {
-		Result struct {
-			Version string `json:"protocolVersion"`
-		} `json:"result"`
-	}
-	if json.Unmarshal(data, &is) == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.version = is.Result.Version
-	}
+// inSession returns the header of requests about the session that there is.
+func (r *relay) inSession() (header http.Header, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return http.Header{"Accept": {"text/event-stream"}, sessionHeader: {r.session}, versionHeader: {r.version}}, r.session != ""
 }
 
 // listen passes on what the service says without being asked, for as long as the session
 // lives.
 func (r *relay) listen(ctx context.Context) {
-	r.mu.Lock()
-	session, version := r.session, r.version
-	r.mu.Unlock()
-	if session == "" {
+	header, ok := r.inSession()
+	if !ok {
 		return
 	}
-	header := http.Header{"Accept": {"text/event-stream"}, sessionHeader: {session}, versionHeader: {version}}
 	r.calls.Go(func() {
-		for r.hears(ctx, header) {
+		for ctx.Err() == nil {
+			answer, err := r.do(ctx, http.MethodGet, nil, header)
+			if err == nil {
+				if answer.StatusCode == http.StatusOK {
+					_ = r.receive(answer, &envelope{}, r.write) // how it ended does not matter
+				}
+				answer.Body.Close()
+				if answer.StatusCode != http.StatusOK {
+					return // it has none, or the session is over
+				}
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(listenPause):
@@ -309,38 +309,14 @@ func (r *relay) listen(ctx context.Context) {
 	})
 }
 
-// hears reports whether it is worth listening again when a stream has ended.
-func (r *relay) hears(ctx context.Context, header http.Header) bool {
-	answer, err := r.do(ctx, http.MethodGet, nil, header)
-	if err != nil {
-		return ctx.Err() == nil
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return false // it has none, or the session is over
-	}
-	_ = r.receive(answer, &envelope{}, r.write) // how it ended does not matter
-	return ctx.Err() == nil
-}
-
 // leave tells the service that the session is over: what still runs in it ends.
 func (r *relay) leave() {
-	r.mu.Lock()
-	session, version, to := r.session, r.version, r.to
-	r.mu.Unlock()
-	if session == "" {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, to.URL, http.NoBody)
-	if err != nil {
-		return
-	}
-	req.Header.Set(sessionHeader, session)
-	req.Header.Set(versionHeader, version)
-	if answer, err := to.Client.Do(req); err == nil { // else it has gone before
-		answer.Body.Close()
+	if header, ok := r.inSession(); ok {
+		if answer, err := r.do(ctx, http.MethodDelete, nil, header); err == nil { // else it has gone before
+			answer.Body.Close()
+		}
 	}
 }
 

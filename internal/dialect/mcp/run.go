@@ -162,7 +162,7 @@ func (s *Server) place(ctx context.Context, caller engine.Caller, session, file 
 		return err
 	}
 	defer content.Close()
-	_, err = s.Files.WriteFile(ctx, caller, session, f.Name, content)
+	_, err = s.write(ctx, caller, session, f.Name, content)
 	return err
 }
 

@@ -62,18 +62,19 @@ func (o Stdio) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if o.Changes != nil {
 		r.local = r.startLocal(within)
 	}
-	lines := make(chan []byte)
 	failed := make(chan error, 1)
-	go func() { // ends with the input, which stays open for the process where the context ends first
-		defer close(lines)
+	go func() { // the input may stay open for longer than the context
 		failed <- readLines(in, func(line []byte) {
-			select {
-			case lines <- line:
-			case <-within.Done():
+			if within.Err() == nil {
+				r.take(within, line)
 			}
 		})
 	}()
-	err := r.passAll(within, lines, failed)
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.calls.Wait() }()
 	select {
@@ -88,20 +89,6 @@ func (o Stdio) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		r.local.close()
 	}
 	return err
-}
-
-func (r *relay) passAll(ctx context.Context, lines <-chan []byte, failed <-chan error) error {
-	for {
-		select {
-		case line, more := <-lines:
-			if !more {
-				return <-failed
-			}
-			r.take(ctx, line)
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
 
 // readLines passes on each line with text. One that is too long is passed on as nothing.
@@ -150,6 +137,9 @@ type envelope struct {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	} `json:"params"`
+	Result struct {
+		Version string `json:"protocolVersion"`
+	} `json:"result"`
 
 	session string // that it is for; empty: the one there is
 }
@@ -178,31 +168,17 @@ func (r *relay) write(data []byte) {
 	_, _ = r.out.Write(append(data[:len(data):len(data)], '\n')) // a host that left closes the input, too
 }
 
-// answer writes the result of a call.
-func (r *relay) answer(m *envelope, result any) {
-	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result})
-	if err == nil {
-		r.write(text)
-	}
-}
-
 // fail answers a call that did not reach the service: to a tool's in words for the
 // model.
 func (r *relay) fail(m *envelope, code int, said string) {
-	switch {
-	case !m.isCall():
-	case m.Method == "tools/call":
-		result := map[string]any{"isError": true, "content": []any{map[string]string{"type": "text", "text": said}}}
-		if m.Params.Meta.Version >= stateless {
-			result["resultType"] = "complete"
-		}
-		r.answer(m, result)
-	default:
-		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID,
-			"error": map[string]any{"code": code, "message": said}})
-		if err == nil {
-			r.write(text)
-		}
+	key, value := "error", map[string]any{"code": code, "message": said}
+	if m.Method == "tools/call" {
+		key, value = "result", map[string]any{"isError": true, "resultType": "complete",
+			"content": []any{map[string]string{"type": "text", "text": said}}}
+	}
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, key: value})
+	if err == nil && m.isCall() {
+		r.write(text)
 	}
 }
 

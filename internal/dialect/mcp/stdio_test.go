@@ -144,7 +144,8 @@ func TestStdio(t *testing.T) {
 // Clients of every version reach through: questions, progress, cancelling, and tasks,
 // which the clients of the SDK do not know.
 func TestStdioThrough(t *testing.T) {
-	r := newRig(t)
+	f := &folder{}
+	r := newRig(t, func(o *Options) { o.Changes = f })
 	h := r.stdio(Stdio{})
 	modern := func(id int, method, params string) string {
 		return declared(message(id, method, params, stateless), tasksExtension)
@@ -167,7 +168,16 @@ func TestStdioThrough(t *testing.T) {
 	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
 	r.live.awaitCancels(2)
 
-	h.begin(lastSession, "{}")
+	h.begin(lastSession, `{"elicitation":{}}`)
+	question := h.ask(message(4, "tools/call", `{"name":"apply_changes","arguments":{"plan_id":"p1"}}`, ""))
+	if question["method"] != "elicitation/create" {
+		t.Fatalf("the service's question: %v", question)
+	}
+	id, _ := json.Marshal(question["id"])
+	if got := said(h.ask(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"action":"accept","content":{}}}`)); !strings.Contains(
+		got, `"id":4`) || f.done() != "p1" {
+		t.Errorf("the answer to it: %s", got)
+	}
 	h.say(message(5, "tools/call", `{"name":"run_code","arguments":{"code":"print up\nwait"},"_meta":{"progressToken":"p"}}`, ""))
 	if got := h.hears(); got["method"] != "notifications/progress" {
 		t.Errorf("the progress: %v", got)
@@ -204,7 +214,14 @@ func TestStdioCancelOvertakes(t *testing.T) {
 	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 	h.ask(message(3, "ping", `{}`, "")) // the cancelling has arrived
 	close(held)
-	r.live.awaitCancels(1)
+	if got := h.hears(); got["id"] != 2.0 { // or a program that waits for a minute goes on
+		t.Errorf("the call: %v", got)
+	}
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	if n := len(r.live.cells); n != r.live.canceled {
+		t.Errorf("%d programs, %d cancelled", n, r.live.canceled)
+	}
 }
 
 // slowWay holds some requests back.
@@ -254,6 +271,7 @@ func TestStdioRestart(t *testing.T) {
 	mu.Unlock()
 	first.handler.Close()
 	first.http.CloseClientConnections()
+	transport.CloseIdleConnections() // they are noticed a moment later otherwise
 	if got := said(h.hears()); !strings.Contains(got, `"id":3`) || !strings.Contains(got, "isError") {
 		t.Errorf("what was under way: %s", got)
 	}

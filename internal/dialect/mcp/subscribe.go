@@ -78,20 +78,14 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, s *subscription
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
-	send := func(key, method string, value any) {
-		message := map[string]any{"jsonrpc": "2.0", key: value}
-		if method != "" {
-			message["method"] = method
-		} else {
-			message["id"] = s.ID
-		}
-		if text, err := json.Marshal(message); err == nil {
+	send := func(key string, value any, name string, is any) {
+		if text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", key: value, name: is}); err == nil {
 			fmt.Fprintf(w, "event: message\ndata: %s\n\n", text)
 			_ = http.NewResponseController(w).Flush() // a client that left ends the context
 		}
 	}
 	meta := sdk.Meta{sdk.MetaKeySubscriptionID: s.ID}
-	send("params", "notifications/subscriptions/acknowledged",
+	send("method", "notifications/subscriptions/acknowledged", "params",
 		map[string]any{"notifications": map[string]any{"taskIds": accepted}, "_meta": meta})
 	tick := time.NewTicker(taskPause)
 	defer tick.Stop()
@@ -100,14 +94,14 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, s *subscription
 			t, err := h.server.task(ctx, c, p, "")
 			if err == nil && t.Status != was[id] {
 				was[id], t.Meta = t.Status, meta
-				send("params", "notifications/tasks", t)
+				send("method", "notifications/tasks", "params", t)
 			}
 			if err != nil || t.final() {
 				delete(working, id)
 			}
 		}
 		if len(working) == 0 {
-			send("result", "", &doneTask{ResultType: "complete", ResultBase: sdk.ResultBase{Meta: meta}})
+			send("id", s.ID, "result", &doneTask{ResultType: "complete", ResultBase: sdk.ResultBase{Meta: meta}})
 			return
 		}
 		select {

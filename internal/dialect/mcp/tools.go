@@ -23,6 +23,7 @@ import (
 const (
 	defaultChars = 20_000
 	maxContent   = 3 << 20 // bytes that write_file takes
+	listDepth    = 1 << 12 // deeper than any path
 )
 
 // table lists the tools.
@@ -125,7 +126,7 @@ func (s *Server) writeFile(ctx context.Context, c *call) (*sdk.CallToolResult, e
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Files.WriteFile(ctx, c.caller, session, name, bytes.NewReader(content)); err != nil {
+	if _, err := s.write(ctx, c.caller, session, name, bytes.NewReader(content)); err != nil {
 		return nil, about(name, err)
 	}
 	return answer(fmt.Sprintf("Written: %s (%s). session %s has it: pass it to go on.",
@@ -176,11 +177,23 @@ func wholeRunes(data []byte) []byte {
 	return data
 }
 
+// write writes a file, and makes the folders above it.
+func (s *Server) write(
+	ctx context.Context, caller engine.Caller, session engine.ID, name string, content io.Reader,
+) (engine.Entry, error) {
+	if folder := path.Dir(name); folder != "." {
+		if _, err := s.Live.MakeFolder(ctx, caller, session, folder); err != nil {
+			return engine.Entry{}, err
+		}
+	}
+	return s.Live.WriteFile(ctx, caller, session, name, content)
+}
+
 // read returns a part of a file and the size of the whole.
 func (s *Server) read(
 	ctx context.Context, caller engine.Caller, session engine.ID, name string, offset int64, limit int,
 ) ([]byte, int64, error) {
-	entry, f, err := s.Files.OpenFile(ctx, caller, session, name)
+	entry, f, err := s.Live.OpenFile(ctx, caller, session, name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -201,14 +214,14 @@ func (s *Server) listFiles(ctx context.Context, c *call) (*sdk.CallToolResult, e
 	if err != nil {
 		return nil, err
 	}
-	entries, more, err := s.Files.ListFiles(ctx, c.caller, session)
+	entries, more, err := s.Live.ListFiles(ctx, c.caller, session, "", listDepth)
 	if err != nil {
 		return nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(e Entry) bool {
-		return !strings.HasPrefix(e.Path, c.text("prefix")) || e.Path <= c.text("after")
+	entries = slices.DeleteFunc(entries, func(e engine.Entry) bool {
+		return e.Kind != engine.EntryFile || !strings.HasPrefix(e.Path, c.text("prefix")) || e.Path <= c.text("after")
 	})
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(entries, func(a, b engine.Entry) int { return strings.Compare(a.Path, b.Path) })
 	var b strings.Builder
 	shown := min(len(entries), c.int("limit"))
 	for _, e := range entries[:shown] {
@@ -234,7 +247,7 @@ func (s *Server) deleteFile(ctx context.Context, c *call) (*sdk.CallToolResult, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Files.RemoveFile(ctx, c.caller, session, name); err != nil && !errors.Is(err, engine.ErrNotFound) {
+	if err := s.Live.RemoveFile(ctx, c.caller, session, name, false); err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return nil, about(name, err)
 	}
 	return answer("Deleted: " + engine.ShownName(name)), nil

@@ -14,52 +14,63 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-const (
-	uploadTime = 10 * time.Minute
-	maxUploads = 100 // addresses of one owner that wait
-)
+// ticketTime is how long a ticket is good for.
+const ticketTime = 10 * time.Minute
 
-// uploads are the addresses that files can be sent to, once each.
-type uploads struct {
+// tickets are secrets that are good for one thing, once.
+type tickets[T any] struct {
 	mu   sync.Mutex
-	open map[string]upload
+	open map[string]ticket[T]
 }
 
+type ticket[T any] struct {
+	owner engine.Owner
+	about T
+	until time.Time
+}
+
+// maxTickets of one owner wait. The next one takes the place of the oldest.
+const maxTickets = 100
+
+func (t *tickets[T]) put(owner engine.Owner, about T) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[string]ticket[T]{}
+	}
+	n, oldest := 0, ""
+	for secret, other := range t.open {
+		if time.Now().After(other.until) {
+			delete(t.open, secret)
+		} else if other.owner == owner {
+			n++
+			if oldest == "" || other.until.Before(t.open[oldest].until) {
+				oldest = secret
+			}
+		}
+	}
+	if n >= maxTickets {
+		delete(t.open, oldest)
+	}
+	secret := rand.Text() + rand.Text() // 256 bits: for an upload it is all that is asked for
+	t.open[secret] = ticket[T]{owner, about, time.Now().Add(ticketTime)}
+	return secret
+}
+
+// take returns what a ticket is about. It is used up then.
+func (t *tickets[T]) take(secret string) (is ticket[T], ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	is, ok = t.open[secret]
+	delete(t.open, secret)
+	return is, ok && time.Now().Before(is.until)
+}
+
+// upload is what may be sent to an address.
 type upload struct {
 	caller  engine.Caller
 	session engine.ID
 	path    string
-	until   time.Time
-}
-
-func (u *uploads) add(one upload) (token string, ok bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.open == nil {
-		u.open = map[string]upload{}
-	}
-	n := 0
-	for token, other := range u.open {
-		if time.Now().After(other.until) {
-			delete(u.open, token)
-		} else if other.caller.Owner == one.caller.Owner {
-			n++
-		}
-	}
-	if n >= maxUploads {
-		return "", false
-	}
-	token = rand.Text() + rand.Text() // 256 bits: it is all that is asked for
-	u.open[token] = one
-	return token, true
-}
-
-func (u *uploads) take(token string) (upload, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	one, ok := u.open[token]
-	delete(u.open, token)
-	return one, ok && time.Now().Before(one.until)
 }
 
 func (s *Server) uploadLink(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
@@ -71,10 +82,7 @@ func (s *Server) uploadLink(ctx context.Context, c *call) (*sdk.CallToolResult, 
 	if err != nil {
 		return nil, err
 	}
-	token, ok := s.uploads.add(upload{caller: c.caller, session: session, path: name, until: time.Now().Add(uploadTime)})
-	if !ok {
-		return nil, refused("too many upload links wait: use them, or try again in 10 minutes")
-	}
+	token := s.uploads.put(c.caller.Owner, upload{caller: c.caller, session: session, path: name})
 	base := s.PublicURL
 	if extra := c.request.Extra; base == "" && extra != nil {
 		base = extra.Header.Get(baseHeader)
@@ -93,12 +101,13 @@ func (s *Server) Uploads(limit int64) http.Handler {
 			http.Error(w, "this address takes PUT", http.StatusMethodNotAllowed)
 			return
 		}
-		to, ok := s.uploads.take(strings.TrimPrefix(r.URL.Path, "/"))
+		ticket, ok := s.uploads.take(strings.TrimPrefix(r.URL.Path, "/"))
+		to := ticket.about
 		if !ok {
 			http.Error(w, "this address is used up, expired, or never was", http.StatusNotFound)
 			return
 		}
-		entry, err := s.Files.WriteFile(r.Context(), to.caller, to.session, to.path, http.MaxBytesReader(w, r.Body, limit))
+		entry, err := s.write(r.Context(), to.caller, to.session, to.path, http.MaxBytesReader(w, r.Body, limit))
 		if err != nil {
 			text, _ := errorOf(err)
 			http.Error(w, "the file was not stored: "+text, http.StatusUnprocessableEntity)
