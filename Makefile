@@ -105,7 +105,7 @@ lint: $(GOLANGCI) ## what may be tracked, format check and golangci-lint, import
 # As root none of the sandbox's tests may be skipped. Each set of tests is one go test.
 TIMES    := $(CACHE)/times
 as-root   = if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi
-go-test   = $(as-root); $(GO) test -json -vet=off -timeout 20m $(1) | scripts/test-report '$(TIMES)'
+go-test   = $(as-root); $(GO) test -json -vet=off -timeout 40m $(1) | scripts/test-report '$(TIMES)'
 
 # The race detector watches everything of ours that is concurrent. Texts and files that
 # are large on purpose have one goroutine and take ten times as long under it.

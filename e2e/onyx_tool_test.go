@@ -171,7 +171,7 @@ func TestToolAgainstTheService(t *testing.T) {
 
 func toolAgainstTheService(t *testing.T, who person) {
 	s := serve(t, who, dataFolder(t, who))
-	c := newChat(t, pytool.Config{BaseURL: s.url + "/onyx", Timeout: patience})
+	c := newChat(t, pytool.Config{BaseURL: s.url + "/onyx", Timeout: time.Minute})
 	brief := newChat(t, pytool.Config{BaseURL: s.url + "/onyx", Timeout: 3 * time.Second})
 	var all strings.Builder
 	for _, turn := range []struct{ name, code string }{
@@ -211,7 +211,7 @@ func toolAgainstTheService(t *testing.T, who person) {
 	}
 
 	// Only the recorded program is to run out of time.
-	c = newChat(t, pytool.Config{BaseURL: s.url + "/onyx", Timeout: patience})
+	c = newChat(t, pytool.Config{BaseURL: s.url + "/onyx", Timeout: time.Minute})
 	_, result := c.run("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.savefig('日本.png')\nNone")
 	if len(result.FileIDs) != 1 {
 		t.Fatalf("%s", result.JSON())
