@@ -177,6 +177,7 @@ func routes() map[string]handler {
 		"POST /files/upload":             on((*request).upload),
 		"POST /files/mkdir":              on((*request).makeFolder),
 		"POST /files/move":               on((*request).moveFile),
+		"POST /files/compare":            on((*request).compareFiles),
 		"DELETE /files/delete":           on((*request).deleteFile),
 		"POST /files/archive":            on((*request).archive),
 		"GET /files/grep":                on((*request).grep),
