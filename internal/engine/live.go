@@ -21,6 +21,8 @@ type Resident interface {
 type Reins struct {
 	Interrupt func() error // sends it SIGINT, and what it runs in the foreground
 	Drain     func()       // returns when what it has written until now is handed over
+	// Usage is what all in its sandbox have used so far; nil where only SaveSession knows.
+	Usage func() (cpu time.Duration, memoryPeak int64)
 }
 
 // Led is a Host whose program can be led.

@@ -264,7 +264,7 @@ func (l *log) end(last Event) {
 }
 
 // outputs are what the events amount to.
-func (l *log) outputs() (all []Output, size int) {
+func (l *log) outputs() (all []Output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flush()
@@ -282,7 +282,14 @@ func (l *log) outputs() (all []Output, size int) {
 			all = nil
 		}
 	}
-	return all, l.bytes + l.texts[Stdout] + l.texts[Stderr]
+	return all
+}
+
+// size is that of all outputs, in bytes.
+func (l *log) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes + l.texts[Stdout] + l.texts[Stderr]
 }
 
 // since returns the events after the first n, a channel that closes when there are
@@ -329,6 +336,6 @@ func (l *log) watch(ctx context.Context, after int) iter.Seq[Event] {
 // snapshot is the cell as it stands. The caller holds the session's mu.
 func (c *cell) snapshot() Cell {
 	snapshot := c.Cell
-	snapshot.Outputs, _ = c.log.outputs()
+	snapshot.Outputs = c.log.outputs()
 	return snapshot
 }

@@ -34,6 +34,7 @@ type interpreter struct {
 	vacate  bool           // the workspace is to go with it
 	guests  int            // who use its sandbox beside it
 	visited bool           // there was one
+	unsaved bool           // files may be there that are not stored, whatever its driver says
 	carry   map[engine.Stream][]byte
 }
 
@@ -59,7 +60,7 @@ func (at *session) launch() error {
 	if err != nil {
 		return err
 	}
-	it.run = run.ID
+	it.run, it.unsaved = run.ID, !at.fresh
 	at.interpreter, at.cpu, at.fresh = it, 0, false
 	if !at.setup.empty() {
 		at.orders = slices.Insert(at.orders, 0, &order{do: setupOrder, reply: make(chan reply, 1), text: struct {
@@ -344,18 +345,24 @@ func (it *interpreter) report(text []byte) {
 		Count       int    `json:"count"`
 		Interrupted bool   `json:"interrupted"`
 		Failed      string `json:"failed"`
-		Exit        *int   `json:"exit"` // of a program
+		Unchanged   bool   `json:"unchanged"` // no file of the workspace is other than after the last cell
+		Exit        *int   `json:"exit"`      // of a program
 	}
 	_ = json.Unmarshal(text, &result)                                // then it is an error
 	it.asks.Answer(toolcall.Failed("the cell that asked has ended")) // something that its cell has left
 	it.drain()
-	it.at.mu.Lock()
-	o.cell.hold()
-	it.at.mu.Unlock()
-	it.save(o.cell)
 	at.mu.Lock()
-	defer at.mu.Unlock()
 	c := o.cell
+	c.hold()
+	if result.Unchanged && !it.unsaved && it.reins.Usage != nil {
+		cpu, peak := it.reins.Usage()
+		at.charge(c, cpu, peak)
+	} else {
+		at.mu.Unlock()
+		it.save(c)
+		at.mu.Lock()
+	}
+	defer at.mu.Unlock()
 	status := StatusError
 	switch {
 	case c.timedOut:
@@ -391,7 +398,9 @@ func (at *session) rest() {
 	})
 }
 
-// save stores the files that a cell has changed.
+// save stores the files that a cell has changed. A driver that says there are none,
+// of a workspace of which nothing waits to be stored, is taken at its word: what it hides
+// its own session lacks, until a cell or the end of a process brings the next look.
 func (it *interpreter) save(c *cell) {
 	at := it.at
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
@@ -403,14 +412,20 @@ func (it *interpreter) save(c *cell) {
 		if !errors.Is(err, engine.ErrNotFound) { // else there is nothing left to store
 			at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
 		}
-		c.Message = sentence(c.Message, "Its files could not be stored.")
+		it.unsaved, c.Message = true, sentence(c.Message, "Its files could not be stored.")
 		return
 	}
+	it.unsaved = false
 	c.Files, c.Deleted, c.Dropped = saved.Files, saved.Deleted, saved.Dropped
-	if saved.CPU > 0 {
-		c.Usage.CPU, at.cpu = max(0, saved.CPU-at.cpu), saved.CPU
+	at.charge(c, saved.CPU, saved.MemoryPeak)
+}
+
+// charge notes what was used until the end of a cell. The caller holds mu.
+func (at *session) charge(c *cell, cpu time.Duration, memoryPeak int64) {
+	if cpu > 0 {
+		c.Usage.CPU, at.cpu = max(0, cpu-at.cpu), cpu
 	}
-	c.Usage.MemoryPeak = saved.MemoryPeak
+	c.Usage.MemoryPeak = memoryPeak
 }
 
 // ask puts a cell's question to its caller.

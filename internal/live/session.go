@@ -184,8 +184,7 @@ func (at *session) keep(c *cell) {
 	at.cells = append(at.cells, c)
 	bytes, first := 0, 0
 	for i, older := range slices.Backward(at.cells[:len(at.cells)-1]) {
-		_, size := older.log.outputs()
-		bytes += size
+		bytes += older.log.size()
 		if older.Status.Final() && (bytes > keptBytes || len(at.cells)-i > keptCells) {
 			first = i + 1
 			break
@@ -403,7 +402,7 @@ func (at *session) finish(c *cell, status Status, message string) {
 	last := c.Cell
 	at.service.cells.Add(1)
 	at.used = c.FinishedAt
-	last.Outputs, _ = c.log.outputs()
+	last.Outputs = c.log.outputs()
 	c.log.end(Event{Output: Output{Type: DoneEvent}, Cell: &last})
 	close(c.done)
 }

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,38 @@ func (g *group) openAccounts(controller, folder string) {
 // counts are the open files of a group's accounts, nil where there is none.
 func (g *group) counts() []*os.File {
 	return []*os.File{g.processesFile, g.cpuFile, g.peakFile, g.memoryFile, g.socketFile, g.oomFile}
+}
+
+// meter opens what a group has used once more, for the service, which may not open
+// it: a live interpreter is asked after each cell. Nil without a group.
+func (g *group) meter() []*os.File {
+	if g == nil || g.cpuFile == nil || g.peakFile == nil {
+		return nil
+	}
+	var files []*os.File
+	for _, f := range []*os.File{g.cpuFile, g.peakFile} {
+		again, err := openControl(path.Dir(f.Name()), path.Base(f.Name()), unix.O_RDONLY)
+		if err != nil {
+			closeAll(files)
+			return nil
+		}
+		files = append(files, again)
+	}
+	return files
+}
+
+// readMeter reads what a meter shows.
+func readMeter(files []*os.File) (cpu time.Duration, memoryPeak int64) {
+	var texts [2]string
+	for i, f := range files[:len(texts)] {
+		var page [4096]byte
+		n, _ := f.ReadAt(page[:], 0) // one that is closed reads as nothing
+		texts[i] = string(page[:n])
+	}
+	if used := valueOf(texts[0], "usage_usec"); used > 0 { // version 2
+		return time.Duration(used) * time.Microsecond, parseInt(texts[1])
+	}
+	return time.Duration(parseInt(texts[0])), parseInt(texts[1])
 }
 
 // processes counts the group's processes and threads; 0 if that is not known.

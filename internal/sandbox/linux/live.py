@@ -16,6 +16,7 @@ import sys
 HERE = "/opt/airlock/live"
 sys.path.append("%s/%d.%d" % (HERE, *sys.version_info[:2]))
 
+import _signal
 import _thread
 import asyncio
 import base64
@@ -27,6 +28,7 @@ import importlib.machinery
 import io
 import json
 import os
+import re
 import reprlib
 import select
 import shlex
@@ -37,6 +39,7 @@ import tempfile
 import threading
 import warnings
 
+TASKS = getattr(asyncio.tasks, "_all_tasks", None)  # of all loops: most often there is none; before Python 3.12
 LARGEST = 8 << 20  # bytes of one form of what is displayed
 PIECE = 64 << 10  # characters of text in one notice
 
@@ -59,6 +62,7 @@ class Channel:
         self.reading = False  # a thread reads for all
         self.writing = 0  # a signal must not end it in the middle of a message
         self.put_off = False  # an interrupt that came in the meantime
+        self.held = b""  # messages that go out with the next one
 
     def tell(self, name, value):
         self.send('{"name":"%s","input":%s}' % (name, value))
@@ -93,31 +97,41 @@ class Channel:
             self.takers.pop(number, None)
         return answers[0]
 
-    @contextlib.contextmanager
-    def whole(self):
-        """What is done here no interrupt ends in its middle."""
+    def __enter__(self):
+        """What is done with the channel no interrupt ends in its middle."""
         self.writing += 1
-        try:
-            with self.lock:
-                yield
-        finally:
-            self.writing -= 1
-        if self.put_off and not self.writing and threading.current_thread() is threading.main_thread():
+        self.lock.acquire()
+
+    def __exit__(self, kind, error, trace):
+        self.lock.release()
+        self.writing -= 1
+        if kind is None and self.put_off and not self.writing and threading.current_thread() is threading.main_thread():
             self.put_off = False
             raise KeyboardInterrupt
 
+    def hold(self, name, value):
+        """Is tell for what is soon followed by more: whoever reads is woken once."""
+        with self:
+            self.held += framed('{"name":"%s","input":%s}' % (name, value))
+
+    def flush(self):
+        if self.held:
+            self.write(b"")
+
     def send(self, text):
-        body = text.encode()
-        rest = memoryview(struct.pack(">I", len(body)) + body)
-        with self.whole():
+        self.write(framed(text))
+
+    def write(self, message):
+        with self:
+            rest, self.held = memoryview(self.held + message), b""
             while rest:
                 rest = rest[os.write(self.calls, rest) :]
 
     def receive(self):
         """Reads what is there, and gives away the answers that are whole."""
-        with self.whole():
+        with self:
             try:
-                data = os.read(self.answers, 1 << 20)
+                data = os.read(self.answers, 1 << 16)
             except BlockingIOError:
                 return
             if not data:
@@ -141,12 +155,22 @@ class Channel:
         return answers[0]
 
 
+def framed(text):
+    body = text.encode()
+    return struct.pack(">I", len(body)) + body
+
+
 class Unheard:
     """Stands for the channel where nobody listens."""
 
     writing, put_off = 0, False
 
     def tell(self, name, value):
+        pass
+
+    hold = tell
+
+    def flush(self):
         pass
 
 
@@ -305,8 +329,149 @@ def draw_quickly():
     pylabtools.print_figure = print_figure
 
 
+MOST_MARKS = 256
+
+
+class Marks:
+    """What tells one state of the files in a folder from another, as the executor does.
+    It is None where that has to look itself: there are many, or something else than files."""
+
+    def __init__(self, folder, listed=os.scandir, stat=os.stat):  # whatever a cell makes of those
+        self.folder, self.listed, self.stat = folder, listed, stat
+        self.known = self.look()
+
+    def changed(self):
+        """Reports whether something is other than at the last look. A file is made, moved
+        or removed in a folder, which is other then."""
+        known = self.known
+        with contextlib.suppress(OSError):
+            if known is not None and all(self.mark(path) == mark for path, mark in known.items()):
+                return False
+        self.known = self.look()
+        return True
+
+    def mark(self, path):
+        found = self.stat(path, follow_symlinks=False)
+        return found.st_ino, found.st_ctime_ns, found.st_size
+
+    def look(self):
+        known, folders = {}, [self.folder]
+        try:
+            while folders:
+                folder = folders.pop()
+                known[folder] = self.mark(folder)
+                with self.listed(folder) as entries:
+                    for entry in entries:
+                        if len(known) + len(folders) >= MOST_MARKS:
+                            return None
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(entry.path)
+                        elif entry.is_file(follow_symlinks=False):
+                            known[entry.path] = self.mark(entry.path)
+                        else:
+                            return None
+        except OSError:
+            return None
+        return known
+
+
+class Plain:
+    """Knows what IPython makes of code that has nothing of IPython's in it, and of a number
+    or a string, without its tokenizer and twelve formatters: half of the time of a small
+    cell. It does not know where somebody has told those to do something else."""
+
+    # Magics, commands, help and prompts, and what splitlines takes for the end of a line.
+    SPECIAL = re.compile(r"[%!?\r\v\f\x1c-\x1e\x85\u2028\u2029]|>>>|\.\.\.|In \[|^\s*[,;/]", re.MULTILINE)
+    FIRST = re.compile(r"[\w.*]*")  # what a magic without its % is looked for by
+    KINDS = frozenset((int, float, bool, str))
+
+    def __init__(self, shell):
+        from IPython.core.autocall import IPyAutocall
+        from IPython.core.macro import Macro
+
+        self.shell, self.display = shell, shell.display_formatter
+        self.calls = Macro, IPyAutocall
+        self.transforms = self.all_transforms()
+        self.formatters = dict(self.display.formatters)
+        self.text = self.formatters["text/plain"]
+        self.others = [f for f in self.formatters.values() if f is not self.text]
+        self.others += [self.display.mimebundle_formatter, self.display.ipython_display_formatter]
+        for formatter in (self.text, *self.others):  # a trait is there when it is first asked for
+            formatter.type_printers, formatter.singleton_printers, formatter.deferred_printers
+        self.printers = {kind: self.text.type_printers.get(kind) for kind in self.KINDS}
+        self.singletons = dict(self.text.singleton_printers)
+        self.float_format = self.text.float_format
+
+    def all_transforms(self):
+        manager, before = self.shell.input_transformer_manager, self.shell.prefilter_manager
+        return [
+            *manager.cleanup_transforms, None, *manager.line_transforms, None, *manager.token_transformers, None,
+            *before.checkers, None, *before.transformers, None, *self.shell.input_transformers_post,
+        ]
+
+    def is_python(self, code):
+        """Reports whether the code stays as it is, but for a newline at its end."""
+        if not code or code[0].isspace() or self.SPECIAL.search(code) or self.all_transforms() != self.transforms:
+            return False
+        if "\n" in code.rstrip("\n"):
+            return True
+        first = self.FIRST.match(code)[0]
+        return not (
+            self.shell.autocall or self.shell.find_magic(first) or isinstance(self.shell.user_ns.get(first), self.calls)
+        )
+
+    def form(self, value):
+        """Is None if it has to be asked for."""
+        kind, text = type(value), self.text
+        if (
+            kind not in self.KINDS or self.shell.display_formatter is not self.display
+            or self.display.formatters != self.formatters or not text.pprint or not text.enabled
+            or text.type_printers.get(kind) is not self.printers[kind]
+            or text.singleton_printers != self.singletons or text.float_format != self.float_format
+            or any(self.told(formatter, kind) for formatter in self.others)
+        ):
+            return None
+        try:
+            return repr(value)
+        except ValueError:  # an integer of more digits than are shown
+            return None
+
+    @staticmethod
+    def told(formatter, kind):
+        traits = formatter._trait_values
+        return (
+            traits["singleton_printers"] or not traits["type_printers"].keys().isdisjoint(kind.__mro__)
+            or any(module == "builtins" for module, _ in traits["deferred_printers"])
+        )
+
+
+async def resumed(coroutine, awaited):
+    """Is the rest of a coroutine that has begun, and awaits something."""
+    return await Resumed(coroutine, awaited)
+
+
+class Resumed:
+    def __init__(self, coroutine, awaited):
+        self.coroutine, self.awaited = coroutine, awaited
+
+    def __await__(self):
+        awaited = self.awaited
+        while True:
+            try:
+                sent = yield awaited
+            except BaseException as error:
+                step, value = self.coroutine.throw, error
+            else:
+                step, value = self.coroutine.send, sent
+            try:
+                awaited = step(value)
+            except StopIteration as end:
+                return end.value
+
+
 def make_shell(driver):
     """Makes IPython's shell."""
+    from IPython.core.compilerop import CachingCompiler
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.history import HistoryManager
@@ -321,7 +486,21 @@ def make_shell(driver):
 
         def write_format_data(self, format_dict, md_dict=None):
             data, metadata = bundle(format_dict, md_dict)
-            driver.tell("result", '{"data":{%s},"metadata":%s}' % (data, metadata))
+            driver.hold("result", '{"data":{%s},"metadata":%s}' % (data, metadata))
+
+        def compute_format_data(self, result):
+            text = plain.form(result)
+            return super().compute_format_data(result) if text is None else ({"text/plain": text}, {})
+
+        def quiet(self):
+            inputs = self.shell.history_manager.input_hist_parsed
+            return bool(inputs) and ";" in inputs[-1] and super().quiet()  # which reads its tokens
+
+        def log_output(self, format_dict):
+            if "text/plain" in format_dict:  # no other output is remembered
+                if self.shell.logger.log_output:
+                    self.shell.logger.log_write(format_dict["text/plain"], "output")
+                self.shell.history_manager.output_hist_reprs[self.prompt_count] = format_dict["text/plain"]
 
         def finish_displayhook(self):
             self._is_active = False
@@ -336,9 +515,20 @@ def make_shell(driver):
         def clear_output(self, wait=False):
             driver.tell("clear", json.dumps({"wait": bool(wait)}))
 
+    class Compiler(CachingCompiler):
+        def get_code_name(self, raw_code, transformed_code, number):
+            return "<ipython-input-%d-%012x>" % (number, hash(raw_code) & 0xFFFFFFFFFFFF)
+
     class Shell(InteractiveShell):
+        compiler_class = Type(Compiler)
         displayhook_class = Type(Hook)
         display_pub_class = Type(Publisher)
+
+        def transform_cell(self, raw_cell):
+            if plain.is_python(raw_cell):
+                self._last_input_line = raw_cell.rstrip("\n")
+                return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+            return super().transform_cell(raw_cell)
 
         def _get_exc_info(self, exc_tuple=None):
             kind, error, trace = super()._get_exc_info(exc_tuple)
@@ -386,6 +576,7 @@ def make_shell(driver):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shell = Shell.instance(config=config, ipython_dir="/tmp/.ipython")  # not among the program's files
+    plain = Plain(shell)
     return shell
 
 
@@ -401,7 +592,9 @@ class Driver:
         self.running = False  # a cell
         self.interrupted = False
         self.error = None  # of the cell: name
+        self.files = None  # in the workspace
         self.task = None
+        self.heed = self.on_interrupt
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         self.shell = make_shell(self)
 
@@ -445,7 +638,7 @@ class Driver:
         asyncio.set_event_loop(self.loop)
         self.free_runners()
         self.loop.set_exception_handler(self.complain)
-        signal.signal(signal.SIGINT, self.on_interrupt)
+        signal.signal(signal.SIGINT, self.heed)
         sys.meta_path.append(Offered(self))
         if rehearse:
             self.run_in_vain("1 + 1")
@@ -457,6 +650,7 @@ class Driver:
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         for name, value in (("TERM", "xterm-color"), ("PAGER", "cat"), ("GIT_PAGER", "cat")):
             os.environ.setdefault(name, value)  # as ipykernel says it, which forces colours, too
+        self.files = Marks(os.getcwd())
 
     def free_runners(self):
         """Lets a cell call asyncio.run: our own loop stands still in the meantime."""
@@ -492,6 +686,10 @@ class Driver:
     def tell(self, name, value):
         if os.getpid() == self.process:
             self.channel.tell(name, value)
+
+    def hold(self, name, value):
+        if os.getpid() == self.process:
+            self.channel.hold(name, value)
 
     def put(self, stream, text):
         if os.getpid() != self.process:  # a child of the cell's, whose words would mix with ours
@@ -548,11 +746,14 @@ class Driver:
         loop = self.loop
         return _thread._count() == 0 and not (
             loop.is_closed() or loop._ready or loop._scheduled or loop._signal_handlers
-            or asyncio.all_tasks(loop) or len(loop._selector.get_map()) > 1
+            or len(loop._selector.get_map()) > 1 or (TASKS is None or len(TASKS)) and asyncio.all_tasks(loop)
         )
 
     def next(self, report):
         """Waits for the next order. The tasks that cells have left go on meanwhile."""
+        if self.rests():
+            return self.channel.wait("next", encoded(report)).get("result")
+
         order = self.loop.create_future()
 
         def arrived(message):
@@ -565,8 +766,6 @@ class Driver:
             else:  # one that a cell has left was waiting, too
                 self.loop.call_soon_threadsafe(arrived, message)
 
-        if self.rests():
-            return self.channel.wait("next", encoded(report)).get("result")
         self.channel.ask("next", encoded(report), take)
         self.loop.add_reader(self.channel.answers, self.channel.receive)
         self.finish(order)
@@ -597,7 +796,7 @@ class Driver:
         self.interrupted = True
         if self.channel.writing:
             self.channel.put_off = True
-        elif asyncio._get_running_loop() is self.loop and asyncio.current_task(self.loop) is None:
+        elif self.task and asyncio._get_running_loop() is self.loop and asyncio.current_task(self.loop) is None:
             self.task.cancel()
             self.loop.call_soon_threadsafe(lambda: None)
         else:
@@ -622,24 +821,50 @@ class Driver:
         for name, stream in self.streams.items():
             if getattr(sys, name, None) is None:
                 setattr(sys, name, stream)
-        signal.signal(signal.SIGINT, self.on_interrupt)
+        if _signal.getsignal(signal.SIGINT) is not self.heed:
+            signal.signal(signal.SIGINT, self.heed)
         before = swap(order.get("env") or {})
-        self.task = self.loop.create_task(self.cell(order["code"], silent, silent or bool(order.get("unrecorded"))))
-        self.finish(self.task)
+        count, raised = self.follow(self.cell(order["code"], silent, silent or bool(order.get("unrecorded"))), order["code"])
         swap(before)
         if os.getpid() != self.process:
             os._exit(0)  # the cell forked, and this is the other one
-        if self.task.cancelled():
-            error, count = asyncio.CancelledError(), self.shell.execution_count - 1
-            self.failed(asyncio.CancelledError, error, [])
-        else:
-            count, raised = self.task.exception() or self.task.result()
-            if raised is not None and self.error is None:
-                self.error = type(raised).__name__
-        self.task = None
+        if raised is not None and self.error is None:
+            self.error = type(raised).__name__
         self.shell.history_manager.outputs.clear()
         self.shell.payload_manager.clear_payload()
-        return {"status": "ok" if self.error is None else "error", "count": count, "interrupted": self.interrupted}
+        return {
+            "status": "ok" if self.error is None else "error", "count": count, "interrupted": self.interrupted,
+            "unchanged": self.files is not None and not self.files.changed(),
+        }
+
+    def follow(self, cell, code):
+        """Runs a cell to its end. One that awaits is a task of the loop; most do not."""
+        if "await" not in code and "async" not in code and not self.loop.is_closed():
+            ended, result = self.step(cell)
+            if ended:
+                if self.loop._ready:  # tasks that it has begun take a first step
+                    self.finish(self.loop.create_task(asyncio.sleep(0)))
+                return result
+            cell = resumed(cell, result)
+        self.task = task = self.loop.create_task(cell)
+        self.finish(task)
+        self.task = None
+        if not task.cancelled():
+            return task.exception() or task.result()
+        self.failed(asyncio.CancelledError, asyncio.CancelledError(), [])
+        return self.shell.execution_count - 1, asyncio.CancelledError()
+
+    def step(self, cell):
+        """Runs a cell until it awaits something, or to its end, and reports which."""
+        asyncio._set_running_loop(self.loop)
+        try:
+            return False, cell.send(None)
+        except StopIteration as end:
+            return True, end.value
+        except KeyboardInterrupt as error:  # while another error was told
+            return True, (self.shell.execution_count - 1, error)
+        finally:
+            asyncio._set_running_loop(None)
 
     async def cell(self, code, silent, unrecorded):
         shell, problem, result = self.shell, None, None
@@ -655,6 +880,8 @@ class Driver:
                 result = await type(shell).run_cell_async(  # whatever a cell has made of the instance's
                     shell, code, store_history=not unrecorded, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
             finally:
+                if len(shell.events.callbacks["post_execute"]) > 1:  # more than IPython's own: figures are drawn
+                    self.channel.flush()
                 shell.events.trigger("post_execute")
                 if not silent:
                     shell.events.trigger("post_run_cell", result)

@@ -37,7 +37,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 		f.Freezer(l.freeze)
 	}
 	if f, ok := host.(engine.Led); ok && spec.Live {
-		f.Lead(engine.Reins{Interrupt: l.interrupt, Drain: func() { p.outputs.await(host) }})
+		f.Lead(p.reins(l, host))
 	}
 
 	// Cancelling closes our half of the socket: the executor kills the program
@@ -90,10 +90,12 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 		var a answer
 		l.setReadDeadline(time.Now().Add(stageTime))
 		files, received := l.receive(&a)
+		if received == nil && a.Accepted && sent == nil {
+			p.meter = files
+			return l, nil
+		}
 		closeAll(files)
 		switch {
-		case received == nil && a.Accepted && sent == nil:
-			return l, nil
 		case received == nil && a.Accepted:
 			l.close()
 			return nil, lost(sent)
@@ -209,6 +211,16 @@ type program struct {
 	calls   *callChannel // nil without
 	theirs  []*os.File
 	code    *os.File
+	meter   []*os.File // what it has used, if it is live; see group.meter
+}
+
+// reins are the means to lead it.
+func (p *program) reins(l *link, host engine.Host) engine.Reins {
+	reins := engine.Reins{Interrupt: l.interrupt, Drain: func() { p.outputs.await(host) }}
+	if len(p.meter) == 2 {
+		reins.Usage = func() (time.Duration, int64) { return readMeter(p.meter) }
+	}
+	return reins
 }
 
 func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *program, err error) {
@@ -318,6 +330,7 @@ func (p *program) closeTheirs() {
 
 func (p *program) close() {
 	p.closeTheirs()
+	closeAll(p.meter)
 	if p.code != nil {
 		p.code.Close()
 	}

@@ -73,7 +73,13 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 		}
 		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
 	}
-	if err := errors.Join(l.send(answer{Accepted: true}), l.sendProxy(proxy)); err != nil {
+	var meter []*os.File
+	if r.Live {
+		meter = w.group.meter()
+	}
+	err = errors.Join(l.send(answer{Accepted: true}, meter...), l.sendProxy(proxy))
+	closeAll(meter)
+	if err != nil {
 		return err
 	}
 	closeAll(files)
