@@ -260,7 +260,7 @@ func (b *bench) crowd(ctx context.Context, s *server, l *Live) error {
 	if _, err := zygotesReady(ctx, s); err != nil {
 		return err
 	}
-	pause(ctx, settleTime)
+	pause(ctx, drainDelay)
 	before := timesOf(familyOf(s.cmd.Process.Pid, processes()))
 	pause(ctx, b.plan.idle)
 	after := familyOf(s.cmd.Process.Pid, processes())

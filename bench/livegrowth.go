@@ -95,9 +95,9 @@ func (b *bench) growth(ctx context.Context, s *server, l *Live) error {
 	return session.end()
 }
 
-// settleTime is how long a service has to make its pools what they were, and to give
+// drainDelay is how long a service has to make its pools what they were, and to give
 // memory back that it no longer uses.
-const settleTime = 6 * time.Second
+const drainDelay = 6 * time.Second
 
 // burst asks for more sessions at once than sandboxes may wait: as many as may wait do
 // so after it.
@@ -131,7 +131,7 @@ func (s *server) burst() error {
 
 // inventory is what a service has at rest.
 func (s *server) inventory(ctx context.Context) (Growth, error) {
-	pause(ctx, settleTime)
+	pause(ctx, drainDelay)
 	if _, err := zygotesReady(ctx, s); err != nil {
 		return Growth{}, err
 	}

@@ -28,7 +28,7 @@ type MCP struct {
 	Tools        int     `json:"tools_bytes"`  // of the list of tools
 	Instructions int     `json:"instructions"` // characters
 	Idle         float64 `json:"idle_kb"`      // of the service's memory, for a connection that listens
-	Survived     float64 `json:"survived_s"`   // of a silent program, whose client gives up what is silent for half of that
+	Survived     float64 `json:"survived_s"`   // of a silent program, whose client cancels what is silent for half of that
 	CallBytes    int     `json:"call_bytes"`   // that a model writes and reads for 40 calls of another server's tool
 	CodeBytes    int     `json:"code_bytes"`   // and for a program that makes them
 	CodeTime     float64 `json:"code_s"`       // that the program takes
@@ -300,7 +300,7 @@ func runs(word string) bool {
 	return false
 }
 
-// mcpSurvival runs a silent program in a client that gives up what is silent for
+// mcpSurvival runs a silent program in a client that cancels what is silent for
 // half as long, and counts anew with each progress.
 func (b *bench) mcpSurvival(ctx context.Context, r *MCP) error {
 	ctx, giveUp := context.WithCancelCause(ctx)

@@ -30,7 +30,7 @@ var needsTestServer = []string{
 	"input-required-result-tampered-state",
 }
 
-// The conformance suite of the protocol finds nothing to complain of, in each version
+// The conformance suite of the protocol reports no failure, in each version
 // that it knows. Checks that need a tool of its test server say that they are not
 // testable.
 func TestMCPConformance(t *testing.T) {

@@ -18,7 +18,7 @@ type Collector struct {
 	Parallel   int           // downloads at once: 8
 	MaxBytes   int64         // of one file: 100 MiB
 	MaxFiles   int           // of one turn: 300
-	Idle       time.Duration // a download that stands still as long is broken off: 30 s
+	Idle       time.Duration // a download that stalls for as long is cancelled: 30 s
 	Counters   *Counters     // may be nil
 	// Progress is told how much of a file there is, from many goroutines; may be
 	// nil.

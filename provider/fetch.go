@@ -108,7 +108,7 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && watched.idle():
-		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download stood still",
+		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download stalled",
 			Err: err}
 	case errors.Is(err, errWriting):
 		return err

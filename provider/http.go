@@ -19,7 +19,7 @@ import (
 // a large file that moves is fine, one that makes no progress is not.
 type Timeouts struct {
 	Connect time.Duration // 10 s
-	Idle    time.Duration // 30 s of a transfer, or of an answer to a look-up, that stands still
+	Idle    time.Duration // 30 s of a transfer, or of an answer to a look-up, that stalls
 	// Silence is how long a model may say nothing: 10 min. Code that it started
 	// runs for minutes, and most services send nothing meanwhile. That the other
 	// side is there is asked for every 30 s, where the connection is HTTP/2.
@@ -129,7 +129,7 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 
 // Failed makes an Error of one that is not from the provider: the network's, or
 // a cancelled context's, which stays what it is (errors.Is finds it) and is not
-// retryable. Unsure is set: whether the request arrived is not known.
+// retryable. Ambiguous is set: whether the request arrived is not known.
 func Failed(name, op string, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -144,7 +144,7 @@ func Failed(name, op string, err error) *Error {
 		e.Ambiguous = false
 		e.Hint = "The provider's address is not known: check the network, the proxy, and the base address."
 	case errors.Is(err, errIdle):
-		e.Message = "the connection stood still for too long and was given up"
+		e.Message = "the connection stalled for too long and was closed"
 	case isUntrusted(err):
 		e.Kind, e.Ambiguous = Invalid, false
 		e.Hint = "The certificate of the provider's address is not trusted: check the base address, the clock, and a proxy " +

@@ -31,7 +31,7 @@ func OpenQuarantine(dir string) (*Quarantine, error) {
 	return &Quarantine{root: root}, nil
 }
 
-// Close gives up the folder; the files stay.
+// Close releases the folder; the files stay.
 func (q *Quarantine) Close() error { return q.root.Close() }
 
 // Open reads a file by its hash.

@@ -43,7 +43,7 @@ func TestSilence(t *testing.T) {
 		}
 	})
 	mux.HandleFunc("GET /slow", func(w http.ResponseWriter, _ *http.Request) {
-		for range 15 { // longer in all than a transfer may stand still
+		for range 15 { // longer in all than a transfer may stall
 			_, _ = io.WriteString(w, "x")
 			_ = http.NewResponseController(w).Flush()
 			time.Sleep(100 * time.Millisecond)
@@ -82,7 +82,7 @@ func TestSilence(t *testing.T) {
 				return
 			}
 			if e := provider.Failed("p", "op", err); e.Kind != provider.Transient ||
-				!strings.Contains(e.Error(), "stood still") {
+				!strings.Contains(e.Error(), "stalled") {
 				t.Errorf("%s %s: %v", c.method, c.where, e)
 			}
 		})
@@ -117,7 +117,7 @@ func TestSilentUpload(t *testing.T) {
 		resp.Body.Close()
 	}
 	if err == nil || time.Since(begun) > 15*time.Second || !strings.Contains(
-		provider.Failed("p", "op", err).Error(), "stood still") {
+		provider.Failed("p", "op", err).Error(), "stalled") {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}
 	r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, early.URL, io.LimitReader(zeros{}, 1<<20))

@@ -197,7 +197,7 @@ func (s *Service) do(
 ) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{limit: limit, cancel: cancel}
-	w.timer = time.AfterFunc(limit, func() { cancel(errSilent) })
+	w.timer = time.AfterFunc(limit, func() { cancel(errIdle) })
 	req, err := http.NewRequestWithContext(ctx, method, s.base+path, nil)
 	if err != nil {
 		w.stop()
@@ -221,7 +221,7 @@ func (s *Service) do(
 	return answer, nil
 }
 
-var errSilent = errors.New("the Code Interpreter service does not answer")
+var errIdle = errors.New("the Code Interpreter service does not answer")
 
 // reason says why a request failed, without the address that net/http puts
 // into its errors.
@@ -230,7 +230,7 @@ func reason(ctx context.Context, err error) error {
 		return cause
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok && e.Timeout() {
-		return errSilent
+		return errIdle
 	}
 	return errUnreachable
 }

@@ -174,7 +174,7 @@ func (in *info) space(head, rest, whole string) {
 		in.attributes(whole, false)
 		return
 	}
-	// An unknown word, then something: a language we never heard of, or prose.
+	// An unknown word, then something: an unknown language, or prose.
 	in.lang = head
 	in.after(rest)
 	if in.raw == "" {

@@ -171,7 +171,7 @@ func (l *load) finished() int {
 	return l.ended
 }
 
-// verdict is what the clients have to complain about.
+// verdict lists what failed for the clients.
 func (l *load) verdict() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

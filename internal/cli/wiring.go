@@ -148,7 +148,7 @@ func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
 	return space, space.Borrow(), nil
 }
 
-// reserveOf gives up the reserve in a directory with state: in a service the one
+// reserveOf releases the reserve in a directory with state: in a service the one
 // that it keeps, in a command the one that is there once the disk is full.
 func (a *app) reserveOf(dir string) func() (giveBack func()) {
 	if a.borrow != nil {

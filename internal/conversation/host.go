@@ -88,7 +88,7 @@ func NewHost(o HostOptions) (*Host, error) {
 	return &Host{HostOptions: o, quarantine: q}, nil
 }
 
-// Close gives up what the host has open. Close its conversations before.
+// Close releases what the host has open. Close its conversations before.
 func (h *Host) Close() error {
 	h.count(context.Background())
 	return h.quarantine.Close()

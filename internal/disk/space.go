@@ -102,7 +102,7 @@ func (s *Space) Borrow() (giveBack func()) {
 	defer s.mu.Unlock()
 	s.borrowed++
 	for i := range pieces {
-		_ = os.Remove(s.piece(i)) // one that is missing was given up before
+		_ = os.Remove(s.piece(i)) // one that is missing was released before
 	}
 	s.short = true
 	return sync.OnceFunc(func() {

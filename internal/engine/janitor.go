@@ -94,8 +94,8 @@ func (s *Service) removeOrphans(ctx context.Context) {
 	}
 }
 
-// hurry has the janitor come soon, for want of room.
-func (j *janitor) hurry() {
+// runSoon makes the janitor run soon, for want of space.
+func (j *janitor) runSoon() {
 	select {
 	case j.low <- struct{}{}:
 	default:

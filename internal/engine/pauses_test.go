@@ -85,7 +85,7 @@ func TestWaitingWithoutPauses(t *testing.T) {
 	finished(t, r, run.ID)
 }
 
-// The clock stands still in a pause and runs on after it.
+// The clock stops in a pause and runs on after it.
 func TestPauseStopsClock(t *testing.T) {
 	r := newRig(t, engine.Config{}, calling)
 	a := &answers{make(chan struct{}), make(chan struct{})}
@@ -245,7 +245,7 @@ func freezing(told frozen) sandboxtest.Program {
 	}
 }
 
-// A program that waits stands still, and goes on with the answer.
+// A program that waits is frozen, and continues with the answer.
 func TestPauseFreezes(t *testing.T) {
 	told := make(frozen, 8)
 	r := newRig(t, engine.Config{Concurrency: 1}, freezing(told))

@@ -304,7 +304,7 @@ func (s *Service) roomFor(op string) error {
 		return failure(op, "", err)
 	}
 	if err := room.Check(op); err != nil {
-		s.janitor.hurry()
+		s.janitor.runSoon()
 		return err
 	}
 	return nil

@@ -100,7 +100,7 @@ func TestReadPastTheEnd(t *testing.T) {
 	}
 }
 
-// TestSlowReader checks that an answer which nobody takes is given up, both
+// TestSlowReader checks that an answer which nobody reads is cancelled, both
 // where the handler writes and where the kernel sends a file.
 func TestSlowReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "big")

@@ -24,7 +24,7 @@ type Server struct {
 }
 
 // ExposedError says that the service would listen where strangers can reach
-// it without anything that tells a caller from a stranger.
+// it without anything that tells a caller from anybody else.
 type ExposedError struct{ Addr net.Addr }
 
 func (e *ExposedError) Error() string {

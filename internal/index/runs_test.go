@@ -124,7 +124,7 @@ var runTests = map[string]func(bench){
 			Packages: "onyx", Timeout: time.Minute, Memory: 1 << 20, EchoLast: true, Plots: true,
 		}
 		silent := b.start(func(r *engine.Run) { r.Source = source })
-		got, err := b.Run(b.Context(), "ada", silent.ID) // also when its end is never heard of
+		got, err := b.Run(b.Context(), "ada", silent.ID) // also when its end is never recorded
 		b.want(err, "")
 		b.same("begun", got.Source, source)
 		b.finish(silent, nil)

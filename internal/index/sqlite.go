@@ -41,7 +41,7 @@ type local struct {
 	closed  chan struct{}
 }
 
-// WithReserve sets what gives up room on a full disk for as long as a deletion
+// WithReserve sets what frees space on a full disk for as long as a deletion
 // needs it.
 func WithReserve(borrow func() (giveBack func())) Option {
 	return func(o *options) { o.borrow = borrow }
@@ -119,7 +119,7 @@ func (l *local) open(ctx context.Context) error {
 	return nil
 }
 
-// close ends after the transactions that are in progress, and gives up the lock.
+// close ends after the transactions that are in progress, and releases the lock.
 func (l *local) close() (err error) {
 	l.closing.Do(func() {
 		close(l.closed)

@@ -51,7 +51,7 @@ var table = []Language{
 		Entry:   "main.ts",
 		Default: true,
 		Compile: []string{Toolchain, "compile", "typescript", "{entry}", "{build}/main.mjs"},
-		// The arguments are the compiled file's; the program's view is mended by node.cjs.
+		// The arguments are the compiled file's; the program's view is corrected by node.cjs.
 		Run:      []string{"/usr/bin/node", "--enable-source-maps", "-r", Support + "/node.cjs", "{build}/main.mjs"},
 		Version:  []string{"/usr/bin/node", "--version"},
 		Packages: []string{"nodejs"},

@@ -80,7 +80,7 @@ func TestOnePackageThatFailsLeavesTheOthers(t *testing.T) {
 		t.Errorf("said:\n%s", j)
 	}
 
-	// What failed may have been mended: it is tried again, and not installed again.
+	// What failed may have been fixed: it is tried again, and not installed again.
 	s.must(os.WriteFile(in.path("lib", "other_name.py"), []byte(
 		"mended = True # and longer than before, so that it is compiled anew"), 0o644))
 	s.must(os.WriteFile(in.path("lib", "crash.py"), nil, 0o644))

@@ -97,9 +97,9 @@ func (in *installer) cloneSet(ctx context.Context, name, dir string) error {
 	return nil
 }
 
-// roomNeeded is what pip takes at most while it works: wheels and what is
+// minFreeSpace is what pip takes at most while it works: wheels and what is
 // unpacked from them.
-const roomNeeded = 2 << 30
+const minFreeSpace = 2 << 30
 
 func (in *installer) checkRoom() error {
 	var stat syscall.Statfs_t

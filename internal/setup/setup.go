@@ -86,7 +86,7 @@ func newInstaller(opts Options) *installer {
 		python:       interpreter(),
 		roots:        embeddedRoots,
 		lock:         embeddedLock,
-		room:         roomNeeded,
+		room:         minFreeSpace,
 	}
 	if in.progress == nil {
 		in.progress = silent{}

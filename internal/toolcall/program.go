@@ -27,9 +27,9 @@ const (
 const (
 	maxPauses   = time.Hour        // that a program waits for answers, all together
 	cancelLimit = 30 * time.Second // for the engine to end a run
-	// settleTime is for text that a program printed right before a call: it comes
+	// drainDelay is for text that a program printed right before a call: it comes
 	// by another way than the call.
-	settleTime = 300 * time.Microsecond
+	drainDelay = 300 * time.Microsecond
 )
 
 // Engine is what is asked of the core.
@@ -37,7 +37,7 @@ type Engine interface {
 	// Start returns as soon as the run is accepted.
 	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
 	// AwaitTurn returns when a run has its slot or has ended, ErrBusy when it was
-	// given up because its turn did not come in time.
+	// timed out because its turn did not come in time.
 	AwaitTurn(ctx context.Context, caller engine.Caller, id engine.ID) error
 	// Watch gives the events with Seq > after, up to the result or the end of ctx.
 	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
@@ -76,7 +76,7 @@ func (s *Programs) Close() error {
 }
 
 // Program is one that can call tools. Its process lives for as long as this does: it
-// stands still at a call, and goes on with the answer.
+// blocks at a call, and continues with the answer.
 type Program struct {
 	Caller engine.Caller
 	Note   any // the edge's, about the program
@@ -289,7 +289,7 @@ func (p *Program) Next(ctx context.Context) (*Round, error) {
 		case ended:
 			return p.last()
 		case ready:
-			<-time.After(settleTime)
+			<-time.After(drainDelay)
 			return p.issue(), nil
 		}
 		select {

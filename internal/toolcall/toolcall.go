@@ -4,7 +4,7 @@
 //
 // A Call is one of them. A Queue has those that a person answers. Programs are runs
 // whose calls go out in rounds: a round is all that the program waits for, its answers
-// come with another request, and between the two the program stands still, without a
+// come with another request, and between the two the program is frozen, without a
 // slot and without processor time. Edges know how that looks on the wire.
 package toolcall
 

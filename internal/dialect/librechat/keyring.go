@@ -36,7 +36,7 @@ type keyring struct {
 }
 
 // How long keys count after they were read: when they are read again, and when
-// they are given up, should that fail.
+// they are discarded, should that fail.
 const (
 	keysFresh = 30 * time.Second
 	keysStale = 300 * time.Second

@@ -95,7 +95,7 @@ func TestProgramGivenUpInTheQueue(t *testing.T) {
 			got := r.send("POST", "/exec/programmatic", `{"code":"call f {}",`+oneTool+`}`)
 			body := got.Body.String()
 			if !strings.Contains(body, "Please retry in") {
-				t.Errorf("given up: %d %s", got.Code, body)
+				t.Errorf("timed out: %d %s", got.Code, body)
 			}
 			if patience < pulse && (got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" ||
 				!strings.Contains(body, `"rate_limited"`)) {

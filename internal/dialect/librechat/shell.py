@@ -1,6 +1,6 @@
 """Runs a bash program whose tools are functions. A function leaves its call in
 a pipe and waits for the answer in another. Calls that were made together, with
-"&", go out together: when every process of the program stands still. A tool that
+"&", go out together: when every process of the program blocks. A tool that
 fails ends the program, wherever it was called: in a pipe or a substitution the
 shell would go on with no data."""
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-# How long calls wait for a program that does not stand still, in seconds.
+# How long calls wait for a program that does not block, in seconds.
 PATIENCE = 0.25
 
 PRELUDE = r"""
@@ -140,7 +140,7 @@ class Shell:
         return found
 
     def still(self):
-        """Reports whether all of the program stands still. Who was asleep at
+        """Reports whether all of the program blocks. Who was asleep at
         both looks and has not been woken between them was asleep all the while,
         and so were all of them at one moment; what they wait for is our answer,
         or a clock."""

@@ -24,7 +24,7 @@ type Runs interface {
 	// Start returns as soon as the run is accepted.
 	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
 	// AwaitTurn returns when a run has its slot or has ended, ErrBusy when it was
-	// given up before.
+	// cancelled before.
 	AwaitTurn(ctx context.Context, caller engine.Caller, id engine.ID) error
 	// Watch gives the events with Seq > after, up to the result or the end of ctx.
 	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)

@@ -16,7 +16,7 @@ import (
 // before the first request is read.
 var needed = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, // workspaces, whatever their modes
-	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, // to give up privilege in a child
+	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, // to drop privilege in a child
 	unix.CAP_SYS_ADMIN,                 // namespaces and mounts
 	unix.CAP_SYS_CHROOT,                // to enter a mount namespace
 	unix.CAP_NET_ADMIN,                 // loopback of a new network namespace
@@ -39,7 +39,7 @@ func setLoginUID() {
 	_ = os.WriteFile("/proc/thread-self/loginuid", []byte(strconv.Itoa(uid)), 0)
 }
 
-// reexecute gives up every capability but those needed and executes this
+// reexecute drops every capability but those needed and executes this
 // program again: that is how all of its threads lose them at once.
 func reexecute(args []string) error {
 	runtime.LockOSThread()
@@ -71,7 +71,7 @@ func reexecute(args []string) error {
 			Inheritable: have.Inheritable & set}
 	}
 	if err := unix.Capset(&header, &data[0]); err != nil {
-		return fmt.Errorf("give up capabilities: %w", err)
+		return fmt.Errorf("drop capabilities: %w", err)
 	}
 	return syscall.Exec("/proc/self/exe", append([]string{"airlock", "executor"}, append(args, confined)...), os.Environ())
 }

@@ -83,7 +83,7 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 		}
 	}
 	second.idle(true)
-	first.idle(false) // by somebody who has not heard of its end
+	first.idle(false) // by a caller that has not seen its end
 	second.idle(true)
 	if idle := readSmall(filepath.Join(tree.bases["cpu"], "first"), "cpu.idle"); idle != "1\n" && second.yield != nil {
 		t.Errorf("cpu.idle is %q when it was told to be", idle)

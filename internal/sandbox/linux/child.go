@@ -51,7 +51,7 @@ type script struct {
 	flags  uintptr // namespaces of pid 1
 	group  int     // folder of the control group (version 2) that pid 1 is born in; -1: the executor's
 	setup  []step  // pid 1: builds and enters the sandbox
-	init   []step  // pid 1, after it forked pid 2: gives up the rest
+	init   []step  // pid 1, after it forked pid 2: drops the rest
 	main   []step  // pid 2: becomes the program; the last step is execve
 	report int     // pipe to the executor, close-on-exec
 	alone  bool    // there is one process, which does setup and then main: the sandbox is there

@@ -387,7 +387,7 @@ func (s *sandbox) dropBounding() (steps []step) {
 	return steps
 }
 
-// dropPrivilege gives up every capability, for this process and for whatever
+// dropPrivilege drops every capability, for this process and for whatever
 // it will ever execute, and becomes the sandbox's user.
 func (s *sandbox) dropPrivilege() (steps []step) {
 	steps = append(steps, call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT,

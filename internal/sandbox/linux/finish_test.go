@@ -58,7 +58,7 @@ time.sleep(60)`)
 }
 
 // Whoever else makes that call, again and again, gives the executor nothing to
-// do, and the program's end is heard of all the same.
+// do, and the program's end is reported all the same.
 func TestFinishStorm(t *testing.T) {
 	s := startWarm(t)
 	executor := executors(t)[0]

@@ -167,7 +167,7 @@ func testNothingIsLeft(t *testing.T, s *Sandbox) {
 	}
 }
 
-// settled returns the traces once they stand still: the executor closes a
+// settled returns the traces once they are stable: the executor closes a
 // request's socket a moment after it answered.
 func settled(t *testing.T, executor int) []string {
 	t.Helper()

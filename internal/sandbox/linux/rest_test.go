@@ -72,7 +72,7 @@ func TestRest(t *testing.T) {
 				if err != nil || o.ExitCode == nil || *o.ExitCode != 0 {
 					t.Fatalf("%+v %v", o, err)
 				}
-				// On a busy machine a program may stand still between two lines.
+				// On a busy machine a program may pause between two lines.
 				if heard := slices.Compact(host.heard); !within(want, heard) {
 					t.Errorf("%s\nheard %v, want %v", name, heard, want)
 				}

@@ -83,7 +83,7 @@ if __name__ == "__main__":
 	}
 }
 
-// A zygote that dies while it imports its packages is heard of, and another takes
+// A zygote that dies while it imports its packages is reported, and another takes
 // its place.
 func TestZygoteDiesEarly(t *testing.T) {
 	launcher := NewLauncher(LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes", Warm: true})
