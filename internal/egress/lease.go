@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,9 @@ type run struct {
 	rate    *rate.Limiter // of bytes
 	starts  *rate.Limiter
 	reports chan engine.Contact
-	lost    atomic.Int64 // reports for which there was no room
+	ended   chan struct{} // closed when its connections have ended; what is reported later is lost
+	begun   sync.Map      // contacts that have not ended
+	lost    atomic.Int64  // reports for which there was no room
 }
 
 // errBytes ends connections of a run that has used up its bytes.
@@ -130,26 +133,27 @@ func (r *run) sendReports() {
 	timer.Stop()
 	for {
 		select {
-		case c, more := <-r.reports:
-			if !more {
-				flush()
-				return
-			}
+		case c := <-r.reports:
 			if batch = append(batch, c); len(batch) == 1 {
 				timer.Reset(batchTime)
 			}
 			if len(batch) < batchSize || flush() {
 				continue
 			}
+			return // the service is gone; who reports does not notice
 		case <-timer.C:
-			if flush() {
-				continue
+			if !flush() {
+				return
 			}
+		case <-r.ended:
+			for len(r.reports) > 0 {
+				if batch = append(batch, <-r.reports); len(batch) == batchSize && !flush() {
+					return
+				}
+			}
+			flush()
+			return
 		}
-		for range r.reports { // the service is gone; who reports must not notice
-			r.lost.Add(1)
-		}
-		return
 	}
 }
 
@@ -163,17 +167,37 @@ type contact struct {
 	once           sync.Once
 }
 
-func (r *run) begin(t target) *contact { return &contact{run: r, began: time.Now(), target: t} }
+func (r *run) begin(t target) *contact {
+	c := &contact{run: r, began: time.Now(), target: t}
+	r.begun.Store(c, nil)
+	return c
+}
+
+// forget drops a contact that others stand for.
+func (c *contact) forget() { c.run.begun.Delete(c) }
+
+// endAll writes the lines of connections that the end of the run has ended: those of
+// the HTTP transport are closed by goroutines that nobody waits for.
+func (r *run) endAll() {
+	r.begun.Range(func(c, _ any) bool {
+		c.(*contact).end(nil)
+		return true
+	})
+}
 
 // end writes the line. Only the first end counts.
 func (c *contact) end(err error) {
 	c.once.Do(func() {
+		c.run.begun.Delete(c)
 		line := engine.Contact{
 			At: c.began, Host: c.target.host, Port: c.target.port, Sent: c.sent.Load(), Received: c.received.Load(),
 			Took: time.Since(c.began), Verdict: engine.VerdictAllowed,
 		}
 		if c.address.IsValid() {
 			line.Address = c.address.String()
+		}
+		if errors.Is(err, context.Canceled) {
+			err = nil // its run has ended
 		}
 		if r, ok := errors.AsType[*refused](err); ok {
 			line.Verdict, line.Reason = engine.VerdictRefused, r.reason
@@ -210,13 +234,31 @@ type countedConn struct {
 	net.Conn
 	contact *contact
 	stop    func() bool
+	began   time.Time
+	last    atomic.Int64 // when there was a byte, in Unix nanoseconds
 }
 
-func (c *countedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+func (c *countedConn) touch() { c.last.Store(time.Now().UnixNano()) }
+
+// Read gives up on a server when there was no byte in either direction for too long.
+func (c *countedConn) Read(b []byte) (n int, err error) {
+	idle := c.contact.run.proxy.waits.idle
+	for {
+		_ = c.SetReadDeadline(time.Now().Add(idle))
+		n, err = c.Conn.Read(b)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		if time.Since(time.Unix(0, c.last.Load())) >= idle || time.Since(c.began) >= longestLife {
+			return 0, c.over(errIdle)
+		}
+	}
+	c.touch()
 	c.contact.received.Add(int64(n))
-	if n > 0 && err == nil {
-		err = c.over(c.contact.run.count(n))
+	if n > 0 {
+		if err := c.over(c.contact.run.count(n)); err != nil {
+			return 0, err
+		}
 	}
 	return n, err
 }
@@ -225,7 +267,9 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	if err := c.over(c.contact.run.count(len(b))); err != nil {
 		return 0, err
 	}
+	_ = c.SetWriteDeadline(time.Now().Add(c.contact.run.proxy.waits.idle))
 	n, err := c.Conn.Write(b)
+	c.touch()
 	c.contact.sent.Add(int64(n))
 	return n, err
 }
@@ -257,7 +301,10 @@ func (r *run) transport() *http.Transport {
 			c.end(err)
 			return nil, err
 		}
-		return &countedConn{Conn: server, contact: c, stop: context.AfterFunc(r.life, func() { server.Close() })}, nil
+		counted := &countedConn{Conn: server, contact: c, began: time.Now(),
+			stop: context.AfterFunc(r.life, func() { server.Close() })}
+		counted.touch()
+		return counted, nil
 	}
 	return &http.Transport{
 		DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,

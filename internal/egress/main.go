@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,9 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "airlock egress:", err)
 		return 1
 	}
-	serve(link, newProxy(hostNetwork(), roots))
+	// What the initialization of the binary's other packages left is most of the heap.
+	debug.FreeOSMemory()
+	serve(link, newProxy(hostNetwork(), roots, waits{headerTime, idleTime}))
 	return 0
 }
 
@@ -81,6 +84,7 @@ func (p *proxy) take(life context.Context, message []byte, files []*os.File) (_ 
 	r := &run{
 		proxy: p, grant: &engine.Grant{}, link: link, rate: rate.NewLimiter(byteRate, byteRate/4),
 		starts: rate.NewLimiter(connectionRate, mostConnections), reports: make(chan engine.Contact, mostReports),
+		ended: make(chan struct{}),
 	}
 	if err := json.Unmarshal(message, r.grant); err != nil {
 		return nil, err
@@ -115,7 +119,8 @@ func (r *run) follow() {
 	r.end()
 	r.plain.CloseIdleConnections()
 	r.work.Wait()
-	close(r.reports)
+	r.endAll()
+	close(r.ended)
 	<-reported
 }
 

@@ -23,11 +23,18 @@ import (
 // proxy speaks to programs: HTTP with CONNECT, and SOCKS5, on one port.
 type proxy struct {
 	network *network
+	waits   waits
 	roots   *x509.CertPool // of servers, for inspection
 	http    *http.Server
 	waiting chan net.Conn // for http
 	closed  chan struct{}
 	open    atomic.Int32
+}
+
+// waits are how long peers may take.
+type waits struct {
+	header time.Duration // for what a program wants
+	idle   time.Duration // without a byte in either direction
 }
 
 // clientConn is a connection from a program.
@@ -63,6 +70,16 @@ func (c *clientConn) Write(b []byte) (int, error) {
 	if c.secure != nil {
 		return c.secure.Write(b)
 	}
+	return c.writeRaw(b)
+}
+
+// ReadFrom and WriteTo keep io.Copy from those of the connection below TLS.
+func (c *clientConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{c}, r) }
+func (c *clientConn) WriteTo(w io.Writer) (int64, error)  { return io.Copy(w, struct{ io.Reader }{c}) }
+
+// writeRaw gives up on a program that does not read.
+func (c *clientConn) writeRaw(b []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(c.run.proxy.waits.idle))
 	return c.TCPConn.Write(b)
 }
 
@@ -80,14 +97,14 @@ func (c *clientConn) Close() error {
 type rawConn struct{ *clientConn }
 
 func (r rawConn) Read(b []byte) (int, error)  { return r.readRaw(b) }
-func (r rawConn) Write(b []byte) (int, error) { return r.TCPConn.Write(b) }
+func (r rawConn) Write(b []byte) (int, error) { return r.writeRaw(b) }
 
 type clientKey struct{}
 
-func newProxy(n *network, roots *x509.CertPool) *proxy {
-	p := &proxy{network: n, roots: roots, waiting: make(chan net.Conn), closed: make(chan struct{})}
+func newProxy(n *network, roots *x509.CertPool, w waits) *proxy {
+	p := &proxy{network: n, waits: w, roots: roots, waiting: make(chan net.Conn), closed: make(chan struct{})}
 	p.http = &http.Server{
-		Handler: p, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 64 << 10,
+		Handler: p, ReadHeaderTimeout: w.header, IdleTimeout: w.idle, MaxHeaderBytes: 64 << 10,
 		ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, clientKey{}, c)
@@ -128,7 +145,7 @@ func (p *proxy) serveHTTP(c *clientConn) {
 
 // greet finds out what a program speaks.
 func (p *proxy) greet(c *clientConn) {
-	_ = c.SetReadDeadline(time.Now().Add(headerTime))
+	_ = c.SetReadDeadline(time.Now().Add(p.waits.header))
 	var one [1]byte
 	if _, err := io.ReadFull(c.TCPConn, one[:]); err != nil {
 		c.Close()
@@ -272,7 +289,6 @@ func (c *clientConn) refuse(err error) {
 		status = "403 network_denied: "
 	}
 	text := oneLine("airlock: " + err.Error())
-	_ = c.SetWriteDeadline(time.Now().Add(headerTime))
 	fmt.Fprintf(c, "HTTP/1.1 %s%s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"+
 		"Content-Length: %d\r\n\r\n%s\n",
 		status, oneLine(err.Error()), len(text)+1, text)
@@ -320,7 +336,7 @@ func (p *proxy) decrypt(c *clientConn, t target) error {
 			return c.run.authority.certificate(t.host)
 		},
 	})
-	ctx, cancel := context.WithTimeout(c.run.life, headerTime)
+	ctx, cancel := context.WithTimeout(c.run.life, p.waits.header)
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return fmt.Errorf("the program did not accept the certificate of its run: %w", err)

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,9 @@ type rig struct {
 	zone  map[string][]string
 	asked map[string]int
 	mu    sync.Mutex
+
+	grant  engine.Grant
+	egress *proxy
 
 	lease    io.Closer
 	contacts []engine.Contact
@@ -74,6 +78,11 @@ func grantOf(t testing.TB, rules ...string) engine.Grant {
 
 func newRig(t testing.TB, grant engine.Grant, servers ...secureServer) *rig {
 	t.Helper()
+	return newRigWith(t, waits{headerTime, idleTime}, grant, servers...)
+}
+
+func newRigWith(t testing.TB, w waits, grant engine.Grant, servers ...secureServer) *rig {
+	t.Helper()
 	r := &rig{t: t, asked: map[string]int{}, roots: x509.NewCertPool(),
 		zone: map[string][]string{"good.test": {"127.0.0.2"}, "other.test": {"127.0.0.2"}}}
 	for _, s := range servers {
@@ -83,7 +92,8 @@ func newRig(t testing.TB, grant engine.Grant, servers ...secureServer) *rig {
 		resolver: r.resolver(), own: func(netip.Addr) bool { return false },
 		public: func(ip netip.Addr) bool { return ip == public || hostNetwork().public(ip) },
 	}
-	client := NewClient(&inProcess{proxy: newProxy(network, r.roots)})
+	r.grant, r.egress = grant, newProxy(network, r.roots, w)
+	client := NewClient(&inProcess{proxy: r.egress})
 	t.Cleanup(func() { client.Close() })
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -116,6 +126,9 @@ func newRig(t testing.TB, grant engine.Grant, servers ...secureServer) *rig {
 	}
 	return r
 }
+
+// open is how many connections of programs there are.
+func (r *rig) open() int { return int(r.egress.open.Load()) }
 
 // name has a name lead to addresses, or to another name.
 func (r *rig) name(name string, entries ...string) {
@@ -160,16 +173,55 @@ func serveHTTPS(t *testing.T) secureServer {
 	}
 	port := listenPublic(t, func(l net.Listener) {
 		server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-				name, _, _ := strings.Cut(q.Host, ":")
-				fmt.Fprintf(w, "%s%s %s", name, q.URL.Path, q.Header.Get("X-Secret"))
-			})}
+			Handler: http.HandlerFunc(answerRequest)}
 		t.Cleanup(func() { server.Close() })
 		_ = server.Serve(tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12,
 			GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificate(h.ServerName) },
 		}))
 	})
 	return secureServer{port, certificate}
+}
+
+// answerRequest says what was asked for, echoes to WebSockets, and has a large file.
+func answerRequest(w http.ResponseWriter, q *http.Request) {
+	switch {
+	case q.Header.Get("Upgrade") == "websocket":
+		c, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(c, buffered)
+	case q.URL.Path == largePath:
+		w.Header().Set("Content-Length", strconv.Itoa(largeSize))
+		zeros := make([]byte, 256<<10)
+		for range largeSize / len(zeros) {
+			if _, err := w.Write(zeros); err != nil {
+				return
+			}
+		}
+	case q.URL.Path == "/v1/never":
+		<-q.Context().Done()
+	default:
+		name, _, _ := strings.Cut(q.Host, ":")
+		fmt.Fprintf(w, "%s%s %s", name, q.URL.Path, q.Header.Get("X-Secret"))
+	}
+}
+
+const (
+	largePath = "/v1/large"
+	largeSize = 10 << 30
+)
+
+// serveHTTP starts a server of the same without TLS.
+func serveHTTP(t *testing.T) (port string) {
+	return listenPublic(t, func(l net.Listener) {
+		server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+			Handler: http.HandlerFunc(answerRequest)}
+		t.Cleanup(func() { server.Close() })
+		_ = server.Serve(l)
+	})
 }
 
 // listenPublic starts a server at public.

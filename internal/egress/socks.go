@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"time"
 )
 
 // SOCKS version 5 (RFC 1928): CONNECT without authentication is all of it that a
@@ -49,8 +48,7 @@ func (p *proxy) socks(c *clientConn) {
 
 // answerSocks answers a request. The address that it would name is nobody's business.
 func (c *clientConn) answerSocks(code byte) error {
-	_ = c.SetWriteDeadline(time.Now().Add(headerTime))
-	_, err := c.TCPConn.Write([]byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0})
+	_, err := c.writeRaw([]byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0})
 	return err
 }
 

@@ -73,8 +73,9 @@ func (p *proxy) readRequests(c *clientConn, t target, contact *contact, accept f
 		c.Close()
 		return
 	}
+	contact.forget() // the HTTP server's connections are contacts of their own
 	c.fixed = &t
-	p.serveHTTP(c) // whose connections to the server are contacts of their own
+	p.serveHTTP(c)
 }
 
 // carryAny carries a tunnel to a port that a rule names, where the server may be the
@@ -89,6 +90,8 @@ func (p *proxy) carryAny(r *relay) {
 		err = checkHello(r.client.early, r.contact.target)
 	case isRequest(r.client.early) && r.contact.received.Load() == 0:
 		// The HTTP server makes a connection of its own.
+		r.handed.Store(true)
+		r.contact.forget()
 		r.server.Close()
 		<-back //nolint:errcheck // nothing has been received
 		t := r.contact.target
@@ -115,6 +118,7 @@ type relay struct {
 	client  *clientConn
 	server  *net.TCPConn
 	last    atomic.Int64 // when there was a byte, in Unix nanoseconds
+	handed  atomic.Bool  // the HTTP server has the program's side now
 }
 
 func (r *relay) touch() { r.last.Store(time.Now().UnixNano()) }
@@ -126,9 +130,9 @@ const mostEarly = 20 << 10
 // sniff reads what a program sends first, until it is clear what it is.
 func (r *relay) sniff() error {
 	c := r.client
-	wait := headerTime
+	wait := c.run.proxy.waits.header
 	if p := r.contact.target.port; p != 443 {
-		wait = idleTime // the server speaks first
+		wait = c.run.proxy.waits.idle // the server speaks first
 	}
 	_ = c.SetReadDeadline(time.Now().Add(wait))
 	buffer := make([]byte, 4<<10)
@@ -285,7 +289,7 @@ func (r *relay) pass(to *net.TCPConn, b []byte, counter *atomic.Int64) error {
 		r.client.Close()
 		return err
 	}
-	_ = to.SetWriteDeadline(time.Now().Add(idleTime))
+	_ = to.SetWriteDeadline(time.Now().Add(r.client.run.proxy.waits.idle))
 	n, err := to.Write(b)
 	counter.Add(int64(n))
 	r.touch()
@@ -294,6 +298,9 @@ func (r *relay) pass(to *net.TCPConn, b []byte, counter *atomic.Int64) error {
 	}
 	return nil
 }
+
+// errIdle ends a connection.
+var errIdle = errors.New("the connection was idle for too long")
 
 // errGone ends a relay of which one side has left: an end like any other.
 var errGone = errors.New("one side has left")
@@ -305,12 +312,12 @@ func (r *relay) copy(to, from *net.TCPConn, counter *atomic.Int64) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began, idle := time.Now(), r.client.run.proxy.waits.idle
 	for {
 		var buffer *[relaySize]byte
 		var n int
 		var failed error
-		_ = from.SetReadDeadline(time.Now().Add(idleTime))
+		_ = from.SetReadDeadline(time.Now().Add(idle))
 		waited := raw.Read(func(fd uintptr) bool {
 			buffer = buffers.Get().(*[relaySize]byte)
 			for {
@@ -326,12 +333,12 @@ func (r *relay) copy(to, from *net.TCPConn, counter *atomic.Int64) error {
 			return true
 		})
 		if errors.Is(waited, os.ErrDeadlineExceeded) {
-			if idle := time.Since(time.Unix(0, r.last.Load())); idle < idleTime && time.Since(began) < longestLife {
+			if time.Since(time.Unix(0, r.last.Load())) < idle && time.Since(began) < longestLife {
 				continue
 			}
 			r.client.Close()
 			r.server.Close()
-			return errors.New("the connection was idle for too long")
+			return errIdle
 		}
 		if waited == nil && failed == nil && n > 0 {
 			err = r.pass(to, buffer[:n], counter)
@@ -340,6 +347,8 @@ func (r *relay) copy(to, from *net.TCPConn, counter *atomic.Int64) error {
 			buffers.Put(buffer)
 		}
 		switch {
+		case r.handed.Load():
+			return nil
 		case waited != nil || failed != nil || errors.Is(err, errGone):
 			_ = r.client.CloseWrite()
 			_ = to.CloseWrite()
