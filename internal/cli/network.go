@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -87,14 +88,21 @@ func (r *registries) find(ctx context.Context) (engine.Registries, error) {
 	if time.Now().Before(r.until) {
 		return r.known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	found := engine.Registries{Env: map[string]string{}}
-	err := errors.Join(pipRegistries(ctx, &found), npmRegistry(ctx, &found))
+	found, node := engine.Registries{Env: map[string]string{}}, engine.Registries{Env: map[string]string{}}
+	var asked sync.WaitGroup
+	var failed error
+	asked.Go(func() { failed = npmRegistry(ctx, &node) })
+	err := errors.Join(pipRegistries(ctx, &found), func() error { asked.Wait(); return failed }())
+	found.Allow = append(found.Allow, node.Allow...)
+	maps.Copy(found.Env, node.Env)
 	if len(found.Allow) == 0 {
 		return found, errors.Join(errors.New("neither pip nor npm names one"), err)
 	}
-	r.known, r.until = found, time.Now().Add(registriesTime)
+	if ctx.Err() == nil { // else one of them had no time to answer
+		r.known, r.until = found, time.Now().Add(registriesTime)
+	}
 	return found, nil
 }
 
@@ -130,6 +138,10 @@ func pipRegistries(ctx context.Context, found *engine.Registries) error {
 			}
 			found.Env[name] = strings.TrimSpace(found.Env[name] + " " + shown)
 		}
+	}
+	found.Env["UV_DEFAULT_INDEX"] = found.Env["PIP_INDEX_URL"]
+	if hosts := settings["trusted-host"]; hosts != "" {
+		found.Env["PIP_TRUSTED_HOST"] = strings.ReplaceAll(hosts, `\n`, " ")
 	}
 	return nil
 }

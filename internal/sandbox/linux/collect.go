@@ -73,7 +73,10 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 		l.dropped = append(l.dropped, dropped{Path: strings.ToValidUTF8(path, "\uFFFD"), Reason: reason})
 	}
 	w.walk(func(f found) bool {
+		before, input := w.staged[f.path]
 		switch {
+		case w.installs && !input && installed(f.path):
+			return true
 		case f.tooDeep:
 			drop(f.path, reasonDepth)
 			return true
@@ -84,7 +87,6 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 		if w.seen != nil && f.kind == unix.S_IFREG {
 			w.seen[f.path] = markOf(&f.stat)
 		}
-		before, input := w.staged[f.path]
 		if input {
 			there[f.path] = true
 		}

@@ -209,6 +209,7 @@ func (e *executor) changes(l *link, r *changesRequest) error {
 		return &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
 	}
 	w := h.workspace
+	w.installs = w.installs || at != nil && at.sandbox.request.Network
 	w.seen = map[string]mark{}
 	found := w.collect("", collectLimits{r.Count, r.Bytes, r.Total})
 	w.staged, w.seen = w.seen, nil

@@ -877,6 +877,8 @@ class Driver:
             except Exception:
                 transformed, problem = code, sys.exc_info()
             try:
+                if "PIP_TARGET" in os.environ:  # an earlier cell may have installed what is imported now
+                    importlib.invalidate_caches()
                 result = await type(shell).run_cell_async(  # whatever a cell has made of the instance's
                     shell, code, store_history=not unrecorded, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
             finally:

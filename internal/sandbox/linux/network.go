@@ -37,6 +37,13 @@ const (
 // installPath is where pip installs packages, and where Python looks for them.
 const installPath = rootWorkspace + "/.packages"
 
+// installed reports whether a path of the workspace is in a folder into which pip, npm
+// or uv installs.
+func installed(path string) bool {
+	folder, _, _ := strings.Cut(path, "/")
+	return folder == ".packages" || folder == "node_modules" || folder == ".venv"
+}
+
 // hostCertificates are where hosts keep the certificates of authorities.
 var hostCertificates = []string{
 	certificatesPath, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
@@ -58,9 +65,10 @@ func proxyEnvironment(p *engine.ProxySettings) map[string]string {
 		"GIT_SSL_CAINFO": certificates, "NODE_EXTRA_CA_CERTS": certificates, "PIP_CERT": certificates,
 		"npm_config_cafile": certificates, "NODE_USE_ENV_PROXY": "1",
 		"PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_update_notifier": "false",
+		"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "5000", // else 70 s for a refusal
 		// What is installed is the session's: it lies in the workspace and goes with it.
 		"PIP_TARGET": installPath, "PYTHONPATH": installPath, "PIP_NO_CACHE_DIR": "1", "PIP_ROOT_USER_ACTION": "ignore",
-		"npm_config_cache": "/tmp/.npm",
+		"npm_config_cache": installPath + "/.npm", "UV_CACHE_DIR": installPath + "/.uv", "UV_PYTHON_DOWNLOADS": "never",
 	}
 	for name, value := range p.Env {
 		env[name] = value
@@ -75,7 +83,8 @@ func (s *sandbox) addProxy(env []string) []string {
 		return env
 	}
 	names := proxyEnvironment(&engine.ProxySettings{Env: map[string]string{
-		"PIP_INDEX_URL": "", "PIP_EXTRA_INDEX_URL": "", "npm_config_registry": "",
+		"PIP_INDEX_URL": "", "PIP_EXTRA_INDEX_URL": "", "PIP_TRUSTED_HOST": "", "UV_DEFAULT_INDEX": "",
+		"npm_config_registry": "",
 	}})
 	var added []string
 	for _, entry := range s.request.Env {

@@ -15,6 +15,9 @@ What `pip list` names is there already. For more, ask the operator of this servi
 def main(arguments=None):
     wheels = sorted(glob.glob("/usr/share/python-wheels/pip-*.whl") + glob.glob("/usr/lib/python3*/ensurepip/_bundled/pip-*.whl"))
     if "PIP_TARGET" in os.environ and wheels:
+        # It unpacks beside its target: /tmp is small, and moving within a file system is cheap.
+        os.environ["TMPDIR"] = os.environ["PIP_TARGET"] + "/.tmp"
+        os.makedirs(os.environ["TMPDIR"], exist_ok=True)
         rest = sys.argv[1:] if arguments is None else list(arguments)
         os.execv(sys.executable, [sys.executable, wheels[-1] + "/pip", *rest])
     words = [word for word in (sys.argv[1:] if arguments is None else arguments) if not word.startswith("-")]

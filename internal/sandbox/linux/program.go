@@ -339,6 +339,7 @@ func (s *sandbox) answer(l *link, done *outcome) error {
 	if r.Live || s.workspace.untouched() { // what a live interpreter leaves is asked for
 		return l.send(answer{Done: done})
 	}
+	s.workspace.installs = r.Network
 	found := s.workspace.collect(r.Entry, collectLimits{r.Count, r.Bytes, r.Total})
 	if r.Folders {
 		found.markFolders(s.workspace, r.Count)

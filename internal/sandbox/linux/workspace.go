@@ -21,7 +21,9 @@ type workspace struct {
 	uid    int // owner of what is put in
 	staged map[string]mark
 	seen   map[string]mark // by the collect that goes on; nil: nobody asks
-	blank  *blank
+	// installs says that its program can install packages, which are not its output.
+	installs bool
+	blank    *blank
 }
 
 // blank is a file that was made before it is known what will be in it, as most
