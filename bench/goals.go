@@ -77,6 +77,7 @@ func (r *Results) judge() {
 	r.Goals = append(r.Goals, r.MCP.goals()...)
 	r.Goals = append(r.Goals, r.Jupyter.goals()...)
 	r.Goals = append(r.Goals, r.Protocols.goals()...)
+	r.Goals = append(r.Goals, r.Network.goals()...)
 	r.Goals = append(r.Goals, r.liveGoals()...)
 	for i := range r.Goals {
 		r.Goals[i].judge()

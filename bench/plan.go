@@ -69,6 +69,7 @@ var sections = []section{
 	{"mcp", "the Model Context Protocol beside the native API", (*bench).measureMCP},
 	{"jupyter", "a Jupyter kernel beside the native cell", (*bench).measureJupyter},
 	{"protocols", "the protocols of E2B, Dify, Open Terminal and OpenAI beside the native API", (*bench).measureProtocols},
+	{"network", "what a network by permission costs", (*bench).measureNetwork},
 	{"live", "interpreters that stay, beside ipykernel", (*bench).measureLive},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }

@@ -30,6 +30,7 @@ type Results struct {
 	MCP       *MCP       `json:"mcp,omitempty"`
 	Jupyter   *Protocol  `json:"jupyter,omitempty"`
 	Protocols *Protocols `json:"protocols,omitempty"`
+	Network   *Network   `json:"network,omitempty"`
 	Live      *Live      `json:"live,omitempty"`
 
 	Memory []Memory `json:"memory"`
