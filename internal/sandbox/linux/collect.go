@@ -75,7 +75,7 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 	w.walk(func(f found) bool {
 		before, input := w.staged[f.path]
 		switch {
-		case w.installs && !input && installed(f.path):
+		case w.installs && !input && isInstalled(f.path):
 			return true
 		case f.tooDeep:
 			drop(f.path, reasonDepth)

@@ -37,9 +37,9 @@ const (
 // installPath is where pip installs packages, and where Python looks for them.
 const installPath = rootWorkspace + "/.packages"
 
-// installed reports whether a path of the workspace is in a folder into which pip, npm
+// isInstalled reports whether a path of the workspace is in a folder into which pip, npm
 // or uv installs.
-func installed(path string) bool {
+func isInstalled(path string) bool {
 	folder, _, _ := strings.Cut(path, "/")
 	return folder == ".packages" || folder == "node_modules" || folder == ".venv"
 }
