@@ -16,6 +16,7 @@ const (
 	lineBytes = 2000
 	soloBytes = 50_000
 	mostHunks = 200 // that can be chosen one by one
+	mostLost  = 10  // lines that a file can lose without a word, however short it is
 )
 
 // changeView is one file of a proposal.
@@ -143,6 +144,12 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 	}
 	if c.Left > 0 || slices.ContainsFunc(f.Hunks, func(h workspace.Hunk) bool { return longLine(&h, b.line) }) {
 		c.Checked = false
+	}
+	if f.Pre.Exists && f.Post.Exists && f.Removed >= mostLost && f.Post.Size*2 < f.Pre.Size {
+		c.Checked = false
+		c.Findings = append(c.Findings, findingView{Severity: workspace.Ask, Words: severityWords[workspace.Ask],
+			Message: "Most of this file would be gone: " + byteCount(f.Pre.Size) + " now, " + byteCount(f.Post.Size) + " afterwards.",
+			Hint:    "If the reply left parts out to be brief, edit it or ask again. It is not marked by itself."})
 	}
 	c.ByHunk = c.Left == 0 && len(c.Hunks) > 1 && len(c.Hunks) <= mostHunks && c.Open() && f.After() != nil &&
 		f.Text.Encoding != "unknown"

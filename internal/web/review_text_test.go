@@ -127,3 +127,25 @@ func TestReviewCutsOff(t *testing.T) {
 	}
 	r.see(page+"/files/f1", 200, "line", "What changes")
 }
+
+// TestMostOfAFileGone: what would leave little of a file is flagged, and nobody has
+// marked it before a person did.
+func TestMostOfAFileGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after int64
+		removed       int
+		want          bool // marked
+	}{
+		"a stub":     {9000, 400, 300, false},
+		"an edit":    {9000, 8500, 20, true},
+		"a few":      {90, 10, 4, true},
+		"a new file": {0, 400, 0, true},
+	} {
+		f := workspace.FileChange{ID: "f1", Path: "a.go", Removed: c.removed, Checked: true, Text: &workspace.TextFacts{},
+			Pre: workspace.Fact{Exists: c.before > 0, Size: c.before}, Post: workspace.Fact{Exists: true, Size: c.after}}
+		got := changeOf(&f, &budget{page: 100, file: 100, line: 100})
+		if got.Checked != c.want || (len(got.Findings) == 0) != c.want {
+			t.Errorf("%s: marked is %v, said is %v", name, got.Checked, got.Findings)
+		}
+	}
+}

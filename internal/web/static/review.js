@@ -29,7 +29,7 @@ function shade() {
   if (all(".whole").length) words.push(`${files} of ${all(".whole").length} ${all(".whole").length === 1 ? "file" : "files"}`);
   if (all("input[name=post]").length) words.push(`${reports} of ${all("input[name=post]").length} ${all("input[name=post]").length === 1 ? "report" : "reports"}`);
   const note = document.getElementById("marked");
-  if (note && words.length) note.textContent = `${words.join(" and ")} marked.`;
+  if (note && words.length) note.textContent = `${words.join(" and ")} marked${all(".part").length ? `; ${marked(".part")} of ${all(".part").length} places` : ""}.`;
   const button = decide?.querySelector("button");
   if (button) button.disabled = files + reports === 0 && words.length > 0;
 }
