@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Removed stands where a key was taken out of a text.
@@ -36,6 +37,7 @@ func RedactKeys(text string) string {
 // Redactor takes secrets out of what is shown, logged and kept: those that it
 // knows, and whatever looks like a key of a provider. A nil one knows none.
 type Redactor struct {
+	mu      sync.RWMutex
 	secrets []string // the longest first
 }
 
@@ -49,13 +51,28 @@ const (
 // NewRedactor returns one that knows these secrets.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
+	r.Learn(secrets...)
+	return r
+}
+
+// Learn adds secrets to those that r knows.
+func (r *Redactor) Learn(secrets ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secrets = slices.Clone(r.secrets)
 	for _, s := range secrets {
 		if s = strings.TrimSpace(s); len(s) >= leastSecret && !slices.Contains(r.secrets, s) {
 			r.secrets = append(r.secrets, s)
 		}
 	}
 	slices.SortFunc(r.secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return r
+}
+
+// known are the secrets as they are now.
+func (r *Redactor) known() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.secrets
 }
 
 // Error redacts the words of an error.
@@ -79,7 +96,7 @@ func (r *Redactor) replace(text string, which func(string) bool) string {
 	if r == nil {
 		return text
 	}
-	for _, s := range r.secrets {
+	for _, s := range r.known() {
 		if which(s) {
 			text = strings.ReplaceAll(text, s, Removed)
 		}

@@ -44,8 +44,10 @@ type app struct {
 	out     printer
 	log     *slog.Logger
 	redact  *provider.Redactor
-	split   bool                     // root's half is another process: see serve_root.go
-	borrow  func() (giveBack func()) // the reserve on the service's disk; nil in other commands
+
+	modelKeys *modelKeys               // of the page of a service; nil: there are none
+	split     bool                     // root's half is another process: see serve_root.go
+	borrow    func() (giveBack func()) // the reserve on the service's disk; nil in other commands
 }
 
 // Run executes a command line, without the program's name, and returns the

@@ -124,16 +124,17 @@ func (a *app) remoteProvider(
 		if c.Origin("model_url") == "--model-url" { // a server that speaks this API, such as this one's /openai/v1
 			account = config.Account{URL: c.ModelURL, Key: cmp.Or(c.ModelKey, "none")}
 		}
+		account = a.modelKeys.account(name, account)
 		p, err = asProvider(openai.New(openai.Options{Key: account.Key.Reveal(), URL: account.URL,
 			Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: web}))
 	case provider.Anthropic:
-		account, address = c.Anthropic, anthropic.DefaultURL
+		account, address = a.modelKeys.account(name, c.Anthropic), anthropic.DefaultURL
 		p, err = asProvider(anthropic.New(anthropic.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
 	case provider.Gemini:
-		account, address = c.Gemini, gemini.DefaultURL
+		account, address = a.modelKeys.account(name, c.Gemini), gemini.DefaultURL
 		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
 	case provider.XAI:
-		account, address = c.XAI, xai.DefaultURL
+		account, address = a.modelKeys.account(name, c.XAI), xai.DefaultURL
 		p, err = asProvider(xai.New(xai.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
 	default:
 		return nil, "", fail(exitUsage, "there are openai, anthropic, gemini, xai and local", "there is no provider %q", name)
@@ -185,7 +186,11 @@ func errNoModel() error {
 
 func (a *app) localBackend(runner local.Runner, modelURL string, closing func() error) (*conversation.Backend, error) {
 	web := a.webClient(modelURL)
-	p, err := asProvider(local.New(local.Options{URL: modelURL, Key: a.cfg.ModelKey.Reveal(), Runner: runner, HTTP: web}))
+	key := a.cfg.ModelKey.Reveal()
+	if a.cfg.ModelURL != "" && modelURL != a.cfg.ModelURL {
+		key = "" // it is another's
+	}
+	p, err := asProvider(local.New(local.Options{URL: modelURL, Key: key, Runner: runner, HTTP: web}))
 	if err != nil {
 		return nil, err
 	}

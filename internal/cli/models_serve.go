@@ -20,10 +20,14 @@ func (a *app) startConversations(ctx context.Context, s *service, d *desk) error
 		if settings.Provider != provider.Local {
 			return a.connectRemote(ctx, settings)
 		}
-		if a.cfg.ModelURL == "" {
+		address := a.cfg.ModelURL
+		if usualServer(settings.ModelURL) {
+			address = settings.ModelURL
+		}
+		if address == "" {
 			return nil, errNoModel()
 		}
-		return a.localBackend(&toolRunner{s.engine, engine.Caller{Owner: engine.Owner(owner)}}, a.cfg.ModelURL,
+		return a.localBackend(&toolRunner{s.engine, engine.Caller{Owner: engine.Owner(owner)}}, address,
 			func() error { return nil })
 	})
 	if err != nil {

@@ -109,10 +109,11 @@ func (p *askPage) addFile(v *webRequest, f *promptForm, text string) error {
 // settings are those of a new conversation.
 func (p *askPage) settings(v *webRequest, f *promptForm) (conversation.Settings, error) {
 	s := p.Settings
-	s.Provider, s.Model, s.Instructions = f.Provider, f.Model, f.Instructions
-	if err := p.askable(v, s.Provider); err != nil {
+	asked, err := p.modelOf(v, f.Provider)
+	if err != nil {
 		return s, err
 	}
+	s.Provider, s.ModelURL, s.Model, s.Instructions = asked.Provider, asked.URL, f.Model, f.Instructions
 	if s.Model == "" {
 		return s, refuse(http.StatusBadRequest, "No model was named.", "Write the name that its provider has for it.")
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
 )
 
 // begin starts a conversation with its first turn.
@@ -46,7 +47,7 @@ func (p *askPage) goOn(w http.ResponseWriter, v *webRequest) error {
 		if err != nil {
 			return err
 		}
-		if err := p.askable(v, c.Settings.Provider); err != nil {
+		if err := p.canAsk(v, c.Settings); err != nil {
 			return err
 		}
 		if err := p.Live.Resume(context.WithoutCancel(v.Context()), p.owner(v), id, nil); err != nil {
@@ -78,18 +79,14 @@ func (p *askPage) at(w http.ResponseWriter, v *webRequest, id, address string) e
 	return nil
 }
 
-// askable says why a provider cannot be asked.
-func (p *askPage) askable(v *webRequest, name string) error {
-	for _, m := range p.Providers(v.Context()) {
-		if m.Provider != name {
-			continue
-		}
-		if m.Missing != "" {
-			return refuse(http.StatusBadRequest, m.Title+" cannot be asked: "+m.Missing+".", m.Cure)
-		}
+// canAsk refuses to go on with who cannot be asked now. A server that went away is left
+// to say so itself.
+func (p *askPage) canAsk(v *webRequest, s conversation.Settings) error {
+	if s.Provider == provider.Local && s.ModelURL != "" {
 		return nil
 	}
-	return refuse(http.StatusBadRequest, "No provider was chosen.", "Choose one from the list.")
+	_, err := p.modelOf(v, s.Provider)
+	return err
 }
 
 // stop ends the turn that runs.

@@ -26,6 +26,10 @@ type Ask struct {
 	// Settings are those that a conversation begins with: provider and model
 	// are what the page proposes.
 	Settings conversation.Settings
+	// Models asks a provider which models it has; address is that of a server on this
+	// machine. nil: they are not asked for.
+	Models func(ctx context.Context, provider, address string) ([]string, error)
+	Keys   ModelKeys // nil: keys cannot be entered in the page
 }
 
 // Model is who can be asked.
@@ -36,6 +40,11 @@ type Model struct {
 	Caps        provider.Capabilities
 	// Missing says why it cannot be asked, and Cure what to do; empty: it can.
 	Missing, Cure string
+
+	URL     string   // of a server of models on this machine, beside the one that is configured
+	Models  []string // that it has; nil: they are to be asked for
+	KeyFrom string   // where its key is from: "OPENAI_API_KEY"; empty: it has none
+	Entered bool     // in the page
 }
 
 // askPage is where models are asked, and conversations read again.
@@ -55,6 +64,7 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 	look := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/ask":                   p.list,
 		"/ask-files/{project}":   p.folder,
+		"/ask-models":            p.models,
 		"/ask/{id}":              p.show,
 		"/ask/{id}/events":       p.events,
 		"/ask/{id}/turns/{turn}": p.turn,
@@ -73,6 +83,9 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 		"/ask/{id}/stop":                          p.stop,
 		"/ask/{id}/close":                         p.close,
 		"/ask/{id}/delete":                        p.remove,
+	}
+	if ask.Keys != nil {
+		act["/ask-keys"], act["/ask-keys/{provider}/forget"] = p.enter, p.forget
 	}
 	for path, serve := range act {
 		s.mux.HandleFunc("POST "+path, s.change(p.guarded(plainForm(serve))))
@@ -133,6 +146,9 @@ type askView struct {
 	Past   []pastView
 	Next   string
 	Models []askForm // that were asked before, with their providers
+
+	Ready     bool // some provider can be asked
+	Enterable bool // keys can be entered
 }
 
 // askForm is what a form holds.
@@ -156,7 +172,9 @@ type pastView struct {
 func (p *askPage) fill(v *webRequest, body *askView) (err error) {
 	for _, m := range p.Providers(v.Context()) {
 		body.Providers = append(body.Providers, modelView{m, abilities(m)})
+		body.Ready = body.Ready || m.Missing == ""
 	}
+	body.Enterable = p.Keys != nil
 	body.MaxUpload = p.MaxUpload
 	body.Projects, err = p.Projects(v.Context(), p.owner(v))
 	return err
@@ -165,7 +183,7 @@ func (p *askPage) fill(v *webRequest, body *askView) (err error) {
 // who is the model's name with its provider's.
 func who(models []modelView, s conversation.Settings) string {
 	for _, m := range models {
-		if m.Provider == s.Provider {
+		if m.Provider == s.Provider && m.URL == s.ModelURL {
 			return m.Title + " · " + s.Model
 		}
 	}
@@ -216,16 +234,8 @@ func (p *askPage) list(w http.ResponseWriter, v *webRequest) error {
 	if err := p.fill(v, &body); err != nil {
 		return err
 	}
-	past, err := p.Live.Host().Conversations(v.Context(), p.owner(v),
-		conversation.Page{Limit: pastPerPage, Before: v.URL.Query().Get("before")})
-	if err != nil {
+	if err := p.past(v, &body); err != nil {
 		return err
-	}
-	for _, c := range past {
-		body.Past = append(body.Past, pastView{c, who(body.Providers, c.Settings)})
-	}
-	if len(past) == pastPerPage {
-		body.Next = past[len(past)-1].ID
 	}
 	if body.Form.Provider == "" {
 		p.propose(&body)
@@ -233,6 +243,19 @@ func (p *askPage) list(w http.ResponseWriter, v *webRequest) error {
 	body.Models = modelsOf(body)
 	p.render(w, v, http.StatusOK, "ask", "Ask", body)
 	return nil
+}
+
+// past fills in the list of conversations.
+func (p *askPage) past(v *webRequest, body *askView) error {
+	past, err := p.Live.Host().Conversations(v.Context(), p.owner(v),
+		conversation.Page{Limit: pastPerPage, Before: v.URL.Query().Get("before")})
+	for _, c := range past {
+		body.Past = append(body.Past, pastView{c, who(body.Providers, c.Settings)})
+	}
+	if len(past) == pastPerPage {
+		body.Next = past[len(past)-1].ID
+	}
+	return err
 }
 
 // modelsOf are the models that can be proposed: the one of the settings, and
@@ -245,7 +268,7 @@ func modelsOf(body askView) (list []askForm) {
 	}
 	add(askForm{Provider: body.Form.Provider, Model: body.Form.Model})
 	for _, c := range body.Past {
-		add(askForm{Provider: c.Settings.Provider, Model: c.Settings.Model})
+		add(askForm{Provider: idOf(body.Providers, c.Settings), Model: c.Settings.Model})
 	}
 	return list
 }
@@ -254,21 +277,21 @@ func modelsOf(body askView) (list []askForm) {
 func (p *askPage) propose(body *askView) {
 	ready := func(name string) bool {
 		for _, m := range body.Providers {
-			if m.Provider == name && m.Missing == "" {
+			if m.ID() == name && m.Missing == "" {
 				return true
 			}
 		}
 		return false
 	}
 	for _, c := range body.Past {
-		if ready(c.Settings.Provider) {
-			body.Form.Provider, body.Form.Model = c.Settings.Provider, c.Settings.Model
+		if id := idOf(body.Providers, c.Settings); ready(id) {
+			body.Form.Provider, body.Form.Model = id, c.Settings.Model
 			return
 		}
 	}
 	for _, m := range body.Providers {
 		if m.Missing == "" {
-			body.Form.Provider = m.Provider
+			body.Form.Provider = m.ID()
 			return
 		}
 	}
@@ -282,6 +305,9 @@ func (p *askPage) show(w http.ResponseWriter, v *webRequest) error {
 	}
 	body := askView{Conversation: c, Address: p.address("/ask/" + c.ID)}
 	if err := p.fill(v, &body); err != nil {
+		return err
+	}
+	if err := p.past(v, &body); err != nil {
 		return err
 	}
 	body.Who = who(body.Providers, c.Settings)

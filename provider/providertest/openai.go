@@ -187,7 +187,8 @@ func (s *OpenAI) RunBodies() []json.RawMessage {
 }
 
 func (s *OpenAI) models(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"object": "list", "data": []any{}})
+	reply(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
+		map[string]any{"id": "gpt-test", "object": "model"}, map[string]any{"id": "text-embedding-test", "object": "model"}}})
 }
 
 func (s *OpenAI) model(w http.ResponseWriter, r *http.Request) {

@@ -298,6 +298,25 @@ document.addEventListener("keydown", (e) => {
   }
 });
 
+// What needs scripts is shown by them: code is copied, a prompt is sent again as a new
+// turn, as it was or changed.
+document.addEventListener("click", async (e) => {
+  const copy = e.target.closest(".step .copy");
+  if (copy) {
+    await navigator.clipboard?.writeText(copy.closest(".step").querySelector("code").textContent);
+    copy.textContent = "Copied";
+    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+    return;
+  }
+  const act = e.target.closest("[data-again]")?.dataset.again;
+  if (!act || running) return;
+  prompt.value = e.target.closest(".turn").querySelector(".prompt-text").textContent;
+  draft.keep(prompt.value);
+  prompt.focus();
+  if (act === "retry") send();
+  else prompt.setSelectionRange(prompt.value.length, prompt.value.length);
+});
+
 // Questions are answered, and files decided about, without leaving the page.
 document.addEventListener("submit", async (e) => {
   const asked = e.target.closest(".question");
@@ -381,6 +400,20 @@ function chosen() {
   models.replaceChildren(...own.map((m) => new Option(m.model, m.model)));
   const model = form.elements.model;
   if (!model.value || known.some((m) => m.model === model.value && m.provider !== provider.value)) model.value = own[0]?.model ?? "";
+  propose(own);
+}
+// propose adds what the provider itself says that it has.
+const listed = new Map();
+async function propose(own) {
+  const id = provider.value;
+  if (!id) return;
+  if (!listed.has(id)) listed.set(id, ask(`${provider.dataset.models}?provider=${encodeURIComponent(id)}`).then((a) => a.models, () => []));
+  const names = await listed.get(id);
+  if (provider.value !== id) return;
+  models.replaceChildren(...[...new Set([...own.map((m) => m.model), ...names])].map((name) => new Option(name, name)));
+  const model = form.elements.model;
+  if (!model.value && names.length) model.value = names[0];
+  model.dataset.listed = names.length;
 }
 if (provider) {
   provider.addEventListener("change", chosen);

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/anthropic"
+	"github.com/airlock-run/airlock/provider/gemini"
+	"github.com/airlock-run/airlock/provider/openai"
+	"github.com/airlock-run/airlock/provider/xai"
+)
+
+// modelServer is a server of models on this machine.
+type modelServer struct {
+	Title, URL string
+	Models     []string
+}
+
+// usualServers are where servers of models listen if nobody says otherwise:
+// https://github.com/ollama/ollama/blob/main/docs/faq.md,
+// https://lmstudio.ai/docs/app/api, https://github.com/ggml-org/llama.cpp/tree/master/tools/server,
+// https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html.
+var usualServers = [...]modelServer{
+	{Title: "Ollama", URL: "http://127.0.0.1:11434/v1"},
+	{Title: "LM Studio", URL: "http://127.0.0.1:1234/v1"},
+	{Title: "llama.cpp", URL: "http://127.0.0.1:8080/v1"},
+	{Title: "vLLM", URL: "http://127.0.0.1:8000/v1"},
+}
+
+// ownedBy is how servers give themselves away, wherever they listen.
+var ownedBy = map[string]string{
+	"library": "Ollama", "organization_owner": "LM Studio", "llamacpp": "llama.cpp", "vllm": "vLLM",
+}
+
+const (
+	detectTime = time.Second // a server on this machine has answered by then
+	listTime   = 10 * time.Second
+	listBytes  = 4 << 20
+)
+
+// detectServers asks the usual places on this machine for a list of models, all at
+// once. It is done when somebody opens the page that shows them, and not before.
+func (a *app) detectServers(ctx context.Context) (found []modelServer) {
+	ctx, cancel := context.WithTimeout(ctx, detectTime)
+	defer cancel()
+	_, own, _ := net.SplitHostPort(a.cfg.Listen)
+	answers := make([]*modelServer, len(usualServers))
+	var group sync.WaitGroup
+	for i, server := range usualServers {
+		if u, _ := url.Parse(server.URL); u.Port() == own || onePort(server.URL, a.cfg.ModelURL) {
+			continue // that is us, or configured
+		}
+		group.Go(func() {
+			client := a.webClient(server.URL)
+			defer client.CloseIdleConnections()
+			list, err := listModels(ctx, client, server.URL+"/models", nil)
+			if err != nil || len(list) == 0 {
+				return
+			}
+			server.Title = cmp.Or(ownedBy[list[0].OwnedBy], server.Title)
+			for _, m := range list {
+				server.Models = append(server.Models, m.ID)
+			}
+			answers[i] = &server
+		})
+	}
+	group.Wait()
+	for _, s := range answers {
+		if s != nil {
+			found = append(found, *s)
+		}
+	}
+	return found
+}
+
+// onePort reports whether two addresses are one port of this machine.
+func onePort(one, other string) bool {
+	a, err := url.Parse(one)
+	if err != nil {
+		return false
+	}
+	b, err := url.Parse(other)
+	return err == nil && isLoopback(a.Hostname()) && isLoopback(b.Hostname()) && a.Port() == b.Port()
+}
+
+// usualServer reports whether an address is one of those that are looked at.
+func usualServer(address string) bool {
+	return slices.ContainsFunc(usualServers[:], func(s modelServer) bool { return s.URL == address })
+}
+
+// listedModel is a model in the list of a provider: OpenAI's and Anthropic's shape, and
+// Gemini's.
+type listedModel struct {
+	ID      string `json:"id"`
+	OwnedBy string `json:"owned_by"`
+
+	Name    string   `json:"name"`
+	Methods []string `json:"supportedGenerationMethods"`
+}
+
+// listModels fetches a list of models.
+func listModels(ctx context.Context, client *http.Client, address string, header http.Header) ([]listedModel, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	if header != nil {
+		req.Header = header
+	}
+	asking := *client
+	asking.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := asking.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the list of models was answered with %s", resp.Status)
+	}
+	var body struct {
+		Data   []listedModel `json:"data"`
+		Models []listedModel `json:"models"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, listBytes)).Decode(&body); err != nil {
+		return nil, err
+	}
+	return append(body.Data, body.Models...), nil
+}
+
+// otherWork are words in the names of models that do not answer in text.
+var otherWork = []string{"embed", "whisper", "tts", "dall-e", "moderation", "audio", "realtime", "image", "transcribe",
+	"sora", "davinci", "babbage"}
+
+// modelNames are the models that one of the page's providers has.
+func (a *app) modelNames(ctx context.Context, name, address string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	c, header := a.cfg, http.Header{}
+	bearer := func(account config.Account, usual string) {
+		address = strings.TrimSuffix(cmp.Or(account.URL, usual), "/") + "/models"
+		header.Set("Authorization", "Bearer "+account.Key.Reveal())
+	}
+	switch name {
+	case provider.OpenAI:
+		bearer(a.modelKeys.account(name, c.OpenAI), openai.DefaultURL)
+	case provider.XAI:
+		bearer(a.modelKeys.account(name, c.XAI), xai.DefaultURL)
+	case provider.Anthropic:
+		account := a.modelKeys.account(name, c.Anthropic)
+		address = cmp.Or(account.URL, anthropic.DefaultURL) + "/v1/models?limit=200"
+		header.Set("X-Api-Key", account.Key.Reveal())
+		header.Set("Anthropic-Version", "2023-06-01")
+	case provider.Gemini:
+		account := a.modelKeys.account(name, c.Gemini)
+		address = cmp.Or(account.URL, gemini.DefaultURL) + "/v1beta/models?pageSize=200"
+		header.Set("X-Goog-Api-Key", account.Key.Reveal())
+	default:
+		if address == "" || !usualServer(address) {
+			address = c.ModelURL
+			header.Set("Authorization", "Bearer "+c.ModelKey.Reveal())
+		}
+		address = strings.TrimSuffix(address, "/") + "/models"
+	}
+	client := a.webClient(append(a.providerAddresses(), address)...)
+	defer client.CloseIdleConnections()
+	list, err := listModels(ctx, client, address, header)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, m := range list {
+		id := cmp.Or(m.ID, strings.TrimPrefix(m.Name, "models/"))
+		other := slices.ContainsFunc(otherWork, func(word string) bool { return strings.Contains(id, word) })
+		if id != "" && !other && (m.Methods == nil || slices.Contains(m.Methods, "generateContent")) {
+			names = append(names, id)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}

@@ -1,0 +1,112 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/provider"
+)
+
+// ModelKeys are keys of providers that are entered in the page.
+type ModelKeys interface {
+	// Enter checks a key with its provider and remembers it: until the service ends, or
+	// encrypted on its disk.
+	Enter(ctx context.Context, provider, key string, keep bool) error
+	Forget(provider string) error
+}
+
+// ID is what the form calls who can be asked: a provider or, on this machine, a server.
+func (m Model) ID() string {
+	if m.URL != "" {
+		return m.Provider + " " + m.URL
+	}
+	return m.Provider
+}
+
+// modelOf finds who can be asked by its ID.
+func (p *askPage) modelOf(v *webRequest, id string) (Model, error) {
+	for _, m := range p.Providers(v.Context()) {
+		if m.ID() != id {
+			continue
+		}
+		if m.Missing != "" {
+			return m, refuse(http.StatusBadRequest, m.Title+" cannot be asked: "+m.Missing+".", m.Cure)
+		}
+		return m, nil
+	}
+	return Model{}, refuse(http.StatusBadRequest, "No provider was chosen.", "Choose one from the list.")
+}
+
+// idOf is the ID of who was asked with these settings. A server that is not there now
+// goes by its provider.
+func idOf(models []modelView, s conversation.Settings) string {
+	for _, m := range models {
+		if m.Provider == s.Provider && m.URL == s.ModelURL {
+			return m.ID()
+		}
+	}
+	return s.Provider
+}
+
+// models lists the models of a provider, as it says itself.
+func (p *askPage) models(w http.ResponseWriter, v *webRequest) error {
+	m, err := p.modelOf(v, v.URL.Query().Get("provider"))
+	if err != nil {
+		return err
+	}
+	names := m.Models
+	if names == nil && p.Ask.Models != nil {
+		if names, err = p.Ask.Models(v.Context(), m.Provider, m.URL); err != nil {
+			p.Log.InfoContext(v.Context(), "a list of models was not to be had", "provider", m.Provider, "err", err)
+		}
+	}
+	if names == nil {
+		names = []string{} // a name can be typed
+	}
+	writeJSON(w, http.StatusOK, map[string][]string{"models": names})
+	return nil
+}
+
+// maxModelKey is longer than any key.
+const maxModelKey = 1024
+
+// enter takes a key of a provider. No answer has it.
+func (p *askPage) enter(w http.ResponseWriter, v *webRequest) error {
+	name, key := v.PostForm.Get("provider"), strings.TrimSpace(v.PostForm.Get("key"))
+	for _, m := range p.Providers(v.Context()) {
+		if m.Provider != name || name == provider.Local {
+			continue
+		}
+		if m.KeyFrom != "" && !m.Entered {
+			return refuse(http.StatusConflict, m.Title+" has a key already: "+m.KeyFrom+".", "Change it there.")
+		}
+		if key == "" || len(key) > maxModelKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return refuse(http.StatusBadRequest, "This is no key.", "Copy it whole, without spaces, from its provider's console.")
+		}
+		if err := p.Keys.Enter(v.Context(), name, key, v.PostForm.Get("keep") != ""); err != nil {
+			if problem := conversation.ProblemOf(err); problem != nil {
+				return refuse(http.StatusUnprocessableEntity, "The key was not taken: "+problem.Message, problem.Hint)
+			}
+			return err
+		}
+		http.Redirect(w, v.Request, p.address("/ask"), http.StatusSeeOther)
+		return nil
+	}
+	return refuse(http.StatusBadRequest, "No provider was chosen.", "Choose one from the list.")
+}
+
+func (p *askPage) forget(w http.ResponseWriter, v *webRequest) error {
+	for _, m := range p.Providers(v.Context()) {
+		if m.Provider == v.PathValue("provider") && m.Entered {
+			if err := p.Keys.Forget(m.Provider); err != nil {
+				return err
+			}
+			http.Redirect(w, v.Request, p.address("/ask"), http.StatusSeeOther)
+			return nil
+		}
+	}
+	return engine.ErrNotFound
+}
