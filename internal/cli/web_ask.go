@@ -80,7 +80,8 @@ func (a *app) askedModels(ctx context.Context) []web.Model {
 		p, host, err := a.remoteProvider(ctx, name, client)
 		if err != nil {
 			variable := strings.ToUpper(name) + "_API_KEY"
-			m.Missing, m.Cure = "no key", "Enter one above, or set "+variable+" or "+variable+"_FILE and start the service again."
+			m.Missing = "no key"
+			m.Cure = "Enter one above, or set " + variable + " or " + variable + "_FILE and start the service again."
 			if !errors.Is(err, provider.Auth) {
 				m.Missing, m.Cure = "not set up", err.Error()
 			}

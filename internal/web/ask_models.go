@@ -58,8 +58,8 @@ func (p *askPage) models(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	names := m.Models
-	if names == nil && p.Ask.Models != nil {
-		if names, err = p.Ask.Models(v.Context(), m.Provider, m.URL); err != nil {
+	if names == nil && p.Models != nil {
+		if names, err = p.Models(v.Context(), m.Provider, m.URL); err != nil {
 			p.Log.InfoContext(v.Context(), "a list of models was not to be had", "provider", m.Provider, "err", err)
 		}
 	}
@@ -83,8 +83,10 @@ func (p *askPage) enter(w http.ResponseWriter, v *webRequest) error {
 		if m.KeyFrom != "" && !m.Entered {
 			return refuse(http.StatusConflict, m.Title+" has a key already: "+m.KeyFrom+".", "Change it there.")
 		}
-		if key == "" || len(key) > maxModelKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return refuse(http.StatusBadRequest, "This is no key.", "Copy it whole, without spaces, from its provider's console.")
+		odd := func(r rune) bool { return r <= ' ' || r > '~' }
+		if key == "" || len(key) > maxModelKey || strings.ContainsFunc(key, odd) {
+			return refuse(http.StatusBadRequest, "This is no key.",
+				"Copy it whole, without spaces, from its provider's console.")
 		}
 		if err := p.Keys.Enter(v.Context(), name, key, v.PostForm.Get("keep") != ""); err != nil {
 			if problem := conversation.ProblemOf(err); problem != nil {

@@ -148,8 +148,9 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 	if f.Pre.Exists && f.Post.Exists && f.Removed >= mostLost && f.Post.Size*2 < f.Pre.Size {
 		c.Checked = false
 		c.Findings = append(c.Findings, findingView{Severity: workspace.Ask, Words: severityWords[workspace.Ask],
-			Message: "Most of this file would be gone: " + byteCount(f.Pre.Size) + " now, " + byteCount(f.Post.Size) + " afterwards.",
-			Hint:    "If the reply left parts out to be brief, edit it or ask again. It is not marked by itself."})
+			Message: "Most of this file would be gone: " + byteCount(f.Pre.Size) + " now, " + byteCount(f.Post.Size) +
+				" afterwards.",
+			Hint: "If the reply left parts out to be brief, edit it or ask again. It is not marked by itself."})
 	}
 	c.ByHunk = c.Left == 0 && len(c.Hunks) > 1 && len(c.Hunks) <= mostHunks && c.Open() && f.After() != nil &&
 		f.Text.Encoding != "unknown"
