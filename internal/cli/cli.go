@@ -25,6 +25,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -128,10 +129,11 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	a.redact = redactor(cfg)
 	a.out = newPrinter(a.streams, a.json, colourful(a.streams.Out) && !cfg.Plain, a.redact)
 	options := &slog.HandlerOptions{Level: a.logLevel(cmd), ReplaceAttr: redactLog(a.redact)}
-	a.log = slog.New(slog.NewTextHandler(a.streams.Err, options))
+	var handler slog.Handler = slog.NewTextHandler(a.streams.Err, options)
 	if a.cfg.LogFormat == config.LogJSON {
-		a.log = slog.New(slog.NewJSONHandler(a.streams.Err, options))
+		handler = slog.NewJSONHandler(a.streams.Err, options)
 	}
+	a.log = slog.New(httpd.LogRequests(handler))
 	return nil
 }
 

@@ -40,6 +40,7 @@ type Error struct {
 	Hint       string        // what the caller can do about it, a sentence
 	RetryAfter time.Duration // with ErrBusy: a guess at when to come back
 	Err        error         // the cause
+	Cause      string        // what a run's owner may know of it: no path, nothing of others
 }
 
 func (e *Error) Error() string {

@@ -92,6 +92,9 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *completion) {
 		end.run.Message = "The run was cancelled: " + context.Cause(ctx).Error() + "."
 	default:
 		end.interrupt(failure(opRun, j.id.String(), err))
+		if errors.Is(end.err, ErrUnavailable) || errors.Is(end.err, ErrInternal) {
+			s.log.ErrorContext(ctx, "a run has no outcome", "run", j.id, "error", err)
+		}
 	}
 	return end
 }
@@ -104,12 +107,20 @@ func (e *completion) interrupt(err error) {
 	e.run.Files, e.run.Inputs, e.deleted = nil, nil, nil
 	switch {
 	case errors.Is(err, ErrUnavailable):
-		e.run.Message = "The sandbox failed, so that the outcome is not known."
+		e.run.Message = "The sandbox failed, so that the outcome is not known" + knownCause(err) + "."
 	case errors.Is(err, ErrInternal):
 		e.run.Message = "The service failed, so that the outcome is not known."
 	default:
 		e.run.Message = "The program was not run: " + reason(err) + "."
 	}
+}
+
+// knownCause is what a run's owner may know of a failure, after a colon.
+func knownCause(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok && e.Cause != "" {
+		return ": " + e.Cause
+	}
+	return ""
 }
 
 // reason is an error's cause and cure, without what was being done.

@@ -401,13 +401,15 @@ func TestProfileReachesSandbox(t *testing.T) {
 
 func TestSandboxFails(t *testing.T) {
 	r := newRig(t, engine.Config{}, nil)
-	r.sandbox.Fail(fmt.Errorf("executor: %w", engine.ErrUnavailable))
+	r.sandbox.Fail(fmt.Errorf("executor: %w", &engine.Error{Kind: engine.ErrUnavailable, Err: errors.New("/a/path"),
+		Cause: "a step was refused (EPERM)"}))
 	_, err := r.Run(t.Context(), alice, python(""))
 	if e := wantKind(t, err, engine.ErrUnavailable, ""); e.Hint == "" {
 		t.Error("no hint")
 	}
 	runs, err := r.ListRuns(t.Context(), alice, engine.RunQuery{})
-	if err != nil || len(runs) != 1 || runs[0].Status != engine.StatusInterrupted || runs[0].Message == "" {
+	if err != nil || len(runs) != 1 || runs[0].Status != engine.StatusInterrupted ||
+		runs[0].Message != "The sandbox failed, so that the outcome is not known: a step was refused (EPERM)." {
 		t.Errorf("recorded %+v, %v", runs, err)
 	}
 	if err := r.Ready(t.Context()); !errors.Is(err, engine.ErrUnavailable) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -277,6 +278,25 @@ func TestRequestID(t *testing.T) {
 		if (got == given) != kept || len(got) < 8 || len(got) > 64 {
 			t.Errorf("%.20q becomes %q", given, got)
 		}
+	}
+}
+
+// What is logged while a request is served names the request, once.
+func TestLogNamesRequest(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(LogRequests(slog.NewTextHandler(&out, nil))).With("room", "engine")
+	handler := requestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		log.ErrorContext(context.WithoutCancel(r.Context()), "a run has no outcome")
+		log.ErrorContext(r.Context(), "request failed", "request_id", "its own")
+	}))
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set(requestIDHeader, "abc-12345")
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+	log.Error("no request")
+	lines := strings.Split(out.String(), "\n")
+	if !strings.Contains(lines[0], " request_id=abc-12345") || strings.Contains(lines[1], "abc-12345") ||
+		strings.Contains(lines[2], requestIDAttr) {
+		t.Error(out.String())
 	}
 }
 

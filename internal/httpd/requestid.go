@@ -1,11 +1,16 @@
 package httpd
 
 import (
+	"context"
 	"crypto/rand"
+	"log/slog"
 	"net/http"
 )
 
-const requestIDHeader = "X-Request-Id"
+const (
+	requestIDHeader = "X-Request-Id"
+	requestIDAttr   = "request_id"
+)
 
 // requestID names each request. The name is on the answer's header from the
 // start, which is where every dialect finds it for its error bodies. One that
@@ -22,9 +27,33 @@ func requestID(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Referrer-Policy", "no-referrer")
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
 	})
 }
+
+type requestIDKey struct{}
+
+// LogRequests adds to each record the id of the request that its context comes from, so
+// that what the engine logs of a run can be found by the answer's header.
+func LogRequests(h slog.Handler) slog.Handler { return requestLog{h} }
+
+type requestLog struct{ slog.Handler }
+
+func (l requestLog) Handle(ctx context.Context, record slog.Record) error {
+	id, ok := ctx.Value(requestIDKey{}).(string)
+	record.Attrs(func(a slog.Attr) bool {
+		ok = ok && a.Key != requestIDAttr // what names it itself
+		return ok
+	})
+	if ok {
+		record = record.Clone()
+		record.AddAttrs(slog.String(requestIDAttr, id))
+	}
+	return l.Handler.Handle(ctx, record)
+}
+
+func (l requestLog) WithAttrs(a []slog.Attr) slog.Handler { return requestLog{l.Handler.WithAttrs(a)} }
+func (l requestLog) WithGroup(name string) slog.Handler   { return requestLog{l.Handler.WithGroup(name)} }
 
 func plainID(id string) bool {
 	if len(id) < 8 || len(id) > 64 {

@@ -284,7 +284,11 @@ func describe(err error) *failure {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		kind = engine.ErrTooLarge
 	}
-	return &failure{Kind: string(kind), Text: err.Error(), Hint: hintFor(err)}
+	f := &failure{Kind: string(kind), Text: err.Error(), Hint: hintFor(err)}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		f.Cause = fmt.Sprintf("the kernel, or a filter of this host, refused a step of it (%s)", unix.ErrnoName(errno))
+	}
+	return f
 }
 
 // leaseUID takes a user that no other sandbox has. With one user for all it
@@ -380,7 +384,8 @@ func hintFor(err error) string {
 	case ok && (errno == unix.EPERM || errno == unix.EACCES):
 		return "the kernel refused; run `airlock doctor` to see what this host allows"
 	case ok && errno == unix.ENOSYS:
-		return "the kernel is too old: Airlock needs Linux 5.12 or later"
+		return "the kernel is older than Linux 5.12, or a filter of system calls hides what Airlock needs: a container " +
+			"takes deploy/seccomp.json, a unit the calls that airlock.service names"
 	case ok && errno == unix.ENOENT:
 		return "run `airlock doctor` to see which language runtimes are installed"
 	}

@@ -271,7 +271,7 @@ func fromFailure(op string, f *failure) error {
 	default:
 		kind = engine.ErrInternal
 	}
-	e := &engine.Error{Op: op, Kind: kind, Err: errors.New(f.Text), Hint: f.Hint}
+	e := &engine.Error{Op: op, Kind: kind, Err: errors.New(f.Text), Hint: f.Hint, Cause: f.Cause}
 	if kind == engine.ErrBusy {
 		e.RetryAfter = time.Second
 	}
@@ -283,5 +283,6 @@ func lost(err error) error {
 	return &engine.Error{
 		Op: "sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf("the executor did not answer: %w", err),
 		Hint: "another executor is being started; try again", RetryAfter: time.Second,
+		Cause: "the process that supervises sandboxes ended, or did not answer in time",
 	}
 }

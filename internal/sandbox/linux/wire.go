@@ -408,6 +408,8 @@ type failure struct {
 	Kind string // of the engine's error
 	Text string
 	Hint string
+	// Cause is what of it the program's owner may know.
+	Cause string `json:",omitempty"`
 	// Again says that nothing has happened yet, and that another try may do.
 	Again bool `json:",omitempty"`
 }

@@ -1,11 +1,13 @@
 package linux
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,13 +149,55 @@ func (w *workspace) untouched() bool {
 		st.Nlink == 1
 }
 
-// beneath opens a path inside the workspace and nowhere else.
+// beneath opens a path inside the workspace and nowhere else. A filter of the host's may
+// hide the call for it: systemd's RestrictSUIDSGID= does, which cannot look into its
+// arguments.
 func beneath(folder int, name string, flags uint64, mode uint64) (int, error) {
-	return unix.Openat2(folder, name, &unix.OpenHow{
+	fd, err := unix.Openat2(folder, name, &unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Mode:    mode,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	})
+	if errors.Is(err, unix.ENOSYS) {
+		return beneathByStep(folder, name, flags, mode)
+	}
+	return fd, err
+}
+
+// beneathByStep is beneath with one call for each folder. None of them follows a link,
+// goes up or leaves the file system, so they arrive beneath the first folder or nowhere.
+func beneathByStep(folder int, name string, flags uint64, mode uint64) (int, error) {
+	var first, st unix.Stat_t
+	if err := unix.Fstat(folder, &first); err != nil {
+		return -1, err
+	}
+	parts := strings.Split(name, "/")
+	if parts[0] == "" || slices.Contains(parts, "..") {
+		return -1, unix.EXDEV
+	}
+	at := folder
+	for i, part := range parts {
+		how, bits := unix.O_PATH|unix.O_DIRECTORY, uint32(0)
+		if i == len(parts)-1 {
+			how, bits = int(flags), uint32(mode)
+		}
+		next, err := unix.Openat(at, cmp.Or(part, "."), how|unix.O_CLOEXEC|unix.O_NOFOLLOW, bits)
+		if at != folder {
+			unix.Close(at)
+		}
+		if err != nil {
+			return -1, err
+		}
+		at = next
+		if err = unix.Fstat(at, &st); err == nil && st.Dev != first.Dev {
+			err = unix.EXDEV
+		}
+		if err != nil {
+			unix.Close(at)
+			return -1, err
+		}
+	}
+	return at, nil
 }
 
 // put copies an open file to a path, making the folders on the way. A file

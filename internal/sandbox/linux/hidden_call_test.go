@@ -1,0 +1,118 @@
+package linux
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// The two ways to open what is in a workspace agree on every name that a program can
+// make up, and neither follows a link.
+func TestBeneathByStep(t *testing.T) {
+	root := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "secret")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(root, "a/b"), 0o755), os.WriteFile(filepath.Join(root, "a/b/file"), nil, 0o600),
+		os.WriteFile(outside, nil, 0o600), os.Symlink(outside, filepath.Join(root, "out")),
+		os.Symlink("a", filepath.Join(root, "in")), os.Symlink(filepath.Dir(outside), filepath.Join(root, "a/up")),
+		os.Symlink("/", filepath.Join(root, "root")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	open := map[string]bool{".": true, "a": true, "a/b": true, "a/b/": true, "a//b": true, "a/b/file": true,
+		"./a/./b": true}
+	names := append(slices.Collect(maps.Keys(open)), "", "/", "/etc", "..", "../x", "a/../../x", "a/b/../file",
+		"out", "in", "in/b", "a/up", "a/up/secret", "root/etc", "none")
+	for _, name := range names {
+		fd, err := beneathByStep(int(folder.Fd()), name, unix.O_RDONLY, 0)
+		if (err == nil) != open[name] {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err == nil {
+			unix.Close(fd)
+		}
+		if fd, err := beneath(int(folder.Fd()), name, unix.O_RDONLY, 0); err == nil {
+			unix.Close(fd)
+			if !open[name] {
+				t.Errorf("%q: openat2 opens it", name)
+			}
+		}
+	}
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if other, err := beneathByStep(fd, "proc/self/status", unix.O_RDONLY, 0); !errors.Is(err, unix.EXDEV) {
+		unix.Close(other)
+		t.Errorf("another file system: %v", err)
+	}
+}
+
+// hideOpenat2 is the variable with which the test below starts itself.
+const hideOpenat2 = "AIRLOCK_TEST_HIDE_OPENAT2"
+
+// Under systemd's RestrictSUIDSGID= openat2 does not exist: files go in and come out all
+// the same.
+func TestHiddenOpenat2(t *testing.T) {
+	if os.Getenv(hideOpenat2) == "" {
+		command := exec.Command(os.Args[0], "-test.run=^TestHiddenOpenat2$", "-test.v")
+		command.Env = append(os.Environ(), hideOpenat2+"=1")
+		if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	hide(t, unix.SYS_OPENAT2)
+	if _, err := unix.Openat2(unix.AT_FDCWD, ".", &unix.OpenHow{}); !errors.Is(err, unix.ENOSYS) {
+		t.Fatalf("openat2 is there: %v", err)
+	}
+	for path, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
+		r := sandboxtest.Run(t, s, sandboxtest.Python(
+			"import os\nos.makedirs('x/y')\nopen('x/y/z', 'w').write('1')\nos.symlink('/etc/passwd', 'link')"))
+		if _, ok := r.Files["x/y/z"]; !ok || r.Code() != 0 || len(r.Files) != 1 {
+			t.Errorf("%s: exit code %d, stderr %q, files %v", path, r.Code(), r.Stderr, r.Files)
+		}
+	}
+}
+
+// hide has a system call answer ENOSYS to this process, and to all that it starts.
+func hide(t *testing.T, nr uint32) {
+	t.Helper()
+	raw, err := bpf.Assemble([]bpf.Instruction{bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: 1}, noSyscal, allow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var program []unix.SockFilter
+	for _, in := range raw {
+		program = append(program, unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K})
+	}
+	filter := &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil && os.Geteuid() != 0 {
+		t.Fatal(err)
+	}
+	// Of all threads, one of which starts the executor.
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(filter))); errno != 0 {
+		t.Fatal(errno)
+	}
+}
