@@ -92,8 +92,8 @@ func frames(lines []byte) (stream []byte) {
 	return stream
 }
 
-// readable makes lines out of messages, and leaves out what only says that a slow machine
-// is alive.
+// readable makes lines out of messages, joins the texts that a slow machine sent in pieces,
+// and leaves out what only says that it is alive.
 func readable(h http.Header, answer []byte) []byte {
 	if isConnectStream(h) {
 		var lines []byte
@@ -104,7 +104,22 @@ func readable(h http.Header, answer []byte) []byte {
 		}
 		answer = lines
 	}
-	return alive.ReplaceAll(answer, nil)
+	answer = alive.ReplaceAll(answer, nil)
+	for _, join := range pieces {
+		for before := 0; before != len(answer); {
+			before, answer = len(answer), join.ReplaceAll(answer, []byte("$1$2"))
+		}
+	}
+	return answer
+}
+
+// pieces find the place where one text of a program came in two.
+var pieces = []*regexp.Regexp{piece("stdout"), piece("stderr")}
+
+func piece(stream string) *regexp.Regexp {
+	const text = `(?m)^({"text":"(?:\\.|[^"\\])*)`
+	end := `","timestamp":"[^"]*","type":"` + stream + `"}`
+	return regexp.MustCompile(text + end + `\n{"text":"((?:\\.|[^"\\])*` + end + `)$`)
 }
 
 var alive = regexp.MustCompile(`(?m)^({"type":"keepalive"}|0 {"event":{"keepalive":{}}})\n`)

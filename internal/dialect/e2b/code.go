@@ -215,6 +215,7 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 	defer func() { cancel(); stop() }()
 	silence := time.NewTicker(keepAlive)
 	defer silence.Stop()
+	begun, early := false, []byte(nil)
 	for more := true; more && !done; {
 		var lines []byte
 		select {
@@ -231,7 +232,16 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 				e := *pending
 				pending, more = whole(&e, next)
 				done = e.Type == live.DoneEvent
-				lines = appendEvent(lines, &e)
+				switch {
+				case begun:
+					lines = appendEvent(lines, &e)
+				case done: // without a beginning: it was cancelled
+					lines = appendEvent(append(lines, early...), &e)
+				case e.Type == live.StartedEvent: // clients expect the number first
+					begun, lines = true, append(appendEvent(lines, &e), early...)
+				default: // what a process writes itself can be faster
+					early = appendEvent(early, &e)
+				}
 				if pending == nil && more && !done { // what is there at once is sent at once
 					select {
 					case e, ok := <-next:
