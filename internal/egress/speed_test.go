@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The numbers of docs/network.md: go test -run XXX -bench . -benchtime 300x. After 1,024
+// Numbers of one process: go test -run XXX -bench . -benchtime 300x. After 1,024
 // connections a run gets 200 a second, so that more would measure that.
 
 // BenchmarkFirstByte is a connection and the first byte of a server that speaks first.

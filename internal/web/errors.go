@@ -40,6 +40,7 @@ var problems = map[engine.Kind]problem{
 		Cure: "Sign in with a key; `airlock keys create` makes one."},
 	engine.ErrForbidden: {Status: http.StatusForbidden, Message: "Your key may not do this.",
 		Cure: "Ask for a key with admin rights."},
+	engine.ErrNetwork: {Status: http.StatusForbidden, Message: "This network is not allowed."},
 	engine.ErrNotFound: {Status: http.StatusNotFound, Message: "There is nothing here.",
 		Cure: "It was deleted, it has expired, or it belongs to somebody else."},
 	engine.ErrConflict: {Status: http.StatusConflict, Message: "This has changed in the meantime.",
@@ -75,6 +76,9 @@ func describe(err error) problem {
 	e, ok := errors.AsType[*engine.Error](err)
 	if !ok {
 		return p
+	}
+	if e.Kind == engine.ErrNetwork && e.Err != nil {
+		p.Message = "The network: " + e.Err.Error() + "."
 	}
 	if e.Kind == engine.ErrInvalid && e.ID != "" && e.Err != nil {
 		p.Message = fieldWords(e.ID) + " " + e.Err.Error() + "."

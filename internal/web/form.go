@@ -95,6 +95,8 @@ func (p *runPage) readPart(v *webRequest, part *multipart.Part, src *source) err
 		src.Code = strings.ReplaceAll(text, "\r\n", "\n") // browsers send forms that way
 	case "stdin":
 		src.Stdin = strings.ReplaceAll(text, "\r\n", "\n")
+	case "network":
+		src.Network = text
 	case "timeout":
 		return src.setTimeout(text)
 	case "file":

@@ -20,6 +20,8 @@ type Runs interface {
 	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
 	// CancelRun returns when nothing of the run is left.
 	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
+	// Contacts are the connections that programs asked for.
+	Contacts(ctx context.Context, caller engine.Caller, query engine.ContactQuery) ([]engine.Contact, error)
 	GetRun(ctx context.Context, caller engine.Caller, id engine.ID) (*engine.Run, error)
 	ListRuns(ctx context.Context, caller engine.Caller, query engine.RunQuery) ([]engine.Run, error)
 	// Limits returns what zero limits become, and the most that may be asked for.
@@ -106,7 +108,7 @@ func (p *runPage) show(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	body := &runView{Run: p.outcome(run)}
+	body := &runView{Run: p.outcome(v, run)}
 	if run.Source == nil {
 		body.Source, body.Lost = source{Language: run.Language}, true
 	} else {
@@ -220,7 +222,7 @@ func (p *runPage) result(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	return p.fragment(w, v, "run", "result", &runView{Run: p.outcome(run)})
+	return p.fragment(w, v, "run", "result", &runView{Run: p.outcome(v, run)})
 }
 
 // recent is the part of the page that lists the latest runs.
@@ -243,13 +245,15 @@ type outcome struct {
 	Dropped []engine.DroppedFile // the first of them
 	More    int                  // dropped files beyond those
 	Lost    int                  // dropped files in all
+
+	Contacted contacted
 }
 
 // namedDropped is how many files that were not kept the page names.
 const namedDropped = 20
 
-func (p *runPage) outcome(run *engine.Run) *outcome {
-	o := &outcome{Run: run, Words: outcomeWords(run), Title: run.Language, Client: clientWords(run)}
+func (p *runPage) outcome(v *webRequest, run *engine.Run) *outcome {
+	o := &outcome{Contacted: p.contacts(v.Context(), v.caller, run), Run: run, Words: outcomeWords(run), Title: run.Language, Client: clientWords(run)}
 	if run.Source != nil {
 		o.Title = cmp.Or(titleOf(run.Source.Code), o.Title)
 	}

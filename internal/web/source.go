@@ -14,7 +14,8 @@ type source struct {
 	Language string
 	Code     string
 	Stdin    string
-	Timeout  int // seconds
+	Network  string // rules of what the program may contact
+	Timeout  int    // seconds
 	Memory   int64
 	Files    []input
 }
@@ -53,6 +54,7 @@ func (s *source) request() engine.RunRequest {
 		Origin: engine.OriginNative, Client: clientPage, ShowPlots: true,
 		Limits: engine.Limits{Timeout: time.Duration(s.Timeout) * time.Second},
 	}}
+	req.Network = networkOf(s.Network)
 	if s.Stdin != "" {
 		req.Stdin = []byte(s.Stdin)
 	}

@@ -1,0 +1,37 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// contacting is an engine whose runs have contacted something.
+type contacting struct{ Engine }
+
+func (contacting) Contacts(_ context.Context, _ engine.Caller, q engine.ContactQuery) ([]engine.Contact, error) {
+	return []engine.Contact{
+		{Run: q.Run, Host: "api.example.com", Port: 443, Sent: 1000, Received: 2000, Verdict: engine.VerdictAllowed},
+		{Run: q.Run, Host: "<b>evil", Port: 80, Verdict: engine.VerdictRefused, Reason: "<i>no</i>", More: 4},
+	}, nil
+}
+
+// A run's page says what was contacted, and its form asks for no more than is allowed.
+func TestNetworkOnPage(t *testing.T) {
+	v := visitSite(t, true, prints("x"), func(o *Options) { o.Engine = contacting{o.Engine} })
+	page := v.get(v.runs()).body
+	for _, want := range []string{"api.example.com:443", "allowed, ", "&lt;b&gt;evil:80", "refused: &lt;i&gt;no", "and 4 others",
+		`name="network"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	got := v.form(v.token(), [2]string{"language", "python"}, [2]string{"code", "1"},
+		[2]string{"network", "api.example.com, packages"})
+	if got.status != http.StatusForbidden || !strings.Contains(got.body, "The network: programs of this service have no network") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
