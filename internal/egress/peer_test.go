@@ -215,6 +215,9 @@ func TestSilentPeers(t *testing.T) {
 		t.Run("program that does not read, "+way, func(t *testing.T) {
 			r, c, prefix := reach(t, way, short, unchanged)
 			fmt.Fprintf(c, "GET %s%s HTTP/1.1\r\nHost: good.test:%s\r\n\r\n", prefix, largePath, r.port())
+			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
 			for range 600 { // a minute
 				if r.open() == 0 {
 					return
