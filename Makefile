@@ -23,6 +23,10 @@ GOLANGCI         := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 NFPM_VERSION := v2.45.2
 NFPM         := $(CACHE)/nfpm-$(NFPM_VERSION)
 
+# The S3 server of the tests.
+VERSITYGW_VERSION := v1.8.0
+VERSITYGW         := $(CACHE)/versitygw-$(VERSITYGW_VERSION)
+
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT         := $(CACHE)/actionlint-$(ACTIONLINT_VERSION)
 
@@ -49,7 +53,7 @@ test: ## everything: format, vet, lint, tests with the race detector, fuzz seeds
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
-	@$(MAKE) -j2 clients $(GOLANGCI)
+	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
 	@$(MAKE) -j3 -o build e2e sandbox unit vet lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
@@ -289,6 +293,15 @@ $(NFPM):
 	@mkdir -p '$(CACHE)/tools'
 	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 	@mv '$(CACHE)/tools/nfpm' '$@'
+
+$(VERSITYGW):
+	@echo '== versitygw $(VERSITYGW_VERSION): built once'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	@mv '$(CACHE)/tools/versitygw' '$@'
+
+.PHONY: versitygw
+versitygw: $(VERSITYGW) # the S3 server of the tests
 
 $(ACTIONLINT):
 	@echo '== actionlint $(ACTIONLINT_VERSION): built once'

@@ -43,6 +43,27 @@ func (d rootDisk) mkdir(name string) error          { return d.root.Mkdir(name, 
 func (d rootDisk) rename(from, to string) error     { return d.root.Rename(from, to) }
 func (d rootDisk) remove(name string) error         { return d.root.Remove(name) }
 
+// unsynced is a disk whose writes nobody waits for.
+type unsynced struct{ disk }
+
+func (d unsynced) create(name string) (file, error) {
+	f, err := d.disk.create(name)
+	return unsyncedFile{f}, err
+}
+
+func (d unsynced) openDir(name string) (dir, error) {
+	f, err := d.disk.openDir(name)
+	return unsyncedDir{f}, err
+}
+
+type unsyncedFile struct{ file }
+
+func (unsyncedFile) Sync() error { return nil }
+
+type unsyncedDir struct{ dir }
+
+func (unsyncedDir) Sync() error { return nil }
+
 // makeDir makes a directory and those above it that are missing, each durable
 // in its parent.
 func makeDir(path string) error {

@@ -63,6 +63,9 @@ packages that setup installs are not in it. FILE - is standard output.
 The file holds what users have uploaded; keep it as safe as the data directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.onThisMachine(); err != nil {
+				return err
+			}
 			to, done, err := a.backupTarget(args[0])
 			if err != nil {
 				return err
@@ -81,6 +84,15 @@ The file holds what users have uploaded; keep it as safe as the data directory.`
 	}
 	a.addJSON(cmd)
 	return cmd
+}
+
+// onThisMachine refuses what is kept elsewhere.
+func (a *app) onThisMachine() error {
+	if a.cfg.Database == "" && a.cfg.Blobs == "" {
+		return nil
+	}
+	return fail(exitUsage, "back up the database with pg_dump first and the bucket after it, so that every file that the "+
+		"database knows is there", "what this service keeps is in a database or a bucket, not in the data directory")
 }
 
 // backupTarget opens the new file. What done is told is whether to keep it.

@@ -29,6 +29,9 @@ yet; the packages that setup has installed there stay. All of it is there at the
 or none. FILE - is standard input.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.onThisMachine(); err != nil {
+				return err
+			}
 			if a.socketAnswers(cmd.Context()) {
 				return fail(exitConflict, "stop it, or name another directory with --data", "a service holds %s", a.cfg.Data)
 			}

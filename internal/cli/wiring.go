@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/blob"
+	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/dify"
@@ -52,7 +55,7 @@ type service struct {
 // storage are the two halves of what the engine keeps.
 type storage struct {
 	index *index.DB
-	blobs *blob.Store
+	blobs blobStore
 	// clock is the one by which things expire, for the engine too.
 	clock func() time.Time
 	space engine.Space // nil: of no interest
@@ -66,27 +69,57 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 	}
 	kept := &storage{}
 	onIndex := []index.Option{index.WithQuota(ownerQuota(a.cfg))}
-	var onBlobs []blob.Option
+	room := func() error { return nil }
 	if space != nil {
 		kept.space = space
 		onIndex = append(onIndex, index.WithReserve(space.Borrow))
-		onBlobs = append(onBlobs, blob.WithRoom(func() error {
+		room = func() error {
 			room, err := space.Room()
 			if err != nil {
 				return err
 			}
 			return room.Check("store file")
-		}))
+		}
 	}
 	var err error
 	if kept.index, err = a.openIndex(ctx, data, onIndex); err != nil {
 		return nil, err
 	}
 	kept.clock = kept.index.Now
-	if kept.blobs, err = blob.Open(filepath.Join(data, "files"), onBlobs...); err != nil {
-		return nil, errors.Join(dataError(data, err), kept.index.Close())
+	if kept.blobs, err = a.openBlobs(ctx, data, kept.index, room); err != nil {
+		return nil, errors.Join(err, kept.index.Close())
 	}
 	return kept, nil
+}
+
+// blobStore is a directory or a bucket.
+type blobStore interface {
+	engine.Blobs
+	io.Closer
+}
+
+// openBlobs opens the bucket that was named, else the directory of files.
+func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, room func() error) (blobStore, error) {
+	if a.cfg.Blobs == "" {
+		files, err := blob.Open(filepath.Join(data, "files"), blob.WithRoom(room))
+		if err != nil {
+			return nil, dataError(data, err)
+		}
+		return files, nil
+	}
+	address, err := bucket.ParseAddress(a.cfg.Blobs)
+	if err != nil {
+		return nil, &failure{code: exitUsage, word: "blobs", err: err,
+			hint: "AIRLOCK_BLOBS is as s3://BUCKET/PREFIX?endpoint=https://s3.example.com&region=NAME"}
+	}
+	store, err := bucket.Open(ctx, bucket.Config{Address: address, Dir: filepath.Join(data, "cache"),
+		Cache: a.cfg.BlobCache, Locker: locker, Room: room})
+	if err != nil {
+		p := explain(err)
+		return nil, &failure{code: exitUnavailable, word: "blobs", err: fmt.Errorf("the bucket %s at %s: %w", address.Bucket,
+			address.Endpoint, err), hint: p.Hint}
+	}
+	return store, nil
 }
 
 // openIndex opens the index in the database that was named, else in the data

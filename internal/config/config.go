@@ -55,6 +55,8 @@ type Config struct {
 	DrainTime       time.Duration // how long running programs may go on at shutdown
 
 	Database    Secret // of the index; empty: in the data directory
+	Blobs       string // bucket, see bucket.ParseAddress; empty: in the data directory
+	BlobCache   int64
 	MaxUpload   int64
 	MinFree     int64 // that stays free on the disk; 0: a part of it
 	Concurrency int   // 0: twice the number of cores

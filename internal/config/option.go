@@ -159,6 +159,14 @@ var table = []Option{
 		Help: "PostgreSQL database that records files, sessions, runs and keys in place of the data directory, as " +
 			"postgres://airlock@db.example.com/airlock?sslmode=verify-full; PG* variables as psql has them count, too",
 		field: secret(func(c *Config) *Secret { return &c.Database })},
+	{Key: "blobs", Scope: Service, Group: "Storage", Value: "URL",
+		Help: "S3 bucket that keeps the bytes of files in place of the data directory, as " +
+			"s3://BUCKET/PREFIX?endpoint=https://s3.example.com&region=NAME&ca=FILE&path_style=BOOL; credentials as AWS's tools " +
+			"have them",
+		field: text(func(c *Config) *string { return &c.Blobs }, anything)},
+	{Key: "blob_cache", Scope: Service, Group: "Storage", Value: "SIZE", Default: "10GiB",
+		Help:  "what the data directory keeps of a bucket, to be read again",
+		field: size(func(c *Config) *int64 { return &c.BlobCache })},
 	{Key: "concurrency", Scope: Service, Group: "Load", Value: "N", Default: "0",
 		Foreign: []Foreign{{Name: "MAX_CONCURRENT_EXECUTIONS"}},
 		Help: "runs at the same time; 0 is twice the number of cores that compute, and beside them, as memory allows, " +

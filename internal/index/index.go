@@ -35,6 +35,8 @@ type store interface {
 	look(ctx context.Context, do func(*conn) error) error
 	// add writes a run that every later call of the index sees.
 	add(ctx context.Context, k bufferedRun) error
+	// lock runs do while nobody else is in lock with that digest.
+	lock(ctx context.Context, d engine.Digest, do func() error) error
 	// usable returns an error once the store is closed.
 	usable() error
 	close() error
@@ -83,6 +85,11 @@ func (db *DB) Close() error { return db.store.close() }
 // of the database for PostgreSQL, so that the clocks of nodes may differ. It is steady,
 // see engine.SteadyClock.
 func (db *DB) Now() time.Time { return db.now() }
+
+// Lock runs do while nobody else is in Lock with that digest, in any replica.
+func (db *DB) Lock(ctx context.Context, digest engine.Digest, do func() error) error {
+	return failed("lock file", digest.String(), db.store.lock(ctx, digest, do))
+}
 
 // micros is the present instant as the database counts.
 func (db *DB) micros() int64 { return db.now().UnixMicro() }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ const (
 // shared is the store in a PostgreSQL database, which other processes have open, too.
 type shared struct {
 	pool   *sql.DB
-	lock   *os.File // nil: no data directory
+	held   *os.File // lock of the data directory; nil: there is none
 	record func(context.Context, *conn, bufferedRun) error
 	closed atomic.Bool
 }
@@ -70,7 +71,7 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	s.pool.SetMaxIdleConns(maxConnections)
 	s.pool.SetConnMaxLifetime(time.Hour)
 	if path != "" {
-		if s.lock, err = acquire(path); err != nil {
+		if s.held, err = acquire(path); err != nil {
 			return nil, errors.Join(fmt.Errorf("open index: %w", err), s.close())
 		}
 	}
@@ -184,6 +185,18 @@ func (s *shared) add(ctx context.Context, k bufferedRun) error {
 	return s.write(ctx, noSync, nil, func(ctx context.Context, c *conn) error { return s.record(ctx, c, k) })
 }
 
+func (s *shared) lock(ctx context.Context, d engine.Digest, do func() error) error {
+	number := int64(binary.BigEndian.Uint64(d[:]))
+	return s.on(ctx, func(c *conn) error {
+		return c.within(ctx, "BEGIN", func() error {
+			if _, err := c.exec(ctx, "SELECT pg_advisory_xact_lock(?)", number); err != nil {
+				return err
+			}
+			return do()
+		})
+	})
+}
+
 func (s *shared) usable() error {
 	if s.closed.Load() {
 		return errClosed
@@ -196,8 +209,8 @@ func (s *shared) close() error {
 		return nil
 	}
 	err := s.pool.Close()
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
+	if s.held != nil {
+		err = errors.Join(err, s.held.Close())
 	}
 	return err
 }

@@ -39,7 +39,8 @@ func columns(t *testing.T, db *DB, query string) (all []string) {
 // Both stores have the same tables, so that the statements mean the same.
 func TestSameTables(t *testing.T) {
 	lite := columns(t, openAt(t, newPath(t)),
-		"SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'run_text%'")
+		`SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+			WHERE m.type = 'table' AND m.name NOT LIKE 'run_text%'`)
 	post := columns(t, openPostgres(t, newPostgres(t)), `SELECT table_name, column_name FROM information_schema.columns
 		WHERE table_schema = 'public' AND table_name <> 'airlock_schema' AND table_name <> 'run_text' AND column_name <> 'rowid'`)
 	if diff := cmp.Diff(lite, post); diff != "" || len(lite) < 50 {
@@ -191,4 +192,35 @@ func TestServerGoesAway(t *testing.T) {
 	if err := db.AddFile(t.Context(), newFile("ada")); err != nil {
 		t.Errorf("%v", err)
 	}
+}
+
+// One replica at a time does something with a blob.
+func TestLock(t *testing.T) {
+	onEachStore(t, func(t *testing.T, open func(...Option) *DB) {
+		db := open()
+		inside, most := 0, 0
+		var working sync.WaitGroup
+		for range 8 {
+			working.Go(func() {
+				for range 5 {
+					if err := db.Lock(t.Context(), engine.Digest{7}, func() error {
+						inside++ // the race detector sees it without the lock
+						most = max(most, inside)
+						inside--
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		working.Wait()
+		if most != 1 {
+			t.Errorf("%d at once", most)
+		}
+		err := db.Lock(t.Context(), engine.Digest{7}, func() error { return engine.ErrFull })
+		if engine.KindOf(err) != engine.ErrFull {
+			t.Errorf("%v", err)
+		}
+	})
 }

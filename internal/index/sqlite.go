@@ -30,13 +30,14 @@ type local struct {
 	borrow     func() (giveBack func())
 	migrations fs.FS
 
-	lock    *os.File
+	held    *os.File // lock of the file
 	all     []*conn
 	ready   bool       // the connections are in the channels
 	writer  chan *conn // holds the connection that writes, unless one is writing
 	noSync  *conn      // writes in its place, without waiting for the disk
 	readers chan *conn
 	backlog backlog
+	one     sync.Mutex // one lock for all: few are taken
 	closing sync.Once
 	closed  chan struct{}
 }
@@ -64,8 +65,9 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 	db := newDB(log, &o, changes)
 	db.files, db.words = newFileCache(), fts5{}
 	l := &local{path: path, log: log, now: db.now, record: db.insertBufferedRun, borrow: o.borrow,
-		migrations: o.migrations, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount), closed: make(chan struct{})}
-	if l.lock, err = acquire(path); err != nil {
+		migrations: o.migrations, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
+		closed: make(chan struct{})}
+	if l.held, err = acquire(path); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
 	}
 	if err := l.open(ctx); err != nil {
@@ -135,7 +137,7 @@ func (l *local) close() (err error) {
 		for _, c := range l.all {
 			errs = append(errs, c.close())
 		}
-		err = errors.Join(append(errs, l.lock.Close())...)
+		err = errors.Join(append(errs, l.held.Close())...)
 	})
 	return err
 }
@@ -207,6 +209,12 @@ func (l *local) look(ctx context.Context, do func(*conn) error) error {
 	case <-l.closed:
 		return errClosed
 	}
+}
+
+func (l *local) lock(_ context.Context, _ engine.Digest, do func() error) error {
+	l.one.Lock()
+	defer l.one.Unlock()
+	return do()
 }
 
 func (l *local) usable() error {

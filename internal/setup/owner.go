@@ -64,7 +64,7 @@ func CheckData(data string) error {
 // serviceOwns tells the service's own entries of the data directory.
 func serviceOwns(name string) bool {
 	// root may have kept state here before there was a service.
-	return slices.Contains([]string{"files", "reserve", "locks", "contents", "outputs"}, name) ||
+	return slices.Contains([]string{"files", "cache", "reserve", "locks", "contents", "outputs"}, name) ||
 		strings.HasPrefix(name, "index.") || strings.HasPrefix(name, "state.") || strings.HasPrefix(name, "airlock.")
 }
 
