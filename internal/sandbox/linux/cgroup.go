@@ -15,7 +15,7 @@ import (
 )
 
 // Every sandbox has a control group to itself, as long as it lives. It is made for
-// it and removed after it, or on version 1 kept for another once it is as new (see
+// it and removed after it, or on version 1 recycled for another (see
 // groupPool): making and removing one takes half a millisecond there.
 
 // cgroupTree makes the groups of one executor, under one folder in each
