@@ -225,7 +225,8 @@ var (
 		hole string
 	}{
 		{regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+(Z|\+00:00)"`), `"<<time>>"`},
-		{regexp.MustCompile(`"(timestampUnix|cpuCount|memUsed|memTotal|diskUsed|diskTotal|memoryMB|diskSizeMB)":\d+`), `"$1":<<int>>`},
+		{regexp.MustCompile(`"(timestampUnix|cpuCount|memUsed|memTotal|diskUsed|diskTotal|memoryMB|diskSizeMB)":\d+`),
+			`"$1":<<int>>`},
 		{regexp.MustCompile(`"(cpuUsedPct)":[0-9.]+`), `"$1":<<any>>`},
 		{regexp.MustCompile(`"(traceback|domain|png|jpeg)":"(\\.|[^"\\])*"`), `"$1":"<<any>>"`},
 	}
