@@ -2,8 +2,8 @@ package live
 
 import "testing"
 
-// TestPlain compares what is taken for plain, without asking IPython, with what IPython
-// says of it: code that stays as it is, and the forms of numbers and strings.
+// TestPlain compares what Plain in live.py makes of code and values with what IPython
+// makes of them: code that stays as it is, and the forms of numbers and strings.
 func TestPlain(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")
