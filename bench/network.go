@@ -45,7 +45,8 @@ const (
 func networkPlace(asked chan<- struct{}, resume <-chan struct{}) (address, subnet string, remove func(), err error) {
 	number := os.Getpid() % 10000
 	third := 20 + number%200
-	name, near, far := fmt.Sprintf("airlock-bench-%d", number), fmt.Sprintf("alk-b0-%d", number), fmt.Sprintf("alk-b1-%d", number)
+	name := fmt.Sprintf("airlock-bench-%d", number)
+	near, far := fmt.Sprintf("alk-b0-%d", number), fmt.Sprintf("alk-b1-%d", number)
 	base := fmt.Sprintf("10.215.%d.", third)
 	tearDown := func() {
 		_ = exec.Command("ip", "netns", "del", name).Run()
@@ -134,19 +135,21 @@ func (b *bench) measureNetwork(ctx context.Context) error {
 		return err
 	}
 	n := &networkRun{bench: b, service: with, address: address, result: &Network{}}
-	for _, measure := range []func(context.Context) error{n.firstByte, n.refusal, n.without, n.download, func(ctx context.Context) error {
-		return n.idle(ctx, asked, resume)
-	}} {
+	idle := func(ctx context.Context) error { return n.idle(ctx, asked, resume) }
+	for _, measure := range []func(context.Context) error{n.firstByte, n.refusal, n.without, n.download, idle} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
 	}
 	r := n.result
 	b.results.Network = r
-	fmt.Fprintf(b.progress, "   print(1) without a network: %.2f ms, beside an egress process %.2f ms\n", r.Without.Native.P50, r.Without.Theirs.P50)
-	fmt.Fprintf(b.progress, "   first byte: %.2f ms directly, %.2f ms through the proxy; a refusal %.2f ms\n", r.First.Native.P50, r.First.Theirs.P50, r.Refusal.P50)
+	fmt.Fprintf(b.progress, "   print(1) without a network: %.2f ms, beside an egress process %.2f ms\n",
+		r.Without.Native.P50, r.Without.Theirs.P50)
+	fmt.Fprintf(b.progress, "   first byte: %.2f ms directly, %.2f ms through the proxy; a refusal %.2f ms\n",
+		r.First.Native.P50, r.First.Theirs.P50, r.Refusal.P50)
 	fmt.Fprintf(b.progress, "   a download: %.2f Gbit/s, %.2f for each core of the egress process\n", r.Speed, r.PerCore)
-	fmt.Fprintf(b.progress, "   the egress process: %.1f MB of its own (%.1f with the binary), %.1f MB more with %d idle connections\n", r.Process, r.Resident, r.Idle, heldConnections)
+	const words = "   the egress process: %.1f MB of its own (%.1f with the binary), %.1f MB more with %d idle\n"
+	fmt.Fprintf(b.progress, words, r.Process, r.Resident, r.Idle, heldConnections)
 	return ctx.Err()
 }
 
@@ -160,7 +163,8 @@ type networkRun struct {
 // inside runs the client in a sandbox with a grant, and outside without one.
 func (n *networkRun) inside(ctx context.Context, rounds int, kind string) ([]float64, error) {
 	body, err := json.Marshal(map[string]any{"language": "python", "code": networkClient, "timeout_ms": 60_000,
-		"args": []string{n.address, "3128", strconv.Itoa(rounds), kind}, "network": map[string]any{"allow": []string{n.address}}})
+		"args":    []string{n.address, "3128", strconv.Itoa(rounds), kind},
+		"network": map[string]any{"allow": []string{n.address}}})
 	if err != nil {
 		return nil, err
 	}
@@ -293,13 +297,15 @@ func (n *Network) goals() []Goal {
 		return new(of())
 	}
 	return []Goal{
-		{Name: "network: print(1) without one, beside an egress process, against a service without", Unit: "x", Must: 1.02, Aim: 1,
+		{Name: "network: print(1) without one, beside an egress process, against a service without",
+			Unit: "x", Must: 1.02, Aim: 1,
 			Measured: value(func() float64 { return n.Without.Theirs.P50 / n.Without.Native.P50 })},
 		{Name: "network: first byte through the proxy above direct", Unit: "ms", Must: 1.5, Aim: 0.5,
 			Measured: value(func() float64 { return n.First.Theirs.P50 - n.First.Native.P50 })},
 		{Name: "network: a refusal", Unit: "ms", Must: 5, Aim: 1, Measured: value(func() float64 { return n.Refusal.P50 })},
 		{Name: "network: a download, for each core of the egress process", Unit: "Gbit/s", Must: 1, Aim: 4, More: true,
 			Measured: value(func() float64 { return n.PerCore })},
-		{Name: "network: 1,000 idle connections", Unit: "MB", Must: 30, Aim: 15, Measured: value(func() float64 { return n.Idle })},
+		{Name: "network: 1,000 idle connections", Unit: "MB", Must: 30, Aim: 15,
+			Measured: value(func() float64 { return n.Idle })},
 	}
 }

@@ -28,8 +28,10 @@ func certificate(t *testing.T, name string) (tls.Certificate, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		DNSNames:  []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -57,12 +59,13 @@ curl -sS --socks5-hostname 127.0.0.1:3128 https://api.airlock.test/v1/socks
 curl -sS -H 'X-Secret: mine' https://api.airlock.test/v1/own
 python3 -c 'import requests; print(requests.get("https://api.airlock.test/v1/requests").text, end="")'
 node ask.js
-env -u CURL_CA_BUNDLE -u SSL_CERT_FILE curl -sS https://api.airlock.test/v1/untrusted 2>&1 | grep -o "certificate problem"
+env -u CURL_CA_BUNDLE -u SSL_CERT_FILE curl -sS https://api.airlock.test/v1/untrusted 2>&1 |
+  grep -o "certificate problem"
 env | grep -c hunter2
 `
 
-// What is inside of TLS is inspected for a rule with a path: curl, Python's requests and Node trust the authority of
-// their run, a header is added that they never see, and other paths are refused.
+// What is inside of TLS is inspected for a rule with a path: curl, Python's requests and Node trust
+// the authority of their run, a header is added that they never see, and other paths are refused.
 func TestNetworkInspect(t *testing.T) {
 	needPackages(t)
 	p := elsewhere(t)
@@ -71,7 +74,8 @@ func TestNetworkInspect(t *testing.T) {
 		func(w http.ResponseWriter, r *http.Request) { // the secret's length says that it came
 			fmt.Fprintf(w, "%s %s %d\n", r.Host, r.URL.Path, len(r.Header.Get("X-Secret")))
 		})}
-	l := tls.NewListener(p.listen(t, "443"), &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
+	l := tls.NewListener(p.listen(t, "443"), &tls.Config{
+		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close() })
 
@@ -84,7 +88,8 @@ func TestNetworkInspect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	serving := who.command(t, []string{"AIRLOCK_NETWORK_INJECT=" + secretName + " X-Secret: hunter2"}, "serve", "--data", data,
+	serving := who.command(t, []string{"AIRLOCK_NETWORK_INJECT=" + secretName + " X-Secret: hunter2"}, "serve",
+		"--data", data,
 		"--listen", "127.0.0.1:0", "--network-allow", "https://"+secretName+"/v1/*", "--network-inspect",
 		"--network-private", p.subnet)
 	serving.Args = append([]string{"unshare", "--mount", "/bin/sh", "-c", `mount --bind "$0/hosts" /etc/hosts &&

@@ -117,7 +117,7 @@ func TestNetworkLive(t *testing.T) {
 		s := serveWith(t, who, dataFolder(t, who), x.env(), "--network-allow", "packages", "--network-private", x.subnet)
 		l := s.live(`{"kind":"live","network":{"allow":["packages"]}}`)
 		made := l.cell("import subprocess, sys\n" +
-			`subprocess.run([sys.executable, "-m", "pip", "install", "-q", "greeting"], check=True); open("a.txt", "w").write("a")`)
+			`subprocess.run([sys.executable, "-m", "pip", "install", "-q", "greeting"], check=True)` + "\nopen('a.txt', 'w').write('a')")
 		if made.Status != "ok" || len(made.Files) != 1 {
 			t.Errorf("%+v", made)
 		}
@@ -140,9 +140,11 @@ for name in ("greeting", "sitecustomize", "usercustomize", "requests"):
     pathlib.Path(".packages", name + ".py").write_text('def greet(): return "poisoned"')
 import zipfile, urllib.request
 tried = 0
-for root in (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm", "/root", "/opt", "/usr/local", *sys.path, os.environ["PIP_TARGET"],
+for root in (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm", "/root", "/opt", "/usr/local", *sys.path,
+             os.environ["PIP_TARGET"],
              *(os.environ.get(n, "") for n in ("PIP_CACHE_DIR", "UV_CACHE_DIR", "npm_config_cache", "XDG_CACHE_HOME"))):
-    for place in (root, root + "/.cache/pip", root + "/.cache/uv", root + "/.npm/_cacache", root + "/.local/lib/python3.11/site-packages"):
+    for place in (root, root + "/.cache/pip", root + "/.cache/uv", root + "/.npm/_cacache",
+                  root + "/.local/lib/python3.11/site-packages"):
         for name in ("greeting.py", "greeting-1.0-py3-none-any.whl", "sitecustomize.py"):
             try:
                 os.makedirs(place, exist_ok=True)
@@ -180,7 +182,8 @@ func TestNetworkPoison(t *testing.T) {
 			l := live(owner)
 			l.expect("import importlib.util; print([importlib.util.find_spec(n) for n in ('greeting', 'usercustomize')])",
 				"[None, None]\n")
-			l.cell(`import subprocess, sys; subprocess.run([sys.executable, "-m", "pip", "install", "-q", "greeting"], check=True)`)
+			l.cell("import subprocess, sys\n" +
+				`subprocess.run([sys.executable, "-m", "pip", "install", "-q", "greeting"], check=True)`)
 			l.expect("import greeting\ngreeting.greet()", "'hello from a package'\n")
 			if x.times(file) != before+1 {
 				t.Errorf("%s's package did not come from the index", owner)

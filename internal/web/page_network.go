@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"strings"
+	"unicode"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -10,7 +11,7 @@ import (
 // networkOf is what a form's field asks for: rules, with commas or spaces between them.
 // Without any the key's default counts.
 func networkOf(text string) *engine.Network {
-	rules := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' })
+	rules := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	if len(rules) == 0 {
 		return nil
 	}

@@ -253,7 +253,8 @@ type outcome struct {
 const namedDropped = 20
 
 func (p *runPage) outcome(v *webRequest, run *engine.Run) *outcome {
-	o := &outcome{Contacted: p.contacts(v.Context(), v.caller, run), Run: run, Words: outcomeWords(run), Title: run.Language, Client: clientWords(run)}
+	o := &outcome{Run: run, Contacted: p.contacts(v.Context(), v.caller, run),
+		Words: outcomeWords(run), Title: run.Language, Client: clientWords(run)}
 	if run.Source != nil {
 		o.Title = cmp.Or(titleOf(run.Source.Code), o.Title)
 	}
