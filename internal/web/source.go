@@ -33,17 +33,18 @@ const originPage engine.Origin = "page"
 // clientPage is the word of a run's Source for this page.
 const clientPage = "page"
 
-// sourceOf makes the form's program of what History keeps of a run. Files that are gone,
-// or another owner's, are missing in it.
+// sourceOf makes the form's program of what History keeps of a run.
 func (p *runPage) sourceOf(ctx context.Context, caller engine.Caller, kept *engine.Source) source {
 	src := source{
 		Language: kept.Language, Code: kept.Code, Stdin: string(kept.Stdin),
 		Timeout: int(kept.Timeout.Seconds()), Memory: kept.Memory,
 	}
 	for _, f := range kept.Files {
-		if file, err := p.Engine.GetFile(ctx, caller, f.ID); err == nil {
-			src.Files = append(src.Files, input{ID: f.ID.String(), Name: cmp.Or(f.Path, file.Name), Size: file.Size})
+		file, err := p.Engine.GetFile(ctx, caller, f.ID)
+		if err != nil {
+			file = engine.File{Name: "a file that is gone"} // a run that needs it says so
 		}
+		src.Files = append(src.Files, input{ID: f.ID.String(), Name: cmp.Or(f.Path, file.Name), Size: file.Size})
 	}
 	return src
 }
