@@ -12,6 +12,7 @@ import (
 const (
 	cleanUpInterval = 30 * time.Second
 	sweepEvery      = 5 * time.Minute
+	sweepAgain      = 65 * time.Minute // a bucket keeps for an hour what nobody has
 	lowDiskInterval = time.Second // when the disk is low
 	tidyBatch       = 500
 )
@@ -27,6 +28,7 @@ type janitor struct {
 	done    chan struct{}
 
 	unswept   bool // files have expired since the last sweep
+	leftover  bool // files have gone, and their bytes may have been too young to go, too
 	lastSweep time.Time
 	lastHurry time.Time // for want of room
 }
@@ -88,6 +90,7 @@ func (s *Service) removeOrphans(ctx context.Context) {
 	s.janitor.waiting = nil
 	s.janitor.mu.Unlock()
 	for batch := range slices.Chunk(digests, tidyBatch) {
+		s.janitor.leftover = true
 		if err := s.remove(ctx, batch); err != nil {
 			s.logFailure(ctx, "remove bytes", err) // the next sweep finds them
 		}
@@ -134,13 +137,14 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 	if err != nil {
 		s.logFailure(ctx, "expire files", err)
 	}
-	if s.janitor.unswept && (low || now.Sub(s.janitor.lastSweep) >= sweepEvery) {
+	since := now.Sub(s.janitor.lastSweep)
+	if s.janitor.unswept && (low || since >= sweepEvery) || s.janitor.leftover && since >= sweepAgain {
 		s.janitor.lastSweep = now
 		if err := s.sweep(ctx); err != nil {
 			s.logFailure(ctx, "sweep", err)
 			return
 		}
-		s.janitor.unswept = false
+		s.janitor.unswept, s.janitor.leftover = false, s.janitor.unswept
 	}
 }
 

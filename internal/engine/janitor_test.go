@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -227,4 +229,39 @@ func TestReclaimBesideUploads(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// What a sweep leaves because it is young goes with one an hour later; where nothing
+// has gone nothing is swept.
+func TestSweepsAgain(t *testing.T) {
+	for name, ttl := range map[string]time.Duration{"expired": time.Minute, "deleted": 100 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, engine.Config{}, nil)
+			var sweeps []time.Duration
+			began := time.Now()
+			r.blobs.Fail(func(method string) error {
+				if method == "Sweep" {
+					sweeps = append(sweeps, time.Since(began).Round(time.Minute))
+				}
+				return nil
+			})
+			file, err := r.PutFile(t.Context(), alice, engine.Upload{Name: "x", TTL: ttl}, strings.NewReader("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []time.Duration{5 * time.Minute, 70 * time.Minute}
+			if name == "deleted" {
+				want = want[1:]
+				want[0] = 65 * time.Minute
+				if err := r.DeleteFile(t.Context(), alice, file.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(24 * time.Hour)
+			r.blobs.Fail(nil)
+			if diff := cmp.Diff(want, sweeps); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		})
+	}
 }

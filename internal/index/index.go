@@ -61,7 +61,11 @@ type options struct {
 	quota      engine.Quota
 	borrow     func() (giveBack func())
 	migrations fs.FS
+	replicas   bool
 }
+
+// WithReplicas says that other processes have the database open, too.
+func WithReplicas() Option { return func(o *options) { o.replicas = true } }
 
 // WithClock sets the clock by which files and sessions expire, in place of Now's.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }

@@ -39,13 +39,17 @@ const (
 	// maxRepeats bounds how often a transaction is repeated that met another one.
 	maxRepeats = 8
 
+	// onlyLock is held by a process that expects no other one.
+	onlyLock = migrationLock + 2
+
 	uniqueViolation = "23505"
 )
 
 // shared is the store in a PostgreSQL database, which other processes have open, too.
 type shared struct {
 	pool   *sql.DB
-	held   *os.File // lock of the data directory; nil: there is none
+	only   *sql.Conn // holds onlyLock; nil: other replicas may have the database open
+	held   *os.File  // lock of the data directory; nil: there is none
 	record func(context.Context, *conn, bufferedRun) error
 	closed atomic.Bool
 }
@@ -76,6 +80,9 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 		}
 	}
 	err = s.migrate(ctx, log)
+	if err == nil && !o.replicas {
+		err = s.alone(ctx)
+	}
 	if err == nil && db.now == nil {
 		db.now, err = s.clock(ctx)
 	}
@@ -84,6 +91,23 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	}
 	db.store = s
 	return db, nil
+}
+
+// ErrInUse says that another service has the database open.
+var ErrInUse = errors.New("another service has this database open, and one at a time may: stop it, or name another one")
+
+// alone finds out whether this process alone has the database open. It is a guard
+// against mistakes, not a fence: a server that restarts forgets it.
+func (s *shared) alone(ctx context.Context) (err error) {
+	if s.only, err = s.pool.Conn(ctx); err != nil {
+		return err
+	}
+	var alone bool
+	err = (&conn{conn: s.only}).row(ctx, []any{&alone}, "SELECT pg_try_advisory_lock(?)", onlyLock)
+	if err == nil && !alone {
+		err = ErrInUse
+	}
+	return err
 }
 
 // clock returns the database's clock, as far as it can be known from here: the answer
@@ -208,7 +232,11 @@ func (s *shared) close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	err := s.pool.Close()
+	var err error
+	if s.only != nil {
+		err = s.only.Close()
+	}
+	err = errors.Join(err, s.pool.Close())
 	if s.held != nil {
 		err = errors.Join(err, s.held.Close())
 	}

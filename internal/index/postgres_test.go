@@ -53,7 +53,7 @@ func TestOpenedAtOnce(t *testing.T) {
 	address := newPostgres(t)
 	var opening sync.WaitGroup
 	for range 5 {
-		opening.Go(func() { openPostgres(t, address) })
+		opening.Go(func() { openPostgres(t, address, WithReplicas()) })
 	}
 	opening.Wait()
 }
@@ -90,7 +90,7 @@ func TestPostgresRefused(t *testing.T) {
 // Two replicas that get the same request begin one run.
 func TestSameRequestTwice(t *testing.T) {
 	address := newPostgres(t)
-	replicas := []*DB{openPostgres(t, address), openPostgres(t, address)}
+	replicas := []*DB{openPostgres(t, address, WithReplicas()), openPostgres(t, address, WithReplicas())}
 	for i := range 20 {
 		key := fmt.Sprint("key-", i)
 		var mu sync.Mutex
@@ -122,7 +122,7 @@ func TestSameRequestTwice(t *testing.T) {
 func TestQuotaOfReplicas(t *testing.T) {
 	address := newPostgres(t)
 	quota := WithQuota(engine.Quota{Files: 10})
-	replicas := []*DB{openPostgres(t, address, quota), openPostgres(t, address, quota)}
+	replicas := []*DB{openPostgres(t, address, quota, WithReplicas()), openPostgres(t, address, quota, WithReplicas())}
 	var mu sync.Mutex
 	stored := 0
 	var storing sync.WaitGroup
@@ -223,4 +223,17 @@ func TestLock(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// Two services that do not know of each other do not share a database.
+func TestSecondService(t *testing.T) {
+	address := newPostgres(t)
+	first := openPostgres(t, address)
+	if _, err := OpenPostgres(t.Context(), address, "", slog.New(slog.DiscardHandler)); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openPostgres(t, address)
 }
