@@ -266,8 +266,9 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 		limits.Timeout, most.Timeout, humanize.IBytes(uint64(limits.Memory)), limits.Processes,
 		humanize.IBytes(uint64(limits.Workspace)))
 	network := "There is no network."
-	if s.Network {
-		network = "Programs may reach the network as far as it was granted."
+	if s.Network && c.caller.Network != "" { // no tool can ask for more
+		network = "Programs may contact, through the proxy that is set for them, and nothing else: " +
+			strings.ReplaceAll(c.caller.Network, ",", ", ") + "."
 	}
 	b.WriteString(network + "\n")
 	if isolation, err := s.Engine.Isolation(ctx); err == nil {
