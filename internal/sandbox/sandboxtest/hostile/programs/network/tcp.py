@@ -9,6 +9,7 @@ for address in addresses:
         s.settimeout(0.1)
         try: s.connect((address, p))
         except OSError as e: tried("%s %d: %s" % (address, p, e)); s.close(); continue
+        s.settimeout(60)  # it answers; a busy machine takes its time
         tried("%s %d" % (address, p))
         breach("%s %d answers %r" % (address, p, s.recv(100)))
         done(); raise SystemExit
