@@ -53,7 +53,7 @@ func (p *runPage) sourceOf(ctx context.Context, caller engine.Caller, kept *engi
 func (s *source) request() engine.RunRequest {
 	req := engine.RunRequest{Language: s.Language, Code: s.Code, Profile: engine.Profile{
 		Origin: engine.OriginNative, Client: clientPage, ShowPlots: true,
-		Limits: engine.Limits{Timeout: time.Duration(s.Timeout) * time.Second},
+		Limits: engine.Limits{Timeout: time.Duration(s.Timeout) * time.Second, Memory: s.Memory},
 	}}
 	req.Network = networkOf(s.Network)
 	if s.Stdin != "" {
