@@ -237,9 +237,12 @@ func TestSweepsAgain(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"expired": time.Minute, "deleted": 100 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, engine.Config{}, nil)
+			var mu sync.Mutex
 			var sweeps []time.Duration
 			began := time.Now()
 			r.blobs.Fail(func(method string) error {
+				mu.Lock()
+				defer mu.Unlock()
 				if method == "Sweep" {
 					sweeps = append(sweeps, time.Since(began).Round(time.Minute))
 				}
@@ -258,7 +261,8 @@ func TestSweepsAgain(t *testing.T) {
 				}
 			}
 			time.Sleep(24 * time.Hour)
-			r.blobs.Fail(nil)
+			mu.Lock()
+			defer mu.Unlock()
 			if diff := cmp.Diff(want, sweeps); diff != "" {
 				t.Errorf("%s: %s", name, diff)
 			}
