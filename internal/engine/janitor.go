@@ -13,7 +13,7 @@ const (
 	cleanUpInterval = 30 * time.Second
 	sweepEvery      = 5 * time.Minute
 	sweepAgain      = 65 * time.Minute // a bucket keeps for an hour what nobody has
-	lowDiskInterval = time.Second // when the disk is low
+	lowDiskInterval = time.Second      // when the disk is low
 	tidyBatch       = 500
 )
 
