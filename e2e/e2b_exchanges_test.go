@@ -179,8 +179,8 @@ func (rec *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // unrecorded are headers that say nothing of the protocol, or that the transport makes.
-var unrecorded = []string{"Accept", "Accept-Encoding", "Accept-Language", "Connection", "Content-Length", "Host", "Lang_version",
-	"Machine", "Os", "Processor", "Release", "Sec-Fetch-Mode", "System", "Transfer-Encoding", "User-Agent"}
+var unrecorded = []string{"Accept", "Accept-Encoding", "Accept-Language", "Connection", "Content-Length", "Host",
+	"Lang_version", "Machine", "Os", "Processor", "Release", "Sec-Fetch-Mode", "System", "Transfer-Encoding", "User-Agent"}
 
 func (rec *recording) write(r *http.Request, body []byte, resp *http.Response, answer []byte) {
 	request := fmt.Sprintf("%s %s\n", r.Method, r.URL.RequestURI())

@@ -112,7 +112,9 @@ func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) { return ws.Redo(v.Context()) })
+	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
+		return ws.Redo(v.Context())
+	})
 }
 
 // proposeRevert keeps an undo or a redo for an approval, if it would do anything.
