@@ -15,9 +15,16 @@ import (
 )
 
 // whichNamespaces is the beginning of a program: it prints those that may be kept.
-// With no other import it is one of a tier where they are.
-const whichNamespaces = "import os\n" +
-	"print(*(os.readlink('/proc/self/ns/' + kind) for kind in ('net', 'ipc')), flush=True)\n"
+// With no other import it is one of a tier where they are. The number of one that is
+// gone is given to the next, its id (NS_GET_ID, since Linux 6.18) is not.
+const whichNamespaces = `import os
+def namespace(kind):
+    name, number = os.readlink('/proc/self/ns/' + kind), bytearray(8)
+    try: __import__('fcntl').ioctl(os.open('/proc/self/ns/' + kind, os.O_RDONLY), 0x8008b70d, number)
+    except OSError: pass
+    return name + number.hex()
+print(*map(namespace, ('net', 'ipc')), flush=True)
+`
 
 // withSocket imports a module so that it is no import for whoever chooses a tier.
 const withSocket = "socket = __import__('socket')\n"
