@@ -245,7 +245,9 @@ dist: $(NFPM) ## a release in dist/: archives, deb, rpm, components, checksums
 
 # BASE is a Debian image, FULL=1 makes the one with all languages and sets of packages,
 # DOCKER is the command with its options. The image is of this machine's architecture.
+# Onyx's packages are locked for CPython 3.11 and 3.12; Debian 12 is the newest with one.
 DOCKER   ?= docker
+BASE     ?= $(if $(FULL),debian:12-slim)
 ALL_SETS := current,onyx,librechat
 .PHONY: image
 image: build ## the container image airlock, or airlock:full with FULL=1
