@@ -36,7 +36,8 @@ type groupPool struct {
 // kernel much to reclaim. Processes that were killed are counted, too. Version 2 does not
 // have all of the counters.
 func (g *group) recycle() bool {
-	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.memoryPeak() > g.limits.memory/2 || !g.resetQuota() {
+	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.memoryPeak() > g.limits.memory/2 ||
+		!g.resetQuota() {
 		return false
 	}
 	again := &group{

@@ -55,15 +55,10 @@ type collectLimits struct {
 // reason.
 const maxDropped = 100
 
-// collect opens every file that is new or may have changed, up to the limits.
-// It runs when every process of the sandbox is gone, so nothing moves.
-func (w *workspace) collect(entry string, limits collectLimits) *left {
-	l := &left{}
-	there := map[string]bool{} // of what was staged
-	var total int64
+// dropper returns what notes a file that is not kept.
+func (l *left) dropper() func(path, reason string) {
 	latest := map[string]int{} // entry of each reason
-	var respelled []leftFile
-	drop := func(path, reason string) {
+	return func(path, reason string) {
 		i, known := latest[reason]
 		if known && len(l.dropped) >= maxDropped {
 			l.dropped[i].More++
@@ -72,6 +67,16 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 		latest[reason] = len(l.dropped)
 		l.dropped = append(l.dropped, dropped{Path: strings.ToValidUTF8(path, "\uFFFD"), Reason: reason})
 	}
+}
+
+// collect opens every file that is new or may have changed, up to the limits.
+// It runs when every process of the sandbox is gone, so nothing moves.
+func (w *workspace) collect(entry string, limits collectLimits) *left {
+	l := &left{}
+	there := map[string]bool{} // of what was staged
+	var total int64
+	var respelled []leftFile
+	drop := l.dropper()
 	w.walk(func(f found) bool {
 		before, input := w.staged[f.path]
 		switch {
