@@ -161,8 +161,8 @@ var table = []Option{
 		field: secret(func(c *Config) *Secret { return &c.Database })},
 	{Key: "blobs", Scope: Service, Group: "Storage", Value: "URL",
 		Help: "S3 bucket that keeps the bytes of files in place of the data directory, as " +
-			"s3://BUCKET/PREFIX?endpoint=https://s3.example.com&region=NAME&ca=FILE&path_style=BOOL; credentials as AWS's tools " +
-			"have them",
+			"s3://BUCKET/PREFIX?endpoint=https://s3.example.com&region=NAME&ca=FILE&path_style=BOOL; credentials as " +
+			"AWS's tools have them",
 		field: text(func(c *Config) *string { return &c.Blobs }, anything)},
 	{Key: "blob_cache", Scope: Service, Group: "Storage", Value: "SIZE", Default: "10GiB",
 		Help:  "what the data directory keeps of a bucket, to be read again",
