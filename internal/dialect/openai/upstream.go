@@ -216,7 +216,7 @@ func (a *answer) read(resp *http.Response, to listener) error {
 	return a.whole(events.Err())
 }
 
-// readRest reads what should be nothing but the end: the connection then serves again.
+// readRest reads what should be nothing but the end: the connection is reused then.
 func readRest(body *bounded) {
 	late := time.AfterFunc(restTime, func() { body.from.Close() })
 	defer late.Stop()
