@@ -109,7 +109,7 @@ lint: $(GOLANGCI) ## what may be tracked, format check and golangci-lint, import
 # As root none of the sandbox's tests may be skipped. Each set of tests is one go test.
 TIMES    := $(CACHE)/times
 as-root   = if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi
-go-test   = $(as-root); $(GO) test -json -vet=off -timeout 40m $(1) | scripts/test-report '$(TIMES)'
+go-test   = $(as-root); GO='$(GO)' scripts/test-report '$(TIMES)' $(1)
 
 # The race detector watches everything of ours that is concurrent. Texts and files that
 # are large on purpose have one goroutine and take ten times as long under it.
@@ -123,8 +123,8 @@ in-memory = if [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 40
 .PHONY: unit
 unit: ## the tests of all packages that start no service: race detector, fuzz seeds
 	@echo '== tests (race detector, fuzz seeds)'
-	@$(in-memory); $(call go-test,-exec 'env -u GOTMPDIR' -race -skip '$(LARGE)' $$($(GO) list ./... | grep -v -e '/internal/sandbox/' -e '/e2e'))
-	@$(call go-test,-run '$(LARGE)' ./internal/web ./provider ./reply)
+	@$(in-memory); $(call go-test,-exec 'env -u GOTMPDIR' -race -skip '$(LARGE)' -- $$($(GO) list ./... | grep -v -e '/internal/sandbox/' -e '/e2e'))
+	@$(call go-test,-run '$(LARGE)' -- ./internal/web ./provider ./reply)
 
 # What a program finds in a sandbox is the same whether or not the race detector
 # watches the executor, which takes four times as long to start with it. Of the hostile
@@ -134,8 +134,8 @@ PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Hostile|Languages|NothingIsLeft|Pack
 .PHONY: sandbox
 sandbox: ## the sandbox's tests: what programs find and do, then the rest with the race detector
 	@echo '== sandbox'
-	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' ./internal/sandbox/...)
-	@$(call go-test,-parallel 4 -race -skip '$(PROGRAMS)' ./internal/sandbox/...)
+	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' -- ./internal/sandbox/...)
+	@$(call go-test,-parallel 4 -race -skip '$(PROGRAMS)' -- ./internal/sandbox/...)
 
 # The service is a process of its own, which is built once and as it is delivered.
 # go test does not know what it is made of: no result is from an earlier one. Most tests
@@ -143,7 +143,7 @@ sandbox: ## the sandbox's tests: what programs find and do, then the rest with t
 .PHONY: e2e
 e2e: build ## the real binary, driven as a user would: terminal, HTTP, browser, a short soak
 	@echo '== end to end'
-	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 ./e2e/...)
+	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 -- ./e2e/...)
 
 # QUICK=1 takes about a minute and leaves the document alone; a full run takes
 # about seven and writes it. ARGS are further options: ARGS='-only latency'.
