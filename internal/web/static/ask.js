@@ -26,6 +26,14 @@ function say(words, kind = "problem") {
   notice.className = kind;
   notice.textContent = words;
   notice.hidden = !words;
+  delete notice.dataset.lost;
+}
+
+// lost says that the connection is lost: what the next one takes away again, and no
+// other message.
+function lost(words) {
+  say(words, "warning");
+  notice.dataset.lost = "true";
 }
 
 function busy(on) {
@@ -212,16 +220,13 @@ async function again(turn) {
 function connect() {
   if (source) return;
   const following = (source = new EventSource(`${url}/events`));
-  following.addEventListener("open", () => { if (notice.dataset.lost) { say(""); delete notice.dataset.lost; } });
+  following.addEventListener("open", () => { if (notice.dataset.lost) say(""); });
   for (const [kind, handle] of Object.entries(handlers)) {
     following.addEventListener(kind, (e) => keepEnd(() => handle(JSON.parse(e.data))));
   }
   following.addEventListener("error", () => {
     if (following.readyState !== EventSource.CLOSED) {
-      if (running) {
-        say("The connection is lost. Trying again; nothing will be missed.", "warning");
-        notice.dataset.lost = "true";
-      }
+      if (running) lost("The connection is lost. Trying again; nothing will be missed.");
       return;
     }
     if (source === following) source = null;
@@ -317,6 +322,22 @@ document.addEventListener("click", async (e) => {
   else prompt.setSelectionRange(prompt.value.length, prompt.value.length);
 });
 
+// reply sends the answer to a question until the service has it, and returns where the
+// conversation goes on. A question has an id: what is already answered after a try whose
+// own answer was lost is what that try said.
+async function reply(form, body) {
+  for (let tries = 0; ; tries++) {
+    try {
+      return (await ask(form.action, { method: "POST", body })).url;
+    } catch (problem) {
+      if ((tries && problem.status === 409) || !form.isConnected) return url;
+      if (problem.status) throw problem;
+      lost("The connection is lost. Your answer is sent again until it arrives.");
+      await new Promise((again) => { setTimeout(again, 1000); });
+    }
+  }
+}
+
 // Questions are answered, and files decided about, without leaving the page.
 document.addEventListener("submit", async (e) => {
   const asked = e.target.closest(".question");
@@ -328,7 +349,7 @@ document.addEventListener("submit", async (e) => {
   for (const button of e.target.querySelectorAll("button")) button.disabled = true;
   try {
     if (asked) {
-      const { url: next } = await ask(asked.action, { method: "POST", body });
+      const next = await reply(asked, body);
       say("");
       if (next !== url) location.assign(next);
     } else {
