@@ -1,10 +1,13 @@
 package live
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -124,6 +127,7 @@ const (
 	displayBytes  = 16 << 20
 	textGather    = 4 << 10
 	textWait      = 5 * time.Millisecond
+	lineWait      = 50 * time.Millisecond // for the end of a line
 	keptCells     = 100
 	keptBytes     = 16 << 20 // of the outputs of ended cells of one session
 	largestCell   = 16 << 20
@@ -151,7 +155,7 @@ type log struct {
 	events   []Event // only ever added to
 	changed  chan struct{}
 	kind     OutputType // of text that is not yet in an event
-	text     strings.Builder
+	text     []byte
 	flushed  time.Time
 	timer    *time.Timer
 	limit    int // bytes of each stream
@@ -161,11 +165,12 @@ type log struct {
 	ended    bool
 }
 
-// write adds text. What is beyond the limit is left out, and that is said.
-func (l *log) write(kind OutputType, text string) {
+// write adds text. What is beyond the limit is left out, and that is said. A line that
+// has not ended waits a little for its end, unless flush says that it is to be seen.
+func (l *log) write(kind OutputType, text string, flush bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended || text == "" {
+	if l.ended || text == "" && !flush {
 		return
 	}
 	room := l.limit - l.texts[kind]
@@ -179,28 +184,53 @@ func (l *log) write(kind OutputType, text string) {
 	if l.kind != kind {
 		l.flush()
 	}
-	l.kind = kind
-	l.text.WriteString(text)
-	switch wait := textWait - time.Since(l.flushed); {
-	case wait <= 0 || l.text.Len() >= textGather:
+	l.kind, l.text = kind, append(l.text, text...)
+	wait := textWait - time.Since(l.flushed)
+	switch {
+	case flush:
 		l.flush()
+	case len(l.text) >= textGather:
+		l.emit(l.due())
+	case wait <= 0:
+		l.emit(l.lines())
+	}
+	switch whole := l.lines() > 0; {
+	case len(l.text) == 0:
+	case l.timer == nil && !whole:
+		l.timer = time.AfterFunc(lineWait, l.ripen)
 	case l.timer == nil:
-		l.timer = time.AfterFunc(wait, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.timer = nil
-			l.flush()
-		})
+		l.timer = time.AfterFunc(wait, l.ripen)
+	case whole:
+		l.timer.Reset(wait)
+	}
+}
+
+// lines is how much of the text is whole lines.
+func (l *log) lines() int { return bytes.LastIndexByte(l.text, '\n') + 1 }
+
+// due is how much of the text waits no longer: its lines, or else the part of one.
+func (l *log) due() int { return cmp.Or(l.lines(), len(l.text)) }
+
+func (l *log) ripen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer = nil
+	l.emit(l.due())
+	if len(l.text) > 0 && !l.ended {
+		l.timer = time.AfterFunc(lineWait, l.ripen)
 	}
 }
 
 // flush makes an event of the text. The caller holds mu.
-func (l *log) flush() {
-	if l.text.Len() == 0 || l.ended {
+func (l *log) flush() { l.emit(len(l.text)) }
+
+// emit makes an event of the first n bytes of the text. The caller holds mu.
+func (l *log) emit(n int) {
+	if n == 0 || l.ended {
 		return
 	}
-	l.append(Event{Output: Output{Type: l.kind, Text: l.text.String()}})
-	l.text.Reset()
+	l.append(Event{Output: Output{Type: l.kind, Text: string(l.text[:n])}})
+	l.text = append(l.text[:0], l.text[n:]...)
 	l.flushed = time.Now()
 }
 
@@ -267,8 +297,11 @@ func (l *log) end(last Event) {
 func (l *log) outputs() (all []Output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.flush()
-	for _, e := range l.events {
+	events := l.events
+	if len(l.text) > 0 { // a look makes no event of half a line
+		events = append(slices.Clip(events), Event{Output: Output{Type: l.kind, Text: string(l.text)}})
+	}
+	for _, e := range events {
 		switch e.Type {
 		case Stdout, Stderr:
 			if n := len(all); n > 0 && all[n-1].Type == e.Type {

@@ -201,7 +201,7 @@ func (it *interpreter) Output(stream engine.Stream, data []byte) {
 	}
 	it.carry[stream] = slices.Clone(text[whole:])
 	if c := it.speaking(); c != nil {
-		c.log.write(OutputType(stream), strings.ToValidUTF8(string(text[:whole]), "\uFFFD"))
+		c.log.write(OutputType(stream), strings.ToValidUTF8(string(text[:whole]), "\uFFFD"), false)
 	}
 }
 
@@ -216,6 +216,7 @@ func (it *interpreter) speaking() *cell {
 // message is what a driver sends, of any kind.
 type message struct {
 	Text      string                     `json:"text"`
+	Flush     bool                       `json:"flush"`
 	Data      map[string]json.RawMessage `json:"data"`
 	Metadata  json.RawMessage            `json:"metadata"`
 	DisplayID string                     `json:"display_id"`
@@ -269,7 +270,7 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	case "running":
 		it.running(c, m.Count)
 	case Stdout, Stderr:
-		c.log.write(kind, m.Text)
+		c.log.write(kind, m.Text, m.Flush)
 	case Display, Result:
 		c.log.add(Event{Output: Output{Type: kind, Data: m.Data, Metadata: m.Metadata, DisplayID: m.DisplayID, Update: m.Update}})
 	case Error:

@@ -5,7 +5,7 @@ A zygote of a live tier loads this file and makes the shell, which its sandboxes
 find ready; one that starts cold runs it. What it says is a notice, in the order
 in which it says it; what it wants to know is a call:
 
-    stdout, stderr   {"text"}                     display, result  {"data", "metadata", ...}
+    stdout, stderr   {"text"} or {"flush"}        display, result  {"data", "metadata", ...}
     error            {"name", "value", "traceback"}   clear        {"wait"}
     next (a call)    how the last order went, to the next one
     input (a call)   {"prompt", "password"} to the text
@@ -23,6 +23,7 @@ import base64
 import builtins
 import codecs
 import contextlib
+import functools
 import getpass
 import importlib.machinery
 import io
@@ -224,6 +225,7 @@ class Stream(io.TextIOBase):
         self.driver, self.kind, self.number = driver, name, number
         self.name, self.mode = "<%s>" % name, "w"
         self.buffer = Bytes(self)
+        self.unfinished = False  # the last line that was written
 
     def fileno(self):
         return self.number
@@ -239,6 +241,29 @@ class Stream(io.TextIOBase):
             raise TypeError("write() argument must be str, not %s" % type(text).__name__)
         self.driver.put(self, text)
         return len(text)
+
+    def flush(self):
+        self.driver.flush(self)
+
+
+def in_one_piece(plain):
+    """Is print, but what it prints is one message, not one for each value and space."""
+
+    @functools.wraps(plain)
+    def print(*values, sep=" ", end="\n", file=None, flush=False):
+        stream = sys.stdout if file is None else file
+        if type(stream) is not Stream:
+            plain(*values, sep=sep, end=end, file=file, flush=flush)
+            return
+        text = io.StringIO(newline="")
+        try:
+            plain(*values, sep=sep, end=end, file=text)
+        finally:  # a value that cannot be printed comes after others
+            stream.write(text.getvalue())
+        if flush:
+            stream.flush()
+
+    return print
 
 
 class Bytes(io.RawIOBase):
@@ -260,6 +285,9 @@ class Bytes(io.RawIOBase):
         data = bytes(data)
         self.stream.write(data.decode("utf-8", "replace"))
         return len(data)
+
+    def flush(self):
+        self.stream.flush()
 
 
 def encoded(value):
@@ -631,7 +659,7 @@ class Driver:
         sys.argv[:] = [""]
         sys.path[0] = ""
         sys.modules["__main__"] = self.shell.user_module
-        builtins.input = self.input
+        builtins.input, builtins.print = self.input, in_one_piece(builtins.print)
         getpass.getpass = self.getpass
         getpass.unix_getpass = getpass.win_getpass = self.getpass
         self.loop = asyncio.new_event_loop()
@@ -697,6 +725,14 @@ class Driver:
             return
         for start in range(0, len(text), PIECE):
             self.channel.tell(stream.kind, '{"text":%s}' % json.dumps(text[start : start + PIECE]))
+        if text:
+            stream.unfinished = text[-1] != "\n"
+
+    def flush(self, stream):
+        """Has the part of a line shown that the service waits with."""
+        if stream.unfinished:
+            stream.unfinished = False
+            self.tell(stream.kind, '{"flush":true}')
 
     def failed(self, kind, error, lines):
         if self.interrupted and issubclass(kind, asyncio.CancelledError):

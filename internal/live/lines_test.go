@@ -1,0 +1,102 @@
+package live
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pieces are the events of text.
+func pieces(l *log) (all []string) {
+	events, _, _ := l.since(0)
+	for _, e := range events {
+		if e.Type == Stdout || e.Type == Stderr {
+			all = append(all, e.Text)
+		}
+	}
+	return all
+}
+
+// A line comes in one piece, or when its end has not come for a while, or when its
+// program wants it seen.
+func TestLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{limit: 1 << 20, texts: map[OutputType]int{}}
+		expect := func(wanted ...string) {
+			t.Helper()
+			if got := pieces(l); !slices.Equal(got, wanted) {
+				t.Errorf("%q, not %q", got, wanted)
+			}
+			l.mu.Lock()
+			l.events = nil
+			l.mu.Unlock()
+		}
+		for _, part := range []string{"one", " ", "two"} {
+			l.write(Stdout, part, false)
+		}
+		expect()
+		l.write(Stdout, "\n", false)
+		expect("one two\n")
+		l.write(Stdout, "a\nb", false) // just after another
+		expect()
+		time.Sleep(textWait)
+		synctest.Wait()
+		expect("a\n")
+		time.Sleep(lineWait)
+		synctest.Wait()
+		expect("b")
+		l.write(Stdout, "50 %", true)
+		expect("50 %")
+		l.write(Stdout, "51", false)
+		l.write(Stdout, "", true)
+		expect("51")
+		l.write(Stdout, "out", false)
+		l.write(Stderr, "err", false)
+		expect("out")
+		l.write(Stderr, strings.Repeat("x", textGather), false)
+		expect("err" + strings.Repeat("x", textGather))
+		l.write(Stdout, "end", false)
+		if all := l.outputs(); len(all) != 1 || all[0].Text != "end" {
+			t.Errorf("half a line as it stands: %v", all)
+		}
+		expect()
+		l.end(Event{Output: Output{Type: DoneEvent}})
+		expect("end")
+	})
+}
+
+// What print prints is one message.
+func TestPrintIsOneMessage(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	for code, wanted := range map[string][]string{
+		"print('one', 'two', 3)":                                   {"one two 3\n"},
+		"print('a', 'b', sep='', end='!', flush=True); print('c')": {"ab!", "c\n"},
+		"class Bad:\n def __str__(self): 1/0\ntry: print('x', Bad())\nexcept ZeroDivisionError: print()":      {"x \n"},
+		"import sys; sys.stdout.write('p'); sys.stdout.flush(); print('q', file=sys.stderr)":                  {"p", "q\n"},
+		"import os, sys\nif not (pid := os.fork()): print('of', 'a child'); os._exit(0)\nos.waitpid(pid, 0);": {"of a child\n"},
+		"import io; f = io.StringIO(); print('kept', 1, file=f, end='.'); print(f.getvalue())":                {"kept 1.\n"},
+		"try: print(1, sep=2)\nexcept TypeError as e: print(e)":                                               {"sep must be None or a string, not int\n"},
+	} {
+		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: code, Silent: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.want(p.end(s, c.ID), StatusOK)
+		events, err := p.Watch(t.Context(), p.caller, s, c.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for e := range events {
+			if e.Type == Stdout || e.Type == Stderr {
+				all = append(all, e.Text)
+			}
+		}
+		if !slices.Equal(all, wanted) {
+			t.Errorf("%s: %q, not %q", code, all, wanted)
+		}
+	}
+}
