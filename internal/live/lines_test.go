@@ -72,8 +72,9 @@ func TestPrintIsOneMessage(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")
 	for code, wanted := range map[string][]string{
-		"print('one', 'two', 3)":                                   {"one two 3\n"},
-		"print('a', 'b', sep='', end='!', flush=True); print('c')": {"ab!", "c\n"},
+		"print('one', 'two', 3)": {"one two 3\n"},
+		"import time\nclass Slow:\n def __str__(self): time.sleep(0.3); return 'slow'\nprint('a', Slow())":    {"a slow\n"},
+		"print('a', 'b', sep='', end='!', flush=True); print('c')":                                            {"ab!", "c\n"},
 		"class Bad:\n def __str__(self): 1/0\ntry: print('x', Bad())\nexcept ZeroDivisionError: print()":      {"x \n"},
 		"import sys; sys.stdout.write('p'); sys.stdout.flush(); print('q', file=sys.stderr)":                  {"p", "q\n"},
 		"import os, sys\nif not (pid := os.fork()): print('of', 'a child'); os._exit(0)\nos.waitpid(pid, 0);": {"of a child\n"},
