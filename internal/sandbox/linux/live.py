@@ -918,8 +918,11 @@ class Driver:
                 result = await type(shell).run_cell_async(  # whatever a cell has made of the instance's
                     shell, code, store_history=not unrecorded, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)
             finally:
-                if len(shell.events.callbacks["post_execute"]) > 1:  # more than IPython's own: figures are drawn
+                callbacks = shell.events.callbacks["post_execute"]
+                if len(callbacks) > 1:  # more than IPython's own: figures are drawn
                     self.channel.flush()
+                    # When they are shown and closed pyplot need not draw them once more, for nobody.
+                    callbacks.sort(key=lambda callback: getattr(callback, "__name__", "") == "_draw_all_if_interactive")
                 shell.events.trigger("post_execute")
                 if not silent:
                     shell.events.trigger("post_run_cell", result)
