@@ -29,7 +29,7 @@ func (s *Service) evict(ctx context.Context, owner Owner, need int64) bool {
 		s.logFailure(ctx, op, err)
 		return false
 	}
-	sessions, err := s.index.HeldSessions(ctx)
+	sessions, err := s.index.HeldSessions(ctx, s.Self())
 	if err != nil {
 		s.logFailure(ctx, op, err)
 		return false

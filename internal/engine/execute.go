@@ -261,6 +261,10 @@ func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 // is still published, and the janitor goes on trying.
 func (s *Service) record(ctx context.Context, end *completion) error {
 	err := s.finish(ctx, end.run, end)
+	if s.cluster != nil && errors.Is(err, ErrConflict) {
+		end.giveUp()
+		err = nil
+	}
 	if err != nil && len(end.run.Files) > 0 {
 		end.dropAll(reasonFor(err))
 		err = s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
@@ -276,6 +280,13 @@ func (s *Service) record(ctx context.Context, end *completion) error {
 	}
 	end.pinned = nil
 	return err
+}
+
+// giveUp makes of a completion what the index says of the run: this node was silent for
+// so long that its peers took the run for lost.
+func (e *completion) giveUp() {
+	e.interrupt(&Error{Op: opRun, Kind: ErrUnavailable, ID: e.run.ID.String(), Err: errCutOff})
+	e.run.Message = "The run was given up: its node did not answer the others for a while. Nothing of it was kept."
 }
 
 func (s *Service) finish(ctx context.Context, run *Run, end *completion) error {

@@ -99,6 +99,7 @@ type Session struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	TTL       time.Duration // a use moves ExpiresAt to now + TTL
+	Place     Place         // in a cluster
 }
 
 // SessionRequest asks for a session.

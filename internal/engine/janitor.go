@@ -181,6 +181,9 @@ func (s *Service) expireSessions(ctx context.Context, now time.Time) {
 
 func (s *Service) expireSession(ctx context.Context, session Session, now time.Time) (gone bool) {
 	const op = "expire session"
+	if s.foreign(session.Place.Holder) {
+		return false // that node does it
+	}
 	if _, err := s.beginDelete(op, session, false); err != nil {
 		if errors.Is(err, ErrConflict) {
 			if err := s.index.TouchSession(ctx, session.ID, now); err != nil {

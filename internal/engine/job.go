@@ -14,6 +14,8 @@ import (
 type job struct {
 	id             ID
 	owner          Owner
+	generation     int64   // of its session's place, if that holds its workspace
+	node           Epoch   // the life of this node that began it
 	within         ID      // the session's; known before the session is
 	session        Session // looked up by register
 	language       language.Language

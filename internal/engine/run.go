@@ -203,6 +203,8 @@ type Run struct {
 	Timings    []Timing      // where its time went, in order; only for who waited for it
 	NoRoom     bool          // it was not run: there was no memory for its workspace; not recorded
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
+	Node       Epoch         // that has it; of a final one, that had it
+	Generation int64         // of its session's place, at which alone its files may be recorded; not recorded; 0: any
 	Source     *Source       // what was run; nil: not kept, or a list that was not asked for it
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero while queued

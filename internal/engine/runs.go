@@ -10,7 +10,11 @@ import (
 // GetRun returns a run as it stands. Its output and files are there once it
 // is final; before that they are to be had from Watch.
 func (s *Service) GetRun(ctx context.Context, caller Caller, id ID) (*Run, error) {
-	run, _, err := s.run(ctx, "get run", caller.Owner, id)
+	const op = "get run"
+	run, j, err := s.run(ctx, op, caller.Owner, id)
+	if err == nil && j == nil && !run.Status.Final() && s.foreign(run.Node) && canRedirect(ctx) {
+		return nil, s.Elsewhere(ctx, op, id.String(), run.Node)
+	}
 	return run, err
 }
 
@@ -49,6 +53,14 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 	if j != nil {
 		return j.log.watch(ctx, after), nil
 	}
+	if !run.Status.Final() && s.cluster != nil {
+		if s.foreign(run.Node) {
+			return nil, s.Elsewhere(ctx, op, id.String(), run.Node)
+		}
+		if run, err = s.awaitReaped(ctx, run); err != nil {
+			return nil, err
+		}
+	}
 	var chunks []OutputChunk
 	if end := s.findUnrecorded(id); end != nil {
 		chunks = end.chunks
@@ -56,6 +68,10 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 		return nil, failure(op, id.String(), err)
 	}
 	events := replay(run, chunks)
+	if run.Status == StatusInterrupted && after >= len(events) { // it lost output that was seen
+		last := &events[len(events)-1]
+		last.Seq, after = after+1, len(events)-1
+	}
 	return func(yield func(Event) bool) {
 		for _, e := range events[min(max(after, 0), len(events)):] {
 			if ctx.Err() != nil || !yield(e) {

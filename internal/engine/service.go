@@ -58,6 +58,9 @@ type Config struct {
 	// Now is the time by which objects are created and expire. Give the index
 	// the same clock.
 	Now func() time.Time // nil: SteadyClock(time.Now)
+
+	// Cluster is what is known of other services on the same index; nil: there are none.
+	Cluster Cluster
 }
 
 // restingPerCore is how many runs go on at the most for each core, with enough
@@ -119,6 +122,7 @@ type Service struct {
 	index   Index
 	log     *slog.Logger
 	now     func() time.Time
+	cluster Cluster // nil: it is alone
 
 	queue   *queue
 	touches *touches
@@ -149,6 +153,7 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 		index:      index,
 		log:        log,
 		now:        cfg.Now,
+		cluster:    cfg.Cluster,
 		queue:      newQueue(cfg.Concurrency, cfg.Queue, cfg.QueuePerOwner),
 		touches:    newTouches(),
 		idle:       make(chan struct{}),
@@ -170,22 +175,8 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 // it held are gone, and bytes that no file has are removed.
 func (s *Service) Open(ctx context.Context) error {
 	const op = "open"
-	if n, err := s.index.InterruptRuns(ctx, s.now()); err != nil {
-		return failure(op, "", err)
-	} else if n > 0 {
-		s.log.WarnContext(ctx, "runs were interrupted by the end of an earlier process", "count", n)
-	}
-	held, err := s.index.HeldSessions(ctx)
-	if err != nil {
-		return failure(op, "", err)
-	}
-	for _, session := range held {
-		if err := s.sandbox.Release(ctx, session.ID); err != nil {
-			return failure(op, session.ID.String(), err)
-		}
-		if err := s.index.DeleteSession(ctx, session.Owner, session.ID); err != nil && !errors.Is(err, ErrNotFound) {
-			return failure(op, session.ID.String(), err)
-		}
+	if err := s.Reap(ctx); err != nil {
+		return err
 	}
 	keys, err := s.index.Keys(ctx)
 	if err != nil {
@@ -288,6 +279,11 @@ func (s *Service) Ready(ctx context.Context) error {
 	}
 	if err := s.roomFor(op); err != nil {
 		return err
+	}
+	if s.cluster != nil {
+		if err := s.cluster.Check(); err != nil {
+			return err
+		}
 	}
 	_, err := s.Isolation(ctx)
 	return err

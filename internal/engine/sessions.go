@@ -50,6 +50,12 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	}
 	session := s.newSession(caller, req.Origin, req.Kind, req.TTL)
 	session.Implicit, session.Scope, session.Live = req.Implicit, req.Scope, req.Live
+	if session.Kind != SessionFiles && s.cluster != nil {
+		if err := s.cluster.Check(); err != nil {
+			return Session{}, err
+		}
+		session.Place = Place{Holder: s.cluster.Self(), Generation: 1}
+	}
 	places := make([]SessionFile, len(files))
 	for i, ref := range req.Files {
 		places[i] = SessionFile{Session: session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}
@@ -285,6 +291,9 @@ func (s *Service) DeleteSession(ctx context.Context, caller Caller, id ID) error
 	session, err := s.session(ctx, op, id.String(), caller.Owner, id)
 	if err != nil {
 		return err
+	}
+	if s.foreign(session.Place.Holder) {
+		return s.Elsewhere(ctx, op, id.String(), session.Place.Holder)
 	}
 	jobs, err := s.beginDelete(op, session, true)
 	if err != nil {

@@ -98,9 +98,14 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	if err := s.roomFor(opRun); err != nil {
 		return nil, nil, err
 	}
+	if s.cluster != nil {
+		if err := s.cluster.Check(); err != nil {
+			return nil, nil, err
+		}
+	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{
-		id: NewID(), owner: caller.Owner, language: lang, request: req, grant: grant,
+		id: NewID(), owner: caller.Owner, node: s.Self(), language: lang, request: req, grant: grant,
 		within: req.Session,
 		log:    newRecorder(req.Profile.Limits.Output),
 		source: s.sourceOf(caller, &asked),
@@ -157,6 +162,12 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier *
 	} else if j.session, err = s.session(ctx, opRun, fieldSession, j.owner, j.within); err != nil {
 		return nil, err
 	}
+	if j.session.Kind == SessionHeld && s.foreign(j.session.Place.Holder) {
+		return nil, s.Elsewhere(ctx, opRun, fieldSession, j.session.Place.Holder)
+	}
+	if j.session.Kind == SessionHeld {
+		j.generation = j.session.Place.Generation
+	}
 	if j.session.Kind == SessionLive && !j.request.Profile.Live {
 		return nil, Invalid(fieldSession, "is live: it runs cells")
 	}
@@ -166,7 +177,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier *
 	j.run = Run{
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
 		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(), Keyed: j.request.IdempotencyKey != "",
-		Source: j.source,
+		Source: j.source, Node: j.node, Generation: j.generation,
 	}
 	if j.deferredInsert.deferred {
 		s.deferInsert(j)
@@ -264,9 +275,12 @@ func (s *Service) CancelRun(ctx context.Context, caller Caller, id ID) error {
 	const op = "cancel run"
 	j := s.job(caller.Owner, id)
 	if j == nil {
-		_, err := s.index.Run(ctx, caller.Owner, id)
+		run, err := s.index.Run(ctx, caller.Owner, id)
 		if err != nil {
 			return failure(op, id.String(), err)
+		}
+		if !run.Status.Final() && run.Node != s.Self() {
+			return s.Elsewhere(ctx, op, id.String(), run.Node)
 		}
 		return nil
 	}

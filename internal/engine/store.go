@@ -136,8 +136,10 @@ type SessionIndex interface {
 	DeleteSession(ctx context.Context, owner Owner, id ID) error
 	// ExpiredSessions returns up to limit sessions that expired before now.
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
-	// HeldSessions returns every session of that kind, for start-up.
-	HeldSessions(ctx context.Context) ([]Session, error)
+	// HeldSessions returns every session of that kind whose workspace a node has.
+	HeldSessions(ctx context.Context, holder Epoch) ([]Session, error)
+	// LostSessions returns those of that kind whose workspace no node alive has.
+	LostSessions(ctx context.Context) ([]Session, error)
 }
 
 // RunIndex remembers runs.
@@ -172,7 +174,8 @@ type RunIndex interface {
 	// IndexRuns makes up to limit runs that have ended findable by RunQuery.Text, and
 	// returns how many.
 	IndexRuns(ctx context.Context, limit int) (int, error)
-	// InterruptRuns marks every run that is not final as interrupted.
+	// InterruptRuns marks every run as interrupted that is not final and that no node
+	// alive has.
 	InterruptRuns(ctx context.Context, now time.Time) (int, error)
 	// ExpireRuns forgets up to limit runs that ended before a time.
 	ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error)

@@ -246,15 +246,18 @@ func (s *shared) close() error {
 // postgresTexts are the statements of this package in PostgreSQL's words.
 var postgresTexts sync.Map
 
-// postgresText puts a statement into PostgreSQL's words: parameters have numbers, and
-// the largest of two values is not called as the largest of a column.
+// postgresText puts a statement into PostgreSQL's words: parameters have numbers, the
+// largest of two values is not called as the largest of a column, and the clock has
+// another name.
 func postgresText(text string) string {
 	if known, ok := postgresTexts.Load(text); ok {
 		return known.(string)
 	}
 	var out strings.Builder
 	number := 0
-	for i, part := range strings.Split(strings.ReplaceAll(text, "= max(", "= greatest("), "?") {
+	translated := strings.NewReplacer("= max(", "= greatest(",
+		"unixepoch('subsec')", "extract(epoch FROM clock_timestamp())").Replace(text)
+	for i, part := range strings.Split(translated, "?") {
 		if i > 0 {
 			number++
 			out.WriteString("$" + strconv.Itoa(number))

@@ -11,13 +11,14 @@ import (
 )
 
 const runColumns = `id, owner, origin, session, language, status, exit_code, signal, truncated, duration_us, cpu_us,
-	memory_peak, inputs, dropped, message, created_us, started_us, finished_us`
+	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node`
 
 func scanRun(row scanner) (r engine.Run, err error) {
 	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode,
 		&r.Signal,
 		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, inputsColumn{&r.Inputs},
-		droppedColumn{&r.Dropped}, &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt})
+		droppedColumn{&r.Dropped}, &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt},
+		&r.Node)
 	return r, err
 }
 
@@ -99,10 +100,10 @@ func (db *DB) insertRun(ctx context.Context, c *conn, r *engine.Run, key string,
 	if key != "" {
 		requestKey, requestFingerprint = key, fingerprint[:]
 	}
-	_, err := c.exec(ctx, `INSERT INTO runs (id, owner, origin, session, language, status, created_us, started_us, request_key, request_fingerprint)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err := c.exec(ctx, `INSERT INTO runs (id, owner, origin, session, language, status, created_us, started_us, request_key,
+			request_fingerprint, node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.ID[:], r.Owner, r.Origin, orNull(r.Session), r.Language, r.Status, r.CreatedAt.UnixMicro(), timeOrNull(r.StartedAt),
-		requestKey, requestFingerprint)
+		requestKey, requestFingerprint, int64(r.Node))
 	if err != nil || r.Source == nil {
 		return err
 	}
@@ -220,6 +221,11 @@ func updateSession(ctx context.Context, c *conn, run *engine.Run, finished time.
 	n, err := c.exec(ctx, touchSession+" AND owner = ?", finished.UnixMicro(), run.Session[:], run.Owner)
 	if err != nil || n == 0 {
 		return err // deleted while the run went on: its files stay, in no session
+	}
+	if run.Generation > 0 {
+		if err := checkPlace(ctx, c, run); err != nil {
+			return err
+		}
 	}
 	for _, path := range deleted {
 		if _, err := c.exec(ctx, "DELETE FROM session_files WHERE session = ? AND path = ?", run.Session[:],
@@ -347,11 +353,13 @@ func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 	return err
 }
 
-// InterruptRuns marks every run that is not final as interrupted at now.
+// InterruptRuns marks every run that is not final, and that no node alive has, as
+// interrupted at now.
 func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (n int, err error) {
 	err = db.erase(ctx, "interrupt runs", "", func(ctx context.Context, c *conn) error {
 		n, err = c.exec(
-			ctx, `UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running')`,
+			ctx, `UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running')
+				AND node`+isLost,
 			now.UnixMicro(), "The service stopped during the run; how the program ended is not known.")
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us"
+	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us, holder, worker, generation"
 
 	touchSession = "UPDATE sessions SET expires_us = max(expires_us, ? + ttl_us) WHERE id = ?"
 
@@ -25,7 +25,8 @@ const always int64 = math.MinInt64
 
 func scanSession(row scanner) (s engine.Session, err error) {
 	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit, &s.Scope, &s.Live,
-		timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL})
+		timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL},
+		&s.Place.Holder, &s.Place.Worker, &s.Place.Generation)
 	if s.Live != "" {
 		s.Kind = engine.SessionLive
 	}
@@ -37,9 +38,9 @@ func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
 	if kind == engine.SessionLive { // it keeps its files as those do
 		kind = engine.SessionFiles
 	}
-	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		s.ID[:], s.Owner, s.Origin, kind, s.Implicit, s.Scope, s.Live, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(),
-		s.TTL.Microseconds())
+		s.TTL.Microseconds(), int64(s.Place.Holder), int64(s.Place.Worker), s.Place.Generation)
 	return err
 }
 
@@ -198,11 +199,22 @@ func (db *DB) ExpiredSessions(ctx context.Context, now time.Time, limit int) (se
 	return sessions, err
 }
 
-// HeldSessions returns every session with a held workspace, also those that
-// have expired.
-func (db *DB) HeldSessions(ctx context.Context) (sessions []engine.Session, err error) {
+// HeldSessions returns every session with a held workspace that belongs to a node, also
+// those that have expired.
+func (db *DB) HeldSessions(ctx context.Context, holder engine.Epoch) (sessions []engine.Session, err error) {
 	err = db.read(ctx, "list held sessions", "", func(c *conn) error {
-		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+" FROM sessions WHERE kind = 'held' ORDER BY id")
+		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+
+			" FROM sessions WHERE kind = 'held' AND holder = ? ORDER BY id", int64(holder))
+		return err
+	})
+	return sessions, err
+}
+
+// LostSessions returns the sessions whose held workspace is gone with its node.
+func (db *DB) LostSessions(ctx context.Context) (sessions []engine.Session, err error) {
+	err = db.read(ctx, "list lost sessions", "", func(c *conn) error {
+		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+
+			" FROM sessions WHERE kind = 'held' AND holder"+isLost+" ORDER BY id")
 		return err
 	})
 	return sessions, err

@@ -152,7 +152,7 @@ var sessionTests = map[string]func(bench){
 		expired, err = b.ExpiredSessions(b.Context(), held.ExpiresAt.Add(-time.Microsecond), 1)
 		b.want(err, "")
 		b.same("expired", expired, []engine.Session{implicit})
-		all, err := b.HeldSessions(b.Context())
+		all, err := b.HeldSessions(b.Context(), 0)
 		b.want(err, "")
 		b.same("held", all, []engine.Session{held})
 	},

@@ -163,11 +163,16 @@ func (x *Index) ExpiredSessions(ctx context.Context, now time.Time, limit int) (
 }
 
 // HeldSessions returns every held session.
-func (x *Index) HeldSessions(ctx context.Context) ([]engine.Session, error) {
+func (x *Index) HeldSessions(ctx context.Context, _ engine.Epoch) ([]engine.Session, error) {
 	if err := x.begin(ctx, "HeldSessions"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
 	everything := engine.Page{Limit: len(x.sessions) + 1}
 	return page(x.sessions, everything, func(s engine.Session) bool { return s.Kind == engine.SessionHeld }), nil
+}
+
+// LostSessions returns every held session: the service that asks has held none yet.
+func (x *Index) LostSessions(ctx context.Context) ([]engine.Session, error) {
+	return x.HeldSessions(ctx, 0)
 }

@@ -1,0 +1,274 @@
+// Package cluster keeps a node in the table of those that share a database, and knows
+// the others.
+//
+// A node beats each second. Its peers look at the table as often, and give up one that
+// was silent for engine.DeadAfter by the database's clock: from then on what that node
+// had is lost or somebody else's. A node that was given up and goes on, because it was
+// stopped or cut off, finds that out with its next beat, drops all that it held and
+// begins a new life under another epoch. Until that beat it takes no new work, since it
+// knows for how long it was not heard.
+//
+// When the database was away all nodes were silent. So nobody gives others up who has not
+// itself been heard without a break for a while.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Service is what a node holds.
+type Service interface {
+	// Reap puts right what nodes that are no more left half done.
+	Reap(ctx context.Context) error
+	// CutOff ends what a former life of this node began.
+	CutOff(former engine.Epoch)
+}
+
+// Config sets up a Member.
+type Config struct {
+	Index    engine.NodeIndex
+	Node     engine.Node        // as it is registered; Epoch is set here
+	Load     func() engine.Load // nil: none
+	Log      *slog.Logger
+	Interval time.Duration // of beats; 0: engine.BeatInterval
+}
+
+// Member is the membership of this process. Its methods may be called from many
+// goroutines.
+type Member struct {
+	config Config
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu       sync.Mutex
+	self     engine.Epoch
+	nodes    map[engine.Epoch]engine.Node // alive
+	all      []engine.Node
+	beat     time.Time // when the last beat that arrived was sent
+	since    time.Time // of which on there was no break in them
+	draining bool      // it leaves
+	asked    bool      // to take nothing new
+	service  Service
+}
+
+// beatTime bounds one exchange with the database.
+const beatTime = 5 * time.Second
+
+// Join registers this process. Follow has it go on.
+func Join(ctx context.Context, config Config) (*Member, error) {
+	if config.Interval == 0 {
+		config.Interval = engine.BeatInterval
+	}
+	if config.Load == nil {
+		config.Load = func() engine.Load { return engine.Load{} }
+	}
+	m := &Member{config: config, done: make(chan struct{}), cancel: func() {}}
+	if err := m.register(ctx); err != nil {
+		return nil, err
+	}
+	return m, m.look(ctx)
+}
+
+// register begins a new life.
+func (m *Member) register(ctx context.Context) error {
+	sent := time.Now()
+	node := m.config.Node
+	node.Epoch, node.Load = engine.NewEpoch(), m.config.Load()
+	if err := m.config.Index.AddNode(ctx, node); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self, m.beat, m.since = node.Epoch, sent, sent
+	return nil
+}
+
+// Follow beats until Leave, on behalf of a service that is open.
+func (m *Member) Follow(service Service) {
+	ctx, cancel := context.WithCancel(context.Background())
+	m.mu.Lock()
+	m.cancel, m.service = cancel, service
+	m.mu.Unlock()
+	go func() {
+		defer close(m.done)
+		ticker := time.NewTicker(m.config.Interval)
+		defer ticker.Stop()
+		failing := false
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			err := m.round(ctx)
+			if err != nil && !failing && ctx.Err() == nil {
+				m.config.Log.Error("the database does not hear this node: no new work is taken until it does", "error", err)
+			}
+			failing = err != nil
+		}
+	}()
+}
+
+// round is one beat and one look at the others.
+func (m *Member) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, beatTime)
+	defer cancel()
+	m.mu.Lock()
+	self, draining, service := m.self, m.draining || m.asked, m.service
+	m.mu.Unlock()
+	sent := time.Now()
+	asked, err := m.config.Index.Beat(ctx, self, m.config.Load(), draining)
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		if err := m.register(ctx); err != nil {
+			return err
+		}
+		m.config.Log.Warn("this node was silent for so long that the others gave it up: it begins anew")
+		service.CutOff(self)
+		if err := service.Reap(ctx); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		m.heard(sent, asked)
+	}
+	if err := m.look(ctx); err != nil {
+		return err
+	}
+	return m.bury(ctx)
+}
+
+// heard notes a beat.
+func (m *Member) heard(sent time.Time, asked bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if sent.Sub(m.beat) > engine.DeadAfter {
+		m.since = sent
+	}
+	m.beat, m.asked = sent, asked
+}
+
+// look reads the table.
+func (m *Member) look(ctx context.Context) error {
+	all, err := m.config.Index.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	alive := map[engine.Epoch]engine.Node{}
+	for _, n := range all {
+		if !n.Dead {
+			alive[n.Epoch] = n
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all, m.nodes = all, alive
+	return nil
+}
+
+// bury gives up who is silent, puts right what those left, and forgets them. It does not
+// matter if several nodes do it at once.
+func (m *Member) bury(ctx context.Context) error {
+	m.mu.Lock()
+	all, steady, service := m.all, time.Since(m.since) > engine.DeadAfter, m.service
+	m.mu.Unlock()
+	var dead []engine.Node
+	for _, n := range all {
+		if !n.Dead && n.Silent > engine.DeadAfter && steady {
+			gone, err := m.config.Index.GiveUp(ctx, n.Epoch)
+			if err != nil {
+				return err
+			}
+			n.Dead = gone
+			if gone {
+				m.config.Log.Warn("a node does not answer: it was given up", "node", n.Name, "address", n.Address)
+			}
+		}
+		if n.Dead {
+			dead = append(dead, n)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	if err := service.Reap(ctx); err != nil {
+		return err
+	}
+	for _, n := range dead {
+		if err := m.config.Index.RemoveNode(ctx, n.Epoch); err != nil {
+			return err
+		}
+	}
+	return m.look(ctx)
+}
+
+// Drain says that this node takes nothing new.
+func (m *Member) Drain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.draining = true
+}
+
+// Leave ends the beats and forgets this node. What it still holds is lost.
+func (m *Member) Leave(ctx context.Context) error {
+	m.mu.Lock()
+	cancel, self, follows := m.cancel, m.self, m.service != nil
+	m.mu.Unlock()
+	cancel()
+	if follows {
+		<-m.done
+	}
+	return m.config.Index.RemoveNode(ctx, self)
+}
+
+// Self implements engine.Cluster.
+func (m *Member) Self() engine.Epoch {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.self
+}
+
+// Node implements engine.Cluster.
+func (m *Member) Node(epoch engine.Epoch) (engine.Node, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, ok := m.nodes[epoch]
+	return n, ok
+}
+
+// Nodes returns all nodes as they were at the last beat.
+func (m *Member) Nodes() []engine.Node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all
+}
+
+// Check implements engine.Cluster.
+func (m *Member) Check() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.beat) > engine.DeadAfter {
+		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, RetryAfter: 2 * time.Second,
+			Hint: "Try again in some seconds.", Err: errors.New("this node cannot reach the database of its cluster")}
+	}
+	if m.draining || m.asked {
+		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, RetryAfter: time.Second,
+			Hint: "Try again: another node takes it.", Err: errors.New("this node was asked to take nothing new")}
+	}
+	return nil
+}
+
+// Claim implements engine.Cluster.
+func (m *Member) Claim(ctx context.Context, id engine.ID, from int64, worker engine.Epoch) (engine.Place, error) {
+	if err := m.Check(); err != nil {
+		return engine.Place{}, err
+	}
+	return m.config.Index.ClaimSession(ctx, id, from, engine.Place{Holder: m.Self(), Worker: worker})
+}

@@ -1,0 +1,128 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+var _ engine.NodeIndex = (*DB)(nil)
+
+const (
+	// databaseClock is the database's own. PostgreSQL has other words for it, see postgresText.
+	databaseClock = "CAST(unixepoch('subsec') * 1000000 AS BIGINT)"
+
+	nodeColumns = `epoch, name, role, address, version, slots, memory, languages, packages, running, queued, held, used,
+		draining, dead, since_us`
+
+	// isLost tells what was in the memory of a node that is no more.
+	isLost = " NOT IN (SELECT epoch FROM nodes WHERE dead = 0)"
+)
+
+func scanNode(row scanner) (n engine.Node, err error) {
+	var languages, packages string
+	err = row.Scan(&n.Epoch, &n.Name, &n.Role, &n.Address, &n.Version, &n.Slots, &n.Memory, &languages, &packages,
+		&n.Load.Running, &n.Load.Queued, &n.Load.Held, &n.Load.Memory, &n.Draining, &n.Dead, timeColumn{&n.Since},
+		durationColumn{&n.Silent})
+	n.Languages, n.Packages = strings.Fields(languages), strings.Fields(packages)
+	return n, err
+}
+
+// AddNode records a node, heard just now.
+func (db *DB) AddNode(ctx context.Context, n engine.Node) error {
+	return db.writeNoSync(ctx, "add node", n.Name, func(ctx context.Context, c *conn) error {
+		l := n.Load
+		_, err := c.exec(ctx, "INSERT INTO nodes ("+nodeColumns+`, beat_us)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, `+databaseClock+", "+databaseClock+")",
+			int64(n.Epoch), n.Name, n.Role, n.Address, n.Version, n.Slots, n.Memory, strings.Join(n.Languages, " "),
+			strings.Join(n.Packages, " "), l.Running, l.Queued, l.Held, l.Memory, n.Draining)
+		return err
+	})
+}
+
+// Beat notes that a node is there: engine.ErrNotFound when it was given up.
+func (db *DB) Beat(ctx context.Context, epoch engine.Epoch, l engine.Load, draining bool) (drain bool, err error) {
+	err = db.writeNoSync(ctx, "beat", "", func(ctx context.Context, c *conn) error {
+		return c.row(ctx, []any{&drain}, `UPDATE nodes SET beat_us = `+databaseClock+`, running = ?, queued = ?, held = ?, used = ?,
+			draining = ? WHERE epoch = ? AND dead = 0 RETURNING drain`,
+			l.Running, l.Queued, l.Held, l.Memory, draining, int64(epoch))
+	})
+	return drain, err
+}
+
+// Nodes returns all nodes by name.
+func (db *DB) Nodes(ctx context.Context) (nodes []engine.Node, err error) {
+	err = db.look(ctx, "list nodes", "", func(c *conn) error {
+		nodes, err = rows(ctx, c, scanNode, "SELECT "+nodeColumns+", "+databaseClock+" - beat_us FROM nodes ORDER BY name, epoch")
+		return err
+	})
+	return nodes, err
+}
+
+// GiveUp marks a node as dead that has been silent for engine.DeadAfter.
+func (db *DB) GiveUp(ctx context.Context, epoch engine.Epoch) (dead bool, err error) {
+	err = db.write(ctx, "give a node up", "", func(ctx context.Context, c *conn) error {
+		n, err := c.exec(ctx, "UPDATE nodes SET dead = 1 WHERE epoch = ? AND dead = 0 AND beat_us < "+databaseClock+" - ?",
+			int64(epoch), engine.DeadAfter.Microseconds())
+		dead = n > 0
+		return err
+	})
+	return dead, err
+}
+
+// RemoveNode forgets a node.
+func (db *DB) RemoveNode(ctx context.Context, epoch engine.Epoch) error {
+	return db.write(ctx, "remove node", "", func(ctx context.Context, c *conn) error {
+		_, err := c.exec(ctx, "DELETE FROM nodes WHERE epoch = ?", int64(epoch))
+		return err
+	})
+}
+
+// DrainNode asks the nodes of a name to take nothing new, or takes that back.
+func (db *DB) DrainNode(ctx context.Context, name string, drain bool) error {
+	return db.write(ctx, "drain node", name, func(ctx context.Context, c *conn) error {
+		return changed(c.exec(ctx, "UPDATE nodes SET drain = ? WHERE name = ? AND dead = 0", drain, name))
+	})
+}
+
+// ClaimSession gives a session a new place, unless somebody else has, or holds it.
+func (db *DB) ClaimSession(
+	ctx context.Context, id engine.ID, from int64, to engine.Place,
+) (engine.Place, error) {
+	err := db.write(ctx, "claim session", id.String(), func(ctx context.Context, c *conn) error {
+		err := c.row(ctx, []any{&to.Generation}, `UPDATE sessions SET holder = ?, worker = ?, generation = generation + 1
+			WHERE id = ? AND generation = ? AND (holder = ? OR holder`+isLost+") RETURNING generation",
+			int64(to.Holder), int64(to.Worker), id[:], from, int64(to.Holder))
+		if errors.Is(err, engine.ErrNotFound) {
+			return engine.ErrConflict
+		}
+		return err
+	})
+	return to, err
+}
+
+// Agree returns what the nodes agreed on under a name: the first value that one had.
+func (db *DB) Agree(ctx context.Context, name, value string) (agreed string, err error) {
+	err = db.write(ctx, "agree", name, func(ctx context.Context, c *conn) error {
+		if _, err := c.exec(ctx, "INSERT INTO cluster (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name,
+			value); err != nil {
+			return err
+		}
+		return c.row(ctx, []any{&agreed}, "SELECT value FROM cluster WHERE name = ?", name)
+	})
+	return agreed, err
+}
+
+// checkPlace returns an error when a run's session has another place by now: what the
+// run left is not to go into it.
+func checkPlace(ctx context.Context, c *conn, run *engine.Run) error {
+	var generation int64
+	err := c.row(ctx, []any{&generation}, "SELECT generation FROM sessions WHERE id = ?", run.Session[:])
+	if err == nil && generation != run.Generation {
+		err = &engine.Error{Op: "save files", Kind: engine.ErrConflict, ID: run.Session.String(),
+			Err: errors.New("the session was taken over by another node")}
+	}
+	return err
+}
