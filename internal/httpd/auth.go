@@ -33,6 +33,16 @@ func Caller(r *http.Request) engine.Caller {
 // body is read.
 func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := forwardOf(r.Context()); f != nil {
+			if f.Caller != nil {
+				r = r.WithContext(context.WithValue(r.Context(), callerKey{}, *f.Caller))
+				if v := watch(w); v != nil {
+					v.caller = *f.Caller
+				}
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
 		m := m
 		public := m.Public || slices.Contains(m.Open, below(m.Prefix, r).URL.Path)
 		if m.Access != nil {

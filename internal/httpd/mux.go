@@ -12,11 +12,13 @@
 //	sending         an answer leaves before it is counted    response.go
 //	recovery        a panic becomes an opaque 500            recover.go
 //	progress        idle bodies and idle readers are cut     progress.go
+//	peer            what another node has checked before      forward.go
 //	host            a name that is not ours gets 421         host.go
 //	path            only clean paths, no key in the query    path.go
 //	origin          no state change from a foreign page      origin.go
 //	caller          who is it? else 401, body unread         auth.go
 //	rate            429 for who asks too often or too much   rate.go
+//	holder          what another node has, it answers         forward.go
 //	body            no more bytes than the mount takes       body.go
 //
 // and reaches the mount with its prefix removed.
@@ -108,6 +110,10 @@ type Mount struct {
 	// SignedIn returns who signed in to the mount in a way of its own, such as a
 	// cookie; nil: there is none. A key that is shown goes before it.
 	SignedIn func(r *http.Request) (engine.Caller, bool)
+	// Holder returns the node that a request is for, as far as that shows in it; zero: it
+	// does not. Nil: it never does. What the engine finds out later is passed on, too, if
+	// the handler then answers with an error status.
+	Holder func(r *http.Request) engine.Epoch
 	// Refuse writes a refusal in the dialect's own words; nil: as the native
 	// API does. Status and headers such as Retry-After are to be kept.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, code, message string)
@@ -130,6 +136,7 @@ type Options struct {
 	Metrics       *Metrics       // nil: one is made
 	Log           *slog.Logger   // nil: nothing is logged
 	Version       string
+	Peers         *Peers   // nil: there are none
 	Timeouts      Timeouts // zero fields: 5 s, 10 s, 30 s, 120 s
 }
 
@@ -158,6 +165,9 @@ func (o *Options) fill() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
+	if o.Peers != nil && o.Peers.Transport == nil {
+		o.Peers.Transport = newTransport()
+	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(o.Engine)
 	}
@@ -170,7 +180,7 @@ func (s *Server) handler() http.Handler {
 	rootTaken := false
 	door := func(m Mount) http.Handler {
 		m.MaxBody = cmp.Or(m.MaxBody, s.opts.MaxUpload+multipartRoom)
-		h := limitBody(m, strip(m.Prefix, m.Handler))
+		h := s.passOn(m, limitBody(m, strip(m.Prefix, m.Handler)))
 		h = limit.rate(m, h)
 		return s.authenticate(m, h)
 	}
@@ -197,6 +207,7 @@ func (s *Server) handler() http.Handler {
 	h := refuseForeignOrigin(s.opts.Mounts, s.byHost(door, mux))
 	h = s.cleanPath(h)
 	h = s.checkHost(h)
+	h = s.fromPeer(h)
 	h = progress(s.opts.Timeouts, h)
 	h = s.recovery(h)
 	h = sendFirst(h)

@@ -46,6 +46,9 @@ func newRateLimit(perSecond float64, most int) *rateLimit {
 func (l *rateLimit) rate(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := rateName(r)
+		if forwardOf(r.Context()) != nil { // it was counted where it came in
+			name = ""
+		}
 		if name != "" {
 			now := time.Now()
 			b := l.bucket(name)
