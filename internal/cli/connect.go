@@ -69,7 +69,7 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 		return nil, fail(exitUnavailable, "set TMPDIR to a folder that you can write to", "no folder for temporary files: %w",
 			err)
 	}
-	if c.service, err = a.startService(ctx, c.folder, nil, a.ownLauncher(0)); err != nil {
+	if c.service, err = a.startService(ctx, c.folder, nil, a.ownLauncher(0), nil); err != nil {
 		return nil, err
 	}
 	listener := newMemoryListener()

@@ -74,7 +74,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 		return err
 	}
 	defer started()
-	s, err := a.startService(ctx, a.cfg.Data, space, launcher)
+	s, err := a.startService(ctx, a.cfg.Data, space, launcher, tcp.Addr())
 	if err != nil {
 		return err
 	}

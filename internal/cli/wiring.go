@@ -49,6 +49,7 @@ type service struct {
 	live         *conversation.Live // conversations with models; nil: none
 	interpreters *live.Service      // of live sessions
 	below        []func() error     // to be closed, last first
+	peers        *httpd.Peers       // nil: it is alone
 	bodies       wire.Bodies        // of all dialects
 }
 
@@ -100,7 +101,7 @@ type blobStore interface {
 
 // openBlobs opens the bucket that was named, else the directory of files.
 func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, room func() error) (blobStore, error) {
-	if a.cfg.Blobs == "" {
+	if a.cfg.Blobs == "" || data != a.cfg.Data {
 		files, err := blob.Open(filepath.Join(data, "files"), blob.WithRoom(room))
 		if err != nil {
 			return nil, dataError(data, err)
@@ -126,12 +127,15 @@ func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, 
 // directory. This process alone holds that directory, either way.
 func (a *app) openIndex(ctx context.Context, data string, options []index.Option) (*index.DB, error) {
 	path := filepath.Join(data, "index.db")
-	if a.cfg.Database == "" {
+	if a.cfg.Database == "" || data != a.cfg.Data { // which is then thrown away
 		db, err := index.Open(ctx, path, a.log, options...)
 		if err != nil {
 			return nil, dataError(data, err)
 		}
 		return db, nil
+	}
+	if a.several() {
+		options = append(options, index.WithReplicas())
 	}
 	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), path, a.log, options...)
 	switch {
@@ -220,9 +224,9 @@ func dataError(data string, err error) error {
 }
 
 // startService opens the storage in data, starts a sandbox, and puts an
-// engine on both.
+// engine on both. at is where others reach it, nil for one that serves nobody else.
 func (a *app) startService(
-	ctx context.Context, data string, space *disk.Space, launcher linux.Launcher,
+	ctx context.Context, data string, space *disk.Space, launcher linux.Launcher, at net.Addr,
 ) (_ *service, err error) {
 	s := &service{}
 	defer func() {
@@ -249,12 +253,22 @@ func (a *app) startService(
 	if settings.Network, err = a.network(carrier); err != nil {
 		return nil, err
 	}
+	member, err := a.join(ctx, s, kept, at)
+	if err != nil {
+		return nil, err
+	}
+	if member != nil {
+		settings.Cluster = member
+	}
 	s.engine = engine.New(settings, sandbox, kept.blobs, kept.index, a.log)
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
 	s.interpreters = live.New(a.liveConfig(), s.engine, a.log)
 	s.below = append(s.below, s.interpreters.Close)
+	if member != nil {
+		member.Follow(s)
+	}
 	return s, nil
 }
 
@@ -405,6 +419,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		Rate:          float64(a.cfg.OwnerRate),
 		Log:           a.log,
 		Version:       readVersion(a.release).Version,
+		Peers:         s.peers,
 	})
 	if err == nil {
 		server.OnShutdown(endAgents)

@@ -28,6 +28,8 @@ type Service interface {
 	Reap(ctx context.Context) error
 	// CutOff ends what a former life of this node began.
 	CutOff(former engine.Epoch)
+	// Refresh learns what others may have changed that closes doors.
+	Refresh(ctx context.Context) error
 }
 
 // Config sets up a Member.
@@ -142,7 +144,7 @@ func (m *Member) round(ctx context.Context) error {
 	if err := m.look(ctx); err != nil {
 		return err
 	}
-	return m.bury(ctx)
+	return errors.Join(service.Refresh(ctx), m.bury(ctx))
 }
 
 // heard notes a beat.
@@ -271,4 +273,28 @@ func (m *Member) Claim(ctx context.Context, id engine.ID, from int64, worker eng
 		return engine.Place{}, err
 	}
 	return m.config.Index.ClaimSession(ctx, id, from, engine.Place{Holder: m.Self(), Worker: worker})
+}
+
+// BeatWorker notes that a worker is there, which has no database. Without an epoch it
+// begins a new life, and the former one of its name is over. ErrNotFound: it was given up,
+// and is to begin anew with nothing of the old life.
+func (m *Member) BeatWorker(ctx context.Context, node engine.Node) (engine.Epoch, error) {
+	if node.Epoch != 0 {
+		_, err := m.config.Index.Beat(ctx, node.Epoch, node.Load, node.Draining)
+		return node.Epoch, err
+	}
+	for _, n := range m.Nodes() {
+		if n.Role == engine.RoleWorker && n.Name == node.Name {
+			if err := m.config.Index.RemoveNode(ctx, n.Epoch); err != nil {
+				return 0, err
+			}
+		}
+	}
+	node.Epoch, node.Role = engine.NewEpoch(), engine.RoleWorker
+	return node.Epoch, m.config.Index.AddNode(ctx, node)
+}
+
+// LeaveWorker forgets a worker.
+func (m *Member) LeaveWorker(ctx context.Context, epoch engine.Epoch) error {
+	return m.config.Index.RemoveNode(ctx, epoch)
 }

@@ -22,6 +22,7 @@ const (
 	reasonFull       = "disk full"
 	reasonQuota      = "quota full"
 	reasonSlow       = "storing took too long"
+	reasonMoved      = "another node has the session by now"
 )
 
 func reasonFor(err error) string {
@@ -32,6 +33,8 @@ func reasonFor(err error) string {
 		return reasonFull
 	case errors.Is(err, ErrTooLarge):
 		return reasonTooLarge
+	case errors.Is(err, ErrConflict):
+		return reasonMoved
 	case errors.Is(err, ErrCanceled), errors.Is(err, context.DeadlineExceeded):
 		return reasonSlow
 	}

@@ -91,6 +91,20 @@ func (s *Service) Reap(ctx context.Context) error {
 	return nil
 }
 
+// Refresh learns whether another node has made the first key, which closes the door that
+// is open on loopback without one.
+func (s *Service) Refresh(ctx context.Context) error {
+	if s.meter.keys.Load() > 0 {
+		return nil
+	}
+	keys, err := s.index.Keys(ctx)
+	if err != nil {
+		return failure("count keys", "", err)
+	}
+	s.meter.keys.Add(int64(len(keys)))
+	return nil
+}
+
 // CutOff ends what a former life of this node began: its peers have given that up.
 func (s *Service) CutOff(former Epoch) {
 	s.mu.Lock()

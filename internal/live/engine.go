@@ -15,6 +15,8 @@ type Engine interface {
 	CheckNetwork(ctx context.Context, caller engine.Caller, asked *engine.Network) error
 	// GetSession returns a session that has not expired.
 	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
+	// Claim makes this node the one that leads a session, unless another one does.
+	Claim(ctx context.Context, session engine.Session) (engine.Session, error)
 	// DeleteSession deletes a session with all that runs in it.
 	DeleteSession(ctx context.Context, caller engine.Caller, id engine.ID) error
 	// SaveSession stores what changed in a live session's workspace.

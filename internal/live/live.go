@@ -90,6 +90,15 @@ func (s *Service) Close() error {
 	return nil
 }
 
+// CutOff ends every interpreter and forgets its session: this node was silent for so long
+// that others may have taken the sessions over.
+func (s *Service) CutOff() {
+	for _, at := range s.all() {
+		at.quit("The node was cut off from the others for a while.")
+		s.forget(at.id)
+	}
+}
+
 // background does something that Close waits for, unless it waits already.
 func (s *Service) background(do func()) bool {
 	s.mu.Lock()
@@ -245,8 +254,19 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 		return nil, &engine.Error{Op: "live session", Kind: engine.ErrConflict, ID: id.String(),
 			Hint: "Make a session of the kind live.", Err: errors.New("the session has no live interpreter")}
 	}
-	if at != nil {
+	if record, err = s.engine.Claim(ctx, record); err != nil {
+		s.forget(id) // another node has it by now
+		return nil, err
+	}
+	switch {
+	case at == nil:
+	case at.record.Place == record.Place:
 		return at, nil
+	default: // another node had it in the meantime
+		s.forget(id)
+		if id != record.ID {
+			return nil, missing(id.String()) // a fork ends with its node
+		}
 	}
 	return s.add(&session{id: id, caller: caller, record: record, why: "The service was restarted."})
 }

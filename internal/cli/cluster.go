@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/airlock-run/airlock/internal/bucket"
+	"github.com/airlock-run/airlock/internal/cluster"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/setup"
+)
+
+// several reports whether other services may use the same database: if the bytes of
+// files are in a bucket, which all of them have.
+func (a *app) several() bool { return a.cfg.Database != "" && a.cfg.Blobs != "" }
+
+// join makes a service that listens at an address a node of those that share its
+// database; nil if it shares none.
+func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) (*cluster.Member, error) {
+	if !a.several() || at == nil {
+		return nil, nil
+	}
+	if err := a.agreeOnBlobs(ctx, kept); err != nil {
+		return nil, err
+	}
+	secret, err := kept.index.Agree(ctx, "secret", rand.Text()+rand.Text())
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	address := a.advertised(at)
+	_, port, _ := net.SplitHostPort(at.String())
+	node := engine.Node{Name: host + ":" + port, Role: engine.RoleAll, Address: "http://" + address,
+		Version: readVersion(a.release).Version, Slots: a.cfg.Concurrency, Memory: programMemory()}
+	if node.Slots == 0 {
+		node.Slots = 2 * runtime.NumCPU()
+	}
+	for _, l := range language.All() {
+		node.Languages = append(node.Languages, l.Name)
+	}
+	installed, _ := setup.InspectSets(a.cfg.Installed()) // a damaged record counts as none; doctor tells
+	for _, set := range installed {
+		node.Packages = append(node.Packages, cmp.Or(set.Set, "current"))
+	}
+	member, err := cluster.Join(ctx, cluster.Config{Index: kept.index, Node: node, Log: a.log, Load: s.load})
+	if err != nil {
+		return nil, err
+	}
+	s.below = append(s.below, func() error { return member.Leave(context.WithoutCancel(ctx)) })
+	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock}
+	return member, nil
+}
+
+// load is what this node has to do.
+func (s *service) load() engine.Load {
+	if s.engine == nil {
+		return engine.Load{}
+	}
+	stats := s.engine.Stats()
+	return engine.Load{Running: stats.Running, Queued: stats.Queued}
+}
+
+// agreeOnBlobs refuses a bucket other than the one that the database's files are in.
+func (a *app) agreeOnBlobs(ctx context.Context, kept *storage) error {
+	address, err := bucket.ParseAddress(a.cfg.Blobs)
+	if err != nil {
+		return err
+	}
+	mine := address.Bucket + "/" + strings.Trim(address.Prefix, "/")
+	agreed, err := kept.index.Agree(ctx, "blobs", mine)
+	if err == nil && agreed != mine {
+		err = fail(exitUnavailable, "give each deployment a database of its own, or name the same bucket and prefix",
+			"the files of this database are in the bucket %s, and this service was given %s", agreed, mine)
+	}
+	return err
+}
+
+// advertised is where peers reach this service. One that listens on every address is
+// reached at that which it has on the way to the database.
+func (a *app) advertised(at net.Addr) string {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return at.String()
+	}
+	port := strconv.Itoa(tcp.Port)
+	if settings, err := pgconn.ParseConfig(a.cfg.Database.Reveal()); err == nil {
+		// Nothing is sent: it only asks which way leads there.
+		way, err := net.Dial("udp", net.JoinHostPort(settings.Host, fmt.Sprint(settings.Port)))
+		if err == nil {
+			defer way.Close()
+			if udp, ok := way.LocalAddr().(*net.UDPAddr); ok {
+				return net.JoinHostPort(udp.IP.String(), port)
+			}
+		}
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
+// Reap implements cluster.Service.
+func (s *service) Reap(ctx context.Context) error { return s.engine.Reap(ctx) }
+
+// Refresh implements cluster.Service.
+func (s *service) Refresh(ctx context.Context) error { return s.engine.Refresh(ctx) }
+
+// CutOff implements cluster.Service.
+func (s *service) CutOff(former engine.Epoch) {
+	s.engine.CutOff(former)
+	s.interpreters.CutOff()
+}
