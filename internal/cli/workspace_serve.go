@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 
 	"github.com/airlock-run/airlock/assignment/assignmenttest"
@@ -42,7 +43,11 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	reach := &conversation.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake,
 		CheckAPI: policy.Check}
 	s.work = &native.Work{Scoped: reach, Outbox: d.outbox}
-	s.review = &web.Review{Scoped: reach, Replies: d.db.Projects()}
+	inBrowser := *reach // folders on the users' own computers are for the page alone
+	if dir, err := a.stateDir(); err == nil {
+		inBrowser.Mirrors = filepath.Join(dir, "mirrors")
+	}
+	s.review = &web.Review{Scoped: &inBrowser, Replies: d.db.Projects()}
 	return nil
 }
 

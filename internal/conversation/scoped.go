@@ -20,6 +20,8 @@ type Scoped struct {
 	// Folders are those that callers may link with a project, and all below
 	// them. A project whose folder is elsewhere is not there for callers.
 	Folders []string
+	// Mirrors is where mirrors are made; "": these callers have none.
+	Mirrors string
 	// Wake makes the sender look for posts at once.
 	Wake func()
 	// CheckAPI returns an error if callers may not have reports sent to an
@@ -45,7 +47,7 @@ func Within(folders []string, root string) bool {
 }
 
 // Allows reports whether callers may have to do with a folder.
-func (r *Scoped) Allows(root string) bool { return Within(r.Folders, root) }
+func (r *Scoped) Allows(root string) bool { return Within(r.Folders, root) || r.Mirrored(root) }
 
 // Linked returns the link of a project that callers may have to do with.
 func (r *Scoped) Linked(ctx context.Context, owner, project string) (Link, error) {
@@ -60,7 +62,7 @@ func (r *Scoped) Linked(ctx context.Context, owner, project string) (Link, error
 // else there is on the machine is not told.
 func (r *Scoped) LinkFolder(ctx context.Context, l Link) (Link, error) {
 	root, err := filepath.EvalSymlinks(l.Root)
-	if err != nil || !filepath.IsAbs(l.Root) || !r.Allows(root) {
+	if err != nil || !filepath.IsAbs(l.Root) || !Within(r.Folders, root) {
 		return l, ErrOutside
 	}
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {

@@ -25,11 +25,15 @@ type projectView struct {
 	Created              time.Time
 	Permission           permission
 	Outside              bool // the service was not given this folder
+	Local                bool // it is on the visitor's computer
 	Open                 int  // questions that wait for an answer
 }
 
 // permission is what the service can do with a folder.
 type permission struct{ Words, Class, Cure string }
+
+// inBrowser is what stands for the permission of a folder that the browser reaches.
+var inBrowser = permission{"in the browser", "", ""}
 
 // permissionOf looks what the service's own user may do in a folder. Files
 // change by being replaced, so it is the folder that must be writable.
@@ -55,8 +59,11 @@ func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
 	}
 	body := projectsView{Folders: p.Folders}
 	for _, l := range links {
-		view := projectView{Project: l.Project, Folder: l.Root, API: l.API, Created: l.Created}
-		if p.Allows(l.Root) {
+		view := projectView{Project: l.Project, Folder: p.folderName(l.Root), API: l.API, Created: l.Created,
+			Local: p.Mirrored(l.Root)}
+		if view.Local {
+			view.Permission = inBrowser
+		} else if p.Allows(l.Root) {
 			view.Permission = permissionOf(l.Root)
 		} else {
 			view.Outside = true
@@ -103,7 +110,7 @@ func (p *reviewPage) link(w http.ResponseWriter, v *webRequest) error {
 // unlink removes a link: also one that the command line has made to a
 // folder out of this service's reach.
 func (p *reviewPage) unlink(w http.ResponseWriter, v *webRequest) error {
-	if err := p.Store.DropLink(v.Context(), p.owner(v), v.PathValue("project")); err != nil {
+	if err := p.Unlink(v.Context(), p.owner(v), v.PathValue("project")); err != nil {
 		return err
 	}
 	return p.to(w, v, "/projects")
@@ -184,8 +191,11 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	body := timelineView{projectView: projectView{Project: l.Project, Folder: l.Root, API: l.API, Created: l.Created,
-		Permission: permissionOf(l.Root)}}
+	body := timelineView{projectView: projectView{Project: l.Project, Folder: p.folderName(l.Root), API: l.API,
+		Created: l.Created, Permission: permissionOf(l.Root), Local: p.Mirrored(l.Root)}}
+	if body.Local {
+		body.Permission = inBrowser
+	}
 	lanes, err := p.lanes(v, l)
 	if err != nil {
 		return err

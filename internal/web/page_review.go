@@ -75,6 +75,7 @@ func (s *Site) reviewPages(review *Review) {
 	for path, serve := range do {
 		s.mux.HandleFunc("POST "+path, s.decision(worded(serve)))
 	}
+	p.localRoutes()
 }
 
 // decision is change for a form without files, of which a handler finds the
@@ -114,7 +115,7 @@ func (p *reviewPage) to(w http.ResponseWriter, v *webRequest, path string) error
 
 // listView is the first page of Review.
 type listView struct {
-	Projects []conversation.Link
+	Projects []projectView
 	Waiting  []replyEntry
 	Settled  []replyEntry
 	Beyond   int // that wait in folders which this service was not given
@@ -136,9 +137,13 @@ const mostListed = 50
 
 func (p *reviewPage) list(w http.ResponseWriter, v *webRequest) error {
 	body := listView{}
-	var err error
-	if body.Projects, err = p.links(v); err != nil {
+	links, err := p.links(v)
+	if err != nil {
 		return err
+	}
+	for _, l := range links {
+		body.Projects = append(body.Projects, projectView{Project: l.Project, Folder: p.folderName(l.Root),
+			Local: p.Mirrored(l.Root)})
 	}
 	waiting, err := p.Replies.Recent(v.Context(), p.owner(v), false, mostListed)
 	if err != nil {

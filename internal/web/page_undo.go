@@ -13,6 +13,7 @@ import (
 type transactionView struct {
 	timelineEntry
 	Project string
+	Local   bool // the folder is on the visitor's computer
 	Changes []changeView
 	Skipped []workspace.Skipped
 	Kept    []workspace.KeptBytes
@@ -45,7 +46,7 @@ func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest) error {
 			t.Reverted = known.Reverted
 		}
 	}
-	body := transactionView{timelineEntry: entryOfHistory(t), Project: l.Project,
+	body := transactionView{timelineEntry: entryOfHistory(t), Project: l.Project, Local: p.Mirrored(l.Root),
 		Changes: changesOf(proposal, newBudget())}
 	for i := range body.Changes {
 		body.Changes[i].Findings = nil // they were about a file as it was then

@@ -31,6 +31,8 @@ type replyView struct {
 	Done           bool
 	CanUndo        bool
 	Files          bool // there is something for an archive
+	Local          bool // the folder is on the visitor's computer
+	Txn            string
 	Sending        bool // reports are on their way: look again
 }
 
@@ -65,7 +67,8 @@ func (p *reviewPage) showReply(
 	notice string,
 ) error {
 	body := replyView{
-		ID: h.ID, What: kindWords(h.Kind), Project: h.Project, Root: named(h.Root), Created: h.Created, Done: h.Done,
+		ID: h.ID, What: kindWords(h.Kind), Project: h.Project, Root: p.folderName(h.Root), Created: h.Created, Done: h.Done,
+		Local: h.Root != "" && p.Mirrored(h.Root), Txn: h.Result.TxnID,
 		Gate: h.Gate, Notice: notice,
 		Revision: conversation.Token(h, proposal), CanUndo: h.Result.State == conversation.Applied && h.Result.Undo != "",
 	}

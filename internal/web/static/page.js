@@ -90,6 +90,7 @@ document.addEventListener("submit", (e) => {
   if (!e.target.matches(".visitor form")) return;
   for (const key of Object.keys(localStorage)) if (key.startsWith("airlock:")) localStorage.removeItem(key);
   indexedDB.deleteDatabase("airlock");
+  indexedDB.deleteDatabase("airlock-folders");
 });
 
 // A button that cannot be undone asks first.
