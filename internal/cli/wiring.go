@@ -313,6 +313,7 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		},
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
+		RunTTL:    c.RunTTL,
 		DropCode:  !c.KeepCode,
 		Packages:  a.packageSets(),
 	}

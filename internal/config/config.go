@@ -63,6 +63,7 @@ type Config struct {
 	Queue       int
 	QueueTime   time.Duration
 	FileTTL     time.Duration
+	RunTTL      time.Duration
 	KeepCode    bool // of runs
 
 	// What one owner may have of what all share.
