@@ -155,6 +155,10 @@ func (s *Store) send(ctx context.Context, b engine.Blob) error {
 		return err
 	}
 	defer f.Close()
+	return s.sendFrom(ctx, b, f)
+}
+
+func (s *Store) sendFrom(ctx context.Context, b engine.Blob, f *os.File) error {
 	options := minio.PutObjectOptions{ContentType: "application/octet-stream", PartSize: onePart, SendContentMd5: true}
 	if b.Size <= onePart {
 		options.DisableMultipart = true
@@ -162,7 +166,7 @@ func (s *Store) send(ctx context.Context, b engine.Blob) error {
 			"X-Amz-Checksum-Sha256": base64.StdEncoding.EncodeToString(b.SHA256[:]),
 		}
 	}
-	_, err = s.client.PutObject(ctx, s.address.Bucket, s.name(b.SHA256), f, b.Size, options)
+	_, err := s.client.PutObject(ctx, s.address.Bucket, s.name(b.SHA256), f, b.Size, options)
 	return err
 }
 
