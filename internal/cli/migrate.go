@@ -192,24 +192,7 @@ func (a *app) openSource(ctx context.Context) (*storage, error) {
 	if err != nil {
 		return nil, errors.Join(dataError(a.cfg.Data, err), db.Close())
 	}
-	s := &storage{index: db, blobs: files}
-	if err := endWhatWasLeft(ctx, db); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
-}
-
-// endWhatWasLeft does what the next start of a service on the data directory would: the
-// one on the database cannot know that nobody has these runs and sessions.
-func endWhatWasLeft(ctx context.Context, db *index.DB) error {
-	if _, err := db.InterruptRuns(ctx, db.Now()); err != nil {
-		return err
-	}
-	held, err := db.HeldSessions(ctx)
-	for _, session := range held {
-		err = errors.Join(err, db.DeleteSession(ctx, session.Owner, session.ID))
-	}
-	return err
+	return &storage{index: db, blobs: files}, nil
 }
 
 // openTarget opens the database, and refuses one that cannot be a copy before anything

@@ -39,7 +39,7 @@ const (
 	// maxRepeats bounds how often a transaction is repeated that met another one.
 	maxRepeats = 8
 
-	// onlyLock is held by a process that expects no other one.
+	// onlyLock is held by a process that expects no other one, and shared by replicas.
 	onlyLock = migrationLock + 2
 
 	uniqueViolation = "23505"
@@ -48,7 +48,7 @@ const (
 // shared is the store in a PostgreSQL database, which other processes have open, too.
 type shared struct {
 	pool   *sql.DB
-	only   *sql.Conn // holds onlyLock; nil: other replicas may have the database open
+	only   *sql.Conn // holds onlyLock, shared where replicas may have the database open
 	held   *os.File  // lock of the data directory; nil: there is none
 	record func(context.Context, *conn, bufferedRun) error
 	closed atomic.Bool
@@ -80,8 +80,8 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 		}
 	}
 	err = s.migrate(ctx, log)
-	if err == nil && !o.replicas {
-		err = s.alone(ctx)
+	if err == nil {
+		err = s.guard(ctx, o.replicas)
 	}
 	if err == nil && db.now == nil {
 		db.now, err = s.clock(ctx)
@@ -96,15 +96,20 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 // ErrInUse says that another service has the database open.
 var ErrInUse = errors.New("another service has this database open, and one at a time may: stop it, or name another one")
 
-// alone finds out whether this process alone has the database open. It is a guard
-// against mistakes, not a fence: a server that restarts forgets it.
-func (s *shared) alone(ctx context.Context) (err error) {
+// guard finds out whether this process may have the database open: alone, or with
+// replicas only. It is a guard against mistakes, not a fence: a server that restarts
+// forgets it.
+func (s *shared) guard(ctx context.Context, replicas bool) (err error) {
 	if s.only, err = s.pool.Conn(ctx); err != nil {
 		return err
 	}
-	var alone bool
-	err = (&conn{conn: s.only}).row(ctx, []any{&alone}, "SELECT pg_try_advisory_lock(?)", onlyLock)
-	if err == nil && !alone {
+	query := "SELECT pg_try_advisory_lock(?)"
+	if replicas {
+		query = "SELECT pg_try_advisory_lock_shared(?)"
+	}
+	var ours bool
+	err = (&conn{conn: s.only}).row(ctx, []any{&ours}, query, onlyLock)
+	if err == nil && !ours {
 		err = ErrInUse
 	}
 	return err

@@ -236,4 +236,18 @@ func TestSecondService(t *testing.T) {
 		t.Fatal(err)
 	}
 	openPostgres(t, address)
+	if _, err := OpenPostgres(t.Context(), address, "", slog.New(slog.DiscardHandler), WithReplicas()); !errors.Is(err,
+		ErrInUse) {
+		t.Errorf("a replica beside one that is alone: %v", err)
+	}
+}
+
+// One who wants to be alone, as a copy into the database does, is refused beside replicas.
+func TestAloneBesideReplicas(t *testing.T) {
+	address := newPostgres(t)
+	openPostgres(t, address, WithReplicas())
+	openPostgres(t, address, WithReplicas())
+	if _, err := OpenPostgres(t.Context(), address, "", slog.New(slog.DiscardHandler)); !errors.Is(err, ErrInUse) {
+		t.Errorf("%v", err)
+	}
 }
