@@ -58,8 +58,8 @@ func create(ctx context.Context, path string, schema sqlite.Schema) (err error) 
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// check returns the version of the index, and refuses one that is newer, not ours,
-// empty, or damaged.
+// check returns the version of the index, and refuses one that is newer, not ours, or
+// empty.
 func check(ctx context.Context, c *conn, path string, schema sqlite.Schema) (version int, err error) {
 	if version, err = schema.Version(ctx, c.conn, path); err != nil {
 		return 0, err
@@ -67,14 +67,19 @@ func check(ctx context.Context, c *conn, path string, schema sqlite.Schema) (ver
 	if version == 0 {
 		return 0, schema.Damaged(path, errors.New("it is empty"))
 	}
+	return version, nil
+}
+
+// quickCheck reads the whole database to find out whether it is damaged.
+func quickCheck(ctx context.Context, c *conn, path string, schema sqlite.Schema) error {
 	var verdict string
 	if err := c.row(ctx, []any{&verdict}, "PRAGMA quick_check(1)"); err != nil {
-		return 0, schema.Unreadable(path, err)
+		return schema.Unreadable(path, err)
 	}
 	if verdict != "ok" {
-		return 0, schema.Damaged(path, errors.New(verdict))
+		return schema.Damaged(path, errors.New(verdict))
 	}
-	return version, nil
+	return nil
 }
 
 func (c *conn) upgrade(ctx context.Context, from int, schema sqlite.Schema) error {

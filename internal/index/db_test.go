@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -250,6 +251,46 @@ func testDamage(t *testing.T) {
 				t.Error("Open changed the damaged file")
 			}
 		})
+	}
+}
+
+// A large database is read beside the first requests. Nothing is waste before it is known
+// to be whole, and nothing is used once it is not.
+func TestDamagedLater(t *testing.T) {
+	path := newPath(t)
+	if err := tryOpen(t, path); err != nil {
+		t.Fatal(err)
+	}
+	c, err := connect(t.Context(), path, "query_only(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page int64
+	if err := errors.Join(c.row(t.Context(), []any{&page},
+		"SELECT rootpage FROM sqlite_schema WHERE name = 'contacts_at'"), c.close()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(bytes.Repeat([]byte{0xff}, 4096), (page-1)*4096); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	at := func(o *options) { o.atStart = 0 }
+	db, err := Open(t.Context(), path, slog.New(slog.DiscardHandler), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Digests(t.Context()); !errors.Is(err, sqlite.ErrDamaged) {
+		t.Errorf("Digests = %v", err)
+	}
+	if _, err := db.Files(t.Context(), engine.FileQuery{Owner: "ada"}); !errors.Is(err, sqlite.ErrDamaged) {
+		t.Errorf("Files = %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -137,6 +137,9 @@ func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (gone i
 // Unreferenced returns those of digests that no file has, not even one that
 // has expired and still has its row.
 func (db *DB) Unreferenced(ctx context.Context, digests []engine.Digest) (free []engine.Digest, err error) {
+	if err := db.store.whole(ctx); err != nil {
+		return nil, failed("find unreferenced files", "", err)
+	}
 	err = db.read(ctx, "find unreferenced files", "", func(c *conn) error {
 		for _, d := range digests {
 			var used bool
@@ -154,6 +157,9 @@ func (db *DB) Unreferenced(ctx context.Context, digests []engine.Digest) (free [
 
 // Digests returns those that some file has, be it expired.
 func (db *DB) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
+	if err := db.store.whole(ctx); err != nil {
+		return nil, failed("list digests", "", err)
+	}
 	used := map[engine.Digest]bool{}
 	err := db.look(ctx, "list digests", "", func(c *conn) error {
 		_, err := rows(ctx, c, func(row scanner) (struct{}, error) {

@@ -37,8 +37,10 @@ type store interface {
 	add(ctx context.Context, k bufferedRun) error
 	// lock runs do while nobody else is in lock with that digest.
 	lock(ctx context.Context, d engine.Digest, do func() error) error
-	// usable returns an error once the store is closed.
+	// usable returns an error once the store is closed, or was found to be damaged.
 	usable() error
+	// whole returns an error, or waits, as long as rows may be missing that were there.
+	whole(ctx context.Context) error
 	close() error
 }
 
@@ -62,6 +64,7 @@ type options struct {
 	borrow     func() (giveBack func())
 	migrations fs.FS
 	replicas   bool
+	atStart    int64
 }
 
 // WithReplicas says that other processes have the database open, too.

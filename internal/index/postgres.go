@@ -233,6 +233,8 @@ func (s *shared) usable() error {
 	return nil
 }
 
+func (s *shared) whole(context.Context) error { return s.usable() }
+
 func (s *shared) close() error {
 	if s.closed.Swap(true) {
 		return nil

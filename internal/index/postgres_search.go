@@ -35,12 +35,14 @@ func (lexemes) add(ctx context.Context, c *conn, number int64, _ engine.Owner, t
 }
 
 // condition needs no owner: that of the run is asked for with it.
-func (lexemes) condition(_ engine.Owner, words []string) (condition string, arg any) {
+func (lexemes) condition(
+	_ context.Context, _ *conn, _ engine.Owner, words []string,
+) (condition string, arg any, err error) {
 	words = folded(words)
 	for i, word := range words {
 		words[i] = "'" + word + "':*"
 	}
-	return "words @@ CAST(? AS tsquery)", strings.Join(words, " & ")
+	return "words @@ CAST(? AS tsquery)", strings.Join(words, " & "), nil
 }
 
 // longestWord bounds a word in bytes; PostgreSQL takes up to 2,046.

@@ -301,29 +301,12 @@ func (db *DB) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) (log
 // Runs returns one page of an owner's runs, with as much of their texts as the
 // query asks for.
 func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, err error) {
-	where, args := " WHERE owner = ?", []any{q.Owner}
-	if !q.Session.IsZero() {
-		where, args = " WHERE session = ? AND owner = ?", []any{q.Session[:], q.Owner}
-	}
-	if q.Programs {
-		where += " AND origin NOT IN ('live', 'preview')"
-	}
-	if q.Text != "" {
-		words := wordsOf(q.Text)
-		if len(words) == 0 {
-			return nil, nil
-		}
-		condition, arg := db.words.condition(q.Owner, words)
-		where, args = where+" AND doc IN (SELECT rowid FROM run_text WHERE "+condition+")", append(args, arg)
-	}
 	err = db.read(ctx, "list runs", "", func(c *conn) error {
-		from, err := findPlace(ctx, c, "SELECT created_us FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)
-		if err != nil {
-			return err
+		if q.Text == "" {
+			runs, err = db.listRuns(ctx, c, q)
+		} else {
+			runs, err = db.searchRuns(ctx, c, q)
 		}
-		args = append(args, q.Origin, q.Origin, from.created, from.id[:], from.limit)
-		runs, err = rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM runs"+where+
-			" AND (? = '' OR origin = ?) AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?", args...)
 		for i := range runs {
 			if err == nil {
 				runs[i].Files, err = db.runFiles(ctx, c, &runs[i])
@@ -338,6 +321,54 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 		return err
 	})
 	return runs, err
+}
+
+func (db *DB) listRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]engine.Run, error) {
+	from, err := findPlace(ctx, c, "SELECT created_us FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)
+	if err != nil {
+		return nil, err
+	}
+	where, args := filterRuns(q)
+	return rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM runs WHERE "+where+
+		" AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?",
+		append(args, from.created, from.id[:], from.limit)...)
+}
+
+// searchRuns goes from the newest run that has the words to older ones, and ends with
+// the page. The subquery keeps the columns of run_text apart from those of runs.
+func (db *DB) searchRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]engine.Run, error) {
+	words := wordsOf(q.Text)
+	if len(words) == 0 {
+		return nil, nil
+	}
+	from, err := findPlace(ctx, c, "SELECT coalesce(doc, 0) FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)
+	if err != nil {
+		return nil, err
+	}
+	condition, arg, err := db.words.condition(ctx, c, q.Owner, words)
+	if err != nil {
+		return nil, err
+	}
+	where, args := filterRuns(q)
+	args = append([]any{arg, from.created}, append(args, from.limit)...)
+	return rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM (SELECT rowid AS number FROM run_text WHERE "+condition+
+		" AND rowid < ?) AS found CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+where+
+		" ORDER BY number DESC LIMIT ?", args...)
+}
+
+// filterRuns is a condition for runs, as far as it does not depend on their texts.
+func filterRuns(q engine.RunQuery) (where string, args []any) {
+	where, args = "owner = ?", []any{q.Owner}
+	if !q.Session.IsZero() {
+		where, args = "session = ? AND owner = ?", []any{q.Session[:], q.Owner}
+	}
+	if q.Programs {
+		where += " AND origin NOT IN ('live', 'preview')"
+	}
+	if q.Origin != "" {
+		where, args = where+" AND origin = ?", append(args, q.Origin)
+	}
+	return where, args
 }
 
 // outputHead reads the beginning of what a run printed. Of long output only the

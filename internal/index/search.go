@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -17,7 +20,7 @@ type words interface {
 	add(ctx context.Context, c *conn, number int64, owner engine.Owner, t runText) error
 	// condition is one for run_text: each of the words must be there, or one that
 	// begins with it.
-	condition(owner engine.Owner, words []string) (condition string, arg any)
+	condition(ctx context.Context, c *conn, owner engine.Owner, words []string) (condition string, arg any, err error)
 }
 
 // runText is what is found of a run.
@@ -47,15 +50,12 @@ func (db *DB) IndexRuns(ctx context.Context, limit int) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		var last int64
-		if err := c.row(ctx, []any{&last}, "SELECT coalesce(max(doc), 0) FROM runs"); err != nil {
-			return err
-		}
 		for i := range runs {
 			doc := int64(0)
 			if isProgram(runs[i].Origin) {
-				last++
-				doc = last
+				if doc, err = nextDoc(ctx, c, runs[i].CreatedAt); err != nil {
+					return err
+				}
 			}
 			if err := db.indexRun(ctx, c, &runs[i], doc); err != nil {
 				return err
@@ -65,6 +65,22 @@ func (db *DB) IndexRuns(ctx context.Context, limit int) (n int, err error) {
 		return nil
 	})
 	return n, err
+}
+
+// docsInstant is how many numbers each microsecond has.
+const docsInstant = 1 << 10
+
+// nextDoc returns a number for a run that was made at an instant: later runs have
+// larger ones, so that the newest that have some words are found without looking at all.
+func nextDoc(ctx context.Context, c *conn, made time.Time) (doc int64, err error) {
+	first := max(made.UnixMicro(), 1) * docsInstant
+	err = c.row(ctx, []any{&doc},
+		"SELECT coalesce(max(doc) + 1, CAST(? AS BIGINT)) FROM runs WHERE doc > 0 AND doc >= ? AND doc < ?", first, first,
+		first+docsInstant)
+	if err == nil && doc >= first+docsInstant {
+		err = fmt.Errorf("%d runs were made at %v", docsInstant, made)
+	}
+	return doc, err
 }
 
 func isProgram(o engine.Origin) bool { return o != engine.OriginLive && o != engine.OriginPreview }
@@ -131,10 +147,46 @@ func (fts5) add(ctx context.Context, c *conn, number int64, owner engine.Owner, 
 	return err
 }
 
-func (fts5) condition(owner engine.Owner, words []string) (condition string, arg any) {
+// mostBeginnings is how many words may begin with one that is looked for, before SQLite
+// is left to put their lists together, which takes time for each run in one of them.
+const mostBeginnings = 50
+
+func (fts5) condition(
+	ctx context.Context, c *conn, owner engine.Owner, words []string,
+) (condition string, arg any, err error) {
 	terms := []string{`owner : "` + hex.EncodeToString([]byte(owner)) + `"`}
 	for _, word := range words {
-		terms = append(terms, `{about code output files} : "`+word+`" *`)
+		longer, err := beginnings(ctx, c, word)
+		if err != nil {
+			return "", nil, err
+		}
+		term := `"` + word + `" *`
+		if longer != nil {
+			term = `("` + strings.Join(longer, `" OR "`) + `")`
+		}
+		terms = append(terms, `{about code output files} : `+term)
 	}
-	return "run_text MATCH ?", strings.Join(terms, " AND ")
+	return "run_text MATCH ?", strings.Join(terms, " AND "), nil
+}
+
+// beginnings returns a word, and all that begin with it: nil if they are many, or it is
+// so short that they have a list of their own, or none that we can spell as SQLite does.
+func beginnings(ctx context.Context, c *conn, word string) (list []string, err error) {
+	isASCII := !strings.ContainsFunc(word, func(r rune) bool { return r >= utf8.RuneSelf })
+	if len(word) <= 2 || !isASCII {
+		return nil, nil
+	}
+	word = strings.ToLower(word)
+	list = []string{word}
+	for next := word + "\x01"; ; {
+		var found string
+		err := c.row(ctx, []any{&found}, "SELECT term FROM run_text_words WHERE term >= ? LIMIT 1", next)
+		if errors.Is(err, engine.ErrNotFound) || err == nil && !strings.HasPrefix(found, word) {
+			return list, nil
+		}
+		if err != nil || len(list) == mostBeginnings {
+			return nil, err
+		}
+		list, next = append(list, found), found+"\x01"
+	}
 }

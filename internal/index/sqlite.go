@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -10,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
 // readerCount is how many reads can continue at once.
@@ -40,7 +43,17 @@ type local struct {
 	one     sync.Mutex // one lock for all: few are taken
 	closing sync.Once
 	closed  chan struct{}
+
+	atStart   int64                 // checkedAtStart, or less for tests
+	checked   chan struct{}         // closed when the database has been read as a whole
+	damage    atomic.Pointer[error] // that was found after the start
+	stopCheck context.CancelFunc
 }
+
+// checkedAtStart is how many bytes of a database are read before it is used. A larger one
+// is read beside the first requests: a million runs take ten seconds. Meanwhile nothing
+// is taken for waste, see whole.
+const checkedAtStart = 64 << 20
 
 // WithReserve sets what frees space on a full disk for as long as a deletion
 // needs it.
@@ -61,12 +74,13 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 	if err != nil {
 		return nil, err
 	}
-	o := options{now: engine.SteadyClock(time.Now), migrations: migrations, borrow: func() func() { return func() {} }}
+	o := options{now: engine.SteadyClock(time.Now), migrations: migrations, borrow: func() func() { return func() {} },
+		atStart: checkedAtStart}
 	db := newDB(log, &o, changes)
 	db.files, db.words = newFileCache(), fts5{}
 	l := &local{path: path, log: log, now: db.now, record: db.insertBufferedRun, borrow: o.borrow,
-		migrations: o.migrations, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
-		closed: make(chan struct{})}
+		migrations: o.migrations, atStart: o.atStart, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
+		closed: make(chan struct{}), checked: make(chan struct{}), stopCheck: func() {}}
 	if l.held, err = acquire(path); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
 	}
@@ -95,6 +109,17 @@ func (l *local) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return err
+	}
+	large := info.Size() > l.atStart && before == len(schema.Steps)
+	if !large {
+		if err := quickCheck(ctx, writer, l.path, schema); err != nil {
+			return err
+		}
+		close(l.checked)
+	}
 	if err := schema.WriteAhead(ctx, writer.conn, l.path); err != nil {
 		return err
 	}
@@ -118,13 +143,49 @@ func (l *local) open(ctx context.Context) error {
 	}
 	l.writer <- writer
 	l.ready = true
+	if large {
+		return l.checkLater(ctx, schema)
+	}
 	return nil
+}
+
+// checkLater reads the whole database, on a connection of its own. One that is damaged is
+// not used any more.
+func (l *local) checkLater(ctx context.Context, schema sqlite.Schema) error {
+	ctx, l.stopCheck = context.WithCancel(context.WithoutCancel(ctx))
+	c, err := connect(ctx, l.path, "query_only(1)")
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer close(l.checked)
+		defer c.close() //nolint:errcheck // it was only read
+		if err := quickCheck(ctx, c, l.path, schema); errors.Is(err, sqlite.ErrDamaged) && ctx.Err() == nil {
+			l.log.ErrorContext(ctx, "the index is damaged", "error", err)
+			l.damage.Store(&err)
+		}
+	}()
+	return nil
+}
+
+// whole waits until it is known that the database is not damaged: nothing that is
+// missing from it may be taken for waste before.
+func (l *local) whole(ctx context.Context) error {
+	select {
+	case <-l.checked:
+		return l.usable()
+	case <-l.closed:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // close ends after the transactions that are in progress, and releases the lock.
 func (l *local) close() (err error) {
 	l.closing.Do(func() {
 		close(l.closed)
+		l.stopCheck()
 		if l.ready {
 			// Whoever is at work puts its connection back.
 			<-l.writer
@@ -132,6 +193,7 @@ func (l *local) close() (err error) {
 			for range readerCount {
 				<-l.readers
 			}
+			<-l.checked
 		}
 		var errs []error
 		for _, c := range l.all {
@@ -152,7 +214,7 @@ func (l *local) write(ctx context.Context, how syncing, end *bufferedRun, do tra
 		if how == noSync {
 			c = l.noSync
 		}
-		if err := ctx.Err(); err != nil {
+		if err := cmp.Or(ctx.Err(), l.usable()); err != nil {
 			return err
 		}
 		ctx = context.WithoutCancel(ctx)
@@ -200,7 +262,7 @@ func (l *local) look(ctx context.Context, do func(*conn) error) error {
 	select {
 	case c := <-l.readers:
 		defer func() { l.readers <- c }()
-		if err := ctx.Err(); err != nil {
+		if err := cmp.Or(ctx.Err(), l.usable()); err != nil {
 			return err
 		}
 		return do(c)
@@ -222,6 +284,9 @@ func (l *local) usable() error {
 	case <-l.closed:
 		return errClosed
 	default:
-		return nil
 	}
+	if damage := l.damage.Load(); damage != nil {
+		return *damage
+	}
+	return nil
 }
