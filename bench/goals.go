@@ -79,6 +79,9 @@ func (r *Results) judge() {
 	r.Goals = append(r.Goals, r.Protocols.goals()...)
 	r.Goals = append(r.Goals, r.Network.goals()...)
 	r.Goals = append(r.Goals, r.liveGoals()...)
+	if r.Grown != nil {
+		r.Goals = r.Grown.goals()
+	}
 	for i := range r.Goals {
 		r.Goals[i].judge()
 	}

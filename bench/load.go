@@ -157,7 +157,7 @@ func constantRate(ctx context.Context, one contestant, w *workload, rate float64
 				if err := c.attempt(ctx); err != nil {
 					results[i].failed++
 					results[i].why = err
-					return
+					continue
 				}
 				results[i].times = append(results[i].times, time.Since(due))
 			}

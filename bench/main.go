@@ -6,6 +6,7 @@
 //
 //	make bench            all of it, about seven minutes; writes docs/performance.md and .svg
 //	make bench QUICK=1    a first impression, about one minute; writes bench/out only
+//	make bench-growth     what grows: a million rows, ten thousand sessions, a thousand clients
 //	go run ./bench -only latency,stages -airlock bin/airlock -runtimes .cache/data/runtimes
 //	go run ./bench -from bench/out/latest.json -doc docs/performance.md     tables and picture again
 //
@@ -55,13 +56,16 @@ type options struct {
 	out      string
 	doc      string
 	from     string
+	growth   bool
+	database string
 }
 
 func (o *options) parse(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.quick, "quick", false, "few rounds: about one minute, for a first impression")
-	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(sectionNames(), ", "))
+	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+
+		strings.Join(append(namesOf(sections), namesOf(growthSections)...), ", "))
 	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
 	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes",
 		"the languages' packages, as airlock setup installs them")
@@ -77,6 +81,8 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 	flags.StringVar(&o.out, "out", "bench/out", "folder for the results as JSON")
 	flags.StringVar(&o.doc, "doc", "", "also write the tables into this document, and the picture beside it")
 	flags.StringVar(&o.from, "from", "", "measure nothing: take these results")
+	flags.BoolVar(&o.growth, "growth", false, "measure what grows: rows, sessions, clients")
+	flags.StringVar(&o.database, "database", "", "an empty PostgreSQL database for -growth; left out where none is named")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -84,8 +90,8 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 		return fmt.Errorf("%q is no option; -h lists them", flags.Arg(0))
 	}
 	for _, name := range o.sections() {
-		if !slices.Contains(sectionNames(), name) {
-			return fmt.Errorf("there is no section %q: there are %s", name, strings.Join(sectionNames(), ", "))
+		if !slices.Contains(namesOf(o.all()), name) {
+			return fmt.Errorf("there is no section %q: there are %s", name, strings.Join(namesOf(o.all()), ", "))
 		}
 	}
 	for _, path := range []*string{&o.airlock, &o.runtimes, &o.python, &o.bwrap, &o.judge, &o.jupyter, &o.e2b,
@@ -99,9 +105,17 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 	return nil
 }
 
+// all are the sections of this kind of run.
+func (o *options) all() []section {
+	if o.growth {
+		return growthSections
+	}
+	return sections
+}
+
 func (o *options) sections() []string {
 	if o.only == "" {
-		return sectionNames()
+		return namesOf(o.all())
 	}
 	return strings.Split(o.only, ",")
 }
@@ -124,8 +138,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.doc == "" {
 		return nil
 	}
-	if err := os.WriteFile(strings.TrimSuffix(o.doc, ".md")+".svg", []byte(results.chart()), 0o644); err != nil {
-		return err
+	for suffix, picture := range results.pictures() {
+		if err := os.WriteFile(strings.TrimSuffix(o.doc, ".md")+suffix+".svg", []byte(picture), 0o644); err != nil {
+			return err
+		}
 	}
 	return results.writeDocument(o.doc)
 }
@@ -141,7 +157,7 @@ func (o *options) results(ctx context.Context, progress io.Writer) (*Results, er
 	}
 	defer b.close()
 	began := time.Now()
-	for _, s := range sections {
+	for _, s := range o.all() {
 		if !slices.Contains(o.sections(), s.name) {
 			continue
 		}

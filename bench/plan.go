@@ -74,9 +74,9 @@ var sections = []section{
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }
 
-func sectionNames() []string {
+func namesOf(list []section) []string {
 	var names []string
-	for _, s := range sections {
+	for _, s := range list {
 		names = append(names, s.name)
 	}
 	return names

@@ -32,6 +32,7 @@ type Results struct {
 	Protocols *Protocols `json:"protocols,omitempty"`
 	Network   *Network   `json:"network,omitempty"`
 	Live      *Live      `json:"live,omitempty"`
+	Grown     *Grown     `json:"growth,omitempty"`
 
 	Memory []Memory `json:"memory"`
 	Stages *Stages  `json:"stages,omitempty"`

@@ -117,22 +117,33 @@ func freeAddress() (string, error) {
 
 // startAirlock starts an Airlock service with a data directory of its own.
 func (b *bench) startAirlock(args ...string) (*server, error) {
-	data, err := os.MkdirTemp(b.scratch, "data-")
+	data, err := b.newData()
 	if err != nil {
 		return nil, err
 	}
+	return b.serve(data, nil, args...)
+}
+
+// newData makes a data directory.
+func (b *bench) newData() (string, error) {
+	data, err := os.MkdirTemp(b.scratch, "data-")
+	if err != nil {
+		return "", err
+	}
 	if err := os.Symlink(b.options.runtimes, filepath.Join(data, "runtimes")); err != nil {
-		return nil, err
+		return "", err
 	}
-	if err := giveToService(data); err != nil {
-		return nil, err
-	}
+	return data, giveToService(data)
+}
+
+// serve starts a service on a data directory.
+func (b *bench) serve(data string, env []string, args ...string) (*server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
 	argv := append([]string{b.options.airlock, "serve", "--listen", address, "--log-level", "warn"}, args...)
-	return startServer(address, []string{"AIRLOCK_DATA=" + data, "AIRLOCK_CONFIG=none"}, argv...)
+	return startServer(address, append(env, "AIRLOCK_DATA="+data, "AIRLOCK_CONFIG=none"), argv...)
 }
 
 // giveToService makes a folder the service's: as root that is the user

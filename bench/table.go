@@ -53,6 +53,9 @@ func (t *table) String() string {
 
 // blocks are the parts of the document that are made of results, by name.
 func (r *Results) blocks() map[string]string {
+	if r.Grown != nil {
+		return map[string]string{"growth": r.growthText()}
+	}
 	return map[string]string{
 		"machine": r.machineText(), "goals": r.goalsTable(), "latency": r.latencyTable("print", "plain", "plot"),
 		"files": r.filesTable(),
@@ -63,7 +66,7 @@ func (r *Results) blocks() map[string]string {
 
 // blockOrder is the order in which they are printed.
 var blockOrder = []string{"machine", "goals", "latency", "files", "load", "constant", "memory", "start", "stream",
-	"live", "stages"}
+	"live", "stages", "growth"}
 
 func (r *Results) text() string {
 	blocks := r.blocks()

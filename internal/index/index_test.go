@@ -107,7 +107,8 @@ func (b bench) sessionPaths(id engine.ID) map[string]engine.ID {
 }
 
 func TestIndex(t *testing.T) {
-	for _, suite := range []map[string]func(bench){fileTests, sessionTests, runTests, keyTests, expiryTests} {
+	for _, suite := range []map[string]func(bench){fileTests, sessionTests, runTests, searchTests, keyTests,
+		expiryTests} {
 		for name, check := range suite {
 			t.Run(name, func(t *testing.T) {
 				onEachStore(t, func(t *testing.T, open func(...Option) *DB) {

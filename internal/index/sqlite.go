@@ -159,7 +159,7 @@ func (l *local) checkLater(ctx context.Context, schema sqlite.Schema) error {
 	}
 	go func() {
 		defer close(l.checked)
-		defer c.close() //nolint:errcheck // it was only read
+		defer c.close()
 		if err := quickCheck(ctx, c, l.path, schema); errors.Is(err, sqlite.ErrDamaged) && ctx.Err() == nil {
 			l.log.ErrorContext(ctx, "the index is damaged", "error", err)
 			l.damage.Store(&err)
