@@ -75,6 +75,11 @@ func (l *localLauncher) Close() error {
 	return nil
 }
 
+// errNamespaceRoot is for root of a container with remapped users. The machine takes it for an
+// ordinary user, whose programs have that user's number. But root's owns all of the
+// container: a program that got out of its sandbox could change more than as another user.
+var errNamespaceRoot = errors.New("root of a user namespace does not run programs: they would have its own number")
+
 // executorNamespaces are the executor's own: it sees no network and no other
 // processes, and because it is pid 1 of its namespace every sandbox dies with
 // it, however it ends.
@@ -82,6 +87,12 @@ const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEW
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
+	if os.Geteuid() == 0 && inUserNamespace() {
+		return nil, &engine.Error{
+			Op: "start the sandbox executor", Kind: engine.ErrUnavailable, Err: errNamespaceRoot,
+			Hint: "run Airlock as another user there, as its image does: docker run --user airlock",
+		}
+	}
 	instance := engine.NewID().String()
 	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.Packages, l.options.warm(),
 		l.options.weaken})
