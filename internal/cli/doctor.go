@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/setup"
 )
@@ -88,7 +87,8 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	return r
 }
 
-// tryRun runs a program the way every program is run.
+// tryRun runs a program the way every program is run. The engine is asked itself, because
+// it says why it cannot; the API keeps that in the log.
 func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	failed := func(err error) trialReport {
 		p := explain(err)
@@ -105,12 +105,14 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	}
 	isolation := describeIsolation(found, a.cfg.Isolation)
 	began := time.Now()
-	run, err := local.client.Run(ctx, client.RunRequest{Language: "bash", Code: "echo ready"})
+	run, err := local.service.engine.Run(ctx, engine.Caller{Owner: engine.Local}, engine.RunRequest{
+		Language: "bash", Code: "echo ready", Profile: engine.Profile{Origin: engine.OriginNative},
+	})
 	took := time.Since(began)
 	switch {
 	case err != nil:
 		return isolation, failed(err)
-	case run.Status != client.StatusOK || run.Stdout != "ready\n":
+	case run.Status != engine.StatusOK || run.Stdout != "ready\n":
 		return isolation, failed(fail(exitUnavailable, "", "a program that prints a word ended with %q: %s %s", run.Status,
 			printable(run.Message), printable(run.Stderr)))
 	}
