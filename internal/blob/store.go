@@ -51,9 +51,9 @@ type Option func(*Store)
 // that of the Put.
 func WithRoom(room func() error) Option { return func(s *Store) { s.room = room } }
 
-// AsCache makes a store that need not survive a power cut: what is in it can be had
+// asCache makes a store that need not survive a power cut: what is in it can be had
 // elsewhere. Bytes that were torn are found by the next Open, as any damage is.
-func AsCache() Option { return func(s *Store) { s.disk = unsynced{s.disk} } }
+func asCache(s *Store) { s.disk = unsynced{s.disk} }
 
 // Open opens the store in dir and makes it when it is missing. The directory
 // is the store's own: <data>/files.

@@ -34,7 +34,7 @@ const (
 type Store struct {
 	address Address
 	client  *minio.Client
-	cache   *cache
+	cache   *blob.Cache
 	lock    Locker
 	now     func() time.Time
 }
@@ -61,25 +61,20 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, failed("open bucket", "", err)
 	}
-	options := []blob.Option{blob.AsCache()}
+	var options []blob.Option
 	if c.Room != nil {
 		options = append(options, blob.WithRoom(c.Room))
 	}
-	local, err := blob.Open(c.Dir, options...)
+	cache, err := blob.OpenCache(ctx, c.Dir, c.Cache, options...)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{address: c.Address, client: client, lock: c.Locker, now: c.Now,
-		cache: &cache{Store: local, dir: c.Dir, bound: c.Cache, used: map[engine.Digest]*use{}}}
+	s := &Store{address: c.Address, client: client, lock: c.Locker, now: c.Now, cache: cache}
 	if s.now == nil {
 		s.now = clock.now
 	}
-	err = s.cache.load(ctx)
-	if err == nil {
-		err = s.probe(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, local.Close())
+	if err := s.probe(ctx); err != nil {
+		return nil, errors.Join(err, cache.Close())
 	}
 	return s, nil
 }
@@ -116,7 +111,7 @@ func (s *Store) Put(ctx context.Context, r io.Reader, limit int64) (engine.Blob,
 		return engine.Blob{}, err
 	}
 	defer s.cache.Unpin(b.SHA256)
-	s.cache.touch(ctx, b)
+	s.cache.Touch(ctx, b)
 	if err := s.upload(ctx, b); err != nil {
 		return engine.Blob{}, failed("store file", b.SHA256.String(), err)
 	}
@@ -198,7 +193,7 @@ func (s *Store) fetch(ctx context.Context, d engine.Digest, size int64) error {
 	if b.SHA256 != d || b.Size != size {
 		return errors.Join(other, s.cache.Delete(ctx, b.SHA256))
 	}
-	s.cache.touch(ctx, b)
+	s.cache.Touch(ctx, b)
 	return nil
 }
 
@@ -238,7 +233,7 @@ func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (c engine
 func (s *Store) cached(ctx context.Context, d engine.Digest, size int64, open func() error) error {
 	for range 2 {
 		if err := open(); engine.KindOf(err) != engine.ErrNotFound {
-			s.cache.touch(ctx, engine.Blob{SHA256: d, Size: size})
+			s.cache.Touch(ctx, engine.Blob{SHA256: d, Size: size})
 			return err
 		}
 		if err := s.fetch(ctx, d, size); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/bucket/buckettest"
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -227,7 +228,7 @@ func TestDamage(t *testing.T) {
 			if _, err := b.Open(t.Context(), stored.SHA256, stored.Size); engine.KindOf(err) != engine.ErrNotFound {
 				t.Errorf("%v", err)
 			}
-			if files, _ := filepath.Glob(filepath.Join(b.cache.dir, "??", "*")); len(files) > 0 {
+			if files, _ := filepath.Glob(filepath.Join(b.cache.Dir(), "??", "*")); len(files) > 0 {
 				t.Errorf("the cache has kept %v", files)
 			}
 			if len(damaged) != len(text) { // a writer sees the length only
@@ -253,13 +254,17 @@ func TestCache(t *testing.T) {
 		p.read(s, b)
 		p.read(s, first)
 	}
-	if s.cache.size > 10_000 || !s.cache.Has(t.Context(), first.SHA256, first.Size) {
-		t.Errorf("the cache has %d bytes; what is used most is there: %v", s.cache.size,
+	if s.cache.Size() > 10_000 || !s.cache.Has(t.Context(), first.SHA256, first.Size) {
+		t.Errorf("the cache has %d bytes; what is used most is there: %v", s.cache.Size(),
 			s.cache.Has(t.Context(), first.SHA256, first.Size))
 	}
-	again := &cache{Store: s.cache.Store, dir: s.cache.dir, bound: 1 << 20, used: map[engine.Digest]*use{}}
-	if err := again.load(t.Context()); err != nil || again.size != s.cache.size {
-		t.Errorf("another process finds %d bytes, not %d: %v", again.size, s.cache.size, err)
+	again, err := blob.OpenCache(t.Context(), s.cache.Dir(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if again.Size() != s.cache.Size() {
+		t.Errorf("another process finds %d bytes, not %d", again.Size(), s.cache.Size())
 	}
 	if err := s.Delete(t.Context(), first.SHA256); err != nil {
 		t.Error(err)

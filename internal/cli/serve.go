@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -38,21 +39,38 @@ The first SIGTERM or Ctrl-C takes no new runs and lets the running ones end,
 within --drain-time; a second one ends them at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.split = socket >= 0
+			if err := a.shedSecrets(); err != nil {
+				return err
+			}
 			switch {
-			case socket >= 0:
-				a.split = true
-				return a.serveHTTP(cmd.Context(), linux.RemoteLauncher(os.NewFile(uintptr(socket), "launcher")))
+			case a.split:
+				return a.serveRole(cmd.Context(), linux.RemoteLauncher(os.NewFile(uintptr(socket), "launcher")))
 			case os.Geteuid() == 0:
 				return a.serveAsRoot(cmd.Context())
 			}
-			return a.serveHTTP(cmd.Context(), a.ownLauncher(os.Getpid()))
+			return a.serveRole(cmd.Context(), a.ownLauncher(os.Getpid()))
 		},
 	}
 	addOptions(cmd.Flags(), config.Service)
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "api" {
+			name = "worker-api"
+		}
+		return pflag.NormalizedName(name)
+	})
 	cmd.Flags().IntVar(&socket, "launcher-socket", -1,
 		"number of the inherited socket to the process that starts sandboxes")
 	cmd.Flags().Lookup("launcher-socket").Hidden = true
 	return cmd
+}
+
+// serveRole is what this process is in a cluster, or a service by itself.
+func (a *app) serveRole(ctx context.Context, launcher linux.Launcher) error {
+	if a.cfg.Role == config.RoleWorker {
+		return a.serveWorker(ctx, launcher)
+	}
+	return a.serveHTTP(ctx, launcher)
 }
 
 // serveHTTP is the service. It returns when it was asked to end and has done

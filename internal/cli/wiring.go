@@ -29,6 +29,7 @@ import (
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
 	"github.com/airlock-run/airlock/internal/web"
@@ -51,6 +52,7 @@ type service struct {
 	below        []func() error     // to be closed, last first
 	peers        *httpd.Peers       // nil: it is alone
 	bodies       wire.Bodies        // of all dialects
+	workers      *workers           // of an api; nil: programs run here
 }
 
 // storage are the two halves of what the engine keeps.
@@ -239,9 +241,9 @@ func (a *app) startService(
 		return nil, err
 	}
 	s.below = append(s.below, kept.close)
-	sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Strict: a.cfg.Strict(), Log: a.log})
+	sandbox, err := a.openSandbox(ctx, s, kept, launcher)
 	if err != nil {
-		return nil, a.sandboxError(err)
+		return nil, err
 	}
 	s.below = append(s.below, sandbox.Close)
 	carrier, err := a.egressClient()
@@ -261,6 +263,7 @@ func (a *app) startService(
 		settings.Cluster = member
 	}
 	s.engine = engine.New(settings, sandbox, kept.blobs, kept.index, a.log)
+	s.workers.begin(s)
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
@@ -395,6 +398,9 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	agents, endAgents, err := a.mcpMounts(s)
 	if err != nil {
 		return nil, err
+	}
+	if s.workers != nil {
+		mounts = append(mounts, httpd.Mount{Prefix: remote.LinkPath, Handler: s.workers.links, Public: true})
 	}
 	notebooks, endNotebooks := a.jupyter(s)
 	sandboxes, endSandboxes := a.e2b(s)

@@ -54,6 +54,12 @@ type Config struct {
 	Warm            bool          // programs find sandboxes that wait for them
 	DrainTime       time.Duration // how long running programs may go on at shutdown
 
+	Role        string // RoleAll, RoleAPI or RoleWorker
+	WorkerToken Secret
+	WorkerAPIs  []string // URLs
+	Advertise   string   // host:port; empty: Listen
+	NodeName    string   // empty: see Node
+
 	Database    Secret // of the index; empty: in the data directory
 	Blobs       string // bucket, see bucket.ParseAddress; empty: in the data directory
 	BlobCache   int64
@@ -381,6 +387,27 @@ func (c *Config) Loopback() bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback()
+}
+
+// The roles of a process.
+const (
+	RoleAll    = "all"
+	RoleAPI    = "api"
+	RoleWorker = "worker"
+)
+
+// Node is the name of this process in a cluster, and where others reach it.
+func (c *Config) Node() (name, address string) {
+	address = cmp.Or(c.Advertise, c.Listen)
+	if name = c.NodeName; name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "airlock"
+		}
+		_, port, _ := net.SplitHostPort(address)
+		name = host + "-" + port
+	}
+	return name, address
 }
 
 // Socket is the path of the unix socket of a service on this data directory.

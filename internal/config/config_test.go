@@ -153,6 +153,8 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"max_upload": "3MiB", "concurrency": "7", "queue": "8", "queue_time": "9s", "file_ttl": "2h", "run_ttl": "720h",
 		"keep_code": "false",
 		"min_free":  "64MiB", "database": "sample", "blobs": "s3://bucket/x", "blob_cache": "7GiB",
+		"role": "worker", "worker_token": "sample", "worker_api": "http://sample:1", "advertise": "127.0.0.1:1",
+		"node_name":  "sample",
 		"owner_runs": "3", "owner_queue": "4", "owner_rate": "5", "owner_disk": "6GiB", "owner_files": "7",
 		"owner_sessions": "8", "live": "9", "owner_live": "10", "live_idle": "11m", "owner_results": "9MiB",
 		"default_timeout": "3s", "max_timeout": "4m", "default_memory": "64MiB", "max_memory": "2GiB",

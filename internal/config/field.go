@@ -82,6 +82,19 @@ func texts(at func(*Config) *[]string, check func(string) error) field {
 	return list(at, checked(check), same)
 }
 
+// separate is a list whose items may come in one value, with commas between them.
+func (f field) separate() field {
+	set := f.set
+	f.set = func(c *Config, values []string) error {
+		var items []string
+		for _, v := range values {
+			items = append(items, strings.Split(v, ",")...)
+		}
+		return set(c, items)
+	}
+	return f
+}
+
 func checked(check func(string) error) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if s == "" {

@@ -53,13 +53,16 @@ func (c *Config) Environ(home string) []string {
 	var env []string
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "AIRLOCK_") && name != "HOME" &&
-			!strings.HasPrefix(name, "XDG_") {
+			!strings.HasPrefix(name, "XDG_") && !(c.Role == RoleWorker && storageVariable(name)) {
 			env = append(env, entry)
 		}
 	}
 	env = append(env, "HOME="+home, envName("config")+"="+NoFile)
 	for i := range table {
 		o := &table[i]
+		if c.Role == RoleWorker && o.Key == "blobs" {
+			continue
+		}
 		if values := o.field.get(c); !o.Secret && len(values) > 0 {
 			env = append(env, o.Env()+"="+strings.Join(values, ","))
 		}
@@ -74,7 +77,8 @@ func (c *Config) ServiceSecrets() []string {
 	var env []string
 	for i := range table {
 		o := &table[i]
-		if !o.Secret || o.Scope != Service && o.Scope != Models && o.Scope != Project {
+		if !o.Secret || o.Scope != Service && o.Scope != Models && o.Scope != Project ||
+			c.Role == RoleWorker && o.Key != "worker_token" {
 			continue
 		}
 		if text := o.field.reveal(c); text != "" {
@@ -82,4 +86,31 @@ func (c *Config) ServiceSecrets() []string {
 		}
 	}
 	return env
+}
+
+// storageVariable reports whether a variable of the environment is read by what keeps
+// files and records, and may be a key to them.
+func storageVariable(name string) bool {
+	return strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "MINIO_")
+}
+
+// Unwanted reports whether the environment of a worker has secrets that are not for it:
+// it runs beside strangers' programs. Environ and ServiceSecrets are without them.
+func (c *Config) Unwanted() bool {
+	for _, entry := range os.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		if value == "" {
+			continue
+		}
+		if storageVariable(name) || name == envName("blobs") {
+			return true
+		}
+		for i := range table {
+			o := &table[i]
+			if o.Secret && o.Key != "worker_token" && (name == o.Env() || name == o.Env()+"_FILE") {
+				return true
+			}
+		}
+	}
+	return false
 }

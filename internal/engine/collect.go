@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -61,12 +60,12 @@ type collector struct {
 
 // keeping is a file that is to be kept.
 type keeping struct {
-	name  string
-	file  *os.File
-	input bool  // it changes an input
-	room  int64 // bytes that it may have: as many as it had when it was chosen
-	blob  Blob
-	err   error
+	name   string
+	output Output
+	input  bool  // it changes an input
+	room   int64 // bytes that it may have: as many as it had when it was chosen
+	blob   Blob
+	err    error
 }
 
 // collect stores the files that a program left and fills them into the
@@ -116,24 +115,35 @@ func (c *collector) choose(ctx context.Context, outputs []Output) {
 		name, err := CleanPath(output.Path)
 		if err != nil || seen[name] {
 			c.drop(strings.ToValidUTF8(output.Path, "\uFFFD"), reasonName)
+			c.discard(output)
 			continue
 		}
 		seen[name] = true
-		c.take(name, output.File)
+		if !c.take(name, output) {
+			c.discard(output)
+		}
 		if output.Respelled {
 			c.respelled = append(c.respelled, name)
 		}
 	}
 }
 
-// take chooses one file, unless it is an input as it was.
-func (c *collector) take(name string, f *os.File) {
-	size, regular := sizeOf(f)
+// discard lets go of the bytes of a file that is not kept.
+func (c *collector) discard(o Output) {
+	if o.File == nil && o.Blob.SHA256 != (Digest{}) {
+		c.service.reclaim.unpin(o.Blob.SHA256)
+		c.service.janitor.enqueueOrphans(o.Blob.SHA256)
+	}
+}
+
+// take reports whether it has chosen a file: not if it is an input as it was.
+func (c *collector) take(name string, o Output) bool {
+	size, regular := sizeOf(o)
 	before, readOnly, input := c.stage.at(name)
 	switch {
 	case !regular:
 		c.drop(name, reasonNotRegular)
-	case input && (readOnly || same(f, size, before)):
+	case input && (readOnly || same(o, size, before)):
 	case c.left.Count == 0:
 		c.drop(name, reasonTooMany)
 	case size > min(c.left.Bytes, c.left.Total):
@@ -145,8 +155,10 @@ func (c *collector) take(name string, f *os.File) {
 			left.Count--
 			left.Total -= size
 		}
-		c.chosen = append(c.chosen, &keeping{name: name, file: f, input: input, room: size})
+		c.chosen = append(c.chosen, &keeping{name: name, output: o, input: input, room: size})
+		return true
 	}
+	return false
 }
 
 // store stores what was chosen, several files at once.
@@ -179,8 +191,12 @@ func (c *collector) put(ctx context.Context, k *keeping) {
 			k.err = internalFault(c.job)
 		}
 	}()
+	if k.output.File == nil {
+		k.blob = k.output.Blob
+		return
+	}
 	// One byte more than fits, and no more, however long the file is.
-	k.blob, k.err = c.service.blobs.Put(ctx, io.NewSectionReader(k.file, 0, k.room+1), k.room)
+	k.blob, k.err = c.service.blobs.Put(ctx, io.NewSectionReader(k.output.File, 0, k.room+1), k.room)
 }
 
 // record notes what became of a file that was to be kept.
@@ -194,34 +210,41 @@ func (c *collector) record(ctx context.Context, k *keeping) {
 	}
 	c.end.pinned = append(c.end.pinned, k.blob.SHA256)
 	c.changed[k.name] = k.input
+	head := k.output.Head
+	if k.output.File != nil {
+		head = Head(k.output.File)
+	}
 	ttl, now := c.job.request.Profile.FileTTL, c.service.now()
 	c.end.run.Files = append(c.end.run.Files, File{
 		ID: NewID(), Owner: c.job.owner, Origin: c.job.request.Profile.Origin,
-		Name: path.Base(k.name), Path: k.name, Size: k.blob.Size, MIME: typeOf(k.name, headOf(k.file)), SHA256: k.blob.SHA256,
+		Name: path.Base(k.name), Path: k.name, Size: k.blob.Size, MIME: typeOf(k.name, head), SHA256: k.blob.SHA256,
 		Run: c.job.id, CreatedAt: now, ExpiresAt: now.Add(ttl), TTL: ttl,
 	})
 }
 
 // sizeOf guards against a sandbox that hands over something else than a
 // regular file.
-func sizeOf(f *os.File) (size int64, regular bool) {
-	if f == nil {
-		return 0, false
+func sizeOf(o Output) (size int64, regular bool) {
+	if o.File == nil {
+		return o.Blob.Size, o.Blob.SHA256 != Digest{} && o.Blob.Size >= 0
 	}
-	info, err := f.Stat()
+	info, err := o.File.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return 0, false
 	}
 	return info.Size(), true
 }
 
-// same reports whether an open file has the bytes of a stored one.
-func same(f *os.File, size int64, stored File) bool {
+// same reports whether a program's file has the bytes of a stored one.
+func same(o Output, size int64, stored File) bool {
+	if o.File == nil {
+		return o.Blob.SHA256 == stored.SHA256
+	}
 	if size != stored.Size {
 		return false
 	}
 	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(f, 0, stored.Size+1)); err != nil {
+	if _, err := io.Copy(hash, io.NewSectionReader(o.File, 0, stored.Size+1)); err != nil {
 		return false
 	}
 	return Digest(hash.Sum(nil)) == stored.SHA256

@@ -93,9 +93,9 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// headOf reads the beginning of a file without moving its offset. One that
-// cannot be read has none; storing it will say so.
-func headOf(r io.ReaderAt) []byte {
+// Head reads the beginning of a file, enough to tell its type, without moving its
+// offset. One that cannot be read has none; storing it will say so.
+func Head(r io.ReaderAt) []byte {
 	b := make([]byte, headSize)
 	n, err := r.ReadAt(b, 0)
 	if err != nil && err != io.EOF {

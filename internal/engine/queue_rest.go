@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -84,6 +85,25 @@ func (q *queue) wake(t *ticket) {
 	t.counted, t.resting, t.since = t.memory, false, time.Now()
 }
 
+// resize changes how many slots there are, where they are on other machines: then
+// these decide about memory.
+func (q *queue) resize(slots int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slots, q.seats, q.memory = slots, RestingPerCore*slots, math.MaxInt64
+	q.dispatch()
+}
+
+func (q *queue) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.slots
+}
+
+// SetSlots says how many programs a Distant sandbox runs at once. At least one is let
+// through, which learns from it why there are none.
+func (s *Service) SetSlots(slots int) { s.queue.resize(max(slots, 1)) }
+
 // holds remembers how long the last runs held their slots.
 type holds struct {
 	last [31]time.Duration
@@ -121,7 +141,7 @@ func (q *queue) expected(owner Owner) time.Duration {
 			ahead += min(l.waiting, own+1) // they are served in turn
 		}
 	}
-	return q.recent.typical() * time.Duration(ahead) / time.Duration(q.slots)
+	return q.recent.typical() * time.Duration(ahead) / time.Duration(max(q.slots, 1))
 }
 
 // tooLong refuses a run whose turn would come too late, or did not come in time.

@@ -103,10 +103,18 @@ type ProxySettings struct {
 // Input is a file to place into the workspace. The sandbox reads it from the
 // open file and never learns where it came from. The caller closes it.
 type Input struct {
-	Path     string // relative, checked
-	File     *os.File
+	Path     string   // relative, checked
+	File     *os.File // nil: a Distant sandbox gets the bytes by their digest
 	Size     int64
+	SHA256   Digest
 	ReadOnly bool
+}
+
+// Distant is a Sandbox on other machines, which have bytes by their digest: its inputs
+// need not be open, and its outputs are stored when they are told of.
+type Distant interface {
+	Sandbox
+	Distant()
 }
 
 // Host is the world outside a run, as its sandbox sees it.
@@ -139,8 +147,10 @@ type Outcome struct {
 
 // Output is a file that the program left.
 type Output struct {
-	Path  string // relative, valid UTF-8, checked like any name from outside
-	File  *os.File
+	Path  string   // relative, valid UTF-8, checked like any name from outside
+	File  *os.File // nil: it is stored, as Blob, which is pinned, and begins with Head
+	Blob  Blob
+	Head  []byte
 	Size  int64
 	Input bool // it was staged as an input under this path
 	// Respelled says that the program's name for it is not UTF-8: each byte that is

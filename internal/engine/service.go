@@ -63,9 +63,9 @@ type Config struct {
 	Cluster Cluster
 }
 
-// restingPerCore is how many runs go on at the most for each core, with enough
+// RestingPerCore is how many runs go on at the most for each core, with enough
 // memory, when nearly all of them rest.
-const restingPerCore = 32
+const RestingPerCore = 32
 
 const (
 	mebibyte      = 1 << 20
@@ -163,7 +163,7 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 	}
 	s.queue.share = s.share
 	if resting {
-		s.queue.seats, s.queue.memory = max(restingPerCore*runtime.NumCPU(), cfg.Concurrency), cfg.Memory
+		s.queue.seats, s.queue.memory = max(RestingPerCore*runtime.NumCPU(), cfg.Concurrency), cfg.Memory
 	}
 	s.reclaim.blobs = blobs
 	s.janitor.wake, s.janitor.low = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -324,15 +324,15 @@ func (s *Service) Pools(ctx context.Context) ([]Pool, error) {
 	return pools, nil
 }
 
-// share is how many slots one owner may have at once.
+// share is how many slots one owner may have at once. The queue asks, under its lock.
 func (s *Service) share() int {
 	switch {
 	case s.cfg.RunsPerOwner > 0:
 		return s.cfg.RunsPerOwner
 	case s.meter.keys.Load() == 0:
-		return s.cfg.Concurrency
+		return s.queue.slots
 	}
-	return max(s.cfg.Concurrency-1, 1)
+	return max(s.queue.slots-1, 1)
 }
 
 // Languages returns the languages that a run can name.

@@ -22,7 +22,7 @@ type staged struct {
 	file     File
 	path     string
 	readOnly bool
-	open     *os.File
+	open     *os.File // nil where the sandbox needs none
 }
 
 // stage opens the inputs of a run. What it returns is to be closed, also
@@ -107,6 +107,10 @@ func (s *Service) readPrivate(ctx context.Context, j *job, st *stage, file File)
 }
 
 func (s *Service) stageFile(ctx context.Context, st *stage, entry staged) (err error) {
+	if _, distant := s.sandbox.(Distant); distant {
+		st.entries = append(st.entries, entry)
+		return nil
+	}
 	if entry.open, err = s.blobs.Open(ctx, entry.file.SHA256, entry.file.Size); err != nil {
 		return err
 	}
@@ -134,7 +138,7 @@ func (s *Service) link(ctx context.Context, j *job) error {
 func (st *stage) inputs() []Input {
 	inputs := make([]Input, len(st.entries))
 	for i, e := range st.entries {
-		inputs[i] = Input{Path: e.path, File: e.open, Size: e.file.Size, ReadOnly: e.readOnly}
+		inputs[i] = Input{Path: e.path, File: e.open, Size: e.file.Size, SHA256: e.file.SHA256, ReadOnly: e.readOnly}
 	}
 	return inputs
 }
@@ -152,6 +156,8 @@ func (st *stage) at(path string) (file File, readOnly, ok bool) {
 
 func (st *stage) close() {
 	for _, e := range st.entries {
-		e.open.Close()
+		if e.open != nil {
+			e.open.Close()
+		}
 	}
 }

@@ -101,7 +101,7 @@ func (s *Service) Stats() Stats {
 	}
 	return Stats{
 		Disk:  room,
-		Slots: s.queue.slots, Running: running, Resting: resting, Queued: queued, Runs: runs,
+		Slots: s.queue.size(), Running: running, Resting: resting, Queued: queued, Runs: runs,
 		Rejected: s.meter.rejected.Load(),
 		Wait:     s.meter.wait.snapshot(), Duration: s.meter.duration.snapshot(), HasKeys: s.meter.keys.Load() > 0,
 	}

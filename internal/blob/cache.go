@@ -1,22 +1,22 @@
-package bucket
+package blob
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// cache is a store of blobs that are somewhere else as well. It forgets those that
+// Cache is a store of blobs that are somewhere else as well. It forgets those that
 // were not used for longest.
-type cache struct {
-	*blob.Store
+type Cache struct {
+	*Store
 	dir   string
 	bound int64
 
@@ -30,8 +30,31 @@ type use struct {
 	last time.Time
 }
 
+// OpenCache opens the cache in dir, which is its own, and lets it take bound bytes.
+func OpenCache(ctx context.Context, dir string, bound int64, options ...Option) (*Cache, error) {
+	local, err := Open(dir, append(options, asCache)...)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{Store: local, dir: dir, bound: bound, used: map[engine.Digest]*use{}}
+	if err := c.load(ctx); err != nil {
+		return nil, errors.Join(err, local.Close())
+	}
+	return c, nil
+}
+
+// Dir is the directory of the cache.
+func (c *Cache) Dir() string { return c.dir }
+
+// Size is how many bytes the blobs of the cache have.
+func (c *Cache) Size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
 // load finds out what an earlier process has left.
-func (c *cache) load(ctx context.Context) error {
+func (c *Cache) load(ctx context.Context) error {
 	err := filepath.WalkDir(c.dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
@@ -56,8 +79,8 @@ func (c *cache) load(ctx context.Context) error {
 	return err
 }
 
-// touch notes that a blob is there and was used.
-func (c *cache) touch(ctx context.Context, b engine.Blob) {
+// Touch notes that a blob is there and was used.
+func (c *Cache) Touch(ctx context.Context, b engine.Blob) {
 	c.mu.Lock()
 	known, ok := c.used[b.SHA256]
 	if !ok {
@@ -74,7 +97,7 @@ func (c *cache) touch(ctx context.Context, b engine.Blob) {
 }
 
 // Delete removes a blob and forgets it.
-func (c *cache) Delete(ctx context.Context, d engine.Digest) error {
+func (c *Cache) Delete(ctx context.Context, d engine.Digest) error {
 	c.mu.Lock()
 	if known, ok := c.used[d]; ok {
 		c.size -= known.size
@@ -86,7 +109,7 @@ func (c *cache) Delete(ctx context.Context, d engine.Digest) error {
 
 // evict makes room, a tenth more than is needed. Files that are open stay readable. A
 // blob that is being uploaded is pinned and stays.
-func (c *cache) evict(ctx context.Context) {
+func (c *Cache) evict(ctx context.Context) {
 	c.mu.Lock()
 	type old struct {
 		engine.Digest

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/blob"
+	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/mutual"
+	"github.com/airlock-run/airlock/internal/remote"
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
+)
+
+// workers are what an api knows of its workers.
+type workers struct {
+	registry remote.Registry
+	sandbox  *remote.Sandbox
+	links    *mutual.Links
+	stop     context.CancelFunc
+	group    sync.WaitGroup
+}
+
+// openSandbox starts the sandbox of this process, or for an api the one that is on
+// workers.
+func (a *app) openSandbox(
+	ctx context.Context, s *service, kept *storage, launcher linux.Launcher,
+) (engine.Sandbox, error) {
+	if a.cfg.Role != config.RoleAPI {
+		sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Strict: a.cfg.Strict(), Log: a.log})
+		if err != nil {
+			return nil, a.sandboxError(err)
+		}
+		return sandbox, nil
+	}
+	secured, err := a.workerTLS()
+	if err != nil {
+		return nil, errors.Join(err, launcher.Close())
+	}
+	w := &workers{registry: remote.NewLocal(), stop: func() {}}
+	w.sandbox = remote.New(remote.Config{
+		Blobs: kept.blobs, Places: remote.NewPlaces(), TLS: secured, Temp: a.cfg.Data, Log: a.log,
+		Patience: a.cfg.QueueTime,
+		Slots: func(slots int) {
+			if s.engine != nil {
+				s.engine.SetSlots(slots)
+			}
+		},
+	})
+	w.links = mutual.NewLinks(secured, remote.Desk(w.registry, w.update))
+	s.workers = w
+	s.below = append(s.below, launcher.Close, w.close)
+	return w.sandbox, nil
+}
+
+// workerTLS is how processes of the cluster speak with each other; nil: as they are,
+// on this machine alone.
+func (a *app) workerTLS() (*mutual.TLS, error) {
+	secured, err := mutual.Optional(a.cfg.WorkerToken.Reveal())
+	if err != nil {
+		return nil, &failure{code: exitUsage, word: "worker_token", err: err, hint: "`openssl rand -hex 32` makes one"}
+	}
+	return secured, nil
+}
+
+func (w *workers) update() { w.sandbox.Update(w.registry.Workers()) }
+
+// begin looks at which workers there are, from now on.
+func (w *workers) begin(*service) {
+	if w == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	w.update()
+	w.group.Go(func() {
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				w.update()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// lookEvery is how often an api looks whether workers have fallen silent.
+const lookEvery = 250 * time.Millisecond
+
+func (w *workers) close() error {
+	w.stop()
+	w.group.Wait()
+	return w.links.Close()
+}
+
+// shedSecrets begins the process of a worker anew, if its environment has secrets that
+// are not for it.
+func (a *app) shedSecrets() error {
+	if a.cfg.Role != config.RoleWorker || a.split || !a.cfg.Unwanted() {
+		return nil
+	}
+	env := append(a.cfg.Environ(a.input.Home), a.cfg.ServiceSecrets()...)
+	return syscall.Exec("/proc/self/exe", os.Args, env)
+}
+
+// serveWorker runs programs for apis. It returns when it was asked to end and has done
+// so.
+func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	limitMemory()
+	tcp, err := listenTCP(a.cfg.Listen)
+	if err != nil {
+		return errors.Join(err, launcher.Close())
+	}
+	defer tcp.Close()
+	secured, err := a.workerTLS()
+	if err == nil {
+		err = a.checkWorker()
+	}
+	if err == nil {
+		err = makeData(a.cfg.Data)
+	}
+	if err != nil {
+		return errors.Join(err, launcher.Close())
+	}
+	sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Strict: a.cfg.Strict(), Log: a.log})
+	if err != nil {
+		return a.sandboxError(err)
+	}
+	defer func() { err = errors.Join(err, sandbox.Close()) }()
+	cache, err := blob.OpenCache(ctx, filepath.Join(a.cfg.Data, "cache"), a.cfg.BlobCache)
+	if err != nil {
+		return err
+	}
+	defer cache.Close()
+	slots := a.cfg.Concurrency
+	seats, memory := slots, int64(0)
+	if slots == 0 {
+		slots = 2 * runtime.NumCPU()
+		seats, memory = engine.RestingPerCore*runtime.NumCPU(), programMemory()
+	}
+	w := remote.NewWorker(remote.WorkerConfig{Sandbox: sandbox, Cache: cache, Slots: slots, Seats: seats, Memory: memory,
+		Log: a.log})
+	server, err := remote.Server(tcp, w.Handler(), secured, a.log)
+	if err != nil {
+		return fail(exitUnavailable, "set AIRLOCK_WORKER_TOKEN to the same value on apis and workers", "%w", err)
+	}
+	serving := make(chan error, 1)
+	go func() { serving <- remote.Serve(server, tcp) }()
+	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), slots), APIs: a.cfg.WorkerAPIs,
+		Client: &http.Client{Transport: mutual.Transport(secured, remote.LinkPath)},
+		GaveUp: func() { w.Forget(ctx) }}
+	telling, tellNoMore := context.WithCancel(context.WithoutCancel(ctx))
+	var told sync.WaitGroup
+	told.Go(func() { beats.Run(telling) })
+	a.log.Info("the worker is ready", "address", beats.Node.Address, "slots", slots, "apis", a.cfg.WorkerAPIs)
+
+	select {
+	case err = <-serving:
+	case <-ctx.Done():
+		stop() // the next signal ends the process
+		a.log.Info("stopping: nothing new is taken, a second signal ends what runs", "drain_time", a.cfg.DrainTime)
+		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.DrainTime)
+		_ = w.Drain(draining) // what has not ended by now is lost
+		cancel()
+	}
+	tellNoMore()
+	told.Wait()
+	return errors.Join(err, server.Close())
+}
+
+// checkWorker refuses what a worker is not to have.
+func (a *app) checkWorker() error {
+	switch {
+	case len(a.cfg.WorkerAPIs) == 0:
+		return fail(exitUsage, "name it with --api URL", "a worker needs the address of an api")
+	case a.cfg.Database != "" || a.cfg.Blobs != "":
+		return fail(exitUsage, "name database and bucket for apis only",
+			"a worker runs beside strangers' programs and must not have database or bucket in its settings file or flags")
+	}
+	return nil
+}
+
+// workerNode is a worker as apis are to see it.
+func (a *app) workerNode(at net.Addr, slots int) remote.Node {
+	name, address := a.cfg.Node()
+	if a.cfg.Advertise == "" {
+		address = at.String()
+	}
+	n := remote.Node{Name: name, Address: "http://" + address, Slots: slots}
+	for _, l := range language.All() {
+		n.Languages = append(n.Languages, l.Name)
+	}
+	if strings.HasSuffix(name, "-0") { // the port was not known before
+		_, port, _ := net.SplitHostPort(address)
+		n.Name = strings.TrimSuffix(name, "0") + port
+	}
+	return n
+}

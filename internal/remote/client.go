@@ -1,0 +1,302 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Sandbox runs programs on workers. It is what an api has for a sandbox.
+type Sandbox struct {
+	config    Config
+	scheduler *scheduler
+	streams   *http.Transport // HTTP/2, one connection to each worker
+	single    *http.Transport // a connection for each request
+}
+
+var _ engine.Distant = (*Sandbox)(nil)
+
+// Config sets up a Sandbox.
+type Config struct {
+	Blobs  engine.Blobs // if it is a Signer, workers go to the bucket themselves
+	Places Places
+	TLS    *tls.Config // of package mutual; nil: only workers on loopback are asked
+	Temp   string      // directory for files that are read from workspaces
+	// Slots is told how many programs may compute at once, as far as is known.
+	Slots func(slots int)
+	// Patience is how long a program waits for a worker that takes it.
+	Patience time.Duration
+	Log      *slog.Logger
+}
+
+// Signer gives addresses of blobs that are good for one object and a short time.
+type Signer interface {
+	SignGet(ctx context.Context, b engine.Blob) (address string, err error)
+	// SignPut returns no address when the bucket has the blob, and will have it for as
+	// long as it takes to record it.
+	SignPut(ctx context.Context, b engine.Blob) (address string, header http.Header, err error)
+}
+
+// A worker that says nothing for so long is asked whether it is there, and then has so
+// long to answer: less than after which another api takes its sessions over.
+const (
+	silence    = 1000 * time.Millisecond
+	answerTime = 1500 * time.Millisecond
+	dialTime   = 2 * time.Second
+)
+
+// New returns a sandbox without workers.
+func New(c Config) *Sandbox {
+	if c.Patience <= 0 {
+		c.Patience = 10 * time.Second
+	}
+	dialer := &net.Dialer{Timeout: dialTime}
+	transport := func() *http.Transport {
+		t := &http.Transport{DialContext: dialer.DialContext, Protocols: new(http.Protocols), DisableCompression: true}
+		if c.TLS != nil {
+			t.TLSClientConfig, t.TLSHandshakeTimeout = c.TLS.Clone(), dialTime
+		}
+		return t
+	}
+	s := &Sandbox{config: c, scheduler: newScheduler(c.Slots), streams: transport(), single: transport()}
+	s.streams.Protocols.SetHTTP2(true)
+	s.streams.Protocols.SetUnencryptedHTTP2(c.TLS == nil)
+	s.streams.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime, WriteByteTimeout: answerTime}
+	s.single.Protocols.SetHTTP1(true)
+	s.single.MaxIdleConnsPerHost = 8
+	return s
+}
+
+// Update takes over which workers there are. Programs on those that are no longer
+// among them are lost.
+func (s *Sandbox) Update(nodes []Node) { s.scheduler.update(nodes) }
+
+// Distant implements engine.Distant.
+func (s *Sandbox) Distant() {}
+
+// Close gives connections back. Programs that run are ended by their workers.
+func (s *Sandbox) Close() error {
+	s.streams.CloseIdleConnections()
+	s.single.CloseIdleConnections()
+	return nil
+}
+
+var errSilent = errors.New("the worker is silent")
+
+// lostWorker says that a worker went away with a program.
+func lostWorker(err error) error {
+	return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: fmt.Errorf("worker_lost: %w", err),
+		Hint: "try again: the run is not repeated of itself", RetryAfter: time.Second,
+		Cause: "worker_lost, the worker that ran it is gone"}
+}
+
+func noWorkspace(id engine.ID) error {
+	return &engine.Error{Op: "sandbox", Kind: engine.ErrNotFound, ID: id.String(),
+		Err: errors.New("no worker holds this workspace")}
+}
+
+// address checks where a worker is asked: without a token only on this machine.
+func (s *Sandbox) address(t *target, path string) (string, error) {
+	u, err := url.Parse(t.Address)
+	if err != nil {
+		return "", err
+	}
+	u.Scheme, u.Path = "http", path
+	if s.config.TLS != nil {
+		u.Scheme = "https"
+	} else if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", fmt.Errorf("worker %s is on another machine (%s), and there is no worker token", t.Name, u.Host)
+	}
+	return u.String(), nil
+}
+
+// ask asks one question.
+func (s *Sandbox) ask(ctx context.Context, t *target, q question) (reply, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return reply{}, err
+	}
+	answer, err := s.request(ctx, s.streams, t, "/worker/v1/ask", nil, bytes.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	defer answer.Body.Close()
+	var a reply
+	if err := json.NewDecoder(answer.Body).Decode(&a); err != nil {
+		return reply{}, lostWorker(err)
+	}
+	return a, nil
+}
+
+// unreached says that a worker was not reached, so that nothing has happened there.
+type unreached struct{ error }
+
+func (u unreached) Unwrap() error { return u.error }
+
+// request sends a request, and returns its answer unless the worker refuses.
+func (s *Sandbox) request(
+	ctx context.Context, by http.RoundTripper, t *target, path string, head any, body io.Reader,
+) (*http.Response, error) {
+	address, err := s.address(t, path)
+	if err != nil {
+		return nil, &engine.Error{Op: "worker", Kind: engine.ErrUnavailable, Err: err,
+			Hint: "set AIRLOCK_WORKER_TOKEN to the same value on apis and workers"}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
+	if err != nil {
+		return nil, err
+	}
+	if head != nil {
+		text, err := json.Marshal(head)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set(headRequest, string(text))
+	}
+	if path == "/worker/v1/dial" || path == "/worker/v1/start" {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "airlock")
+	}
+	answer, err := by.RoundTrip(r)
+	if err != nil {
+		return nil, unreached{lostWorker(withoutAddress(err))}
+	}
+	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusSwitchingProtocols {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	var f failure
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&f); err != nil || f.Kind == "" {
+		return nil, unreached{lostWorker(fmt.Errorf("it answered %s", answer.Status))}
+	}
+	return nil, f.err()
+}
+
+// worker returns the worker that holds a workspace.
+func (s *Sandbox) worker(ctx context.Context, held engine.ID) (*target, error) {
+	epoch, err := s.config.Places.Place(ctx, held)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := s.scheduler.at(epoch)
+	if !ok {
+		return nil, noWorkspace(held)
+	}
+	return t, nil
+}
+
+// Release implements engine.Sandbox.
+func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
+	t, err := s.worker(ctx, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return s.config.Places.Drop(ctx, id)
+	}
+	if err == nil {
+		if _, err = s.ask(ctx, t, question{Release: &id}); err != nil {
+			return err
+		}
+		err = s.config.Places.Drop(ctx, id)
+	}
+	return err
+}
+
+// Held implements engine.Sandbox.
+func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
+	all := map[engine.ID]int64{}
+	for _, t := range s.scheduler.all() {
+		a, err := s.ask(ctx, t, question{Held: true})
+		if err != nil {
+			continue // it is gone, or is soon known to be
+		}
+		for id, bytes := range a.Held {
+			all[id] = bytes
+		}
+	}
+	return all, nil
+}
+
+// Usage implements engine.Inside.
+func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsage, error) {
+	t, err := s.worker(ctx, held)
+	if err != nil {
+		return engine.SandboxUsage{}, err
+	}
+	a, err := s.ask(ctx, t, question{Usage: &held})
+	return a.Usage, err
+}
+
+// Isolation implements engine.Sandbox: it is that of the weakest worker.
+func (s *Sandbox) Isolation(ctx context.Context) (found engine.Isolation, err error) {
+	found = engine.Isolation{Backend: "workers", Summary: "no worker is there"}
+	first := true
+	for _, t := range s.scheduler.all() {
+		a, err := s.ask(ctx, t, question{Isolation: true})
+		if err != nil || a.Isolation == nil {
+			continue
+		}
+		if first || weaker(*a.Isolation, found) {
+			found = *a.Isolation
+			found.Summary = "on workers: " + found.Summary
+		}
+		first = false
+	}
+	return found, nil
+}
+
+func weaker(a, b engine.Isolation) bool {
+	missing := func(i engine.Isolation) (n int) {
+		for _, l := range i.Layers {
+			if l.State != engine.LayerEnforced {
+				n++
+			}
+		}
+		return n
+	}
+	return b.Strict && !a.Strict || a.Strict == b.Strict && missing(a) > missing(b)
+}
+
+// Pools implements engine.Sandbox: together.
+func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
+	var names []string
+	all := map[string]engine.Pool{}
+	for _, t := range s.scheduler.all() {
+		a, err := s.ask(ctx, t, question{Pools: true})
+		if err != nil {
+			continue
+		}
+		for _, p := range a.Pools {
+			sum, ok := all[p.Name]
+			if !ok {
+				names = append(names, p.Name)
+			}
+			all[p.Name] = engine.Pool{Name: p.Name, Ready: p.Ready || sum.Ready, Waiting: p.Waiting + sum.Waiting,
+				Wanted: p.Wanted + sum.Wanted}
+		}
+	}
+	pools := make([]engine.Pool, len(names))
+	for i, name := range names {
+		pools[i] = all[name]
+	}
+	return pools, nil
+}
+
+// temporary makes a file without a name.
+func (s *Sandbox) temporary() (*os.File, error) {
+	f, err := os.CreateTemp(s.config.Temp, "airlock-")
+	if err != nil {
+		return nil, err
+	}
+	return f, os.Remove(f.Name())
+}

@@ -1,0 +1,470 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Tries of workers before a program waits for news of them.
+const mostTries = 3
+
+// Run implements engine.Sandbox. A worker that refuses, or that is lost before it has
+// started the program, is followed by another; after that nothing is tried again.
+func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	spec, err := s.stored(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if !spec.Held.IsZero() && !spec.Make {
+		t, err := s.worker(ctx, spec.Held)
+		if err != nil {
+			return nil, err
+		}
+		s.scheduler.count(t, +1)
+		outcome, _, err := s.try(ctx, t, spec, host)
+		return outcome, err
+	}
+	patience := time.NewTimer(s.config.Patience)
+	defer patience.Stop()
+	for {
+		refused := map[*target]bool{}
+		var last error
+		var changed <-chan struct{}
+		for range mostTries {
+			var t *target
+			if t, changed = s.scheduler.pick(spec.Packages, spec.Language.Name, refused); t == nil {
+				break
+			}
+			outcome, started, err := s.try(ctx, t, spec, host)
+			if started || err == nil || !elsewhere(err) {
+				return outcome, err
+			}
+			refused[t], last = true, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
+		case <-patience.C:
+			return nil, s.noRoom(last)
+		}
+	}
+}
+
+// elsewhere reports whether another worker may do what one has not.
+func elsewhere(err error) bool {
+	_, unseen := errors.AsType[unreached](err)
+	return unseen || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable)
+}
+
+// noRoom says why no worker took a program.
+func (s *Sandbox) noRoom(last error) error {
+	e := &engine.Error{Op: "run", Kind: engine.ErrUnavailable, RetryAfter: time.Second, Hint: "try again later"}
+	if len(s.scheduler.all()) == 0 {
+		e.Err, e.Cause = errors.New("no worker is there"), "no worker is there"
+		return e
+	}
+	e.Err, e.Cause = fmt.Errorf("no worker has a free slot (%w)", last), "no worker had a free slot"
+	if last == nil {
+		e.Err = errors.New("no worker has a free slot")
+	}
+	return e
+}
+
+// stored makes sure that workers can get the inputs by their digest.
+func (s *Sandbox) stored(ctx context.Context, spec *engine.Spec) (*engine.Spec, error) {
+	inputs, err := s.storedInputs(ctx, spec.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	known := *spec
+	known.Inputs = inputs
+	return &known, nil
+}
+
+func (s *Sandbox) storedInputs(ctx context.Context, list []engine.Input) ([]engine.Input, error) {
+	inputs := make([]engine.Input, len(list))
+	for i, in := range list {
+		if in.SHA256 == (engine.Digest{}) && in.File != nil {
+			b, err := s.config.Blobs.Put(ctx, io.NewSectionReader(in.File, 0, in.Size), in.Size)
+			if err != nil {
+				return nil, err
+			}
+			in.SHA256 = b.SHA256 // it stays pinned: whoever has no digests has no index either
+		}
+		inputs[i] = in
+	}
+	return inputs, nil
+}
+
+// try runs a program on a worker, where it has a slot already in our books. It reports
+// whether it may have started.
+func (s *Sandbox) try(
+	ctx context.Context, t *target, spec *engine.Spec, host engine.Host,
+) (_ *engine.Outcome, started bool, err error) {
+	x := &visit{sandbox: s, target: t, inputs: spec.Inputs, host: host, computes: true, drains: map[uint64]chan struct{}{}}
+	defer x.leave()
+	if spec.Make {
+		if err := s.config.Places.Take(ctx, spec.Held, t.Epoch); err != nil {
+			return nil, false, err
+		}
+	}
+	r, err := x.do(ctx, "/worker/v1/run", newRunRequest(spec), func() {
+		if f, ok := host.(engine.Freezable); ok {
+			f.Freezer(x.freeze)
+		}
+		if l, ok := host.(engine.Led); ok && spec.Live {
+			l.Lead(engine.Reins{Interrupt: func() error { return x.frames.send(kindInterrupt, nil) }, Drain: x.drain})
+		}
+	})
+	if err != nil {
+		if errors.Is(err, engine.ErrBusy) && !x.started {
+			s.scheduler.busy(t)
+		}
+		return nil, x.started, err
+	}
+	if r.Outcome == nil {
+		return nil, true, lostWorker(errors.New("an answer without an outcome"))
+	}
+	r.Outcome.Outputs = outputsOf(r.Outputs)
+	r.Outcome.Cancelled = ctx.Err() != nil
+	return r.Outcome, true, nil
+}
+
+func outputsOf(list []output) []engine.Output {
+	var outputs []engine.Output
+	for _, o := range list {
+		outputs = append(outputs, engine.Output{Path: o.Path, Blob: o.Blob, Head: o.Head, Size: o.Blob.Size, Input: o.Input,
+			Respelled: o.Respelled})
+	}
+	return outputs
+}
+
+// Hold implements engine.Sandbox.
+func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+	inputs, err := s.storedInputs(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	refused := map[*target]bool{}
+	err = s.noRoom(nil)
+	for range mostTries {
+		t, _ := s.scheduler.pick(id.String(), "", refused)
+		if t == nil {
+			break
+		}
+		x := &visit{sandbox: s, target: t, inputs: inputs, computes: true}
+		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Inputs: newInputs(inputs), Limits: limits}, nil)
+		x.leave()
+		if err == nil {
+			return s.config.Places.Take(ctx, id, t.Epoch)
+		}
+		if !elsewhere(err) {
+			return err
+		}
+		refused[t] = true
+	}
+	return err
+}
+
+// Changes implements engine.Sandbox.
+func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
+	t, err := s.worker(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	x := &visit{sandbox: s, target: t}
+	r, err := x.do(ctx, "/worker/v1/changes", changesRequest{id, limits}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.Changes == nil {
+		return nil, lostWorker(errors.New("an answer without changes"))
+	}
+	r.Changes.Outputs = outputsOf(r.Outputs)
+	return r.Changes, nil
+}
+
+// visit is a request at a worker in which bytes of files come and go.
+type visit struct {
+	sandbox *Sandbox
+	target  *target
+	inputs  []engine.Input
+	host    engine.Host
+	frames  *frames
+	started bool
+	pinned  []engine.Digest // of blobs that came on the stream
+
+	mu       sync.Mutex
+	computes bool // it has a slot in our books
+	drains   map[uint64]chan struct{}
+	lastID   uint64
+	calls    sync.WaitGroup
+}
+
+// leave gives the slot back.
+func (x *visit) leave() { x.compute(false) }
+
+func (x *visit) compute(yes bool) {
+	x.mu.Lock()
+	change := 0
+	switch {
+	case yes && !x.computes:
+		change = +1
+	case !yes && x.computes:
+		change = -1
+	}
+	x.computes = yes
+	x.mu.Unlock()
+	if change != 0 {
+		x.sandbox.scheduler.count(x.target, change)
+	}
+}
+
+func (x *visit) freeze(stop bool) error {
+	x.compute(!stop)
+	payload := []byte{0}
+	if stop {
+		payload[0] = 1
+	}
+	return x.frames.send(kindFreeze, payload)
+}
+
+// drain returns when all has come that the program wrote until now.
+func (x *visit) drain() {
+	done := make(chan struct{})
+	x.mu.Lock()
+	if x.drains == nil {
+		x.mu.Unlock()
+		return
+	}
+	x.lastID++
+	id := x.lastID
+	x.drains[id] = done
+	x.mu.Unlock()
+	if x.frames.send(kindDrain, binary.BigEndian.AppendUint64(nil, id)) == nil {
+		<-done
+	}
+}
+
+// drained ends waits, all of them once nothing more comes.
+func (x *visit) drained(id uint64, all bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for known, done := range x.drains {
+		if all || known == id {
+			close(done)
+			delete(x.drains, known)
+		}
+	}
+	if all {
+		x.drains = nil
+	}
+}
+
+// cancelTime is how long a worker has to end what was cancelled, and to store what it
+// left.
+const cancelTime = 30 * time.Second
+
+// do sends a request, and does what the worker asks until it is done. begun is called
+// when it has said that it starts.
+func (x *visit) do(ctx context.Context, path string, request any, begun func()) (r result, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, &engine.Error{Op: "run", Kind: engine.ErrCanceled, Err: err}
+	}
+	whole, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(nil)
+	defer context.AfterFunc(x.target.gone, func() { abandon(errSilent) })()
+	read, write := io.Pipe()
+	defer write.Close()
+	var first bytes.Buffer
+	if err := (&frames{w: &first}).sendJSON(kindRequest, request); err != nil {
+		return r, err
+	}
+	x.frames = &frames{w: write}
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(cancelTime, func() { abandon(context.Cause(ctx)) })
+		context.AfterFunc(whole, func() { timer.Stop() })
+		_ = x.frames.send(kindCancel, nil)
+	})
+	defer stop()
+	answer, err := x.sandbox.request(whole, x.sandbox.streams, x.target, path, nil, io.MultiReader(&first, read))
+	if err != nil {
+		read.Close()
+		return r, err
+	}
+	defer answer.Body.Close()
+	defer read.Close()
+	defer x.drained(0, true)
+	defer x.calls.Wait()
+	calling, end := context.WithCancel(ctx)
+	defer end()
+	x.frames.r = answer.Body
+	for {
+		k, payload, err := x.frames.receive()
+		if err == nil {
+			var done bool
+			if done, err = x.react(ctx, calling, k, payload, &r, begun); done {
+				return x.finished(r)
+			}
+		}
+		if err != nil {
+			x.unpin()
+			if cause := context.Cause(whole); cause != nil {
+				err = cause
+			}
+			return result{}, lostWorker(unexpected(err))
+		}
+	}
+}
+
+// finished checks what a worker has said at the end.
+func (x *visit) finished(r result) (result, error) {
+	if r.Error != nil {
+		x.unpin()
+		return result{}, r.Error.err()
+	}
+	return r, nil
+}
+
+func (x *visit) unpin() {
+	for _, d := range x.pinned {
+		x.sandbox.config.Blobs.Unpin(d)
+	}
+	x.pinned = nil
+}
+
+// react does what one frame asks. It reports whether that was the last one.
+func (x *visit) react(
+	ctx, calling context.Context, k kind, payload []byte, r *result, begun func(),
+) (done bool, err error) {
+	switch k {
+	case kindStdout, kindStderr:
+		stream := engine.Stdout
+		if k == kindStderr {
+			stream = engine.Stderr
+		}
+		x.host.Output(stream, payload)
+	case kindStarted:
+		x.started = true
+		if begun != nil {
+			begun()
+		}
+	case kindNeed:
+		b, err := decodeJSON[engine.Blob](payload)
+		if err != nil {
+			return false, err
+		}
+		return false, x.give(ctx, b)
+	case kindOutputs:
+		list, err := decodeJSON[[]engine.Blob](payload)
+		if err != nil {
+			return false, err
+		}
+		return false, x.takeOver(context.WithoutCancel(ctx), list)
+	case kindCall:
+		c, err := decodeJSON[call](payload)
+		if err != nil {
+			return false, err
+		}
+		x.calls.Go(func() { x.answer(calling, c) })
+	case kindRest:
+		n, err := decodeJSON[rest](payload)
+		if err != nil {
+			return false, err
+		}
+		x.compute(!n.Resting)
+		if h, ok := x.host.(engine.Restful); ok && n.Resting {
+			h.Rest(n.Memory)
+		} else if ok {
+			h.Wake()
+		}
+	case kindDrain:
+		if len(payload) == 8 {
+			x.drained(binary.BigEndian.Uint64(payload), false)
+		}
+	case kindDone:
+		return true, json.Unmarshal(payload, r)
+	default:
+		return false, fmt.Errorf("a frame %q", k)
+	}
+	return false, nil
+}
+
+func (x *visit) answer(ctx context.Context, c call) {
+	answer, err := x.host.Call(ctx, c.Name, c.Input)
+	a := callAnswer{ID: c.ID, Answer: answer}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	_ = x.frames.sendJSON(kindAnswer, a) // a worker that is gone has noticed
+}
+
+// give tells a worker where an input is, if it is one of this request.
+func (x *visit) give(ctx context.Context, b engine.Blob) error {
+	there := false
+	for _, in := range x.inputs {
+		there = there || in.SHA256 == b.SHA256 && in.Size == b.Size
+	}
+	if !there {
+		return fmt.Errorf("it asks for %s, which is no input", b.SHA256)
+	}
+	if signer, ok := x.sandbox.config.Blobs.(Signer); ok {
+		address, err := signer.SignGet(ctx, b)
+		place := blobPlace{URL: address}
+		if err != nil {
+			place = blobPlace{Error: newFailure(err)}
+		}
+		return x.frames.sendJSON(kindBlob, place)
+	}
+	content, err := x.sandbox.config.Blobs.Open(ctx, b.SHA256, b.Size)
+	if err != nil {
+		return x.frames.sendJSON(kindBlob, blobPlace{Error: newFailure(err)})
+	}
+	defer content.Close()
+	if err := x.frames.sendJSON(kindBlob, blobPlace{Stream: true}); err != nil {
+		return err
+	}
+	return x.frames.sendBytes(content)
+}
+
+// takeOver says where a worker is to store what it has, and stores what comes on the
+// stream.
+func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
+	places := make([]blobPlace, len(list))
+	signer, direct := x.sandbox.config.Blobs.(Signer)
+	for i, b := range list {
+		places[i].Stream = !direct
+		if !direct {
+			continue
+		}
+		var err error
+		if places[i].URL, places[i].Header, err = signer.SignPut(ctx, b); err != nil {
+			places[i] = blobPlace{Error: newFailure(err)}
+		}
+	}
+	if err := x.frames.sendJSON(kindPlaces, places); err != nil || direct {
+		return err
+	}
+	for _, b := range list {
+		in := &bytesIn{frames: x.frames}
+		got, err := x.sandbox.config.Blobs.Put(ctx, in, b.Size)
+		if err != nil {
+			return err
+		}
+		x.pinned = append(x.pinned, got.SHA256)
+		if got != b {
+			return fmt.Errorf("it announced %s and sent %s", b.SHA256, got.SHA256)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package remote
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Names and code of programs need not be UTF-8, so they are bytes here.
+
+// runRequest is a program to run.
+type runRequest struct {
+	Spec   engine.Spec // without what follows
+	Code   []byte
+	Args   [][]byte
+	Inputs []input
+}
+
+type input struct {
+	Path     []byte
+	Blob     engine.Blob
+	ReadOnly bool `json:",omitempty"`
+}
+
+func newRunRequest(spec *engine.Spec) *runRequest {
+	r := &runRequest{Spec: *spec, Code: []byte(spec.Code), Inputs: newInputs(spec.Inputs)}
+	for _, a := range spec.Args {
+		r.Args = append(r.Args, []byte(a))
+	}
+	r.Spec.Code, r.Spec.Args, r.Spec.Inputs = "", nil, nil
+	return r
+}
+
+func newInputs(list []engine.Input) []input {
+	inputs := make([]input, len(list))
+	for i, in := range list {
+		inputs[i] = input{Path: []byte(in.Path), Blob: engine.Blob{SHA256: in.SHA256, Size: in.Size}, ReadOnly: in.ReadOnly}
+	}
+	return inputs
+}
+
+// spec is what the worker's sandbox is asked for, without inputs.
+func (r *runRequest) spec() *engine.Spec {
+	spec := r.Spec
+	spec.Code = string(r.Code)
+	for _, a := range r.Args {
+		spec.Args = append(spec.Args, string(a))
+	}
+	return &spec
+}
+
+// blobPlace says how the bytes of a blob come or go.
+type blobPlace struct {
+	URL    string      `json:",omitempty"` // presigned
+	Header http.Header `json:",omitempty"` // to be sent with it
+	Stream bool        `json:",omitempty"` // in place of it: on this stream
+	Error  *failure    `json:",omitempty"`
+	// None of them, of an output: it is stored already.
+}
+
+type call struct {
+	ID    uint64
+	Name  string
+	Input []byte
+}
+
+type callAnswer struct {
+	ID     uint64
+	Answer []byte
+	Error  string `json:",omitempty"`
+}
+
+type rest struct {
+	Resting bool
+	Memory  int64
+}
+
+// result is how a run, or another request about workspaces, ended.
+type result struct {
+	Outcome *engine.Outcome `json:",omitempty"`
+	Changes *engine.Changes `json:",omitempty"`
+	Outputs []output        `json:",omitempty"` // of either
+	Error   *failure        `json:",omitempty"`
+}
+
+type output struct {
+	Path      string
+	Blob      engine.Blob
+	Head      []byte
+	Input     bool `json:",omitempty"`
+	Respelled bool `json:",omitempty"`
+}
+
+// failure is an engine.Error.
+type failure struct {
+	Op, Text, Hint, Cause string
+	Kind                  engine.Kind
+	RetryAfter            time.Duration `json:",omitempty"`
+}
+
+func newFailure(err error) *failure {
+	f := &failure{Kind: engine.KindOf(err), Text: err.Error()}
+	if e, ok := errors.AsType[*engine.Error](err); ok {
+		f.Op, f.Hint, f.Cause, f.RetryAfter = e.Op, e.Hint, e.Cause, e.RetryAfter
+		f.Text = ""
+		if e.Err != nil {
+			f.Text = e.Err.Error()
+		}
+	}
+	return f
+}
+
+func (f *failure) err() error {
+	e := &engine.Error{Op: f.Op, Kind: f.Kind, Hint: f.Hint, Cause: f.Cause, RetryAfter: f.RetryAfter}
+	if f.Text != "" {
+		e.Err = errors.New(f.Text)
+	}
+	return e
+}

@@ -1,0 +1,242 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"slices"
+	"sync"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Node is a worker as apis see it.
+type Node struct {
+	Name      string
+	Epoch     int64  // of one life of it
+	Address   string // URL
+	Slots     int
+	Free      int // of them, as the worker said last
+	Languages []string
+	Draining  bool
+}
+
+// scheduler decides which worker gets a program.
+type scheduler struct {
+	mu      sync.Mutex
+	targets map[int64]*target // by epoch
+	ranks   map[string][]*target
+	changed chan struct{} // closed when there may be room, or another worker
+	tell    func(slots int)
+}
+
+// target is a worker, with what this api has there.
+type target struct {
+	Node
+	mine   int // programs of ours that compute there
+	atBeat int // as many of them as there were when it said what is free
+	gone   context.Context
+	lose   context.CancelCauseFunc
+}
+
+// free is an estimate: others place programs, too.
+func (t *target) free() int {
+	if t.Draining {
+		return 0
+	}
+	return max(0, min(t.Free+t.atBeat-t.mine, t.Slots))
+}
+
+func newScheduler(tell func(slots int)) *scheduler {
+	if tell == nil {
+		tell = func(int) {}
+	}
+	return &scheduler{targets: map[int64]*target{}, ranks: map[string][]*target{}, changed: make(chan struct{}), tell: tell}
+}
+
+// update takes over which workers there are.
+func (s *scheduler) update(nodes []Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	alive := map[int64]bool{}
+	for _, n := range nodes {
+		alive[n.Epoch] = true
+		t := s.targets[n.Epoch]
+		if t == nil {
+			t = &target{}
+			t.gone, t.lose = context.WithCancelCause(context.Background())
+			s.targets[n.Epoch] = t
+			clear(s.ranks)
+		}
+		t.Node, t.atBeat = n, t.mine
+	}
+	for epoch, t := range s.targets {
+		if !alive[epoch] {
+			delete(s.targets, epoch)
+			clear(s.ranks)
+			t.lose(errSilent)
+		}
+	}
+	s.announce()
+}
+
+// announce says that something may have changed. The caller holds mu.
+func (s *scheduler) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+	slots := 0
+	for _, t := range s.targets {
+		slots += t.free() + t.mine
+	}
+	s.tell(slots)
+}
+
+// rank orders the workers for a tier by rendezvous hashing: whoever asks gets the same
+// order, and a worker that comes or goes changes little of it. The caller holds mu.
+func (s *scheduler) rank(tier, language string) []*target {
+	key := language + "\x00" + tier
+	if ranked, ok := s.ranks[key]; ok {
+		return ranked
+	}
+	type scored struct {
+		*target
+		score uint64
+	}
+	var all []scored
+	for _, t := range s.targets {
+		if len(t.Languages) > 0 && !slices.Contains(t.Languages, language) {
+			continue
+		}
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(key + "\x00" + t.Name))
+		score := h.Sum64() // FNV's last bytes move its high bits little
+		score ^= score >> 33
+		score *= 0xff51afd7ed558ccd
+		score ^= score >> 33
+		all = append(all, scored{t, score})
+	}
+	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(a.score, b.score) })
+	ranked := make([]*target, len(all))
+	for i, a := range all {
+		ranked[i] = a.target
+	}
+	s.ranks[key] = ranked
+	return ranked
+}
+
+// pick returns the worker for a program, and takes a slot of it in our books. Programs
+// of a tier stay together on the first workers of its order, which have what they
+// import ready, as long as half of the slots there are free; then the next ones come
+// in. Of these it is the one of two with more free slots. Those that have refused are
+// left out. The channel closes when it is worth to ask again.
+func (s *scheduler) pick(tier, language string, refused map[*target]bool) (*target, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var best, second *target
+	slots, free := 0, 0
+	for _, t := range s.rank(tier, language) {
+		open := t.free()
+		if open == 0 || refused[t] {
+			continue
+		}
+		slots += t.Slots
+		free += open
+		switch {
+		case best == nil || open > best.free():
+			best, second = t, best
+		case second == nil || open > second.free():
+			second = t
+		}
+		if second != nil && 2*free >= slots {
+			break
+		}
+	}
+	if best != nil {
+		best.mine++
+	}
+	return best, s.changed
+}
+
+// busy notes that a worker has refused: what was known of it was wrong.
+func (s *scheduler) busy(t *target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.Free, t.atBeat = 0, t.mine
+	s.announce()
+}
+
+// count notes that programs of ours begin or cease to compute at a worker.
+func (s *scheduler) count(t *target, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.mine += n
+	if n < 0 {
+		s.announce()
+	}
+}
+
+func (s *scheduler) at(epoch int64) (*target, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.targets[epoch]
+	return t, ok
+}
+
+func (s *scheduler) all() []*target {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*target
+	for _, t := range s.targets {
+		list = append(list, t)
+	}
+	return list
+}
+
+// Places remembers on which worker a workspace is held.
+type Places interface {
+	// Place returns the epoch of the worker; no worker: ErrNotFound.
+	Place(ctx context.Context, id engine.ID) (epoch int64, err error)
+	// Take notes that a workspace is held by a worker from now on.
+	Take(ctx context.Context, id engine.ID, epoch int64) error
+	// Drop forgets a workspace.
+	Drop(ctx context.Context, id engine.ID) error
+}
+
+// memory is Places for a single api.
+type memory struct {
+	mu     sync.Mutex
+	places map[engine.ID]int64
+}
+
+// NewPlaces returns what remembers places as long as the process lives.
+func NewPlaces() Places { return &memory{places: map[engine.ID]int64{}} }
+
+func (m *memory) Place(_ context.Context, id engine.ID) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	epoch, ok := m.places[id]
+	if !ok {
+		return 0, noWorkspace(id)
+	}
+	return epoch, nil
+}
+
+func (m *memory) Take(_ context.Context, id engine.ID, epoch int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.places[id] = epoch
+	return nil
+}
+
+func (m *memory) Drop(_ context.Context, id engine.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.places, id)
+	return nil
+}
+
+func decodeJSON[T any](payload []byte) (v T, err error) {
+	err = json.Unmarshal(payload, &v)
+	return v, err
+}

@@ -1,0 +1,45 @@
+package remote
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Server has a worker answer on a listener: with TLS of package mutual, or without any
+// on loopback alone.
+func Server(l net.Listener, handler http.Handler, config *tls.Config, log *slog.Logger) (*http.Server, error) {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if config == nil && (!ok || !at.IP.IsLoopback()) {
+		return nil, errors.New("beyond loopback a worker needs a worker token")
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(config != nil)
+	protocols.SetUnencryptedHTTP2(config == nil)
+	return &http.Server{
+		Handler: handler, Protocols: protocols, TLSConfig: config.Clone(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 5 * time.Second,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 10_000, MaxReceiveBufferPerConnection: 4<<20 - 1, MaxReceiveBufferPerStream: 256 << 10,
+			SendPingTimeout: 5 * silence, PingTimeout: 5 * answerTime,
+		},
+	}, nil
+}
+
+// Serve serves until the server is shut down.
+func Serve(server *http.Server, l net.Listener) error {
+	var err error
+	if server.TLSConfig != nil {
+		err = server.ServeTLS(l, "", "")
+	} else {
+		err = server.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,289 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// run runs a program, with all that it says, asks and leaves on one stream.
+func (w *Worker) run(rw http.ResponseWriter, r *http.Request) {
+	if err := w.enter(); err != nil {
+		refuse(rw, err)
+		return
+	}
+	defer w.runs.Done()
+	x := w.exchange(rw, r)
+	var request runRequest
+	if err := x.first(&request); err != nil {
+		refuse(rw, err)
+		return
+	}
+	spec := request.spec()
+	seat, err := w.admission.enter(spec.Limits.Memory)
+	if err != nil {
+		refuse(rw, err)
+		return
+	}
+	defer seat.leave()
+	x.done(x.perform(r.Context(), spec, request.Inputs, seat))
+}
+
+// done says how a request ended.
+func (x *exchange) done(r result, err error) {
+	if err != nil {
+		r = result{Error: newFailure(err)}
+	}
+	_ = x.frames.sendJSON(kindDone, r) // an api that is gone has noticed
+}
+
+// perform runs the program, and stores what it left.
+func (x *exchange) perform(
+	ctx context.Context, spec *engine.Spec, list []input, seat *seat,
+) (r result, err error) {
+	if spec.Inputs, err = x.open(ctx, list); err != nil {
+		return r, err
+	}
+	defer closeInputs(spec.Inputs)
+	if err := x.frames.send(kindStarted, nil); err != nil {
+		return r, err
+	}
+	x.answers = make(chan received, 1)
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h := &host{exchange: x, seat: seat, gone: cancel, calls: map[uint64]chan callAnswer{}}
+	gone, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	go func() { lost(h.listen(cancel)); cancel() }() // ends with the request's body
+	outcome, err := x.worker.config.Sandbox.Run(running, spec, h)
+	if err != nil {
+		return r, err
+	}
+	defer closeOutputs(outcome.Outputs)
+	seat.rest(0) // what comes now is the network's
+	stored, dropped, err := x.store(gone, outcome.Outputs)
+	if err != nil {
+		return r, err
+	}
+	left := *outcome
+	left.Outputs, left.Dropped = nil, append(left.Dropped, dropped...)
+	return result{Outcome: &left, Outputs: stored}, nil
+}
+
+func closeOutputs(list []engine.Output) {
+	for _, o := range list {
+		o.File.Close()
+	}
+}
+
+// host is the world outside of a program, which is at the api.
+type host struct {
+	exchange *exchange
+	seat     *seat
+	gone     func()
+
+	mu     sync.Mutex
+	last   uint64
+	calls  map[uint64]chan callAnswer
+	freeze func(bool) error
+	reins  engine.Reins
+}
+
+// listen does what the api says, until it says nothing more.
+func (h *host) listen(cancel func()) error {
+	for {
+		k, payload, err := h.exchange.frames.receive()
+		if err != nil {
+			return err
+		}
+		h.mu.Lock()
+		freeze, reins := h.freeze, h.reins
+		h.mu.Unlock()
+		switch k {
+		case kindCancel:
+			cancel()
+		case kindPlaces:
+			h.exchange.answers <- received{k, payload}
+		case kindAnswer:
+			var a callAnswer
+			if err := json.Unmarshal(payload, &a); err != nil {
+				return err
+			}
+			h.mu.Lock()
+			waits := h.calls[a.ID]
+			delete(h.calls, a.ID)
+			h.mu.Unlock()
+			if waits != nil {
+				waits <- a
+			}
+		case kindFreeze:
+			stop := len(payload) == 1 && payload[0] == 1
+			if stop {
+				h.seat.rest(0)
+			} else {
+				h.seat.wake()
+			}
+			if freeze != nil {
+				_ = freeze(stop) // a program that is gone needs none
+			}
+		case kindInterrupt:
+			if reins.Interrupt != nil {
+				_ = reins.Interrupt()
+			}
+		case kindDrain:
+			if reins.Drain != nil {
+				reins.Drain()
+			}
+			if err := h.exchange.frames.send(kindDrain, payload); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Output implements engine.Host.
+func (h *host) Output(stream engine.Stream, data []byte) {
+	k := kindStdout
+	if stream == engine.Stderr {
+		k = kindStderr
+	}
+	if h.exchange.frames.send(k, data) != nil {
+		h.gone()
+	}
+}
+
+// Call implements engine.CallHandler.
+func (h *host) Call(ctx context.Context, name string, input []byte) ([]byte, error) {
+	waits := make(chan callAnswer, 1)
+	h.mu.Lock()
+	h.last++
+	id := h.last
+	h.calls[id] = waits
+	h.mu.Unlock()
+	if err := h.exchange.frames.sendJSON(kindCall, call{id, name, input}); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-waits:
+		if a.Error != "" {
+			return nil, errors.New(a.Error)
+		}
+		return a.Answer, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Freezer implements engine.Freezable.
+func (h *host) Freezer(freeze func(bool) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.freeze = freeze
+}
+
+// Lead implements engine.Led.
+func (h *host) Lead(reins engine.Reins) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reins = reins
+}
+
+// Rest implements engine.Restful.
+func (h *host) Rest(memory int64) {
+	h.seat.rest(memory)
+	_ = h.exchange.frames.sendJSON(kindRest, rest{true, memory})
+}
+
+// Wake implements engine.Restful.
+func (h *host) Wake() {
+	h.seat.wake()
+	_ = h.exchange.frames.sendJSON(kindRest, rest{})
+}
+
+// admission bounds what a worker does at once.
+type admission struct {
+	slots, seats int
+	memory       int64
+
+	mu              sync.Mutex
+	running, seated int
+	taken           int64
+}
+
+// seat is one program's part of a worker.
+type seat struct {
+	of      *admission
+	limit   int64
+	counted int64
+	resting bool
+}
+
+// enter lets a program in, ErrBusy if there is no room.
+func (a *admission) enter(memory int64) (*seat, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	fits := a.seated < a.slots || a.memory > 0 && a.taken+memory <= a.memory
+	if a.running >= a.slots || a.seated >= a.seats || !fits {
+		return nil, &engine.Error{Op: "run", Kind: engine.ErrBusy, RetryAfter: time.Second,
+			Err: errors.New("all slots of the worker are taken")}
+	}
+	a.running++
+	a.seated++
+	a.taken += memory
+	return &seat{of: a, limit: memory, counted: memory}, nil
+}
+
+// rest gives the slot to others; so much memory stays set aside, all of its if 0.
+func (s *seat) rest(memory int64) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if !s.resting {
+		s.resting = true
+		s.of.running--
+	}
+	if memory > 0 {
+		s.of.taken += memory - s.counted
+		s.counted = memory
+	}
+}
+
+// wake takes a slot again, even if there is none: the program cannot wait.
+func (s *seat) wake() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.resting {
+		s.resting = false
+		s.of.running++
+	}
+	s.of.taken += s.limit - s.counted
+	s.counted = s.limit
+}
+
+func (s *seat) leave() {
+	s.rest(0)
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.of.seated--
+	s.of.taken -= s.counted
+}
+
+// free is how many more programs may come.
+func (a *admission) free() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(0, min(a.slots-a.running, a.seats-a.seated))
+}
+
+// withoutAddress removes an address from an error, for whoever has it may use it.
+func withoutAddress(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
