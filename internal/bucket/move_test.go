@@ -47,7 +47,7 @@ func TestMove(t *testing.T) {
 	if got, err := s.List(t.Context()); err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	if files, _ := filepath.Glob(filepath.Join(s.cache.dir, "??", "*")); len(files) > 0 {
+	if files, _ := filepath.Glob(filepath.Join(s.cache.Dir(), "??", "*")); len(files) > 0 {
 		t.Errorf("the cache has %v", files)
 	}
 }
