@@ -172,3 +172,33 @@ func lookAtSession(t *testing.T, how look) {
 		t.Errorf("a deleted session's page says %q", got)
 	}
 }
+
+// TestFilesList looks at what is kept: by run, with pictures, copies folded.
+func TestFilesList(t *testing.T) {
+	s := serve(t)
+	for range 2 {
+		s.call("POST", "/runs", map[string]any{"language": "python", "code": "# Draw it\nimport base64\n" +
+			"open('dot.png', 'wb').write(base64.b64decode('" + dot + "'))\nopen('table.csv', 'w').write('x,y\\n1,2\\n')"})
+	}
+	id, _ := s.call("POST", "/sessions", map[string]any{})["id"].(string)
+	s.call("POST", "/runs", map[string]any{"language": "python", "session": id, "code": "open('new.txt', 'w').write('x' * 2048)"})
+	b := open(t, light)
+	b.goTo(s.url + "/files")
+	b.wait(`document.querySelector('.past-plot img')?.complete`)
+	if n := eval[int](b, `document.querySelectorAll('.past-plot img').length`); n != 2 { // one of them folded
+		t.Errorf("%d pictures", n)
+	}
+	groups := eval[[]string](b, `[...document.querySelectorAll('.file-group h3')].map((h) => h.innerText)`)
+	if len(groups) != 2 || !strings.Contains(groups[0], "new.txt") || !strings.Contains(groups[1], "Draw it") {
+		t.Errorf("the groups are %q", groups)
+	}
+	if got := eval[[]string](b, `[...document.querySelectorAll('.same summary')].map((s) => s.innerText)`); len(got) != 2 ||
+		got[0] != "1 older copy of the same content" {
+		t.Errorf("folded: %q", got)
+	}
+	if got := b.text("main"); !strings.Contains(got, "You keep 5 of at most") || !strings.Contains(got, "1 file, 2 KiB") {
+		t.Errorf("the page says %q", got)
+	}
+	b.run(`document.querySelector('.same').open = true`)
+	b.examine("files")
+}

@@ -80,6 +80,15 @@ func (s *Service) usage(ctx context.Context, op string, owner Owner) (Usage, err
 	return u, nil
 }
 
+// Kept returns what the caller keeps, and the bounds of it.
+func (s *Service) Kept(ctx context.Context, caller Caller) (Usage, Quota, error) {
+	u, err := s.index.Usage(ctx, caller.Owner)
+	if err != nil {
+		return u, s.cfg.Quota, failure("look what is kept", "", err)
+	}
+	return u, s.cfg.Quota, nil
+}
+
 // arrivals counts the bytes of uploads that are under way, by owner. They lie
 // on the disk before the index knows of them, and would be beyond any quota.
 type arrivals struct {

@@ -18,6 +18,8 @@ type Files interface {
 	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
 	ListFiles(ctx context.Context, caller engine.Caller, query engine.FileQuery) ([]engine.File, error)
 	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
+	// Kept returns what the caller keeps, and the bounds of it.
+	Kept(ctx context.Context, caller engine.Caller) (engine.Usage, engine.Quota, error)
 }
 
 // Sessions is what the pages ask about workspaces.
@@ -67,9 +69,11 @@ func (s *Site) fileView(f engine.File) fileView {
 
 // filesView is the list of sessions and files.
 type filesView struct {
-	Sessions []engine.Session
-	Files    []fileView
+	Sessions []sessionRow
+	Groups   []fileGroup // of the list of all files
+	Files    []fileView  // of a session
 	Next     string
+	Kept     string          // what the visitor keeps, and how much they may
 	Session  *engine.Session // the one whose files these are; nil: all files
 	MaxSize  int64
 }
@@ -89,17 +93,21 @@ func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		body.Files = append(body.Files, p.fileView(f))
+	body.Groups = p.groups(v, files)
+	usage, quota, err := p.files.Kept(v.Context(), v.caller)
+	if err != nil {
+		return err
 	}
+	body.Kept = keptWords(usage, quota)
 	if len(files) == filesPerPage {
 		body.Next = files[len(files)-1].ID.String()
 	}
 	if query.Page.After.IsZero() {
-		if body.Sessions, err = p.sessions.ListSessions(v.Context(), v.caller,
-			engine.SessionQuery{Origin: engine.OriginNative}); err != nil {
+		sessions, err := p.sessions.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
+		if err != nil {
 			return err
 		}
+		body.Sessions = p.sessionRows(v, sessions)
 	}
 	p.render(w, v, http.StatusOK, "files", "Sessions & files", body)
 	return nil

@@ -114,7 +114,8 @@ func changesOf(p *workspace.Proposal, b *budget) []changeView {
 func changeOf(f *workspace.FileChange, b *budget) changeView {
 	verdict := f.Verdict()
 	c := changeView{
-		ID: f.ID, Op: opOf(f), Path: shown(f.Path), Raw: f.Path, RawFrom: f.From, Label: named(f.Path), Added: f.Added, Removed: f.Removed,
+		ID: f.ID, Op: opOf(f), Path: shown(f.Path), Raw: f.Path, RawFrom: f.From,
+		Label: named(f.Path), Added: f.Added, Removed: f.Removed,
 		Findings: findings(f.Findings),
 		Conflict: verdict == workspace.Conflict, Refused: verdict == workspace.Refuse, Same: f.Op == workspace.OpUnchanged,
 		Checked: f.Checked, Text: f.Text != nil, Content: f.After() != nil,
