@@ -384,51 +384,8 @@ func TestNotebookHostile(t *testing.T) {
 		t.Errorf("somebody asked for %s", r.URL)
 	}))
 	defer evil.Close()
-	html := strings.ReplaceAll(`<script>window.owned=1;top.owned=1;fetch('EVIL/fetch')</script><img src="EVIL/img" onerror="top.owned=1">
-		<style>@import url("EVIL/css"); body { background: url("EVIL/bg") } @font-face { font-family: x; src: url("EVIL/font") } b { font-family: x }</style><b>text</b>
-		<link rel="stylesheet" href="EVIL/link"><link rel="preconnect" href="EVIL"><link rel="prefetch" href="EVIL/prefetch">
-		<meta http-equiv="refresh" content="0;url=EVIL/refresh"><iframe src="EVIL/frame"></iframe><object data="EVIL/object"></object><embed src="EVIL/embed">
-		<form action="EVIL/form" id=f><button>go</button></form><video src="EVIL/video"></video><a id=go href="EVIL/link">x</a><svg onload="top.owned=1"><image href="EVIL/svg"/></svg>
-		<base href="EVIL/"><math><mtext><table><mglyph><style><img src=x onerror="top.owned=1">`, "EVIL", evil.URL)
-	bundle := func(mime string, data any) map[string]any {
-		return map[string]any{"output_type": "display_data", "metadata": map[string]any{}, "data": map[string]any{mime: data}}
-	}
-	outputs := []any{
-		bundle("text/html", html),
-		bundle("text/html", `<table class="dataframe"><thead><tr><th><img src=x onerror="top.owned=1"></th></tr></thead><tbody><tr><td><script>top.owned=1</script>cell</td></tr></tbody></table>`),
-		bundle("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" onload="top.owned=1" width="20" height="20"><script>top.owned=1</script><image href="`+evil.URL+`/svgimage"/></svg>`),
-		bundle("image/png", "\"><script>top.owned=1</script>"),
-		bundle("text/latex", `$\href{javascript:top.owned=1}{x} \includegraphics{`+evil.URL+`/tex} \htmlData{a=b}{y}$`),
-		bundle("text/markdown", "<img src=x onerror=top.owned=1>"),
-		bundle("application/json", map[string]any{"<img src=x onerror=top.owned=1>": "<script>top.owned=1</script>"}),
-		bundle("application/vnd.plotly.v1+json", map[string]any{
-			"data": []any{map[string]any{"type": "bar", "x": []string{"<a href='javascript:top.owned=1'>x</a>"}, "y": []int{1}}},
-			"layout": map[string]any{"title": map[string]any{"text": "<img src=x onerror=top.owned=1><a href='" + evil.URL +
-				"/a'>t</a>"},
-				"images": []any{map[string]any{"source": evil.URL + "/plotlyimage", "sizex": 1, "sizey": 1}}}}),
-		bundle("application/vnd.vegalite.v5+json",
-			map[string]any{"mark": "point", "data": map[string]any{"url": evil.URL + "/vegadata"}}),
-		bundle("application/vnd.vega.v5+json",
-			map[string]any{"signals": []any{map[string]any{"name": "s", "update": "open('" + evil.URL + "')"}},
-				"marks": []any{map[string]any{"type": "image",
-					"encode": map[string]any{"enter": map[string]any{"url": map[string]any{"value": evil.URL + "/vegaimage"}}}}}}),
-		bundle("text/<script>", "x"),
-		map[string]any{"output_type": "error", "ename": "<img src=x onerror=top.owned=1>", "evalue": "",
-			"traceback": []string{"<script>top.owned=1</script>\x1b]8;;javascript:1\x07"}},
-	}
-	text, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 5, "metadata": map[string]any{},
-		"cells": []any{
-			map[string]any{"id": "m", "cell_type": "markdown", "metadata": map[string]any{},
-				"source": "<script>top.owned=1</script>\n\n![x](" + evil.URL +
-					"/md)\n\n[l](javascript:top.owned=1) $\\href{javascript:1}{x}$"},
-			map[string]any{"id": "<img>", "cell_type": "code", "metadata": map[string]any{}, "source": "1", "execution_count": 1,
-				"outputs": outputs},
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := open(t, light)
-	b.openNotebook(s, string(text))
+	b.openNotebook(s, hostileNotebook(t, evil.URL))
 	b.wait(`document.querySelectorAll('.out-frame').length >= 4 && document.querySelector('.cell-text p')`)
 	// Browsers draw frames when they come into sight.
 	b.run(`for (const f of document.querySelectorAll('.out-frame')) { f.scrollIntoView(); await new Promise((r) => setTimeout(r, 250)) }`)

@@ -3,6 +3,7 @@
 import { announce, ask, meta, named, parts } from "./page.js";
 import { latex, Outputs } from "./outputs.js";
 import { blank, fromFile, maxNotebook, toFile, toScript } from "./nbformat.js";
+import { toHTML } from "./nbhtml.js";
 import { Session } from "./session.js";
 import * as drafts from "./stash.js";
 import { Side } from "./side.js";
@@ -254,7 +255,7 @@ class View {
     const maths = [];
     const source = this.cell.source.replace(/\$\$([\s\S]+?)\$\$|(?<![\\$\w])\$([^\s$](?:[^$\n]*[^\s$\\])?)\$(?!\d)/g, (_, wide, inline) => `\uE000${maths.push({ text: wide ?? inline, wide: wide !== undefined }) - 1}\uE001`);
     try {
-      const html = await (await session.elsewhere(box.dataset.markdown, { method: "POST", raw: source, headers: { "Content-Type": "text/plain" } })).text();
+      const html = await markdown(source);
       this.shown.replaceChildren(...parts(`<div>${html}</div>`));
     } catch {
       this.shown.textContent = this.cell.source;
@@ -493,9 +494,17 @@ function download(name, content, type) {
   a.click();
   setTimeout(() => URL.revokeObjectURL(a.href), 10000);
 }
+const markdown = async (source) => (await session.elsewhere(box.dataset.markdown, { method: "POST", raw: source, headers: { "Content-Type": "text/plain" } })).text();
 const pretty = () => JSON.stringify(JSON.parse(content()), null, 1) + "\n";
 button("export-ipynb").addEventListener("click", () => download(fileName(), pretty(), "application/x-ipynb+json"));
 button("export-script").addEventListener("click", () => download(fileName().replace(/ipynb$/, "py"), toScript(cells), "text/x-python"));
+button("export-html").addEventListener("click", async () => {
+  try {
+    download(fileName().replace(/ipynb$/, "html"), await toHTML(title.value.trim() || "Untitled", cells, markdown), "text/html");
+  } catch (e) {
+    say(e.words ?? e.message);
+  }
+});
 
 // share makes a link to a copy of the notebook as it is now.
 function share() {
