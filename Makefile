@@ -171,6 +171,10 @@ bench-growth: build ## what grows: a million runs and files, 10,000 sessions, 1,
 e2b-recordings: build # internal/dialect/e2b/testdata anew
 	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(GO) test -count=1 -run TestE2BExchanges ./e2e -args -record
 
+.PHONY: picture
+picture: build test-data ## docs/run-page.png, which the README shows, anew
+	@AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run '^TestPicture$$' ./e2e/browser -picture
+
 # DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'. One of
 # ten minutes or longer that goes well is written into docs/soak.md and soak.svg.
 .PHONY: soak
