@@ -201,4 +201,5 @@ func TestFilesList(t *testing.T) {
 	}
 	b.run(`document.querySelector('.same').open = true`)
 	b.examine("files")
+	b.axeInEachLook("files")
 }

@@ -136,6 +136,7 @@ func (f *localFolder) links() {
 	f.presses("#link-local button")
 	f.wait(`document.querySelector('[data-local-name]')?.innerText === 'picked, on this computer'`)
 	f.examine("local-projects")
+	f.axeInEachLook("local-projects")
 }
 
 func (f *localFolder) applies() {
@@ -144,10 +145,12 @@ func (f *localFolder) applies() {
 		f.t.Errorf("the review shows %q", got)
 	}
 	f.examine("local-review")
+	f.axeInEachLook("local-review")
 	f.holds("docs/guide.md", "")
 	f.presses("#apply")
 	f.says(`Written into "picked" on this computer.`)
 	f.examine("local-applied")
+	f.axeInEachLook("local-applied")
 	f.holds("src/server.go", serverAfter)
 	f.holds("docs/guide.md", "# Guide\n")
 	_, _, files := f.s.fetch("/projects/garden/local")
@@ -209,6 +212,7 @@ func (f *localFolder) closes() {
 		f.says(`A change of "picked" was interrupted: 1 of 3 files are written.`)
 		if c.button == "Finish" {
 			f.examine("local-interrupted")
+			f.axeInEachLook("local-interrupted")
 		}
 		f.run(`[...document.querySelectorAll('#local button')].find((b) => b.innerText === ` + quote(c.button) + `).click()`)
 		f.says(c.says)

@@ -97,7 +97,7 @@ func TestNotebookHTML(t *testing.T) {
 		!strings.Contains(got, "plt.plot") {
 		t.Errorf("it shows %q", got)
 	}
-	b.wait(`document.querySelector('em') && document.querySelector('img')?.naturalWidth > 100 && document.querySelector('iframe')`)
+	b.wait(`document.querySelector('em') && document.querySelector('img')?.naturalWidth > 100 && document.querySelector('td')?.innerText === '1'`)
 	b.shoot("notebook-html")
 
 	b.openNotebook(s, hostileNotebook(t, evil.URL))

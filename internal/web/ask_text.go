@@ -113,8 +113,8 @@ const (
 
 // palette is what is left of these bounds.
 type palette struct {
-	tokens int
-	time   time.Duration
+	left int // tokens
+	time time.Duration
 }
 
 func newPalette() *palette { return &palette{maxTokens, highlightTime} }
@@ -126,53 +126,68 @@ func highlight(language, code string) template.HTML {
 	return newPalette().colour(language, code)
 }
 
-func (p *palette) colour(language, code string) (html template.HTML) {
-	plain := template.HTML(template.HTMLEscapeString(code)) //nolint:gosec // escaped
-	name := coloured[strings.ToLower(language)]
-	if name == "" || len(code) > maxHighlight || p.time <= 0 || p.tokens <= 0 {
-		return plain
-	}
-	began := time.Now()
-	defer func() {
-		p.time -= time.Since(began)
-		if recover() != nil { // iterators of lexers tell errors so
-			html = plain
-		}
-	}()
-	lexer := lexers.Get(name)
-	if lexer == nil {
-		return plain
-	}
-	whole := strings.TrimRight(code, "\n") + "\n" // which lexers want at the end
-	next, err := lexer.Tokenise(&chroma.TokeniseOptions{State: "root"}, whole)
-	if err != nil {
-		return plain
-	}
+func (p *palette) colour(language, code string) template.HTML {
+	whole, tokens := p.tokens(language, code)
 	var b strings.Builder
-	done, class := 0, ""
-	for token := next(); token != chroma.EOF; token = next() {
-		p.tokens--
-		if !strings.HasPrefix(whole[done:], token.Value) || p.tokens <= 0 || time.Since(began) > p.time {
-			break
+	done := 0
+	for _, t := range tokens {
+		if t.class != "" {
+			b.WriteString(`<span class="` + t.class + `">`)
 		}
-		if c := tokenClass(token.Type); c != class {
-			closeSpan(&b, class)
-			if class = c; class != "" {
-				b.WriteString(`<span class="` + class + `">`)
-			}
+		b.WriteString(template.HTMLEscapeString(whole[done:t.end]))
+		if t.class != "" {
+			b.WriteString("</span>")
 		}
-		b.WriteString(template.HTMLEscapeString(token.Value))
-		done += len(token.Value)
+		done = t.end
 	}
-	closeSpan(&b, class)
 	b.WriteString(template.HTMLEscapeString(whole[done:])) // what the lexer changed or did not reach
 	return template.HTML(b.String())                       //nolint:gosec // escaped
 }
 
-func closeSpan(b *strings.Builder, class string) {
-	if class != "" {
-		b.WriteString("</span>")
+// codeToken is a part of code that has one colour, from the end of the one before it.
+type codeToken struct {
+	end   int
+	class string // of tokenClass
+}
+
+// tokens returns code as lexers want it, and the parts of it as far as the bounds allow:
+// none for a language that is not coloured.
+func (p *palette) tokens(language, code string) (whole string, tokens []codeToken) {
+	name := coloured[strings.ToLower(language)]
+	if name == "" || len(code) > maxHighlight || p.time <= 0 || p.left <= 0 {
+		return code, nil
 	}
+	whole = strings.TrimRight(code, "\n") + "\n" // which lexers want at the end
+	began := time.Now()
+	defer func() {
+		p.time -= time.Since(began)
+		if recover() != nil { // iterators of lexers tell errors so
+			whole, tokens = code, nil
+		}
+	}()
+	lexer := lexers.Get(name)
+	if lexer == nil {
+		return code, nil
+	}
+	next, err := lexer.Tokenise(&chroma.TokeniseOptions{State: "root"}, whole)
+	if err != nil {
+		return code, nil
+	}
+	done := 0
+	for token := next(); token != chroma.EOF; token = next() {
+		p.left--
+		if !strings.HasPrefix(whole[done:], token.Value) || p.left <= 0 || time.Since(began) > p.time {
+			break
+		}
+		done += len(token.Value)
+		class := tokenClass(token.Type)
+		if n := len(tokens); n > 0 && tokens[n-1].class == class {
+			tokens[n-1].end = done
+		} else {
+			tokens = append(tokens, codeToken{done, class})
+		}
+	}
+	return whole, tokens
 }
 
 // coloured are the languages that models write, by the names that they give
@@ -182,7 +197,9 @@ var coloured = map[string]string{
 	"console":    "bash",
 	"javascript": "javascript", "js": "javascript", "typescript": "typescript", "ts": "typescript", "json": "json",
 	"sql": "sql",
-	"r":   "r", "go": "go", "rust": "rust", "java": "java", "c": "c", "c++": "c++", "cpp": "c++", "css": "css",
+	"r":   "r", "go": "go", "rust": "rust", "rs": "rust",
+	"jsx": "javascript", "mjs": "javascript", "tsx": "typescript", "java": "java", "c": "c", "h": "c",
+	"c++": "c++", "cpp": "c++", "css": "css",
 	"html": "html", "xml": "xml",
 	"yaml": "yaml", "yml": "yaml", "toml": "toml", "diff": "diff", "ini": "ini",
 }

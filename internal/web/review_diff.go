@@ -96,11 +96,18 @@ func summary(f *workspace.FileChange) string {
 }
 
 // budget is how many lines may still be shown.
-type budget struct{ page, file, line int }
+type budget struct {
+	page, file, line int
+	palette          *palette // nil: code has no colours
+}
 
-func newBudget() *budget { return &budget{page: pageLines, file: fileLines, line: lineBytes} }
+func newBudget() *budget {
+	return &budget{page: pageLines, file: fileLines, line: lineBytes, palette: newPalette()}
+}
 
-func soloBudget() *budget { return &budget{page: soloLines, file: soloLines, line: soloBytes} }
+func soloBudget() *budget {
+	return &budget{page: soloLines, file: soloLines, line: soloBytes, palette: newPalette()}
+}
 
 // changesOf shows the files of a proposal.
 func changesOf(p *workspace.Proposal, b *budget) []changeView {
@@ -142,7 +149,9 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 		}
 		room -= len(h.Lines)
 		b.page -= len(h.Lines)
-		c.Hunks = append(c.Hunks, hunkOf(f.ID, h, b.line))
+		hunk := hunkOf(f.ID, h, b.line)
+		hunk.colour(f.Path, h, b.palette)
+		c.Hunks = append(c.Hunks, hunk)
 	}
 	if c.Left > 0 || slices.ContainsFunc(f.Hunks, func(h workspace.Hunk) bool { return longLine(&h, b.line) }) {
 		c.Checked = false

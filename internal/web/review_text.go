@@ -16,8 +16,9 @@ import (
 // stretch is a part of a text that looks one way.
 type stretch struct {
 	Text   string
-	Hidden bool // the spelled-out name of a character that would not show
-	Word   bool // it differs from its counterpart on the other side
+	Hidden bool   // the spelled-out name of a character that would not show
+	Word   bool   // it differs from its counterpart on the other side
+	Class  string // of the token of code that it is part of
 }
 
 // shown cuts a text into pieces.

@@ -9,7 +9,7 @@ const looks = `:root { color-scheme: light dark; }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.55 system-ui, sans-serif; }
 section { margin: 1.2rem 0; } pre { margin: .4rem 0; padding: .7rem .9rem; overflow: auto; font: .87rem/1.5 ui-monospace, monospace; border-radius: 6px; }
 pre.code { background: color-mix(in srgb, currentColor 7%, transparent); } pre.err { border-left: 3px solid #c0392b; }
-img, video { max-width: 100%; background: #fff; } iframe { width: 100%; height: 26rem; border: 1px solid #8886; border-radius: 6px; background: #fff; color-scheme: light; }
+img, video { max-width: 100%; background: #fff; } iframe { width: 100%; height: 20rem; resize: vertical; border: 1px solid #8886; border-radius: 6px; background: #fff; color-scheme: light; }
 table { border-collapse: collapse; } td, th { border: 1px solid #8886; padding: .2rem .6rem; } small { opacity: .7; }`;
 
 const text = (value) => String(Array.isArray(value) ? value.join("") : value ?? "");
@@ -20,6 +20,17 @@ function element(doc, name, fields = {}, content = "") {
   const made = doc.createElement(name);
   for (const [key, value] of Object.entries(fields)) made.setAttribute(key, value);
   made.append(content);
+  return made;
+}
+
+// table is a data frame by its texts alone.
+function table(doc, frame) {
+  const made = doc.createElement("table");
+  for (const row of [...frame.rows].slice(0, 1000)) {
+    const to = made.insertRow();
+    for (const cell of row.cells) to.append(element(doc, cell.tagName === "TH" ? "th" : "td", {}, cell.textContent));
+  }
+  if (frame.rows.length > 1000) made.append(element(doc, "caption", {}, `The first 1,000 of ${frame.rows.length} rows.`));
   return made;
 }
 
@@ -36,6 +47,8 @@ async function shown(doc, data) {
     if (mime) return element(doc, kind, { controls: "", src: `data:${mime};base64,${text(data[mime]).replace(/\s/g, "")}` });
   }
   if (data["text/html"] !== undefined) {
+    const frame = new DOMParser().parseFromString(text(data["text/html"]), "text/html").querySelector("table.dataframe");
+    if (frame) return table(doc, frame);
     return element(doc, "iframe", { sandbox: "", title: "HTML that the cell made", srcdoc: `<meta http-equiv="Content-Security-Policy" content="${policy}">${text(data["text/html"])}` });
   }
   if (data["text/latex"] !== undefined) {
