@@ -44,8 +44,11 @@ func (at *session) saveFiles() {
 func (at *session) store() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	if _, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits); err != nil &&
-		engine.KindOf(err) != engine.ErrNotFound {
+	_, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits)
+	at.mu.Lock()
+	at.stored = at.service.changes.Add(1)
+	at.mu.Unlock()
+	if err != nil && engine.KindOf(err) != engine.ErrNotFound {
 		at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
 	}
 }

@@ -409,6 +409,9 @@ func (it *interpreter) save(c *cell) {
 	saved, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits)
 	at.mu.Lock()
 	defer at.mu.Unlock()
+	if err != nil || len(saved.Files)+len(saved.Deleted) > 0 {
+		at.stored = at.service.changes.Add(1)
+	}
 	if err != nil {
 		if !errors.Is(err, engine.ErrNotFound) { // else there is nothing left to store
 			at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)

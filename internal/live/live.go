@@ -57,7 +57,7 @@ type Service struct {
 	sweepAt  int // sessions, at which those that are no more are forgotten
 	closed   bool
 
-	cells, lost, evicted, expired atomic.Uint64
+	cells, lost, evicted, expired, changes atomic.Uint64
 }
 
 var errClosing = errors.New("the service is shutting down")
@@ -196,7 +196,7 @@ func (s *settings) language() string {
 
 // add takes a session in, unless another goroutine has.
 func (s *Service) add(at *session) (*session, error) {
-	at.service, at.used = s, time.Now()
+	at.service, at.used, at.stored = s, time.Now(), s.changes.Add(1)
 	if at.settings.Language == "" {
 		if err := json.Unmarshal([]byte(at.record.Live), &at.settings); err != nil {
 			return nil, fmt.Errorf("the settings of a live session: %w", err)

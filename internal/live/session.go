@@ -38,6 +38,7 @@ type session struct {
 	saving      *time.Timer
 	why         string // what the next cell says about the interpreter before its own; empty: nothing
 	cpu         time.Duration
+	stored      uint64 // see Info.Files
 }
 
 // order is something for an interpreter to do: a cell, or a question.
@@ -72,6 +73,7 @@ type Info struct {
 	Cell     engine.ID // that runs; zero: none
 	Queued   int       // cells that wait
 	Count    int       // execution count of the last cell
+	Stored   uint64    // another number whenever files were stored or forgotten
 	LastUse  time.Time
 }
 
@@ -83,7 +85,8 @@ func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) 
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	info := Info{Session: at.record, Language: at.settings.language(), State: StateNone, Count: at.count, LastUse: at.used}
+	info := Info{Session: at.record, Language: at.settings.language(), State: StateNone, Count: at.count,
+		Stored: at.stored, LastUse: at.used}
 	for _, o := range at.orders {
 		if o.cell != nil {
 			info.Queued++

@@ -53,7 +53,7 @@ func (b *box) open(ctx context.Context) error {
 	s, err := b.q.Live.Create(ctx, b.q.caller, b.make)
 	if err == nil {
 		b.id = s.ID
-		b.q.see(s)
+		b.q.see(seen{Session: s})
 	}
 	return err
 }

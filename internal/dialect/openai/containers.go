@@ -152,7 +152,7 @@ func (q *request) createContainer() error {
 	if err != nil {
 		return err
 	}
-	q.see(made)
+	q.see(seen{Session: made})
 	writeJSON(q.w, http.StatusOK, containerBody(made, "running"))
 	return nil
 }
@@ -164,10 +164,18 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	if err != nil {
 		return engine.Session{}, nil, gone
 	}
+	before, known := q.seen.get(id)
+	known = known && before.Owner == q.caller.Owner
+	now := seen{looked: time.Now()}
+	if info, err := q.Live.Info(q.Context(), q.caller, parsed); err == nil && info.State != live.StateNone {
+		// It is there. Now and then it is looked up nevertheless, which is a use of its files.
+		if now.stored = info.Stored; known && before.stored == now.stored && now.looked.Sub(before.looked) < before.TTL/16 {
+			return q.see(before), before.files, nil
+		}
+	}
 	s, files, places, err := q.Engine.UseSession(q.Context(), q.caller, parsed)
-	if before, ok := q.seen.get(id); ok && errors.Is(err, engine.ErrNotFound) && before.Owner == q.caller.Owner &&
-		before.ExpiresAt.Before(time.Now()) {
-		return before, nil, errExpired
+	if known && errors.Is(err, engine.ErrNotFound) && before.ExpiresAt.Before(time.Now()) {
+		return before.Session, nil, errExpired
 	}
 	if err != nil {
 		return s, nil, missing(err, gone)
@@ -175,21 +183,30 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	if s.Kind != engine.SessionLive || live.Language(s) != "python" {
 		return s, nil, gone
 	}
-	q.see(s)
 	inside := make([]insideFile, len(files))
 	for i := range files {
 		inside[i] = insideFile{files[i], places[i].Path}
 	}
-	return s, inside, nil
+	now.Session, now.files = s, inside
+	return q.see(now), inside, nil
 }
 
 // errExpired is of a container that is known to have been the caller's.
 var errExpired = &refusal{http.StatusBadRequest, problem{Message: "Container is expired.", Type: invalidRequest}}
 
+// seen is a container as it last was.
+type seen struct {
+	engine.Session
+	files  []insideFile
+	stored uint64 // live.Info.Stored, of which the files are; 0: unknown
+	looked time.Time
+}
+
 // see remembers a container that is used now.
-func (a *api) see(s engine.Session) {
+func (a *api) see(s seen) engine.Session {
 	s.ExpiresAt = time.Now().Add(s.TTL)
 	a.seen.put(containerPrefix+s.ID.String(), s)
+	return s.Session
 }
 
 // insideFile is a file in a container.
@@ -232,7 +249,7 @@ func (q *request) deleteContainer() error {
 	if err := q.Live.Delete(q.Context(), q.caller, s.ID); err != nil {
 		return missing(err, notFound("Container with id '%.80s' not found.", q.PathValue("id")))
 	}
-	q.seen.put(q.PathValue("id"), engine.Session{}) // it has not expired
+	q.seen.put(q.PathValue("id"), seen{}) // it has not expired
 	q.w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -340,6 +357,7 @@ func (q *request) listContainerFiles() error {
 	if err != nil {
 		return err
 	}
+	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b insideFile) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	var all []map[string]any
 	for _, f := range files {

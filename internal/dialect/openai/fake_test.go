@@ -29,6 +29,7 @@ type fake struct {
 	mu       sync.Mutex
 	files    []*fakeFile // newest first
 	sessions map[engine.ID]*fakeSession
+	looks    int           // calls of UseSession
 	started  chan struct{} // gets one for each wait
 	canceled chan struct{} // and one for each wait that was cancelled
 }
@@ -43,6 +44,7 @@ type fakeSession struct {
 	caller engine.Caller
 	places map[string]*fakeFile
 	fresh  []*fakeFile // written since the last cell
+	stored uint64      // as in live.Info
 	cells  map[engine.ID]*fakeCell
 }
 
@@ -161,6 +163,7 @@ func (f *fake) UseSession(
 ) (engine.Session, []engine.File, []engine.SessionFile, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.looks++
 	s, err := f.session(caller, id)
 	if err != nil {
 		return engine.Session{}, nil, nil, err
@@ -211,6 +214,16 @@ func (f *fake) Create(_ context.Context, caller engine.Caller, req live.Request)
 	}
 	f.sessions[s.ID] = s
 	return s.Session, nil
+}
+
+func (f *fake) Info(_ context.Context, caller engine.Caller, id engine.ID) (live.Info, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, err := f.session(caller, id)
+	if err != nil || len(s.cells) == 0 {
+		return live.Info{State: live.StateNone}, err
+	}
+	return live.Info{Session: s.Session, State: live.StateIdle, Stored: s.stored}, nil
 }
 
 func (f *fake) Delete(_ context.Context, caller engine.Caller, id engine.ID) error {
@@ -266,6 +279,7 @@ func (f *fake) write(s *fakeSession, at string, data []byte) *fakeFile {
 	file := f.put(s.Owner, at, data, engine.NewID())
 	s.places[at] = file
 	s.fresh = append(s.fresh, file)
+	s.stored++
 	return file
 }
 
@@ -324,6 +338,7 @@ func (f *fake) RemoveFile(_ context.Context, caller engine.Caller, session engin
 	s, err := f.session(caller, session)
 	if err == nil {
 		delete(s.places, at)
+		s.stored++
 	}
 	return err
 }

@@ -44,6 +44,7 @@ type Engine interface {
 // Live runs code in containers.
 type Live interface {
 	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
+	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
 	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error
 	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
 	// Wait returns a cell when it has ended, with all that it put out.
@@ -92,7 +93,7 @@ type api struct {
 	turns map[engine.Owner]int
 	// Cells of code_interpreter_calls, and containers as they were last seen, by their ids.
 	ran  recent[engine.ID]
-	seen recent[engine.Session]
+	seen recent[seen]
 }
 
 // request is one.

@@ -244,3 +244,30 @@ func TestRecordings(t *testing.T) {
 		})
 	})
 }
+
+// What is known of a container with an interpreter is not looked up for each request, but
+// it is when its files have changed, whoever has changed them.
+func TestSeen(t *testing.T) {
+	r := newRig(t, Options{}, runs("print 1"), says("one"), says("two"), says("three"), says("four"))
+	id := r.respond(auto).Output[0].Container
+	named := `"tools":[{"type":"code_interpreter","container":"` + id + `"}]`
+	r.respond(named)
+	r.mu.Lock()
+	before := r.looks
+	r.mu.Unlock()
+	r.respond(named)
+	session, _ := parseID(containerPrefix, id)
+	r.mu.Lock()
+	if r.looks != before {
+		t.Errorf("the container was looked up %d times more", r.looks-before)
+	}
+	r.write(r.sessions[session], "elsewhere.csv", []byte("a"))
+	r.mu.Unlock()
+	r.respond(named)
+	if asked := string(encode(r.model.asked[len(r.model.asked)-1])); !strings.Contains(asked, "/mnt/data/elsewhere.csv") {
+		t.Errorf("the model was not told of a new file: %s", asked)
+	}
+	if status, text := r.ask("bob", "POST", "/responses", `{"model":"m","input":"go",`+named+`}`); status != 404 {
+		t.Errorf("of another owner: %d %s", status, text)
+	}
+}
