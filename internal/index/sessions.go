@@ -137,13 +137,14 @@ func (db *DB) SessionFiles(
 		files = append(files, f)
 		return place, err
 	}
-	err = db.read(ctx, "list session files", id.String(), func(c *conn) error {
-		if _, err := db.session(ctx, c, owner, id); err != nil {
-			return err
-		}
+	err = db.look(ctx, "list session files", id.String(), func(c *conn) error {
 		places, err = rows(ctx, c, scan, "SELECT "+fileColumns+`, l.path, l.role, l.read_only
-			FROM session_files l JOIN files f ON f.id = l.file
-			WHERE l.session = ? AND f.owner = ? AND f.expires_us > ? ORDER BY l.path`, id[:], owner, db.micros())
+			FROM session_files l JOIN files f ON f.id = l.file JOIN sessions s ON s.id = l.session
+			WHERE l.session = ? AND f.owner = ? AND s.owner = f.owner AND f.expires_us > ? AND s.expires_us > ?
+			ORDER BY l.path`, id[:], owner, db.micros(), db.micros())
+		if err == nil && len(places) == 0 { // it has none, or it is not there
+			_, err = db.session(ctx, c, owner, id)
+		}
 		return err
 	})
 	if err != nil {
