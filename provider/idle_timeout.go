@@ -26,8 +26,9 @@ func (a idleTimeoutTransport) RoundTrip(r *http.Request) (*http.Response, error)
 	ctx, cancel := context.WithCancel(r.Context())
 	w := &watch{stop: cancel}
 	r = r.Clone(ctx)
-	if r.Body != nil && r.Body != http.NoBody {
-		// Between two reads of the body the network has it.
+	if r.Body != nil && r.Body != http.NoBody && (r.ContentLength <= 0 || r.ContentLength > smallBody) {
+		// Between two reads of the body the network has it. A small one is left as it is:
+		// of a reader that it does not know net/http sends headers and body apart.
 		r.Body = &sentBody{body: r.Body, w: w, idle: a.t.Idle, answer: a.answerWithin(r)}
 	}
 	w.wait(a.answerWithin(r))
@@ -49,6 +50,9 @@ func (a idleTimeoutTransport) RoundTrip(r *http.Request) (*http.Response, error)
 	resp.Body = &receivedBody{body: resp.Body, w: w, after: after}
 	return resp, nil
 }
+
+// smallBody is sent in one piece: a peer that does not take it does not answer either.
+const smallBody = 32 << 10
 
 // answerWithin is how long the answer may take to begin. What is asked of a model
 // takes its time; everything else is a look-up.
