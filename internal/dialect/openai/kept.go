@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -79,6 +82,49 @@ func (q *request) getResponse() error {
 		writeJSON(q.w, http.StatusOK, k.Response)
 	}
 	return err
+}
+
+// listInput lists what a response was asked with, the earlier items of its conversation
+// too. A message that was a mere text has OpenAI's form of one.
+func (q *request) listInput() error {
+	k, err := q.keptHere()
+	if err != nil {
+		return err
+	}
+	all := make([]map[string]any, 0, k.Input)
+	for i, raw := range k.Items[:k.Input] {
+		var one map[string]any
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return err
+		}
+		if text, ok := one["content"].(string); ok {
+			kind := "input_text"
+			if one["role"] == "assistant" {
+				kind = "output_text"
+			}
+			one["content"] = []any{map[string]any{"type": kind, "text": text}}
+		}
+		if one["id"] == nil {
+			one["id"] = fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(q.PathValue("id"), responsePrefix), i)
+		}
+		if one["type"] == nil {
+			one["type"] = "message"
+		}
+		if one["status"] == nil {
+			one["status"] = "completed"
+		}
+		all = append(all, one)
+	}
+	slices.Reverse(all)
+	return q.list(all, 100, 20)
+}
+
+// cancelResponse refuses: there are no responses in the background.
+func (q *request) cancelResponse() error {
+	if _, err := q.keptHere(); err != nil {
+		return err
+	}
+	return invalid("", "", "Cannot cancel a synchronous response.")
 }
 
 func (q *request) deleteResponse() error {

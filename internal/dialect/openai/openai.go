@@ -131,6 +131,8 @@ func (a *api) routes() http.Handler {
 	for pattern, serve := range map[string]func(*request) error{
 		"GET /responses/{id}":                       (*request).getResponse,
 		"DELETE /responses/{id}":                    (*request).deleteResponse,
+		"GET /responses/{id}/input_items":           (*request).listInput,
+		"POST /responses/{id}/cancel":               (*request).cancelResponse,
 		"POST /responses":                           (*request).createResponse,
 		"POST /chat/completions":                    (*request).createCompletion,
 		"GET /models":                               (*request).models,

@@ -271,3 +271,39 @@ func TestSeen(t *testing.T) {
 		t.Errorf("of another owner: %d %s", status, text)
 	}
 }
+
+// The input of a response is listed as OpenAI's client wants it; none can be cancelled.
+func TestInputItems(t *testing.T) {
+	r := newRig(t, Options{}, says("hello"), says("again"))
+	var made struct{ ID string }
+	_, text := r.ask("ann", "POST", "/responses", `{"model":"m","input":"go"}`)
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	_, text = r.ask("ann", "POST", "/responses", `{"model":"m","input":"on","previous_response_id":"`+made.ID+`"}`)
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Data []struct {
+			ID, Type, Role string
+			Content        []struct{ Type, Text string }
+		}
+		More bool `json:"has_more"`
+	}
+	at := "/responses/" + made.ID
+	status, text := r.ask("ann", "GET", at+"/input_items?limit=2", "")
+	if err := json.Unmarshal([]byte(text), &list); err != nil || status != 200 || len(list.Data) != 2 || !list.More {
+		t.Fatalf("%d %s", status, text)
+	}
+	if one := list.Data[0]; one.ID == "" || one.Role != "user" || one.Content[0].Text != "on" ||
+		list.Data[1].Content[0].Type != "output_text" {
+		t.Errorf("%s", text)
+	}
+	if status, text := r.ask("bob", "GET", at+"/input_items", ""); status != 404 {
+		t.Errorf("of another owner: %d %s", status, text)
+	}
+	if status, text := r.ask("ann", "POST", at+"/cancel", ""); status != 400 || !strings.Contains(text, "Cannot cancel") {
+		t.Errorf("%d %s", status, text)
+	}
+}
