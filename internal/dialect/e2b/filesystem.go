@@ -258,7 +258,11 @@ func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
 	}
 	switch change.Kind {
 	case engine.FileCreated:
-		return []fileEvent{event(change.Path, eventCreate)}
+		events := []fileEvent{event(change.Path, eventCreate)}
+		if !change.Folder { // what files.write makes has its content at once: envd writes it after
+			events = append(events, event(change.Path, eventWrite))
+		}
+		return events
 	case engine.FileModified:
 		return []fileEvent{event(change.Path, eventWrite)}
 	case engine.FileDeleted:
