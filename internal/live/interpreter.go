@@ -432,6 +432,9 @@ func (at *session) charge(c *cell, cpu time.Duration, memoryPeak int64) {
 	c.Usage.MemoryPeak = memoryPeak
 }
 
+// NoInput begins the value of the EOFError that input() is in a cell without AllowInput.
+const NoInput = "this cell has no input"
+
 // ask puts a cell's question to its caller.
 func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
 	at := it.at
@@ -447,7 +450,7 @@ func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
 		return nil, errors.New("the cell was interrupted")
 	case !c.request.AllowInput:
 		at.mu.Unlock()
-		return nil, errors.New("this cell has no input: its caller answers no questions; put the value into the code, or read it from a file")
+		return nil, errors.New(NoInput + ": its caller answers no questions; put the value into the code, or read it from a file")
 	}
 	q := toolcall.NewCall("input", nil)
 	it.asks.Put(q)

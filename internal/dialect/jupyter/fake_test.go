@@ -150,6 +150,12 @@ func (f *fake) run(c *fakeCell, cell live.Cell, req live.CellRequest) {
 			put(live.Output{Type: live.Error, Name: "ValueError", Value: rest, Traceback: []string{"Traceback", "ValueError: " + rest}})
 			cell.Status = live.StatusError
 		case "ask":
+			if !req.AllowInput {
+				put(live.Output{Type: live.Error, Name: "EOFError", Value: live.NoInput + ": why",
+					Traceback: []string{"Traceback", "EOFError: " + live.NoInput + ": why"}})
+				cell.Status = live.StatusError
+				continue
+			}
 			c.events <- live.Event{Output: live.Output{Type: live.InputEvent}, Prompt: rest}
 			put(live.Output{Type: live.Stdout, Text: <-c.answers})
 		case "wait":

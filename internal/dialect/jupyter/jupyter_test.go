@@ -65,6 +65,11 @@ func TestMessages(t *testing.T) {
 				`# iopub error {"ename":"ValueError","evalue":"no","traceback":["Traceback","ValueError: no"]}`,
 				`# shell execute_reply {"status":"error","ename":"ValueError","evalue":"no","traceback":["Traceback","ValueError: no"],"execution_count":3}`, "# idle",
 			}},
+			{shell, "execute_request", `{"code":"ask who?","store_history":false}`, []string{
+				"# busy", `# iopub execute_input {"code":"ask who?","execution_count":4}`,
+				`# iopub error {"ename":"StdinNotImplementedError","evalue":"this cell has no input: why","traceback":["Traceback","StdinNotImplementedError: this cell has no input: why"]}`,
+				`# shell execute_reply {"status":"error","ename":"StdinNotImplementedError","evalue":"this cell has no input: why","traceback":["Traceback","StdinNotImplementedError: this cell has no input: why"],"execution_count":4}`, "# idle",
+			}},
 			{shell, "execute_request", `[]`, []string{
 				"# busy", `# stderr "The request cannot be read: json: cannot unmarshal array into Go value of type jupyter.execution\n"`,
 				`# shell execute_reply {"status":"error","ename":"ValueError","evalue":"the request cannot be read","traceback":["ValueError: the request cannot be read"],"execution_count":0}`, "# idle",

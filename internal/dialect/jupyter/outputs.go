@@ -3,6 +3,7 @@ package jupyter
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -50,6 +51,12 @@ func (o *output) event(e live.Event) {
 	case live.Result:
 		o.bundle("execute_result", displayContent{Data: e.Data, Metadata: orNone(e.Metadata), Count: &o.count})
 	case live.Error:
+		if e.Name == "EOFError" && strings.HasPrefix(e.Value, live.NoInput) {
+			e.Name, e.Traceback = noStdin, slices.Clone(e.Traceback)
+			for i, line := range e.Traceback {
+				e.Traceback[i] = strings.Replace(line, "EOFError: "+live.NoInput, noStdin+": "+live.NoInput, 1)
+			}
+		}
 		o.problem = &errorContent{"error", raised{e.Name, cut(e.Value, mostValue), trace(e.Traceback)}, o.count}
 		o.publish("error", o.problem.raised)
 	case live.ClearEvent:
@@ -63,6 +70,9 @@ func (o *output) event(e live.Event) {
 		o.done(e.Cell)
 	}
 }
+
+// noStdin is what ipykernel calls a question that the asker of a cell does not answer.
+const noStdin = "StdinNotImplementedError"
 
 // begin tells that a cell runs. That its interpreter is a new one is said unless a
 // client asked for that.
