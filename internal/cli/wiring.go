@@ -293,6 +293,10 @@ func (a *app) ownLauncher(service int) linux.Launcher {
 		Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
 }
 
+// startSweep is how long a start waits for bytes that no file has to be removed. Where there
+// are many files the rest is done beside the first requests.
+const startSweep = 200 * time.Millisecond
+
 func (a *app) engineConfig(kept *storage) engine.Config {
 	c := a.cfg
 	return engine.Config{
@@ -316,6 +320,7 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		},
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
+		SweepTime: startSweep,
 		RunTTL:    c.RunTTL,
 		DropCode:  !c.KeepCode,
 		Packages:  a.packageSets(),

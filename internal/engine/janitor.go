@@ -34,13 +34,19 @@ type janitor struct {
 }
 
 // startJanitor is called once, with s.mu held.
-func (s *Service) startJanitor() {
+func (s *Service) startJanitor() (swept <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &s.janitor
 	j.cancel, j.done = cancel, make(chan struct{})
 	j.lastSweep = s.now()
+	first := make(chan error, 1)
 	go func() {
 		defer close(j.done)
+		err := s.sweep(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.logFailure(ctx, "remove bytes that no file has", err)
+		}
+		first <- err
 		ticker := time.NewTicker(cleanUpInterval)
 		defer ticker.Stop()
 		for {
@@ -59,6 +65,7 @@ func (s *Service) startJanitor() {
 			s.removeOrphans(ctx)
 		}
 	}()
+	return first
 }
 
 // stopJanitor ends the janitor and waits for it. It may be called twice, and

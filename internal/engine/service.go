@@ -49,6 +49,7 @@ type Config struct {
 	MaxCode   int   // bytes of source; 0: 16 MiB
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
+	SweepTime                   time.Duration // that Open waits for bytes that no file has to be removed; 0: the end
 
 	DropCode bool // History keeps no code
 
@@ -183,17 +184,31 @@ func (s *Service) Open(ctx context.Context) error {
 		return failure(op, "", err)
 	}
 	s.meter.keys.Store(int64(len(keys)))
-	if err := s.sweep(ctx); err != nil {
-		return failure(op, "", err)
-	}
-
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.opened || s.closing {
+		s.mu.Unlock()
 		return &Error{Op: op, Kind: ErrConflict, Err: errors.New("a service opens once")}
 	}
 	s.opened = true
-	s.startJanitor()
+	swept := s.startJanitor()
+	s.mu.Unlock()
+
+	var enough <-chan time.Time // never
+	if s.cfg.SweepTime > 0 {
+		timer := time.NewTimer(s.cfg.SweepTime)
+		defer timer.Stop()
+		enough = timer.C
+	}
+	select {
+	case err = <-swept:
+	case <-enough: // the janitor goes on with it
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		s.stopJanitor()
+		return failure(op, "", err)
+	}
 	return nil
 }
 
