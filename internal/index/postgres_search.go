@@ -45,6 +45,9 @@ func (lexemes) condition(
 	return "words @@ CAST(? AS tsquery)", strings.Join(words, " & "), nil
 }
 
+// An index of words gives all runs with a word, however many, before they are sorted.
+func (lexemes) walk() int { return 2000 }
+
 // longestWord bounds a word in bytes; PostgreSQL takes up to 2,046.
 const longestWord = 256
 

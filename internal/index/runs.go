@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -350,6 +351,15 @@ func (db *DB) searchRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]eng
 		return nil, err
 	}
 	where, args := filterRuns(q)
+	if n := db.words.walk(); n > 0 {
+		first := append([]any{from.created, n, arg}, append(slices.Clone(args), from.limit)...)
+		runs, err := rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM (SELECT rowid AS number, words FROM run_text "+
+			"WHERE rowid < ? ORDER BY rowid DESC LIMIT ?) AS newest CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+
+			condition+" AND "+where+" ORDER BY number DESC LIMIT ?", first...)
+		if err != nil || len(runs) == from.limit {
+			return runs, err
+		}
+	}
 	args = append([]any{arg, from.created}, append(args, from.limit)...)
 	return rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM (SELECT rowid AS number FROM run_text WHERE "+condition+
 		" AND rowid < ?) AS found CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+where+

@@ -21,6 +21,9 @@ type words interface {
 	// condition is one for run_text: each of the words must be there, or one that
 	// begins with it.
 	condition(ctx context.Context, c *conn, owner engine.Owner, words []string) (condition string, arg any, err error)
+	// walk is how many of the newest runs are looked at one by one first: what is in many
+	// is found there, and what is not is rare.
+	walk() int
 }
 
 // runText is what is found of a run.
@@ -138,6 +141,8 @@ func wordsOf(text string) []string {
 // fts5 are the words of SQLite. Owners are words, too, so that those of others are not
 // read.
 type fts5 struct{}
+
+func (fts5) walk() int { return 0 } // it goes from the newest on by itself
 
 func (fts5) lock(context.Context, *conn) error { return nil } // there is one writer
 
