@@ -241,7 +241,7 @@ func (a *app) startService(
 		return nil, err
 	}
 	s.below = append(s.below, kept.close)
-	sandbox, err := a.openSandbox(ctx, s, kept, launcher)
+	sandbox, err := a.openSandbox(ctx, s, kept, launcher, at != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,9 @@ func (a *app) startService(
 		settings.Cluster = member
 	}
 	s.engine = engine.New(settings, sandbox, kept.blobs, kept.index, a.log)
-	s.workers.begin(s)
+	if s.workers != nil {
+		s.workers.begin(member)
+	}
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/blob"
+	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
@@ -27,7 +28,8 @@ import (
 type workers struct {
 	registry remote.Registry
 	sandbox  *remote.Sandbox
-	links    *mutual.Links
+	secured  *mutual.TLS
+	links    *mutual.Links // nil before begin
 	stop     context.CancelFunc
 	group    sync.WaitGroup
 }
@@ -35,9 +37,9 @@ type workers struct {
 // openSandbox starts the sandbox of this process, or for an api the one that is on
 // workers.
 func (a *app) openSandbox(
-	ctx context.Context, s *service, kept *storage, launcher linux.Launcher,
+	ctx context.Context, s *service, kept *storage, launcher linux.Launcher, serves bool,
 ) (engine.Sandbox, error) {
-	if a.cfg.Role != config.RoleAPI {
+	if a.cfg.Role != config.RoleAPI || !serves {
 		sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Strict: a.cfg.Strict(), Log: a.log})
 		if err != nil {
 			return nil, a.sandboxError(err)
@@ -48,7 +50,7 @@ func (a *app) openSandbox(
 	if err != nil {
 		return nil, errors.Join(err, launcher.Close())
 	}
-	w := &workers{registry: remote.NewLocal(), stop: func() {}}
+	w := &workers{stop: func() {}, secured: secured}
 	w.sandbox = remote.New(remote.Config{
 		Blobs: kept.blobs, Places: remote.NewPlaces(), TLS: secured, Temp: a.cfg.Data, Log: a.log,
 		Patience: a.cfg.QueueTime,
@@ -58,7 +60,6 @@ func (a *app) openSandbox(
 			}
 		},
 	})
-	w.links = mutual.NewLinks(secured, remote.Desk(w.registry, w.update))
 	s.workers = w
 	s.below = append(s.below, launcher.Close, w.close)
 	return w.sandbox, nil
@@ -76,11 +77,43 @@ func (a *app) workerTLS() (*mutual.TLS, error) {
 
 func (w *workers) update() { w.sandbox.Update(w.registry.Workers()) }
 
-// begin looks at which workers there are, from now on.
-func (w *workers) begin(*service) {
-	if w == nil {
-		return
+// members are the workers of a cluster, in the table of its nodes.
+type members struct{ *cluster.Member }
+
+// BeatWorker implements remote.Registry.
+func (m members) BeatWorker(ctx context.Context, n remote.Node) (int64, error) {
+	epoch, err := m.Member.BeatWorker(ctx, engine.Node{
+		Epoch: engine.Epoch(n.Epoch), Name: n.Name, Role: engine.RoleWorker, Address: n.Address, Version: n.Version,
+		Slots: n.Slots, Languages: n.Languages, Load: engine.Load{Running: n.Slots - n.Free}, Draining: n.Draining,
+	})
+	return int64(epoch), err
+}
+
+// LeaveWorker implements remote.Registry.
+func (m members) LeaveWorker(ctx context.Context, epoch int64) error {
+	return m.Member.LeaveWorker(ctx, engine.Epoch(epoch))
+}
+
+// Workers implements remote.Registry.
+func (m members) Workers() []remote.Node {
+	var list []remote.Node
+	for _, n := range m.Nodes() {
+		if n.Role == engine.RoleWorker && !n.Dead && n.Silent <= engine.DeadAfter {
+			list = append(list, remote.Node{Name: n.Name, Epoch: int64(n.Epoch), Address: n.Address, Slots: n.Slots,
+				Free: n.Slots - n.Load.Running, Languages: n.Languages, Draining: n.Draining})
+		}
 	}
+	return list
+}
+
+// begin takes workers, and looks at which there are, from now on: of all who share the
+// database if this is a member of a cluster.
+func (w *workers) begin(member *cluster.Member) {
+	w.registry = remote.NewLocal()
+	if member != nil {
+		w.registry = members{member}
+	}
+	w.links = mutual.NewLinks(w.secured, remote.Desk(w.registry, w.update))
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	w.update()
@@ -104,6 +137,9 @@ const lookEvery = 250 * time.Millisecond
 func (w *workers) close() error {
 	w.stop()
 	w.group.Wait()
+	if w.links == nil {
+		return nil
+	}
 	return w.links.Close()
 }
 
@@ -202,7 +238,7 @@ func (a *app) workerNode(at net.Addr, slots int) remote.Node {
 	if a.cfg.Advertise == "" {
 		address = at.String()
 	}
-	n := remote.Node{Name: name, Address: "http://" + address, Slots: slots}
+	n := remote.Node{Name: name, Version: readVersion(a.release).Version, Address: "http://" + address, Slots: slots}
 	for _, l := range language.All() {
 		n.Languages = append(n.Languages, l.Name)
 	}

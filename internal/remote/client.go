@@ -44,9 +44,9 @@ type Config struct {
 // Signer gives addresses of blobs that are good for one object and a short time.
 type Signer interface {
 	SignGet(ctx context.Context, b engine.Blob) (address string, err error)
-	// SignPut returns no address when the bucket has the blob, and will have it for as
-	// long as it takes to record it.
-	SignPut(ctx context.Context, b engine.Blob) (address string, header http.Header, err error)
+	// SignPut reports whether the bucket has the blob, and will have it for as long as it
+	// takes to record it. With neither that nor an address the bytes are for Put.
+	SignPut(ctx context.Context, b engine.Blob) (address string, header http.Header, there bool, err error)
 }
 
 // A worker that says nothing for so long is asked whether it is there, and then has so

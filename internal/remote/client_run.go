@@ -443,19 +443,23 @@ func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
 	places := make([]blobPlace, len(list))
 	signer, direct := x.sandbox.config.Blobs.(Signer)
 	for i, b := range list {
-		places[i].Stream = !direct
-		if !direct {
-			continue
+		p := blobPlace{Stream: true}
+		if direct {
+			address, header, there, err := signer.SignPut(ctx, b)
+			p = blobPlace{URL: address, Header: header, Stream: address == "" && !there}
+			if err != nil {
+				p = blobPlace{Error: newFailure(err)}
+			}
 		}
-		var err error
-		if places[i].URL, places[i].Header, err = signer.SignPut(ctx, b); err != nil {
-			places[i] = blobPlace{Error: newFailure(err)}
-		}
+		places[i] = p
 	}
-	if err := x.frames.sendJSON(kindPlaces, places); err != nil || direct {
+	if err := x.frames.sendJSON(kindPlaces, places); err != nil {
 		return err
 	}
-	for _, b := range list {
+	for i, b := range list {
+		if !places[i].Stream {
+			continue
+		}
 		in := &bytesIn{frames: x.frames}
 		got, err := x.sandbox.config.Blobs.Put(ctx, in, b.Size)
 		if err != nil {

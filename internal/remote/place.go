@@ -16,6 +16,7 @@ type Node struct {
 	Name      string
 	Epoch     int64  // of one life of it
 	Address   string // URL
+	Version   string
 	Slots     int
 	Free      int // of them, as the worker said last
 	Languages []string

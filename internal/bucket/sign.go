@@ -1,0 +1,45 @@
+package bucket
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// signedFor is how long an address is good.
+const signedFor = 5 * time.Minute
+
+// SignGet returns an address at which one blob can be read for a while.
+func (s *Store) SignGet(ctx context.Context, b engine.Blob) (string, error) {
+	u, err := s.client.PresignedGetObject(ctx, s.address.Bucket, s.name(b.SHA256), signedFor, nil)
+	if err != nil {
+		return "", failed("open file", b.SHA256.String(), err)
+	}
+	return u.String(), nil
+}
+
+// SignPut returns an address at which one blob can be stored for a while, with the
+// header that goes with it, by which the bucket compares the bytes with their digest.
+// It reports whether the bucket has the blob, for long enough to record it. Without
+// either the bytes are for Put: they are to be renewed under their lock, or are large.
+func (s *Store) SignPut(ctx context.Context, b engine.Blob) (address string, header http.Header, there bool, err error) {
+	const op = "store file"
+	known, err := s.stat(ctx, b.SHA256)
+	switch {
+	case err != nil:
+		return "", nil, false, failed(op, b.SHA256.String(), err)
+	case known.Size == b.Size:
+		return "", nil, s.now().Sub(known.LastModified) < renewal, nil
+	case b.Size > onePart:
+		return "", nil, false, nil
+	}
+	header = http.Header{"X-Amz-Checksum-Sha256": {base64.StdEncoding.EncodeToString(b.SHA256[:])}}
+	u, err := s.client.PresignHeader(ctx, http.MethodPut, s.address.Bucket, s.name(b.SHA256), signedFor, nil, header)
+	if err != nil {
+		return "", nil, false, failed(op, b.SHA256.String(), err)
+	}
+	return u.String(), header, false, nil
+}
