@@ -286,6 +286,8 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 	defer context.AfterFunc(x.target.gone, func() { abandon(errSilent) })()
 	read, write := io.Pipe()
 	defer write.Close()
+	// A request that waits for more of its body does not look at its context.
+	defer context.AfterFunc(whole, func() { read.CloseWithError(context.Cause(whole)) })()
 	var first bytes.Buffer
 	if err := (&frames{w: &first}).sendJSON(kindRequest, request); err != nil {
 		return r, err
@@ -297,7 +299,7 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 		_ = x.frames.send(kindCancel, nil)
 	})
 	defer stop()
-	answer, err := x.sandbox.request(whole, x.sandbox.streams, x.target, path, nil, io.MultiReader(&first, read))
+	answer, err := x.sandbox.request(whole, x.sandbox.streams, x.target, path, nil, &body{io.MultiReader(&first, read), read})
 	if err != nil {
 		read.Close()
 		return r, err
@@ -325,6 +327,13 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 			return result{}, lostWorker(unexpected(err))
 		}
 	}
+}
+
+// body is a request's body. Closing it ends a Read that waits: a connection that ends
+// tells its streams only then.
+type body struct {
+	io.Reader
+	io.Closer
 }
 
 // finished checks what a worker has said at the end.

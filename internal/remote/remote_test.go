@@ -1,0 +1,271 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/mutual"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+)
+
+// counted is a sandbox whose programs are counted, and go on until release closes.
+func counted(began *atomic.Int32, started chan<- struct{}, release <-chan struct{}) engine.Sandbox {
+	return sandboxtest.NewFake(func(ctx context.Context, _ *engine.Spec, h engine.Host) (*engine.Outcome, error) {
+		began.Add(1)
+		h.Output(engine.Stdout, []byte("hello"))
+		if started != nil {
+			started <- struct{}{}
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return sandboxtest.Exit(0), nil
+	})
+}
+
+var open = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// A worker that is lost in the middle of a program takes it along: the run is not tried
+// elsewhere. Silence in the registry is as good as a connection that ends.
+func TestWorkerLost(t *testing.T) {
+	for name, lose := range map[string]func(*tracked, *Sandbox, Node){
+		"connection": func(l *tracked, _ *Sandbox, _ Node) { l.cut() },
+		"silence":    func(_ *tracked, s *Sandbox, other Node) { s.Update([]Node{other}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var began atomic.Int32
+			started := make(chan struct{}, 2)
+			worker, first := serve(t, counted(&began, started, t.Context().Done()), "")
+			_, second := serve(t, counted(&began, started, t.Context().Done()), "")
+			between := httptest.NewUnstartedServer(worker.Handler())
+			between.Config.Protocols = new(http.Protocols)
+			between.Config.Protocols.SetUnencryptedHTTP2(true)
+			cuts := &tracked{Listener: between.Listener}
+			between.Listener = cuts
+			between.Start()
+			defer between.Close()
+			first.Address, first.Free, second.Epoch, second.Free = between.URL, 16, 2, 1
+			s := api(t, "", first, second)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.Run(context.WithoutCancel(t.Context()), sandboxtest.Python("1"), &sink{})
+				ended <- err
+			}()
+			<-started
+			lose(cuts, s, second)
+			if err := <-ended; engine.KindOf(err) != engine.ErrUnavailable || !strings.Contains(err.Error(), "worker_lost") {
+				t.Errorf("%v", err)
+			}
+			if n := began.Load(); n != 1 {
+				t.Errorf("%d programs began", n)
+			}
+		})
+	}
+}
+
+// tracked is a listener whose connections can be cut.
+type tracked struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *tracked) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conn)
+	return conn, err
+}
+
+func (l *tracked) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range l.conns {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+type sink struct{ bytes.Buffer }
+
+func (s *sink) Output(_ engine.Stream, data []byte) { s.Write(data) }
+func (s *sink) Call(context.Context, string, []byte) ([]byte, error) {
+	return nil, errors.New("nobody to call")
+}
+
+// What a worker has not begun another one does.
+func TestElsewhere(t *testing.T) {
+	for name, spoil := range map[string]func(*testing.T, *Worker, *Node){
+		"full":     func(_ *testing.T, w *Worker, _ *Node) { w.admission.slots = 0 },
+		"stopping": func(_ *testing.T, w *Worker, _ *Node) { _ = w.Drain(context.Background()) },
+		"gone": func(t *testing.T, _ *Worker, n *Node) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.Address = "http://" + l.Addr().String()
+			l.Close()
+		},
+		"far, without a token": func(_ *testing.T, _ *Worker, n *Node) { n.Address = "http://192.0.2.1:9001" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bad, good atomic.Int32
+			worker, first := serve(t, counted(&bad, nil, open), "")
+			_, second := serve(t, counted(&good, nil, open), "")
+			second.Epoch, second.Free = 2, 1
+			spoil(t, worker, &first)
+			s := api(t, "", first, second)
+			out := &sink{}
+			if _, err := s.Run(t.Context(), sandboxtest.Python("1"), out); err != nil {
+				t.Fatal(err)
+			}
+			if out.String() != "hello" || bad.Load() != 0 || good.Load() != 1 {
+				t.Errorf("%q, %d and %d programs", out, bad.Load(), good.Load())
+			}
+		})
+	}
+}
+
+// Without a worker, or with full ones alone, a program waits and is refused then.
+func TestNoRoom(t *testing.T) {
+	s := api(t, "")
+	s.config.Patience = 10 * time.Millisecond
+	_, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{})
+	var e *engine.Error
+	if !errors.As(err, &e) || e.Kind != engine.ErrUnavailable || e.RetryAfter == 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+// Only who has the token is talked to, on both sides.
+func TestToken(t *testing.T) {
+	other := strings.Repeat("x", mutual.ShortestToken)
+	for _, c := range []struct {
+		name, worker, api string
+		good              bool
+	}{
+		{"same", token, token, true}, {"none", "", "", true}, {"another", token, other, false},
+		{"api has none", token, "", false}, {"worker has none", "", token, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var began atomic.Int32
+			_, node := serve(t, counted(&began, nil, open), c.worker)
+			s := api(t, c.api, node)
+			s.config.Patience = time.Second
+			_, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{})
+			if (err == nil) != c.good || (began.Load() == 1) != c.good {
+				t.Errorf("%v, %d programs", err, began.Load())
+			}
+		})
+		t.Run("link, "+c.name, func(t *testing.T) {
+			registry := NewLocal()
+			there, err := mutual.Optional(c.api)
+			if err != nil {
+				t.Fatal(err)
+			}
+			links := mutual.NewLinks(there, Desk(registry, func() {}))
+			defer links.Close()
+			service := httptest.NewServer(links)
+			defer service.Close()
+			here, err := mutual.Optional(c.worker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			transport := mutual.Transport(here, LinkPath)
+			defer transport.CloseIdleConnections()
+			b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet}), Node: Node{Name: "w"}, APIs: []string{service.URL},
+				Client: &http.Client{Transport: transport}}
+			err = b.beat(t.Context())
+			if known := len(registry.Workers()) == 1; (err == nil) != c.good || known != c.good {
+				t.Errorf("%v, known %v", err, known)
+			}
+		})
+	}
+	if _, err := mutual.Config("short"); err == nil {
+		t.Error("a short token is taken")
+	}
+}
+
+// A worker asks for inputs of its program and for nothing else, and what it announces is
+// what it sends.
+func TestLies(t *testing.T) {
+	for name, lie := range map[string]func(*frames){
+		"another's file": func(f *frames) { _ = f.sendJSON(kindNeed, engine.Blob{SHA256: engine.Digest{1}, Size: 5}) },
+		"other bytes": func(f *frames) {
+			_ = f.sendJSON(kindOutputs, []engine.Blob{{SHA256: engine.Digest{1}, Size: 5}})
+			_ = f.sendBytes(strings.NewReader("hello"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			liar := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				f := &frames{r: r.Body, w: rw, flush: http.NewResponseController(rw).Flush}
+				_, _, _ = f.receive()
+				_ = f.send(kindStarted, nil)
+				lie(f)
+				_, _ = io.Copy(io.Discard, r.Body)
+			}))
+			liar.Config.Protocols = new(http.Protocols)
+			liar.Config.Protocols.SetUnencryptedHTTP2(true)
+			liar.Start()
+			defer liar.Close()
+			s := api(t, "", Node{Name: "liar", Epoch: 1, Address: liar.URL, Slots: 1, Free: 1})
+			if _, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{}); engine.KindOf(err) != engine.ErrUnavailable {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Inputs come from the api once, and then from the cache.
+func TestCache(t *testing.T) {
+	fake := sandboxtest.NewFake(func(_ context.Context, spec *engine.Spec, h engine.Host) (*engine.Outcome, error) {
+		for _, in := range spec.Inputs {
+			text, err := io.ReadAll(in.File)
+			if err != nil {
+				return nil, err
+			}
+			h.Output(engine.Stdout, text)
+		}
+		return sandboxtest.Exit(0), nil
+	})
+	w, node := serve(t, fake, "")
+	s := api(t, "", node)
+	spec := sandboxtest.Python("1")
+	spec.Inputs = []engine.Input{sandboxtest.Input(t, "a.txt", "some text")}
+	for round := range 2 {
+		out := &sink{}
+		if _, err := s.Run(t.Context(), spec, out); err != nil || out.String() != "some text" {
+			t.Fatalf("%q, %v", out, err)
+		}
+		if round == 0 { // what is not in the cache now cannot be had any more
+			known, err := s.stored(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := known.Inputs[0].SHA256
+			if !w.config.Cache.Has(t.Context(), b, 9) {
+				t.Error("it is not in the cache")
+			}
+			spec.Inputs[0].SHA256, spec.Inputs[0].File = b, nil
+			s.config.Blobs = nil
+		}
+	}
+}
