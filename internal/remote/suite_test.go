@@ -127,6 +127,6 @@ func TestSuite(t *testing.T) {
 			_, node := serve(t, local(t), token)
 			return fetched{api(t, token, node)}
 		},
-		Root: os.Geteuid() == 0,
+		Root: os.Geteuid() == 0, Brief: os.Getenv("AIRLOCK_TEST_WHOLE") == "",
 	})
 }
