@@ -30,6 +30,14 @@ VERSITYGW         := $(CACHE)/versitygw-$(VERSITYGW_VERSION)
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT         := $(CACHE)/actionlint-$(ACTIONLINT_VERSION)
 
+HELM_VERSION        := v4.3.1
+HELM                := $(CACHE)/helm-$(HELM_VERSION)
+KUBECONFORM_VERSION := v0.8.0
+KUBECONFORM         := $(CACHE)/kubeconform-$(KUBECONFORM_VERSION)
+# Its module has the OpenAPI document from which the schemas are made.
+KUBERNETES_VERSION  := v1.37.2
+SCHEMAS             := $(CACHE)/kubernetes-$(KUBERNETES_VERSION)
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -276,6 +284,10 @@ image: build ## the container image airlock, or airlock:full with FULL=1
 compose-check: ## the compose files, as Docker Compose reads them
 	@scripts/check-compose
 
+.PHONY: chart-check
+chart-check: $(HELM) $(KUBECONFORM) $(SCHEMAS) ## the Helm chart, as Helm and Kubernetes read it
+	@scripts/check-chart '$(HELM)' '$(KUBECONFORM)' '$(SCHEMAS)'
+
 .PHONY: workflows-check
 workflows-check: $(ACTIONLINT) ## the workflows, as actionlint reads them
 	@$(ACTIONLINT)
@@ -325,3 +337,22 @@ $(ACTIONLINT):
 	@mkdir -p '$(CACHE)/tools'
 	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	@mv '$(CACHE)/tools/actionlint' '$@'
+
+$(HELM):
+	@echo '== helm $(HELM_VERSION): built once, this takes some minutes'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
+	@mv '$(CACHE)/tools/helm' '$@'
+
+$(KUBECONFORM):
+	@echo '== kubeconform $(KUBECONFORM_VERSION): built once'
+	@mkdir -p '$(CACHE)/tools'
+	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)
+	@mv '$(CACHE)/tools/kubeconform' '$@'
+
+$(SCHEMAS):
+	@echo '== schemas of Kubernetes $(KUBERNETES_VERSION): made once'
+	@rm -rf '$@.new'
+	@dir=$$(cd '$(CACHE)' && GOFLAGS= $(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
+		scripts/kubernetes-schemas "$$dir/api/openapi-spec/swagger.json" '$@.new'
+	@mv '$@.new' '$@'
