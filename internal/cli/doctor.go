@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
@@ -44,6 +46,7 @@ type doctorReport struct {
 	Python    pythonSummary    `json:"python"`
 	Packages  []packagesReport `json:"packages"`
 	Node      []string         `json:"npm_packages"`
+	Storage   []layerReport    `json:"storage"` // of database and bucket; none: the data directory
 	Service   serviceReport    `json:"service"`
 }
 
@@ -83,7 +86,11 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	r.Node = append([]string{}, setup.NodePackages(a.cfg.Installed())...)
 	r.Isolation, r.Trial = a.tryRun(ctx)
 	r.Network = a.tryNetwork(ctx)
+	r.Storage = a.examineStorage(ctx)
 	r.Ready = r.Trial.OK
+	for _, l := range r.Storage {
+		r.Ready = r.Ready && l.State != engine.LayerMissing
+	}
 	return r
 }
 
@@ -119,6 +126,32 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}
 }
 
+// storageTime bounds the look at a database and a bucket.
+const storageTime = 30 * time.Second
+
+// examineStorage looks at the database and the bucket that a service would use.
+func (a *app) examineStorage(ctx context.Context) []layerReport {
+	ctx, cancel := context.WithTimeout(ctx, storageTime)
+	defer cancel()
+	all := []layerReport{}
+	if a.cfg.Database != "" {
+		for _, l := range index.Examine(ctx, a.cfg.Database.Reveal()) {
+			all = append(all, layerReport(l))
+		}
+	}
+	if a.cfg.Blobs == "" {
+		return all
+	}
+	address, err := bucket.ParseAddress(a.cfg.Blobs)
+	if err != nil {
+		return append(all, layerReport{"bucket", engine.LayerMissing, err.Error(), "put AIRLOCK_BLOBS right"})
+	}
+	for _, l := range bucket.Examine(ctx, address) {
+		all = append(all, layerReport(l))
+	}
+	return all
+}
+
 func describeIsolation(found engine.Isolation, mode string) *isolationReport {
 	r := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: mode, Summary: found.Summary,
 		Layers: []layerReport{}}
@@ -145,10 +178,19 @@ func (r doctorReport) text(p *page) {
 	r.isolationText(p)
 	r.Network.text(p)
 	r.runtimesText(p)
+	if len(r.Storage) > 0 {
+		p.line("")
+		p.line("%s", p.paint(bold, "Storage"))
+		layersText(p, r.Storage)
+	}
 	r.serviceText(p)
 	p.line("")
 	if r.Ready {
 		p.line("%s Programs can be run here: a trial run took %d ms.", p.paint(green, "Ready."), r.Trial.DurationMS)
+		return
+	}
+	if r.Trial.OK {
+		p.line("%s Programs can be run here, and what they leave cannot be kept: see Storage.", p.paint(red, "Not ready."))
 		return
 	}
 	p.line("%s Programs cannot be run here.", p.paint(red, "Not ready."))
@@ -175,17 +217,21 @@ func (r doctorReport) isolationText(p *page) {
 		return
 	}
 	p.line("%s (%s)", p.paint(bold, "Isolation"), r.Isolation.Summary)
-	for i, l := range r.Isolation.Layers {
+	layersText(p, r.Isolation.Layers)
+	if !r.Isolation.Strict {
+		paragraph(p, "  ", "Not strict: listening beyond loopback needs --isolation=best on this host.")
+	}
+}
+
+func layersText(p *page, layers []layerReport) {
+	for i, l := range layers {
 		look := looks[l.State]
-		p.row(l.Name, 13, look.look, look.word, l.Detail)
+		p.row(l.Name, 13, look.look, look.word, printable(l.Detail))
 		// Neighbours that share a cure show it once, below the last of them.
-		shared := i+1 < len(r.Isolation.Layers) && r.Isolation.Layers[i+1].Cure == l.Cure
+		shared := i+1 < len(layers) && layers[i+1].Cure == l.Cure
 		if l.Cure != "" && !shared {
 			p.row("", 13, "", "", "Cure: "+l.Cure)
 		}
-	}
-	if !r.Isolation.Strict {
-		paragraph(p, "  ", "Not strict: listening beyond loopback needs --isolation=best on this host.")
 	}
 }
 

@@ -128,6 +128,39 @@ func (s *Server) URL(database string) string {
 		RawQuery: "sslmode=disable"}).String()
 }
 
+// Standby starts a server that follows this one. Whoever got it calls Stop.
+func (s *Server) Standby(ctx context.Context) (*Server, error) {
+	dir, err := os.MkdirTemp("", "postgres-")
+	if err != nil {
+		return nil, err
+	}
+	follower := &Server{dir: dir}
+	if err := follower.follow(ctx, s); err != nil {
+		return nil, errors.Join(err, follower.Stop())
+	}
+	return follower, nil
+}
+
+func (s *Server) follow(ctx context.Context, primary *Server) (err error) {
+	if s.who, err = unprivileged(s.dir); err != nil {
+		return err
+	}
+	copied, err := s.command(ctx, "pg_basebackup", "--write-recovery-conf", "--no-sync", "--checkpoint=fast", "--pgdata",
+		s.data(), "--dbname", primary.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	if out, err := copied.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	s.Address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return s.Resume(ctx)
+}
+
 // NewDatabase makes an empty database and returns its address.
 func (s *Server) NewDatabase(ctx context.Context) (string, error) {
 	c, err := pgx.Connect(ctx, s.URL("postgres"))
