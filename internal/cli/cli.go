@@ -107,7 +107,7 @@ no network, nothing of the host in sight.
 	addOptions(root.PersistentFlags(), config.Global)
 	root.PersistentFlags().String("config", "", "`FILE` with settings, instead of the usual ones; \"none\" for no file")
 	root.AddCommand(a.serve(), a.run(), a.repl(), a.shell(), a.mcp(), a.netCommand(), a.doctor(), a.health(), a.setup(),
-		a.keys(), a.backup(), a.restore(), a.migrate(), a.config(), a.version())
+		a.keys(), a.backup(), a.restore(), a.migrate(), a.nodes(), a.config(), a.version())
 	root.AddCommand(a.askCommand(), a.chat(), a.files())
 	root.AddCommand(a.apply(), a.undo(), a.redo(), a.history(), a.outbox(), a.workspace())
 	groupHelp(root)

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/index"
+)
+
+func (a *app) nodes() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "nodes",
+		Short: "Lists the nodes that share a database, with what they have to do",
+		Long: `Lists the nodes that share a database, with what they have to do. It asks the
+database that the setting names, and works while any of them are away.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
+				found, err := db.Nodes(ctx)
+				list := nodeList{[]nodeReport{}}
+				for _, n := range found {
+					list.Nodes = append(list.Nodes, describeNode(&n))
+				}
+				if err == nil {
+					a.out.result(list)
+				}
+				return err
+			})
+		},
+	}
+	a.addJSON(cmd)
+	undo := false
+	drain := &cobra.Command{
+		Use:   "drain NAME",
+		Short: "Has a node take nothing new; what it has goes on",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
+				err := db.DrainNode(ctx, args[0], !undo)
+				if engine.KindOf(err) == engine.ErrNotFound {
+					return fail(exitFailed, "`airlock nodes` lists them", "no node that is alive is called %s", printableName(args[0]))
+				}
+				if err == nil {
+					a.out.result(nodeDrained{args[0], !undo})
+				}
+				return err
+			})
+		},
+	}
+	drain.Flags().BoolVar(&undo, "undo", false, "have it take new work again")
+	a.addJSON(drain)
+	cmd.AddCommand(drain)
+	return cmd
+}
+
+// withNodes opens the database that the nodes share.
+func (a *app) withNodes(ctx context.Context, do func(context.Context, *index.DB) error) (err error) {
+	if a.cfg.Database == "" {
+		return fail(exitUsage, "set AIRLOCK_DATABASE as the nodes have it", "no database is set, so this machine is the only node")
+	}
+	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), "", a.log, index.WithReplicas())
+	if err != nil {
+		return &failure{code: exitUnavailable, word: "database", err: err,
+			hint: "`airlock doctor` says what is amiss with AIRLOCK_DATABASE"}
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return do(ctx, db)
+}
+
+type nodeReport struct {
+	Name     string    `json:"name"`
+	Role     string    `json:"role"`
+	State    string    `json:"state"` // alive, silent, draining or dead
+	Address  string    `json:"address"`
+	Version  string    `json:"version"`
+	Slots    int       `json:"slots"`
+	Running  int       `json:"running"`
+	Queued   int       `json:"queued"`
+	Held     int       `json:"held"`
+	Since    time.Time `json:"since"`
+	SilentMS int64     `json:"silent_ms"`
+}
+
+func describeNode(n *engine.Node) nodeReport {
+	state := "alive"
+	switch {
+	case n.Dead:
+		state = "dead"
+	case n.Silent > engine.DeadAfter:
+		state = "silent"
+	case n.Draining:
+		state = "draining"
+	}
+	return nodeReport{Name: n.Name, Role: string(n.Role), State: state, Address: n.Address, Version: n.Version,
+		Slots: n.Slots, Running: n.Load.Running, Queued: n.Load.Queued, Held: n.Load.Held, Since: n.Since,
+		SilentMS: n.Silent.Milliseconds()}
+}
+
+type nodeList struct {
+	Nodes []nodeReport `json:"nodes"`
+}
+
+func (l nodeList) text(p *page) {
+	if len(l.Nodes) == 0 {
+		p.line("No node uses this database.")
+		return
+	}
+	p.line("%s", p.paint(bold, pad("NAME", 28)+pad("ROLE", 8)+pad("STATE", 10)+pad("RUNS", 10)+pad("QUEUED", 8)+
+		pad("HELD", 6)+"VERSION"))
+	for _, n := range l.Nodes {
+		p.line("%s%s%s%s%s%s%s", pad(printableName(n.Name)+" ", 28), pad(n.Role, 8), pad(n.State, 10),
+			pad(fmt.Sprintf("%d of %d", n.Running, n.Slots), 10), pad(fmt.Sprint(n.Queued), 8), pad(fmt.Sprint(n.Held), 6),
+			printable(n.Version))
+	}
+}
+
+type nodeDrained struct {
+	Name  string `json:"name"`
+	Drain bool   `json:"drain"`
+}
+
+func (d nodeDrained) text(p *page) {
+	if d.Drain {
+		p.line("%s takes nothing new; `airlock nodes` shows what it still has.", printableName(d.Name))
+		return
+	}
+	p.line("%s takes new work again.", printableName(d.Name))
+}
