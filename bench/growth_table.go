@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // goals are what was promised about growth.
 func (g *Grown) goals() []Goal {
@@ -33,6 +37,13 @@ func (g *Grown) goals() []Goal {
 	return list
 }
 
+// captions are of the pictures.
+var captions = map[string]string{
+	"-rows":     "Curves: 99th percentile of list, get and search against rows",
+	"-load":     "Curves: time of print(1) against requests a second, up to twice the most",
+	"-sessions": "Curve: memory against live sessions",
+}
+
 // growthText is the document's part about growth.
 func (r *Results) growthText() string {
 	g := r.Grown
@@ -50,6 +61,10 @@ func (r *Results) growthText() string {
 			ms(row.Search.P50), ms(row.Search.P99), fmt.Sprintf("%.0f", row.Service))
 	}
 	text := r.machineText() + "\n" + r.goalsTable()
+	pictures := r.pictures()
+	for _, name := range slices.Sorted(maps.Keys(pictures)) {
+		text += fmt.Sprintf("\n![%s](performance%s.svg)\n", captions[name], name)
+	}
 	if len(t.rows) > 0 {
 		text += "\n" + t.String()
 	}
