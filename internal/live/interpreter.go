@@ -28,6 +28,7 @@ type interpreter struct {
 	cut     chan struct{}  // has an entry when its cell is interrupted, for Node's driver
 	began   bool           // it has asked what to do
 	fresh   bool           // it has run no cell
+	count   int            // of its next cell; 0: it is its first
 	asks    toolcall.Queue // what its cell waits for; one at most
 	paused  int            // calls of its cell that a person has to answer
 	ending  string         // why it is being ended; empty: it is not
@@ -161,12 +162,15 @@ func (it *interpreter) Resumed() {
 	})
 }
 
-// running notes that a cell has begun: from here on it can be interrupted.
+// running notes that a cell has begun: from here on it can be interrupted. A driver of
+// Python's says so of one that counts as running only if an interrupt came before it.
+// The caller holds mu.
 func (it *interpreter) running(c *cell, count int) {
 	at := it.at
-	at.mu.Lock()
-	defer at.mu.Unlock()
 	if c.Status != StatusQueued {
+		if c.stopping {
+			it.interrupt(false)
+		}
 		return
 	}
 	c.Status = StatusRunning
@@ -268,7 +272,9 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	}
 	switch kind := OutputType(name); kind {
 	case "running":
+		it.at.mu.Lock()
 		it.running(c, m.Count)
+		it.at.mu.Unlock()
 	case Stdout, Stderr:
 		c.log.write(kind, m.Text, m.Flush)
 	case Display, Result:
@@ -318,6 +324,9 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	}
 	at.current = at.orders[0]
 	at.orders = slices.Delete(at.orders, 0, 1)
+	if o, ok := at.current.text.(*cellOrder); ok && o.Begun {
+		it.running(at.current.cell, max(it.count, 1))
+	}
 	if at.idle != nil {
 		at.idle.Stop()
 	}
@@ -379,6 +388,7 @@ func (it *interpreter) report(text []byte) {
 	}
 	if !c.request.Silent && !c.request.Unrecorded && result.Count > 0 {
 		c.ExecutionCount, at.count = result.Count, result.Count
+		it.count = result.Count + 1
 	}
 	c.ExitCode = result.Exit
 	at.current = nil

@@ -14,6 +14,7 @@ type cellOrder struct {
 	Silent bool   `json:"silent,omitempty"`
 
 	Unrecorded bool `json:"unrecorded,omitempty"`
+	Begun      bool `json:"begun,omitempty"` // it counts as running once it is given out
 
 	Modules []string `json:"modules,omitempty"` // that Host offers
 
@@ -30,7 +31,8 @@ const programPrefix = "/workspace/airlock_"
 // text is the order for a cell.
 func (at *session) text(req *CellRequest) (*cellOrder, error) {
 	if req.Program == nil {
-		o := &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Unrecorded: req.Unrecorded, Env: req.Env}
+		o := &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Unrecorded: req.Unrecorded, Env: req.Env,
+			Begun: at.settings.Language == "python"}
 		if req.Host != nil {
 			o.Modules = req.Host.Modules()
 		}

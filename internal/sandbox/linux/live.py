@@ -18,6 +18,7 @@ sys.path.append("%s/%d.%d" % (HERE, *sys.version_info[:2]))
 
 import _signal
 import _thread
+import ast
 import asyncio
 import base64
 import builtins
@@ -473,6 +474,21 @@ class Plain:
         )
 
 
+def statement(cell, name, flags):
+    """Compiles a cell that is one statement, as IPython does; None: it is something else."""
+    if "await" in cell or "async" in cell:
+        return None
+    try:
+        body = compile(cell, name, "exec", flags | ast.PyCF_ONLY_AST, True).body
+        if len(body) != 1:
+            return None
+        if type(body[0]) is ast.Expr:
+            return compile(ast.Interactive(body), name, "single", flags, True)
+        return compile(ast.Module(body, []), name, "exec", flags, True)
+    except Exception:  # IPython says what is wrong with it
+        return None
+
+
 async def resumed(coroutine, awaited):
     """Is the rest of a coroutine that has begun, and awaits something."""
     return await Resumed(coroutine, awaited)
@@ -503,7 +519,7 @@ def make_shell(driver):
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.history import HistoryManager
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
     from IPython.core.completer import Completer, IPCompleter
     from traitlets import Type
     from traitlets.config import Config
@@ -557,6 +573,33 @@ def make_shell(driver):
                 self._last_input_line = raw_cell.rstrip("\n")
                 return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
             return super().transform_cell(raw_cell)
+
+        async def run_cell_async(self, raw_cell, store_history=False, silent=False, *, transformed_cell, **named):
+            """Runs a cell that is one statement of plain Python with less around it."""
+            code = None
+            if (
+                store_history and transformed_cell.startswith(raw_cell) and named.get("preprocessing_exc_tuple") is None
+                and not self.ast_transformers and self.ast_node_interactivity == "last_expr" and not self.logger.log_active
+            ):
+                name = self.compile.get_code_name(raw_cell, transformed_cell, self.execution_count)
+                code = statement(transformed_cell, name, self.compile.flags)
+            if code is None:
+                return await super().run_cell_async(raw_cell, store_history, silent, transformed_cell=transformed_cell, **named)
+            result = ExecutionResult(ExecutionInfo(raw_cell, True, False, True, None, transformed_cell=transformed_cell))
+            count = result.execution_count = self.execution_count
+            self.execution_count = count + 1
+            self.events.trigger("pre_execute")
+            self.events.trigger("pre_run_cell", result.info)
+            self.history_manager.store_inputs(count, transformed_cell, raw_cell)
+            self.compile.cache(transformed_cell, count, raw_code=raw_cell)
+            with self.builtin_trap, self.display_trap:
+                self.displayhook.exec_result = result
+                self.last_execution_succeeded = not await self.run_code(code, result)
+                self.last_execution_result = result
+                self.displayhook.exec_result = None
+            if result.error_in_exec:
+                self.history_manager.exceptions[count] = self._format_exception_for_storage(result.error_in_exec)
+            return result
 
         def _get_exc_info(self, exc_tuple=None):
             kind, error, trace = super()._get_exc_info(exc_tuple)
@@ -618,6 +661,8 @@ class Driver:
         self.modules = ()  # that the host offers to the cell
         self.leaving = False  # exit() was called
         self.running = False  # a cell
+        self.begun = False  # the service takes it for running already
+        self.early = False  # an interrupt came while none ran
         self.interrupted = False
         self.error = None  # of the cell: name
         self.files = None  # in the workspace
@@ -659,6 +704,7 @@ class Driver:
         sys.argv[:] = [""]
         sys.path[0] = ""
         sys.modules["__main__"] = self.shell.user_module
+        self.shell.builtin_trap.__enter__()  # for good: what it adds it would add and remove with each cell
         builtins.input, builtins.print = self.input, in_one_piece(builtins.print)
         getpass.getpass = self.getpass
         getpass.unix_getpass = getpass.win_getpass = self.getpass
@@ -828,6 +874,7 @@ class Driver:
         if not self.running or os.getpid() != self.process:
             if os.getpid() != self.process:
                 raise KeyboardInterrupt
+            self.early = True
             return
         self.interrupted = True
         if self.channel.writing:
@@ -853,7 +900,7 @@ class Driver:
     def do_run(self, order):
         self.error, self.interrupted, self.channel.put_off = None, False, False
         silent = bool(order.get("silent"))
-        self.modules = order.get("modules", ())
+        self.modules, self.begun = order.get("modules", ()), order.get("begun")
         for name, stream in self.streams.items():
             if getattr(sys, name, None) is None:
                 setattr(sys, name, stream)
@@ -907,7 +954,9 @@ class Driver:
         count = shell.execution_count
         try:
             self.running = True
-            self.channel.tell("running", '{"count":%d}' % count)
+            if not self.begun or self.early:  # it may have been for this one, and is sent again then
+                self.early = False
+                self.channel.tell("running", '{"count":%d}' % count)
             try:
                 transformed = type(shell).transform_cell(shell, code)
             except Exception:
