@@ -236,7 +236,7 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 	if at != nil && at.caller.Owner != caller.Owner {
 		return nil, missing(id.String())
 	}
-	if at != nil && at.alive() {
+	if at != nil && (at.alive() || at.young()) {
 		return at, nil
 	}
 	within := id

@@ -86,3 +86,20 @@ other, [each for each in found if each]`
 		t.Errorf("these differ: %s; %+v", got, c)
 	}
 }
+
+// A figure is drawn for its bounds and for its picture, and not for nobody.
+func TestFigureIsDrawnTwice(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	p.want(p.run(s, `%matplotlib inline
+import matplotlib.figure, matplotlib.pyplot as plt
+drawn, draw = [], matplotlib.figure.Figure.draw
+def counted(*all, **named):
+    drawn.append(1)
+    return draw(*all, **named)
+matplotlib.figure.Figure.draw = counted
+plt.plot([1, 2]);`), StatusOK)
+	if got := plain(t, p.run(s, "len(drawn)")); got != "2" {
+		t.Errorf("it was drawn %s times", got)
+	}
+}

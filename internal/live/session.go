@@ -434,6 +434,16 @@ func (at *session) alive() bool {
 	return at.interpreter != nil
 }
 
+// young reports whether it has just been made here: whoever starts its first
+// interpreter looks whether it is still there.
+func (at *session) young() bool {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return at.fresh && time.Since(at.used) < youth
+}
+
+const youth = time.Second
+
 func (at *session) lastUse() time.Time {
 	at.mu.Lock()
 	defer at.mu.Unlock()

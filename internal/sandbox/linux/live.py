@@ -474,6 +474,9 @@ class Plain:
         )
 
 
+INTERRUPT = compile("raise KeyboardInterrupt", own_frames.__code__.co_filename, "exec")
+
+
 def statement(cell, name, flags):
     """Compiles a cell that is one statement, as IPython does; None: it is something else."""
     if "await" in cell or "async" in cell:
@@ -601,6 +604,12 @@ def make_shell(driver):
                 self.history_manager.exceptions[count] = self._format_exception_for_storage(result.error_in_exec)
             return result
 
+        async def run_code(self, code_obj, result=None, *, async_=False):
+            driver.preparing = False
+            if driver.late:
+                driver.late, code_obj, async_ = False, INTERRUPT, False
+            return await super().run_code(code_obj, result, async_=async_)
+
         def _get_exc_info(self, exc_tuple=None):
             kind, error, trace = super()._get_exc_info(exc_tuple)
             return kind, error, own_frames(error, trace, set())
@@ -663,6 +672,8 @@ class Driver:
         self.running = False  # a cell
         self.begun = False  # the service takes it for running already
         self.early = False  # an interrupt came while none ran
+        self.preparing = False  # its code does not run yet, and what runs before it may swallow an interrupt
+        self.late = False  # which comes when it does
         self.interrupted = False
         self.error = None  # of the cell: name
         self.files = None  # in the workspace
@@ -877,7 +888,9 @@ class Driver:
             self.early = True
             return
         self.interrupted = True
-        if self.channel.writing:
+        if self.preparing:
+            self.late = True
+        elif self.channel.writing:
             self.channel.put_off = True
         elif self.task and asyncio._get_running_loop() is self.loop and asyncio.current_task(self.loop) is None:
             self.task.cancel()
@@ -898,7 +911,7 @@ class Driver:
         self.channel.wait("exit", encoded(report))  # nobody reads what is said after the end
 
     def do_run(self, order):
-        self.error, self.interrupted, self.channel.put_off = None, False, False
+        self.error, self.interrupted, self.late, self.channel.put_off = None, False, False, False
         silent = bool(order.get("silent"))
         self.modules, self.begun = order.get("modules", ()), order.get("begun")
         for name, stream in self.streams.items():
@@ -953,7 +966,7 @@ class Driver:
         shell, problem, result = self.shell, None, None
         count = shell.execution_count
         try:
-            self.running = True
+            self.preparing = self.running = True
             if not self.begun or self.early:  # it may have been for this one, and is sent again then
                 self.early = False
                 self.channel.tell("running", '{"count":%d}' % count)
@@ -979,7 +992,7 @@ class Driver:
             self.failed(type(error), error, [type(error).__name__])
             return count, error
         finally:
-            self.running = False
+            self.preparing = self.running = False
         return count, result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
 
     def do_program(self, order):
