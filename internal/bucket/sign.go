@@ -25,7 +25,9 @@ func (s *Store) SignGet(ctx context.Context, b engine.Blob) (string, error) {
 // header that goes with it, by which the bucket compares the bytes with their digest.
 // It reports whether the bucket has the blob, for long enough to record it. Without
 // either the bytes are for Put: they are to be renewed under their lock, or are large.
-func (s *Store) SignPut(ctx context.Context, b engine.Blob) (address string, header http.Header, there bool, err error) {
+func (s *Store) SignPut(
+	ctx context.Context, b engine.Blob,
+) (address string, header http.Header, there bool, err error) {
 	const op = "store file"
 	known, err := s.stat(ctx, b.SHA256)
 	switch {

@@ -196,7 +196,7 @@ func upgrade(
 		return nil, err
 	}
 	buffered := bufio.NewReader(conn)
-	answer, err := http.ReadResponse(buffered, r)
+	answer, err := http.ReadResponse(buffered, r) //nolint:bodyclose // the connection is what is closed
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn,
 		return nil, err
 	}
 	// What is proxied here wants deadlines and half-closes of a connection.
-	answer, err := s.request(ctx, s.single, t, "/worker/v1/dial", dialRequest{held, port}, nil)
+	answer, err := s.request(ctx, s.single, t, "/worker/v1/dial", dialRequest{held, port}, nil) //nolint:bodyclose // as a stream
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 	for _, a := range spec.Argv {
 		q.Argv = append(q.Argv, []byte(a))
 	}
-	answer, err := s.request(context.WithoutCancel(ctx), s.single, t, "/worker/v1/start", q, nil)
+	answer, err := s.request(context.WithoutCancel(ctx), s.single, t, "/worker/v1/start", q, nil) //nolint:bodyclose // as a stream
 	if err != nil {
 		return nil, err
 	}

@@ -299,7 +299,8 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 		_ = x.frames.send(kindCancel, nil)
 	})
 	defer stop()
-	answer, err := x.sandbox.request(whole, x.sandbox.streams, x.target, path, nil, &body{io.MultiReader(&first, read), read})
+	sent := &body{io.MultiReader(&first, read), read}
+	answer, err := x.sandbox.request(whole, x.sandbox.streams, x.target, path, nil, sent)
 	if err != nil {
 		read.Close()
 		return r, err

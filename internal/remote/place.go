@@ -53,7 +53,8 @@ func newScheduler(tell func(slots int)) *scheduler {
 	if tell == nil {
 		tell = func(int) {}
 	}
-	return &scheduler{targets: map[int64]*target{}, ranks: map[string][]*target{}, changed: make(chan struct{}), tell: tell}
+	return &scheduler{targets: map[int64]*target{}, ranks: map[string][]*target{}, tell: tell,
+		changed: make(chan struct{})}
 }
 
 // update takes over which workers there are.

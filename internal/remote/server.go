@@ -21,8 +21,8 @@ func Server(l net.Listener, handler http.Handler, config *tls.Config, log *slog.
 	protocols.SetHTTP2(config != nil)
 	protocols.SetUnencryptedHTTP2(config == nil)
 	return &http.Server{
-		Handler: handler, Protocols: protocols, TLSConfig: config.Clone(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 5 * time.Second,
+		Handler: handler, Protocols: protocols, TLSConfig: config.Clone(), ReadHeaderTimeout: 5 * time.Second,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 10_000, MaxReceiveBufferPerConnection: 4<<20 - 1, MaxReceiveBufferPerStream: 256 << 10,
 			SendPingTimeout: 5 * silence, PingTimeout: 5 * answerTime,

@@ -251,7 +251,8 @@ func (w *Worker) watch(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := w.exchange(rw, r)
-	err = w.files(q).Watch(r.Context(), string(q.Path), q.Recursive, func() { _ = x.frames.sendJSON(kindStarted, fileEvents{}) },
+	ready := func() { _ = x.frames.sendJSON(kindStarted, fileEvents{}) }
+	err = w.files(q).Watch(r.Context(), string(q.Path), q.Recursive, ready,
 		func(list []engine.FileEvent) {
 			var m fileEvents
 			for _, e := range list {
