@@ -53,7 +53,7 @@ func (c *Config) Environ(home string) []string {
 	var env []string
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "AIRLOCK_") && name != "HOME" &&
-			!strings.HasPrefix(name, "XDG_") && !(c.Role == RoleWorker && storageVariable(name)) {
+			!strings.HasPrefix(name, "XDG_") && (c.Role != RoleWorker || !storageVariable(name)) {
 			env = append(env, entry)
 		}
 	}

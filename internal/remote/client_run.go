@@ -20,6 +20,10 @@ const mostTries = 3
 // Run implements engine.Sandbox. A worker that refuses, or that is lost before it has
 // started the program, is followed by another; after that nothing is tried again.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	if spec.Network != nil {
+		return nil, &engine.Error{Op: "run", Kind: engine.ErrNetwork, Hint: "run it without, or on a service with --role all",
+			Err: errors.New("programs on workers have no network")}
+	}
 	spec, err := s.stored(ctx, spec)
 	if err != nil {
 		return nil, err
