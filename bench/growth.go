@@ -281,7 +281,9 @@ func (b *bench) manySessions(ctx context.Context) error {
 		m.Count = 1000
 	}
 	var clients [2]*client
-	for i, count := range []int{1, m.Count} {
+	var services [2]*server
+	counts := []int{1, m.Count}
+	for i, count := range counts {
 		f, err := b.inSQLite()
 		if err != nil {
 			return err
@@ -291,6 +293,9 @@ func (b *bench) manySessions(ctx context.Context) error {
 			return err
 		}
 		if err := s.await(ctx); err != nil {
+			return err
+		}
+		if _, err := zygotesReady(ctx, s); err != nil { // who asks earlier may be cut off
 			return err
 		}
 		c, err := dial(s.address)
@@ -315,10 +320,16 @@ func (b *bench) manySessions(ctx context.Context) error {
 		if _, err := zygotesReady(ctx, s); err != nil {
 			return err
 		}
-		if clients[i], err = inSessions(s, count); err != nil {
+		services[i] = s
+	}
+	// Not earlier: a connection without a request is closed after some seconds.
+	for i, count := range counts {
+		c, err := inSessions(services[i], count)
+		if err != nil {
 			return err
 		}
-		defer clients[i].close()
+		defer c.close()
+		clients[i] = c
 	}
 	var times [2]sample
 	for round := range 4 * lookups {
