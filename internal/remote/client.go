@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -93,11 +95,13 @@ func (s *Sandbox) Close() error {
 	return nil
 }
 
+var errLost = errors.New("worker_lost")
+
 var errSilent = errors.New("the worker is silent")
 
 // lostWorker says that a worker went away with a program.
 func lostWorker(err error) error {
-	return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: fmt.Errorf("worker_lost: %w", err),
+	return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.Join(errLost, err),
 		Hint: "try again: the run is not repeated of itself", RetryAfter: time.Second,
 		Cause: "worker_lost, the worker that ran it is gone"}
 }
@@ -169,8 +173,13 @@ func (s *Sandbox) request(
 		r.Header.Set("Connection", "Upgrade")
 		r.Header.Set("Upgrade", "airlock")
 	}
+	var sent atomic.Bool
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	answer, err := by.RoundTrip(r)
-	if err != nil {
+	switch {
+	case err != nil && sent.Load(): // it may have begun, and has not been heard
+		return nil, lostWorker(withoutAddress(err))
+	case err != nil:
 		return nil, unreached{lostWorker(withoutAddress(err))}
 	}
 	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusSwitchingProtocols {

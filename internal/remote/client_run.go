@@ -67,7 +67,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 // elsewhere reports whether another worker may do what one has not.
 func elsewhere(err error) bool {
 	_, unseen := errors.AsType[unreached](err)
-	return unseen || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable)
+	return unseen || !errors.Is(err, errLost) && (errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable))
 }
 
 // noRoom says why no worker took a program.
