@@ -85,7 +85,8 @@ func bucketClock(ahead time.Duration) engine.Layer {
 	layer := engine.Layer{Name: "bucket clock", State: engine.LayerEnforced,
 		Detail: fmt.Sprintf("%v ahead of this machine's, to the second", ahead.Round(time.Second))}
 	if ahead.Abs() > maxSkew {
-		layer.State, layer.Cure = engine.LayerWeaker, "keep this machine's with a time server: from 15 minutes on a bucket refuses"
+		layer.State = engine.LayerWeaker
+		layer.Cure = "keep this machine's with a time server: from 15 minutes on a bucket refuses"
 	}
 	return layer
 }

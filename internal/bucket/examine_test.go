@@ -49,7 +49,7 @@ func TestExamine(t *testing.T) {
 		says    string
 		clock   engine.LayerState
 	}{
-		"as it should be": {between(t, p, "", 0), engine.LayerEnforced, "put, read, listed and removed", engine.LayerEnforced},
+		"as it should be": {between(t, p, "", 0), engine.LayerEnforced, "put, read, listed", engine.LayerEnforced},
 		"no put":          {between(t, p, "PUT", 0), engine.LayerMissing, "s3:PutObject", ""},
 		"no get":          {between(t, p, "GET", 0), engine.LayerMissing, "s3:GetObject", engine.LayerEnforced},
 		"no delete":       {between(t, p, "DELETE", 0), engine.LayerMissing, "s3:DeleteObject", engine.LayerEnforced},

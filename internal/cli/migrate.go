@@ -72,7 +72,8 @@ providers and installed packages are of this machine and are not copied.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&database, "to-database", "", "`URL` of the database; AIRLOCK_DATABASE keeps a password out of the list of processes")
+	cmd.Flags().StringVar(&database, "to-database", "", "`URL` of the database; "+
+		"AIRLOCK_DATABASE keeps a password out of the list of processes")
 	cmd.Flags().StringVar(&blobs, "to-blobs", "", "`URL` of the bucket")
 	a.addJSON(cmd)
 	return cmd

@@ -61,7 +61,8 @@ database that the setting names, and works while any of them are away.`,
 // withNodes opens the database that the nodes share.
 func (a *app) withNodes(ctx context.Context, do func(context.Context, *index.DB) error) (err error) {
 	if a.cfg.Database == "" {
-		return fail(exitUsage, "set AIRLOCK_DATABASE as the nodes have it", "no database is set, so this machine is the only node")
+		return fail(exitUsage, "set AIRLOCK_DATABASE as the nodes have it",
+			"no database is set, so this machine is the only node")
 	}
 	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), "", a.log, index.WithReplicas())
 	if err != nil {

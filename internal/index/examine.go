@@ -86,7 +86,8 @@ func tables(ctx context.Context, c *conn) (engine.Layer, error) {
 	const name = "tables"
 	var standby, known bool
 	var version int
-	if err := c.row(ctx, []any{&standby, &known}, "SELECT pg_is_in_recovery(), to_regclass('airlock_schema') IS NOT NULL"); err != nil {
+	if err := c.row(ctx, []any{&standby, &known}, "SELECT pg_is_in_recovery(), "+
+		"to_regclass('airlock_schema') IS NOT NULL"); err != nil {
 		return engine.Layer{}, err
 	}
 	if standby {

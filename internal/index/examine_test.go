@@ -47,12 +47,14 @@ func TestExamine(t *testing.T) {
 	says(t, found, "nodes", engine.LayerEnforced, "none")
 
 	openPostgres(t, address)
-	run(t, address, `INSERT INTO nodes (epoch, name, role, address, version, slots, memory, languages, packages, since_us, beat_us)
+	run(t, address, `INSERT INTO nodes (epoch, name, role, address, version, slots, memory, languages, packages,
+		since_us, beat_us)
 		VALUES (1, 'one', 'api', '', 'v1', 1, 1, '', '', 0, 0)`)
 	found = Examine(t.Context(), address)
 	says(t, found, "tables", engine.LayerEnforced, "more can be made")
 	says(t, found, "nodes", engine.LayerEnforced, "one (api, v1)")
-	run(t, address, `INSERT INTO nodes (epoch, name, role, address, version, slots, memory, languages, packages, since_us, beat_us)
+	run(t, address, `INSERT INTO nodes (epoch, name, role, address, version, slots, memory, languages, packages,
+		since_us, beat_us)
 		VALUES (2, 'two', 'worker', '', 'v2', 1, 1, '', '', 0, 0)`, "INSERT INTO airlock_schema VALUES (999)")
 	found = Examine(t.Context(), address)
 	says(t, found, "nodes", engine.LayerWeaker, "one (api, v1), two (worker, v2)")
