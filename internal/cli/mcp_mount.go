@@ -32,11 +32,12 @@ func (a *app) mcpMounts(s *service) (mounts []httpd.Mount, end func(), err error
 		return nil, nil, err
 	}
 	options := a.mcpOptionsOf(s, 2)
-	options.HTTP, options.PublicURL = true, strings.TrimSuffix(a.cfg.PublicURL, "/")
+	options.Self, options.HTTP, options.PublicURL = s.engine.Self, true, strings.TrimSuffix(a.cfg.PublicURL, "/")
 	server := mcp.New(options)
 	handler := mcp.NewHandler(server, mcpPrefix)
 	return append(document,
-		httpd.Mount{Prefix: mcpPrefix, Handler: handler, Trusted: true, MaxBody: mcp.MaxBody, Identity: identity},
+		httpd.Mount{Prefix: mcpPrefix, Handler: handler, Trusted: true, MaxBody: mcp.MaxBody, Identity: identity,
+			Holder: mcp.Holder},
 		httpd.Mount{
 			Prefix: mcpPrefix + "/upload", Handler: server.Uploads(a.cfg.MaxUpload), Public: true, MaxBody: a.cfg.MaxUpload,
 		}), handler.Close, nil

@@ -24,6 +24,22 @@ func WithRedirect(ctx context.Context) (context.Context, *Redirect) {
 	return context.WithValue(ctx, redirectKey{}, r), r
 }
 
+// NoteHolder says in a context's Redirect, if it has one, that a node has what was asked
+// for.
+func NoteHolder(ctx context.Context, holder Epoch) {
+	if r, ok := ctx.Value(redirectKey{}).(*Redirect); ok {
+		r.to.Store(int64(holder))
+	}
+}
+
+// HolderNoted returns the node that a context's Redirect names; zero: none.
+func HolderNoted(ctx context.Context) Epoch {
+	if r, ok := ctx.Value(redirectKey{}).(*Redirect); ok {
+		return r.To()
+	}
+	return 0
+}
+
 // canRedirect reports whether a request can be passed on.
 func canRedirect(ctx context.Context) bool { return ctx.Value(redirectKey{}) != nil }
 
@@ -39,9 +55,7 @@ func (s *Service) Elsewhere(ctx context.Context, op, id string, holder Epoch) er
 			Hint: "Try again in some seconds: what can be saved is taken over by another node.",
 			Err:  errors.New("the node that had it does not answer")}
 	}
-	if r, ok := ctx.Value(redirectKey{}).(*Redirect); ok {
-		r.to.Store(int64(holder))
-	}
+	NoteHolder(ctx, holder)
 	return &Error{Op: op, Kind: ErrUnavailable, ID: id, RetryAfter: time.Second,
 		Hint: fmt.Sprintf("Ask that node, at %s, or try again.", node.Address),
 		Err:  fmt.Errorf("the node %s has it", node.Name)}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,32 @@ func NewEpoch() Epoch {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // it never fails
 	return Epoch(binary.BigEndian.Uint64(raw[:])>>2 | 1)
+}
+
+// epochDigits is the length of an epoch in an id.
+const epochDigits = 12
+
+// Prefix is the epoch as the beginning of an id of what is in a node's memory alone;
+// empty for zero.
+func (e Epoch) Prefix() string {
+	if e == 0 {
+		return ""
+	}
+	text := strconv.FormatInt(int64(e), 36)
+	return strings.Repeat("0", epochDigits-len(text)) + text
+}
+
+// EpochOf returns the epoch that an id begins with. One that begins with none has one that
+// no node has.
+func EpochOf(id string) Epoch {
+	if len(id) < epochDigits {
+		return 0
+	}
+	e, err := strconv.ParseInt(id[:epochDigits], 36, 64)
+	if err != nil || e <= 0 {
+		return 0
+	}
+	return Epoch(e)
 }
 
 // NodeRole is what a node does.

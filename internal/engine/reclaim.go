@@ -54,6 +54,10 @@ func (r *reclaim) while(remove func() error) error {
 
 // sweep removes every blob that no file has.
 func (s *Service) sweep(ctx context.Context) error {
+	return s.index.Sweeping(ctx, func() error { return s.sweepAlone(ctx) })
+}
+
+func (s *Service) sweepAlone(ctx context.Context) error {
 	return s.reclaim.while(func() error {
 		known, err := s.index.Digests(ctx)
 		if err != nil {

@@ -117,6 +117,9 @@ type FileIndex interface {
 	// that some file has.
 	Unreferenced(ctx context.Context, digests []Digest) ([]Digest, error)
 	Digests(ctx context.Context) (map[Digest]bool, error)
+	// Sweeping runs do, unless somebody else is in Sweeping: of the nodes one looks
+	// for what nobody refers to.
+	Sweeping(ctx context.Context, do func() error) error
 }
 
 // SessionIndex remembers sessions and the places of files in them.

@@ -37,6 +37,8 @@ type store interface {
 	add(ctx context.Context, k bufferedRun) error
 	// lock runs do while nobody else is in lock with that digest.
 	lock(ctx context.Context, d engine.Digest, do func() error) error
+	// sweeping runs do, unless another replica is in sweeping.
+	sweeping(ctx context.Context, do func() error) error
 	// usable returns an error once the store is closed, or was found to be damaged.
 	usable() error
 	// whole returns an error, or waits, as long as rows may be missing that were there.
@@ -96,6 +98,11 @@ func (db *DB) Now() time.Time { return db.now() }
 // Lock runs do while nobody else is in Lock with that digest, in any replica.
 func (db *DB) Lock(ctx context.Context, digest engine.Digest, do func() error) error {
 	return failed("lock file", digest.String(), db.store.lock(ctx, digest, do))
+}
+
+// Sweeping runs do, unless another replica is in Sweeping. What it would do is done then.
+func (db *DB) Sweeping(ctx context.Context, do func() error) error {
+	return failed("sweep", "", db.store.sweeping(ctx, do))
 }
 
 // micros is the present instant as the database counts.

@@ -39,6 +39,9 @@ const (
 	// maxRepeats bounds how often a transaction is repeated that met another one.
 	maxRepeats = 8
 
+	// sweepLock is held by the replica that looks for what nobody refers to.
+	sweepLock = migrationLock + 3
+
 	// onlyLock is held by a process that expects no other one, and shared by replicas.
 	onlyLock = migrationLock + 2
 
@@ -219,6 +222,19 @@ func (s *shared) lock(ctx context.Context, d engine.Digest, do func() error) err
 	return s.on(ctx, func(c *conn) error {
 		return c.within(ctx, "BEGIN", func() error {
 			if _, err := c.exec(ctx, "SELECT pg_advisory_xact_lock(?)", number); err != nil {
+				return err
+			}
+			return do()
+		})
+	})
+}
+
+func (s *shared) sweeping(ctx context.Context, do func() error) error {
+	return s.on(ctx, func(c *conn) error {
+		return c.within(ctx, "BEGIN", func() error {
+			var mine bool
+			err := c.row(ctx, []any{&mine}, "SELECT pg_try_advisory_xact_lock(?)", sweepLock)
+			if err != nil || !mine {
 				return err
 			}
 			return do()

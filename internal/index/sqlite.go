@@ -279,6 +279,8 @@ func (l *local) lock(_ context.Context, _ engine.Digest, do func() error) error 
 	return do()
 }
 
+func (l *local) sweeping(_ context.Context, do func() error) error { return do() }
+
 func (l *local) usable() error {
 	select {
 	case <-l.closed:

@@ -41,6 +41,9 @@ type Engine interface {
 	AwaitTurn(ctx context.Context, caller engine.Caller, id engine.ID) error
 	// Watch gives the events with Seq > after, up to the result or the end of ctx.
 	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
+	// Self is this node, and Elsewhere the error of what another node has.
+	Self() engine.Epoch
+	Elsewhere(ctx context.Context, op, id string, holder engine.Epoch) error
 	// CancelRun returns when nothing of the run is left.
 	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
 }
@@ -120,7 +123,7 @@ func (s *Programs) Start(
 	ctx context.Context, caller engine.Caller, req engine.RunRequest, tools []string, note any,
 ) (*Program, error) {
 	p := &Program{
-		Caller: caller, Note: note, of: s, key: rand.Text() + rand.Text(), tools: tools, out: func(bool) {},
+		Caller: caller, Note: note, of: s, key: s.engine.Self().Prefix() + rand.Text() + rand.Text(), tools: tools, out: func(bool) {},
 		changed: make(chan struct{}), answered: map[string][sha256.Size]byte{}, serving: true,
 	}
 	if err := s.admit(p); err != nil {
@@ -333,7 +336,7 @@ func (p *Program) last() (*Round, error) {
 
 // Find returns the program that a token names, and the round. The error is ErrInvalid
 // for what is no token, and ErrNotFound for one of a program that is gone.
-func (s *Programs) Find(token string) (p *Program, round int, err error) {
+func (s *Programs) Find(ctx context.Context, token string) (p *Program, round int, err error) {
 	key, number, _ := strings.Cut(token, ".")
 	if round, err = strconv.Atoi(number); err != nil {
 		return nil, 0, engine.Invalid("continuation_token", "is invalid")
@@ -341,6 +344,9 @@ func (s *Programs) Find(token string) (p *Program, round int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p = s.live[key]; p == nil {
+		if self, holder := s.engine.Self(), engine.EpochOf(key); self != 0 && holder != 0 && holder != self {
+			return nil, 0, s.engine.Elsewhere(ctx, "continue", "", holder)
+		}
 		return nil, 0, &engine.Error{Op: "continue", Kind: engine.ErrNotFound}
 	}
 	return p, round, nil

@@ -115,7 +115,7 @@ func TestRounds(t *testing.T) {
 	if len(r.Calls) != 2 || r.Calls[0].ID != "call_001" || r.Calls[1].Name != "g" || r.Ended {
 		t.Fatalf("%+v", r)
 	}
-	found, round, err := p.Find(r.Token)
+	found, round, err := p.Find(t.Context(), r.Token)
 	if found != program || round != 1 || err != nil {
 		t.Fatalf("found %p, %d, %v", found, round, err)
 	}
@@ -163,11 +163,11 @@ func TestRounds(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	p.eventuallyEmpty()
-	if _, _, err := p.Find(r.Token); !errors.Is(err, engine.ErrNotFound) {
+	if _, _, err := p.Find(t.Context(), r.Token); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("the token of one that has ended: %v", err)
 	}
 	for _, token := range []string{"", ".", "x", "x.", "x.y", "x.1.2"} {
-		if _, _, err := p.Find(token); !errors.Is(err, engine.ErrInvalid) {
+		if _, _, err := p.Find(t.Context(), token); !errors.Is(err, engine.ErrInvalid) {
 			t.Errorf("the token %q: %v", token, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestLimits(t *testing.T) {
 	}
 	p.begin(bob, oneCall)
 	for _, token := range tokens {
-		program, _, err := p.Find(token)
+		program, _, err := p.Find(t.Context(), token)
 		if err != nil {
 			t.Fatal(err)
 		}

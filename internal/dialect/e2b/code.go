@@ -115,7 +115,7 @@ func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*
 	if err != nil {
 		return nil, err
 	}
-	made := &codeContext{ID: newSandboxID(), Language: spelled, Dir: setup.Dir, interpreter: fork, standard: c.standard}
+	made := &codeContext{ID: newSandboxID(0), Language: spelled, Dir: setup.Dir, interpreter: fork, standard: c.standard}
 	sb.contexts = append(sb.contexts, made)
 	return made, nil
 }

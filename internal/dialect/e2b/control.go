@@ -204,7 +204,10 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sb.limits, sb.session = sb.limits.Or(defaults), session.ID
-	sb.contexts = []*codeContext{{ID: newSandboxID(), Language: "python", Dir: home, interpreter: session.ID, standard: true}}
+	sb.contexts = []*codeContext{{ID: newSandboxID(0), Language: "python", Dir: home, interpreter: session.ID, standard: true}}
+	if h.Self != nil {
+		sb.node = h.Self()
+	}
 	h.sandboxes.add(sb, left)
 	writeJSON(w, http.StatusCreated, h.made(sb))
 	return nil

@@ -88,6 +88,19 @@ type Options struct {
 	Limits func() (defaults, maxima engine.Limits)
 	Domain string // below which sandboxes have names; may have a port. Empty: localhost, for those who call us by it
 	Log    *slog.Logger
+	Self   func() engine.Epoch // this node; nil: it is alone
+}
+
+// Holder returns the node in whose memory the sandbox is that a request names.
+func (h *Handler) Holder(r *http.Request) engine.Epoch {
+	id, _, _ := h.address(r)
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/sandboxes/"); ok && id == "" {
+		id, _, _ = strings.Cut(rest, "/")
+	}
+	if len(id) != sandboxIDLength {
+		return 0
+	}
+	return engine.EpochOf(id)
 }
 
 const (

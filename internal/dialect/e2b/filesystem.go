@@ -328,7 +328,7 @@ func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*wa
 		return nil, err
 	}
 	w := &watcher{cancel: cancel, done: make(chan struct{})}
-	id := newSandboxID()
+	id := newSandboxID(0)
 	c.mu.Lock()
 	if len(c.watchers) >= mostWatchers || c.timer == nil {
 		c.mu.Unlock()

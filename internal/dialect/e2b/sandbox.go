@@ -21,6 +21,7 @@ import (
 // sandbox is one of E2B's: a live session with a time to end.
 type sandbox struct {
 	id       string
+	node     engine.Epoch // that has it
 	token    string
 	session  engine.ID
 	caller   engine.Caller
@@ -137,7 +138,7 @@ func (g *registry) all() []*sandbox {
 
 // add begins a sandbox's life.
 func (g *registry) add(sb *sandbox, life time.Duration) {
-	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(), rand.Text()+rand.Text(), time.Now(), map[string]*watcher{}
+	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(sb.node), rand.Text()+rand.Text(), time.Now(), map[string]*watcher{}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.byID == nil {
@@ -176,12 +177,14 @@ func (g *registry) close() {
 	}
 }
 
+const sandboxIDLength = 20
+
 // newSandboxID returns a name of 20 characters, which are all that a name of a host
-// may have that is not told apart by case: 103 random bits.
-func newSandboxID() string {
+// may have that is not told apart by case: 103 random bits, or in a cluster the node and 41.
+func newSandboxID(node engine.Epoch) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-	var id [20]byte
-	for i := 0; i < len(id); {
+	var id [sandboxIDLength]byte
+	for i := copy(id[:], node.Prefix()); i < len(id); {
 		var b [1]byte
 		rand.Read(b[:])
 		if n := int(b[0]); n < 256/len(letters)*len(letters) { // each letter equally often

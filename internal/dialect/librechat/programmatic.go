@@ -150,7 +150,7 @@ func (a *api) goOn(r *http.Request, caller engine.Caller, body *runBody) (*toolc
 	if body.Token == nil {
 		return nil, nil, bad("continuation_token is required")
 	}
-	p, round, err := a.programs.Find(*body.Token)
+	p, round, err := a.programs.Find(r.Context(), *body.Token)
 	switch {
 	case errors.Is(err, engine.ErrNotFound), err != nil && officialToken(*body.Token):
 		return nil, nil, expired()

@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -63,8 +65,9 @@ func NewHandler(s *Server, prefix string) *Handler {
 	h.modern = sdk.NewStreamableHTTPHandler(get, options(true))
 	h.sessions = sdk.NewStreamableHTTPHandler(get, options(false))
 	h.mux.HandleFunc("/{$}", h.streamable)
-	all := &eventTransport{server: s.sdk, open: &s.open, endpoint: prefix + "/sse"}
-	python := &eventTransport{server: s.pythonServer(), open: &s.open, endpoint: prefix + "/python/sse"}
+	all := &eventTransport{server: s.sdk, open: &s.open, newID: s.newSessionID, endpoint: prefix + "/sse"}
+	python := &eventTransport{server: s.pythonServer(), open: &s.open, newID: s.newSessionID,
+		endpoint: prefix + "/python/sse"}
 	h.mux.Handle("/sse", all)
 	h.mux.Handle("/python/sse", python)
 	h.older = []*eventTransport{all, python}
@@ -99,6 +102,19 @@ func (h *Handler) Close() {
 	for _, t := range h.older {
 		t.close()
 	}
+}
+
+// newSessionID returns an id that says which node has the session.
+func (s *Server) newSessionID() string {
+	if s.Self == nil {
+		return rand.Text()
+	}
+	return s.Self().Prefix() + rand.Text()
+}
+
+// Holder returns the node in whose memory the session is that a request names.
+func Holder(r *http.Request) engine.Epoch {
+	return engine.EpochOf(cmp.Or(r.Header.Get(sessionHeader), r.URL.Query().Get("sessionid")))
 }
 
 func sameOrigin(origin, host string) bool {

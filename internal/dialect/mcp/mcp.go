@@ -43,7 +43,9 @@ type Options struct {
 	// made sure that there is somebody.
 	Caller func(*http.Request) engine.Caller
 	Local  engine.Caller // who calls where there is no HTTP
-	HTTP   bool          // there is: files can be sent to an address
+	// Self is this node, for the ids of sessions; nil: it is alone.
+	Self func() engine.Epoch
+	HTTP bool // there is: files can be sent to an address
 
 	Network   bool         // programs may reach others: said to hosts, who ask the person then
 	Upstream  Upstream     // tools of other servers; nil: there are none
@@ -104,6 +106,7 @@ func (s *Server) newSDK(name, instructions string) *sdk.Server {
 	capabilities.AddExtension(appsExtension, nil)
 	capabilities.AddExtension(tasksExtension, nil)
 	server := sdk.NewServer(&sdk.Implementation{Name: name, Title: "Airlock", Version: s.Version}, &sdk.ServerOptions{
+		GetSessionID: s.newSessionID,
 		Instructions: instructions,
 		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"sync"
 
@@ -17,6 +16,8 @@ type eventTransport struct {
 	server   *sdk.Server
 	open     *openSessions
 	endpoint string // where clients post to
+
+	newID func() string
 
 	mu       sync.Mutex
 	sessions map[string]*eventSession
@@ -56,7 +57,7 @@ func (t *eventTransport) listen(w http.ResponseWriter, r *http.Request, owner st
 	defer end()
 	alive := keepAlive(w, nextComment, nextComment)
 	defer alive.stop()
-	id := rand.Text()
+	id := t.newID()
 	s := &eventSession{owner: owner, end: end, transport: &sdk.SSEServerTransport{
 		Endpoint: t.endpoint + "?sessionid=" + id, Response: alive, MaxRequestBodyBytes: MaxBody,
 	}}
