@@ -1,12 +1,15 @@
 package httpd
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -124,8 +127,9 @@ func (s *Server) passOn(m Mount, next http.Handler) http.Handler {
 			return
 		}
 		if m.Holder != nil {
-			if holder := m.Holder(below(m.Prefix, r)); holder != 0 && holder != peers.Cluster.Self() {
-				s.send(m, w, r, holder)
+			holder := m.Holder(below(m.Prefix, r))
+			if _, alive := peers.Cluster.Node(holder); alive && holder != peers.Cluster.Self() {
+				s.send(m, w, r, holder, next)
 				return
 			}
 		}
@@ -139,16 +143,26 @@ func (s *Server) passOn(m Mount, next http.Handler) http.Handler {
 		next.ServeHTTP(held, inner)
 		if held.dropped {
 			held.restore()
-			s.send(m, w, withBody(r, body.again()), redirect.To())
+			s.send(m, w, withBody(r, body.again()), redirect.To(), next)
 		}
 	})
 }
 
-// send has a peer answer a request.
-func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder engine.Epoch) {
+// send has a peer answer a request. If that is gone, it is tried here again once it was
+// given up.
+func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder engine.Epoch, next http.Handler) {
 	peers := s.opts.Peers
 	node, ok := peers.Cluster.Node(holder)
-	silent := func(w http.ResponseWriter, r *http.Request, err error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	silent := func(w http.ResponseWriter, _ *http.Request, err error) {
+		failed, ok := errors.AsType[*net.OpError](err)
+		unsent := ok && failed.Op == "dial" && s.awaitDeathBriefly(r.Context(), holder)
+		harmless := errors.Is(context.Cause(ctx), errGivenUp) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+		if unsent || harmless {
+			next.ServeHTTP(w, r)
+			return
+		}
 		s.opts.Log.WarnContext(r.Context(), "a node does not answer a request that was passed on", "node", node.Name,
 			"address", node.Address, "err", err)
 		w.Header().Set("Retry-After", "3")
@@ -191,7 +205,37 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 		FlushInterval: -1,
 		ErrorHandler:  silent,
 	}
-	proxy.ServeHTTP(w, r)
+	go func() { // a node that is frozen takes connections, and never answers
+		if s.awaitDeath(ctx, holder) {
+			cancel(errGivenUp)
+		}
+	}()
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+var errGivenUp = errors.New("the node was given up")
+
+// awaitDeath waits until a node is given up, and reports whether it is.
+func (s *Server) awaitDeath(ctx context.Context, holder engine.Epoch) bool {
+	look := time.NewTicker(engine.BeatInterval / 10)
+	defer look.Stop()
+	for {
+		if _, alive := s.opts.Peers.Cluster.Node(holder); !alive {
+			return true
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// awaitDeathBriefly is awaitDeath for not much longer than that takes.
+func (s *Server) awaitDeathBriefly(ctx context.Context, holder engine.Epoch) bool {
+	ctx, cancel := context.WithTimeout(ctx, 4*engine.DeadAfter)
+	defer cancel()
+	return s.awaitDeath(ctx, holder)
 }
 
 // newTransport takes requests to peers, which are near.
@@ -229,10 +273,7 @@ func (b *replay) again() io.ReadCloser {
 	if b.ReadCloser == nil || b.ReadCloser == http.NoBody {
 		return b.ReadCloser
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(strings.NewReader(string(b.seen)), b.ReadCloser), b.ReadCloser}
+	return io.NopCloser(io.MultiReader(bytes.NewReader(b.seen), b.ReadCloser))
 }
 
 // heldResponse keeps an error back that only says that another node has it.

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 const (
@@ -40,6 +42,13 @@ func LogRequests(h slog.Handler) slog.Handler { return requestLog{h} }
 type requestLog struct{ slog.Handler }
 
 func (l requestLog) Handle(ctx context.Context, record slog.Record) error {
+	if engine.HolderNoted(ctx) != 0 && record.Level > slog.LevelDebug {
+		if !l.Handler.Enabled(ctx, slog.LevelDebug) {
+			return nil // no failure: another node answers
+		}
+		record = record.Clone()
+		record.Level = slog.LevelDebug
+	}
 	id, ok := ctx.Value(requestIDKey{}).(string)
 	record.Attrs(func(a slog.Attr) bool {
 		ok = ok && a.Key != requestIDAttr // what names it itself

@@ -1,0 +1,137 @@
+package httpd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// peer is a node of a cluster of two, 1 and 2.
+type peer struct {
+	self  engine.Epoch
+	nodes map[engine.Epoch]engine.Node
+}
+
+func (p *peer) Self() engine.Epoch { return p.self }
+func (p *peer) Check() error       { return nil }
+func (p *peer) Node(e engine.Epoch) (engine.Node, bool) {
+	n, ok := p.nodes[e]
+	return n, ok
+}
+func (p *peer) Claim(context.Context, engine.ID, int64, engine.Epoch) (engine.Place, error) {
+	return engine.Place{}, nil
+}
+
+// elsewhere answers for node 2, and fails at any other one.
+func elsewhere(self engine.Epoch) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if self != 2 || r.URL.Path == "/loop" {
+			engine.NoteHolder(r.Context(), 3-self)
+			w.Header().Set("X-First", "yes")
+			http.Error(w, "another node has it", http.StatusServiceUnavailable)
+			return
+		}
+		c := Caller(r)
+		fmt.Fprintf(w, "owner=%s key=%s path=%s body=%s header=%s", c.Owner, c.Key, r.URL.Path, body, r.Header.Get(forwardHeader))
+	})
+}
+
+// twoNodes starts both, and returns the address of the first.
+func twoNodes(t *testing.T, secrets ...string) (first, second string) {
+	t.Helper()
+	nodes := map[engine.Epoch]engine.Node{}
+	var listeners []net.Listener
+	for i := range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		nodes[engine.Epoch(i+1)] = engine.Node{Name: fmt.Sprint("node", i+1), Address: "http://" + l.Addr().String()}
+	}
+	var urls []string
+	for i, l := range listeners {
+		self := engine.Epoch(i + 1)
+		_, url := start(t, Options{
+			Listen: []net.Listener{l}, Mounts: []Mount{{Prefix: "/x", Handler: elsewhere(self)}},
+			Peers: &Peers{Cluster: &peer{self, nodes}, Secret: []byte(secrets[i]), Now: time.Now},
+		})
+		urls = append(urls, url)
+	}
+	return urls[0], urls[1]
+}
+
+// What another node has, that node answers, for the caller who asked here.
+func TestPassedOn(t *testing.T) {
+	first, second := twoNodes(t, "secret", "secret")
+	for _, url := range []string{first, second} {
+		res, body := request(t, "POST", url+"/x/thing", "X-Api-Key: "+aliceKey, "the body")
+		if res.StatusCode != http.StatusOK || !strings.HasSuffix(body, "path=/thing body=the body header=") ||
+			!strings.HasPrefix(body, "owner=alice key=alicealice22") || res.Header.Get("X-First") != "" {
+			t.Errorf("%s: %d %q", url, res.StatusCode, body)
+		}
+	}
+	if res, _ := request(t, "POST", first+"/x/thing", "", "the body"); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", res.StatusCode)
+	}
+	if res, body := request(t, "POST", first+"/x/loop", "X-Api-Key: "+aliceKey, ""); res.StatusCode != 503 {
+		t.Errorf("what nobody has: %d %q", res.StatusCode, body)
+	}
+}
+
+// A node with another secret is no peer.
+func TestOtherSecret(t *testing.T) {
+	first, _ := twoNodes(t, "secret", "other")
+	if res, body := request(t, "GET", first+"/x/thing", "X-Api-Key: "+aliceKey, ""); res.StatusCode != http.StatusForbidden {
+		t.Errorf("%d %q", res.StatusCode, body)
+	}
+}
+
+// A signature is for one request, one receiver and a short time.
+func TestForwardSignature(t *testing.T) {
+	now := time.Now()
+	p := &Peers{Cluster: &peer{self: 2}, Secret: []byte("secret"), Now: func() time.Time { return now }}
+	good := forward{To: 2, At: now, Method: "POST", Host: "example.com", URI: "/x?y=z",
+		Caller: &engine.Caller{Owner: "ada"}}
+	for name, change := range map[string]func(*forward){
+		"good":             func(*forward) {},
+		"another method":   func(f *forward) { f.Method = "GET" },
+		"another address":  func(f *forward) { f.URI = "/x?y=w" },
+		"another host":     func(f *forward) { f.Host = "other.com" },
+		"another receiver": func(f *forward) { f.To = 1 },
+		"old":              func(f *forward) { f.At = now.Add(-2 * forwardTime) },
+		"of the future":    func(f *forward) { f.At = now.Add(2 * forwardTime) },
+	} {
+		f := good
+		change(&f)
+		header, err := p.header(&f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("POST", "http://example.com/x?y=z", nil)
+		if _, ok := p.verify(r, header); ok != (name == "good") {
+			t.Errorf("%s: %v", name, ok)
+		}
+		if _, ok := p.verify(r, "x"+header); ok {
+			t.Errorf("%s, changed: taken", name)
+		}
+	}
+	for _, header := range []string{"", ".", "e30.", "e30.AAAA"} {
+		if _, ok := p.verify(httptest.NewRequest("GET", "/", nil), header); ok {
+			t.Errorf("%q: taken", header)
+		}
+	}
+}
