@@ -1,0 +1,88 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// ended does what is to be done when it is gone: the cell that it had is lost, what
+// waits is for the next one.
+func (it *interpreter) ended(run *engine.Run) {
+	at := it.at
+	at.mu.Lock()
+	o := at.current
+	at.mu.Unlock()
+	if o != nil && o.cell != nil {
+		it.save(o.cell)
+	} else if it.visited {
+		at.store()
+	}
+	if it.vacate && !at.service.shares(at) {
+		ctx, cancel := context.WithTimeout(context.Background(), endTime)
+		_ = at.service.engine.Vacate(ctx, at.record) // logged by the engine
+		cancel()
+	}
+	again := run.NoRoom && at.service.makeRoomFor(at)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	why := it.ending
+	if why == "" {
+		why = reason(run)
+	}
+	at.interpreter, at.current = nil, nil
+	if at.idle != nil {
+		at.idle.Stop()
+	}
+	if o != nil {
+		status := StatusLost
+		if o.cell != nil && o.cell.timedOut {
+			status = StatusTimeout
+		} else if o.cell != nil && o.cell.stopping {
+			status = StatusInterrupted
+		} else if it.ending == "" {
+			at.service.lost.Add(1)
+		}
+		at.give(o, status, "Its interpreter ended. "+why)
+	}
+	if !again && (!it.fresh || it.began || at.why == "") {
+		at.why = why
+	}
+	at.orders = slices.DeleteFunc(at.orders, func(o *order) bool { return o.do == setupOrder })
+	if len(at.orders) == 0 {
+		return
+	}
+	err := errors.New(why)
+	if again || (it.began || o != nil) && (o == nil || o.do != setupOrder) { // it did something: the next one may do more
+		if err = at.launch(); err == nil {
+			at.interpreter.call()
+			return
+		}
+	}
+	for _, waiting := range at.orders {
+		at.give(waiting, StatusLost, "There was no interpreter for it. "+err.Error())
+	}
+	at.orders = nil
+}
+
+// reason says why an interpreter ended that nobody has ended.
+func reason(run *engine.Run) string {
+	switch {
+	case run.Status == engine.StatusOOM:
+		return "It was over the memory limit of its session, and was killed."
+	case run.Status == engine.StatusOK || run.Status == engine.StatusError:
+		code := 0
+		if run.ExitCode != nil {
+			code = *run.ExitCode
+		}
+		return fmt.Sprintf("It ended with exit code %d.", code)
+	case run.Signal != "":
+		return fmt.Sprintf("It was killed by %s.", run.Signal)
+	case run.Message != "":
+		return run.Message
+	}
+	return "It was killed."
+}
