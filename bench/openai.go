@@ -8,18 +8,21 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"time"
 )
 
-// instantModel speaks chat completions: it runs 1+1, and says so when it has.
-func instantModel() *httptest.Server {
+// serveModel is a model that speaks chat completions: it runs 1+1, and says so when it
+// has. It says where it is, and ends with its input.
+func serveModel(stdin io.Reader, stdout io.Writer) error {
 	answer := func(delta, reason string) string {
 		return `data: {"choices":[{"index":0,"delta":` + delta + `,"finish_reason":"` + reason + "\"}]}\n\ndata: [DONE]\n\n"
 	}
 	call := answer(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"python","arguments":"{\"code\":\"1+1\"}"}}]}`, "tool_calls")
 	said := answer(`{"content":"It is 2."}`, "stop")
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		if err == nil && bytes.Contains(body, []byte(`"role":"tool"`)) {
@@ -31,13 +34,49 @@ func instantModel() *httptest.Server {
 			panic(http.ErrAbortHandler)
 		}
 	}))
+	defer model.Close()
+	if _, err := fmt.Fprintln(stdout, model.URL); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, stdin)
+	return err
+}
+
+// startModel starts one. It is a process of its own, as models are: between a client and
+// a server in one process nobody has to be woken.
+func startModel() (url string, stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.Command(self, "-model")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	stop = func() { stdin.Close(); _ = cmd.Wait() }
+	if _, err := fmt.Fscanln(stdout, &url); err != nil {
+		stop()
+		return "", nil, fmt.Errorf("the model does not start: %w", err)
+	}
+	return url, stop, nil
 }
 
 // besideOpenAI measures on a service of its own, which has a model.
 func (b *bench) besideOpenAI(ctx context.Context, r *Protocols) error {
-	model := instantModel()
-	defer model.Close()
-	s, err := b.startAirlock("--openai-upstream-url", model.URL+"/v1")
+	model, stop, err := startModel()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s, err := b.startAirlock("--openai-upstream-url", model+"/v1")
 	if err != nil {
 		return err
 	}
@@ -68,7 +107,7 @@ func (b *bench) besideOpenAI(ctx context.Context, r *Protocols) error {
 	r.OpenAI, err = b.inTurn(ctx, func() (time.Duration, error) {
 		began := time.Now()
 		for _, role := range []string{"user", "tool"} {
-			if err := askModel(ctx, model.URL, role); err != nil {
+			if err := askModel(ctx, model, role); err != nil {
 				return 0, err
 			}
 		}
