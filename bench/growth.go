@@ -274,6 +274,47 @@ func (b *bench) measureFolk(ctx context.Context) error {
 	return nil
 }
 
+// withSessions starts a service on data that has sessions with a file each. The caller stops it.
+func (b *bench) withSessions(ctx context.Context, count int) (*server, error) {
+	f, err := b.inSQLite()
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.serve(f.data, f.env, unlimited...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := zygotesReady(ctx, s); err != nil { // who asks earlier may be cut off
+		return nil, err
+	}
+	c, err := dial(s.address)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.upload(s.address, &workload{input: "in.csv", data: []byte("a,b\n1,2\n")}); err != nil {
+		return nil, err
+	}
+	c.close()
+	s.stop()
+	if err := f.fillSessions(ctx, count); err != nil {
+		return nil, err
+	}
+	if s, err = b.serve(f.data, f.env, unlimited...); err != nil {
+		return nil, err
+	}
+	if err = s.await(ctx); err == nil {
+		_, err = zygotesReady(ctx, s)
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
 // manySessions compares two services.
 func (b *bench) manySessions(ctx context.Context) error {
 	m := &Many{Count: 10_000}
@@ -284,42 +325,11 @@ func (b *bench) manySessions(ctx context.Context) error {
 	var services [2]*server
 	counts := []int{1, m.Count}
 	for i, count := range counts {
-		f, err := b.inSQLite()
+		s, err := b.withSessions(ctx, count)
 		if err != nil {
-			return err
-		}
-		s, err := b.serve(f.data, f.env, unlimited...)
-		if err != nil {
-			return err
-		}
-		if err := s.await(ctx); err != nil {
-			return err
-		}
-		if _, err := zygotesReady(ctx, s); err != nil { // who asks earlier may be cut off
-			return err
-		}
-		c, err := dial(s.address)
-		if err != nil {
-			return err
-		}
-		if _, err := c.upload(s.address, &workload{input: "in.csv", data: []byte("a,b\n1,2\n")}); err != nil {
-			return err
-		}
-		c.close()
-		s.stop()
-		if err := f.fillSessions(ctx, count); err != nil {
-			return err
-		}
-		if s, err = b.serve(f.data, f.env, unlimited...); err != nil {
 			return err
 		}
 		defer s.stop()
-		if err := s.await(ctx); err != nil {
-			return err
-		}
-		if _, err := zygotesReady(ctx, s); err != nil {
-			return err
-		}
 		services[i] = s
 	}
 	// Not earlier: a connection without a request is closed after some seconds.

@@ -83,13 +83,14 @@ func TestSecondReplica(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	address, blobs := newDatabase(t), newBlobs()
 	proceed := make(chan struct{})
-	one := start(t, "one", address, blobs, func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+	work := func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
 		<-proceed
 		o := sandboxtest.Exit(0)
 		f, err := sandboxtest.File("late.txt", "too late")
 		o.Outputs = append(o.Outputs, f)
 		return o, err
-	})
+	}
+	one := start(t, "one", address, blobs, work)
 	two := start(t, "two", address, blobs, untilKilled)
 	session, err := one.CreateSession(t.Context(), alice, engine.SessionRequest{})
 	if err != nil {
@@ -128,7 +129,8 @@ func TestGivenUp(t *testing.T) {
 	if err := one.member.Check(); err == nil {
 		t.Error("a node that was not heard takes new work")
 	}
-	if _, err := one.Start(t.Context(), alice, engine.RunRequest{Language: "python"}); !errors.Is(err, engine.ErrUnavailable) {
+	_, err = one.Start(t.Context(), alice, engine.RunRequest{Language: "python"})
+	if !errors.Is(err, engine.ErrUnavailable) {
 		t.Errorf("a node that was not heard takes a run: %v", err)
 	}
 

@@ -91,7 +91,8 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	defer closeOutputs(changes.Outputs)
 	j := &job{id: NewID(), owner: session.Owner, session: session}
 	j.request.Profile = Profile{Origin: session.Origin, Limits: limits, FileTTL: max(s.cfg.FileTTL, session.TTL)}
-	end := &completion{run: &Run{ID: j.id, Owner: session.Owner, Session: session.ID, Generation: session.Place.Generation}}
+	run := &Run{ID: j.id, Owner: session.Owner, Session: session.ID, Generation: session.Place.Generation}
+	end := &completion{run: run}
 	st := &stage{known: map[string]File{}}
 	if len(changes.Outputs)+len(changes.Deleted) > 0 {
 		files, places, err := s.index.SessionFiles(ctx, session.Owner, session.ID)

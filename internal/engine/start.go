@@ -66,6 +66,17 @@ var (
 	errSession    = errors.New("its session was deleted")
 )
 
+// takesWork refuses a run that there is no room for, or that a node must not begin.
+func (s *Service) takesWork() error {
+	if err := s.roomFor(opRun); err != nil {
+		return err
+	}
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Check()
+}
+
 // begin checks a request, records the run and sets it off. If an earlier
 // request with the same key began it, that one's run is returned instead.
 // A run that its caller waits for is not visible before it has ended.
@@ -95,13 +106,8 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 			return nil, earlier, err
 		}
 	}
-	if err := s.roomFor(opRun); err != nil {
+	if err := s.takesWork(); err != nil {
 		return nil, nil, err
-	}
-	if s.cluster != nil {
-		if err := s.cluster.Check(); err != nil {
-			return nil, nil, err
-		}
 	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{

@@ -55,7 +55,8 @@ func (db *DB) Beat(ctx context.Context, epoch engine.Epoch, l engine.Load, drain
 // Nodes returns all nodes by name.
 func (db *DB) Nodes(ctx context.Context) (nodes []engine.Node, err error) {
 	err = db.look(ctx, "list nodes", "", func(c *conn) error {
-		nodes, err = rows(ctx, c, scanNode, "SELECT "+nodeColumns+", "+databaseClock+" - beat_us FROM nodes ORDER BY name, epoch")
+		nodes, err = rows(ctx, c, scanNode, "SELECT "+nodeColumns+", "+databaseClock+
+			" - beat_us FROM nodes ORDER BY name, epoch")
 		return err
 	})
 	return nodes, err

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us, holder, worker, generation"
+	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us, " +
+		"holder, worker, generation"
 
 	touchSession = "UPDATE sessions SET expires_us = max(expires_us, ? + ttl_us) WHERE id = ?"
 
