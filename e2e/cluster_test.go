@@ -244,8 +244,9 @@ func TestClusterNodeFrozen(t *testing.T) {
 	eventually(t, patience, "the run is marked", func() bool {
 		return find(object(t, two.do("GET", "/api/v1/runs/"+id, "")), "status") == "interrupted"
 	})
-	if got := two.cell(session, "open('kept.txt','w').write('newer'); print(open('kept.txt').read())"); !strings.Contains(got, "newer") {
-		t.Error(got)
+	printed := two.cell(session, "open('kept.txt','w').write('newer'); print(open('kept.txt').read())")
+	if !strings.Contains(printed, "newer") {
+		t.Error(printed)
 	}
 	frozen.thaw()
 	eventually(t, patience, "it takes work again", func() bool {

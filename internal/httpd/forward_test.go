@@ -45,7 +45,8 @@ func elsewhere(self engine.Epoch) http.Handler {
 			return
 		}
 		c := Caller(r)
-		fmt.Fprintf(w, "owner=%s key=%s path=%s body=%s header=%s", c.Owner, c.Key, r.URL.Path, body, r.Header.Get(forwardHeader))
+		fmt.Fprintf(w, "owner=%s key=%s path=%s body=%s header=%s", c.Owner, c.Key, r.URL.Path, body,
+			r.Header.Get(forwardHeader))
 	})
 }
 
@@ -95,7 +96,8 @@ func TestPassedOn(t *testing.T) {
 // A node with another secret is no peer.
 func TestOtherSecret(t *testing.T) {
 	first, _ := twoNodes(t, "secret", "other")
-	if res, body := request(t, "GET", first+"/x/thing", "X-Api-Key: "+aliceKey, ""); res.StatusCode != http.StatusForbidden {
+	res, body := request(t, "GET", first+"/x/thing", "X-Api-Key: "+aliceKey, "")
+	if res.StatusCode != http.StatusForbidden {
 		t.Errorf("%d %q", res.StatusCode, body)
 	}
 }

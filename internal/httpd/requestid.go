@@ -43,7 +43,7 @@ type requestLog struct{ slog.Handler }
 
 func (l requestLog) Handle(ctx context.Context, record slog.Record) error {
 	if engine.HolderNoted(ctx) != 0 && record.Level > slog.LevelDebug {
-		if !l.Handler.Enabled(ctx, slog.LevelDebug) {
+		if !l.Enabled(ctx, slog.LevelDebug) {
 			return nil // no failure: another node answers
 		}
 		record = record.Clone()

@@ -123,7 +123,8 @@ func (s *Programs) Start(
 	ctx context.Context, caller engine.Caller, req engine.RunRequest, tools []string, note any,
 ) (*Program, error) {
 	p := &Program{
-		Caller: caller, Note: note, of: s, key: s.engine.Self().Prefix() + rand.Text() + rand.Text(), tools: tools, out: func(bool) {},
+		Caller: caller, Note: note, of: s, key: s.engine.Self().Prefix() + rand.Text() + rand.Text(), tools: tools,
+		out: func(bool) {},
 		changed: make(chan struct{}), answered: map[string][sha256.Size]byte{}, serving: true,
 	}
 	if err := s.admit(p); err != nil {
