@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -235,7 +236,8 @@ func TestRateForgets(t *testing.T) {
 // oldest first, and that busy ones do not.
 func TestConnections(t *testing.T) {
 	hold := make(chan struct{})
-	entered := make(chan struct{})
+	defer close(hold)
+	entered := make(chan struct{}, 3)
 	busy := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-hold })
 	_, address := start(t, Options{Engine: &fakeEngine{}, MaxConns: 2, Mounts: []Mount{{Prefix: "/busy", Handler: busy}}})
 	dial := func() net.Conn {
@@ -253,25 +255,31 @@ func TestConnections(t *testing.T) {
 		n, err := conn.Read(make([]byte, 4096))
 		return err == nil && n > 0
 	}
-	first, second := dial(), dial()
-	if !ask(first) || !ask(second) {
+	first := dial()
+	fits := ask(first)
+	time.Sleep(200 * time.Millisecond) // its answer is here before the server calls it idle
+	second := dial()
+	if !fits || !ask(second) {
 		t.Fatal("two connections do not fit")
 	}
 	third := dial()
 	if !ask(third) {
 		t.Error("an idle connection makes no room")
 	}
-	if _, err := first.Read(make([]byte, 1)); err == nil {
+	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the oldest is still there")
 	}
 	for _, conn := range []net.Conn{second, third} {
 		fmt.Fprint(conn, "GET /busy HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		<-entered
+		select {
+		case <-entered:
+		case <-time.After(time.Minute):
+			t.Fatal("a connection that was idle for less long is gone")
+		}
 	}
 	if ask(dial()) {
 		t.Error("a fourth got in while all were busy")
 	}
-	close(hold)
 }
 
 // An answer is with its caller before the request is noted anywhere.
