@@ -358,7 +358,8 @@ func TestTimes(t *testing.T) {
 	for outside == 0 && time.Since(began) < 20*time.Second {
 		inside, outside = timesOf(own).since(before)
 	}
-	most := time.Since(began).Seconds() * float64(runtime.NumCPU())
+	// The kernel looks a few times in a second, and then counts what was before too.
+	most := 0.1 + time.Since(began).Seconds()*float64(runtime.NumCPU())
 	if inside != 0 || outside <= 0 || outside > most {
 		t.Errorf("%v s inside, %v s outside of %v", inside, outside, most)
 	}
