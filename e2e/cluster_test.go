@@ -262,8 +262,12 @@ func TestClusterNodeFrozen(t *testing.T) {
 	if got := one.cell(session, "print(open('kept.txt').read())"); !strings.Contains(got, "newer") {
 		t.Error(got)
 	}
-	got := object(t, one.do("GET", "/api/v1/runs/"+id, ""))
-	if files, _ := got["files"].([]any); find(got, "status") != "interrupted" || len(files) > 0 {
+	var got map[string]any
+	eventually(t, patience, "it has dropped the run", func() bool {
+		got = object(t, one.do("GET", "/api/v1/runs/"+id, ""))
+		return find(got, "status") == "interrupted"
+	})
+	if files, _ := got["files"].([]any); len(files) > 0 {
 		t.Errorf("%v", got)
 	}
 }
