@@ -173,6 +173,7 @@ func TestAsk(t *testing.T) {
 			b.choose("#project", "atlas")
 			b.prompt("Plot the revenue of each region by month, and give me the numbers.")
 			b.wait(`document.querySelector('.question [name=clash-o1], .question [name=clash-o2]')`)
+			b.wait(`document.querySelector('.step-code .tok-keyword')`)
 			if got := b.text(".step-code"); got != strings.TrimSpace(plotSales) &&
 				!strings.Contains(got, `pd.read_csv("sales.csv")`) {
 				t.Errorf("the code is %q", got)

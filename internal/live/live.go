@@ -239,6 +239,12 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 	if at != nil && (at.alive() || at.young()) {
 		return at, nil
 	}
+	return s.lookUp(ctx, caller, id, at)
+}
+
+// lookUp finds a session in the index, and forgets one that is not there. at is what is
+// remembered of it, or nil.
+func (s *Service) lookUp(ctx context.Context, caller engine.Caller, id engine.ID, at *session) (*session, error) {
 	within := id
 	if at != nil {
 		within = at.record.ID
@@ -275,7 +281,7 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 func (s *Service) sweep() {
 	for _, at := range s.all() {
 		if !at.alive() {
-			_, _ = s.find(s.life, at.caller, at.id) // which forgets one that is not there
+			_, _ = s.lookUp(s.life, at.caller, at.id, at)
 		}
 	}
 	s.mu.Lock()

@@ -114,7 +114,7 @@ func (f fetched) Changes(ctx context.Context, id engine.ID, limits engine.FileLi
 
 func (f fetched) open(ctx context.Context, list []engine.Output) (err error) {
 	for i, o := range list {
-		if list[i].File, err = f.config.Blobs.Open(ctx, o.Blob.SHA256, o.Blob.Size); err != nil {
+		if list[i].File, err = f.config.Blobs.Open(context.WithoutCancel(ctx), o.Blob.SHA256, o.Blob.Size); err != nil {
 			return err
 		}
 	}
