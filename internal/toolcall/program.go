@@ -124,7 +124,7 @@ func (s *Programs) Start(
 ) (*Program, error) {
 	p := &Program{
 		Caller: caller, Note: note, of: s, key: s.engine.Self().Prefix() + rand.Text() + rand.Text(), tools: tools,
-		out: func(bool) {},
+		out:     func(bool) {},
 		changed: make(chan struct{}), answered: map[string][sha256.Size]byte{}, serving: true,
 	}
 	if err := s.admit(p); err != nil {
