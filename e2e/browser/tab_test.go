@@ -200,7 +200,7 @@ func (b *tab) runs(program string) {
 // ended waits until the run has ended and all of it is shown.
 func (b *tab) ended() {
 	b.t.Helper()
-	b.wait(`document.querySelector('#stop').disabled && document.querySelector('#result .outcome')`)
+	b.wait(`document.querySelector('#stop')?.disabled && document.querySelector('#result .outcome')`)
 }
 
 // scriptsOff has the browser run no scripts of pages from here on.

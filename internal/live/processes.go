@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -406,8 +407,11 @@ func (s *Service) WriteProcess(ctx context.Context, caller engine.Caller, sessio
 			return &engine.Error{Op: "write to process", Kind: engine.ErrConflict, ID: id.String(), Err: errors.New("its input is closed")}
 		}
 	}
-	if eof {
-		return stdin.Close()
+	if !eof {
+		return nil
+	}
+	if err := stdin.Close(); !errors.Is(err, os.ErrClosed) { // it has ended meanwhile
+		return err
 	}
 	return nil
 }
