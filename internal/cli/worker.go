@@ -227,7 +227,7 @@ func (a *app) checkWorker() error {
 		return fail(exitUsage, "name it with --api URL", "a worker needs the address of an api")
 	case a.cfg.Database != "" || a.cfg.Blobs != "":
 		return fail(exitUsage, "name database and bucket for apis only",
-			"a worker runs beside strangers' programs and must not have database or bucket in its settings file or flags")
+			"a worker runs beside untrusted programs and must not have database or bucket in its settings file or flags")
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func (m *Member) round(ctx context.Context) error {
 	if err := m.look(ctx); err != nil {
 		return err
 	}
-	return errors.Join(service.Refresh(ctx), m.bury(ctx))
+	return errors.Join(service.Refresh(ctx), m.removeDead(ctx))
 }
 
 // heard notes a beat.
@@ -175,9 +175,9 @@ func (m *Member) look(ctx context.Context) error {
 	return nil
 }
 
-// bury gives up who is silent, puts right what those left, and forgets them. It does not
+// removeDead declares silent nodes dead, repairs what they left, and removes them. It does not
 // matter if several nodes do it at once.
-func (m *Member) bury(ctx context.Context) error {
+func (m *Member) removeDead(ctx context.Context) error {
 	m.mu.Lock()
 	all, steady, service := m.all, time.Since(m.since) > engine.DeadAfter, m.service
 	m.mu.Unlock()

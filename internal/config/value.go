@@ -95,7 +95,7 @@ func storageVariable(name string) bool {
 }
 
 // Unwanted reports whether the environment of a worker has secrets that are not for it:
-// it runs beside strangers' programs. Environ and ServiceSecrets are without them.
+// it runs beside untrusted programs. Environ and ServiceSecrets are without them.
 func (c *Config) Unwanted() bool {
 	for _, entry := range os.Environ() {
 		name, value, _ := strings.Cut(entry, "=")

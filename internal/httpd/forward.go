@@ -335,7 +335,7 @@ func (w *heldResponse) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(w.ResponseWriter, src)
 }
 
-// restore takes back what the answer that is dropped has set.
+// restore undoes what the discarded response has set.
 func (w *heldResponse) restore() {
 	h := w.Header()
 	clear(h)
