@@ -197,6 +197,18 @@ func TestCluster(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	})
+	t.Run("one machine", func(t *testing.T) {
+		for _, path := range []string{"/api/v1/projects", "/api/v1/conversations", "/ui/review", "/ui/ask"} {
+			var got answer
+			eventually(t, patience, "a refusal", func() bool {
+				got = one.do("GET", path, "")
+				return got.status == http.StatusConflict
+			})
+			if !bytes.Contains(got.body, []byte("kept on one machine")) {
+				t.Errorf("%s: %s", path, got.body)
+			}
+		}
+	})
 	t.Run("forged", func(t *testing.T) {
 		id := one.background("echo up; sleep 1000")
 		got := two.do("GET", "/api/v1/runs/"+id, "", "Airlock-Forwarded", "eyJ0byI6MX0.AAAA")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/cluster"
+	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/language"
@@ -61,8 +62,23 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 		return nil, err
 	}
 	s.below = append(s.below, func() error { return member.Leave(context.WithoutCancel(ctx)) })
+	s.member = member
 	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock}
 	return member, nil
+}
+
+// oneMachine says why what is kept in the data directory of one machine is not to be had:
+// with several nodes the next request may come to one that knows nothing of it, and an
+// api's directory may go with it at any time.
+func (a *app) oneMachine(s *service) func() (why string) {
+	return func() string {
+		if s.member == nil || a.cfg.Role == config.RoleAll && s.member.Alone() {
+			return ""
+		}
+		return "Folders, their undo, and conversations with providers are kept on one machine, and several nodes may share " +
+			"this service's database. Use `airlock apply` and `airlock ask` where the folder is, or a service with --role all " +
+			"that is alone on its database."
+	}
 }
 
 // load is what this node has to do.

@@ -29,6 +29,7 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Caller:       func(r *http.Request) (engine.Caller, bool) { return httpd.CallerFrom(r.Context()) },
 		Authenticate: s.engine.Authenticate,
 		Review:       s.review,
+		OneMachine:   a.oneMachine(s),
 		Languages:    languages(),
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,

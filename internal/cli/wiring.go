@@ -18,6 +18,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/bucket"
+	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/dify"
@@ -51,6 +52,7 @@ type service struct {
 	interpreters *live.Service      // of live sessions
 	below        []func() error     // to be closed, last first
 	peers        *httpd.Peers       // nil: it is alone
+	member       *cluster.Member    // likewise
 	bodies       wire.Bodies        // of all dialects
 	workers      *workers           // of an api; nil: programs run here
 }
@@ -370,7 +372,7 @@ func ownerQuota(c *config.Config) engine.Quota {
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
 	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
-		Work: s.work}
+		Work: s.work, OneMachine: a.oneMachine(s)}
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}

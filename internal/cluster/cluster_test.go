@@ -48,6 +48,9 @@ func TestSecondReplica(t *testing.T) {
 	if s := one.status(t, run.ID); s.Final() {
 		t.Fatalf("the run of the first replica is %s", s)
 	}
+	if two.member.Alone() {
+		t.Error("two believes that it is alone")
+	}
 	eventually(t, "two knows of one", func() bool { _, ok := two.member.Node(one.member.Self()); return ok })
 
 	for what, do := range map[string]func(context.Context) error{

@@ -252,6 +252,18 @@ func (m *Member) Nodes() []engine.Node {
 	return m.all
 }
 
+// Alone reports whether requests come to this node only, as far as is known.
+func (m *Member) Alone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for epoch, n := range m.nodes {
+		if epoch != m.self && n.Role != engine.RoleWorker {
+			return false
+		}
+	}
+	return true
+}
+
 // Check implements engine.Cluster.
 func (m *Member) Check() error {
 	m.mu.Lock()

@@ -60,7 +60,7 @@ func (s *Site) askPages(ask *Ask, e Engine) {
 		return
 	}
 	p := &askPage{s, ask, e, newPreviews(e, s.Now)}
-	s.nav = append(s.nav, navEntry{Name: "ask", Title: "Ask", Path: "/ask", operators: true})
+	s.nav = append(s.nav, navEntry{Name: "ask", Title: "Ask", Path: "/ask", operators: true, machine: true})
 	look := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/ask":                   p.list,
 		"/ask-files/{project}":   p.folder,
@@ -102,6 +102,9 @@ func (p *askPage) guarded(
 			return &engine.Error{Op: "ask", Kind: engine.ErrForbidden, Hint: "Models are asked with this service's keys, and " +
 				"may use folders of its machine. That takes a key with admin rights (`airlock keys create --admin`), or a " +
 				"browser on the machine itself while there are no keys."}
+		}
+		if err := p.onMachine(); err != nil {
+			return err
 		}
 		return askProblem(serve(w, v))
 	}

@@ -18,14 +18,14 @@ import (
 // localRoutes registers what the script asks for. The answers are JSON.
 func (p *reviewPage) localRoutes() {
 	const project = "/projects/{project}/local"
-	p.mux.HandleFunc("POST /projects/local", p.change(worded(p.linkLocal)))
-	p.mux.HandleFunc("GET "+project, p.handle(worded(p.localFiles)))
-	p.mux.HandleFunc("POST "+project+"/paths", p.change(worded(p.localPaths)))
-	p.mux.HandleFunc("PUT "+project+"/files", p.change(worded(p.putLocal)))
-	p.mux.HandleFunc("DELETE "+project+"/files", p.change(worded(p.dropLocal)))
-	p.mux.HandleFunc("GET "+project+"/changes/{txn}", p.handle(worded(p.localChanges)))
-	p.mux.HandleFunc("GET "+project+"/changes/{txn}/{file}", p.handle(worded(p.localContent)))
-	p.mux.HandleFunc("POST "+project+"/changes/{txn}/undo", p.change(worded(p.undoLocal)))
+	p.mux.HandleFunc("POST /projects/local", p.change(p.worded(p.linkLocal)))
+	p.mux.HandleFunc("GET "+project, p.handle(p.worded(p.localFiles)))
+	p.mux.HandleFunc("POST "+project+"/paths", p.change(p.worded(p.localPaths)))
+	p.mux.HandleFunc("PUT "+project+"/files", p.change(p.worded(p.putLocal)))
+	p.mux.HandleFunc("DELETE "+project+"/files", p.change(p.worded(p.dropLocal)))
+	p.mux.HandleFunc("GET "+project+"/changes/{txn}", p.handle(p.worded(p.localChanges)))
+	p.mux.HandleFunc("GET "+project+"/changes/{txn}/{file}", p.handle(p.worded(p.localContent)))
+	p.mux.HandleFunc("POST "+project+"/changes/{txn}/undo", p.change(p.worded(p.undoLocal)))
 }
 
 // localFolder is how a mirror is named to people.

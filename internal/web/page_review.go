@@ -37,7 +37,7 @@ func (s *Site) reviewPages(review *Review) {
 		return
 	}
 	p := &reviewPage{s, review}
-	s.nav = append(s.nav, navEntry{Name: "review", Title: "Review", Path: "/review"})
+	s.nav = append(s.nav, navEntry{Name: "review", Title: "Review", Path: "/review", machine: true})
 	for _, page := range []string{"review_reply", "review_file", "review_files", "projects", "timeline", "transaction",
 		"outbox"} {
 		s.sections[page] = "review"
@@ -54,7 +54,7 @@ func (s *Site) reviewPages(review *Review) {
 		"/outbox":                           p.outbox,
 	}
 	for path, serve := range look {
-		s.mux.HandleFunc("GET "+path, s.handle(worded(serve)))
+		s.mux.HandleFunc("GET "+path, s.handle(p.worded(serve)))
 	}
 	do := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/review":                                      p.propose,
@@ -73,7 +73,7 @@ func (s *Site) reviewPages(review *Review) {
 		"/outbox/{id}":                                 p.changePost,
 	}
 	for path, serve := range do {
-		s.mux.HandleFunc("POST "+path, s.decision(worded(serve)))
+		s.mux.HandleFunc("POST "+path, s.decision(p.worded(serve)))
 	}
 	p.localRoutes()
 }

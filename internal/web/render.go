@@ -120,8 +120,9 @@ func (s *Site) renderUnder(
 		page.Page = section
 	}
 	if page.Owner != "" {
+		several := s.onMachine() != nil
 		for _, entry := range s.nav {
-			if !entry.operators || v.operator() {
+			if (!entry.operators || v.operator()) && !(entry.machine && several) {
 				page.Nav = append(page.Nav, entry)
 			}
 		}

@@ -13,8 +13,15 @@ import (
 )
 
 // worded lets a handler fail with what folders and projects say.
-func worded(serve func(http.ResponseWriter, *webRequest) error) func(http.ResponseWriter, *webRequest) error {
-	return func(w http.ResponseWriter, v *webRequest) error { return workProblem(serve(w, v)) }
+func (p *reviewPage) worded(
+	serve func(http.ResponseWriter, *webRequest) error,
+) func(http.ResponseWriter, *webRequest) error {
+	return func(w http.ResponseWriter, v *webRequest) error {
+		if err := p.onMachine(); err != nil {
+			return err
+		}
+		return workProblem(serve(w, v))
+	}
 }
 
 // workProblem says in words for a person what folders and projects say. Errors

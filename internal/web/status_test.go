@@ -1,8 +1,11 @@
 package web
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/airlock-run/airlock/provider"
 )
 
 // The status page says which sandboxes wait, and which cannot yet.
@@ -38,5 +41,30 @@ func TestCommands(t *testing.T) {
 		if got := string(commands(text)); got != want {
 			t.Errorf("%q becomes %q", text, got)
 		}
+	}
+}
+
+// Where several nodes answer, the page does not lead to what one machine keeps, and says
+// why it is not to be had.
+func TestOneMachine(t *testing.T) {
+	r := newReviewer(t)
+	r.site.OneMachine = func() string { return "It is kept on one machine." }
+	for _, path := range []string{"/review", "/projects", "/outbox", "/projects/p/local"} {
+		got := r.get(path)
+		if got.status != http.StatusConflict || !strings.Contains(got.body, "It is kept on one machine.") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	r.do("/projects", nil, http.StatusConflict)
+	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
+	if got := a.get("/status"); !strings.Contains(got.body, `data-title="Ask"`) {
+		t.Error("Ask is not in the navigation")
+	}
+	a.site.OneMachine = r.site.OneMachine
+	if got := a.get("/status"); strings.Contains(got.body, `data-title="Ask"`) {
+		t.Error("the navigation leads to Ask")
+	}
+	if got := a.get("/ask"); got.status != http.StatusConflict {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }

@@ -48,6 +48,10 @@ type Options struct {
 	Review    *Review                              // replies, projects, reports; nil: there are no such pages
 	Languages func(ctx context.Context) []Language // that a program can be written in
 
+	// OneMachine says why Review and Ask are not to be had, because several nodes answer;
+	// empty: they are.
+	OneMachine func() (why string)
+
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
@@ -78,6 +82,7 @@ type navEntry struct {
 	Path  string // below the prefix
 
 	operators bool // others are refused there
+	machine   bool // not to be had where Options.OneMachine says so
 }
 
 // New returns the page. Close ends what it does in the background.
@@ -93,6 +98,9 @@ func New(o Options) (*Site, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.OneMachine == nil {
+		o.OneMachine = func() string { return "" }
 	}
 	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now), sections: map[string]string{}}
 	var err error
@@ -147,6 +155,14 @@ func (s *Site) handle(serve func(http.ResponseWriter, *webRequest) error) http.H
 			s.fail(w, v, err)
 		}
 	}
+}
+
+// onMachine refuses what is not to be had where several nodes answer.
+func (s *Site) onMachine() error {
+	if why := s.OneMachine(); why != "" {
+		return refuse(http.StatusConflict, "This is not to be had where several nodes answer.", why)
+	}
+	return nil
 }
 
 // change is handle for what changes something. The request must bear the

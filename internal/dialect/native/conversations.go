@@ -126,6 +126,8 @@ func (q *request) conversations() (Conversations, string, error) {
 	case !caller.Admin && (caller.Owner != engine.Local || caller.Key != ""):
 		return nil, "", &engine.Error{Kind: engine.ErrForbidden,
 			Hint: "An admin key is needed, or a connection from the machine itself."}
+	case q.OneMachine() != "":
+		return nil, "", refuse(http.StatusConflict, string(engine.ErrConflict), "%s", q.OneMachine())
 	}
 	return q.Conversations, string(caller.Owner), nil
 }

@@ -37,6 +37,9 @@ type Options struct {
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
 	Live      Live         // interpreters; nil: there are no live sessions
 	Inside    Inside       // what runs beside them; nil: nothing does
+	// OneMachine says why Work and Conversations are not to be had, because several nodes
+	// answer; empty: they are.
+	OneMachine func() (why string)
 	// Conversations are those with models; nil: those addresses are not
 	// available.
 	Conversations Conversations
@@ -186,6 +189,9 @@ func New(e Engine, o Options) *API {
 	}
 	if o.MaxJSON <= 0 {
 		o.MaxJSON = MaxJSON
+	}
+	if o.OneMachine == nil {
+		o.OneMachine = func() string { return "" }
 	}
 	if o.Bodies == nil {
 		o.Bodies = &wire.Bodies{}

@@ -28,6 +28,7 @@ type rig struct {
 	caller  engine.Caller
 	work    *Work // nil: none
 	chats   Conversations
+	several func() string
 	live    *fakeLive
 }
 
@@ -47,7 +48,7 @@ func (r *rig) over(e Engine) http.Handler {
 	o := Options{
 		Caller: func(*http.Request) engine.Caller { return r.caller },
 		Log:    slog.New(slog.NewTextHandler(r.t.Output(), nil)),
-		Work:   r.work,
+		Work:   r.work, OneMachine: r.several,
 
 		Conversations: r.chats,
 	}

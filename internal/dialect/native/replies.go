@@ -31,6 +31,9 @@ func work(serve func(*request, *Work) (any, error)) handler {
 		if q.Work == nil {
 			return nil, errNoWork
 		}
+		if why := q.OneMachine(); why != "" {
+			return nil, refuse(http.StatusConflict, string(engine.ErrConflict), "%s", why)
+		}
 		return serve(q, q.Work)
 	}
 }

@@ -343,3 +343,21 @@ func TestReplyPolicy(t *testing.T) {
 	hand("x.go", `{"rule":[]}`, 400, "unknown field")
 	hand("x.go", `[]`, 400, "policy must be an object")
 }
+
+// Where several nodes answer, what is kept on one machine is refused, all of it, and
+// the sentence says why.
+func TestOneMachine(t *testing.T) {
+	r := newWorkRig(t)
+	r.chats = archived{}
+	why := "kept on one machine"
+	r.several = func() string { return why }
+	r.handler = r.over(r.engine)
+	for _, route := range routes {
+		if aboutWork(route.path) {
+			path := strings.NewReplacer("{id}", "x", "{escalation}", "x", "{sha256}", "x").Replace(route.path)
+			check(t, r.json(route.method, path, `{}`), http.StatusConflict, `"code":"conflict"`, why)
+		}
+	}
+	why = "" // the others have left
+	check(t, r.json("GET", "/projects", ""), http.StatusOK)
+}
