@@ -197,6 +197,16 @@ func TestCluster(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	})
+	t.Run("page", func(t *testing.T) { // a form is bound to the visitor's node
+		got := one.do("GET", "/ui/", "")
+		_, token, _ := strings.Cut(string(got.body), `name="airlock-token" content="`)
+		token, _, _ = strings.Cut(token, `"`)
+		cookie, _, _ := strings.Cut(got.header.Get("Set-Cookie"), ";")
+		got = two.do("POST", "/ui/sign-out", "", "Cookie", cookie, "X-Airlock-Token", token)
+		if token == "" || got.status != http.StatusSeeOther && got.status != http.StatusOK {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	})
 	t.Run("one machine", func(t *testing.T) {
 		for _, path := range []string{"/api/v1/projects", "/api/v1/conversations", "/ui/review", "/ui/ask"} {
 			var got answer

@@ -30,6 +30,7 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Authenticate: s.engine.Authenticate,
 		Review:       s.review,
 		OneMachine:   a.oneMachine(s),
+		Self:         s.engine.Self,
 		Languages:    languages(),
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,
@@ -45,7 +46,7 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 	}
 	s.below = append(s.below, site.Close)
 	return httpd.Mount{
-		Prefix: "/ui", Handler: site, Public: true, SignedIn: site.SignedIn, Refuse: site.Refuse,
+		Prefix: "/ui", Handler: site, Public: true, SignedIn: site.SignedIn, Refuse: site.Refuse, Holder: web.Holder,
 	}, nil
 }
 

@@ -34,10 +34,16 @@ func Caller(r *http.Request) engine.Caller {
 func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := forwardOf(r.Context()); f != nil {
-			if f.Caller != nil {
-				r = r.WithContext(context.WithValue(r.Context(), callerKey{}, *f.Caller))
+			caller := f.Caller
+			if caller == nil && m.SignedIn != nil { // only here is it known
+				if c, ok := m.SignedIn(r); ok {
+					caller = &c
+				}
+			}
+			if caller != nil {
+				r = r.WithContext(context.WithValue(r.Context(), callerKey{}, *caller))
 				if v := watch(w); v != nil {
-					v.caller = *f.Caller
+					v.caller = *caller
 				}
 			}
 			next.ServeHTTP(w, r)

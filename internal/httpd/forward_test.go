@@ -67,7 +67,11 @@ func twoNodes(t *testing.T, secrets ...string) (first, second string) {
 	for i, l := range listeners {
 		self := engine.Epoch(i + 1)
 		_, url := start(t, Options{
-			Listen: []net.Listener{l}, Mounts: []Mount{{Prefix: "/x", Handler: elsewhere(self)}},
+			Listen: []net.Listener{l}, Mounts: []Mount{{Prefix: "/x", Handler: elsewhere(self)},
+				{Prefix: "/page", Handler: elsewhere(self), Public: true, Holder: func(*http.Request) engine.Epoch { return 2 },
+					SignedIn: func(r *http.Request) (engine.Caller, bool) {
+						return engine.Caller{Owner: "ada"}, self == 2 && r.Header.Get("Cookie") == "in"
+					}}},
 			Peers: &Peers{Cluster: &peer{self, nodes}, Secret: []byte(secrets[i]), Now: time.Now},
 		})
 		urls = append(urls, url)
@@ -90,6 +94,19 @@ func TestPassedOn(t *testing.T) {
 	}
 	if res, body := request(t, "POST", first+"/x/loop", "X-Api-Key: "+aliceKey, ""); res.StatusCode != 503 {
 		t.Errorf("what nobody has: %d %q", res.StatusCode, body)
+	}
+}
+
+// Who signed in at a node is known to that one alone.
+func TestSignedInElsewhere(t *testing.T) {
+	first, second := twoNodes(t, "secret", "secret")
+	for _, url := range []string{first, second} {
+		if _, body := request(t, "GET", url+"/page/x", "Cookie: in", ""); !strings.HasPrefix(body, "owner=ada ") {
+			t.Errorf("signed in: %q", body)
+		}
+		if _, body := request(t, "GET", url+"/page/x", "Cookie: out", ""); !strings.HasPrefix(body, "owner= ") {
+			t.Errorf("not signed in: %q", body)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 
 func TestSignInEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newSignInStore(time.Now)
+		v := newSignInStore(time.Now, func() engine.Epoch { return 0 })
 		cookie := v.enter("the key")
 		time.Sleep(signInTime - time.Minute)
 		if _, ok := v.key(cookie); !ok {

@@ -113,7 +113,7 @@ func (s *Site) renderUnder(
 	w http.ResponseWriter, v *webRequest, status int, name, title string, body any, policy func(nonce string) string,
 ) {
 	page := view{
-		Title: title, Page: name, Nonce: newCookie(), Token: s.signIns.token(v.cookie),
+		Title: title, Page: name, Nonce: newSecret(), Token: s.signIns.token(v.cookie),
 		SignOut: v.signedIn, Owner: string(v.caller.Owner), Body: body,
 	}
 	if section := s.sections[name]; section != "" {
@@ -122,7 +122,8 @@ func (s *Site) renderUnder(
 	if page.Owner != "" {
 		several := s.onMachine() != nil
 		for _, entry := range s.nav {
-			if (!entry.operators || v.operator()) && !(entry.machine && several) {
+			hidden := entry.operators && !v.operator() || entry.machine && several
+			if !hidden {
 				page.Nav = append(page.Nav, entry)
 			}
 		}

@@ -26,6 +26,7 @@ const (
 	tokenHeader = "X-Airlock-Token" //nolint:gosec // the name of a header
 	signInTime  = 12 * time.Hour    // since the last use
 	maxSignIns  = 10_000
+	mostCookie  = 64
 )
 
 // webRequest is a request with its caller.
@@ -40,6 +41,7 @@ type webRequest struct {
 type signInStore struct {
 	secret [32]byte // of the tokens; a new one with each start
 	now    func() time.Time
+	self   func() engine.Epoch // which node has them
 
 	mu      sync.Mutex
 	signIns map[[32]byte]*list.Element
@@ -52,8 +54,8 @@ type signIn struct {
 	used   time.Time
 }
 
-func newSignInStore(now func() time.Time) *signInStore {
-	v := &signInStore{now: now, signIns: map[[32]byte]*list.Element{}, recent: list.New()}
+func newSignInStore(now func() time.Time, self func() engine.Epoch) *signInStore {
+	v := &signInStore{now: now, self: self, signIns: map[[32]byte]*list.Element{}, recent: list.New()}
 	rand.Read(v.secret[:])
 	return v
 }
@@ -98,7 +100,7 @@ func (v *signInStore) has(cookie string) bool {
 // enter signs a visitor in under a new cookie, which it returns: one that
 // an attacker may have planted before is worth nothing.
 func (v *signInStore) enter(key string) (cookie string) {
-	cookie = newCookie()
+	cookie = v.newCookie()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.recent.Len() >= maxSignIns {
@@ -122,7 +124,14 @@ func (v *signInStore) drop(e *list.Element) {
 	delete(v.signIns, v.recent.Remove(e).(*signIn).cookie)
 }
 
-func newCookie() string {
+// newCookie says whose it is, so that other nodes pass a visitor's requests on to the one
+// that knows of the sign-in.
+func (v *signInStore) newCookie() string { return v.self().Prefix() + newSecret() }
+
+// Holder returns the node that a visitor's cookie is from.
+func Holder(r *http.Request) engine.Epoch { return engine.EpochOf(cookieOf(r)) }
+
+func newSecret() string {
 	var b [cookieBytes]byte
 	rand.Read(b[:])
 	return base64.RawURLEncoding.EncodeToString(b[:])
@@ -131,7 +140,7 @@ func newCookie() string {
 // cookieOf returns the visitor's cookie, empty if it is none of ours.
 func cookieOf(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
-	if err != nil || len(c.Value) != base64.RawURLEncoding.EncodedLen(cookieBytes) {
+	if err != nil || len(c.Value) < base64.RawURLEncoding.EncodedLen(cookieBytes) || len(c.Value) > mostCookie {
 		return ""
 	}
 	return c.Value
@@ -170,7 +179,7 @@ func (s *Site) SignedIn(r *http.Request) (engine.Caller, bool) {
 func (s *Site) visit(w http.ResponseWriter, r *http.Request) (_ *webRequest, known bool) {
 	v := &webRequest{Request: r, cookie: cookieOf(r)}
 	if v.cookie == "" {
-		v.cookie = newCookie()
+		v.cookie = s.signIns.newCookie()
 		s.setCookie(w, r, v.cookie)
 	}
 	v.caller, known = s.Caller(r)

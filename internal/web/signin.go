@@ -74,7 +74,7 @@ const maxSignIn = 16 << 10
 
 func (s *Site) signOut(w http.ResponseWriter, v *webRequest) error {
 	s.signIns.leave(v.cookie)
-	s.setCookie(w, v.Request, newCookie())
+	s.setCookie(w, v.Request, s.signIns.newCookie())
 	http.Redirect(w, v.Request, s.address("/sign-in"), http.StatusSeeOther)
 	return nil
 }

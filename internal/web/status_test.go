@@ -2,9 +2,12 @@ package web
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -40,6 +43,18 @@ func TestCommands(t *testing.T) {
 	} {
 		if got := string(commands(text)); got != want {
 			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+// A visitor's cookie says which node knows of the sign-in.
+func TestCookieNamesNode(t *testing.T) {
+	for _, self := range []engine.Epoch{0, engine.NewEpoch()} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		cookie := newSignInStore(time.Now, func() engine.Epoch { return self }).enter("key")
+		r.AddCookie(&http.Cookie{Name: cookieName, Value: cookie})
+		if cookieOf(r) != cookie || self != 0 && Holder(r) != self {
+			t.Errorf("%d: %q, %q, %d", self, cookie, cookieOf(r), Holder(r))
 		}
 	}
 }

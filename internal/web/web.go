@@ -52,6 +52,9 @@ type Options struct {
 	// empty: they are.
 	OneMachine func() (why string)
 
+	// Self is this life of this node, of several; nil: there is one.
+	Self func() engine.Epoch
+
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
@@ -99,10 +102,13 @@ func New(o Options) (*Site, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
+	if o.Self == nil {
+		o.Self = func() engine.Epoch { return 0 }
+	}
 	if o.OneMachine == nil {
 		o.OneMachine = func() string { return "" }
 	}
-	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now), sections: map[string]string{}}
+	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now, o.Self), sections: map[string]string{}}
 	var err error
 	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
 		return nil, err
