@@ -113,6 +113,21 @@ func (c *Client) ListProcesses(ctx context.Context, session string) ([]Process, 
 	return out.Processes, err
 }
 
+// Port is a TCP port on which a program of a session listens.
+type Port struct {
+	Port int    `json:"port"`
+	Path string `json:"path"` // where HTTP and WebSockets reach it, below the service's address
+}
+
+// ListPorts returns the ports on which programs of a session listen, in order.
+func (c *Client) ListPorts(ctx context.Context, session string) ([]Port, error) {
+	var out struct {
+		Ports []Port `json:"ports"`
+	}
+	err := c.get(ctx, sessionPath(session, "/ports"), nil, &out)
+	return out.Ports, err
+}
+
 // ProcessEvents yields the output of a process from an offset on, and its end. When
 // the connection breaks it goes on where it was, as Events does.
 func (c *Client) ProcessEvents(

@@ -322,6 +322,10 @@ func TestLivePort(t *testing.T) {
 		"https://evil.example"); got.status != http.StatusForbidden {
 		t.Errorf("a page of another site gets %d", got.status)
 	}
+	listed := `{"ports":[{"port":8000,"path":"/api/v1` + strings.TrimPrefix(l.path, "/api/v1") + `/ports/8000/"}]}`
+	if got := l.ask("GET", "/ports", ""); strings.TrimSpace(string(got.body)) != listed {
+		t.Errorf("its ports: %d %s, want %s", got.status, got.body, listed)
+	}
 	if got := l.ask("GET", "/ports/8001/", ""); got.status != http.StatusConflict {
 		t.Errorf("where nothing listens: %d %s", got.status, got.body)
 	}

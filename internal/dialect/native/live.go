@@ -117,6 +117,8 @@ type LiveFileChanges interface {
 
 // Ports are those of a session's own loopback.
 type Ports interface {
+	// Ports returns those on which programs listen.
+	Ports(ctx context.Context, caller engine.Caller, session engine.ID) ([]int, error)
 	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
 }
 

@@ -7,12 +7,25 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // maxPort is the highest TCP port.
 const maxPort = 1<<16 - 1
+
+// listPorts names the ports on which programs of the session listen, with where each is reached.
+func (q *request) listPorts(on Inside) (any, error) {
+	ports, err := on.Ports(q.Context(), q.caller, q.id)
+	if err != nil {
+		return nil, err
+	}
+	below := q.Prefix + "/sessions/" + q.id.String() + "/ports/"
+	return map[string][]client.Port{"ports": each(ports, func(port int) client.Port {
+		return client.Port{Port: port, Path: below + strconv.Itoa(port) + "/"}
+	})}, nil
+}
 
 // port passes a request on to a server in the session, WebSockets included.
 func (q *request) port(on Inside) (any, error) {

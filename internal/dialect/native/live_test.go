@@ -291,6 +291,10 @@ func (f *fakeLive) RemoveFile(
 	return f.note(caller, session, fmt.Sprintf("%q %v", path, recursive))
 }
 
+func (f *fakeLive) Ports(_ context.Context, caller engine.Caller, session engine.ID) ([]int, error) {
+	return []int{80, 8000}, f.find(caller, session)
+}
+
 func (f *fakeLive) DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error) {
 	if err := f.note(caller, session, port); err != nil {
 		return nil, err
@@ -359,6 +363,7 @@ func TestLiveDocument(t *testing.T) {
 		{"POST", "/sessions/{id}/inspect", "", asJSON, `{"code":"x","cursor":0,"detail":1}`, 200, "x 0 1"},
 		{"POST", "/sessions/{id}/is_complete", "", asJSON, `{"code":"if x:"}`, 200, "if x:"},
 		{"GET", "/sessions/{id}/variables", "", "", "", 200, nil},
+		{"GET", "/sessions/{id}/ports", "", "", "", 200, nil},
 
 		{"POST", "/sessions/{id}/processes", "", asJSON,
 			`{"argv":["sh"],"env":{"A":"b"},"cwd":"d","pty":{"cols":80,"rows":24}}`, 201,

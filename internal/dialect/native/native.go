@@ -121,6 +121,7 @@ var routes = []route{
 	{"POST", "/sessions/{id}/fs/move", on(inside, (*request).moveFile), trusted},
 	{"POST", "/sessions/{id}/fs/remove", on(inside, (*request).removeFile), trusted},
 
+	{"GET", "/sessions/{id}/ports", on(inside, (*request).listPorts), trusted},
 	{"GET", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
 	{"POST", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
 	{"PUT", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
