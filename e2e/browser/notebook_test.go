@@ -211,6 +211,17 @@ func nbformat(t *testing.T) string {
 	return filepath.Join(folder, "bin/python")
 }
 
+// validated has nbformat read a notebook without converting it, and validate it.
+func validated(t *testing.T, text string) {
+	t.Helper()
+	cmd := exec.Command(nbformat(t), "-c", `import sys, nbformat
+nbformat.validate(nbformat.read(sys.stdin, as_version=nbformat.NO_CONVERT))`)
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("nbformat says %v: %s", err, out)
+	}
+}
+
 // TestNotebookTabs opens one notebook in two tabs of one browser: one edits at a time.
 func TestNotebookTabs(t *testing.T) {
 	s := shared(t)

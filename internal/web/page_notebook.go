@@ -79,14 +79,18 @@ func (p *notebookPage) list(w http.ResponseWriter, v *webRequest) error {
 
 // notebookView is the page around one notebook.
 type notebookView struct {
-	Session string // "": it is made with the first cell or file
-	Timeout int    // seconds that a cell may run
-	Max     int64  // bytes of an uploaded file
+	Session  string // "": it is made with the first cell or file
+	Language string // of a notebook without a session
+	Timeout  int    // seconds that a cell may run
+	Max      int64  // bytes of an uploaded file
 }
 
 func (p *notebookPage) show(w http.ResponseWriter, v *webRequest) error {
 	_, maxima := p.Engine.Limits()
-	body := notebookView{Timeout: int(maxima.Timeout.Seconds()), Max: p.MaxUpload}
+	body := notebookView{Language: "python", Timeout: int(maxima.Timeout.Seconds()), Max: p.MaxUpload}
+	if language := v.URL.Query().Get("language"); language == "javascript" || language == "bash" {
+		body.Language = language
+	}
 	if v.PathValue("id") != "new" {
 		id, err := engine.ParseID(v.PathValue("id"))
 		if err != nil {
@@ -143,7 +147,7 @@ func (p *notebookPage) api(w http.ResponseWriter, v *webRequest) error {
 		return errToken
 	}
 	to := path.Clean("/" + v.PathValue("path"))
-	if parts := strings.Split(to, "/"); len(parts) < 2 || parts[1] != "sessions" || len(parts) > 3 && parts[3] == "ports" {
+	if parts := strings.Split(to, "/"); len(parts) < 2 || parts[1] != "sessions" || len(parts) > 4 && parts[3] == "ports" {
 		return engine.ErrNotFound
 	}
 	inner, address := *v.Request, *v.URL

@@ -2,6 +2,31 @@
 
 export const maxNotebook = 64 << 20; // bytes of a file that is opened here
 
+// The languages of notebooks, as Jupyter's kernels for them name themselves.
+export const languages = {
+  python: {
+    kernel: { name: "python3", display_name: "Python 3", language: "python" }, comment: "#", editor: "python",
+    info: { name: "python", file_extension: ".py", mimetype: "text/x-python" },
+  },
+  javascript: {
+    kernel: { name: "javascript", display_name: "JavaScript (Node.js)", language: "javascript" }, comment: "//", editor: "js",
+    info: { name: "javascript", file_extension: ".js", mimetype: "text/javascript" },
+  },
+  bash: {
+    kernel: { name: "bash", display_name: "Bash", language: "bash" }, comment: "#", editor: "bash",
+    info: { name: "bash", file_extension: ".sh", mimetype: "text/x-sh" },
+  },
+};
+
+// unsaved is the name under which the browser keeps a notebook that has no session yet.
+export const unsaved = (language) => (language === "python" ? "new" : `new ${language}`);
+
+// languageOf is the language in which a notebook says it is written; undefined: another one than these.
+function languageOf({ kernelspec, language_info: info } = {}) {
+  const said = String(kernelspec?.language ?? info?.name ?? kernelspec?.name ?? "python").toLowerCase();
+  return { python3: "python", ipython: "python", node: "javascript", sh: "bash", shell: "bash" }[said] ?? (languages[said] ? said : undefined);
+}
+
 const lines = (text) => (text ? text.split(/(?<=\n)/) : []);
 const joined = (text) => (Array.isArray(text) ? text.join("") : String(text ?? ""));
 const name = () => [...crypto.getRandomValues(new Uint8Array(6))].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -29,13 +54,10 @@ function outputFrom(o) {
   return { type: o.output_type === "execute_result" ? "result" : "display", data, metadata: o.metadata ?? {}, count: o.execution_count ?? null };
 }
 
-export function toFile(cells) {
+export function toFile(cells, language = "python") {
   return {
     nbformat: 4, nbformat_minor: 5,
-    metadata: {
-      kernelspec: { name: "python3", display_name: "Python 3", language: "python" },
-      language_info: { name: "python", file_extension: ".py", mimetype: "text/x-python" },
-    },
+    metadata: { kernelspec: languages[language].kernel, language_info: languages[language].info },
     cells: cells.map((c) => {
       const metadata = { ...c.metadata };
       if (c.folded) metadata.jupyter = { ...metadata.jupyter, source_hidden: true };
@@ -46,7 +68,7 @@ export function toFile(cells) {
   };
 }
 
-// fromFile reads a notebook of version 4. It throws words for a person.
+// fromFile reads the cells of a notebook of version 4, and its language. It throws words for a person.
 export function fromFile(text) {
   let file;
   try {
@@ -56,7 +78,8 @@ export function fromFile(text) {
   }
   if (!Array.isArray(file?.cells)) throw new Error(file?.worksheets ? "This notebook is of version 3. Jupyter makes one of version 4 of it: jupyter nbconvert --to notebook." : "This is no notebook: it has no cells.");
   const seen = new Set();
-  return file.cells.map((c) => {
+  const language = languageOf(file.metadata);
+  const cells = file.cells.map((c) => {
     const kind = ["code", "markdown", "raw"].includes(c?.cell_type) ? c.cell_type : "raw";
     let id = /^[a-zA-Z0-9_-]{1,64}$/.test(c?.id ?? "") ? c.id : name();
     while (seen.has(id)) id = name();
@@ -68,9 +91,11 @@ export function fromFile(text) {
       outputs: kind === "code" && Array.isArray(c.outputs) ? c.outputs.map(outputFrom) : [],
     };
   });
+  return { cells, language };
 }
 
 // toScript is the notebook as a program: text becomes comments.
-export function toScript(cells) {
-  return cells.map((c) => (c.kind === "code" ? `# %%\n${c.source.trimEnd()}\n` : `# %% [markdown]\n${c.source.trimEnd().split("\n").map((l) => `# ${l}`.trimEnd()).join("\n")}\n`)).join("\n");
+export function toScript(cells, language) {
+  const mark = languages[language].comment;
+  return cells.map((c) => (c.kind === "code" ? `${mark} %%\n${c.source.trimEnd()}\n` : `${mark} %% [markdown]\n${c.source.trimEnd().split("\n").map((l) => `${mark} ${l}`.trimEnd()).join("\n")}\n`)).join("\n");
 }

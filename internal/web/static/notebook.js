@@ -2,7 +2,7 @@
 // once and as a file of the session soon after; one tab edits a notebook at a time.
 import { announce, ask, meta, named, parts } from "./page.js";
 import { latex, Outputs } from "./outputs.js";
-import { blank, fromFile, maxNotebook, toFile, toScript } from "./nbformat.js";
+import { blank, fromFile, languages, maxNotebook, toFile, toScript, unsaved } from "./nbformat.js";
 import { toHTML } from "./nbhtml.js";
 import { Session } from "./session.js";
 import * as drafts from "./stash.js";
@@ -16,7 +16,7 @@ const saved = document.getElementById("saved");
 const badge = document.getElementById("state");
 const clock = document.getElementById("clock");
 const button = (id) => document.getElementById(id);
-const session = new Session(box.dataset.api, box.dataset.session);
+const session = new Session(box.dataset.api, box.dataset.session, box.dataset.language);
 const side = new Side(session, { say, readOnly: () => readOnly });
 const cells = []; // {id, kind, source, outputs, count, ..., view}
 let file = "Untitled.ipynb"; // where the session has it
@@ -46,8 +46,9 @@ function changed() {
   clearTimeout(dirty);
   dirty = setTimeout(save, 1000);
 }
-const key = () => session.id || "new";
-const content = () => JSON.stringify(toFile(cells.map((c) => ({ ...c, outputs: c.view ? c.view.outputs.list : c.outputs }))));
+const fresh = unsaved(session.language);
+const key = () => session.id || fresh;
+const content = () => JSON.stringify(toFile(cells.map((c) => ({ ...c, outputs: c.view ? c.view.outputs.list : c.outputs })), session.language));
 
 const fileName = () => `${title.value.trim().replace(/[\/\\\0-\x1f]/g, "-").replace(/^\.+/, "") || "Untitled"}.ipynb`;
 
@@ -88,7 +89,7 @@ function conflict(there) {
   load.textContent = "Show theirs";
   const mine = document.createElement("button");
   mine.textContent = "Keep mine";
-  load.addEventListener("click", () => { text = there; fill(fromFile(there)); say(""); saved.textContent = "saved"; });
+  load.addEventListener("click", () => { text = there; fill(fromFile(there).cells); say(""); saved.textContent = "saved"; });
   mine.addEventListener("click", () => { text = there; say(""); save(); });
   notice.append(load, " ", mine);
 }
@@ -196,7 +197,7 @@ class View {
     if (this.editor || this.cell.kind !== "code") return;
     const focused = document.activeElement === this.area;
     this.editor = create(this.area, {
-      language: "python", nonce: meta("nonce"), label: "Code", run: () => this.enter(false), onChange: () => this.edited(),
+      language: languages[session.language].editor, nonce: meta("nonce"), label: "Code", run: () => this.enter(false), onChange: () => this.edited(),
       keys: [{ key: "Shift-Enter", run: () => { this.enter(true); return true; } }],
       complete: (code, cursor) => (session.id && !running ? session.call("/complete", { code, cursor }).catch(() => null) : null),
       inspect: (code, cursor) => this.inspect(code, cursor),
@@ -487,6 +488,7 @@ button("add-text").addEventListener("click", () => { const c = add(blank("markdo
 button("clear").addEventListener("click", () => { for (const c of cells) { c.outputs = []; c.count = null; c.view.outputs.reset([]); c.view.number(); } changed(); });
 title.addEventListener("input", changed);
 
+const spoken = () => languages[session.language].info;
 function download(name, content, type) {
   const a = document.createElement("a");
   a.href = URL.createObjectURL(new Blob([content], { type }));
@@ -497,7 +499,7 @@ function download(name, content, type) {
 const markdown = async (source) => (await session.elsewhere(box.dataset.markdown, { method: "POST", raw: source, headers: { "Content-Type": "text/plain" } })).text();
 const pretty = () => JSON.stringify(JSON.parse(content()), null, 1) + "\n";
 button("export-ipynb").addEventListener("click", () => download(fileName(), pretty(), "application/x-ipynb+json"));
-button("export-script").addEventListener("click", () => download(fileName().replace(/ipynb$/, "py"), toScript(cells), "text/x-python"));
+button("export-script").addEventListener("click", () => download(fileName().replace(/\.ipynb$/, spoken().file_extension), toScript(cells, session.language), spoken().mimetype));
 button("export-html").addEventListener("click", async () => {
   try {
     download(fileName().replace(/ipynb$/, "html"), await toHTML(title.value.trim() || "Untitled", cells, markdown), "text/html");
@@ -552,9 +554,8 @@ document.addEventListener("keydown", (e) => {
 addEventListener("pagehide", () => { if (dirty) drafts.put(key(), { title: title.value, file: content(), saved: false }); });
 
 session.made = () => {
-  const was = "new";
   history.replaceState(null, "", `${box.dataset.base}${session.id}`);
-  drafts.drop(was);
+  drafts.drop(fresh);
   edit(false);
   begun();
 };
@@ -580,9 +581,11 @@ async function open() {
   let there = "";
   if (session.id) {
     begun();
-    const files = (await session.get("/files")).files ?? [];
+    const [{ files = [] }, { language }] = await Promise.all([session.get("/files"), session.get("")]);
+    session.language = language;
     const found = files.find((f) => /^[^/]+\.ipynb$/.test(f.path));
     if (found) {
+      if (found.size > maxNotebook) throw new Error(`It has ${Math.round(found.size / 2 ** 20)} MiB; the page opens up to ${maxNotebook >> 20} MiB. Download it among the files, and clear its outputs: jupyter nbconvert --clear-output.`);
       file = found.path;
       title.value = named(file.replace(/\.ipynb$/, ""));
       there = await (await session.elsewhere(`${box.dataset.files}${found.id}/content`)).text();
@@ -592,7 +595,7 @@ async function open() {
   const mine = draft && (!draft.saved || !there);
   if (mine) title.value = draft.title;
   const content = mine ? draft.file : there;
-  if (!first || draft) fill(content ? fromFile(content.length > maxNotebook ? "" : content) : [blank()]);
+  if (!first || draft) fill(content ? fromFile(content).cells : [blank()]);
   if (draft) for (const source of typed) add(blank("code", source));
   if (mine && there && draft.file !== there) { saved.textContent = "restored from this browser"; dirty = setTimeout(save, 1000); }
   // A cell that ran when the page was left is watched again.
@@ -607,6 +610,7 @@ async function open() {
     if (known.status === 404 || known instanceof Error) c.view.outputs.reset(before);
     carry(c, (tell) => session.follow(id, tell));
   }
+  document.getElementById("language").textContent = languages[session.language].kernel.display_name;
   side.refresh();
 }
 

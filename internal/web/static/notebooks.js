@@ -1,5 +1,5 @@
 // A notebook from this computer is opened as a new one.
-import { fromFile, maxNotebook, toFile } from "./nbformat.js";
+import { fromFile, maxNotebook, toFile, unsaved } from "./nbformat.js";
 import * as drafts from "./stash.js";
 
 const notice = document.getElementById("notice");
@@ -8,9 +8,10 @@ document.getElementById("import").addEventListener("change", async (e) => {
   if (!file) return;
   try {
     if (file.size > maxNotebook) throw new Error(`This notebook has ${Math.round(file.size / 2 ** 20)} MiB; the page opens up to ${maxNotebook >> 20} MiB. Clear its outputs in Jupyter first: jupyter nbconvert --clear-output.`);
-    const cells = fromFile(await file.text());
-    await drafts.put("new", { title: file.name.replace(/\.ipynb$/, ""), file: JSON.stringify(toFile(cells)), saved: false });
-    location.assign(new URL("notebooks/new", document.baseURI));
+    const { cells, language } = fromFile(await file.text());
+    if (!language) throw new Error("This notebook is in a language that notebooks do not run here: they run Python, JavaScript and Bash.");
+    await drafts.put(unsaved(language), { title: file.name.replace(/\.ipynb$/, ""), file: JSON.stringify(toFile(cells, language)), saved: false });
+    location.assign(new URL(`notebooks/new?language=${language}`, document.baseURI));
   } catch (error) {
     notice.textContent = error.message;
     notice.hidden = false;

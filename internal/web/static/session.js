@@ -4,9 +4,10 @@ import { meta, problemOf, Problem } from "./page.js";
 const WEEK = 7 * 24 * 3600;
 
 export class Session {
-  constructor(api, id) {
+  constructor(api, id, language) {
     this.api = api;
     this.id = id;
+    this.language = language; // of a session that is made
   }
 
   async send(path, options = {}) {
@@ -48,10 +49,10 @@ export class Session {
 
   // make makes the session, once, when something is first to be in it.
   make() {
-    this.making ??= this.id ? Promise.resolve() : this.json("/sessions", { method: "POST", body: { kind: "live", language: "python", ttl_seconds: WEEK } })
+    this.making ??= this.id ? Promise.resolve() : this.json("/sessions", { method: "POST", body: { kind: "live", language: this.language, ttl_seconds: WEEK } })
       .catch((e) => {
         if (e.status !== 400) throw e; // a service that keeps sessions for less
-        return this.json("/sessions", { method: "POST", body: { kind: "live", language: "python" } });
+        return this.json("/sessions", { method: "POST", body: { kind: "live", language: this.language } });
       })
       .then((made) => { this.id = made.id; this.made?.(); }, (e) => { this.making = null; throw e; });
     return this.making;

@@ -48,7 +48,7 @@ function show(cell, html) {
 
 try {
   const file = await ask(`${box.dataset.link}/notebook`);
-  const cells = fromFile(JSON.stringify(file));
+  const { cells } = fromFile(JSON.stringify(file));
   cells.forEach((cell, i) => show(cell, file.cells[i].airlock_html));
   const save = document.getElementById("save");
   save.hidden = false;

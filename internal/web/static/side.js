@@ -1,6 +1,7 @@
 // Beside the cells: the files of the session, its variables, a terminal.
 import { announce, meta, named } from "./page.js";
 import { fromCSV } from "./table.js";
+import { Processes } from "./processes.js";
 import { events } from "./session.js";
 
 const box = document.getElementById("notebook");
@@ -23,6 +24,7 @@ export class Side {
     this.session = session;
     this.say = say;
     this.readOnly = readOnly;
+    this.processes = new Processes(session, { say, readOnly, show: (title, element, closed) => this.open(title, element, closed) });
     document.getElementById("upload").addEventListener("change", (e) => { this.add(e.target.files); e.target.value = ""; });
     document.getElementById("look-close").addEventListener("click", () => dialog.close());
     document.getElementById("terminal-open").addEventListener("click", () => this.terminal());
@@ -54,7 +56,7 @@ export class Side {
 
   async refresh() {
     if (!this.session.id) return;
-    await Promise.all([this.list(), this.show()]).catch((e) => this.say(e.words ?? String(e)));
+    await Promise.all([this.list(), this.show(), this.processes.refresh()]).catch((e) => this.say(e.words ?? String(e)));
   }
 
   async list() {
@@ -112,12 +114,18 @@ export class Side {
     setTimeout(() => URL.revokeObjectURL(a.href), 10000);
   }
 
+  // open shows an element in the dialog; closed is told when that is closed.
+  open(title, element, closed) {
+    document.getElementById("look-title").textContent = title;
+    document.getElementById("look-body").replaceChildren(...(element ? [element] : []));
+    dialog.showModal();
+    dialog.addEventListener("close", () => closed?.abort(), { once: true });
+  }
+
   // look shows a file: a table, a picture, text. Nothing of it is taken for HTML.
   async look(e) {
     const body = document.getElementById("look-body");
-    document.getElementById("look-title").textContent = named(e.path);
-    body.replaceChildren();
-    dialog.showModal();
+    this.open(named(e.path));
     const note = (words) => body.replaceChildren(Object.assign(document.createElement("p"), { className: "note", textContent: words }));
     if (e.size > maxLook) return note(`${size(e.size)} is more than is shown here. Download it.`);
     try {
