@@ -109,6 +109,10 @@ func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
 	defer content.Close()
 	file := engine.File{Name: o.Name, MIME: p.typeOf(o), Size: o.Size}
 	body := previewView{File: p.fileView(file)}
+	if body.File.Kind == "pages" {
+		body.Problem = "Pages are shown of files that are kept here: download this one."
+		return p.fragment(w, v, "file", "preview", body)
+	}
 	if body.File.Kind == "table" {
 		// As in the list of files: a program in the sandbox reads it.
 		file, err = p.files.PutFile(v.Context(), v.caller, engine.Upload{

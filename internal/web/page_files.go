@@ -49,6 +49,8 @@ func (s *Site) filesPage(e Engine) {
 	s.mux.HandleFunc("GET /files/{id}", s.handle(p.show))
 	s.mux.HandleFunc("GET /files/{id}/content", s.handle(p.content))
 	s.mux.HandleFunc("GET /files/{id}/preview", s.handle(p.preview))
+	s.mux.HandleFunc("GET /files/{id}/pages/{number}", s.handle(p.pagePicture))
+	s.mux.HandleFunc("GET /files/{id}/rows", s.handle(p.rows))
 	s.mux.HandleFunc("POST /files/{id}/delete", s.change(p.remove))
 	s.mux.HandleFunc("GET /runs/{id}/files.zip", s.handle(p.runArchive))
 	s.mux.HandleFunc("GET /sessions/{id}", s.handle(p.session))

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ var tableProgram string
 // shownText is how much of a text a preview shows.
 const shownText = 128 << 10
 
+const xlsxType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
 // previewKind says how a file can be looked at.
 func previewKind(f engine.File) string {
 	base, _, _ := strings.Cut(f.MIME, ";")
@@ -37,8 +40,10 @@ func previewKind(f engine.File) string {
 	case shownImages[base]:
 		return "image"
 	case base == "text/csv", base == "text/tab-separated-values", base == "application/vnd.apache.parquet",
-		ext == ".csv", ext == ".tsv", ext == ".parquet":
+		base == xlsxType, ext == ".csv", ext == ".tsv", ext == ".parquet", ext == ".xlsx":
 		return "table"
+	case base == "application/pdf", ext == ".pdf":
+		return "pages"
 	case base == "text/markdown":
 		return "markdown"
 	case base == "application/json":
@@ -58,6 +63,7 @@ type previewView struct {
 	HTML    template.HTML // of Markdown: made by goldmark, which lets no HTML through
 	Text    string
 	Cut     bool // there is more text than that
+	Pages   int  // of a PDF; each is a picture at an address of its own
 }
 
 // table is the head of a table.
@@ -66,6 +72,8 @@ type table struct {
 	Rows    [][]string `json:"rows"`
 	Count   int64      `json:"count"` // rows in all
 	Width   int        `json:"width"` // columns in all
+	Sheet   string     `json:"sheet"` // of a workbook, the one that is shown
+	Sheets  int        `json:"sheets"`
 	Problem string     `json:"problem"`
 }
 
@@ -74,6 +82,8 @@ func (p *filesPage) makePreview(v *webRequest, body *previewView) {
 	switch body.File.Kind {
 	case "table":
 		err = p.tablePreview(v, body)
+	case "pages":
+		body.Pages, body.Problem, err = p.previews.pages(v.Context(), v.caller, body.File.File)
 	case "markdown", "json", "text":
 		err = p.textPreview(v, body)
 	}
@@ -90,6 +100,10 @@ func (p *filesPage) tablePreview(v *webRequest, body *previewView) error {
 	}
 	if t.Problem == "" {
 		body.Table = t
+		return nil
+	}
+	if tableKind(body.File.File) == "xlsx" { // an archive: its bytes say nothing
+		body.Problem = "This cannot be read as a table: " + t.Problem + "."
 		return nil
 	}
 	body.Problem = "This cannot be read as a table: " + t.Problem + ". Its text, as it is:"
@@ -237,21 +251,35 @@ type madeTable struct {
 const (
 	keptTables  = 128
 	previewTime = 20 * time.Second
-	previewText = 256 << 10 // bytes of a table's head, as JSON
 )
 
 func newPreviews(e Engine, now func() time.Time) *previews {
 	return &previews{engine: e, now: now, tables: map[previewKey]*list.Element{}, recent: list.New()}
 }
 
-func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.File) (*table, error) {
-	kind := "csv"
+// tableKind is how a table is read.
+func tableKind(f engine.File) string {
 	switch ext := strings.ToLower(path.Ext(fileName(f))); {
 	case ext == ".parquet" || f.MIME == "application/vnd.apache.parquet":
-		kind = "parquet"
+		return "parquet"
+	case ext == ".xlsx" || f.MIME == xlsxType:
+		return "xlsx"
 	case ext == ".tsv" || strings.HasPrefix(f.MIME, "text/tab-separated-values"):
-		kind = "tsv"
+		return "tsv"
 	}
+	return "csv"
+}
+
+// extent is how much of a table is read.
+type extent struct {
+	rows, columns int
+	text          int // bytes, as JSON
+}
+
+var headOfTable = extent{20, 30, 256 << 10}
+
+func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.File) (*table, error) {
+	kind := tableKind(f)
 	key := previewKey{caller.Owner, f.SHA256, kind}
 	p.mu.Lock()
 	if e, ok := p.tables[key]; ok {
@@ -260,7 +288,7 @@ func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.Fil
 		return e.Value.(*madeTable).table, nil
 	}
 	p.mu.Unlock()
-	made, err := p.make(ctx, caller, f, kind)
+	made, err := p.rows(ctx, caller, f, headOfTable)
 	if err != nil {
 		return nil, err
 	}
@@ -275,14 +303,26 @@ func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.Fil
 	return made, nil
 }
 
-func (p *previews) make(ctx context.Context, caller engine.Caller, f engine.File, kind string) (*table, error) {
+// rows reads a table as far as most says.
+func (p *previews) rows(ctx context.Context, caller engine.Caller, f engine.File, most extent) (*table, error) {
+	run, err := p.read(ctx, caller, f, most.text, tableKind(f), strconv.Itoa(most.rows), strconv.Itoa(most.columns))
+	if err != nil {
+		return nil, err
+	}
+	return tableOf(run, most), nil
+}
+
+// read has the program in the sandbox look into a file.
+func (p *previews) read(
+	ctx context.Context, caller engine.Caller, f engine.File, output int, kind string, args ...string,
+) (*engine.Run, error) {
 	const at = "input"
 	run, err := p.engine.Start(ctx, caller, engine.RunRequest{
-		Language: "python", Code: tableProgram, Args: []string{kind, at},
+		Language: "python", Code: tableProgram, Args: append([]string{kind, at}, args...),
 		Files: []engine.FileRef{{ID: f.ID, Path: at, ReadOnly: true}},
 		Profile: engine.Profile{
 			Origin: engine.OriginPreview, Discard: true,
-			Limits: engine.Limits{Timeout: previewTime, Output: engine.OutputLimit{Bytes: previewText}},
+			Limits: engine.Limits{Timeout: previewTime, Output: engine.OutputLimit{Bytes: output}},
 		},
 	})
 	if err != nil {
@@ -294,7 +334,7 @@ func (p *previews) make(ctx context.Context, caller engine.Caller, f engine.File
 	}
 	for e := range events {
 		if e.Type == engine.EventResult {
-			return tableOf(e.Run), nil
+			return e.Run, nil
 		}
 	}
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), previewTime)
@@ -307,16 +347,15 @@ func (p *previews) make(ctx context.Context, caller engine.Caller, f engine.File
 
 // tableOf reads what the program in the sandbox says. That is no more to be
 // trusted than the file itself.
-func tableOf(run *engine.Run) *table {
+func tableOf(run *engine.Run, most extent) *table {
 	t := &table{}
 	switch {
 	case run.Status != engine.StatusOK:
-		t.Problem = "reading it " + map[bool]string{true: "took too long",
-			false: "failed"}[run.Status == engine.StatusTimeout]
+		t.Problem = unread(run)
 	case run.Truncated || json.Unmarshal([]byte(run.Stdout), t) != nil:
 		*t = table{Problem: "its head is too large"}
 	}
-	if len(t.Columns) > 30 || len(t.Rows) > 20 {
+	if len(t.Columns) > most.columns || len(t.Rows) > most.rows {
 		*t = table{Problem: "its head is too large"}
 	}
 	return t

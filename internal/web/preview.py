@@ -1,7 +1,9 @@
 import csv, json, sys
 
-# The head of a table as JSON. It runs in a sandbox: the file is a stranger's.
+# A look into a file, as JSON: the head of a table, or a page. It runs in a sandbox: the
+# file is a stranger's.
 ROWS, COLUMNS, TEXT = 20, 30, 120
+OUTPUT = 1 << 20  # bytes that a program may print
 
 
 def cell(value):
@@ -52,10 +54,59 @@ def delimited(path, tabs):
     return [cell(n) for n in header[:COLUMNS]], rows, count, width
 
 
+def workbook(path):
+    import openpyxl
+
+    # Values as they were when it was saved: formulas are not computed.
+    book = openpyxl.load_workbook(open(path, "rb"), read_only=True, data_only=True)
+    sheet = book.worksheets[0]
+    header, rows, count, width = [], [], -1, 0
+    for values in sheet.iter_rows(values_only=True):
+        if count < 0 and not any(v is not None for v in values):
+            continue  # before the first row with something in it
+        count += 1
+        last = max((i + 1 for i, v in enumerate(values) if v is not None), default=0)
+        width = max(width, last)
+        if count == 0:
+            header = [cell(v) for v in values[: min(last, COLUMNS)]]
+        elif len(rows) < ROWS:
+            rows.append([cell(v) for v in values[: min(last, COLUMNS)]])
+    header += [""] * (min(width, COLUMNS) - len(header))
+    rows = [row + [""] * (len(header) - len(row)) for row in rows]
+    return header, rows, max(count, 0), width, {"sheet": cell(sheet.title), "sheets": len(book.sheetnames)}
+
+
+def page(path, number):
+    import base64, io, pypdfium2
+
+    document = pypdfium2.PdfDocument(path)
+    if not number:
+        return {"pages": len(document)}
+    shown = document[number - 1]
+    wide, high = shown.get_size()
+    picture = shown.render(scale=min(1000 / max(wide, 1), 1600 / max(high, 1), 4)).to_pil().convert("RGB")
+    for quality in (80, 50, 20):
+        out = io.BytesIO()
+        picture.save(out, "WEBP", quality=quality)
+        if out.tell() < OUTPUT * 3 // 4 - 100:
+            break
+    return {"picture": base64.b64encode(out.getvalue()).decode()}
+
+
 try:
     kind, path = sys.argv[1], sys.argv[2]
-    columns, rows, count, width = parquet(path) if kind == "parquet" else delimited(path, kind == "tsv")
-    table = {"columns": columns, "rows": rows, "count": count, "width": width}
+    if kind == "pdf":
+        table = page(path, int(sys.argv[3]))
+    else:
+        ROWS, COLUMNS = map(int, sys.argv[3:5])
+        columns, rows, count, width, *more = (
+            parquet(path) if kind == "parquet" else workbook(path) if kind == "xlsx" else delimited(path, kind == "tsv")
+        )
+        while len(rows) > 20 and len(json.dumps(rows)) > OUTPUT - (128 << 10):
+            rows = rows[: len(rows) * 4 // 5]
+        table = {"columns": columns, "rows": rows, "count": count, "width": width, **(more[0] if more else {})}
+except ImportError as e:
+    table = {"problem": f"this service has no package {e.name}: `airlock setup` installs the packages for Python"}
 except Exception as e:
     table = {"problem": f"{e}"[:300] or type(e).__name__}
 print(json.dumps(table))

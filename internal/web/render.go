@@ -49,6 +49,7 @@ func (s *Site) functions() template.FuncMap {
 		"int":       func(n int64) int { return int(n) },
 		"named":     named,
 		"rows":      func(r [][]string) int64 { return int64(len(r)) },
+		"pages":     func(n int) []int { return numbers(min(n, shownPages)) },
 		"duration":  shortDuration,
 		"inc":       func(i int) int { return i + 1 },
 		"dict":      dict,

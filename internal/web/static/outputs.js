@@ -90,6 +90,18 @@ export async function latex(text, element, display) {
   }
 }
 
+// saved offers what is not shown here to be saved.
+const saved = (words, name) => (data) => {
+  const link = document.createElement("a");
+  const bytes = Uint8Array.from(atob(String(data).replace(/\s/g, "")), (c) => c.charCodeAt(0));
+  link.href = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
+  link.download = name;
+  link.textContent = `Download this ${words}`;
+  const element = document.createElement("p");
+  element.append(link);
+  return element;
+};
+
 const math = (text) => {
   const element = document.createElement("div");
   element.className = "out-math";
@@ -111,6 +123,7 @@ const forms = [
   ["text/markdown", (d) => plain(String(d))],
   ...["audio/wav", "audio/mpeg", "audio/ogg"].map((m) => [m, media("audio", m)]),
   ...["video/mp4", "video/webm"].map((m) => [m, media("video", m)]),
+  ["application/pdf", saved("PDF", "output.pdf")],
   ["application/json", (d) => tree(d)],
   ["text/plain", (d) => plain(String(d))],
 ];
@@ -118,9 +131,13 @@ const forms = [
 function rich(output) {
   for (const [mime, show] of forms) {
     if (output.data?.[mime] === undefined) continue;
-    const element = show(output.data[mime]);
-    element.dataset.mime = mime;
-    return element;
+    try {
+      const element = show(output.data[mime]);
+      element.dataset.mime = mime;
+      return element;
+    } catch {
+      // It is not what it says: the next form may be.
+    }
   }
   return plain(`[${Object.keys(output.data ?? {}).join(", ") || "nothing"}: this form cannot be shown]`);
 }

@@ -156,7 +156,10 @@ async function finish(run, state) {
 }
 
 function fill(element, html) {
-  element.replaceChildren(...parts(html));
+  const made = parts(html);
+  // Its pictures are waited for: they are not left until a layout finds them in sight.
+  for (const part of made) for (const img of part.querySelectorAll("img[loading]")) img.loading = "eager";
+  element.replaceChildren(...made);
 }
 
 async function stop() {

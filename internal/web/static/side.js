@@ -1,6 +1,6 @@
 // Beside the cells: the files of the session, its variables, a terminal.
-import { announce, meta, named } from "./page.js";
-import { fromCSV } from "./table.js";
+import { ask, announce, meta, named, parts } from "./page.js";
+import { fromCSV, Table } from "./table.js";
 import { Processes } from "./processes.js";
 import { events } from "./session.js";
 
@@ -130,6 +130,7 @@ export class Side {
     if (e.size > maxLook) return note(`${size(e.size)} is more than is shown here. Download it.`);
     try {
       const ext = e.path.split(".").at(-1).toLowerCase();
+      if (["xlsx", "parquet", "pdf"].includes(ext)) return body.replaceChildren(...await this.read(e, ext));
       const answer = await this.session.read(e.path);
       const pictures = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", svg: "image/svg+xml" };
       if (pictures[ext]) {
@@ -156,6 +157,26 @@ export class Side {
       note(error.words ?? String(error));
     }
     return undefined;
+  }
+
+  // read has a program in the sandbox read a file that is no text: first it has to be stored,
+  // which files are soon after they are written.
+  async read(e, ext) {
+    document.getElementById("look-body").textContent = "Reading …";
+    let file;
+    for (let n = 0; n < 20 && !file; n++) {
+      if (n) await new Promise((r) => setTimeout(r, 500));
+      file = ((await this.session.get("/files")).files ?? []).find((f) => f.path === e.path && f.size === e.size);
+    }
+    if (!file) throw Object.assign(new Error(), { words: "It is not stored yet: try again, or download it." });
+    const at = `${box.dataset.files}${file.id}`;
+    if (ext === "pdf") return parts(await ask(`${at}/preview`, { accept: "text/html" }));
+    const { columns, rows, count, sheet, sheets, problem } = await ask(`${at}/rows`);
+    if (problem) throw Object.assign(new Error(), { words: `This cannot be read as a table: ${problem}.` });
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = [sheets > 1 ? `The first of ${sheets} sheets, ${named(sheet)}.` : "", count > rows.length ? `The first ${rows.length.toLocaleString("en")} of ${count.toLocaleString("en")} rows.` : ""].join(" ");
+    return [new Table(columns, rows, { caption: named(e.path) }).element, note];
   }
 
   async show() {
