@@ -260,6 +260,11 @@ viewers-check: # the committed viewers are what their sources make
 	@for one in $(VIEWERS); do gzip -dc "internal/web/static/viewer-$$one.js.gz" | cmp - "$(CACHE)/viewers/out/$$one.js" || \
 		{ echo "viewer-$$one.js.gz is not what $(VIEWERS_DIR) makes: run \`make viewers\`" >&2; exit 1; }; done
 
+# Beside other work the numbers are of both.
+.PHONY: page-bench
+page-bench: build ## measure in Chromium what the page promises; the table goes into docs/page.md
+	@$(as-root); AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run 'TestPageNumbers' ./e2e/browser -numbers '$(CURDIR)/docs/page.md'
+
 # The same commit makes the same bytes. ARCHITECTURES=amd64 makes one of the two.
 .PHONY: dist
 dist: $(NFPM) ## a release in dist/: archives, deb, rpm, components, checksums

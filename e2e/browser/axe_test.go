@@ -34,15 +34,21 @@ var axeSource = sync.OnceValues(func() (string, error) {
 // axe has axe-core examine the page as it is: every rule, best practices too.
 func (b *tab) axe(name string) {
 	b.t.Helper()
+	for _, fault := range b.axeFaults() {
+		b.t.Errorf("%s, %s: axe: %s", name, b.look.name, fault)
+	}
+}
+
+// axeFaults is what axe-core finds.
+func (b *tab) axeFaults() []string {
+	b.t.Helper()
 	source, err := axeSource()
 	if err != nil {
 		skip(b.t, "%v", err)
 	}
 	eval[bool](b, source+"; true")
-	for _, fault := range eval[[]string](b, `axe.run(document, { iframes: false, rules: { 'target-size': { enabled: true }, 'label-content-name-mismatch': { enabled: true } } })
-		.then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ' (' + v.impact + '): ' + n.html.slice(0, 160))))`) {
-		b.t.Errorf("%s, %s: axe: %s", name, b.look.name, fault)
-	}
+	return eval[[]string](b, `axe.run(document, { iframes: false, rules: { 'target-size': { enabled: true }, 'label-content-name-mismatch': { enabled: true } } })
+		.then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ' (' + v.impact + '): ' + n.html.slice(0, 160))))`)
 }
 
 // axeInEachLook does so in light, in dark and on a narrow screen.

@@ -15,6 +15,9 @@ import (
 // picture makes TestPicture write the picture that the README shows.
 var picture = flag.Bool("picture", false, "write docs/run-page.png")
 
+// numbers makes TestPageNumbers measure, and name the file in which the table of them is.
+var numbers = flag.String("numbers", "", "measure what the page promises, and write the table into this file")
+
 var (
 	binary   string          // the airlock that all tests run, built once
 	chromium context.Context // of the one browser; nil: there is none here
