@@ -101,6 +101,23 @@ func (c *Client) Limits(ctx context.Context) (*ServiceLimits, error) {
 type ServiceStatus struct {
 	Runs RunStats   `json:"runs"`
 	Live *LiveStats `json:"live"` // nil: it has no live sessions
+	// Nodes are those that share the service's database, and its workers. Empty: it is alone.
+	Nodes []Node `json:"nodes"`
+}
+
+// Node is a process of a cluster.
+type Node struct {
+	Name     string    `json:"name"`
+	Role     string    `json:"role"`  // "all", "api", "worker"
+	State    string    `json:"state"` // "alive", "draining", "silent", "dead"
+	Address  string    `json:"address"`
+	Version  string    `json:"version"`
+	Slots    int       `json:"slots"`
+	Running  int       `json:"running"`
+	Queued   int       `json:"queued"`
+	Held     int       `json:"held"` // workspaces and interpreters that stay
+	Since    time.Time `json:"since"`
+	SilentMS int64     `json:"silent_ms"` // since its last beat
 }
 
 // RunStats counts runs.

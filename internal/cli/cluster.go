@@ -62,7 +62,7 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 		return nil, err
 	}
 	s.below = append(s.below, func() error { return member.Leave(context.WithoutCancel(ctx)) })
-	s.member = member
+	s.member, s.drain = member, kept.index.DrainNode
 	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock}
 	return member, nil
 }
@@ -87,7 +87,25 @@ func (s *service) load() engine.Load {
 		return engine.Load{}
 	}
 	stats := s.engine.Stats()
-	return engine.Load{Running: stats.Running, Queued: stats.Queued}
+	load := engine.Load{Running: stats.Running, Queued: stats.Queued}
+	if s.interpreters != nil {
+		load.Held = s.interpreters.Counts().Interpreters
+	}
+	return load
+}
+
+// nodes are all that share the database, with the workers; without one the workers.
+func (s *service) nodes() (list []engine.Node) {
+	switch {
+	case s.member != nil:
+		return s.member.Nodes()
+	case s.workers != nil:
+		for _, n := range s.workers.registry.Workers() {
+			list = append(list, engine.Node{Name: n.Name, Role: engine.RoleWorker, Address: n.Address, Version: n.Version,
+				Slots: n.Slots, Load: engine.Load{Running: n.Slots - n.Free, Held: n.Held}, Draining: n.Draining, Since: n.Since})
+		}
+	}
+	return list
 }
 
 // agreeOnBlobs refuses a bucket other than the one that the database's files are in.

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/web"
@@ -43,5 +44,51 @@ func showLive(counts func() live.Counts) func() web.Live {
 	return func() web.Live {
 		c := counts()
 		return web.Live{Interpreters: c.Interpreters, Busy: c.Busy, Most: c.Total}
+	}
+}
+
+// nodeMetrics are the members of the cluster, as this service sees them.
+type nodeMetrics func() []engine.Node
+
+func nodeDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("airlock_"+name, help, labels, nil)
+}
+
+var (
+	descNodes   = nodeDesc("nodes", "Nodes of the cluster as this one sees them, by role and state.", "role", "state")
+	descSlots   = nodeDesc("node_slots", "Programs that a node runs at once.", "node")
+	descRunning = nodeDesc("node_runs_running", "Programs that a node runs.", "node")
+	descQueued  = nodeDesc("node_runs_queued", "Programs that wait at a node.", "node")
+	descHeld    = nodeDesc("node_held", "Workspaces and interpreters that stay at a node.", "node")
+	descSilent  = nodeDesc("node_silent_seconds", "Time since a node was last heard.", "node")
+)
+
+// Describe implements prometheus.Collector.
+func (nodeMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descNodes, descSlots, descRunning, descQueued, descHeld, descSilent} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m nodeMetrics) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	counts, seen := map[[2]string]int{}, map[string]bool{}
+	for _, n := range m() {
+		counts[[2]string{string(n.Role), n.State()}]++
+		if seen[n.Name] || n.Dead { // of a name that has begun anew, one life is enough
+			continue
+		}
+		seen[n.Name] = true
+		gauge(descSlots, float64(n.Slots), n.Name)
+		gauge(descRunning, float64(n.Load.Running), n.Name)
+		gauge(descQueued, float64(n.Load.Queued), n.Name)
+		gauge(descHeld, float64(n.Load.Held), n.Name)
+		gauge(descSilent, n.Silent.Seconds(), n.Name)
+	}
+	for of, n := range counts {
+		gauge(descNodes, float64(n), of[0], of[1])
 	}
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/index"
 )
@@ -22,9 +23,9 @@ database that the setting names, and works while any of them are away.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
 				found, err := db.Nodes(ctx)
-				list := nodeList{[]nodeReport{}}
+				list := nodeList{[]client.Node{}}
 				for _, n := range found {
-					list.Nodes = append(list.Nodes, describeNode(&n))
+					list.Nodes = append(list.Nodes, native.NodeOf(&n))
 				}
 				if err == nil {
 					a.out.result(list)
@@ -73,37 +74,8 @@ func (a *app) withNodes(ctx context.Context, do func(context.Context, *index.DB)
 	return do(ctx, db)
 }
 
-type nodeReport struct {
-	Name     string    `json:"name"`
-	Role     string    `json:"role"`
-	State    string    `json:"state"` // alive, silent, draining or dead
-	Address  string    `json:"address"`
-	Version  string    `json:"version"`
-	Slots    int       `json:"slots"`
-	Running  int       `json:"running"`
-	Queued   int       `json:"queued"`
-	Held     int       `json:"held"`
-	Since    time.Time `json:"since"`
-	SilentMS int64     `json:"silent_ms"`
-}
-
-func describeNode(n *engine.Node) nodeReport {
-	state := "alive"
-	switch {
-	case n.Dead:
-		state = "dead"
-	case n.Silent > engine.DeadAfter:
-		state = "silent"
-	case n.Draining:
-		state = "draining"
-	}
-	return nodeReport{Name: n.Name, Role: string(n.Role), State: state, Address: n.Address, Version: n.Version,
-		Slots: n.Slots, Running: n.Load.Running, Queued: n.Load.Queued, Held: n.Load.Held, Since: n.Since,
-		SilentMS: n.Silent.Milliseconds()}
-}
-
 type nodeList struct {
-	Nodes []nodeReport `json:"nodes"`
+	Nodes []client.Node `json:"nodes"`
 }
 
 func (l nodeList) text(p *page) {

@@ -31,6 +31,8 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Review:       s.review,
 		OneMachine:   a.oneMachine(s),
 		Self:         s.engine.Self,
+		Nodes:        s.nodes,
+		Drain:        s.drain,
 		Languages:    languages(),
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,

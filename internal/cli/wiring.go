@@ -53,8 +53,9 @@ type service struct {
 	below        []func() error     // to be closed, last first
 	peers        *httpd.Peers       // nil: it is alone
 	member       *cluster.Member    // likewise
-	bodies       wire.Bodies        // of all dialects
-	workers      *workers           // of an api; nil: programs run here
+	drain        func(ctx context.Context, node string, drain bool) error
+	bodies       wire.Bodies // of all dialects
+	workers      *workers    // of an api; nil: programs run here
 }
 
 // storage are the two halves of what the engine keeps.
@@ -372,7 +373,7 @@ func ownerQuota(c *config.Config) engine.Quota {
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
 	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
-		Work: s.work, OneMachine: a.oneMachine(s)}
+		Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes}
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}
@@ -423,6 +424,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		}
 	}
 	s.countProviders(metrics)
+	metrics.Registry.MustRegister(nodeMetrics(s.nodes))
 	server, err := httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,

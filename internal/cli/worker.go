@@ -81,12 +81,13 @@ func (w *workers) update() { w.sandbox.Update(w.registry.Workers()) }
 type members struct{ *cluster.Member }
 
 // BeatWorker implements remote.Registry.
-func (m members) BeatWorker(ctx context.Context, n remote.Node) (int64, error) {
-	epoch, err := m.Member.BeatWorker(ctx, engine.Node{
+func (m members) BeatWorker(ctx context.Context, n remote.Node) (int64, bool, error) {
+	epoch, drain, err := m.Member.BeatWorker(ctx, engine.Node{
 		Epoch: engine.Epoch(n.Epoch), Name: n.Name, Role: engine.RoleWorker, Address: n.Address, Version: n.Version,
-		Slots: n.Slots, Languages: n.Languages, Load: engine.Load{Running: n.Slots - n.Free}, Draining: n.Draining,
+		Slots: n.Slots, Languages: n.Languages, Load: engine.Load{Running: n.Slots - n.Free, Held: n.Held},
+		Draining: n.Draining,
 	})
-	return int64(epoch), err
+	return int64(epoch), drain, err
 }
 
 // LeaveWorker implements remote.Registry.

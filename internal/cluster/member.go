@@ -289,21 +289,21 @@ func (m *Member) Claim(ctx context.Context, id engine.ID, from int64, worker eng
 
 // BeatWorker notes that a worker is there, which has no database. Without an epoch it
 // begins a new life, and the former one of its name is over. ErrNotFound: it was given up,
-// and is to begin anew with nothing of the old life.
-func (m *Member) BeatWorker(ctx context.Context, node engine.Node) (engine.Epoch, error) {
+// and is to begin anew with nothing of the old life. drain: it is to take nothing new.
+func (m *Member) BeatWorker(ctx context.Context, node engine.Node) (epoch engine.Epoch, drain bool, err error) {
 	if node.Epoch != 0 {
-		_, err := m.config.Index.Beat(ctx, node.Epoch, node.Load, node.Draining)
-		return node.Epoch, err
+		drain, err := m.config.Index.Beat(ctx, node.Epoch, node.Load, node.Draining)
+		return node.Epoch, drain, err
 	}
 	for _, n := range m.Nodes() {
 		if n.Role == engine.RoleWorker && n.Name == node.Name {
 			if err := m.config.Index.RemoveNode(ctx, n.Epoch); err != nil {
-				return 0, err
+				return 0, false, err
 			}
 		}
 	}
 	node.Epoch, node.Role = engine.NewEpoch(), engine.RoleWorker
-	return node.Epoch, m.config.Index.AddNode(ctx, node)
+	return node.Epoch, false, m.config.Index.AddNode(ctx, node)
 }
 
 // LeaveWorker forgets a worker.

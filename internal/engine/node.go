@@ -82,6 +82,19 @@ type Node struct {
 	Silent    time.Duration // since it was last heard, when it was asked for
 }
 
+// State is how a node is, in a word: alive, draining, silent or dead.
+func (n *Node) State() string {
+	switch {
+	case n.Dead:
+		return "dead"
+	case n.Silent > DeadAfter:
+		return "silent"
+	case n.Draining:
+		return "draining"
+	}
+	return "alive"
+}
+
 // Load is what a node has to do.
 type Load struct {
 	Running, Queued int   // programs

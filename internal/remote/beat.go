@@ -17,8 +17,8 @@ import (
 // Registry remembers which workers there are.
 type Registry interface {
 	// BeatWorker notes that a worker lives. Epoch 0 is a new life of it, which gets an
-	// epoch; ErrNotFound: that life was given up, and nothing of it counts any more.
-	BeatWorker(ctx context.Context, node Node) (epoch int64, err error)
+	// epoch; drain asks it to take nothing new; ErrNotFound: that life was given up, and nothing of it counts any more.
+	BeatWorker(ctx context.Context, node Node) (epoch int64, drain bool, err error)
 	// LeaveWorker notes that a worker has ended in order.
 	LeaveWorker(ctx context.Context, epoch int64) error
 	// Workers are those that live.
@@ -39,6 +39,7 @@ const beatPath = "/worker/v1/beat"
 // beatReply is what an api says to a beat.
 type beatReply struct {
 	Epoch int64
+	Drain bool     `json:",omitempty"`
 	Error *failure `json:",omitempty"`
 }
 
@@ -51,8 +52,8 @@ func Desk(registry Registry, changed func()) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		epoch, err := registry.BeatWorker(r.Context(), n)
-		reply := beatReply{Epoch: epoch}
+		epoch, drain, err := registry.BeatWorker(r.Context(), n)
+		reply := beatReply{Epoch: epoch, Drain: drain}
 		if err != nil {
 			reply.Error = newFailure(err)
 		}
@@ -117,12 +118,16 @@ func (b *Beats) leave() {
 
 func (b *Beats) beat(ctx context.Context) (err error) {
 	b.Node.Free, b.Node.Draining = b.Worker.admission.free(), b.Worker.isDraining()
+	if held, err := b.Worker.config.Sandbox.Held(ctx); err == nil {
+		b.Node.Held = len(held)
+	}
 	for range b.APIs {
 		var reply beatReply
 		if reply, err = b.send(ctx, http.MethodPost); err == nil {
 			switch {
 			case reply.Error == nil:
 				b.Node.Epoch = reply.Epoch
+				b.Worker.rest(reply.Drain)
 				return nil
 			case reply.Error.Kind != engine.ErrNotFound:
 				return reply.Error.err()
@@ -176,7 +181,7 @@ type Local struct {
 func NewLocal() *Local { return &Local{nodes: map[int64]Node{}, beats: map[int64]time.Time{}} }
 
 // BeatWorker implements Registry.
-func (l *Local) BeatWorker(_ context.Context, n Node) (int64, error) {
+func (l *Local) BeatWorker(_ context.Context, n Node) (int64, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n.Epoch == 0 {
@@ -186,13 +191,16 @@ func (l *Local) BeatWorker(_ context.Context, n Node) (int64, error) {
 			}
 		}
 		l.last = max(l.last+1, time.Now().UnixNano()) // larger than those of processes before us
-		n.Epoch = l.last
+		n.Epoch, n.Since = l.last, time.Now()
 	} else if _, ok := l.nodes[n.Epoch]; !ok || time.Since(l.beats[n.Epoch]) > deadAfter {
 		delete(l.nodes, n.Epoch)
-		return 0, &engine.Error{Op: "beat", Kind: engine.ErrNotFound, Err: errors.New("this worker was given up")}
+		return 0, false, &engine.Error{Op: "beat", Kind: engine.ErrNotFound, Err: errors.New("this worker was given up")}
+	}
+	if known, ok := l.nodes[n.Epoch]; ok {
+		n.Since = known.Since
 	}
 	l.nodes[n.Epoch], l.beats[n.Epoch] = n, time.Now()
-	return n.Epoch, nil
+	return n.Epoch, false, nil
 }
 
 // LeaveWorker implements Registry.

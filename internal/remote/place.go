@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -21,6 +22,8 @@ type Node struct {
 	Free      int // of them, as the worker said last
 	Languages []string
 	Draining  bool
+	Held      int       // workspaces
+	Since     time.Time // zero: not known
 }
 
 // scheduler decides which worker gets a program.

@@ -191,8 +191,8 @@ func TestToken(t *testing.T) {
 			}
 			transport := mutual.Transport(here, LinkPath)
 			defer transport.CloseIdleConnections()
-			b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet}), Node: Node{Name: "w"}, APIs: []string{service.URL},
-				Client: &http.Client{Transport: transport}}
+			b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}), Node: Node{Name: "w"},
+				APIs: []string{service.URL}, Client: &http.Client{Transport: transport}}
 			err = b.beat(t.Context())
 			if known := len(registry.Workers()) == 1; (err == nil) != c.good || known != c.good {
 				t.Errorf("%v, known %v", err, known)
@@ -266,6 +266,53 @@ func TestCache(t *testing.T) {
 			}
 			spec.Inputs[0].SHA256, spec.Inputs[0].File = b, nil
 			s.config.Blobs = nil
+		}
+	}
+}
+
+// drains is a registry that asks workers to take nothing new.
+type drains struct {
+	*Local
+	drain bool
+}
+
+func (d *drains) BeatWorker(ctx context.Context, n Node) (int64, bool, error) {
+	epoch, _, err := d.Local.BeatWorker(ctx, n)
+	return epoch, d.drain, err
+}
+
+// A worker that is asked to rest takes nothing new, and says so; until it is asked back.
+func TestDrainAsked(t *testing.T) {
+	var began atomic.Int32
+	worker, node := serve(t, counted(&began, nil, open), "")
+	registry := &drains{Local: NewLocal()}
+	links := mutual.NewLinks(nil, Desk(registry, func() {}))
+	defer links.Close()
+	service := httptest.NewServer(links)
+	defer service.Close()
+	transport := mutual.Transport(nil, LinkPath)
+	defer transport.CloseIdleConnections()
+	b := &Beats{Worker: worker, Node: Node{Name: "w", Slots: 16, Address: node.Address}, APIs: []string{service.URL},
+		Client: &http.Client{Transport: transport}}
+	s := api(t, "")
+	s.config.Patience = 10 * time.Millisecond
+	for _, drain := range []bool{false, true, false} {
+		registry.drain = drain
+		for range 2 { // what it is told with one beat it says with the next
+			if err := b.beat(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		known := registry.Workers()
+		if len(known) != 1 || known[0].Draining != drain || known[0].Since.IsZero() {
+			t.Fatalf("%+v", known)
+		}
+		before := began.Load()
+		known[0].Draining = false // an api that has not heard of it yet
+		s.Update(known)
+		_, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{})
+		if ran := began.Load() > before; ran == drain || (err == nil) == drain {
+			t.Errorf("drain %v: ran %v, %v", drain, ran, err)
 		}
 	}
 }

@@ -24,7 +24,8 @@ type Worker struct {
 	bytes     http.Client
 
 	mu        sync.Mutex
-	draining  bool
+	draining  bool // it ends
+	resting   bool // it was asked to take nothing new
 	processes map[engine.ID]engine.Process
 	runs      sync.WaitGroup
 }
@@ -78,7 +79,14 @@ func (w *Worker) Drain(ctx context.Context) error {
 func (w *Worker) isDraining() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.draining
+	return w.draining || w.resting
+}
+
+// rest has the worker take nothing new, or takes that back.
+func (w *Worker) rest(yes bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resting = yes
 }
 
 // Forget releases all that is held: nobody knows of it any more.
@@ -96,8 +104,8 @@ func (w *Worker) Forget(ctx context.Context) {
 func (w *Worker) enter() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.draining {
-		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New("the worker is stopping")}
+	if w.draining || w.resting {
+		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New("the worker takes nothing new")}
 	}
 	w.runs.Add(1)
 	return nil

@@ -47,6 +47,8 @@ type statusView struct {
 	Pools      []pool
 	Disk       *Disk
 	Live       *Live // nil: there are no live sessions
+	Nodes      []engine.Node
+	CanDrain   bool
 	Charts     []chart
 	Wait, Took percentiles // since the start
 	Ended      []ended
@@ -92,6 +94,9 @@ func (s *Site) statusPage(health Health) {
 	s.closing = append(s.closing, p.sampler.stop)
 	s.nav = append(s.nav, navEntry{Name: "status", Title: "Status", Path: "/status"})
 	s.mux.HandleFunc("GET /status", s.handle(p.show))
+	if s.Drain != nil {
+		s.mux.HandleFunc("POST /status/drain", s.change(p.drain))
+	}
 }
 
 func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
@@ -131,9 +136,24 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 		disk := p.Disk()
 		body.Disk = &disk
 	}
+	if p.Nodes != nil && v.operator() {
+		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil
+	}
 	if v.wants("application/x-part") {
 		return p.fragment(w, v, "status", "live", body)
 	}
 	p.render(w, v, http.StatusOK, "status", "Status", body)
+	return nil
+}
+
+// drain has a node take nothing new, or takes that back.
+func (p *statusPage) drain(w http.ResponseWriter, v *webRequest) error {
+	if !v.operator() {
+		return engine.ErrForbidden
+	}
+	if err := p.Drain(v.Context(), v.PostForm.Get("node"), v.PostForm.Get("undo") == ""); err != nil {
+		return err
+	}
+	http.Redirect(w, v.Request, p.address("/status"), http.StatusSeeOther)
 	return nil
 }

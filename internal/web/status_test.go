@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +83,40 @@ func TestOneMachine(t *testing.T) {
 	}
 	if got := a.get("/ask"); got.status != http.StatusConflict {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// Those who operate the service see its nodes, and can drain one.
+func TestNodes(t *testing.T) {
+	drained := map[string]bool{}
+	v := visitSite(t, true, nil, func(o *Options) {
+		o.Nodes = func() []engine.Node {
+			return []engine.Node{{Name: "n1:8000", Role: engine.RoleAPI, Slots: 4, Load: engine.Load{Running: 3}, Version: "v9",
+				Address: "http://n1:8000", Draining: drained["n1:8000"], Silent: 700 * time.Millisecond}}
+		}
+		o.Drain = func(_ context.Context, name string, drain bool) error { drained[name] = drain; return nil }
+	})
+	see := func(texts ...string) {
+		t.Helper()
+		got := v.get("/status")
+		for _, want := range append(texts, "http://n1:8000", "3 of 4", "v9", "<td>api</td>", "ms ago") {
+			if !strings.Contains(got.body, want) {
+				t.Errorf("%q is not there", want)
+			}
+		}
+	}
+	see("<td>alive</td>", "Take none")
+	token := url.Values{"token": {v.token()}, "node": {"n1:8000"}}
+	if got := v.post("/status/drain", token); got.status != http.StatusSeeOther || !drained["n1:8000"] {
+		t.Errorf("%d, %v", got.status, drained)
+	}
+	see("<td>draining</td>", "Take it again")
+	token.Set("undo", "1")
+	if got := v.post("/status/drain", token); got.status != http.StatusSeeOther || drained["n1:8000"] {
+		t.Errorf("%d, %v", got.status, drained)
+	}
+	token.Del("token")
+	if got := v.post("/status/drain", token); got.status != http.StatusForbidden {
+		t.Errorf("without a token: %d", got.status)
 	}
 }

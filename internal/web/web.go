@@ -52,6 +52,10 @@ type Options struct {
 	// empty: they are.
 	OneMachine func() (why string)
 
+	// Nodes are those of the cluster; nil: it has none.
+	Nodes func() []engine.Node
+	// Drain has a node take nothing new, or takes that back; nil: nobody can.
+	Drain func(ctx context.Context, name string, drain bool) error
 	// Self is this life of this node, of several; nil: there is one.
 	Self func() engine.Epoch
 

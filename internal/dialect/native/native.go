@@ -37,6 +37,8 @@ type Options struct {
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
 	Live      Live         // interpreters; nil: there are no live sessions
 	Inside    Inside       // what runs beside them; nil: nothing does
+	// Nodes are those of the cluster; nil: it has none.
+	Nodes func() []engine.Node
 	// OneMachine says why Work and Conversations are not to be had, because several nodes
 	// answer; empty: they are.
 	OneMachine func() (why string)
@@ -190,6 +192,9 @@ func New(e Engine, o Options) *API {
 	}
 	if o.MaxJSON <= 0 {
 		o.MaxJSON = MaxJSON
+	}
+	if o.Nodes == nil {
+		o.Nodes = func() []engine.Node { return nil }
 	}
 	if o.OneMachine == nil {
 		o.OneMachine = func() string { return "" }

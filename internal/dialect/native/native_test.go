@@ -29,6 +29,7 @@ type rig struct {
 	work    *Work // nil: none
 	chats   Conversations
 	several func() string
+	nodes   func() []engine.Node
 	live    *fakeLive
 }
 
@@ -48,7 +49,7 @@ func (r *rig) over(e Engine) http.Handler {
 	o := Options{
 		Caller: func(*http.Request) engine.Caller { return r.caller },
 		Log:    slog.New(slog.NewTextHandler(r.t.Output(), nil)),
-		Work:   r.work, OneMachine: r.several,
+		Work:   r.work, OneMachine: r.several, Nodes: r.nodes,
 
 		Conversations: r.chats,
 	}

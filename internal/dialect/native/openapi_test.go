@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
@@ -122,6 +123,11 @@ func TestDocumentIsTrue(t *testing.T) {
 		{"GET", "/limits", "", "", "", "", 200},
 		{"GET", "/openapi.yaml", "", "", "", "", 200},
 	}
+	r.nodes = func() []engine.Node {
+		return []engine.Node{{Name: "w", Role: engine.RoleWorker, Slots: 2, Load: engine.Load{Running: 1}, Silent: time.Hour}}
+	}
+	r.handler = r.over(r.engine)
+	check(t, r.send("GET", "/status", "", ""), 200, `"nodes":[{"name":"w","role":"worker","state":"silent"`)
 	called := map[string]bool{}
 	for _, c := range calls {
 		name := c.method + " " + c.path

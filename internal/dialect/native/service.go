@@ -58,10 +58,18 @@ func (q *request) status() (any, error) {
 	for status, n := range stats.Runs {
 		body.Runs.Ended[client.Status(status)] = n
 	}
+	body.Nodes = each(q.Nodes(), func(n engine.Node) client.Node { return NodeOf(&n) })
 	if q.Live != nil {
 		c := q.Live.Counts()
 		body.Live = &client.LiveStats{Interpreters: c.Interpreters, Busy: c.Busy, Limit: c.Total, OwnerLimit: c.PerOwner,
 			Cells: c.Cells, Lost: c.Lost, Evicted: c.Evicted, Expired: c.Expired}
 	}
 	return body, nil
+}
+
+// NodeOf is a node as it is shown.
+func NodeOf(n *engine.Node) client.Node {
+	return client.Node{Name: n.Name, Role: string(n.Role), State: n.State(), Address: n.Address, Version: n.Version,
+		Slots: n.Slots, Running: n.Load.Running, Queued: n.Load.Queued, Held: n.Load.Held, Since: n.Since,
+		SilentMS: n.Silent.Milliseconds()}
 }
