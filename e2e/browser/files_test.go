@@ -47,7 +47,7 @@ func lookAtFiles(t *testing.T, how look) {
 		"n.md":       {"Title", "words"},
 		"j.json":     {"\"b\": [\n"},
 		"broken.csv": {"cannot be read as a table", "\"1,2"},
-		"d.pdf":      {"none"},
+		"d.pdf":      {"cannot be read as a PDF"},
 	} {
 		got := look(name)
 		for _, text := range want {

@@ -108,5 +108,5 @@ try:
 except ImportError as e:
     table = {"problem": f"this service has no package {e.name}: `airlock setup` installs the packages for Python"}
 except Exception as e:
-    table = {"problem": f"{e}"[:300] or type(e).__name__}
+    table = {"problem": f"{e}"[:300].rstrip(".") or type(e).__name__}
 print(json.dumps(table))
