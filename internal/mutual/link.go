@@ -2,10 +2,12 @@ package mutual
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -67,9 +69,13 @@ func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if buffered.Flush() != nil || conn.SetDeadline(time.Time{}) != nil || buffered.Reader.Buffered() > 0 {
+	if buffered.Flush() != nil || conn.SetDeadline(time.Time{}) != nil {
 		conn.Close()
 		return
+	}
+	if n := buffered.Reader.Buffered(); n > 0 { // the other side was quick: it has begun to speak
+		early, _ := buffered.Reader.Peek(n)
+		conn = &begun{Conn: conn, Reader: io.MultiReader(bytes.NewReader(early), conn)}
 	}
 	if l.config != nil {
 		conn = tls.Server(conn, l.config)
@@ -87,6 +93,14 @@ func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.mu.Unlock()
 	}()
 }
+
+// begun is a connection of which something was read already.
+type begun struct {
+	net.Conn
+	io.Reader
+}
+
+func (b *begun) Read(p []byte) (int, error) { return b.Reader.Read(p) }
 
 // secured is the header by which a side says that it has a token.
 const secured = "Airlock-Token"
