@@ -18,7 +18,7 @@ import (
 
 // jupyterLab starts a JupyterLab whose kernels are a service's, and returns the address
 // of a notebook in it and the folder where that is.
-func jupyterLab(t *testing.T, gateway string) (address, folder string) {
+func jupyterLab(t *testing.T, gateway, notebook string) (address, folder string) {
 	t.Helper()
 	at, err := filepath.Abs("../../.cache/jupyterlab")
 	if err != nil {
@@ -30,20 +30,7 @@ func jupyterLab(t *testing.T, gateway string) (address, folder string) {
 		skip(t, "JupyterLab cannot be installed: %v: %s", err, out)
 	}
 	folder = t.TempDir()
-	notebook := map[string]any{"nbformat": 4, "nbformat_minor": 5, "cells": []any{}, "metadata": map[string]any{
-		"kernelspec": map[string]string{"name": "python3", "display_name": "Python 3", "language": "python"}}}
-	for i, source := range []string{
-		"import os, matplotlib.pyplot as plt, pandas as pd\nprint('in', os.getcwd())\nplt.plot([1, 4, 9])\n" +
-			"plt.title('squares')\nplt.show()\n" +
-			"pd.DataFrame({'a': [1, 2]})",
-		"name = input('who? ')\nprint('hello', name)",
-		"1 / 0",
-	} {
-		notebook["cells"] = append(notebook["cells"].([]any), map[string]any{"cell_type": "code", "id": string(rune('a' + i)),
-			"metadata": map[string]any{}, "execution_count": nil, "outputs": []any{}, "source": source})
-	}
-	text, _ := json.Marshal(notebook)
-	if err := os.WriteFile(filepath.Join(folder, "book.ipynb"), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "book.ipynb"), []byte(notebook), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +70,23 @@ func jupyterLab(t *testing.T, gateway string) (address, folder string) {
 // question and an error, and saved.
 func TestJupyterLab(t *testing.T) {
 	s := shared(t)
-	address, folder := jupyterLab(t, strings.TrimSuffix(s.url, "/ui")+"/jupyter")
+	notebook := map[string]any{"nbformat": 4, "nbformat_minor": 5, "cells": []any{}, "metadata": map[string]any{
+		"kernelspec": map[string]string{"name": "python3", "display_name": "Python 3", "language": "python"}}}
+	for i, source := range []string{
+		"import os, matplotlib.pyplot as plt, pandas as pd\nprint('in', os.getcwd())\nplt.plot([1, 4, 9])\n" +
+			"plt.title('squares')\nplt.show()\n" +
+			"pd.DataFrame({'a': [1, 2]})",
+		"name = input('who? ')\nprint('hello', name)",
+		"1 / 0",
+	} {
+		notebook["cells"] = append(notebook["cells"].([]any), map[string]any{"cell_type": "code", "id": string(rune('a' + i)),
+			"metadata": map[string]any{}, "execution_count": nil, "outputs": []any{}, "source": source})
+	}
+	text, err := json.Marshal(notebook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, folder := jupyterLab(t, strings.TrimSuffix(s.url, "/ui")+"/jupyter", string(text))
 	b := open(t, looks[0])
 	b.goTo(address)
 	b.wait(`window.jupyterapp && document.querySelector('.jp-Notebook') && jupyterapp.shell.currentWidget?.context?.isReady`)
@@ -100,7 +103,7 @@ func TestJupyterLab(t *testing.T) {
 	}
 	b.shoot("jupyterlab")
 	b.run(`await jupyterapp.commands.execute('docmanager:save')`)
-	text, err := os.ReadFile(filepath.Join(folder, "book.ipynb"))
+	text, err = os.ReadFile(filepath.Join(folder, "book.ipynb"))
 	var saved struct {
 		Cells []struct {
 			Count   int `json:"execution_count"`
