@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strconv"
@@ -19,6 +20,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/mutual"
+	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
@@ -45,7 +48,7 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	}
 	address := a.advertised(at)
 	_, port, _ := net.SplitHostPort(at.String())
-	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.cfg.Role), Address: "http://" + address,
+	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.cfg.Role), Address: "http://" + address + peerLinkPath,
 		Version: readVersion(a.release).Version, Slots: a.cfg.Concurrency, Memory: programMemory()}
 	if node.Slots == 0 {
 		node.Slots = 2 * runtime.NumCPU()
@@ -63,7 +66,14 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	}
 	s.below = append(s.below, func() error { return member.Leave(context.WithoutCancel(ctx)) })
 	s.member, s.drain = member, kept.index.DrainNode
-	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock}
+	config, err := mutual.Config(secret)
+	if err != nil {
+		return nil, err
+	}
+	link := mutual.Transport(config, peerLinkPath)
+	link.DisableCompression, link.MaxIdleConnsPerHost = true, 64
+	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock, Link: link}
+	s.peerTLS = config
 	return member, nil
 }
 
@@ -79,6 +89,26 @@ func (a *app) oneMachine(s *service) func() (why string) {
 			"this service's database. Use `airlock apply` and `airlock ask` where the folder is, or a service with --role all " +
 			"that is alone on its database."
 	}
+}
+
+// peerLinkPath is where nodes take links from each other. It is in their addresses: nodes
+// of versions before take none.
+const peerLinkPath = "/node/v1/link"
+
+// linkMounts take links of workers, and of other nodes that know the cluster's secret: what
+// these pass on is served as everything else is.
+func (s *service) linkMounts(serve func() http.Handler) (mounts []httpd.Mount) {
+	if s.workers != nil {
+		mounts = append(mounts, httpd.Mount{Prefix: remote.LinkPath, Handler: s.workers.links, Public: true})
+	}
+	if s.peers == nil {
+		return mounts
+	}
+	links := mutual.NewLinks(s.peerTLS, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serve().ServeHTTP(w, r)
+	}))
+	s.below = append(s.below, links.Close)
+	return append(mounts, httpd.Mount{Prefix: peerLinkPath, Handler: links, Public: true})
 }
 
 // load is what this node has to do.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -30,7 +31,7 @@ import (
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/live"
-	"github.com/airlock-run/airlock/internal/remote"
+	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/setup"
 	"github.com/airlock-run/airlock/internal/web"
@@ -52,6 +53,7 @@ type service struct {
 	interpreters *live.Service      // of live sessions
 	below        []func() error     // to be closed, last first
 	peers        *httpd.Peers       // nil: it is alone
+	peerTLS      *mutual.TLS        // likewise
 	member       *cluster.Member    // likewise
 	drain        func(ctx context.Context, node string, drain bool) error
 	bodies       wire.Bodies // of all dialects
@@ -409,9 +411,8 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	if s.workers != nil {
-		mounts = append(mounts, httpd.Mount{Prefix: remote.LinkPath, Handler: s.workers.links, Public: true})
-	}
+	var server *httpd.Server
+	mounts = append(mounts, s.linkMounts(func() http.Handler { return server.Handler() })...)
 	notebooks, endNotebooks := a.jupyter(s)
 	sandboxes, endSandboxes := a.e2b(s)
 	mounts = append(mounts, append(agents, notebooks, sandboxes)...)
@@ -425,7 +426,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	}
 	s.countProviders(metrics)
 	metrics.Registry.MustRegister(nodeMetrics(s.nodes))
-	server, err := httpd.New(httpd.Options{
+	server, err = httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,
 		Mounts:        mounts,

@@ -31,6 +31,8 @@ type Peers struct {
 	Now func() time.Time
 	// Transport takes requests to nodes; nil: one is made.
 	Transport http.RoundTripper
+	// Link takes them, encrypted, to nodes whose address has a path: there they take links.
+	Link http.RoundTripper
 }
 
 const (
@@ -183,6 +185,10 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 		silent(w, r, err)
 		return
 	}
+	transport := peers.Transport
+	if to.Path != "" && peers.Link != nil {
+		transport = peers.Link
+	}
 	if r.Header.Get("Upgrade") != "" {
 		w.Header().Del("Connection") // the peer says it
 	}
@@ -201,7 +207,7 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 			}
 			return nil
 		},
-		Transport:     peers.Transport,
+		Transport:     transport,
 		FlushInterval: -1,
 		ErrorHandler:  silent,
 	}

@@ -105,9 +105,14 @@ func (b *begun) Read(p []byte) (int, error) { return b.Reader.Read(p) }
 // secured is the header by which a side says that it has a token.
 const secured = "Airlock-Token"
 
-// Close ends all connections.
+// Close ends all connections, once requests on them were answered or had time for it.
 func (l *Links) Close() error {
-	err := l.server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), linkTime)
+	defer cancel()
+	err := l.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = l.server.Close()
+	}
 	l.mu.Lock()
 	for c := range l.conns {
 		c.Close()
