@@ -52,32 +52,51 @@ const content = () => JSON.stringify(toFile(cells.map((c) => ({ ...c, outputs: c
 
 const fileName = () => `${title.value.trim().replace(/[\/\\\0-\x1f]/g, "-").replace(/^\.+/, "") || "Untitled"}.ipynb`;
 
+let tried = ""; // the content of a save whose answer may not have come
+let refused = false; // the notice says why nothing is saved
+
+class Refused extends Error {} // nothing is written before a person has looked
+
+// contentAt reads what is at a path; "": nothing.
+async function contentAt(path) {
+  const entry = await session.get(`/fs/stat?path=${encodeURIComponent(path)}`).catch((e) => { if (e.status === 404) return null; throw e; });
+  if (!entry) return "";
+  if (entry.size > maxNotebook) throw new Refused(`"${named(path)}" was made or changed elsewhere: it has ${Math.round(entry.size / 2 ** 20)} MiB, more than this page opens. Nothing is written over it; delete or rename it among the files to save this notebook.`);
+  return (await session.read(path)).text();
+}
+
 async function save() {
   clearTimeout(dirty);
   dirty = 0;
   if (readOnly || !session.id) return; // without a session the browser keeps it
   const now = content();
+  const wanted = fileName();
   try {
-    if (text) {
-      const there = await session.read(file).then((a) => a.text(), (e) => { if (e.status === 404) return text; throw e; });
-      if (there !== text) {
-        conflict(there);
-        return;
-      }
+    const mine = text && await contentAt(file);
+    if (mine && mine !== text) return conflict(mine);
+    const taken = text && wanted === file ? "" : await contentAt(wanted);
+    if (taken && taken !== tried) {
+      if (text) throw new Refused(`There is another file "${named(wanted)}" in the session: give this notebook another name.`);
+      file = wanted;
+      return conflict(taken);
     }
-    const wanted = fileName();
+    tried = now;
     await session.write(wanted, now);
     if (wanted !== file) {
       if (text) await session.json(session.at(`/fs/remove?path=${encodeURIComponent(file)}`), { method: "POST" }).catch(() => {});
       file = wanted;
     }
     text = now;
+    if (refused) say("");
+    refused = false;
     saved.textContent = "saved";
     drafts.put(key(), { title: title.value, file: now, saved: dirty === 0 });
   } catch (e) {
     saved.textContent = "kept in this browser only";
+    refused ||= e instanceof Refused || !!e.status; // else the service is away for a while
+    if (e instanceof Refused) say(e.message);
+    else dirty = setTimeout(save, 5000);
     if (e.status) say(`The notebook could not be saved: ${e.words}`);
-    dirty = setTimeout(save, 5000);
   }
 }
 

@@ -1,0 +1,100 @@
+package browser
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestRunShared shares a run with a plot, and reads it in another browser.
+func TestRunShared(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	b.goTo(s.url + "/")
+	b.runs("import sys\nprint('out')\nprint('err', file=sys.stderr)\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('p.png')")
+	b.examine("run-to-share")
+	b.click(".share-run button")
+	b.wait(`location.pathname.includes('/share/')`)
+	link := eval[string](b, `location.href`)
+	other := open(t, light)
+	other.goTo(link)
+	other.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelector('.out-image')?.naturalWidth > 100`)
+	if got := other.text("#cells"); !strings.Contains(got, "plt.plot([1, 2])") || !strings.Contains(got, "out\nerr") {
+		t.Errorf("it shows %q", got)
+	}
+	other.examine("run-shared")
+	other.axeInEachLook("a shared run")
+	validated(t, other.exported("#save"))
+}
+
+// TestNotebookTooLarge chooses a notebook of 200 MB, then opens a session that has one: the
+// page says so, and leaves it as it is.
+func TestNotebookTooLarge(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	name := filepath.Join(t.TempDir(), "large.ipynb")
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, 200_000_000); err != nil {
+		t.Fatal(err)
+	}
+	b.goTo(s.url + "/notebooks")
+	b.do(chromedp.SetUploadFiles(chromedp.CSS("#import"), []string{name}))
+	b.wait(`document.querySelector('#notice').innerText.includes('This notebook has 191 MiB; the page opens up to 64 MiB')`)
+
+	b.notebook(s, "import os\nos.truncate(os.open('analysis.ipynb', os.O_RDWR | os.O_CREAT), 200_000_000)")
+	b.run(`document.querySelector('#run-all').click()`)
+	b.wait(`document.querySelector('#notice').innerText.includes('it has 191 MiB, more than this page opens')`) // the page does not write over it
+	b.goTo(eval[string](b, "location.href"))
+	b.wait(`document.querySelector('#notebook')?.dataset.ready`)
+	b.run(`document.querySelector('#add-code').click()`)
+	b.wait(`document.querySelector('#notice').innerText.includes('it has 191 MiB, more than this page opens')`)
+	b.examine("notebook-too-large")
+	session := eval[string](b, `location.pathname.split('/').pop()`)
+	if size := s.call("GET", "/sessions/"+session+"/fs/stat?path=analysis.ipynb", nil)["size"]; size != 200e6 {
+		t.Errorf("it has %v bytes", size)
+	}
+}
+
+// TestNotebookManyCells opens 10,000 cells, edits and saves them, and opens them again.
+func TestNotebookManyCells(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	b.openNotebook(s, many(10_000))
+	b.run(`document.querySelector('.cell button').click()`)
+	b.idle()
+	b.saved()
+	b.goTo(eval[string](b, "location.href"))
+	b.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelectorAll('.cell').length === 10000`)
+	if n := eval[int](b, `document.querySelectorAll('.cm-editor').length`); n > 100 {
+		t.Errorf("%d editors for what is in sight", n)
+	}
+	b.run(`document.querySelectorAll('.cell')[9999].scrollIntoView()`)
+	b.wait(`document.querySelectorAll('.cell')[9999].querySelector('.cm-editor')`)
+}
+
+// TestNotebookNames gives a notebook the name of another file, which stays as it is.
+func TestNotebookNames(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	b.notebook(s, "open('analysis.ipynb', 'w').write('mine')\nopen('other.ipynb', 'w').write('mine too')")
+	b.run(`document.querySelector('#run-all').click()`)
+	b.wait(`document.querySelector('#notice').innerText.includes('changed elsewhere')`)
+	b.run(`[...document.querySelectorAll('#notice button')].find((x) => x.textContent === 'Keep mine').click()`)
+	b.saved()
+	b.run(`const title = document.querySelector('#title'); title.value = 'other'; title.dispatchEvent(new Event('input'))`)
+	b.wait(`document.querySelector('#notice').innerText.includes('There is another file')`)
+	b.run(`const title = document.querySelector('#title'); title.value = 'third'; title.dispatchEvent(new Event('input'))`)
+	b.saved()
+	b.wait(`!document.querySelector('#notice').innerText`)
+	names := eval[string](b, `(async () => { const at = document.querySelector('#notebook').dataset.api + '/sessions/' + location.pathname.split('/').pop() + '/fs/list';
+		const token = document.querySelector('meta[name=airlock-token]').content;
+		return (await (await fetch(at, { headers: { 'X-Airlock-Token': token } })).json()).entries.map((e) => e.path + ' ' + (e.size < 20)).sort().join() })()`)
+	if names != "other.ipynb true,third.ipynb false" {
+		t.Errorf("the session has %s", names)
+	}
+}
