@@ -29,14 +29,16 @@ const (
 type sharePage struct {
 	*Site
 	files Files
+	runs  Runs
 }
 
 func (s *Site) sharePages(e Engine) {
 	if s.API == nil {
 		return
 	}
-	p := &sharePage{s, e}
+	p := &sharePage{s, e, e}
 	s.mux.HandleFunc("POST /shares", s.change(p.share))
+	s.mux.HandleFunc("POST /runs/{id}/share", s.change(p.shareRun))
 	s.mux.HandleFunc("POST /shares/{id}/delete", s.change(p.remove))
 	s.mux.HandleFunc("GET /share/{link}", p.public(p.show))
 	s.mux.HandleFunc("GET /share/{link}/notebook", p.public(p.notebook))
@@ -51,10 +53,6 @@ type shared struct {
 
 // share makes a link to the notebook that is the request's body.
 func (p *sharePage) share(w http.ResponseWriter, v *webRequest) error {
-	days, err := strconv.Atoi(v.URL.Query().Get("days"))
-	if err != nil || days < 1 || days > maxDays {
-		return refuse(http.StatusBadRequest, "A link is good for 1 to 30 days.", "Choose how many.")
-	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, v.Body, maxShare))
 	if err != nil {
 		return formError(err)
@@ -62,19 +60,28 @@ func (p *sharePage) share(w http.ResponseWriter, v *webRequest) error {
 	if !json.Valid(text) {
 		return refuse(http.StatusBadRequest, "This is no notebook.", "")
 	}
-	life := time.Duration(days) * 24 * time.Hour
-	copied, err := json.Marshal(shared{v.URL.Query().Get("title"), p.Now().Add(life), text})
-	if err != nil {
-		return err
-	}
-	file, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{
-		Name: "shared.json", Origin: originShare, MIME: "application/json", TTL: life}, bytes.NewReader(copied))
+	file, err := p.store(v, v.URL.Query().Get("days"), v.URL.Query().Get("title"), text)
 	if err != nil {
 		return err
 	}
 	writeJSON(w, http.StatusCreated, map[string]string{
 		"id": file.ID.String(), "url": p.address("/share/" + shareLink(file))})
 	return nil
+}
+
+// store keeps a copy of a notebook for as many days as the visitor has chosen.
+func (p *sharePage) store(v *webRequest, days, title string, notebook []byte) (engine.File, error) {
+	n, err := strconv.Atoi(days)
+	if err != nil || n < 1 || n > maxDays {
+		return engine.File{}, refuse(http.StatusBadRequest, "A link is good for 1 to 30 days.", "Choose how many.")
+	}
+	life := time.Duration(n) * 24 * time.Hour
+	copied, err := json.Marshal(shared{title, p.Now().Add(life), notebook})
+	if err != nil {
+		return engine.File{}, err
+	}
+	return p.files.PutFile(v.Context(), v.caller, engine.Upload{
+		Name: "shared.json", Origin: originShare, MIME: "application/json", TTL: life}, bytes.NewReader(copied))
 }
 
 func shareLink(f engine.File) string {

@@ -93,3 +93,47 @@ func TestShare(t *testing.T) {
 		t.Errorf("after it was revoked the link is answered %d", got.status)
 	}
 }
+
+// TestShareRun makes a link to a run, which strangers read as a notebook of one cell.
+func TestShareRun(t *testing.T) {
+	v := visitSite(t, false, prints("<b>printed"), func(o *Options) { o.API = http.NotFoundHandler() })
+	_, key := v.keyFor("ada")
+	v.signIn(key, "/")
+	run, err := v.engine.Run(t.Context(), engine.Caller{Owner: "ada"}, engine.RunRequest{
+		Language: "python", Code: "# totals\nprint(1)", Profile: engine.Profile{Origin: engine.OriginNative}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := func(who *visitor, days string) answer {
+		return who.post("/runs/"+run.ID.String()+"/share", url.Values{"token": {who.token()}, "days": {days}})
+	}
+	stranger := v.another()
+	_, eve := v.keyFor("eve")
+	stranger.signIn(eve, "/")
+	if got := share(stranger, "7"); got.status != http.StatusNotFound {
+		t.Errorf("somebody else shares the run: %d", got.status)
+	}
+	if got := share(v, "31"); got.status != http.StatusBadRequest {
+		t.Errorf("a link for 31 days is answered %d", got.status)
+	}
+	got := share(v, "7")
+	link := strings.TrimPrefix(got.header.Get("Location"), "/ui")
+	if got.status != http.StatusSeeOther || !strings.HasPrefix(link, "/share/") {
+		t.Fatalf("%d %s", got.status, link)
+	}
+	other := v.another()
+	if page := other.get(link); page.status != 200 || !strings.Contains(page.body, "<h1>totals</h1>") {
+		t.Errorf("the page: %d %s", page.status, page.body)
+	}
+	var file struct {
+		Cells []struct {
+			Source  string
+			Outputs []struct{ Name, Text string }
+		}
+	}
+	if err := json.Unmarshal([]byte(other.get(link+"/notebook").body), &file); err != nil || len(file.Cells) != 1 ||
+		file.Cells[0].Source != "# totals\nprint(1)" || len(file.Cells[0].Outputs) != 1 ||
+		file.Cells[0].Outputs[0].Text != "<b>printed" {
+		t.Errorf("%v: the notebook has %+v", err, file)
+	}
+}
