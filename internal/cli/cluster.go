@@ -48,8 +48,9 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	}
 	address := a.advertised(at)
 	_, port, _ := net.SplitHostPort(at.String())
-	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.cfg.Role), Address: "http://" + address + peerLinkPath,
-		Version: readVersion(a.release).Version, Slots: a.cfg.Concurrency, Memory: programMemory()}
+	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.cfg.Role),
+		Address: "http://" + address + peerLinkPath, Version: readVersion(a.release).Version, Slots: a.cfg.Concurrency,
+		Memory: programMemory()}
 	if node.Slots == 0 {
 		node.Slots = 2 * runtime.NumCPU()
 	}

@@ -192,6 +192,11 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	}
 	j.timings.end("stage")
 	run := s.sandbox.Run
+	if _, distant := s.sandbox.(Distant); distant && j.session.Kind == SessionHeld {
+		run = func(ctx context.Context, spec *Spec, host Host) (*Outcome, error) {
+			return s.runHeld(ctx, j, spec, host)
+		}
+	}
 	if p.Live {
 		run = func(ctx context.Context, spec *Spec, host Host) (*Outcome, error) {
 			return s.runLive(ctx, j, spec, host)
@@ -215,12 +220,13 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 		outcome.Cancelled, outcome.TimedOut = false, true
 	}
 	end.describe(outcome, p.Limits, context.Cause(ctx))
-	if p.Discard {
-		return nil
-	}
 	// What the program left is kept also after a cancel.
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
+	if p.Discard {
+		s.keepHeld(keep, j)
+		return nil
+	}
 	s.collect(keep, j, stage, outcome, end)
 	return nil
 }

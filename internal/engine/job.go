@@ -34,6 +34,7 @@ type job struct {
 	timings        timings
 	deferredInsert deferredInsert
 	inUse          *inUse // set by execute
+	restores       bool   // its session's workspace is made anew
 
 	mu  sync.Mutex
 	run Run

@@ -70,7 +70,8 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 	now := s.now()
 	for i, place := range places {
 		st.known[place.Path] = files[i]
-		if j.session.Kind == SessionHeld || !s.touches.fileExpiry(files[i]).After(now) || !taken.add(place.Path) {
+		if j.session.Kind == SessionHeld && !j.restores ||
+			!s.touches.fileExpiry(files[i]).After(now) || !taken.add(place.Path) {
 			continue
 		}
 		if place.Path == j.request.Profile.Private {

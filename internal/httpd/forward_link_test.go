@@ -64,7 +64,8 @@ func TestPassedOnByLink(t *testing.T) {
 			urls = append(urls, url)
 		}
 		res, body := request(t, "POST", urls[0]+"/x/thing", "X-Api-Key: "+aliceKey, "the body")
-		passed := res.StatusCode == http.StatusOK && strings.HasPrefix(body, "owner=alice key=alicealice22 path=/thing body=the body")
+		passed := res.StatusCode == http.StatusOK &&
+			strings.HasPrefix(body, "owner=alice key=alicealice22 path=/thing body=the body")
 		if passed != (other == "") {
 			t.Errorf("%q: %d %q", other, res.StatusCode, body)
 		}

@@ -74,7 +74,7 @@ func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if n := buffered.Reader.Buffered(); n > 0 { // the other side was quick: it has begun to speak
-		early, _ := buffered.Reader.Peek(n)
+		early, _ := buffered.Peek(n)
 		conn = &begun{Conn: conn, Reader: io.MultiReader(bytes.NewReader(early), conn)}
 	}
 	if l.config != nil {

@@ -27,6 +27,7 @@ type Worker struct {
 	draining  bool // it ends
 	resting   bool // it was asked to take nothing new
 	processes map[engine.ID]engine.Process
+	idle      map[*host]func() // ends live interpreters that have nothing to do
 	runs      sync.WaitGroup
 }
 
@@ -42,7 +43,7 @@ type WorkerConfig struct {
 
 // NewWorker returns a worker, which serves as an http.Handler.
 func NewWorker(c WorkerConfig) *Worker {
-	return &Worker{config: c, processes: map[engine.ID]engine.Process{},
+	return &Worker{config: c, processes: map[engine.ID]engine.Process{}, idle: map[*host]func(){},
 		admission: &admission{slots: c.Slots, seats: max(c.Seats, c.Slots), memory: c.Memory}}
 }
 
@@ -58,10 +59,14 @@ func (w *Worker) Handler() http.Handler {
 }
 
 // Drain has the worker take nothing new, and returns when what it does has ended or
-// ctx has.
+// ctx has. Interpreters that wait for cells end: their files are stored, and their
+// sessions go on elsewhere.
 func (w *Worker) Drain(ctx context.Context) error {
 	w.mu.Lock()
 	w.draining = true
+	for _, end := range w.idle {
+		end()
+	}
 	w.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
@@ -100,11 +105,30 @@ func (w *Worker) Forget(ctx context.Context) {
 	}
 }
 
-// enter counts a request among those that Drain waits for.
-func (w *Worker) enter() error {
+// rests notes whether a live interpreter has nothing to do. One of a worker that ends has
+// no more use.
+func (w *Worker) rests(h *host, yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.draining || w.resting {
+	switch {
+	case !yes || h.ended.Load():
+		delete(w.idle, h)
+	case w.draining:
+		h.gone()
+	default:
+		w.idle[h] = h.gone
+	}
+}
+
+// enter counts a request among those that Drain waits for. What is held is used until the
+// worker ends; then it is gone, and made anew elsewhere.
+func (w *Worker) enter(held bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case held && w.draining:
+		return noWorkspace(engine.ID{})
+	case !held && (w.draining || w.resting):
 		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New("the worker takes nothing new")}
 	}
 	w.runs.Add(1)

@@ -21,7 +21,7 @@ type holdRequest struct {
 }
 
 func (w *Worker) hold(rw http.ResponseWriter, r *http.Request) {
-	if err := w.enter(); err != nil {
+	if err := w.enter(false); err != nil {
 		refuse(rw, err)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -14,18 +15,18 @@ import (
 
 // run runs a program, with all that it says, asks and leaves on one stream.
 func (w *Worker) run(rw http.ResponseWriter, r *http.Request) {
-	if err := w.enter(); err != nil {
+	x := w.exchange(rw, r)
+	var request runRequest
+	err := x.first(&request)
+	spec := request.spec()
+	if err == nil {
+		err = w.enter(!spec.Held.IsZero() && !spec.Make)
+	}
+	if err != nil {
 		refuse(rw, err)
 		return
 	}
 	defer w.runs.Done()
-	x := w.exchange(rw, r)
-	var request runRequest
-	if err := x.first(&request); err != nil {
-		refuse(rw, err)
-		return
-	}
-	spec := request.spec()
 	seat, err := w.admission.enter(spec.Limits.Memory)
 	if err != nil {
 		refuse(rw, err)
@@ -57,10 +58,11 @@ func (x *exchange) perform(
 	x.answers = make(chan received, 1)
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &host{exchange: x, seat: seat, gone: cancel, calls: map[uint64]chan callAnswer{}}
+	h := &host{exchange: x, seat: seat, gone: cancel, live: spec.Live, calls: map[uint64]chan callAnswer{}}
 	gone, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	go func() { lost(h.listen(cancel)); cancel() }() // ends with the request's body
+	defer func() { h.ended.Store(true); x.worker.rests(h, false) }()
 	outcome, err := x.worker.config.Sandbox.Run(running, spec, h)
 	if err != nil {
 		return r, err
@@ -87,6 +89,8 @@ type host struct {
 	exchange *exchange
 	seat     *seat
 	gone     func()
+	live     bool // an interpreter, which waits for cells when it is stopped
+	ended    atomic.Bool
 
 	mu     sync.Mutex
 	last   uint64
@@ -131,6 +135,9 @@ func (h *host) listen(cancel func()) error {
 			}
 			if freeze != nil {
 				_ = freeze(stop) // a program that is gone needs none
+			}
+			if h.live {
+				h.exchange.worker.rests(h, stop)
 			}
 		case kindInterrupt:
 			if reins.Interrupt != nil {

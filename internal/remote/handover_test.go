@@ -1,0 +1,110 @@
+package remote
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
+	"github.com/airlock-run/airlock/internal/live"
+)
+
+// What sessions had on a worker that is stopped, or that is gone, they have on another
+// one: files as of the last run or cell, and they say so.
+func TestHandOver(t *testing.T) {
+	ann := engine.Caller{Owner: "ann"}
+	for _, drained := range []bool{true, false} {
+		first, one := serve(t, local(t), token)
+		_, two := serve(t, local(t), token)
+		two.Name, two.Epoch = "second", 2
+		s := api(t, token, one)
+		core := enginetest.StartOn(t, engine.Config{}, s, s.config.Blobs, enginetest.NewIndex())
+		cells := live.New(live.Config{}, core, quiet)
+		t.Cleanup(func() { cells.Close() })
+
+		held, err := core.CreateSession(t.Context(), ann, engine.SessionRequest{Origin: engine.OriginOnyx,
+			Kind: engine.SessionHeld})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bash := func(code string) *engine.Run {
+			t.Helper()
+			req := engine.RunRequest{Language: "bash", Code: code, Session: held.ID}
+			req.Profile.Inline, req.Profile.Discard = true, true
+			run, err := core.Run(t.Context(), ann, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return run
+		}
+		bash("mkdir d; echo kept > d/a.txt; echo old > b.txt")
+		bash("rm b.txt")
+
+		session, err := cells.Create(t.Context(), ann, live.Request{Language: "bash"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := func(code string) live.Cell {
+			t.Helper()
+			c, err := cells.Start(t.Context(), ann, session.ID, live.CellRequest{Code: code})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err = cells.Wait(t.Context(), ann, session.ID, c.ID); err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		cell("x=1; echo kept > c.txt")
+
+		if drained {
+			first.awaitIdle(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			if err := first.Drain(ctx); err != nil {
+				t.Errorf("an interpreter that waits holds the end up: %v", err)
+			}
+			s.Update([]Node{one, two}) // nobody has heard of it yet
+		} else {
+			s.Update([]Node{two})
+		}
+		run := bash("ls -R; cat d/a.txt")
+		if !strings.Contains(run.Stdout, "kept") || strings.Contains(run.Stdout, "b.txt") ||
+			run.Stderr != restored {
+			t.Errorf("drained %v: %q %q", drained, run.Stdout, run.Stderr)
+		}
+		if run := bash("ls"); run.Stderr != "" || !strings.Contains(run.Stdout, "d") {
+			t.Errorf("the second one: %q %q", run.Stdout, run.Stderr)
+		}
+		c := cell("echo [$x] $(cat c.txt)")
+		if len(c.Outputs) == 0 || !strings.Contains(c.Outputs[0].Text, "[] kept") || !c.Restarted {
+			t.Errorf("drained %v: %+v", drained, c)
+		}
+	}
+}
+
+// awaitIdle returns when an interpreter waits.
+func (w *Worker) awaitIdle(t *testing.T) {
+	t.Helper()
+	late := time.After(2 * time.Minute)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		w.mu.Lock()
+		n := len(w.idle)
+		w.mu.Unlock()
+		if n > 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("no interpreter waits")
+		}
+	}
+}
+
+const restored = "[The workspace of this session went with the machine that it was on. " +
+	"It has its files as of the last run again; what ran in it has ended.]\n"
