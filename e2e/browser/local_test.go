@@ -123,6 +123,7 @@ func TestLocalFolder(t *testing.T) {
 	f.merges()
 	f.undoes()
 	f.closes()
+	f.edited()
 	f.asksAgain()
 	f.refuses()
 	f.elsewhere()
@@ -227,6 +228,31 @@ func (f *localFolder) closes() {
 				f.t.Errorf("the timeline says %q", got)
 			}
 		}
+	}
+}
+
+// edited ends the page in the middle, and edits a file that it has written before the next
+// page rolls back: that one stays.
+func (f *localFolder) edited() {
+	f.proposes("```txt:a.txt\nnext a\n```\n\n```txt:d.txt\nnext d\n```\n")
+	f.run(`sessionStorage.setItem('stall', 'yes')`)
+	f.presses("#apply")
+	f.wait(`window.stalled`)
+	f.run(`sessionStorage.removeItem('stall')`)
+	f.put("a.txt", "mine since\n")
+	f.goTo(f.s.url + "/review")
+	f.says(`A change of "picked" was interrupted`)
+	f.run(`[...document.querySelectorAll('#local button')].find((b) => b.innerText === 'Finish').click()`)
+	f.says(`"a.txt" changed meanwhile and stays as it is`)
+	f.goTo(f.s.url + "/review")
+	f.says(`A change of "picked" was interrupted`)
+	f.run(`[...document.querySelectorAll('#local button')].find((b) => b.innerText === 'Roll back').click()`)
+	f.says(`"a.txt" changed meanwhile and stays as it is`)
+	f.holds("a.txt", "mine since\n")
+	f.holds("d.txt", "")
+	f.goTo(f.s.url + "/projects/garden")
+	if got := f.text(".timeline"); strings.Count(got, "could not be written into the folder") != 2 {
+		f.t.Errorf("the timeline says %q", got)
 	}
 }
 

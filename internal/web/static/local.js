@@ -121,13 +121,13 @@ async function unfinished(p) {
   const name = named(known.handle.name);
   const decide = (act, words) => async () => {
     await folderOf(p);
-    await folders.alone(p, async () => {
-      const left = await act(p, known.handle);
-      if (left.length) throw new Error(`${left.map((path) => `"${named(path)}"`).join(", ")} changed meanwhile and stays as it is; all else is done.`);
-    });
+    let left = [];
+    await folders.alone(p, async () => { left = await act(p, known.handle); });
+    const stays = `${left.map((path) => `"${named(path)}"`).join(", ")} changed meanwhile and stays as it is; all else is done.`;
+    if (left.length && act === folders.finish) throw new Error(stays); // it can be rolled back still
     if (act === folders.rollBack) await ask(at(p, `/changes/${plan.txn}/undo`), { method: "POST", body: new URLSearchParams({ token: meta("token") }) });
     await settle(p, plan.reply, act === folders.finish ? plan.txn : null);
-    say(words);
+    say(left.length ? stays : words, left.length ? "warning" : "note");
   };
   const shown = await folders.alone(p, async () => true);
   if (!shown) return false; // another tab is at it
