@@ -30,6 +30,13 @@ func TestNetworkOnPage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
+	status := v.get("/status").body
+	for _, want := range []string{"api.example.com:443", "<td>allowed</td>", "&lt;b&gt;evil:80 and 4 more",
+		"&lt;i&gt;no"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("the status page lacks %q", want)
+		}
+	}
 	got := v.form(v.token(), [2]string{"language", "python"}, [2]string{"code", "1"},
 		[2]string{"network", "api.example.com, packages"})
 	if got.status != http.StatusForbidden || !strings.Contains(got.body, "The network: programs of this") {

@@ -49,6 +49,7 @@ type statusView struct {
 	Live       *Live // nil: there are no live sessions
 	Nodes      []engine.Node
 	CanDrain   bool
+	Contacts   []engine.Contact // the last that programs with a network grant asked for
 	Charts     []chart
 	Wait, Took percentiles // since the start
 	Ended      []ended
@@ -99,6 +100,9 @@ func (s *Site) statusPage(health Health) {
 	}
 }
 
+// shownContacts is how many connections of programs the page lists.
+const shownContacts = 20
+
 func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 	stats := p.health.Stats()
 	body := statusView{
@@ -138,6 +142,11 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 	}
 	if p.Nodes != nil && v.operator() {
 		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil
+	}
+	// Those of all for admins, else one's own. A page without them is better than none.
+	body.Contacts, err = p.Engine.Contacts(v.Context(), v.caller, engine.ContactQuery{Limit: shownContacts})
+	if err != nil {
+		p.Log.ErrorContext(v.Context(), "what programs contacted is not known", "err", err)
 	}
 	if v.wants("application/x-part") {
 		return p.fragment(w, v, "status", "live", body)
