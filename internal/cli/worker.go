@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/config"
@@ -202,6 +205,13 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), slots), APIs: a.cfg.WorkerAPIs,
 		Client: &http.Client{Transport: mutual.Transport(secured, remote.LinkPath)},
 		GaveUp: func() { w.Forget(ctx) }}
+	local, err := a.listenUnix(ctx)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	health := &http.Server{Handler: a.workerHealth(beats, sandbox), ReadHeaderTimeout: closeTime}
+	go func() { _ = health.Serve(local) }() // ends with Close
+	defer health.Close()
 	telling, tellNoMore := context.WithCancel(context.WithoutCancel(ctx))
 	var told sync.WaitGroup
 	told.Go(func() { beats.Run(telling) })
@@ -219,6 +229,35 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	tellNoMore()
 	told.Wait()
 	return errors.Join(err, server.Close())
+}
+
+// workerHealth answers `airlock health` on the socket in the data directory.
+func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/health", func(w http.ResponseWriter, r *http.Request) {
+		body := client.Health{Status: "ok", Version: readVersion(a.release).Version}
+		isolation, err := sandbox.Isolation(r.Context())
+		if err == nil {
+			body.Isolation = &client.Isolation{Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary}
+			for _, l := range isolation.Layers {
+				body.Isolation.Layers = append(body.Isolation.Layers,
+					client.Layer{Name: l.Name, State: string(l.State), Detail: l.Detail, Cure: l.Cure})
+			}
+			err = beats.Ready()
+		}
+		if err != nil {
+			body.Status, body.Problem = "degraded", err.Error()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(body) // whoever asked may be gone
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error":{"code":"not_found","message":"this is a worker, which runs programs for apis",`+
+			`"hint":"name an api with --server URL"}}`)
+	})
+	return mux
 }
 
 // checkWorker refuses what a worker is not to have.

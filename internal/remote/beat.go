@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -83,7 +84,19 @@ type Beats struct {
 	Client *http.Client
 	GaveUp func() // the life that the worker had counts no more: all that is held is released
 
-	next int
+	next  int
+	taken atomic.Bool
+}
+
+// Ready returns nil while an api has this worker among its own, and it takes programs.
+func (b *Beats) Ready() error {
+	switch {
+	case !b.taken.Load():
+		return errors.New("no api has taken this worker")
+	case b.Worker.isDraining():
+		return errors.New("the worker takes nothing new")
+	}
+	return nil
 }
 
 // Run tells until ctx ends, then that the worker leaves.
@@ -103,6 +116,7 @@ func (b *Beats) Run(ctx context.Context) {
 			b.Worker.config.Log.Info("an api has taken this worker", "epoch", b.Node.Epoch)
 		}
 		told = err
+		b.taken.Store(err == nil)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
