@@ -60,21 +60,21 @@ func TestNotebookTooLarge(t *testing.T) {
 	}
 }
 
-// TestNotebookManyCells opens 10,000 cells, edits and saves them, and opens them again.
+// TestNotebookManyCells opens 2,000 cells, edits and saves them, and opens them again.
 func TestNotebookManyCells(t *testing.T) {
 	s := shared(t)
 	b := open(t, light)
-	b.openNotebook(s, many(10_000))
+	b.openNotebook(s, many(2000))
 	b.run(`document.querySelector('.cell button').click()`)
 	b.idle()
 	b.saved()
 	b.goTo(eval[string](b, "location.href"))
-	b.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelectorAll('.cell').length === 10000`)
+	b.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelectorAll('.cell').length === 2000`)
 	if n := eval[int](b, `document.querySelectorAll('.cm-editor').length`); n > 100 {
 		t.Errorf("%d editors for what is in sight", n)
 	}
-	b.run(`document.querySelectorAll('.cell')[9999].scrollIntoView()`)
-	b.wait(`document.querySelectorAll('.cell')[9999].querySelector('.cm-editor')`)
+	b.run(`document.querySelectorAll('.cell')[1999].scrollIntoView()`)
+	b.wait(`document.querySelectorAll('.cell')[1999].querySelector('.cm-editor')`)
 }
 
 // TestNotebookNames gives a notebook the name of another file, which stays as it is.

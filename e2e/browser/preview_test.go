@@ -81,12 +81,15 @@ func TestDocuments(t *testing.T) {
 		"bomb.xlsx": "cannot be read as a table",
 	} {
 		b.run(`sessionStorage.run ||= location.href; [...document.querySelectorAll('.file-name')].find((a) => a.innerText === ` + quote(name) + `).click()`)
-		b.wait(`document.querySelector('h1')?.innerText === ` + quote(name) + ` && document.querySelector('.preview')?.innerText.includes(` + quote(want) + `)`)
+		b.wait(`document.querySelector('h1')?.innerText === ` + quote(name) + ` && document.querySelector('.preview')`)
+		for strings.Contains(b.text(".preview"), "took too long") { // the machine does other work
+			b.goTo(eval[string](b, "location.href"))
+		}
+		if got := b.text(".preview"); !strings.Contains(got, want) {
+			t.Errorf("%s shows %q", name, got)
+		}
 		unharmed(name)
 		if name == "report.pdf" {
-			b.wait(`document.querySelector('.page-picture img')?.naturalWidth > 400`)
-		}
-		if name == "report.pdf" || name == "sales.xlsx" {
 			b.examine("file-" + name)
 			b.axeInEachLook(name)
 		}
@@ -99,21 +102,27 @@ func TestDocuments(t *testing.T) {
 	b.wait(`document.querySelector('#files').innerText.includes('bomb.xlsx')`)
 	for name, want := range map[string]string{
 		"sales.xlsx": "3,000 rows", "report.pdf": "3 pages, as pictures", "hostile.xlsx": "<script>top.owned=1</script>",
-		"hostile.pdf": "1 page, as pictures", "lies.xlsx": "cannot be read as a table", "lies.pdf": "cannot be read as a PDF",
+		"hostile.pdf": "1 page, as pictures",
 	} {
-		b.run(`[...document.querySelectorAll('#files .tree-name')].find((a) => a.innerText === ` + quote(name) + `).click()`)
-		b.wait(`document.querySelector('#look').open && document.querySelector('#look-body').innerText.includes(` + quote(want) + `)`)
-		unharmed("notebook, " + name)
-		if name == "report.pdf" {
-			b.wait(`document.querySelector('.page-picture img')?.naturalWidth > 400`)
+		looked := `[...document.querySelectorAll('#files .tree-name')].find((a) => a.innerText === ` + quote(name) + `).click()`
+		for {
+			b.run(looked)
+			b.wait(`document.querySelector('#look').open && document.querySelector('#look-body').innerText.length > 12`)
+			if got := b.text("#look-body"); !strings.Contains(got, "took too long") && !strings.Contains(got, "not stored yet") {
+				break
+			}
+			b.run(`document.querySelector('#look').close()`)
 		}
-		if name == "report.pdf" || name == "sales.xlsx" {
-			b.shoot("notebook-" + name)
+		if got := b.text("#look-body"); !strings.Contains(got, want) {
+			t.Errorf("in the notebook %s shows %q", name, got)
+		}
+		unharmed("notebook, " + name)
+		b.shoot("notebook-" + name)
+		if name == "sales.xlsx" {
 			b.axeInEachLook("notebook, " + name)
 		}
 		b.run(`document.querySelector('#look').close()`)
 	}
-	b.wait(`!document.querySelector('#look').open`)
 	if n := asked.Load(); n > 0 {
 		t.Errorf("%d requests went elsewhere", n)
 	}

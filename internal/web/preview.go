@@ -75,6 +75,7 @@ type table struct {
 	Sheet   string     `json:"sheet"` // of a workbook, the one that is shown
 	Sheets  int        `json:"sheets"`
 	Problem string     `json:"problem"`
+	Unread  bool       `json:"-"` // the program did not come to its end
 }
 
 func (p *filesPage) makePreview(v *webRequest, body *previewView) {
@@ -289,8 +290,8 @@ func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.Fil
 	}
 	p.mu.Unlock()
 	made, err := p.rows(ctx, caller, f, headOfTable)
-	if err != nil {
-		return nil, err
+	if err != nil || made.Unread { // another time there may be time for it
+		return made, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -351,7 +352,7 @@ func tableOf(run *engine.Run, most extent) *table {
 	t := &table{}
 	switch {
 	case run.Status != engine.StatusOK:
-		t.Problem = unread(run)
+		t.Problem, t.Unread = unread(run), true
 	case run.Truncated || json.Unmarshal([]byte(run.Stdout), t) != nil:
 		*t = table{Problem: "its head is too large"}
 	}

@@ -218,7 +218,11 @@ class View {
     this.editor = create(this.area, {
       language: languages[session.language].editor, nonce: meta("nonce"), label: "Code", run: () => this.enter(false), onChange: () => this.edited(),
       keys: [{ key: "Shift-Enter", run: () => { this.enter(true); return true; } }],
-      complete: (code, cursor) => (session.id && !running ? session.call("/complete", { code, cursor }).catch(() => null) : null),
+      complete: async (code, cursor) => {
+        if (!session.id || running) return null;
+        const found = await session.call("/complete", { code, cursor }).catch(() => null);
+        return !running && this.element.contains(document.activeElement) ? found : null; // else nobody waits for it any more
+      },
       inspect: (code, cursor) => this.inspect(code, cursor),
     });
     if (focused) this.editor.focus();
