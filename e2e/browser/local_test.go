@@ -254,6 +254,15 @@ func (f *localFolder) edited() {
 	if got := f.text(".timeline"); strings.Count(got, "could not be written into the folder") != 2 {
 		f.t.Errorf("the timeline says %q", got)
 	}
+
+	// Of names that some systems take for one the second is not made. The service has
+	// only the first of them.
+	f.put("Notes.txt", "mine\n")
+	f.proposes("```txt:notes.txt\nnot mine\n```\n")
+	f.presses("#apply")
+	f.says(`which is "notes.txt" on some systems`)
+	f.holds("Notes.txt", "mine\n")
+	f.holds("notes.txt", "")
 }
 
 // asksAgain has the browser take the permission away.
@@ -284,7 +293,7 @@ func (f *localFolder) refuses() {
 	}
 	f.holds("c.txt", "newer c\n")
 	f.holds("secret.txt", "mine\n")
-	if got := eval[[]string](f.tab, "files.list()"); len(got) != 6 {
+	if got := eval[[]string](f.tab, "files.list()"); len(got) != 7 {
 		f.t.Errorf("the folder has %q", got)
 	}
 }
