@@ -4,60 +4,33 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/airlock-run/airlock/internal/bucket/buckettest"
-	"github.com/airlock-run/airlock/internal/postgrestest"
 )
 
 // deployment is a database and a bucket, and who runs services on them.
 type deployment struct {
-	t        *testing.T
-	who      person
-	env      []string
-	postgres *postgrestest.Server
+	*cluster
+	who person
 }
 
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	d := &deployment{t: t, who: person{name: "user"}}
+	d := &deployment{who: person{name: "user"}}
 	if os.Geteuid() == 0 {
 		d.who = root(t)
 	}
-	var err error
-	if d.postgres, err = postgrestest.Start(t.Context()); errors.Is(err, postgrestest.ErrMissing) {
-		skip(t, "%v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.postgres.Stop() })
-	database, err := d.postgres.NewDatabase(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s3, err := buckettest.Start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s3.Stop() })
-	blobs, err := s3.NewBucket(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.env = []string{"AIRLOCK_DATABASE=" + database, "AIRLOCK_BLOBS=" + blobs,
-		"AWS_ACCESS_KEY_ID=" + buckettest.AccessKey, "AWS_SECRET_ACCESS_KEY=" + buckettest.SecretKey}
+	d.cluster = newCluster(t)
 	return d
 }
 
 func (d *deployment) serve() *service {
-	d.t.Helper()
-	return serveWith(d.t, d.who, dataFolder(d.t, d.who), d.env)
+	d.Helper()
+	return serveWith(d.T, d.who, dataFolder(d.T, d.who), d.env())
 }
 
 // stopped is what kill -STOP leaves of a service until it is thawed.

@@ -43,6 +43,9 @@ within --drain-time; a second one ends them at once.`,
 			if err := a.shedSecrets(); err != nil {
 				return err
 			}
+			if err := a.checkWorker(); err != nil {
+				return err
+			}
 			switch {
 			case a.split:
 				return a.serveRole(cmd.Context(), linux.RemoteLauncher(os.NewFile(uintptr(socket), "launcher")))

@@ -160,8 +160,9 @@ func (a *app) shedSecrets() error {
 // serveWorker runs programs for apis. It returns when it was asked to end and has done
 // so.
 func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err error) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	limitMemory()
 	tcp, err := listenTCP(a.cfg.Listen)
 	if err != nil {
@@ -169,9 +170,6 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	}
 	defer tcp.Close()
 	secured, err := a.workerTLS()
-	if err == nil {
-		err = a.checkWorker()
-	}
 	if err == nil {
 		err = makeData(a.cfg.Data)
 	}
@@ -219,10 +217,16 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 
 	select {
 	case err = <-serving:
-	case <-ctx.Done():
-		stop() // the next signal ends the process
+	case <-signals:
 		a.log.Info("stopping: nothing new is taken, a second signal ends what runs", "drain_time", a.cfg.DrainTime)
 		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.DrainTime)
+		told.Go(func() {
+			select {
+			case <-signals:
+				cancel()
+			case <-draining.Done():
+			}
+		})
 		_ = w.Drain(draining) // what has not ended by now is lost
 		cancel()
 	}
@@ -263,6 +267,8 @@ func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Han
 // checkWorker refuses what a worker is not to have.
 func (a *app) checkWorker() error {
 	switch {
+	case a.cfg.Role != config.RoleWorker:
+		return nil
 	case len(a.cfg.WorkerAPIs) == 0:
 		return fail(exitUsage, "name it with --api URL", "a worker needs the address of an api")
 	case a.cfg.Database != "" || a.cfg.Blobs != "":

@@ -105,6 +105,7 @@ func (b *Beats) Run(ctx context.Context) {
 	defer tick.Stop()
 	var told error
 	for {
+		former := b.Node.Epoch
 		err := b.beat(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -112,7 +113,7 @@ func (b *Beats) Run(ctx context.Context) {
 			return
 		case err != nil && (told == nil || told.Error() != err.Error()):
 			b.Worker.config.Log.Warn("no api takes this worker: it tries again each second", "error", err)
-		case err == nil && told != nil, err == nil && b.next < 0:
+		case err == nil && (told != nil || b.Node.Epoch != former):
 			b.Worker.config.Log.Info("an api has taken this worker", "epoch", b.Node.Epoch)
 		}
 		told = err
@@ -148,6 +149,7 @@ func (b *Beats) beat(ctx context.Context) (err error) {
 			case b.Node.Epoch == 0:
 				return errors.New("the api does not know a new worker")
 			}
+			b.Worker.config.Log.Warn("this worker was silent for so long that it was given up: it begins anew")
 			b.Node.Epoch = 0
 			b.GaveUp()
 			return b.beat(ctx)

@@ -17,6 +17,9 @@ import (
 // Tries of workers before a program waits for news of them.
 const mostTries = 3
 
+// How often a worker that holds a workspace and cannot be reached is tried.
+const dialEvery = 100 * time.Millisecond
+
 // Run implements engine.Sandbox. A worker that refuses, or that is lost before it has
 // started the program, is followed by another; after that nothing is tried again.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
@@ -29,13 +32,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 		return nil, err
 	}
 	if !spec.Held.IsZero() && !spec.Make {
-		t, err := s.worker(ctx, spec.Held)
-		if err != nil {
-			return nil, err
-		}
-		s.scheduler.count(t, +1)
-		outcome, _, err := s.try(ctx, t, spec, host)
-		return outcome, err
+		return s.runHeld(ctx, spec, host)
 	}
 	patience := time.NewTimer(s.config.Patience)
 	defer patience.Stop()
@@ -60,6 +57,35 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 			return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
 		case <-patience.C:
 			return nil, s.noRoom(last)
+		}
+	}
+}
+
+// runHeld runs a program in a workspace that a worker holds. A worker that cannot be
+// reached either comes back, or is given up soon: then the workspace is gone.
+func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+	t, err := s.worker(ctx, spec.Held)
+	if err != nil {
+		return nil, err
+	}
+	patience := time.NewTimer(s.config.Patience)
+	defer patience.Stop()
+	again := time.NewTicker(dialEvery)
+	defer again.Stop()
+	for {
+		s.scheduler.count(t, +1)
+		outcome, _, err := s.try(ctx, t, spec, host)
+		if _, unseen := errors.AsType[unreached](err); !unseen {
+			return outcome, err
+		}
+		select {
+		case <-t.gone.Done():
+			return nil, noWorkspace(spec.Held)
+		case <-ctx.Done():
+			return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
+		case <-patience.C:
+			return nil, err
+		case <-again.C:
 		}
 	}
 }
