@@ -105,7 +105,8 @@ func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	switch {
 	case q.waiting >= q.most:
 		return nil, q.refusal("the queue is full")
-	case l.waiting >= q.mostPerOwner:
+	case l.waiting >= q.mostPerOwner, len(q.lines) > 1 && l.waiting >= q.most-q.waiting:
+		// Where several wait, none may have more places than it leaves to the others.
 		return nil, q.refusal("too many of your runs are waiting")
 	}
 	q.lines[owner] = l

@@ -27,6 +27,25 @@ func running(ts ...*ticket) (are []bool) {
 	return are
 }
 
+// A few owners cannot take all places: where several wait, each leaves as many as it has.
+func TestQueueLeavesPlaces(t *testing.T) {
+	q := newQueue(1, 100, 100)
+	for range 10 {
+		for n := range 10 {
+			for range 10 {
+				if ticket, err := q.reserve(Owner(rune('a'+n)), NewID()); err == nil {
+					q.join(ticket)
+				}
+			}
+		}
+	}
+	for n := range 5 {
+		if _, err := q.reserve(Owner(rune('p'+n)), NewID()); err != nil {
+			t.Errorf("owner %d: %v", n, err)
+		}
+	}
+}
+
 func TestQueueServesOwnersInTurn(t *testing.T) {
 	q := newQueue(1, 100, 100)
 	names := map[*ticket]string{}
