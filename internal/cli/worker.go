@@ -101,10 +101,12 @@ func (m members) LeaveWorker(ctx context.Context, epoch int64) error {
 // Workers implements remote.Registry.
 func (m members) Workers() []remote.Node {
 	var list []remote.Node
+	looked := m.Looked()
 	for _, n := range m.Nodes() {
 		if n.Role == engine.RoleWorker && !n.Dead && n.Silent <= engine.DeadAfter {
 			list = append(list, remote.Node{Name: n.Name, Epoch: int64(n.Epoch), Address: n.Address, Slots: n.Slots,
-				Free: n.Slots - n.Load.Running, Languages: n.Languages, Draining: n.Draining})
+				Free: n.Slots - n.Load.Running, Languages: n.Languages, Draining: n.Draining,
+				Heard: looked.Add(-n.Silent)})
 		}
 	}
 	return list

@@ -52,6 +52,7 @@ type Member struct {
 	self     engine.Epoch
 	nodes    map[engine.Epoch]engine.Node // alive
 	all      []engine.Node
+	looked   time.Time // when all was read
 	beat     time.Time // when the last beat that arrived was sent
 	since    time.Time // of which on there was no break in them
 	draining bool      // it leaves
@@ -159,6 +160,7 @@ func (m *Member) heard(sent time.Time, asked bool) {
 
 // look reads the table.
 func (m *Member) look(ctx context.Context) error {
+	looked := time.Now()
 	all, err := m.config.Index.Nodes(ctx)
 	if err != nil {
 		return err
@@ -171,7 +173,7 @@ func (m *Member) look(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.all, m.nodes = all, alive
+	m.all, m.nodes, m.looked = all, alive, looked
 	return nil
 }
 
@@ -277,6 +279,13 @@ func (m *Member) Check() error {
 			Hint: "Try again: another node takes it.", Err: errors.New("this node was asked to take nothing new")}
 	}
 	return nil
+}
+
+// Looked returns when what Nodes returns was read.
+func (m *Member) Looked() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.looked
 }
 
 // Claim implements engine.Cluster.

@@ -215,7 +215,8 @@ func (l *Local) BeatWorker(_ context.Context, n Node) (int64, bool, error) {
 	if known, ok := l.nodes[n.Epoch]; ok {
 		n.Since = known.Since
 	}
-	l.nodes[n.Epoch], l.beats[n.Epoch] = n, time.Now()
+	n.Heard = time.Now()
+	l.nodes[n.Epoch], l.beats[n.Epoch] = n, n.Heard
 	return n.Epoch, false, nil
 }
 

@@ -14,9 +14,6 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Tries of workers before a program waits for news of them.
-const mostTries = 3
-
 // How often a worker that holds a workspace and cannot be reached is tried.
 const dialEvery = 100 * time.Millisecond
 
@@ -36,20 +33,17 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	patience := time.NewTimer(s.config.Patience)
 	defer patience.Stop()
+	attempt := s.scheduler.attempt(spec.Packages, spec.Language.Name)
+	var last error
 	for {
-		refused := map[*target]bool{}
-		var last error
-		var changed <-chan struct{}
-		for range mostTries {
-			var t *target
-			if t, changed = s.scheduler.pick(spec.Packages, spec.Language.Name, refused); t == nil {
-				break
-			}
+		t, changed := attempt.next()
+		if t != nil {
 			outcome, started, err := s.try(ctx, t, spec, host)
 			if started || err == nil || !elsewhere(err) {
 				return outcome, err
 			}
-			refused[t], last = true, err
+			last = err
+			continue
 		}
 		select {
 		case <-changed:
@@ -73,7 +67,7 @@ func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Ho
 	again := time.NewTicker(dialEvery)
 	defer again.Stop()
 	for {
-		s.scheduler.count(t, +1)
+		s.scheduler.enter(t)
 		outcome, _, err := s.try(ctx, t, spec, host)
 		if _, unseen := errors.AsType[unreached](err); !unseen {
 			return outcome, err
@@ -141,7 +135,8 @@ func (s *Sandbox) storedInputs(ctx context.Context, list []engine.Input) ([]engi
 func (s *Sandbox) try(
 	ctx context.Context, t *target, spec *engine.Spec, host engine.Host,
 ) (_ *engine.Outcome, started bool, err error) {
-	x := &visit{sandbox: s, target: t, inputs: spec.Inputs, host: host, computes: true, drains: map[uint64]chan struct{}{}}
+	x := &visit{sandbox: s, target: t, inputs: spec.Inputs, host: host, computes: true, placing: true,
+		drains: map[uint64]chan struct{}{}}
 	defer x.leave()
 	if spec.Make {
 		if err := s.config.Places.Take(ctx, spec.Held, t.Epoch); err != nil {
@@ -158,7 +153,8 @@ func (s *Sandbox) try(
 	})
 	if err != nil {
 		if errors.Is(err, engine.ErrBusy) && !x.started {
-			s.scheduler.busy(t)
+			x.compute(false)
+			x.heard(0)
 		}
 		return nil, x.started, err
 	}
@@ -185,14 +181,10 @@ func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input,
 	if err != nil {
 		return err
 	}
-	refused := map[*target]bool{}
 	err = s.noRoom(nil)
-	for range mostTries {
-		t, _ := s.scheduler.pick(id.String(), "", refused)
-		if t == nil {
-			break
-		}
-		x := &visit{sandbox: s, target: t, inputs: inputs, computes: true}
+	attempt := s.scheduler.attempt(id.String(), "")
+	for t, _ := attempt.next(); t != nil; t, _ = attempt.next() {
+		x := &visit{sandbox: s, target: t, inputs: inputs, computes: true, placing: true}
 		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Inputs: newInputs(inputs), Limits: limits}, nil)
 		x.leave()
 		if err == nil {
@@ -201,7 +193,6 @@ func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input,
 		if !elsewhere(err) {
 			return err
 		}
-		refused[t] = true
 	}
 	return err
 }
@@ -232,6 +223,7 @@ type visit struct {
 	host    engine.Host
 	frames  *frames
 	started bool
+	placing bool            // it has a slot in our books, and the worker does not know of it yet
 	pinned  []engine.Digest // of blobs that came on the stream
 
 	mu       sync.Mutex
@@ -242,7 +234,22 @@ type visit struct {
 }
 
 // leave gives the slot back.
-func (x *visit) leave() { x.compute(false) }
+func (x *visit) leave() {
+	x.heard(unknown)
+	x.compute(false)
+}
+
+// heard notes what the worker has free, as it says, and that it has let this one in or
+// will not do so.
+func (x *visit) heard(free int) {
+	answered := 0
+	if x.placing {
+		answered, x.placing = 1, false
+	}
+	if answered > 0 || free != unknown {
+		x.sandbox.scheduler.heard(x.target, free, answered)
+	}
+}
 
 func (x *visit) compute(yes bool) {
 	x.mu.Lock()
@@ -396,6 +403,9 @@ func (x *visit) react(
 		x.host.Output(stream, payload)
 	case kindStarted:
 		x.started = true
+		if free, err := decodeJSON[int](payload); err == nil {
+			x.heard(free)
+		}
 		if begun != nil {
 			begun()
 		}
@@ -433,7 +443,14 @@ func (x *visit) react(
 			x.drained(binary.BigEndian.Uint64(payload), false)
 		}
 	case kindDone:
-		return true, json.Unmarshal(payload, r)
+		if err := json.Unmarshal(payload, r); err != nil {
+			return false, err
+		}
+		if r.Free != nil && x.host != nil { // of a program: what is free now is free without it
+			x.compute(false)
+			x.heard(*r.Free)
+		}
+		return true, nil
 	default:
 		return false, fmt.Errorf("a frame %q", k)
 	}

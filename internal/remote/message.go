@@ -79,6 +79,7 @@ type rest struct {
 
 // result is how a run, or another request about workspaces, ended.
 type result struct {
+	Free    *int            `json:",omitempty"` // slots of the worker
 	Outcome *engine.Outcome `json:",omitempty"`
 	Changes *engine.Changes `json:",omitempty"`
 	Outputs []output        `json:",omitempty"` // of either

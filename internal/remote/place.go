@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +20,8 @@ type Node struct {
 	Address   string // URL
 	Version   string
 	Slots     int
-	Free      int // of them, as the worker said last
+	Free      int       // of them, as the worker said last
+	Heard     time.Time `json:"-"` // when it said so
 	Languages []string
 	Draining  bool
 	Held      int       // workspaces
@@ -29,8 +31,10 @@ type Node struct {
 // scheduler decides which worker gets a program.
 type scheduler struct {
 	mu      sync.Mutex
+	now     func() time.Time
 	targets map[int64]*target // by epoch
 	ranks   map[string][]*target
+	open    []*target     // of the last pick
 	changed chan struct{} // closed when there may be room, or another worker
 	tell    func(slots int)
 }
@@ -38,10 +42,11 @@ type scheduler struct {
 // target is a worker, with what this api has there.
 type target struct {
 	Node
-	mine   int // programs of ours that compute there
-	atBeat int // as many of them as there were when it said what is free
-	gone   context.Context
-	lose   context.CancelCauseFunc
+	mine    int // programs of ours that compute there, or are to
+	placing int // of them, that it has not yet let in
+	counted int // of them, that it knew of when it said what is free
+	gone    context.Context
+	lose    context.CancelCauseFunc
 }
 
 // free is an estimate: others place programs, too.
@@ -49,14 +54,14 @@ func (t *target) free() int {
 	if t.Draining {
 		return 0
 	}
-	return max(0, min(t.Free+t.atBeat-t.mine, t.Slots))
+	return max(0, min(t.Free+t.counted-t.mine, t.Slots))
 }
 
 func newScheduler(tell func(slots int)) *scheduler {
 	if tell == nil {
 		tell = func(int) {}
 	}
-	return &scheduler{targets: map[int64]*target{}, ranks: map[string][]*target{}, tell: tell,
+	return &scheduler{now: time.Now, targets: map[int64]*target{}, ranks: map[string][]*target{}, tell: tell,
 		changed: make(chan struct{})}
 }
 
@@ -69,12 +74,17 @@ func (s *scheduler) update(nodes []Node) {
 		alive[n.Epoch] = true
 		t := s.targets[n.Epoch]
 		if t == nil {
-			t = &target{}
+			t = &target{Node: Node{Free: n.Free}}
 			t.gone, t.lose = context.WithCancelCause(context.Background())
 			s.targets[n.Epoch] = t
 			clear(s.ranks)
 		}
-		t.Node, t.atBeat = n, t.mine
+		if !n.Heard.After(t.Heard) { // it has told us more since
+			n.Free, n.Heard = t.Free, t.Heard
+		} else {
+			t.counted = t.mine - t.placing
+		}
+		t.Node = n
 	}
 	for epoch, t := range s.targets {
 		if !alive[epoch] {
@@ -133,12 +143,13 @@ func (s *scheduler) rank(tier, language string) []*target {
 // pick returns the worker for a program, and takes a slot of it in our books. Programs
 // of a tier stay together on the first workers of its order, which have what they
 // import ready, as long as half of the slots there are free; then the next ones come
-// in. Of these it is the one of two with more free slots. Those that have refused are
-// left out. The channel closes when it is worth to ask again.
+// in. Of these it is the one of two with more free slots: if all apis took the best one,
+// they would meet there. Those that have refused are left out. The channel closes when
+// it is worth to ask again.
 func (s *scheduler) pick(tier, language string, refused map[*target]bool) (*target, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var best, second *target
+	s.open = s.open[:0]
 	slots, free := 0, 0
 	for _, t := range s.rank(tier, language) {
 		open := t.free()
@@ -147,28 +158,49 @@ func (s *scheduler) pick(tier, language string, refused map[*target]bool) (*targ
 		}
 		slots += t.Slots
 		free += open
-		switch {
-		case best == nil || open > best.free():
-			best, second = t, best
-		case second == nil || open > second.free():
-			second = t
-		}
-		if second != nil && 2*free >= slots {
+		if s.open = append(s.open, t); len(s.open) > 1 && 2*free >= slots {
 			break
 		}
 	}
-	if best != nil {
-		best.mine++
+	if len(s.open) == 0 {
+		return nil, s.changed
 	}
+	i := rand.IntN(len(s.open))
+	best := s.open[i]
+	if len(s.open) > 1 {
+		if other := s.open[(i+1+rand.IntN(len(s.open)-1))%len(s.open)]; other.free() > best.free() {
+			best = other
+		}
+	}
+	best.mine++
+	best.placing++
 	return best, s.changed
 }
 
-// busy notes that a worker has refused: what was known of it was wrong.
-func (s *scheduler) busy(t *target) {
+// enter takes a slot of a worker in our books, whether it has one or not.
+func (s *scheduler) enter(t *target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.Free, t.atBeat = 0, t.mine
-	s.announce()
+	t.mine++
+	t.placing++
+}
+
+// unknown is what a worker has free that did not say it.
+const unknown = -1
+
+// heard notes what a worker has said to be free. It has let in, or refused, so many of
+// those that were on their way.
+func (s *scheduler) heard(t *target, free, answered int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := t.free()
+	t.placing -= answered
+	if free != unknown {
+		t.Free, t.Heard, t.counted = free, s.now(), t.mine-t.placing
+	}
+	if t.free() > before {
+		s.announce()
+	}
 }
 
 // count notes that programs of ours begin or cease to compute at a worker.

@@ -144,6 +144,34 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
+// What a worker said once counts once: an api that looks at the table again does not
+// forget what it has placed since.
+func TestFreeSlotsAreTakenOnce(t *testing.T) {
+	s := newScheduler(nil)
+	node := Node{Name: "w", Epoch: 1, Slots: 4, Free: 2, Heard: time.Unix(1, 0)}
+	s.update([]Node{node})
+	for range 2 {
+		if at, _ := s.pick("", "python", nil); at == nil {
+			t.Fatal("a free slot is not taken")
+		}
+		s.update([]Node{node})
+	}
+	at, _ := s.pick("", "python", nil)
+	if at != nil {
+		t.Error("a slot was taken twice")
+	}
+	first, _ := s.at(1)
+	s.heard(first, 3, 1) // it let one in, and somebody else's program ended
+	for range 2 {
+		if at, _ = s.pick("", "python", nil); at == nil {
+			t.Fatal("a slot that the worker has reported is not taken")
+		}
+	}
+	if at, _ = s.pick("", "python", nil); at != nil {
+		t.Error("a program that is on its way does not count")
+	}
+}
+
 // A workspace is gone once its worker is given up, and not before: the worker may answer
 // again.
 func TestHeldWorkerLost(t *testing.T) {

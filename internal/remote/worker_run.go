@@ -41,6 +41,8 @@ func (x *exchange) done(r result, err error) {
 	if err != nil {
 		r = result{Error: newFailure(err)}
 	}
+	free := x.worker.admission.free()
+	r.Free = &free
 	_ = x.frames.sendJSON(kindDone, r) // an api that is gone has noticed
 }
 
@@ -52,7 +54,7 @@ func (x *exchange) perform(
 		return r, err
 	}
 	defer closeInputs(spec.Inputs)
-	if err := x.frames.send(kindStarted, nil); err != nil {
+	if err := x.frames.sendJSON(kindStarted, x.worker.admission.free()); err != nil {
 		return r, err
 	}
 	x.answers = make(chan received, 1)
