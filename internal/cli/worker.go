@@ -205,12 +205,10 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), slots), APIs: a.cfg.WorkerAPIs,
 		Client: &http.Client{Transport: mutual.Transport(secured, remote.LinkPath)},
 		GaveUp: func() { w.Forget(ctx) }}
-	local, err := a.listenUnix(ctx)
+	health, err := a.serveHealth(ctx, beats, sandbox)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	health := &http.Server{Handler: a.workerHealth(beats, sandbox), ReadHeaderTimeout: closeTime}
-	go func() { _ = health.Serve(local) }() // ends with Close
 	defer health.Close()
 	telling, tellNoMore := context.WithCancel(context.WithoutCancel(ctx))
 	var told sync.WaitGroup
@@ -237,7 +235,18 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	return errors.Join(err, server.Close())
 }
 
-// workerHealth answers `airlock health` on the socket in the data directory.
+// serveHealth answers `airlock health` on the socket in the data directory.
+func (a *app) serveHealth(ctx context.Context, beats *remote.Beats, sandbox engine.Sandbox) (io.Closer, error) {
+	local, err := a.listenUnix(ctx)
+	if err != nil {
+		return nil, err
+	}
+	health := &http.Server{Handler: a.workerHealth(beats, sandbox), ReadHeaderTimeout: closeTime}
+	go func() { _ = health.Serve(local) }() // ends with Close
+	return health, nil
+}
+
+// workerHealth says how a worker is.
 func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/health", func(w http.ResponseWriter, r *http.Request) {

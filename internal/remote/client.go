@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -26,6 +27,7 @@ type Sandbox struct {
 	scheduler *scheduler
 	streams   *http.Transport // HTTP/2, one connection to each worker
 	single    *http.Transport // a connection for each request
+	sampled   func() bool     // whether what a worker says that it has stored is looked at
 }
 
 var _ engine.Distant = (*Sandbox)(nil)
@@ -59,6 +61,9 @@ const (
 	dialTime   = 2 * time.Second
 )
 
+// sampleOf is of how many runs with files in the bucket one has a file read back.
+const sampleOf = 32
+
 // New returns a sandbox without workers.
 func New(c Config) *Sandbox {
 	if c.Patience <= 0 {
@@ -73,6 +78,7 @@ func New(c Config) *Sandbox {
 		return t
 	}
 	s := &Sandbox{config: c, scheduler: newScheduler(c.Slots), streams: transport(), single: transport()}
+	s.sampled = func() bool { return rand.IntN(sampleOf) == 0 }
 	s.streams.Protocols.SetHTTP2(true)
 	s.streams.Protocols.SetUnencryptedHTTP2(c.TLS == nil)
 	s.streams.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime, WriteByteTimeout: answerTime}

@@ -223,8 +223,9 @@ type visit struct {
 	host    engine.Host
 	frames  *frames
 	started bool
-	placing bool            // it has a slot in our books, and the worker does not know of it yet
-	pinned  []engine.Digest // of blobs that came on the stream
+	placing bool                 // it has a slot in our books, and the worker does not know of it yet
+	pinned  []engine.Digest      // of blobs that came on the stream
+	told    map[engine.Blob]bool // that were announced; true: the worker was to store it itself
 
 	mu       sync.Mutex
 	computes bool // it has a slot in our books
@@ -354,7 +355,7 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 		if err == nil {
 			var done bool
 			if done, err = x.react(ctx, calling, k, payload, &r, begun); done {
-				return x.finished(r)
+				return x.finished(whole, r)
 			}
 		}
 		if err != nil {
@@ -375,10 +376,16 @@ type body struct {
 }
 
 // finished checks what a worker has said at the end.
-func (x *visit) finished(r result) (result, error) {
+func (x *visit) finished(ctx context.Context, r result) (result, error) {
+	var err error
 	if r.Error != nil {
+		err = r.Error.err()
+	} else {
+		err = x.verify(ctx, r.Outputs)
+	}
+	if err != nil {
 		x.unpin()
-		return result{}, r.Error.err()
+		return result{}, err
 	}
 	return r, nil
 }
@@ -464,68 +471,4 @@ func (x *visit) answer(ctx context.Context, c call) {
 		a.Error = err.Error()
 	}
 	_ = x.frames.sendJSON(kindAnswer, a) // a worker that is gone has noticed
-}
-
-// give tells a worker where an input is, if it is one of this request.
-func (x *visit) give(ctx context.Context, b engine.Blob) error {
-	there := false
-	for _, in := range x.inputs {
-		there = there || in.SHA256 == b.SHA256 && in.Size == b.Size
-	}
-	if !there {
-		return fmt.Errorf("it asks for %s, which is no input", b.SHA256)
-	}
-	if signer, ok := x.sandbox.config.Blobs.(Signer); ok {
-		address, err := signer.SignGet(ctx, b)
-		place := blobPlace{URL: address}
-		if err != nil {
-			place = blobPlace{Error: newFailure(err)}
-		}
-		return x.frames.sendJSON(kindBlob, place)
-	}
-	content, err := x.sandbox.config.Blobs.Open(ctx, b.SHA256, b.Size)
-	if err != nil {
-		return x.frames.sendJSON(kindBlob, blobPlace{Error: newFailure(err)})
-	}
-	defer content.Close()
-	if err := x.frames.sendJSON(kindBlob, blobPlace{Stream: true}); err != nil {
-		return err
-	}
-	return x.frames.sendBytes(content)
-}
-
-// takeOver says where a worker is to store what it has, and stores what comes on the
-// stream.
-func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
-	places := make([]blobPlace, len(list))
-	signer, direct := x.sandbox.config.Blobs.(Signer)
-	for i, b := range list {
-		p := blobPlace{Stream: true}
-		if direct {
-			address, header, there, err := signer.SignPut(ctx, b)
-			p = blobPlace{URL: address, Header: header, Stream: address == "" && !there}
-			if err != nil {
-				p = blobPlace{Error: newFailure(err)}
-			}
-		}
-		places[i] = p
-	}
-	if err := x.frames.sendJSON(kindPlaces, places); err != nil {
-		return err
-	}
-	for i, b := range list {
-		if !places[i].Stream {
-			continue
-		}
-		in := &bytesIn{frames: x.frames}
-		got, err := x.sandbox.config.Blobs.Put(ctx, in, b.Size)
-		if err != nil {
-			return err
-		}
-		x.pinned = append(x.pinned, got.SHA256)
-		if got != b {
-			return fmt.Errorf("it announced %s and sent %s", b.SHA256, got.SHA256)
-		}
-	}
-	return nil
 }

@@ -262,6 +262,19 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// has is the end of a program that left a file.
+func has(b engine.Blob) result {
+	return result{Outcome: sandboxtest.Exit(0), Outputs: []output{{Path: "a.txt", Blob: b}}}
+}
+
+// signs are blobs that workers store themselves.
+type signs struct{ engine.Blobs }
+
+func (signs) SignGet(context.Context, engine.Blob) (string, error) { return "", nil }
+func (signs) SignPut(context.Context, engine.Blob) (string, http.Header, bool, error) {
+	return "http://bucket.example", nil, false, nil
+}
+
 // A worker asks for inputs of its program and for nothing else, and what it announces is
 // what it sends.
 func TestLies(t *testing.T) {
@@ -270,6 +283,15 @@ func TestLies(t *testing.T) {
 		"other bytes": func(f *frames) {
 			_ = f.sendJSON(kindOutputs, []engine.Blob{{SHA256: engine.Digest{1}, Size: 5}})
 			_ = f.sendBytes(strings.NewReader("hello"))
+		},
+		"what was not announced": func(f *frames) {
+			_ = f.sendJSON(kindDone, has(engine.Blob{SHA256: engine.Digest{1}, Size: 5}))
+		},
+		"what was not stored": func(f *frames) {
+			b := engine.Blob{SHA256: engine.Digest{2}, Size: 5}
+			_ = f.sendJSON(kindOutputs, []engine.Blob{b})
+			_, _, _ = f.receive()
+			_ = f.sendJSON(kindDone, has(b))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,6 +307,10 @@ func TestLies(t *testing.T) {
 			liar.Start()
 			defer liar.Close()
 			s := api(t, "", Node{Name: "liar", Epoch: 1, Address: liar.URL, Slots: 1, Free: 1})
+			s.sampled = func() bool { return true }
+			if name == "what was not stored" {
+				s.config.Blobs = signs{s.config.Blobs}
+			}
 			if _, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{}); engine.KindOf(err) != engine.ErrUnavailable {
 				t.Errorf("%v", err)
 			}
@@ -372,5 +398,89 @@ func TestDrainAsked(t *testing.T) {
 		if ran := began.Load() > before; ran == drain || (err == nil) == drain {
 			t.Errorf("drain %v: ran %v, %v", drain, ran, err)
 		}
+	}
+}
+
+// tape remembers what is sent through it.
+type tape struct {
+	net.Conn
+	mu   *sync.Mutex
+	sent *bytes.Buffer
+}
+
+func (c tape) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	c.sent.Write(p)
+	c.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+// What a worker has sent to register is worth nothing to who has heard it. Without a
+// token, which is for one machine, it is: so the test would see it.
+func TestReplay(t *testing.T) {
+	for _, secret := range []string{"", token} {
+		secured, err := mutual.Optional(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry := NewLocal()
+		beaten := make(chan struct{}, 8)
+		links := mutual.NewLinks(secured, Desk(registry, func() { beaten <- struct{}{} }))
+		ended := make(chan struct{}, 8)
+		service := httptest.NewUnstartedServer(links)
+		service.Start()
+		address := service.Listener.Addr().String()
+
+		var mu sync.Mutex
+		var sent bytes.Buffer
+		between, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			client, err := between.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", address)
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(client, server); client.Close() }()
+			_, _ = io.Copy(tape{server, &mu, &sent}, client)
+			server.Close()
+			ended <- struct{}{}
+		}()
+		transport := mutual.Transport(secured, LinkPath)
+		b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}),
+			Node: Node{Name: "w"}, APIs: []string{"http://" + between.Addr().String()},
+			Client: &http.Client{Transport: transport}}
+		if err := b.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-beaten
+		transport.CloseIdleConnections()
+		<-ended
+		if err := registry.LeaveWorker(t.Context(), b.Node.Epoch); err != nil {
+			t.Fatal(err)
+		}
+
+		again, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = again.Write(sent.Bytes())
+		if secret == "" {
+			<-beaten
+		} else {
+			_, _ = io.Copy(io.Discard, again) // until it is hung up
+		}
+		again.Close()
+		if known := len(registry.Workers()) == 1; known != (secret == "") {
+			t.Errorf("token %q: known %v", secret, known)
+		}
+		between.Close()
+		service.Close()
+		links.Close()
 	}
 }

@@ -1,0 +1,82 @@
+package bucket
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// An address that a worker gets is good for one object, one method, and the bytes that
+// have its digest. Used twice it does what it did.
+func TestSigned(t *testing.T) {
+	p := newPlace(t)
+	s := p.replica(1 << 20)
+	text, other := []byte("what the program left"), []byte("some other bytes here")
+	b := engine.Blob{SHA256: sha256.Sum256(text), Size: int64(len(text))}
+	secret := p.put(s, other)
+	put, header, there, err := s.SignPut(t.Context(), b)
+	if err != nil || put == "" || there {
+		t.Fatalf("%q, %v, %v", put, there, err)
+	}
+	send := func(what, method, address string, header http.Header, body []byte, good bool) []byte {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, address, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, values := range header {
+			r.Header[name] = values
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		got, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (answer.StatusCode/100 == 2) != good {
+			t.Errorf("%s: %s %s", what, answer.Status, got)
+		}
+		return got
+	}
+	at := func(address string, d engine.Digest) string {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Path = "/" + p.bucket + "/" + s.name(d)
+		return u.String()
+	}
+	send("other bytes", http.MethodPut, put, header, other, false)
+	send("without the digest", http.MethodPut, put, nil, other, false)
+	lie := http.Header{"X-Amz-Checksum-Sha256": {"rMnkDvX0sTTsZcMjFOSSkBGIFdbdtuJ9UBS4uLkgvo0="}}
+	send("another digest", http.MethodPut, put, lie, other, false)
+	send("another object", http.MethodPut, at(put, secret.SHA256), header, text, false)
+	send("to read", http.MethodGet, put, header, nil, false)
+	for range 2 {
+		send("the bytes", http.MethodPut, put, header, text, true)
+	}
+	if got := p.read(s, b); !bytes.Equal(got, text) {
+		t.Errorf("stored: %q", got)
+	}
+	get, err := s.SignGet(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := send("read", http.MethodGet, get, nil, nil, true); !bytes.Equal(got, text) {
+		t.Errorf("read: %q", got)
+	}
+	send("to write", http.MethodPut, get, nil, other, false)
+	send("to delete", http.MethodDelete, get, nil, nil, false)
+	send("another object", http.MethodGet, at(get, secret.SHA256), nil, nil, false)
+	if got := p.read(s, secret); !bytes.Equal(got, other) {
+		t.Errorf("the other object: %q", got)
+	}
+}
