@@ -33,8 +33,7 @@ func TestTools(t *testing.T) {
 		says                 []string
 		not                  string
 	}{
-		{"not-enabled", "", "Not enabled", []string{"Set CODE_INTERPRETER_BASE_URL", "start this application again"},
-			"Version"},
+		{"own", "", "Connected", []string{"Runs Python in a sandbox", "this one"}, "Version"},
 		{"lost", "http://127.0.0.1:9/onyx", "Connection lost", []string{
 			"Unable to reach", "Start the service", "http://127.0.0.1:9/onyx"}, "Version"},
 		{"unhealthy", sick.URL + "/onyx", "Unhealthy", []string{
@@ -62,10 +61,10 @@ func TestTools(t *testing.T) {
 			}
 			b.examine("tools-" + state.name)
 			if state.address == "" {
-				if eval[bool](b, `document.querySelector('.switch') !== null`) {
-					t.Error("there is nothing to switch, and a switch")
+				if !eval[bool](b, `document.querySelector('.switch')?.ariaChecked === 'true'`) {
+					t.Error("it is not switched on")
 				}
-				return
+				return // others use this service too
 			}
 			b.switchOff(s, state.badge)
 		})

@@ -52,7 +52,7 @@ func TestServicesAreReachedWhereTheOperatorSaid(t *testing.T) {
 
 	for address, want := range map[string]bool{inside.URL: true, away.URL: false} {
 		a.cfg.CodeInterpreter = address
-		tool, err := a.pageTool()
+		tool, err := a.pageTool(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

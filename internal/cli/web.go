@@ -14,7 +14,7 @@ import (
 // page mounts what people see in a browser. It asks for a key itself, with a
 // form.
 func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
-	tool, err := a.pageTool()
+	tool, err := a.pageTool(s.engine)
 	if err != nil {
 		return httpd.Mount{}, err
 	}

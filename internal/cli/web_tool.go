@@ -10,15 +10,16 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/web"
 	"github.com/airlock-run/airlock/pytool"
 )
 
 // pageTool is the run_python tool as the page shows and switches it.
 type pageTool struct {
-	url     string
-	file    string // where the switch is remembered
-	service *pytool.Service
+	url     string          // empty: this service runs the tool's code itself
+	file    string          // where the switch is remembered
+	service *pytool.Service // nil: this one
 	tool    *pytool.Tool
 
 	mu  sync.Mutex
@@ -32,7 +33,7 @@ type switches struct {
 	RunPython bool `json:"run_python"`
 }
 
-func (a *app) pageTool() (*pageTool, error) {
+func (a *app) pageTool(own *engine.Service) (*pageTool, error) {
 	p := &pageTool{url: a.cfg.CodeInterpreter, file: filepath.Join(a.cfg.Data, "switches.json")}
 	text, err := os.ReadFile(p.file)
 	if err == nil {
@@ -45,7 +46,9 @@ func (a *app) pageTool() (*pageTool, error) {
 		return nil, fail(exitUnavailable, "move it away: the tools are then on", "%s cannot be read: %w", p.file, err)
 	}
 	options := pytool.Options{Config: pytool.Config{BaseURL: p.url}, Store: noFiles{}, Enabled: p.on, Log: a.log}
-	if p.url != "" {
+	if p.url == "" {
+		options.Runner = &toolRunner{engine: own} // which is asked how it is, and nothing else
+	} else {
 		web := &http.Client{Transport: operatorsPolicy(p.url).Transport(http.DefaultTransport.(*http.Transport))}
 		if p.service, err = pytool.NewService(p.url, pytool.WithHTTPClient(web)); err != nil {
 			return nil, fail(exitUsage, "as http://127.0.0.1:8000/onyx", "%w", err)
@@ -68,13 +71,13 @@ func (p *pageTool) on(context.Context) bool {
 func (p *pageTool) State(ctx context.Context) web.ToolState {
 	at := p.tool.Available(ctx)
 	s := web.ToolState{
-		Connection: web.Connected, Set: p.service != nil, On: p.on(ctx), Place: p.url,
-		Version: at.Version, Reason: at.Reason, Cure: at.Cure,
+		Connection: web.Connected, On: p.on(ctx), Place: p.url, Version: at.Version, Reason: at.Reason, Cure: at.Cure,
+	}
+	if p.service == nil {
+		s.Place, s.Version = "this one", ""
 	}
 	switch {
 	case at.Available:
-	case !s.Set:
-		s.Connection = web.NotEnabled
 	case !s.On:
 		s.Connection, s.Cure = web.NotEnabled, "Switch it on here."
 	case at.Connected: // of the same answer as the reason

@@ -383,7 +383,7 @@ var table = []Option{
 		field: texts(func(c *Config) *[]string { return &c.Workspaces }, checkFolder)},
 	{Key: "code_interpreter_url", Scope: Service, Group: "Projects and tools", Value: "URL",
 		Foreign: []Foreign{{Name: "CODE_INTERPRETER_BASE_URL"}},
-		Help:    "service that the run_python tool uses, as http://host:8000/onyx; without it the tool is not enabled",
+		Help:    "service that the run_python tool uses, as http://host:8000/onyx; without it this one",
 		field:   text(func(c *Config) *string { return &c.CodeInterpreter }, anything)},
 	{Key: "demo_project", Scope: Service, Group: "Projects and tools", Default: "false",
 		Help:  "serve a project API to try things out with, under /demo",

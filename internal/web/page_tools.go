@@ -24,7 +24,7 @@ const (
 	Connected      Connection = "connected"
 	Unhealthy      Connection = "unhealthy" // it answers, and is not well
 	ConnectionLost Connection = "lost"
-	NotEnabled     Connection = "off" // no service is set, or it is switched off
+	NotEnabled     Connection = "off" // it is switched off
 )
 
 // Words says the connection to a person.
@@ -43,7 +43,6 @@ func (c Connection) Words() string {
 // ToolState is how a tool stands.
 type ToolState struct {
 	Connection Connection
-	Set        bool   // there is a service to switch on
 	On         bool   // the switch
 	Place      string // the address of the service
 	Version    string // what the service says it is
