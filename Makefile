@@ -174,6 +174,29 @@ bench-growth: build ## what grows: a million runs and files, 10,000 sessions, 1,
 		$${PGPORT:+-database "postgres://$$PGUSER:$$PGPASSWORD@$$PGHOST:$$PGPORT/postgres?sslmode=disable"} \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)' '$(CACHE)/bench/bench'
 
+# PostgreSQL as Debian has it, versitygw, two apis and two workers, on loopback.
+CLUSTER = $(GO) build -o '$(CACHE)/cluster' ./bench/cluster && '$(CACHE)/cluster' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes'
+.PHONY: cluster
+cluster: build $(VERSITYGW) test-data ## two apis, two workers, PostgreSQL and a bucket on this machine, until Ctrl-C
+	@$(CLUSTER) run
+
+# KILLS=1000 kills more nodes than the 60 of a first impression.
+.PHONY: cluster-faults
+cluster-faults: build $(VERSITYGW) test-data ## what is seen when nodes, database and bucket fail; table in docs/cluster.md
+	@$(CLUSTER) -kills '$(or $(KILLS),60)' -doc docs/cluster.md faults
+
+.PHONY: cluster-bench
+cluster-bench: build $(VERSITYGW) test-data ## print(1) through api and worker beside one service; table in docs/cluster.md
+	@$(CLUSTER) -doc docs/cluster.md bench
+
+# FORMER is the commit whose nodes are replaced, one by one, under load.
+.PHONY: cluster-upgrade
+cluster-upgrade: build $(VERSITYGW) test-data ## a rolling upgrade from FORMER=HEAD~20
+	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir/tree"; rm -rf "$$dir"' EXIT && \
+		git worktree add -q --detach "$$dir/tree" '$(or $(FORMER),HEAD~20)' && \
+		(cd "$$dir/tree" && CGO_ENABLED=0 $(GO) build -o '$(CACHE)/airlock-former' ./cmd/airlock) && \
+		{ $(CLUSTER) -former '$(CACHE)/airlock-former' upgrade; }
+
 # The clients themselves send what is recorded, to the service that is built.
 .PHONY: e2b-recordings
 e2b-recordings: build # internal/dialect/e2b/testdata anew

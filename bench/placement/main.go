@@ -65,8 +65,8 @@ func simulate(out, progress io.Writer, seed uint64) error {
 	fmt.Fprintf(out, "%d workers of %d slots, %d apis, %d owners; %v to a worker and back. Half of the programs are\n"+
 		"print(1), a fifth plain plots, a fifth examples/plot.py, a tenth takes a second.\n\n",
 		workerCount, slots, apiCount, ownerCount, 2*oneWay)
-	fmt.Fprintln(out, "| offered | utilisation | placed in, p50 | p99 | most | refused by workers | waited in the queue, p99 "+
-		"| 503 |\n|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(out, "| offered | utilisation | placed in, p50 | p99 | most | refused by workers | "+
+		"waited in the queue, p99 | 503 |\n|---|---|---|---|---|---|---|---|")
 	for _, load := range []float64{0.5, 1, 1.1} {
 		w := newWorld(seed, func(time.Duration) float64 { return load * offered }, evenly)
 		w.run(warm, measured)

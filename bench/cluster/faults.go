@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// times are how long something took each time.
+type times []time.Duration
+
+func (t times) String() string {
+	if len(t) == 0 {
+		return "-"
+	}
+	slices.Sort(t)
+	return fmt.Sprintf("%.2f s (%.2f s)", t[len(t)/2].Seconds(), t[len(t)-1].Seconds())
+}
+
+const rounds = 3
+
+// faults measures what is seen of each failure, then kills nodes under load.
+func faults(ctx context.Context, o *options) error {
+	c, err := start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for _, role := range []string{"api", "api", "worker", "worker"} {
+		if _, err := c.node(ctx, role, o.binary); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(o.out, "| failure | seen | median (most) |\n|---|---|---|")
+	row := func(failure, seen string, t times) { fmt.Fprintf(o.out, "| %s | %s | %v |\n", failure, seen, t) }
+	kill := func(n *node) { n.end(syscall.SIGKILL) }
+	again := func(n *node) error { return n.begin(ctx) }
+	runs, sessions, err := c.lose(ctx, kill, again)
+	if err != nil {
+		return err
+	}
+	row("worker killed", "its run has ended, `worker_lost`", runs)
+	row("", "a live session's next cell is answered elsewhere, with its file", sessions)
+	runs, sessions, err = c.lose(ctx, func(n *node) { n.signal(syscall.SIGSTOP) },
+		func(n *node) error { n.signal(syscall.SIGCONT); return nil })
+	if err != nil {
+		return err
+	}
+	row("worker stopped (SIGSTOP)", "its run has ended", runs)
+	row("", "a live session's next cell, as above", sessions)
+	if err := c.loseAPI(ctx, row); err != nil {
+		return err
+	}
+	for name, server := range map[string]interface {
+		Pause() error
+		Resume(context.Context) error
+	}{"database": c.postgres, "bucket": c.s3} {
+		if err := c.away(ctx, name, server, row); err != nil {
+			return err
+		}
+	}
+	return c.killMany(ctx, o)
+}
+
+func (c *cluster) word() string { return fmt.Sprintf("1000.%d", time.Now().UnixNano()) }
+
+// goesOn begins a program that goes on, and returns its worker and how it ends.
+func (c *cluster) goesOn(ctx context.Context, api *node) (*node, <-chan answer, error) {
+	word, ended := c.word(), make(chan answer, 1)
+	go func() {
+		a, err := api.ask(ctx, "POST", "/runs", map[string]any{"language": "bash", "timeout_ms": 120_000,
+			"args": []string{word}, "code": `sleep "$1"`})
+		if err != nil {
+			a.Text = err.Error()
+		}
+		ended <- a
+	}()
+	if at := c.holder(ctx, word); at != nil {
+		return at, ended, nil
+	}
+	return nil, nil, fmt.Errorf("no program runs: %v", <-ended)
+}
+
+// live makes a live session with a file, and returns the worker that holds it.
+func (c *cluster) live(ctx context.Context, api *node) (id string, at *node, err error) {
+	a, err := api.ask(ctx, "POST", "/sessions", map[string]any{"kind": "live", "language": "python"})
+	if err != nil {
+		return "", nil, err
+	}
+	word := c.word()
+	code := "open('kept.txt','w').write('kept')\nimport subprocess; p = subprocess.Popen(['sleep', '" + word + "'])"
+	if !until(ctx, time.Minute, func() bool { return api.cell(ctx, a.ID, code, "") }) {
+		return "", nil, fmt.Errorf("no live session: %s", a.Text)
+	}
+	if at = c.holder(ctx, word); at == nil {
+		return "", nil, fmt.Errorf("nobody holds the session %s", a.ID)
+	}
+	return a.ID, at, nil
+}
+
+func (n *node) cell(ctx context.Context, session, code, prints string) bool {
+	a, err := n.ask(ctx, "POST", "/sessions/"+session+"/cells", map[string]any{"code": code})
+	return err == nil && a.status == http.StatusOK && a.Status == "ok" && strings.Contains(a.Text, prints)
+}
+
+// lose takes workers away, one with a run and one with a session.
+func (c *cluster) lose(ctx context.Context, hit func(*node), mend func(*node) error) (runs, sessions times, err error) {
+	one, two := c.of("api")[0], c.of("api")[1]
+	for range rounds {
+		if err := c.whole(ctx); err != nil {
+			return nil, nil, err
+		}
+		at, ended, err := c.goesOn(ctx, one)
+		if err != nil {
+			return nil, nil, err
+		}
+		began := time.Now()
+		hit(at)
+		if a := <-ended; !strings.Contains(a.Text, "worker_lost") && a.status != http.StatusServiceUnavailable {
+			return nil, nil, fmt.Errorf("the run of a lost worker: %v", a)
+		}
+		runs = append(runs, time.Since(began))
+		if err := mend(at); err != nil {
+			return nil, nil, err
+		}
+		if err := c.whole(ctx); err != nil {
+			return nil, nil, err
+		}
+		id, at, err := c.live(ctx, one)
+		if err != nil {
+			return nil, nil, err
+		}
+		began = time.Now()
+		hit(at)
+		if !until(ctx, time.Minute, func() bool { return two.cell(ctx, id, "print(open('kept.txt').read())", "kept") }) {
+			return nil, nil, fmt.Errorf("the session %s does not come back", id)
+		}
+		sessions = append(sessions, time.Since(began))
+		if err := mend(at); err != nil {
+			return nil, nil, err
+		}
+	}
+	return runs, sessions, nil
+}
+
+// whole waits until each worker gets programs of each api.
+func (c *cluster) whole(ctx context.Context) error {
+	for _, api := range c.of("api") {
+		seen := map[*node]bool{}
+		if !until(ctx, 5*time.Minute, func() bool {
+			working, stop := context.WithCancel(ctx)
+			defer stop()
+			for range 2 {
+				if at, _, err := c.goesOn(working, api); err == nil {
+					seen[at] = true
+				}
+			}
+			return len(seen) == len(c.of("worker"))
+		}) {
+			return fmt.Errorf("only %d workers take programs", len(seen))
+		}
+	}
+	return nil
+}
+
+// loseAPI kills an api that has a run.
+func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t times)) error {
+	one, two := c.of("api")[0], c.of("api")[1]
+	var answers, marked times
+	for range rounds {
+		if err := c.whole(ctx); err != nil {
+			return err
+		}
+		if _, _, err := c.goesOn(ctx, one); err != nil {
+			return err
+		}
+		var id string
+		until(ctx, time.Minute, func() bool {
+			a, err := two.ask(ctx, "GET", "/runs?limit=1", nil)
+			_, rest, _ := strings.Cut(a.Text, `"id":"`)
+			id, _, _ = strings.Cut(rest, `"`)
+			return err == nil && id != ""
+		})
+		began := time.Now()
+		one.end(syscall.SIGKILL)
+		if !until(ctx, time.Minute, func() bool { return two.prints(ctx) }) {
+			return fmt.Errorf("the other api does not answer")
+		}
+		answers = append(answers, time.Since(began))
+		until(ctx, time.Minute, func() bool {
+			a, err := two.ask(ctx, "GET", "/runs/"+id, nil)
+			return err == nil && a.Status == "interrupted"
+		})
+		marked = append(marked, time.Since(began))
+		if err := one.begin(ctx); err != nil {
+			return err
+		}
+	}
+	row("api killed", "a run at the other one is answered", answers)
+	row("", "the run that it had reads `interrupted`", marked)
+	return nil
+}
+
+func (n *node) prints(ctx context.Context) bool {
+	a, err := n.ask(ctx, "POST", "/runs", map[string]any{"language": "python", "code": "print(1)"})
+	return err == nil && a.status == http.StatusOK && a.Stdout == "1\n"
+}
+
+// away takes the database or the bucket away for a while.
+func (c *cluster) away(ctx context.Context, name string, server interface {
+	Pause() error
+	Resume(context.Context) error
+}, row func(failure, seen string, t times)) error {
+	if err := c.whole(ctx); err != nil {
+		return err
+	}
+	api := c.of("api")[0]
+	if err := server.Pause(); err != nil {
+		return err
+	}
+	began := time.Now()
+	made := map[string]any{"language": "bash", "code": "head -c 1000 /dev/urandom > made.bin"}
+	refused := until(ctx, time.Minute, func() bool {
+		a, err := api.ask(ctx, "POST", "/runs", made)
+		return err == nil && (a.status == http.StatusServiceUnavailable || a.status == http.StatusOK && len(a.Files) == 0)
+	})
+	took := times{time.Since(began)}
+	if !refused {
+		return fmt.Errorf("without its %s a file is acknowledged", name)
+	}
+	if err := server.Resume(ctx); err != nil {
+		return err
+	}
+	began = time.Now()
+	if !until(ctx, time.Minute, func() bool {
+		a, err := api.ask(ctx, "POST", "/runs", made)
+		return err == nil && a.status == http.StatusOK && len(a.Files) == 1
+	}) {
+		return fmt.Errorf("the cluster does not work after its %s was away", name)
+	}
+	row(name+" away", "a run with a file is refused, or says that its file was not kept", took)
+	row("", "after it is back: a run with a file ends well", times{time.Since(began)})
+	return nil
+}
+
+// killMany kills nodes under load, one after the other.
+func (c *cluster) killMany(ctx context.Context, o *options) error {
+	l := c.begin(ctx)
+	killed := map[string]int{}
+	for i := 0; i < o.kills && ctx.Err() == nil; i++ {
+		n := c.nodes[[]int{2, 0, 3, 1}[i%4]]
+		until(ctx, time.Minute, func() bool { return c.nodes[0].prints(ctx) && c.nodes[1].prints(ctx) })
+		n.end(syscall.SIGKILL)
+		killed[n.role]++
+		if err := n.begin(ctx); err != nil {
+			return err
+		}
+	}
+	until(ctx, time.Minute, func() bool { return c.nodes[0].prints(ctx) && c.nodes[1].prints(ctx) })
+	lost, twice := l.outcome(ctx)
+	fmt.Fprintf(o.out, "\nUnder load %d workers and %d apis were killed with `kill -9`, one after the other. %d runs with a file and\n"+
+		"%d runs in sessions ended well, %d were answered with an error or not at all. Acknowledged files lost: %d;\n"+
+		"of sessions: %d; runs seen on two workers: %d; sessions with another's file: %d.\n",
+		killed["worker"], killed["api"], len(l.kept), l.sessions, l.failed, lost, l.bared, twice, l.foreign)
+	if lost+twice+l.bared+l.foreign > 0 {
+		return fmt.Errorf("something was lost, or done twice")
+	}
+	return ctx.Err()
+}

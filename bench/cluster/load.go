@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// load is what clients ask of a cluster while its nodes fail, and what became of it.
+type load struct {
+	cluster *cluster
+	mark    string // begins the words of all programs
+	stop    context.CancelFunc
+	group   sync.WaitGroup
+
+	mu             sync.Mutex
+	kept           map[string]string       // words by the id of the file that was acknowledged
+	seen           map[string]map[int]bool // nodes on which a word was seen, by process
+	failed         int                     // answered with an error, or not
+	sessions       int                     // answers of sessions
+	foreign, bared int                     // with another's file, or without the one that was acknowledged
+}
+
+// begin has clients ask both apis, each for runs that leave a file or in a session of its own.
+func (c *cluster) begin(ctx context.Context) *load {
+	ctx, stop := context.WithCancel(ctx)
+	l := &load{cluster: c, mark: "mark-" + strings.ToLower(rand.Text()), stop: stop, kept: map[string]string{},
+		seen: map[string]map[int]bool{}}
+	for n := range 3 {
+		l.group.Go(func() {
+			for i := n; ctx.Err() == nil; i += 3 {
+				l.run(ctx, i)
+			}
+		})
+		l.group.Go(func() { l.session(ctx, n) })
+	}
+	l.group.Go(func() {
+		until(ctx, time.Hour, func() bool { l.look(); return false })
+	})
+	return l
+}
+
+func (l *load) api(i int) *node {
+	apis := l.cluster.of("api")
+	return apis[i%len(apis)]
+}
+
+// run has a program print its word, and keep it in a file.
+func (l *load) run(ctx context.Context, i int) {
+	word := fmt.Sprint(l.mark, "-", i)
+	a, err := l.api(i).ask(ctx, "POST", "/runs", map[string]any{"language": "bash", "args": []string{word},
+		"code": `echo "$1" | tee made.txt; sleep 0.1`})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil || a.status != http.StatusOK || a.Status != "ok" || len(a.Files) != 1 || a.Stdout != word+"\n" {
+		l.failed++
+		return
+	}
+	l.kept[a.Files[0].ID] = word
+}
+
+// session has the programs of a session keep a word in its file, and read it.
+func (l *load) session(ctx context.Context, n int) {
+	word := fmt.Sprint(l.mark, "-session-", n)
+	var id string
+	until(ctx, time.Minute, func() bool {
+		a, err := l.api(n).ask(ctx, "POST", "/sessions", map[string]any{"kind": "files"})
+		id = a.ID
+		return err == nil && a.status == http.StatusCreated
+	})
+	acknowledged := false
+	for i := n; ctx.Err() == nil; i++ {
+		a, err := l.api(i).ask(ctx, "POST", "/runs", map[string]any{"language": "bash", "session": id, "args": []string{word},
+			"code": `[ ! -e who.txt ] || cat who.txt; echo "$1" > who.txt; sleep 0.1`})
+		l.mu.Lock()
+		switch {
+		case err != nil || a.status != http.StatusOK || a.Status != "ok":
+			l.failed++
+		case a.Stdout == "" && acknowledged:
+			l.bared++
+		case a.Stdout != "" && a.Stdout != word+"\n":
+			l.foreign++
+		default:
+			acknowledged = true
+			l.sessions++
+		}
+		l.mu.Unlock()
+	}
+}
+
+// look notes on which nodes programs are.
+func (l *load) look() {
+	for word, at := range l.cluster.words(l.mark) {
+		l.mu.Lock()
+		if l.seen[word] == nil {
+			l.seen[word] = map[int]bool{}
+		}
+		l.seen[word][at] = true
+		l.mu.Unlock()
+	}
+}
+
+// parents returns the parent of each process of the machine.
+func parents() map[int]int {
+	found := map[int]int{}
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 1 {
+			found[pid], _ = strconv.Atoi(f[1])
+		}
+	}
+	return found
+}
+
+// words returns the words that begin so on command lines of programs, and the process of
+// their node.
+func (c *cluster) words(prefix string) map[string]int {
+	nodes, above, found := map[int]bool{}, parents(), map[int]string{}
+	for _, n := range c.nodes {
+		nodes[int(n.pid.Load())] = true
+	}
+	for pid := range above {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		for word := range strings.SplitSeq(string(line), "\x00") {
+			if strings.HasPrefix(word, prefix) {
+				found[pid] = word
+			}
+		}
+	}
+	words := map[string]int{}
+	for pid, word := range found {
+		for at := pid; at > 1; at = above[at] {
+			if nodes[at] {
+				words[word] = at
+			}
+		}
+	}
+	return words
+}
+
+// holder returns the node that a word is on.
+func (c *cluster) holder(ctx context.Context, word string) (found *node) {
+	until(ctx, 20*time.Second, func() bool {
+		at := c.words(word)[word]
+		for _, n := range c.nodes {
+			if int(n.pid.Load()) == at {
+				found = n
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// outcome ends the load, reads all files that were acknowledged, and counts.
+func (l *load) outcome(ctx context.Context) (lost, twice int) {
+	l.stop()
+	l.group.Wait()
+	for id, word := range l.kept {
+		if a, err := l.api(0).ask(ctx, "GET", "/files/"+id+"/content", nil); err != nil || a.Text != word+"\n" {
+			lost++
+		}
+	}
+	for word, nodes := range l.seen {
+		if len(nodes) > 1 && !strings.Contains(word, "session") {
+			twice++
+		}
+	}
+	return lost, twice
+}

@@ -1,0 +1,87 @@
+// Command cluster starts PostgreSQL, an S3 server, apis and workers on this machine, and
+// leaves them to the user, measures them, kills them, or upgrades them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// options are of all that this command does.
+type options struct {
+	binary, former, runtimes, doc string
+	kills                         int
+	out                           io.Writer
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.binary, "binary", "bin/airlock", "what is run")
+	flag.StringVar(&o.former, "former", "", "upgrade: an earlier one")
+	flag.StringVar(&o.runtimes, "runtimes", "", "Python packages, of a data directory after airlock setup")
+	flag.StringVar(&o.doc, "doc", "", "write the table between the marks of this file, docs/cluster.md")
+	flag.IntVar(&o.kills, "kills", 60, "faults: how many nodes are killed under load")
+	flag.Parse()
+	does := map[string]func(context.Context, *options) error{
+		"run": stay, "faults": faults, "bench": measure, "upgrade": upgrade,
+	}[flag.Arg(0)]
+	if does == nil {
+		fmt.Fprintln(os.Stderr, "usage: cluster [options] run|faults|bench|upgrade")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	var table strings.Builder
+	o.out = io.MultiWriter(os.Stdout, &table)
+	err := does(ctx, &o)
+	if err == nil && o.doc != "" {
+		err = writeBetween(o.doc, flag.Arg(0), table.String())
+	}
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// stay starts a cluster and leaves it to the user.
+func stay(ctx context.Context, o *options) error {
+	c, err := start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for _, role := range []string{"api", "api", "worker", "worker"} {
+		if _, err := c.node(ctx, role, o.binary); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(o.out, "\n  Database  %s\n  Bucket    %s\n", c.database, c.bucket)
+	for _, n := range c.nodes {
+		fmt.Fprintf(o.out, "  %-8s  %s\n", n.role, n.url)
+	}
+	fmt.Fprintf(o.out, "\nTry:\n  curl -s %s/api/v1/runs -H 'content-type: application/json' \\\n"+
+		"       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'\n\nCtrl-C stops all of them.\n", c.nodes[0].url)
+	<-ctx.Done()
+	return nil
+}
+
+func writeBetween(name, mark, text string) error {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	from, to := "<!-- cluster:"+mark+" -->\n", "<!-- /cluster:"+mark+" -->"
+	before, rest, found := strings.Cut(string(raw), from)
+	_, after, ended := strings.Cut(rest, to)
+	if !found || !ended {
+		return fmt.Errorf("%s has no %s", name, strings.TrimSpace(from))
+	}
+	return os.WriteFile(name, []byte(before+from+"\n"+strings.TrimSpace(text)+"\n\n"+to+after), 0o644)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// What is measured: single requests in turn, then clients at once for a while.
+const (
+	singles = 200
+	clients = 8
+	span    = 5 * time.Second
+)
+
+// measure compares print(1) through an api and a worker with a service that does both.
+func measure(ctx context.Context, o *options) error {
+	c, err := start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for _, role := range []string{"all", "api", "worker"} {
+		if _, err := c.node(ctx, role, o.binary); err != nil {
+			return err
+		}
+	}
+	ways := c.nodes[:2]
+	took := make([]times, len(ways))
+	for _, n := range ways { // until its interpreters are warm
+		if !until(ctx, startTime, func() bool { return n.prints(ctx) }) {
+			return fmt.Errorf("%s runs nothing", n.role)
+		}
+		n.alone(ctx, singles/10)
+	}
+	for range singles {
+		for i, n := range ways {
+			took[i] = append(took[i], n.alone(ctx, 1)...)
+		}
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	average, _, _ := strings.Cut(string(load), " ")
+	fmt.Fprintf(o.out, "print(1), by turns in one run, at load %s; PostgreSQL and bucket on the same machine.\n\n"+
+		"| | one at a time, p50 | p99 | %d clients, runs/s | at half of the lower rate, p99 |\n|---|---|---|---|---|\n",
+		average, clients)
+	rates := make([]float64, len(ways))
+	for i, n := range ways {
+		rates[i] = float64(len(n.crowd(ctx, 0))) / span.Seconds()
+	}
+	half := make([]time.Duration, len(ways))
+	for i, n := range ways {
+		half[i] = n.crowd(ctx, slices.Min(rates)/2).at(99)
+		fmt.Fprintf(o.out, "| %s | %.2f ms | %.2f ms | %.0f | %.2f ms |\n", []string{"`--role all`", "api and worker"}[i],
+			millis(took[i].at(50)), millis(took[i].at(99)), rates[i], millis(half[i]))
+	}
+	fmt.Fprintf(o.out, "\nThrough api and worker: %+.2f ms (must: +0.8 ms), p99 at half rate %.2fx (must: 1.5x).\n"+
+		"Two workers are not compared with one: api, database and client share the processors of one machine\n"+
+		"with them.\n", millis(took[1].at(50)-took[0].at(50)), float64(half[1])/float64(half[0]))
+	return ctx.Err()
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (t times) at(p int) time.Duration {
+	if len(t) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(t))[min(len(t)*p/100, len(t)-1)]
+}
+
+// alone is how long requests take, one after the other.
+func (n *node) alone(ctx context.Context, count int) (t times) {
+	for range count {
+		began := time.Now()
+		if n.prints(ctx) {
+			t = append(t, time.Since(began))
+		}
+	}
+	return t
+}
+
+// crowd is how long requests take of clients at once: each as fast as it can, or all
+// together at a rate, from when each was due.
+func (n *node) crowd(ctx context.Context, rate float64) (t times) {
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	began := time.Now()
+	for i := range clients {
+		group.Go(func() {
+			for k := i; ctx.Err() == nil && time.Since(began) < span; k += clients {
+				due := time.Now()
+				if rate > 0 {
+					due = began.Add(time.Duration(float64(k) / rate * float64(time.Second)))
+					<-time.After(time.Until(due))
+				}
+				if n.prints(ctx) {
+					mu.Lock()
+					t = append(t, time.Since(due))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return t
+}
+
+// upgrade replaces the nodes of an earlier version one by one, under load.
+func upgrade(ctx context.Context, o *options) error {
+	if o.former == "" {
+		return errors.New("--former names the binary of an earlier version")
+	}
+	c, err := start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for _, role := range []string{"api", "api", "worker", "worker"} {
+		if _, err := c.node(ctx, role, o.former); err != nil {
+			return err
+		}
+	}
+	l := c.begin(ctx)
+	more := func() error {
+		l.mu.Lock()
+		before := len(l.kept) + l.sessions
+		l.mu.Unlock()
+		if !until(ctx, time.Minute, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.kept)+l.sessions > before+10
+		}) {
+			return errors.New("no run ends well")
+		}
+		return nil
+	}
+	for _, i := range []int{2, 0, 3, 1} { // both versions side by side, in both roles
+		if err := more(); err != nil {
+			return err
+		}
+		n := c.nodes[i]
+		n.end(syscall.SIGTERM)
+		n.binary = o.binary
+		if err := n.begin(ctx); err != nil {
+			return err
+		}
+	}
+	if err := more(); err != nil {
+		return err
+	}
+	lost, twice := l.outcome(ctx)
+	fmt.Fprintf(o.out, "%d runs with a file and %d in sessions ended well while four nodes were replaced, %d were\n"+
+		"refused or cut off; files lost: %d, of sessions: %d, runs seen on two workers: %d, another's file: %d\n",
+		len(l.kept), l.sessions, l.failed, lost, l.bared, twice, l.foreign)
+	if lost+twice+l.bared+l.foreign > 0 {
+		return errors.New("something was lost, or done twice")
+	}
+	return ctx.Err()
+}
