@@ -187,7 +187,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 		defer func() { end.contacted(host.contacts.end()) }()
 	}
 	if p.Host != nil && (p.Pauses > 0 || p.Live) {
-		host.pauses = newPauses(s.queue, j.ticket, p, func() { stop(errSandboxGrace) })
+		host.pauses = newPauses(s.sandbox, s.queue, j.ticket, p, func() { stop(errSandboxGrace) })
 		defer host.pauses.end()
 	}
 	j.timings.end("stage")

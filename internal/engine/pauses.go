@@ -11,8 +11,23 @@ import (
 type Freezable interface {
 	// Freezer is told what stops every process of the program, and lets them go
 	// on. It returns when the sandbox has been told.
-	Freezer(freeze func(frozen bool) error)
+	Freezer(freeze func(Motion) error)
 }
+
+// Motion says what the processes of a program may do.
+type Motion uint8
+
+// A program goes on, or all of its processes are stopped: at once, or StopDelay later
+// unless they are told to go on before.
+const (
+	GoOn Motion = iota
+	Stop
+	StopSoon
+)
+
+// StopDelay is short for whoever waits, and long for a program's next order: to stop it and
+// to set it going takes a tenth of a short cell's time.
+const StopDelay = 230 * time.Millisecond
 
 // RoundHandler is a CallHandler that collects calls and gives them out in
 // rounds. Its program waits only while a round is out: before that, others of
@@ -28,6 +43,10 @@ type RoundHandler interface {
 // still: a quick answer finds it as it was.
 const parkAfter = 20 * time.Millisecond
 
+// toldFor is how long a sandbox that stops its program soon need not hear that it goes on:
+// most answers are followed by another wait before that.
+const toldFor = StopDelay - 50*time.Millisecond
+
 // pauses is the clock of a run whose program may wait long for answers. While
 // it waits the clock is stopped. Soon the program is too, whatever its threads were
 // about to do, and its slot is for others: a wait costs nobody a processor.
@@ -36,15 +55,18 @@ type pauses struct {
 	queue  *queue
 	ticket *ticket
 	over   func() // called once, when the program has run for long enough
+	near   bool   // its sandbox is on this machine, and so is who wants its processor
 	rounds bool   // the handler says when the program waits; else each open call does
 
 	turn sync.Mutex // held while the program is stopped or set going
 
 	mu        sync.Mutex
-	freeze    func(bool) error // nil: the sandbox has no means
-	open      int              // calls without an answer
+	freeze    func(Motion) error // nil: the sandbox has no means
+	open      int                // calls without an answer
 	waits     bool
-	parked    bool // without slot, and stopped
+	parked    bool      // without slot, and stopped
+	tellBy    time.Time // when its sandbox has to hear that it goes on; zero: it need not
+	tell      *time.Timer
 	ended     bool
 	left      time.Duration // of running
 	since     time.Time     // it has been running; zero: the clock is stopped
@@ -52,14 +74,18 @@ type pauses struct {
 	parkTimer *time.Timer
 }
 
-func newPauses(q *queue, t *ticket, p *Profile, over func()) *pauses {
+func newPauses(s Sandbox, q *queue, t *ticket, p *Profile, over func()) *pauses {
 	limit := p.Limits.Timeout
 	if p.Live {
 		limit = endless
 	}
 	pauses := &pauses{queue: q, ticket: t, over: over, left: limit, since: time.Now(), timer: time.AfterFunc(limit, over)}
 	pauses.parkTimer = time.AfterFunc(time.Hour, pauses.park)
+	pauses.tell = time.AfterFunc(time.Hour, pauses.goOn)
 	pauses.parkTimer.Stop()
+	pauses.tell.Stop()
+	_, distant := s.(Distant)
+	pauses.near = !distant
 	if handler, ok := p.Host.(RoundHandler); ok {
 		pauses.rounds = true
 		handler.Rounds(pauses.wait)
@@ -68,7 +94,7 @@ func newPauses(q *queue, t *ticket, p *Profile, over func()) *pauses {
 }
 
 // Freezer implements Freezable.
-func (h *host) Freezer(freeze func(bool) error) {
+func (h *host) Freezer(freeze func(Motion) error) {
 	if h.pauses == nil {
 		return
 	}
@@ -99,6 +125,9 @@ func (p *pauses) setClock() {
 	case runs && p.since.IsZero():
 		p.since = time.Now()
 		p.timer.Reset(max(p.left, 0))
+		if !p.tellBy.IsZero() && !time.Now().Before(p.tellBy) {
+			p.tell.Reset(0)
+		}
 	case !runs && !p.since.IsZero():
 		p.timer.Stop()
 		p.left -= time.Since(p.since)
@@ -106,20 +135,45 @@ func (p *pauses) setClock() {
 	}
 }
 
-// park stops a program that waits. One that cannot be stopped keeps its slot.
+// park stops a program that waits: at once if another wants the processor, else soon.
+// One that cannot be stopped keeps its slot.
 func (p *pauses) park() {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.mu.Lock()
 	freeze, due := p.freeze, p.waits && !p.parked && !p.ended
+	told := !p.tellBy.IsZero() // and has not heard since that it goes on
 	p.mu.Unlock()
-	if !due || freeze != nil && freeze(true) != nil {
+	motion, known := Stop, time.Duration(0)
+	if p.near && p.queue.alone(p.ticket) {
+		motion, known = StopSoon, toldFor
+	}
+	if !due || freeze != nil && !told && freeze(motion) != nil {
 		return
 	}
 	p.mu.Lock()
 	p.parked = true
+	if freeze != nil && !told {
+		p.tellBy = time.Now().Add(known)
+		p.tell.Reset(known)
+	}
 	p.mu.Unlock()
 	p.queue.park(p.ticket)
+}
+
+// goOn tells the sandbox of a program that was to be stopped that it goes on.
+func (p *pauses) goOn() {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.mu.Lock()
+	due := !p.tellBy.IsZero() && !p.since.IsZero()
+	if due {
+		p.tellBy = time.Time{}
+	}
+	p.mu.Unlock()
+	if due {
+		_ = p.freeze(GoOn) // fails when the sandbox is gone
+	}
 }
 
 // begin notes a call.
@@ -143,30 +197,21 @@ func (p *pauses) resume(ctx context.Context) error {
 		p.wait(false)
 	}
 	p.turn.Lock()
+	defer p.turn.Unlock()
 	p.mu.Lock()
-	freeze, due := p.freeze, p.parked && !p.waits
+	due := p.parked && !p.waits
 	p.mu.Unlock()
 	if !due {
-		p.turn.Unlock()
 		return nil
 	}
 	p.queue.unpark(p.ticket)
 	if _, err := p.queue.wait(ctx, p.ticket); err != nil {
-		p.turn.Unlock()
 		return err // it is being ended, which needs no processor of ours
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.parked = false
 	p.setClock()
-	p.mu.Unlock()
-	if freeze == nil {
-		p.turn.Unlock()
-		return nil
-	}
-	go func() { // its answer need not wait for that; end does
-		defer p.turn.Unlock()
-		_ = freeze(false) // fails when the sandbox is gone
-	}()
 	return nil
 }
 
@@ -175,6 +220,7 @@ func (p *pauses) end() {
 	p.mu.Lock()
 	p.ended = true
 	p.parkTimer.Stop()
+	p.tell.Stop()
 	p.setClock()
 	p.mu.Unlock()
 	p.turn.Lock() // park may be at it

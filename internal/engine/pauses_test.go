@@ -219,19 +219,19 @@ type rounds struct {
 func (r *rounds) Rounds(out func(bool)) { r.out = out }
 
 // frozen notes what a sandbox is told of a program.
-type frozen chan bool
+type frozen chan engine.Motion
 
 // next is what it is told next.
-func (f frozen) next(t *testing.T) bool {
+func (f frozen) next(t *testing.T) engine.Motion {
 	t.Helper()
 	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
 	select {
-	case yes := <-f:
-		return yes
+	case motion := <-f:
+		return motion
 	case <-patience.C:
 		t.Fatal("the sandbox is told nothing")
-		return false
+		return 0
 	}
 }
 
@@ -239,31 +239,56 @@ func (f frozen) next(t *testing.T) bool {
 func freezing(told frozen) sandboxtest.Program {
 	return func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 		if spec.Calls {
-			host.(engine.Freezable).Freezer(func(yes bool) error { told <- yes; return nil })
+			host.(engine.Freezable).Freezer(func(motion engine.Motion) error { told <- motion; return nil })
 		}
 		return calling(ctx, spec, host)
 	}
 }
 
-// A program that waits is frozen, and continues with the answer.
+// lingering is freezing for a program that goes on for a while after its calls.
+func lingering(told frozen, end <-chan struct{}) sandboxtest.Program {
+	run := freezing(told)
+	return func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		o, err := run(ctx, spec, host)
+		if spec.Calls {
+			<-end
+		}
+		return o, err
+	}
+}
+
+// A program that waits is stopped, at once if another waits for its slot, and goes on
+// with the answer.
 func TestPauseFreezes(t *testing.T) {
-	told := make(frozen, 8)
-	r := newRig(t, engine.Config{Concurrency: 1}, freezing(told))
-	a := &answers{make(chan struct{}), make(chan struct{})}
-	run, err := r.Start(t.Context(), alice, caller(a, "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-a.came
-	if !told.next(t) {
-		t.Error("it is told to go on")
-	}
-	close(a.goOn)
-	if told.next(t) {
-		t.Error("it is frozen after the answer")
-	}
-	if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
-		t.Errorf("%+v", got)
+	for name, crowded := range map[string]bool{"alone": false, "crowded": true} {
+		t.Run(name, func(t *testing.T) {
+			told, end := make(frozen, 8), make(chan struct{})
+			r := newRig(t, engine.Config{Concurrency: 1}, lingering(told, end))
+			a := &answers{make(chan struct{}), make(chan struct{})}
+			run, err := r.Start(t.Context(), alice, caller(a, "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := engine.StopSoon
+			if crowded {
+				want = engine.Stop
+				if _, err := r.Start(t.Context(), bob, engine.RunRequest{Language: "python", Code: "1"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-a.came
+			if got := told.next(t); got != want {
+				t.Errorf("it is told %d", got)
+			}
+			close(a.goOn)
+			if told.next(t) != engine.GoOn {
+				t.Error("it is stopped after the answer")
+			}
+			close(end)
+			if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }
 
@@ -272,7 +297,7 @@ func TestPauseWithoutFreezing(t *testing.T) {
 	tried := make(chan struct{}, 1)
 	r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
 		*engine.Outcome, error) {
-		host.(engine.Freezable).Freezer(func(bool) error { tried <- struct{}{}; return errors.New("no") })
+		host.(engine.Freezable).Freezer(func(engine.Motion) error { tried <- struct{}{}; return errors.New("no") })
 		return calling(ctx, spec, host)
 	})
 	a := &answers{make(chan struct{}), make(chan struct{})}
@@ -292,8 +317,8 @@ func TestPauseWithoutFreezing(t *testing.T) {
 // Where calls are collected, the program waits when its round is out, and not
 // before: others of its calls may be on their way.
 func TestPauseOfRounds(t *testing.T) {
-	told := make(frozen, 8)
-	r := newRig(t, engine.Config{Concurrency: 1}, freezing(told))
+	told, end := make(frozen, 8), make(chan struct{})
+	r := newRig(t, engine.Config{Concurrency: 1}, lingering(told, end))
 	a := &rounds{answers: answers{make(chan struct{}), make(chan struct{})}}
 	req := caller(nil, "x")
 	req.Profile.Host = a
@@ -312,14 +337,15 @@ func TestPauseOfRounds(t *testing.T) {
 		t.Errorf("%d slots are taken", stats.Running)
 	}
 	a.out(true)
-	if !told.next(t) {
+	if told.next(t) == engine.GoOn {
 		t.Error("it is told to go on")
 	}
 	a.out(false)
 	close(a.goOn)
-	if told.next(t) {
-		t.Error("it is frozen after the answer")
+	if told.next(t) != engine.GoOn {
+		t.Error("it is stopped after the answer")
 	}
+	close(end)
 	if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
 		t.Errorf("%+v", got)
 	}

@@ -71,6 +71,17 @@ func (q *queue) rest(t *ticket, memory int64) {
 	q.dispatch()
 }
 
+// alone reports whether no other run computes, or would.
+func (q *queue) alone(t *ticket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	own := 0
+	if t.state == ticketRunning && !t.resting {
+		own = 1
+	}
+	return q.running == own && q.waiting == 0
+}
+
 // wake gives a resting run a slot at once, for it computes already. Nobody else
 // gets one until there are no more that compute than slots.
 func (q *queue) wake(t *ticket) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -301,6 +302,7 @@ func (it *interpreter) drain() {
 // next takes the report about the last order and gives out the next one.
 func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) {
 	it.report(report)
+	runtime.Gosched() // whoever waits for the cell comes first
 	at := it.at
 	at.mu.Lock()
 	it.began, at.refused = true, 0

@@ -268,13 +268,9 @@ func (x *visit) compute(yes bool) {
 	}
 }
 
-func (x *visit) freeze(stop bool) error {
-	x.compute(!stop)
-	payload := []byte{0}
-	if stop {
-		payload[0] = 1
-	}
-	return x.frames.send(kindFreeze, payload)
+func (x *visit) freeze(motion engine.Motion) error {
+	x.compute(motion == engine.GoOn)
+	return x.frames.send(kindFreeze, []byte{byte(motion)})
 }
 
 // drain returns when all has come that the program wrote until now.

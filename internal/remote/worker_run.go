@@ -97,7 +97,7 @@ type host struct {
 	mu     sync.Mutex
 	last   uint64
 	calls  map[uint64]chan callAnswer
-	freeze func(bool) error
+	freeze func(engine.Motion) error
 	reins  engine.Reins
 }
 
@@ -129,17 +129,20 @@ func (h *host) listen(cancel func()) error {
 				waits <- a
 			}
 		case kindFreeze:
-			stop := len(payload) == 1 && payload[0] == 1
-			if stop {
-				h.seat.rest(0)
-			} else {
+			motion := engine.GoOn
+			if len(payload) == 1 {
+				motion = engine.Motion(payload[0])
+			}
+			if motion == engine.GoOn {
 				h.seat.wake()
+			} else {
+				h.seat.rest(0)
 			}
 			if freeze != nil {
-				_ = freeze(stop) // a program that is gone needs none
+				_ = freeze(motion) // a program that is gone needs none
 			}
 			if h.live {
-				h.exchange.worker.rests(h, stop)
+				h.exchange.worker.rests(h, motion != engine.GoOn)
 			}
 		case kindInterrupt:
 			if reins.Interrupt != nil {
@@ -190,7 +193,7 @@ func (h *host) Call(ctx context.Context, name string, input []byte) ([]byte, err
 }
 
 // Freezer implements engine.Freezable.
-func (h *host) Freezer(freeze func(bool) error) {
+func (h *host) Freezer(freeze func(engine.Motion) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.freeze = freeze

@@ -76,9 +76,12 @@ func (g *group) meter() []*os.File {
 func readMeter(files []*os.File) (cpu time.Duration, memoryPeak int64) {
 	var texts [2]string
 	for i, f := range files[:len(texts)] {
-		var page [4096]byte
-		n, _ := f.ReadAt(page[:], 0) // one that is closed reads as nothing
-		texts[i] = string(page[:n])
+		if c, err := f.SyscallConn(); err == nil {
+			_ = c.Read(func(fd uintptr) bool { // one that is closed reads as nothing
+				texts[i] = readStart(int(fd))
+				return true
+			})
+		}
 	}
 	if used := valueOf(texts[0], "usage_usec"); used > 0 { // version 2
 		return time.Duration(used) * time.Microsecond, parseInt(texts[1])

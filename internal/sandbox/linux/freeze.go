@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // A program that waits for an answer from outside has no slot, so it must not
@@ -16,15 +18,17 @@ import (
 // thousandth. Without control groups its processes are stopped by a signal;
 // since a program has ways to wake itself, it is watched, and one that goes on
 // computing is ended.
+//
+// A program that is to be stopped soon does not count as running either.
 
 // control is what the service says while a program runs.
 type control struct {
-	Frozen    bool
+	Motion    engine.Motion
 	Interrupt bool `json:",omitempty"` // and nothing else
 }
 
 // freeze tells the executor to stop a program, or to let it go on.
-func (l *link) freeze(frozen bool) error { return l.send(control{Frozen: frozen}) }
+func (l *link) freeze(motion engine.Motion) error { return l.send(control{Motion: motion}) }
 
 // interrupt tells the executor to interrupt a live interpreter.
 func (l *link) interrupt() error { return l.send(control{Interrupt: true}) }
@@ -35,6 +39,8 @@ type freezer struct {
 	pid     int    // pid 1 of the sandbox
 	kill    func() // of pid 1
 	entered *entered
+
+	due time.Time // when the program is to be stopped; zero: it is stopped, or need not be
 
 	mu             sync.Mutex
 	frozen         bool
@@ -56,9 +62,17 @@ func (s *freezer) handleControl(l *link) bool {
 		_ = unix.Kill(-s.foreground(), unix.SIGINT) // it may have ended
 		return true
 	}
-	s.set(c.Frozen)
+	s.due = time.Time{}
+	if c.Motion == engine.StopSoon {
+		s.due = time.Now().Add(engine.StopDelay)
+		return true
+	}
+	s.set(c.Motion == engine.Stop)
 	return true
 }
+
+// stopped reports whether the program is stopped, or about to be.
+func (s *freezer) stopped() bool { return !s.due.IsZero() || s.stands() }
 
 // foreground is the group of all that the program runs in the foreground. The
 // sandbox's first process leads it, and takes no signal that it has not asked for;

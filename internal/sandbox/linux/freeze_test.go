@@ -41,11 +41,11 @@ print(after - before, flush=True)
 
 // pausing freezes its program while it answers a call.
 type pausing struct {
-	t        *testing.T
-	freezing bool
-	frozen   time.Duration
-	freeze   func(bool) error
-	output   strings.Builder
+	t      *testing.T
+	motion engine.Motion // in the meantime
+	frozen time.Duration
+	freeze func(engine.Motion) error
+	output strings.Builder
 }
 
 func (h *pausing) Output(stream engine.Stream, data []byte) {
@@ -54,18 +54,18 @@ func (h *pausing) Output(stream engine.Stream, data []byte) {
 	}
 }
 
-func (h *pausing) Freezer(freeze func(bool) error) { h.freeze = freeze }
+func (h *pausing) Freezer(freeze func(engine.Motion) error) { h.freeze = freeze }
 
 func (h *pausing) Call(ctx context.Context, _ string, input []byte) ([]byte, error) {
-	set := func(frozen bool) {
-		if !h.freezing {
+	set := func(motion engine.Motion) {
+		if h.motion == engine.GoOn {
 			return
 		}
-		if err := h.freeze(frozen); err != nil {
+		if err := h.freeze(motion); err != nil {
 			h.t.Error(err)
 		}
 	}
-	set(true)
+	set(h.motion)
 	pause := time.NewTimer(h.frozen)
 	defer pause.Stop()
 	select {
@@ -73,7 +73,7 @@ func (h *pausing) Call(ctx context.Context, _ string, input []byte) ([]byte, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	set(false)
+	set(engine.GoOn)
 	return input, nil
 }
 
@@ -84,9 +84,9 @@ func pausedSpec() *engine.Spec {
 	return spec
 }
 
-func usedInPause(t *testing.T, s engine.Sandbox, freezing bool, pause time.Duration) float64 {
+func usedInPause(t *testing.T, s engine.Sandbox, motion engine.Motion, pause time.Duration) float64 {
 	t.Helper()
-	host := &pausing{t: t, freezing: freezing, frozen: pause}
+	host := &pausing{t: t, motion: motion, frozen: pause}
 	o, err := s.Run(t.Context(), pausedSpec(), host)
 	if err != nil {
 		t.Fatal(err)
@@ -103,17 +103,32 @@ func TestFrozenProgram(t *testing.T) {
 	for name, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
 		t.Run(name, func(t *testing.T) {
 			// A busy machine gives it less: the pause is as long as it takes to see it.
-			pause, free := time.Second, usedInPause(t, s, false, time.Second)
-			for ; free < 0.5 && pause < 16*time.Second; free = usedInPause(t, s, false, pause) {
+			pause, free := time.Second, usedInPause(t, s, engine.GoOn, time.Second)
+			for ; free < 0.5 && pause < 16*time.Second; free = usedInPause(t, s, engine.GoOn, pause) {
 				pause *= 2
 			}
 			if free < 0.5 {
 				t.Errorf("%.2f s of processor time in %v without being frozen: this test shows nothing", free, pause)
 			}
-			if used := usedInPause(t, s, true, pause); used > free/2 {
-				t.Errorf("%.2f s of processor time in a pause of %v, and %.2f s without being frozen", used, pause, free)
+			for name, motion := range map[string]engine.Motion{"at once": engine.Stop, "soon": engine.StopSoon} {
+				if used := usedInPause(t, s, motion, pause); used > free/2 {
+					t.Errorf("%s: %.2f s of processor time in a pause of %v, and %.2f s without being frozen", name, used, pause, free)
+				}
 			}
 		})
+	}
+}
+
+// One that was to be stopped soon, and goes on before, is not stopped.
+func TestStopInVain(t *testing.T) {
+	s := startWarm(t)
+	more := fmt.Sprintf("end = time.process_time() + %f\nwhile time.process_time() < end: pass\n", 4*engine.StopDelay.Seconds())
+	spec := sandboxtest.Python(busy + more)
+	spec.Calls = true
+	spec.Limits.Timeout = time.Minute
+	o, err := s.Run(t.Context(), spec, &pausing{t: t, motion: engine.StopSoon, frozen: engine.StopDelay / 4})
+	if err != nil || o.ExitCode == nil || *o.ExitCode != 0 || o.TimedOut {
+		t.Errorf("%+v, %v", o, err)
 	}
 }
 
@@ -121,7 +136,7 @@ func TestFrozenProgram(t *testing.T) {
 func TestEndOfFrozenProgram(t *testing.T) {
 	s := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	host := &pausing{t: t, freezing: true, frozen: time.Hour}
+	host := &pausing{t: t, motion: engine.Stop, frozen: time.Hour}
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.Run(ctx, pausedSpec(), host)

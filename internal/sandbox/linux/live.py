@@ -477,11 +477,18 @@ class Plain:
 INTERRUPT = compile("raise KeyboardInterrupt", own_frames.__code__.co_filename, "exec")
 
 
+# A statement of one line with none of these is not made of others: an expression in it is
+# shown if it is all of it.
+COMPOUND = re.compile(r"[\n;@:]")
+
+
 def statement(cell, name, flags):
     """Compiles a cell that is one statement, as IPython does; None: it is something else."""
     if "await" in cell or "async" in cell:
         return None
     try:
+        if not COMPOUND.search(cell, 0, len(cell) - 1):
+            return compile(cell, name, "single", flags, True)
         body = compile(cell, name, "exec", flags | ast.PyCF_ONLY_AST, True).body
         if len(body) != 1:
             return None
@@ -1113,7 +1120,10 @@ read() {
 
     def on_child(self, *_):
         """Ends with the shell, whoever else has its files."""
-        pid, how = os.waitpid(self.shell, os.WNOHANG)
+        try:
+            pid, how = os.waitpid(self.shell, os.WNOHANG)
+        except ChildProcessError:  # a signal came while this was at it
+            return
         if pid:
             os._exit(os.waitstatus_to_exitcode(how) & 0xFF)
 

@@ -57,7 +57,7 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 		w.warm.pristine = false
 	}
 	freezeViolated := w.still.end()
-	if w.still.stands() {
+	if w.still.stopped() {
 		w.executor.running.Add(1) // the caller takes it back
 	}
 	if w.poller != nil {
@@ -110,15 +110,11 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 	var failed error
 	for {
-		next := earlier(w.nextCPUCheck, w.nextRestCheck)
+		next := earlier(earlier(w.nextCPUCheck, w.nextRestCheck), w.still.due)
 		n, err := w.poll(list, earlier(deadline, next))
 		switch {
 		case err == nil && n == 0 && !next.IsZero() && (deadline.IsZero() || next.Before(deadline)):
-			if next.Equal(w.nextCPUCheck) {
-				w.nextCPUCheck = g.demoteIfBusy(time.Now())
-			} else {
-				w.nextRestCheck = w.lookAtRest(g, time.Now())
-			}
+			w.carryOut(g, next)
 			continue
 		case err != nil:
 			w.kill()
@@ -158,6 +154,19 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 	}
 }
 
+// carryOut does what was due at a time.
+func (w *watch) carryOut(g *group, next time.Time) {
+	switch {
+	case next.Equal(w.still.due):
+		w.still.due = time.Time{}
+		w.still.set(true)
+	case next.Equal(w.nextCPUCheck):
+		w.nextCPUCheck = g.demoteIfBusy(time.Now())
+	default:
+		w.nextRestCheck = w.lookAtRest(g, time.Now())
+	}
+}
+
 // began notes that the program has begun, and lets others enter.
 func (w *watch) began(done *outcome) (deadline time.Time) {
 	done.Started = time.Now()
@@ -186,9 +195,9 @@ func (w *watch) deadline(began time.Time) time.Time {
 // handleControl stops or continues the program. One that is stopped does
 // not rest: the service knows already, and there is nothing to check.
 func (w *watch) handleControl() bool {
-	now, stood := time.Now(), w.still.stands()
+	now, stood := time.Now(), w.still.stopped()
 	heard := w.still.handleControl(w.link)
-	stands := w.still.stands()
+	stands := w.still.stopped()
 	w.rest, w.nextCPUCheck, w.nextRestCheck = rest{}, w.still.group.renew(now), now.Add(firstRest)
 	if stands {
 		w.nextCPUCheck, w.nextRestCheck = time.Time{}, time.Time{}
