@@ -122,8 +122,8 @@ func TestFrozenProgram(t *testing.T) {
 // One that was to be stopped soon, and goes on before, is not stopped.
 func TestStopInVain(t *testing.T) {
 	s := startWarm(t)
-	more := fmt.Sprintf("end = time.process_time() + %f\nwhile time.process_time() < end: pass\n", 4*engine.StopDelay.Seconds())
-	spec := sandboxtest.Python(busy + more)
+	const goesOn = "end = time.process_time() + %f\nwhile time.process_time() < end: pass\n"
+	spec := sandboxtest.Python(busy + fmt.Sprintf(goesOn, 4*engine.StopDelay.Seconds()))
 	spec.Calls = true
 	spec.Limits.Timeout = time.Minute
 	o, err := s.Run(t.Context(), spec, &pausing{t: t, motion: engine.StopSoon, frozen: engine.StopDelay / 4})
