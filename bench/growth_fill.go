@@ -22,6 +22,8 @@ type filled struct {
 	source     string
 	words      dialect
 	have       int
+	bare       bool  // its tables are of a version that searched in no output
+	version    int   // of the tables; 0: the newest
 	base       int64 // when the first run began, in microseconds
 }
 
@@ -109,17 +111,23 @@ func (f *filled) fill(ctx context.Context, rows int) error {
 	bytes := map[string]string{"sqlite": "CAST(%s AS BLOB)", "pgx": "convert_to(%s, 'UTF8')"}[f.driver]
 	output := fmt.Sprintf(bytes, "'region ' || "+region+" || ' total' || n.i || ' of batch' || (n.i % 1000) || ' with ' "+
 		"|| ((n.i * 7919) % 100003) || ' rows'")
+	doc, docs, source, sources := ", doc", ", "+f.doc(made), ", owner, source",
+		", 'local', '{\"language\":\"python\",\"code\":\""+code+"\"}'"
+	if f.bare {
+		doc, docs, source, sources = "", "", "", ""
+	}
 	steps := []string{
-		`INSERT INTO runs (id, owner, origin, language, status, exit_code, duration_us, created_us, started_us, finished_us, doc)
-			SELECT ` + f.id() + `, 'local', 'native', 'python', 'ok', 0, 1500, ` + made + `, ` + made + `, ` + made + ` + 1500, ` +
-			f.doc(made) + ` FROM ` + from,
-		`INSERT INTO run_logs (run, stdout, stderr, chunks, owner, source) SELECT ` + f.id() + `, ` + output + `, ` +
-			fmt.Sprintf(bytes, "''") + `, ` + fmt.Sprintf(bytes, "''") + `, 'local',
-			'{"language":"python","code":"` + code + `"}' FROM ` + from,
-		fmt.Sprintf(f.words.text, from, f.id()),
+		`INSERT INTO runs (id, owner, origin, language, status, exit_code, duration_us, created_us, started_us, finished_us` + doc + `)
+			SELECT ` + f.id() + `, 'local', 'native', 'python', 'ok', 0, 1500, ` + made + `, ` + made + `, ` + made + ` + 1500` +
+			docs + ` FROM ` + from,
+		`INSERT INTO run_logs (run, stdout, stderr, chunks` + source + `) SELECT ` + f.id() + `, ` + output + `, ` +
+			fmt.Sprintf(bytes, "''") + `, ` + fmt.Sprintf(bytes, "''") + sources + ` FROM ` + from,
 		`INSERT INTO files (id, owner, origin, name, path, size, mime, sha256, created_us, expires_us, ttl_us)
 			SELECT ` + f.id() + `, 'local', 'native', 'report' || n.i || '.csv', 'report' || n.i || '.csv', 1000, 'text/csv', ` +
 			f.digest("n.i") + `, ` + made + `, ` + made + ` + 86400000000, 86400000000 FROM ` + from,
+	}
+	if !f.bare {
+		steps = append(steps, fmt.Sprintf(f.words.text, from, f.id()))
 	}
 	if f.driver == "pgx" {
 		steps = append(steps, "ANALYZE")

@@ -68,6 +68,7 @@ func (r *Results) growthText() string {
 	if len(t.rows) > 0 {
 		text += "\n" + t.String()
 	}
+	text += g.upgradesText()
 	if m := g.Sessions; m != nil {
 		text += fmt.Sprintf("\nA run in one of %d sessions, each with a file: %s ms (p99 %s); "+
 			"in the only one %s ms (p99 %s).\n",

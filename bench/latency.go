@@ -49,7 +49,10 @@ func (b *bench) measureFiles(ctx context.Context) error {
 	if err := b.latency(ctx, &w, b.plan.files, []contestant{airlockTransfer(nameWarm, b.warm)}); err != nil {
 		return err
 	}
-	return b.inputs(ctx)
+	if err := b.inputs(ctx); err != nil {
+		return err
+	}
+	return b.outputs(ctx)
 }
 
 // inputs compares a program with a small input and the same program with one

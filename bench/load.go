@@ -25,6 +25,9 @@ func (b *bench) measureLoad(ctx context.Context) error {
 	if err := b.saturate(ctx, &b.plot, b.plan.plotLevels, b.plan.plotLoad, everybody); err != nil {
 		return err
 	}
+	if err := b.saturate(ctx, &kilobyte, []int{8}, b.plan.printLoad, []contestant{airlock(nameWarm, b.warm)}); err != nil {
+		return err
+	}
 	best, ok := b.results.saturated(printing.name, nameWarm)
 	if !ok {
 		return nil
@@ -133,7 +136,8 @@ const callers = 64
 func constantRate(ctx context.Context, one contestant, w *workload, rate float64, d time.Duration) (*Constant, error) {
 	total := int64(rate * d.Seconds())
 	interval := time.Duration(float64(time.Second) / rate)
-	open := make([]*client, callers)
+	// A service closes a connection on which nothing comes for some seconds.
+	open := make([]*client, min(callers, max(int(2*rate), 2)))
 	for i := range open {
 		c, err := one.open(ctx, w)
 		if err != nil {
@@ -142,7 +146,7 @@ func constantRate(ctx context.Context, one contestant, w *workload, rate float64
 		defer c.close()
 		open[i] = c
 	}
-	results := make([]span, callers)
+	results := make([]span, len(open))
 	var next atomic.Int64
 	var work sync.WaitGroup
 	before := processorsNow()

@@ -62,7 +62,9 @@ type section struct {
 var sections = []section{
 	{"start", "from the start of the service to its first answer, and what it holds in memory", (*bench).measureStart},
 	{"latency", "print(1) and the plot script, everybody in turn", (*bench).measureLatency},
-	{"files", "10 MB in and out, 100 MiB in", (*bench).measureFiles},
+	{"files", "10 MB in and out, 100 MiB in, 100 MiB out", (*bench).measureFiles},
+	{"languages", "the least program of JavaScript, TypeScript, Bash and C beside what one would type",
+		(*bench).measureLanguages},
 	{"stream", "first byte of streamed output", (*bench).measureStream},
 	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
 	{"librechat", "LibreChat's API beside the native one", (*bench).measureLibreChat},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -85,7 +86,7 @@ func (b *bench) newFolder(w *workload) (*folder, error) {
 	if w.output != "" {
 		f.output = filepath.Join(dir, w.output)
 	}
-	if err := os.WriteFile(filepath.Join(dir, programName), []byte(w.code), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, cmp.Or(w.entry, programName)), []byte(w.code), 0o644); err != nil {
 		return nil, err
 	}
 	if w.input == "" {

@@ -23,6 +23,7 @@ type Results struct {
 	Load     []Load    `json:"load"`
 	Constant *Constant `json:"constant,omitempty"`
 	Inputs   *Inputs   `json:"inputs,omitempty"`
+	Outputs  *Outputs  `json:"outputs,omitempty"`
 	Stream   *Stream   `json:"stream,omitempty"`
 	Start    *Start    `json:"start,omitempty"`
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,7 +194,7 @@ func airlock(name string, s *server) contestant {
 // runRequest uploads a workload's input, if it has one, and writes the request
 // that runs it.
 func (c *connection) runRequest(host string, w *workload) ([]byte, error) {
-	body := map[string]any{"language": "python", "code": w.code}
+	body := map[string]any{"language": cmp.Or(w.language, "python"), "code": w.code}
 	if w.input != "" {
 		id, err := c.upload(host, w)
 		if err != nil {
@@ -256,16 +257,23 @@ func airlockTransfer(name string, s *server) contestant {
 			if err := check(c.body); err != nil {
 				return err
 			}
-			var run struct{ Files []struct{ ID, Path string } }
-			if err := json.Unmarshal(c.body, &run); err != nil {
+			id, err := outputOf(c.body, w.output)
+			if err != nil {
 				return err
 			}
-			for _, file := range run.Files {
-				if file.Path == w.output {
-					return c.do(newRequest("GET", filesPath+"/"+file.ID+"/content", s.address, nil))
-				}
-			}
-			return fmt.Errorf("%s is not among the outputs", w.output)
+			return c.do(newRequest("GET", filesPath+"/"+id+"/content", s.address, nil))
 		}}, nil
 	}}
+}
+
+// outputOf finds the id of a file that a run left, in its answer.
+func outputOf(body []byte, path string) (id string, err error) {
+	var run struct{ Files []struct{ ID, Path string } }
+	err = json.Unmarshal(body, &run)
+	for _, file := range run.Files {
+		if file.Path == path {
+			return file.ID, nil
+		}
+	}
+	return "", errors.Join(err, fmt.Errorf("%s is not among the outputs: %.400s", path, body))
 }

@@ -57,16 +57,16 @@ func (r *Results) blocks() map[string]string {
 		return map[string]string{"growth": r.growthText()}
 	}
 	return map[string]string{
-		"machine": r.machineText(), "goals": r.goalsTable(), "latency": r.latencyTable("print", "plain", "plot"),
-		"files": r.filesTable(),
-		"load":  r.loadTable(), "constant": r.constantText(), "memory": r.memoryTable(), "start": r.startText(),
+		"machine": r.machineText(), "goals": r.goalsTable(), "latency": r.latencyTable(namePython, "print", "plain", "plot"),
+		"files": r.filesTable(), "languages": r.latencyTable(nameByHand, "js", "ts", "bash", "c"),
+		"load": r.loadTable(), "constant": r.constantText(), "memory": r.memoryTable(), "start": r.startText(),
 		"stages": r.stagesTable(), "stream": r.streamText(), "live": r.liveText(),
 	}
 }
 
 // blockOrder is the order in which they are printed.
-var blockOrder = []string{"machine", "goals", "latency", "files", "load", "constant", "memory", "start", "stream",
-	"live", "stages", "growth"}
+var blockOrder = []string{"machine", "goals", "latency", "files", "languages", "load", "constant", "memory", "start",
+	"stream", "live", "stages", "growth"}
 
 func (r *Results) text() string {
 	blocks := r.blocks()
@@ -113,18 +113,19 @@ func (r *Results) goalsTable() string {
 var titles = map[string]string{
 	"print": "print(1)", "plain": "plain plot", "plot": "examples/plot.py", "copy": "10 MB in, 10 MB out",
 	"transfer": "the same with upload and download",
-	"new":      "new, and a first result", "cell": "next cell", "figure": "figure of a table",
+	"kilobyte": "print of 1 KB", "js": "console.log(1)", "ts": "TypeScript", "bash": "echo", "c": "C, compiled and run",
+	"new": "new, and a first result", "cell": "next cell", "figure": "figure of a table",
 }
 
-func (r *Results) latencyTable(workloads ...string) string {
-	t := table{head: []string{"one at a time, ms", "p50", "p95", "p99", "runs", "against cold python3"}}
+func (r *Results) latencyTable(baseline string, workloads ...string) string {
+	t := table{head: []string{"one at a time, ms", "p50", "p95", "p99", "runs", "against " + baseline}}
 	for _, workload := range workloads {
 		for _, l := range r.Latency {
 			if l.Workload != workload {
 				continue
 			}
 			against := "-"
-			if ratio := r.ratio(workload, l.Contestant, namePython); ratio != nil {
+			if ratio := r.ratio(workload, l.Contestant, baseline); ratio != nil {
 				against = fmt.Sprintf("%.3gx", *ratio)
 			}
 			t.add(titles[workload]+": "+l.Contestant, ms(l.P50), ms(l.P95), ms(l.P99), fmt.Sprint(l.N), against)
@@ -153,11 +154,15 @@ func ms(v float64) string {
 }
 
 func (r *Results) filesTable() string {
-	text := r.latencyTable("copy", "transfer")
+	text := r.latencyTable(namePython, "copy", "transfer")
 	if in := r.Inputs; in != nil {
 		text += fmt.Sprintf(
 			"\nA warm program with an input of 100 MiB answers in %s ms, with one of 100 bytes in %s ms: staging takes %s ms.\n",
 			ms(in.Large.P50), ms(in.Small.P50), ms(in.Staging))
+	}
+	if out := r.Outputs; out != nil {
+		text += fmt.Sprintf("\nAn output of 100 MiB is stored and recorded in %s ms and sent over HTTP in %s ms; "+
+			"`cp` and `sha256sum` of such a file take %s ms.\n", ms(out.Store.P50), ms(out.Fetch.P50), ms(out.ByHand.P50))
 	}
 	return text
 }

@@ -20,6 +20,9 @@ type workload struct {
 	packages bool // it imports what Python does not come with
 
 	prepare string // what an interpreter that stays runs before
+
+	language string // empty: Python
+	entry    string // name of the program's file; empty: programName
 }
 
 const (
@@ -28,6 +31,9 @@ const (
 )
 
 var printing = workload{name: "print", code: "print(1)", stdout: "1\n"}
+
+// kilobyte is printing with as much output as answers of some length have.
+var kilobyte = workload{name: "kilobyte", code: "print('x' * 1023)", stdout: "xxx"}
 
 // plainProgram is the least that a table, a sum by group and a picture take.
 //
