@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
@@ -45,7 +47,7 @@ func create(ctx context.Context, path string, schema sqlite.Schema) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.upgrade(ctx, 0, schema), c.close()); err != nil {
+	if err := errors.Join(c.upgrade(ctx, 0, schema, slog.New(slog.DiscardHandler)), c.close()); err != nil {
 		return err
 	}
 	if err := os.Rename(draft, path); err != nil {
@@ -82,11 +84,45 @@ func quickCheck(ctx context.Context, c *conn, path string, schema sqlite.Schema)
 	return nil
 }
 
-func (c *conn) upgrade(ctx context.Context, from int, schema sqlite.Schema) error {
-	return schema.Upgrade(from, func(script string) error {
-		return c.within(ctx, "BEGIN IMMEDIATE", func() error {
-			_, err := c.conn.ExecContext(ctx, script)
-			return err
+func (c *conn) upgrade(ctx context.Context, from int, schema sqlite.Schema, log *slog.Logger) error {
+	return schema.Upgrade(from, func(to int, script string) error {
+		return upgradeStep(ctx, log, to, len(schema.Steps), func() error {
+			return c.within(ctx, "BEGIN IMMEDIATE", func() error {
+				_, err := c.conn.ExecContext(ctx, script)
+				return err
+			})
 		})
 	})
+}
+
+// upgradeStep makes one version out of the one before, which takes minutes where there
+// are millions of rows.
+func upgradeStep(ctx context.Context, log *slog.Logger, to, of int, do func() error) error {
+	began := time.Now()
+	err := aloud(ctx, log.With("version", to, "of", of), "the index is being brought up to date", do)
+	if err == nil {
+		log.InfoContext(ctx, "index brought up to date", "version", to, "of", of,
+			"took", time.Since(began).Round(time.Millisecond))
+	}
+	return err
+}
+
+// patience is how long the log is silent about what a start waits for.
+const patience = 2 * time.Second
+
+// aloud does something that may take long, and logs now and then that it goes on.
+func aloud(ctx context.Context, log *slog.Logger, what string, do func() error) error {
+	began := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	ticker := time.NewTicker(patience)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ticker.C:
+			log.InfoContext(ctx, what, "for", time.Since(began).Round(time.Second))
+		}
+	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -127,6 +129,23 @@ func TestSettings(t *testing.T) {
 		if err != nil || !strict {
 			t.Errorf("table %s: strict %v, %v", table, strict, err)
 		}
+	}
+}
+
+// What takes long is spoken of while it goes on, and what does not is not.
+func TestAloud(t *testing.T) {
+	for took, lines := range map[time.Duration]int{time.Second: 0, 5 * time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var said strings.Builder
+			cause := errors.New("it ended")
+			err := aloud(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), "it goes on", func() error {
+				time.Sleep(took)
+				return cause
+			})
+			if got := strings.Count(said.String(), "it goes on"); !errors.Is(err, cause) || got != lines {
+				t.Errorf("%v: %v, and %d lines, want %d:\n%s", took, err, got, lines, said.String())
+			}
+		})
 	}
 }
 

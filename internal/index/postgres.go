@@ -132,8 +132,8 @@ func (s *shared) clock(ctx context.Context) (func() time.Time, error) {
 	return engine.SteadyClock(func() time.Time { return time.UnixMicro(us).Add(time.Since(between)) }), err
 }
 
-// migrate brings the tables to the newest version. Of several processes that start at
-// once one does it.
+// migrate brings the tables to the newest version, each step in a transaction of its own.
+// Of several processes that start at once one at a time does one.
 func (s *shared) migrate(ctx context.Context, log *slog.Logger) error {
 	dir, err := fs.Sub(releasedPostgres, "migrations-postgres")
 	if err != nil {
@@ -144,32 +144,45 @@ func (s *shared) migrate(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	return s.on(ctx, func(c *conn) error {
-		return c.within(ctx, "BEGIN", func() error {
-			if _, err := c.conn.ExecContext(ctx, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d);
-				CREATE TABLE IF NOT EXISTS airlock_schema (version BIGINT NOT NULL)`, migrationLock)); err != nil {
-				return err
-			}
-			before := 0
-			if err := c.row(ctx, []any{&before}, "SELECT coalesce(max(version), 0) FROM airlock_schema"); err != nil {
-				return err
-			}
-			if before > len(steps) {
-				return fmt.Errorf("%w: it has version %d, this program knows versions up to %d: install the newer program "+
-					"again, or put back a backup from before the upgrade", sqlite.ErrNewer, before, len(steps))
-			}
-			for version, step := range steps[before:] {
-				if _, err := c.conn.ExecContext(ctx, step); err != nil {
-					return fmt.Errorf("bring the database to version %d: %w", before+version+1, err)
-				}
-			}
-			if before == len(steps) {
-				return nil
-			}
-			log.InfoContext(ctx, "database brought up to date", "from", before, "to", len(steps))
-			_, err := c.exec(ctx, "INSERT INTO airlock_schema (version) VALUES (?)", len(steps))
-			return err
-		})
+		version, err := 0, error(nil)
+		for version < len(steps) && err == nil {
+			version, err = migrateOne(ctx, c, steps, log)
+		}
+		return err
 	})
+}
+
+// migrateOne makes the next version, if there is one.
+func migrateOne(ctx context.Context, c *conn, steps []string, log *slog.Logger) (version int, err error) {
+	err = c.within(ctx, "BEGIN", func() error {
+		if err := aloud(ctx, log, "another process may be bringing the database up to date", func() error {
+			_, err := c.conn.ExecContext(ctx, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d);
+				CREATE TABLE IF NOT EXISTS airlock_schema (version BIGINT NOT NULL)`, migrationLock))
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := c.row(ctx, []any{&version}, "SELECT coalesce(max(version), 0) FROM airlock_schema"); err != nil {
+			return err
+		}
+		if version > len(steps) {
+			return fmt.Errorf("%w: it has version %d, this program knows versions up to %d: install the newer program "+
+				"again, or put back a backup from before the upgrade", sqlite.ErrNewer, version, len(steps))
+		}
+		if version == len(steps) {
+			return nil
+		}
+		version++
+		if err := upgradeStep(ctx, log, version, len(steps), func() error {
+			_, err := c.conn.ExecContext(ctx, steps[version-1])
+			return err
+		}); err != nil {
+			return fmt.Errorf("bring the database to version %d: %w", version, err)
+		}
+		_, err := c.exec(ctx, "INSERT INTO airlock_schema (version) VALUES (?)", version)
+		return err
+	})
+	return version, err
 }
 
 // on runs do on a connection of its own.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/postgrestest"
@@ -84,6 +86,35 @@ func TestPostgresRefused(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// What was made before a start was cut off is not made again.
+func TestPostgresGoesOn(t *testing.T) {
+	settings, err := pgx.ParseConfig(newPostgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shared{pool: stdlib.OpenDB(*settings)}
+	defer s.close()
+	migrate := func(steps ...string) (version int, err error) {
+		err = s.on(t.Context(), func(c *conn) (err error) {
+			for range steps {
+				if version, err = migrateOne(t.Context(), c, steps, slog.New(slog.DiscardHandler)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return version, err
+	}
+	const one, two = "CREATE TABLE one (n BIGINT)", "CREATE TABLE two (n BIGINT)"
+	if _, err := migrate(one, two+"; INSERT INTO nowhere VALUES (1)"); err == nil ||
+		!strings.Contains(err.Error(), "version 2") {
+		t.Fatalf("a broken step: %v", err)
+	}
+	if version, err := migrate(one, two); err != nil || version != 2 {
+		t.Errorf("after the broken step: version %d, %v", version, err)
 	}
 }
 

@@ -115,7 +115,9 @@ func (l *local) open(ctx context.Context) error {
 	}
 	large := info.Size() > l.atStart && before == len(schema.Steps)
 	if !large {
-		if err := quickCheck(ctx, writer, l.path, schema); err != nil {
+		if err := aloud(ctx, l.log, "the index is being read, to find damage", func() error {
+			return quickCheck(ctx, writer, l.path, schema)
+		}); err != nil {
 			return err
 		}
 		close(l.checked)
@@ -123,11 +125,8 @@ func (l *local) open(ctx context.Context) error {
 	if err := schema.WriteAhead(ctx, writer.conn, l.path); err != nil {
 		return err
 	}
-	if err := writer.upgrade(ctx, before, schema); err != nil {
+	if err := writer.upgrade(ctx, before, schema, l.log); err != nil {
 		return err
-	}
-	if before < len(schema.Steps) {
-		l.log.InfoContext(ctx, "index brought up to date", "from", before, "to", len(schema.Steps))
 	}
 	if l.noSync, err = connect(ctx, l.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
 		return err

@@ -141,13 +141,13 @@ func (s Schema) Version(ctx context.Context, q Querier, path string) (version in
 }
 
 // Upgrade brings a database to the newest version, each step in a transaction of
-// its own, in which exec runs a script.
-func (s Schema) Upgrade(version int, exec func(script string) error) error {
-	for ; version < len(s.Steps); version++ {
-		script := fmt.Sprintf("%s\n;PRAGMA application_id = %d; PRAGMA user_version = %d;", s.Steps[version], s.Application,
-			version+1)
-		if err := exec(script); err != nil {
-			return fmt.Errorf("bring the database to version %d: %w", version+1, err)
+// its own, in which exec runs a script that ends in a version.
+func (s Schema) Upgrade(version int, exec func(to int, script string) error) error {
+	for version++; version <= len(s.Steps); version++ {
+		script := fmt.Sprintf("%s\n;PRAGMA application_id = %d; PRAGMA user_version = %d;", s.Steps[version-1], s.Application,
+			version)
+		if err := exec(version, script); err != nil {
+			return fmt.Errorf("bring the database to version %d: %w", version, err)
 		}
 	}
 	return nil

@@ -147,7 +147,7 @@ func (db *DB) upgrade(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return schema.Upgrade(version, func(script string) error {
+	return schema.Upgrade(version, func(_ int, script string) error {
 		return db.write(ctx, func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, script)
 			return err
