@@ -31,6 +31,9 @@ type janitor struct {
 	leftover  bool // files have gone, and their bytes may have been too young to go, too
 	lastSweep time.Time
 	lastHurry time.Time // for want of room
+
+	indexed  int       // runs, in turns that left some for the next
+	indexing time.Time // since when; zero: there is no such turn
 }
 
 // startJanitor is called once, with s.mu held.
@@ -49,10 +52,14 @@ func (s *Service) startJanitor() (swept <-chan error) {
 		first <- err
 		ticker := time.NewTicker(cleanUpInterval)
 		defer ticker.Stop()
+		again := time.NewTimer(searchTime)
+		defer again.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
+			case <-again.C:
+				again.Reset(s.indexInTurns(ctx))
 			case <-ticker.C:
 				s.cleanUp(ctx, false)
 			case <-j.low:
@@ -120,9 +127,6 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 	if err := s.touches.flush(ctx, s.index); err != nil {
 		s.logFailure(ctx, "write down uses", err)
 		return // else what is in use would expire
-	}
-	if err := s.indexRuns(ctx, searchTime); err != nil {
-		s.logFailure(ctx, "index runs", err)
 	}
 	s.expireSessions(ctx, now)
 	if err := inBatches(func() (int, error) {

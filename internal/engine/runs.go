@@ -90,7 +90,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 	}
 	query.Page = page
 	if query.Text != "" {
-		if err := s.indexRuns(ctx, searchTime); err != nil {
+		if _, err := s.indexRuns(ctx, searchTime); err != nil {
 			return nil, failure("list runs", "", err)
 		}
 	}
@@ -118,14 +118,42 @@ const (
 	searchBatch = 256
 )
 
-// indexRuns makes the words of ended runs findable, for about as long as may be.
-func (s *Service) indexRuns(ctx context.Context, most time.Duration) error {
+// indexRuns makes the words of ended runs findable, for about as long as may be, and
+// returns how many.
+func (s *Service) indexRuns(ctx context.Context, most time.Duration) (done int, err error) {
 	for start := time.Now(); time.Since(start) < most; {
-		if n, err := s.index.IndexRuns(ctx, searchBatch); n < searchBatch || err != nil {
-			return err
+		n, err := s.index.IndexRuns(ctx, searchBatch)
+		done += n
+		if n < searchBatch || err != nil {
+			return done, err
 		}
 	}
-	return nil
+	return done, nil
+}
+
+// indexInTurns is indexRuns for the janitor, which has that much time in the second: after
+// an upgrade there may be millions. It returns how long to wait before it goes on.
+func (s *Service) indexInTurns(ctx context.Context) (wait time.Duration) {
+	j := &s.janitor
+	began := time.Now()
+	n, err := s.indexRuns(ctx, searchTime)
+	if err != nil {
+		s.logFailure(ctx, "index runs", err)
+	}
+	more := n > 0 && time.Since(began) >= searchTime
+	if more && j.indexed == 0 {
+		s.log.InfoContext(ctx, "runs are being made findable by their words, the newest first, beside everything else")
+		j.indexing = began
+	}
+	if j.indexed += n; more {
+		return searchTime
+	}
+	if !j.indexing.IsZero() {
+		s.log.InfoContext(ctx, "runs were made findable by their words", "runs", j.indexed,
+			"took", time.Since(j.indexing).Round(time.Second))
+	}
+	j.indexed, j.indexing = 0, time.Time{}
+	return cleanUpInterval
 }
 
 // maxUnrecorded bounds the completions that are kept in memory because the index

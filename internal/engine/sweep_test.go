@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,4 +47,34 @@ func TestStartBesideSweep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// oldIndex has runs that nobody finds by their words yet, and takes 60 ms for some.
+type oldIndex struct {
+	*enginetest.Index
+	left atomic.Int64
+}
+
+func (x *oldIndex) IndexRuns(_ context.Context, limit int) (int, error) {
+	time.Sleep(60 * time.Millisecond)
+	n := min(int64(limit), x.left.Load())
+	x.left.Add(-n)
+	return int(n), nil
+}
+
+// After an upgrade a million runs are findable within minutes, not hours.
+func TestIndexedInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &oldIndex{Index: enginetest.NewIndex()}
+		x.left.Store(1_000_000)
+		enginetest.StartOn(t, engine.Config{}, sandboxtest.NewFake(nil), enginetest.NewBlobs(), x)
+		time.Sleep(time.Minute)
+		if left := x.left.Load(); left < 800_000 {
+			t.Errorf("after a minute only %d are left: it takes more than half of the time", left)
+		}
+		time.Sleep(9 * time.Minute)
+		if left := x.left.Load(); left > 0 {
+			t.Errorf("after ten minutes %d are left", left)
+		}
+	})
 }
