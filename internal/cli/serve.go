@@ -95,7 +95,13 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 		return err
 	}
 	defer started()
-	s, err := a.startService(ctx, a.cfg.Data, space, launcher, tcp.Addr())
+	s, err := untilSignal(ctx, signals, func(ctx context.Context) (*service, error) {
+		return a.startService(ctx, a.cfg.Data, space, launcher, tcp.Addr())
+	})
+	if errors.Is(err, errSignal) {
+		a.log.Info("stopped before the service was ready: the next start goes on from there")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -126,6 +132,33 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	a.log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running",
 		s.engine.Stats().Running, "drain_time", a.cfg.DrainTime)
 	return errors.Join(a.drain(s.engine, server, signals), <-serving)
+}
+
+var errSignal = errors.New("a signal ended the start")
+
+// untilSignal starts a service, and gives up at a signal: to bring an index with millions of
+// runs up to date takes minutes. A signal that comes too late for that is put back.
+func untilSignal(
+	ctx context.Context, signals chan os.Signal, start func(context.Context) (*service, error),
+) (*service, error) {
+	ctx, cancel := context.WithCancel(ctx) // which the service keeps
+	started, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case s := <-signals:
+			signals <- s
+			cancel()
+		case <-started:
+		}
+	}()
+	s, err := start(ctx)
+	close(started)
+	<-watched
+	if err != nil && ctx.Err() != nil && len(signals) > 0 {
+		err = errors.Join(errSignal, err)
+	}
+	return s, err
 }
 
 // limitMemory has the garbage collector work harder before the service takes
