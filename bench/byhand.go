@@ -60,7 +60,7 @@ func (b *bench) measureLanguages(ctx context.Context) error {
 	return nil
 }
 
-// Outputs is a file of 100 MiB that a program left.
+// Outputs are 100 MiB that a program left, in two files: one may have 64.
 type Outputs struct {
 	Store  Summary `json:"store"`   // from the end of the program until it is stored and recorded
 	Fetch  Summary `json:"fetch"`   // over HTTP
@@ -68,27 +68,27 @@ type Outputs struct {
 	ByHand Summary `json:"by_hand"` // cp and sha256sum
 }
 
-// writing leaves that many bytes which nobody has seen before.
-func writing(size int) workload {
-	return workload{name: "writing", output: "out.bin", code: fmt.Sprintf(`import os
+// left is half of it.
+const left = 50 * mebibyte
+
+// writing leaves bytes that nobody has seen before.
+var writing = workload{name: "writing", code: fmt.Sprintf(`import os
 block = os.urandom(%d)
-with open("out.bin", "wb") as out:
-    for _ in range(%d // len(block)):
-        out.write(os.urandom(16) + block[16:])
-`, mebibyte, size)}
-}
+for name in "one.bin", "two.bin":
+    with open(name, "wb") as out:
+        for _ in range(%d // len(block)):
+            out.write(os.urandom(16) + block[16:])
+`, mebibyte, left)}
 
 // outputs compares what the service does with a large output with what one would do
 // by hand: to keep a copy, and to have its digest.
 func (b *bench) outputs(ctx context.Context) error {
-	const size = 100 * mebibyte
-	w := writing(size)
 	c, err := dial(b.warm.address)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	request, err := c.runRequest(b.warm.address, &w)
+	request, err := c.runRequest(b.warm.address, &writing)
 	if err != nil {
 		return err
 	}
@@ -97,25 +97,27 @@ func (b *bench) outputs(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := os.WriteFile(filepath.Join(dir, "out.bin"), noise(size), 0o600); err != nil {
-		return err
+	for _, name := range []string{"one.bin", "two.bin"} {
+		if err := os.WriteFile(filepath.Join(dir, name), noise(left), 0o600); err != nil {
+			return err
+		}
 	}
 	var store, fetch, both, hand sample
 	for i := range b.plan.files + 1 {
 		pause(ctx, 10*rest)
-		kept, fetched, err := c.largeOutput(b.warm.address, request, size)
+		kept, fetched, err := c.largeOutputs(b.warm.address, request)
 		if err != nil {
 			return err
 		}
 		pause(ctx, 10*rest)
-		cmd := exec.CommandContext(ctx, "sh", "-c", "cp out.bin copy.bin && sha256sum copy.bin")
+		cmd := exec.CommandContext(ctx, "sh", "-c", "mkdir copy && cp *.bin copy && sha256sum copy/*")
 		cmd.Dir = dir
 		began := time.Now()
 		if err := cmd.Run(); err != nil {
 			return err
 		}
 		took := time.Since(began)
-		if err := os.Remove(filepath.Join(dir, "copy.bin")); err != nil {
+		if err := os.RemoveAll(filepath.Join(dir, "copy")); err != nil {
 			return err
 		}
 		if i > 0 { // the first was for nothing
@@ -130,8 +132,8 @@ func (b *bench) outputs(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// largeOutput runs a program and fetches what it left.
-func (c *connection) largeOutput(host string, request []byte, size int) (store, fetch time.Duration, err error) {
+// largeOutputs runs a program and fetches what it left.
+func (c *connection) largeOutputs(host string, request []byte) (store, fetch time.Duration, err error) {
 	if err := c.do(request); err != nil {
 		return 0, 0, err
 	}
@@ -142,18 +144,24 @@ func (c *connection) largeOutput(host string, request []byte, size int) (store, 
 			store += time.Duration(took * float64(time.Millisecond))
 		}
 	}
-	id, err := outputOf(c.body, "out.bin")
-	if err == nil && store == 0 {
-		err = errors.New("the service says nothing of its stages")
-	}
-	if err != nil {
+	one, err := outputOf(c.body, "one.bin")
+	two, also := outputOf(c.body, "two.bin")
+	if err := errors.Join(err, also); err != nil {
 		return 0, 0, err
 	}
-	began := time.Now()
-	err = c.do(newRequest("GET", filesPath+"/"+id+"/content", host, nil))
-	fetch = time.Since(began)
-	if err == nil && len(c.body) != size {
-		err = fmt.Errorf("%d bytes came back", len(c.body))
+	if store == 0 {
+		return 0, 0, errors.New("the service says nothing of its stages")
 	}
-	return store, fetch, cmp.Or(err, c.do(newRequest("DELETE", filesPath+"/"+id, host, nil)))
+	for _, id := range []string{one, two} {
+		began := time.Now()
+		err := c.do(newRequest("GET", filesPath+"/"+id+"/content", host, nil))
+		fetch += time.Since(began)
+		if err == nil && len(c.body) != left {
+			err = fmt.Errorf("%d bytes came back", len(c.body))
+		}
+		if err = cmp.Or(err, c.do(newRequest("DELETE", filesPath+"/"+id, host, nil))); err != nil {
+			return 0, 0, err
+		}
+	}
+	return store, fetch, nil
 }
