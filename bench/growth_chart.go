@@ -170,5 +170,5 @@ func tick(v float64) string {
 	case v >= 1e4:
 		return fmt.Sprintf("%g k", v/1e3)
 	}
-	return fmt.Sprintf("%.3g", v)
+	return fmt.Sprintf("%.4g", v)
 }
