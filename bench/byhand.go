@@ -23,8 +23,10 @@ var spoken = []struct {
 	must, aim float64
 	command   string
 }{
-	{workload{name: "js", language: "js", entry: "main.js", code: "console.log(1)", stdout: "1\n"}, 0.2, 0.1, "node main.js"},
-	{workload{name: "ts", language: "ts", entry: "main.js", code: "console.log(1)", stdout: "1\n"}, 0.2, 0.1, "node main.js"},
+	{workload{name: "js", language: "js", entry: "main.js", code: "console.log(1)", stdout: "1\n"}, 0.2, 0.1,
+		"node main.js"},
+	{workload{name: "ts", language: "ts", entry: "main.js", code: "console.log(1)", stdout: "1\n"}, 0.2, 0.1,
+		"node main.js"},
 	{workload{name: "bash", language: "bash", entry: "main.sh", code: "echo 1", stdout: "1\n"}, 1.5, 1.2, "bash main.sh"},
 	{workload{name: "c", language: "c", entry: "main.c", stdout: "hello\n",
 		code: "#include <stdio.h>\nint main(void) { puts(\"hello\"); }\n"}, 1.15, 1.05,
@@ -127,8 +129,8 @@ func (b *bench) outputs(ctx context.Context) error {
 	}
 	o := &Outputs{Store: store.summary(), Fetch: fetch.summary(), Both: both.summary(), ByHand: hand.summary()}
 	b.results.Outputs = o
-	fmt.Fprintf(b.progress, "   100 MiB stored in %.0f ms, fetched in %.0f ms; by hand %.0f ms\n", o.Store.P50, o.Fetch.P50,
-		o.ByHand.P50)
+	fmt.Fprintf(b.progress, "   100 MiB stored in %.0f ms, fetched in %.0f ms; by hand %.0f ms\n", o.Store.P50,
+		o.Fetch.P50, o.ByHand.P50)
 	return ctx.Err()
 }
 

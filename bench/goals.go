@@ -61,7 +61,8 @@ func (r *Results) judge() {
 		{Name: "examples/plot.py over HTTP against the same work warm in process", Unit: "x", Must: 2.2, Aim: 1.2,
 			Measured: r.ratio("plot", nameWarm, nameResident)},
 		{Name: "print(1) saturated, against go-judge", Unit: "x", Must: 5.5, Aim: 10, More: true, Measured: r.times("print")},
-		{Name: "processor time of one print(1), all cores", Unit: "ms", Must: 3.2, Aim: 1.8, Measured: r.processorTime("print")},
+		{Name: "processor time of one print(1), all cores", Unit: "ms", Must: 3.2, Aim: 1.8,
+			Measured: r.processorTime("print")},
 		{Name: "processor time of one print of 1 KB, all cores", Unit: "ms", Must: 3.2, Aim: 1.8,
 			Measured: r.processorTime("kilobyte")},
 		{Name: "plain plot saturated, against go-judge", Unit: "x", Must: 15, Aim: 18, More: true,
@@ -83,8 +84,8 @@ func (r *Results) judge() {
 		{Name: "p99 of print(1) at half the saturated rate", Unit: "ms", Must: 40, Aim: 10, Measured: r.tail()},
 	}
 	for _, one := range spoken {
-		r.Goals = append(r.Goals, Goal{Name: titles[one.name] + " over HTTP against " + one.command, Unit: "x", Must: one.must,
-			Aim: one.aim, Measured: r.ratio(one.name, nameWarm, nameByHand)})
+		r.Goals = append(r.Goals, Goal{Name: titles[one.name] + " over HTTP against " + one.command, Unit: "x",
+			Must: one.must, Aim: one.aim, Measured: r.ratio(one.name, nameWarm, nameByHand)})
 	}
 	r.Goals = append(r.Goals, r.MCP.goals()...)
 	r.Goals = append(r.Goals, r.Jupyter.goals()...)

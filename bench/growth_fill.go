@@ -23,7 +23,6 @@ type filled struct {
 	words      dialect
 	have       int
 	bare       bool  // its tables are of a version that searched in no output
-	version    int   // of the tables; 0: the newest
 	base       int64 // when the first run began, in microseconds
 }
 

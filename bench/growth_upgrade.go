@@ -64,12 +64,11 @@ var finished = regexp.MustCompile(`version=(\d+) of=\d+ took=(\S+)`)
 
 func (b *bench) upgradeFrom(ctx context.Context, f *filled, scripts []string) error {
 	version := len(scripts)
-	steps := append(slices.Clone(scripts), fmt.Sprintf("PRAGMA application_id = 0x4169724c; PRAGMA user_version = %d; "+
-		"PRAGMA journal_mode = WAL", version))
+	mark := "PRAGMA application_id = 0x4169724c; PRAGMA user_version = %d; PRAGMA journal_mode = WAL"
 	if f.driver == "pgx" {
-		steps = append(scripts, fmt.Sprintf("CREATE TABLE airlock_schema (version BIGINT NOT NULL); "+
-			"INSERT INTO airlock_schema VALUES (%d)", version))
+		mark = "CREATE TABLE airlock_schema (version BIGINT NOT NULL); INSERT INTO airlock_schema VALUES (%d)"
 	}
+	steps := append(slices.Clone(scripts), fmt.Sprintf(mark, version))
 	if err := f.empty(ctx); err != nil {
 		return err
 	}
@@ -132,7 +131,8 @@ func (f *filled) empty(ctx context.Context) error {
 
 // upgradesText is a table.
 func (g *Grown) upgradesText() string {
-	t := table{head: []string{"an index of an earlier version", "rows of each", "first answer, s", "versions, and what each took"}}
+	t := table{head: []string{"an index of an earlier version", "rows of each", "first answer, s",
+		"versions, and what each took"}}
 	for _, u := range g.Upgrades {
 		t.add(fmt.Sprintf("%s, %d", u.Database, u.From), fmt.Sprint(u.Count),
 			fmt.Sprintf("%.1f", time.Duration(u.First*float64(time.Millisecond)).Seconds()), u.Steps)
