@@ -21,12 +21,16 @@ func (s *Store) SignGet(ctx context.Context, b engine.Blob) (string, error) {
 	return u.String(), nil
 }
 
+// markHeader is the metadata that says on whose behalf an object was stored.
+const markHeader = "X-Amz-Meta-Airlock"
+
 // SignPut returns an address at which one blob can be stored for a while, with the
-// header that goes with it, by which the bucket compares the bytes with their digest.
-// It reports whether the bucket has the blob, for long enough to record it. Without
-// either the bytes are for Put: they are to be renewed under their lock, or are large.
+// header that goes with it: by that the bucket compares the bytes with their digest, and
+// the object carries a mark. It reports whether the bucket has the blob, for long enough
+// to record it. Without either the bytes are for Put: they are to be renewed under their
+// lock, or are large.
 func (s *Store) SignPut(
-	ctx context.Context, b engine.Blob,
+	ctx context.Context, b engine.Blob, mark string,
 ) (address string, header http.Header, there bool, err error) {
 	const op = "store file"
 	known, err := s.stat(ctx, b.SHA256)
@@ -38,10 +42,18 @@ func (s *Store) SignPut(
 	case b.Size > onePart:
 		return "", nil, false, nil
 	}
-	header = http.Header{"X-Amz-Checksum-Sha256": {base64.StdEncoding.EncodeToString(b.SHA256[:])}}
+	header = http.Header{"X-Amz-Checksum-Sha256": {base64.StdEncoding.EncodeToString(b.SHA256[:])}, markHeader: {mark}}
 	u, err := s.client.PresignHeader(ctx, http.MethodPut, s.address.Bucket, s.name(b.SHA256), signedFor, nil, header)
 	if err != nil {
 		return "", nil, false, failed(op, b.SHA256.String(), err)
 	}
 	return u.String(), header, false, nil
+}
+
+// Marked reports whether the bucket has a blob as it was stored at an address of
+// SignPut's with that mark.
+func (s *Store) Marked(ctx context.Context, b engine.Blob, mark string) (bool, error) {
+	known, err := s.stat(ctx, b.SHA256)
+	return err == nil && known.Size == b.Size && known.Metadata.Get(markHeader) == mark,
+		failed("store file", b.SHA256.String(), err)
 }

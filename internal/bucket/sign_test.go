@@ -19,7 +19,7 @@ func TestSigned(t *testing.T) {
 	text, other := []byte("what the program left"), []byte("some other bytes here")
 	b := engine.Blob{SHA256: sha256.Sum256(text), Size: int64(len(text))}
 	secret := p.put(s, other)
-	put, header, there, err := s.SignPut(t.Context(), b)
+	put, header, there, err := s.SignPut(t.Context(), b, "mine")
 	if err != nil || put == "" || there {
 		t.Fatalf("%q, %v, %v", put, there, err)
 	}
@@ -58,11 +58,24 @@ func TestSigned(t *testing.T) {
 	send("without the digest", http.MethodPut, put, nil, other, false)
 	lie := http.Header{"X-Amz-Checksum-Sha256": {"rMnkDvX0sTTsZcMjFOSSkBGIFdbdtuJ9UBS4uLkgvo0="}}
 	send("another digest", http.MethodPut, put, lie, other, false)
+	forged := header.Clone()
+	forged.Set(markHeader, "another's")
+	send("another mark", http.MethodPut, put, forged, text, false)
 	send("another object", http.MethodPut, at(put, secret.SHA256), header, text, false)
 	send("to read", http.MethodGet, put, header, nil, false)
+	marked := func(want bool, b engine.Blob, mark string) {
+		t.Helper()
+		if got, err := s.Marked(t.Context(), b, mark); err != nil || got != want {
+			t.Errorf("marked %q: %v, %v", mark, got, err)
+		}
+	}
+	marked(false, b, "mine")
 	for range 2 {
 		send("the bytes", http.MethodPut, put, header, text, true)
 	}
+	marked(true, b, "mine")
+	marked(false, b, "another's")
+	marked(false, secret, "mine")
 	if got := p.read(s, b); !bytes.Equal(got, text) {
 		t.Errorf("stored: %q", got)
 	}

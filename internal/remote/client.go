@@ -49,8 +49,11 @@ type Config struct {
 type Signer interface {
 	SignGet(ctx context.Context, b engine.Blob) (address string, err error)
 	// SignPut reports whether the bucket has the blob, and will have it for as long as it
-	// takes to record it. With neither that nor an address the bytes are for Put.
-	SignPut(ctx context.Context, b engine.Blob) (address string, header http.Header, there bool, err error)
+	// takes to record it. Else what is stored at the address carries the mark. With neither
+	// the bytes are for Put.
+	SignPut(ctx context.Context, b engine.Blob, mark string) (address string, header http.Header, there bool, err error)
+	// Marked reports whether the bucket has the blob with that mark.
+	Marked(ctx context.Context, b engine.Blob, mark string) (bool, error)
 }
 
 // A worker that says nothing for so long is asked whether it is there, and then has so

@@ -2,19 +2,17 @@ package remote
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
+	"slices"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // give tells a worker where an input is, if it is one of this request.
 func (x *visit) give(ctx context.Context, b engine.Blob) error {
-	there := false
-	for _, in := range x.inputs {
-		there = there || in.SHA256 == b.SHA256 && in.Size == b.Size
-	}
-	if !there {
+	if !x.isInput(b) {
 		return fmt.Errorf("it asks for %s, which is no input", b.SHA256)
 	}
 	if signer, ok := x.sandbox.config.Blobs.(Signer); ok {
@@ -36,25 +34,23 @@ func (x *visit) give(ctx context.Context, b engine.Blob) error {
 	return x.frames.sendBytes(content)
 }
 
+func (x *visit) isInput(b engine.Blob) bool {
+	return slices.ContainsFunc(x.inputs, func(in engine.Input) bool { return in.SHA256 == b.SHA256 && in.Size == b.Size })
+}
+
 // takeOver says where a worker is to store what it has, and stores what comes on the
-// stream.
+// stream. A worker has bytes if it has sent them here, if it has stored them in the bucket
+// with the mark of this request, or if they are an input of it: that the bucket has them
+// is no proof, for they may be another tenant's.
 func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
-	places := make([]blobPlace, len(list))
-	if x.told == nil {
-		x.told = map[engine.Blob]bool{}
+	if x.stored == nil {
+		x.stored, x.direct, x.mark = map[engine.Blob]bool{}, map[engine.Blob]bool{}, rand.Text()
 	}
-	signer, direct := x.sandbox.config.Blobs.(Signer)
+	places := make([]blobPlace, len(list))
+	atOnce(len(list), func(i int) { places[i] = x.place(ctx, list[i], x.direct[list[i]]) })
 	for i, b := range list {
-		p := blobPlace{Stream: true}
-		if direct {
-			address, header, there, err := signer.SignPut(ctx, b)
-			p = blobPlace{URL: address, Header: header, Stream: address == "" && !there}
-			if err != nil {
-				p = blobPlace{Error: newFailure(err)}
-			}
-		}
-		places[i] = p
-		x.told[b] = p.URL != ""
+		x.direct[b] = x.direct[b] || places[i].URL != ""
+		x.stored[b] = x.stored[b] || places[i].there()
 	}
 	if err := x.frames.sendJSON(kindPlaces, places); err != nil {
 		return err
@@ -72,12 +68,36 @@ func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
 		if got != b {
 			return fmt.Errorf("it announced %s and sent %s", b.SHA256, got.SHA256)
 		}
+		x.stored[b] = true
 	}
 	return nil
 }
 
-// verify refuses files that were not announced, and reads one back now and then that the
-// worker says it has stored itself. All are compared with their digests when they are read.
+// place says where one blob goes. One that is announced again was to be stored by the
+// worker: if somebody else has done that at the same time, its bytes are to come here.
+func (x *visit) place(ctx context.Context, b engine.Blob, again bool) (p blobPlace) {
+	signer, ok := x.sandbox.config.Blobs.(Signer)
+	if !ok {
+		return blobPlace{Stream: true}
+	}
+	var there bool
+	var err error
+	if again {
+		there, err = signer.Marked(ctx, b, x.mark)
+	} else {
+		p.URL, p.Header, there, err = signer.SignPut(ctx, b, x.mark)
+		there = there && x.isInput(b)
+	}
+	if err != nil {
+		return blobPlace{Error: newFailure(err)}
+	}
+	p.Stream = p.URL == "" && !there
+	return p
+}
+
+// verify refuses files of which the worker has not shown that it has them, and reads one
+// back now and then that it has stored itself. All are compared with their digests when
+// they are read.
 func (x *visit) verify(ctx context.Context, list []output) error {
 	lies := func(b engine.Blob, what string) error {
 		x.sandbox.config.Log.Error("a worker lies", "worker", x.target.Name, "file", b.SHA256, "about", what)
@@ -87,18 +107,21 @@ func (x *visit) verify(ctx context.Context, list []output) error {
 	}
 	var direct []engine.Blob
 	for _, o := range list {
-		own, known := x.told[o.Blob]
-		if !known {
-			return lies(o.Blob, "was not announced")
+		if x.direct[o.Blob] && !x.stored[o.Blob] { // a worker of an earlier version announces nothing twice
+			p := x.place(ctx, o.Blob, true)
+			x.stored[o.Blob] = p.there()
 		}
-		if own {
+		if !x.stored[o.Blob] {
+			return lies(o.Blob, "was not stored by it")
+		}
+		if x.direct[o.Blob] {
 			direct = append(direct, o.Blob)
 		}
 	}
 	if len(direct) == 0 || !x.sandbox.sampled() {
 		return nil
 	}
-	b := direct[rand.IntN(len(direct))]
+	b := direct[mathrand.IntN(len(direct))]
 	f, err := x.sandbox.config.Blobs.Open(ctx, b.SHA256, b.Size)
 	switch {
 	case err == nil:

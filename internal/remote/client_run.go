@@ -225,7 +225,9 @@ type visit struct {
 	started bool
 	placing bool                 // it has a slot in our books, and the worker does not know of it yet
 	pinned  []engine.Digest      // of blobs that came on the stream
-	told    map[engine.Blob]bool // that were announced; true: the worker was to store it itself
+	mark    string               // of what the worker stores in the bucket
+	direct  map[engine.Blob]bool // the worker was to store it there
+	stored  map[engine.Blob]bool // it has shown that it has it
 
 	mu       sync.Mutex
 	computes bool // it has a slot in our books

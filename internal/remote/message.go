@@ -60,6 +60,8 @@ type blobPlace struct {
 	// None of them, of an output: it is stored already.
 }
 
+func (p *blobPlace) there() bool { return p.URL == "" && !p.Stream && p.Error == nil }
+
 type call struct {
 	ID    uint64
 	Name  string

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -267,39 +268,77 @@ func has(b engine.Blob) result {
 	return result{Outcome: sandboxtest.Exit(0), Outputs: []output{{Path: "a.txt", Blob: b}}}
 }
 
-// signs are blobs that workers store themselves.
-type signs struct{ engine.Blobs }
-
-func (signs) SignGet(context.Context, engine.Blob) (string, error) { return "", nil }
-func (signs) SignPut(context.Context, engine.Blob) (string, http.Header, bool, error) {
-	return "http://bucket.example", nil, false, nil
+// bucket is a store that workers write to themselves, and what it has from whom.
+type bucket struct {
+	engine.Blobs
+	there map[engine.Digest]string // marks
 }
 
-// A worker asks for inputs of its program and for nothing else, and what it announces is
-// what it sends.
+func (b *bucket) SignGet(context.Context, engine.Blob) (string, error) { return "", nil }
+
+func (b *bucket) SignPut(_ context.Context, blob engine.Blob, mark string) (string, http.Header, bool, error) {
+	if _, there := b.there[blob.SHA256]; there {
+		return "", nil, true, nil
+	}
+	return "http://bucket.example", http.Header{"Mark": {mark}}, false, nil
+}
+
+func (b *bucket) Marked(_ context.Context, blob engine.Blob, mark string) (bool, error) {
+	return b.there[blob.SHA256] == mark, nil
+}
+
+// A worker asks for inputs of its program and for nothing else, and names as outputs only
+// what it has shown to have: that the bucket has it, from another tenant, is not enough.
 func TestLies(t *testing.T) {
-	for name, lie := range map[string]func(*frames){
-		"another's file": func(f *frames) { _ = f.sendJSON(kindNeed, engine.Blob{SHA256: engine.Digest{1}, Size: 5}) },
-		"other bytes": func(f *frames) {
+	anothers := engine.Blob{SHA256: engine.Digest{3}, Size: 5}
+	announce := func(f *frames, b engine.Blob) (places []blobPlace) {
+		_ = f.sendJSON(kindOutputs, []engine.Blob{b})
+		_, text, _ := f.receive()
+		_ = json.Unmarshal(text, &places)
+		return append(places, blobPlace{})
+	}
+	for name, lie := range map[string]func(*frames, *bucket){
+		"another's file": func(f *frames, _ *bucket) { _ = f.sendJSON(kindNeed, anothers) },
+		"other bytes": func(f *frames, _ *bucket) {
 			_ = f.sendJSON(kindOutputs, []engine.Blob{{SHA256: engine.Digest{1}, Size: 5}})
 			_ = f.sendBytes(strings.NewReader("hello"))
 		},
-		"what was not announced": func(f *frames) {
-			_ = f.sendJSON(kindDone, has(engine.Blob{SHA256: engine.Digest{1}, Size: 5}))
-		},
-		"what was not stored": func(f *frames) {
+		"what was not announced": func(f *frames, _ *bucket) { _ = f.sendJSON(kindDone, has(anothers)) },
+		"what was not stored": func(f *frames, _ *bucket) {
 			b := engine.Blob{SHA256: engine.Digest{2}, Size: 5}
-			_ = f.sendJSON(kindOutputs, []engine.Blob{b})
-			_, _, _ = f.receive()
+			announce(f, b)
 			_ = f.sendJSON(kindDone, has(b))
+		},
+		"another's, which is there": func(f *frames, _ *bucket) {
+			if p := announce(f, anothers)[0]; p.there() {
+				t.Error("it need not show another's file")
+			}
+			_ = f.sendJSON(kindDone, has(anothers))
+		},
+		"another's, announced before it was there": func(f *frames, b *bucket) {
+			delete(b.there, anothers.SHA256)
+			announce(f, anothers)
+			b.there[anothers.SHA256] = "another's mark"
+			_ = f.sendJSON(kindDone, has(anothers))
+		},
+		"the same, announced twice": func(f *frames, b *bucket) {
+			delete(b.there, anothers.SHA256)
+			announce(f, anothers)
+			b.there[anothers.SHA256] = "another's mark"
+			if p := announce(f, anothers)[0]; !p.Stream {
+				t.Error("it need not show what somebody else has stored")
+			}
+			_ = f.sendBytes(strings.NewReader("hello"))
+			_ = f.sendJSON(kindDone, has(anothers))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			store := &bucket{there: map[engine.Digest]string{anothers.SHA256: "another's mark"}}
 			liar := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				f := &frames{r: r.Body, w: rw, flush: http.NewResponseController(rw).Flush}
 				_, _, _ = f.receive()
 				_ = f.send(kindStarted, nil)
-				lie(f)
+				lie(f, store)
 				_, _ = io.Copy(io.Discard, r.Body)
 			}))
 			liar.Config.Protocols = new(http.Protocols)
@@ -307,9 +346,9 @@ func TestLies(t *testing.T) {
 			liar.Start()
 			defer liar.Close()
 			s := api(t, "", Node{Name: "liar", Epoch: 1, Address: liar.URL, Slots: 1, Free: 1})
-			s.sampled = func() bool { return true }
-			if name == "what was not stored" {
-				s.config.Blobs = signs{s.config.Blobs}
+			s.sampled = func() bool { return false }
+			if name != "other bytes" {
+				store.Blobs, s.config.Blobs = s.config.Blobs, store
 			}
 			if _, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{}); engine.KindOf(err) != engine.ErrUnavailable {
 				t.Errorf("%v", err)

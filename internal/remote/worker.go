@@ -342,17 +342,10 @@ func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []ou
 		open, blobs = append(open, f), append(blobs, b)
 		stored = append(stored, output{Path: o.Path, Blob: b, Head: engine.Head(f), Input: o.Input, Respelled: o.Respelled})
 	}
-	if err := x.frames.sendJSON(kindOutputs, blobs); err != nil {
+	faults, err := x.hand(ctx, blobs, open)
+	if err != nil {
 		return nil, nil, err
 	}
-	var places []blobPlace
-	if err := x.answer(ctx, kindPlaces, &places); err != nil {
-		return nil, nil, err
-	}
-	if len(places) != len(blobs) {
-		return nil, nil, errors.New("a place is missing")
-	}
-	faults := x.putAll(ctx, places, blobs, open)
 	kept := stored[:0]
 	for i, o := range stored {
 		if faults[i] != nil {
@@ -365,28 +358,66 @@ func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []ou
 	return kept, dropped, nil
 }
 
-const putsAtOnce = 16
-
-func (x *exchange) putAll(ctx context.Context, places []blobPlace, blobs []engine.Blob, open []io.ReadCloser) []error {
-	faults := make([]error, len(places))
-	var group sync.WaitGroup
-	slots := make(chan struct{}, putsAtOnce)
-	for i, place := range places {
-		switch {
-		case place.Error != nil:
-			faults[i] = place.Error.err()
-		case place.Stream:
-			faults[i] = x.frames.sendBytes(open[i])
-		case place.URL != "":
-			slots <- struct{}{}
-			group.Go(func() {
-				defer func() { <-slots }()
-				faults[i] = x.worker.put(ctx, place, blobs[i], open[i].(io.ReaderAt))
-			})
+// hand has blobs stored, and says of each whether it is. What the bucket was given is
+// announced once more: the api looks whether it is there from this worker.
+func (x *exchange) hand(ctx context.Context, blobs []engine.Blob, open []io.ReadCloser) ([]error, error) {
+	faults := make([]error, len(blobs))
+	left := make([]int, len(blobs))
+	for i := range left {
+		left[i] = i
+	}
+	for round := 0; len(left) > 0 && round < 2; round++ {
+		list := make([]engine.Blob, len(left))
+		for at, i := range left {
+			list[at] = blobs[i]
 		}
+		if err := x.frames.sendJSON(kindOutputs, list); err != nil {
+			return nil, err
+		}
+		var places []blobPlace
+		if err := x.answer(ctx, kindPlaces, &places); err != nil {
+			return nil, err
+		}
+		if len(places) != len(left) {
+			return nil, errors.New("a place is missing")
+		}
+		for at, i := range left { // in this order the api reads them
+			switch {
+			case places[at].Error != nil:
+				faults[i] = places[at].Error.err()
+			case places[at].Stream:
+				faults[i] = x.frames.sendBytes(open[i])
+			}
+		}
+		atOnce(len(left), func(at int) {
+			if i := left[at]; places[at].URL != "" {
+				faults[i] = x.worker.put(ctx, places[at], blobs[i], open[i].(io.ReaderAt))
+			}
+		})
+		var direct []int
+		for at, i := range left {
+			if places[at].URL != "" && faults[i] == nil {
+				direct = append(direct, i)
+			}
+		}
+		left = direct
+	}
+	return faults, nil
+}
+
+// atOnce does so many things, some of them at the same time.
+func atOnce(n int, do func(i int)) {
+	const most = 16
+	var group sync.WaitGroup
+	slots := make(chan struct{}, most)
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
 	}
 	group.Wait()
-	return faults
 }
 
 // refuse answers a request of which nothing has been done.
