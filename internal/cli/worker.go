@@ -183,26 +183,19 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 		return a.sandboxError(err)
 	}
 	defer func() { err = errors.Join(err, sandbox.Close()) }()
-	cache, err := blob.OpenCache(ctx, filepath.Join(a.cfg.Data, "cache"), a.cfg.BlobCache)
+	parts, end, err := a.workerConfig(ctx, sandbox)
 	if err != nil {
 		return err
 	}
-	defer cache.Close()
-	slots := a.cfg.Concurrency
-	seats, memory := slots, int64(0)
-	if slots == 0 {
-		slots = 2 * runtime.NumCPU()
-		seats, memory = engine.RestingPerCore*runtime.NumCPU(), programMemory()
-	}
-	w := remote.NewWorker(remote.WorkerConfig{Sandbox: sandbox, Cache: cache, Slots: slots, Seats: seats, Memory: memory,
-		Log: a.log})
+	defer func() { err = errors.Join(err, end()) }()
+	w := remote.NewWorker(parts)
 	server, err := remote.Server(tcp, w.Handler(), secured, a.log)
 	if err != nil {
 		return fail(exitUnavailable, "set AIRLOCK_WORKER_TOKEN to the same value on apis and workers", "%w", err)
 	}
 	serving := make(chan error, 1)
 	go func() { serving <- remote.Serve(server, tcp) }()
-	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), slots), APIs: a.cfg.WorkerAPIs,
+	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), parts.Slots), APIs: a.cfg.WorkerAPIs,
 		Client: &http.Client{Transport: mutual.Transport(secured, remote.LinkPath)},
 		GaveUp: func() { w.Forget(ctx) }}
 	health, err := a.serveHealth(ctx, beats, sandbox)
@@ -213,7 +206,7 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	telling, tellNoMore := context.WithCancel(context.WithoutCancel(ctx))
 	var told sync.WaitGroup
 	told.Go(func() { beats.Run(telling) })
-	a.log.Info("the worker is ready", "address", beats.Node.Address, "slots", slots, "apis", a.cfg.WorkerAPIs)
+	a.log.Info("the worker is ready", "address", beats.Node.Address, "slots", parts.Slots, "apis", a.cfg.WorkerAPIs)
 
 	select {
 	case err = <-serving:
@@ -233,6 +226,27 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	tellNoMore()
 	told.Wait()
 	return errors.Join(err, server.Close())
+}
+
+// workerConfig opens what a worker has beside its sandbox, until end is called.
+func (a *app) workerConfig(ctx context.Context, sandbox engine.Sandbox) (
+	c remote.WorkerConfig, end func() error, err error) {
+	carrier, err := a.egressClient()
+	if err != nil {
+		return c, nil, err
+	}
+	c = remote.WorkerConfig{Sandbox: sandbox, Slots: a.cfg.Concurrency, Seats: a.cfg.Concurrency, Log: a.log}
+	if c.Network, err = a.network(carrier); err == nil {
+		c.Cache, err = blob.OpenCache(ctx, filepath.Join(a.cfg.Data, "cache"), a.cfg.BlobCache)
+	}
+	if err != nil {
+		return c, nil, errors.Join(err, carrier.Close())
+	}
+	if c.Slots == 0 {
+		c.Slots, c.Seats = 2*runtime.NumCPU(), engine.RestingPerCore*runtime.NumCPU()
+		c.Memory = programMemory()
+	}
+	return c, func() error { return errors.Join(c.Cache.Close(), carrier.Close()) }, nil
 }
 
 // serveHealth answers `airlock health` on the socket in the data directory.

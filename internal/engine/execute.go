@@ -183,7 +183,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	defer stop(nil)
 	host := &host{job: j, service: s}
 	if j.grant != nil {
-		host.contacts = &contacts{service: s, run: j.id, grant: j.grant}
+		host.contacts = s.contacts(j.id, j.grant)
 		defer func() { end.contacted(host.contacts.end()) }()
 	}
 	if p.Host != nil && (p.Pauses > 0 || p.Live) {

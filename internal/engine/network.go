@@ -120,6 +120,12 @@ type Networked interface {
 	Listener(file *os.File)
 }
 
+// Contacted is a Host that a Distant sandbox tells what its program contacts: that serves
+// the grant itself. A fault says why there was no network.
+type Contacted interface {
+	Contacted(list []Contact, fault string)
+}
+
 const defaultNetworkBytes = 1 << 30
 
 // denied says that the network is not to be had, and how it could be.
@@ -193,7 +199,7 @@ func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Gr
 	if err := s.permit(caller, g, asked.Allow, wanted); err != nil {
 		return nil, err
 	}
-	if err := s.expand(ctx, g); err != nil {
+	if err := s.cfg.Network.expand(ctx, g); err != nil {
 		return nil, err
 	}
 	return g, s.inspection(g)
@@ -211,7 +217,7 @@ func (s *Service) permit(caller Caller, g *Grant, texts []string, wanted []Netwo
 		return err
 	}
 	for _, rule := range wanted {
-		if slices.ContainsFunc(allowed, func(a NetworkRule) bool { return a.covers(&rule) }) {
+		if coveredBy(allowed, &rule) {
 			g.Allow = append(g.Allow, rule)
 		}
 	}
@@ -250,16 +256,16 @@ func joinRules(rules []NetworkRule) string {
 func operator(caller Caller) bool { return caller.Admin && caller.Key == "" && caller.Owner == Local }
 
 // expand replaces the named sets by their rules.
-func (s *Service) expand(ctx context.Context, g *Grant) error {
-	i := slices.IndexFunc(g.Allow, func(r NetworkRule) bool { return r.Set == PackagesSet })
-	if i < 0 {
+func (c *NetworkConfig) expand(ctx context.Context, g *Grant) error {
+	isSet := func(r NetworkRule) bool { return r.Set == PackagesSet }
+	if !slices.ContainsFunc(g.Allow, isSet) {
 		return nil
 	}
-	g.Allow = slices.Delete(g.Allow, i, i+1)
-	if s.cfg.Network.Registries == nil {
+	g.Allow = slices.DeleteFunc(g.Allow, isSet)
+	if c.Registries == nil {
 		return denied("this service knows of no package registries", "")
 	}
-	registries, err := s.cfg.Network.Registries(ctx)
+	registries, err := c.Registries(ctx)
 	if err != nil {
 		return denied("the package registries of this host are not known: "+err.Error(),
 			"Name the registries' hosts, or configure pip and npm for the user that the service runs as.")
@@ -297,17 +303,22 @@ func (s *Service) inspection(g *Grant) error {
 	return err
 }
 
-// contacts is what one run has contacted so far, and the lease of its grant.
+// contacts is what one run has contacted so far.
 type contacts struct {
 	service *Service
 	run     ID
-	grant   *Grant
+	owner   Owner
+	lease   *Lease // idle with a Distant sandbox
 
 	mu    sync.Mutex
 	list  []Contact
-	lease io.Closer
-	ended bool
 	fault error
+}
+
+func (s *Service) contacts(run ID, g *Grant) *contacts {
+	c := &contacts{service: s, run: run, owner: g.Owner}
+	c.lease = NewLease(s.cfg.Network.Egress, g, c.add)
+	return c
 }
 
 // mostContacts are recorded of one run; of those after them only how many.
@@ -315,31 +326,25 @@ const mostContacts = 1000
 
 // Listener implements Networked.
 func (h *host) Listener(file *os.File) {
-	defer file.Close()
-	c := h.contacts
-	if c == nil {
+	if h.contacts == nil {
+		file.Close()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), egressTime)
-	defer cancel()
-	lease, err := h.service.cfg.Network.Egress.Open(ctx, *c.grant, file, c.add)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.fault = err
-		h.service.log.Error("a program's network could not be opened", "run", c.run, "error", err)
-		return
-	}
-	if c.ended {
-		lease.Close()
-		return
-	}
-	c.lease = lease
+	h.contacts.lease.Listener(file)
 }
 
-// egressTime is how long the egress process may take to accept a grant, or to say the
-// last of one.
-const egressTime = 5 * time.Second
+// Contacted implements Contacted.
+func (h *host) Contacted(list []Contact, fault string) {
+	if h.contacts == nil {
+		return
+	}
+	h.contacts.add(list)
+	if fault != "" {
+		h.contacts.mu.Lock()
+		defer h.contacts.mu.Unlock()
+		h.contacts.fault = errors.New(fault)
+	}
+}
 
 // add takes what was contacted, and records it.
 func (c *contacts) add(list []Contact) {
@@ -353,7 +358,7 @@ func (c *contacts) add(list []Contact) {
 		list[room-1].More += more
 	}
 	for i := range list {
-		list[i].Run, list[i].Owner = c.run, c.grant.Owner
+		list[i].Run, list[i].Owner = c.run, c.owner
 	}
 	c.list = append(c.list, list...)
 	c.mu.Unlock()
@@ -369,19 +374,14 @@ func (c *contacts) add(list []Contact) {
 
 // end ends the grant and returns all that was contacted.
 func (c *contacts) end() ([]Contact, error) {
-	if c == nil {
-		return nil, nil
-	}
-	c.mu.Lock()
-	c.ended = true
-	lease := c.lease
-	c.mu.Unlock()
-	if lease != nil {
-		lease.Close()
-	}
+	fault := c.lease.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.list, c.fault
+	fault = errors.Join(fault, c.fault)
+	if fault != nil {
+		c.service.log.Error("a program's network could not be opened", "run", c.run, "error", fault)
+	}
+	return c.list, fault
 }
 
 // Contacts returns lines of the audit log: the caller's own, or an admin's choice.
@@ -404,7 +404,7 @@ const contactTTL = 30 * 24 * time.Hour
 
 // network is what a sandbox is told of a grant.
 func (g *Grant) network() *ProxySettings {
-	return &ProxySettings{Env: g.env, Certificate: g.Certificate}
+	return &ProxySettings{Env: g.env, Certificate: g.Certificate, Grant: g}
 }
 
 // contacted adds to a completion what its program contacted.

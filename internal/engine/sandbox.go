@@ -98,6 +98,7 @@ type Spec struct {
 type ProxySettings struct {
 	Env         map[string]string // of package tools
 	Certificate []byte            // to be trusted, in PEM; empty: none
+	Grant       *Grant            // for a Distant sandbox, whose machines bound and serve it themselves
 }
 
 // Input is a file to place into the workspace. The sandbox reads it from the

@@ -20,10 +20,6 @@ const dialEvery = 100 * time.Millisecond
 // Run implements engine.Sandbox. A worker that refuses, or that is lost before it has
 // started the program, is followed by another; after that nothing is tried again.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-	if spec.Network != nil {
-		return nil, &engine.Error{Op: "run", Kind: engine.ErrNetwork, Hint: "run it without, or on a service with --role all",
-			Err: errors.New("programs on workers have no network")}
-	}
 	spec, err := s.stored(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -44,6 +40,9 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 			}
 			last = err
 			continue
+		}
+		if errors.Is(last, engine.ErrNetwork) { // which no wait changes
+			return nil, last
 		}
 		select {
 		case <-changed:
@@ -87,7 +86,8 @@ func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Ho
 // elsewhere reports whether another worker may do what one has not.
 func elsewhere(err error) bool {
 	_, unseen := errors.AsType[unreached](err)
-	return unseen || !errors.Is(err, errLost) && (errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable))
+	return unseen || !errors.Is(err, errLost) &&
+		(errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrNetwork))
 }
 
 // noRoom says why no worker took a program.
@@ -443,6 +443,8 @@ func (x *visit) react(
 		} else if ok {
 			h.Wake()
 		}
+	case kindContact:
+		return false, x.contacted(payload)
 	case kindDrain:
 		if len(payload) == 8 {
 			x.drained(binary.BigEndian.Uint64(payload), false)
@@ -460,6 +462,15 @@ func (x *visit) react(
 		return false, fmt.Errorf("a frame %q", k)
 	}
 	return false, nil
+}
+
+// contacted hands on what the program has contacted.
+func (x *visit) contacted(payload []byte) error {
+	c, err := decodeJSON[contacts](payload)
+	if h, ok := x.host.(engine.Contacted); ok && err == nil {
+		h.Contacted(c.List, c.Fault)
+	}
+	return err
 }
 
 func (x *visit) answer(ctx context.Context, c call) {

@@ -35,6 +35,7 @@ const (
 	kindStderr  kind = 'e'
 	kindCall    kind = 'c' // call
 	kindRest    kind = 'r' // rest
+	kindContact kind = 'k' // contacts
 	kindOutputs kind = 'u' // []engine.Blob, what is to be stored
 	kindDone    kind = 'z' // result, the last one
 	// kindBytes, kindDrain likewise

@@ -79,6 +79,12 @@ type rest struct {
 	Memory  int64
 }
 
+// contacts is what a program with a network grant has contacted.
+type contacts struct {
+	List  []engine.Contact
+	Fault string `json:",omitempty"` // why it had no network
+}
+
 // result is how a run, or another request about workspaces, ended.
 type result struct {
 	Free    *int            `json:",omitempty"` // slots of the worker

@@ -35,9 +35,10 @@ type Worker struct {
 type WorkerConfig struct {
 	Sandbox engine.Sandbox
 	Cache   *blob.Cache
-	Slots   int   // programs that compute at once
-	Seats   int   // programs at once, those that rest included
-	Memory  int64 // for all of them, once there are more than slots
+	Network engine.NetworkConfig // bounds what apis grant programs
+	Slots   int                  // programs that compute at once
+	Seats   int                  // programs at once, those that rest included
+	Memory  int64                // for all of them, once there are more than slots
 	Log     *slog.Logger
 }
 
@@ -431,6 +432,8 @@ func refuse(rw http.ResponseWriter, err error) {
 		status = http.StatusServiceUnavailable
 	case engine.ErrNotFound:
 		status = http.StatusNotFound
+	case engine.ErrNetwork:
+		status = http.StatusForbidden
 	case engine.ErrInvalid, engine.ErrConflict, engine.ErrTooLarge, engine.ErrNoLanguage:
 		status = http.StatusBadRequest
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,9 @@ func (w *Worker) run(rw http.ResponseWriter, r *http.Request) {
 	var request runRequest
 	err := x.first(&request)
 	spec := request.spec()
+	if err == nil && spec.Network != nil {
+		spec.Network, err = w.config.Network.Accept(r.Context(), spec.Network)
+	}
 	if err == nil {
 		err = w.enter(!spec.Held.IsZero() && !spec.Make)
 	}
@@ -65,7 +69,11 @@ func (x *exchange) perform(
 	defer lost(nil)
 	go func() { lost(h.listen(cancel)); cancel() }() // ends with the request's body
 	defer func() { h.ended.Store(true); x.worker.rests(h, false) }()
+	if spec.Network != nil {
+		h.lease = engine.NewLease(x.worker.config.Network.Egress, spec.Network.Grant, h.contacted)
+	}
 	outcome, err := x.worker.config.Sandbox.Run(running, spec, h)
+	h.endLease()
 	if err != nil {
 		return r, err
 	}
@@ -93,6 +101,7 @@ type host struct {
 	gone     func()
 	live     bool // an interpreter, which waits for cells when it is stopped
 	ended    atomic.Bool
+	lease    *engine.Lease // nil: it has no network
 
 	mu     sync.Mutex
 	last   uint64
@@ -189,6 +198,31 @@ func (h *host) Call(ctx context.Context, name string, input []byte) ([]byte, err
 		return a.Answer, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+}
+
+// Listener implements engine.Networked.
+func (h *host) Listener(file *os.File) {
+	if h.lease == nil {
+		file.Close()
+		return
+	}
+	h.lease.Listener(file)
+}
+
+// contacted tells the api what the program contacts, for its log.
+func (h *host) contacted(list []engine.Contact) {
+	_ = h.exchange.frames.sendJSON(kindContact, contacts{List: list})
+}
+
+// endLease ends the grant: what is told of it comes before the end of the run.
+func (h *host) endLease() {
+	if h.lease == nil {
+		return
+	}
+	if err := h.lease.End(); err != nil {
+		h.exchange.worker.config.Log.Error("a program's network could not be opened", "error", err)
+		_ = h.exchange.frames.sendJSON(kindContact, contacts{Fault: err.Error()})
 	}
 }
 
