@@ -432,6 +432,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		Mounts:        mounts,
 		Home:          page.Prefix + "/",
 		Metrics:       metrics,
+		MetricsToken:  a.cfg.MetricsToken.Reveal(),
 		TrustNetworks: a.cfg.TrustNetworks,
 		AllowHosts:    a.ownHosts(),
 		MaxUpload:     a.cfg.MaxUpload,

@@ -39,6 +39,7 @@ type Config struct {
 	Verbose   bool
 
 	Listen          string         // host:port
+	MetricsToken    Secret         // opens the metrics and nothing else; empty: there is none
 	TrustNetworks   []netip.Prefix // callers from here need no key
 	AllowHosts      []string       // host names under which those callers may come
 	PublicURL       string         // at which clients reach the service; no slash at its end is needed

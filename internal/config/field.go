@@ -104,10 +104,27 @@ func checked(check func(string) error) func(string) (string, error) {
 	}
 }
 
-func secret(at func(*Config) *Secret) field {
-	f := one(at, func(s string) (Secret, error) { return Secret(s), nil }, Secret.String)
+func secret(at func(*Config) *Secret, checks ...func(string) error) field {
+	f := one(at, func(s string) (Secret, error) {
+		for _, check := range checks {
+			if err := check(s); err != nil {
+				return "", err
+			}
+		}
+		return Secret(s), nil
+	}, Secret.String)
 	f.reveal = func(c *Config) string { return at(c).Reveal() }
 	return f
+}
+
+// longEnough refuses tokens that can be guessed, or not be shown in a header.
+func longEnough(s string) error {
+	const shortest = 32
+	strange := strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+	if s != "" && (len(s) < shortest || strange) {
+		return fmt.Errorf("needs at least %d letters and digits, as `openssl rand -hex 32` makes them", shortest)
+	}
+	return nil
 }
 
 func directory(at func(*Config) *string) field {

@@ -1,6 +1,9 @@
 package httpd
 
 import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"net/http"
 
@@ -84,5 +87,25 @@ func (s *Server) metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setRoute(w, "", r.URL.Path)
 		scrape.ServeHTTP(w, r)
+	})
+}
+
+// scraper lets in whoever shows the token that is for the metrics alone; all others need a
+// key.
+func (s *Server) scraper(metrics, keyed http.Handler) http.Handler {
+	if s.opts.MetricsToken == "" {
+		return keyed
+	}
+	want := sha256.Sum256([]byte(s.opts.MetricsToken))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown, err := tokens(r.Header)
+		if err == nil && len(shown) == 1 {
+			if got := sha256.Sum256([]byte(shown[0])); subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+				caller := engine.Caller{Owner: engine.Local} // whom Metrics answers; this route leads nowhere else
+				metrics.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+				return
+			}
+		}
+		keyed.ServeHTTP(w, r)
 	})
 }

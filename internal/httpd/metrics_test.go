@@ -10,7 +10,8 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}})
+	const token = "a-token-for-the-metrics-alone-0123"
+	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, MetricsToken: token})
 	key := "X-API-Key: " + aliceKey
 	for range 3 {
 		request(t, "GET", address+"/api/v1/who/me", key, "")
@@ -41,6 +42,16 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(body, "alice") {
 		t.Error("a caller's words are in the metrics")
+	}
+	bearer := "Authorization: Bearer " + token
+	if resp, body := request(t, "GET", address+"/metrics", bearer, ""); resp.StatusCode != 200 ||
+		!strings.Contains(body, "airlock_runs") {
+		t.Errorf("metrics with their token: %d", resp.StatusCode)
+	}
+	for path, header := range map[string]string{"/api/v1/who/me": bearer, "/metrics": bearer + "."} {
+		if resp, _ := request(t, "GET", address+path, header, ""); resp.StatusCode != 401 {
+			t.Errorf("%s with %q: %d", path, header, resp.StatusCode)
+		}
 	}
 }
 

@@ -134,6 +134,7 @@ type Options struct {
 	MaxConns      int            // connections at once; 0: 4096. One caller that shows a key has a quarter of them
 	Rate          float64        // requests a second for one caller, twice as many in a burst; 0: 200
 	Metrics       *Metrics       // nil: one is made
+	MetricsToken  string         // with it they can be read, and nothing else; empty: there is none
 	Log           *slog.Logger   // nil: nothing is logged
 	Version       string
 	Peers         *Peers   // nil: there are none
@@ -199,7 +200,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /api/v1/ready", s.ready)
 	// Where a dialect has the root, its operator's Prometheus may be one of
 	// those that need no key.
-	mux.Handle("GET /metrics", s.authenticate(Mount{Trusted: rootTaken}, s.metrics()))
+	mux.Handle("GET /metrics", s.scraper(s.metrics(), s.authenticate(Mount{Trusted: rootTaken}, s.metrics())))
 	if !rootTaken {
 		s.openRoot(mux, door)
 	}
