@@ -73,7 +73,7 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	}
 	link := mutual.Transport(config, peerLinkPath)
 	link.DisableCompression, link.MaxIdleConnsPerHost = true, 64
-	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock, Link: link}
+	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock, Link: link, Nodes: member.Nodes}
 	s.peerTLS = config
 	return member, nil
 }

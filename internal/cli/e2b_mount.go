@@ -11,7 +11,7 @@ import (
 func (a *app) e2b(s *service) (mount httpd.Mount, end func()) {
 	handler := e2b.New(e2b.Options{
 		Live: s.interpreters, Caller: httpd.Caller, Limits: s.engine.Limits, Domain: a.cfg.E2BDomain, Log: a.log,
-		Self: s.engine.Self,
+		Self: s.engine.Self, Gather: s.peers.Gather,
 	})
 	signed := func(r *http.Request) bool { _, everyone := handler.Access(r); return everyone }
 	return httpd.Mount{

@@ -10,7 +10,7 @@ import (
 func (a *app) jupyter(s *service) (m httpd.Mount, end func()) {
 	server := jupyter.New(jupyter.Options{
 		Engine: s.engine, Live: s.interpreters, Caller: httpd.Caller, Kernels: a.cfg.OwnerLive, Idle: a.cfg.LiveIdle,
-		Bodies: &s.bodies, Log: a.log,
+		Bodies: &s.bodies, Log: a.log, Gather: s.peers.Gather,
 	})
 	return httpd.Mount{
 		Prefix:   "/jupyter",

@@ -33,6 +33,8 @@ type Peers struct {
 	Transport http.RoundTripper
 	// Link takes them, encrypted, to nodes whose address has a path: there they take links.
 	Link http.RoundTripper
+	// Nodes are all of the cluster, for Gather; nil: it asks nobody.
+	Nodes func() []engine.Node
 }
 
 const (
@@ -61,6 +63,15 @@ func (p *Peers) sign(text string) []byte {
 	return mac.Sum(nil)
 }
 
+// headerFor signs for a node that a request for a URL comes from here.
+func (p *Peers) headerFor(to engine.Epoch, r *http.Request, u *url.URL) (string, error) {
+	f := &forward{To: to, At: p.Now(), Method: r.Method, Host: r.Host, URI: u.RequestURI()}
+	if caller, known := CallerFrom(r.Context()); known {
+		f.Caller = &caller
+	}
+	return p.header(f)
+}
+
 func (p *Peers) header(f *forward) (string, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
@@ -68,6 +79,14 @@ func (p *Peers) header(f *forward) (string, error) {
 	}
 	text := base64.RawURLEncoding.EncodeToString(raw)
 	return text + "." + base64.RawURLEncoding.EncodeToString(p.sign(text)), nil
+}
+
+// way is how requests come to an address.
+func (p *Peers) way(to *url.URL) http.RoundTripper {
+	if to.Path != "" && p.Link != nil {
+		return p.Link
+	}
+	return p.Transport
 }
 
 // verify returns what a peer has signed for this request, for this life of this node, just
@@ -176,18 +195,10 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 		silent(w, r, err)
 		return
 	}
-	f := &forward{To: holder, At: peers.Now(), Method: r.Method, Host: r.Host, URI: r.URL.RequestURI()}
-	if caller, known := CallerFrom(r.Context()); known {
-		f.Caller = &caller
-	}
-	header, err := peers.header(f)
+	header, err := peers.headerFor(holder, r, r.URL)
 	if err != nil {
 		silent(w, r, err)
 		return
-	}
-	transport := peers.Transport
-	if to.Path != "" && peers.Link != nil {
-		transport = peers.Link
 	}
 	if r.Header.Get("Upgrade") != "" {
 		w.Header().Del("Connection") // the peer says it
@@ -207,7 +218,7 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 			}
 			return nil
 		},
-		Transport:     transport,
+		Transport:     peers.way(to),
 		FlushInterval: -1,
 		ErrorHandler:  silent,
 	}

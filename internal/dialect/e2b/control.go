@@ -1,9 +1,11 @@
 package e2b
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -287,7 +289,13 @@ func (sb *sandbox) cpus() int {
 	return runtime.NumCPU()
 }
 
-func timeOf(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+// Times are given to microseconds, by which lists are ordered, too.
+const (
+	timeFormat = "2006-01-02T15:04:05.000000Z"
+	precision  = time.Microsecond
+)
+
+func timeOf(t time.Time) string { return t.UTC().Format(timeFormat) }
 
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) error {
 	sb, err := h.sandbox(r)
@@ -337,22 +345,55 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(page) > limit {
-		page = page[:limit]
-		w.Header().Set("X-Next-Token", place(page[limit-1]))
-	}
 	bodies := make([]detailBody, len(page))
 	for i, sb := range page {
 		bodies[i] = h.detail(sb)
 		bodies[i].EnvdToken, bodies[i].TrafficToken = "", ""
 	}
+	more, err := h.gather(w, r, &bodies, limit)
+	if err != nil {
+		return err
+	}
+	if len(bodies) > limit {
+		bodies, more = bodies[:limit], true
+	}
+	if more {
+		w.Header().Set("X-Next-Token", bodies[len(bodies)-1].place())
+	}
 	writeJSON(w, http.StatusOK, bodies)
 	return nil
 }
 
+// gather adds what other nodes have of a list, in its order. It reports whether one of
+// them may have more: then what is behind its last one comes with the next page.
+func (h *Handler) gather(
+	w http.ResponseWriter, r *http.Request, list *[]detailBody, limit int,
+) (more bool, err error) {
+	if h.Gather == nil {
+		return false, nil
+	}
+	for _, answer := range h.Gather(w, r) {
+		var theirs []detailBody
+		if err := json.Unmarshal(answer, &theirs); err != nil {
+			return false, fmt.Errorf("a node's part of a list: %w", err)
+		}
+		*list = append(*list, theirs...)
+		more = more || len(theirs) >= limit
+	}
+	slices.SortStableFunc(*list, func(a, b detailBody) int {
+		order := cmp.Or(cmp.Compare(b.StartedAt, a.StartedAt), cmp.Compare(a.SandboxID, b.SandboxID))
+		if r.URL.Query().Get("order") == "asc" {
+			order = -order
+		}
+		return order
+	})
+	return more, nil
+}
+
 // place names a sandbox's place in a list, also when it is gone.
-func place(sb *sandbox) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(sb.started.UnixNano(), 10) + " " + sb.id))
+func (d *detailBody) place() string {
+	began, _ := time.Parse(timeFormat, d.StartedAt)
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(began.UnixNano(), 10) + " " + d.SandboxID))
 }
 
 // following returns those behind a place.

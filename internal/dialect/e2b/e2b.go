@@ -89,6 +89,8 @@ type Options struct {
 	Domain string // below which sandboxes have names; may have a port. Empty: localhost, for those who call us by it
 	Log    *slog.Logger
 	Self   func() engine.Epoch // this node; nil: it is alone
+	// Gather asks other nodes for their part of a list; nil: there are none.
+	Gather func(w http.ResponseWriter, r *http.Request) [][]byte
 }
 
 // Holder returns the node in whose memory the sandbox is that a request names.

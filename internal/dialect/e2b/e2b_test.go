@@ -171,14 +171,27 @@ func TestLife(t *testing.T) {
 
 func TestList(t *testing.T) {
 	h, _ := newHandler(t, "")
-	for i := range 5 {
-		create(t, h, fmt.Sprintf(`{"templateID":"base","metadata":{"n":"%d","a b":"c&d"}}`, i))
+	other, _ := newHandler(t, "")
+	for i := range 7 {
+		create(t, []http.Handler{h, other}[i%3%2], fmt.Sprintf(`{"templateID":"base","metadata":{"n":"%d","a b":"c&d"}}`, i))
 	}
 	create(t, h, `{"templateID":"base"}`, "X-API-KEY", "bob")
-	for _, order := range []string{"asc", "desc"} {
+	create(t, other, `{"templateID":"base"}`, "X-API-KEY", "bob")
+	both := func(_ http.ResponseWriter, r *http.Request) [][]byte {
+		w := httptest.NewRecorder()
+		other.ServeHTTP(w, r)
+		return [][]byte{w.Body.Bytes()}
+	}
+	for _, c := range []struct {
+		order, want string
+		gather      func(http.ResponseWriter, *http.Request) [][]byte
+	}{
+		{"asc", "02356", nil}, {"desc", "65320", nil}, {"asc", "0123456", both}, {"desc", "6543210", both},
+	} {
+		h.Gather = c.gather
 		var seen []string
 		for next := ""; ; {
-			w := ask(h, "GET", "/v2/sandboxes?limit=2&order="+order+"&nextToken="+next, "")
+			w := ask(h, "GET", "/v2/sandboxes?limit=2&order="+c.order+"&nextToken="+next, "")
 			var page []detailBody
 			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page) > 2 {
 				t.Fatalf("%s", w.Body)
@@ -190,10 +203,11 @@ func TestList(t *testing.T) {
 				break
 			}
 		}
-		if got := strings.Join(seen, ""); got != map[string]string{"asc": "01234", "desc": "43210"}[order] {
-			t.Errorf("%s: %s", order, got)
+		if got := strings.Join(seen, ""); got != c.want {
+			t.Errorf("%s: %s, not %s", c.order, got, c.want)
 		}
 	}
+	h.Gather = nil
 	encoded := url.Values{url.PathEscape("a b"): {url.PathEscape("c&d")}, "n": {"3"}}.Encode()
 	w := ask(h, "GET", "/v2/sandboxes?metadata="+url.QueryEscape(encoded), "")
 	if strings.Count(w.Body.String(), "sandboxID") != 1 || !strings.Contains(w.Body.String(), `"n":"3"`) {

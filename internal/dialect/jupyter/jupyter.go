@@ -94,8 +94,10 @@ type Options struct {
 
 	Kernels int           // of one owner at once; 0: 16
 	Idle    time.Duration // a kernel without clients, and without a request for so long, is ended; 0: 30 min
-	Bodies  *wire.Bodies  // counts the memory of large requests; nil: by itself
-	Log     *slog.Logger  // nil: nothing is logged
+	// Gather asks other nodes for their part of a list; nil: there are none.
+	Gather func(w http.ResponseWriter, r *http.Request) [][]byte
+	Bodies *wire.Bodies // counts the memory of large requests; nil: by itself
+	Log    *slog.Logger // nil: nothing is logged
 }
 
 const (

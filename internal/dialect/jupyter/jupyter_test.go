@@ -265,6 +265,22 @@ func TestLife(t *testing.T) {
 
 var nativeTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`)
 
+// Lists have what other nodes have.
+func TestListsOfNodes(t *testing.T) {
+	r := newRig(t, Options{Gather: func(_ http.ResponseWriter, r *http.Request) [][]byte {
+		return [][]byte{[]byte(`[{"id":"theirs at ` + r.URL.Path + `"}]`)}
+	}})
+	if status := r.ask("ann", "POST", "/api/kernels", "", nil); status != http.StatusCreated {
+		t.Fatal(status)
+	}
+	for path, want := range map[string]int{"/api/kernels": 2, "/api/sessions": 1} {
+		var list []struct{ ID string }
+		if r.ask("ann", "GET", path, "", &list); len(list) != want || list[want-1].ID != "theirs at "+path {
+			t.Errorf("%s: %v", path, list)
+		}
+	}
+}
+
 // The REST API: models, lists, notebooks, errors.
 func TestREST(t *testing.T) {
 	r := newRig(t, Options{})

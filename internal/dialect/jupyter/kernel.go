@@ -3,6 +3,7 @@ package jupyter
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -148,9 +149,25 @@ func (s *Server) listKernels(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	models := make([]kernelModel, len(kernels))
+	models := make([]any, len(kernels))
 	for i, k := range kernels {
 		models[i] = k.model()
+	}
+	return s.writeList(w, r, models)
+}
+
+// writeList answers a list, with what other nodes have of it.
+func (s *Server) writeList(w http.ResponseWriter, r *http.Request, models []any) error {
+	if s.Gather != nil {
+		for _, answer := range s.Gather(w, r) {
+			var theirs []json.RawMessage
+			if err := json.Unmarshal(answer, &theirs); err != nil {
+				return fmt.Errorf("a node's part of a list: %w", err)
+			}
+			for _, m := range theirs {
+				models = append(models, m)
+			}
+		}
 	}
 	return writeJSON(w, http.StatusOK, models)
 }

@@ -91,11 +91,11 @@ func (s *Server) notebooks(caller engine.Caller) []*notebook {
 
 func (s *Server) listNotebooks(w http.ResponseWriter, r *http.Request) error {
 	all := s.notebooks(s.Caller(r))
-	models := make([]notebookModel, len(all))
+	models := make([]any, len(all))
 	for i, n := range all {
 		models[i] = n.model()
 	}
-	return writeJSON(w, http.StatusOK, models)
+	return s.writeList(w, r, models)
 }
 
 func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
