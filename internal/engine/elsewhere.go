@@ -143,7 +143,7 @@ func (s *Service) Claim(ctx context.Context, session Session) (Session, error) {
 		case s.foreign(session.Place.Holder):
 			return session, s.Elsewhere(ctx, op, session.ID.String(), session.Place.Holder)
 		}
-		place, err := s.cluster.Claim(ctx, session.ID, session.Place.Generation, 0)
+		place, err := s.cluster.Claim(ctx, session.ID, session.Place.Generation, session.Place.Worker)
 		if err == nil {
 			session.Place = place
 			return session, nil

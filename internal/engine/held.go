@@ -2,8 +2,9 @@ package engine
 
 import "context"
 
-// A held workspace on another machine may go with that. What its runs left is stored after
-// each of them, so that the workspace is made anew from it, on another machine.
+// A held workspace on another machine may go with that, or with the api that knows where it
+// is. What its runs left is stored after each of them, so that the workspace is made anew
+// from it, on another machine.
 
 // restoredNote is what a program's stderr begins with then: those who call may look at
 // nothing else.
@@ -20,6 +21,9 @@ func (s *Service) runHeld(ctx context.Context, j *job, spec *Spec, host Host) (*
 	defer st.close()
 	j.restores = true
 	if err := s.stageSession(ctx, j, st, newTargets()); err != nil {
+		return nil, err
+	}
+	if err := s.sandbox.Release(ctx, j.session.ID); err != nil { // what a former holder had
 		return nil, err
 	}
 	if err := s.sandbox.Hold(ctx, j.session.ID, st.inputs(), spec.Limits); err != nil {

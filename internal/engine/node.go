@@ -126,6 +126,10 @@ type NodeIndex interface {
 	Agree(ctx context.Context, name, value string) (string, error)
 }
 
+// SomeWorker is the Worker of a Place whose holder has it on one of its workers, with its
+// files stored: another holder can make it anew.
+const SomeWorker Epoch = 1
+
 // Place is where a session is that is more than its files.
 type Place struct {
 	Holder     Epoch // the node that leads it; zero: nobody

@@ -56,6 +56,9 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 		}
 		session.Place = Place{Holder: s.cluster.Self(), Generation: 1}
 	}
+	if _, distant := s.sandbox.(Distant); distant && session.Kind == SessionHeld {
+		session.Place.Worker = SomeWorker
+	}
 	places := make([]SessionFile, len(files))
 	for i, ref := range req.Files {
 		places[i] = SessionFile{Session: session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}

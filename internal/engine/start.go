@@ -168,10 +168,10 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier *
 	} else if j.session, err = s.session(ctx, opRun, fieldSession, j.owner, j.within); err != nil {
 		return nil, err
 	}
-	if j.session.Kind == SessionHeld && s.foreign(j.session.Place.Holder) {
-		return nil, s.Elsewhere(ctx, opRun, fieldSession, j.session.Place.Holder)
-	}
 	if j.session.Kind == SessionHeld {
+		if j.session, err = s.Claim(ctx, j.session); err != nil {
+			return nil, err
+		}
 		j.generation = j.session.Place.Generation
 	}
 	if j.session.Kind == SessionLive && !j.request.Profile.Live {

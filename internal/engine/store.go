@@ -141,7 +141,8 @@ type SessionIndex interface {
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
 	// HeldSessions returns every session of that kind whose workspace a node has.
 	HeldSessions(ctx context.Context, holder Epoch) ([]Session, error)
-	// LostSessions returns those of that kind whose workspace no node alive has.
+	// LostSessions returns those of that kind whose workspace no node alive has, nor has had
+	// on a worker.
 	LostSessions(ctx context.Context) ([]Session, error)
 }
 

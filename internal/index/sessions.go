@@ -216,7 +216,7 @@ func (db *DB) HeldSessions(ctx context.Context, holder engine.Epoch) (sessions [
 func (db *DB) LostSessions(ctx context.Context) (sessions []engine.Session, err error) {
 	err = db.read(ctx, "list lost sessions", "", func(c *conn) error {
 		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+
-			" FROM sessions WHERE kind = 'held' AND holder"+isLost+" ORDER BY id")
+			" FROM sessions WHERE kind = 'held' AND worker = 0 AND holder"+isLost+" ORDER BY id")
 		return err
 	})
 	return sessions, err

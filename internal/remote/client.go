@@ -215,11 +215,18 @@ func (s *Sandbox) worker(ctx context.Context, held engine.ID) (*target, error) {
 	return t, nil
 }
 
-// Release implements engine.Sandbox.
+// Release implements engine.Sandbox. A workspace of which this api does not know where it
+// is may be one that another api had, and that is no more: all workers release it.
 func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 	t, err := s.worker(ctx, id)
 	if errors.Is(err, engine.ErrNotFound) {
-		return s.config.Places.Drop(ctx, id)
+		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		all := s.scheduler.all()
+		atOnce(len(all), func(i int) {
+			_, _ = s.ask(ctx, all[i], question{Release: &id}) // one that is silent is soon given up, and begins anew
+		})
+		return s.config.Places.Drop(context.WithoutCancel(ctx), id)
 	}
 	if err == nil {
 		if _, err = s.ask(ctx, t, question{Release: &id}); err != nil {

@@ -11,18 +11,20 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// What sessions had on a worker that is stopped, or that is gone, they have on another
-// one: files as of the last run or cell, and they say so.
+// What sessions had on a worker that is stopped, or that is gone, or that only an api
+// knew of that is gone, they have again: files as of the last run or cell, and they say so.
 func TestHandOver(t *testing.T) {
 	ann := engine.Caller{Owner: "ann"}
-	for _, drained := range []bool{true, false} {
+	for _, what := range []string{"a worker is drained", "a worker is gone", "an api is gone"} {
 		first, one := serve(t, local(t), token)
 		_, two := serve(t, local(t), token)
 		two.Name, two.Epoch = "second", 2
 		s := api(t, token, one)
-		core := enginetest.StartOn(t, engine.Config{}, s, s.config.Blobs, enginetest.NewIndex())
+		index := enginetest.NewIndex()
+		core := enginetest.StartOn(t, engine.Config{}, s, s.config.Blobs, index)
 		cells := live.New(live.Config{}, core, quiet)
-		t.Cleanup(func() { cells.Close() })
+		former := cells
+		t.Cleanup(func() { former.Close() })
 
 		held, err := core.CreateSession(t.Context(), ann, engine.SessionRequest{Origin: engine.OriginOnyx,
 			Kind: engine.SessionHeld})
@@ -59,7 +61,8 @@ func TestHandOver(t *testing.T) {
 		}
 		cell("x=1; echo kept > c.txt")
 
-		if drained {
+		switch what {
+		case "a worker is drained":
 			first.awaitIdle(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
@@ -67,20 +70,27 @@ func TestHandOver(t *testing.T) {
 				t.Errorf("an interpreter that waits holds the end up: %v", err)
 			}
 			s.Update([]Node{one, two}) // nobody has heard of it yet
-		} else {
+		case "a worker is gone":
 			s.Update([]Node{two})
+		default: // the worker still has the workspaces
+			other := api(t, token, one)
+			other.config.Blobs = s.config.Blobs
+			former.Close()
+			core = enginetest.StartOn(t, engine.Config{}, other, s.config.Blobs, index)
+			cells = live.New(live.Config{}, core, quiet)
+			t.Cleanup(func() { cells.Close() })
 		}
 		run := bash("ls -R; cat d/a.txt")
 		if !strings.Contains(run.Stdout, "kept") || strings.Contains(run.Stdout, "b.txt") ||
 			run.Stderr != restored {
-			t.Errorf("drained %v: %q %q", drained, run.Stdout, run.Stderr)
+			t.Errorf("%s: %q %q", what, run.Stdout, run.Stderr)
 		}
 		if run := bash("ls"); run.Stderr != "" || !strings.Contains(run.Stdout, "d") {
 			t.Errorf("the second one: %q %q", run.Stdout, run.Stderr)
 		}
 		c := cell("echo [$x] $(cat c.txt)")
 		if len(c.Outputs) == 0 || !strings.Contains(c.Outputs[0].Text, "[] kept") || !c.Restarted {
-			t.Errorf("drained %v: %+v", drained, c)
+			t.Errorf("%s: %+v", what, c)
 		}
 	}
 }
