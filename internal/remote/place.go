@@ -108,7 +108,8 @@ func (s *scheduler) announce() {
 }
 
 // rank orders the workers for a tier by rendezvous hashing: whoever asks gets the same
-// order, and a worker that comes or goes changes little of it. The caller holds mu.
+// order, and a worker that comes or goes changes little of it. A workspace without a
+// program, whose tier is its own, has no language. The caller holds mu.
 func (s *scheduler) rank(tier, language string) []*target {
 	key := language + "\x00" + tier
 	if ranked, ok := s.ranks[key]; ok {
@@ -120,7 +121,7 @@ func (s *scheduler) rank(tier, language string) []*target {
 	}
 	var all []scored
 	for _, t := range s.targets {
-		if len(t.Languages) > 0 && !slices.Contains(t.Languages, language) {
+		if language != "" && len(t.Languages) > 0 && !slices.Contains(t.Languages, language) {
 			continue
 		}
 		h := fnv.New64a()
@@ -136,7 +137,9 @@ func (s *scheduler) rank(tier, language string) []*target {
 	for i, a := range all {
 		ranked[i] = a.target
 	}
-	s.ranks[key] = ranked
+	if language != "" {
+		s.ranks[key] = ranked
+	}
 	return ranked
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
@@ -59,7 +60,11 @@ func serve(t *testing.T, sandbox engine.Sandbox, token string) (*Worker, Node) {
 		}
 		cache.Close()
 	})
-	return w, Node{Name: t.Name(), Epoch: 1, Address: "http://" + l.Addr().String(), Slots: 16, Free: 16}
+	node := Node{Name: t.Name(), Epoch: 1, Address: "http://" + l.Addr().String(), Slots: 16, Free: 16}
+	for _, l := range language.All() {
+		node.Languages = append(node.Languages, l.Name)
+	}
+	return w, node
 }
 
 // api returns a sandbox on workers, with a directory of files.
