@@ -55,7 +55,7 @@ func (a *app) openSandbox(
 	}
 	w := &workers{stop: func() {}, secured: secured}
 	w.sandbox = remote.New(remote.Config{
-		Blobs: kept.blobs, Places: remote.NewPlaces(), TLS: secured, Temp: a.cfg.Data, Log: a.log,
+		Blobs: kept.blobs, TLS: secured, Temp: a.cfg.Data, Log: a.log,
 		Patience: a.cfg.QueueTime,
 		Slots: func(slots int) {
 			if s.engine != nil {

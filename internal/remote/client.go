@@ -15,6 +15,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 type Sandbox struct {
 	config    Config
 	scheduler *scheduler
+	places    sync.Map        // epochs of the workers that hold workspaces, by engine.ID
 	streams   *http.Transport // HTTP/2, one connection to each worker
 	single    *http.Transport // a connection for each request
 	sampled   func() bool     // whether what a worker says that it has stored is looked at
@@ -34,10 +36,9 @@ var _ engine.Distant = (*Sandbox)(nil)
 
 // Config sets up a Sandbox.
 type Config struct {
-	Blobs  engine.Blobs // if it is a Signer, workers go to the bucket themselves
-	Places Places
-	TLS    *tls.Config // of package mutual; nil: only workers on loopback are asked
-	Temp   string      // directory for files that are read from workspaces
+	Blobs engine.Blobs // if it is a Signer, workers go to the bucket themselves
+	TLS   *tls.Config  // of package mutual; nil: only workers on loopback are asked
+	Temp  string       // directory for files that are read from workspaces
 	// Slots is told how many programs may compute at once, as far as is known.
 	Slots func(slots int)
 	// Patience is how long a program waits for a worker that takes it.
@@ -203,38 +204,32 @@ func (s *Sandbox) request(
 }
 
 // worker returns the worker that holds a workspace.
-func (s *Sandbox) worker(ctx context.Context, held engine.ID) (*target, error) {
-	epoch, err := s.config.Places.Place(ctx, held)
-	if err != nil {
-		return nil, err
+func (s *Sandbox) worker(held engine.ID) (*target, error) {
+	if epoch, ok := s.places.Load(held); ok {
+		if t, ok := s.scheduler.at(epoch.(int64)); ok {
+			return t, nil
+		}
 	}
-	t, ok := s.scheduler.at(epoch)
-	if !ok {
-		return nil, noWorkspace(held)
-	}
-	return t, nil
+	return nil, noWorkspace(held)
 }
 
 // Release implements engine.Sandbox. A workspace of which this api does not know where it
 // is may be one that another api had, and that is no more: all workers release it.
 func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
-	t, err := s.worker(ctx, id)
-	if errors.Is(err, engine.ErrNotFound) {
-		ctx, cancel := context.WithTimeout(ctx, answerTime)
+	if t, err := s.worker(id); err == nil {
+		if _, err := s.ask(ctx, t, question{Release: &id}); err != nil {
+			return err
+		}
+	} else {
+		short, cancel := context.WithTimeout(ctx, answerTime)
 		defer cancel()
 		all := s.scheduler.all()
 		atOnce(len(all), func(i int) {
-			_, _ = s.ask(ctx, all[i], question{Release: &id}) // one that is silent is soon given up, and begins anew
+			_, _ = s.ask(short, all[i], question{Release: &id}) // one that is silent is soon given up, and begins anew
 		})
-		return s.config.Places.Drop(context.WithoutCancel(ctx), id)
 	}
-	if err == nil {
-		if _, err = s.ask(ctx, t, question{Release: &id}); err != nil {
-			return err
-		}
-		err = s.config.Places.Drop(ctx, id)
-	}
-	return err
+	s.places.Delete(id)
+	return nil
 }
 
 // Held implements engine.Sandbox.
@@ -254,7 +249,7 @@ func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 
 // Usage implements engine.Inside.
 func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsage, error) {
-	t, err := s.worker(ctx, held)
+	t, err := s.worker(held)
 	if err != nil {
 		return engine.SandboxUsage{}, err
 	}

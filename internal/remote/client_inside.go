@@ -23,7 +23,7 @@ func duplex(answer *http.Response) io.ReadWriteCloser {
 
 // Dial implements engine.Inside.
 func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn, error) {
-	t, err := s.worker(ctx, held)
+	t, err := s.worker(held)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn,
 
 // Start implements engine.Inside.
 func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.ProcessSpec) (engine.Process, error) {
-	t, err := s.worker(ctx, held)
+	t, err := s.worker(held)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (s *Sandbox) Files(held engine.ID) engine.Files { return &files{s, held, fa
 func (s *Sandbox) Tmp(held engine.ID) engine.Files { return &files{s, held, true} }
 
 func (f *files) ask(ctx context.Context, q filesRequest) (list []engine.Entry, more bool, err error) {
-	t, err := f.sandbox.worker(ctx, f.held)
+	t, err := f.sandbox.worker(f.held)
 	if err != nil {
 		return nil, false, err
 	}
@@ -256,7 +256,7 @@ func (f *files) Remove(ctx context.Context, path string, recursive bool) error {
 
 // Open brings the file over.
 func (f *files) Open(ctx context.Context, path string) (*os.File, engine.Entry, error) {
-	t, err := f.sandbox.worker(ctx, f.held)
+	t, err := f.sandbox.worker(f.held)
 	if err != nil {
 		return nil, engine.Entry{}, err
 	}
@@ -285,7 +285,7 @@ func (f *files) Open(ctx context.Context, path string) (*os.File, engine.Entry, 
 }
 
 func (f *files) Write(ctx context.Context, path string, content io.Reader) (engine.Entry, error) {
-	t, err := f.sandbox.worker(ctx, f.held)
+	t, err := f.sandbox.worker(f.held)
 	if err != nil {
 		return engine.Entry{}, err
 	}
@@ -332,7 +332,7 @@ func (s *source) Read(p []byte) (int, error) {
 func (f *files) Watch(
 	ctx context.Context, path string, recursive bool, ready func(), seen func([]engine.FileEvent),
 ) error {
-	t, err := f.sandbox.worker(ctx, f.held)
+	t, err := f.sandbox.worker(f.held)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 // runHeld runs a program in a workspace that a worker holds. A worker that cannot be
 // reached either comes back, or is given up soon: then the workspace is gone.
 func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-	t, err := s.worker(ctx, spec.Held)
+	t, err := s.worker(spec.Held)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +139,7 @@ func (s *Sandbox) try(
 		drains: map[uint64]chan struct{}{}}
 	defer x.leave()
 	if spec.Make {
-		if err := s.config.Places.Take(ctx, spec.Held, t.Epoch); err != nil {
-			return nil, false, err
-		}
+		s.places.Store(spec.Held, t.Epoch)
 	}
 	r, err := x.do(ctx, "/worker/v1/run", newRunRequest(spec), func() {
 		if f, ok := host.(engine.Freezable); ok {
@@ -188,7 +186,8 @@ func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input,
 		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Inputs: newInputs(inputs), Limits: limits}, nil)
 		x.leave()
 		if err == nil {
-			return s.config.Places.Take(ctx, id, t.Epoch)
+			s.places.Store(id, t.Epoch)
+			return nil
 		}
 		if !elsewhere(err) {
 			return err
@@ -199,7 +198,7 @@ func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input,
 
 // Changes implements engine.Sandbox.
 func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
-	t, err := s.worker(ctx, id)
+	t, err := s.worker(id)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // Node is a worker as apis see it.
@@ -231,49 +229,6 @@ func (s *scheduler) all() []*target {
 		list = append(list, t)
 	}
 	return list
-}
-
-// Places remembers on which worker a workspace is held.
-type Places interface {
-	// Place returns the epoch of the worker; no worker: ErrNotFound.
-	Place(ctx context.Context, id engine.ID) (epoch int64, err error)
-	// Take notes that a workspace is held by a worker from now on.
-	Take(ctx context.Context, id engine.ID, epoch int64) error
-	// Drop forgets a workspace.
-	Drop(ctx context.Context, id engine.ID) error
-}
-
-// memory is Places for a single api.
-type memory struct {
-	mu     sync.Mutex
-	places map[engine.ID]int64
-}
-
-// NewPlaces returns what remembers places as long as the process lives.
-func NewPlaces() Places { return &memory{places: map[engine.ID]int64{}} }
-
-func (m *memory) Place(_ context.Context, id engine.ID) (int64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	epoch, ok := m.places[id]
-	if !ok {
-		return 0, noWorkspace(id)
-	}
-	return epoch, nil
-}
-
-func (m *memory) Take(_ context.Context, id engine.ID, epoch int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.places[id] = epoch
-	return nil
-}
-
-func (m *memory) Drop(_ context.Context, id engine.ID) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.places, id)
-	return nil
 }
 
 func decodeJSON[T any](payload []byte) (v T, err error) {

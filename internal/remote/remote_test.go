@@ -184,9 +184,7 @@ func TestHeldWorkerLost(t *testing.T) {
 	s := api(t, "", Node{Name: "w", Epoch: 1, Address: "http://" + l.Addr().String(), Slots: 1, Free: 1})
 	spec := sandboxtest.Python("1")
 	spec.Held = engine.NewID()
-	if err := s.config.Places.Take(t.Context(), spec.Held, 1); err != nil {
-		t.Fatal(err)
-	}
+	s.places.Store(spec.Held, int64(1))
 	s.config.Patience = 10 * time.Millisecond
 	if _, err := s.Run(t.Context(), spec, &sink{}); engine.KindOf(err) != engine.ErrUnavailable {
 		t.Errorf("as long as it may come back: %v", err)

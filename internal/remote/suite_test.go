@@ -78,7 +78,7 @@ func api(t *testing.T, token string, nodes ...Node) *Sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Blobs: blobs, Places: NewPlaces(), TLS: secured, Temp: t.TempDir(), Log: quiet})
+	s := New(Config{Blobs: blobs, TLS: secured, Temp: t.TempDir(), Log: quiet})
 	s.Update(nodes)
 	t.Cleanup(func() {
 		s.Close()
