@@ -250,7 +250,12 @@ func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 	if len(run.Dropped) > 0 {
 		run.Message = sentences(run.Message, droppedMessage(run.Dropped, j.request.Profile.Limits.Files))
 	}
-	if err := s.ensureInserted(ctx, j, end); err != nil {
+	err := s.ensureInserted(ctx, j, end)
+	if errors.Is(err, ErrNotFound) { // nobody can ask for it: its session was deleted before it was recorded
+		s.meter.ended(run)
+		return
+	}
+	if err != nil {
 		s.log.ErrorContext(ctx, "a run could not be recorded", "run", j.id, "error", err)
 	}
 	if err := s.record(ctx, end); err != nil {

@@ -2,13 +2,15 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
 
 // deferredInsert defers the first record of a run in the index. A run whose caller
 // waits for its end, and that ends soon, is recorded once, when it has ended: nobody
-// can know of it before, and a record costs more than most programs.
+// can know of it before, and a record costs more than most programs. So it is with the
+// interpreter of a new live session, whose first cell does not wait for it.
 type deferredInsert struct {
 	deferred bool // it was not recorded when it began
 	timer    *time.Timer
@@ -36,16 +38,20 @@ func (s *Service) deferInsert(j *job) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 		defer cancel()
-		if err := s.insertStarted(ctx, j); err != nil {
+		if err := s.insertStarted(ctx, j); err != nil && !errors.Is(err, ErrNotFound) {
 			s.log.Error("a run could not be recorded, which is tried again at its end", "run", j.id, "error", err)
 		}
 	})
 }
 
-// insertStarted records a run that has not ended, with its implicit session.
-func (s *Service) insertStarted(ctx context.Context, j *job) error {
-	run := j.snapshot()
-	err := s.index.InsertStarted(ctx, run, &j.session)
+// insertStarted records a run that has not ended, with its session if that is implicit.
+// ErrNotFound means that its session is gone, and the run is to end.
+func (s *Service) insertStarted(ctx context.Context, j *job) (err error) {
+	if run := j.snapshot(); j.session.Implicit {
+		err = s.index.InsertStarted(ctx, run, &j.session)
+	} else if _, err = s.index.StartRun(ctx, run, nil, "", Digest{}); errors.Is(err, ErrNotFound) {
+		j.cancel(errSession)
+	}
 	j.deferredInsert.done = err == nil
 	return err
 }
@@ -63,7 +69,8 @@ func (s *Service) ensureInserted(ctx context.Context, j *job, end *completion) e
 	if l.done {
 		return nil
 	}
-	if len(end.run.Files) == 0 && len(end.run.Stdout)+len(end.run.Stderr)+end.run.Source.size() < briefOutput {
+	size := len(end.run.Stdout) + len(end.run.Stderr) + end.run.Source.size()
+	if j.session.Implicit && len(end.run.Files) == 0 && size < briefOutput {
 		l.done, end.session = true, &j.session
 		return nil
 	}

@@ -102,3 +102,77 @@ func TestShortRunThatCannotBeRecorded(t *testing.T) {
 		t.Errorf("recorded later: %+v, %v", got, err)
 	}
 }
+
+// The first cell of a new live session does not wait for the record of its interpreter,
+// which is made soon after, or at its end. If the session is gone by then the
+// interpreter ends, and nothing is recorded.
+func TestInterpreterOfNewSession(t *testing.T) {
+	code := 0
+	goOn := make(chan struct{})
+	program := func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+		select {
+		case <-goOn:
+			return &engine.Outcome{ExitCode: &code}, nil
+		case <-ctx.Done():
+			return &engine.Outcome{Cancelled: true}, nil
+		}
+	}
+	start := func(r *rig, fresh bool, fault func(session engine.ID) error) (*engine.Run, error) {
+		session, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{Kind: engine.SessionLive, Live: "{}"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.index.Fail(func(op string) error {
+			if op == "StartRun" {
+				return fault(session.ID)
+			}
+			return nil
+		})
+		request := python("")
+		request.Session, request.Profile.Live, request.Profile.Fresh = session.ID, true, fresh
+		return r.Start(t.Context(), alice, request)
+	}
+	ended := func(r *rig, run *engine.Run) (last *engine.Run) {
+		events, err := r.Watch(t.Context(), alice, run.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := range events {
+			last = e.Run
+		}
+		return last
+	}
+	full := func(engine.ID) error { return engine.ErrFull }
+
+	r := newRig(t, engine.Config{}, program)
+	if _, err := start(r, false, full); err == nil {
+		t.Error("an interpreter of an older session started without a record")
+	}
+	run, err := start(r, true, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.index.Fail(nil)
+
+	other := newRig(t, engine.Config{}, program)
+	lost, err := start(other, true, func(session engine.ID) error {
+		return other.index.DeleteSession(t.Context(), "alice", session) // as another node does
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := ended(other, lost); last.Status != engine.StatusCancelled {
+		t.Errorf("its session is gone: %+v", last)
+	}
+	if got, err := other.index.Run(t.Context(), "alice", lost.ID); err == nil {
+		t.Errorf("its session is gone: %+v", got)
+	}
+
+	close(goOn)
+	if last := ended(r, run); last.Status != engine.StatusOK {
+		t.Errorf("%+v", last)
+	}
+	if got, err := r.index.Run(t.Context(), "alice", run.ID); err != nil || got.Status != engine.StatusOK {
+		t.Errorf("at its end: %+v, %v", got, err)
+	}
+}

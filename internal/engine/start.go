@@ -140,7 +140,8 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 		s.queue.leave(j.ticket)
 		return nil, nil, err
 	}
-	j.deferredInsert.deferred = waited && req.IdempotencyKey == "" && j.session.Implicit && len(req.Files) == 0
+	j.deferredInsert.deferred = req.IdempotencyKey == "" && len(req.Files) == 0 &&
+		(waited && j.session.Implicit || req.Profile.Live && req.Profile.Fresh)
 	earlier, err := s.register(ctx, j, print)
 	if err != nil || earlier != nil {
 		cancel(nil)
