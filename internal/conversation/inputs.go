@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -344,17 +345,21 @@ func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInf
 	return staged[0].File, nil
 }
 
-// pace keeps progress from flooding those who listen.
+// pace keeps progress from flooding those who listen. A request that is sent again may
+// be read while the connection of the first still reads its own.
 type pace struct {
+	mu   sync.Mutex
 	last map[string]time.Time
 }
 
-func newPace() *pace { return &pace{map[string]time.Time{}} }
+func newPace() *pace { return &pace{last: map[string]time.Time{}} }
 
 const progressEvery = 100 * time.Millisecond
 
 // due reports whether it is time to tell of a file again.
 func (p *pace) due(name string, end bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
 	if !end && now.Sub(p.last[name]) < progressEvery {
 		return false
