@@ -129,7 +129,7 @@ func runAgain(t *testing.T, how look) {
 		t.Errorf("after / and typing the search holds %q", got)
 	}
 	b.do(chromedp.KeyEvent("\r"))
-	b.wait(`location.search.includes('count')`)
+	b.wait(`location.search.includes('count') && document.readyState === 'complete'`)
 	// Found by a word of the code and one that only the output has as a whole.
 	if got := eval[int](b, "document.querySelectorAll('.past').length"); got != 2 {
 		t.Errorf("%d runs match, want 2", got)

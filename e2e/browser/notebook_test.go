@@ -356,8 +356,9 @@ func TestNotebookShared(t *testing.T) {
 	other.examine("shared")
 	other.axeInEachLook("shared")
 	b.goTo(s.url + "/notebooks")
-	b.run(`window.confirm = () => true; document.querySelector('[aria-label^="Revoke"]').click()`)
-	b.wait(`!document.querySelector('#shares-title')`)
+	row := "[...document.querySelectorAll('.row')].find(row => row.querySelector('a').href === '" + link + "')"
+	b.run(`window.confirm = () => true; ` + row + `.querySelector('button').click()`)
+	b.wait(`!` + row)
 	other.goTo(link)
 	other.wait(`document.querySelector('main').innerText.includes('nothing here')`)
 }
