@@ -1075,7 +1075,7 @@ read() {
     builtin read "$@" <<< "${__prompt:1}"
 }
 """
-    READY = "printf '%d ready\\0' >&8\n"
+    READY = "printf '%d ready%d\\0' >&8\n"
     AGAIN = 0.2  # seconds
 
     def __init__(self):
@@ -1138,7 +1138,7 @@ read() {
             (self.lines, (self.NEXT % self.number).encode() + status),
             (self.cells, code.encode("utf-8", "surrogateescape") + b"\0"),
         ]
-        begun, passed, ended = False, False, None
+        begun, passed, ended = False, 0, None
         while select.select([self.told], [], [], 0)[0]:
             os.read(self.told, 1 << 16)  # an interrupt was faster
         while True:
@@ -1158,15 +1158,16 @@ read() {
                         continue  # said twice
                     if word == b"begun":
                         begun = True
-                    elif word != b"ready":
+                    elif not word.startswith(b"ready"):
                         ended = int(word) if ended is None else ended
-                    if ended is not None and (word == b"ready" or not passed):
+                    # What comes after the last interrupt says that the next cell does not get it.
+                    if ended is not None and (not passed or word == b"ready%d" % passed):
                         self.interrupted = False
                         return ended
             if begun and self.interrupted and (not passed or not ready and not free):
-                passed = True
+                passed += 1
                 os.killpg(self.shell, signal.SIGINT)
-                unsent.append((self.lines, status + (self.READY % self.number).encode()))
+                unsent.append((self.lines, status + (self.READY % (self.number, passed)).encode()))
 
     def question(self, word):
         """Asks who runs the cell, and returns what the shell's read makes of it."""
