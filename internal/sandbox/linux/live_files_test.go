@@ -423,6 +423,34 @@ func TestWatchFiles(t *testing.T) {
 	}
 }
 
+// A folder that is found while its parent is listed is not listed again when the event of
+// its making comes: folders in folders would be told as often as there are above them.
+func TestWatchOnce(t *testing.T) {
+	at := t.TempDir()
+	if err := os.MkdirAll(at+"/a/b/c", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &folderWatch{root: int(root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: true, paths: map[int32]string{}}
+	defer f.notify.Close()
+	for _, name := range []string{"a", "a", "a/b"} {
+		if err := f.add(name, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.events) != 2 || string(f.events[1].Path) != "a/b/c" {
+		t.Errorf("%+v", f.events)
+	}
+}
+
 // What the kernel has no room for is said.
 func TestWatchOverflow(t *testing.T) {
 	f := &folderWatch{}

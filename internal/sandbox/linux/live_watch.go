@@ -141,8 +141,9 @@ func (f *folderWatch) add(name string, fresh bool) error {
 	if err != nil {
 		return err
 	}
+	before, watched := f.paths[int32(wd)]
 	f.paths[int32(wd)] = name
-	if !f.recursive {
+	if !f.recursive || watched && before == name { // what is in it was seen, or is in an event to come
 		return nil
 	}
 	names, _ := folder.Readdirnames(maxListed)
