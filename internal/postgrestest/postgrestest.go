@@ -110,12 +110,17 @@ func (s *Server) Resume(ctx context.Context) error {
 }
 
 // Pause ends the server and keeps its data.
-func (s *Server) Pause() error {
+func (s *Server) Pause() error { return s.end(syscall.SIGINT) } // without waiting for clients
+
+// Crash kills the server, which sends its standby nothing more. Its data stays.
+func (s *Server) Crash() error { return s.end(syscall.SIGKILL) }
+
+func (s *Server) end(sig syscall.Signal) error {
 	if s.process == nil {
 		return nil
 	}
-	err := s.process.Process.Signal(syscall.SIGINT) // without waiting for clients
-	_ = s.process.Wait()                            // it says how it was ended
+	err := s.process.Process.Signal(sig)
+	_ = s.process.Wait() // it says how it was ended
 	s.process = nil
 	return err
 }
@@ -126,6 +131,11 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) URL(database string) string {
 	return (&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: s.Address, Path: "/" + database,
 		RawQuery: "sslmode=disable"}).String()
+}
+
+// URLWith is the address of one of this server's databases, with another server to turn to.
+func (s *Server) URLWith(other *Server, address string) string {
+	return strings.Replace(address, s.Address, s.Address+","+other.Address, 1)
 }
 
 // Standby starts a server that follows this one. Whoever got it calls Stop.
@@ -159,6 +169,27 @@ func (s *Server) follow(ctx context.Context, primary *Server) (err error) {
 	}
 	s.Address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	return s.Resume(ctx)
+}
+
+// Synchronous has the server answer once its standby has what was written.
+func (s *Server) Synchronous(ctx context.Context) error {
+	return s.statements(ctx, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+}
+
+// Promote has a standby take its primary's place.
+func (s *Server) Promote(ctx context.Context) error { return s.statements(ctx, "SELECT pg_promote()") }
+
+func (s *Server) statements(ctx context.Context, list ...string) error {
+	c, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	for _, text := range list {
+		if _, err = c.Exec(ctx, text); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, c.Close(ctx))
 }
 
 // NewDatabase makes an empty database and returns its address.
