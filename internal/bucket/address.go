@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/airlock-run/airlock/internal/outbound"
 )
 
 // Address says where a bucket is.
@@ -68,6 +69,7 @@ func ParseAddress(text string) (a Address, err error) {
 // Times after which a bucket that does not answer is taken for away.
 const (
 	dialTime   = 5 * time.Second
+	lostAfter  = 10 * time.Second
 	answerTime = 60 * time.Second
 )
 
@@ -75,7 +77,7 @@ const (
 // from: the variables, the files, the machine's or the pod's role.
 func (a Address) client(through func(http.RoundTripper) http.RoundTripper) (*minio.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = (&net.Dialer{Timeout: dialTime}).DialContext
+	transport.DialContext = outbound.Dialer(dialTime, lostAfter).DialContext
 	transport.ResponseHeaderTimeout = answerTime
 	transport.MaxIdleConnsPerHost = 64
 	transport.DisableCompression = true // of bytes that are compared with their digest

@@ -25,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
@@ -70,6 +71,10 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	if settings.RuntimeParams["application_name"] == "" {
 		settings.RuntimeParams["application_name"] = "airlock"
 	}
+	settings.DialFunc = outbound.Dialer(dialTime, lostAfter).DialContext
+	if settings.ValidateConnect == nil { // of two servers the standby is to be passed over
+		settings.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	o := options{}
 	db := newDB(log, &o, changes)
 	db.words = lexemes{}
@@ -95,6 +100,13 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	db.store = s
 	return db, nil
 }
+
+// A server that is cut off from us, or whose machine is gone, says nothing. Its connections
+// end after lostAfter, and a new one is made: to it, or to the next server of the address.
+const (
+	dialTime  = 2 * time.Second
+	lostAfter = 5 * time.Second
+)
 
 // ErrInUse says that another service has the database open.
 var ErrInUse = errors.New("another service has this database open, and one at a time may: stop it, or name another one")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/outbound"
 )
 
 // Worker lets apis use a sandbox. It has no database, no key of a bucket and none of a
@@ -42,9 +43,19 @@ type WorkerConfig struct {
 	Log     *slog.Logger
 }
 
+// Times after which a bucket that does not answer is taken for away, as an api does.
+const (
+	bucketDialTime  = 5 * time.Second
+	bucketLostAfter = 10 * time.Second
+	bucketTime      = 60 * time.Second
+)
+
 // NewWorker returns a worker, which serves as an http.Handler.
 func NewWorker(c WorkerConfig) *Worker {
-	return &Worker{config: c, processes: map[engine.ID]engine.Process{}, idle: map[*host]func(){},
+	bytes := http.DefaultTransport.(*http.Transport).Clone()
+	bytes.DialContext = outbound.Dialer(bucketDialTime, bucketLostAfter).DialContext
+	bytes.ResponseHeaderTimeout, bytes.MaxIdleConnsPerHost = bucketTime, putsAtOnce
+	return &Worker{config: c, bytes: http.Client{Transport: bytes}, processes: map[engine.ID]engine.Process{}, idle: map[*host]func(){},
 		admission: &admission{slots: c.Slots, seats: max(c.Seats, c.Slots), memory: c.Memory}}
 }
 
