@@ -159,8 +159,14 @@ func (b *Beats) beat(ctx context.Context) (err error) {
 	return err
 }
 
+// send tells one api. To register it has the time that it takes, lest another one registers
+// the same life again; else the next one has to hear of it before the worker is given up.
 func (b *Beats) send(ctx context.Context, method string) (reply beatReply, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadAfter)
+	patience := beatEvery
+	if b.Node.Epoch == 0 {
+		patience = deadAfter
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	body, err := json.Marshal(b.Node)
 	if err != nil {

@@ -30,6 +30,11 @@ type Sandbox struct {
 	streams   *http.Transport // HTTP/2, one connection to each worker
 	single    *http.Transport // a connection for each request
 	sampled   func() bool     // whether what a worker says that it has stored is looked at
+
+	life    context.Context //nolint:containedctx // of the goroutines that look for workers
+	end     context.CancelFunc
+	closing sync.Mutex
+	probes  sync.WaitGroup
 }
 
 var _ engine.Distant = (*Sandbox)(nil)
@@ -83,6 +88,7 @@ func New(c Config) *Sandbox {
 	}
 	s := &Sandbox{config: c, scheduler: newScheduler(c.Slots), streams: transport(), single: transport()}
 	s.sampled = func() bool { return rand.IntN(sampleOf) == 0 }
+	s.life, s.end = context.WithCancel(context.Background())
 	s.streams.Protocols.SetHTTP2(true)
 	s.streams.Protocols.SetUnencryptedHTTP2(c.TLS == nil)
 	s.streams.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime, WriteByteTimeout: answerTime}
@@ -100,6 +106,10 @@ func (s *Sandbox) Distant() {}
 
 // Close gives connections back. Programs that run are ended by their workers.
 func (s *Sandbox) Close() error {
+	s.closing.Lock()
+	s.end()
+	s.closing.Unlock()
+	s.probes.Wait()
 	s.streams.CloseIdleConnections()
 	s.single.CloseIdleConnections()
 	return nil
@@ -190,6 +200,9 @@ func (s *Sandbox) request(
 	case err != nil && sent.Load(): // it may have begun, and has not been heard
 		return nil, lostWorker(withoutAddress(err))
 	case err != nil:
+		if ctx.Err() == nil {
+			s.lookAgain(t)
+		}
 		return nil, unreached{lostWorker(withoutAddress(err))}
 	}
 	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusSwitchingProtocols {

@@ -55,29 +55,29 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 }
 
 // runHeld runs a program in a workspace that a worker holds. A worker that cannot be
-// reached either comes back, or is given up soon: then the workspace is gone.
+// reached comes back soon, or the workspace is gone: with it, or for this api.
 func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 	t, err := s.worker(spec.Held)
 	if err != nil {
 		return nil, err
 	}
-	patience := time.NewTimer(s.config.Patience)
-	defer patience.Stop()
 	again := time.NewTicker(dialEvery)
 	defer again.Stop()
-	for {
+	for began := time.Now(); ; {
 		s.scheduler.enter(t)
 		outcome, _, err := s.try(ctx, t, spec, host)
 		if _, unseen := errors.AsType[unreached](err); !unseen {
 			return outcome, err
+		}
+		if isDeadHere(began, err) {
+			s.scheduler.leave(t, spec.Held)
+			return nil, noWorkspace(spec.Held)
 		}
 		select {
 		case <-t.gone.Done():
 			return nil, noWorkspace(spec.Held)
 		case <-ctx.Done():
 			return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
-		case <-patience.C:
-			return nil, err
 		case <-again.C:
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // Node is a worker as apis see it.
@@ -40,16 +42,18 @@ type scheduler struct {
 // target is a worker, with what this api has there.
 type target struct {
 	Node
-	mine    int // programs of ours that compute there, or are to
-	placing int // of them, that it has not yet let in
-	counted int // of them, that it knew of when it said what is free
+	mine    int                // programs of ours that compute there, or are to
+	placing int                // of them, that it has not yet let in
+	counted int                // of them, that it knew of when it said what is free
+	away    bool               // it was not reached
+	left    map[engine.ID]bool // workspaces there that were made anew elsewhere since
 	gone    context.Context
 	lose    context.CancelCauseFunc
 }
 
 // free is an estimate: others place programs, too.
 func (t *target) free() int {
-	if t.Draining {
+	if t.Draining || t.away {
 		return 0
 	}
 	return max(0, min(t.Free+t.counted-t.mine, t.Slots))

@@ -173,34 +173,6 @@ func TestFreeSlotsAreTakenOnce(t *testing.T) {
 	}
 }
 
-// A workspace is gone once its worker is given up, and not before: the worker may answer
-// again.
-func TestHeldWorkerLost(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	s := api(t, "", Node{Name: "w", Epoch: 1, Address: "http://" + l.Addr().String(), Slots: 1, Free: 1})
-	spec := sandboxtest.Python("1")
-	spec.Held = engine.NewID()
-	s.places.Store(spec.Held, int64(1))
-	s.config.Patience = 10 * time.Millisecond
-	if _, err := s.Run(t.Context(), spec, &sink{}); engine.KindOf(err) != engine.ErrUnavailable {
-		t.Errorf("as long as it may come back: %v", err)
-	}
-	s.config.Patience = time.Hour
-	ended := make(chan error, 1)
-	go func() {
-		_, err := s.Run(t.Context(), spec, &sink{})
-		ended <- err
-	}()
-	s.Update(nil)
-	if err := <-ended; engine.KindOf(err) != engine.ErrNotFound {
-		t.Errorf("once it was given up: %v", err)
-	}
-}
-
 // Without a worker, or with full ones alone, a program waits and is refused then.
 func TestNoRoom(t *testing.T) {
 	s := api(t, "")
