@@ -22,12 +22,14 @@ func failed(op, id string, err error) error {
 		Hint: "The service cannot use its bucket at the moment: try again in some seconds."}
 	answer := minio.ToErrorResponse(err)
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled):
 		e.Kind, e.Hint = engine.ErrCanceled, ""
 	case isNoBucket(err):
 		e.Hint = "There is no such bucket: the operator makes it; Airlock does not."
 	case answer.StatusCode == http.StatusNotFound:
 		e.Kind, e.Hint = engine.ErrNotFound, ""
+	case answer.Code == "RequestTimeTooSkewed":
+		e.Hint = "The clock of this machine is more than a quarter of an hour off the bucket's, which then takes no signature: set it."
 	case answer.StatusCode == http.StatusForbidden:
 		e.Hint = "The credentials of the service may not do this with its bucket: it needs s3:GetObject, s3:PutObject, " +
 			"s3:DeleteObject and s3:ListBucket."

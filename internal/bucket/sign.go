@@ -9,12 +9,21 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// signedFor is how long an address is good.
-const signedFor = 5 * time.Minute
+// An address is good for signedFor, by the bucket's clock.
+const (
+	signedFor = 5 * time.Minute
+	mostApart = 15 * time.Minute // clocks, after which the bucket takes no signature
+)
+
+// validity is how long an address is good by this machine's clock: one that is behind
+// signs what has begun to be good some time ago.
+func (s *Store) validity() time.Duration {
+	return signedFor + min(max(s.now().Sub(time.Now()), 0), mostApart)
+}
 
 // SignGet returns an address at which one blob can be read for a while.
 func (s *Store) SignGet(ctx context.Context, b engine.Blob) (string, error) {
-	u, err := s.client.PresignedGetObject(ctx, s.address.Bucket, s.name(b.SHA256), signedFor, nil)
+	u, err := s.client.PresignedGetObject(ctx, s.address.Bucket, s.name(b.SHA256), s.validity(), nil)
 	if err != nil {
 		return "", failed("open file", b.SHA256.String(), err)
 	}
@@ -43,7 +52,7 @@ func (s *Store) SignPut(
 		return "", nil, false, nil
 	}
 	header = http.Header{"X-Amz-Checksum-Sha256": {base64.StdEncoding.EncodeToString(b.SHA256[:])}, markHeader: {mark}}
-	u, err := s.client.PresignHeader(ctx, http.MethodPut, s.address.Bucket, s.name(b.SHA256), signedFor, nil, header)
+	u, err := s.client.PresignHeader(ctx, http.MethodPut, s.address.Bucket, s.name(b.SHA256), s.validity(), nil, header)
 	if err != nil {
 		return "", nil, false, failed(op, b.SHA256.String(), err)
 	}
