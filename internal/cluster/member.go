@@ -177,11 +177,15 @@ func (m *Member) look(ctx context.Context) error {
 	return nil
 }
 
+// steadyTime is how long a node must have been heard without a break before it gives others
+// up. After a break that hit all of them some come back later than others.
+const steadyTime = 2 * engine.DeadAfter
+
 // removeDead declares silent nodes dead, repairs what they left, and removes them. It does not
 // matter if several nodes do it at once.
 func (m *Member) removeDead(ctx context.Context) error {
 	m.mu.Lock()
-	all, steady, service := m.all, time.Since(m.since) > engine.DeadAfter, m.service
+	all, steady, service := m.all, time.Since(m.since) > steadyTime, m.service
 	m.mu.Unlock()
 	var dead []engine.Node
 	for _, n := range all {
