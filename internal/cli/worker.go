@@ -98,15 +98,16 @@ func (m members) LeaveWorker(ctx context.Context, epoch int64) error {
 	return m.Member.LeaveWorker(ctx, engine.Epoch(epoch))
 }
 
-// Workers implements remote.Registry.
+// Workers implements remote.Registry. One that is silent gets nothing new. It is lost once it
+// was given up, and not before: when the database was away all were silent.
 func (m members) Workers() []remote.Node {
 	var list []remote.Node
 	looked := m.Looked()
 	for _, n := range m.Nodes() {
-		if n.Role == engine.RoleWorker && !n.Dead && n.Silent <= engine.DeadAfter {
+		if n.Role == engine.RoleWorker && !n.Dead {
 			list = append(list, remote.Node{Name: n.Name, Epoch: int64(n.Epoch), Address: n.Address, Slots: n.Slots,
-				Free: n.Slots - n.Load.Running, Languages: n.Languages, Draining: n.Draining,
-				Heard: looked.Add(-n.Silent)})
+				Free: n.Slots - n.Load.Running, Languages: n.Languages,
+				Draining: n.Draining || n.Silent > engine.DeadAfter, Heard: looked.Add(-n.Silent)})
 		}
 	}
 	return list
