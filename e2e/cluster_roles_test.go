@@ -29,32 +29,60 @@ type roles struct {
 func newRoles(t *testing.T, apis, workers int) *roles {
 	t.Helper()
 	r := &roles{deployment: newDeployment(t)}
-	var addresses []string
 	for range apis {
-		s := serveWith(t, r.who, dataWithoutPackages(t, r.who), append(r.env(), "AIRLOCK_WORKER_TOKEN="+workerToken),
-			"--role", "api")
-		r.apis, addresses = append(r.apis, s), append(addresses, s.url)
+		r.addAPI()
 	}
 	for range workers {
-		r.workers = append(r.workers, startWorker(t, r.who, []string{"AIRLOCK_WORKER_TOKEN=" + workerToken}, addresses...))
+		r.addWorker()
 	}
+	r.work()
+	return r
+}
+
+// addAPI starts an api, with settings that go before those of the deployment.
+func (r *roles) addAPI(env ...string) *service {
+	r.Helper()
+	env = append(append(r.env(), "AIRLOCK_WORKER_TOKEN="+workerToken), env...)
+	s := serveWith(r.T, r.who, dataWithoutPackages(r.T, r.who), env, "--role", "api")
+	r.apis = append(r.apis, s)
+	return s
+}
+
+// addWorker starts a worker of all apis.
+func (r *roles) addWorker(env ...string) *service {
+	r.Helper()
+	var addresses []string
+	for _, s := range r.apis {
+		addresses = append(addresses, s.url)
+	}
+	env = append([]string{"AIRLOCK_WORKER_TOKEN=" + workerToken}, env...)
+	w := startWorker(r.T, r.who, env, addresses...)
+	r.workers = append(r.workers, w)
+	return w
+}
+
+// work waits until each api knows workers.
+func (r *roles) work() {
+	r.Helper()
 	for _, w := range r.workers {
 		w.logged("an api has taken this worker")
 	}
 	for _, s := range r.apis {
-		eventually(t, patience, "an api knows the workers", func() bool {
-			return s.do("POST", runs, `{"language":"bash","code":"true"}`).status == http.StatusOK
-		})
+		eventually(r.T, patience, "an api knows the workers", s.works)
 	}
-	return r
 }
 
-// startWorker starts a worker, whose address is its own affair.
+// works reports whether a program runs.
+func (s *service) works() bool {
+	return s.do("POST", runs, `{"language":"bash","code":"true"}`).status == http.StatusOK
+}
+
+// startWorker starts a worker, whose address is its own affair unless env says it.
 func startWorker(t *testing.T, who person, env []string, apis ...string) *service {
 	t.Helper()
 	data := dataFolder(t, who)
-	cmd := who.command(t, env, "serve", "--data", data, "--listen", "127.0.0.1:0", "--role", "worker",
-		"--drain-time", "1s", "--api", strings.Join(apis, ","))
+	env = append([]string{"AIRLOCK_LISTEN=127.0.0.1:0", "AIRLOCK_WORKER_API=" + strings.Join(apis, ",")}, env...)
+	cmd := who.command(t, env, "serve", "--data", data, "--role", "worker", "--drain-time", "1s")
 	s := &service{t: t, who: who, data: data, log: &lines{}, dead: make(chan struct{}), cmd: cmd}
 	cmd.Stderr, cmd.Stdout = s.log, s.log
 	if err := cmd.Start(); err != nil {
@@ -262,14 +290,20 @@ func (l *load) ask(s *service, word string) {
 		return // it was killed, or the test is over
 	}
 	defer resp.Body.Close()
-	var got run
+	var got struct {
+		run
+		Dropped []json.RawMessage // said not to be kept
+	}
 	if json.NewDecoder(resp.Body).Decode(&got) != nil || resp.StatusCode != http.StatusOK || got.Status != "ok" {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(got.Files) != 1 || got.Stdout != word+"\n" {
+	if len(got.Files)+len(got.Dropped) != 1 || got.Stdout != word+"\n" {
 		l.roles.Errorf("%s: %+v", word, got)
+		return
+	}
+	if len(got.Files) == 0 {
 		return
 	}
 	l.kept[got.Files[0].ID] = word
@@ -338,65 +372,6 @@ func (l *load) check(s *service) {
 	}
 }
 
-// live is service.liveSession where workers may be given up.
-func (r *roles) live(at *service) string {
-	r.Helper()
-	id := find(object(r.T, at.do("POST", "/api/v1/sessions", `{"kind":"live","language":"python"}`)), "id")
-	if got := at.again(id, "x = 41; open('kept.txt','w').write('kept')"); id == "" || !strings.Contains(got, `"ok"`) {
-		r.Fatalf("%s: %s", id, got)
-	}
-	return id
-}
-
-// again asks for a cell's answer until there is one: the first one may have been lost
-// with its worker.
-func (s *service) again(session, code string) (text string) {
-	s.t.Helper()
-	eventually(s.t, patience, "a cell that is not lost", func() bool {
-		text = s.cell(session, code)
-		return !strings.Contains(text, `"lost"`)
-	})
-	return text
-}
-
-// goesOn starts a program that goes on, with a word by which its processes are found, and
-// returns its run and worker. On a busy machine a node may be given up before.
-func (r *roles) goesOn(at *service, word string) (id string, worker *service) {
-	r.Helper()
-	eventually(r.T, patience, "a program prints", func() bool {
-		events := at.stream("POST", runs,
-			`{"language":"bash","code":"echo up; sleep $1","args":["`+word+`"]}`)
-		for e, more := events.next(); more && e.name != "result"; e, more = events.next() {
-			if e.name == "output" {
-				worker = r.runner(word)
-				return worker != nil
-			}
-			if e.name == "started" {
-				id = find(e.data, "id")
-			}
-		}
-		return false
-	})
-	return id, worker
-}
-
-// interrupted follows a run at an api, to its end.
-func (s *service) interrupted(run, after string) {
-	s.t.Helper()
-	events := s.stream("GET", runs+"/"+run+"/events", "", "Last-Event-ID", after)
-	if got := events.until("result", ""); find(got.data, "status") != "interrupted" {
-		s.t.Errorf("a run whose node is lost: %v", got)
-	}
-}
-
-// givenUp counts how often nodes were given up.
-func (r *roles) givenUp() (n int) {
-	for _, s := range r.apis {
-		n += strings.Count(s.log.String(), "it was given up")
-	}
-	return n
-}
-
 // Workers that die or are stopped under load, and an api: no file that was acknowledged
 // is lost, no program runs twice, and sessions continue with their files.
 func TestClusterRolesFail(t *testing.T) {
@@ -412,15 +387,15 @@ func TestClusterRolesFail(t *testing.T) {
 	session := r.live(one)
 	word := fmt.Sprint("200", os.Getpid())
 	id, worker := r.goesOn(one, word)
-	before := r.givenUp()
+	before, lives := r.givenUp(worker.at()), worker.lives()
 	frozen := worker.freeze()
 	two.interrupted(id, "1")
 	if got := two.again(session, "open('kept.txt','w').write('newer'); "+read); !strings.Contains(got, "newer") {
 		t.Errorf("the session: %s", got)
 	}
-	eventually(t, patience, "the worker is given up", func() bool { return r.givenUp() > before })
+	eventually(t, patience, "the worker is given up", func() bool { return r.givenUp(worker.at()) > before })
 	frozen.thaw()
-	worker.logged("begins anew")
+	eventually(t, patience, "the worker begins anew", func() bool { return worker.lives() > lives })
 	eventually(t, patience, "the program is gone", func() bool { return len(withWord(word)) == 0 })
 	if got := one.again(session, read); !strings.Contains(got, "newer") {
 		t.Errorf("what a stopped worker had came back: %s", got)

@@ -57,9 +57,10 @@ func skip(t *testing.T, format string, args ...any) {
 // person is somebody who uses airlock on this machine.
 type person struct {
 	name       string
-	credential *syscall.Credential // nil: who runs the tests
-	service    *syscall.Credential // who owns the data of a service that they start; nil: they
-	files      int                 // that each of their processes may have open; 0: as many as who runs the tests
+	credential *syscall.Credential            // nil: who runs the tests
+	service    *syscall.Credential            // who owns the data of a service that they start; nil: they
+	files      int                            // that each of their processes may have open; 0: as many as who runs the tests
+	start      func(args ...string) *exec.Cmd // their airlock; nil: the one that all tests run
 }
 
 const nobody = 65534
@@ -190,6 +191,9 @@ func (who person) command(t *testing.T, env []string, args ...string) *exec.Cmd 
 	if who.files > 0 {
 		cmd = exec.Command("/bin/sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(who.files), binary},
 			args...)...)
+	}
+	if who.start != nil {
+		cmd = who.start(args...)
 	}
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -252,6 +253,16 @@ type stream struct {
 // stream starts a run, or watches one, event by event.
 func (s *service) stream(method, path, body string, headers ...string) *stream {
 	s.t.Helper()
+	events, refused := s.tryStream(method, path, body, headers...)
+	if events == nil {
+		s.t.Fatal(refused)
+	}
+	return events
+}
+
+// tryStream is stream where a service may refuse: then it returns what that says.
+func (s *service) tryStream(method, path, body string, headers ...string) (events *stream, refused string) {
+	s.t.Helper()
 	resp, err := http.DefaultClient.Do(s.request(method, path, body, append(headers, "Accept", "text/event-stream")...))
 	if err != nil {
 		s.t.Fatal(err)
@@ -260,11 +271,11 @@ func (s *service) stream(method, path, body string, headers ...string) *stream {
 	if kind := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK ||
 		!strings.HasPrefix(kind, "text/event-stream") {
 		content, _ := io.ReadAll(resp.Body)
-		s.t.Fatalf("%d %s: %s", resp.StatusCode, kind, content)
+		return nil, fmt.Sprintf("%d %s: %s", resp.StatusCode, kind, content)
 	}
 	scanner := bufio.NewScanner(resp.Body)
 	scanner.Buffer(nil, 8<<20)
-	return &stream{s.t, resp.Body, scanner}
+	return &stream{s.t, resp.Body, scanner}, ""
 }
 
 // next returns the next event, or false at the end.
