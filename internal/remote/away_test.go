@@ -146,3 +146,25 @@ func TestBeatElsewhere(t *testing.T) {
 		t.Errorf("it waits for %v: nobody else hears of it before it is given up", waited)
 	}
 }
+
+// A worker that listens on all addresses of its machine is reached where it speaks from.
+func TestAddressOfAll(t *testing.T) {
+	for told, known := range map[string]string{
+		"http://[::]:9000":        "http://127.0.0.1:9000",
+		"http://0.0.0.0:9000":     "http://127.0.0.1:9000",
+		"http://10.1.2.3:9000":    "http://10.1.2.3:9000",
+		"http://worker.test:9000": "http://worker.test:9000",
+	} {
+		registry := NewLocal()
+		service := httptest.NewServer(Desk(registry, func() {}))
+		defer service.Close()
+		b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}),
+			Node: Node{Name: "w", Address: told}, APIs: []string{service.URL}, Client: http.DefaultClient}
+		if err := b.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if list := registry.Workers(); len(list) != 1 || list[0].Address != known {
+			t.Errorf("%s: %+v", told, list)
+		}
+	}
+}

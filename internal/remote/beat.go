@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,6 +55,7 @@ func Desk(registry Registry, changed func()) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		n.Address = reachedAt(n.Address, r.RemoteAddr)
 		epoch, drain, err := registry.BeatWorker(r.Context(), n)
 		reply := beatReply{Epoch: epoch, Drain: drain}
 		if err != nil {
@@ -74,6 +77,22 @@ func Desk(registry Registry, changed func()) http.Handler {
 		changed()
 	})
 	return mux
+}
+
+// reachedAt is the address of a worker that listens on all of its addresses: with that one
+// from which it speaks.
+func reachedAt(address, from string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsUnspecified() {
+		return address
+	}
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		u.Host = net.JoinHostPort(host, u.Port())
+	}
+	return u.String()
 }
 
 // Beats tells apis that a worker lives.

@@ -55,7 +55,8 @@ func NewWorker(c WorkerConfig) *Worker {
 	bytes := http.DefaultTransport.(*http.Transport).Clone()
 	bytes.DialContext = outbound.Dialer(bucketDialTime, bucketLostAfter).DialContext
 	bytes.ResponseHeaderTimeout, bytes.MaxIdleConnsPerHost = bucketTime, 16
-	return &Worker{config: c, bytes: http.Client{Transport: bytes}, processes: map[engine.ID]engine.Process{}, idle: map[*host]func(){},
+	return &Worker{config: c, bytes: http.Client{Transport: bytes}, processes: map[engine.ID]engine.Process{},
+		idle: map[*host]func(){},
 		admission: &admission{slots: c.Slots, seats: max(c.Seats, c.Slots), memory: c.Memory}}
 }
 
