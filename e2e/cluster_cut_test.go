@@ -63,7 +63,8 @@ func (r *roles) farWorker() (worker *service, in *link, out []*link) {
 		k := newLink(r.T, host(r.T, s.url))
 		out, apis = append(out, k), append(apis, k.over(r.T, s.url))
 	}
-	worker = r.addWorker("AIRLOCK_LISTEN="+at, "AIRLOCK_ADVERTISE="+in.address(), "AIRLOCK_WORKER_API="+strings.Join(apis, ","))
+	worker = r.addWorker("AIRLOCK_LISTEN="+at, "AIRLOCK_ADVERTISE="+in.address(),
+		"AIRLOCK_WORKER_API="+strings.Join(apis, ","))
 	return worker, in, out
 }
 
@@ -95,7 +96,7 @@ func TestClusterWorkerCutOff(t *testing.T) {
 		!strings.Contains(got, "restarted") {
 		t.Errorf("the session: %s", got)
 	}
-	eventually(t, patience, "the program that nobody listens to has ended", func() bool { return len(withWord(word)) == 0 })
+	eventually(t, patience, "the program that nobody hears has ended", func() bool { return len(withWord(word)) == 0 })
 	if n := r.givenUp(in.address()); n > 0 {
 		t.Error("the worker was given up, though it is heard")
 	}
@@ -174,7 +175,8 @@ func TestClusterDatabaseCutOff(t *testing.T) {
 	eventually(t, patience, "the run is recorded", func() bool {
 		made := two.do("GET", runs+"/"+id, "")
 		got = object(t, made)
-		return made.status == http.StatusOK && find(got, "status") != "running"
+		status := find(got, "status")
+		return made.status == http.StatusOK && status != "queued" && status != "running"
 	})
 	if find(got, "status") != "ok" || find(got, "stdout") != "up\n" {
 		t.Errorf("%v", got)

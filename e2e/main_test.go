@@ -59,7 +59,7 @@ type person struct {
 	name       string
 	credential *syscall.Credential            // nil: who runs the tests
 	service    *syscall.Credential            // who owns the data of a service that they start; nil: they
-	files      int                            // that each of their processes may have open; 0: as many as who runs the tests
+	files      int                            // that each of their processes may have open; 0: as many as we
 	start      func(args ...string) *exec.Cmd // their airlock; nil: the one that all tests run
 }
 
