@@ -29,7 +29,8 @@ func failed(op, id string, err error) error {
 	case answer.StatusCode == http.StatusNotFound:
 		e.Kind, e.Hint = engine.ErrNotFound, ""
 	case answer.Code == "RequestTimeTooSkewed":
-		e.Hint = "The clock of this machine is more than a quarter of an hour off the bucket's, which then takes no signature: set it."
+		e.Hint = "The clock of this machine is more than a quarter of an hour off the bucket's, which then takes no " +
+			"signature: set it."
 	case answer.StatusCode == http.StatusForbidden:
 		e.Hint = "The credentials of the service may not do this with its bucket: it needs s3:GetObject, s3:PutObject, " +
 			"s3:DeleteObject and s3:ListBucket."

@@ -18,7 +18,7 @@ const (
 // validity is how long an address is good by this machine's clock: one that is behind
 // signs what has begun to be good some time ago.
 func (s *Store) validity() time.Duration {
-	return signedFor + min(max(s.now().Sub(time.Now()), 0), mostApart)
+	return signedFor + min(max(time.Until(s.now()), 0), mostApart)
 }
 
 // SignGet returns an address at which one blob can be read for a while.

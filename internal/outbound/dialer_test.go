@@ -33,7 +33,8 @@ func TestDialer(t *testing.T) {
 	}
 	cut := raw.Control(func(fd uintptr) { // the kernel drops what comes for it
 		drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
+		program := unix.SockFprog{Len: 1, Filter: &drop}
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
 	})
 	if err = errors.Join(cut, err); err != nil {
 		t.Fatal(err)
