@@ -180,10 +180,12 @@ CLUSTER = $(GO) build -o '$(CACHE)/cluster' ./bench/cluster && '$(CACHE)/cluster
 cluster: build $(VERSITYGW) test-data ## two apis, two workers, PostgreSQL and a bucket on this machine, until Ctrl-C
 	@$(CLUSTER) run
 
-# KILLS=1000 kills more nodes than the 60 of a first impression.
+# KILLS=1000 kills more nodes than the 60 of a first impression; KILLS=0 only
+# measures, ONLY=kills only kills.
 .PHONY: cluster-faults
 cluster-faults: build $(VERSITYGW) test-data ## what is seen when nodes, database and bucket fail; table in docs/cluster.md
-	@$(CLUSTER) -kills '$(or $(KILLS),60)' -doc docs/cluster.md faults
+	@[ '$(ONLY)' = kills ] || { $(CLUSTER) -doc docs/cluster.md faults; }
+	@[ '$(KILLS)' = 0 ] || { $(CLUSTER) -kills '$(or $(KILLS),60)' -doc docs/cluster.md kills; }
 
 .PHONY: cluster-bench
 cluster-bench: build $(VERSITYGW) test-data ## print(1) through api and worker beside one service; table in docs/cluster.md
@@ -195,7 +197,7 @@ cluster-upgrade: build $(VERSITYGW) test-data ## a rolling upgrade from FORMER=H
 	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir/tree"; rm -rf "$$dir"' EXIT && \
 		git worktree add -q --detach "$$dir/tree" '$(or $(FORMER),HEAD~20)' && \
 		(cd "$$dir/tree" && CGO_ENABLED=0 $(GO) build -o '$(CACHE)/airlock-former' ./cmd/airlock) && \
-		{ $(CLUSTER) -former '$(CACHE)/airlock-former' upgrade; }
+		{ $(CLUSTER) -former '$(CACHE)/airlock-former' -from "$$(git -C "$$dir/tree" rev-parse --short HEAD)" -doc docs/cluster.md upgrade; }
 
 # The clients themselves send what is recorded, to the service that is built.
 .PHONY: e2b-recordings

@@ -30,10 +30,11 @@ func faults(ctx context.Context, o *options) error {
 		return err
 	}
 	defer c.stop()
-	for _, role := range []string{"api", "api", "worker", "worker"} {
-		if _, err := c.node(ctx, role, o.binary); err != nil {
-			return err
-		}
+	if err := c.follow(ctx); err != nil {
+		return err
+	}
+	if err := c.four(ctx, o.binary); err != nil {
+		return err
 	}
 	fmt.Fprintln(o.out, "| failure | seen | median (most) |\n|---|---|---|")
 	row := func(failure, seen string, t times) { fmt.Fprintf(o.out, "| %s | %s | %v |\n", failure, seen, t) }
@@ -63,7 +64,7 @@ func faults(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	return c.killMany(ctx, o)
+	return c.failOver(ctx, row)
 }
 
 func (c *cluster) word() string { return fmt.Sprintf("1000.%d", time.Now().UnixNano()) }
@@ -247,27 +248,26 @@ func (c *cluster) away(ctx context.Context, name string, server interface {
 	return nil
 }
 
-// killMany kills nodes under load, one after the other.
-func (c *cluster) killMany(ctx context.Context, o *options) error {
-	l := c.begin(ctx)
-	killed := map[string]int{}
-	for i := 0; i < o.kills && ctx.Err() == nil; i++ {
-		n := c.nodes[[]int{2, 0, 3, 1}[i%4]]
-		until(ctx, time.Minute, func() bool { return c.nodes[0].prints(ctx) && c.nodes[1].prints(ctx) })
-		n.end(syscall.SIGKILL)
-		killed[n.role]++
-		if err := n.begin(ctx); err != nil {
-			return err
-		}
+// failOver kills the database, and has its standby take its place at once.
+func (c *cluster) failOver(ctx context.Context, row func(failure, seen string, t times)) error {
+	if err := c.whole(ctx); err != nil {
+		return err
 	}
-	until(ctx, time.Minute, func() bool { return c.nodes[0].prints(ctx) && c.nodes[1].prints(ctx) })
-	lost, twice := l.outcome(ctx)
-	fmt.Fprintf(o.out, "\nUnder load %d workers and %d apis were killed with `kill -9`, one after the other. %d runs with a file and\n"+
-		"%d runs in sessions ended well, %d were answered with an error or not at all. Acknowledged files lost: %d;\n"+
-		"of sessions: %d; runs seen on two workers: %d; sessions with another's file: %d.\n",
-		killed["worker"], killed["api"], len(l.kept), l.sessions, l.failed, lost, l.bared, twice, l.foreign)
-	if lost+twice+l.bared+l.foreign > 0 {
-		return fmt.Errorf("something was lost, or done twice")
+	api := c.of("api")[0]
+	made := map[string]any{"language": "bash", "code": "head -c 1000 /dev/urandom > made.bin"}
+	if err := c.postgres.Crash(); err != nil {
+		return err
 	}
-	return ctx.Err()
+	began := time.Now()
+	if err := c.standby.Promote(ctx); err != nil {
+		return err
+	}
+	if !until(ctx, time.Minute, func() bool {
+		a, err := api.ask(ctx, "POST", "/runs", made)
+		return err == nil && a.status == http.StatusOK && len(a.Files) == 1
+	}) {
+		return fmt.Errorf("the cluster does not work with the database that was its standby")
+	}
+	row("database killed, its standby promoted", "a run with a file ends well", times{time.Since(began)})
+	return nil
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,7 +26,8 @@ type load struct {
 	mu             sync.Mutex
 	kept           map[string]string       // words by the id of the file that was acknowledged
 	seen           map[string]map[int]bool // nodes on which a word was seen, by process
-	failed         int                     // answered with an error, or not
+	failed         map[string]int          // answered with an error, or not: how
+	turned         int                     // refused before anything was done, and asked of the next api
 	sessions       int                     // answers of sessions
 	foreign, bared int                     // with another's file, or without the one that was acknowledged
 }
@@ -33,7 +36,7 @@ type load struct {
 func (c *cluster) begin(ctx context.Context) *load {
 	ctx, stop := context.WithCancel(ctx)
 	l := &load{cluster: c, mark: "mark-" + strings.ToLower(rand.Text()), stop: stop, kept: map[string]string{},
-		seen: map[string]map[int]bool{}}
+		seen: map[string]map[int]bool{}, failed: map[string]int{}}
 	for n := range 3 {
 		l.group.Go(func() {
 			for i := n; ctx.Err() == nil; i += 3 {
@@ -53,15 +56,61 @@ func (l *load) api(i int) *node {
 	return apis[i%len(apis)]
 }
 
+// ask asks an api, and the next one if that refuses, as a load balancer does.
+func (l *load) ask(ctx context.Context, i int, path string, body any) (a answer, err error) {
+	until(ctx, startTime, func() bool {
+		if a, err = l.api(i).ask(ctx, "POST", path, body); !refused(a, err) {
+			return true
+		}
+		i++
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.turned++
+		return false
+	})
+	return a, err
+}
+
+// refused reports whether nothing was done: nobody listens, or it says so. That a program
+// was lost with its worker is no refusal.
+func refused(a answer, err error) bool {
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		return failed.Op == "dial"
+	}
+	return err == nil && a.status == http.StatusServiceUnavailable && a.again &&
+		(strings.Contains(a.Text, "shutting down") || strings.Contains(a.Text, "take nothing new"))
+}
+
+// fail counts what did not end well, unless the load has ended. The caller holds mu.
+func (l *load) fail(ctx context.Context, a answer, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	how := fmt.Sprint(a.status, " ", a.Status, " ", a.Text)
+	if err != nil {
+		how = err.Error()
+	}
+	l.failed[how[:min(len(how), 200)]]++
+}
+
+// failures is how much did not end well.
+func (l *load) failures() (n int) {
+	for how, count := range l.failed {
+		fmt.Fprintf(os.Stderr, "%d: %s\n", count, how)
+		n += count
+	}
+	return n
+}
+
 // run has a program print its word, and keep it in a file.
 func (l *load) run(ctx context.Context, i int) {
 	word := fmt.Sprint(l.mark, "-", i)
-	a, err := l.api(i).ask(ctx, "POST", "/runs", map[string]any{"language": "bash", "args": []string{word},
+	a, err := l.ask(ctx, i, "/runs", map[string]any{"language": "bash", "args": []string{word},
 		"code": `echo "$1" | tee made.txt; sleep 0.1`})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil || a.status != http.StatusOK || a.Status != "ok" || len(a.Files) != 1 || a.Stdout != word+"\n" {
-		l.failed++
+		l.fail(ctx, a, err)
 		return
 	}
 	l.kept[a.Files[0].ID] = word
@@ -72,18 +121,18 @@ func (l *load) session(ctx context.Context, n int) {
 	word := fmt.Sprint(l.mark, "-session-", n)
 	var id string
 	until(ctx, time.Minute, func() bool {
-		a, err := l.api(n).ask(ctx, "POST", "/sessions", map[string]any{"kind": "files"})
+		a, err := l.ask(ctx, n, "/sessions", map[string]any{"kind": "files"})
 		id = a.ID
 		return err == nil && a.status == http.StatusCreated
 	})
 	acknowledged := false
 	for i := n; ctx.Err() == nil; i++ {
-		a, err := l.api(i).ask(ctx, "POST", "/runs", map[string]any{"language": "bash", "session": id, "args": []string{word},
+		a, err := l.ask(ctx, i, "/runs", map[string]any{"language": "bash", "session": id, "args": []string{word},
 			"code": `[ ! -e who.txt ] || cat who.txt; echo "$1" > who.txt; sleep 0.1`})
 		l.mu.Lock()
 		switch {
 		case err != nil || a.status != http.StatusOK || a.Status != "ok":
-			l.failed++
+			l.fail(ctx, a, err)
 		case a.Stdout == "" && acknowledged:
 			l.bared++
 		case a.Stdout != "" && a.Stdout != word+"\n":

@@ -16,24 +16,25 @@ import (
 
 // options are of all that this command does.
 type options struct {
-	binary, former, runtimes, doc string
-	kills                         int
-	out                           io.Writer
+	binary, former, from, runtimes, doc string
+	kills                               int
+	out                                 io.Writer
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.binary, "binary", "bin/airlock", "what is run")
 	flag.StringVar(&o.former, "former", "", "upgrade: an earlier one")
+	flag.StringVar(&o.from, "from", "", "upgrade: the commit of that")
 	flag.StringVar(&o.runtimes, "runtimes", "", "Python packages, of a data directory after airlock setup")
 	flag.StringVar(&o.doc, "doc", "", "write the table between the marks of this file, docs/cluster.md")
-	flag.IntVar(&o.kills, "kills", 60, "faults: how many nodes are killed under load")
+	flag.IntVar(&o.kills, "kills", 60, "kills: how many nodes are killed under load")
 	flag.Parse()
 	does := map[string]func(context.Context, *options) error{
-		"run": stay, "faults": faults, "bench": measure, "upgrade": upgrade,
+		"run": stay, "faults": faults, "kills": kills, "bench": measure, "upgrade": upgrade,
 	}[flag.Arg(0)]
 	if does == nil {
-		fmt.Fprintln(os.Stderr, "usage: cluster [options] run|faults|bench|upgrade")
+		fmt.Fprintln(os.Stderr, "usage: cluster [options] run|faults|kills|bench|upgrade")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -57,10 +58,8 @@ func stay(ctx context.Context, o *options) error {
 		return err
 	}
 	defer c.stop()
-	for _, role := range []string{"api", "api", "worker", "worker"} {
-		if _, err := c.node(ctx, role, o.binary); err != nil {
-			return err
-		}
+	if err := c.four(ctx, o.binary); err != nil {
+		return err
 	}
 	fmt.Fprintf(o.out, "\n  Database  %s\n  Bucket    %s\n", c.database, c.bucket)
 	for _, n := range c.nodes {

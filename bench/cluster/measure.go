@@ -44,11 +44,9 @@ func measure(ctx context.Context, o *options) error {
 			took[i] = append(took[i], n.alone(ctx, 1)...)
 		}
 	}
-	load, _ := os.ReadFile("/proc/loadavg")
-	average, _, _ := strings.Cut(string(load), " ")
 	fmt.Fprintf(o.out, "print(1), by turns in one run, at load %s; PostgreSQL and bucket on the same machine.\n\n"+
 		"| | one at a time, p50 | p99 | %d clients, runs/s | at half of the lower rate, p99 |\n|---|---|---|---|---|\n",
-		average, clients)
+		average(), clients)
 	rates := make([]float64, len(ways))
 	for i, n := range ways {
 		rates[i] = float64(len(n.crowd(ctx, 0))) / span.Seconds()
@@ -63,6 +61,13 @@ func measure(ctx context.Context, o *options) error {
 		"Two workers are not compared with one: api, database and client share the processors of one machine\n"+
 		"with them.\n", millis(took[1].at(50)-took[0].at(50)), float64(half[1])/float64(half[0]))
 	return ctx.Err()
+}
+
+// average is the load of the machine.
+func average() string {
+	load, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(load), " ")
+	return first
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -121,28 +126,13 @@ func upgrade(ctx context.Context, o *options) error {
 		return err
 	}
 	defer c.stop()
-	for _, role := range []string{"api", "api", "worker", "worker"} {
-		if _, err := c.node(ctx, role, o.former); err != nil {
-			return err
-		}
+	if err := c.four(ctx, o.former); err != nil {
+		return err
 	}
 	l := c.begin(ctx)
-	more := func() error {
-		l.mu.Lock()
-		before := len(l.kept) + l.sessions
-		l.mu.Unlock()
-		if !until(ctx, time.Minute, func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return len(l.kept)+l.sessions > before+10
-		}) {
-			return errors.New("no run ends well")
-		}
-		return nil
-	}
 	for _, i := range []int{2, 0, 3, 1} { // both versions side by side, in both roles
-		if err := more(); err != nil {
-			return err
+		if !l.more(ctx, 10) {
+			return errors.New("no run ends well")
 		}
 		n := c.nodes[i]
 		n.end(syscall.SIGTERM)
@@ -151,15 +141,18 @@ func upgrade(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	if err := more(); err != nil {
-		return err
+	if !l.more(ctx, 10) {
+		return errors.New("no run ends well")
 	}
 	lost, twice := l.outcome(ctx)
-	fmt.Fprintf(o.out, "%d runs with a file and %d in sessions ended well while four nodes were replaced, %d were\n"+
-		"refused or cut off; files lost: %d, of sessions: %d, runs seen on two workers: %d, another's file: %d\n",
-		len(l.kept), l.sessions, l.failed, lost, l.bared, twice, l.foreign)
-	if lost+twice+l.bared+l.foreign > 0 {
-		return errors.New("something was lost, or done twice")
+	failed := l.failures()
+	fmt.Fprintf(o.out, "From commit %s, at a load of %s: %d runs with a file and %d in sessions ended well while four\n"+
+		"nodes were replaced. %d times an api that was about to end refused one before it began, and the other one\n"+
+		"did it, as by way of a load balancer. Cut off, or ended with an error: %d. Files lost: %d, of sessions: %d,\n"+
+		"runs seen on two workers: %d, another's file: %d.\n",
+		o.from, average(), len(l.kept), l.sessions, l.turned, failed, lost, l.bared, twice, l.foreign)
+	if lost+twice+l.bared+l.foreign+failed > 0 {
+		return errors.New("something was lost, cut off, or done twice")
 	}
 	return ctx.Err()
 }

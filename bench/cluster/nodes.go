@@ -32,6 +32,7 @@ type cluster struct {
 	options          *options
 	dir              string
 	postgres         *postgrestest.Server
+	standby          *postgrestest.Server // nil: there is none
 	s3               *buckettest.Server
 	database, bucket string
 	token            string
@@ -81,10 +82,32 @@ func (c *cluster) stop() {
 	if c.postgres != nil {
 		_ = c.postgres.Stop()
 	}
+	if c.standby != nil {
+		_ = c.standby.Stop()
+	}
 	if c.s3 != nil {
 		_ = c.s3.Stop()
 	}
 	os.RemoveAll(c.dir)
+}
+
+// follow starts a synchronous standby of the database, to which the nodes turn.
+func (c *cluster) follow(ctx context.Context) (err error) {
+	if c.standby, err = c.postgres.Standby(ctx); err != nil {
+		return err
+	}
+	c.database = c.postgres.URLWith(c.standby, c.database)
+	return c.postgres.Synchronous(ctx)
+}
+
+// four starts two apis and two workers.
+func (c *cluster) four(ctx context.Context, binary string) error {
+	for _, role := range []string{"api", "api", "worker", "worker"} {
+		if _, err := c.node(ctx, role, binary); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // node starts one more. A worker knows the apis that there are.
@@ -134,8 +157,39 @@ func (c *cluster) of(role string) (list []*node) {
 	return list
 }
 
-// begin starts the process, and waits until it answers.
+// begin starts the process, and waits until it takes work.
 func (n *node) begin(ctx context.Context) error {
+	if err := n.start(); err != nil {
+		return err
+	}
+	if !until(ctx, startTime, func() bool { return n.ready(ctx) }) {
+		text, _ := os.ReadFile(n.data + ".log")
+		return fmt.Errorf("a node of the role %s does not start: %s", n.role, text)
+	}
+	return nil
+}
+
+// ready asks as Kubernetes does.
+func (n *node) ready(ctx context.Context) bool {
+	if n.role == "worker" {
+		health := exec.CommandContext(ctx, n.cmd.Path, "health", "--data", n.data)
+		health.Env = []string{"HOME=/nonexistent", "AIRLOCK_CONFIG=none"}
+		return health.Run() == nil
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+"/api/v1/ready", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// start starts the process.
+func (n *node) start() error {
 	args := []string{"serve", "--listen", strings.TrimPrefix(n.url, "http://"), "--data", n.data, "--log-level", "warn",
 		"--role", n.role, "--owner-rate", "100000"}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent",
@@ -170,17 +224,6 @@ func (n *node) begin(ctx context.Context) error {
 		defer close(n.ended)
 		_ = n.cmd.Wait() // how it ended is in its log
 	}()
-	ready := func() bool {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(n.url, "http://"))
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	}
-	if !until(ctx, startTime, ready) {
-		text, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("a node of the role %s does not start: %s", n.role, text)
-	}
 	return nil
 }
 
@@ -236,6 +279,7 @@ func until(ctx context.Context, most time.Duration, yes func() bool) bool {
 // answer is what is looked at of any answer.
 type answer struct {
 	status int
+	again  bool // it says when to ask again
 	ID     string
 	Status string
 	Stdout string
@@ -265,6 +309,6 @@ func (n *node) ask(ctx context.Context, method, path string, body any) (a answer
 		return a, err
 	}
 	_ = json.Unmarshal(raw, &a) // the content of a file is none
-	a.status, a.Text = resp.StatusCode, string(raw)
+	a.status, a.Text, a.again = resp.StatusCode, string(raw), resp.Header.Get("Retry-After") != ""
 	return a, nil
 }
