@@ -56,7 +56,7 @@ func NewWorker(c WorkerConfig) *Worker {
 	bytes.DialContext = outbound.Dialer(bucketDialTime, bucketLostAfter).DialContext
 	bytes.ResponseHeaderTimeout, bytes.MaxIdleConnsPerHost = bucketTime, 16
 	return &Worker{config: c, bytes: http.Client{Transport: bytes}, processes: map[engine.ID]engine.Process{},
-		idle: map[*host]func(){},
+		idle:      map[*host]func(){},
 		admission: &admission{slots: c.Slots, seats: max(c.Seats, c.Slots), memory: c.Memory}}
 }
 
