@@ -192,7 +192,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	}
 	j.timings.end("stage")
 	run := s.sandbox.Run
-	if _, distant := s.sandbox.(Distant); distant && j.session.Kind == SessionHeld {
+	if j.session.restorable() {
 		run = func(ctx context.Context, spec *Spec, host Host) (*Outcome, error) {
 			return s.runHeld(ctx, j, spec, host)
 		}

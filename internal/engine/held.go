@@ -11,6 +11,10 @@ import "context"
 const restoredNote = "[The workspace of this session went with the machine that it was on. " +
 	"It has its files as of the last run again; what ran in it has ended.]\n"
 
+// restorable reports whether a session is one of those, also once it was taken over by a
+// node that has its workspace itself.
+func (s *Session) restorable() bool { return s.Kind == SessionHeld && s.Place.Worker != 0 }
+
 // runHeld runs a program in its session's workspace, which is made again if it is gone.
 func (s *Service) runHeld(ctx context.Context, j *job, spec *Spec, host Host) (*Outcome, error) {
 	outcome, err := s.sandbox.Run(ctx, spec, host)
@@ -33,13 +37,13 @@ func (s *Service) runHeld(ctx context.Context, j *job, spec *Spec, host Host) (*
 	return s.sandbox.Run(ctx, spec, host)
 }
 
-// keepHeld stores what a program has changed in a held workspace on another machine.
+// keepHeld stores what a program has changed in a held workspace that can be restored.
 func (s *Service) keepHeld(ctx context.Context, j *job) {
-	if _, distant := s.sandbox.(Distant); !distant || j.session.Kind != SessionHeld {
+	if !j.session.restorable() {
 		return
 	}
 	if _, err := s.SaveSession(ctx, j.session, j.request.Profile.Limits); err != nil {
-		s.log.WarnContext(ctx, "files of a held session could not be stored: they are on its worker alone", "session",
+		s.log.WarnContext(ctx, "files of a held session could not be stored: they are in its workspace alone", "session",
 			j.session.ID, "error", err)
 	}
 }
