@@ -129,9 +129,20 @@ func TestCluster(t *testing.T) {
 		events := two.stream("POST", "/api/v1/sessions/"+id+"/cells", `{"code":"print(x + 2)"}`)
 		events.until("stdout", "43")
 	})
+	listed := func(t *testing.T, path, id string) {
+		t.Helper()
+		eventually(t, patience, "the other one lists it, too", func() bool {
+			return id != "" && bytes.Contains(two.do("GET", path, "").body, []byte(id))
+		})
+	}
+	t.Run("Jupyter", func(t *testing.T) {
+		id := find(object(t, one.do("POST", "/jupyter/api/kernels", "{}")), "id")
+		listed(t, "/jupyter/api/kernels", id)
+	})
 	t.Run("E2B", func(t *testing.T) {
 		made := one.do("POST", "/e2b/sandboxes", `{"templateID":"base"}`)
 		id := find(object(t, made), "sandboxID")
+		listed(t, "/e2b/v2/sandboxes", id)
 		if got := two.do("GET", "/e2b/sandboxes/"+id, ""); got.status != http.StatusOK {
 			t.Errorf("%d %s", got.status, got.body)
 		}
