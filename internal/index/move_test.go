@@ -81,6 +81,11 @@ func TestCopyTo(t *testing.T) {
 	n, err := target.IndexRuns(t.Context(), 1000)
 	b.want(err, "")
 	b.same("runs with words", n, 39)
+	waiting := -1
+	b.want(target.store.look(t.Context(), func(c *conn) error {
+		return c.row(t.Context(), []any{&waiting}, "SELECT gin_clean_pending_list('run_text_words')")
+	}), "")
+	b.same("pages of words that a search would go through one by one", waiting, 0)
 	found, err := target.Runs(t.Context(), engine.RunQuery{Owner: "owner-1", Text: "words", Page: engine.Page{Limit: 100}})
 	b.want(err, "")
 	b.same("runs found", len(found), 13)
