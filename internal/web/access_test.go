@@ -207,7 +207,7 @@ func TestOthers(t *testing.T) {
 	}
 	b := v.another()
 	b.signIn(bob, "/")
-	for _, path := range []string{run, run + "/events", run + "/result", run + "/files.zip", "/files/" + file.ID.String(),
+	for _, path := range []string{run, run + "/events", run + "/files.zip", "/files/" + file.ID.String(),
 		"/files/" + file.ID.String() + "/content", "/files/" + file.ID.String() + "/preview"} {
 		if got := b.get(path); got.status != http.StatusNotFound || strings.Contains(got.body, "secret") {
 			t.Errorf("another owner's %s is answered %d", path, got.status)

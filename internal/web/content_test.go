@@ -4,7 +4,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
+	"mime/multipart"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +260,7 @@ func TestEvents(t *testing.T) {
 	v := visitSite(t, true, prints("a\n\nevent: result\ndata: {}\n\n"))
 	path := v.runs()
 	all := v.get(path + "/events").body
-	if n := strings.Count(all, "\nevent: "); n != 3 { // started, output, result
+	if n := strings.Count("\n"+all, "\nevent: "); n != 4 { // started, output, result, recent
 		t.Errorf("%d events in %s", n, all)
 	}
 	r := v.request("GET", path+"/events", nil)
@@ -274,5 +276,62 @@ func TestEvents(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(all), []byte(`"data":"a\n\nevent: result\ndata: {}\n\n"`)) {
 		t.Errorf("the output is %s", all)
+	}
+}
+
+// A script gets what a run does as the answer to its request, small pictures included.
+func TestRunIsAnsweredWithItsEvents(t *testing.T) {
+	const png = "\x89PNG\r\n\x1a\n"
+	picture := func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		host.Output(engine.Stdout, []byte("drawn\n"))
+		out := sandboxtest.Exit(0)
+		for _, f := range [][2]string{{"large.png", png + strings.Repeat("x", inlined)}, {"page.html", "<script>1</script>"},
+			{"small.png", png + "small"}} {
+			output, err := sandboxtest.File(f[0], f[1])
+			if err != nil {
+				return nil, err
+			}
+			out.Outputs = append(out.Outputs, output)
+		}
+		return out, nil
+	}
+	v := visitSite(t, true, picture)
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for _, f := range [][2]string{{"token", v.token()}, {"language", "python"}, {"code", "draw()"}} {
+		if err := form.WriteField(f[0], f[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := form.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := v.request("POST", "/runs", &body)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	r.Header.Set("Accept", "text/event-stream")
+	got := v.send(r)
+	if got.status != 200 || !strings.HasPrefix(got.header.Get("Location"), "/ui/runs/") {
+		t.Fatalf("%d, %v", got.status, got.header)
+	}
+	var order []string
+	data := map[string]struct{ Data, HTML string }{}
+	for block := range strings.SplitSeq(strings.TrimSpace(got.body), "\n\n") {
+		_, block, _ = strings.Cut("\n"+block, "\nevent: ")
+		name, text, _ := strings.Cut(block, "\ndata: ")
+		var one struct{ Data, HTML string }
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			t.Fatalf("%q: %v", block, err)
+		}
+		order, data[name] = append(order, name), one
+	}
+	if diff := cmp.Diff([]string{"started", "output", "result", "recent"}, order); diff != "" {
+		t.Error(diff)
+	}
+	html := data["result"].HTML
+	if n := strings.Count(html, `src="data:image/png;base64,iVBORw0KGgpzbWFsbA=="`); n != 1 || strings.Count(html, "data:") != 1 {
+		t.Errorf("one small picture is to come along: %s", html)
+	}
+	if !strings.Contains(data["recent"].HTML, "draw()") || data["output"].Data != "drawn\n" {
+		t.Errorf("it says %v", data)
 	}
 }

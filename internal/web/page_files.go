@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"html/template"
 	"io"
 	"net/http"
 
@@ -46,6 +47,7 @@ func (s *Site) filesPage(e Engine) {
 	s.nav = append(s.nav, navEntry{Name: "files", Title: "Sessions & files", Path: "/files"})
 	s.mux.HandleFunc("GET /files", s.handle(p.list))
 	s.mux.HandleFunc("POST /files", s.change(p.upload))
+	s.mux.HandleFunc("POST /files/look", s.change(p.look))
 	s.mux.HandleFunc("GET /files/{id}", s.handle(p.show))
 	s.mux.HandleFunc("GET /files/{id}/content", s.handle(p.content))
 	s.mux.HandleFunc("GET /files/{id}/preview", s.handle(p.preview))
@@ -63,6 +65,8 @@ type fileView struct {
 	engine.File
 	Label string // its path, or its name, as it is shown
 	Kind  string // how it can be looked at: "image", "table", "markdown", "json", "text", or "" for not at all
+
+	Inline template.URL // a picture itself; empty: it is fetched
 }
 
 func (s *Site) fileView(f engine.File) fileView {
@@ -153,6 +157,19 @@ func (p *filesPage) show(w http.ResponseWriter, v *webRequest) error {
 // preview is the part of a page that shows a file's content.
 func (p *filesPage) preview(w http.ResponseWriter, v *webRequest) error {
 	file, err := p.find(v)
+	if err != nil {
+		return err
+	}
+	body := previewView{File: p.fileView(file)}
+	p.makePreview(v, &body)
+	return p.fragment(w, v, "file", "preview", body)
+}
+
+// look stores the request's body for a while, and shows it as preview does: what a cell put
+// out is no file of the session.
+func (p *filesPage) look(w http.ResponseWriter, v *webRequest) error {
+	file, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{
+		Name: v.URL.Query().Get("name"), Origin: originPage, TTL: lookTime}, v.Body)
 	if err != nil {
 		return err
 	}

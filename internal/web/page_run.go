@@ -48,10 +48,8 @@ func (s *Site) runPage(e Engine) {
 	s.sections["compare"] = "history"
 	s.mux.HandleFunc("GET /{$}", s.handle(p.blank))
 	s.mux.HandleFunc("POST /runs", s.change(p.start))
-	s.mux.HandleFunc("GET /runs/recent", s.handle(p.recent))
 	s.mux.HandleFunc("GET /runs/{id}", s.handle(p.show))
 	s.mux.HandleFunc("GET /runs/{id}/events", s.handle(p.events))
-	s.mux.HandleFunc("GET /runs/{id}/result", s.handle(p.result))
 	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(p.stop))
 	s.mux.HandleFunc("POST /runs/{id}/again", s.change(p.again))
 	p.historyRoutes()
@@ -131,9 +129,12 @@ func (p *runPage) page(w http.ResponseWriter, v *webRequest, body *runView) erro
 	if body.Run != nil {
 		title = body.Run.Title
 	}
-	p.render(w, v, http.StatusOK, "run", title, body)
+	p.renderUnder(w, v, http.StatusOK, "run", title, body, runPolicy)
 	return nil
 }
+
+// runPolicy lets the page show pictures that came with a result.
+func runPolicy(nonce string) string { return policyWith(nonce, "'self' data:", "") }
 
 func (p *runPage) find(v *webRequest) (*engine.Run, error) {
 	id, err := engine.ParseID(v.PathValue("id"))
@@ -143,8 +144,7 @@ func (p *runPage) find(v *webRequest) (*engine.Run, error) {
 	return p.runs.GetRun(v.Context(), v.caller, id)
 }
 
-// start runs what the form says. A script gets the run's address; a browser
-// without one goes there.
+// start runs what the form says.
 func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 	src, err := p.readForm(v)
 	if err != nil {
@@ -184,12 +184,12 @@ func (p *runPage) again(w http.ResponseWriter, v *webRequest) error {
 	return p.begun(w, v, run)
 }
 
-// begun leads to a run's page.
+// begun leads to a run's page; a script gets the run's events too.
 func (p *runPage) begun(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
 	address := p.address("/runs/" + run.ID.String())
-	if v.wants("application/json") {
-		writeJSON(w, http.StatusCreated, map[string]string{"id": run.ID.String(), "url": address})
-		return nil
+	if v.wants("text/event-stream") {
+		w.Header().Set("Location", address)
+		return p.follow(w, v, run.ID, 0)
 	}
 	http.Redirect(w, v.Request, address, http.StatusSeeOther)
 	return nil
@@ -214,24 +214,6 @@ func (p *runPage) stop(w http.ResponseWriter, v *webRequest) error {
 	}
 	http.Redirect(w, v.Request, p.address("/runs/"+run.ID.String()), http.StatusSeeOther)
 	return nil
-}
-
-// result is the part of a run's page that is there once it has ended.
-func (p *runPage) result(w http.ResponseWriter, v *webRequest) error {
-	run, err := p.find(v)
-	if err != nil {
-		return err
-	}
-	return p.fragment(w, v, "run", "result", &runView{Run: p.outcome(v, run)})
-}
-
-// recent is the part of the page that lists the latest runs.
-func (p *runPage) recent(w http.ResponseWriter, v *webRequest) error {
-	runs, _, err := p.history(v, "", engine.ID{}, recentRuns)
-	if err != nil {
-		return err
-	}
-	return p.fragment(w, v, "run", "recent", &runView{Recent: runs})
 }
 
 // outcome is how a run stands, for a person.

@@ -204,7 +204,7 @@ func TestRunWithoutScripts(t *testing.T) {
 func TestEveryPageHasItsHeaders(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	run := v.runs()
-	for _, path := range []string{"/", run, run + "/result", "/runs", "/runs/recent", "/runs/compare", "/files", "/status",
+	for _, path := range []string{"/", run, "/runs", "/runs/compare", "/files", "/status",
 		"/sign-in", "/nothing", "/static/none.js"} {
 		got := v.get(path)
 		policy := got.header.Get("Content-Security-Policy")

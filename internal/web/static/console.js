@@ -77,6 +77,7 @@ class Ink {
 export class Console {
   constructor(element) {
     this.element = element;
+    this.scheduled = false;
     this.clear();
     // The end is followed until somebody scrolls away from it. Scrolling of
     // ours, and of blocks that get their true heights, does not count.
@@ -93,7 +94,7 @@ export class Console {
     this.element.replaceChildren();
     this.follow = true;
     this.queue = [];
-    this.scheduled = false;
+    this.looks = 0; // at the end, in frames to come
     this.raw = [];
     this.streams = {};
     this.returned = false;
@@ -106,6 +107,9 @@ export class Console {
   write(stream, data) {
     this.raw.push(data);
     this.queue.push([stream, data]);
+    // The first text does not wait for a frame: it is what a click is for.
+    if (this.raw.length === 1) this.pump();
+    this.looks = 6;
     this.schedule();
   }
 
@@ -120,9 +124,17 @@ export class Console {
   schedule() {
     if (this.scheduled) return;
     this.scheduled = true;
-    const pump = () => { this.scheduled = false; this.pump(); };
-    if (document.hidden) setTimeout(pump, 50);
-    else requestAnimationFrame(pump);
+    const frame = () => { this.scheduled = false; this.frame(); };
+    if (document.hidden) setTimeout(frame, 50);
+    else requestAnimationFrame(frame);
+  }
+
+  // frame shows what has come, and the end of it, for a few frames more: the blocks that
+  // come into sight get their true heights only then.
+  frame() {
+    if (this.queue.length) { this.pump(); this.looks = 6; }
+    if (this.follow) this.element.scrollTop = this.element.scrollHeight;
+    if (this.queue.length || this.follow && --this.looks > 0) this.schedule();
   }
 
   pump() {
@@ -141,15 +153,6 @@ export class Console {
       }
       this.render(first[0], piece);
     }
-    if (this.follow) this.toEnd(5);
-    if (this.queue.length) this.schedule();
-  }
-
-  // toEnd shows the end, and looks again: the blocks that come into sight get
-  // their true heights only then.
-  toEnd(frames) {
-    this.element.scrollTop = this.element.scrollHeight;
-    if (frames && this.follow && !this.queue.length) requestAnimationFrame(() => this.toEnd(frames - 1));
   }
 
   render(name, text) {

@@ -25,20 +25,26 @@ export function problemOf(status, text) {
   }
 }
 
-// ask sends a request as this visitor. It throws a Problem.
-export async function ask(url, { method = "GET", body, accept = "application/json", type, signal } = {}) {
+// send sends a request as this visitor. It throws a Problem.
+export async function send(url, { method = "GET", body, headers, signal } = {}) {
   let answer;
   try {
     answer = await fetch(url, {
       method, body, signal, credentials: "same-origin", redirect: "error",
-      headers: { "Accept": accept, "X-Airlock-Token": meta("token"), ...(type ? { "Content-Type": type } : {}) },
+      headers: { "X-Airlock-Token": meta("token"), ...headers },
     });
   } catch (e) {
     if (e.name === "AbortError") throw e;
     throw new Problem("The service cannot be reached.", "Is it still running? This page tries again when you do.");
   }
+  if (!answer.ok) throw problemOf(answer.status, await answer.text());
+  return answer;
+}
+
+// ask is send for an answer that is read as a whole.
+export async function ask(url, { accept = "application/json", type, ...options } = {}) {
+  const answer = await send(url, { ...options, headers: { Accept: accept, ...(type ? { "Content-Type": type } : {}) } });
   const text = await answer.text();
-  if (!answer.ok) throw problemOf(answer.status, text);
   return accept === "application/json" && text ? JSON.parse(text) : text;
 }
 

@@ -1,7 +1,7 @@
 // What runs in the session beside the cells: processes, and the ports on which programs
 // listen. While something runs it is looked at again every few seconds.
 import { Console } from "./console.js";
-import { events } from "./session.js";
+import { events } from "./stream.js";
 
 const box = document.getElementById("notebook");
 const list = document.getElementById("processes");

@@ -1,7 +1,8 @@
 // The run page: an editor, input files, and what a program does as it does it.
-import { announce, ask, meta, parts } from "./page.js";
+import { announce, ask, meta, parts, send } from "./page.js";
 import { Console } from "./console.js";
 import * as draft from "./draft.js";
+import { follow } from "./stream.js";
 import { Uploads } from "./uploads.js";
 import { watch } from "./previews.js";
 
@@ -16,10 +17,11 @@ const link = document.getElementById("permalink");
 const copy = document.getElementById("copy");
 const notice = document.getElementById("notice");
 const result = document.getElementById("result");
+const recent = document.getElementById("recent");
 const output = document.getElementById("output");
 const uploads = new Uploads(document.getElementById("inputs"));
 let screen = null; // the Console, once something is to be shown by scripts
-let current = null; // the run that is going on: {id, url, source}
+let current = ""; // address of the run that is going on
 let ticking = 0;
 let editor = null;
 
@@ -80,12 +82,14 @@ async function start() {
   clock.textContent = "";
   show("queued", "starting");
   try {
-    const run = await ask(form.action, { method: "POST", body: new FormData(form) });
+    // The answer is what the run does, to its end.
+    const answer = await send(form.action, { method: "POST", body: new FormData(form), headers: { Accept: "text/event-stream" } });
+    const url = answer.headers.get("Location");
+    carry(url, answer);
     clearTimeout(saving);
     saving = 0;
     draft.forget();
-    history.pushState({ run: run.id }, "", run.url);
-    follow(run);
+    history.pushState(null, "", url);
   } catch (e) {
     busy(false);
     show("", "not run");
@@ -93,51 +97,38 @@ async function start() {
   }
 }
 
-// follow watches a run from its first event. The connection may break: the
-// browser comes back by itself and says which event was the last.
-function follow(run) {
-  current = run;
-  busy(true);
-  link.href = run.url;
-  link.hidden = false;
-  const source = (run.source = new EventSource(`${run.url}/events`));
-  source.addEventListener("open", () => say(""));
-  source.addEventListener("started", (e) => {
-    const state = JSON.parse(e.data);
-    show("running", state.words);
-    announce("The program runs.");
-    tick(state.elapsed_ms);
-  });
-  source.addEventListener("output", (e) => {
-    const { stream, data } = JSON.parse(e.data);
-    screen.write(stream, data);
-  });
-  source.addEventListener("result", (e) => finish(run, JSON.parse(e.data)));
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) refused(run);
-    else say("The connection is lost. Trying again; nothing will be missed.", "warning");
-  });
-}
+const connect = (url) => (headers) => send(`${url}/events`, { headers });
 
-// refused finds out in words why a stream of events was not given.
-async function refused(run) {
-  if (current !== run) return;
-  current = null;
-  busy(false);
-  clearInterval(ticking);
-  show("interrupted", "not known");
+// carry shows what a run does until it has ended.
+async function carry(url, answer) {
+  current = url;
+  busy(true);
+  link.href = url;
+  link.hidden = false;
+  let ended = false;
   try {
-    await ask(`${run.url}/result`, { accept: "text/html" });
-    say("The connection is lost. Load the page again to go on watching.");
+    const { html } = await follow(connect(url), "recent", (type, data) => {
+      if (type === "started") {
+        show("running", data.words);
+        announce("The program runs.");
+        tick(data.elapsed_ms);
+      } else if (type === "output") screen.write(data.stream, data.data);
+      else if (type === "result" && !ended) { ended = true; finish(data); }
+    }, { answer, lost: (yes) => say(yes ? "The connection is lost. Trying again; nothing will be missed." : "", "warning") });
+    fill(recent, html);
   } catch (e) {
+    if (ended) return;
+    current = "";
+    busy(false);
+    clearInterval(ticking);
+    show("interrupted", "not known");
     say(e.words ?? String(e));
   }
 }
 
-async function finish(run, state) {
-  run.source.close();
+async function finish(state) {
   clearInterval(ticking);
-  if (current === run) current = null;
+  current = "";
   if (state.elapsed_ms) clock.textContent = duration(state.elapsed_ms);
   show(state.status, state.words);
   announce(`The program has ended: ${state.words}.`);
@@ -145,14 +136,8 @@ async function finish(run, state) {
   copy.hidden = !navigator.clipboard;
   await screen.drained();
   output.dataset.empty = state.status === "ok" || state.status === "error" ? "The program printed nothing." : "";
-  try {
-    fill(result, await ask(`${run.url}/result`, { accept: "text/html" }));
-    watch(result);
-    const recent = document.getElementById("recent");
-    fill(recent, await ask(`${recent.dataset.url}`, { accept: "text/html" }));
-  } catch (e) {
-    say(e.words ?? String(e));
-  }
+  fill(result, state.html);
+  watch(result);
 }
 
 function fill(element, html) {
@@ -167,7 +152,7 @@ async function stop() {
   stopButton.disabled = true;
   show("running", "stopping");
   try {
-    await ask(`${current.url}/stop`, { method: "POST" });
+    await ask(`${current}/stop`, { method: "POST" });
   } catch (e) {
     stopButton.disabled = !current;
     say(e.words ?? String(e));
@@ -232,7 +217,7 @@ requestAnimationFrame(() => setTimeout(dress));
 const shown = output.dataset.run;
 if (shown && output.dataset.final !== "true") {
   fresh();
-  follow({ id: shown, url: output.dataset.url });
+  carry(output.dataset.url);
 } else if (shown) {
   copy.hidden = !navigator.clipboard;
   if (output.dataset.rich === "true") replay();
@@ -240,20 +225,18 @@ if (shown && output.dataset.final !== "true") {
 
 // replay shows a run that has ended again, for its colours, and for the part
 // of its output that is not in the document.
-function replay() {
-  const source = new EventSource(`${output.dataset.url}/events`);
+async function replay() {
   let begun = false;
-  const begin = () => { if (!begun) { begun = true; fresh(); output.setAttribute("aria-busy", "true"); } };
-  source.addEventListener("output", (e) => {
-    begin();
-    const { stream, data } = JSON.parse(e.data);
-    screen.write(stream, data);
-  });
-  source.addEventListener("result", async () => {
-    source.close();
-    if (screen) await screen.drained();
-    output.removeAttribute("aria-busy");
-    copy.hidden = !navigator.clipboard;
-  });
-  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The whole output could not be fetched. Load the page again."); });
+  try {
+    await follow(connect(output.dataset.url), "result", (type, data) => {
+      if (type !== "output") return;
+      if (!begun) { begun = true; fresh(); output.setAttribute("aria-busy", "true"); }
+      screen.write(data.stream, data.data);
+    });
+  } catch {
+    say("The whole output could not be fetched. Load the page again.");
+  }
+  await screen?.drained();
+  output.removeAttribute("aria-busy");
+  copy.hidden = !navigator.clipboard;
 }

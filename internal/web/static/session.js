@@ -1,5 +1,6 @@
 // A live session, through the native API: what a notebook asks of it.
 import { meta, problemOf, Problem } from "./page.js";
+import { follow } from "./stream.js";
 
 const WEEK = 7 * 24 * 3600;
 
@@ -71,23 +72,8 @@ export class Session {
     return this.follow(cell, tell, answer);
   }
 
-  async follow(cell, tell, answer) {
-    let last = 0;
-    for (let tries = 0; ; tries++) {
-      try {
-        answer ??= await this.send(this.at(`/cells/${cell}/events`), { headers: { Accept: "text/event-stream", ...(last ? { "Last-Event-ID": String(last) } : {}) } });
-        for await (const event of events(answer.body)) {
-          tries = 0;
-          if (event.id) last = Number(event.id);
-          if (event.type === "done") return event.data;
-          tell(event.type, event.data);
-        }
-      } catch (e) {
-        if (e.status || tries > 20) throw e;
-      }
-      answer = null;
-      await new Promise((next) => setTimeout(next, Math.min(200 * 2 ** tries, 5000)));
-    }
+  follow(cell, tell, answer) {
+    return follow((headers) => this.send(this.at(`/cells/${cell}/events`), { headers }), "done", tell, { answer });
   }
 
   write(path, content) {
@@ -103,25 +89,4 @@ async function renew() {
   if (!token || token === meta("token")) return false;
   document.querySelector("meta[name=airlock-token]").content = token;
   return true;
-}
-
-// events reads a stream of server-sent events.
-export async function* events(stream) {
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const blocks = (rest + value).split("\n\n");
-    rest = blocks.pop();
-    for (const block of blocks) {
-      const event = { type: "message", id: "", text: "" };
-      for (const line of block.split("\n")) {
-        if (line.startsWith("event: ")) event.type = line.slice(7);
-        else if (line.startsWith("id: ")) event.id = line.slice(4);
-        else if (line.startsWith("data: ")) event.text += line.slice(6);
-      }
-      if (event.text) yield { ...event, data: JSON.parse(event.text) };
-    }
-  }
 }

@@ -2,7 +2,7 @@
 import { ask, announce, meta, named, parts } from "./page.js";
 import { fromCSV, Table } from "./table.js";
 import { Processes } from "./processes.js";
-import { events } from "./session.js";
+import { events } from "./stream.js";
 
 const box = document.getElementById("notebook");
 const tree = document.getElementById("files");
