@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -308,13 +309,53 @@ func TestNotebookNumbers(t *testing.T) {
 	b.axeInEachLook("table")
 	b.shoot("notebook-table")
 	b.run(`document.querySelector('#look').close()`)
-	b.openNotebook(s, many(10_000))
+	took := b.manyCells(s)
+	t.Logf("a notebook of 10,000 cells opens in %.0f ms", took)
 	if n := eval[int](b, `document.querySelectorAll('.cell').length`); n != 10_000 {
 		t.Errorf("of 10,000 cells %d are there", n)
 	}
 	if n := eval[int](b, `document.querySelectorAll('.cm-editor').length`); n > 100 {
 		t.Errorf("%d editors for what is in sight", n)
 	}
+}
+
+// manyCells opens a notebook of 10,000 cells, and says how many milliseconds the page
+// takes from its address to the first editor.
+func (b *tab) manyCells(s *service) float64 {
+	b.t.Helper()
+	b.openNotebook(s, many(10_000))
+	b.run(`document.querySelector('.cell-head button').click()`) // makes the session
+	b.idle()
+	b.saved()
+	b.goTo(eval[string](b, "location.href"))
+	b.wait(`document.querySelector('#notebook')?.dataset.took && document.querySelector('.cell .cm-content')`)
+	return eval[float64](b, `Number(document.querySelector('#notebook').dataset.took)`)
+}
+
+// TestUnseenOutputs changes a long notebook at its beginning: what is far below, and was
+// not looked at, is in the file as it was.
+func TestUnseenOutputs(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	cells := make([]string, 200)
+	for i := range cells {
+		cells[i] = fmt.Sprintf(`{"cell_type":"code","metadata":{},"source":"x","execution_count":null,
+			"outputs":[{"output_type":"stream","name":"stdout","text":"kept %d."}]}`, i)
+	}
+	b.openNotebook(s, `{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[`+strings.Join(cells, ",")+"]}")
+	b.run(`document.querySelector('.cell-head [aria-label^="Fold"]').click()`)
+	if n := eval[int](b, `document.querySelectorAll('.cell-out').length`); n >= 100 {
+		t.Errorf("%d cells are made for what is in sight", n)
+	}
+	file := b.exported("#export-ipynb")
+	for i := range cells {
+		if !strings.Contains(file, fmt.Sprintf("kept %d.", i)) {
+			t.Fatalf("the output of cell %d is lost", i)
+		}
+	}
+	// Far below it is shown when it comes into sight, and can be run.
+	b.run(`document.querySelector('.cell:last-child').scrollIntoView()`)
+	b.wait(`document.querySelector('.cell:last-child .cell-out')?.innerText.includes('kept 199.')`)
 }
 
 func many(n int) string {

@@ -39,7 +39,7 @@ func TestPageNumbers(t *testing.T) {
 	b := open(t, light)
 	found := firstPage(b, s)
 	found = append(found, clicks(b, s)...)
-	found = append(found, manyLines(b, s), longTable(b, s), accessible(b, s))
+	found = append(found, manyLines(b, s), longTable(b, s), longNotebook(b, s), accessible(b, s))
 	table := "| | must | seen |\n|---|---|---|\n"
 	for _, n := range found {
 		mark := ""
@@ -190,6 +190,18 @@ func longTable(b *tab, s *service) number {
 		}
 		return all })()`)
 	return milliseconds("Table of 100,000 rows, from the click", took, 200)
+}
+
+// longNotebook is how long a notebook of 10,000 cells takes to open.
+func longNotebook(b *tab, s *service) number {
+	b.t.Helper()
+	took := []float64{b.manyCells(s)}
+	for range 4 {
+		b.goTo(eval[string](b, "location.href"))
+		b.wait(`document.querySelector('#notebook')?.dataset.took`)
+		took = append(took, eval[float64](b, `Number(document.querySelector('#notebook').dataset.took)`))
+	}
+	return milliseconds("Notebook of 10,000 cells, from its address", took, 1000)
 }
 
 // accessible counts what axe-core finds on the pages, in light, in dark and on a narrow screen.

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,8 +98,17 @@ func TestDocuments(t *testing.T) {
 		b.wait(`document.querySelector('.file-name') && location.pathname.includes('/runs/')`)
 	}
 
-	b.notebook(s, program)
+	b.notebook(s, program, "from IPython.display import display\nimport base64\nfor name in ('report', 'hostile', 'lies'):\n"+
+		"    display({'application/pdf': base64.b64encode(open(name + '.pdf', 'rb').read()).decode()}, raw=True)")
 	b.runAll()
+	for i, want := range []string{"3 pages, as pictures", "1 page, as pictures", "cannot be read as a PDF"} {
+		b.wait(fmt.Sprintf(`[...document.querySelectorAll('.out-pdf')][%d]?.innerText.includes(%q)`, i, want))
+	}
+	b.run(`document.querySelector('.out-pdf .page-picture').scrollIntoView()`)
+	b.wait(`document.querySelector('.out-pdf img').complete && document.querySelector('.out-pdf img').naturalWidth > 300`)
+	unharmed("PDFs that a cell put out")
+	b.shoot("notebook-pdf")
+	b.axeInEachLook("notebook, PDF")
 	b.wait(`document.querySelector('#files').innerText.includes('bomb.xlsx')`)
 	for name, want := range map[string]string{
 		"sales.xlsx": "3,000 rows", "report.pdf": "3 pages, as pictures", "hostile.xlsx": "<script>top.owned=1</script>",

@@ -96,9 +96,9 @@ func (p *askPage) typeOf(o conversation.Output) string {
 	return http.DetectContentType(head[:n])
 }
 
-// previewFile is how long a table is in the store of files, from where the
-// sandbox reads it.
-const previewFile = 10 * time.Minute
+// lookTime is how long a file that is only looked at is in the store of files, from where
+// the sandbox reads it.
+const lookTime = time.Hour
 
 // preview is the part of a page that shows an output's content.
 func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
@@ -109,14 +109,15 @@ func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
 	defer content.Close()
 	file := engine.File{Name: o.Name, MIME: p.typeOf(o), Size: o.Size}
 	body := previewView{File: p.fileView(file)}
-	if body.File.Kind == "pages" {
-		body.Problem = "Pages are shown of files that are kept here: download this one."
-		return p.fragment(w, v, "file", "preview", body)
-	}
-	if body.File.Kind == "table" {
-		// As in the list of files: a program in the sandbox reads it.
+	switch body.File.Kind {
+	case "pages", "table": // as in the list of files: a program in the sandbox reads it
 		file, err = p.files.PutFile(v.Context(), v.caller, engine.Upload{
-			Name: o.Name, Origin: originPage, MIME: o.MIME, TTL: previewFile}, content)
+			Name: o.Name, Origin: originPage, MIME: o.MIME, TTL: lookTime}, content)
+		if err == nil && body.File.Kind == "pages" {
+			body.File.File = file // whose pages are asked for
+			body.Pages, body.Problem, err = p.previews.pages(v.Context(), v.caller, file)
+			break
+		}
 		if err == nil {
 			body.Table, err = p.previews.table(v.Context(), v.caller, file)
 			_ = p.files.DeleteFile(v.Context(), v.caller, file.ID) // its time would end it too
@@ -127,7 +128,7 @@ func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
 				err = readText(content, &body)
 			}
 		}
-	} else {
+	default:
 		err = readText(content, &body)
 	}
 	if err != nil {

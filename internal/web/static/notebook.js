@@ -48,7 +48,7 @@ function changed() {
 }
 const fresh = unsaved(session.language);
 const key = () => session.id || fresh;
-const content = () => JSON.stringify(toFile(cells.map((c) => ({ ...c, outputs: c.view ? c.view.outputs.list : c.outputs })), session.language));
+const content = () => JSON.stringify(toFile(cells.map((c) => ({ ...c, outputs: c.view?.outputs?.list ?? c.outputs })), session.language));
 
 const fileName = () => `${title.value.trim().replace(/[\/\\\0-\x1f]/g, "-").replace(/^\.+/, "") || "Untitled"}.ipynb`;
 
@@ -145,6 +145,18 @@ class View {
     const el = (this.element = document.createElement("div"));
     el.className = `cell ${cell.kind}`;
     el.setAttribute("role", "listitem");
+    el.style.minHeight = `${Math.min(cell.source.split("\n").length, 25) * 1.4 + 4}rem`; // about what it will have
+    views.set(el, this);
+    seen.observe(el);
+  }
+
+  // make makes what is in the cell, when that is first needed: of a long notebook only
+  // what is read.
+  make() {
+    if (this.outputs) return this;
+    const { cell, element: el } = this;
+    seen.unobserve(el);
+    el.style.minHeight = "";
     const head = document.createElement("div");
     head.className = "cell-head";
     this.count = document.createElement("span");
@@ -182,7 +194,7 @@ class View {
     this.shown = document.createElement("div");
     this.shown.className = "cell-text";
     this.shown.tabIndex = 0;
-    this.shown.setAttribute("role", "region");
+    this.shown.setAttribute("role", "group");
     this.shown.setAttribute("aria-label", "Text of this cell; Enter edits it");
     this.shown.addEventListener("dblclick", () => this.write());
     this.shown.addEventListener("keydown", (e) => { if (e.key === "Enter" && e.target === this.shown) { e.preventDefault(); this.write(); } });
@@ -200,12 +212,14 @@ class View {
       this.enter(e.shiftKey);
     });
     this.kindly();
-    seen.observe(el);
+    this.outputs.reset(cell.outputs);
+    if (readOnly) this.lock();
+    return this;
   }
 
-  // appear is when the cell first comes into sight: long notebooks are dressed as one reads.
+  // appear is when the cell first comes into sight.
   appear() {
-    this.outputs.reset(this.cell.outputs);
+    this.make();
     if (this.cell.kind === "code") this.dress();
     else this.render();
   }
@@ -256,6 +270,7 @@ class View {
   }
 
   focus() {
+    this.make();
     this.element.scrollIntoView({ block: "nearest" });
     if (this.cell.kind !== "code" && !this.shown.hidden) this.shown.focus();
     else (this.editor ?? this.area).focus();
@@ -263,6 +278,7 @@ class View {
 
   write() {
     if (readOnly) return;
+    this.make();
     this.shown.hidden = true;
     this.source.hidden = false;
     this.area.focus();
@@ -319,12 +335,13 @@ class View {
     this.shown.hidden = true;
     this.runButton.textContent = code ? "Run" : "Show";
     this.runButton.setAttribute("aria-label", `${this.runButton.textContent} this cell`);
-    this.number();
+    this.number(this.mark);
     this.fold();
   }
 
-  number(mark) {
-    this.count.textContent = this.cell.kind !== "code" ? "" : mark ?? (this.cell.count ? `[${this.cell.count}]` : "[ ]");
+  number(mark = "") {
+    this.mark = mark;
+    if (this.count) this.count.textContent = this.cell.kind !== "code" ? "" : mark || (this.cell.count ? `[${this.cell.count}]` : "[ ]");
   }
 
   fold() {
@@ -335,17 +352,14 @@ class View {
   }
 
   lock() {
-    this.area.readOnly = true;
     this.element.inert = true;
+    if (this.area) this.area.readOnly = true;
   }
 }
 
+const views = new WeakMap(); // of elements
 const seen = new IntersectionObserver((entries) => {
-  for (const e of entries) {
-    if (!e.isIntersecting) continue;
-    seen.unobserve(e.target);
-    cells.find((c) => c.view.element === e.target)?.view.appear();
-  }
+  for (const e of entries) if (e.isIntersecting) views.get(e.target).appear();
 }, { rootMargin: "600px" });
 
 function add(cell, at = cells.length) {
@@ -404,7 +418,7 @@ function tick() {
 function run(some) {
   if (readOnly) return;
   for (const cell of some) {
-    if (cell.kind !== "code") cell.view.render();
+    if (cell.kind !== "code") { if (cell.view.outputs) cell.view.render(); }
     else if (cell !== running && !queue.includes(cell) && cell.source.trim()) { queue.push(cell); cell.view.number("[*]"); }
   }
   if (!running) next();
@@ -415,7 +429,7 @@ async function next() {
   if (!cell) return;
   running = cell;
   const view = cell.view;
-  if (!view.seenOnce) { seen.unobserve(view.element); view.seenOnce = true; view.dress(); }
+  view.make().dress();
   view.outputs.reset([]);
   await carry(cell, (tell) => session.run({ code: cell.source, input: true }, tell));
 }
@@ -457,7 +471,7 @@ async function carry(cell, start) {
   view.element.classList.remove("runs");
   view.element.querySelector(".cell-input")?.remove();
   view.number();
-  for (const c of cells) if (c.view.count.textContent === "[*]" && !queue.includes(c)) c.view.number();
+  for (const c of cells) if (c.view.mark && !queue.includes(c)) c.view.number();
   running = null;
   button("interrupt").disabled = true;
   announce(`Cell ${cells.indexOf(cell) + 1}: ${badge.textContent}.`);
@@ -507,8 +521,8 @@ button("restart").addEventListener("click", async () => {
   }
 });
 button("add-code").addEventListener("click", () => { add(blank()).view.focus(); changed(); });
-button("add-text").addEventListener("click", () => { const c = add(blank("markdown")); seen.unobserve(c.view.element); c.view.write(); changed(); });
-button("clear").addEventListener("click", () => { for (const c of cells) { c.outputs = []; c.count = null; c.view.outputs.reset([]); c.view.number(); } changed(); });
+button("add-text").addEventListener("click", () => { const c = add(blank("markdown")); c.view.write(); changed(); });
+button("clear").addEventListener("click", () => { for (const c of cells) { c.outputs = []; c.count = null; c.view.outputs?.reset([]); c.view.number(); } changed(); });
 title.addEventListener("input", changed);
 
 const spoken = () => languages[session.language].info;
@@ -625,10 +639,10 @@ async function open() {
   for (const c of cells) {
     const id = c.metadata.airlock?.cell;
     if (!id || !session.id) continue;
-    seen.unobserve(c.view.element);
-    c.view.dress();
+    c.view.make().dress();
     const before = c.outputs;
     c.outputs = [];
+    c.view.outputs.reset([]);
     const known = await session.get(`/cells/${id}`).catch((e) => e);
     if (known.status === 404 || known instanceof Error) c.view.outputs.reset(before);
     carry(c, (tell) => session.follow(id, tell));
@@ -647,4 +661,5 @@ try {
   say(`This notebook could not be opened: ${e.words ?? e.message} It is left as it is.`);
 }
 if (session.id && !readOnly) await edit(stolen);
+requestAnimationFrame(() => setTimeout(() => { box.dataset.took = String(performance.now()); })); // since the address
 box.dataset.ready = "true";

@@ -2,6 +2,7 @@
 // pictures become images; whatever is a document of its own is shown in a frame of
 // another origin (decision 0115).
 import { Console } from "./console.js";
+import { ask, parts } from "./page.js";
 import { fromFrame } from "./table.js";
 
 const box = document.getElementById("notebook");
@@ -90,17 +91,38 @@ export async function latex(text, element, display) {
   }
 }
 
-// saved offers what is not shown here to be saved.
-const saved = (words, name) => (data) => {
+// kept is a link that saves what is not shown here, or not all of it.
+function kept(content, name, words) {
   const link = document.createElement("a");
-  const bytes = Uint8Array.from(atob(String(data).replace(/\s/g, "")), (c) => c.charCodeAt(0));
-  link.href = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
+  link.href = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
   link.download = name;
-  link.textContent = `Download this ${words}`;
-  const element = document.createElement("p");
-  element.append(link);
+  link.textContent = words;
+  return link;
+}
+
+// html is shown without its scripts, which its frame says; with them it can be saved.
+function html(text) {
+  const element = document.createElement("div");
+  element.append(framed("html", text, "HTML"));
+  if (/<script\b/i.test(text)) {
+    const note = document.createElement("p");
+    note.className = "note";
+    note.append(kept(text, "output.html", "Download this HTML"), " to open it with its scripts.");
+    element.append(note);
+  }
   return element;
-};
+}
+
+// pdf shows the pages of a document as pictures: a program in the sandbox reads it.
+function pdf(data) {
+  const bytes = Uint8Array.from(atob(String(data).replace(/\s/g, "")), (c) => c.charCodeAt(0));
+  const element = document.createElement("div");
+  element.className = "out-pdf";
+  element.append(kept(bytes, "output.pdf", "Download this PDF"));
+  ask(`${box.dataset.files}look?name=output.pdf`, { method: "POST", body: bytes, accept: "text/html" })
+    .then((pages) => element.prepend(...parts(pages)), (e) => element.prepend(plain(e.words ?? String(e))));
+  return element;
+}
 
 const math = (text) => {
   const element = document.createElement("div");
@@ -117,13 +139,13 @@ const forms = [
   ["application/vnd.plotly.v1+json", (d) => framed("plotly", d, "Interactive plot")],
   ...["6", "5", "4"].map((v) => [`application/vnd.vegalite.v${v}+json`, vega]),
   ...["6", "5"].map((v) => [`application/vnd.vega.v${v}+json`, vega]),
-  ["text/html", (d) => fromFrame(String(d))?.element ?? framed("html", String(d), "HTML")],
+  ["text/html", (d) => fromFrame(String(d))?.element ?? html(String(d))],
   ...["image/svg+xml", "image/png", "image/jpeg", "image/gif", "image/webp"].map((m) => [m, image(m)]),
   ["text/latex", math],
   ["text/markdown", (d) => plain(String(d))],
   ...["audio/wav", "audio/mpeg", "audio/ogg"].map((m) => [m, media("audio", m)]),
   ...["video/mp4", "video/webm"].map((m) => [m, media("video", m)]),
-  ["application/pdf", saved("PDF", "output.pdf")],
+  ["application/pdf", pdf],
   ["application/json", (d) => tree(d)],
   ["text/plain", (d) => plain(String(d))],
 ];
@@ -166,7 +188,7 @@ export class Outputs {
         const element = document.createElement("div");
         element.className = "console out-console";
         element.tabIndex = 0;
-        element.setAttribute("role", "region");
+        element.setAttribute("role", "group");
         element.setAttribute("aria-label", "Printed");
         this.element.append(element);
         this.console = new Console(element);
@@ -195,7 +217,7 @@ export class Outputs {
     const element = document.createElement("div");
     element.className = "console out-console";
     element.tabIndex = 0;
-    element.setAttribute("role", "region");
+    element.setAttribute("role", "group");
     element.setAttribute("aria-label", "Error");
     new Console(element).write("stderr", output.traceback?.length ? output.traceback.join("\n") : `${output.name}: ${output.value}`);
     return element;
