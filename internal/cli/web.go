@@ -34,6 +34,7 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Nodes:        s.nodes,
 		Drain:        s.drain,
 		Languages:    languages(),
+		Network:      a.cfg.NetworkAllow,
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,

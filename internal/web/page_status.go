@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -18,6 +19,8 @@ type Health interface {
 	Stats() engine.Stats
 	// Pools says which sandboxes wait for programs.
 	Pools(ctx context.Context) ([]engine.Pool, error)
+	// ListKeys returns every key, revoked ones too, to admins.
+	ListKeys(ctx context.Context, caller engine.Caller) ([]engine.Key, error)
 }
 
 // Disk is the room where the service keeps its data, in bytes.
@@ -49,10 +52,38 @@ type statusView struct {
 	Live       *Live // nil: there are no live sessions
 	Nodes      []engine.Node
 	CanDrain   bool
+	Grants     []networkGrant   // what programs may contact
 	Contacts   []engine.Contact // the last that programs with a network grant asked for
 	Charts     []chart
 	Wait, Took percentiles // since the start
 	Ended      []ended
+}
+
+// networkGrant is what programs may contact by one rule of the operator.
+type networkGrant struct{ Who, Rules string }
+
+// grants are those in force that concern the visitor: for all who ask, for their key, and
+// for operators those of all keys.
+func (p *statusPage) grants(v *webRequest) (list []networkGrant) {
+	if len(p.Network) > 0 {
+		list = append(list, networkGrant{"Each program that asks for it", strings.Join(p.Network, ", ")})
+	}
+	if !v.caller.Admin {
+		if v.caller.Network != "" {
+			list = append(list, networkGrant{"Your programs", strings.ReplaceAll(v.caller.Network, ",", ", ")})
+		}
+		return list
+	}
+	keys, err := p.health.ListKeys(v.Context(), v.caller)
+	if err != nil {
+		p.Log.ErrorContext(v.Context(), "network grants of keys are not known", "err", err)
+	}
+	for _, key := range keys {
+		if key.Network != "" && key.RevokedAt.IsZero() {
+			list = append(list, networkGrant{"Key " + key.ID + " of " + string(key.Owner), strings.Join(key.Rules(), ", ")})
+		}
+	}
+	return list
 }
 
 // pool is a stock of sandboxes in words.
@@ -143,6 +174,7 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 	if p.Nodes != nil && v.operator() {
 		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil
 	}
+	body.Grants = p.grants(v)
 	// Those of all for admins, else one's own. A page without them is better than none.
 	body.Contacts, err = p.Engine.Contacts(v.Context(), v.caller, engine.ContactQuery{Limit: shownContacts})
 	if err != nil {

@@ -36,6 +36,33 @@ func TestStatusShowsLiveSessions(t *testing.T) {
 	}
 }
 
+// The status page says what programs may contact: to an admin of all keys, to others of theirs.
+func TestStatusShowsGrants(t *testing.T) {
+	v := visitSite(t, false, nil, func(o *Options) { o.Network = []string{"all.example"} })
+	admin := engine.Caller{Owner: engine.Local, Admin: true}
+	token := func(wanted engine.NewKey) string {
+		_, token, err := v.engine.CreateKey(t.Context(), admin, wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	ada := token(engine.NewKey{Owner: "ada", Network: []string{"ada.example", "packages"}})
+	bob := token(engine.NewKey{Owner: "bob"})
+	boss := token(engine.NewKey{Owner: "boss", Admin: true})
+	for _, c := range []struct {
+		key       string
+		has, none string
+	}{{ada, "ada.example, packages", "of ada"}, {bob, "all.example", "ada.example"}, {boss, "of ada</th><td>ada.example, packages", "Your programs"}} {
+		other := v.another()
+		other.signIn(c.key, "/status")
+		got := other.get("/status").body
+		if !strings.Contains(got, "all.example") || !strings.Contains(got, c.has) || strings.Contains(got, c.none) {
+			t.Errorf("with %q and without %q: %s", c.has, c.none, got[strings.Index(got, "id=\"network\""):])
+		}
+	}
+}
+
 func TestCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		"Run `airlock doctor`, then wait.": "Run <code>airlock doctor</code>, then wait.",

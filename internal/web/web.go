@@ -59,6 +59,8 @@ type Options struct {
 	// Self is this life of this node, of several; nil: there is one.
 	Self func() engine.Epoch
 
+	Network []string // rules of what each program may contact that asks for it
+
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
 	Disk      func() Disk      // of the data directory; nil: not shown
