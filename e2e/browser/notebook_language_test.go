@@ -95,3 +95,67 @@ func TestNotebookProcesses(t *testing.T) {
 		t.Errorf("ports, and a port: %s", got)
 	}
 }
+
+// served is a program of a session that serves a page, which tries what a page of ours could.
+const served = `
+import http.server, json
+page = """<!doctype html><title>page</title><p id=out>…</p><script>
+const known = {};
+const tried = async (name, act) => { try { known[name] = await act() } catch { known[name] = 'no' } };
+(async () => {
+  await tried('own', async () => (await fetch('data.json')).text());
+  await tried('posted', async () => (await fetch('data.json', { method: 'POST', body: 'x' })).text());
+  await tried('cookie', () => document.cookie || 'none');
+  await tried('storage', () => localStorage.length);
+  await tried('page', async () => (await fetch('/ui/files', { credentials: 'include' })).text());
+  await tried('run', async () => (await fetch('/ui/runs', { method: 'POST', credentials: 'include', body: new FormData() })).text());
+  await tried('api', async () => (await fetch('/api/v1/sessions', { credentials: 'include' })).text());
+  document.querySelector('#out').textContent = JSON.stringify(known);
+})();
+</script>"""
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/":
+            body, kind = page.encode(), "text/html"
+        else:
+            body, kind = json.dumps([self.path, self.headers.get("Cookie"), self.headers.get("X-Forwarded-Prefix", "")[:9]]).encode(), "application/json"
+        self.send_response(200); self.send_header("Content-Type", kind); self.send_header("Set-Cookie", "airlock=stolen; Path=/")
+        self.send_header("Content-Length", str(len(body))); self.end_headers(); self.wfile.write(body)
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"])); self.do_GET()
+http.server.ThreadingHTTPServer(("127.0.0.1", 8124), Handler).serve_forever()
+`
+
+// TestPortWithKey opens, signed in, what a program of a session serves: it works as a page of
+// its own, and can do nothing as the visitor.
+func TestPortWithKey(t *testing.T) {
+	s := serve(t)
+	key := s.key("--owner", "ada")
+	b := open(t, light)
+	b.goTo(s.url + "/notebooks")
+	b.wait(`document.querySelector('#key')`)
+	b.do(chromedp.SendKeys(chromedp.CSS("#key"), key+"\r"))
+	b.wait(`document.querySelector('#import')`)
+	b.notebook(s, "open('app.py', 'w').write("+quote(served)+")")
+	b.runAll()
+	b.do(chromedp.SendKeys(chromedp.CSS("#process-new input"), "python3 -u app.py\r"))
+	b.wait(`document.querySelector('#ports a')?.innerText === 'Port 8124'`)
+	b.goTo(eval[string](b, `document.querySelector('#ports a').href`))
+	b.wait(`location.pathname.startsWith('/ui/port/') && document.querySelector('#out')?.textContent.startsWith('{')`)
+	want := `{"own":"[\"/data.json\", null, \"/ui/port/\"]","posted":"[\"/data.json\", null, \"/ui/port/\"]",` +
+		`"cookie":"no","storage":"no","page":"no","run":"no","api":"no"}`
+	if got := b.text("#out"); got != want {
+		t.Errorf("the page finds %s, want %s", got, want)
+	}
+	at := eval[string](b, "location.href")
+	b.forgive() // what its origin was refused
+	b.goTo(s.url + "/files")
+	if got := b.text(".owner"); got != "ada" {
+		t.Errorf("afterwards the visitor is %q", got)
+	}
+	b.click(".visitor button")
+	b.wait(`document.querySelector('#key')`)
+	if code, _, body := s.fetch(strings.TrimPrefix(at, s.url)); code != 404 {
+		t.Errorf("after signing out the address is answered %d: %s", code, body)
+	}
+}

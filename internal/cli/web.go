@@ -50,6 +50,7 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 	s.below = append(s.below, site.Close)
 	return httpd.Mount{
 		Prefix: "/ui", Handler: site, Public: true, SignedIn: site.SignedIn, Refuse: site.Refuse, Holder: web.Holder,
+		AnyOrigin: web.AnyOrigin(),
 	}, nil
 }
 

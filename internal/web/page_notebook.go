@@ -30,6 +30,8 @@ func (s *Site) notebookPages(e Engine) {
 	s.mux.HandleFunc("POST /markdown", s.change(p.markdown))
 	s.mux.HandleFunc("GET /frame/{kind}", s.frame)
 	s.mux.HandleFunc("/api/{path...}", s.handle(p.api))
+	s.mux.HandleFunc("GET /sessions/{id}/ports/{port}", s.handle(p.openPort))
+	s.mux.HandleFunc(portPath+portTicket, p.port)
 }
 
 // notebooksView is the list of notebooks.

@@ -95,7 +95,7 @@ type pool struct {
 // servedBy says which programs a pool is for.
 var servedBy = map[string]string{
 	"bare": "Python alone", "light": "Python with a few light modules", "standard": "Python with its standard library",
-	"numpy": "Python with numpy", "pandas": "Python with pandas", "full": "Python that plots",
+	"numpy": "Python with numpy", "pandas": "Python with pandas", "full": "Python that plots", "live": "Live sessions",
 }
 
 // percentiles sum a histogram up.

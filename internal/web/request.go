@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"container/list"
 	"crypto/hmac"
 	"crypto/rand"
@@ -128,8 +129,10 @@ func (v *signInStore) drop(e *list.Element) {
 // that knows of the sign-in.
 func (v *signInStore) newCookie() string { return v.self().Prefix() + newSecret() }
 
-// Holder returns the node that a visitor's cookie is from.
-func Holder(r *http.Request) engine.Epoch { return engine.EpochOf(cookieOf(r)) }
+// Holder returns the node that a visitor's cookie is from, or the ticket in the path.
+func Holder(r *http.Request) engine.Epoch {
+	return engine.EpochOf(cmp.Or(ticketOf(r.URL.Path), cookieOf(r)))
+}
 
 func newSecret() string {
 	var b [cookieBytes]byte
@@ -157,6 +160,14 @@ func (s *Site) setCookie(w http.ResponseWriter, r *http.Request, value string) {
 // request's cookie stands. The key is asked for anew each time, so one that is
 // revoked opens nothing from then on.
 func (s *Site) SignedIn(r *http.Request) (engine.Caller, bool) {
+	if ticket := ticketOf(strings.TrimPrefix(r.URL.Path, s.Prefix)); ticket != "" {
+		to, ok := s.signIns.admits(ticket)
+		if !ok {
+			return engine.Caller{}, false
+		}
+		caller, err := s.Authenticate(r.Context(), to.key)
+		return caller, err == nil
+	}
 	cookie := cookieOf(r)
 	if cookie == "" {
 		return engine.Caller{}, false

@@ -73,6 +73,20 @@ func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
+type portPrefix struct{}
+
+// WithPortPrefix says where a port is reached, if that is another address than the one
+// that is asked.
+func WithPortPrefix(ctx context.Context, prefix string) context.Context {
+	return context.WithValue(ctx, portPrefix{}, prefix)
+}
+
+// PortPrefix is what WithPortPrefix said, empty if nothing.
+func PortPrefix(ctx context.Context) string {
+	prefix, _ := ctx.Value(portPrefix{}).(string)
+	return prefix
+}
+
 // HideCaller takes out of a request what it tells about its caller, and no server in a
 // sandbox is to know.
 func HideCaller(h http.Header) {

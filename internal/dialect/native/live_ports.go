@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -75,7 +76,7 @@ func allowOpaque(h http.Header, r *http.Request) {
 
 func (a *api) pass(w http.ResponseWriter, r *http.Request, to *wire.Port) {
 	inside, below := to.Local(), "/ports/"+r.PathValue("port")
-	prefix := a.Prefix + "/sessions/" + r.PathValue("id") + below
+	prefix := cmp.Or(wire.PortPrefix(r.Context()), a.Prefix+"/sessions/"+r.PathValue("id")+below)
 	to.Request = func(p *httputil.ProxyRequest) {
 		_, p.Out.URL.Path, _ = strings.Cut(p.In.URL.Path, below)
 		_, p.Out.URL.RawPath, _ = strings.Cut(p.In.URL.RawPath, below)

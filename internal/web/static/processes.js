@@ -114,14 +114,14 @@ export class Processes {
     ports.dataset.open = key;
     ports.replaceChildren(...open.map(({ port, path }) => {
       const li = document.createElement("li");
-      // A browser shows no key: with one, a server is reached by clients that do.
-      const name = document.createElement(box.dataset.keyed ? "code" : "a");
+      const name = document.createElement("a");
       name.className = "tree-name";
-      name.textContent = box.dataset.keyed ? path : `Port ${port}`;
-      if (!box.dataset.keyed) Object.assign(name, { href: path, target: "_blank", rel: "noopener noreferrer" });
+      name.textContent = `Port ${port}`;
+      // A browser shows no key: with one, the page makes an address that stands for it.
+      const href = box.dataset.keyed ? `${box.dataset.sessions}${this.session.id}/ports/${port}` : path;
+      Object.assign(name, { href, target: "_blank", rel: "noopener noreferrer" });
       li.append(name);
       return li;
     }));
-    document.getElementById("ports-keyed").hidden = !open.length || !box.dataset.keyed;
   }
 }
