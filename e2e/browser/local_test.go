@@ -42,7 +42,7 @@ const pickFolder = `window.showDirectoryPicker = async () => (await navigator.st
 	const open = FileSystemFileHandle.prototype.createWritable;
 	FileSystemFileHandle.prototype.createWritable = async function (...how) {
 		const inside = await (await files.folder([])).resolve(this);
-		if (inside && sessionStorage.getItem('stall') && inside.at(-1) !== 'a.txt') {
+		if (inside && sessionStorage.getItem('stall') && inside.at(-1) !== 'a.txt' || sessionStorage.getItem('cut') === this.name) {
 			window.stalled = true;
 			await new Promise(() => {});
 		}
@@ -122,6 +122,7 @@ func TestLocalFolder(t *testing.T) {
 	f.applies()
 	f.merges()
 	f.undoes()
+	f.cut()
 	f.closes()
 	f.edited()
 	f.asksAgain()
@@ -195,6 +196,24 @@ func (f *localFolder) undoes() {
 }
 
 const twoFiles = "```txt:a.txt\nnew a\n```\n\n```txt:deep/down/b.txt\nnew b\n```\n\n```txt:c.txt\nnew c\n```\n"
+
+// cut ends the page while it makes its journal, which is none then: nothing was touched, and
+// there is nothing to finish.
+func (f *localFolder) cut() {
+	f.put("a.txt", "old a\n")
+	f.proposes(twoFiles)
+	f.run(`sessionStorage.setItem('cut', 'new-1')`)
+	f.presses("#apply")
+	f.wait(`window.stalled`)
+	f.run(`sessionStorage.removeItem('cut')`)
+	f.goTo(f.s.url + "/review")
+	if eval[bool](f.tab, `(async () => { const { name } = performance.getEntriesByType('resource').find((e) => e.name.includes('/folder.'));
+		return await (await import(name)).journal('garden') !== null })()`) {
+		f.t.Error("a journal that was cut counts as one")
+	}
+	f.holds("a.txt", "old a\n")
+	f.holds("deep/down/b.txt", "")
+}
 
 // closes ends the page in the middle of its writing, and decides in the next one.
 func (f *localFolder) closes() {

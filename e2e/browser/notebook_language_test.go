@@ -2,6 +2,7 @@ package browser
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -129,7 +130,10 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8124), Handler).serve_forever()
 // TestPortWithKey opens, signed in, what a program of a session serves: it works as a page of
 // its own, and can do nothing as the visitor.
 func TestPortWithKey(t *testing.T) {
-	s := serve(t)
+	s := &service{t: t, log: t.Output(), data: packagesFolder(t)}
+	t.Cleanup(func() { os.RemoveAll(s.data) })
+	t.Cleanup(s.stop)
+	s.start("127.0.0.1:0")
 	key := s.key("--owner", "ada")
 	b := open(t, light)
 	b.goTo(s.url + "/notebooks")

@@ -123,7 +123,8 @@ func (p *notebookPage) port(w http.ResponseWriter, r *http.Request) {
 			"Open the port again from its notebook."))
 		return
 	}
-	for _, name := range []string{"Content-Security-Policy", "X-Frame-Options", "Cross-Origin-Opener-Policy", "Permissions-Policy"} {
+	for _, name := range []string{"Content-Security-Policy", "X-Frame-Options", "Cross-Origin-Opener-Policy",
+		"Permissions-Policy"} {
 		w.Header().Del(name) // ours; those of the API follow
 	}
 	from := portPath + ticket

@@ -270,7 +270,7 @@ class View {
   }
 
   focus() {
-    this.make();
+    if (!this.outputs) this.appear();
     this.element.scrollIntoView({ block: "nearest" });
     if (this.cell.kind !== "code" && !this.shown.hidden) this.shown.focus();
     else (this.editor ?? this.area).focus();

@@ -3,12 +3,13 @@
 
 // events reads a stream of server-sent events.
 export async function* events(stream) {
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = stream.getReader();
+  const decoder = new TextDecoder();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const blocks = (rest + value).split("\n\n");
+    const blocks = (rest + decoder.decode(value, { stream: true })).split("\n\n");
     rest = blocks.pop();
     for (const block of blocks) {
       const event = { type: "message", id: "", text: "" };
