@@ -423,7 +423,7 @@ func TestNotebookConflict(t *testing.T) {
 	b.run(`document.querySelector('#add-code').click()`)
 	b.wait(`document.querySelector('#notice').innerText.includes('changed elsewhere')`)
 	b.run(`[...document.querySelectorAll('#notice button')].find((x) => x.textContent === 'Show theirs').click()`)
-	b.wait(`document.querySelector('.cell textarea').value === 'print(2)'`)
+	b.wait(`document.querySelector('.cell textarea')?.value === 'print(2)'`)
 	b.wait(`document.querySelector('#cells').children.length === 1`)
 }
 
