@@ -100,7 +100,7 @@ const peerLinkPath = "/node/v1/link"
 // these pass on is served as everything else is.
 func (s *service) linkMounts(serve func() http.Handler) (mounts []httpd.Mount) {
 	if s.workers != nil {
-		mounts = append(mounts, httpd.Mount{Prefix: remote.LinkPath, Handler: s.workers.links, Public: true})
+		mounts = append(mounts, httpd.Mount{Prefix: remote.LinkPath, Handler: s.workers.links, Public: true, AnyHost: true})
 	}
 	if s.peers == nil {
 		return mounts
@@ -109,7 +109,7 @@ func (s *service) linkMounts(serve func() http.Handler) (mounts []httpd.Mount) {
 		serve().ServeHTTP(w, r)
 	}))
 	s.below = append(s.below, links.Close)
-	return append(mounts, httpd.Mount{Prefix: peerLinkPath, Handler: links, Public: true})
+	return append(mounts, httpd.Mount{Prefix: peerLinkPath, Handler: links, Public: true, AnyHost: true})
 }
 
 // load is what this node has to do.

@@ -405,6 +405,21 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// What proves a secret of its own is called by whatever name leads here.
+func TestAnyHost(t *testing.T) {
+	open := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	_, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{
+		{Prefix: "/link", Handler: open, Public: true, AnyHost: true}, {Prefix: "/api/v1", Handler: open, Public: true}}})
+	for path, want := range map[string]string{
+		"/link": "HTTP/1.1 200 ", "/api/v1": "HTTP/1.1 421 ", "/link/x": "HTTP/1.1 421 ",
+	} {
+		answer := speak(t, address, "GET "+path+" HTTP/1.1\r\nHost: api1\r\nConnection: close\r\n\r\n", time.Second)
+		if !strings.HasPrefix(answer, want) {
+			t.Errorf("%s: %.60q", path, answer)
+		}
+	}
+}
+
 func TestForeignPages(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}})
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := originOf(r.Context())
 		host := hostName(r.Host)
-		named := host != "" && slices.Contains(allowed, host) || ownAddress(host, from) || s.mountOf(host) >= 0
+		named := host != "" && slices.Contains(allowed, host) || ownAddress(host, from) || s.mountOf(host) >= 0 || s.anyHost(r)
 		if from.unix || forwardOf(r.Context()) != nil || named {
 			next.ServeHTTP(w, r)
 			return
@@ -31,6 +31,11 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 		refuse(w, r, http.StatusMisdirectedRequest, "misdirected",
 			"this service is not known by that host name: call it by its address, or start it with --allow-host NAME")
 	})
+}
+
+// anyHost reports whether a request is for a mount that is called by any name.
+func (s *Server) anyHost(r *http.Request) bool {
+	return slices.ContainsFunc(s.opts.Mounts, func(m Mount) bool { return m.AnyHost && r.URL.Path == m.Prefix })
 }
 
 // mountOf returns the index of the mount that is called by a host name, or -1.

@@ -59,6 +59,9 @@ type Mount struct {
 	// Public lets everybody in: the handler answers health checks or asks
 	// for a key itself. A caller that is known is still in the context.
 	Public bool
+	// AnyHost lets callers in by any name of this host: they prove a secret that no page of a
+	// browser has.
+	AnyHost bool
 	// Trusted lets callers from Options.TrustNetworks in without a key.
 	Trusted bool
 	// Access reports which callers may make a request, its prefix removed,
