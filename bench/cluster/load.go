@@ -86,9 +86,10 @@ func (l *load) fail(ctx context.Context, a answer, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	how := fmt.Sprint(a.status, " ", a.Status, " ", a.Text)
-	if err != nil {
-		how = err.Error()
+	text, _, _ := strings.Cut(a.Text, `,"request_id"`)
+	how := fmt.Sprint(a.status, " ", a.Status, " ", text)
+	if err != nil { // without the addresses, of which each is another one
+		how = err.Error()[strings.LastIndex(err.Error(), ": ")+1:]
 	}
 	l.failed[how[:min(len(how), 200)]]++
 }
