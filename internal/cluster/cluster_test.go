@@ -115,9 +115,10 @@ func TestGivenUp(t *testing.T) {
 	if s := two.status(t, mine.ID); s.Final() {
 		t.Errorf("a run of the node that is alive is %s", s)
 	}
-	if _, err := two.GetSession(t.Context(), alice, held.ID); !errors.Is(err, engine.ErrNotFound) {
-		t.Errorf("the workspace of the dead node: %v", err)
-	}
+	eventually(t, "the workspace of the dead node is given up", func() bool { // after its runs
+		_, err := two.GetSession(t.Context(), alice, held.ID)
+		return errors.Is(err, engine.ErrNotFound)
+	})
 	events, err := two.Watch(t.Context(), alice, run.ID, 57)
 	if err != nil {
 		t.Fatal(err)
