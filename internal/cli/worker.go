@@ -138,6 +138,9 @@ func (w *workers) begin(member *cluster.Member) {
 	})
 }
 
+// unknownFor is how long it takes until all apis have heard that a worker is no more.
+const unknownFor = engine.BeatInterval + 2*lookEvery
+
 // lookEvery is how often an api looks whether workers have fallen silent.
 const lookEvery = 250 * time.Millisecond
 
@@ -226,6 +229,12 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	}
 	tellNoMore()
 	told.Wait()
+	if err == nil { // apis that have not heard of it yet are refused, and turn to another worker
+		select {
+		case <-time.After(unknownFor):
+		case <-signals:
+		}
+	}
 	return errors.Join(err, server.Close())
 }
 
