@@ -138,8 +138,8 @@ func (w *workers) begin(member *cluster.Member) {
 	})
 }
 
-// unknownFor is how long it takes until all apis have heard that a worker is no more.
-const unknownFor = engine.BeatInterval + 2*lookEvery
+// unknownFor is how long it takes until all apis have heard that a worker takes nothing new.
+const unknownFor = 2*engine.BeatInterval + 2*lookEvery
 
 // lookEvery is how often an api looks whether workers have fallen silent.
 const lookEvery = 250 * time.Millisecond
@@ -227,14 +227,14 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 		_ = w.Drain(draining) // what has not ended by now is lost
 		cancel()
 	}
-	tellNoMore()
-	told.Wait()
 	if err == nil { // apis that have not heard of it yet are refused, and turn to another worker
 		select {
 		case <-time.After(unknownFor):
 		case <-signals:
 		}
 	}
+	tellNoMore()
+	told.Wait()
 	return errors.Join(err, server.Close())
 }
 
