@@ -324,6 +324,7 @@ func TestNotebookNumbers(t *testing.T) {
 func (b *tab) manyCells(s *service) float64 {
 	b.t.Helper()
 	b.openNotebook(s, many(10_000))
+	b.wait(`document.querySelector('.cell-head button')`)
 	b.run(`document.querySelector('.cell-head button').click()`) // makes the session
 	b.idle()
 	b.saved()
@@ -343,6 +344,7 @@ func TestUnseenOutputs(t *testing.T) {
 			"outputs":[{"output_type":"stream","name":"stdout","text":"kept %d."}]}`, i)
 	}
 	b.openNotebook(s, `{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[`+strings.Join(cells, ",")+"]}")
+	b.wait(`document.querySelector('.cell-head button')`)
 	b.run(`document.querySelector('.cell-head [aria-label^="Fold"]').click()`)
 	if n := eval[int](b, `document.querySelectorAll('.cell-out').length`); n >= 100 {
 		t.Errorf("%d cells are made for what is in sight", n)
