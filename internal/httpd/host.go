@@ -23,7 +23,8 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := originOf(r.Context())
 		host := hostName(r.Host)
-		named := host != "" && slices.Contains(allowed, host) || ownAddress(host, from) || s.mountOf(host) >= 0 || s.anyHost(r)
+		named := host != "" && slices.Contains(allowed, host) || ownAddress(host, from) || s.mountOf(host) >= 0 ||
+			s.anyHost(r)
 		if from.unix || forwardOf(r.Context()) != nil || named {
 			next.ServeHTTP(w, r)
 			return

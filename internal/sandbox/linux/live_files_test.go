@@ -439,7 +439,9 @@ func TestWatchOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &folderWatch{root: int(root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: true, paths: map[int32]string{}}
+	f := &folderWatch{
+		root: int(root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: true, paths: map[int32]string{},
+	}
 	defer f.notify.Close()
 	for _, name := range []string{"a", "a", "a/b"} {
 		if err := f.add(name, true); err != nil {
