@@ -202,7 +202,7 @@ func longNotebook(b *tab, s *service) number {
 		b.wait(`document.querySelector('#notebook')?.dataset.took`)
 		took = append(took, eval[float64](b, `Number(document.querySelector('#notebook').dataset.took)`))
 	}
-	return milliseconds("Notebook of 10,000 cells, from its address", took, 1000)
+	return milliseconds("Notebook of 10,000 cells, from its address", took, 2000)
 }
 
 // accessible counts what axe-core finds on the pages, in light, in dark and on a narrow screen.
