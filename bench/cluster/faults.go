@@ -180,22 +180,26 @@ func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t 
 			return err
 		}
 		var id string
-		until(ctx, time.Minute, func() bool {
+		if !until(ctx, time.Minute, func() bool { // a run is recorded a moment after it began
 			a, err := two.ask(ctx, "GET", "/runs?limit=1", nil)
 			_, rest, _ := strings.Cut(a.Text, `"id":"`)
 			id, _, _ = strings.Cut(rest, `"`)
-			return err == nil && id != ""
-		})
+			return err == nil && id != "" && strings.Contains(a.Text, `"status":"running"`)
+		}) {
+			return fmt.Errorf("the run that goes on is not the newest of the list")
+		}
 		began := time.Now()
 		one.end(syscall.SIGKILL)
 		if !until(ctx, time.Minute, func() bool { return two.prints(ctx) }) {
 			return fmt.Errorf("the other api does not answer")
 		}
 		answers = append(answers, time.Since(began))
-		until(ctx, time.Minute, func() bool {
+		if !until(ctx, time.Minute, func() bool {
 			a, err := two.ask(ctx, "GET", "/runs/"+id, nil)
 			return err == nil && a.Status == "interrupted"
-		})
+		}) {
+			return fmt.Errorf("run %s of the api that was killed is not interrupted", id)
+		}
 		marked = append(marked, time.Since(began))
 		if err := one.begin(ctx); err != nil {
 			return err
