@@ -147,17 +147,11 @@ func inSessions(s *server, count int) (*client, error) {
 
 // rush has each of a thousand clients send one request.
 func (b *bench) rush(ctx context.Context) error {
-	s, err := b.startAirlock()
+	s, err := b.startWarm(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.await(ctx); err != nil {
-		return err
-	}
-	if _, err := zygotesReady(ctx, s); err != nil {
-		return err
-	}
 	r := &Rush{Clients: 1000}
 	request, err := (*connection)(nil).runRequest(s.address, &printing)
 	if err != nil {
@@ -217,17 +211,11 @@ func peak(ctx context.Context, s *server) (most float64) {
 
 // beyond asks for print(1) at fixed rates, up to twice the most there is.
 func (b *bench) beyond(ctx context.Context) error {
-	s, err := b.startAirlock()
+	s, err := b.startWarm(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.await(ctx); err != nil {
-		return err
-	}
-	if _, err := zygotesReady(ctx, s); err != nil {
-		return err
-	}
 	var most span
 	if err := most.add(ctx, airlock(nameWarm, s), &printing, 4, 5*time.Second); err != nil {
 		return err
@@ -249,17 +237,11 @@ func (b *bench) beyond(ctx context.Context) error {
 
 // liveMemory is what live sessions take.
 func (b *bench) liveMemory(ctx context.Context) error {
-	s, err := b.startAirlock("--owner-live", "200", "--live", "200")
+	s, err := b.startWarm(ctx, "--owner-live", "200", "--live", "200")
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.await(ctx); err != nil {
-		return err
-	}
-	if _, err := zygotesReady(ctx, s); err != nil {
-		return err
-	}
 	c, err := dial(s.address)
 	if err != nil {
 		return err

@@ -145,17 +145,11 @@ t = pandas.DataFrame({"a": numpy.arange(500) ** 0.5, "b": numpy.arange(500) % 7}
 )
 
 func (b *bench) measureLive(ctx context.Context) error {
-	s, err := b.startAirlock("--live=1000", "--owner-live=1000")
+	s, err := b.startWarm(ctx, "--live=1000", "--owner-live=1000")
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.await(ctx); err != nil {
-		return err
-	}
-	if _, err := zygotesReady(ctx, s); err != nil {
-		return err
-	}
 	if err := b.latency(ctx, &firstCell, b.plan.sessions, []contestant{oneShot(s), newSessions(s)}); err != nil {
 		return err
 	}

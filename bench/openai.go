@@ -76,17 +76,11 @@ func (b *bench) besideOpenAI(ctx context.Context, r *Protocols) error {
 		return err
 	}
 	defer stop()
-	s, err := b.startAirlock("--openai-upstream-url", model+"/v1")
+	s, err := b.startWarm(ctx, "--openai-upstream-url", model+"/v1")
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.await(ctx); err != nil {
-		return err
-	}
-	if _, err := zygotesReady(ctx, s); err != nil {
-		return err
-	}
 	before := b.warm
 	b.warm = s
 	defer func() { b.warm = before }()

@@ -125,6 +125,22 @@ func (b *bench) startAirlock(args ...string) (*server, error) {
 	return b.serve(data, nil, args...)
 }
 
+// startWarm is startAirlock, and waits until all zygotes are there.
+func (b *bench) startWarm(ctx context.Context, args ...string) (*server, error) {
+	s, err := b.startAirlock(args...)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.await(ctx); err == nil {
+		_, err = zygotesReady(ctx, s)
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
 // newData makes a data directory.
 func (b *bench) newData() (string, error) {
 	data, err := os.MkdirTemp(b.scratch, "data-")
