@@ -181,7 +181,7 @@ func TestClusterDatabaseCutOff(t *testing.T) {
 	}
 	eventually(t, patience, "programs run again", two.works)
 	if got := status(two, long); got != "running" {
-		t.Errorf("a program that goes on, on a worker that nobody heard of meanwhile, is %s", got)
+		t.Errorf("a program that continues on a worker whose beats did not arrive meanwhile is %s", got)
 	}
 	if n := one.lives() + two.lives(); n > before {
 		t.Errorf("%d nodes were given up while none reached the database", n-before)

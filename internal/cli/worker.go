@@ -227,7 +227,7 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 		_ = w.Drain(draining) // what has not ended by now is lost
 		cancel()
 	}
-	if err == nil { // apis that have not heard of it yet are refused, and turn to another worker
+	if err == nil { // apis that do not know it yet are refused, and turn to another worker
 		select {
 		case <-time.After(unknownFor):
 		case <-signals:
