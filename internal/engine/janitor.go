@@ -32,8 +32,9 @@ type janitor struct {
 	lastSweep time.Time
 	lastHurry time.Time // for want of room
 
-	indexed  int       // runs, in turns that left some for the next
-	indexing time.Time // since when; zero: there is no such turn
+	indexed      int       // runs, in turns that left some for the next
+	indexing     time.Time // since when
+	indexingSaid bool      // it takes long
 }
 
 // startJanitor is called once, with s.mu held.

@@ -115,7 +115,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 // Runs are made findable when somebody searches, and beside that by the janitor.
 const (
 	searchTime  = time.Second
-	searchBatch = 256
+	searchBatch = 32 // whoever records a run waits for one
 )
 
 // indexRuns makes the words of ended runs findable, for about as long as may be, and
@@ -131,28 +131,32 @@ func (s *Service) indexRuns(ctx context.Context, most time.Duration) (done int, 
 	return done, nil
 }
 
-// indexInTurns is indexRuns for the janitor, which has that much time in the second: after
-// an upgrade there may be millions. It returns how long to wait before it goes on.
+// indexInTurns makes a few runs findable, for the janitor: after an upgrade there may be
+// millions. It returns how long to wait before it goes on, which leaves half of the time to
+// whoever records a run.
 func (s *Service) indexInTurns(ctx context.Context) (wait time.Duration) {
 	j := &s.janitor
 	began := time.Now()
-	n, err := s.indexRuns(ctx, searchTime)
+	n, err := s.index.IndexRuns(ctx, searchBatch)
 	if err != nil {
 		s.logFailure(ctx, "index runs", err)
 	}
-	more := n > 0 && time.Since(began) >= searchTime
-	if more && j.indexed == 0 {
-		s.log.InfoContext(ctx, "runs are being made findable by their words, the newest first, beside everything else")
+	if j.indexed == 0 {
 		j.indexing = began
 	}
-	if j.indexed += n; more {
-		return searchTime
+	j.indexed += n
+	if n == searchBatch {
+		if !j.indexingSaid && time.Since(j.indexing) >= searchTime {
+			j.indexingSaid = true
+			s.log.InfoContext(ctx, "runs are being made findable by their words, the newest first, beside everything else")
+		}
+		return time.Since(began)
 	}
-	if !j.indexing.IsZero() {
+	if j.indexingSaid {
 		s.log.InfoContext(ctx, "runs were made findable by their words", "runs", j.indexed,
 			"took", time.Since(j.indexing).Round(time.Second))
 	}
-	j.indexed, j.indexing = 0, time.Time{}
+	j.indexed, j.indexingSaid = 0, false
 	return cleanUpInterval
 }
 

@@ -49,14 +49,14 @@ func TestStartBesideSweep(t *testing.T) {
 	}
 }
 
-// oldIndex has runs that nobody finds by their words yet, and takes 60 ms for some.
+// oldIndex has runs that nobody finds by their words yet, and takes 60 ms for 256.
 type oldIndex struct {
 	*enginetest.Index
 	left atomic.Int64
 }
 
 func (x *oldIndex) IndexRuns(_ context.Context, limit int) (int, error) {
-	time.Sleep(60 * time.Millisecond)
+	time.Sleep(time.Duration(limit) * 60 * time.Millisecond / 256)
 	n := min(int64(limit), x.left.Load())
 	x.left.Add(-n)
 	return int(n), nil

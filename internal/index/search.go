@@ -77,13 +77,13 @@ const docsInstant = 1 << 10
 // larger ones, so that the newest that have some words are found without looking at all.
 func nextDoc(ctx context.Context, c *conn, made time.Time) (doc int64, err error) {
 	first := max(made.UnixMicro(), 1) * docsInstant
-	err = c.row(ctx, []any{&doc},
-		"SELECT coalesce(max(doc) + 1, CAST(? AS BIGINT)) FROM runs WHERE doc > 0 AND doc >= ? AND doc < ?", first, first,
+	// The last one below an end is found at once; below it and from a beginning on, all would be read.
+	err = c.row(ctx, []any{&doc}, "SELECT coalesce(max(doc), 0) + 1 FROM runs WHERE doc > 0 AND doc < ?",
 		first+docsInstant)
 	if err == nil && doc >= first+docsInstant {
 		err = fmt.Errorf("%d runs were made at %v", docsInstant, made)
 	}
-	return doc, err
+	return max(doc, first), err
 }
 
 func isProgram(o engine.Origin) bool { return o != engine.OriginLive && o != engine.OriginPreview }
