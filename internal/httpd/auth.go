@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -156,23 +157,16 @@ func (s *Server) trusts(from connOrigin) bool {
 	if !from.remote.IsValid() {
 		return false
 	}
-	for _, network := range s.opts.TrustNetworks {
-		if network.Contains(from.remote) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.opts.TrustNetworks, func(network netip.Prefix) bool {
+		return network.Contains(from.remote)
+	})
 }
 
 // forwarded reports whether a proxy passed the request on. Its peer may be
 // anybody, so the proxy's own address is no credential.
 func forwarded(h http.Header) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if h.Get(name) != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"},
+		func(name string) bool { return h.Get(name) != "" })
 }
 
 const maxToken = 8 << 10
@@ -257,12 +251,7 @@ func plainToken(token string) bool {
 	if token == "" || len(token) > maxToken {
 		return false
 	}
-	for _, c := range []byte(token) {
-		if c <= ' ' || c >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }
 
 func unauthorized(hint string) error {

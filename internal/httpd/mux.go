@@ -27,7 +27,6 @@ package httpd
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -166,9 +165,7 @@ func (o *Options) fill() {
 	o.Timeouts.BodyIdle = cmp.Or(o.Timeouts.BodyIdle, 10*time.Second)
 	o.Timeouts.WriteIdle = cmp.Or(o.Timeouts.WriteIdle, 30*time.Second)
 	o.Timeouts.KeepAlive = cmp.Or(o.Timeouts.KeepAlive, 120*time.Second)
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Peers != nil && o.Peers.Transport == nil {
 		o.Peers.Transport = newTransport()
 	}

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"strings"
@@ -78,9 +79,7 @@ func (w *response) ReadFrom(src io.Reader) (total int64, err error) {
 }
 
 func (w *response) begin() {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 }
 
 func (w *response) progress() {

@@ -45,7 +45,7 @@ const (
 // Errors are *engine.Error: ErrNotFound for what is not there or is another owner's.
 type Service struct {
 	config Config
-	engine Engine
+	engine *engine.Service
 	log    *slog.Logger
 
 	life context.Context //nolint:containedctx // of the goroutines that follow interpreters
@@ -63,7 +63,7 @@ type Service struct {
 var errClosing = errors.New("the service is shutting down")
 
 // New returns a service over the engine.
-func New(config Config, e Engine, log *slog.Logger) *Service {
+func New(config Config, e *engine.Service, log *slog.Logger) *Service {
 	config.Idle = cmp.Or(config.Idle, defaultIdle)
 	config.PerOwner = cmp.Or(config.PerOwner, defaultPerOwner)
 	config.Total = cmp.Or(config.Total, defaultTotal)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -157,12 +158,9 @@ func (v *view) real(ctx context.Context, name string, last bool) (location, erro
 
 // above reports whether a folder has a name of the workspace or /tmp below it.
 func above(name string) bool {
-	for _, root := range workspaceNames {
-		if name == "/" || strings.HasPrefix(root, name+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(workspaceNames, func(root string) bool {
+		return name == "/" || strings.HasPrefix(root, name+"/")
+	})
 }
 
 // stat describes what is at a place, which may be a link.

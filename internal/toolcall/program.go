@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -32,26 +31,10 @@ const (
 	drainDelay = 300 * time.Microsecond
 )
 
-// Engine is what is asked of the core.
-type Engine interface {
-	// Start returns as soon as the run is accepted.
-	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
-	// AwaitTurn returns when a run has its slot or has ended, ErrBusy when it was
-	// timed out because its turn did not come in time.
-	AwaitTurn(ctx context.Context, caller engine.Caller, id engine.ID) error
-	// Watch gives the events with Seq > after, up to the result or the end of ctx.
-	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
-	// Self is this node, and Elsewhere the error of what another node has.
-	Self() engine.Epoch
-	Elsewhere(ctx context.Context, op, id string, holder engine.Epoch) error
-	// CancelRun returns when nothing of the run is left.
-	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
-}
-
 // Programs are the runs that can call tools, from their start to their end, and the
 // requests about them.
 type Programs struct {
-	engine Engine
+	engine *engine.Service
 	ttl    time.Duration
 	log    *slog.Logger
 
@@ -65,7 +48,7 @@ type Programs struct {
 }
 
 // New returns Programs, none yet. Each waits for the answers to a round for ttl.
-func New(e Engine, ttl time.Duration, log *slog.Logger) *Programs {
+func New(e *engine.Service, ttl time.Duration, log *slog.Logger) *Programs {
 	s := &Programs{engine: e, ttl: ttl, log: log, live: map[string]*Program{}, requests: map[string]*request{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s

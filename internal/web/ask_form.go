@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"mime/multipart"
 	"net/http"
@@ -45,7 +46,7 @@ func (p *askPage) readPromptPart(v *webRequest, part *multipart.Part, f *promptF
 		if part.FileName() == "" {
 			return nil // no file was chosen
 		}
-		stored, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{
+		stored, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
 			Name: part.FileName(), Origin: engine.OriginNative}, part)
 		f.Files = append(f.Files, stored)
 		return err
@@ -97,7 +98,7 @@ func (p *askPage) addFile(v *webRequest, f *promptForm, text string) error {
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	file, err := p.files.GetFile(v.Context(), v.caller, id)
+	file, err := p.Engine.GetFile(v.Context(), v.caller, id)
 	if errors.Is(err, engine.ErrNotFound) {
 		return refuse(http.StatusNotFound, "One of the files is gone: it was deleted or has expired.",
 			"Take it out of the list, or add it again.")
@@ -153,7 +154,7 @@ func (p *askPage) project(v *webRequest, name string) (conversation.Link, error)
 func (p *askPage) prompt(v *webRequest, f *promptForm) (conversation.Prompt, error) {
 	prompt := conversation.Prompt{Text: f.Text}
 	for _, file := range f.Files {
-		given := uploaded(v.Context(), p.files, v.caller, file)
+		given := uploaded(v.Context(), p.Engine, v.caller, file)
 		given.See = f.See
 		prompt.Files = append(prompt.Files, given)
 	}
@@ -195,10 +196,7 @@ func (p *askPage) folder(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	at := v.URL.Query().Get("at")
-	if at == "" {
-		at = "."
-	}
+	at := cmp.Or(v.URL.Query().Get("at"), ".")
 	body := folderView{Project: link.Project, Path: at}
 	if body.Entries, body.More, err = conversation.ListFolder(link.Root, at); err != nil {
 		return refuse(http.StatusNotFound, "This folder cannot be shown: "+err.Error()+".", "")

@@ -111,7 +111,7 @@ func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
 	body := previewView{File: p.fileView(file)}
 	switch body.File.Kind {
 	case "pages", "table": // as in the list of files: a program in the sandbox reads it
-		file, err = p.files.PutFile(v.Context(), v.caller, engine.Upload{
+		file, err = p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
 			Name: o.Name, Origin: originPage, MIME: o.MIME, TTL: lookTime}, content)
 		if err == nil && body.File.Kind == "pages" {
 			body.File.File = file // whose pages are asked for
@@ -120,7 +120,7 @@ func (p *askPage) preview(w http.ResponseWriter, v *webRequest) error {
 		}
 		if err == nil {
 			body.Table, err = p.previews.table(v.Context(), v.caller, file)
-			_ = p.files.DeleteFile(v.Context(), v.caller, file.ID) // its time would end it too
+			_ = p.Engine.DeleteFile(v.Context(), v.caller, file.ID) // its time would end it too
 		}
 		if err == nil && body.Table.Problem != "" {
 			body.Problem, body.Table = "This cannot be read as a table: "+body.Table.Problem+". Its text, as it is:", nil

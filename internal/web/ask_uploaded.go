@@ -12,7 +12,7 @@ import (
 )
 
 // uploaded gives a file of the store to a turn, which opens it in its own time.
-func uploaded(ctx context.Context, store Files, caller engine.Caller, f engine.File) conversation.File {
+func uploaded(ctx context.Context, store *engine.Service, caller engine.Caller, f engine.File) conversation.File {
 	ctx = context.WithoutCancel(ctx)
 	kind, _, _ := strings.Cut(f.MIME, ";")
 	return conversation.File{Stored: f.ID.String(), Source: provider.Source{
@@ -28,7 +28,7 @@ func uploaded(ctx context.Context, store Files, caller engine.Caller, f engine.F
 
 // Stored opens uploaded files for a conversation that is taken up again: see
 // conversation.HostOptions.
-func Stored(store Files) func(ctx context.Context, owner, id string) (conversation.File, error) {
+func Stored(store *engine.Service) func(ctx context.Context, owner, id string) (conversation.File, error) {
 	return func(ctx context.Context, owner, id string) (conversation.File, error) {
 		file, err := engine.ParseID(id)
 		if err != nil {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"archive/zip"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -31,7 +32,7 @@ func (p *filesPage) content(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	file, content, err := p.files.OpenFile(v.Context(), v.caller, id)
+	file, content, err := p.Engine.OpenFile(v.Context(), v.caller, id)
 	if err != nil {
 		return err
 	}
@@ -68,10 +69,7 @@ func disposition(f engine.File) string { return wire.Attachment(fileName(f)) }
 
 // fileName is a file's path where it was made, else its name.
 func fileName(f engine.File) string {
-	if f.Path != "" {
-		return f.Path
-	}
-	return f.Name
+	return cmp.Or(f.Path, f.Name)
 }
 
 // maxArchive bounds the content of one archive in bytes.
@@ -143,7 +141,7 @@ func (p *filesPage) pack(v *webRequest, out *zip.Writer, names *wire.ArchiveName
 	if err != nil {
 		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
 	}
-	_, content, err := p.files.OpenFile(v.Context(), v.caller, f.ID)
+	_, content, err := p.Engine.OpenFile(v.Context(), v.caller, f.ID)
 	if err != nil {
 		return err
 	}

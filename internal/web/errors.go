@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // refusal is an error that the page finds by itself.
@@ -53,13 +54,10 @@ var problems = map[engine.Kind]problem{
 		Cure: "Install it with `airlock setup --languages`."},
 	engine.ErrUnavailable: {Status: http.StatusServiceUnavailable, Message: "The service cannot do this at the moment.",
 		Cure: "Try again; if it stays so, `airlock doctor` says what is wrong."},
-	engine.ErrCanceled: {Status: statusClosed, Message: "This was cancelled."},
+	engine.ErrCanceled: {Status: wire.StatusClosed, Message: "This was cancelled."},
 	engine.ErrInternal: {Status: http.StatusInternalServerError, Message: "Something went wrong in the service.",
 		Cure: "Its log says more, under the number below."},
 }
-
-// statusClosed is for the log: the visitor has left.
-const statusClosed = 499
 
 func describe(err error) problem {
 	if e, ok := errors.AsType[*refusal](err); ok {
@@ -105,7 +103,7 @@ func fieldWords(field string) string {
 func (s *Site) fail(w http.ResponseWriter, v *webRequest, err error) {
 	p := describe(err)
 	if v.Context().Err() != nil && p.Status >= http.StatusInternalServerError {
-		p.Status = statusClosed
+		p.Status = wire.StatusClosed
 	}
 	if p.Status >= http.StatusInternalServerError {
 		p.RequestID = w.Header().Get("X-Request-Id")

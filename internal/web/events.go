@@ -38,7 +38,7 @@ func (p *runPage) events(w http.ResponseWriter, v *webRequest) error {
 // follow answers with the events of a run after one of them: started, output and result,
 // and then the list of the latest runs. None of it needs another request.
 func (p *runPage) follow(w http.ResponseWriter, v *webRequest, id engine.ID, after int) error {
-	events, err := p.runs.Watch(v.Context(), v.caller, id, after)
+	events, err := p.Engine.Watch(v.Context(), v.caller, id, after)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (p *runPage) stream(
 			if !more {
 				// Of a run that was cut short less is kept than a watcher may
 				// have seen. It has a result all the same.
-				run, err := p.runs.GetRun(v.Context(), v.caller, id)
+				run, err := p.Engine.GetRun(v.Context(), v.caller, id)
 				if err != nil || !run.Status.Final() {
 					return false
 				}

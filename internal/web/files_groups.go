@@ -51,14 +51,14 @@ func (p *filesPage) groupTitle(v *webRequest, id engine.ID) string {
 	if id.IsZero() {
 		return "Uploaded"
 	}
-	run, err := p.runs.GetRun(v.Context(), v.caller, id)
+	run, err := p.Engine.GetRun(v.Context(), v.caller, id)
 	switch {
 	case err != nil:
 		return "A run that is not kept any more"
 	case run.Source == nil:
 		return "A run whose code is not kept"
 	}
-	return (&runPage{Site: p.Site, runs: p.runs}).past(run).Title
+	return (&runPage{Site: p.Site}).past(run).Title
 }
 
 // sessionRow is a session in the list, with what is in it.
@@ -78,7 +78,7 @@ func (p *filesPage) sessionRows(v *webRequest, sessions []engine.Session) []sess
 			continue
 		}
 		// One that ends meanwhile, or whose workspace is in use, is listed without.
-		if files, _, err := p.sessions.SessionFiles(v.Context(), v.caller, s.ID); err == nil {
+		if files, _, err := p.Engine.SessionFiles(v.Context(), v.caller, s.ID); err == nil {
 			rows[i].Files = len(files)
 			for _, f := range files {
 				rows[i].Bytes += f.Size

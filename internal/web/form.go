@@ -64,7 +64,7 @@ func (p *runPage) readForm(v *webRequest) (*source, error) {
 	if strings.TrimSpace(src.Code) == "" {
 		return nil, refuse(http.StatusBadRequest, "There is no code to run.", "Write some, or choose a run from the history.")
 	}
-	defaults, _ := p.runs.Limits()
+	defaults, _ := p.Engine.Limits()
 	src.Memory = defaults.Memory
 	if src.Timeout == 0 {
 		src.Timeout = int(defaults.Timeout.Seconds())

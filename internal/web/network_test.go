@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,20 +8,23 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// contacting is an engine whose runs have contacted something.
-type contacting struct{ Engine }
-
-func (contacting) Contacts(_ context.Context, _ engine.Caller, q engine.ContactQuery) ([]engine.Contact, error) {
-	return []engine.Contact{
-		{Run: q.Run, Host: "api.example.com", Port: 443, Sent: 1000, Received: 2000, Verdict: engine.VerdictAllowed},
-		{Run: q.Run, Host: "<b>evil", Port: 80, Verdict: engine.VerdictRefused, Reason: "<i>no</i>", More: 4},
-	}, nil
-}
-
 // A run's page says what was contacted, and its form asks for no more than is allowed.
 func TestNetworkOnPage(t *testing.T) {
-	v := visitSite(t, true, prints("x"), func(o *Options) { o.Engine = contacting{o.Engine} })
-	page := v.get(v.runs()).body
+	v := visitSite(t, true, prints("x"))
+	path := v.runs()
+	run, err := engine.ParseID(strings.TrimPrefix(path, "/runs/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.index.AddContacts(t.Context(), []engine.Contact{
+		{Owner: engine.Local, Run: run, Host: "api.example.com", Port: 443, Sent: 1000, Received: 2000,
+			Verdict: engine.VerdictAllowed},
+		{Owner: engine.Local, Run: run, Host: "<b>evil", Port: 80, Verdict: engine.VerdictRefused, Reason: "<i>no</i>",
+			More: 4},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	page := v.get(path).body
 	for _, want := range []string{"api.example.com:443", "allowed, ", "&lt;b&gt;evil:80", "refused: &lt;i&gt;no",
 		"and 4 others",
 		`name="network"`} {

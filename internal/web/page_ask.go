@@ -51,15 +51,14 @@ type Model struct {
 type askPage struct {
 	*Site
 	*Ask
-	files    Files
 	previews *previews
 }
 
-func (s *Site) askPages(ask *Ask, e Engine) {
+func (s *Site) askPages(ask *Ask) {
 	if ask == nil {
 		return
 	}
-	p := &askPage{s, ask, e, newPreviews(e, s.Now)}
+	p := &askPage{s, ask, newPreviews(s.Engine, s.Now)}
 	s.nav = append(s.nav, navEntry{Name: "ask", Title: "Ask", Path: "/ask", operators: true, machine: true})
 	look := map[string]func(http.ResponseWriter, *webRequest) error{
 		"/ask":                   p.list,
@@ -279,12 +278,7 @@ func modelsOf(body askView) (list []askForm) {
 // propose chooses what was used last, or the first that can be asked.
 func (p *askPage) propose(body *askView) {
 	ready := func(name string) bool {
-		for _, m := range body.Providers {
-			if m.ID() == name && m.Missing == "" {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(body.Providers, func(m modelView) bool { return m.ID() == name && m.Missing == "" })
 	}
 	for _, c := range body.Past {
 		if id := idOf(body.Providers, c.Settings); ready(id) {

@@ -1,49 +1,21 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"html/template"
-	"io"
 	"net/http"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Files is what the pages ask of the store of files.
-type Files interface {
-	// PutFile reads content to its end. When it returns, the file is safe.
-	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
-	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
-	// OpenFile returns the bytes too, which the caller closes.
-	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
-	ListFiles(ctx context.Context, caller engine.Caller, query engine.FileQuery) ([]engine.File, error)
-	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
-	// Kept returns what the caller keeps, and the bounds of it.
-	Kept(ctx context.Context, caller engine.Caller) (engine.Usage, engine.Quota, error)
-}
-
-// Sessions is what the pages ask about workspaces.
-type Sessions interface {
-	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
-	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
-	// DeleteSession kills what runs in it first.
-	DeleteSession(ctx context.Context, caller engine.Caller, id engine.ID) error
-	// SessionFiles returns the files in order of path, and their places in the same order.
-	SessionFiles(ctx context.Context, caller engine.Caller, id engine.ID) ([]engine.File, []engine.SessionFile, error)
-}
-
 // filesPage is where files and sessions are looked at, fetched and deleted.
 type filesPage struct {
 	*Site
-	files    Files
-	sessions Sessions
-	runs     Runs
 	previews *previews
 }
 
-func (s *Site) filesPage(e Engine) {
-	p := &filesPage{Site: s, files: e, sessions: e, runs: e, previews: newPreviews(e, s.Now)}
+func (s *Site) filesPage() {
+	p := &filesPage{Site: s, previews: newPreviews(s.Engine, s.Now)}
 	s.nav = append(s.nav, navEntry{Name: "files", Title: "Sessions & files", Path: "/files"})
 	s.mux.HandleFunc("GET /files", s.handle(p.list))
 	s.mux.HandleFunc("POST /files", s.change(p.upload))
@@ -95,12 +67,12 @@ func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 			return engine.ErrNotFound
 		}
 	}
-	files, err := p.files.ListFiles(v.Context(), v.caller, query)
+	files, err := p.Engine.ListFiles(v.Context(), v.caller, query)
 	if err != nil {
 		return err
 	}
 	body.Groups = p.groups(v, files)
-	usage, quota, err := p.files.Kept(v.Context(), v.caller)
+	usage, quota, err := p.Engine.Kept(v.Context(), v.caller)
 	if err != nil {
 		return err
 	}
@@ -109,7 +81,7 @@ func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 		body.Next = files[len(files)-1].ID.String()
 	}
 	if query.Page.After.IsZero() {
-		sessions, err := p.sessions.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
+		sessions, err := p.Engine.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
 		if err != nil {
 			return err
 		}
@@ -125,7 +97,7 @@ func (p *filesPage) upload(w http.ResponseWriter, v *webRequest) error {
 	if v.Header.Get(tokenHeader) == "" {
 		return errToken
 	}
-	file, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{
+	file, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
 		Name: v.URL.Query().Get("name"), Origin: engine.OriginNative}, v.Body)
 	if err != nil {
 		return err
@@ -139,7 +111,7 @@ func (p *filesPage) find(v *webRequest) (engine.File, error) {
 	if err != nil {
 		return engine.File{}, engine.ErrNotFound
 	}
-	return p.files.GetFile(v.Context(), v.caller, id)
+	return p.Engine.GetFile(v.Context(), v.caller, id)
 }
 
 // show is a file's own page.
@@ -168,7 +140,7 @@ func (p *filesPage) preview(w http.ResponseWriter, v *webRequest) error {
 // look stores the request's body for a while, and shows it as preview does: what a cell put
 // out is no file of the session.
 func (p *filesPage) look(w http.ResponseWriter, v *webRequest) error {
-	file, err := p.files.PutFile(v.Context(), v.caller, engine.Upload{
+	file, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
 		Name: v.URL.Query().Get("name"), Origin: originPage, TTL: lookTime}, v.Body)
 	if err != nil {
 		return err
@@ -183,7 +155,7 @@ func (p *filesPage) remove(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := p.files.DeleteFile(v.Context(), v.caller, file.ID); err != nil {
+	if err := p.Engine.DeleteFile(v.Context(), v.caller, file.ID); err != nil {
 		return err
 	}
 	return p.deleted(w, v)
@@ -203,7 +175,7 @@ func (p *filesPage) runArchive(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	run, err := p.runs.GetRun(v.Context(), v.caller, id)
+	run, err := p.Engine.GetRun(v.Context(), v.caller, id)
 	if err != nil {
 		return err
 	}
@@ -216,11 +188,11 @@ func (p *filesPage) sessionFiles(v *webRequest) (engine.Session, []engine.File, 
 	if err != nil {
 		return engine.Session{}, nil, engine.ErrNotFound
 	}
-	session, err := p.sessions.GetSession(v.Context(), v.caller, id)
+	session, err := p.Engine.GetSession(v.Context(), v.caller, id)
 	if err != nil {
 		return session, nil, err
 	}
-	files, places, err := p.sessions.SessionFiles(v.Context(), v.caller, id)
+	files, places, err := p.Engine.SessionFiles(v.Context(), v.caller, id)
 	if err != nil {
 		return session, nil, err
 	}
@@ -256,7 +228,7 @@ func (p *filesPage) removeSession(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	if err := p.sessions.DeleteSession(v.Context(), v.caller, id); err != nil && !errors.Is(err, engine.ErrCanceled) {
+	if err := p.Engine.DeleteSession(v.Context(), v.caller, id); err != nil && !errors.Is(err, engine.ErrCanceled) {
 		return err
 	}
 	return p.deleted(w, v)

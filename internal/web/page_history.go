@@ -50,7 +50,7 @@ func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 		if err != nil {
 			return engine.ErrNotFound
 		}
-		run, err := p.runs.GetRun(v.Context(), v.caller, id)
+		run, err := p.Engine.GetRun(v.Context(), v.caller, id)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 // history lists runs that have all the words of a text, and says after which id the
 // list continues.
 func (p *runPage) history(v *webRequest, text string, after engine.ID, limit int) ([]pastRun, string, error) {
-	runs, err := p.runs.ListRuns(v.Context(), v.caller, engine.RunQuery{
+	runs, err := p.Engine.ListRuns(v.Context(), v.caller, engine.RunQuery{
 		Text: text, Programs: true, Source: true, Page: engine.Page{Limit: limit, After: after},
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *runPage) compare(w http.ResponseWriter, v *webRequest) error {
 		if err != nil {
 			return engine.ErrNotFound
 		}
-		if runs[i], err = p.runs.GetRun(v.Context(), v.caller, id); err != nil {
+		if runs[i], err = p.Engine.GetRun(v.Context(), v.caller, id); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func (p *runPage) contacts(ctx context.Context, caller engine.Caller, run *engin
 	if !run.Status.Final() {
 		return c
 	}
-	list, err := p.runs.Contacts(ctx, caller, engine.ContactQuery{Run: run.ID})
+	list, err := p.Engine.Contacts(ctx, caller, engine.ContactQuery{Run: run.ID})
 	if err != nil {
 		p.Log.ErrorContext(ctx, "what a run contacted is not known", "run", run.ID, "err", err)
 		return c

@@ -13,16 +13,13 @@ import (
 // notebookPage is where notebooks are written. A notebook is a file of a live session,
 // as in Jupyter: this page serves the document and passes on what its script asks of
 // the native API; cells, files and variables are the script's business.
-type notebookPage struct {
-	*Site
-	sessions Sessions
-}
+type notebookPage struct{ *Site }
 
-func (s *Site) notebookPages(e Engine) {
+func (s *Site) notebookPages() {
 	if s.API == nil {
 		return
 	}
-	p := &notebookPage{s, e}
+	p := &notebookPage{s}
 	s.nav = append(s.nav, navEntry{Name: "notebook", Title: "Notebooks", Path: "/notebooks"})
 	s.sections["notebooks"] = "notebook"
 	s.mux.HandleFunc("GET /notebooks", s.handle(p.list))
@@ -49,7 +46,7 @@ type notebookEntry struct {
 
 // list shows the live sessions that hold a notebook, newest first.
 func (p *notebookPage) list(w http.ResponseWriter, v *webRequest) error {
-	all, err := p.sessions.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
+	all, err := p.Engine.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
 	if err != nil {
 		return err
 	}
@@ -58,7 +55,7 @@ func (p *notebookPage) list(w http.ResponseWriter, v *webRequest) error {
 		if session.Kind != engine.SessionLive {
 			continue
 		}
-		_, places, err := p.sessions.SessionFiles(v.Context(), v.caller, session.ID)
+		_, places, err := p.Engine.SessionFiles(v.Context(), v.caller, session.ID)
 		if engine.KindOf(err) == engine.ErrNotFound {
 			continue // deleted meanwhile
 		}
@@ -98,7 +95,7 @@ func (p *notebookPage) show(w http.ResponseWriter, v *webRequest) error {
 		if err != nil {
 			return engine.ErrNotFound
 		}
-		session, err := p.sessions.GetSession(v.Context(), v.caller, id)
+		session, err := p.Engine.GetSession(v.Context(), v.caller, id)
 		if err != nil {
 			return err
 		}

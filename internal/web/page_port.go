@@ -103,7 +103,7 @@ func (p *notebookPage) openPort(w http.ResponseWriter, v *webRequest) error {
 	if err != nil || numberErr != nil || port == 0 || !v.signedIn {
 		return engine.ErrNotFound // without a key the API's own address is open
 	}
-	session, err := p.sessions.GetSession(v.Context(), v.caller, id)
+	session, err := p.Engine.GetSession(v.Context(), v.caller, id)
 	if err != nil {
 		return err
 	}

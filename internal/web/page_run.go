@@ -4,29 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
-
-// Runs is what the run page asks of the core.
-type Runs interface {
-	// Start returns as soon as the run is accepted.
-	Start(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
-	// Watch gives the events with Seq > after, up to the result or the end of ctx.
-	Watch(ctx context.Context, caller engine.Caller, id engine.ID, after int) (iter.Seq[engine.Event], error)
-	// CancelRun returns when nothing of the run is left.
-	CancelRun(ctx context.Context, caller engine.Caller, id engine.ID) error
-	// Contacts are the connections that programs asked for.
-	Contacts(ctx context.Context, caller engine.Caller, query engine.ContactQuery) ([]engine.Contact, error)
-	GetRun(ctx context.Context, caller engine.Caller, id engine.ID) (*engine.Run, error)
-	ListRuns(ctx context.Context, caller engine.Caller, query engine.RunQuery) ([]engine.Run, error)
-	// Limits returns what zero limits become, and the most that may be asked for.
-	Limits() (defaults, maxima engine.Limits)
-}
 
 // Language is one that a program can be written in.
 type Language struct {
@@ -36,13 +19,10 @@ type Language struct {
 }
 
 // runPage is where programs are written, run and watched.
-type runPage struct {
-	*Site
-	runs Runs
-}
+type runPage struct{ *Site }
 
-func (s *Site) runPage(e Engine) {
-	p := &runPage{Site: s, runs: e}
+func (s *Site) runPage() {
+	p := &runPage{Site: s}
 	s.nav = append(s.nav, navEntry{Name: "run", Title: "Run", Path: "/"},
 		navEntry{Name: "history", Title: "Runs", Path: "/runs"})
 	s.sections["compare"] = "history"
@@ -78,7 +58,7 @@ type runLimits struct {
 }
 
 func (p *runPage) limits() runLimits {
-	defaults, maxima := p.runs.Limits()
+	defaults, maxima := p.Engine.Limits()
 	return runLimits{
 		Timeout: int(defaults.Timeout.Seconds()), MaxTimeout: int(maxima.Timeout.Seconds()),
 		Memory: defaults.Memory, MaxUpload: p.MaxUpload,
@@ -141,7 +121,7 @@ func (p *runPage) find(v *webRequest) (*engine.Run, error) {
 	if err != nil {
 		return nil, engine.ErrNotFound
 	}
-	return p.runs.GetRun(v.Context(), v.caller, id)
+	return p.Engine.GetRun(v.Context(), v.caller, id)
 }
 
 // start runs what the form says.
@@ -151,11 +131,11 @@ func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	req := src.request()
-	_, maxima := p.runs.Limits()
-	defaults, _ := p.runs.Limits()
+	_, maxima := p.Engine.Limits()
+	defaults, _ := p.Engine.Limits()
 	req.Profile.Limits.Output = defaults.Output
 	req.Profile.Limits.Output.Bytes = maxima.Output.Bytes
-	run, err := p.runs.Start(v.Context(), v.caller, req)
+	run, err := p.Engine.Start(v.Context(), v.caller, req)
 	if err != nil {
 		return err
 	}
@@ -173,7 +153,7 @@ func (p *runPage) again(w http.ResponseWriter, v *webRequest) error {
 	}
 	req := run.Source.Request(v.caller)
 	req.Profile.Client = clientPage
-	run, err = p.runs.Start(v.Context(), v.caller, req)
+	run, err = p.Engine.Start(v.Context(), v.caller, req)
 	if engine.KindOf(err) == engine.ErrNotFound {
 		return refuse(http.StatusConflict, "A file that this run read is no longer kept.",
 			"Choose the file again below its code, and run it.")
@@ -205,7 +185,7 @@ func (p *runPage) stop(w http.ResponseWriter, v *webRequest) error {
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), stopTime)
 	defer cancel()
-	if err := p.runs.CancelRun(ctx, v.caller, run.ID); err != nil {
+	if err := p.Engine.CancelRun(ctx, v.caller, run.ID); err != nil {
 		return err
 	}
 	if v.wants("application/json") {
@@ -301,7 +281,7 @@ func (p *runPage) readOutput(v *webRequest, run *engine.Run, body *runView) erro
 	if !run.Status.Final() {
 		return nil
 	}
-	events, err := p.runs.Watch(v.Context(), v.caller, run.ID, 0)
+	events, err := p.Engine.Watch(v.Context(), v.caller, run.ID, 0)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -26,17 +27,13 @@ const (
 )
 
 // sharePage is where notebooks are shared, and shared ones are read.
-type sharePage struct {
-	*Site
-	files Files
-	runs  Runs
-}
+type sharePage struct{ *Site }
 
-func (s *Site) sharePages(e Engine) {
+func (s *Site) sharePages() {
 	if s.API == nil {
 		return
 	}
-	p := &sharePage{s, e, e}
+	p := &sharePage{s}
 	s.mux.HandleFunc("POST /shares", s.change(p.share))
 	s.mux.HandleFunc("POST /runs/{id}/share", s.change(p.shareRun))
 	s.mux.HandleFunc("POST /shares/{id}/delete", s.change(p.remove))
@@ -80,7 +77,7 @@ func (p *sharePage) store(v *webRequest, days, title string, notebook []byte) (e
 	if err != nil {
 		return engine.File{}, err
 	}
-	return p.files.PutFile(v.Context(), v.caller, engine.Upload{
+	return p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
 		Name: "shared.json", Origin: originShare, MIME: "application/json", TTL: life}, bytes.NewReader(copied))
 }
 
@@ -94,14 +91,14 @@ func (p *sharePage) remove(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	file, err := p.files.GetFile(v.Context(), v.caller, id)
+	file, err := p.Engine.GetFile(v.Context(), v.caller, id)
 	if err != nil {
 		return err
 	}
 	if file.Origin != originShare {
 		return engine.ErrNotFound
 	}
-	if err := p.files.DeleteFile(v.Context(), v.caller, id); err != nil {
+	if err := p.Engine.DeleteFile(v.Context(), v.caller, id); err != nil {
 		return err
 	}
 	http.Redirect(w, v.Request, p.address("/notebooks"), http.StatusSeeOther)
@@ -150,7 +147,7 @@ func (p *sharePage) open(v *webRequest) (*shared, error) {
 	if err != nil {
 		return nil, engine.ErrNotFound
 	}
-	file, content, err := p.files.OpenFile(v.Context(), engine.Caller{Owner: engine.Owner(name)}, id)
+	file, content, err := p.Engine.OpenFile(v.Context(), engine.Caller{Owner: engine.Owner(name)}, id)
 	if err != nil {
 		return nil, err
 	}
@@ -176,10 +173,7 @@ type shareView struct {
 }
 
 func (p *sharePage) show(w http.ResponseWriter, v *webRequest, found *shared) error {
-	title := named(shorten(found.Title, 120))
-	if title == "" {
-		title = "Notebook"
-	}
+	title := cmp.Or(named(shorten(found.Title, 120)), "Notebook")
 	v.caller = engine.Caller{} // the page is the same for everybody
 	p.renderUnder(w, v, http.StatusOK, "share", title,
 		shareView{title, p.address("/share/" + v.PathValue("link")), found.Until}, notebookPolicy(v.Host, p.Prefix))

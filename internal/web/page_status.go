@@ -2,26 +2,11 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
-
-// Health is what the status page asks of the core.
-type Health interface {
-	// Ready returns nil when runs are accepted.
-	Ready(ctx context.Context) error
-	// Isolation says what stands between a program and this host.
-	Isolation(ctx context.Context) (engine.Isolation, error)
-	// Stats returns the counters of the moment.
-	Stats() engine.Stats
-	// Pools says which sandboxes wait for programs.
-	Pools(ctx context.Context) ([]engine.Pool, error)
-	// ListKeys returns every key, revoked ones too, to admins.
-	ListKeys(ctx context.Context, caller engine.Caller) ([]engine.Key, error)
-}
 
 // Disk is the room where the service keeps its data, in bytes.
 type Disk struct {
@@ -37,7 +22,6 @@ type Live struct {
 // statusPage is where a visitor sees how the service is.
 type statusPage struct {
 	*Site
-	health  Health
 	sampler *sampler
 }
 
@@ -74,7 +58,7 @@ func (p *statusPage) grants(v *webRequest) (list []networkGrant) {
 		}
 		return list
 	}
-	keys, err := p.health.ListKeys(v.Context(), v.caller)
+	keys, err := p.Engine.ListKeys(v.Context(), v.caller)
 	if err != nil {
 		p.Log.ErrorContext(v.Context(), "network grants of keys are not known", "err", err)
 	}
@@ -121,8 +105,8 @@ var endings = []engine.Status{
 	engine.StatusKilled, engine.StatusCancelled, engine.StatusInterrupted,
 }
 
-func (s *Site) statusPage(health Health) {
-	p := &statusPage{Site: s, health: health, sampler: newSampler(health.Stats, sampleEvery)}
+func (s *Site) statusPage() {
+	p := &statusPage{Site: s, sampler: newSampler(s.Engine.Stats, sampleEvery)}
 	s.closing = append(s.closing, p.sampler.stop)
 	s.nav = append(s.nav, navEntry{Name: "status", Title: "Status", Path: "/status"})
 	s.mux.HandleFunc("GET /status", s.handle(p.show))
@@ -135,7 +119,7 @@ func (s *Site) statusPage(health Health) {
 const shownContacts = 20
 
 func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
-	stats := p.health.Stats()
+	stats := p.Engine.Stats()
 	body := statusView{
 		Stats: stats, Charts: charts(p.sampler.history()),
 		Wait: percentilesOf(stats.Wait), Took: percentilesOf(stats.Duration),
@@ -145,9 +129,9 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 			body.Ended = append(body.Ended, ended{status, status.Words(), n})
 		}
 	}
-	err := p.health.Ready(v.Context())
+	err := p.Engine.Ready(v.Context())
 	if err == nil {
-		body.Isolation, err = p.health.Isolation(v.Context())
+		body.Isolation, err = p.Engine.Isolation(v.Context())
 	}
 	if err != nil {
 		said := describe(err)
@@ -158,7 +142,7 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 			body.Weak++
 		}
 	}
-	if pools, err := p.health.Pools(v.Context()); err == nil {
+	if pools, err := p.Engine.Pools(v.Context()); err == nil {
 		for _, one := range pools {
 			body.Pools = append(body.Pools, pool{one, cmp.Or(servedBy[one.Name], one.Name)})
 		}

@@ -114,7 +114,7 @@ func (p *filesPage) tablePreview(v *webRequest, body *previewView) error {
 // textPreview reads the beginning of a file. Markdown and JSON are rendered
 // only if that was all of it.
 func (p *filesPage) textPreview(v *webRequest, body *previewView) error {
-	_, content, err := p.files.OpenFile(v.Context(), v.caller, body.File.ID)
+	_, content, err := p.Engine.OpenFile(v.Context(), v.caller, body.File.ID)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (lowerHeadings) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 // previews makes the heads of tables: in the sandbox, as a run of the visitor
 // who asks. What was made is remembered for a while.
 type previews struct {
-	engine Engine
+	engine *engine.Service
 	now    func() time.Time
 
 	mu     sync.Mutex
@@ -254,7 +254,7 @@ const (
 	previewTime = 20 * time.Second
 )
 
-func newPreviews(e Engine, now func() time.Time) *previews {
+func newPreviews(e *engine.Service, now func() time.Time) *previews {
 	return &previews{engine: e, now: now, tables: map[previewKey]*list.Element{}, recent: list.New()}
 }
 

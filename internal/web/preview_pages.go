@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -62,9 +63,7 @@ func (p *previews) pages(ctx context.Context, caller engine.Caller, f engine.Fil
 	if err != nil || made.Problem == "" && made.Pages > 0 {
 		return made.Pages, "", err
 	}
-	if made.Problem == "" {
-		made.Problem = "it has no pages"
-	}
+	made.Problem = cmp.Or(made.Problem, "it has no pages")
 	return 0, "This cannot be read as a PDF: " + made.Problem + ".", nil
 }
 

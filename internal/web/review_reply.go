@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -94,10 +95,7 @@ func (p *reviewPage) showReply(
 		body.Warnings = append(body.Warnings, prose(warning))
 	}
 	for _, s := range h.Shown {
-		what := s.Path
-		if what == "" {
-			what = s.Block
-		}
+		what := cmp.Or(s.Path, s.Block)
 		body.Shown = append(body.Shown, shownItem{named(what), prose(s.Reason)})
 	}
 	var err error

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -46,7 +47,7 @@ func (p *sharePage) shareRun(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	run, err := p.runs.GetRun(v.Context(), v.caller, id)
+	run, err := p.Engine.GetRun(v.Context(), v.caller, id)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 	if run.Source != nil {
 		cell.Source = run.Source.Code
 	}
-	events, err := p.runs.Watch(v.Context(), v.caller, run.ID, 0)
+	events, err := p.Engine.Watch(v.Context(), v.caller, run.ID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +106,7 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 			map[string]string{f.MIME: picture, "text/plain": named(fileName(f))}, map[string]any{}})
 	}
 	language := map[string]string{"js": "javascript", "ts": "typescript"}[run.Language]
-	if language == "" {
-		language = run.Language
-	}
+	language = cmp.Or(language, run.Language)
 	return json.Marshal(map[string]any{
 		"nbformat": 4, "nbformat_minor": 5, "cells": []nbCell{cell},
 		"metadata": map[string]any{"language_info": map[string]string{"name": language}},
@@ -115,7 +114,7 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 }
 
 func (p *sharePage) picture(v *webRequest, f engine.File) (string, error) {
-	_, content, err := p.files.OpenFile(v.Context(), v.caller, f.ID)
+	_, content, err := p.Engine.OpenFile(v.Context(), v.caller, f.ID)
 	if err != nil {
 		return "", err
 	}

@@ -94,9 +94,7 @@ func titleOf(code string) string {
 		if said == "" || strings.HasPrefix(line, "#!") || said == "php" {
 			continue
 		}
-		if first == "" {
-			first = said
-		}
+		first = cmp.Or(first, said)
 		if word, _, _ := strings.Cut(said, " "); !setsUp[word] {
 			return shorten(said, maxTitle)
 		}

@@ -5,9 +5,8 @@
 // It is an edge like a dialect: it decodes a request, calls the engine, and
 // renders the answer. One page is one file page_<name>.go, with
 // templates/<name>.html and, if it has a script, static/<name>.js. A page
-// declares the small interface it needs of what is below, registers its
-// routes in a function that newSite calls, and adds its entry to the
-// navigation there. To add a page, add those three files and that one line.
+// registers its routes in a function that newSite calls, and adds its entry
+// to the navigation there. To add a page, add those three files and that one line.
 //
 // What programs print and write is hostile. It reaches a document only as
 // text, through html/template or text nodes; files are served by content.go
@@ -16,8 +15,8 @@
 package web
 
 import (
+	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -26,19 +25,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Engine is what the pages ask of the core, all of them together. Each page
-// takes only its part.
-type Engine interface {
-	Runs
-	Files
-	Sessions
-	Health
-}
-
 // Options set up the page. Engine, Caller,
 // Authenticate and Languages are required.
 type Options struct {
-	Engine Engine
+	Engine *engine.Service
 	// Caller says whom the front door knows the request to be from, which asks
 	// SignedIn; false: nobody yet.
 	Caller func(*http.Request) (engine.Caller, bool)
@@ -96,18 +86,14 @@ type navEntry struct {
 
 // New returns the page. Close ends what it does in the background.
 func New(o Options) (*Site, error) {
-	if o.Prefix == "" {
-		o.Prefix = "/ui"
-	}
+	o.Prefix = cmp.Or(o.Prefix, "/ui")
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = 200 << 20
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Self == nil {
 		o.Self = func() engine.Epoch { return 0 }
 	}
@@ -126,13 +112,13 @@ func New(o Options) (*Site, error) {
 	s.signInRoutes()
 
 	// The pages, in the order of the navigation.
-	s.runPage(o.Engine)
-	s.notebookPages(o.Engine)
-	s.sharePages(o.Engine)
-	s.askPages(o.Ask, o.Engine)
+	s.runPage()
+	s.notebookPages()
+	s.sharePages()
+	s.askPages(o.Ask)
 	s.reviewPages(o.Review)
-	s.filesPage(o.Engine)
-	s.statusPage(o.Engine)
+	s.filesPage()
+	s.statusPage()
 	s.toolsPage()
 
 	s.mux.HandleFunc("/", s.handle(func(http.ResponseWriter, *webRequest) error { return engine.ErrNotFound }))

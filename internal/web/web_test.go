@@ -24,6 +24,7 @@ type visitor struct {
 	t      *testing.T
 	site   *Site
 	engine *engine.Service
+	index  *enginetest.Index
 	url    string
 	client *http.Client
 }
@@ -32,8 +33,9 @@ type visitor struct {
 // on loopback without keys; else only who signs in.
 func visitSite(t *testing.T, open bool, program sandboxtest.Program, change ...func(*Options)) *visitor {
 	t.Helper()
-	e := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(program))
-	v := &visitor{t: t, engine: e}
+	index := enginetest.NewIndex()
+	e := enginetest.StartOn(t, engine.Config{}, sandboxtest.NewFake(program), enginetest.NewBlobs(), index)
+	v := &visitor{t: t, engine: e, index: index}
 	options := Options{
 		Engine: e, Authenticate: e.Authenticate, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Languages: func(context.Context) []Language { return []Language{{"python", "Python", true}, {"d", "D", false}} },

@@ -6,8 +6,7 @@
 package dify
 
 import (
-	"context"
-	"io"
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -15,14 +14,6 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
 )
-
-// Engine is what the dialect asks of the core.
-type Engine interface {
-	// Run runs to the end. When ctx ends the run is cancelled.
-	Run(ctx context.Context, caller engine.Caller, req engine.RunRequest) (*engine.Run, error)
-	// Limits returns what zero limits become, and the most that may be asked for.
-	Limits() (defaults, maxima engine.Limits)
-}
 
 // Options set up the dialect. Only Caller is required.
 type Options struct {
@@ -47,14 +38,14 @@ const (
 )
 
 type api struct {
-	engine Engine
+	engine *engine.Service
 	Options
 }
 
 type handler func(http.ResponseWriter, *http.Request) (any, error)
 
 // New returns the API as a handler that wants its prefix removed.
-func New(e Engine, o Options) http.Handler {
+func New(e *engine.Service, o Options) http.Handler {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
@@ -65,12 +56,8 @@ func New(e Engine, o Options) http.Handler {
 	if o.Output <= 0 {
 		o.Output = defaultOutput
 	}
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &api{engine: e, Options: o}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]handler{

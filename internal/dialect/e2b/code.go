@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -105,9 +106,7 @@ func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*
 		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage, Hint: "There are python, javascript and bash."}
 	}
 	setup := live.Setup{Env: sb.env, Dir: c.Dir}
-	if setup.Dir == "" {
-		setup.Dir = home
-	}
+	setup.Dir = cmp.Or(setup.Dir, home)
 	if spelled == "python" {
 		setup.Code = prelude
 	}
@@ -128,9 +127,7 @@ func (h *Handler) addContext(w http.ResponseWriter, r *http.Request, sb *sandbox
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	if body.Language == "" {
-		body.Language = "python"
-	}
+	body.Language = cmp.Or(body.Language, "python")
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	made, err := h.newContext(r.Context(), sb, codeContext{Language: body.Language, Dir: body.Dir})

@@ -23,12 +23,14 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // Live keeps the sandboxes. Every error is an *engine.Error, and what belongs to
@@ -205,12 +207,7 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 	r = r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb))
 	defer func() { outer.Pattern = r.Pattern }() // it names the route, of which there are so many
 	shown := func(names ...string) bool {
-		for _, name := range names {
-			if sb.opens(r.Header.Get(name)) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(names, func(name string) bool { return sb.opens(r.Header.Get(name)) })
 	}
 	switch port {
 	case portEnvd:
@@ -245,12 +242,10 @@ func sandboxOf(ctx context.Context) *sandbox { return ctx.Value(sandboxKey{}).(*
 
 // statuses are those of the control plane. 502 and 503 make SDKs try again, and 404
 // has a meaning of its own for each call.
-var statuses = map[engine.Kind]int{
-	engine.ErrInvalid: http.StatusBadRequest, engine.ErrUnauthorized: http.StatusUnauthorized, engine.ErrForbidden: http.StatusForbidden, engine.ErrNetwork: http.StatusForbidden,
-	engine.ErrNotFound: http.StatusNotFound, engine.ErrConflict: http.StatusBadRequest, engine.ErrTooLarge: http.StatusRequestEntityTooLarge,
-	engine.ErrBusy: http.StatusTooManyRequests, engine.ErrFull: http.StatusTooManyRequests, engine.ErrNoLanguage: http.StatusNotImplemented,
-	engine.ErrUnavailable: http.StatusServiceUnavailable, engine.ErrCanceled: 499,
-}
+var statuses = wire.Statuses(map[engine.Kind]int{
+	engine.ErrConflict: http.StatusBadRequest,
+	engine.ErrFull:     http.StatusTooManyRequests,
+})
 
 // status returns what an error is to a client, and says when to come back.
 func (h *Handler) status(w http.ResponseWriter, err error) (status int, message string) {

@@ -2,6 +2,7 @@ package jupyter
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -192,14 +193,10 @@ func (s *Server) read(ctx context.Context, at place, m *contentModel, format str
 		return refuse(http.StatusBadRequest, "%.200s is not UTF-8 encoded", at)
 	case text && format != formatBase64:
 		m.Content, m.Format = string(data), new(formatText)
-		if kind == "" {
-			kind = "text/plain"
-		}
+		kind = cmp.Or(kind, "text/plain")
 	default:
 		m.Content, m.Format = base64.StdEncoding.EncodeToString(data), new(formatBase64)
-		if kind == "" {
-			kind = "application/octet-stream"
-		}
+		kind = cmp.Or(kind, "application/octet-stream")
 	}
 	m.MIME = &kind
 	return nil

@@ -11,27 +11,15 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statusClosed is for the log: the client that it would tell has left.
-const statusClosed = 499
-
 // statuses is the one table from an engine error to HTTP.
-var statuses = map[engine.Kind]int{
-	engine.ErrInvalid:      http.StatusBadRequest,
+var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrUnauthorized: http.StatusForbidden,
-	engine.ErrForbidden:    http.StatusForbidden,
-	engine.ErrNetwork:      http.StatusForbidden,
-	engine.ErrNotFound:     http.StatusNotFound,
-	engine.ErrConflict:     http.StatusConflict,
-	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
-	engine.ErrBusy:         http.StatusTooManyRequests,
-	engine.ErrFull:         http.StatusInsufficientStorage,
 	engine.ErrNoLanguage:   http.StatusInternalServerError, // as a kernel that does not start
-	engine.ErrUnavailable:  http.StatusServiceUnavailable,
-	engine.ErrCanceled:     statusClosed,
 	engine.ErrInternal:     http.StatusInternalServerError,
-}
+})
 
 // refusal is an error that this edge finds by itself.
 type refusal struct {
@@ -67,7 +55,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, message := describe(err)
 	switch {
 	case r.Context().Err() != nil && status >= http.StatusInternalServerError:
-		status = statusClosed
+		status = wire.StatusClosed
 	case status == http.StatusInternalServerError:
 		s.Log.Error("jupyter", "route", r.Pattern, "error", err)
 	}

@@ -1,6 +1,7 @@
 package jupyter
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -81,9 +82,7 @@ func readFrame(kind websocket.MessageType, data []byte, v1 bool) (*request, erro
 	if err := json.Unmarshal(parts.Header, &header); err != nil || header.Type == "" || len(parts.Header) > longestHeader || !utf8.Valid(parts.Header) {
 		return nil, errFrame
 	}
-	if parts.Channel == "" {
-		parts.Channel = shell
-	}
+	parts.Channel = cmp.Or(parts.Channel, shell)
 	return &request{channel: parts.Channel, header: parts.Header, id: header.ID, kind: header.Type, content: parts.Content}, nil
 }
 

@@ -10,6 +10,7 @@
 package jupyter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -130,18 +131,10 @@ var errClosing = errors.New("the service is shutting down")
 
 // New returns a handler that wants its prefix removed.
 func New(o Options) *Server {
-	if o.Kernels == 0 {
-		o.Kernels = defaultKernels
-	}
-	if o.Idle == 0 {
-		o.Idle = defaultIdle
-	}
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Kernels = cmp.Or(o.Kernels, defaultKernels)
+	o.Idle = cmp.Or(o.Idle, defaultIdle)
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{
 		Options: o, mux: http.NewServeMux(), started: time.Now(), unsent: mostUnsent,
 		kernels: map[engine.ID]*kernel{}, making: map[engine.Owner]int{}, notebook: map[engine.ID]*notebook{},

@@ -11,30 +11,16 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
-
-// statusClosed is for a client that left: nobody reads it, but logs and metrics
-// tell it from a fault of ours.
-const statusClosed = 499
 
 // statuses say what a failure is on the wire. A client shows 400 to the model
 // as final and takes 409, 413 and 5xx for "try again", so what will never work
 // is 400.
-var statuses = map[engine.Kind]int{
-	engine.ErrInvalid:      http.StatusBadRequest,
-	engine.ErrUnauthorized: http.StatusUnauthorized,
-	engine.ErrForbidden:    http.StatusForbidden,
-	engine.ErrNetwork:      http.StatusForbidden,
-	engine.ErrNotFound:     http.StatusNotFound,
-	engine.ErrConflict:     http.StatusConflict,
-	engine.ErrTooLarge:     http.StatusBadRequest,
-	engine.ErrBusy:         http.StatusTooManyRequests,
-	engine.ErrFull:         http.StatusInsufficientStorage,
-	engine.ErrNoLanguage:   http.StatusBadRequest,
-	engine.ErrUnavailable:  http.StatusServiceUnavailable,
-	engine.ErrCanceled:     statusClosed,
-	engine.ErrInternal:     http.StatusInternalServerError,
-}
+var statuses = wire.Statuses(map[engine.Kind]int{
+	engine.ErrTooLarge:   http.StatusBadRequest,
+	engine.ErrNoLanguage: http.StatusBadRequest,
+})
 
 // errorBody is the body of every error.
 type errorBody struct {
@@ -116,7 +102,7 @@ func tooMany(r *http.Request, wait time.Duration) errorBody {
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, body := describe(r, err)
 	if r.Context().Err() != nil && status >= 500 {
-		status = statusClosed // the client left, which is no fault of ours
+		status = wire.StatusClosed // the client left, which is no fault of ours
 	}
 	switch status {
 	case http.StatusTooManyRequests:
@@ -156,7 +142,7 @@ func describe(r *http.Request, err error) (int, errorBody) {
 	case engine.ErrNotFound:
 		return status, errorBody{Error: "Not found"}
 	case engine.ErrInvalid, engine.ErrTooLarge, engine.ErrNoLanguage, engine.ErrConflict, engine.ErrFull:
-		return status, errorBody{Error: sentence(e)}
+		return status, errorBody{Error: wire.Sentence(e)}
 	case engine.ErrUnavailable:
 		return status, errorBody{Error: "sandbox_unavailable", Message: e.Hint}
 	case engine.ErrUnauthorized, engine.ErrForbidden:
@@ -169,21 +155,6 @@ const (
 	internal     = "Internal server error"
 	fileTooLarge = "File size limit exceeded"
 )
-
-// sentence says which field is wrong, and how.
-func sentence(e *engine.Error) string {
-	said := string(e.Kind)
-	if e.Err != nil {
-		said = e.Err.Error()
-	}
-	if e.ID != "" {
-		said = e.ID + " " + said
-	}
-	if e.Hint != "" {
-		said += ". " + e.Hint
-	}
-	return said
-}
 
 // writeJSON answers at once and whole: clients give an error's body a second.
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // python is the one language whose plots are left as files.
@@ -112,7 +113,8 @@ func (a *api) runError(body *runBody, err error) error {
 	case e.Kind == engine.ErrNotFound && strings.HasPrefix(e.ID, "files"):
 		return errBadRef()
 	case e.Kind == engine.ErrNoLanguage:
-		return bad("The language %.40s is not available on this server: %s", cmp.Or(body.Lang, body.Language), sentence(e))
+		return bad("The language %.40s is not available on this server: %s", cmp.Or(body.Lang, body.Language),
+			wire.Sentence(e))
 	}
 	return err
 }

@@ -175,12 +175,7 @@ func listing(detail, sid string, files []engine.File, places []engine.SessionFil
 
 // isAlias reports whether a path is the base64 of another one of the file's.
 func isAlias(path string, all []string) bool {
-	for _, other := range all {
-		if isBase64Of(path, other) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(other string) bool { return isBase64Of(path, other) })
 }
 
 // named finds the file that an address names.

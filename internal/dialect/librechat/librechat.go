@@ -98,17 +98,13 @@ func (o *Options) fill() {
 				engine.ErrUnauthorized
 		}
 	}
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
 // api is the dialect at work.
 type api struct {
-	engine   Engine
+	engine   *engine.Service
 	programs *toolcall.Programs // that can call tools
 	states   *states
 	Options
@@ -124,7 +120,7 @@ type Handler struct {
 type handler func(*api, http.ResponseWriter, *http.Request) error
 
 // New returns the API. Every route is there with and without "/v1".
-func New(e Engine, o Options) *Handler {
+func New(e *engine.Service, o Options) *Handler {
 	o.fill()
 	a := &api{engine: e, Options: o, programs: toolcall.New(e, o.TokenTTL, o.Log), states: newStates()}
 	mux := http.NewServeMux()

@@ -178,10 +178,7 @@ func (p *place) name() string { return nameAt(p.file, p.at) }
 // folder of their own, so that two of one name can be in one session.
 func nameAt(f engine.File, at engine.SessionFile) string {
 	if name, uploaded := strings.CutPrefix(at.Path, f.ID.String()+"/"); uploaded {
-		if f.Name != "" {
-			return f.Name
-		}
-		return name
+		return cmp.Or(f.Name, name)
 	}
 	return at.Path
 }

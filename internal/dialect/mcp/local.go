@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -63,13 +64,8 @@ func (l *local) say(line []byte) bool {
 	return true
 }
 
-func (l *local) has(tool string) bool {
-	for _, t := range l.server.tools {
-		if t.name == tool {
-			return true
-		}
-	}
-	return false
+func (l *local) has(name string) bool {
+	return slices.ContainsFunc(l.server.tools, func(t tool) bool { return t.name == name })
 }
 
 // Write implements io.Writer for a transport that writes a message at a time.

@@ -15,8 +15,8 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -36,7 +36,7 @@ import (
 // Options set up a Server. Engine and Live are required, or there are only the tools for
 // Changes.
 type Options struct {
-	Engine Engine
+	Engine *engine.Service
 	Live   Live
 
 	// Caller says who makes a request over HTTP. Whoever serves the handler has
@@ -75,12 +75,8 @@ type Server struct {
 
 // New returns a server.
 func New(o Options) *Server {
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Languages == nil {
 		o.Languages = installed()
 	}

@@ -15,17 +15,6 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// Engine is what the edge asks of the core.
-type Engine interface {
-	GetSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, error)
-	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
-	OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error)
-	ListFiles(ctx context.Context, caller engine.Caller, query engine.FileQuery) ([]engine.File, error)
-	Isolation(ctx context.Context) (engine.Isolation, error)
-	Limits() (defaults, maxima engine.Limits)
-	PackageSets() []engine.PackageSet
-}
-
 // Live has the sessions and their interpreters.
 type Live interface {
 	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)

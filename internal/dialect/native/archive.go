@@ -20,7 +20,7 @@ const maxArchive = 8 << 30
 
 // sessionArchive sends the files of a session as a zip while it is made, so
 // it costs neither memory nor disk, whatever its size.
-func (q *request) sessionArchive(core Engine) (any, error) {
+func (q *request) sessionArchive(core *engine.Service) (any, error) {
 	files, places, err := core.SessionFiles(q.Context(), q.caller, q.id)
 	if err != nil {
 		return nil, err

@@ -170,7 +170,7 @@ func TestArchive(t *testing.T) {
 	url = plain
 
 	// A file whose bytes are lost leaves the rest usable, and is named.
-	r.handler = r.over(lossy{r.engine, a.ID})
+	r.blobs.Lose(a.SHA256)
 	content, comment = read()
 	delete(want, "dir/a.txt")
 	if diff := cmp.Diff(want, content); diff != "" || comment != "1 files are lost: dir/a.txt" {

@@ -8,27 +8,13 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statusClosed is for the log: the client that it would tell has left.
-const statusClosed = 499
-
 // statuses is the one table from an engine error to HTTP.
-var statuses = map[engine.Kind]int{
-	engine.ErrInvalid:      http.StatusBadRequest,
-	engine.ErrUnauthorized: http.StatusUnauthorized,
-	engine.ErrForbidden:    http.StatusForbidden,
-	engine.ErrNetwork:      http.StatusForbidden,
-	engine.ErrNotFound:     http.StatusNotFound,
-	engine.ErrConflict:     http.StatusConflict,
-	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
-	engine.ErrBusy:         http.StatusTooManyRequests,
-	engine.ErrFull:         http.StatusInsufficientStorage,
-	engine.ErrNoLanguage:   http.StatusBadRequest, // trying again does not help
-	engine.ErrUnavailable:  http.StatusServiceUnavailable,
-	engine.ErrCanceled:     statusClosed,
-	engine.ErrInternal:     http.StatusInternalServerError,
-}
+var statuses = wire.Statuses(map[engine.Kind]int{
+	engine.ErrNoLanguage: http.StatusBadRequest, // trying again does not help
+})
 
 // words is what a client is told of an error whose cause is ours to know.
 var words = map[engine.Kind]string{
@@ -82,7 +68,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	detail.RequestID = w.Header().Get("X-Request-Id")
 	kind := engine.KindOf(err)
 	if r.Context().Err() != nil && status >= 500 {
-		status = statusClosed // the client left, which is no fault of ours
+		status = wire.StatusClosed // the client left, which is no fault of ours
 	}
 	switch status {
 	case http.StatusTooManyRequests:

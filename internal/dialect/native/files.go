@@ -27,7 +27,7 @@ func (q *request) listFiles() (any, error) {
 
 // fileContent sends a file's bytes. They never change, so their hash is the
 // tag by which a client asks for the rest of them or for nothing at all.
-func (q *request) fileContent(core Engine) (any, error) {
+func (q *request) fileContent(core *engine.Service) (any, error) {
 	file, content, err := core.OpenFile(q.Context(), q.caller, q.id)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@
 package native
 
 import (
-	"io"
+	"cmp"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -49,7 +49,7 @@ type Options struct {
 
 // api is the dialect at work.
 type api struct {
-	engine Engine
+	engine *engine.Service
 	Options
 	versions language.Versions
 }
@@ -75,20 +75,20 @@ type route struct {
 var routes = []route{
 	{"POST", "/runs", (*request).createRun, trusted},
 	{"GET", "/runs", (*request).listRuns, trusted},
-	{"GET", "/runs/{id}", get(core, Engine.GetRun, runOf), trusted},
-	{"DELETE", "/runs/{id}", do(core, Engine.CancelRun), trusted},
+	{"GET", "/runs/{id}", get(core, (*engine.Service).GetRun, runOf), trusted},
+	{"DELETE", "/runs/{id}", do(core, (*engine.Service).CancelRun), trusted},
 	{"GET", "/runs/{id}/events", on(core, (*request).runEvents), trusted},
 
 	{"POST", "/files", (*request).createFile, trusted},
 	{"GET", "/files", (*request).listFiles, trusted},
-	{"GET", "/files/{id}", get(core, Engine.GetFile, fileOf), trusted},
-	{"DELETE", "/files/{id}", do(core, Engine.DeleteFile), trusted},
+	{"GET", "/files/{id}", get(core, (*engine.Service).GetFile, fileOf), trusted},
+	{"DELETE", "/files/{id}", do(core, (*engine.Service).DeleteFile), trusted},
 	{"GET", "/files/{id}/content", on(core, (*request).fileContent), trusted},
 
 	{"POST", "/sessions", (*request).createSession, trusted},
 	{"GET", "/sessions", (*request).listSessions, trusted},
 	{"GET", "/sessions/{id}", on(core, (*request).getSession), trusted},
-	{"DELETE", "/sessions/{id}", do(core, Engine.DeleteSession), trusted},
+	{"DELETE", "/sessions/{id}", do(core, (*engine.Service).DeleteSession), trusted},
 	{"GET", "/sessions/{id}/files", on(core, (*request).sessionFiles), trusted},
 	{"GET", "/sessions/{id}/archive", on(core, (*request).sessionArchive), trusted},
 
@@ -183,10 +183,8 @@ func (a *API) Access(r *http.Request) (network, everyone bool) {
 func AnyOrigin() []string { return []string{"/sessions/{id}/ports/"} }
 
 // New returns the API.
-func New(e Engine, o Options) *API {
-	if o.Prefix == "" {
-		o.Prefix = "/api/v1"
-	}
+func New(e *engine.Service, o Options) *API {
+	o.Prefix = cmp.Or(o.Prefix, "/api/v1")
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = 200 << 20
 	}
@@ -199,12 +197,8 @@ func New(e Engine, o Options) *API {
 	if o.OneMachine == nil {
 		o.OneMachine = func() string { return "" }
 	}
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &api{engine: e, Options: o}
 
 	mux := http.NewServeMux()

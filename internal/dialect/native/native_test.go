@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type rig struct {
 	t       *testing.T
 	engine  *engine.Service
+	blobs   *enginetest.Blobs
 	handler http.Handler
 	caller  engine.Caller
 	work    *Work // nil: none
@@ -37,15 +38,16 @@ const requestID = "test-request"
 
 func newRig(t *testing.T, program sandboxtest.Program) *rig {
 	t.Helper()
-	r := &rig{t: t, caller: engine.Caller{Owner: "alice", Admin: true}}
-	r.engine = enginetest.Start(t, engine.Config{MaxUpload: 1 << 20}, sandboxtest.NewFake(program))
+	r := &rig{t: t, caller: engine.Caller{Owner: "alice", Admin: true}, blobs: enginetest.NewBlobs()}
+	r.engine = enginetest.StartOn(t, engine.Config{MaxUpload: 1 << 20}, sandboxtest.NewFake(program), r.blobs,
+		enginetest.NewIndex())
 	r.handler = r.over(r.engine)
 	return r
 }
 
 // over serves an engine as httpd would: with a request id, and as the rig's
 // caller of the moment.
-func (r *rig) over(e Engine) http.Handler {
+func (r *rig) over(e *engine.Service) http.Handler {
 	o := Options{
 		Caller: func(*http.Request) engine.Caller { return r.caller },
 		Log:    slog.New(slog.NewTextHandler(r.t.Output(), nil)),
@@ -284,18 +286,6 @@ func TestOtherOwner(t *testing.T) {
 	check(t, r.send("GET", "/files/"+file.ID.String()+"/content", "", ""), 200, "secret")
 }
 
-// failing answers every run with one error.
-type failing struct {
-	Engine
-	err error
-}
-
-func (f failing) Run(context.Context, engine.Caller, engine.RunRequest) (*engine.Run, error) {
-	return nil, f.err
-}
-
-func (f failing) Limits() (_, _ engine.Limits) { return }
-
 func TestErrors(t *testing.T) {
 	secret := errors.New("open /var/lib/secret: SQL error")
 	cases := []struct {
@@ -320,10 +310,15 @@ func TestErrors(t *testing.T) {
 		{secret, 500, "internal", ""},
 		{engine.Kind("new"), 500, "internal", ""},
 	}
+	a := &api{Options: Options{
+		Caller: func(*http.Request) engine.Caller { return engine.Caller{} },
+		Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}}
 	for _, c := range cases {
-		r := &rig{t: t}
-		r.handler = r.over(failing{err: c.err})
-		w := r.json("POST", "/runs", `{"language":"python","code":"x"}`)
+		w := httptest.NewRecorder()
+		w.Header().Set("X-Request-Id", requestID)
+		serve := a.handle(func(*request) (any, error) { return nil, c.err })
+		serve(w, httptest.NewRequestWithContext(t.Context(), "POST", "/runs", nil))
 		check(t, w, c.status, `"code":"`+c.code+`"`)
 		if strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("the cause is in %s", w.Body)

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -84,10 +85,7 @@ func (w *Work) project(ctx context.Context, l conversation.Link) (projectBody, e
 	lanes, err := w.Outbox.Lanes(ctx, assignment.Query{API: l.API, Project: l.Project})
 	for _, lane := range lanes {
 		if s := lane.Status; lane.Assignment != "" {
-			work := s.Work
-			if work == "" {
-				work = assignment.Open
-			}
+			work := cmp.Or(s.Work, assignment.Open)
 			b.Assignments = append(b.Assignments, assignmentBody{lane.Assignment, s.Percent, s.Accepted, work,
 				timeOf(s.Updated)})
 		}

@@ -60,7 +60,7 @@ func (a *api) handle(serve handler) http.HandlerFunc {
 }
 
 // core, interpreters and inside are the parts of the service that routes are served by.
-func core(a *api) (Engine, error) { return a.engine, nil }
+func core(a *api) (*engine.Service, error) { return a.engine, nil }
 
 func interpreters(a *api) (Live, error) {
 	if a.Live == nil {

@@ -138,7 +138,7 @@ func (q *request) listRuns() (any, error) {
 }
 
 // runEvents follows a run from anywhere. Leaving does it no harm.
-func (q *request) runEvents(core Engine) (any, error) {
+func (q *request) runEvents(core *engine.Service) (any, error) {
 	after, err := readLastEvent(q.Request)
 	if err != nil {
 		return nil, err

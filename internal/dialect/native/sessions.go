@@ -34,7 +34,7 @@ func (q *request) listSessions() (any, error) {
 	})
 }
 
-func (q *request) getSession(core Engine) (any, error) {
+func (q *request) getSession(core *engine.Service) (any, error) {
 	session, err := core.GetSession(q.Context(), q.caller, q.id)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (q *request) getSession(core Engine) (any, error) {
 	return b, nil
 }
 
-func (q *request) sessionFiles(core Engine) (any, error) {
+func (q *request) sessionFiles(core *engine.Service) (any, error) {
 	files, places, err := core.SessionFiles(q.Context(), q.caller, q.id)
 	if err != nil {
 		return nil, err

@@ -22,19 +22,6 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// lossy has lost the bytes of one file.
-type lossy struct {
-	Engine
-	lost engine.ID
-}
-
-func (l lossy) OpenFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, engine.Content, error) {
-	if id == l.lost {
-		return engine.File{}, nil, engine.ErrNotFound
-	}
-	return l.Engine.OpenFile(ctx, caller, id)
-}
-
 const accept = "Content-Type: application/json\nAccept: text/event-stream"
 
 // nasty is output that breaks careless framing.

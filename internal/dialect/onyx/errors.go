@@ -8,28 +8,16 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
-
-// statusClosed is for the log: the client that it would tell has left.
-const statusClosed = 499
 
 // statuses is the one table from an engine error to HTTP. The clients of this
 // API know 404, 413, 422, 429 and 503; the rest is an error like any other.
-var statuses = map[engine.Kind]int{
-	engine.ErrInvalid:      http.StatusUnprocessableEntity,
-	engine.ErrUnauthorized: http.StatusUnauthorized,
-	engine.ErrForbidden:    http.StatusForbidden,
-	engine.ErrNetwork:      http.StatusForbidden,
-	engine.ErrNotFound:     http.StatusNotFound,
-	engine.ErrConflict:     http.StatusConflict,
-	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
-	engine.ErrBusy:         http.StatusTooManyRequests,
-	engine.ErrFull:         http.StatusServiceUnavailable,
-	engine.ErrNoLanguage:   http.StatusServiceUnavailable,
-	engine.ErrUnavailable:  http.StatusServiceUnavailable,
-	engine.ErrCanceled:     statusClosed,
-	engine.ErrInternal:     http.StatusInternalServerError,
-}
+var statuses = wire.Statuses(map[engine.Kind]int{
+	engine.ErrInvalid:    http.StatusUnprocessableEntity,
+	engine.ErrFull:       http.StatusServiceUnavailable,
+	engine.ErrNoLanguage: http.StatusServiceUnavailable,
+})
 
 const saturated = "Execution capacity on this replica is saturated. Retry after the Retry-After delay."
 
@@ -87,7 +75,7 @@ func fileTooLarge(most int64) string {
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := describe(err)
 	if r.Context().Err() != nil && status >= 500 {
-		status = statusClosed // the client left, which is no fault of ours
+		status = wire.StatusClosed // the client left, which is no fault of ours
 	}
 	switch status {
 	case http.StatusTooManyRequests:
@@ -119,7 +107,7 @@ func describe(err error) (int, any) {
 	}
 	switch kind {
 	case engine.ErrInvalid, engine.ErrTooLarge:
-		return status, sentence(e)
+		return status, wire.Sentence(e)
 	case engine.ErrBusy:
 		return status, saturated
 	case engine.ErrFull:
@@ -135,19 +123,4 @@ func describe(err error) (int, any) {
 		return status, cmp.Or(e.Hint, "Conflict")
 	}
 	return status, http.StatusText(http.StatusInternalServerError)
-}
-
-// sentence says which field is wrong, and how.
-func sentence(e *engine.Error) string {
-	said := string(e.Kind)
-	if e.Err != nil {
-		said = e.Err.Error()
-	}
-	if e.ID != "" {
-		said = e.ID + " " + said
-	}
-	if e.Hint != "" {
-		said += ". " + e.Hint
-	}
-	return said
 }

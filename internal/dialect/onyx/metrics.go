@@ -23,7 +23,7 @@ type meter struct {
 
 const namespace = "code_interpreter"
 
-func newMeter(o *Options, e Engine) *meter {
+func newMeter(o *Options, e *engine.Service) *meter {
 	buckets := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 	m := &meter{
 		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{

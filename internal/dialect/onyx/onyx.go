@@ -13,7 +13,6 @@ package onyx
 
 import (
 	"cmp"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -64,17 +63,13 @@ func (o *Options) fill() {
 	o.MaxOutput = cmp.Or(o.MaxOutput, defaultMaxOutput)
 	o.MaxFile = cmp.Or(o.MaxFile, DefaultMaxFile)
 	o.FileTTL = cmp.Or(o.FileTTL, defaultFileTTL)
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
 // api is the dialect at work.
 type api struct {
-	engine Engine
+	engine *engine.Service
 	meter  *meter
 	Options
 }
@@ -130,7 +125,7 @@ func namesFile(r *http.Request) bool {
 func fromPython(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "python-") }
 
 // New returns the API as a handler that wants its prefix removed.
-func New(e Engine, o Options) http.Handler {
+func New(e *engine.Service, o Options) http.Handler {
 	o.fill()
 	a := &api{engine: e, Options: o}
 	a.meter = newMeter(&a.Options, e)

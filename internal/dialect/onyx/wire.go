@@ -2,6 +2,7 @@ package onyx
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -94,10 +95,7 @@ func (t unixTime) MarshalJSON() ([]byte, error) {
 // storedName is the name under which the original keeps a file: that of the
 // upload, or the whole path of what a program left.
 func storedName(f engine.File) string {
-	if f.Path != "" {
-		return f.Path
-	}
-	return f.Name
+	return cmp.Or(f.Path, f.Name)
 }
 
 func marshal(body any) []byte {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // problem is the error object of OpenAI's.
@@ -60,15 +61,9 @@ func notFound(format string, args ...any) error {
 }
 
 // statuses is the one table from an engine error to HTTP.
-var statuses = map[engine.Kind]int{
-	engine.ErrInvalid: http.StatusBadRequest, engine.ErrUnauthorized: http.StatusUnauthorized,
-	engine.ErrForbidden: http.StatusForbidden,
-	engine.ErrNotFound:  http.StatusNotFound, engine.ErrConflict: http.StatusConflict,
-	engine.ErrTooLarge: http.StatusRequestEntityTooLarge,
-	engine.ErrBusy:     http.StatusTooManyRequests, engine.ErrFull: http.StatusTooManyRequests,
-	engine.ErrNoLanguage:  http.StatusNotImplemented,
-	engine.ErrUnavailable: http.StatusServiceUnavailable, engine.ErrCanceled: 499,
-}
+var statuses = wire.Statuses(map[engine.Kind]int{
+	engine.ErrFull: http.StatusTooManyRequests,
+})
 
 // codes tell what a status means beside it.
 var codes = map[int]string{
@@ -111,7 +106,7 @@ func describe(err error) (int, problem) {
 func (q *request) fail(err error) {
 	status, p := describe(err)
 	if q.Context().Err() != nil {
-		status = 499 // for the log: the client has left
+		status = wire.StatusClosed // for the log: the client has left
 	} else if status == http.StatusInternalServerError {
 		q.Log.Error("openai", "route", q.Pattern, "error", err)
 	}

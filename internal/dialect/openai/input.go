@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -113,10 +114,7 @@ func (in *inputReader) item(param string, it *item) error {
 		if it.Code != nil {
 			code = *it.Code
 		}
-		name := in.tools.python
-		if name == "" {
-			name = "python"
-		}
+		name := cmp.Or(in.tools.python, "python")
 		in.pending = append(in.pending, toolCall(it.ID, name, string(encode(map[string]string{"code": code}))))
 		in.flush()
 		in.messages = append(in.messages, toolReply(it.ID, in.earlier(it)))

@@ -10,6 +10,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -111,12 +112,8 @@ func newAPI(o Options) *api {
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = defaultMaxUpload
 	}
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Rounds <= 0 {
 		o.Rounds = defaultRounds
 	}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -176,9 +177,7 @@ func errorText(text []byte) (message, code string) {
 	if json.Unmarshal(outer.Error, &inner) != nil || inner.Message == "" {
 		_ = json.Unmarshal(outer.Error, &inner.Message)
 	}
-	if inner.Message == "" {
-		inner.Message = outer.Message
-	}
+	inner.Message = cmp.Or(inner.Message, outer.Message)
 	code, _ = inner.Code.(string)
 	return inner.Message, code
 }
@@ -264,9 +263,7 @@ func (a *answer) take(data []byte, to listener) error {
 	}
 	if len(k.Error) > 0 && string(k.Error) != "null" {
 		message, _ := errorText(data)
-		if message == "" {
-			message = "The model's server failed."
-		}
+		message = cmp.Or(message, "The model's server failed.")
 		return upstreamFailed("%s", message)
 	}
 	if k.Usage != nil {

@@ -17,20 +17,9 @@ import (
 )
 
 // statuses is the one table from an engine error to HTTP.
-var statuses = map[engine.Kind]int{
-	engine.ErrInvalid:      http.StatusBadRequest,
-	engine.ErrUnauthorized: http.StatusUnauthorized,
-	engine.ErrForbidden:    http.StatusForbidden,
-	engine.ErrNetwork:      http.StatusForbidden,
-	engine.ErrNotFound:     http.StatusNotFound,
-	engine.ErrConflict:     http.StatusConflict,
-	engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
-	engine.ErrBusy:         http.StatusTooManyRequests,
-	engine.ErrFull:         http.StatusInsufficientStorage,
-	engine.ErrNoLanguage:   http.StatusServiceUnavailable,
-	engine.ErrUnavailable:  http.StatusServiceUnavailable,
-	engine.ErrCanceled:     499,
-}
+var statuses = wire.Statuses(map[engine.Kind]int{
+	engine.ErrNoLanguage: http.StatusServiceUnavailable,
+})
 
 // refusal is an error that this edge finds by itself. Its detail is a text, which a
 // model reads, or problems.

@@ -7,6 +7,7 @@
 package openterminal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -136,12 +137,8 @@ func New(sessions Sessions, interpreters Live, o Options) http.Handler {
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = defaultMaxUpload
 	}
-	if o.Bodies == nil {
-		o.Bodies = &wire.Bodies{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &api{
 		sessions: sessions, live: interpreters, Options: o, root: http.NewServeMux(),
 		commands: map[engine.ID]map[engine.ID]*command{}, folders: map[place]string{},
