@@ -83,7 +83,7 @@ func TestAbuseOfShells(t *testing.T) {
 
 // Whatever a cell is or does, it has an answer, and the next cell works.
 func TestAbuse(t *testing.T) {
-	p := open(t, Config{})
+	p := openWithPackages(t, Config{})
 	made, err := p.Create(t.Context(), p.caller, Request{Limits: engine.Limits{Memory: 512 << 20}})
 	if err != nil {
 		t.Fatal(err)

@@ -264,12 +264,7 @@ var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left o
 
 // full reports whether displays were left out before.
 func (l *log) full() bool {
-	for _, e := range l.events {
-		if e.Text == leftOut {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.events, func(e Event) bool { return e.Text == leftOut })
 }
 
 func (l *log) append(e Event) {

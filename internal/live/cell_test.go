@@ -68,7 +68,7 @@ func (p *place) want(c Cell, status Status) Cell {
 }
 
 func TestPython(t *testing.T) {
-	p := open(t, Config{})
+	p := openWithPackages(t, Config{})
 	s := p.session("python")
 	t.Run("variables stay", func(t *testing.T) {
 		c := p.want(p.run(s, "x = 40\nprint('before')\nx + 2"), StatusOK)

@@ -77,7 +77,7 @@ func TestBesideIPykernel(t *testing.T) {
 	if len(want) < 25 {
 		t.Fatalf("%d snippets", len(want))
 	}
-	p := open(t, Config{})
+	p := openWithPackages(t, Config{})
 	s := p.session("python")
 	for _, wanted := range want {
 		got := asAnswer(t, wanted.Code, p.run(s, wanted.Code))

@@ -13,6 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // The executor of a test's sandbox is this test binary, executed again.
@@ -37,7 +38,18 @@ type place struct {
 // open opens a room whose interpreters are forked from a zygote, as in a service.
 func open(t *testing.T, config Config) *place {
 	t.Helper()
-	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes", Warm: true})
+	return openWith(t, config, sandboxtest.LiveRuntimesOf(t))
+}
+
+// openWithPackages opens one for cells that draw.
+func openWithPackages(t *testing.T, config Config) *place {
+	t.Helper()
+	return openWith(t, config, sandboxtest.Runtimes())
+}
+
+func openWith(t *testing.T, config Config, runtimes string) *place {
+	t.Helper()
+	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: runtimes, Warm: true})
 	sandbox, err := linux.Start(t.Context(), linux.Config{Launcher: launcher, Log: quiet})
 	if err != nil {
 		t.Fatal(err)

@@ -54,9 +54,13 @@ values = [1, -1, 0, 10**50, 10**5000, 1.5, 0.1, 1e300, float("nan"), float("-inf
 class Number(int):
     def _repr_html_(self): return "n"
 values.append(Number(3))
+cells = [cell.cell_contents for cell in type(shell.displayhook).__call__.__closure__]
+form = next(cell.form for cell in cells if hasattr(cell, "form"))
+known = [value for value in (1, 1.5, True, "a") if form(value) != repr(value)]
 def differ():
     for value in values:
-        if shell.displayhook.compute_format_data(value) != shell.display_formatter.format(value):
+        text = form(value)
+        if text is not None and ({"text/plain": text}, {}) != shell.display_formatter.format(value):
             yield value
 import io, contextlib
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -80,16 +84,16 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.St
     shell.input_transformers_post.append(lambda lines: ["2\n"])
     found.append([shell.transform_cell("1")])
     shell.input_transformers_post.clear()
-other, [each for each in found if each]`
+other, known, [each for each in found if each]`
 	c := p.run(s, code)
-	if got, want := plain(t, c), `([], [['2\n']])`; got != want {
+	if got, want := plain(t, c), `([], [], [['2\n']])`; got != want {
 		t.Errorf("these differ: %s; %+v", got, c)
 	}
 }
 
 // A figure is drawn for its bounds and for its picture, and not for nobody.
 func TestFigureIsDrawnTwice(t *testing.T) {
-	p := open(t, Config{})
+	p := openWithPackages(t, Config{})
 	s := p.session("python")
 	p.want(p.run(s, `%matplotlib inline
 import matplotlib.figure, matplotlib.pyplot as plt

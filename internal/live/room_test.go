@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // crowded has memory for so many workspaces of interpreters.
@@ -44,7 +44,7 @@ func (c *crowded) Release(ctx context.Context, id engine.ID) error {
 // TestNoMemory has an interpreter start for which there is no memory: the one that was
 // idle for longest is ended, and its next answer says so.
 func TestNoMemory(t *testing.T) {
-	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes", Warm: true})
+	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: sandboxtest.LiveRuntimesOf(t), Warm: true})
 	sandbox, err := linux.Start(t.Context(), linux.Config{Launcher: launcher, Log: quiet})
 	if err != nil {
 		t.Fatal(err)

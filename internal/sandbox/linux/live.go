@@ -116,7 +116,7 @@ func (s *sources) addLive() error {
 func (e *executor) house(l *link, r *runRequest) (w *waiting, err error) {
 	if p := e.poolOf(r); p != nil && r.isScript() {
 		e.pace.note(time.Now())
-		_, w = p.pickAlive(shapeOf(r))
+		_, w = p.pickAlive(shapeOf(r), false)
 	}
 	var h *heldWorkspace
 	if w != nil {
@@ -169,7 +169,7 @@ func (p *pool) forkLive(r *runRequest) (*waiting, error) {
 	}
 	p.addWaiter(z, +1)
 	defer p.addWaiter(z, -1)
-	w, err := p.executor.forkWaiting(z, shapeOf(r), onDemand, h)
+	w, err := p.executor.forkWaiting(z, shapeOf(r), onDemand, h, nil)
 	if err != nil { // it has left the workspace
 		p.failed(z, err)
 		return nil, nil

@@ -29,6 +29,7 @@ import getpass
 import importlib.machinery
 import io
 import json
+import linecache
 import os
 import re
 import reprlib
@@ -143,7 +144,7 @@ class Channel:
                 size = struct.unpack_from(">I", self.received)[0]
                 if len(self.received) < 4 + size:
                     break
-                message = json.loads(self.received[4 : 4 + size])
+                message = json.loads(self.received[4 : 4 + size].decode())
                 del self.received[: 4 + size]
                 self.takers.pop(int(message["id"]), lambda message: None)(message)
 
@@ -373,9 +374,15 @@ class Marks:
         """Reports whether something is other than at the last look. A file is made, moved
         or removed in a folder, which is other then."""
         known = self.known
-        with contextlib.suppress(OSError):
-            if known is not None and all(self.mark(path) == mark for path, mark in known.items()):
-                return False
+        try:
+            if known is not None:
+                for path, mark in known.items():
+                    if self.mark(path) != mark:
+                        break
+                else:
+                    return False
+        except OSError:
+            pass
         self.known = self.look()
         return True
 
@@ -427,9 +434,11 @@ class Plain:
         self.others += [self.display.mimebundle_formatter, self.display.ipython_display_formatter]
         for formatter in (self.text, *self.others):  # a trait is there when it is first asked for
             formatter.type_printers, formatter.singleton_printers, formatter.deferred_printers
+        self.text.pprint, self.text.enabled, self.text.float_format, self.display.formatters
         self.printers = {kind: self.text.type_printers.get(kind) for kind in self.KINDS}
         self.singletons = dict(self.text.singleton_printers)
         self.float_format = self.text.float_format
+        self.seen = None  # of the others' tables, when they were last looked through
 
     def all_transforms(self):
         manager, before = self.shell.input_transformer_manager, self.shell.prefilter_manager
@@ -451,27 +460,36 @@ class Plain:
 
     def form(self, value):
         """Is None if it has to be asked for."""
-        kind, text = type(value), self.text
+        kind, text = type(value), self.text._trait_values
         if (
             kind not in self.KINDS or self.shell.display_formatter is not self.display
-            or self.display.formatters != self.formatters or not text.pprint or not text.enabled
-            or text.type_printers.get(kind) is not self.printers[kind]
-            or text.singleton_printers != self.singletons or text.float_format != self.float_format
-            or any(self.told(formatter, kind) for formatter in self.others)
+            or self.display._trait_values["formatters"] != self.formatters or not text["pprint"] or not text["enabled"]
+            or text["type_printers"].get(kind) is not self.printers[kind]
+            or text["singleton_printers"] != self.singletons or text["float_format"] != self.float_format or self.told()
         ):
             return None
         try:
-            return repr(value)
+            form = repr(value)
         except ValueError:  # an integer of more digits than are shown
             return None
+        return form if len(form) <= LARGEST // 8 else None
 
-    @staticmethod
-    def told(formatter, kind):
-        traits = formatter._trait_values
-        return (
-            traits["singleton_printers"] or not traits["type_printers"].keys().isdisjoint(kind.__mro__)
-            or any(module == "builtins" for module, _ in traits["deferred_printers"])
-        )
+    def told(self):
+        """Reports whether another formatter was told about one of the kinds. What is added to
+        a table is its last entry."""
+        tables = [
+            formatter._trait_values[name] for formatter in self.others
+            for name in ("type_printers", "singleton_printers", "deferred_printers")
+        ]
+        seen = [(table, len(table), next(reversed(table), None)) for table in tables]
+        if seen == self.seen:
+            return False
+        kinds = {base for kind in self.KINDS for base in kind.__mro__}
+        for types, singletons, deferred in zip(*[iter(tables)] * 3):
+            if singletons or not kinds.isdisjoint(types) or any(module == "builtins" for module, _ in deferred):
+                return True
+        self.seen = seen
+        return False
 
 
 INTERRUPT = compile("raise KeyboardInterrupt", own_frames.__code__.co_filename, "exec")
@@ -523,6 +541,14 @@ class Resumed:
                 return end.value
 
 
+def unobserve(thing, *names):
+    """Makes plain attributes of traits that nobody observes. A cell asks for them a hundred
+    times, and to validate them was most of its work."""
+    kind, values = type(thing), {name: getattr(thing, name) for name in names}
+    thing.__class__ = type(kind)(kind.__name__, (kind,), {"__module__": kind.__module__, **dict.fromkeys(names)})
+    vars(thing).update(values)
+
+
 def make_shell(driver):
     """Makes IPython's shell."""
     from IPython.core.compilerop import CachingCompiler
@@ -542,9 +568,17 @@ def make_shell(driver):
             data, metadata = bundle(format_dict, md_dict)
             driver.hold("result", '{"data":{%s},"metadata":%s}' % (data, metadata))
 
-        def compute_format_data(self, result):
+        def __call__(self, result=None):
             text = plain.form(result)
-            return super().compute_format_data(result) if text is None else ({"text/plain": text}, {})
+            if text is None:
+                super().__call__(result)
+                return
+            self.check_for_underscore()
+            if not self.quiet():
+                self.update_user_ns(result)
+                self.fill_exec_result(result)
+                driver.hold("result", '{"data":{"text/plain":%s},"metadata":{}}' % json.dumps(text))
+                self.log_output({"text/plain": text})
 
         def quiet(self):
             inputs = self.shell.history_manager.input_hist_parsed
@@ -663,6 +697,17 @@ def make_shell(driver):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shell = Shell.instance(config=config, ipython_dir="/tmp/.ipython")  # not among the program's files
+    unobserve(
+        shell, "execution_count", "history_manager", "builtin_trap", "display_trap", "display_formatter", "payload_manager",
+        "magics_manager", "input_transformer_manager", "prefilter_manager", "last_execution_succeeded", "last_execution_result",
+    )
+    unobserve(shell.displayhook, "shell", "exec_result")
+    unobserve(shell.display_trap, "hook")
+    unobserve(shell.payload_manager, "_payload")
+    unobserve(
+        shell.history_manager, "shell", "input_hist_parsed", "input_hist_raw", "output_hist_reprs", "db_input_cache",
+        "_i", "_ii", "_iii", "_i00",
+    )
     plain = Plain(shell)
     return shell
 
@@ -684,6 +729,7 @@ class Driver:
         self.interrupted = False
         self.error = None  # of the cell: name
         self.files = None  # in the workspace
+        self.installs = False  # a cell can have pip install something
         self.task = None
         self.heed = self.on_interrupt
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
@@ -700,7 +746,7 @@ class Driver:
         self.loop.close()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.modules["__main__"] = before
-        self.shell.reset(new_session=True)
+        self.forget()
 
     def run_in_vain(self, *cells):
         """Runs cells of which nothing is heard, and nothing stays but memory."""
@@ -733,8 +779,28 @@ class Driver:
         signal.signal(signal.SIGINT, self.heed)
         sys.meta_path.append(Offered(self))
         if rehearse:
-            self.run_in_vain("1 + 1")
-            self.shell.reset(new_session=True)
+            self.rehearse()
+
+    def rehearse(self):
+        """Takes orders, as if they had come, and forgets them: the memory that this touches
+        stops being shared with the zygote now, and not while somebody waits."""
+        (answers, to_answers), (from_calls, calls) = os.pipe(), os.pipe()
+        os.environ["AIRLOCK_CALLS_FDS"] = "%d %d" % (answers, calls)
+        os.write(to_answers, framed('{"id":1,"result":{"do":"run","code":"1 + 1","begun":true}}'))
+        self.begin()
+        report = self.do_run(self.next({}))
+        os.write(to_answers, framed('{"id":2,"result":{"do":"wake"}}'))
+        self.next(report)
+        for end in (answers, to_answers, from_calls, calls):
+            os.close(end)
+        self.channel = None
+        self.forget()
+
+    def forget(self):
+        """Leaves nothing of the cells that were run before there was a session."""
+        self.shell.reset(new_session=True)
+        self.shell.compile._filename_map.clear()
+        linecache.clearcache()
 
     def begin(self):
         """Is called when somebody waits for the interpreter."""
@@ -743,6 +809,7 @@ class Driver:
         for name, value in (("TERM", "xterm-color"), ("PAGER", "cat"), ("GIT_PAGER", "cat")):
             os.environ.setdefault(name, value)  # as ipykernel says it, which forces colours, too
         self.files = Marks(os.getcwd())
+        self.installs = "PIP_TARGET" in os.environ
 
     def free_runners(self):
         """Lets a cell call asyncio.run: our own loop stands still in the meantime."""
@@ -926,9 +993,11 @@ class Driver:
                 setattr(sys, name, stream)
         if _signal.getsignal(signal.SIGINT) is not self.heed:
             signal.signal(signal.SIGINT, self.heed)
-        before = swap(order.get("env") or {})
+        env = order.get("env")
+        before = env and swap(env)
         count, raised = self.follow(self.cell(order["code"], silent, silent or bool(order.get("unrecorded"))), order["code"])
-        swap(before)
+        if before:
+            swap(before)
         if os.getpid() != self.process:
             os._exit(0)  # the cell forked, and this is the other one
         if raised is not None and self.error is None:
@@ -982,7 +1051,7 @@ class Driver:
             except Exception:
                 transformed, problem = code, sys.exc_info()
             try:
-                if "PIP_TARGET" in os.environ:  # an earlier cell may have installed what is imported now
+                if self.installs:  # an earlier cell may have installed what is imported now
                     importlib.invalidate_caches()
                 result = await type(shell).run_cell_async(  # whatever a cell has made of the instance's
                     shell, code, store_history=not unrecorded, silent=silent, transformed_cell=transformed, preprocessing_exc_tuple=problem)

@@ -42,6 +42,7 @@ const (
 	warmupPath  = runtimesPath + "/warmup.py"
 	prewarmPath = runtimesPath + "/prewarm.py"
 	initPath    = runtimesPath + "/init"
+	commandPath = runtimesPath + "/command"
 )
 
 type zygote struct {
