@@ -66,6 +66,13 @@ func (l Language) Steps(p Program) (compile string, run []string) {
 		" </dev/null >&2 || { code=$?; [ $code -gt 128 ] && kill -$((code - 128)) $$; exit 1; }", run
 }
 
+// CompilerOrder is what our own compiler is told of a program, where it compiles the
+// language.
+func (l Language) CompilerOrder(p Program) CompilerOrder {
+	words := replace(l.Compile, "{entry}", p.Entry, "{build}", buildFolder)
+	return CompilerOrder{Source: words[len(words)-2], Result: words[len(words)-1]}
+}
+
 // replace puts values in the place of names, as pairs, in each word once: what
 // a value contains is never looked at again.
 func replace(pattern []string, pairs ...string) []string {

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -33,9 +34,7 @@ func javaClasses(code string) (class, main string) {
 			home = packageName + "."
 		case name != "" && depth == 0:
 			current = name
-			if first == "" {
-				first = name
-			}
+			first = cmp.Or(first, name)
 			if strings.TrimSpace(public) != "" {
 				class = name
 			}

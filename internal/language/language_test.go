@@ -134,9 +134,10 @@ func FuzzJavaClasses(f *testing.F) {
 
 // The files that Node reads know the numbers that its starter knows.
 func TestNodeNumbers(t *testing.T) {
-	for name, want := range map[string]string{
-		"node.cjs":    fmt.Sprintf("const DOOR = %#x;", HandoffFD),
-		"waiting.cjs": fmt.Sprintf("const HANDED = %d;", NodeHanded),
+	for want, name := range map[string]string{
+		fmt.Sprintf("const DOOR = %#x;", HandoffFD):       "node.cjs",
+		fmt.Sprintf("const HANDED = %d;", NodeHanded):     "waiting.cjs",
+		fmt.Sprintf("const COMPILED = %d;", NodeCompiled): "waiting.cjs",
 	} {
 		if !strings.Contains(string(SupportFiles()[name]), want) {
 			t.Errorf("%s lacks %s", name, want)

@@ -20,6 +20,24 @@ const (
 	NodeMayWait = 0 // "am I to wait?"
 	NodeWaits   = 1 // "I wait"; returns with the program
 	NodeHanded  = 60
+
+	// NodeCompiled is the number of a pipe from which it reads how the compilation
+	// ended, if a compiler waits beside it: a byte, 0 where there is a result.
+	NodeCompiled = 61
+)
+
+// CompilerWaits is the argument with which our own compiler waits for a
+// CompilerOrder.
+const CompilerWaits = "--wait"
+
+// CompilerOrder is what the compiler is told, as JSON, over the socket CompilerOrders,
+// with the file that it says its errors to. It writes how it ended to CompilerVerdict.
+type CompilerOrder struct{ Source, Result string }
+
+// The numbers of these files.
+const (
+	CompilerOrders  = 3
+	CompilerVerdict = 4
 )
 
 // NodeProgram is that file.
@@ -27,6 +45,8 @@ type NodeProgram struct {
 	Args    []string    // of the program
 	Env     [][2]string // what is to be set in the environment
 	Compile string      // for a shell, before the program runs; may be empty
+	// Compiled says that a compiler that waited has been told to do it.
+	Compiled bool
 }
 
 // SupportFiles are the files that the sandbox must have in the folder Support,

@@ -12,6 +12,7 @@ require("tty"); // a first console.log asks for it
 delete require.cache[__filename]; // a program has not asked for this
 
 const HANDED = 60; // the file that describes the program
+const COMPILED = 61; // the pipe that tells how a compiler ended that waited
 
 exports.wait = function (ask) {
   const ids = asyncIds();
@@ -28,8 +29,18 @@ exports.wait = function (ask) {
 
   for (const [name, value] of handed.Env ?? []) process.env[name] = value;
   process.argv.push(...(handed.Args ?? []));
-  if (handed.Compile) compile(handed.Compile);
+  if (handed.Compile && !(handed.Compiled && isCompiled())) compile(handed.Compile);
 };
+
+// Whether the compiler that waited has compiled the program. If it said nothing it was
+// killed, and another one is to try.
+function isCompiled() {
+  const verdict = Buffer.alloc(1);
+  const said = fs.readSync(COMPILED, verdict) > 0;
+  fs.closeSync(COMPILED);
+  if (said && verdict[0] !== 0) process.reallyExit(1);
+  return said;
+}
 
 const started = process.uptime();
 

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // EntryLink is the name, beside the result, of a link to the source; with it a
@@ -20,7 +22,11 @@ const EntryLink = "entry"
 
 // Main is the compiler's process: its arguments are the source and the result.
 // Errors go to stderr, each with file and line, and make the exit code 1.
+// With language.CompilerWaits alone it waits until it is told both.
 func Main(args []string, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == language.CompilerWaits {
+		return wait()
+	}
 	if len(args) != 2 {
 		fmt.Fprintln(stderr, "airlock compile typescript: needs a source and a result")
 		return 2

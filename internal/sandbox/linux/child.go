@@ -53,6 +53,7 @@ type script struct {
 	setup  []step  // pid 1: builds and enters the sandbox
 	init   []step  // pid 1, after it forked pid 2: drops the rest
 	main   []step  // pid 2: becomes the program; the last step is execve
+	beside []step  // pid 3: the same for another process, if there is to be one
 	report int     // pipe to the executor, close-on-exec
 	alone  bool    // there is one process, which does setup and then main: the sandbox is there
 
@@ -73,13 +74,14 @@ type report struct {
 const reportSize = int(unsafe.Sizeof(report{}))
 
 const (
-	reportStarted    = 1 + iota // pid 2 exists
-	reportSetupError            // a step of setup failed
-	reportInitError             // a step of init failed
-	reportMainError             // a step of main failed
-	reportExit                  // pid 2 ended; value is its wait status
-	reportOwnError              // what a zygote's child begins with failed
-	reportWaitError             // a step of wait failed
+	reportStarted     = 1 + iota // pid 2 exists
+	reportSetupError             // a step of setup failed
+	reportInitError              // a step of init failed
+	reportMainError              // a step of main failed
+	reportExit                   // pid 2 ended; value is its wait status
+	reportOwnError               // what a zygote's child begins with failed
+	reportWaitError              // a step of wait failed
+	reportBesideError            // a step of beside failed
 )
 
 // stepError says which step of a child failed. The last one executes the
@@ -93,7 +95,7 @@ func (s *script) stepError(r report) error {
 		}
 	}
 	steps := map[uint32][]step{reportSetupError: s.setup, reportInitError: s.init, reportMainError: s.main,
-		reportWaitError: s.wait}[r.kind]
+		reportWaitError: s.wait, reportBesideError: s.beside}[r.kind]
 	name := "unknown step"
 	if int(r.index) < len(steps) && r.index >= 0 {
 		name = steps[r.index].name
@@ -162,6 +164,13 @@ func (s *script) clone(args *cloneArgs) (uintptr, syscall.Errno) {
 	if pid == 0 {
 		walk(s.main, s.report, reportMainError)
 		exit(1)
+	}
+	if len(s.beside) > 0 {
+		other, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno == 0 && other == 0 {
+			walk(s.beside, s.report, reportBesideError)
+			exit(1)
+		}
 	}
 	tell(s.report, report{kind: reportStarted})
 	walk(s.init, s.report, reportInitError)

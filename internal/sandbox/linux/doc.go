@@ -20,8 +20,10 @@
 // they have the same list of system calls walked as a cold sandbox
 // (zygote_request.go, buffer.py, spawn_amd64.s), and warmup.py saves the children
 // work. What no program has used of a sandbox is reused (namespaces.go,
-// cgroup_reuse.go). Node cannot be forked; waiting_node.go starts one or two that
-// wait for their program in a system call (notice.go), and pool_node.go keeps them.
+// cgroup_reuse.go). Node cannot be forked; one or two are started that wait for
+// their program in a system call (notice.go, waiting_process.go, waiting_node.go), beside
+// them a compiler (waiting_compiler.go). For all other languages a process waits that
+// executes what it is handed (waiting_command.go); pool_process.go keeps all of these.
 //
 // While a program runs in a held workspace, other processes may be started in its
 // sandbox (standing.go, enter.go, terminal.go), its ports be reached (dial.go), and the

@@ -27,6 +27,7 @@ type executorConfig struct {
 	Runtimes string // folder of installed runtimes
 	Instance string // name of this executor's control groups
 	Packages string // name of the default set of Python packages; empty: see defaultSet
+	Lending  string // folder into which the service puts what it lends; empty: it lends nothing
 	Warm     string // "": every program starts cold; or when zygotes are started: in the background, or first
 	// Weaken names steps of a sandbox's script to leave out. Only tests set it,
 	// to see that they fail without the protection.
@@ -71,10 +72,12 @@ type executor struct {
 	host   *host
 	uids   chan int
 
-	pools map[string]*pool     // by poolName; never changed
-	nodes map[string]*nodePool // by language; never changed
+	pools     map[string]*pool        // by poolName; never changed
+	processes map[string]*processPool // that wait, by language; never changed
 
 	usual []string // environment of a Python program
+
+	lender *lender // nil: all inputs are copied
 
 	namespaces namespacePool // for the next sandboxes
 	guard      *guard        // nil where there are control groups
@@ -133,7 +136,7 @@ func ExecutorMain(args []string) int {
 	}
 	if e.config.Warm != "" {
 		e.newPools()
-		e.newNodePools()
+		e.newProcessPools()
 	}
 	if e.config.Warm == warmFirst {
 		e.startPools()
@@ -181,6 +184,9 @@ func (e *executor) prepare(args []string) error {
 		if e.guard, err = startGuard(); err != nil {
 			return fmt.Errorf("start the guard of time limits: %w", err)
 		}
+	}
+	if h.root { // an ordinary user's overlays cannot leave content where it is
+		e.lender = lenderAt(e.config.Lending)
 	}
 	if err := from.enter(h.uids); err != nil {
 		return err
@@ -245,7 +251,7 @@ func (e *executor) serve(r *request, files []*os.File) {
 	case r.Run != nil:
 		err = e.run(l, r.Run, files)
 		if err == nil {
-			defer e.refillNodes(r.Run)
+			defer e.refillProcesses(r.Run)
 		}
 	case r.Hold != nil:
 		err = e.hold(l, r.Hold)
@@ -323,7 +329,7 @@ func (e *executor) shutdown() {
 	for _, p := range e.pools {
 		p.close()
 	}
-	for _, p := range e.nodes {
+	for _, p := range e.processes {
 		p.close()
 	}
 	e.work.Wait()

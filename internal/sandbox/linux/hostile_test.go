@@ -23,14 +23,14 @@ func TestHostile(t *testing.T) {
 	testHostile(t, false, func(t *testing.T) *Sandbox { return start(t) })
 }
 func TestHostileWarm(t *testing.T) {
-	testHostile(t, true, func(t *testing.T) *Sandbox { return startWarm(t) })
+	testHostile(t, true, func(t *testing.T) *Sandbox { return startWarmWithPackages(t) })
 }
 
 // The same as cells of live sessions, which are forked from a zygote of their own.
 func TestHostileCells(t *testing.T) {
 	var all *cells
 	b := hostileBackend(t, func(t *testing.T) *Sandbox {
-		s := startWarm(t)
+		s := startWarmWithPackages(t)
 		all = newCells(t, s)
 		return s
 	})

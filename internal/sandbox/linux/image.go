@@ -235,8 +235,10 @@ func (s *sources) build(at string, uids uidRange) error {
 	}
 	// Nobody may read it: the kernel then shuts the memory and the files of who
 	// executes it, from its first instruction on.
-	if err := root.WriteFile(strings.TrimPrefix(initPath, "/"), initProgram(), 0o111); err != nil {
-		return err
+	for path, program := range map[string][]byte{initPath: initProgram(), commandPath: commandProgram()} {
+		if err := root.WriteFile(strings.TrimPrefix(path, "/"), program, 0o111); err != nil {
+			return err
+		}
 	}
 	if err := s.placeLanguages(root, at); err != nil {
 		return err

@@ -155,8 +155,12 @@ var programs = []struct {
 	{name: "error", language: "r", code: "stop('no')", exit: 1, stderr: []string{"Error: no"}},
 }
 
-func TestLanguages(t *testing.T) {
-	sandbox := start(t)
+func TestLanguages(t *testing.T) { testLanguages(t, start(t)) }
+
+// The same in sandboxes that wait.
+func TestLanguagesWaiting(t *testing.T) { testLanguages(t, startBare(t, true)) }
+
+func testLanguages(t *testing.T, sandbox *Sandbox) {
 	missing := onRequest(t)
 	if len(missing) > 0 {
 		t.Logf("not installed and not tested: %s; `make test-languages` installs them", strings.Join(missing, ", "))
@@ -198,8 +202,12 @@ func ordinary(name, code string) *engine.Spec {
 }
 
 // A compiler is inside: what it takes, the program's limits end.
-func TestCompilerIsInside(t *testing.T) {
-	sandbox := start(t)
+func TestCompilerIsInside(t *testing.T) { testCompilerIsInside(t, start(t)) }
+
+// And one that waits has no more than one that starts cold.
+func TestWaitingCompilerIsInside(t *testing.T) { testCompilerIsInside(t, startBare(t, true)) }
+
+func testCompilerIsInside(t *testing.T, sandbox *Sandbox) {
 	for name, code := range map[string]string{
 		"c":  "#include \"/dev/zero\"\nint main(void) { return 0; }",
 		"ts": "export const x = " + strings.Repeat("[", 200_000),

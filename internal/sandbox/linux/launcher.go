@@ -34,6 +34,7 @@ type LaunchOptions struct {
 	Runtimes string // folder of installed runtimes; may be missing or empty
 	Packages string // the set of Python packages that programs get which name none; empty: current if installed
 	Log      *slog.Logger
+	Lending  string // as in Config
 	// Warm keeps interpreters with their packages imported, and sandboxes forked
 	// from them, ready. For a single program it is not worth its time.
 	Warm bool
@@ -94,8 +95,8 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 		}
 	}
 	instance := engine.NewID().String()
-	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.Packages, l.options.warm(),
-		l.options.weaken})
+	config, err := json.Marshal(executorConfig{l.options.Runtimes, instance, l.options.Packages, l.options.Lending,
+		l.options.warm(), l.options.weaken})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language/typescript"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // TestMain makes the test binary the executor when it is started as one.
@@ -36,7 +37,7 @@ func (silent) Call(context.Context, string, []byte) ([]byte, error) {
 // start starts a sandbox for a test, with some protections left out.
 func start(t *testing.T, weaken ...string) *Sandbox {
 	t.Helper()
-	launcher := NewLauncher(LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes", weaken: weaken})
+	launcher := NewLauncher(LaunchOptions{Runtimes: sandboxtest.Runtimes(), weaken: weaken})
 	s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
 	if err != nil {
 		t.Fatal(err)

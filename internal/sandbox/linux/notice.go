@@ -50,14 +50,13 @@ func sendResponse(listener *os.File, a *response) error {
 	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(a))
 }
 
-// installFile opens a file of ours in a process that stands in a call, under a
-// number, in the place of what it has there. Like all that Node starts with it
-// is not inherited by what that executes.
-func installFile(listener *os.File, id uint64, f *os.File, number uint32) error {
+// installFile opens a file of ours in a process that waits in a call, under a
+// number, in the place of what it has there.
+func installFile(listener *os.File, id uint64, f *os.File, number int, open uint32) error {
 	request := struct { // struct seccomp_notif_addfd
 		id                               uint64
 		flags, file, number, descriptors uint32
-	}{id, unix.SECCOMP_ADDFD_FLAG_SETFD, uint32(f.Fd()), number, unix.O_CLOEXEC}
+	}{id, unix.SECCOMP_ADDFD_FLAG_SETFD, uint32(f.Fd()), uint32(number), open}
 	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&request))
 }
 

@@ -53,6 +53,7 @@ type pool struct {
 	ready   []*waiting
 	size    int       // how many are to wait
 	missed  time.Time // when last one was wanted and none was there
+	lent    time.Time // when last a program came to which inputs are lent
 	free    int64     // memory of the machine, when it was looked at
 	looked  time.Time
 	wanted  int // requests that wait for the zygote
@@ -134,11 +135,11 @@ func (e *executor) describePools() (list []engine.Pool) {
 			p.mu.Unlock()
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
-		p := e.nodes[name]
+	for _, name := range slices.Sorted(maps.Keys(e.processes)) {
+		p := e.processes[name]
 		p.mu.Lock()
 		if len(p.ready) > 0 {
-			list = append(list, engine.Pool{Name: p.language.Title, Ready: true, Waiting: len(p.ready), Wanted: p.enough()})
+			list = append(list, engine.Pool{Name: p.title(), Ready: true, Waiting: len(p.ready), Wanted: p.enough()})
 		}
 		p.mu.Unlock()
 	}
@@ -172,7 +173,7 @@ func (p *pool) start() {
 func (p *pool) take(s shape) *waiting {
 	p.executor.pace.note(time.Now())
 	p.wake()
-	z, w := p.pickAlive(s)
+	z, w := p.pickAlive(s, false)
 	if w != nil {
 		return w
 	}
@@ -182,7 +183,7 @@ func (p *pool) take(s shape) *waiting {
 	}
 	p.addWaiter(z, +1)
 	defer p.addWaiter(z, -1)
-	forked, err := p.executor.forkWaiting(z, s, onDemand, nil)
+	forked, err := p.executor.forkWaiting(z, s, onDemand, nil, nil)
 	if err != nil {
 		p.failed(z, err)
 		return nil
@@ -190,10 +191,11 @@ func (p *pool) take(s shape) *waiting {
 	return forked
 }
 
-// pickAlive takes a sandbox of that shape that waits, nil if there is none.
-func (p *pool) pickAlive(s shape) (*zygote, *waiting) {
-	z, w := p.pick(s)
-	for ; w != nil; z, w = p.pick(s) {
+// pickAlive takes a sandbox of that shape that waits, one that inputs can be lent to if
+// that is wanted, nil if there is none.
+func (p *pool) pickAlive(s shape, lends bool) (*zygote, *waiting) {
+	z, w := p.pick(s, lends)
+	for ; w != nil; z, w = p.pick(s, lends) {
 		if w.alive() {
 			w.group.idle(false)
 			return z, w
@@ -205,10 +207,13 @@ func (p *pool) pickAlive(s shape) (*zygote, *waiting) {
 
 // pick takes a sandbox of that shape off the list, nil if there is none, and
 // tells the zygote.
-func (p *pool) pick(s shape) (*zygote, *waiting) {
+func (p *pool) pick(s shape, lends bool) (*zygote, *waiting) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape == s })
+	i := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape == s && (!lends || w.workspace.loan != nil) })
+	if i < 0 && lends {
+		return p.zygote, nil
+	}
 	if i < 0 {
 		p.missed = time.Now()
 		p.size = min(p.size+1, mostWaiting)
@@ -263,7 +268,9 @@ func (p *pool) refill(s shape) {
 	}()
 	for p.zygote != nil && !p.closed {
 		z := p.zygote
-		stale := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape != s })
+		stale := slices.IndexFunc(p.ready, func(w *waiting) bool {
+			return w.shape != s || w.prewarmed && w.workspace.loan == nil && p.lends(true)
+		})
 		if stale >= 0 {
 			w := p.ready[stale]
 			p.ready = slices.Delete(p.ready, stale, stale+1)
@@ -276,14 +283,15 @@ func (p *pool) refill(s shape) {
 		if p.executor.isBusy() && !p.tier.live { // whose start is long, and its stay too
 			how = eager
 		}
-		if len(p.ready) >= p.enough() {
+		lends := p.lends(false)
+		if len(p.ready) >= p.enough() && !lends {
 			if !p.mayPrewarm() {
 				return
 			}
-			how = prewarmed
+			how, lends = prewarmed, p.lends(true)
 		}
 		p.mu.Unlock()
-		w, err := p.executor.forkWaiting(z, s, how, nil)
+		w, err := p.fork(z, s, how, lends)
 		if err != nil {
 			p.failed(z, err)
 		}
@@ -295,10 +303,9 @@ func (p *pool) refill(s shape) {
 			p.mu.Unlock()
 			w.close()
 			p.mu.Lock()
-		case w.prewarmed:
-			p.ready = slices.Insert(p.ready, 0, w) // taken first
 		default:
 			p.ready = append(p.ready, w)
+			slices.SortStableFunc(p.ready, func(a, b *waiting) int { return a.place() - b.place() })
 		}
 	}
 }

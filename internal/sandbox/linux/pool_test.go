@@ -17,7 +17,7 @@ import (
 func TestPoolSize(t *testing.T) {
 	p := &pool{size: leastWaiting, looked: time.Now().Add(time.Hour)}
 	for i := range 2 * mostWaiting {
-		p.pick(shape{})
+		p.pick(shape{}, false)
 		if want := min(leastWaiting+i+1, mostWaiting); p.enough() != want {
 			t.Fatalf("after %d that found nothing %d are to wait, want %d", i+1, p.enough(), want)
 		}
@@ -95,14 +95,14 @@ func TestIsBusy(t *testing.T) {
 // After a program that plots, a sandbox waits for the next that has plotted
 // already: the memory for that is its own before the request comes.
 func TestPrewarmed(t *testing.T) {
-	s := startWarm(t)
+	s := startWarmWithPackages(t)
 	awaitPrewarmed(t, s)
 }
 
 // What a sandbox has done before its program comes leaves that most of what it may
 // have: without control groups, what is mapped counts, whether it is used or not.
 func TestPrewarmedLeavesMemory(t *testing.T) {
-	s := startWarm(t)
+	s := startWarmWithPackages(t)
 	awaitPrewarmed(t, s)
 	r := sandboxtest.Run(t, s, sandboxtest.Python(`import matplotlib.pyplot as plt
 import pandas
@@ -116,7 +116,7 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 // A program that calls out finds its channel under the numbers that it is told,
 // whatever was opened before it came; and what was opened works.
 func TestCallsAfterPrewarming(t *testing.T) {
-	s := startWarm(t)
+	s := startWarmWithPackages(t)
 	spec := sandboxtest.Python(`import os, stat
 import matplotlib.pyplot as plt
 numbers = [int(n) for n in os.environ["AIRLOCK_CALLS_FDS"].split()]
@@ -142,7 +142,7 @@ plt.savefig("a.png")`)
 // awaitPrewarmed returns when a sandbox waits that has plotted.
 func awaitPrewarmed(t *testing.T, s *Sandbox) {
 	t.Helper()
-	if _, err := os.Stat(os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes/python/lib/matplotlib"); err != nil {
+	if _, err := os.Stat(sandboxtest.Runtimes() + "/python/lib/matplotlib"); err != nil {
 		sandboxtest.Skip(t, "needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
 	}
 	if free := readKey("/proc", "meminfo", "MemAvailable:") << 10; free < 5*littleMemory {

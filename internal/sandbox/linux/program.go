@@ -39,9 +39,18 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 			return err
 		}
 	}
+	var lent *workspace
+	if r.Lends > 0 && r.Held == "" && e.lender != nil {
+		if w = e.borrowWaiting(r); w == nil {
+			lent, err = e.borrow(l, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	e.running.Add(1)
 	if w == nil {
-		w, err = e.warm(r)
+		w, err = e.warm(r, lent)
 	}
 	switch {
 	case err != nil:
@@ -50,11 +59,12 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	case w != nil:
 		return w.run(l, r, files, ends)
 	}
-	return e.runOther(l, r, files, ends)
+	return e.runOther(l, r, lent, files, ends)
 }
 
-// runOther runs what no zygote's sandbox waits for: with a Node that waits, or cold.
-func (e *executor) runOther(l *link, r *runRequest, files, ends []*os.File) (err error) {
+// runOther runs what no zygote's sandbox waits for: in a process that waits, or cold, in
+// the workspace that was made for it, if one was.
+func (e *executor) runOther(l *link, r *runRequest, made *workspace, files, ends []*os.File) (err error) {
 	if !r.Stdin {
 		if ends[0], err = openNull(); err != nil {
 			e.running.Add(-1)
@@ -62,10 +72,14 @@ func (e *executor) runOther(l *link, r *runRequest, files, ends []*os.File) (err
 		}
 		defer ends[0].Close()
 	}
-	if w := e.takeNode(r); w != nil {
-		return w.run(l, r, files, ends)
+	var w *warmProcess
+	if made == nil {
+		w = e.takeProcess(r)
 	}
 	r.drive()
+	if w != nil {
+		return w.run(l, r, files, ends)
+	}
 	defer e.running.Add(-1)
 	s := &sandbox{host: e.host, request: r}
 	defer s.release()
@@ -77,17 +91,14 @@ func (e *executor) runOther(l *link, r *runRequest, files, ends []*os.File) (err
 		defer e.leave(h, r.Live)
 		s.workspace, s.heldAt, s.uid = h.view(), h.at, h.uid
 	} else {
-		uid, err := e.leaseUID()
-		if err != nil {
-			return err
+		if made == nil {
+			made, err = e.houseWorkspace(func(uid int) (*workspace, error) { return newWorkspace(r.Workspace, r.Inodes, uid) })
+			if err != nil {
+				return err
+			}
 		}
-		defer e.returnUID(uid)
-		w, err := newWorkspace(r.Workspace, r.Inodes, uid)
-		if err != nil {
-			return err
-		}
-		defer w.close()
-		s.workspace, s.uid = w, uid
+		defer e.closeWorkspace(made)
+		s.workspace, s.uid = made, made.uid
 	}
 	if err := s.receiveInputs(l); err != nil {
 		return err
@@ -148,6 +159,9 @@ func openNull() (*os.File, error) {
 }
 
 func (s *sandbox) receiveInputs(l *link) error {
+	if s.workspace.isComplete() {
+		return nil
+	}
 	if s.request.alone() && s.workspace.fillBlank(s.request.Entry, s.request.Code) {
 		return nil
 	}
@@ -155,10 +169,16 @@ func (s *sandbox) receiveInputs(l *link) error {
 		return err
 	}
 	err := l.receiveInputs(s.request.Inputs, func(in input, f *os.File) error {
+		if s.workspace.take(in, f) {
+			return nil
+		}
 		return s.workspace.put(in.Path, f, in.Size, in.ReadOnly && s.host.root)
 	})
 	if err == nil && s.request.Code != nil {
 		err = s.workspace.putBytes(s.request.Entry, s.request.Code)
+	}
+	if err == nil {
+		err = s.workspace.borrow()
 	}
 	return err
 }
@@ -311,7 +331,7 @@ func (s *script) weaken(names []string) {
 	if slices.Contains(names, filterStep) && s.wait != nil {
 		s.wait = awaitProgram(bufferBare, s.received)
 	}
-	for _, list := range []*[]step{&s.setup, &s.init, &s.main} {
+	for _, list := range []*[]step{&s.setup, &s.init, &s.main, &s.beside} {
 		*list = slices.DeleteFunc(*list, func(s step) bool { return slices.Contains(names, s.name) })
 	}
 }

@@ -15,7 +15,8 @@ import (
 // Each protection is tried twice with one probe: in place, where the probe
 // must fail, and left out, where it must succeed. A probe that fails both
 // times would prove nothing. All of that is done with sandboxes that start
-// cold, with those that are forked from a zygote, and with processes that enter one.
+// cold, with those that are forked from a zygote or wait for a command, and with
+// processes that enter one.
 func TestProtections(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
@@ -27,7 +28,7 @@ func TestProtections(t *testing.T) {
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 
-	whole := map[string]*Sandbox{"cold": start(t), "warm": startWeak(t), "entered": start(t)}
+	whole := map[string]*Sandbox{"cold": start(t), "warm": startWeak(t), "command": startWeak(t), "entered": start(t)}
 	// A zygote's child has no such steps of its own.
 	coldOnly := []string{"old root", "network", "signal mask"}
 	const status = "status = dict(l.rstrip('\\n').split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)\n"
@@ -77,6 +78,7 @@ except OSError: pass`},
 		for path, open := range map[string]func(weaken ...string) *Sandbox{
 			"cold":    func(weaken ...string) *Sandbox { return start(t, weaken...) },
 			"warm":    func(weaken ...string) *Sandbox { return startWeak(t, weaken...) },
+			"command": func(weaken ...string) *Sandbox { return startWeak(t, weaken...) },
 			"entered": func(weaken ...string) *Sandbox { return start(t, weaken...) },
 		} {
 			if path == "warm" && slices.Contains(coldOnly, tt.name) || path == "entered" && tt.name == "old root" {
@@ -87,6 +89,9 @@ except OSError: pass`},
 				for weak, sandbox := range map[bool]*Sandbox{false: whole[path], true: open(tt.weaken...)} {
 					spec := sandboxtest.Python(tt.probe)
 					spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
+					if path == "command" { // no zygote's sandbox has that variable
+						spec.Env = map[string]string{"PYTHONHASHSEED": "0"}
+					}
 					var stdout, stderr string
 					if path == "entered" { // by a process, beside a program behind the same walls
 						held, _ := standingProgram(t, sandbox, func(l *engine.Limits) {

@@ -215,7 +215,7 @@ var plots = []struct {
 
 func TestShowPlots(t *testing.T) {
 	installed(t)
-	for way, sandbox := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
+	for way, sandbox := range map[string]*Sandbox{"cold": start(t), "warm": startWarmWithPackages(t)} {
 		t.Run(way+"/not asked for", func(t *testing.T) {
 			spec := sandboxtest.Python("import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nplt.savefig('mine.png')")
 			spec.Limits.Memory = 1 << 30

@@ -78,6 +78,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 // hardly begun, and what a program did in a sandbox that is gone is gone with
 // it, so the next gets it.
 func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
+	defer s.lend(p)()
 	var err error
 	for try := range mostTries {
 		var l *link

@@ -15,6 +15,7 @@ import (
 // Config is what Start needs.
 type Config struct {
 	Launcher Launcher // closed with the sandbox
+	Lending  string   // folder for what is lent, on the file system of inputs; empty: all inputs are copied
 	Strict   bool     // refuse a host that cannot enforce memory and process limits, or hands out core dumps
 	Log      *slog.Logger
 }
@@ -24,6 +25,9 @@ type Sandbox struct {
 	config Config
 	links  pairPool[*link]    // of requests
 	pipes  pairPool[*os.File] // of outputs
+
+	lending   *os.File // nil: nothing is lent
+	leastLent int64    // size of the smallest input that is; leastLent, but for tests
 
 	mu        sync.Mutex
 	executor  *link
@@ -43,10 +47,17 @@ const (
 // Start starts an executor and waits until it is ready.
 func Start(ctx context.Context, config Config) (*Sandbox, error) {
 	s := &Sandbox{config: config, links: pairPool[*link]{create: newRequestEnds, enough: spareLinks},
-		pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}}
+		pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}, leastLent: leastLent}
+	if config.Lending != "" {
+		var err error
+		if s.lending, err = openLending(config.Lending); err != nil {
+			config.Log.Warn("large inputs are copied", "error", err)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.launch(ctx); err != nil {
+		s.lending.Close()
 		return nil, errors.Join(err, config.Launcher.Close())
 	}
 	s.links.refill()
@@ -248,13 +259,16 @@ func (s *Sandbox) Close() error {
 	s.watching.Wait()
 	s.links.close((*link).close)
 	s.pipes.close((*os.File).Close)
+	if s.lending != nil {
+		s.lending.Close()
+	}
 	return s.config.Launcher.Close()
 }
 
 func fromInputs(inputs []engine.Input) ([]input, []*os.File) {
 	list, files := make([]input, len(inputs)), make([]*os.File, len(inputs))
 	for i, in := range inputs {
-		list[i], files[i] = input{in.Path, in.Size, in.ReadOnly}, in.File
+		list[i], files[i] = input{Path: in.Path, Size: in.Size, ReadOnly: in.ReadOnly}, in.File
 	}
 	return list, files
 }

@@ -122,18 +122,21 @@ def begin():
 
 
 def warm_up(place, constants):
-    path = PREWARM
-    message = "\0".join(["0001", buffer.ROOT, "", "1", path, *constants["env"]]).encode()
-
     def once():
-        place.put_program(message, b"")
-        handed, _ = place.handed(buffer.PREWARM_REQUEST)
+        handed = as_handed(place, constants)
         os.chdir(handed.root)
-        set_environment(handed.env)
         gc.enable()
         program.prewarm(handed.argv[0])
 
     warmup.specialize(once)
+
+
+def as_handed(place, constants):
+    """Takes a program of ours as one that was received."""
+    place.put_program("\0".join(["0001", buffer.ROOT, "", "1", PREWARM, *constants["env"]]).encode(), b"")
+    handed, _ = place.handed(buffer.PREWARM_REQUEST)
+    set_environment(handed.env)
+    return handed
 
 
 def own_steps(constants):
@@ -252,7 +255,7 @@ def live(place, constants):
     try:
         much = place.number(buffer.PREPARE)
         if (AFTER_FORK or LIVE or much > 1) and constants["warmup"] is None:
-            prepare(much)
+            prepare(place, constants, much)
             place.wait()
         become_program(*place.handed(place.number(buffer.RECEIVED)), place, constants)
     except (BrokenPipeError, ConnectionResetError):
@@ -262,7 +265,7 @@ def live(place, constants):
     os._exit(97)
 
 
-def prepare(much):
+def prepare(place, constants, much):
     """What needs Python and can be done while there is time."""
     for hook in AFTER_FORK:
         hook()
@@ -272,6 +275,8 @@ def prepare(much):
     except OSError:
         pass  # a neighbour has used something up: what was not prewarmed takes a little longer
     if LIVE:
+        if much > 0:
+            as_handed(place, constants)
         LIVE[1].prepare(much > 0)
     gc.freeze()  # what is there now is no program's to collect
 

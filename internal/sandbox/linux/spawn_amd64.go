@@ -7,11 +7,12 @@ import (
 	"unsafe"
 )
 
-// spawn and initProcess are only ever copied; see spawn_amd64.s.
-func spawn()       //nolint:unused // the assembler's name for it
-func initProcess() //nolint:unused // the same
+// spawn, initProcess and awaitCommand are only ever copied; see spawn_amd64.s.
+func spawn()        //nolint:unused // the assembler's name for it
+func initProcess()  //nolint:unused // the same
+func awaitCommand() //nolint:unused // the same
 
-var spawnStart, initStart unsafe.Pointer
+var spawnStart, initStart, commandStart unsafe.Pointer
 
 // spawnCode returns the machine code with which a zygote makes a sandbox.
 func spawnCode() []byte { return machineCode(spawnStart) }
@@ -23,9 +24,14 @@ func machineCode(start unsafe.Pointer) []byte {
 	return bytes.Clone(code)
 }
 
-// initProgram returns the program that pid 1 of a forked sandbox executes, as
-// an ELF file: its machine code and nothing else, of a single page.
-var initProgram = sync.OnceValue(func() []byte {
+// initProgram returns the program that pid 1 of a sandbox executes which waits.
+var initProgram = sync.OnceValue(func() []byte { return executable(initStart) })
+
+// commandProgram returns the program that waits for a command.
+var commandProgram = sync.OnceValue(func() []byte { return executable(commandStart) })
+
+// executable makes an ELF file of machine code and nothing else, of a single page.
+func executable(start unsafe.Pointer) []byte {
 	const (
 		address        = 0x400000
 		header, entry  = 64, 56 // sizes
@@ -34,7 +40,7 @@ var initProgram = sync.OnceValue(func() []byte {
 		read           = 4
 		write, execute = 2, 1
 	)
-	code := machineCode(initStart)
+	code := machineCode(start)
 	size := uint64(header + 2*entry + len(code))
 	le := binary.LittleEndian
 	b := []byte{0x7f, 'E', 'L', 'F', 2, 1, 1, 15: 0} // 64 bits, little-endian
@@ -58,4 +64,4 @@ var initProgram = sync.OnceValue(func() []byte {
 	segment(loadable, read|execute, address, size, 4096)
 	segment(stack, read|write, 0, 0, 16)
 	return append(b, code...)
-})
+}

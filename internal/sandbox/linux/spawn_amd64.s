@@ -295,8 +295,79 @@ end:
 
 	BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC
 
+// func awaitCommand()
+//
+// All that a process executes that waits for a command: it asks for one, as
+// waiting_command.go says, goes to its folder and executes it. The command lies in a
+// file, with pointers for the place where the file is mapped:
+//
+//	 0  folder   8  file   16  arguments   24  environment   32  the number of the pipe for reports
+#define COMMAND 0x10000000
+
+TEXT ·awaitCommand(SB), NOSPLIT|NOFRAME, $0-0
+	MOVL $0x6e6f6465, DI   // language.HandoffFD
+	MOVL $1, SI            // language.NodeWaits
+	MOVL $77, AX           // ftruncate
+	SYSCALL
+	TESTQ AX, AX
+	JNE  leave
+	MOVL $COMMAND, DI
+	MOVL $0x100000, SI     // mostCommand
+	MOVL $3, DX            // PROT_READ|PROT_WRITE
+	MOVL $0x12, R10        // MAP_PRIVATE|MAP_FIXED
+	MOVL $60, R8           // language.NodeHanded
+	XORL R9, R9
+	MOVL $9, AX            // mmap
+	SYSCALL
+	CMPQ AX, $COMMAND
+	JNE  leave
+	MOVL $60, DI
+	MOVL $3, AX            // close
+	SYSCALL
+	MOVL $COMMAND, R12
+	MOVL 32(R12), DI
+	MOVL $2, SI            // F_SETFD
+	MOVL $1, DX            // FD_CLOEXEC
+	MOVL $72, AX           // fcntl
+	SYSCALL
+	XORL BX, BX            // the step that failed
+	MOVQ (R12), DI
+	MOVL $80, AX           // chdir
+	SYSCALL
+	TESTQ AX, AX
+	JNE  failed
+	INCL BX
+	MOVQ 8(R12), DI
+	MOVQ 16(R12), SI
+	MOVQ 24(R12), DX
+	MOVL $59, AX           // execve
+	SYSCALL
+
+failed:
+	NEGL AX
+	SUBQ $16, SP
+	MOVL $4, (SP)          // report.kind: a step of main failed
+	MOVL BX, 4(SP)
+	MOVL AX, 8(SP)
+	MOVL 32(R12), DI
+	MOVQ SP, SI
+	MOVL $12, DX
+	MOVL $1, AX            // write
+	SYSCALL
+
+leave:
+	MOVL $1, DI
+	MOVL $231, AX          // exit_group
+	SYSCALL
+	JMP  leave
+
+	BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC; BYTE $0xCC
+
 DATA ·spawnStart(SB)/8, $·spawn(SB)
 GLOBL ·spawnStart(SB), RODATA|NOPTR, $8
 
 DATA ·initStart(SB)/8, $·initProcess(SB)
 GLOBL ·initStart(SB), RODATA|NOPTR, $8
+
+DATA ·commandStart(SB)/8, $·awaitCommand(SB)
+GLOBL ·commandStart(SB), RODATA|NOPTR, $8

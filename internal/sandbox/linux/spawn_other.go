@@ -7,3 +7,6 @@ package linux
 func spawnCode() []byte { return nil }
 
 func initProgram() []byte { return nil }
+
+// commandProgram returns nothing: no process waits for a command.
+func commandProgram() []byte { return nil }

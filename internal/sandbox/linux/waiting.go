@@ -48,10 +48,13 @@ func (h startMode) prepare() int {
 }
 
 // forkWaiting makes a sandbox with a zygote and waits until it stands. That of a live
-// interpreter is made in a workspace which stays: without one, in a new one.
-func (e *executor) forkWaiting(z *zygote, s shape, how startMode, h *heldWorkspace) (_ *waiting, err error) {
+// interpreter is made in a workspace which stays: without one, in a new one. Another is
+// made in the workspace that its program's inputs are in already, if there is one.
+func (e *executor) forkWaiting(
+	z *zygote, s shape, how startMode, h *heldWorkspace, made *workspace,
+) (_ *waiting, err error) {
 	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, held: h}
-	w.prewarmed = how == prewarmed
+	w.prewarmed, w.workspace = how == prewarmed, made
 	w.request.Live = z.tier.live
 	if z.tier.live && h == nil {
 		if w.held, err = e.newHeld(s.workspace, s.inodes); err != nil {
@@ -121,6 +124,10 @@ func (w *waiting) takeWorkspace() (err error) {
 		w.uid = w.held.uid
 		w.workspace, err = w.held.clone()
 		return err
+	}
+	if w.workspace != nil {
+		w.uid = w.workspace.uid
+		return nil
 	}
 	if w.uid, err = w.executor.leaseUID(); err != nil {
 		return err

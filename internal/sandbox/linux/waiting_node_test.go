@@ -87,7 +87,7 @@ func TestNodeStartsCold(t *testing.T) {
 // waits for, whatever the request says.
 func TestNodePoolTrustsNoRequest(t *testing.T) {
 	e := &executor{}
-	e.newNodePools()
+	e.newProcessPools()
 	request := func(name string) *runRequest {
 		p, err := newProgram(ordinary(name, "1"), newOutputEnds)
 		if err != nil {
@@ -105,17 +105,17 @@ func TestNodePoolTrustsNoRequest(t *testing.T) {
 				"js": "ts", "ts": "js"}[r.Node.Language]
 		},
 		"python":      func(r *runRequest) { r.Node.Language = "python" },
-		"no such":     func(r *runRequest) { r.Node.Language = "" },
+		"no such":     func(r *runRequest) { r.Node.Language = "none" },
 		"held":        func(r *runRequest) { r.Held = "x" },
 		"less of env": func(r *runRequest) { r.Env = r.Env[1:] },
 	} {
 		for _, l := range []string{"js", "ts"} {
 			r := request(l)
-			if _, _, ok := e.nodePool(r); !ok {
+			if _, _, ok := e.processPool(r.nodeLanguage(), r); !ok {
 				t.Fatalf("%s: the request is refused as it is", l)
 			}
 			change(r)
-			if _, _, ok := e.nodePool(r); ok {
+			if _, _, ok := e.processPool(r.nodeLanguage(), r); ok {
 				t.Errorf("%s, %s: accepted", l, name)
 			}
 		}
@@ -217,7 +217,8 @@ func TestNodesWait(t *testing.T) {
 // Nobody waits for a program that does not come.
 func TestIdleNodesEnd(t *testing.T) {
 	e := &executor{host: &host{uids: userUIDs}}
-	p := &nodePool{executor: e, ready: []*warmNode{{waiting: &waiting{sandbox: &sandbox{host: e.host}, executor: e}}}}
+	w := &warmProcess{waiting: &waiting{sandbox: &sandbox{host: e.host}, executor: e}}
+	p := &processPool{executor: e, ready: []*warmProcess{w}}
 	p.mu.Lock()
 	p.expire()
 	p.expiry.Reset(0)

@@ -26,8 +26,9 @@ type handedProgram struct {
 	Alone     bool     // the program's file is the only one in its folder
 }
 
-// warm takes a waiting sandbox for a request, nil if it is to start cold.
-func (e *executor) warm(r *runRequest) (*waiting, error) {
+// warm takes a waiting sandbox for a request, nil if it is to start cold. One that waits
+// has its workspace already: if another was made for the program, a sandbox is made with that.
+func (e *executor) warm(r *runRequest, made *workspace) (*waiting, error) {
 	p := e.poolOf(r)
 	switch {
 	case p == nil || !r.isScript():
@@ -36,6 +37,8 @@ func (e *executor) warm(r *runRequest) (*waiting, error) {
 		return p.forkLive(r)
 	case r.Held != "":
 		return nil, nil
+	case made != nil:
+		return p.forkWith(shapeOf(r), made)
 	}
 	return p.take(shapeOf(r)), nil
 }

@@ -20,6 +20,7 @@ type watch struct {
 	warm    *waiting // nil: it was started cold, and is our own child
 	guard   *guard
 	cold    bool // its program has yet to start, and says so
+	reaped  bool // when its program's end is reported, pid 1 has nothing more to do than to end
 
 	abandoned    bool // the service abandoned the request
 	still        freezer
@@ -147,7 +148,9 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		case r.kind == reportStarted:
 			deadline = w.began(done)
 		case r.kind == reportExit:
-			done.Status, done.Lost = r.value, false
+			if w.exited(r.value, g, done) {
+				return done, failed
+			}
 		default:
 			failed = w.script.stepError(r)
 		}
@@ -336,6 +339,19 @@ func (w *watch) quiet(g *group) bool {
 		w.kill()
 	}
 	return alone
+}
+
+// exited notes how the program has ended, and reports whether nothing else is left: pid 1
+// has waited for it and there is no other process. How long pid 1 takes to vanish, with
+// all that is mounted for it, is nobody's concern then.
+func (w *watch) exited(status int32, g *group, done *outcome) bool {
+	done.Status, done.Lost = status, false
+	if !w.reaped || g == nil || g.processes() != 1 {
+		return false
+	}
+	g.idle(true)
+	done.Duration = time.Since(done.Started)
+	return true
 }
 
 // kill ends the sandbox, before all others who want the processor.

@@ -293,6 +293,7 @@ type runRequest struct {
 	Live      bool   `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
 	Apart     bool   `json:",omitempty"` // nobody enters its sandbox
 	Inputs    int    // that follow
+	Lends     int    `json:",omitzero"` // of them; the others are to be copied
 	Workspace int64
 	Inodes    int
 	Memory    int64
@@ -331,6 +332,7 @@ type input struct {
 	Path     string
 	Size     int64
 	ReadOnly bool
+	Lent     string `json:",omitempty"` // its name in the folder for what is lent
 }
 
 // answer is what the executor sends back. For a run: one that says Accepted,
@@ -450,7 +452,7 @@ func (r *runRequest) check() error {
 		return errors.New("a limit is out of range")
 	case r.CPUs < 0 || r.CPUTime < 0 || r.Count < 0 || r.Bytes < 0 || r.Total < 0:
 		return errors.New("a negative limit")
-	case r.Inputs < 0 || r.Inputs > maxInputs:
+	case r.Inputs < 0 || r.Inputs > maxInputs || r.Lends < 0 || r.Lends > min(r.Inputs, maxLent):
 		return errors.New("too many inputs")
 	case len(r.Authority) > maxCertificate || len(r.Authority) > 0 && !r.Network:
 		return errors.New("a certificate without a network")

@@ -26,6 +26,7 @@ type workspace struct {
 	// installs says that its program can install packages, which are not its output.
 	installs bool
 	blank    *blank
+	loan     *loan // nil: nothing is lent to it
 }
 
 // blank is a file that was made before it is known what will be in it, as most
@@ -92,6 +93,9 @@ func (w *workspace) close() {
 	w.root.Close()
 	if w.blank != nil && w.blank.file != nil {
 		w.blank.file.Close()
+	}
+	if w.loan != nil {
+		w.loan.close()
 	}
 }
 

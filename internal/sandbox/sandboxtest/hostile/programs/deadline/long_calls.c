@@ -1,6 +1,6 @@
 // Has every process in a system call that takes long and is not interrupted.
 // ends: timeout
-// timeout: 2s
+// timeout: 1s
 // processes: 60
 // memory: 512
 static void deadline_long_calls(void) {

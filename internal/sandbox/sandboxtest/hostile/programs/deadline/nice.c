@@ -1,6 +1,6 @@
 // Makes itself and all of its children yield to everybody else, in sessions of their own, and computes.
 // ends: timeout
-// timeout: 2s
+// timeout: 1s
 // processes: 140
 static void deadline_nice(void) {
 	tried("yield");

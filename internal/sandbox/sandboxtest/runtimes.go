@@ -1,0 +1,45 @@
+package sandboxtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Runtimes is the folder that setup made for the tests, with all packages. An executor
+// that keeps interpreters warm imports NumPy, pandas and Matplotlib at its start, which
+// takes seconds of a processor: LiveRuntimes are for tests whose programs import none.
+func Runtimes() string { return os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes" }
+
+// LiveRuntimes makes runtimes in dir with which live interpreters start, and without
+// packages for programs. Without those of setup they are empty.
+func LiveRuntimes(dir string) (string, error) {
+	links, err := filepath.Glob(Runtimes() + "/python/live-3.*")
+	if err != nil {
+		return "", err
+	}
+	python := filepath.Join(dir, "runtimes", "python")
+	if err := os.MkdirAll(python, 0o755); err != nil {
+		return "", err
+	}
+	for _, link := range links {
+		folder, err := filepath.EvalSymlinks(link)
+		if err == nil {
+			err = os.Symlink(folder, filepath.Join(python, filepath.Base(link)))
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return filepath.Dir(python), nil
+}
+
+// LiveRuntimesOf are LiveRuntimes for one test.
+func LiveRuntimesOf(t testing.TB) string {
+	t.Helper()
+	folder, err := LiveRuntimes(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
