@@ -49,6 +49,9 @@ func (b *bench) saturate(
 		spans := make([]span, len(everybody))
 		for range b.plan.segments {
 			for i, one := range everybody {
+				if spans[i].length >= time.Duration(b.plan.segments)*d {
+					continue // what it had begun took as long as all of its segments
+				}
 				pause(ctx, 10*rest)
 				if err := spans[i].add(ctx, one, w, clients, d); err != nil {
 					return err

@@ -4,8 +4,8 @@
 // that what disturbs the machine disturbs everybody; only then do ratios mean
 // something.
 //
-//	make bench            all of it, about seven minutes; writes docs/performance.md and .svg
-//	make bench QUICK=1    a first impression, about one minute; writes bench/out only
+//	make bench            all of it, about thirteen minutes; writes docs/performance.md and .svg
+//	make bench QUICK=1    a first impression, about four minutes; writes bench/out only
 //	make bench-growth     what grows: a million rows, ten thousand sessions, a thousand clients
 //	go run ./bench -only latency,stages -airlock bin/airlock -runtimes .cache/data/runtimes
 //	go run ./bench -from bench/out/latest.json -doc docs/performance.md     tables and picture again
@@ -68,7 +68,7 @@ type options struct {
 func (o *options) parse(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.BoolVar(&o.quick, "quick", false, "few rounds: about one minute, for a first impression")
+	flags.BoolVar(&o.quick, "quick", false, "few rounds: about four minutes, for a first impression")
 	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+
 		strings.Join(append(namesOf(sections), namesOf(growthSections)...), ", "))
 	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
@@ -167,9 +167,11 @@ func (o *options) results(ctx context.Context, progress io.Writer) (*Results, er
 			continue
 		}
 		fmt.Fprintf(progress, "== %s: %s\n", s.name, s.title)
+		from := time.Now()
 		if err := s.measure(b, ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
+		fmt.Fprintf(progress, "   %s took %.0f s\n", s.name, time.Since(from).Seconds())
 	}
 	b.results.Seconds = time.Since(began).Seconds()
 	b.results.Machine.LoadAfter = loadAverage()

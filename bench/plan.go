@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// plan says how often and for how long. A quick run takes about two minutes, a
-// full one about twelve; most of both is waiting for cold interpreters.
+// plan says how often and for how long. A quick run takes about four minutes, a full one
+// about thirteen: a third of that is load, a fifth live sessions, and much of the rest is
+// waiting for cold interpreters.
 type plan struct {
 	prints, plots, files, inputs int // rounds, in each of which everybody has a turn
 	starts, streams, stages      int
 	pairs                        int // of print(1), natively and by another dialect
 
-	segments   int // of load, for each number of clients, in turn with the others'
+	segments   int // of load at most, for each number of clients, in turn with the others'
 	printLoad  time.Duration
 	plotLoad   time.Duration
 	plotLevels []int
@@ -38,12 +39,12 @@ var quickPlan = plan{
 }
 
 var fullPlan = plan{
-	prints: 200, plots: 16, files: 20, inputs: 30, starts: 5, streams: 40, stages: 500, pairs: 2000,
-	segments: 2, printLoad: 2500 * time.Millisecond, plotLoad: 3 * time.Second, plotLevels: []int{1, 2, 8, 32},
-	constant: 20 * time.Second,
-	silence:  30 * time.Second,
-	sessions: 100, cells: 200, figures: 20, interrupts: 200,
-	manyCells: 10_000, manySessions: 2000, crowd: 500, idle: time.Minute,
+	prints: 100, plots: 10, files: 12, inputs: 30, starts: 3, streams: 40, stages: 150, pairs: 1000,
+	segments: 2, printLoad: 2 * time.Second, plotLoad: 2 * time.Second, plotLevels: []int{1, 2, 8, 32},
+	constant: 15 * time.Second,
+	silence:  10 * time.Second,
+	sessions: 100, cells: 100, figures: 20, interrupts: 100,
+	manyCells: 10_000, manySessions: 2000, crowd: 500, idle: 30 * time.Second,
 }
 
 // rest is how long nothing happens before each single measurement, so that
