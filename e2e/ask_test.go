@@ -172,7 +172,7 @@ func runAskScripts(t *testing.T, who person, dir string, open func(testing.TB) m
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TMPDIR", "/tmp")
 			env.Setenv("TERM", "xterm")
-			env.Setenv("AIRLOCK_DATA", dataFolder(t, who))
+			env.Setenv("AIRLOCK_DATA", dataWithPackages(t, who))
 			env.Setenv("AIRLOCK_CONFIG", "none")
 			if err := os.Chmod(env.WorkDir, 0o711); err != nil {
 				return err

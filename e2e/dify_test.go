@@ -208,7 +208,7 @@ func TestDifyErrors(t *testing.T) {
 func TestDifyTemplates(t *testing.T) {
 	t.Parallel()
 	who := anybody(t)
-	d := difyClient{serve(t, who, dataFolder(t, who)), "dify-sandbox"}
+	d := difyClient{serve(t, who, dataWithPackages(t, who)), "dify-sandbox"}
 	needPackages(t)
 	if _, err := d.execute("python3", "", "import jinja2"); err != nil {
 		skip(t, "the installed set is older than its lock, and has no jinja2: `make test-data` brings it")
@@ -224,7 +224,7 @@ func TestDifyTemplates(t *testing.T) {
 func TestDifyKeysAndPackages(t *testing.T) {
 	t.Parallel()
 	who := anybody(t)
-	data := dataFolder(t, who)
+	data := dataWithPackages(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
 	s := serve(t, who, data)
 	if got := s.do("GET", "/dify/v1/sandbox/dependencies?language=python3", "", "X-Api-Key",

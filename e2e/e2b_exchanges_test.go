@@ -34,7 +34,7 @@ func TestE2BExchanges(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
 	who := anybody(t)
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithPackages(t, who))
 	if *record {
 		recordE2B(t, s.url)
 	}

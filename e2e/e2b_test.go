@@ -54,7 +54,7 @@ func TestE2BClients(t *testing.T) {
 	if os.Geteuid() == 0 {
 		who = root(t)
 	}
-	data := dataFolder(t, who)
+	data := dataWithPackages(t, who)
 	key := e2bKey(t, who, data, "ann")
 	s := serve(t, who, data)
 	for language, command := range map[string][]string{

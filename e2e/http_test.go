@@ -77,7 +77,7 @@ func TestPlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithPackages(t, who))
 		input := s.upload("sales.csv", string(sales))
 		r := s.execute(map[string]any{"language": "python", "code": string(plot),
 			"files": []map[string]string{{"id": input.ID}}})

@@ -38,7 +38,7 @@ func jupyterKey(t *testing.T) (*service, string) {
 	if os.Geteuid() == 0 {
 		who = root(t)
 	}
-	data := dataFolder(t, who)
+	data := dataWithPackages(t, who)
 	made := who.run(t, nil, "keys", "create", "--data", data, "--owner", "notebooks")
 	if made.code != 0 {
 		t.Fatalf("keys create: %+v", made)

@@ -55,7 +55,7 @@ func libreChatService(t *testing.T, env ...string) *service {
 	if os.Geteuid() == 0 {
 		who = root(t)
 	}
-	return serveWith(t, who, dataFolder(t, who), env)
+	return serveWith(t, who, dataWithPackages(t, who), env)
 }
 
 // Variables last for those who ask for it, and where it is switched on.

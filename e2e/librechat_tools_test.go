@@ -71,7 +71,7 @@ func TestLibreChatTools(t *testing.T) {
 	if os.Geteuid() == 0 {
 		who = root(t)
 	}
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithPackages(t, who))
 	for _, test := range []struct {
 		name, lang, code string
 		rounds           []int

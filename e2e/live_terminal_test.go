@@ -11,14 +11,16 @@ import (
 
 // where runs a test of a command with a live session twice: with a service that
 // holds the data directory, and with one of the command's own.
-func where(t *testing.T, who person, test func(t *testing.T, env []string)) {
+func where(
+	t *testing.T, who person, folderFor func(*testing.T, person) string, test func(t *testing.T, env []string),
+) {
 	t.Run("service", func(t *testing.T) {
-		data := dataFolder(t, who)
+		data := folderFor(t, who)
 		serve(t, who, data)
 		test(t, []string{"AIRLOCK_DATA=" + data})
 	})
 	t.Run("alone", func(t *testing.T) {
-		test(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who), "TMPDIR=" + folder(t, who.credential)})
+		test(t, []string{"AIRLOCK_DATA=" + folderFor(t, who), "TMPDIR=" + folder(t, who.credential)})
 	})
 }
 
@@ -36,7 +38,7 @@ func TestREPLTerminal(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
 	who := root(t)
-	where(t, who, func(t *testing.T, env []string) {
+	where(t, who, dataWithPackages, func(t *testing.T, env []string) {
 		out, in := folder(t, who.credential), folder(t, who.credential)
 		if err := os.WriteFile(filepath.Join(in, "given.txt"), []byte("given"), 0o644); err != nil {
 			t.Fatal(err)
@@ -85,7 +87,7 @@ func TestREPLTerminal(t *testing.T) {
 func TestShellTerminal(t *testing.T) {
 	t.Parallel()
 	who := root(t)
-	where(t, who, func(t *testing.T, env []string) {
+	where(t, who, dataFolder, func(t *testing.T, env []string) {
 		term := onTerminal(t, who.command(t, env, "shell"))
 		if err := unix.IoctlSetWinsize(int(term.keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 91, Row: 23}); err != nil {
 			t.Fatal(err)
@@ -115,7 +117,7 @@ func TestShellTerminal(t *testing.T) {
 func TestShellPipe(t *testing.T) {
 	t.Parallel()
 	who := root(t)
-	where(t, who, func(t *testing.T, env []string) {
+	where(t, who, dataFolder, func(t *testing.T, env []string) {
 		for _, c := range []struct {
 			args  []string
 			stdin string

@@ -127,7 +127,7 @@ func TestLivePlot(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
 	who := root(t)
-	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
+	l := serve(t, who, dataWithPackages(t, who)).live(`{"kind":"live"}`)
 	l.cell("import matplotlib.pyplot as plt")
 	got := l.cell("plt.plot([1, 2, 3])\nopen('made.txt', 'w').write('made')\nNone")
 	at := slices.IndexFunc(got.Outputs, func(o cellOutput) bool { return o.Type == "display" })

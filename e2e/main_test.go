@@ -12,10 +12,15 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // binary is the airlock that all tests run, built once.
 var binary string
+
+// liveRuntimes are the runtimes of live interpreters alone.
+var liveRuntimes string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
@@ -39,6 +44,10 @@ func buildAndRun(m *testing.M) int {
 	}
 	// Other users execute it too.
 	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if liveRuntimes, err = sandboxtest.LiveRuntimes(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -136,13 +145,26 @@ func give(t *testing.T, dir string, owner *syscall.Credential) {
 	}
 }
 
-// dataFolder makes a data directory for a service or a command of somebody,
-// with the runtimes that setup made for the tests. A service imports them at once:
-// tests that use none of them take dataWithoutPackages.
+// dataWithPackages makes a data directory for a service or a command of somebody,
+// with the runtimes that setup made for the tests. A service imports NumPy, pandas and
+// Matplotlib at once, which takes seconds of a processor: tests whose programs import
+// none of them take dataFolder, those without live interpreters dataWithoutPackages.
+func dataWithPackages(t *testing.T, who person) string {
+	t.Helper()
+	return dataWith(t, who, testRuntimes())
+}
+
+// dataFolder makes a data directory with what live interpreters are made of, and no
+// packages for programs.
 func dataFolder(t *testing.T, who person) string {
 	t.Helper()
+	return dataWith(t, who, liveRuntimes)
+}
+
+func dataWith(t *testing.T, who person, runtimes string) string {
+	t.Helper()
 	dir := dataWithoutPackages(t, who)
-	if runtimes := testRuntimes(); runtimes != "" {
+	if runtimes != "" {
 		if err := os.Symlink(runtimes, filepath.Join(dir, "runtimes")); err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,8 @@ func TestMCPConversation(t *testing.T) {
 		asked = append(asked, r.Params.Message)
 		return &mcp.ElicitResult{Action: agree}, nil
 	}}
-	a := newAgent(t, overStdio(t, who, "--data", dataFolder(t, who), "--files", files, "-o", out, "--workspace", site),
+	data := dataWithPackages(t, who)
+	a := newAgent(t, overStdio(t, who, "--data", data, "--files", files, "-o", out, "--workspace", site),
 		options)
 	got, _ := a.call("run_code", map[string]any{
 		"code": "import pandas as pd\ndf = pd.read_csv('sales.csv')\nprint(df.shape)", "files": []string{"sales.csv"}})

@@ -81,7 +81,7 @@ func TestNetworkInspect(t *testing.T) {
 
 	// The service has a hosts file and authorities of its own, in a mount namespace.
 	who := root(t)
-	data, files := dataFolder(t, who), folder(t, nil)
+	data, files := dataWithPackages(t, who), folder(t, nil)
 	for name, text := range map[string]string{"hosts": "127.0.0.1 localhost\n" + p.address + " " + secretName + "\n",
 		"bundle": string(bundle)} {
 		if err := os.WriteFile(filepath.Join(files, name), []byte(text), 0o644); err != nil {

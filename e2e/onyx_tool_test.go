@@ -87,7 +87,7 @@ func (c *chat) content(id string) []byte {
 func TestToolTurn(t *testing.T) {
 	needPackages(t)
 	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataFolder(t, who))
+		s := serve(t, who, dataWithPackages(t, who))
 		c := newChat(t, pytool.Config{BaseURL: s.url + "/onyx"})
 		if at := c.tool.Available(t.Context()); !at.Available || at.Version != "0.4.7" {
 			t.Fatalf("%+v", at)
@@ -170,7 +170,7 @@ func TestToolAgainstTheService(t *testing.T) {
 }
 
 func toolAgainstTheService(t *testing.T, who person) {
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithPackages(t, who))
 	c := newChat(t, pytool.Config{BaseURL: s.url + "/onyx", Timeout: time.Minute})
 	brief := newChat(t, pytool.Config{BaseURL: s.url + "/onyx", Timeout: 3 * time.Second})
 	var all strings.Builder

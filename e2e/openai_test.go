@@ -115,7 +115,7 @@ func TestOpenAIClients(t *testing.T) {
 	if os.Geteuid() == 0 {
 		who = root(t)
 	}
-	data := dataFolder(t, who)
+	data := dataWithPackages(t, who)
 	made := who.run(t, nil, "keys", "create", "--data", data, "--owner", "ann")
 	if made.code != 0 {
 		t.Fatalf("keys create: %+v", made)

@@ -66,7 +66,7 @@ func TestVersions(t *testing.T) {
 	if len(programs.Files) != 53 {
 		t.Fatalf("there are %d programs", len(programs.Files))
 	}
-	s := serve(t, anybody(t), dataFolder(t, anybody(t)))
+	s := serve(t, anybody(t), dataWithPackages(t, anybody(t)))
 	for _, set := range []string{"current", "onyx", "librechat"} {
 		t.Run(set, func(t *testing.T) {
 			answers := answersOf(t, set, needSet(t, set))
@@ -128,7 +128,7 @@ func TestSetOfAProtocol(t *testing.T) {
 	needSet(t, "onyx")
 	who := anybody(t)
 	const code = "import pandas\nprint(pandas.__version__)"
-	s := serve(t, who, dataFolder(t, who))
+	s := serve(t, who, dataWithPackages(t, who))
 	native := s.execute(map[string]any{"language": "python", "code": code}).Stdout
 	if native == "2.2.2\n" {
 		t.Errorf("the native API has pandas %s", native)
@@ -151,7 +151,7 @@ func TestSetOfAProtocol(t *testing.T) {
 		t.Errorf("languages: %s", a.body)
 	}
 
-	s = serve(t, who, dataFolder(t, who), "--python-packages", "onyx=current", "--python-packages", "onyx")
+	s = serve(t, who, dataWithPackages(t, who), "--python-packages", "onyx=current", "--python-packages", "onyx")
 	if r := s.execute(map[string]any{"language": "python", "code": code}); r.Stdout != "2.2.2\n" {
 		t.Errorf("the native API with another default: %q, %q", r.Stdout, r.Stderr)
 	}
@@ -173,7 +173,7 @@ func TestLibreChatPackagesOfNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Sorted(maps.Keys(manifest.Dependencies))
-	s := serve(t, anybody(t), dataFolder(t, anybody(t)))
+	s := serve(t, anybody(t), dataWithPackages(t, anybody(t)))
 	list, err := json.Marshal(names)
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ if "plotly" not in px.bar(x=[1], y=[2]).to_html(include_plotlyjs=False):
 qrcode.make("hello").save("q.png")
 print("done")
 `
-	s := serve(t, anybody(t), dataFolder(t, anybody(t)))
+	s := serve(t, anybody(t), dataWithPackages(t, anybody(t)))
 	r := s.exec("py", code, "timeout", 240_000)
 	if r.Stdout != "done\n" { // on stderr chdb says that it finds no control groups
 		t.Errorf("%s%s", r.Stdout, r.Stderr)

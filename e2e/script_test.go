@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv("PATH", bin+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 				env.Setenv("HOME", env.WorkDir)
 				env.Setenv("TMPDIR", "/tmp")
-				env.Setenv("AIRLOCK_DATA", dataFolder(t, who))
+				env.Setenv("AIRLOCK_DATA", dataWithPackages(t, who))
 				env.Setenv("AIRLOCK_CONFIG", "none")
 				for _, name := range []string{"examples", "testdata"} { // the repository may be closed to others
 					if err := os.CopyFS(filepath.Join(env.WorkDir, name), os.DirFS(filepath.Join("..", name))); err != nil {
