@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
@@ -97,10 +98,7 @@ func (e *Escalation) Pick(text string) string {
 			found = option
 		}
 	}
-	if found != "" {
-		return found
-	}
-	return text
+	return cmp.Or(found, text)
 }
 
 // DecisionText writes answers as the blocks with which the next prompt tells

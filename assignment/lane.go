@@ -114,9 +114,7 @@ func (l *Lane) release(p *Post, now time.Time) {
 			old.finish(Merged, now, "")
 		}
 		l.Status.Percent, l.Status.Updated = body.Percent, now
-		if l.Status.Work == "" {
-			l.Status.Work = Open
-		}
+		l.Status.Work = cmp.Or(l.Status.Work, Open)
 	case Submission:
 		if e := l.open(); e != nil {
 			p.Seq = 0

@@ -3,7 +3,6 @@ package assignment
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -80,9 +79,7 @@ func NewSender(store Store, o SenderOptions) *Sender {
 	if o.Token == nil {
 		o.Token = func(string) string { return "" }
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Sender{store: store, o: o, wake: make(chan struct{}, 1), hosts: map[string]*circuit{}}
 	if o.HTTP != nil {
 		s.client = *o.HTTP

@@ -15,6 +15,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -235,9 +236,7 @@ func readError(resp *http.Response) error {
 			e.RequestID = body.Error.RequestID
 		}
 	}
-	if e.Message == "" {
-		e.Message = "the server answered " + resp.Status
-	}
+	e.Message = cmp.Or(e.Message, "the server answered "+resp.Status)
 	return e
 }
 

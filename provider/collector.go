@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,10 +127,7 @@ func (c *Collector) list(ctx context.Context, p Provider, session string) (files
 }
 
 func fileKey(r FileRef) string {
-	if r.ID != "" {
-		return r.ID
-	}
-	return r.Path
+	return cmp.Or(r.ID, r.Path)
 }
 
 // Collect finds the files of a turn and fetches them at once, before anybody is

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"slices"
@@ -15,9 +16,7 @@ type discovery struct {
 
 // add takes an artifact, or adds to one that is known what this one tells of it.
 func (f *discovery) add(a Artifact) *Artifact {
-	if a.Ref.Provider == "" {
-		a.Ref.Provider = f.provider
-	}
+	a.Ref.Provider = cmp.Or(a.Ref.Provider, f.provider)
 	if a.Ref.Scope != ScopeInline {
 		for _, k := range f.all {
 			if k.Ref.Scope == a.Ref.Scope && k.Ref.Session == a.Ref.Session && fileKey(k.Ref) == fileKey(a.Ref) {
@@ -37,21 +36,13 @@ func (a *Artifact) learn(b Artifact) {
 	if IsGenerated(CleanName(a.Name)) && b.Name != "" {
 		a.Name = b.Name
 	}
-	if a.Ref.Path == "" {
-		a.Ref.Path = b.Ref.Path
-	}
-	if a.MIME == "" {
-		a.MIME = b.MIME
-	}
+	a.Ref.Path = cmp.Or(a.Ref.Path, b.Ref.Path)
+	a.MIME = cmp.Or(a.MIME, b.MIME)
 	if a.Size < 0 || a.Size == 0 && b.Size > 0 {
 		a.Size = b.Size
 	}
-	if a.SHA256 == "" {
-		a.SHA256 = b.SHA256
-	}
-	if a.StepID == "" {
-		a.StepID = b.StepID
-	}
+	a.SHA256 = cmp.Or(a.SHA256, b.SHA256)
+	a.StepID = cmp.Or(a.StepID, b.StepID)
 	if a.Created.IsZero() {
 		a.Created = b.Created
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,12 +89,8 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	if size < 0 {
 		size = info.Size
 	}
-	if a.Name == "" {
-		a.Name = info.Name
-	}
-	if a.MIME == "" {
-		a.MIME = info.MIME
-	}
+	a.Name = cmp.Or(a.Name, info.Name)
+	a.MIME = cmp.Or(a.MIME, info.MIME)
 	if size > most {
 		return tooLarge(p.Name(), a.Name, most)
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -24,10 +25,7 @@ func Form(fields []Field, fileField string, u Upload) (body io.Reader, contentTy
 			return nil, "", 0, err
 		}
 	}
-	kind := u.MIME
-	if kind == "" {
-		kind = "application/octet-stream"
-	}
+	kind := cmp.Or(u.MIME, "application/octet-stream")
 	_, err = w.CreatePart(textproto.MIMEHeader{
 		"Content-Disposition": {fmt.Sprintf(`form-data; name="%s"; filename="%s"`, quoted(fileField), quoted(u.Name))},
 		"Content-Type":        {quoted(kind)},

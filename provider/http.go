@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -27,15 +28,9 @@ type Timeouts struct {
 }
 
 func (t Timeouts) filled() Timeouts {
-	if t.Connect == 0 {
-		t.Connect = 10 * time.Second
-	}
-	if t.Idle == 0 {
-		t.Idle = 30 * time.Second
-	}
-	if t.Silence == 0 {
-		t.Silence = 10 * time.Minute
-	}
+	t.Connect = cmp.Or(t.Connect, 10*time.Second)
+	t.Idle = cmp.Or(t.Idle, 30*time.Second)
+	t.Silence = cmp.Or(t.Silence, 10*time.Minute)
 	return t
 }
 

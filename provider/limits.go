@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -50,10 +51,5 @@ func (l Limits) takes(kind string) bool {
 	if len(l.MIMETypes) == 0 || kind == "" {
 		return true
 	}
-	for _, prefix := range l.MIMETypes {
-		if strings.HasPrefix(kind, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.MIMETypes, func(prefix string) bool { return strings.HasPrefix(kind, prefix) })
 }

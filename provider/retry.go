@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -29,24 +30,12 @@ type Retry struct {
 }
 
 func (r Retry) filled() Retry {
-	if r.Tries == 0 {
-		r.Tries = 3
-	}
-	if r.First == 0 {
-		r.First = time.Second
-	}
-	if r.Factor == 0 {
-		r.Factor = 2
-	}
-	if r.Most == 0 {
-		r.Most = 10 * time.Second
-	}
-	if r.Asked == 0 {
-		r.Asked = 30 * time.Second
-	}
-	if r.Budget == 0 {
-		r.Budget = time.Minute
-	}
+	r.Tries = cmp.Or(r.Tries, 3)
+	r.First = cmp.Or(r.First, time.Second)
+	r.Factor = cmp.Or(r.Factor, 2)
+	r.Most = cmp.Or(r.Most, 10*time.Second)
+	r.Asked = cmp.Or(r.Asked, 30*time.Second)
+	r.Budget = cmp.Or(r.Budget, time.Minute)
 	if r.Clock == nil {
 		r.Clock = SystemClock{}
 	}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -248,10 +249,7 @@ func (t *Tracker) ran(r *RunResult, brought []Attachment) {
 func (t *Tracker) KeepAlive(ctx context.Context, most time.Duration) error {
 	caps := t.Provider.Caps()
 	s := t.Session()
-	idle := s.IdleTTL
-	if idle == 0 {
-		idle = caps.IdleTTL
-	}
+	idle := cmp.Or(s.IdleTTL, caps.IdleTTL)
 	if !caps.SessionTouch || idle == 0 || s.ID == "" {
 		return nil
 	}

@@ -2,6 +2,7 @@ package pytool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -90,9 +91,7 @@ func (s *Service) Health(ctx context.Context) Health {
 		return Health{Error: errUnreachable.Error(), Version: noVersion}
 	}
 	h := Health{Connected: true, Version: body.Version}
-	if h.Version == "" {
-		h.Version = noVersion
-	}
+	h.Version = cmp.Or(h.Version, noVersion)
 	if body.Status != "ok" {
 		h.Error = "Unknown error"
 		if body.Message != nil && *body.Message != "" {

@@ -1,6 +1,7 @@
 package pytool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,9 +43,7 @@ func New(o Options) (*Tool, error) {
 		return nil, errors.New("pytool: a file store is needed")
 	}
 	t := &Tool{cfg: o.Config.fill(), store: o.Store, runner: o.Runner, enabled: o.Enabled, log: o.Log, now: o.Now}
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
-	}
+	t.log = cmp.Or(t.log, slog.New(slog.DiscardHandler))
 	if t.now == nil {
 		t.now = time.Now
 	}

@@ -2,6 +2,7 @@ package reply
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -229,12 +230,7 @@ func (e *envelope) fail(problem string) {
 }
 
 func changes(lines []Line) bool {
-	for _, line := range lines {
-		if line.Op != ' ' {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lines, func(line Line) bool { return line.Op != ' ' })
 }
 
 // isLineNumbers: -1,3 +1,4

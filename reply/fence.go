@@ -2,6 +2,7 @@ package reply
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 )
 
@@ -219,9 +220,7 @@ func (f *fence) elisionLang() string {
 
 // tangle notes why the fence's end may not be its end.
 func (f *fence) tangle(why string) {
-	if f.trouble == "" {
-		f.trouble = why
-	}
+	f.trouble = cmp.Or(f.trouble, why)
 }
 
 // fenceRun reads a line inside a fence that begins with a run of its character.

@@ -139,12 +139,7 @@ func isControlTag(t []byte) bool {
 	if !ok || len(name) < 2 || len(value) == 0 {
 		return false
 	}
-	for _, c := range name {
-		if (c < 'A' || c > 'Z') && c != '_' {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsFunc(name, func(c rune) bool { return (c < 'A' || c > 'Z') && c != '_' })
 }
 
 // listItem notes where a list item's text begins, and opens a fence that stands

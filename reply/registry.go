@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -135,9 +136,7 @@ func (r *Registry) Define(t BlockType) error {
 	c := &compiledType{BlockType: t, keys: make(map[string]*Key)}
 	for i := range t.Keys {
 		k := &t.Keys[i]
-		if k.Kind == "" {
-			k.Kind = FieldText
-		}
+		k.Kind = cmp.Or(k.Kind, FieldText)
 		for _, spelling := range append([]string{k.Name}, k.Aliases...) {
 			spelling = foldKey(spelling)
 			if spelling == "" {

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -29,10 +30,7 @@ func (f *FileChange) describe(ctx context.Context, textLimit int64) error {
 		f.Hunks, f.Added, f.Removed = diffText(before, after)
 		return nil
 	}
-	shown := f.post
-	if shown == nil {
-		shown = f.pre
-	}
+	shown := cmp.Or(f.post, f.pre)
 	if f.Binary, err = lookBinary(ctx, shown); err != nil {
 		return err
 	}

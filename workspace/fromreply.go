@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,9 +27,7 @@ func FromReply(r *reply.Reply) []Change {
 // of a file.
 func FromItem(item *reply.Item) (c Change, ok bool) {
 	c = Change{ID: item.ID, Path: item.Path, To: item.To, Executable: true}
-	if c.Path == "" {
-		c.Path = item.RawPath
-	}
+	c.Path = cmp.Or(c.Path, item.RawPath)
 	switch item.Verdict {
 	case reply.VerdictOK:
 	case reply.VerdictAmbiguous:
@@ -89,10 +88,7 @@ func createdBy(item *reply.Item, c Change) (Change, bool) {
 }
 
 func reason(item *reply.Item, otherwise string) string {
-	if item.Reason != "" {
-		return item.Reason
-	}
-	return otherwise
+	return cmp.Or(item.Reason, otherwise)
 }
 
 // apply returns the edit of an item. An edit that had to be stretched to fit

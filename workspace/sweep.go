@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -70,12 +71,7 @@ func (x *transaction) disposable(ctx context.Context, i int, d *folder, name str
 	if now.fact.Hash == s.Pre.Hash || now.fact.Hash == s.Post.Hash && now.same(s.Post) {
 		return true
 	}
-	for _, kept := range x.record.Kept {
-		if kept.Hash == now.fact.Hash {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.record.Kept, func(kept KeptBytes) bool { return kept.Hash == now.fact.Hash })
 }
 
 // old reports whether a file was last written so long before the transaction

@@ -31,6 +31,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,9 +144,7 @@ func open(root string, options Options) (*Workspace, error) {
 	if options.Keep != nil {
 		w.keep = *options.Keep
 	}
-	if w.log == nil {
-		w.log = slog.New(slog.DiscardHandler)
-	}
+	w.log = cmp.Or(w.log, slog.New(slog.DiscardHandler))
 	for _, dir := range options.Protected {
 		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = resolved

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,18 +152,14 @@ func readMessage(name string) (*messageFile, error) {
 	if err := errors.Join(json.Unmarshal(text, &m.members), json.Unmarshal(text, &known)); err != nil {
 		return nil, fail(exitUsage, hint, "%s is not a message: %w", name, err)
 	}
-	if known.Text == nil {
-		known.Text = known.Content
-	}
+	known.Text = cmp.Or(known.Text, known.Content)
 	if known.Text == nil {
 		return nil, fail(exitUsage, hint, "%s has neither a text nor a content", name)
 	}
 	m.message = conversation.Message{ID: known.ID, Text: *known.Text, Project: known.Project,
 		Assignments: known.Assignments,
 		Phase:       known.Conversation.Capsule.Phase, Objective: known.Conversation.Objective}
-	if m.message.Project == "" {
-		m.message.Project = known.Conversation.Project
-	}
+	m.message.Project = cmp.Or(m.message.Project, known.Conversation.Project)
 	return m, nil
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,10 +122,7 @@ func (p *asker) more(ctx context.Context, q conversation.Ask) (conversation.Answ
 	if !p.interactive() {
 		return conversation.Answer{}, conversation.ErrNonInteractive
 	}
-	where := q.Destination
-	if where == "" {
-		where = "its code, on this machine"
-	}
+	where := cmp.Or(q.Destination, "its code, on this machine")
 	p.say("The model asks for these files of the project, for %s. It says: %s", where, printable(q.Reason))
 	p.listFiles(q)
 	return p.pickFiles(ctx, q, "Give them?", "Give")

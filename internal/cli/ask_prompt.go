@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -37,10 +38,7 @@ func (a *app) promptText(o askOptions, args []string) (text string, inside []con
 		}
 		return args[0], nil, nonempty(args[0])
 	}
-	name := o.promptFile
-	if name == "" {
-		name = "-"
-	}
+	name := cmp.Or(o.promptFile, "-")
 	given, err := a.read(name)
 	if err != nil {
 		return "", nil, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -50,10 +51,7 @@ func (s *turnShown) showCode(is provider.Step) {
 		return
 	}
 	step.code = true
-	language := is.Language
-	if language == "" {
-		language = "code"
-	}
+	language := cmp.Or(is.Language, "code")
 	s.begin("code " + is.ID)
 	s.page.line("%s", s.page.paint(bold, step.mark()+"runs "+printable(language)+":"))
 	for line := range strings.Lines(plainText(strings.TrimRight(is.Code, "\n"))) {

@@ -197,7 +197,7 @@ func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) erro
 // the databases, of which there are copies.
 func leftOutOfBackup(name string) bool {
 	switch name {
-	case "runtimes", "locks", "reserve", "files/tmp", restoreFolder:
+	case "runtimes", "locks", "reserve", "files/tmp", "lending", restoreFolder:
 		return true
 	}
 	for _, database := range databases {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -241,10 +242,7 @@ func (a *app) listSession(ctx context.Context, session string, limit int) error 
 			if r.More = len(r.Files) >= limit; r.More {
 				break
 			}
-			id := f.Ref.ID
-			if id == "" {
-				id = f.Ref.Path
-			}
+			id := cmp.Or(f.Ref.ID, f.Ref.Path)
 			r.Files = append(r.Files, remoteFile{ID: id, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created,
 				Expires: f.Expires, Readable: f.Readable, SHA256: f.SHA256})
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -232,10 +233,7 @@ func (a *app) moveFiles(
 
 // lockerOf is the database, if there is one.
 func lockerOf(to, from *index.DB) bucket.Locker {
-	if to != nil {
-		return to
-	}
-	return from
+	return cmp.Or(to, from)
 }
 
 func (a *app) sendFiles(ctx context.Context, m *fileMove, db *index.DB) error {

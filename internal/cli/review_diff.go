@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -24,9 +25,7 @@ const (
 // rules say, and the diff.
 func showFile(p *page, f *workspace.FileChange, width int) {
 	look := map[workspace.Op]string{workspace.OpCreate: green, workspace.OpDelete: red, workspace.OpUnchanged: faint}[f.Op]
-	if look == "" {
-		look = yellow
-	}
+	look = cmp.Or(look, yellow)
 	summary := f.Summary()
 	if f.Verdict() == workspace.Refuse {
 		look, summary = red, "refused "+f.Path
@@ -70,10 +69,7 @@ func showFindings(p *page, findings []workspace.Finding) {
 }
 
 func orFaint(look string) string {
-	if look == "" {
-		return faint
-	}
-	return look
+	return cmp.Or(look, faint)
 }
 
 func showHunk(p *page, h *workspace.Hunk, width int) {

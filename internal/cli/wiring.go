@@ -297,7 +297,15 @@ func (s *service) close() error {
 // which nobody serves (0), that would take longer than the program.
 func (a *app) ownLauncher(service int) linux.Launcher {
 	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Packages: a.defaultPackages(),
-		Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
+		Lending: a.lending(service != 0), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
+}
+
+// lending is the folder in which a service lends inputs to programs.
+func (a *app) lending(serves bool) string {
+	if !serves {
+		return ""
+	}
+	return filepath.Join(a.cfg.Data, "lending")
 }
 
 // startSweep is how long a start waits for bytes that no file has to be removed. Where there

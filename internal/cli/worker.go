@@ -43,7 +43,8 @@ func (a *app) openSandbox(
 	ctx context.Context, s *service, kept *storage, launcher linux.Launcher, serves bool,
 ) (engine.Sandbox, error) {
 	if a.cfg.Role != config.RoleAPI || !serves {
-		sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Strict: a.cfg.Strict(), Log: a.log})
+		sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Lending: a.lending(serves),
+			Strict: a.cfg.Strict(), Log: a.log})
 		if err != nil {
 			return nil, a.sandboxError(err)
 		}
@@ -182,7 +183,8 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	if err != nil {
 		return errors.Join(err, launcher.Close())
 	}
-	sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Strict: a.cfg.Strict(), Log: a.log})
+	sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Lending: a.lending(true), Strict: a.cfg.Strict(),
+		Log: a.log})
 	if err != nil {
 		return a.sandboxError(err)
 	}

@@ -13,6 +13,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -65,9 +66,7 @@ const beatTime = 5 * time.Second
 
 // Join registers this process. Follow has it go on.
 func Join(ctx context.Context, config Config) (*Member, error) {
-	if config.Interval == 0 {
-		config.Interval = engine.BeatInterval
-	}
+	config.Interval = cmp.Or(config.Interval, engine.BeatInterval)
 	if config.Load == nil {
 		config.Load = func() engine.Load { return engine.Load{} }
 	}

@@ -234,9 +234,7 @@ func Load(in Input) (*Config, error) {
 	if in.Lookup == nil {
 		in.Lookup = os.LookupEnv
 	}
-	if in.System == "" {
-		in.System = SystemFile
-	}
+	in.System = cmp.Or(in.System, SystemFile)
 	if in.File == "" {
 		in.File, _ = in.Lookup(envName("config"))
 	}

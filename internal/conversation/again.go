@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,10 +104,7 @@ func inputsOf(c *Conversation) (list []Upload) {
 func (u *Upload) place() string { return placeOf(u.Local, u.Name) }
 
 func placeOf(local, name string) string {
-	if local != "" {
-		return local
-	}
-	return "uploaded " + name
+	return cmp.Or(local, "uploaded "+name)
 }
 
 // toSend are the files of a turn: its own, and before them those of earlier

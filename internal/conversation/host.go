@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,15 +73,9 @@ func NewHost(o HostOptions) (*Host, error) {
 	if o.Clock == nil {
 		o.Clock = provider.SystemClock{}
 	}
-	if o.Retry.Clock == nil {
-		o.Retry.Clock = o.Clock
-	}
-	if o.Counters == nil {
-		o.Counters = &provider.Counters{}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
+	o.Counters = cmp.Or(o.Counters, &provider.Counters{})
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	q, err := provider.OpenQuarantine(o.Quarantine)
 	if err != nil {
 		return nil, fmt.Errorf("the folder for fetched files: %w", err)

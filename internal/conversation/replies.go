@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,7 @@ func NewReplies(o Options) *Replies {
 	if o.Now == nil {
 		o.Now = func() time.Time { return time.Now().UTC() }
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Replies{o}
 }
 
@@ -79,9 +78,7 @@ func (d *Replies) Propose(
 ) (*ReplyRecord, *workspace.Proposal, error) {
 	h := &ReplyRecord{Owner: owner, Created: d.Now(), Message: m.ID, Project: m.Project, API: m.API, Root: m.Root,
 		Phase: m.Phase, Notes: r.Warnings}
-	if h.Message == "" {
-		h.Message = r.SHA256
-	}
+	h.Message = cmp.Or(h.Message, r.SHA256)
 	if err := d.gate(ctx, h); err != nil {
 		return nil, nil, err
 	}
@@ -130,9 +127,7 @@ func (d *Replies) gate(ctx context.Context, h *ReplyRecord) error {
 			if h.Root == "" {
 				h.Root, h.ByLink = link.Root, true
 			}
-			if h.API == "" {
-				h.API = link.API
-			}
+			h.API = cmp.Or(h.API, link.API)
 		}
 	}
 	if h.API != "" {
@@ -209,19 +204,13 @@ func shown(r *reply.Reply, only []string) []Shown {
 				it.Verdict != reply.VerdictSuperseded {
 				continue // a post, or a problem of the batch
 			}
-			if s.Reason == "" {
-				s.Reason = "is for people and is not sent"
-			}
+			s.Reason = cmp.Or(s.Reason, "is for people and is not sent")
 		default:
 			if _, change := workspace.FromItem(it); change && wanted(only, it.Path) {
 				continue
 			}
-			if s.Reason == "" {
-				s.Reason = "is left out"
-			}
-			if s.Path == "" {
-				s.Path = it.RawPath
-			}
+			s.Reason = cmp.Or(s.Reason, "is left out")
+			s.Path = cmp.Or(s.Path, it.RawPath)
 		}
 		list = append(list, s)
 	}

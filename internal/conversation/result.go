@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,10 +83,7 @@ func newResult(h *ReplyRecord) *Result {
 		r.Warnings = append(r.Warnings, reply.Warning{Code: "report", Message: w})
 	}
 	for _, s := range h.Shown {
-		what := s.Path
-		if what == "" {
-			what = s.Block
-		}
+		what := cmp.Or(s.Path, s.Block)
 		r.Warnings = append(r.Warnings, reply.Warning{Code: "shown." + string(s.Verdict), Message: what + ": " + s.Reason,
 			Offset: s.Offset})
 	}

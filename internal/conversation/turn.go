@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -166,10 +167,7 @@ func (t *turn) snapshot(ctx context.Context) (provider.Snapshot, error) {
 
 func (t *turn) request(ctx context.Context) provider.RunRequest {
 	c, s := t.chat, t.chat.record.Settings
-	tool := s.Tool
-	if tool == "" {
-		tool = provider.ToolAuto
-	}
+	tool := cmp.Or(s.Tool, provider.ToolAuto)
 	rules := []string{s.Instructions}
 	if hint := provider.Instruct(c.backend.Provider.Name(), s.Model, tool, s.Hints); hint != "" {
 		rules = append(rules, hint)

@@ -4,6 +4,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -63,10 +64,7 @@ func Look(data string, minFree int64) (engine.Room, error) {
 	if err := unix.Statfs(data, &fs); err != nil {
 		return engine.Room{}, &os.PathError{Op: "statfs", Path: data, Err: err}
 	}
-	size := fs.Frsize
-	if size == 0 {
-		size = fs.Bsize
-	}
+	size := cmp.Or(fs.Frsize, fs.Bsize)
 	room := engine.Room{Free: int64(fs.Bavail) * size, Total: int64(fs.Blocks) * size, Floor: minFree}
 	if minFree == 0 {
 		room.Floor = min(room.Total/floorPart, mostFloor)

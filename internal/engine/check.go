@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -59,9 +60,7 @@ func (s *Service) check(req *RunRequest) (language.Language, error) {
 	if req.Profile.FileTTL < 0 {
 		return lang, Invalid("file_ttl", "must not be negative")
 	}
-	if req.Profile.FileTTL == 0 {
-		req.Profile.FileTTL = s.cfg.FileTTL
-	}
+	req.Profile.FileTTL = cmp.Or(req.Profile.FileTTL, s.cfg.FileTTL)
 	output := req.Profile.Limits.Output
 	if req.Profile.WholeOutput {
 		req.Profile.Limits.Output = OutputLimit{}
@@ -142,9 +141,7 @@ func argument(field, s string) error {
 }
 
 func checkProfile(p *Profile, lang language.Language) error {
-	if p.Origin == "" {
-		p.Origin = OriginNative
-	}
+	p.Origin = cmp.Or(p.Origin, OriginNative)
 	switch p.Root {
 	case "":
 		p.Root = rootWorkspace
@@ -152,17 +149,13 @@ func checkProfile(p *Profile, lang language.Language) error {
 	default:
 		return Invalid("root", "must be %s or %s", rootWorkspace, rootMntData)
 	}
-	if p.Entry == "" {
-		p.Entry = lang.Entry
-	}
+	p.Entry = cmp.Or(p.Entry, lang.Entry)
 	entry, err := CleanPath(p.Entry)
 	if err != nil {
 		return Invalid("entry", "%w", err)
 	}
 	p.Entry = entry
-	if p.Home == "" {
-		p.Home = p.Root
-	}
+	p.Home = cmp.Or(p.Home, p.Root)
 	if !strings.HasPrefix(p.Home, "/") || len(p.Home) > maxPath {
 		return Invalid("home", "must be an absolute path")
 	}

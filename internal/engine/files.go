@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,12 +47,8 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 	if up.MIME == "" {
 		up.MIME = typeOf(up.Name, beginning.bytes)
 	}
-	if up.TTL == 0 {
-		up.TTL = s.cfg.FileTTL
-	}
-	if up.Origin == "" {
-		up.Origin = OriginNative
-	}
+	up.TTL = cmp.Or(up.TTL, s.cfg.FileTTL)
+	up.Origin = cmp.Or(up.Origin, OriginNative)
 	if up.ID.IsZero() {
 		up.ID = NewID()
 	}
@@ -234,8 +231,6 @@ func checkPage(p Page) (Page, error) {
 	if p.Limit < 0 || p.Limit > maxPage {
 		return p, Invalid("limit", "must be from 1 to %d", maxPage)
 	}
-	if p.Limit == 0 {
-		p.Limit = defaultPage
-	}
+	p.Limit = cmp.Or(p.Limit, defaultPage)
 	return p, nil
 }

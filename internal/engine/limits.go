@@ -48,12 +48,8 @@ func (l Limits) atLeast(defaults Limits) Limits {
 func (s *Service) limits(asked Limits) (Limits, error) {
 	most := s.cfg.Maxima
 	given := asked.Or(s.cfg.Defaults)
-	if given.CPUTime == 0 {
-		given.CPUTime = most.CPUTime
-	}
-	if given.CPUs == 0 {
-		given.CPUs = most.CPUs
-	}
+	given.CPUTime = cmp.Or(given.CPUTime, most.CPUTime)
+	given.CPUs = cmp.Or(given.CPUs, most.CPUs)
 	for _, err := range []error{
 		within("limits.timeout", given.Timeout, most.Timeout, time.Duration.String),
 		within("limits.cpu_time", given.CPUTime, most.CPUTime, time.Duration.String),

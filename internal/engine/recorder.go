@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -70,9 +71,7 @@ func (r *recorder) output(stream Stream, data []byte) {
 	if len(text) == 0 {
 		return
 	}
-	if r.first == "" {
-		r.first = stream
-	}
+	r.first = cmp.Or(r.first, stream)
 	r.gather[stream] = text
 	wait := gatherTime
 	if eager {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,7 @@ import (
 
 // newSession returns a session that is not yet recorded.
 func (s *Service) newSession(caller Caller, origin Origin, kind SessionKind, ttl time.Duration) Session {
-	if ttl == 0 {
-		ttl = s.cfg.SessionTTL
-	}
+	ttl = cmp.Or(ttl, s.cfg.SessionTTL)
 	now := s.now()
 	return Session{
 		ID: NewID(), Owner: caller.Owner, Origin: origin, Kind: kind,
@@ -91,9 +90,7 @@ func (s *Service) accepting(op string) error {
 }
 
 func (s *Service) checkSession(req *SessionRequest) (Limits, error) {
-	if req.Origin == "" {
-		req.Origin = OriginNative
-	}
+	req.Origin = cmp.Or(req.Origin, OriginNative)
 	switch req.Kind {
 	case "":
 		req.Kind = SessionFiles

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -159,9 +160,7 @@ func npmError(data, said string) error {
 			Err:     errors.New(why),
 		}
 	}
-	if why == "" {
-		why = "npm ci failed"
-	}
+	why = cmp.Or(why, "npm ci failed")
 	return &Error{
 		Problem: "the npm packages could not be installed",
 		Cure:    "check the connection (behind a proxy set HTTPS_PROXY), then run setup again",

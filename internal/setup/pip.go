@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,7 @@ func pipError(data, at, cure, said string) error {
 		at = strings.TrimSpace(missing[1])
 		at, _, _ = strings.Cut(at, " (from")
 	}
-	if at == "" {
-		at = "the first package"
-	}
+	at = cmp.Or(at, "the first package")
 	switch {
 	case pipFull.MatchString(said):
 		return diskFull(data)

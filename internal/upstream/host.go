@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/base64"
@@ -257,9 +258,7 @@ func valueOf(r *mcp.CallToolResult) (a answer) {
 	text := strings.Join(texts, "\n")
 	if r.IsError {
 		a.Error = text
-		if a.Error == "" {
-			a.Error = "the tool failed"
-		}
+		a.Error = cmp.Or(a.Error, "the tool failed")
 		return a
 	}
 	a.Value = r.StructuredContent

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -97,9 +98,7 @@ func finish(s *provider.Step, content json.RawMessage) (files []string) {
 	switch {
 	case o.Error != "":
 		s.Outcome, s.Detail = outcomeOf(o.Error), o.Error
-		if s.Stderr == "" {
-			s.Stderr = o.Message
-		}
+		s.Stderr = cmp.Or(s.Stderr, o.Message)
 	case strings.HasPrefix(o.Type, "encrypted_"):
 		s.Outcome, s.Detail = provider.OutcomeUnknown, o.Type
 	case o.ReturnCode != nil && *o.ReturnCode != 0:

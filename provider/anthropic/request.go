@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -126,10 +127,7 @@ func params(r provider.RunRequest, session string, messages []message) (sdk.Mess
 		p.System = []sdk.TextBlockParam{{Text: r.Instructions}}
 	}
 	if r.Tool != provider.ToolNone {
-		version := r.ToolVersion
-		if version == "" {
-			version = ToolVersion
-		}
+		version := cmp.Or(r.ToolVersion, ToolVersion)
 		p.Tools = append(p.Tools, tool(map[string]any{"type": version, "name": "code_execution"}))
 		if session != "" {
 			p.Container = sdk.MessageCreateParamsContainerUnion{OfString: sdk.String(session)}

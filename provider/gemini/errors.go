@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,12 +74,7 @@ func delay(details []map[string]any) time.Duration {
 func kindOf(api genai.APIError, comesBack bool) provider.Kind {
 	said := strings.ToLower(api.Message)
 	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(said, w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
 	}
 	switch {
 	case has("api key not valid", "api key expired"): // comes as a 400

@@ -64,9 +64,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
 	o.PartSize = cmp.Or(o.PartSize, 8<<20)
 	web := *o.HTTP
-	if web.Transport == nil {
-		web.Transport = http.DefaultTransport
-	}
+	web.Transport = cmp.Or(web.Transport, http.DefaultTransport)
 	web.Transport = sseFilter{web.Transport}
 	sdk, err := genai.NewClient(ctx, &genai.ClientConfig{
 		APIKey: o.Key, Backend: genai.BackendGeminiAPI, HTTPClient: &web,

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -41,10 +42,7 @@ func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provide
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	now := s.c.options.Clock.Now()
-	ttl := spec.IdleTTL
-	if ttl == 0 {
-		ttl = s.c.options.IdleTTL
-	}
+	ttl := cmp.Or(spec.IdleTTL, s.c.options.IdleTTL)
 	n := &session{info: provider.Session{ID: "local-" + hex.EncodeToString(b[:]), Name: spec.Name, Created: now,
 		LastUsed: now, Expires: now.Add(ttl), IdleTTL: ttl, Active: true}}
 	for _, f := range spec.Files {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -54,9 +55,7 @@ func (c *Client) refused(op string, status int, header http.Header, p problem) *
 		Message:   p.Message,
 		RequestID: header.Get("x-request-id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now()),
 		Ambiguous: status >= 500}
-	if e.Code == "" {
-		e.Code = p.Type
-	}
+	e.Code = cmp.Or(e.Code, p.Type)
 	if e.Message == "" {
 		e.Message = http.StatusText(status)
 	}

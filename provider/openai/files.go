@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -143,9 +144,7 @@ func session(raw string) (provider.Session, error) {
 func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (provider.Session, error) {
 	p := sdk.ContainerNewParams{Name: spec.Name, MemoryLimit: sdk.ContainerNewParamsMemoryLimit(spec.Memory),
 		NetworkPolicy: containerNetwork(spec.Network)}
-	if p.Name == "" {
-		p.Name = "airlock"
-	}
+	p.Name = cmp.Or(p.Name, "airlock")
 	var inline []provider.FileInfo
 	for _, f := range spec.Files {
 		if f.Ref.Scope == provider.ScopeInline {

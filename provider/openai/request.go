@@ -62,12 +62,9 @@ func invalid(message string) error {
 // reasons reports whether a model has reasoning to send again; others refuse to
 // be asked for it.
 func reasons(model string) bool {
-	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
-		if strings.HasPrefix(model, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(prefix string) bool {
+		return strings.HasPrefix(model, prefix)
+	})
 }
 
 func input(r provider.RunRequest) (items responses.ResponseInputParam, err error) {
