@@ -14,7 +14,8 @@ func TestLargeInputs(t *testing.T) {
 		s := serve(t, who, dataWithoutPackages(t, who))
 		json := []string{"Content-Type", "application/json"}
 		var made struct{ Files []struct{ ID string } }
-		s.do("POST", "/api/v1/runs", `{"language":"bash","code":"head -c 9000000 /dev/urandom > big"}`, json...).decode(t, &made)
+		s.do("POST", "/api/v1/runs", `{"language":"bash","code":"head -c 9000000 /dev/urandom > big"}`,
+			json...).decode(t, &made)
 		if len(made.Files) != 1 {
 			t.Fatalf("the run left %+v", made)
 		}

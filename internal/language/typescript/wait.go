@@ -29,18 +29,21 @@ func wait() int {
 	return code
 }
 
-// prewarm compiles a program with a bit of everything, and keeps nothing of it.
-func prewarm() {
-	o := options("/workspace/main.ts", "/tmp/main.mjs")
-	o.EntryPoints, o.Write = nil, false
-	o.Stdin = &api.StdinOptions{ResolveDir: "/", Sourcefile: "main.ts", Loader: api.LoaderTS, Contents: `import fs from "fs"
+// rehearsal is a program with a bit of everything.
+const rehearsal = `import fs from "fs"
 interface A<T> { x: T }
 enum E { One, Two }
 class B implements A<number> { constructor(public x: number, private readonly y?: string) {} }
 async function f<T>(a: A<T>, ...rest: T[]): Promise<T> { return await rest[0] ?? a.x }
 const t = (n: number) => ` + "`${n}`" + `, { x, ...others } = new B(1) as A<number>
 console.log(fs.existsSync("/"), E.One, t(x), others, await f({ x: 1 }, 2), import.meta.url)
-`}
+`
+
+// prewarm compiles the rehearsal, and keeps nothing of it.
+func prewarm() {
+	o := options("/workspace/main.ts", "/tmp/main.mjs")
+	o.EntryPoints, o.Write = nil, false
+	o.Stdin = &api.StdinOptions{ResolveDir: "/", Sourcefile: "main.ts", Loader: api.LoaderTS, Contents: rehearsal}
 	api.Build(o)
 }
 
