@@ -115,7 +115,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 // Runs are made findable when somebody searches, and beside that by the janitor.
 const (
 	searchTime  = time.Second
-	searchBatch = 32 // whoever records a run waits for one
+	searchBatch = 32 // a run that ends meanwhile is recorded after it
 )
 
 // indexRuns makes the words of ended runs findable, for about as long as may be, and
@@ -132,8 +132,8 @@ func (s *Service) indexRuns(ctx context.Context, most time.Duration) (done int, 
 }
 
 // indexInTurns makes a few runs findable, for the janitor: after an upgrade there may be
-// millions. It returns how long to wait before it goes on, which leaves half of the time to
-// whoever records a run.
+// millions. It returns how long to wait before the next ones, which leaves half of the time to
+// runs that are recorded.
 func (s *Service) indexInTurns(ctx context.Context) (wait time.Duration) {
 	j := &s.janitor
 	began := time.Now()

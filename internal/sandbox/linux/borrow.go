@@ -321,7 +321,7 @@ func (n *loan) closeLayers() {
 	}
 }
 
-// close also gives back what was taken in vain.
+// close also removes what was taken and is not in the workspace.
 func (n *loan) close() {
 	n.closeLayers()
 	closeAll(n.pins)

@@ -50,10 +50,10 @@ func openLending(path string) (*os.File, error) {
 	return folder, nil
 }
 
-// lend lends a program's large inputs. What it returns takes back what the executor did
-// not take. An input that cannot be lent, as when its file is on another file system, is
+// lend lends a program's large inputs. What it returns removes the names that the executor
+// did not take. An input that cannot be lent, as when its file is on another file system, is
 // copied.
-func (s *Sandbox) lend(p *program) (takeBack func()) {
+func (s *Sandbox) lend(p *program) (release func()) {
 	r := &p.request
 	if s.lending == nil || r.Held != "" {
 		return func() {}

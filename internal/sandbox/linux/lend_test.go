@@ -251,8 +251,8 @@ type deleting struct {
 func (d *deleting) Output(_ engine.Stream, p []byte) { d.text.Write(p) }
 
 func (d *deleting) Call(context.Context, string, []byte) ([]byte, error) {
-	// The kernel forgets what it does not need: all but the open files. In a container,
-	// where that is not ours to say, it may remember.
+	// The kernel drops the names that it does not need: all but those of open files. In a
+	// container, which must not ask for that, it may keep them.
 	for range 3 {
 		_ = os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0)
 	}
