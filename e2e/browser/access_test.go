@@ -24,7 +24,7 @@ func signInAndOut(t *testing.T, s *service, key string, how look) {
 	b.wait(`document.querySelector('[role=alert]')`)
 	b.show("sign-in-refused")
 	b.do(chromedp.SendKeys(chromedp.CSS("#key"), key+"\r"))
-	b.wait(`location.pathname === '/ui/runs'`)
+	b.wait(`location.pathname === '/ui/runs' && document.querySelector('.owner')`)
 	if got := b.text(".owner"); got != "ada" {
 		t.Errorf("the owner is %q", got)
 	}
