@@ -96,19 +96,31 @@ type arrivals struct {
 	bytes map[Owner]int64
 }
 
-func (a *arrivals) add(owner Owner, n int64) (all int64) {
+// add counts n more bytes of an owner, unless there are more than most then: what does not
+// fit takes no room from the owner's other uploads.
+func (a *arrivals) add(owner Owner, n, most int64) (all int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	all = a.bytes[owner] + n
+	if all > most {
+		return all, false
+	}
 	if a.bytes == nil {
 		a.bytes = map[Owner]int64{}
 	}
-	all = a.bytes[owner] + n
-	if all == 0 {
-		delete(a.bytes, owner)
+	a.bytes[owner] = all
+	return all, true
+}
+
+// remove counts n bytes less.
+func (a *arrivals) remove(owner Owner, n int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if left := a.bytes[owner] - n; left > 0 {
+		a.bytes[owner] = left
 	} else {
-		a.bytes[owner] = all
+		delete(a.bytes, owner)
 	}
-	return all
 }
 
 // upload is one of an owner who has a quota.
@@ -138,17 +150,20 @@ func (s *Service) metered(
 		return nil, nil, err
 	}
 	m := &upload{from: from, owner: owner, service: s, usage: u}
-	return m, func() { s.arrivals.add(owner, -m.read) }, nil
+	return m, func() { s.arrivals.remove(owner, m.read) }, nil
 }
 
 // Read gives what arrives, and ErrFull once it is too much.
 func (m *upload) Read(p []byte) (int, error) {
 	n, err := m.from.Read(p)
-	m.read += int64(n)
-	whole := m.usage
-	whole.Bytes += m.service.arrivals.add(m.owner, int64(n))
-	if full := m.service.cfg.Quota.Check("put file", whole); full != nil {
-		return n, full
+	quota := m.service.cfg.Quota
+	_, room := quota.room(m.usage)
+	all, ok := m.service.arrivals.add(m.owner, int64(n), room)
+	if !ok {
+		whole := m.usage
+		whole.Bytes += all
+		return n, quota.Check("put file", whole)
 	}
+	m.read += int64(n)
 	return n, err
 }
