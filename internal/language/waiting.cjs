@@ -18,6 +18,7 @@ exports.wait = function (ask) {
   const ids = asyncIds();
   const next = ids?.read();
   if (ids) prewarm();
+  if (ids && process.argv[1]?.endsWith(".mjs")) prewarmModules();
   if (!ask(1)) process.reallyExit(1);
 
   const handed = JSON.parse(fs.readFileSync(HANDED, "utf8"));
@@ -56,6 +57,13 @@ function prewarm() {
   socket.unref();
   socket._handle.close(); // destroying the socket would touch the real stderr
   process._tickCallback?.(); // what that left to be done is done, and not in the program's time
+}
+
+// Does what happens to a module of the new kind before its first line. That waits for no
+// file, so it is done when this returns, and no program can ask for it.
+function prewarmModules() {
+  import("data:text/javascript,import%20'fs'").catch(() => {});
+  process._tickCallback?.();
 }
 
 // The number of the next asynchronous resource. A program can see it, when it

@@ -194,6 +194,12 @@ var typescripts = map[string]string{
 	"left": "import { readdirSync, writeFileSync } from 'fs'\nwriteFileSync('o', '')\n" +
 		"console.log(readdirSync('.'), readdirSync('/tmp/.build'))",
 	"listeners": "console.log(process.eventNames(), process.getActiveResourcesInfo())",
+	"asynchronous ids": "import a from 'async_hooks'\nconsole.log(a.executionAsyncId(), a.triggerAsyncId(), " +
+		"new a.AsyncResource('x').asyncId())\nsetTimeout(() => console.log(a.executionAsyncId()), 1)",
+	"loaded": "console.log(Object.keys(require.cache), Object.keys(globalThis))",
+	"import": "const m = await import('data:text/javascript,export default import.meta.url')\n" +
+		"console.log(m, await import('./none.mjs').catch((e: Error) => e.message), import.meta)",
+	"rejection": "process.on('exit', c => console.log(c))\nPromise.reject(new Error('no'))",
 	"child": "import { execSync } from 'child_process'\nconsole.log(execSync('echo hi; ls " +
 		"/proc/self/fd').toString())",
 }
