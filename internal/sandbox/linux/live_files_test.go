@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -348,15 +349,12 @@ func TestLiveFilesOfNobody(t *testing.T) {
 func watchFiles(t *testing.T, f engine.Files, path string) (await func(want string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	events, ready := make(chan engine.FileEvent, 1000), make(chan struct{})
+	events, ready := make(chan engine.FileEvent, 1<<16), make(chan struct{}) // more than there are
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		err := f.Watch(ctx, path, true, func() { close(ready) }, func(list []engine.FileEvent) {
 			for _, e := range list {
-				select {
-				case events <- e:
-				default:
-				}
+				events <- e
 			}
 		})
 		if err != nil {
@@ -369,13 +367,20 @@ func watchFiles(t *testing.T, f engine.Files, path string) (await func(want stri
 	return func(want string) {
 		t.Helper()
 		var seen []string
-		for e := range events {
-			got := strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Kind, e.Path, e.From))
-			if seen = append(seen, got); got == want {
-				return
+		for late := time.After(5 * time.Minute); ; {
+			select {
+			case e, ok := <-events:
+				got := strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Kind, e.Path, e.From))
+				if seen = append(seen, got); got == want {
+					return
+				}
+				if ok {
+					continue
+				}
+			case <-late:
 			}
+			t.Fatalf("%q is not among %q", want, seen)
 		}
-		t.Fatalf("%q is not among %q", want, seen)
 	}
 }
 
