@@ -72,7 +72,8 @@ func TestInput(t *testing.T) {
 				t.Errorf("%s, alone: %s, %q %v", try.code, alone.Status, said, raised(alone))
 			}
 		}
-		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: tries[0].code, AllowInput: true})
+		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: tries[0].code, AllowInput: true,
+			Grace: graceOf(false)})
 		if err != nil {
 			t.Fatal(err)
 		}

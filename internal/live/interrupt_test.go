@@ -15,19 +15,18 @@ func TestInterrupt(t *testing.T) {
 	p.run(s, "x = 1")
 	for _, code := range []string{"while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)", "!sleep 60"} {
 		c := p.started(s, begun+code)
-		began := time.Now()
 		if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 			t.Fatal(err)
 		}
-		took := time.Since(began)
-		if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "KeyboardInterrupt" || took > interruptTime {
-			t.Errorf("%s: %+v after %v", code, raised(c), took)
+		if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "KeyboardInterrupt" {
+			t.Errorf("%s: %+v", code, raised(c))
 		}
 	}
 	if c := p.run(s, "x"); plain(t, c) != "1" || c.Restarted {
 		t.Errorf("after interrupts: %+v", c)
 	}
-	c := p.started(s, "open('left.txt', 'w').write('x')\nimport signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"+begun+"while True: pass")
+	c := p.begin(s, CellRequest{Code: "open('left.txt', 'w').write('x')\nimport signal\n" +
+		"signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + begun + "while True: pass"})
 	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +48,7 @@ func TestInterruptAtOnce(t *testing.T) {
 	for language, codes := range map[string][2]string{"python": {"while True: pass", "1"}, "bash": {"while :; do :; done", "true"}, "javascript": {"for (;;) {}", "1"}} {
 		s := p.session(language)
 		for i := range 30 {
-			c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: codes[0]})
+			c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: codes[0], Grace: graceOf(false)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,10 +104,11 @@ func TestTracebackOfInterrupt(t *testing.T) {
 
 const begun = "print('begun')\n"
 
-// started starts a cell, and returns when it has printed something. So does begin.
+// started starts a cell that heeds an interrupt, and returns when it has printed
+// something. So does begin, with any.
 func (p *place) started(session engine.ID, code string) Cell {
 	p.t.Helper()
-	return p.begin(session, CellRequest{Code: code})
+	return p.begin(session, CellRequest{Code: code, Grace: graceOf(false)})
 }
 
 func (p *place) begin(session engine.ID, req CellRequest) Cell {
@@ -133,7 +133,8 @@ func (p *place) begin(session engine.ID, req CellRequest) Cell {
 func TestTimeout(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")
-	c := p.want(p.runCell(s, CellRequest{Code: "while True: pass", Timeout: 100 * time.Millisecond}), StatusTimeout)
+	c := p.want(p.runCell(s, CellRequest{Code: "while True: pass", Timeout: 100 * time.Millisecond,
+		Grace: graceOf(false)}), StatusTimeout)
 	if raised(c).Name != "KeyboardInterrupt" || !strings.Contains(c.Message, "100ms") {
 		t.Errorf("%+v", c)
 	}

@@ -51,7 +51,8 @@ func TestPrograms(t *testing.T) {
 			if text(c, Stdout) != "8\n" || len(c.Files) != 1 || c.Files[0].Path != "m.js" || len(c.Deleted) > 0 {
 				t.Errorf("%+v", c)
 			}
-			c = p.begin(s, CellRequest{Code: "echo begun; sleep 60", Program: &Program{Language: "bash"}})
+			c = p.begin(s, CellRequest{Code: "echo begun; sleep 60", Program: &Program{Language: "bash"},
+				Grace: graceOf(false)})
 			if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 				t.Fatal(err)
 			}
