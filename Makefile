@@ -55,14 +55,15 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 
 # What is built or downloaded once comes first: beside it the tests would only wait.
 # Those of services and sandboxes wait much by themselves: meanwhile the processors
-# are for those of packages, then for the checks.
+# are for those of packages. The first to end makes room for the pages, which are one
+# browser's, one after the other; the checks fill what is left.
 .PHONY: test
 test: ## everything: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
-	@$(MAKE) -j3 -o build e2e sandbox unit lint editor-check view-check viewers-check
+	@$(MAKE) -j3 -o build services sandbox unit pages lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
@@ -151,10 +152,20 @@ sandbox: ## the sandbox's tests: what programs find and do, then the rest with t
 # The service is a process of its own, which is built once and as it is delivered.
 # go test does not know what it is made of: no result is from an earlier one. Most tests
 # have a service of their own and wait much: there are more at once than processors.
+e2e-test = export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 -- $(1))
+
 .PHONY: e2e
-e2e: build ## the real binary, driven as a user would: terminal, HTTP, browser, a short soak
-	@echo '== end to end'
-	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 -- ./e2e/...)
+e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, browser, a short soak
+
+.PHONY: services
+services: build # the part of it in a terminal and over HTTP
+	@echo '== end to end: terminal, HTTP'
+	@$(call e2e-test,$$($(GO) list ./e2e/... | grep -v -e /browser -e /soak))
+
+.PHONY: pages
+pages: build # the part of it in a browser, and the soak
+	@echo '== end to end: browser, soak'
+	@$(call e2e-test,./e2e/browser/... ./e2e/soak)
 
 # QUICK=1 takes about four minutes and leaves the document alone; a full run takes
 # about thirteen and writes it. ARGS are further options: ARGS='-only latency'.
