@@ -24,6 +24,8 @@ PIDFD = REPLY + 96
 BEFORE = mmap.PAGESIZE  # of the area, for what lies at negative offsets
 LONGEST = 1 << 17  # message
 MAX_PREFAULTS = 1 << 10  # steps
+MAX_PLOTS = 1 << 12  # parts of memory that plots use
+PART = struct.Struct("=3Q")
 STEP = struct.Struct("=4I6Q")
 STEP_LIST = struct.Struct("=QI")
 
@@ -44,6 +46,7 @@ class RequestBuffer:
         self.numbers = self.memory.cast("i")
         self.address = address_of(self.area) + BEFORE
         self.kept, self.prefaults = [], new_area(MAX_PREFAULTS * STEP.size)  # steps
+        self.plots, self.plotted = new_area(MAX_PLOTS * PART.size), 0  # parts, and how many bytes of them
         struct.pack_into("=QQ13s", self.memory, ARGV, self.address + ARGV + 16, 0, b"airlock init")
         rights = struct.Struct("=Qiii")
         one_file = _socket.CMSG_LEN(4), _socket.SOL_SOCKET, _socket.SCM_RIGHTS
@@ -78,6 +81,17 @@ class RequestBuffer:
         while count := os.readv(file, [view[size:]]):
             size += count
         STEP_LIST.pack_into(self.memory, place, address_of(self.prefaults), size // STEP.size)
+
+    def read_plots(self, file):
+        view = memoryview(self.plots)
+        while count := os.readv(file, [view[self.plotted :]]):
+            self.plotted += count
+
+    def touch_plots(self, madvise):
+        """Asks for the memory that plots use. What cannot be had takes a little longer later."""
+        call = libc.syscall
+        for start, size, advice in PART.iter_unpack(memoryview(self.plots)[: self.plotted]):
+            call(madvise, start, size, advice, 0, 0, 0)
 
     def receive(self, server):
         """Puts a request and the numbers of its open files in place. Returns how

@@ -279,10 +279,7 @@ func (p *pool) refill(s shape) {
 			p.mu.Lock()
 			continue
 		}
-		how := background
-		if p.executor.isBusy() && !p.tier.live { // whose start is long, and its stay too
-			how = eager
-		}
+		how := p.usualMode()
 		lends := p.lends(false)
 		if len(p.ready) >= p.enough() && !lends {
 			if !p.mayPrewarm() {
@@ -308,6 +305,18 @@ func (p *pool) refill(s shape) {
 			slices.SortStableFunc(p.ready, func(a, b *waiting) int { return a.place() - b.place() })
 		}
 	}
+}
+
+// usualMode is how a sandbox is made that is to wait. Of what plots use, what other
+// programs use is a tenth: one sandbox has all of it (mayPrewarm), and the others nothing.
+func (p *pool) usualMode() startMode {
+	if p.tier.live { // whose start is long, and its stay too
+		return background
+	}
+	if p.tier.plots || p.executor.isBusy() {
+		return eager
+	}
+	return background
 }
 
 // isBusy reports whether processors are not idle for long: because of programs
@@ -343,7 +352,7 @@ func (p *pace) interval(now time.Time) time.Duration {
 }
 
 // mayPrewarm reports whether there is time and memory for a sandbox that
-// plots before it waits, and none is there yet. The caller holds the lock.
+// has the memory of plots before it waits, and none is there yet. The caller holds the lock.
 func (p *pool) mayPrewarm() bool {
 	return p.tier.plots && p.executor.running.Load() == 0 && p.free > 4*littleMemory &&
 		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.prewarmed })

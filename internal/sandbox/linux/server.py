@@ -19,6 +19,7 @@ import time
 PREWARM = os.path.join(os.path.dirname(__file__), "prewarm.py")
 AFTER_FORK = []  # what packages want done in a child
 LIVE = []  # the driver of a live interpreter, in the tier for that
+PLOTS = []  # whether plots were drawn
 # Modules that want it for locks, which nobody holds in a process without
 # threads, or for what is done here in another way.
 LEFT_OUT = {"random", "logging", "concurrent.futures.thread"}
@@ -51,8 +52,9 @@ def preload(modules):
     AFTER_FORK[:] = filter(None, AFTER_FORK)
     if "matplotlib" in sys.modules and "matplotlib" not in left_out:
         try:
-            prewarm_plot()
-            prewarm_plot()
+            prewarm_plots()
+            prewarm_plots()
+            PLOTS.append(True)
         except BaseException as error:
             left_out["a first plot"] = f"{type(error).__name__}: {error}"
     return left_out
@@ -68,20 +70,30 @@ def make_live():
     return live, driver
 
 
-def prewarm_plot():
-    """Draws a small plot, so that what a first one loads is there already."""
+def prewarm_plots():
+    """Draws two small plots, so that what the first ones load is there already: one
+    with the fewest steps, and one with a table, a legend and a layout."""
     import io
 
     import matplotlib.pyplot as plt
     import pandas
 
-    frame = pandas.read_csv(io.StringIO("date,region,units\n2024-01-01,N,1\n2024-01-02,S,2\n"), parse_dates=["date"])
+    table = "date,region,kind,units\n2024-01-01,N,a,1\n2024-01-02,S,b,2\n"
+    frame = pandas.read_csv(io.StringIO(table), parse_dates=["date"])
     totals = frame.groupby("region").units.sum().sort_values()
     repr(totals)
     figure, axes = plt.subplots()
     totals.plot.bar(ax=axes)
     axes.set_title("x")
     figure.savefig(io.BytesIO(), format="png")
+    totals = frame.groupby(["region", "kind"]).units.sum().unstack(fill_value=0)
+    totals.to_string()
+    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    totals.plot.bar(ax=axes)
+    axes.set_title("x", loc="left")
+    axes.yaxis.grid(True)
+    axes.legend(title="x")
+    figure.savefig(io.BytesIO(), format="png", dpi=150)
     plt.close("all")
 
 
@@ -113,6 +125,7 @@ def begin():
     constants["filling"] = warmup.compact_heap(buffer.libc)
     gc.disable()
     constants["warmup"] = None  # where its working set is to be written
+    constants["plots"] = False  # whether it is that of a program that draws
     program.expect(buffer.PROGRAM)
     gc.freeze()
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # a program unblocks them
@@ -167,10 +180,10 @@ def serve(server, place, constants):
         buffer.libc.syscall(constants["sigaction"], _signal.SIGCHLD, ignore, 0, 8, 0, 0)
         wait_for(children)
         number = server.detach()
-        learn(place, constants)
+        learn_all(place, constants)
         constants["spawn"](place.address, constants["flags"], number)
         live(place, constants)
-    learn(place, constants)
+    learn_all(place, constants)
     import select
 
     poll = select.poll()
@@ -218,9 +231,16 @@ def make(server, place, constants, children):
     return pid > 0
 
 
-def learn(place, constants):
+def learn_all(place, constants):
+    if PLOTS:
+        learn(place, constants, True)
+    learn(place, constants, False)
+
+
+def learn(place, constants, plots):
     """Makes a list of steps that touch the memory that a program will use: a child
-    goes the way of a sandbox, runs a program of ours and makes that list. What it
+    goes the way of a sandbox, runs a program of ours, draws plots before
+    that if it is told to, and makes that list. What it
     made on its way lies where the next ones will find theirs, so this process
     does next to nothing from then on."""
     ours, theirs = os.pipe()
@@ -233,6 +253,7 @@ def learn(place, constants):
         place.put_request(0, 0, 0, 0, 0, buffer.PREWARM_REQUEST)
         place.keep_steps(buffer.OWN_STEPS, [])
         constants["warmup"], constants["flags"] = theirs, _signal.SIGCHLD
+        constants["plots"] = plots
         buffer.libc.prctl(buffer.CHILD_SUBREAPER, 1, 0, 0, 0)
         if buffer.spawn(place, constants) == 0:
             live(place, constants)
@@ -242,7 +263,10 @@ def learn(place, constants):
         except ChildProcessError:
             os._exit(0)
     os.close(theirs)
-    place.read_steps(buffer.TOUCH, ours)
+    if plots:
+        place.read_plots(ours)
+    else:
+        place.read_steps(buffer.TOUCH, ours)
     os.close(ours)
     if child > 0:
         buffer.libc.waitpid(child, 0, 0)
@@ -269,11 +293,8 @@ def prepare(place, constants, much):
     """What needs Python and can be done while there is time."""
     for hook in AFTER_FORK:
         hook()
-    try:
-        if much > 1:
-            prewarm_plot()
-    except OSError:
-        pass  # a neighbour has used something up: what was not prewarmed takes a little longer
+    if much > 1:
+        place.touch_plots(constants["madvise"])
     if LIVE:
         if much > 0:
             as_handed(place, constants)
@@ -283,15 +304,21 @@ def prepare(place, constants, much):
 
 def become_program(handed, source, place, constants):
     """Runs a program as `python3 file` would, and never returns."""
+    if constants["warmup"] is not None and constants["plots"]:
+        gc.enable()
+        prewarm_plots()
     code = conduct(handed, source)
     if os.getpid() != 2 and constants["warmup"] is None:
         os._exit(code)  # the program forked, and this is not the one that we wait for
     os.closerange(0, 3)  # whoever reads the output sees its end
     if constants["warmup"] is not None:
         buffer.libc.syscall(constants["madvise"], 0, 0, 0, 0, 0, 0)  # uses what the next call does
-        message = (place.address + buffer.READY, buffer.MESSAGE - buffer.READY + 4096, warmup.POPULATE_WRITE)
+        parts = [(place.address + buffer.READY, buffer.MESSAGE - buffer.READY + 4096, warmup.POPULATE_WRITE), *warmup.working_set()]
         with open(constants["warmup"], "wb") as file:
-            file.write(buffer.packed([(constants["madvise"], *part) for part in [message, *warmup.working_set()]][: buffer.MAX_PREFAULTS]))
+            if constants["plots"]:
+                file.write(b"".join(buffer.PART.pack(*part) for part in parts[: buffer.MAX_PLOTS]))
+            else:
+                file.write(buffer.packed([(constants["madvise"], *part) for part in parts[: buffer.MAX_PREFAULTS]]))
         os._exit(0)
     buffer.libc.syscall(constants["finish"], code, 0, 0, 0, 0, 0)  # here the executor ends it
     os._exit(code)

@@ -13,7 +13,7 @@ type tier struct {
 	name            string
 	preload         []string
 	serves          []string // packages whose import asks for this tier
-	plots           bool     // and is better for having plotted before
+	plots           bool     // and is better for having the memory of plots before
 	live            bool     // for live interpreters: with IPython's shell
 	reuseNamespaces bool     // hardly a program of it has a socket
 }

@@ -24,8 +24,8 @@ type waiting struct {
 	listener *os.File // says when it has finished; nil if tests left the filter out
 	reports  *os.File
 	control  *link
-	// prewarmed says that it plotted before it waited: it has its own copy of the
-	// memory for that, some 20 MiB.
+	// prewarmed says that it has its own copy of the memory that plots use, some
+	// 20 MiB.
 	prewarmed bool
 	// pristine says that nothing has happened in the namespaces that are kept of it.
 	pristine bool
@@ -40,7 +40,7 @@ const (
 	onDemand   startMode = iota // a request waits for it
 	eager                       // a request is expected: nothing is prepared
 	background                  // while nobody else wants the processor
-	prewarmed                   // in the background, and it plots before it waits
+	prewarmed                   // in the background, and with the memory that plots use
 )
 
 func (h startMode) prepare() int {

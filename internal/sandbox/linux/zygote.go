@@ -217,7 +217,7 @@ func (z *zygote) greet(h *host, weaken []string) error {
 }
 
 // How much a sandbox does before its program comes, so that it need not be
-// done then: nothing; touch the memory that a program uses; draw a plot, too.
+// done then: nothing; touch the memory that a program uses; that of plots, too.
 const (
 	prepareNothing = iota
 	prepareMemory
