@@ -389,3 +389,23 @@ func TestWaitingIsSmall(t *testing.T) {
 		t.Errorf("bytes of their own: inits %v, programs %v", inits, programs)
 	}
 }
+
+// The memory that a zygote shares with its children is mostly huge pages, of which a fork
+// copies one entry in place of 512.
+func TestZygoteHasHugePages(t *testing.T) {
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
+		sandboxtest.Skip(t, "this kernel makes no huge pages")
+	}
+	s := startWarmWithPackages(t)
+	sandboxtest.Run(t, s, sandboxtest.Python("import matplotlib.pyplot"))
+	const least = 16 << 20 // of some 80 MiB
+	var most int64
+	for end := time.Now().Add(time.Minute); most < least && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for _, pid := range zygotesOf(executors(t)[0]) {
+			most = max(most, readKey(fmt.Sprintf("/proc/%d", pid), "smaps_rollup", "AnonHugePages:")<<10)
+		}
+	}
+	if most < least {
+		t.Errorf("no zygote has more than %d bytes in huge pages", most)
+	}
+}
